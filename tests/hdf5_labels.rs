@@ -35,6 +35,8 @@ write('second-best', labels=labels[:5], y=labels)
 write('scalar', label=3)
 write('last-word', image_labels=labels[:5])
 write('masks', y=images[..., 0])
+write('number-other-a', labels=np.array([0, 1, 0, 1, 0, 1]), classes=np.array(['cat', 'dog'], 'S'))
+write('number-other-b', labels=np.array([0, 1, 0, 1, 0, 1]), classes=np.array(['dog', 'cat'], 'S'))
 write('weights', class_weights=np.ones(3, np.float32), num_classes=3, classes=np.array(['a', 'b'], 'S'))
 with h5py.File(f'{out}/float.h5', 'w') as file:
     file['images'], file['thumbs'], file['labels'] = images.astype(np.float32), images[:, :2], labels
@@ -128,6 +130,30 @@ fn labels_in_a_row_or_a_column_are_labels() {
     // What is called otherwise says nothing of the images.
     convert(&source.join("weights.h5"), &bench.at("weights"), ORDERED).code(1).says("no label");
     convert(&source.join("weights.h5"), &bench.at("weights"), &[&["--no-labels"], ORDERED].concat()).code(0);
+}
+
+#[test]
+fn files_that_number_their_classes_differently_are_joined_by_the_names() {
+    let bench = Bench::new();
+    let source = written(&bench);
+    let names = ["a", "b"].map(|name| source.join(format!("number-other-{name}.h5")));
+    let words = ["convert", names[0].to_str().unwrap(), names[1].to_str().unwrap(), bench.dst().to_str().unwrap()]
+        .map(str::to_owned);
+    let ran = run(&[&words[..], &["--order".to_owned(), "source".to_owned()]].concat()).code(0);
+    ran.says("files number their classes differently: labels are joined by the names");
+    let found = labels(&bench.dst());
+    assert_eq!(found.iter().filter(|label| **label == Some(0)).count(), 6);
+    let dataset = Dataset::open(&bench.dst()).unwrap();
+    let names: Vec<&str> = dataset.manifest().classes.iter().map(|class| &*class.name).collect();
+    assert_eq!(names, ["cat", "dog"]);
+    for number in 0..dataset.len() {
+        let sample = dataset.sample(number).unwrap();
+        // In the first file the even rows are cats, in the second one the odd rows.
+        let ends = |row: &u32| sample.bytes().ends_with(&[(row * 60 + 58) as u8, (row * 60 + 59) as u8]);
+        let row = (0..6_u32).find(ends).unwrap();
+        let is_first = String::from_utf8_lossy(sample.path()).contains("other-a");
+        assert_eq!(sample.label(), Some(i64::from((row % 2 == 0) != is_first)), "{row} {is_first}");
+    }
 }
 
 #[test]
@@ -332,7 +358,7 @@ fn labels_are_told_by_whole_names_enums_and_attributes_and_what_is_no_class_is_a
     let numbers = ["0", "1", "2"].as_slice();
     for (name, components, classes) in [
         ("enum", "", ["dog", "cat", "emu"].as_slice()),
-        ("enum-from-1", "", ["cat", "dog", "emu"].as_slice()),
+        ("enum-from-1", "", ["dog", "cat", "emu"].as_slice()),
         ("attributes", "caption", numbers),
         ("groups", "", numbers),
         ("groups-encoded", "", numbers),

@@ -59,6 +59,9 @@ impl Args {
 pub fn run(args: &Args) -> Result<Outcome> {
     progress::catch_interrupts();
     let monitor = Progress::new(args.talk.quiet);
+    if let Some(output) = &args.output {
+        plan_file::check_replaceable(output)?;
+    }
     let (src, dst) = args.source.planned_paths(&args.first, args.second.as_deref())?;
     let mut options = args.plan.options(args.machine.jobs())?;
     args.source.put(&mut options)?;

@@ -26,6 +26,7 @@ use shardpack_reader::{Dataset, Shard, StoreSettings, Transfers};
 use crate::{
     dataset_files::DatasetFiles,
     monitor::{Monitor, Phase},
+    own,
     part::{Part, share_out},
     sys,
 };
@@ -157,15 +158,20 @@ pub fn make(dst: &Path, store: &StoreSettings, options: &Options, monitor: &dyn 
     let start = Instant::now();
     let datasets = Dataset::open_all_with(dst, store)?;
     let datasets: Vec<Dataset> = datasets.into_iter().map(|dataset| dataset.check_content(true)).collect();
+    // What is written for a split lies in the dataset's own folder.
+    datasets.iter().filter(|dataset| dataset.folder() != dst).try_for_each(|dataset| own::no_link(dataset.folder()))?;
     let places = datasets.iter().map(|dataset| Place::open(dataset, store)).collect::<Result<Vec<_>>>()?;
-    let own = own_shards(&datasets, options.part);
+    let of_part = own_shards(&datasets, options.part);
     let shards = || {
-        datasets.iter().zip(&own).flat_map(|(dataset, own)| own.iter().map(|shard| &dataset.manifest().shards[*shard]))
+        datasets
+            .iter()
+            .zip(&of_part)
+            .flat_map(|(dataset, own)| own.iter().map(|shard| &dataset.manifest().shards[*shard]))
     };
     let samples = shards().map(|shard| shard.samples).sum();
     monitor.begin(Phase::Scanning, samples, shards().map(|shard| shard.bytes).sum());
     let mut report = Report { samples, ..Report::default() };
-    for ((dataset, place), own) in datasets.iter().zip(&places).zip(&own) {
+    for ((dataset, place), own) in datasets.iter().zip(&places).zip(&of_part) {
         let folder = dataset.folder();
         let prefix = folder.strip_prefix(dst).map(Path::to_path_buf).unwrap_or_default();
         for (_, shard) in dataset.shards().enumerate().filter(|(number, _)| own.contains(number)) {

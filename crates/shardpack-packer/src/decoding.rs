@@ -3,17 +3,24 @@
 //! Holds at all times: a decode waits for its memory; an image that needs more than the whole budget ends a pack, because what is
 //! packed must not depend on memory.
 
-use std::sync::LazyLock;
+use std::sync::{Mutex, PoisonError};
 
 use shardpack_format::{Error, Result, memory, size};
 use shardpack_imaging::{Budget, Limits, Refused};
 
-/// Made when the first image is decoded: by then it has been said how much there is.
-static BUDGET: LazyLock<Budget> = LazyLock::new(|| Budget::new(memory::allowed()));
+/// One for each size that a command of this process has had: few, and never freed.
+static BUDGETS: Mutex<Vec<&Budget>> = Mutex::new(Vec::new());
 
 /// What all decoding shares.
 pub(crate) fn budget() -> &'static Budget {
-    &BUDGET
+    let bytes = memory::allowed();
+    let mut budgets = BUDGETS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(budget) = budgets.iter().find(|budget| budget.bytes() == bytes) {
+        return budget;
+    }
+    let budget: &Budget = Box::leak(Box::new(Budget::new(bytes)));
+    budgets.push(budget);
+    budget
 }
 
 /// Decodes all of an image by `check`, and throws the pixels away.

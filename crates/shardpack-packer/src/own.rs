@@ -142,6 +142,16 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     create(path)?.write_all(bytes).map_err(|e| io_error("cannot write", path, e))
 }
 
+/// Puts a file of these bytes in the place of what lies at `path`: of a link itself, and not of what it leads to.
+///
+/// # Errors
+/// When it cannot be written; what was there stays.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut temporary = Temporary::beside(path)?;
+    temporary.write(bytes)?;
+    temporary.finish(path)
+}
+
 /// Opens a file as `options` say, or makes it, but not through a link.
 pub fn open_or_create(path: &Path, options: &mut OpenOptions) -> Result<File> {
     let flags = OFlags::NOFOLLOW.bits().cast_signed();

@@ -17,7 +17,7 @@ mod samples;
 use std::{
     collections::BTreeMap,
     fs::File,
-    io::{BufWriter, Write},
+    io::{self, BufWriter, Read, Write},
     ops::Range,
     os::unix::fs::FileExt,
     path::Path,
@@ -134,6 +134,25 @@ pub fn write(path: &Path, source: &Origin, plans: &[Plan]) -> Result<()> {
     let temporary = own::Temporary::beside(path)?;
     write_into(&temporary.file, temporary.path(), source, plans)?;
     temporary.finish(path)
+}
+
+/// Fails where something lies at `path` that is no plan file: a plan takes the place of an earlier one alone.
+///
+/// # Errors
+/// Names it.
+pub fn check_replaceable(path: &Path) -> Result<()> {
+    let begins = match regular::open(path) {
+        Ok(file) => {
+            let mut begins = Vec::new();
+            file.take(MAGIC.len() as u64).read_to_end(&mut begins).map(|_| begins)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound && path.symlink_metadata().is_err() => return Ok(()),
+        Err(error) => Err(error),
+    };
+    match begins.is_ok_and(|begins| begins == MAGIC) {
+        true => Ok(()),
+        false => Err(Error::usage("is there already, and is no plan file").in_file(path).help("name another file")),
+    }
 }
 
 /// Writes `plans` to `path` as it is.

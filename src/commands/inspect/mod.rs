@@ -17,7 +17,7 @@ use shardpack_format::{help, image_header::Kind, shell};
 use shardpack_packer::{
     Error, ErrorKind, Result,
     inspect::{self, Filter, Resolved},
-    sys, table,
+    pack, sys, table,
 };
 
 use crate::{
@@ -244,13 +244,10 @@ fn is_there(path: &Path) -> Error {
 
 /// Writes a file, new unless `force` says that it may be there; half of one is removed.
 fn write(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true);
-    match force {
-        true => options.create(true).truncate(true),
-        false => options.create_new(true),
-    };
-    let mut file = options.open(path).map_err(|error| match error.kind() {
+    if force {
+        return pack::replace_file(path, bytes);
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => is_there(path),
         _ => Error::io("cannot create", error).in_file(path),
     })?;

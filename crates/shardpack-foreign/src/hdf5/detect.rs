@@ -196,9 +196,19 @@ pub(super) fn classes(file: &Hdf5File, layout: &Layout, wanted: &Wanted) -> Resu
     if tables.iter().any(has_no_class) && tables.iter().all(|table| table.labels.is_none()) {
         return Ok(Vec::new());
     }
-    if let Some(path) = tables.first().and_then(|table| table.labels.as_ref())
-        && let Some(names) = told(path)?
+    let of_labels: Vec<_> = tables.iter().filter_map(|table| table.labels.as_ref()).collect();
+    if let Some((first, others)) = of_labels.split_first()
+        && let Some(mut names) = told(first)?
     {
+        for other in others {
+            let own = told(other)?.unwrap_or_default();
+            if own.len() > names.len() && own.starts_with(&names) {
+                names = own;
+            } else if own.is_empty() || !names.starts_with(&own) {
+                let what = format!("labels {first} and {other} number their classes differently");
+                return Err(Error::usage(what).help("--splits NAME takes one of them at a time"));
+            }
+        }
         return Ok(names);
     }
     let seen = look(file, &names::list(file)?)?;

@@ -38,7 +38,7 @@ use shardpack_format::{
 use shardpack_imaging::Recipe;
 use shardpack_reader::{StoreSettings, Transfers};
 
-pub use crate::own::no_link;
+pub use crate::own::{no_link, replace as replace_file};
 use crate::{
     copy::{self, Copy, OnBad},
     ledger::{self, Fate, Unpacked},

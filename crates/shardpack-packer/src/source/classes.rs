@@ -3,8 +3,9 @@
 //! Labels that are numbers stay the numbers they are: class 7 is the eighth of the list, whether there is a sample of
 //! class 6 or not. Labels that are words become numbers by the order of the words, as folders do in an ImageFolder.
 //!
-//! Text is numbers where that of all samples spells numbers that classes can have, each in the one way that there is; else all
-//! of it is words: `007` and `7` are two classes, and `2019` among words is one of them.
+//! Text is numbers where that of all samples spells numbers that classes can have: `7`, and `7.0` as tables with gaps have it. Else all
+//! of it is words: `007` and `7` are two classes, and `2019` among words is one of them. A few that say that there is none (`NaN`) make
+//! no words of numbers: those samples have no label.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -107,6 +108,14 @@ impl Words {
         new
     }
 
+    /// Whether a word among numbers says that there is none, as tables of pandas, R and databases have it.
+    pub fn is_missing(&self, word: Word) -> bool {
+        let text = self.text(word);
+        ["nan", "none", "null", "na", "n/a", "<na>", "nil"]
+            .iter()
+            .any(|word| text.eq_ignore_ascii_case(word.as_bytes()))
+    }
+
     fn text(&self, word: Word) -> &[u8] {
         &self.list[word.place()]
     }
@@ -127,11 +136,12 @@ impl Words {
             (Label::Number(NO_LABEL), _) => (Some(NO_LABEL), None, Form::Settled),
             (Label::Number(number), _) if *number < 0 => return Err(below_zero(*number)),
             (Label::Number(number), called) => (Some(*number), class.or(called), Form::Settled),
-            (Label::Text(text), called) if !text.is_empty() => match (whole(text), called) {
+            (Label::Text(text), called) if !text.is_empty() => match (whole_of(text), called) {
                 (Some(number), Some(called)) => {
-                    self.intern(text);
+                    self.intern(number.to_string().as_bytes());
                     (Some(number), Some(called), Form::Called)
                 }
+                (None, _) => (None, Some(text.as_slice()), Form::Text),
                 (number, _) => (number, class.or(Some(text)), Form::Text),
             },
             (Label::Name(name), _) if !name.is_empty() => (None, class.or(Some(name)), Form::Settled),
@@ -184,7 +194,7 @@ impl Classes {
         let (mut samples, mut numbered, mut worded) = (0u64, false, false);
         for said in said.clone() {
             samples += 1;
-            numbered |= said.number.is_some() && said.form == Form::Settled;
+            numbered |= said.number.is_some_and(|number| number != NO_LABEL) && said.form == Form::Settled;
             worded |= said.word.is_some();
         }
         let mut note = None;
@@ -253,17 +263,20 @@ fn spelled(
     for said in said.filter(|said| said.form != Form::Settled) {
         are_names &= said.in_words(words).word.is_some_and(|word| names.contains(&word));
         // One below 0 is no class, and is refused as such.
+        let word = said.in_words(words).word;
         match said.number.filter(|number| *number < most) {
             Some(_) => numbers += 1,
+            // No class is called so; the sample has no label.
+            None if word.is_some_and(|word| words.is_missing(word)) => {}
             None => {
                 others += 1;
-                other = other.or(said.in_words(words).word);
+                other = other.or(word);
             }
         }
     }
     match other {
         _ if are_names => (false, None),
-        None => (true, None),
+        None => (numbers > 0, None),
         Some(_) if numbers == 0 => (false, None),
         Some(word) => {
             let word = sample::name(words.text(word), b"");
@@ -271,6 +284,11 @@ fn spelled(
             (false, Some(format!("{what}: {word:?} is no number of a class")))
         }
     }
+}
+
+/// The whole number that a text is: also `7.0`, as tables with gaps have it.
+fn whole_of(text: &[u8]) -> Option<i64> {
+    whole(text).or_else(|| whole(text.strip_suffix(b".0")?))
 }
 
 /// The class that would have the first number that no class of so many samples has.
@@ -442,20 +460,18 @@ mod tests {
             all(&["2", "0"], &[]),
             (["0", "1", "2"].map(str::to_owned).to_vec(), vec![Ok(Some(2)), Ok(Some(0))])
         );
-        for texts in [
-            ["007", "7"],
-            ["7", "+7"],
-            ["2019", "hello"],
-            ["7", "7.0"],
-            ["7", "20190405"],
-            ["7", "7777777777777777777777"],
-        ] {
+        for texts in [["007", "7"], ["7", "+7"], ["2019", "hello"], ["7", "20190405"], ["7", "7777777777777777777777"]]
+        {
             let mut sorted = texts;
             sorted.sort_unstable();
             let (names, numbers) = all(&texts, &[]);
             assert_eq!(names, sorted);
             assert_eq!(numbers, texts.map(|text| Ok(sorted.iter().position(|one| *one == text).map(|at| at as u32))));
         }
+        assert_eq!(all(&["7", "7.0"], &[]).1, [Ok(Some(7)), Ok(Some(7))]);
+        let missing = all(&["7", "NaN"], &[]).1;
+        assert!(missing[0] == Ok(Some(7)) && missing[1].is_err(), "{missing:?}");
+        assert_eq!(all(&["none", "nan"], &[]).1, [Ok(Some(1)), Ok(Some(0))], "words alone");
         // Names of classes that are known are words; and one below 0 is still no class.
         assert_eq!(all(&["7", "8"], &["7", "8"]).1, [Ok(Some(0)), Ok(Some(1))]);
         let below = all(&["1", "-1"], &[]);

@@ -33,6 +33,11 @@ const SYSTEM: [&str; 11] = [
     "lost+found",
 ];
 
+/// Whether a path leads through a folder, or to a file, that a system made for itself.
+pub(super) fn is_of_system(path: &[u8]) -> bool {
+    path.split(|byte| *byte == b'/').any(|name| matches!(classify(name, |_| false), Name::System))
+}
+
 /// What the entry called `name` is, where `is_payload` tells the names of payloads.
 pub(super) fn classify(name: &[u8], is_payload: impl Fn(&[u8]) -> bool) -> Name {
     match name {
@@ -41,6 +46,14 @@ pub(super) fn classify(name: &[u8], is_payload: impl Fn(&[u8]) -> bool) -> Name 
         _ if is_payload(name) => Name::Payload,
         _ => Name::Other,
     }
+}
+
+/// Extensions of archives.
+const ARCHIVES: [&str; 9] = ["tar", "tar.gz", "tgz", "zip", "tar.zst", "tar.xz", "tar.bz2", "7z", "rar"];
+
+/// Whether files of this extension, in lower case, are archives.
+pub(super) fn is_archive(extension: &str) -> bool {
+    ARCHIVES.contains(&extension)
 }
 
 /// Whether the name is one of an image.

@@ -250,6 +250,33 @@ pub(super) fn files_in(tree: Tree<'_>, folder: &Path) -> Vec<Vec<u8>> {
     files
 }
 
+/// Fails where files without images among them are archives or indexes of shards, which are no samples unless a person says so.
+fn refuse_archives(seen: &Seen, kinds: &BTreeMap<String, u64>) -> Result<()> {
+    // The first of a `.gz` may be a `.tar.gz`, or a volume of medicine.
+    let is_packed = |kind: &String| {
+        let first = seen.first.get(kind).and_then(|file| file.file_stem()).unwrap_or_default();
+        first.to_string_lossy().to_lowercase().ends_with(".tar")
+    };
+    let is_one = |kind: &&String| *kind == INDEX || names::is_archive(kind) || is_packed(kind);
+    let (what, help) = match kinds.keys().find(is_one) {
+        Some(kind) if kind == INDEX => {
+            ("no images in here, but indexes of shards", "shardpack convert reads shards".to_owned())
+        }
+        Some(kind) => (
+            "no images in here, but archives",
+            format!(
+                "unpack them into folders, or convert them if they are shards; --files {kind} packs each as a sample"
+            ),
+        ),
+        None => return Ok(()),
+    };
+    let first = kinds.keys().find(is_one).and_then(|kind| seen.first.get(kind));
+    Err(Error::usage(what).in_file(first.map_or(Path::new(""), |first| first)).help(help))
+}
+
+/// The extension of the indexes of our shards.
+const INDEX: &str = "index";
+
 /// The extension that is the payload of groups without images: the first in the alphabet that is no text.
 fn first(kinds: &BTreeMap<String, u64>) -> Option<&String> {
     kinds.keys().find(|kind| !is_text(kind)).or_else(|| kinds.keys().next())
@@ -284,6 +311,7 @@ pub(super) fn told(tree: Tree<'_>, found: &[Found], options: &Options) -> Result
     if seen.begin_as_images(tree) {
         return Ok(None);
     }
+    refuse_archives(&seen, &kinds)?;
     let is_whole = kinds.values().all(|files| *files == seen.stems);
     let of = |options: Options, what: String| {
         let note = format!("no images in here: {what}");

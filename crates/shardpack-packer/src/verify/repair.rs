@@ -92,6 +92,9 @@ pub fn repair(
 ) -> Result<(Report, Repaired)> {
     let files = DatasetFiles::open(dst, &options.store)?;
     let (datasets, _) = open(&files)?;
+    for dataset in datasets.iter().filter(|dataset| !dataset.prefix.is_empty()) {
+        own::no_link(&dst.join(dataset.prefix.trim_end_matches('/')))?;
+    }
     let remote = Remote::open(&files, options)?;
     let mut repaired = Repaired::default();
     let mended = datasets.iter().try_for_each(|dataset| {

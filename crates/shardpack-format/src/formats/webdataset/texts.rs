@@ -57,7 +57,12 @@ impl Texts {
 
     /// What they say of the sample of `components`.
     pub fn told<'c>(&self, components: &'c [Component], wanted: &Wanted) -> Told<'c> {
-        let meta = self.json.as_deref().and_then(|json| serde_json::from_slice::<Meta>(json).ok()).unwrap_or_default();
+        let meta = self
+            .json
+            .as_deref()
+            .map(bare)
+            .and_then(|json| serde_json::from_slice::<Meta>(json).ok())
+            .unwrap_or_default();
         let of_label = |component: &Component| label_number(&component.extension, wanted);
         let component = components
             .iter()
@@ -66,7 +71,7 @@ impl Texts {
         let in_json = meta.label();
         let label = match component {
             Some(component) => match of_label(component).and_then(|number| self.labels[number].as_deref()) {
-                Some(text) => label(text),
+                Some(text) => label(bare(text)),
                 None => Label::Unfit(format!("{} of {} bytes", shown(&component.extension), component.bytes)),
             },
             None => in_json.as_ref().map_or(Label::Missing, |(label, _)| label.clone()),
@@ -74,6 +79,11 @@ impl Texts {
         let member = in_json.filter(|_| component.is_none()).map(|(_, name)| name.to_owned());
         Told { label, component, member, class: meta.class(), filename: meta.filename() }
     }
+}
+
+/// A text without the mark that editors of Windows put before it.
+fn bare(text: &[u8]) -> &[u8] {
+    text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
 }
 
 /// Members of a `json` component that are looked at, beside those that are called as labels are.

@@ -78,7 +78,12 @@ const MADE_OF_IMAGES: [&str; 45] = [
 /// Words of [`MADE_OF_IMAGES`] that are said of the images themselves.
 const IMAGES: [&str; 10] = ["hq", "hr", "image", "images", "img", "imgs", "input", "inputs", "jpegimages", "rgb"];
 /// Two of which the one is made of the other.
-const BEFORE_AND_AFTER: [(&str, &str); 7] = [
+const BEFORE_AND_AFTER: [(&str, &str); 12] = [
+    ("left", "right"),
+    ("clean", "final"),
+    ("rain", "norain"),
+    ("photos", "sketches"),
+    ("stimuli", "fixations"),
     ("noisy", "clean"),
     ("blur", "sharp"),
     ("blurred", "sharp"),
@@ -197,7 +202,12 @@ fn are_called_so(a: &[u8], b: &[u8]) -> bool {
     };
     let both =
         |(before, after): &(&str, &str)| (has(&a, before) && has(&b, after)) || (has(&b, before) && has(&a, after));
-    made(&a, &b) || made(&b, &a) || BEFORE_AND_AFTER.iter().any(both)
+    made(&a, &b) || made(&b, &a) || BEFORE_AND_AFTER.iter().any(both) || are_numbered_views(&a, &b)
+}
+
+/// Whether names are the same but for a number, and are called like images: `image_2` and `image_3` of KITTI, `images` and `images_256`.
+fn are_numbered_views(a: &[String], b: &[String]) -> bool {
+    !a.is_empty() && a == b && a.iter().all(|word| MADE_OF_IMAGES.contains(&word.as_str()))
 }
 
 /// Fails where the files of two classes are pairs by their names.
@@ -208,7 +218,8 @@ pub(in crate::source) fn refuse(tree: Tree<'_>, found: &[Found]) -> Result<()> {
     for one in found.iter().filter(|one| one.listing.classes.len() <= MOST) {
         let classes = Class::all(&one.listing);
         // CycleGAN's and pix2pix' folders.
-        let are_a_and_b = one.listing.classes.iter().map(|name| &name[..]).eq([b"A".as_slice(), b"B"]);
+        let begin = one.listing.classes.iter().map(|name| &name[..]).take(2);
+        let are_a_and_b = one.listing.classes.len() <= 3 && begin.eq([b"A".as_slice(), b"B"]);
         for (at, a) in classes.iter().enumerate() {
             for b in &classes[at + 1..] {
                 let is_pair = if are_a_and_b || are_called_so(a.name, b.name) {
@@ -298,7 +309,10 @@ mod tests {
         let letters = named(20, |n| format!("{}.jpg", (b'a' + n as u8) as char));
         let masks = named(100, |n| format!("img_{n:04}_mask.png"));
         let scaled = named(100, |n| format!("img_{n:04}x4.png"));
-        let rows: [(&str, [&str; 2], [&[String]; 2], bool); 16] = [
+        let rows: [(&str, [&str; 2], [&[String]; 2], bool); 19] = [
+            ("two views", ["image_2", "image_3"], [&counted, &counted], true),
+            ("left and right", ["left", "right"], [&counted, &counted], true),
+            ("numbered classes", ["person_2", "person_3"], [&counted, &counted], false),
             ("numbered", ["cat", "dog"], [&counted, &counted], false),
             ("numbered, called so", ["images", "masks"], [&counted, &counted], true),
             ("with something behind", ["images", "masks"], [&counted, &masks], true),

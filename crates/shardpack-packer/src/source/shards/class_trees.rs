@@ -15,7 +15,7 @@ use shardpack_format::{
 };
 
 use super::{
-    super::{classes::Words, keep::Keep},
+    super::{classes::Words, keep::Keep, names},
     File, Scanned,
     scan::Row,
 };
@@ -205,15 +205,12 @@ fn split_of(name: &str) -> Option<&'static str> {
     SPLITS.iter().find(has).or_else(|| SPLITS.iter().find(begins)).copied()
 }
 
-/// Extensions of archives.
-const ARCHIVES: [&str; 8] = ["tar", "tar.gz", "tgz", "zip", "tar.zst", "tar.xz", "tar.bz2", "7z"];
-
 /// Why samples that are files called `payload` are none: each is an archive of its own.
 ///
 /// # Errors
 /// Says so of the file `path`.
 pub(super) fn refuse_archives(payload: &str, path: &Path, first: &[u8]) -> Result<()> {
-    if !ARCHIVES.contains(&payload) {
+    if !names::is_archive(payload) {
         return Ok(());
     }
     let what = format!("its samples are archives themselves, the first {}", String::from_utf8_lossy(first));

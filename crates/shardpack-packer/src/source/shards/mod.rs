@@ -266,11 +266,15 @@ impl Shards {
             file.refused
                 .iter_mut()
                 .for_each(|refused| refused.said = refused.said.map(|said| said.renumbered(&numbers)));
-            if file.known.len() > known.len() {
-                known = std::mem::take(&mut file.known);
-            }
+        }
+        if let Some(longest) = scanned.iter().map(|file| &file.known).max_by_key(|known| known.len()) {
+            known.clone_from(longest);
         }
         words.intern_all(&known);
+        let are_joined = scanned.iter().any(|file| !known.starts_with(&file.known));
+        if are_joined {
+            known = self.join_classes(&mut scanned, &mut words)?;
+        }
         self.check_label(&scanned)?;
         let are_values = scanned.iter().all(|file| file.rows.is_empty());
         let (label, no_label) = settle_values(&mut scanned, &self.wanted);
@@ -432,6 +436,9 @@ impl Shards {
             }
             one.notes.append(&mut notes);
             one.notes.extend(classes.note.iter().chain(&trees.note).cloned());
+            if are_joined {
+                one.notes.push("files number their classes differently: labels are joined by the names".to_owned());
+            }
             if found.is_empty() {
                 one.notes.extend_from_slice(&settled.notes);
             }
@@ -448,6 +455,32 @@ impl Shards {
 }
 
 impl Shards {
+    /// Makes labels names, where files number their classes differently; gives all names, each once.
+    fn join_classes(&self, scanned: &mut [Scanned], words: &mut Words) -> Result<Vec<Vec<u8>>> {
+        let mut all: Vec<Vec<u8>> = Vec::new();
+        for (file, scanned) in self.files.iter().zip(scanned) {
+            let names: Vec<_> = scanned.known.iter().map(|name| words.intern(name)).collect();
+            for name in &scanned.known {
+                if !all.contains(name) {
+                    all.push(name.clone());
+                }
+            }
+            let values = scanned.values.iter_mut().map(|(row, _)| row);
+            for row in scanned.rows.iter_mut().chain(values) {
+                let Some(number) = row.said.number.filter(|number| *number >= 0) else { continue };
+                if names.is_empty() {
+                    let what = "has numbers for labels and no names of classes, which other files number differently";
+                    return Err(Error::usage(what).in_file(&file.shard.path).help("convert these files by themselves"));
+                }
+                row.said = usize::try_from(number)
+                    .ok()
+                    .and_then(|number| names.get(number))
+                    .map_or(Said::NOTHING, |name| Said { word: Some(*name), ..Said::NOTHING });
+            }
+        }
+        Ok(all)
+    }
+
     /// Walks again, where labels are measured values and no classes: they go along as a component.
     fn discover_without_labels(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
         if self.wanted.label.is_some() || !self.wanted.entries.is_unsaid() {

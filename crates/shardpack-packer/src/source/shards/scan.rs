@@ -12,6 +12,7 @@ use shardpack_format::{
 use super::{
     super::{
         classes::{Said, Words},
+        names,
         options::Options,
     },
     components::Fields,
@@ -124,7 +125,7 @@ pub(super) fn scan(
     let are_files = file.kind.has_member_names();
     scanned.value_fields.are_files = are_files;
     scanned.fields.are_beside = true;
-    let mut keys = HashMap::new();
+    let (mut keys, mut of_system) = (HashMap::new(), 0);
     let (mut image, mut samples, mut bytes, mut looked) = (Vec::new(), 0, 0, 0);
     loop {
         let mut record = match walk.next() {
@@ -139,6 +140,10 @@ pub(super) fn scan(
             }
         };
         scanned.is_damaged |= record.is_damaged;
+        if are_files && names::is_of_system(&record.key) {
+            of_system += 1;
+            continue;
+        }
         let others = if record.has_values() { &mut scanned.value_others } else { &mut scanned.others };
         for other in &record.others {
             match others.get_mut(&other.name) {
@@ -178,6 +183,9 @@ pub(super) fn scan(
     let found = (scanned.rows.len() + scanned.values.len() + scanned.refused.len()) as u64;
     scanned.refuse_lost(&walk.lost());
     scanned.passed = walk.passed();
+    if of_system > 0 {
+        *scanned.passed.entry("system".to_owned()).or_default() += of_system;
+    }
     scanned.remarks.extend(walk.remarks().iter().map(ToString::to_string));
     if file.expected.is_some() {
         let mut differences: Vec<String> = file.differing_samples(found).iter().map(Error::what).collect();

@@ -38,7 +38,9 @@ impl Rows<'_> {
     fn said(&self) -> Vec<Said> {
         let most = classes::most_classes(self.rows.len() as u64);
         let is_number = |row: &Taken| row.number.is_some_and(|number| number < most);
-        let is_numbered = self.rows.iter().all(|row| row.word.is_none() || is_number(row));
+        let is_missing = |row: &Taken| row.word.is_some_and(|word| self.words.is_missing(word));
+        let is_numbered = self.rows.iter().any(|row| is_number(row))
+            && self.rows.iter().all(|row| row.word.is_none() || is_number(row) || is_missing(row));
         let said = |row: &Taken| {
             let (number, word) = match (is_numbered, row.word) {
                 (false, Some(word)) => (None, Some(word)),
@@ -48,6 +50,15 @@ impl Rows<'_> {
             Said { number, word, form: classes::Form::Settled }
         };
         self.rows.iter().map(said).collect()
+    }
+
+    /// What is to be known of labels that are words, where some spell numbers.
+    fn numbers_among_words(&self, said: &[Said]) -> Option<String> {
+        let are_numbers = || self.rows.iter().zip(said).filter(|(row, _)| row.number.is_some());
+        let numbers = are_numbers().filter(|(_, said)| said.number.is_none()).count();
+        let labels = said.iter().filter(|said| said.word.is_some()).count();
+        let is_mixed = numbers > 0 && numbers < labels;
+        is_mixed.then(|| format!("labels are words, the {numbers} of {labels} that spell numbers too"))
     }
 
     /// What was found: of each split, or of all.
@@ -62,6 +73,7 @@ impl Rows<'_> {
                 .help("--split-column NAME says which column has them"));
         }
         let said = self.said();
+        self.notes.extend(self.numbers_among_words(&said));
         let (mut words, unfit) = (std::mem::take(&mut self.words), std::mem::take(&mut self.unfit));
         let known = if self.has_labels { std::mem::take(&mut self.known) } else { Vec::new() };
         words.intern_all(&known);

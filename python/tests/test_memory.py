@@ -1,0 +1,71 @@
+"""Where the system has little memory, an image that takes more is named, and the process goes on."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import pytest
+from conftest import make_tree
+
+import shardpack
+
+#: The loader of this process may map so many bytes more than it has at its start, which is less than one of the large images takes.
+LIMITED = """
+import resource, sys
+import shardpack
+
+pages = int(open("/proc/self/statm").read().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (256 << 20),) * 2)
+options = dict(batch_size=4, threads=4, memory=64 << 20, seed=0, on_bad=sys.argv[2])
+labels = []
+try:
+    for batch in shardpack.Loader(sys.argv[1], transform=shardpack.transforms.RandomResizedCrop(32), **options):
+        labels += batch[1].tolist()
+except shardpack.DataError as error:
+    print("refused", error)
+print("samples", len(labels))
+"""
+
+
+def png(side: int) -> bytes:
+    """A black PNG of so many pixels a side."""
+
+    def chunk(name: bytes, held: bytes) -> bytes:
+        return struct.pack(">I", len(held)) + name + held + struct.pack(">I", zlib.crc32(name + held))
+
+    rows = zlib.compressobj()
+    row = bytes(1 + 3 * side)
+    packed = b"".join(rows.compress(row) for _ in range(side)) + rows.flush()
+    head = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", packed) + chunk(b"IEND", b"")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are those of Linux")
+def test_an_image_for_which_the_system_has_no_memory_is_named_and_ends_no_process(tmp_path: Path) -> None:
+    tree = make_tree(tmp_path / "tree", 20, 2)
+    large = png(6000)
+    for number in range(4):
+        (tree / "class00" / f"large{number}.png").write_bytes(large)
+    assert shardpack.pack(tree, tmp_path / "packed").ok
+
+    def loaded(on_bad: str) -> str:
+        words = [sys.executable, "-c", LIMITED, str(tmp_path / "packed"), on_bad]
+        ran = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
+        assert ran.returncode == 0, (ran.returncode, ran.stderr)
+        return ran.stdout
+
+    assert "samples 20" in loaded("skip")
+    refused = loaded("error")
+    assert "class00/large" in refused and "which the system does not give" in refused
+
+
+def test_each_command_of_a_process_has_its_own_memory(tmp_path: Path) -> None:
+    tree = make_tree(tmp_path / "tree", 4, 2)
+    (tree / "class00" / "large.png").write_bytes(png(2500))
+    with pytest.raises(shardpack.UsageError, match="large.png: it takes .* of memory, --memory allows 16.0 MiB"):
+        shardpack.pack(tree, tmp_path / "packed", check="full", memory="16MiB")
+    assert shardpack.pack(tree, tmp_path / "packed", check="full", memory="256MiB").ok

@@ -1,0 +1,92 @@
+//! Nothing outside the destination is written over, and what is no sample is none.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "support/shards.rs"]
+mod shards;
+mod support;
+
+use std::{fs, os::unix::fs::symlink};
+
+use shards::{Tar, classes, convert};
+use support::{Bench, jpeg};
+
+#[test]
+fn a_plan_replaces_a_plan_and_nothing_else() {
+    let bench = Bench::with(&["a/1.jpg", "b/2.jpg"]);
+    bench.pack(&[]).code(0);
+    for (name, path) in [("photograph", bench.src().join("a/1.jpg")), ("manifest", bench.dst().join("manifest.json"))] {
+        let before = fs::read(&path).unwrap();
+        bench.shardpack(&format!("plan SRC -o {}", path.display())).code(2).says("is no plan file").clean_error();
+        assert_eq!(fs::read(&path).unwrap(), before, "{name}");
+    }
+    bench.shardpack("plan SRC -o @x.plan").code(0);
+    bench.shardpack("plan SRC -o @x.plan --seed 1").code(0);
+    symlink("nothing", bench.at("link")).unwrap();
+    bench.shardpack("plan SRC -o @link").code(2).says("is no plan file");
+}
+
+#[test]
+fn a_sample_is_not_written_through_a_link() {
+    let bench = Bench::with(&["a/1.jpg", "b/2.jpg"]);
+    bench.pack(&[]).code(0);
+    fs::write(bench.at("other"), "other").unwrap();
+    symlink("other", bench.at("link.jpg")).unwrap();
+    bench.shardpack("inspect DST --extract a/1.jpg -o @link.jpg").code(2).says("is there already");
+    bench.shardpack("inspect DST --extract a/1.jpg -o @link.jpg --force").code(0);
+    assert_eq!(fs::read(bench.at("other")).unwrap(), b"other");
+    assert!(!bench.at("link.jpg").is_symlink());
+    assert_eq!(fs::read(bench.at("link.jpg")).unwrap(), fs::read(bench.src().join("a/1.jpg")).unwrap());
+}
+
+#[test]
+fn a_split_that_is_a_link_gets_no_crop_tables_and_is_not_mended() {
+    let bench = Bench::with(&["train/a/1.jpg", "train/b/2.jpg", "val/a/3.jpg", "val/b/4.jpg"]);
+    bench.pack(&[]).code(0);
+    fs::rename(bench.dst().join("val"), bench.at("victim")).unwrap();
+    symlink(bench.at("victim"), bench.dst().join("val")).unwrap();
+    let before = support::contents(&bench.at("victim"));
+    bench.shardpack("crops DST").code(2).says("is a symbolic link").clean_error();
+    let shard = before.keys().find(|path| path.extension().is_some_and(|extension| extension == "tar")).unwrap();
+    let shard = bench.at("victim").join(shard);
+    let whole = fs::read(&shard).unwrap();
+    fs::write(&shard, &whole[1..]).unwrap();
+    bench.shardpack("verify DST --repair SRC").code(2).says("is a symbolic link").clean_error();
+    assert_eq!(fs::read(&shard).unwrap(), whole[1..]);
+    fs::write(&shard, &whole).unwrap();
+    assert_eq!(support::contents(&bench.at("victim")), before);
+}
+
+#[test]
+fn archives_and_indexes_in_folders_of_classes_are_no_samples_unless_it_is_said() {
+    for (name, says) in
+        [("all.zip", "archives"), ("all.tar", "archives"), ("x.tar.gz", "archives"), ("a.index", "indexes")]
+    {
+        let bench = Bench::new();
+        bench.file(format!("cat/{name}"), b"PK");
+        bench.file(format!("dog/{name}"), b"PK");
+        bench.pack(&[]).code(2).says(says).clean_error();
+        let extension = name.rsplit_once('.').unwrap().1;
+        bench.pack(&["--files", extension]).code(0);
+    }
+    // Volumes of medicine are packed in themselves.
+    let bench = Bench::new();
+    bench.file("cat/1.nii.gz", b"x");
+    bench.file("dog/2.nii.gz", b"y");
+    bench.pack(&[]).code(0);
+}
+
+#[test]
+fn what_a_system_has_put_into_a_tar_is_counted_and_no_sample() {
+    let bench = Bench::new();
+    let image = jpeg(1, 5500);
+    let tar =
+        ["cat/1.jpg", "cat/2.jpg", "cat/@eaDir/1.jpg/SYNOPHOTO_THUMB.jpg", "dog/3.jpg", "dog/4.jpg", "#recycle/9.jpg"]
+            .iter()
+            .fold(Tar::new(), |tar, name| tar.file(name, &image));
+    fs::write(bench.at("x.tar"), tar.bytes()).unwrap();
+    convert(&[&bench.at("x.tar")], &bench.dst(), &[]).code(0);
+    assert_eq!(classes(&bench.dst()), ["cat", "dog"]);
+    let manifest = shards::manifest(&bench.dst());
+    assert_eq!((manifest.samples, manifest.ignored_files["system"]), (4, 2));
+}
