@@ -37,6 +37,11 @@ write('last-word', image_labels=labels[:5])
 write('masks', y=images[..., 0])
 write('number-other-a', labels=np.array([0, 1, 0, 1, 0, 1]), classes=np.array(['cat', 'dog'], 'S'))
 write('number-other-b', labels=np.array([0, 1, 0, 1, 0, 1]), classes=np.array(['dog', 'cat'], 'S'))
+with h5py.File(f'{out}/splits-differ.h5', 'w') as file:
+    for split, names in (('train', dict(cat=0, dog=1)), ('test', dict(dog=0, cat=1))):
+        file[f'{split}/images'] = images
+        kind = h5py.enum_dtype(names, basetype='i1')
+        file.create_dataset(f'{split}/labels', data=np.array([0, 1, 0, 1, 0, 1], 'i1'), dtype=kind)
 write('weights', class_weights=np.ones(3, np.float32), num_classes=3, classes=np.array(['a', 'b'], 'S'))
 with h5py.File(f'{out}/float.h5', 'w') as file:
     file['images'], file['thumbs'], file['labels'] = images.astype(np.float32), images[:, :2], labels
@@ -141,6 +146,14 @@ fn files_that_number_their_classes_differently_are_joined_by_the_names() {
         .map(str::to_owned);
     let ran = run(&[&words[..], &["--order".to_owned(), "source".to_owned()]].concat()).code(0);
     ran.says("files number their classes differently: labels are joined by the names");
+    let unnamed = source.join("row.h5");
+    let words = ["convert", names[0].to_str().unwrap(), names[1].to_str().unwrap(), unnamed.to_str().unwrap()];
+    let ran = run(&[&words[..], &[bench.at("three").to_str().unwrap()]].concat()).code(2).clean_error();
+    ran.says("no names of classes").says("convert these files by themselves");
+    let from = source.join("splits-differ.h5");
+    let ran = convert(&from, &bench.at("splits"), &[]).code(2).clean_error();
+    ran.says("number their classes differently").says("--no-labels packs both splits without labels");
+    convert(&from, &bench.at("splits"), &["--no-labels"]).code(0);
     let found = labels(&bench.dst());
     assert_eq!(found.iter().filter(|label| **label == Some(0)).count(), 6);
     let dataset = Dataset::open(&bench.dst()).unwrap();

@@ -314,6 +314,37 @@ pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
     ),
     ("--splits none says that all are classes", "--splits", "tests/layouts.rs", super::LAYOUTS),
     (
+        "decodes it; --exclude leaves it out",
+        "decodes it",
+        "tests/memory.rs",
+        "an_image_that_takes_more_than_the_memory_ends_the_run_and_is_named",
+    ),
+    (
+        "give this machine more memory, or use --exclude to leave it out",
+        "which the system does not give",
+        "tests/memory.rs",
+        "where_the_system_has_no_memory_the_image_is_named",
+    ),
+    ("name another file", "is no plan file", "tests/trust.rs", "a_plan_replaces_a_plan_and_nothing_else"),
+    (
+        "convert these files by themselves",
+        "convert these files by themselves",
+        "tests/hdf5_labels.rs",
+        "files_that_number_their_classes_differently_are_joined_by_the_names",
+    ),
+    (
+        "--no-labels packs both splits without labels",
+        "--no-labels packs both splits",
+        "tests/hdf5_labels.rs",
+        "files_that_number_their_classes_differently_are_joined_by_the_names",
+    ),
+    (
+        "--no-labels packs samples without a class",
+        "--no-labels packs samples without a class",
+        "tests/label_text.rs",
+        "numbers_with_fractions_are_no_classes_in_any_source_but_for_the_text_in_a_picture",
+    ),
+    (
         "takes the labels of val from a list, as docs/recipes.md has it for ImageNet",
         "--split",
         "tests/layouts.rs",

@@ -206,7 +206,7 @@ pub(super) fn classes(file: &Hdf5File, layout: &Layout, wanted: &Wanted) -> Resu
                 names = own;
             } else if own.is_empty() || !names.starts_with(&own) {
                 let what = format!("labels {first} and {other} number their classes differently");
-                return Err(Error::usage(what).help("--splits NAME takes one of them at a time"));
+                return Err(Error::usage(what).help("--no-labels packs both splits without labels"));
             }
         }
         return Ok(names);
