@@ -156,7 +156,7 @@ fn files_that_number_their_classes_differently_are_joined_by_the_names() {
     convert(&from, &bench.at("splits"), &["--no-labels"]).code(0);
     let found = labels(&bench.dst());
     assert_eq!(found.iter().filter(|label| **label == Some(0)).count(), 6);
-    let dataset = Dataset::open(&bench.dst()).unwrap();
+    let dataset = Dataset::open(bench.dst()).unwrap();
     let names: Vec<&str> = dataset.manifest().classes.iter().map(|class| &*class.name).collect();
     assert_eq!(names, ["cat", "dog"]);
     for number in 0..dataset.len() {

@@ -9,9 +9,9 @@ import zlib
 from pathlib import Path
 
 import pytest
-from conftest import make_tree
 
 import shardpack
+from conftest import make_tree
 
 #: The loader of this process may map so many bytes more than it has at its start, which is less than one of the large images takes.
 LIMITED = """

@@ -39,7 +39,7 @@ impl Rows<'_> {
         let most = classes::most_classes(self.rows.len() as u64);
         let is_number = |row: &Taken| row.number.is_some_and(|number| number < most);
         let is_missing = |row: &Taken| row.word.is_some_and(|word| self.words.is_missing(word));
-        let is_numbered = self.rows.iter().any(|row| is_number(row))
+        let is_numbered = self.rows.iter().any(&is_number)
             && self.rows.iter().all(|row| row.word.is_none() || is_number(row) || is_missing(row));
         let said = |row: &Taken| {
             let (number, word) = match (is_numbered, row.word) {
