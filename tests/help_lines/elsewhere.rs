@@ -314,7 +314,7 @@ pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
     ),
     ("--splits none says that all are classes", "--splits", "tests/layouts.rs", super::LAYOUTS),
     (
-        "decodes it; --exclude leaves it out",
+        "MiB decodes it; --exclude leaves it out",
         "decodes it",
         "tests/memory.rs",
         "an_image_that_takes_more_than_the_memory_ends_the_run_and_is_named",

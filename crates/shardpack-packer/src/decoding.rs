@@ -53,7 +53,7 @@ pub(crate) fn said(refused: &Refused) -> String {
 pub(crate) fn verdict(refused: &Refused, name: impl FnOnce() -> String) -> Result<String> {
     let help = match refused {
         Refused::OverBudget { needed, allowed } if *allowed == budget().bytes() => {
-            format!("--memory {} decodes it; --exclude leaves it out", size::text(needed.next_multiple_of(1 << 20)))
+            format!("--memory {}MiB decodes it; --exclude leaves it out", needed.div_ceil(1 << 20))
         }
         Refused::NoMemory { .. } => "give this machine more memory, or use --exclude to leave it out".to_owned(),
         refused => return Ok(said(refused)),
