@@ -37,6 +37,9 @@ write('last-word', image_labels=labels[:5])
 write('masks', y=images[..., 0])
 write('number-other-a', labels=np.array([0, 1, 0, 1, 0, 1]), classes=np.array(['cat', 'dog'], 'S'))
 write('number-other-b', labels=np.array([0, 1, 0, 1, 0, 1]), classes=np.array(['dog', 'cat'], 'S'))
+with h5py.File(f'{out}/kept-back.h5', 'w') as file:
+    for split, own in (('train', labels), ('test', np.full(6, -1))):
+        file[f'{split}/images'], file[f'{split}/labels'] = images, own
 with h5py.File(f'{out}/splits-differ.h5', 'w') as file:
     for split, names in (('train', dict(cat=0, dog=1)), ('test', dict(dog=0, cat=1))):
         file[f'{split}/images'] = images
@@ -154,6 +157,14 @@ fn files_that_number_their_classes_differently_are_joined_by_the_names() {
     let ran = convert(&from, &bench.at("splits"), &[]).code(2).clean_error();
     ran.says("number their classes differently").says("--no-labels packs both splits without labels");
     convert(&from, &bench.at("splits"), &["--no-labels"]).code(0);
+    // The test split comes first, and has no classes.
+    fs::write(bench.at("map.txt"), "0 low\n1 low\n2 high\n").unwrap();
+    let (from, dst) = (source.join("kept-back.h5"), bench.at("kept-back"));
+    convert(&from, &dst, &["--class-map", bench.at("map.txt").to_str().unwrap()]).code(0);
+    assert_eq!(labels(&dst.join("test")), [None; 6]);
+    let mut found = labels(&dst.join("train"));
+    found.sort_unstable();
+    assert_eq!(found, [0, 0, 1, 1, 1, 1].map(Some));
     let found = labels(&bench.dst());
     assert_eq!(found.iter().filter(|label| **label == Some(0)).count(), 6);
     let dataset = Dataset::open(bench.dst()).unwrap();

@@ -175,6 +175,10 @@ fn numbers_with_fractions_are_no_classes_in_any_source_but_for_the_text_in_a_pic
             continue;
         }
         assert!(classes(&dst).is_empty(), "{name}");
+        fs::write(bench.at("classes.txt"), "low\nhigh\n").unwrap();
+        let verb = if source.ends_with("list.csv") { "pack" } else { "convert" };
+        let ran = bench.shardpack(&format!("{verb} {name} @renamed --classes {}", bench.at("classes.txt").display()));
+        ran.code(2).says("the source has no classes").clean_error();
         let found = fs::read(dst.join("shard-000000.tar")).unwrap();
         for label in labels {
             let is_there = found.windows(label.len()).any(|text| text == label.as_bytes());

@@ -101,7 +101,7 @@ fn an_image_that_takes_more_than_the_memory_ends_the_run_and_is_named() {
     bench.file("a/large.png", &png_of(6_000, 6_000));
     bench.file("a/large.jpg", &jpeg_of(6_000, 6_000));
     bench.file("a/large.ppm", &[b"P6 6000 6000 255\n".as_slice(), &[0; 100]].concat());
-    // What is packed must not depend on memory: no such image is skipped.
+    // The packed samples must not depend on memory: no such image is skipped.
     for options in ["--check full", "--check entropy", "--resize 8", "--near-duplicates"] {
         for on_bad in ["", "--on-bad skip"] {
             let line = format!("pack SRC DST --force --memory 64MiB --jobs 2 {options} {on_bad}");

@@ -1,4 +1,4 @@
-//! Nothing outside the destination is written over, and what is no sample is none.
+//! Nothing outside the destination is overwritten, and archives, indexes and system files are no samples.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -6,7 +6,7 @@
 mod shards;
 mod support;
 
-use std::{fs, os::unix::fs::symlink};
+use std::{fs, os::unix::fs::symlink, process::Command};
 
 use shards::{Tar, classes, convert};
 use support::{Bench, jpeg};
@@ -27,7 +27,7 @@ fn a_plan_replaces_a_plan_and_nothing_else() {
 }
 
 #[test]
-fn a_sample_is_not_written_through_a_link() {
+fn a_sample_is_not_written_through_a_link_and_replaces_a_file_alone() {
     let bench = Bench::with(&["a/1.jpg", "b/2.jpg"]);
     bench.pack(&[]).code(0);
     fs::write(bench.at("other"), "other").unwrap();
@@ -36,6 +36,18 @@ fn a_sample_is_not_written_through_a_link() {
     bench.shardpack("inspect DST --extract a/1.jpg -o @link.jpg --force").code(0);
     assert_eq!(fs::read(bench.at("other")).unwrap(), b"other");
     assert!(!bench.at("link.jpg").is_symlink());
+    bench.folder("folder.csv");
+    assert!(Command::new("mkfifo").arg(bench.src().join("pipe.csv")).status().unwrap().success());
+    for name in ["folder.csv", "pipe.csv"] {
+        let there = bench.src().join(name);
+        let kind = || fs::symlink_metadata(&there).unwrap().file_type();
+        let before = kind();
+        for line in ["inspect DST --extract a/1.jpg -o", "inspect DST --table"] {
+            let ran = bench.shardpack(&format!("{line} {} --force", there.display())).code(2).clean_error();
+            ran.says("which no file replaces");
+        }
+        assert_eq!(kind(), before, "{name}");
+    }
     assert_eq!(fs::read(bench.at("link.jpg")).unwrap(), fs::read(bench.src().join("a/1.jpg")).unwrap());
 }
 

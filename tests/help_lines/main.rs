@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::type_complexity)]
 
+mod at_urls;
 mod elsewhere;
 mod lines;
 mod pack;
@@ -17,6 +18,7 @@ mod support;
 
 use std::{fs, path::Path, process::Command};
 
+use at_urls::AT_URLS;
 use elsewhere::ELSEWHERE;
 use support::{Bench, Ran, bad, contents, run};
 
@@ -183,13 +185,13 @@ fn each_help_line_of_the_sources_is_followed_by_a_test() {
             wrong.push(format!("{}: stands elsewhere too, make it one: {text}", line.file));
         }
         let is_followed = rows().any(|row| is_said(row.4, line))
-            || ELSEWHERE.iter().any(|(help, ..)| is_said(help, line))
+            || ELSEWHERE.iter().chain(AT_URLS).any(|(help, ..)| is_said(help, line))
             || NOT_HERE.iter().any(|(help, _)| is_said(help, line));
         if !is_followed {
             wrong.push(format!("{}: no test follows it: {text}", line.file));
         }
     }
-    for (help, said, file, test) in ELSEWHERE {
+    for (help, said, file, test) in ELSEWHERE.iter().chain(AT_URLS) {
         let text = fs::read_to_string(root().join(file)).unwrap();
         let body = text.split_once(&format!("fn {test}(")).map(|(_, rest)| rest.split("\n#[test]").next().unwrap());
         if !body.is_some_and(|body| body.contains(said)) {

@@ -158,7 +158,7 @@ pub fn make(dst: &Path, store: &StoreSettings, options: &Options, monitor: &dyn 
     let start = Instant::now();
     let datasets = Dataset::open_all_with(dst, store)?;
     let datasets: Vec<Dataset> = datasets.into_iter().map(|dataset| dataset.check_content(true)).collect();
-    // What is written for a split lies in the dataset's own folder.
+    // The tables of a split go into its folder, which has to be inside of the dataset.
     datasets.iter().filter(|dataset| dataset.folder() != dst).try_for_each(|dataset| own::no_link(dataset.folder()))?;
     let places = datasets.iter().map(|dataset| Place::open(dataset, store)).collect::<Result<Vec<_>>>()?;
     let of_part = own_shards(&datasets, options.part);

@@ -1,7 +1,7 @@
 //! Memory for images that are decoded: all threads share what `--memory` allows, beside the images in flight.
 //!
-//! Holds at all times: a decode waits for its memory; an image that needs more than the whole budget ends a pack, because what is
-//! packed must not depend on memory.
+//! Holds at all times: a decode waits for its memory; an image that needs more than the whole budget ends a pack, because the packed
+//! samples must not depend on memory.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -16,7 +16,7 @@ use rustix::{
     io::Errno,
     process::geteuid,
 };
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, help};
 
 use crate::sys::{self, io_error};
 
@@ -142,14 +142,38 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     create(path)?.write_all(bytes).map_err(|e| io_error("cannot write", path, e))
 }
 
-/// Puts a file of these bytes in the place of what lies at `path`: of a link itself, and not of what it leads to.
+/// Fails if a new file may not take the place of the entry at `path`. `force` allows a file or a symbolic link, and no folder,
+/// device or pipe.
 ///
 /// # Errors
-/// When it cannot be written; what was there stays.
-pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut temporary = Temporary::beside(path)?;
-    temporary.write(bytes)?;
-    temporary.finish(path)
+/// Names `path`, and `--force` where it helps.
+pub fn check_replaceable(path: &Path, force: bool) -> Result<()> {
+    match path.symlink_metadata() {
+        Ok(_) if !force => Err(Error::usage("is there already").in_file(path).help(help::REPLACE)),
+        Ok(there) if !there.is_file() && !there.is_symlink() => {
+            Err(Error::usage("is a folder, a device or a pipe, which no file replaces").in_file(path))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Makes a file of these bytes at `path`, where with `force` another file may be. A symbolic link is replaced itself, its target stays.
+///
+/// # Errors
+/// As [`check_replaceable`], and if it cannot be written. The old entry stays then.
+pub fn put(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
+    check_replaceable(path, force)?;
+    if force {
+        let mut temporary = Temporary::beside(path)?;
+        temporary.write(bytes)?;
+        return temporary.finish(path);
+    }
+    // Another process may make a file of this name meanwhile: it stays.
+    let mut file = File::create_new(path).map_err(|e| io_error("cannot create", path, e))?;
+    file.write_all(bytes).map_err(|error| {
+        let _ = fs::remove_file(path);
+        io_error("cannot write", path, error)
+    })
 }
 
 /// Opens a file as `options` say, or makes it, but not through a link.

@@ -136,7 +136,7 @@ pub fn write(path: &Path, source: &Origin, plans: &[Plan]) -> Result<()> {
     temporary.finish(path)
 }
 
-/// Fails where something lies at `path` that is no plan file: a plan takes the place of an earlier one alone.
+/// Fails if the entry at `path` is no plan file. A plan replaces an earlier plan, and nothing else.
 ///
 /// # Errors
 /// Names it.

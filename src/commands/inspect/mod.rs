@@ -6,14 +6,12 @@ mod text;
 
 use std::{
     ffi::OsString,
-    fs::OpenOptions,
-    io::{self, Write},
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
 use serde_json::json;
-use shardpack_format::{help, image_header::Kind, shell};
+use shardpack_format::{image_header::Kind, shell};
 use shardpack_packer::{
     Error, ErrorKind, Result,
     inspect::{self, Filter, Resolved},
@@ -213,8 +211,8 @@ fn extract(args: &Args, resolved: &Resolved, wanted: &OsString, output: &Path, m
     if to_stdout && args.talk.json {
         return Err(Error::usage("--json: the image itself goes to stdout").help("-o FILE, or no --json"));
     }
-    if !to_stdout && !args.force && output.symlink_metadata().is_ok() {
-        return Err(is_there(output));
+    if !to_stdout {
+        pack::check_replaceable(output, args.force)?;
     }
     let extracted = inspect::extract(&resolved.targets, wanted.as_bytes(), args.jobs(), monitor);
     monitor.finish();
@@ -222,7 +220,7 @@ fn extract(args: &Args, resolved: &Resolved, wanted: &OsString, output: &Path, m
     if to_stdout {
         return report::print_bytes(&extracted.bytes).map(|()| Outcome::Done);
     }
-    write(output, &extracted.bytes, args.force)?;
+    pack::put(output, &extracted.bytes, args.force)?;
     let (bytes, name) = (extracted.bytes.len() as u64, report::path(extracted.name.as_bytes()));
     if args.talk.json {
         let shard = shown(&extracted.shard);
@@ -236,23 +234,4 @@ fn extract(args: &Args, resolved: &Resolved, wanted: &OsString, output: &Path, m
         report::print(&out)?;
     }
     Ok(Outcome::Done)
-}
-
-fn is_there(path: &Path) -> Error {
-    Error::usage("is there already").in_file(path).help(help::REPLACE)
-}
-
-/// Writes a file, new unless `force` says that it may be there; half of one is removed.
-fn write(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
-    if force {
-        return pack::replace_file(path, bytes);
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => is_there(path),
-        _ => Error::io("cannot create", error).in_file(path),
-    })?;
-    file.write_all(bytes).map_err(|error| {
-        let _ = std::fs::remove_file(path);
-        Error::io("cannot write", error).in_file(path)
-    })
 }

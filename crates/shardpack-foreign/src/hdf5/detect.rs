@@ -189,7 +189,7 @@ pub(super) fn classes(file: &Hdf5File, layout: &Layout, wanted: &Wanted) -> Resu
         }
         Layout::ImageDatasets(_) => return Ok(Vec::new()),
     };
-    // Labels that became components are no classes, so names are none either. Names without any labels stay, and each row lacks one.
+    // Labels that became components are no classes, so names are dropped. Names without any labels stay, and each row lacks a label.
     let has_no_class = |table: &Table| {
         table.labels.is_none() && table.beside.iter().any(|component| label_rank(component.path()).is_some())
     };

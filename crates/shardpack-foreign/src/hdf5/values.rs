@@ -207,14 +207,14 @@ pub(super) fn enum_values(item: &Datatype) -> Option<Vec<(i64, &str)>> {
     Some(values)
 }
 
-/// Names of classes that the type of labels tells: those of an enum in the order of its values, of which those below 0 are no classes.
+/// Names of an enum in the order of its values, as names of classes. Values below 0 are no classes.
 pub(super) fn class_names(item: &Datatype) -> Option<Vec<Vec<u8>>> {
     let values = enum_values(item)?;
     let names = values.iter().filter(|(value, _)| *value >= 0).map(|(_, name)| name.as_bytes().to_vec());
     Some(names.collect()).filter(|names: &Vec<_>| !names.is_empty())
 }
 
-/// The number that a whole number is, or its name where it is of an enum whose values are not 0, 1, 2 and so on.
+/// The number as a label, or its name if the values of its enum are not 0, 1, 2 and so on.
 pub(super) fn whole_or_name(kind: &Datatype, item: &[u8]) -> Label {
     let number = whole(kind, item);
     let (Label::Number(value), Some(values)) = (&number, enum_values(kind)) else { return number };

@@ -90,8 +90,8 @@ pub(super) fn each_value(
     Ok(())
 }
 
-/// Whether no number of a leaf has a fraction, and its texts spell no measured values, as far as it can be read: damage is told
-/// where it is met.
+/// Whether no number of a leaf has a fraction, and its texts spell no measured values. A damaged leaf counts as whole: the walk
+/// reports the damage.
 ///
 /// # Errors
 /// When `go_on` says so.

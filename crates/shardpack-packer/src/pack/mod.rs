@@ -38,7 +38,7 @@ use shardpack_format::{
 use shardpack_imaging::Recipe;
 use shardpack_reader::{StoreSettings, Transfers};
 
-pub use crate::own::{no_link, replace as replace_file};
+pub use crate::own::{check_replaceable, no_link, put};
 use crate::{
     copy::{self, Copy, OnBad},
     ledger::{self, Fate, Unpacked},

@@ -4,8 +4,8 @@
 //! class 6 or not. Labels that are words become numbers by the order of the words, as folders do in an ImageFolder.
 //!
 //! Text is numbers where that of all samples spells numbers that classes can have: `7`, and `7.0` as tables with gaps have it. Else all
-//! of it is words: `007` and `7` are two classes, and `2019` among words is one of them. A few that say that there is none (`NaN`) make
-//! no words of numbers: those samples have no label.
+//! of it is words: `007` and `7` are two classes, and `2019` among words is one of them. `NaN` and the like among numbers are missing
+//! labels.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -108,7 +108,7 @@ impl Words {
         new
     }
 
-    /// Whether a word among numbers says that there is none, as tables of pandas, R and databases have it.
+    /// Whether a word stands for a missing number, as in tables of pandas, R and databases.
     pub fn is_missing(&self, word: Word) -> bool {
         let text = self.text(word);
         ["nan", "none", "null", "na", "n/a", "<na>", "nil"]
@@ -151,13 +151,13 @@ impl Words {
         Ok(Said { number, word: word.map(|word| self.intern(word)), form })
     }
 
-    /// Whether the labels of samples that say `said` are text that spells measured values, which are no classes.
+    /// Whether text labels spell measured values, which are no classes.
     pub fn are_measured(&self, said: impl Iterator<Item = Said>) -> bool {
         let mut types = LabelTypes::default();
         for said in said {
             match (said.number, said.word) {
                 (Some(_), _) => types.whole += 1,
-                // A name of a folder, or the text in a picture, names a class whatever it spells.
+                // The name of a folder, or the text in a picture, is a name even if it spells a number.
                 (None, Some(_)) if said.form == Form::Settled => types.words += 1,
                 (None, Some(word)) => types.add(self.text(word)),
                 (None, None) => {}

@@ -33,7 +33,7 @@ const SYSTEM: [&str; 11] = [
     "lost+found",
 ];
 
-/// Whether a path leads through a folder, or to a file, that a system made for itself.
+/// Whether a path has a file or a folder that a system made for itself.
 pub(super) fn is_of_system(path: &[u8]) -> bool {
     path.split(|byte| *byte == b'/').any(|name| matches!(classify(name, |_| false), Name::System))
 }

@@ -250,7 +250,7 @@ pub(super) fn files_in(tree: Tree<'_>, folder: &Path) -> Vec<Vec<u8>> {
     files
 }
 
-/// Fails where files without images among them are archives or indexes of shards, which are no samples unless a person says so.
+/// Fails if the files of a tree without images are archives or indexes of shards. `--files` packs them as samples.
 fn refuse_archives(seen: &Seen, kinds: &BTreeMap<String, u64>) -> Result<()> {
     // The first of a `.gz` may be a `.tar.gz`, or a volume of medicine.
     let is_packed = |kind: &String| {

@@ -139,10 +139,14 @@ fn text(value: Value) -> Result<Box<[u8]>> {
 
 /// Gives the samples their new classes; what has none is left out.
 pub(super) fn apply(found: &mut [Found], choice: &Choice) -> Result<()> {
-    let Some(old) = found.first().map(|one| Arc::clone(&one.listing.classes)) else { return Ok(()) };
     if choice.class_map.is_none() && choice.classes.is_none() {
         return Ok(());
     }
+    // A split whose labels are kept back has no classes; all others have the same.
+    let old = found.iter().map(|one| &one.listing.classes).find(|classes| !classes.is_empty());
+    let Some(old) = old.map(Arc::clone) else {
+        return Err(Error::usage("--classes or --class-map, and the source has no classes"));
+    };
     let map = choice.class_map.as_ref().map(|ClassMap(map)| map);
     let renamed = |name: &[u8]| map.and_then(|map| map.get(name)).map_or_else(|| name.into(), Clone::clone);
     let names: Vec<Box<[u8]>> = old.iter().map(|name| renamed(name)).collect();
@@ -173,7 +177,7 @@ pub(super) fn apply(found: &mut [Found], choice: &Choice) -> Result<()> {
         }
     }
     let classes = Arc::new(classes);
-    for one in found {
+    for one in found.iter_mut().filter(|one| !one.listing.classes.is_empty()) {
         let class_of = |class: u32| numbers.get(class as usize).copied().flatten();
         let listing = Arc::clone(&one.listing);
         let mut chosen = listing.chosen(&classes, class_of, |_| true);

@@ -24,7 +24,7 @@ mod parquet_file;
 
 use std::{borrow::Cow, fs::File, io::BufWriter, path::Path};
 
-use shardpack_format::{Error, Result, formats::Choice, hash, help, index::RowRef};
+use shardpack_format::{Error, Result, formats::Choice, hash, index::RowRef};
 use shardpack_reader::Shard;
 
 use crate::{
@@ -122,9 +122,7 @@ impl Kind {
 /// When an index or a foreign shard cannot be read, or the file cannot be written; then `path` is as it was.
 pub fn write(targets: &[Target], path: &Path, force: bool, monitor: &dyn Monitor) -> Result<u64> {
     let kind = Kind::of(path)?;
-    if !force && path.symlink_metadata().is_ok() {
-        return Err(Error::usage("is there already").in_file(path).help(help::REPLACE));
-    }
+    own::check_replaceable(path, force)?;
     let temporary = own::Temporary::beside(path)?;
     let file = temporary.file.try_clone().map_err(|e| sys::io_error("cannot write", temporary.path(), e))?;
     let mut sink: Box<dyn Sink> = match kind {
@@ -226,7 +224,7 @@ mod tests {
         assert!(write(&targets, &path, false, &crate::monitor::Silent).is_err());
         fs::write(&path, b"mine").unwrap();
         let error = write(&[], &path, false, &crate::monitor::Silent).unwrap_err();
-        assert_eq!(error.help_text(), Some(help::REPLACE));
+        assert_eq!(error.help_text(), Some(shardpack_format::help::REPLACE));
         assert_eq!(fs::read(&path).unwrap(), b"mine");
         assert_eq!(write(&[], &path, true, &crate::monitor::Silent).unwrap(), 0);
         assert!(fs::read(&path).unwrap().ends_with(b"PAR1"));

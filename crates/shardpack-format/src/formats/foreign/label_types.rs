@@ -1,8 +1,8 @@
-//! What labels that are text spell: whole numbers, numbers with fractions, or words.
+//! Text labels: whole numbers, numbers with fractions, or words.
 
-/// How many labels of a source spell what.
+/// Counts of the text labels of a source by type.
 ///
-/// A number with a fraction measures something and names no class. One name among many words may spell one all the same.
+/// A number with a fraction is a measured value, and no class. A single one among words is a name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LabelTypes {
     /// Whole numbers.

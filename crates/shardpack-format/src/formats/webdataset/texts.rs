@@ -81,7 +81,7 @@ impl Texts {
     }
 }
 
-/// A text without the mark that editors of Windows put before it.
+/// A text without its byte order mark.
 fn bare(text: &[u8]) -> &[u8] {
     text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
 }

@@ -205,7 +205,7 @@ fn are_called_so(a: &[u8], b: &[u8]) -> bool {
     made(&a, &b) || made(&b, &a) || BEFORE_AND_AFTER.iter().any(both) || are_numbered_views(&a, &b)
 }
 
-/// Whether names are the same but for a number, and are called like images: `image_2` and `image_3` of KITTI, `images` and `images_256`.
+/// Whether names of images differ in a number alone: `image_2` and `image_3` of KITTI, `images` and `images_256`.
 fn are_numbered_views(a: &[String], b: &[String]) -> bool {
     !a.is_empty() && a == b && a.iter().all(|word| MADE_OF_IMAGES.contains(&word.as_str()))
 }

@@ -6,6 +6,7 @@
 
 mod class_trees;
 mod components;
+mod labels;
 mod open;
 mod preview;
 mod samples;
@@ -16,7 +17,7 @@ mod stored;
 mod urls;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::Arc,
@@ -32,7 +33,7 @@ use shardpack_reader::{Transfers, is_unfinished};
 
 use super::{
     Found,
-    classes::{Classes, Collector, NO_LABEL, Said, Words},
+    classes::{Classes, Collector, Words},
     keep::Keep,
     missing_components::lacking,
     options::{Components, Options, SPLITS, Splits},
@@ -44,7 +45,7 @@ use crate::{
 };
 pub use open::ShardReader;
 pub use preview::{Preview, SamplePreview};
-use scan::{Row, Scanned};
+use scan::Scanned;
 pub(super) use splits::holds;
 pub(crate) use stored::Stored;
 pub(super) use urls::Urls;
@@ -277,7 +278,7 @@ impl Shards {
         }
         self.check_label(&scanned)?;
         let are_values = scanned.iter().all(|file| file.rows.is_empty());
-        let (label, no_label) = settle_values(&mut scanned, &self.wanted);
+        let (label, no_label) = labels::settle_values(&mut scanned, &self.wanted);
         if are_values && label.is_none() {
             // They are those of a field that is no label.
             known.clear();
@@ -304,7 +305,7 @@ impl Shards {
         for split in self.splits() {
             let payload = settled.payload.clone();
             let extensions = settled.extensions.clone();
-            let is_kept_back = is_kept_back(&self.files, &scanned, &split);
+            let is_kept_back = labels::is_kept_back(&self.files, &scanned, &split);
             let is_numbered = classes.is_numbered && !is_kept_back;
             let mut one = Found { split, payload, extensions, is_numbered, ..Found::default() };
             // Of which split it is, nobody can say: all are told of the first.
@@ -436,7 +437,7 @@ impl Shards {
             }
             one.notes.append(&mut notes);
             one.notes.extend(classes.note.iter().chain(&trees.note).cloned());
-            if are_joined {
+            if are_joined && found.is_empty() && !classes.is_unlabelled {
                 one.notes.push("files number their classes differently: labels are joined by the names".to_owned());
             }
             if found.is_empty() {
@@ -455,32 +456,6 @@ impl Shards {
 }
 
 impl Shards {
-    /// Makes labels names, where files number their classes differently; gives all names, each once.
-    fn join_classes(&self, scanned: &mut [Scanned], words: &mut Words) -> Result<Vec<Vec<u8>>> {
-        let mut all: Vec<Vec<u8>> = Vec::new();
-        for (file, scanned) in self.files.iter().zip(scanned) {
-            let names: Vec<_> = scanned.known.iter().map(|name| words.intern(name)).collect();
-            for name in &scanned.known {
-                if !all.contains(name) {
-                    all.push(name.clone());
-                }
-            }
-            let values = scanned.values.iter_mut().map(|(row, _)| row);
-            for row in scanned.rows.iter_mut().chain(values) {
-                let Some(number) = row.said.number.filter(|number| *number >= 0) else { continue };
-                if names.is_empty() {
-                    let what = "has numbers for labels and no names of classes, which other files number differently";
-                    return Err(Error::usage(what).in_file(&file.shard.path).help("convert these files by themselves"));
-                }
-                row.said = usize::try_from(number)
-                    .ok()
-                    .and_then(|number| names.get(number))
-                    .map_or(Said::NOTHING, |name| Said { word: Some(*name), ..Said::NOTHING });
-            }
-        }
-        Ok(all)
-    }
-
     /// Walks again, where labels are measured values and no classes: they go along as a component.
     fn discover_without_labels(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
         if self.wanted.label.is_some() || !self.wanted.entries.is_unsaid() {
@@ -492,77 +467,6 @@ impl Shards {
             first.notes.push("labels are numbers with fractions, and no classes: they are a component".to_owned());
         }
         Ok(found)
-    }
-}
-
-/// Whether the labels of all samples of a split are kept back: each is the number that stands for none.
-fn is_kept_back(files: &[File], scanned: &[Option<Scanned>], split: &Option<String>) -> bool {
-    let own = || files.iter().zip(scanned).filter(|(file, _)| file.split == *split);
-    let mut rows = own().filter_map(|(_, scanned)| scanned.as_ref()).flat_map(|scanned| &scanned.rows).peekable();
-    rows.peek().is_some() && rows.all(|row| row.said.number == Some(NO_LABEL))
-}
-
-/// Where no record has an image, takes those with fields as samples, and tells which field is their label: that which a person
-/// has `wanted`, or one that all have and that classes can be. Else those are refused. Where a field is called as labels are
-/// and is none, also tells why.
-fn settle_values(scanned: &mut [Scanned], wanted: &Wanted) -> (Option<String>, Option<String>) {
-    if scanned.iter().any(|file| !file.rows.is_empty()) {
-        scanned.iter_mut().for_each(Scanned::refuse_values);
-        return (None, None);
-    }
-    scanned.iter_mut().for_each(Scanned::take_values);
-    let samples: u64 = scanned.iter().map(|file| file.rows.len() as u64).sum();
-    let mut labels = BTreeMap::<&str, u64>::new();
-    for (name, samples) in scanned.iter().flat_map(|file| &file.labels) {
-        *labels.entry(name).or_default() += samples;
-    }
-    let is_believed = || scanned.iter().flat_map(|file| &file.rows).all(|row| row.said.is_believed(samples));
-    let says = |row: &&Row| row.said.number.is_some() || row.said.word.is_some();
-    let Some((name, count)) = labels.first_key_value().map(|(name, count)| ((*name).to_owned(), *count)) else {
-        if !scanned.iter().all(|file| file.fields.are_files) || !wanted.entries.is_unsaid() {
-            return (None, None);
-        }
-        // Of a json that may say anything.
-        let saying = scanned.iter().flat_map(|file| &file.rows).filter(says).count() as u64;
-        if saying == 0 || saying == samples && is_believed() {
-            return (None, None);
-        }
-        scanned.iter_mut().flat_map(|file| &mut file.rows).for_each(|row| row.said = Said::NOTHING);
-        let why = format!("{saying} of {samples} samples tell a label or class that classes can have");
-        return (None, Some(why));
-    };
-    // What a sample has instead is said of that sample.
-    if wanted.label.is_some() {
-        return (Some(name), None);
-    }
-    let why = match count == samples {
-        true if is_believed() => return (Some(name), None),
-        true => format!("field {name:?} is a component, for its numbers are none that classes have"),
-        false => format!("field {name:?} is a component, and no label, for {count} of {samples} samples have it"),
-    };
-    scanned.iter_mut().flat_map(|file| &mut file.rows).for_each(|row| row.said = Said::NOTHING);
-    (None, Some(why))
-}
-
-impl Shards {
-    /// Fails when the field that was asked for is no label of any sample: they would all be of one class.
-    fn check_label(&self, scanned: &[Scanned]) -> Result<()> {
-        let Some(wanted) = &self.wanted.label else { return Ok(()) };
-        // Extensions of tar members are in lower case.
-        let is_wanted = |field: &String| field == wanted || *field == wanted.to_lowercase();
-        if scanned.iter().all(|file| file.rows.is_empty() && file.values.is_empty())
-            || scanned.iter().any(|file| file.used.iter().any(is_wanted))
-        {
-            return Ok(());
-        }
-        let fields: BTreeSet<&str> =
-            scanned.iter().flat_map(|file| file.used.iter().chain(file.others.keys())).map(String::as_str).collect();
-        let have = match fields.is_empty() {
-            true => "their fields have no names".to_owned(),
-            false => format!("they have {}", fields.into_iter().collect::<Vec<_>>().join(", ")),
-        };
-        Err(Error::usage(format!("no record has a label {wanted:?}: {have}"))
-            .in_file(self.files[0].shard.path.as_path()))
     }
 
     /// Fails when there is nothing that can be packed.

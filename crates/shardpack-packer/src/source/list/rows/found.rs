@@ -52,7 +52,7 @@ impl Rows<'_> {
         self.rows.iter().map(said).collect()
     }
 
-    /// What is to be known of labels that are words, where some spell numbers.
+    /// A note, if labels are words and some of them spell numbers.
     fn numbers_among_words(&self, said: &[Said]) -> Option<String> {
         let are_numbers = || self.rows.iter().zip(said).filter(|(row, _)| row.number.is_some());
         let numbers = are_numbers().filter(|(_, said)| said.number.is_none()).count();

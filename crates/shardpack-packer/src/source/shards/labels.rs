@@ -1,0 +1,108 @@
+//! Labels of all files of a source: one list of classes, fields that are labels, and labels that are kept back.
+//!
+//! Holds at all times: a number means one class, whatever file it is from.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use shardpack_format::{Error, Result, formats::foreign::Wanted};
+
+use super::{
+    super::classes::{NO_LABEL, Said, Words},
+    File, Scanned, Shards,
+    scan::Row,
+};
+
+impl Shards {
+    /// Replaces numbers by the names of their classes, if files number their classes differently. Gives all names, each once.
+    ///
+    /// # Errors
+    /// If a file has numbers and no names.
+    pub(super) fn join_classes(&self, scanned: &mut [Scanned], words: &mut Words) -> Result<Vec<Vec<u8>>> {
+        let (mut all, mut seen) = (Vec::new(), HashSet::new());
+        for (file, scanned) in self.files.iter().zip(scanned) {
+            let names: Vec<_> = scanned.known.iter().map(|name| words.intern(name)).collect();
+            let new = names.iter().zip(&scanned.known).filter(|(word, _)| seen.insert(**word));
+            all.extend(new.map(|(_, name)| name.clone()));
+            let values = scanned.values.iter_mut().map(|(row, _)| row);
+            for row in scanned.rows.iter_mut().chain(values) {
+                let Some(number) = row.said.number.filter(|number| *number >= 0) else { continue };
+                if names.is_empty() {
+                    let what = "has numbers for labels and no names of classes, which other files number differently";
+                    return Err(Error::usage(what).in_file(&file.shard.path).help("convert these files by themselves"));
+                }
+                let name = usize::try_from(number).ok().and_then(|number| names.get(number));
+                row.said = Said { word: name.copied(), ..Said::NOTHING };
+            }
+        }
+        Ok(all)
+    }
+
+    /// Fails when the field that was asked for is no label of any sample: they would all be of one class.
+    pub(super) fn check_label(&self, scanned: &[Scanned]) -> Result<()> {
+        let Some(wanted) = &self.wanted.label else { return Ok(()) };
+        // Extensions of tar members are in lower case.
+        let is_wanted = |field: &String| field == wanted || *field == wanted.to_lowercase();
+        if scanned.iter().all(|file| file.rows.is_empty() && file.values.is_empty())
+            || scanned.iter().any(|file| file.used.iter().any(is_wanted))
+        {
+            return Ok(());
+        }
+        let fields: BTreeSet<&str> =
+            scanned.iter().flat_map(|file| file.used.iter().chain(file.others.keys())).map(String::as_str).collect();
+        let have = match fields.is_empty() {
+            true => "their fields have no names".to_owned(),
+            false => format!("they have {}", fields.into_iter().collect::<Vec<_>>().join(", ")),
+        };
+        Err(Error::usage(format!("no record has a label {wanted:?}: {have}"))
+            .in_file(self.files[0].shard.path.as_path()))
+    }
+}
+
+/// Whether the labels of all samples of a split are kept back: each is the number that stands for none.
+pub(super) fn is_kept_back(files: &[File], scanned: &[Option<Scanned>], split: &Option<String>) -> bool {
+    let own = || files.iter().zip(scanned).filter(|(file, _)| file.split == *split);
+    let mut rows = own().filter_map(|(_, scanned)| scanned.as_ref()).flat_map(|scanned| &scanned.rows).peekable();
+    rows.peek().is_some() && rows.all(|row| row.said.number == Some(NO_LABEL))
+}
+
+/// Where no record has an image, takes those with fields as samples, and tells which field is their label: that which a person
+/// has `wanted`, or one that all have and that classes can be. Else those are refused. Where a field is called as labels are
+/// and is none, also tells why.
+pub(super) fn settle_values(scanned: &mut [Scanned], wanted: &Wanted) -> (Option<String>, Option<String>) {
+    if scanned.iter().any(|file| !file.rows.is_empty()) {
+        scanned.iter_mut().for_each(Scanned::refuse_values);
+        return (None, None);
+    }
+    scanned.iter_mut().for_each(Scanned::take_values);
+    let samples: u64 = scanned.iter().map(|file| file.rows.len() as u64).sum();
+    let mut labels = BTreeMap::<&str, u64>::new();
+    for (name, samples) in scanned.iter().flat_map(|file| &file.labels) {
+        *labels.entry(name).or_default() += samples;
+    }
+    let is_believed = || scanned.iter().flat_map(|file| &file.rows).all(|row| row.said.is_believed(samples));
+    let says = |row: &&Row| row.said.number.is_some() || row.said.word.is_some();
+    let Some((name, count)) = labels.first_key_value().map(|(name, count)| ((*name).to_owned(), *count)) else {
+        if !scanned.iter().all(|file| file.fields.are_files) || !wanted.entries.is_unsaid() {
+            return (None, None);
+        }
+        // Of a json that may say anything.
+        let saying = scanned.iter().flat_map(|file| &file.rows).filter(says).count() as u64;
+        if saying == 0 || saying == samples && is_believed() {
+            return (None, None);
+        }
+        scanned.iter_mut().flat_map(|file| &mut file.rows).for_each(|row| row.said = Said::NOTHING);
+        let why = format!("{saying} of {samples} samples tell a label or class that classes can have");
+        return (None, Some(why));
+    };
+    // What a sample has instead is said of that sample.
+    if wanted.label.is_some() {
+        return (Some(name), None);
+    }
+    let why = match count == samples {
+        true if is_believed() => return (Some(name), None),
+        true => format!("field {name:?} is a component, for its numbers are none that classes have"),
+        false => format!("field {name:?} is a component, and no label, for {count} of {samples} samples have it"),
+    };
+    scanned.iter_mut().flat_map(|file| &mut file.rows).for_each(|row| row.said = Said::NOTHING);
+    (None, Some(why))
+}
