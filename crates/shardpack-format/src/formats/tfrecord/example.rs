@@ -40,6 +40,8 @@ pub(super) struct List {
     /// Length of the values in bytes: their own, 4 for each float, 8 for each integer.
     pub(super) bytes: u64,
     range: Range<usize>,
+    /// Where the value of bytes lies in the data, if it is the only one.
+    only: Option<Range<usize>>,
     /// Of a feature of a `SequenceExample`'s `feature_lists`; `None` of a feature of an Example or of a context.
     pub(super) steps: Option<Steps>,
 }
@@ -233,10 +235,7 @@ impl<'a> Example<'a> {
 
     /// Where the one value of a list of bytes lies in the data; `None` where it is another list, one of steps, or has not one value.
     pub(super) fn only_bytes(&self, list: &List) -> Option<Range<usize>> {
-        match (list.values, self.value(list, 0)) {
-            (1, Some(Value::Bytes(range))) if list.steps.is_none() => Some(range),
-            _ => None,
-        }
+        list.only.clone()
     }
 }
 
@@ -280,22 +279,22 @@ fn list_of(data: &[u8], feature: Range<usize>) -> Result<(Kind, Range<usize>)> {
 /// The list of a feature.
 fn in_one(data: &[u8], feature: Range<usize>) -> Result<List> {
     let (kind, range) = list_of(data, feature)?;
-    let (mut values, mut bytes) = (0, 0);
+    let (mut values, mut bytes, mut last) = (0, 0, None);
     each(data, range.clone(), kind, &mut |value| {
         values += 1;
         bytes += match value {
-            Value::Bytes(range) => range.len() as u64,
+            Value::Bytes(range) => last.insert(range).len() as u64,
             Value::Float(_) => 4,
             Value::Int(_) => 8,
         };
         true
     })?;
-    Ok(List { kind, values, bytes, range, steps: None })
+    Ok(List { kind, values, bytes, range, only: last.filter(|_| values == 1), steps: None })
 }
 
 /// The values of all steps of a feature list.
 fn in_steps(data: &[u8], range: Range<usize>) -> Result<List> {
-    let mut list = List { kind: Kind::Nothing, values: 0, bytes: 0, range: range.clone(), steps: None };
+    let mut list = List { kind: Kind::Nothing, values: 0, bytes: 0, range: range.clone(), only: None, steps: None };
     let (mut count, mut values_each, mut bytes_each) = (0, None, None);
     // `None` until the first, which the others have to be like.
     let is_like = |each: &mut Option<Option<usize>>, now: usize| match each {
