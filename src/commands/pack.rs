@@ -8,7 +8,9 @@ use shardpack_packer::{
     Error, ErrorKind, Result,
     copy::OnBad,
     crops,
+    ledger::Fate,
     pack::{self, Place, PlanOptions, Planned, Report},
+    plan::Plan,
     sidecars,
     source::{Origin, storage::ReadOrder},
     sys,
@@ -286,7 +288,7 @@ fn go(
         planned.iter().try_for_each(|one| pack::check(one, &options))?;
     }
     if run.dry_run {
-        return planned::print(planned, Some(dst), None, run.talk).map(|()| Outcome::Done);
+        return dry(planned, dst, run, folder);
     }
     let later = if sys::is_store(dst) { &[] } else { planned.get(1..).unwrap_or_default() };
     let mut announced = Some(pack::Announced::of(later.iter().map(folder))?);
@@ -397,6 +399,17 @@ fn kept(error: Error, planned: &Planned, dst: &Path) -> Error {
         _ => format!("{} of {} kept in {}", report::count(finished), report::counted(shards, "shard"), text::path(dst)),
     };
     error.help(format!("the same command goes on; {kept}"))
+}
+
+/// Says what a run would do, and whether it would.
+fn dry(planned: &[Planned], dst: &Path, run: &RunArgs, folder: impl Fn(&Planned) -> PathBuf) -> Result<Outcome> {
+    if !sys::is_store(dst) {
+        planned.iter().try_for_each(|one| pack::check_destination(one, &folder(one), run.force))?;
+    }
+    planned::print(planned, Some(dst), None, run.talk)?;
+    let is_bad = |plan: &Plan| plan.unpacked.iter().any(|entry| entry.fate == Fate::Skipped);
+    let fails = run.on_bad.policy() == OnBad::Error && planned.iter().any(|one| one.plans.iter().any(is_bad));
+    Ok(if fails { Outcome::Wrong } else { Outcome::Done })
 }
 
 fn describe_reading(planned: &Planned, options: &pack::Options) -> String {

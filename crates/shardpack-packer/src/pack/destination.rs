@@ -14,7 +14,7 @@ use shardpack_format::{
     shell, size, splits, text,
 };
 
-use super::{alike::alike, dataset_folder, held::Held, work_of};
+use super::{Planned, alike::alike, dataset_folder, held::Held, work_of};
 use crate::{copy, own, plan::Plan, plan_file, seal, sidecars, source::Origin, sys};
 
 pub(super) const PLAN_FILE: &str = "plan";
@@ -405,8 +405,33 @@ pub(super) fn prepare(
     plans: &[Vec<Plan>],
     force: bool,
 ) -> Result<Option<Prepared>> {
+    let pairs = folders.iter().map(PathBuf::as_path).zip(plans.iter().map(Vec::as_slice));
+    if may_be_packed(pairs, source, force)? == Sealed::All {
+        return Ok(None);
+    }
+    let Some(dst) = folders.first() else { return Ok(None) };
+    let work = own::work_folder(dst, WORK_FOLDER)?;
+    let lock = sys::Lock::take(&work.join(LOCK_FILE))?;
+    Ok(Some(Prepared { work, _lock: lock }))
+}
+
+/// Whether folders hold what plans would make of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sealed {
+    /// Each does.
+    All,
+    /// One does not.
+    NotAll,
+}
+
+/// Fails where one of some folders, with the plans for it, cannot be packed into. Nothing is changed.
+pub(super) fn may_be_packed<'p>(
+    folders: impl Iterator<Item = (&'p Path, &'p [Plan])>,
+    source: &Origin,
+    force: bool,
+) -> Result<Sealed> {
     let mut are_sealed = !force;
-    for (dst, plans) in folders.iter().zip(plans) {
+    for (dst, plans) in folders {
         refuse_inside(dst, source)?;
         own::check(dst, WORK_FOLDER)?;
         let is_here = sys::is_there(dst)?;
@@ -434,10 +459,15 @@ pub(super) fn prepare(
             }
         }
     }
-    let Some(dst) = folders.first().filter(|_| !are_sealed) else { return Ok(None) };
-    let work = own::work_folder(dst, WORK_FOLDER)?;
-    let lock = sys::Lock::take(&work.join(LOCK_FILE))?;
-    Ok(Some(Prepared { work, _lock: lock }))
+    Ok(if are_sealed { Sealed::All } else { Sealed::NotAll })
+}
+
+/// Fails where `planned` cannot be packed into the folder `dst`, as a run would; nothing is changed.
+///
+/// # Errors
+/// As [`pack`](super::pack).
+pub fn check_destination(planned: &Planned, dst: &Path, force: bool) -> Result<()> {
+    may_be_packed(std::iter::once((dst, planned.plans.as_slice())), &planned.source, force).map(drop)
 }
 
 /// Fails where it shows before `source` is listed that it, or a part of it, cannot be packed into the folder `dst`.
@@ -448,6 +478,9 @@ pub fn look_at(dst: &Path, source: &Origin, is_part: bool) -> Result<()> {
     refuse_inside(dst, source)?;
     own::check(dst, WORK_FOLDER)?;
     let found = sys::metadata_if_there(dst)?;
+    if found.is_none() && dst.is_symlink() {
+        return Err(Error::usage("is a symbolic link to what is not there").in_file(dst).help(own::REMOVE));
+    }
     if found.as_ref().is_some_and(|found| !found.is_dir()) {
         return Err(Error::usage("is a file, and no folder").in_file(dst).help(own::REMOVE));
     }

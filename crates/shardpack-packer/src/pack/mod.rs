@@ -57,7 +57,7 @@ pub use announced::Announced;
 use bucket::Bucket;
 pub use bucket::{local_folder, make_work, repair_folder};
 pub use change_part::ChangedPart;
-pub use destination::look_at;
+pub use destination::{check_destination, look_at};
 use destination::{Destination, State};
 use image_check::ImageCheck;
 pub use merge::{Merged, Missing, Options as MergeOptions, merge};
