@@ -1,4 +1,4 @@
-//! Nothing outside the destination is overwritten, and archives, indexes and system files are no samples.
+//! Nothing outside the destination is overwritten, what is no sample is none, and half of a dataset is no dataset.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -101,4 +101,47 @@ fn what_a_system_has_put_into_a_tar_is_counted_and_no_sample() {
     assert_eq!(classes(&bench.dst()), ["cat", "dog"]);
     let manifest = shards::manifest(&bench.dst());
     assert_eq!((manifest.samples, manifest.ignored_files["system"]), (4, 2));
+}
+
+#[test]
+fn a_split_of_an_unfinished_pack_is_named_as_one_by_every_command() {
+    let bench = Bench::with(&["train/a/1.jpg", "train/b/2.jpg", "val/a/3.jpg", "val/b/4.jpg"]);
+    bench.pack(&["--shards", "2", "--part", "1/2"]).code(0);
+    let train = bench.dst().join("train");
+    bench.shardpack("status @dst/train").code(2).says("is a split of an unfinished pack").says("looks at all of it");
+    bench.shardpack("status DST").code(0);
+    for line in ["verify @dst/train", "convert @dst/train @out", "convert @dst/train @out --from webdataset"] {
+        bench.shardpack(line).code(1).says("unfinished pack").says("run the same pack command again").clean_error();
+    }
+    let shards = format!("{}/*.tar", train.display());
+    convert(&[std::path::Path::new(&shards)], &bench.at("out"), &["--from", "webdataset"])
+        .code(1)
+        .says("unfinished pack");
+    bench.pack(&["--shards", "2", "--part", "2/2"]).code(0);
+    bench.shardpack("merge DST").code(0);
+    bench.shardpack("verify @dst/train").code(0);
+}
+
+#[test]
+fn a_dry_run_refuses_what_the_run_refuses() {
+    let bench = Bench::with(&["a/1.jpg", "b/2.jpg"]);
+    let agree = |name: &str, line: &str, code: i32| {
+        let there = || bench.dst().exists().then(|| support::contents(&bench.dst()));
+        let before = there();
+        bench.shardpack(&format!("{line} --dry-run")).code(code);
+        assert_eq!(there(), before, "{name}");
+        bench.shardpack(line).code(code);
+    };
+    agree("new", "pack SRC DST", 0);
+    agree("the same again", "pack SRC DST", 0);
+    agree("another dataset", "pack SRC DST --seed 1", 2);
+    agree("another in its place", "pack SRC DST --seed 1 --force", 0);
+    fs::create_dir(bench.at("garbage")).unwrap();
+    fs::write(bench.at("garbage/manifest.json"), "x").unwrap();
+    agree("a manifest that is none", "pack SRC @garbage", 2);
+    symlink("nowhere", bench.at("dangling")).unwrap();
+    agree("a link to nothing", "pack SRC @dangling", 2);
+    bench.file("b/3.jpg", b"no image");
+    bench.file("b/4.jpg", b"");
+    agree("an empty image", "pack SRC @bad", 1);
 }

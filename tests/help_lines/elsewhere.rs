@@ -277,6 +277,12 @@ pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "tests/memory.rs",
         "where_the_system_has_no_memory_the_image_is_named",
     ),
+    (
+        "looks at all of it",
+        "looks at all of it",
+        "tests/trust.rs",
+        "a_split_of_an_unfinished_pack_is_named_as_one_by_every_command",
+    ),
     ("name another file", "is no plan file", "tests/trust.rs", "a_plan_replaces_a_plan_and_nothing_else"),
     (
         "convert these files by themselves",

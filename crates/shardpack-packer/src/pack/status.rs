@@ -10,7 +10,7 @@ use std::{
 };
 
 use shardpack_format::{Error, Result, manifest::WORK_FOLDER, shell};
-use shardpack_reader::{StoreSettings, is_unfinished};
+use shardpack_reader::{StoreSettings, is_unfinished, unfinished};
 
 use super::{bucket::Bucket, dataset_folder, destination::PLAN_FILE, receipt, runs, split_prefix, spools, transformed};
 use crate::{
@@ -94,6 +94,7 @@ pub fn status(dst: &Path, store: &StoreSettings) -> Result<Option<Status>> {
         let has = |name: &str| sys::is_there(&work.join(name));
         let is_changing = has(spools::FOLDER)? || has(transformed::SPOOL_FILE)?;
         if !is_changing && !is_unfinished(dst)? {
+            refuse_a_split(dst)?;
             return refuse_several(dst).map(|()| None);
         }
         let parts = parts(&changed, &running);
@@ -118,6 +119,14 @@ pub fn status(dst: &Path, store: &StoreSettings) -> Result<Option<Status>> {
     let rate = rate(&finished, SystemTime::now());
     let finished = finished.into_iter().map(|(bytes, _)| bytes);
     Ok(Some(Status { bytes_per_second: rate, ..of_plans(&plans, &finished.collect::<Vec<_>>(), &receipts, &running) }))
+}
+
+/// Fails where `dst` is a split of an unfinished pack.
+fn refuse_a_split(dst: &Path) -> Result<()> {
+    let Some(whole) = unfinished(dst)? else { return Ok(()) };
+    let whole = whole.canonicalize().unwrap_or(whole);
+    let error = Error::usage("is a split of an unfinished pack").in_file(dst);
+    Err(error.help(format!("shardpack status {} looks at all of it", shell::path(whole))))
 }
 
 /// Fails where packs are unfinished in folders of `dst`, as of several formats.

@@ -323,7 +323,10 @@ pub(crate) fn refuse_lost_manifest(folder: &Path) -> Result<()> {
     let has_index = has_index.map_err(|error| sys::io_error("cannot read folder", &indexes, error))?;
     match has_index || is_there(&folder.join(SUMS_FILE))? {
         false => Ok(()),
-        true => Err(lost_manifest(folder)),
+        true => {
+            refuse_unfinished(folder)?;
+            Err(lost_manifest(folder))
+        }
     }
 }
 
@@ -486,7 +489,7 @@ pub(super) fn is_packed_folder(folder: &Path) -> Result<bool> {
 }
 
 /// Fails where `folder`, or the one that it is a split of, holds a pack that is not finished: shards of it are half of a dataset.
-fn refuse_unfinished(folder: &Path) -> Result<()> {
+pub(super) fn refuse_unfinished(folder: &Path) -> Result<()> {
     match unfinished(folder)? {
         None => Ok(()),
         Some(folder) => {

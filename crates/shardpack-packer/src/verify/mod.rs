@@ -29,7 +29,9 @@ use shardpack_format::{
     splits::{self, Difference, Record},
     text,
 };
-use shardpack_reader::{Dataset, Shard, StoreSettings, Transfers, is_to_be_replaced, is_unfinished, split_differences};
+use shardpack_reader::{
+    Dataset, Shard, StoreSettings, Transfers, is_to_be_replaced, is_unfinished, split_differences, unfinished,
+};
 
 use crate::{
     crops,
@@ -215,10 +217,11 @@ impl Opened {
 /// When there is no dataset here at all.
 pub(crate) fn open(files: &DatasetFiles) -> Result<(Vec<Opened>, Vec<Problem>)> {
     if let Some(dst) = files.local()
-        && is_unfinished(dst)?
+        && let Some(folder) = unfinished(dst)?
+        && (is_unfinished(dst)? || !sys::is_there(&dst.join(manifest::FILE))?)
     {
         return Err(Error::new(ErrorKind::Data, "an unfinished pack: it has no manifest yet")
-            .in_file(dst)
+            .in_file(folder.canonicalize().unwrap_or(folder))
             .help(help::FINISH_PACK));
     }
     let is_right = |bytes: &[u8]| Manifest::read(bytes).is_ok();

@@ -27,13 +27,13 @@ use rayon::prelude::*;
 use shardpack_format::{
     Error, ErrorKind, Result,
     formats::foreign::{Entries, Wanted},
-    help,
 };
-use shardpack_reader::{Transfers, is_unfinished};
+use shardpack_reader::Transfers;
 
 use super::{
     Found,
     classes::{Classes, Collector, Words},
+    given,
     keep::Keep,
     missing_components::lacking,
     options::{Components, Options, SPLITS, Splits},
@@ -42,6 +42,7 @@ use crate::{
     foreign::{Kind, ShardFile, files, lmdb},
     ledger::{Fate, Unpacked, order},
     monitor::{Monitor, Phase},
+    sys,
 };
 pub use open::ShardReader;
 pub use preview::{Preview, SamplePreview};
@@ -81,13 +82,19 @@ impl Shards {
     pub fn find(sources: &[PathBuf], from: Option<Kind>, wanted: Wanted, splits: &Splits) -> Result<Self> {
         let mut found = Vec::new();
         for source in sources {
-            if is_unfinished(source)? {
-                return Err(Error::data("an unfinished pack: it has no manifest yet")
-                    .in_file(source)
-                    .help(help::FINISH_PACK));
+            if sys::is_folder(source)? {
+                given::refuse_unfinished(source)?;
             }
             found.extend(splits::of_source(source, from, splits)?);
         }
+        // What a glob stands for, too.
+        let folders: BTreeSet<PathBuf> = found
+            .iter()
+            .flat_map(|(_, files)| &files.shards)
+            .filter(|shard| shard.remote.is_none())
+            .map(|shard| given::folder_of(&shard.path))
+            .collect();
+        folders.iter().try_for_each(|folder| given::refuse_unfinished(folder))?;
         Self::of_found(sources, found, wanted, splits)
     }
 
