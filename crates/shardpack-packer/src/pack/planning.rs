@@ -176,7 +176,9 @@ impl Surveyed {
     /// For each format plans without cuts, which say what is known before images are changed.
     fn plans_before(&self) -> Result<Vec<Vec<Plan>>> {
         let plans = |bytes: &plan::Options| {
-            let plan = |found: &Found| Plan::without_cuts(found.with_kinds(&bytes.format.components), bytes.clone());
+            let plan = |found: &Found| {
+                Plan::without_cuts(found.with_kinds(&bytes.format.components), of_split(bytes, found)?)
+            };
             self.found.iter().map(plan).collect::<Result<Vec<_>>>()
         };
         self.bytes.iter().map(plans).collect()
@@ -201,7 +203,8 @@ impl Surveyed {
         let mut of_source: Vec<String> = found.iter_mut().flat_map(|found| std::mem::take(&mut found.notes)).collect();
         let mut all = Vec::new();
         for bytes in bytes {
-            let plans = found.iter().map(|found| Plan::new(found.with_kinds(&bytes.format.components), bytes.clone()));
+            let plan = |found: &Found| Plan::new(found.with_kinds(&bytes.format.components), of_split(&bytes, found)?);
+            let plans = found.iter().map(plan);
             let plans = plans.collect::<Result<Vec<_>>>().map_err(|error| error.in_file(source.path()))?;
             let mut notes_of = std::mem::take(&mut of_source);
             notes_of.extend(notes::notes(plans.iter(), &sniffed.kinds));
@@ -378,9 +381,6 @@ fn settled(
     if bytes.format.has_text() {
         bytes.format.json = found.iter().any(|found| found.meta);
     }
-    if found.iter().all(|found| found.listing.classes.is_empty()) {
-        (formats::entry(&bytes.format.name)?.without_labels)(&mut bytes.format);
-    }
     let becomes = |kind| options.recipe.as_ref().map_or(kind, |recipe| transformed::becomes(kind, recipe));
     let values = found.iter().find_map(|found| found.listing.components().payload.clone());
     bytes.format.payload = values.or_else(|| found.iter().find_map(|found| found.payload.clone()));
@@ -411,6 +411,15 @@ fn settled(
         // Nobody has asked for them by name.
         let all = std::mem::take(&mut bytes.format.components);
         bytes.format.components = all.into_iter().filter(|kind| formats::has_place_for(&bytes.format, kind)).collect();
+    }
+    Ok(bytes)
+}
+
+/// The same of one split: a label has no place where samples have none.
+fn of_split(bytes: &plan::Options, found: &Found) -> Result<plan::Options> {
+    let mut bytes = bytes.clone();
+    if found.listing.classes.is_empty() {
+        (formats::entry(&bytes.format.name)?.without_labels)(&mut bytes.format);
     }
     Ok(bytes)
 }
