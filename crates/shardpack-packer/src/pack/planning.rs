@@ -176,9 +176,8 @@ impl Surveyed {
     /// For each format plans without cuts, which say what is known before images are changed.
     fn plans_before(&self) -> Result<Vec<Vec<Plan>>> {
         let plans = |bytes: &plan::Options| {
-            let plan = |found: &Found| {
-                Plan::without_cuts(found.with_kinds(&bytes.format.components), of_split(bytes, found)?)
-            };
+            let plan =
+                |found: &Found| Plan::without_cuts(found.with_kinds(&bytes.format.components), of_split(bytes, found)?);
             self.found.iter().map(plan).collect::<Result<Vec<_>>>()
         };
         self.bytes.iter().map(plans).collect()

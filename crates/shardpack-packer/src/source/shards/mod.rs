@@ -18,6 +18,7 @@ mod urls;
 
 use std::{
     collections::BTreeMap,
+    collections::BTreeSet,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::Arc,
