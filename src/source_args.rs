@@ -215,9 +215,9 @@ pub struct Records {
     /// Extension, feature, column or path of a dataset that holds the label [default: found by looking]
     #[arg(long, value_name = "NAME", visible_aliases = ["label-column", "labels"])]
     label_feature: Option<String>,
-    /// Which label to take of records that have several, from 0
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    label_index: usize,
+    /// Number of the label that is the class, of records that have several, from 0 [default: several are a component]
+    #[arg(long, value_name = "N")]
+    label_index: Option<usize>,
     /// Of an LMDB: where the label is: the key (its first folder, or by --key-pattern), the value, a whole number that the
     /// value begins with (u8, u16le, u16be, u32le, …, i64be), or a file of keys and labels (text, CSV, TSV, JSON). Of a tar:
     /// key (the last folder, or by --key-pattern) [default: found by looking]

@@ -271,6 +271,69 @@ fn splits_have_the_components_of_all_and_none_that_they_lack() {
     }
 }
 
+/// Parquet files of two images: a column that stands twice, names of classes that are not one for each label, lists of labels that
+/// a type names, and splits of which one has no labels.
+const WRITE: &str = "
+import io, json, os, sys, pyarrow as pa, pyarrow.parquet as pq
+from PIL import Image
+out = sys.argv[1]
+def image(number):
+    file = io.BytesIO()
+    Image.new('RGB', (8, 8), (20 * number, 0, 0)).save(file, 'JPEG')
+    return file.getvalue()
+images = pa.array([{'bytes': image(number), 'path': None} for number in range(4)])
+def write(name, labels, kind=None, **others):
+    os.makedirs(os.path.dirname(f'{out}/{name}'), exist_ok=True)
+    table = pa.table({'image': images, 'label': labels, **others})
+    if kind:
+        features = {'image': {'_type': 'Image'}, 'label': kind}
+        table = table.replace_schema_metadata({'huggingface': json.dumps({'info': {'features': features}})})
+    pq.write_table(table, f'{out}/{name}.parquet')
+twice = pa.Table.from_arrays([images, pa.array([0, 1] * 2), pa.array([7, 8] * 2)], names=['image', 'label', 'label'])
+pq.write_table(twice, f'{out}/twice.parquet')
+of = {'names': ['cat', 'dog'], '_type': 'ClassLabel'}
+write('named', [0, 1, 0, 1], class_name=['cat', 'dog', 'kitten', 'dog'])
+write('worded', ['pet', 'pet', 'toy', 'toy'], class_name=['cat', 'dog', 'toy', 'toy'])
+write('lists', [[0], [0, 1], [], [1]], {'feature': of, '_type': 'Sequence'})
+for split, labels in (('train', [0, 1, 0, 1]), ('test', [-1] * 4)):
+    write(f'kept-back/{split}-0', labels, of)
+for split, labels in (('train', ['a', 'b', 'a', 'b']), ('test', ['-1'] * 4)):
+    write(f'words/{split}-0', labels)
+";
+
+#[test]
+fn labels_of_columns_that_are_no_single_class_are_refused_counted_or_a_component() {
+    let bench = Bench::new();
+    let out = bench.at("out");
+    fs::create_dir(&out).unwrap();
+    let ran = Command::new(python()).args(["-c", WRITE]).arg(&out).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let to = |name: &str, options: &[&str]| convert(&[&out.join(name)], &bench.at(&format!("{name}.dst")), options);
+    to("twice.parquet", &[]).code(1).says("column \"label\" stands twice");
+    for (name, classes, lost) in [("named", ["0", "dog"], 2), ("worded", ["pet", "toy"], 2)] {
+        let name = format!("{name}.parquet");
+        to(&name, &[]).code(0);
+        let dst = bench.at(&format!("{name}.dst"));
+        assert_eq!(shards::classes(&dst), classes, "{name}");
+        assert_eq!(manifest(&dst).ignored_files["name of a class"], lost, "{name}");
+    }
+    let ran = to("lists.parquet", &[]).code(0);
+    ran.says("1 sample with several labels: labels are a component, and no class; the names of 2 classes are left out");
+    let dst = bench.at("lists.parquet.dst");
+    assert_eq!(shards::classes(&dst), Vec::<String>::new());
+    assert_eq!(manifest(&dst).components.len(), 2);
+    // A split whose labels are kept back has none, and is converted again.
+    for (name, classes) in [("kept-back", ["cat", "dog"]), ("words", ["a", "b"])] {
+        to(name, &[]).code(0);
+        let (dst, again) = (bench.at(&format!("{name}.dst")), bench.at(&format!("{name}.again")));
+        convert(&[&dst], &again, &["--format", "mds"]).code(0);
+        for found in [&dst, &again] {
+            assert_eq!(shards::classes(&found.join("train")), classes, "{name}");
+            assert_eq!(shards::classes(&found.join("test")), Vec::<String>::new(), "{name}");
+        }
+    }
+}
+
 #[test]
 fn a_text_that_is_made_here_and_one_of_the_shards_are_not_both_called_json() {
     let bench = Bench::new();

@@ -266,9 +266,9 @@ fn features_of_any_name_are_found_or_chosen_in_tfrecord_packed_or_not() {
     };
     let expected = [(4, one.clone()), (2, two.clone())];
     let cases: [(&str, &str, &[&str]); 5] = [
-        ("image/encoded", "image/class/label", &[]),
-        ("image", "label", &[]),
-        ("jpg_bytes", "label", &[]),
+        ("image/encoded", "image/class/label", &["--label-index", "0"]),
+        ("image", "label", &["--label-index", "0"]),
+        ("jpg_bytes", "label", &["--label-index", "0"]),
         ("my/picture", "my/number", &["--image-feature", "my/picture", "--label-feature", "my/number"]),
         ("image", "my/number", &["--label-feature", "my/number"]),
     ];
@@ -286,7 +286,7 @@ fn features_of_any_name_are_found_or_chosen_in_tfrecord_packed_or_not() {
     }
     let bench = Bench::new();
     let path = written(&bench, "x.tfrecord", &zlib(&file("image", "label")));
-    good("zlib", &bench, &path, &[], &expected);
+    good("zlib", &bench, &path, &["--label-index", "0"], &expected);
     let bench = Bench::new();
     let path = written(&bench, "x.tfrecord", &file("image", "label"));
     good("the other label", &bench, &path, &["--label-index", "1"], &[(7, one), (7, two)]);
@@ -336,13 +336,14 @@ fn recordio_with_and_without_idx_and_with_several_labels() {
             written(&bench, "x.idx", idx.as_bytes());
         }
         let what = if with_idx { "with idx" } else { "without idx" };
-        good(what, &bench, &file, &[], &labelled(&|number| number as i64));
+        good(what, &bench, &file, &["--label-index", "0"], &labelled(&|number| number as i64));
         good(what, &bench, &file, &["--label-index", "1"], &labelled(&|_| 1));
         // An `.idx` beside it is no shard.
         let folder = file.parent().unwrap();
         convert(&[folder], &bench.at("all/of"), &["--dry-run"]).code(0).says("1 file of recordio");
     }
-    good("gzip", &bench, &written(&bench, "x.rec.gz", &gzip(&bytes)), &[], &labelled(&|number| number as i64));
+    let zipped = written(&bench, "x.rec.gz", &gzip(&bytes));
+    good("gzip", &bench, &zipped, &["--label-index", "0"], &labelled(&|number| number as i64));
     let ran = convert(&[&file], &bench.dst(), &["--label-feature", "label"]).code(2).clean_error();
     ran.says("no record has a label \"label\": they have labels");
     for (index, says) in [("2", "0.5 is no whole number"), ("3", "it has 3 labels, number 3 is wanted")] {

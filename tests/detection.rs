@@ -47,7 +47,7 @@ fn boxes_of_im2rec_are_a_component_and_no_label() {
     let file = bench.at("x.rec");
     fs::write(&file, records.collect::<Vec<_>>()).unwrap();
     let ran = convert(&[&file], &bench.dst(), &[]).code(0);
-    ran.says("components boxes").says("no record has a label");
+    ran.says("components boxes").says("3 samples with several labels: labels are a component, and no class");
     assert_eq!(classes(&bench.dst()), Vec::<String>::new());
     assert_eq!(floats(&bench.dst(), "boxes.npy"), labels.map(|labels| Some(labels.to_vec())));
     verify(&bench.dst(), &file, &[]);
@@ -61,7 +61,7 @@ fn boxes_of_im2rec_are_a_component_and_no_label() {
 }
 
 #[test]
-fn several_labels_that_are_no_boxes_keep_the_first_and_go_along() {
+fn several_labels_that_are_no_boxes_are_a_component_and_no_class() {
     let bench = Bench::new();
     // Of too few numbers for an object, of one that is no class, and of lengths that do not fit.
     let labels: [&[f32]; 4] =
@@ -69,14 +69,20 @@ fn several_labels_that_are_no_boxes_keep_the_first_and_go_along() {
     let records = labels.iter().zip(0..).flat_map(|(labels, id)| rec_record(id, labels, &jpeg(id, 6000 + id as usize)));
     let file = bench.at("x.rec");
     fs::write(&file, records.collect::<Vec<_>>()).unwrap();
-    convert(&[&file], &bench.dst(), &[]).code(0).says("components labels");
-    let mut found: Vec<_> = samples(&bench.dst()).into_iter().map(|(label, image)| (image.len(), label)).collect();
+    let ran = convert(&[&file], &bench.dst(), &[]).code(0).says("components labels");
+    ran.says("4 samples with several labels: labels are a component, and no class");
+    assert_eq!(classes(&bench.dst()), Vec::<String>::new());
+    let first = bench.at("first");
+    convert(&[&file], &first, &["--label-index", "0", "--quiet"]).code(0);
+    let mut found: Vec<_> = samples(&first).into_iter().map(|(label, image)| (image.len(), label)).collect();
     found.sort_unstable();
     assert_eq!(found, [(6000, 2), (6001, 2), (6002, 1), (6003, 2)]);
     assert_eq!(floats(&bench.dst(), "labels.npy"), labels.map(|labels| Some(labels.to_vec())));
     // What has no room for it counts it.
     let dst = bench.at("rec");
-    convert(&[&file], &dst, &["--format", "recordio"]).code(0).says("left out: labels");
+    let ran = convert(&[&file], &dst, &["--format", "recordio"]).code(2).clean_error();
+    ran.says("RecordIO has a label in every record");
+    convert(&[&file], &dst, &["--format", "recordio", "--label-index", "0"]).code(0).says("left out: labels");
     assert_eq!(manifest(&dst).ignored_files["component labels"], 4);
 }
 
@@ -95,7 +101,8 @@ fn labels_of_objects_in_tfrecord_are_no_class_of_the_image() {
     ] {
         let file = bench.at("x.tfrecord");
         fs::write(&file, [record(1, &[3, 7], &[1, 2], key), record(2, &[7, 7, 1], &[1, 2, 3], key)].concat()).unwrap();
-        convert(&[&file], &bench.dst(), &["--force"]).code(0).says("no record has a label");
+        let what = if key.contains("object") { "no record has a label" } else { "2 samples with several labels" };
+        convert(&[&file], &bench.dst(), &["--force"]).code(0).says(what);
         assert_eq!(classes(&bench.dst()), Vec::<String>::new(), "{key}");
         assert_eq!(numbers(&bench.dst(), component), [Some(vec![3, 7]), Some(vec![7, 7, 1])], "{key}");
         // Shards of ours say the same when they are read as anybody's.
@@ -109,12 +116,33 @@ fn labels_of_objects_in_tfrecord_are_no_class_of_the_image() {
 }
 
 #[test]
-fn several_labels_in_tfrecord_go_along_beside_the_first() {
+fn several_labels_in_tfrecord_are_a_component_for_all_if_one_record_has_them() {
     use Feature::{Bytes, Ints};
     let bench = Bench::new();
     let file = bench.at("x.tfrecord");
-    let image = jpeg(1, 6000);
-    fs::write(&file, tf_record(&[("image", Bytes(&image)), ("labels", Ints(&[3, 7]))])).unwrap();
-    convert(&[&file], &bench.dst(), &[]).code(0).says("components labels");
-    assert_eq!((samples(&bench.dst())[0].0, numbers(&bench.dst(), "labels.npy")), (3, vec![Some(vec![3, 7])]));
+    let (image, one) = (jpeg(1, 6000), jpeg(2, 6001));
+    let record = |image: &[u8], labels: &[i64]| tf_record(&[("image", Bytes(image)), ("labels", Ints(labels))]);
+    fs::write(&file, [record(&image, &[3, 7]), record(&one, &[5])].concat()).unwrap();
+    let ran = convert(&[&file], &bench.dst(), &[]).code(0).says("components labels");
+    ran.says("1 sample with several labels: labels are a component, and no class");
+    assert_eq!(classes(&bench.dst()), Vec::<String>::new());
+    assert_eq!(numbers(&bench.dst(), "labels.npy"), [Some(vec![3, 7]), Some(vec![5])]);
+    let first = bench.at("first");
+    convert(&[&file], &first, &["--label-index", "0"]).code(0);
+    assert_eq!(samples(&first).iter().map(|(label, _)| *label).max(), Some(5));
+}
+
+#[test]
+fn fractions_in_recordio_are_a_component_for_all_and_so_are_labels_that_are_not_wanted() {
+    let bench = Bench::new();
+    let file = bench.at("x.rec");
+    let of = |labels: [f32; 3], options: &[&str]| {
+        let records = labels.iter().zip(0..).flat_map(|(label, id)| rec_record(id, &[*label], &jpeg(id, 6000)));
+        fs::write(&file, records.collect::<Vec<_>>()).unwrap();
+        convert(&[&file], &bench.dst(), &[&["--force"], options].concat()).code(0);
+        assert_eq!(classes(&bench.dst()), Vec::<String>::new());
+        assert_eq!(floats(&bench.dst(), "labels.npy"), labels.map(|label| Some(vec![label])));
+    };
+    of([0.0, 1.5, 3.0], &[]);
+    of([0.0, 1.0, 3.0], &["--no-labels"]);
 }

@@ -301,6 +301,14 @@ for name, of in (('groups', lambda n: images[n]), ('groups-encoded', lambda n: j
     with h5py.File(f'{out}/{name}.h5', 'w') as file:
         for number in range(6):
             file[f's{number}/image'], file[f's{number}/label'] = of(number), labels[number]
+for name, names in (('root-names', np.array(['cat', 'dog', 'emu'], 'S')), ('root-texts', ['cat', 'dog', 'emu'])):
+    with h5py.File(f'{out}/{name}.h5', 'w') as file:
+        file['images'], file['labels'], file.attrs['classes'], file.attrs['license'] = images, labels, names, 'x'
+with h5py.File(f'{out}/empty-attribute.h5', 'w') as file:
+    for number in range(6):
+        file[f'img{number}'] = images[number]
+        file[f'img{number}'].attrs['label'] = h5py.Empty('i4') if number == 3 else labels[number]
+write('hot-table', x=np.arange(6 * 3, dtype='u1').reshape(6, 3), label=np.eye(3, dtype='u1')[labels])
 write('noise', images=images, label_noise=labels)
 write('table', x=np.arange(6 * 70, dtype='u1').reshape(6, 70), y=labels)
 write('table-alone', bits=np.zeros((6, 2048), 'u1'), smiles=[f'n{number}' for number in range(6)])
@@ -388,6 +396,9 @@ fn labels_are_told_by_whole_names_enums_and_attributes_and_what_is_no_class_is_a
         ("groups-encoded", "", numbers),
         ("padded", "", numbers),
         ("column", "", numbers),
+        ("root-names", "", &["cat", "dog", "emu"]),
+        ("root-texts", "", &["cat", "dog", "emu"]),
+        ("hot-table", "", numbers),
         ("noise", "label_noise", &[]),
         ("table", "", numbers),
         ("table-alone", "smiles", &[]),
@@ -409,6 +420,20 @@ fn labels_are_told_by_whole_names_enums_and_attributes_and_what_is_no_class_is_a
         same(&dst, &from);
         convert(&from, &bench.at(&format!("{name}-no")), &["--no-labels", "--quiet"]).code(0);
     }
+}
+
+#[test]
+fn attributes_of_the_file_are_counted_and_one_without_a_value_is_no_label() {
+    let bench = Bench::new();
+    let source = odd(&bench);
+    convert(&source.join("root-names.h5"), &bench.dst(), &[]).code(0);
+    let ignored = Dataset::open(bench.dst()).unwrap().manifest().ignored_files.clone();
+    assert_eq!(ignored.get("attribute license of the file"), Some(&1));
+    assert!(!ignored.contains_key("attribute classes of the file"), "{ignored:?}");
+    let without = bench.at("without");
+    convert(&source.join("root-names.h5"), &without, &["--no-labels"]).code(0);
+    assert!(Dataset::open(&without).unwrap().classes().is_empty());
+    convert(&source.join("empty-attribute.h5"), &bench.at("empty"), &[]).code(1).says("img3: no label");
 }
 
 #[test]

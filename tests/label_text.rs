@@ -163,7 +163,8 @@ fn numbers_with_fractions_are_no_classes_in_any_source_but_for_the_text_in_a_pic
         let (name, dst) = (source.display(), bench.dst());
         if !options.is_empty() {
             let ran = convert(&[&source], &dst, &options).code(2).clean_error();
-            ran.says("are numbers with fractions, and no classes").says("--no-labels packs samples without a class");
+            ran.says("are numbers with fractions: a component, and no class")
+                .says("--no-labels packs samples without a class");
             convert(&[&source], &dst, &["--no-labels"]).code(0);
             fs::remove_dir_all(&dst).unwrap();
             continue;

@@ -243,6 +243,75 @@ fn inspect_and_convert_show_what_was_understood() {
     assert!(found.len() >= 30 && found.iter().all(|one| expected.contains(one)), "{} samples", found.len());
 }
 
+/// Named databases, keys of images and labels, and tuples, of three images; `main.lmdb` has what the name says.
+const WRITE: &str = "
+import io, pickle, sys, lmdb
+from PIL import Image
+out = sys.argv[1]
+def image(number):
+    file = io.BytesIO()
+    Image.new('RGB', (8, 8), (20 * number, 0, 0)).save(file, 'JPEG')
+    return file.getvalue()
+images = [image(number) for number in range(3)]
+def write(name, **databases):
+    with lmdb.open(f'{out}/{name}.lmdb', subdir=False, map_size=1 << 20, max_dbs=4) as environment:
+        for database, pairs in databases.items():
+            own = None if database == 'main' else environment.open_db(database.encode())
+            with environment.begin(write=True, db=own) as transaction:
+                for key, value in pairs:
+                    transaction.put(key.encode(), value)
+of = lambda value: [(f'{number:03}', value(number)) for number in range(3)]
+labels = of(lambda number: b'%d' % (number % 2))
+write('named', image=of(images.__getitem__), label=labels, captions=of(lambda _: b'text'))
+write('other-keys', image=of(images.__getitem__), label=[(f'{number}', b'1') for number in range(3)])
+write('some-keys', image=of(images.__getitem__), label=[*labels, ('more', b'1')])
+write('beside', main=[pair for number in range(3) for pair in
+                      ((f'image-{number}', images[number]), (f'label-{number}', b'%d' % (number % 2)))])
+write('name-first', main=of(lambda number: pickle.dumps((images[number], f'x/{number}.jpg', number % 2))))
+write('name-before', main=of(lambda number: pickle.dumps((f'x{number}', images[number], number % 2))))
+write('together', main=[('0', pickle.dumps({'images': images, 'labels': [0, 1, 0]}))])
+write('lists', main=[('0', pickle.dumps({'images': images, 'labels': [[0, 1], [1], []]}))])
+";
+
+#[test]
+fn labels_beside_images_are_found_under_every_name_and_what_is_not_read_is_counted() {
+    let bench = Bench::new();
+    let out = bench.at("out");
+    fs::create_dir(&out).unwrap();
+    let python = std::env::var_os("SHARDPACK_PYTHON").unwrap();
+    let ran = Command::new(python).args(["-c", WRITE]).arg(&out).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let from = |name: &str| out.join(format!("{name}.lmdb"));
+    let ignored = |dst: &Path| Dataset::open(dst).unwrap().manifest().ignored_files.clone();
+    for (name, left) in [
+        ("named", vec![("entry of database captions", 3)]),
+        ("some-keys", vec![("entry of database label", 1)]),
+        ("beside", vec![("entry label-…", 3)]),
+        ("name-first", vec![]),
+        ("name-before", vec![]),
+        ("together", vec![]),
+    ] {
+        let dst = bench.at(name);
+        convert(&from(name), &dst, &["--order", "source"]).code(0);
+        let dataset = Dataset::open(&dst).unwrap();
+        let labels: Vec<_> = (0..3).map(|number| dataset.row(number).unwrap().label).collect();
+        assert_eq!(labels, [Some(0), Some(1), Some(0)], "{name}");
+        assert_eq!(dataset.classes().len(), 2, "{name}");
+        let left = left.into_iter().map(|(name, entries)| (name.to_owned(), entries)).collect();
+        assert_eq!(ignored(&dst), left, "{name}");
+    }
+    convert(&from("other-keys"), &bench.dst(), &[]).code(1).says("no key of database \"label\" is a key of an image");
+    convert(&from("lists"), &bench.dst(), &["--force"]).code(1).says("label: a list");
+    // Labels that are not wanted are counted too.
+    for (name, what) in
+        [("named", "entry of database label"), ("together", "component labels"), ("lists", "component labels")]
+    {
+        let dst = bench.at(&format!("{name}-without"));
+        convert(&from(name), &dst, &["--no-labels"]).code(0);
+        assert_eq!(ignored(&dst).get(what), Some(&3), "{name}");
+    }
+}
+
 #[test]
 fn nothing_is_written_beside_the_data_whether_that_is_possible_or_not() {
     let bench = Bench::new();

@@ -175,6 +175,10 @@ impl KeyLabels {
             if std::mem::take(&mut is_first)
                 && let Some(named) = named(&fields)
             {
+                let stands_twice = |at: &usize| fields.iter().filter(|field| **field == fields[*at]).count() > 1;
+                if let Some(at) = [named.0, named.1].into_iter().find(stands_twice) {
+                    return Err(format!("line {}: column {} stands twice", number + 1, shown(&fields[at])));
+                }
                 columns = named;
                 continue;
             }

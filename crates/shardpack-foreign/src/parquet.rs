@@ -101,6 +101,7 @@ pub fn walk_part(
         beside: Vec::new(),
         has_ended: false,
         label_number: wanted.label_number,
+        takes_one_label: wanted.takes_one_label(),
     }))
 }
 
@@ -156,7 +157,8 @@ struct Records {
     /// What it has beside it, end to end.
     beside: Vec<u8>,
     has_ended: bool,
-    label_number: usize,
+    label_number: Option<usize>,
+    takes_one_label: bool,
 }
 
 /// Partition values from the folders of a file, equal for all of its rows.
@@ -285,7 +287,8 @@ impl Records {
         let labels = self.columns.label.as_ref().zip(label);
         let (label, labels, class_of_label) = match labels {
             Some((column, cell)) => {
-                let (label, labels) = column.label(&cell, self.label_number);
+                let (label, labels) = column.label(&cell, self.label_number.unwrap_or(0));
+                let label = if labels > 1 && self.takes_one_label { Label::Missing } else { label };
                 let class = column.class(&label).map(<[u8]>::to_vec);
                 (label, labels, class)
             }

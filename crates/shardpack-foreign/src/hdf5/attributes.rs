@@ -11,7 +11,7 @@ use shardpack_format::{
 
 use super::{
     components::number_text,
-    names::label_rank,
+    names::{CLASSES, is_called, label_rank},
     open,
     values::{self, Kind, array_dtype, dtype},
 };
@@ -72,6 +72,45 @@ pub(super) fn counted<'p>(file: &Hdf5File, paths: impl Iterator<Item = &'p str>)
     Ok(counted)
 }
 
+/// Those of the file itself that a person wrote, by their names among the left-out fields: but `split`, which tells splits, and the
+/// one that names the classes of labels, if `has_labels`.
+///
+/// # Errors
+/// When the file is damaged.
+pub(super) fn of_root(file: &Hdf5File, has_labels: bool) -> Result<BTreeMap<String, u64>> {
+    let all = file.root_group().and_then(|root| root.attributes()).map_err(open::told)?;
+    let is_used = |one: &Attribute| one.name == "split" || has_labels && class_names(one).is_some();
+    let own = all.iter().filter(|one| !OF_LIBRARIES.contains(&one.name.as_str()) && !is_used(one));
+    Ok(own.map(|one| (format!("attribute {} of the file", one.name), 1)).collect())
+}
+
+/// Names of classes in an attribute of the file that is called so and is a list of texts.
+///
+/// # Errors
+/// When the file is damaged.
+pub(super) fn classes_of_root(file: &Hdf5File) -> Result<Vec<Vec<u8>>> {
+    let all = file.root_group().and_then(|root| root.attributes()).map_err(open::told)?;
+    Ok(all.iter().find_map(class_names).unwrap_or_default())
+}
+
+fn class_names(attribute: &Attribute) -> Option<Vec<Vec<u8>>> {
+    if !is_called(&attribute.name, &CLASSES) || attribute.shape.len() != 1 {
+        return None;
+    }
+    match (&attribute.decoded_strings, &attribute.datatype) {
+        (Some(texts), _) => Some(texts.iter().map(|text| text.clone().into_bytes()).collect()),
+        (None, Datatype::String { .. }) if !values::is_reference(&attribute.datatype) => {
+            let bytes = hdf5_reader::dtype_element_size(&attribute.datatype).ok().filter(|bytes| *bytes > 0)?;
+            let text = |item: &[u8]| {
+                let end = item.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+                item[..end].to_vec()
+            };
+            Some(attribute.raw_data.chunks_exact(bytes).map(text).collect())
+        }
+        _ => None,
+    }
+}
+
 /// Name of the attribute `name` of a dataset among the left-out fields.
 pub(super) fn left_out(name: &str, dataset: &str) -> String {
     format!("attribute {name} of dataset {dataset}")
@@ -91,6 +130,8 @@ pub(super) fn label(attributes: &[Attribute]) -> Option<&Attribute> {
 pub(super) fn as_label(attribute: &Attribute) -> Label {
     match of(attribute) {
         Found::Is(Form::Text, text) => Label::Text(text),
+        // `h5py.Empty`.
+        Found::Is(_, items) if items.is_empty() => Label::Missing,
         Found::Is(..) => values::whole_or_name(&attribute.datatype, &attribute.raw_data),
         Found::Absent | Found::Untold => Label::Missing,
     }

@@ -6,6 +6,7 @@ use hdf5_reader::Hdf5File;
 use shardpack_format::{Error, ErrorKind, Result, formats::foreign::Wanted, image_header::SNIFF_BYTES};
 
 use super::{
+    attributes,
     description::{MOST_TABLES, Seen, look, told},
     image_datasets,
     layout::{Layout, Samples, Table},
@@ -87,7 +88,7 @@ pub(super) fn layout(file: &Hdf5File, wanted: &Wanted) -> Result<Layout> {
 fn has_companion(table: &Table, seen: &[Seen]) -> bool {
     let is_of_table = |one: &&Seen| table.values.iter().any(|(path, _)| *path == one.path);
     let is_no_image = |one: &Seen| {
-        one.is_number() || one.kind == Kind::Text || one.shape.len() == 1 && label_rank(&one.path).is_some()
+        one.is_number() || one.kind == Kind::Text || one.shape.len() <= 2 && label_rank(&one.path).is_some()
     };
     table.rows.end > 1 && table.values.len() > 1 && seen.iter().filter(is_of_table).any(is_no_image)
 }
@@ -222,7 +223,9 @@ pub(super) fn classes(file: &Hdf5File, layout: &Layout, wanted: &Wanted) -> Resu
             && !is_used(&one.path)
     };
     let named = seen.iter().filter(is_names).filter_map(|one| Some((rank(&one.path, &CLASSES)?, one)));
-    let Some((_, found)) = named.min_by_key(|(rank, _)| *rank) else { return Ok(Vec::new()) };
+    let Some((_, found)) = named.min_by_key(|(rank, _)| *rank) else {
+        return if of_labels.is_empty() { Ok(Vec::new()) } else { attributes::classes_of_root(file) };
+    };
     let mut rows = Rows::open(file, &found.path)?;
     let item = |number| -> Result<Vec<u8>> {
         let row = rows.row(number)?.map(<[u8]>::to_vec).map_err(Error::data)?;

@@ -71,6 +71,8 @@ pub fn walk(file: impl Into<Place>, wanted: &Wanted, part: Option<&str>) -> Resu
             return Err(error.help("--label-feature PATH names the dataset with their labels"));
         }
         let mut left_out = links.counted();
+        let has_labels = matches!(&layout, Layout::Rows(tables) if tables.iter().any(|table| table.labels.is_some()));
+        left_out.extend(attributes::of_root(&file, has_labels)?);
         if let Layout::Rows(tables) = &layout {
             left_out.extend(attributes::counted(&file, tables.iter().flat_map(Table::paths))?);
         }

@@ -244,7 +244,7 @@ impl Images for Records {
                 Err(what) => image = Err(Lack::Damaged(what)),
             }
         }
-        let label = open.label(self.wanted.label_number)?;
+        let label = open.label(self.wanted.label_number.unwrap_or(0))?;
         let filename = open.filename()?;
         let number = open.number;
         open.number += 1;

@@ -71,7 +71,7 @@ impl SampleGroups {
             unused: samples.unused,
             are_splits,
             label,
-            label_number: wanted.label_number,
+            label_number: wanted.label_number.unwrap_or(0),
             note: match &samples.image {
                 Some(image) => format!("{count}, a group each, of {names}; images {image}"),
                 None => format!("{count}, a group each, of {names}"),

@@ -121,7 +121,7 @@ pub(super) fn table(
         Some(label) => Some(label),
         None => beside(images, seen, label_rank, |one| one.is_label(rows)).ok().flatten(),
     };
-    let no_class = match of_labels.filter(|_| label.is_none() && wanted.label_number == 0) {
+    let no_class = match of_labels.filter(|_| label.is_none() && wanted.label_number.is_none()) {
         Some(found) => labels::no_class(file, found)?,
         None => None,
     };

@@ -17,6 +17,9 @@ pub(super) const IMAGE_KEY: &[u8] = b"image-";
 /// And how that of the label does.
 pub(super) const LABEL_KEY: &[u8] = b"label-";
 
+/// Entries that are looked at for one of an image.
+const LOOKS: usize = 16;
+
 /// Where labels are.
 pub(super) enum Labels {
     /// In the value; where it has none, in the folder of the key.
@@ -52,7 +55,7 @@ impl Labels {
                 let shown = text::shown(&label).to_string();
                 Self::Database(environment.database(Some(&label))?, shown)
             }
-            (None, None) if images.get(b"image-000000001")?.is_some() => Self::Beside,
+            (None, None) if are_beside(images)? => Self::Beside,
             (None, None) => class_of(environment.path()).map_or(Self::InValue, Self::One),
         })
     }
@@ -91,6 +94,21 @@ impl Labels {
             Self::InValue | Self::Said(_) => "the folder of the key".to_owned(),
         }
     }
+}
+
+/// Whether the first entry whose key begins as that of an image does has its label beside it.
+fn are_beside(images: &Database) -> Result<bool> {
+    if images.get(b"image-000000001")?.is_some() {
+        return Ok(true);
+    }
+    let mut walk = images.cursor()?;
+    for _ in 0..LOOKS {
+        let Some(entry) = walk.next()? else { break };
+        if let Some(rest) = entry.key.strip_prefix(IMAGE_KEY) {
+            return Ok(images.get(&[LABEL_KEY, rest].concat())?.is_some());
+        }
+    }
+    Ok(false)
 }
 
 /// The class that the name of an LSUN environment tells: `bedroom_train_lmdb`.

@@ -91,7 +91,12 @@ pub fn walk(file: impl Into<Place>, wanted: &Wanted) -> Result<Box<dyn foreign::
     let database = environment.database(image.as_deref())?;
     let of_labels = match said.label {
         Some(_) => None,
+        None if wanted.no_labels => None,
         None => named(&wanted.label, &LABELS)?.filter(|label| Some(label) != image.as_ref()),
+    };
+    let passed = match is_named {
+        true => others(&environment, &names, [&image, &of_labels])?,
+        false => BTreeMap::new(),
     };
     let labels = Labels::of(&environment, &database, said.label, of_labels)?;
     let label_list = said.label_file.as_deref().map(KeyLabels::of_labels).transpose()?;
@@ -133,11 +138,26 @@ pub fn walk(file: impl Into<Place>, wanted: &Wanted) -> Result<Box<dyn foreign::
         samples: 0,
         of_planes: 0,
         in_folders: 0,
-        passed: BTreeMap::new(),
+        passed,
+        labelled: 0,
         has_ended: false,
         lost,
         notes,
     }))
+}
+
+/// Number of entries of each database that is not read.
+fn others(
+    environment: &Arc<Environment>,
+    names: &[Vec<u8>],
+    read: [&Option<Vec<u8>>; 2],
+) -> Result<BTreeMap<String, u64>> {
+    let others = names.iter().filter(|name| read.into_iter().flatten().all(|read| read != *name));
+    let count = |name: &Vec<u8>| {
+        let entries = environment.database(Some(name))?.entries();
+        Ok((format!("entry of database {}", text::shown(name)), entries))
+    };
+    others.map(count).collect()
 }
 
 /// Databases that lie beside entries, which are read.
@@ -192,6 +212,8 @@ struct Samples {
     in_folders: u64,
     /// Entries that are none, by what they are.
     passed: BTreeMap<String, u64>,
+    /// Number of entries with a label in the database of labels.
+    labelled: u64,
     has_ended: bool,
     /// What is missing or damaged, and what is merely odd.
     lost: Vec<Error>,
@@ -266,6 +288,7 @@ impl Samples {
         }
         let several = found.len() > 1;
         let beside = if several { None } else { self.labels.beside(&self.database, &entry.key)? };
+        self.labelled += u64::from(beside.as_ref().is_some_and(|label| *label != Label::Missing));
         for (number, one) in found.into_iter().enumerate() {
             let record = self.record(entry, value, one, several.then_some(number), beside.as_ref());
             self.ready.push_back(record);
@@ -419,6 +442,14 @@ impl Samples {
                 "three planes in {} are blue, green and red, as Caffe's tools write them: made red, green and blue",
                 size::counted(self.of_planes, "Datum")
             ));
+        }
+        if let Labels::Database(labels, name) = &self.labels {
+            let unused = labels.entries().saturating_sub(self.labelled);
+            if self.labelled == 0 && unused > 0 {
+                self.lost.push(Error::data(format!("no key of database {name:?} is a key of an image")));
+            } else if unused > 0 {
+                self.passed.insert(format!("entry of database {name}"), unused);
+            }
         }
         if let Some(list) = &self.label_list {
             let name = self.said.label_name();

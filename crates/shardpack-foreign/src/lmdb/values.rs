@@ -195,7 +195,7 @@ fn or_fields(sample: &Value, input: &[u8], wanted: &Wanted) -> Found {
         Ok(_) | Err(Lack::Damaged(_)) => return sample_of(sample, input, wanted),
     };
     let named = fields::named(sample, input);
-    let told = fields::label(sample, &named, input, wanted.label.as_deref(), wanted.label_number);
+    let told = fields::label(sample, &named, input, wanted.label.as_deref(), wanted.label_number.unwrap_or(0));
     let (label, label_field) = told.map_or((Label::Missing, None), |(label, name)| (label, Some(name)));
     let fields = fields::fields(named, input);
     // Where nothing can be had, that is why.
@@ -280,9 +280,15 @@ fn beside_each_other(value: &Value, input: &[u8], wanted: &Wanted) -> Option<Res
         }
         _ => return None,
     };
+    // Without labels, theirs is a field as all others are.
+    let (labels, label_list, of_pair) = match wanted.no_labels {
+        true => (None, None, labels.filter(|_| value.entries().is_none())),
+        false => (labels, label_list, None),
+    };
     let used = [Some(images_of), labels, filenames];
     // Lists of as many items, one for each sample; the others are told by their names alone.
-    let beside: Vec<_> = further(value, input, &used).into_iter().map(|(name, value)| (name, column(value))).collect();
+    let beside = further(value, input, &used).into_iter().chain(of_pair.map(|labels| ("labels".to_owned(), labels)));
+    let beside: Vec<_> = beside.map(|(name, value)| (name, column(value))).collect();
     let filenames = filenames.and_then(column);
     Some(images.and_then(|images| {
         for (list, what) in [(&label_list, "labels"), (&filenames, "names")] {
@@ -335,7 +341,7 @@ fn image_field<'v>(value: &'v Value, input: &[u8], wanted: &Wanted) -> Option<&'
 /// and nobody has said that it is one: it is a field as all others are.
 fn label_in(value: Option<&Value>, input: &[u8], wanted: &Wanted) -> Option<Label> {
     let label = label_of(value.filter(|_| !wanted.no_labels)?, input);
-    (wanted.label.is_some() || wanted.label_number > 0 || !matches!(label, Label::Unfit(_))).then_some(label)
+    (wanted.label.is_some() || wanted.label_number.is_some() || !matches!(label, Label::Unfit(_))).then_some(label)
 }
 
 /// What holds the image of a sample.
@@ -377,18 +383,21 @@ fn sample_of(value: &Value, input: &[u8], wanted: &Wanted) -> Found {
     let others = items.iter().enumerate().filter(|(number, _)| Some(*number) != image);
     let labels: Vec<_> = others.clone().map(|(_, item)| label_in(Some(item), input, wanted)).collect();
     // What has no name is called by its place, from 0.
-    let is_label = |place: &usize| *place == wanted.label_number && labels.get(*place).is_some_and(Option::is_some);
+    // A text beside a number is a name.
+    let is_number = |label: &Option<Label>| matches!(label, Some(Label::Number(_)));
+    let number = wanted.label_number.or_else(|| labels.iter().position(is_number)).unwrap_or(0);
+    let is_label = |place: &usize| *place == number && labels.get(*place).is_some_and(Option::is_some);
     let others = others.enumerate().filter(|(place, _)| wanted.label.is_some() || !is_label(place));
     let others = others.filter_map(|(_, (place, item))| other(format!("x{place}"), item));
     Found {
         others: others.collect(),
         held,
-        label: match labels.get(wanted.label_number) {
+        label: match labels.get(number) {
             // Nothing in a list has a name.
             _ if wanted.label.is_some() => Label::Missing,
             Some(label) => label.clone().unwrap_or(Label::Missing),
-            None if wanted.label_number == 0 => Label::Missing,
-            None => Label::Unfit(format!("it has {} labels, number {} is wanted", labels.len(), wanted.label_number)),
+            None if number == 0 => Label::Missing,
+            None => Label::Unfit(format!("it has {} labels, number {number} is wanted", labels.len())),
         },
         ..Found::nothing(Lack::no_image(""))
     }

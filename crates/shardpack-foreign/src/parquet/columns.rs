@@ -86,10 +86,6 @@ impl Columns {
             label = None;
         }
         let are_several = label.as_ref().is_some_and(|label| label.is_list && may_be_several(footer, label.leaf));
-        if let Some(found) = label.as_ref().filter(|_| are_several && !wanted.no_labels) {
-            let name = &found.name;
-            notes.push(format!("column {name:?} is lists of labels: one is the class, and all are a component"));
-        }
         let told =
             |root: &str| root == image.name || !are_several && label.as_ref().is_some_and(|label| label.name == root);
         let text = |names: &[&str]| {

@@ -3,7 +3,7 @@
 //! Holds at all times: what the parquet crate allocates or recurses by without asking has been checked before it is
 //! called.
 
-use std::{borrow::Cow, ops::Range};
+use std::{borrow::Cow, collections::HashSet, ops::Range};
 
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use serde_json::Value;
@@ -80,6 +80,11 @@ impl Footer {
         let footer = with_text(footer);
         let metadata = contained(|| ParquetMetaDataReader::decode_metadata(&footer).map_err(failed))?;
         let damaged = |what: String| Error::data(format!("damaged parquet file: {what}"));
+        let roots = metadata.file_metadata().schema_descr().root_schema().get_fields();
+        let mut names = HashSet::with_capacity(roots.len());
+        if let Some(twice) = roots.iter().find(|root| !names.insert(root.name())) {
+            return Err(Error::data(format!("column {:?} stands twice", twice.name())));
+        }
         let mut rows = 0u64;
         for (number, group) in metadata.row_groups().iter().enumerate() {
             let count = u64::try_from(group.num_rows()).ok();

@@ -319,7 +319,7 @@ fn labels_of_every_type_are_read() {
     let of = |column: &str, leaf: Leaf, label_number: usize| {
         let schema = format!("message schema {{ required binary image; {column} }}");
         let file = file_of(&schema, vec![vec![Leaf::Bytes(vec![JPEG], vec![], vec![]), leaf]], properties().build());
-        let wanted = Wanted { label: Some("of".to_owned()), label_number, ..Wanted::default() };
+        let wanted = Wanted { label: Some("of".to_owned()), label_number: Some(label_number), ..Wanted::default() };
         let record = records(file, &wanted).remove(0).0;
         (record.label, record.labels)
     };

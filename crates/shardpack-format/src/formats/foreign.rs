@@ -28,8 +28,8 @@ pub struct Wanted {
     pub image: Option<String>,
     /// Name of the field that holds the label; found by looking, if `None`.
     pub label: Option<String>,
-    /// Which label of several is taken, from 0.
-    pub label_number: usize,
+    /// Number of the label of several that is the class, from 0. If `None`, several labels are a component, and no class.
+    pub label_number: Option<usize>,
     /// Samples have no labels, whatever records say: nothing is looked for, and what does not fit is no reason to refuse.
     #[serde(default, skip_serializing_if = "is_false")]
     pub no_labels: bool,
@@ -50,6 +50,11 @@ pub const SAID: [&str; 8] =
     ["fields", "image_feature", "label_feature", "label_index", "from", "label_from", "key_pattern", "skip_header"];
 
 impl Wanted {
+    /// Whether several labels of a record are a component, and no class: neither option names one.
+    pub fn takes_one_label(&self) -> bool {
+        self.label.is_none() && self.label_number.is_none()
+    }
+
     /// Whether nothing was said.
     pub fn is_unsaid(&self) -> bool {
         *self == Self::default()
@@ -60,7 +65,7 @@ impl Wanted {
         let Entries { dialect, label_from, key_pattern, header_bytes } = &self.entries;
         let renames: Vec<_> = self.renames.iter().map(|(field, name)| format!("{field}:{name}")).collect();
         let renames = (!renames.is_empty()).then(|| renames.join(","));
-        let number = (self.label_number > 0).then(|| self.label_number.to_string());
+        let number = self.label_number.map(|number| number.to_string());
         let header_bytes = header_bytes.map(|bytes| bytes.to_string());
         let said = [renames, self.image.clone(), self.label.clone(), number, dialect.clone(), label_from.clone()];
         let said = said.into_iter().chain([key_pattern.clone(), header_bytes]);
@@ -84,7 +89,7 @@ impl Wanted {
         Ok(Self {
             image,
             label,
-            label_number: number.unwrap_or(0),
+            label_number: number,
             renames: renames.map(names).transpose()?.unwrap_or_default(),
             entries: Entries { dialect, label_from, key_pattern, header_bytes },
             ..Self::default()

@@ -42,6 +42,18 @@ pub(crate) struct Said {
     pub word: Option<Word>,
     /// What its label is.
     pub form: Form,
+    /// Whether it names its class beside the label.
+    pub naming: Naming,
+}
+
+/// Whether a record names its class beside the label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Naming {
+    Absent,
+    /// The word is that name.
+    Word,
+    /// It has a name that is not kept.
+    Left,
 }
 
 /// What a label is that a record has.
@@ -57,7 +69,7 @@ pub(crate) enum Form {
 
 impl Said {
     /// Nothing.
-    pub const NOTHING: Self = Self { number: None, word: None, form: Form::Settled };
+    pub const NOTHING: Self = Self { number: None, word: None, form: Form::Settled, naming: Naming::Absent };
 
     /// Whether its number, if it is one, is believed to be a class of so many samples.
     pub fn is_believed(&self, samples: u64) -> bool {
@@ -70,7 +82,7 @@ impl Said {
             (Form::Called, Some(number)) => words.numbers.get(number.to_string().as_bytes()).copied(),
             _ => self.word,
         };
-        Self { number: None, word, form: Form::Text }
+        Self { number: None, word, form: Form::Text, ..self }
     }
 
     /// The same with words that have other numbers.
@@ -148,7 +160,12 @@ impl Words {
             (Label::Missing | Label::Text(_) | Label::Name(_), _) => (None, class, Form::Settled),
             (Label::Unfit(reason), _) => return Err(format!("label: {reason}")),
         };
-        Ok(Said { number, word: word.map(|word| self.intern(word)), form })
+        let naming = match (class, word) {
+            (None, _) => Naming::Absent,
+            (Some(class), Some(word)) if class == word => Naming::Word,
+            (Some(_), _) => Naming::Left,
+        };
+        Ok(Said { number, word: word.map(|word| self.intern(word)), form, naming })
     }
 
     /// Whether text labels spell measured values, which are no classes.
@@ -218,6 +235,16 @@ impl Classes {
         let numbers = names.iter().enumerate();
         let by_word = numbers.filter_map(|(number, name)| Some((*words.numbers.get(name)?, number as u32))).collect();
         Self { names: Arc::new(names), is_numbered: numbered, is_unlabelled, note, by_word }
+    }
+
+    /// Whether a record names its class otherwise than `class`, which it is in, is called.
+    pub fn loses_name(&self, said: Said, class: Option<u32>, words: &Words) -> bool {
+        let name = class.and_then(|class| self.names.get(class as usize));
+        match said.naming {
+            Naming::Absent => false,
+            Naming::Word => said.word.is_some_and(|word| name.is_none_or(|name| **name != *words.text(word))),
+            Naming::Left => true,
+        }
     }
 
     /// Number of the class that `said` means; `None` where samples have no labels.

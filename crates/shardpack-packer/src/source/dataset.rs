@@ -179,8 +179,11 @@ pub(super) fn discover(roots: &[Root], options: &Options, monitor: &dyn Monitor)
     }
     let lists: Vec<Vec<merge::Name>> = members.iter().map(|member| names_of(member, options)).collect();
     let who = |member: &Member<'_>| text::path(&member.dataset.folder()).to_string();
-    let lists =
-        members.iter().zip(&lists).map(|(member, names)| merge::Named { who: who(member), names, is_numbered: false });
+    // A split may have no labels, as one whose labels are kept back. Within a split, all samples have them or none.
+    let with_labels = members.iter().zip(&lists).filter(|(_, names)| !names.is_empty());
+    let with_labels: BTreeSet<&Option<String>> = with_labels.map(|(member, _)| &member.split).collect();
+    let lists = members.iter().zip(&lists).filter(|(member, _)| with_labels.contains(&member.split));
+    let lists = lists.map(|(member, names)| merge::Named { who: who(member), names, is_numbered: false });
     let classes = Arc::new(merge::merge(&lists.collect::<Vec<_>>())?);
     let mut names: Vec<Option<String>> = members.iter().map(|member| member.split.clone()).collect();
     names.sort_by_key(|split| {
@@ -190,6 +193,7 @@ pub(super) fn discover(roots: &[Root], options: &Options, monitor: &dyn Monitor)
     names.dedup();
     let of_split = |split: &Option<String>| {
         let members: Vec<&Member<'_>> = members.iter().filter(|member| member.split == *split).collect();
+        let classes = if with_labels.contains(split) { Arc::clone(&classes) } else { Arc::default() };
         of_members(&members, &classes, &keep, options, monitor).map(|found| Found { split: split.clone(), ..found })
     };
     let mut found: Vec<Found> = names.iter().map(of_split).collect::<Result<_>>()?;

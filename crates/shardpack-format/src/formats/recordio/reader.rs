@@ -35,11 +35,11 @@ impl Foreign for RecordIo {
     }
 
     fn walk(&self, input: Input, wanted: &Wanted) -> Result<Box<dyn Walk>> {
-        Ok(Box::new(Records::new(input.bytes, input.total_bytes, wanted.label_number)))
+        Ok(Box::new(Records::new(input.bytes, input.total_bytes, wanted)))
     }
 
     fn image<'r>(&self, fetched: &'r [u8], _: u32, wanted: &Wanted) -> Result<Cow<'r, [u8]>> {
-        let mut records = Records::new(fetched, Some(fetched.len() as u64), wanted.label_number);
+        let mut records = Records::new(fetched, Some(fetched.len() as u64), wanted);
         let record = records.next()?.ok_or_else(|| Error::data("no record where one was").at_byte(0))?;
         if record.range.end != fetched.len() as u64 {
             let what = format!("the record ends here, not at {}", fetched.len());
@@ -56,12 +56,12 @@ impl Foreign for RecordIo {
     }
 
     fn component(&self, fetched: &[u8], _: u32) -> Result<Vec<u8>> {
-        let mut records = Records::new(fetched, Some(fetched.len() as u64), 0);
+        let mut records = Records::new(fetched, Some(fetched.len() as u64), &Wanted::default());
         records.next()?;
         let header = ImageHeader::read(&records.payload);
-        let labels = header.map(|header| records.labels(&header)).filter(|labels| labels.len() > 1);
+        let labels = header.map(|header| records.labels(&header));
         let form = labels.as_ref().and_then(|labels| Some((form(labels)?, labels)));
-        let (form, labels) = form.ok_or_else(|| Error::data("the record has not several labels").at_byte(0))?;
+        let (form, labels) = form.ok_or_else(|| Error::data("the record has no labels").at_byte(0))?;
         let mut out = form.head();
         out.extend(labels.iter().flat_map(|label| label.to_le_bytes()));
         Ok(out)
@@ -121,7 +121,8 @@ struct Records<R> {
     at: u64,
     /// Number of records that were given.
     given: u64,
-    label_number: usize,
+    label_number: Option<usize>,
+    no_labels: bool,
     /// The payload of the record that was given last, as far as it was read.
     payload: Vec<u8>,
     /// Bytes of that payload that were not read yet, and of the padding behind it.
@@ -131,9 +132,10 @@ struct Records<R> {
 }
 
 impl<R: Skip> Records<R> {
-    fn new(inner: R, total_bytes: Option<u64>, label_number: usize) -> Self {
+    fn new(inner: R, total_bytes: Option<u64>, wanted: &Wanted) -> Self {
+        let (label_number, no_labels) = (wanted.label_number, wanted.no_labels);
         let (payload, unread, image_at) = (Vec::new(), (0, 0), None);
-        Self { inner, total_bytes, at: 0, given: 0, label_number, payload, unread, image_at }
+        Self { inner, total_bytes, at: 0, given: 0, label_number, no_labels, payload, unread, image_at }
     }
 
     /// Reads the header of a part that may follow one of place `before`; `None` at the end of the file, which may be
@@ -220,28 +222,34 @@ impl<R: Skip> Records<R> {
         }
     }
 
-    /// Numbers of the list between header and image, if there is one.
+    /// Numbers of the list between header and image; that of the header, if there is no list.
     fn labels(&self, header: &ImageHeader) -> Vec<f32> {
+        if header.flag == 0 {
+            return vec![header.label];
+        }
         let end = IMAGE_HEADER_BYTES + header.flag as usize * LABEL_BYTES;
         let bytes = self.payload.get(IMAGE_HEADER_BYTES..end).unwrap_or_default();
         bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
     }
 
-    fn label(&self, header: &ImageHeader, labels: &[f32]) -> Label {
-        let values = header.flag.max(1) as usize;
-        if self.label_number >= values {
-            return Label::Unfit(format!("it has {values} labels, number {} is wanted", self.label_number));
-        }
-        if self.label_number == 0 && are_boxes(labels) {
-            return Label::Missing;
-        }
-        let value = match header.flag {
-            0 => header.label,
-            _ => labels.get(self.label_number).copied().unwrap_or(f32::NAN),
+    fn label(&self, labels: &[f32]) -> Label {
+        let value = match (self.label_number, labels) {
+            (None, [value]) => value,
+            (None, _) => return Label::Missing,
+            (Some(number), _) => match labels.get(number) {
+                Some(value) => value,
+                None => {
+                    return Label::Unfit(format!("it has {} labels, number {number} is wanted", labels.len()));
+                }
+            },
         };
         // Beyond 2^63 a number is none that a label can be.
         match value.fract() == 0.0 && value.abs() < i64::MAX as f32 {
-            true => Label::Number(value as i64),
+            true => Label::Number(*value as i64),
+            // Labels that are measured values are told as such.
+            false if value.fract() != 0.0 && value.is_finite() && self.label_number.is_none() => {
+                Label::Text(value.to_string().into_bytes())
+            }
             false => Label::Unfit(format!("{value} is no whole number")),
         }
     }
@@ -288,9 +296,9 @@ impl<R: Skip> Walk for Records<R> {
         self.image_at = Some(image_at as usize);
         self.read_until(image_at as usize)?;
         let labels = self.labels(&header);
-        record.label = self.label(&header, &labels);
-        record.labels = header.flag.max(1) as usize;
-        if labels.len() > 1 {
+        record.label = self.label(&labels);
+        record.labels = labels.len();
+        if labels.len() > 1 || self.no_labels {
             let form = form(&labels);
             record.others.push(Other {
                 name: if are_boxes(&labels) { BOXES } else { LABELS }.to_owned(),

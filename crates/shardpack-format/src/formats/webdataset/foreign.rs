@@ -265,7 +265,9 @@ impl Samples {
         let member = member.filter(|_| !is_of_files).map(|member| format!("{member} in json"));
         let labels = usize::from(label != Label::Missing);
         let label = match self.wanted.label_number {
-            number if number >= 1 && labels == 1 => Label::Unfit(format!("a single label, there is no label {number}")),
+            Some(number) if number >= 1 && labels == 1 => {
+                Label::Unfit(format!("a single label, there is no label {number}"))
+            }
             _ => label,
         };
         let end = sample.components.last().map_or(sample.offset, |last| last.offset + last.bytes.next_multiple_of(512));

@@ -8,7 +8,7 @@ use shardpack_format::{Error, Result, formats::foreign::Wanted};
 
 use super::{
     super::classes::{NO_LABEL, Said, Words},
-    File, Scanned, Shards,
+    Scanned, Shards,
     scan::Row,
 };
 
@@ -58,11 +58,28 @@ impl Shards {
     }
 }
 
-/// Whether the labels of all samples of a split are kept back: each is the number that stands for none.
-pub(super) fn is_kept_back(files: &[File], scanned: &[Option<Scanned>], split: &Option<String>) -> bool {
-    let own = || files.iter().zip(scanned).filter(|(file, _)| file.split == *split);
-    let mut rows = own().filter_map(|(_, scanned)| scanned.as_ref()).flat_map(|scanned| &scanned.rows).peekable();
-    rows.peek().is_some() && rows.all(|row| row.said.number == Some(NO_LABEL))
+impl Shards {
+    /// The splits in which no label is told: each is the number that stands for none. As text, it is no word of theirs then.
+    pub(super) fn kept_back(&self, scanned: &mut [Scanned]) -> BTreeSet<Option<String>> {
+        let mut kept: BTreeSet<Option<String>> = self.splits().into_iter().collect();
+        let mut labelled = BTreeSet::new();
+        for (file, scanned) in self.files.iter().zip(&mut *scanned) {
+            if scanned.rows.iter().any(|row| row.said.number != Some(NO_LABEL)) {
+                kept.remove(&file.split);
+            }
+            if !scanned.rows.is_empty() {
+                labelled.insert(file.split.clone());
+            }
+        }
+        kept.retain(|split| labelled.contains(split));
+        for (file, scanned) in self.files.iter().zip(scanned) {
+            if kept.contains(&file.split) {
+                let none = |said: Said| Said { number: Some(NO_LABEL), naming: said.naming, ..Said::NOTHING };
+                scanned.rows.iter_mut().for_each(|row| row.said = none(row.said));
+            }
+        }
+        kept
+    }
 }
 
 /// Where no record has an image, takes those with fields as samples, and tells which field is their label: that which a person

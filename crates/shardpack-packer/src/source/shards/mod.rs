@@ -28,6 +28,7 @@ use rayon::prelude::*;
 use shardpack_format::{
     Error, ErrorKind, Result,
     formats::foreign::{Entries, Wanted},
+    size::counted,
 };
 use shardpack_reader::Transfers;
 
@@ -291,10 +292,21 @@ impl Shards {
             // They are those of a field that is no label.
             known.clear();
         }
+        let several: u64 = scanned.iter().map(|file| file.several).sum();
+        if several > 0 && !wanted.no_labels && wanted.takes_one_label() {
+            let samples = counted(several, "sample");
+            let mut what = format!("{samples} with several labels: labels are a component, and no class");
+            if !known.is_empty() {
+                what.push_str(&format!("; the names of {} are left out", counted(known.len() as u64, "class")));
+            }
+            return self.discover_without_labels(&what, options, monitor);
+        }
+        let kept_back = self.kept_back(&mut scanned);
         let trees = class_trees::find(&self.files, &mut scanned, &mut words, &wanted, &keep)?;
         let said = scanned.iter().flat_map(|file| file.rows.iter().map(|row| row.said));
         if known.is_empty() && words.are_measured(said.clone()) {
-            return self.discover_without_labels(options, monitor);
+            let what = "labels are numbers with fractions: a component, and no class";
+            return self.discover_without_labels(what, options, monitor);
         }
         let classes = Classes::settle(said, &words, &known);
         let is_asked = matches!(options.components, Components::Named(_));
@@ -313,7 +325,7 @@ impl Shards {
         for split in self.splits() {
             let payload = settled.payload.clone();
             let extensions = settled.extensions.clone();
-            let is_kept_back = labels::is_kept_back(&self.files, &scanned, &split);
+            let is_kept_back = kept_back.contains(&split);
             let is_numbered = classes.is_numbered && !is_kept_back;
             let mut one = Found { split, payload, extensions, is_numbered, ..Found::default() };
             // Of which split it is, nobody can say: all are told of the first.
@@ -360,6 +372,9 @@ impl Shards {
                             one.unpacked.push(refuse(class, name, Fate::Filtered, why));
                         }
                         Ok(class) => {
+                            if classes.loses_name(row.said, class, &words) {
+                                *one.ignored.entry("name of a class".to_owned()).or_default() += 1;
+                            }
                             let (payload, cells) = settled.cells(number, &scanned.fields, fields_start, fields_end);
                             let (bytes, offset, recipe, fetch_bytes) = match (&settled.payload, payload) {
                                 // That nothing is there of what was asked for is said later.
@@ -464,15 +479,15 @@ impl Shards {
 }
 
 impl Shards {
-    /// Walks again, where labels are measured values and no classes: they go along as a component.
-    fn discover_without_labels(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+    /// Walks again, where labels are no classes, as `what` tells: they go along as a component.
+    fn discover_without_labels(&self, what: &str, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
         if self.wanted.label.is_some() || !self.wanted.entries.is_unsaid() {
-            let error = Error::usage("labels are numbers with fractions, and no classes");
-            return Err(error.in_file(&self.files[0].shard.path).help("--no-labels packs samples without a class"));
+            let error = Error::usage(what).in_file(&self.files[0].shard.path);
+            return Err(error.help("--no-labels packs samples without a class"));
         }
         let mut found = self.discover(&Options { no_labels: true, ..options.clone() }, monitor)?;
         if let Some(first) = found.first_mut() {
-            first.notes.push("labels are numbers with fractions, and no classes: they are a component".to_owned());
+            first.notes.push(what.to_owned());
         }
         Ok(found)
     }

@@ -82,6 +82,8 @@ pub(super) struct Scanned {
     pub fields: Fields,
     /// What the file holds that is no record, and how much of it.
     pub passed: BTreeMap<String, u64>,
+    /// Number of images with several labels.
+    pub several: u64,
     /// Fields of samples that are: their images and labels.
     pub used: BTreeSet<String>,
     /// What is to be known of the file as a whole.
@@ -249,6 +251,7 @@ impl Scanned {
         });
         match (&record.image, reason, &said) {
             (Ok(image), Ok(fetch_bytes), Ok(said)) => {
+                self.several += u64::from(record.labels > 1);
                 let name_at = (self.names.len() as u64) << 16 | name.len() as u64;
                 self.names.extend_from_slice(&name);
                 self.rows.push(Row {

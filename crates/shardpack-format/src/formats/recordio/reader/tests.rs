@@ -19,8 +19,8 @@ fn payload(flag: u32, label: f32, id: u64, rest: &[u8]) -> Vec<u8> {
 }
 
 /// All records with their images, and the error that ended the walk.
-fn walk(bytes: &[u8], known: bool, label_number: usize) -> (Vec<(Record, Vec<u8>)>, Option<Error>) {
-    let wanted = Wanted { label_number, ..Wanted::default() };
+fn walk(bytes: &[u8], known: bool, label_number: impl Into<Option<usize>>) -> (Vec<(Record, Vec<u8>)>, Option<Error>) {
+    let wanted = Wanted { label_number: label_number.into(), ..Wanted::default() };
     let input = match known {
         true => Input { bytes: Box::new(Cursor::new(bytes.to_vec())), total_bytes: Some(bytes.len() as u64) },
         false => Input { bytes: Box::new(Sequential(Cursor::new(bytes.to_vec()))), total_bytes: None },
@@ -49,15 +49,20 @@ fn each_kind_of_label_is_told() {
     let two = |first: f32, second: f32| [&first.to_le_bytes()[..], &second.to_le_bytes(), b"image"].concat();
     let unfit = |text: &str| Label::Unfit(text.to_owned());
     for (payload, number, label, labels) in [
-        (payload(0, 3.0, 1, b"image"), 0, Label::Number(3), 1),
-        (payload(0, -1.0, 1, b"image"), 0, Label::Number(-1), 1),
-        (payload(0, 0.5, 1, b"image"), 0, unfit("0.5 is no whole number"), 1),
-        (payload(0, f32::NAN, 1, b"image"), 0, unfit("NaN is no whole number"), 1),
-        (payload(0, f32::INFINITY, 1, b"image"), 0, unfit("inf is no whole number"), 1),
-        (payload(0, 3.0, 1, b"image"), 1, unfit("it has 1 labels, number 1 is wanted"), 1),
-        (payload(2, 9.0, 1, &two(4.0, 5.0)), 0, Label::Number(4), 2),
-        (payload(2, 9.0, 1, &two(4.0, 5.0)), 1, Label::Number(5), 2),
-        (payload(2, 9.0, 1, &two(4.0, 5.0)), 2, unfit("it has 2 labels, number 2 is wanted"), 2),
+        (payload(0, 3.0, 1, b"image"), None, Label::Number(3), 1),
+        (payload(0, 0.5, 1, b"image"), None, Label::Text(b"0.5".to_vec()), 1),
+        (payload(0, f32::NAN, 1, b"image"), None, unfit("NaN is no whole number"), 1),
+        (payload(0, 1e30, 1, b"image"), None, unfit("1000000000000000000000000000000 is no whole number"), 1),
+        (payload(2, 9.0, 1, &two(4.0, 5.0)), None, Label::Missing, 2),
+        (payload(0, 3.0, 1, b"image"), Some(0), Label::Number(3), 1),
+        (payload(0, -1.0, 1, b"image"), Some(0), Label::Number(-1), 1),
+        (payload(0, 0.5, 1, b"image"), Some(0), unfit("0.5 is no whole number"), 1),
+        (payload(0, f32::NAN, 1, b"image"), Some(0), unfit("NaN is no whole number"), 1),
+        (payload(0, f32::INFINITY, 1, b"image"), Some(0), unfit("inf is no whole number"), 1),
+        (payload(0, 3.0, 1, b"image"), Some(1), unfit("it has 1 labels, number 1 is wanted"), 1),
+        (payload(2, 9.0, 1, &two(4.0, 5.0)), Some(0), Label::Number(4), 2),
+        (payload(2, 9.0, 1, &two(4.0, 5.0)), Some(1), Label::Number(5), 2),
+        (payload(2, 9.0, 1, &two(4.0, 5.0)), Some(2), unfit("it has 2 labels, number 2 is wanted"), 2),
     ] {
         for known in [true, false] {
             let (found, error) = walk(&part(0, &payload), known, number);

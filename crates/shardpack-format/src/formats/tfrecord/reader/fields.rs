@@ -192,7 +192,7 @@ pub(super) fn describe_values(
     }
     if let Some((name, list)) = label {
         record.labels = list.values;
-        record.label = label_of(example, data, list, wanted.label_number);
+        record.label = label_of(example, data, list, wanted.label_number.unwrap_or(0));
         record.label_name = name.to_owned();
     }
     record.class = text(&[plain_class], CLASSES);
@@ -218,16 +218,15 @@ pub(super) fn describe(
         Some(name) => example.list(name.as_bytes()).map(|list| (name.as_str(), list)),
         // What no class can be, such as a fraction, is a value beside the image.
         None => labels(example).into_iter().find(|(_, list)| {
-            let is_first = wanted.label_number == 0;
+            let is_first = wanted.label_number.is_none_or(|number| number == 0);
             list.values > 0 && !(is_first && matches!(label_of(example, data, list, 0), Label::Unfit(_)))
         }),
     };
     if let Some((name, list)) = label {
         record.labels = list.values;
-        // Of several objects none is the class of the image, unless a person says so.
-        let is_of_objects = list.values > 1 && wanted.label.is_none() && wanted.label_number == 0 && has_boxes(example);
-        if !is_of_objects {
-            record.label = label_of(example, data, list, wanted.label_number);
+        // None of several is the class of the image, unless a person says so.
+        if list.values <= 1 || !wanted.takes_one_label() {
+            record.label = label_of(example, data, list, wanted.label_number.unwrap_or(0));
             record.label_name = name.to_owned();
         }
         if list.values <= 1 {
@@ -304,14 +303,6 @@ fn labels<'e>(example: &'e Example<'_>) -> Vec<(&'e str, &'e List)> {
     let mut found: Vec<_> = found.collect();
     found.sort_by_key(|(rank, name, _)| (*rank, *name));
     found.into_iter().map(|(_, name, list)| (name, list)).collect()
-}
-
-/// Whether an example has boxes of objects, by the names of its features: lists of as many numbers for each of four sides.
-fn has_boxes(example: &Example<'_>) -> bool {
-    let last = |key: &[u8]| lossy(key).to_lowercase().rsplit('/').next().unwrap_or_default().to_owned();
-    let is_numbers = |list: &List| matches!(list.kind, ListKind::Floats | ListKind::Ints);
-    let names = example.iter().filter(|(_, list)| is_numbers(list)).map(|(key, _)| last(key));
-    names.filter(|name| name.contains("box") || ["xmin", "ymin", "xmins", "ymins"].contains(&name.as_str())).count() > 0
 }
 
 fn label_of(example: &Example<'_>, data: &[u8], list: &List, number: usize) -> Label {

@@ -184,15 +184,18 @@ fn labels_of_every_kind_are_told() {
         assert_eq!(record.label, expected, "{name}");
     }
     let two = [("target", small(&[5])), ("class", small(&[3, 4])), ("x", text(JPEG))];
-    assert_eq!(one(&two, &Wanted::default()).label, Label::Number(3));
+    assert_eq!(one(&two, &Wanted::default()).label, Label::Missing, "none of several is the class");
     for (names, expected) in
         [(["Category", "image/label"], 0), (["label_noise", "image/label"], 1), (["y", "Label"], 1)]
     {
         let both = [(names[0], small(&[0])), (names[1], small(&[1])), ("x", text(JPEG))];
         assert_eq!(one(&both, &Wanted::default()).label, Label::Number(expected), "{names:?}");
     }
-    let wanted =
-        |label: &str, label_number| Wanted { label: Some(label.to_owned()), label_number, ..Wanted::default() };
+    let wanted = |label: &str, label_number| Wanted {
+        label: Some(label.to_owned()),
+        label_number: Some(label_number),
+        ..Wanted::default()
+    };
     assert_eq!(one(&two, &wanted("target", 0)).label, Label::Number(5));
     assert_eq!(one(&two, &wanted("class", 1)).label, Label::Number(4));
     assert_eq!(one(&two, &wanted("class", 1)).labels, 2);

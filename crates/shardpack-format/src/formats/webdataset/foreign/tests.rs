@@ -168,7 +168,7 @@ fn the_label_is_in_cls_before_label_before_json_unless_one_is_wanted() {
     assert_eq!(one(&members[..3], &default).label, Label::Text(b"2".to_vec()));
     assert_eq!(one(&members[..2], &default).label, Label::Number(5));
     assert_eq!(one(&members, &wanted("label")).label, Label::Text(b"2".to_vec()));
-    let second = Wanted { label_number: 1, ..Wanted::default() };
+    let second = Wanted { label_number: Some(1), ..Wanted::default() };
     assert_eq!(one(&members, &second).label, Label::Unfit("a single label, there is no label 1".into()));
     let long = vec![b'1'; TEXT_BYTES as usize + 1];
     let long = one(&[("a.cls", &long), ("a.jpg", b"x")], &default);

@@ -47,7 +47,7 @@ impl Rows<'_> {
                 (false, None) => (row.number, None),
                 (true, _) => (row.number, row.class.filter(|_| row.number.is_some())),
             };
-            Said { number, word, form: classes::Form::Settled }
+            Said { number, word, form: classes::Form::Settled, naming: classes::Naming::Absent }
         };
         self.rows.iter().map(said).collect()
     }
