@@ -105,6 +105,16 @@ fn folders_of_splits_and_of_pairs_in_a_tar_are_a_question_and_its_answers_work()
             "called as images and what belongs to them are, and are no classes then: image, mask",
             [vec!["--include", "*image/*", "--no-labels"], vec!["--label-from", "key"]],
         ),
+        (
+            ["d/training_set/a/1.jpg", "d/training_set/b/2.jpg", "d/test set/a/3.jpg", "d/test set/a/4.jpg"],
+            "folders in it are splits: test set, training_set",
+            [vec!["--include", "*test set/*"], vec!["--label-from", "key"]],
+        ),
+        (
+            ["d/HR/1.jpg", "d/HR/2.jpg", "d/LR/1.jpg", "d/LR/2.jpg"],
+            "called as images and what belongs to them are, and are no classes then: HR, LR",
+            [vec!["--include", "*HR/*", "--no-labels"], vec!["--label-from", "key"]],
+        ),
     ] {
         let bench = Bench::new();
         let tar = tar(&bench, &names);

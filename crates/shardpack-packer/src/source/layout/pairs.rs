@@ -210,6 +210,19 @@ fn are_numbered_views(a: &[String], b: &[String]) -> bool {
     !a.is_empty() && a == b && a.iter().all(|word| MADE_OF_IMAGES.contains(&word.as_str()))
 }
 
+/// Whether a folder may be called so that has what belongs to the images of another one, or these.
+pub(in crate::source) fn is_half(name: &[u8]) -> bool {
+    words(name).iter().any(|word| MADE_OF_IMAGES.contains(&word.as_str()))
+}
+
+/// Two of `folders` that are called like a pair and have files of the same stems.
+pub(in crate::source) fn called_so<'n>(folders: &BTreeMap<&'n [u8], HashSet<&'n [u8]>>) -> Option<[&'n [u8]; 2]> {
+    let are_pair = |(a, b): &(&'n [u8], &'n [u8])| are_called_so(a, b) && are_same(&folders[a], &folders[b]);
+    let names = || folders.keys().copied();
+    let two = names().enumerate().flat_map(|(at, a)| names().skip(at + 1).map(move |b| (a, b)));
+    (folders.len() <= MOST).then(|| two)?.find(are_pair).map(|(a, b)| [a, b])
+}
+
 /// Fails where the files of two classes are pairs by their names.
 ///
 /// # Errors

@@ -5,41 +5,28 @@
 //! and where some hold several; that they were, or were not, is a note. Folders that say a split, or hold pairs, are a question.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     path::Path,
 };
 
 use shardpack_format::{
     Error, Result,
     formats::foreign::{Label, Wanted},
+    shell, text,
 };
 
 use super::{
-    super::{classes::Words, keep::Keep, names},
+    super::{
+        classes::Words,
+        keep::Keep,
+        layout::{Likeness, pairs},
+        names,
+    },
     File, Scanned,
     scan::Row,
 };
 use crate::{foreign::key_class::folder, source::options::SPLITS};
 
-/// Words of folders that hold one half of pairs.
-const HALVES: [&str; 16] = [
-    "image",
-    "images",
-    "img",
-    "imgs",
-    "label",
-    "labels",
-    "mask",
-    "masks",
-    "annotation",
-    "annotations",
-    "annot",
-    "gt",
-    "groundtruth",
-    "seg",
-    "input",
-    "target",
-];
 /// Names that a message lists.
 const NAMED: usize = 4;
 /// What tar files are called behind their stem.
@@ -146,7 +133,8 @@ fn of_files(files: &[File], scanned: &[Scanned]) -> Option<Vec<String>> {
     let patterns: BTreeSet<String> = stems.iter().map(pattern).collect();
     let are_words =
         patterns.len() == stems.len() && stems.iter().all(|stem| !stem.ends_with(|c: char| c.is_ascii_digit()));
-    let are_halves = stems.iter().any(|stem| is_half(stem) || split_of(stem).is_some());
+    let are_halves =
+        stems.iter().any(|stem| pairs::is_half(stem.as_bytes()) || Likeness::of(stem.as_bytes()).is_sure());
     let mut keys = BTreeSet::new();
     let are_pairs = scanned.iter().any(|file| {
         let own: BTreeSet<&[u8]> = file.rows.iter().map(|row| file.name(row)).collect();
@@ -161,48 +149,45 @@ fn of_files(files: &[File], scanned: &[Scanned]) -> Option<Vec<String>> {
 
 /// The question about folders that would become classes, and its help line; `names` are the names of the images.
 fn question<'n>(names: impl Iterator<Item = &'n [u8]>) -> Option<(String, String)> {
-    let (mut above, mut classes) = (BTreeSet::new(), BTreeSet::new());
+    let (mut above, mut splits) = (BTreeSet::new(), BTreeMap::new());
+    let mut classes: BTreeMap<&[u8], HashSet<&[u8]>> = BTreeMap::new();
     for name in names {
-        let mut parts: Vec<_> = name.split(|byte| *byte == b'/').map(String::from_utf8_lossy).collect();
-        parts.pop();
-        classes.extend(parts.pop().map(|class| class.into_owned()));
-        above.extend(parts.iter().find(|part| split_of(part).is_some()).map(|part| part.clone().into_owned()));
+        let mut parts: Vec<&[u8]> = name.split(|byte| *byte == b'/').collect();
+        let file = parts.pop().unwrap_or_default();
+        // Of folders of classes a word of splits is a part of the name only: `PublicTest` beside `Training`.
+        let last = parts.len().saturating_sub(1);
+        let likeness = |at: usize| Some(Likeness::of(parts[at])).filter(|like| like.is_sure() || at < last);
+        let split = (0..parts.len()).find_map(|at| Some((parts[at], likeness(at)?.word()?)));
+        splits.extend(split);
+        let Some(class) = parts.pop() else { continue };
+        let stem = &file[..file.iter().rposition(|byte| *byte == b'.').unwrap_or(file.len())];
+        classes.entry(class).or_default().insert(stem);
+        above.extend(parts.pop());
     }
-    let listed = |names: &BTreeSet<String>| {
+    let listed = |names: &[&[u8]]| {
         let more = if names.len() > NAMED { ", …" } else { "" };
-        names.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ") + more
+        names.iter().take(NAMED).map(|name| text::shown(name).to_string()).collect::<Vec<_>>().join(", ") + more
     };
-    if above.iter().filter_map(|name| split_of(name)).collect::<BTreeSet<_>>().len() > 1 {
-        let what = format!("folders in it are splits: {}; test images would be trained on", listed(&above));
-        let first = above.first()?;
-        let help = format!("--include '*{first}/*' packs one of them");
-        return Some((what, help));
+    let option = |name: &[u8]| shell::word(names::as_path(&[b"*".as_slice(), name, b"/*"].concat()));
+    let (of_splits, words): (Vec<&[u8]>, BTreeSet<_>) = splits.into_iter().unzip();
+    let are_all_splits = classes.keys().all(|name| Likeness::of(name).is_sure());
+    let is_sure = of_splits.iter().any(|name| Likeness::of(name).is_sure());
+    if words.len() > 1 && is_sure && !are_all_splits {
+        let what = format!("folders in it are splits: {}; test images would be trained on", listed(&of_splits));
+        return Some((what, format!("--include {} packs one of them", option(of_splits[0]))));
     }
-    let of_splits: BTreeSet<&str> = classes.iter().filter_map(|name| split_of(name)).collect();
-    let are_splits =
-        of_splits.len() > 1 || !of_splits.is_empty() && classes.iter().all(|name| split_of(name).is_some());
-    let are_halves = classes.iter().filter(|name| is_half(name)).count() > 1;
-    let what = match (are_splits, are_halves) {
-        (true, _) => "are called as splits are, and are no classes then",
-        (_, true) => "are called as images and what belongs to them are, and are no classes then",
-        _ => return None,
+    let names: Vec<&[u8]> = classes.keys().copied().collect();
+    let halves = pairs::called_so(&classes).map(Vec::from).or_else(|| {
+        let above: Vec<&[u8]> = above.into_iter().collect();
+        (above.len() > 1 && above.iter().all(|name| pairs::is_half(name))).then_some(above)
+    });
+    let (what, first) = match &halves {
+        _ if are_all_splits && !names.is_empty() => ("are called as splits are, and are no classes then", &names),
+        Some(halves) => ("are called as images and what belongs to them are, and are no classes then", halves),
+        None => return None,
     };
-    let first = classes.first()?;
-    let help = format!("--include '*{first}/*' --no-labels packs one; --label-from key takes them as classes");
-    Some((format!("folders in it {what}: {}", listed(&classes)), help))
-}
-
-fn is_half(name: &str) -> bool {
-    let name = name.to_lowercase();
-    HALVES.contains(&name.as_str()) || name.split(|c: char| !c.is_alphanumeric()).any(|word| HALVES.contains(&word))
-}
-
-/// The split whose word a name begins with, or is: `trainannot`, `val2017`, `seg_test`.
-fn split_of(name: &str) -> Option<&'static str> {
-    let name = name.to_lowercase();
-    let begins = |split: &&&str| name.starts_with(**split);
-    let has = |split: &&&str| name.split(|c: char| !c.is_alphabetic()).any(|word| word == **split);
-    SPLITS.iter().find(has).or_else(|| SPLITS.iter().find(begins)).copied()
+    let help = format!("--include {} --no-labels packs one; --label-from key takes them as classes", option(first[0]));
+    Some((format!("folders in it {what}: {}", listed(first)), help))
 }
 
 /// Why samples that are files called `payload` are none: each is an archive of its own.
@@ -225,15 +210,30 @@ mod tests {
 
     #[test]
     fn folders_of_splits_and_pairs_are_a_question_and_classes_are_none() {
-        let rows: [(&[&str], &str); 9] = [
+        let rows: [(&[&str], &str); 24] = [
             (&["seg_train/seg_train/sea/1.png", "seg_test/seg_test/sea/2.png"], "are splits: seg_test, seg_train"),
             (&["ds/train/cat/1.png", "ds/test/cat/2.png"], "are splits: test, train"),
-            (&["ds/train/cat/1.png", "ds/train/dog/2.png"], ""),
+            (&["ds/training_set/cat/1.png", "ds/test_set/cat/2.png"], "are splits: test_set, training_set"),
+            (&["ds/fold1/cat/1.png", "ds/Training/cat/2.png"], "are splits: Training, fold1"),
+            (&["in/train/n01/1.png", "in/train/n02/1.png", "in/val/2.png"], "are splits: train, val"),
+            (&["fer/Training/sad/1.png", "fer/PublicTest/sad/2.png"], "are splits: PublicTest, Training"),
+            (&["x/train_station/cat/1.png", "x/test_tube/cat/2.png"], ""),
+            (&["ds/train/cat/1.png", "ds/train/test_tube/2.png"], ""),
             (&["ds/train/image/1.png", "ds/train/label/1.png"], "image, label"),
             (&["a/train/1.png", "a/trainannot/1.png", "a/val/2.png", "a/valannot/2.png"], "called as splits"),
             (&["a/trainA/1.png", "a/trainB/1.png"], "called as splits"),
             (&["101/accordion/1.png", "101/training_shoe/1.png", "101/cat/2.png"], ""),
-            (&["x/image/1.png", "x/cat/1.png"], ""),
+            (&["trains/bullet_train/1.png", "trains/freight_train/2.png"], ""),
+            (&["x/evaluation/1.png", "x/cat/2.png"], ""),
+            (&["x/image/1.png", "x/cat/2.png"], ""),
+            (&["sr/HR/1.png", "sr/LR/1x4.png"], "HR, LR"),
+            (&["x/Ground Truth/1.png", "x/Original/1.png"], "Ground Truth, Original"),
+            (&["x/left/1.png", "x/right/1.png"], "left, right"),
+            (&["x/images/s0/1.png", "x/masks/s0/1.png", "x/masks/s1/1.png"], "images, masks"),
+            (&["x/with_mask/1.png", "x/without_mask/1.png"], ""),
+            (&["x/mask/1.png", "x/no_mask/1.png"], ""),
+            (&["x/masks/1.png", "x/gloves/2.png"], ""),
+            (&["pacs/art/dog/1.png", "pacs/photo/dog/1.png"], ""),
             (&["seg_train/sea/1.png", "seg_train/wood/1.png"], ""),
         ];
         for (names, expected) in rows {
