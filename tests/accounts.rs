@@ -138,7 +138,7 @@ fn nasty() -> Vec<Nasty> {
         rec_record(1, &[f32::NAN], &image(2)),
         rec_record(2, &[-1.0], &image(3)),
         rec_record(3, &[1.0], b""),
-        rec_record(4, &[1.0, 2.0], &[&image(4)[..], &shards::MAGIC, &shards::MAGIC].concat()),
+        rec_record(4, &[1.0], &[&image(4)[..], &shards::MAGIC, &shards::MAGIC].concat()),
         promises,
     ]
     .concat();

@@ -625,6 +625,21 @@ fn folders_of_pairs_are_a_question_and_each_answer_works() {
 }
 
 #[test]
+fn folders_that_only_hold_files_are_a_question_and_each_answer_works() {
+    for (seen, tops) in [
+        ("all images would be of one class, img_align", &["img_align"][..]),
+        ("images_part_1, images_part_2 are numbered parts", &["images_part_1", "images_part_2"]),
+        ("2024-01-30, 2024-01-31 are dates", &["2024-01-30", "2024-01-31"]),
+    ] {
+        let bench = numbered(&tops.iter().map(|top| (*top, 2, "jpg")).collect::<Vec<_>>());
+        let answers: [(&[&str], &[&str], &[&str]); 2] =
+            [(&["--no-labels"], &[], &[]), (&["--splits", "none"], &[], tops)];
+        asks(seen, &bench, seen, &answers);
+        assert_eq!(manifest(&bench.at("answer-0")).samples, 2 * tops.len() as u64, "{seen}");
+    }
+}
+
+#[test]
 fn folders_with_the_same_folders_in_them_are_a_question_and_each_answer_works() {
     let bench = numbered(&["north/cat", "north/dog", "south/cat", "south/dog"].map(|folder| (folder, 2, "jpg")));
     let answers: [(&[&str], &[&str], &[&str]); 2] = [

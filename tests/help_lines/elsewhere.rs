@@ -9,7 +9,7 @@ pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "a_tar_for_each_class_is_a_class_and_a_tar_of_tars_says_what_to_do",
     ),
     (
-        "--include '*{first}/*' packs one of them",
+        "--include {} packs one of them",
         "packs one",
         "tests/class_trees.rs",
         "folders_of_splits_and_of_pairs_in_a_tar_are_a_question_and_its_answers_work",
@@ -233,6 +233,12 @@ pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "first letters",
         "tests/layouts.rs",
         "folders_with_the_same_folders_in_them_are_a_question_and_each_answer_works",
+    ),
+    (
+        "--no-labels packs images without labels; a list says what they are; --splits none says that all are classes",
+        "--no-labels",
+        "tests/layouts.rs",
+        "folders_that_only_hold_files_are_a_question_and_each_answer_works",
     ),
     (
         "--splits train,valid says that they are classes of these splits",

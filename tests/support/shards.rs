@@ -128,7 +128,9 @@ pub fn check_sealed(dst: &Path, what: &str) {
     for number in 0..dataset.len() {
         let row = dataset.row(number).unwrap();
         assert!(paths.insert(row.path.to_vec()), "{what}: {} twice", row.name());
-        counted[row.label.unwrap() as usize].packed += 1;
+        let counts = row.label.map_or(&mut unclassified, |class| &mut counted[class as usize]);
+        assert!(row.label.is_some() || manifest.classes.is_empty(), "{what}: {} has no label", row.name());
+        counts.packed += 1;
     }
     for line in ledger::read(&fs::read(dst.join("ledger.jsonl")).unwrap_or_default()).unwrap() {
         assert!(paths.insert(line.path), "{what}: both packed and in the ledger, or there twice");

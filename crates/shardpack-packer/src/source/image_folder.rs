@@ -177,6 +177,7 @@ fn refuse_what_are_no_classes(tree: Tree<'_>, found: &[Found], options: &Options
         }
         layout::pairs::refuse(tree, found)?;
         layout::refuse_same_folders(root, found)?;
+        layout::containers::refuse(root, found)?;
         layout::refuse_letters(root, found)?;
     }
     Ok(())

@@ -4,6 +4,7 @@
 //! what looks like both is a question to the person, before anything is packed.
 
 mod alike;
+pub(super) mod containers;
 pub(super) mod pairs;
 mod split_names;
 

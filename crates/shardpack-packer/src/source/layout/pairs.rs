@@ -28,7 +28,8 @@ const LEAST: u64 = 8;
 const NEARLY_ALL: u64 = 95;
 
 /// What stands beside images, or images that have something beside them; no class is called so.
-const MADE_OF_IMAGES: [&str; 45] = [
+const MADE_OF_IMAGES: [&str; 48] = [
+    "anno",
     "annot",
     "annotated",
     "annotation",
@@ -54,6 +55,7 @@ const MADE_OF_IMAGES: [&str; 45] = [
     "inputs",
     "jpegimages",
     "label",
+    "labeled",
     "labels",
     "lq",
     "lr",
@@ -67,6 +69,7 @@ const MADE_OF_IMAGES: [&str; 45] = [
     "rgb",
     "saliency",
     "seg",
+    "segmim",
     "segmentation",
     "segmentations",
     "target",
@@ -77,6 +80,8 @@ const MADE_OF_IMAGES: [&str; 45] = [
 ];
 /// Words of [`MADE_OF_IMAGES`] that are said of the images themselves.
 const IMAGES: [&str; 10] = ["hq", "hr", "image", "images", "img", "imgs", "input", "inputs", "jpegimages", "rgb"];
+/// Further such words, which are said of files in general.
+const OF_IMAGES: [&str; 8] = ["jpeg", "jpg", "original", "originals", "photo", "photos", "png", "stills"];
 /// Two of which the one is made of the other.
 const BEFORE_AND_AFTER: [(&str, &str); 12] = [
     ("left", "right"),
@@ -92,6 +97,9 @@ const BEFORE_AND_AFTER: [(&str, &str); 12] = [
     ("before", "after"),
     ("source", "sketch"),
 ];
+
+/// Why folders are a pair.
+const SAME_NAMES: &str = "hold files of the same names: pairs, and no classes";
 
 /// The samples of one class.
 struct Class<'l> {
@@ -195,14 +203,26 @@ fn are_same(a: &HashSet<&[u8]>, b: &HashSet<&[u8]>) -> bool {
 /// Whether folders of these names are called like a pair.
 fn are_called_so(a: &[u8], b: &[u8]) -> bool {
     let (a, b) = (words(a), words(b));
-    let has = |words: &[String], word: &str| words.iter().any(|own| own == word);
-    // `mask` and `no_mask` are classes.
+    // `mask` and `no_mask` or `nomask` are classes.
+    let has =
+        |words: &[String], word: &str| words.iter().any(|own| own == word || own.strip_prefix("no") == Some(word));
     let made = |one: &[String], other: &[String]| {
         one.iter().any(|word| MADE_OF_IMAGES.contains(&word.as_str()) && !has(other, word))
     };
     let both =
         |(before, after): &(&str, &str)| (has(&a, before) && has(&b, after)) || (has(&b, before) && has(&a, after));
     made(&a, &b) || made(&b, &a) || BEFORE_AND_AFTER.iter().any(both) || are_numbered_views(&a, &b)
+}
+
+/// Whether of two folders one is called like images and the other like what is made of them, whatever their files are called.
+fn are_images_and_more(a: &[u8], b: &[u8]) -> bool {
+    let (a, b) = (words(a), words(b));
+    let is_image = |word: &String| IMAGES.contains(&word.as_str()) || OF_IMAGES.contains(&word.as_str());
+    let is_more = |word: &String| MADE_OF_IMAGES.contains(&word.as_str()) && !is_image(word);
+    let fit = |images: &[String], more: &[String]| {
+        images.iter().any(is_image) && !images.iter().any(is_more) && more.iter().any(is_more)
+    };
+    fit(&a, &b) || fit(&b, &a)
 }
 
 /// Whether names of images differ in a number alone: `image_2` and `image_3` of KITTI, `images` and `images_256`.
@@ -242,12 +262,16 @@ pub(in crate::source) fn refuse(tree: Tree<'_>, found: &[Found]) -> Result<()> {
                     few >= LEAST && few * 100 >= many * NEARLY_ALL && a.is_like(b) && b.is_like(a) && !a.is_numbered()
                 };
                 if is_pair {
-                    return Err(pair(tree, found, one, [a.name, b.name]));
+                    return Err(pair(tree, found, one, [a.name, b.name], SAME_NAMES));
+                }
+                if classes.len() == 2 && are_images_and_more(a.name, b.name) {
+                    let what = "are called as images and what belongs to them are: pairs, and no classes";
+                    return Err(pair(tree, found, one, [a.name, b.name], what));
                 }
             }
         }
         if let Some((class, name)) = with_texts(tree, one, &classes) {
-            return Err(pair(tree, found, one, [class, name]));
+            return Err(pair(tree, found, one, [class, name], SAME_NAMES));
         }
     }
     Ok(())
@@ -272,20 +296,18 @@ fn with_texts<'l>(tree: Tree<'_>, found: &'l Found, classes: &[Class<'l>]) -> Op
     })
 }
 
-fn pair(tree: Tree<'_>, all: &[Found], found: &Found, names: [&[u8]; 2]) -> Error {
+fn pair(tree: Tree<'_>, all: &[Found], found: &Found, names: [&[u8]; 2], what: &str) -> Error {
     let [mut a, mut b] = names.map(<[u8]>::to_vec);
     let are_images = |name: &[u8]| words(name).iter().any(|word| IMAGES.contains(&word.as_str()));
     if are_images(&b) && !are_images(&a) {
         std::mem::swap(&mut a, &mut b);
     }
     let folder = found.split.as_ref().map_or_else(|| tree.root.to_path_buf(), |split| tree.root.join(split));
-    Error::usage(format!("{} hold files of the same names: pairs, and no classes", shown(&[&a, &b])))
-        .in_file(folder)
-        .help(format!(
-            "--no-labels --include {} packs these alone; {}",
-            shell::word(as_path(&[a.as_slice(), b"/**"].concat())),
-            help_classes(&splits_of(all))
-        ))
+    Error::usage(format!("{} {what}", shown(&[&a, &b]))).in_file(folder).help(format!(
+        "--no-labels --include {} packs these alone; {}",
+        shell::word(as_path(&[a.as_slice(), b"/**"].concat())),
+        help_classes(&splits_of(all))
+    ))
 }
 
 #[cfg(test)]
@@ -322,7 +344,7 @@ mod tests {
         let letters = named(20, |n| format!("{}.jpg", (b'a' + n as u8) as char));
         let masks = named(100, |n| format!("img_{n:04}_mask.png"));
         let scaled = named(100, |n| format!("img_{n:04}x4.png"));
-        let rows: [(&str, [&str; 2], [&[String]; 2], bool); 19] = [
+        let rows: [(&str, [&str; 2], [&[String]; 2], bool); 21] = [
             ("two views", ["image_2", "image_3"], [&counted, &counted], true),
             ("left and right", ["left", "right"], [&counted, &counted], true),
             ("numbered classes", ["person_2", "person_3"], [&counted, &counted], false),
@@ -337,7 +359,9 @@ mod tests {
             ("ids, of which one has half", ["cat", "dog"], [&ids, &ids[..50]], false),
             ("masks of half of them", ["JPEGImages", "SegmentationClass"], [&ids, &ids[..50]], true),
             ("others", ["cat", "dog"], [&ids, &counted], false),
-            ("other files", ["images", "labels"], [&ids, &counted], false),
+            ("other files", ["images", "labels"], [&ids, &counted], true),
+            ("other files, called as classes", ["real", "labels"], [&ids, &counted], false),
+            ("joined to one word", ["mask", "nomask"], [&counted, &counted], false),
             ("two domains", ["A", "B"], [&counted, &counted], true),
             ("two letters", ["a", "b"], [&counted, &counted], false),
             ("before and after", ["sharp", "blur"], [&counted, &counted], true),

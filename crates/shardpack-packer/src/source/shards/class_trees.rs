@@ -174,7 +174,8 @@ fn question<'n>(names: impl Iterator<Item = &'n [u8]>) -> Option<(String, String
     let is_sure = of_splits.iter().any(|name| Likeness::of(name).is_sure());
     if words.len() > 1 && is_sure && !are_all_splits {
         let what = format!("folders in it are splits: {}; test images would be trained on", listed(&of_splits));
-        return Some((what, format!("--include {} packs one of them", option(of_splits[0]))));
+        let help = format!("--include {} packs one of them", option(of_splits[0]));
+        return Some((what, help));
     }
     let names: Vec<&[u8]> = classes.keys().copied().collect();
     let halves = pairs::called_so(&classes).map(Vec::from).or_else(|| {
