@@ -240,7 +240,8 @@ pub(in crate::source) fn called_so<'n>(folders: &BTreeMap<&'n [u8], HashSet<&'n 
     let are_pair = |(a, b): &(&'n [u8], &'n [u8])| are_called_so(a, b) && are_same(&folders[a], &folders[b]);
     let names = || folders.keys().copied();
     let two = names().enumerate().flat_map(|(at, a)| names().skip(at + 1).map(move |b| (a, b)));
-    (folders.len() <= MOST).then(|| two)?.find(are_pair).map(|(a, b)| [a, b])
+    let mut two = two.filter(|_| folders.len() <= MOST);
+    two.find(are_pair).map(|(a, b)| [a, b])
 }
 
 /// Fails where the files of two classes are pairs by their names.
