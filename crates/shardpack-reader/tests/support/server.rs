@@ -231,6 +231,11 @@ impl Proxy {
         self.set(Rule { method: Some(method.to_owned()), every, fault, came: 0, left: u64::MAX });
     }
 
+    /// The `number`-th request from now on fails so, from 1, and no other one.
+    pub fn fail_one(&self, number: u64, fault: Fault) {
+        self.set(Rule { method: None, every: number, fault, came: 0, left: 1 });
+    }
+
     /// The next `times` requests fail so, and none behind them.
     pub fn fail_next(&self, times: u64, fault: Fault) {
         self.set(Rule { method: None, every: 1, fault, came: 0, left: times });
