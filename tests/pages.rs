@@ -38,13 +38,8 @@ const PACKAGE: [&str; 2] = ["docs/python.md", "docs/coming-from.md"];
 /// Page, the beginning of a line of the block, and what becomes of it.
 const BLOCKS: &[(&str, &str, How)] = &[
     ("README.md", "$ cargo run --release -- pack fixtures/photos packed", Console(README)),
-    ("README.md", "$ cargo run --release -- inspect packed", Console(README_PACKED)),
-    ("README.md", "$ printf X", Console(README_PACKED)),
-    (
-        "README.md",
-        "wds.WebDataset(\"packed/shard-{000000..000009}.tar\"",
-        Test("tests/recipes.rs", "each_printed_line_gives_every_sample_of_several_shards"),
-    ),
+    ("docs/start.md", "$ cargo run --release -- inspect packed", Console(README_PACKED)),
+    ("docs/start.md", "$ printf X", Console(README_PACKED)),
     ("README.md", "import shardpack", Test("python/tests/test_pages.py", "test_each_block_runs")),
     ("README.md", "import webdataset as wds", Python(PYTHON, &[])),
     ("README.md", "let dataset = shardpack_reader", Test("tests/pages.rs", "the_rust_of_the_readme_runs")),

@@ -10,7 +10,7 @@ use crate::{
     Result,
     arguments::Arguments,
     command::{Steps, cargo, command, is_ci, is_there, output, read, root, run, target},
-    docs, fuzz, licences, package, python, servers,
+    docs, fuzz, licences, package, prose, python, servers,
     test_programs::run_tests,
     tools,
     warm::Warm,
@@ -33,6 +33,7 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
         let making = scope.spawn(|| self::pythons(peers));
         let licences = scope.spawn(|| licences::check(peers));
         steps.step("format", format)?;
+        steps.step("prose", prose::check)?;
         if peers {
             steps.step("clippy", clippy)?;
         }
@@ -154,6 +155,7 @@ pub fn check() -> Result<()> {
     steps.step("format", format)?;
     steps.step("clippy", clippy)?;
     steps.step("doc", doc)?;
+    steps.step("prose", prose::check)?;
     steps.finish();
     Ok(())
 }

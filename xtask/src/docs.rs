@@ -1,35 +1,61 @@
-//! `docs/cli.md`: the help of each subcommand, as the program prints it.
-
-use std::path::PathBuf;
+//! `docs/cli.md`, the help of each subcommand as the program prints it; and `docs/idle.svg`, a row of figures from `docs/performance.md`.
 
 use crate::{
     Result,
     arguments::Arguments,
     command::{cargo, command, output, read, root, run, shardpack, write},
+    plot::Percents,
 };
+
+/// A generated file below docs/, and its content.
+type Made = (&'static str, String);
 
 /// `docs`.
 pub fn task(mut arguments: Arguments) -> Result<()> {
     let only_check = arguments.flag("--check");
     arguments.end()?;
     run(&mut cargo("build --package shardpack"))?;
-    if only_check { check() } else { write(&page(), text()?) }
-}
-
-/// Whether docs/cli.md says what the built program says.
-pub fn check() -> Result<()> {
-    let wanted = text()?;
-    match read(&page()) {
-        Ok(found) if found == wanted => Ok(()),
-        _ => Err("docs/cli.md is not what the program says; run `cargo xtask docs`".to_owned()),
+    match only_check {
+        true => check(),
+        false => all()?.iter().try_for_each(|(name, content)| write(&root().join("docs").join(name), content)),
     }
 }
 
-fn page() -> PathBuf {
-    root().join("docs/cli.md")
+/// Whether the generated files are those that would be made now.
+pub fn check() -> Result<()> {
+    for (name, wanted) in all()? {
+        if read(&root().join("docs").join(name)).ok().as_ref() != Some(&wanted) {
+            return Err(format!("docs/{name} is out of date; run `cargo xtask docs`"));
+        }
+    }
+    Ok(())
 }
 
-fn text() -> Result<String> {
+fn all() -> Result<[Made; 2]> {
+    Ok([("cli.md", commands()?), ("idle.svg", idle(&read(&root().join("docs/performance.md"))?)?)])
+}
+
+/// The part of a training's time in which the GPU waits for a batch, on a disk as slow as a hard disk, by the last table of `waits`.
+fn idle(performance: &str) -> Result<String> {
+    let section = performance.split("\n### ").find(|section| section.starts_with("waits\n"));
+    let slow = section
+        .and_then(|section| section.split("\nA disk of ").nth(1))
+        .ok_or("performance.md has no waits on a disk")?;
+    let percent = |name: &str| {
+        let row = slow.lines().find(|line| line.starts_with(&format!("| {name}")));
+        let cell = row.and_then(|row| row.split('|').nth(3)?.trim().strip_suffix(" %")?.parse::<f64>().ok());
+        cell.ok_or(format!("the waits of performance.md have no row {name}"))
+    };
+    let rows = [
+        ("PyTorch ImageFolder", "ImageFolder", false),
+        ("webdataset", "webdataset", false),
+        ("shardpack", "shardpack", true),
+    ];
+    let rows = rows.into_iter().map(|(shown, name, stands_out)| Ok((shown.to_owned(), percent(name)?, stands_out)));
+    Ok(Percents { rows: rows.collect::<Result<_>>()? }.svg("GPU idle time while training from a hard disk"))
+}
+
+fn commands() -> Result<String> {
     let help = help(&["--help"])?;
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
     // A name begins in the third column; what does not is the rest of a description.

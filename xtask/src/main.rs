@@ -13,6 +13,7 @@ mod licences;
 mod many_machines;
 mod package;
 mod plot;
+mod prose;
 mod python;
 mod random;
 mod servers;
@@ -31,7 +32,7 @@ type Result<T, E = String> = std::result::Result<T, E>;
 
 const HELP: &str = "\
 cargo xtask test [--fuzz-seconds N] [--full]   all that a change has to pass; sets up what it needs
-cargo xtask check                              what runs no test: format, clippy and rustdoc
+cargo xtask check                              what runs no test: format, clippy, rustdoc and the English of pages
 cargo xtask package [--full]                   build the Python package and test it; --full: for use, and with PyTorch
 cargo xtask fuzz [TARGET] [--seconds N]        fuzz one target or all of them
 cargo xtask fuzz TARGET --replay FILE          run one input

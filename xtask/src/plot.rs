@@ -240,6 +240,35 @@ impl Points {
     }
 }
 
+/// One bar a row, of percent.
+pub struct Percents {
+    /// Name, percent, and whether it stands out.
+    pub rows: Vec<(String, f64, bool)>,
+}
+
+impl Percents {
+    /// The plot.
+    pub fn svg(&self, title: &str) -> String {
+        const WIDE: f64 = 480.0;
+        const HIGH: f64 = 34.0;
+        // Room for names in a font that is wider than most.
+        const NAMES: f64 = 260.0;
+        let mut out = open(NAMES + WIDE + 72.0, 48.0 + HIGH * self.rows.len() as f64 + 8.0, title);
+        text(&mut out, (12.0, 26.0), "start", "h", title);
+        for (row, (name, percent, stands_out)) in self.rows.iter().enumerate() {
+            let (top, colour) = (48.0 + HIGH * row as f64, series_colour(usize::from(*stands_out)));
+            let (class, width) = (if *stands_out { "h" } else { "" }, percent / 100.0 * WIDE);
+            text(&mut out, (NAMES - 12.0, top + 17.0), "end", class, name);
+            let _ = writeln!(
+                out,
+                "<rect x=\"{NAMES}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"24\" rx=\"3\" fill=\"{colour}\"/>"
+            );
+            text(&mut out, (NAMES + width + 8.0, top + 17.0), "start", class, &format!("{percent:.0} %"));
+        }
+        out + "</svg>\n"
+    }
+}
+
 /// Lines over two logarithmic axes.
 pub struct Curves {
     /// Names of the lines, the same in all panels; of more lines than names, the others are dashed in the same colours.
@@ -326,6 +355,8 @@ mod tests {
     #[test]
     fn plots_hold_what_they_are_given_and_close_what_they_open() {
         let dots = Dots { panels: vec!["R"], rows: vec![("a < b".to_owned(), vec![1000.0], true)] }.svg("t");
+        let bars = Percents { rows: vec![("a".to_owned(), 7.0, true), ("b".to_owned(), 91.0, false)] }.svg("t");
+        assert!(bars.contains("7 %") && bars.contains("91 %"), "{bars}");
         let series = vec![(0.5, 0.1), (0.9, 0.0)];
         let lines = Lines { names: vec!["x".to_owned()], panels: vec![("p".to_owned(), vec![series])], steps: "epoch" };
         let bars = Bars { panels: vec!["b"], rows: vec![("x".to_owned(), vec![0.4], false)] }.svg("t");
