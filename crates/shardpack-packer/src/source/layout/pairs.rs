@@ -193,7 +193,7 @@ fn is_scale(end: &[u8]) -> bool {
 }
 
 /// Whether nearly all of the fewer `stems` are among the others, for what is put behind them.
-fn are_same(a: &HashSet<&[u8]>, b: &HashSet<&[u8]>) -> bool {
+pub(in crate::source) fn are_same(a: &HashSet<&[u8]>, b: &HashSet<&[u8]>) -> bool {
     let (few, many) = if a.len() <= b.len() { (a, b) } else { (b, a) };
     let bare: HashSet<&[u8]> = many.iter().flat_map(|stem| cut(stem)).collect();
     let fits = few.iter().filter(|stem| cut(stem).any(|cut| many.contains(cut)) || bare.contains(*stem)).count();
@@ -235,13 +235,13 @@ pub(in crate::source) fn is_half(name: &[u8]) -> bool {
     words(name).iter().any(|word| MADE_OF_IMAGES.contains(&word.as_str()))
 }
 
-/// Two of `folders` that are called like a pair and have files of the same stems.
-pub(in crate::source) fn called_so<'n>(folders: &BTreeMap<&'n [u8], HashSet<&'n [u8]>>) -> Option<[&'n [u8]; 2]> {
-    let are_pair = |(a, b): &(&'n [u8], &'n [u8])| are_called_so(a, b) && are_same(&folders[a], &folders[b]);
-    let names = || folders.keys().copied();
-    let two = names().enumerate().flat_map(|(at, a)| names().skip(at + 1).map(move |b| (a, b)));
-    let mut two = two.filter(|_| folders.len() <= MOST);
-    two.find(are_pair).map(|(a, b)| [a, b])
+/// Each two of a few folders that are called like a pair.
+pub(in crate::source) fn called_so<'n>(names: &[&'n [u8]]) -> Vec<[&'n [u8]; 2]> {
+    if names.len() > MOST {
+        return Vec::new();
+    }
+    let two = names.iter().enumerate().flat_map(|(at, a)| names[at + 1..].iter().map(move |b| [*a, *b]));
+    two.filter(|[a, b]| are_called_so(a, b)).collect()
 }
 
 /// Fails where the files of two classes are pairs by their names.

@@ -29,6 +29,8 @@ use crate::{foreign::key_class::folder, source::options::SPLITS};
 
 /// Names that a message lists.
 const NAMED: usize = 4;
+/// Names of a folder that are compared with those of another.
+const STEMS: usize = 1 << 16;
 /// What tar files are called behind their stem.
 const EXTENSIONS: [&str; 6] = [".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.xz", ".tar.bz2"];
 
@@ -148,20 +150,19 @@ fn of_files(files: &[File], scanned: &[Scanned]) -> Option<Vec<String>> {
 }
 
 /// The question about folders that would become classes, and its help line; `names` are the names of the images.
-fn question<'n>(names: impl Iterator<Item = &'n [u8]>) -> Option<(String, String)> {
+fn question<'n>(names: impl Iterator<Item = &'n [u8]> + Clone) -> Option<(String, String)> {
     let (mut above, mut splits) = (BTreeSet::new(), BTreeMap::new());
-    let mut classes: BTreeMap<&[u8], HashSet<&[u8]>> = BTreeMap::new();
-    for name in names {
+    let mut classes: BTreeSet<&[u8]> = BTreeSet::new();
+    for name in names.clone() {
         let mut parts: Vec<&[u8]> = name.split(|byte| *byte == b'/').collect();
-        let file = parts.pop().unwrap_or_default();
+        parts.pop();
         // Of folders of classes a word of splits is a part of the name only: `PublicTest` beside `Training`.
         let last = parts.len().saturating_sub(1);
         let likeness = |at: usize| Some(Likeness::of(parts[at])).filter(|like| like.is_sure() || at < last);
         let split = (0..parts.len()).find_map(|at| Some((parts[at], likeness(at)?.word()?)));
         splits.extend(split);
         let Some(class) = parts.pop() else { continue };
-        let stem = &file[..file.iter().rposition(|byte| *byte == b'.').unwrap_or(file.len())];
-        classes.entry(class).or_default().insert(stem);
+        classes.insert(class);
         above.extend(parts.pop());
     }
     let listed = |names: &[&[u8]]| {
@@ -170,20 +171,28 @@ fn question<'n>(names: impl Iterator<Item = &'n [u8]>) -> Option<(String, String
     };
     let option = |name: &[u8]| shell::word(names::as_path(&[b"*".as_slice(), name, b"/*"].concat()));
     let (of_splits, words): (Vec<&[u8]>, BTreeSet<_>) = splits.into_iter().unzip();
-    let are_all_splits = classes.keys().all(|name| Likeness::of(name).is_sure());
+    let are_all_splits = classes.iter().all(|name| Likeness::of(name).is_sure());
     let is_sure = of_splits.iter().any(|name| Likeness::of(name).is_sure());
     if words.len() > 1 && is_sure && !are_all_splits {
         let what = format!("folders in it are splits: {}; test images would be trained on", listed(&of_splits));
         let help = format!("--include {} packs one of them", option(of_splits[0]));
         return Some((what, help));
     }
-    let names: Vec<&[u8]> = classes.keys().copied().collect();
-    let halves = pairs::called_so(&classes).map(Vec::from).or_else(|| {
+    let classes: Vec<&[u8]> = classes.into_iter().collect();
+    let stem = |name: &'n [u8]| {
+        let file = &name[name.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1)..];
+        &file[..file.iter().rposition(|byte| *byte == b'.').unwrap_or(file.len())]
+    };
+    let stems = |class: &[u8]| -> HashSet<&[u8]> {
+        names.clone().filter(|name| folder(name) == Some(class)).take(STEMS).map(stem).collect()
+    };
+    let pair = pairs::called_so(&classes).into_iter().find(|[a, b]| pairs::are_same(&stems(a), &stems(b)));
+    let halves = pair.map(Vec::from).or_else(|| {
         let above: Vec<&[u8]> = above.into_iter().collect();
         (above.len() > 1 && above.iter().all(|name| pairs::is_half(name))).then_some(above)
     });
     let (what, first) = match &halves {
-        _ if are_all_splits && !names.is_empty() => ("are called as splits are, and are no classes then", &names),
+        _ if are_all_splits && !classes.is_empty() => ("are called as splits are, and are no classes then", &classes),
         Some(halves) => ("are called as images and what belongs to them are, and are no classes then", halves),
         None => return None,
     };
