@@ -9,7 +9,8 @@ use crate::{
 };
 
 /// Pages that are checked.
-const PAGES: [&str; 5] = ["README.md", "python/README.md", "docs/start.md", "docs/verify.md", "docs/selection.md"];
+const PAGES: [&str; 6] =
+    ["docs/object-stores.md", "README.md", "python/README.md", "docs/start.md", "docs/verify.md", "docs/selection.md"];
 /// Words in a long sentence, and in one that is too long anywhere.
 const LONG: usize = 30;
 const TOO_LONG: usize = 40;
