@@ -9,8 +9,15 @@ use crate::{
 };
 
 /// Pages that are checked.
-const PAGES: [&str; 6] =
-    ["docs/object-stores.md", "README.md", "python/README.md", "docs/start.md", "docs/verify.md", "docs/selection.md"];
+const PAGES: [&str; 7] = [
+    "README.md",
+    "python/README.md",
+    "docs/object-stores.md",
+    "docs/selection.md",
+    "docs/start.md",
+    "docs/training.md",
+    "docs/verify.md",
+];
 /// Words in a long sentence, and in one that is too long anywhere.
 const LONG: usize = 30;
 const TOO_LONG: usize = 40;
