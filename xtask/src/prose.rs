@@ -9,11 +9,12 @@ use crate::{
 };
 
 /// Pages that are checked.
-const PAGES: [&str; 7] = [
+const PAGES: [&str; 8] = [
     "README.md",
     "python/README.md",
     "docs/object-stores.md",
     "docs/selection.md",
+    "docs/sources.md",
     "docs/start.md",
     "docs/training.md",
     "docs/verify.md",
