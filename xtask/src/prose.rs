@@ -9,9 +9,10 @@ use crate::{
 };
 
 /// Pages that are checked.
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 10] = [
     "README.md",
     "python/README.md",
+    "docs/convert.md",
     "docs/index.md",
     "docs/object-stores.md",
     "docs/selection.md",
