@@ -74,8 +74,13 @@ fn pack_and_plan_print_what_the_schema_says() {
     tell(&["plan", src, dst], 0, "planned");
     assert_eq!(tell(&["plan", src], 0, "planned").json()["free_bytes"], Value::Null);
     tell(&["plan", src, dst, "--format", "mds", "--format", "tfrecord"], 0, "several_planned");
-    tell(&["pack", src, dst, "--dry-run"], 0, "planned");
-    tell(&["pack", src, dst, "--dry-run", "--format", "mds", "--format", "tfrecord"], 0, "several_planned");
+    // Bad images are those of the run.
+    let dry = ["pack", src, dst, "--dry-run"];
+    let formats = ["--format", "mds", "--format", "tfrecord"];
+    tell(&dry, 1, "planned");
+    tell(&[&dry[..], &["--on-bad", "skip"]].concat(), 0, "planned");
+    tell(&[&dry[..], &formats].concat(), 1, "several_planned");
+    tell(&[&dry[..], &formats, &["--on-bad", "skip"]].concat(), 0, "several_planned");
     let several = bench.at("several");
     let both = ["--format", "mds", "--format", "tfrecord", "--on-bad", "skip"];
     tell(&[&["pack", src, text(&several)][..], &both].concat(), 0, "several_packed");
