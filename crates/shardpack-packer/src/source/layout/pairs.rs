@@ -215,7 +215,7 @@ fn are_called_so(a: &[u8], b: &[u8]) -> bool {
 }
 
 /// Whether of two folders one is called like images and the other like what is made of them, whatever their files are called.
-fn are_images_and_more(a: &[u8], b: &[u8]) -> bool {
+pub(in crate::source) fn are_images_and_more(a: &[u8], b: &[u8]) -> bool {
     let (a, b) = (words(a), words(b));
     let is_image = |word: &String| IMAGES.contains(&word.as_str()) || OF_IMAGES.contains(&word.as_str());
     let is_more = |word: &String| MADE_OF_IMAGES.contains(&word.as_str()) && !is_image(word);

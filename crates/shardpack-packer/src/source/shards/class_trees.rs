@@ -187,7 +187,8 @@ fn question<'n>(names: impl Iterator<Item = &'n [u8]> + Clone) -> Option<(String
         names.clone().filter(|name| folder(name) == Some(class)).take(STEMS).map(stem).collect()
     };
     let pair = pairs::called_so(&classes).into_iter().find(|[a, b]| pairs::are_same(&stems(a), &stems(b)));
-    let halves = pair.map(Vec::from).or_else(|| {
+    let two = matches!(classes[..], [a, b] if pairs::are_images_and_more(a, b)).then(|| classes.clone());
+    let halves = pair.map(Vec::from).or(two).or_else(|| {
         let above: Vec<&[u8]> = above.into_iter().collect();
         (above.len() > 1 && above.iter().all(|name| pairs::is_half(name))).then_some(above)
     });
@@ -220,7 +221,7 @@ mod tests {
 
     #[test]
     fn folders_of_splits_and_pairs_are_a_question_and_classes_are_none() {
-        let rows: [(&[&str], &str); 24] = [
+        let rows: [(&[&str], &str); 25] = [
             (&["seg_train/seg_train/sea/1.png", "seg_test/seg_test/sea/2.png"], "are splits: seg_test, seg_train"),
             (&["ds/train/cat/1.png", "ds/test/cat/2.png"], "are splits: test, train"),
             (&["ds/training_set/cat/1.png", "ds/test_set/cat/2.png"], "are splits: test_set, training_set"),
@@ -230,6 +231,7 @@ mod tests {
             (&["x/train_station/cat/1.png", "x/test_tube/cat/2.png"], ""),
             (&["ds/train/cat/1.png", "ds/train/test_tube/2.png"], ""),
             (&["ds/train/image/1.png", "ds/train/label/1.png"], "image, label"),
+            (&["ds/image/1.png", "ds/label/1_gt.png", "ds/label/2.png"], "image, label"),
             (&["a/train/1.png", "a/trainannot/1.png", "a/val/2.png", "a/valannot/2.png"], "called as splits"),
             (&["a/trainA/1.png", "a/trainB/1.png"], "called as splits"),
             (&["101/accordion/1.png", "101/training_shoe/1.png", "101/cat/2.png"], ""),
