@@ -240,7 +240,8 @@ def convert(
             lmdb:tensorpack.
         image_feature: Field with the image.
         label_feature: Field with the label.
-        label_index: Which label to take of records that have several, from 0 [default: 0].
+        label_index: Number of the label that is the class, of records that have several, from 0 [default: several are
+            a component].
         label_from: Of an LMDB: where the label is: the key (its first folder, or by --key-pattern), the value, a
             whole number that the value begins with (u8, u16le, u16be, u32le, …, i64be), or a file of keys and labels
             (text, CSV, TSV, JSON). Of a tar: key (the last folder, or by --key-pattern) [default: found by looking].
@@ -344,7 +345,8 @@ def adopt(
             lmdb:tensorpack.
         image_feature: Field with the image.
         label_feature: Field with the label.
-        label_index: Which label to take of records that have several, from 0 [default: 0].
+        label_index: Number of the label that is the class, of records that have several, from 0 [default: several are
+            a component].
         label_from: Of an LMDB: where the label is: the key (its first folder, or by --key-pattern), the value, a
             whole number that the value begins with (u8, u16le, u16be, u32le, …, i64be), or a file of keys and labels
             (text, CSV, TSV, JSON). Of a tar: key (the last folder, or by --key-pattern) [default: found by looking].
