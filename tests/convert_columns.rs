@@ -271,8 +271,8 @@ fn splits_have_the_components_of_all_and_none_that_they_lack() {
     }
 }
 
-/// Parquet files of two images: a column that stands twice, names of classes that are not one for each label, lists of labels that
-/// a type names, and splits of which one has no labels.
+/// Writes parquet files of four images: a duplicate column, several class names for one label, typed lists of labels, and a test split
+/// without labels.
 const WRITE: &str = "
 import io, json, os, sys, pyarrow as pa, pyarrow.parquet as pq
 from PIL import Image
@@ -295,6 +295,8 @@ of = {'names': ['cat', 'dog'], '_type': 'ClassLabel'}
 write('named', [0, 1, 0, 1], class_name=['cat', 'dog', 'kitten', 'dog'])
 write('worded', ['pet', 'pet', 'toy', 'toy'], class_name=['cat', 'dog', 'toy', 'toy'])
 write('lists', [[0], [0, 1], [], [1]], {'feature': of, '_type': 'Sequence'})
+write('mixed/a', [[0], [0, 1], [], [1]])
+write('mixed/b', [0, 1, 0, 1])
 for split, labels in (('train', [0, 1, 0, 1]), ('test', [-1] * 4)):
     write(f'kept-back/{split}-0', labels, of)
 for split, labels in (('train', ['a', 'b', 'a', 'b']), ('test', ['-1'] * 4)):
@@ -305,9 +307,7 @@ for split, labels in (('train', ['a', 'b', 'a', 'b']), ('test', ['-1'] * 4)):
 fn labels_of_columns_that_are_no_single_class_are_refused_counted_or_a_component() {
     let bench = Bench::new();
     let out = bench.at("out");
-    fs::create_dir(&out).unwrap();
-    let ran = Command::new(python()).args(["-c", WRITE]).arg(&out).output().unwrap();
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    support::python(WRITE, &out);
     let to = |name: &str, options: &[&str]| convert(&[&out.join(name)], &bench.at(&format!("{name}.dst")), options);
     to("twice.parquet", &[]).code(1).says("column \"label\" stands twice");
     for (name, classes, lost) in [("named", ["0", "dog"], 2), ("worded", ["pet", "toy"], 2)] {
@@ -322,6 +322,12 @@ fn labels_of_columns_that_are_no_single_class_are_refused_counted_or_a_component
     let dst = bench.at("lists.parquet.dst");
     assert_eq!(shards::classes(&dst), Vec::<String>::new());
     assert_eq!(manifest(&dst).components.len(), 2);
+    // A single label beside lists, or that nobody wants, is counted.
+    to("mixed", &[]).code(0).says("1 sample with several labels");
+    assert_eq!(manifest(&bench.at("mixed.dst")).ignored_files["component label"], 4);
+    to("named.parquet", &["--no-labels", "--force"]).code(0);
+    let ignored = manifest(&bench.at("named.parquet.dst")).ignored_files;
+    assert_eq!((ignored["component label"], ignored["name of a class"]), (4, 4));
     // A split whose labels are kept back has none, and is converted again.
     for (name, classes) in [("kept-back", ["cat", "dog"]), ("words", ["a", "b"])] {
         to(name, &[]).code(0);

@@ -8,7 +8,6 @@ mod support;
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use shardpack_reader::Dataset;
@@ -63,13 +62,8 @@ for name, splits in (('fuel', ((b'train', 1, 3), (b'test', 3, 5))), ('shared', (
 ";
 
 fn written(bench: &Bench) -> PathBuf {
-    let Some(python) = std::env::var_os("SHARDPACK_PYTHON") else {
-        panic!("SHARDPACK_PYTHON is not set: run `cargo xtask test`, which sets up Python");
-    };
     let out = bench.at("hdf5");
-    fs::create_dir(&out).unwrap();
-    let ran = Command::new(python).args(["-c", WRITE]).arg(&out).output().unwrap();
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    support::python(WRITE, &out);
     out
 }
 
@@ -336,11 +330,8 @@ for number in range(3):
 ";
 
 fn odd(bench: &Bench) -> PathBuf {
-    let python = std::env::var_os("SHARDPACK_PYTHON").unwrap();
     let out = bench.at("odd");
-    fs::create_dir(&out).unwrap();
-    let ran = Command::new(python).args(["-c", WRITE_ODD]).arg(&out).output().unwrap();
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    support::python(WRITE_ODD, &out);
     out
 }
 
@@ -427,12 +418,14 @@ fn attributes_of_the_file_are_counted_and_one_without_a_value_is_no_label() {
     let bench = Bench::new();
     let source = odd(&bench);
     convert(&source.join("root-names.h5"), &bench.dst(), &[]).code(0);
-    let ignored = Dataset::open(bench.dst()).unwrap().manifest().ignored_files.clone();
+    let of = |dst: &Path| Dataset::open(dst).unwrap().manifest().ignored_files.clone();
+    let ignored = of(&bench.dst());
     assert_eq!(ignored.get("attribute license of the file"), Some(&1));
     assert!(!ignored.contains_key("attribute classes of the file"), "{ignored:?}");
     let without = bench.at("without");
     convert(&source.join("root-names.h5"), &without, &["--no-labels"]).code(0);
     assert!(Dataset::open(&without).unwrap().classes().is_empty());
+    assert_eq!(of(&without).get("component labels"), Some(&6));
     convert(&source.join("empty-attribute.h5"), &bench.at("empty"), &[]).code(1).says("img3: no label");
 }
 

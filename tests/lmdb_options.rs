@@ -243,7 +243,7 @@ fn inspect_and_convert_show_what_was_understood() {
     assert!(found.len() >= 30 && found.iter().all(|one| expected.contains(one)), "{} samples", found.len());
 }
 
-/// Named databases, keys of images and labels, and tuples, of three images; `main.lmdb` has what the name says.
+/// Writes LMDBs of three images: named databases, keys `image-…` and `label-…`, tuples, and several samples per value.
 const WRITE: &str = "
 import io, pickle, sys, lmdb
 from PIL import Image
@@ -277,10 +277,7 @@ write('lists', main=[('0', pickle.dumps({'images': images, 'labels': [[0, 1], [1
 fn labels_beside_images_are_found_under_every_name_and_what_is_not_read_is_counted() {
     let bench = Bench::new();
     let out = bench.at("out");
-    fs::create_dir(&out).unwrap();
-    let python = std::env::var_os("SHARDPACK_PYTHON").unwrap();
-    let ran = Command::new(python).args(["-c", WRITE]).arg(&out).output().unwrap();
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    support::python(WRITE, &out);
     let from = |name: &str| out.join(format!("{name}.lmdb"));
     let ignored = |dst: &Path| Dataset::open(dst).unwrap().manifest().ignored_files.clone();
     for (name, left) in [
@@ -300,7 +297,9 @@ fn labels_beside_images_are_found_under_every_name_and_what_is_not_read_is_count
         let left = left.into_iter().map(|(name, entries)| (name.to_owned(), entries)).collect();
         assert_eq!(ignored(&dst), left, "{name}");
     }
-    convert(&from("other-keys"), &bench.dst(), &[]).code(1).says("no key of database \"label\" is a key of an image");
+    convert(&from("other-keys"), &bench.dst(), &[])
+        .code(1)
+        .says("no entry of database \"label\" is the label of a sample");
     convert(&from("lists"), &bench.dst(), &["--force"]).code(1).says("label: a list");
     // Labels that are not wanted are counted too.
     for (name, what) in

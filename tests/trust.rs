@@ -1,4 +1,4 @@
-//! Nothing outside the destination is overwritten, what is no sample is none, and half of a dataset is no dataset.
+//! Files outside the destination stay untouched, other files are not samples, and an unfinished pack is not a dataset.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

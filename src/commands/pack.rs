@@ -401,7 +401,7 @@ fn kept(error: Error, planned: &Planned, dst: &Path) -> Error {
     error.help(format!("the same command goes on; {kept}"))
 }
 
-/// Says what a run would do, and whether it would.
+/// Prints the plan of a dry run, and fails if the run would fail.
 fn dry(planned: &[Planned], dst: &Path, run: &RunArgs, folder: impl Fn(&Planned) -> PathBuf) -> Result<Outcome> {
     if !sys::is_store(dst) {
         planned.iter().try_for_each(|one| pack::check_destination(one, &folder(one), run.force))?;

@@ -24,6 +24,16 @@ use shardpack_format::{
 };
 use shardpack_packer::ledger::{self, Fate, Unpacked};
 
+/// Runs a script of Python that writes into the new folder `out`, its argument.
+pub fn python(script: &str, out: &Path) {
+    let Some(python) = std::env::var_os("SHARDPACK_PYTHON") else {
+        panic!("SHARDPACK_PYTHON is not set: run `cargo xtask test`, which sets up Python");
+    };
+    fs::create_dir(out).unwrap();
+    let ran = Command::new(python).args(["-c", script]).arg(out).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+}
+
 /// The real photographs of the README.
 pub fn photos() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/photos")

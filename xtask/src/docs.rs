@@ -1,4 +1,4 @@
-//! `docs/cli.md`, the help of each subcommand as the program prints it; and `docs/idle.svg`, a row of figures from `docs/performance.md`.
+//! Generates `docs/cli.md` from the help of each subcommand, and `docs/idle.svg` from the table *waits* in `docs/performance.md`.
 
 use crate::{
     Result,
@@ -21,7 +21,7 @@ pub fn task(mut arguments: Arguments) -> Result<()> {
     }
 }
 
-/// Whether the generated files are those that would be made now.
+/// Fails if a generated file is out of date.
 pub fn check() -> Result<()> {
     for (name, wanted) in all()? {
         if read(&root().join("docs").join(name)).ok().as_ref() != Some(&wanted) {
@@ -35,7 +35,7 @@ fn all() -> Result<[Made; 2]> {
     Ok([("cli.md", commands()?), ("idle.svg", idle(&read(&root().join("docs/performance.md"))?)?)])
 }
 
-/// The part of a training's time in which the GPU waits for a batch, on a disk as slow as a hard disk, by the last table of `waits`.
+/// A bar chart of GPU idle time on a hard disk, from the last table of *waits*.
 fn idle(performance: &str) -> Result<String> {
     let section = performance.split("\n### ").find(|section| section.starts_with("waits\n"));
     let slow = section

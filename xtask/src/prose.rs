@@ -78,7 +78,7 @@ fn prose(page: &str) -> String {
     text
 }
 
-/// What is wrong with these pages.
+/// The problems of these pages, one line each.
 fn judge(pages: &[(&str, String)]) -> Vec<String> {
     let (mut words, mut wrong, mut sentences) = (0, Vec::new(), Vec::new());
     let mut counts = [0usize; PARAPHRASES.len()];

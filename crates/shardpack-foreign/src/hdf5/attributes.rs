@@ -72,8 +72,8 @@ pub(super) fn counted<'p>(file: &Hdf5File, paths: impl Iterator<Item = &'p str>)
     Ok(counted)
 }
 
-/// Those of the file itself that a person wrote, by their names among the left-out fields: but `split`, which tells splits, and the
-/// one that names the classes of labels, if `has_labels`.
+/// Attributes of the root group, by their names among the left-out fields. `split`, and with `has_labels` the list of class names, are
+/// in use and not included.
 ///
 /// # Errors
 /// When the file is damaged.
@@ -84,7 +84,7 @@ pub(super) fn of_root(file: &Hdf5File, has_labels: bool) -> Result<BTreeMap<Stri
     Ok(own.map(|one| (format!("attribute {} of the file", one.name), 1)).collect())
 }
 
-/// Names of classes in an attribute of the file that is called so and is a list of texts.
+/// The class names in an attribute of the root group, such as `classes`; empty if there is none.
 ///
 /// # Errors
 /// When the file is damaged.

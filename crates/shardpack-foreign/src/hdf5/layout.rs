@@ -35,8 +35,6 @@ pub(super) struct Table {
     /// Datasets whose rows are samples that are no images, with their names as components; then `images` is the first.
     pub values: Vec<(String, String)>,
     pub labels: Option<String>,
-    /// The same dataset, also where samples are to have no labels.
-    pub of_labels: Option<String>,
     pub filenames: Option<String>,
     /// The axes of each image, where rows are pixels of any number.
     pub shapes: Option<String>,
@@ -69,7 +67,6 @@ impl Table {
         Self {
             images: values.first().map(|(path, _)| path.clone()).unwrap_or_default(),
             labels: label.map(|one| one.path.clone()),
-            of_labels: None,
             filenames: None,
             shapes: None,
             beside: Vec::new(),
@@ -84,7 +81,7 @@ impl Table {
 
     /// The datasets that something is made of, some of them twice.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
-        let own = [Some(&self.images), self.labels.as_ref(), self.of_labels.as_ref()];
+        let own = [Some(&self.images), self.labels.as_ref()];
         let named = [self.filenames.as_ref(), self.shapes.as_ref()];
         let values = self.values.iter().map(|(path, _)| path);
         let beside = self.beside.iter().map(Component::path);

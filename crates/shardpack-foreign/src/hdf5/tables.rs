@@ -116,7 +116,7 @@ pub(super) fn table(
             found
         }
     };
-    // Whether labels are wanted or not: what goes along is the same.
+    // The unpacked file is equal with and without labels.
     let of_labels = match label {
         Some(label) => Some(label),
         None => beside(images, seen, label_rank, |one| one.is_label(rows)).ok().flatten(),
@@ -154,13 +154,12 @@ pub(super) fn table(
     Ok(Table {
         images: images.path.clone(),
         values: Vec::new(),
-        labels: labels.map(path),
+        labels: labels.or(of_labels).map(path),
         // Two that may be meant are none: samples have numbers, too.
         filenames: filenames.map(path),
         shapes: shapes.map(path),
         beside: components::of(images, seen, &used),
         unused: Vec::new(),
-        of_labels: of_labels.map(path),
         rows: 0..rows,
         strays: Vec::new(),
         split,

@@ -17,7 +17,7 @@ pub(super) const IMAGE_KEY: &[u8] = b"image-";
 /// And how that of the label does.
 pub(super) const LABEL_KEY: &[u8] = b"label-";
 
-/// Entries that are looked at for one of an image.
+/// Entries that are searched for the key of an image.
 const LOOKS: usize = 16;
 
 /// Where labels are.
@@ -96,7 +96,7 @@ impl Labels {
     }
 }
 
-/// Whether the first entry whose key begins as that of an image does has its label beside it.
+/// Whether the first key `image-…` has a key `label-…` beside it.
 fn are_beside(images: &Database) -> Result<bool> {
     if images.get(b"image-000000001")?.is_some() {
         return Ok(true);

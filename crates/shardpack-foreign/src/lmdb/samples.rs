@@ -113,7 +113,7 @@ pub fn walk(file: impl Into<Place>, wanted: &Wanted) -> Result<Box<dyn foreign::
     lost.extend(unread(&environment, &names, is_named)?);
     // A database was meant, not a field.
     let wanted = match is_named {
-        true => Wanted { label_number: wanted.label_number, ..Wanted::default() },
+        true => Wanted { label_number: wanted.label_number, no_labels: wanted.no_labels, ..Wanted::default() },
         false => wanted.clone(),
     };
     Ok(Box::new(Samples {
@@ -446,7 +446,7 @@ impl Samples {
         if let Labels::Database(labels, name) = &self.labels {
             let unused = labels.entries().saturating_sub(self.labelled);
             if self.labelled == 0 && unused > 0 {
-                self.lost.push(Error::data(format!("no key of database {name:?} is a key of an image")));
+                self.lost.push(Error::data(format!("no entry of database {name:?} is the label of a sample")));
             } else if unused > 0 {
                 self.passed.insert(format!("entry of database {name}"), unused);
             }

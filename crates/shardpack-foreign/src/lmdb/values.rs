@@ -280,7 +280,7 @@ fn beside_each_other(value: &Value, input: &[u8], wanted: &Wanted) -> Option<Res
         }
         _ => return None,
     };
-    // Without labels, theirs is a field as all others are.
+    // With --no-labels, the label is one more field.
     let (labels, label_list, of_pair) = match wanted.no_labels {
         true => (None, None, labels.filter(|_| value.entries().is_none())),
         false => (labels, label_list, None),

@@ -28,7 +28,7 @@ pub struct Wanted {
     pub image: Option<String>,
     /// Name of the field that holds the label; found by looking, if `None`.
     pub label: Option<String>,
-    /// Number of the label of several that is the class, from 0. If `None`, several labels are a component, and no class.
+    /// Index of the label that is the class, from 0, if a record has several. If `None`, several labels are a component.
     pub label_number: Option<usize>,
     /// Samples have no labels, whatever records say: nothing is looked for, and what does not fit is no reason to refuse.
     #[serde(default, skip_serializing_if = "is_false")]

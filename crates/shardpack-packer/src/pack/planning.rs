@@ -414,7 +414,7 @@ fn settled(
     Ok(bytes)
 }
 
-/// The same of one split: a label has no place where samples have none.
+/// The options for one split: without labels, shards have no place for them.
 fn of_split(bytes: &plan::Options, found: &Found) -> Result<plan::Options> {
     let mut bytes = bytes.clone();
     if found.listing.classes.is_empty() {

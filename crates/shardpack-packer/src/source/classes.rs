@@ -42,17 +42,17 @@ pub(crate) struct Said {
     pub word: Option<Word>,
     /// What its label is.
     pub form: Form,
-    /// Whether it names its class beside the label.
+    /// The class name beside the label.
     pub naming: Naming,
 }
 
-/// Whether a record names its class beside the label.
+/// The class name that a record has beside its label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Naming {
     Absent,
-    /// The word is that name.
+    /// The word of the label.
     Word,
-    /// It has a name that is not kept.
+    /// A name that is dropped.
     Left,
 }
 
@@ -237,7 +237,7 @@ impl Classes {
         Self { names: Arc::new(names), is_numbered: numbered, is_unlabelled, note, by_word }
     }
 
-    /// Whether a record names its class otherwise than `class`, which it is in, is called.
+    /// Whether the class name in a record differs from the name of its `class`.
     pub fn loses_name(&self, said: Said, class: Option<u32>, words: &Words) -> bool {
         let name = class.and_then(|class| self.names.get(class as usize));
         match said.naming {

@@ -179,7 +179,7 @@ pub(super) fn discover(roots: &[Root], options: &Options, monitor: &dyn Monitor)
     }
     let lists: Vec<Vec<merge::Name>> = members.iter().map(|member| names_of(member, options)).collect();
     let who = |member: &Member<'_>| text::path(&member.dataset.folder()).to_string();
-    // A split may have no labels, as one whose labels are kept back. Within a split, all samples have them or none.
+    // A whole split may lack labels, as a test split does; part of a split may not.
     let with_labels = members.iter().zip(&lists).filter(|(_, names)| !names.is_empty());
     let with_labels: BTreeSet<&Option<String>> = with_labels.map(|(member, _)| &member.split).collect();
     let lists = members.iter().zip(&lists).filter(|(member, _)| with_labels.contains(&member.split));

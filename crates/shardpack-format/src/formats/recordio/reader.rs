@@ -246,7 +246,7 @@ impl<R: Skip> Records<R> {
         // Beyond 2^63 a number is none that a label can be.
         match value.fract() == 0.0 && value.abs() < i64::MAX as f32 {
             true => Label::Number(*value as i64),
-            // Labels that are measured values are told as such.
+            // A fraction: `LabelTypes` decides whether the labels are classes.
             false if value.fract() != 0.0 && value.is_finite() && self.label_number.is_none() => {
                 Label::Text(value.to_string().into_bytes())
             }

@@ -1,6 +1,6 @@
-//! Folders that hold files and say nothing of what these are: `images`, `img_align_celeba`, `part_1` and `part_2`, a folder for each day.
+//! Detects folders that are containers of files, not classes: `images`, `img_align_celeba`, `part_1` and `part_2`, a folder per day.
 //!
-//! As classes they would be labels that nobody meant. A person may say that they are.
+//! Such folders would give wrong labels, so `pack` asks; `--splits none` declares them to be classes.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -9,7 +9,7 @@ use shardpack_format::Error;
 use super::{super::Found, help_classes, shown, split_names::words, splits_of};
 use crate::Result;
 
-/// Words of files in general: the only class of a source is not called so.
+/// Words for files in general. A single class with such a word is a container.
 const OF_FILES: [&str; 22] = [
     "data",
     "dataset",
@@ -34,7 +34,7 @@ const OF_FILES: [&str; 22] = [
     "samples",
     "thumbnails",
 ];
-/// Words of folders into which a large set is divided, beside [`OF_FILES`].
+/// Words for parts of a large set, in addition to [`OF_FILES`].
 const OF_PARTS: [&str; 9] = ["batch", "chunk", "chunks", "dir", "disk", "folder", "part", "parts", "shard"];
 /// Years of dates.
 const YEARS: std::ops::Range<u32> = 1900..2100;
@@ -55,7 +55,7 @@ pub(in crate::source) fn refuse(root: &Path, found: &[Found]) -> Result<()> {
     )))
 }
 
-/// What classes of these names are, if they are containers.
+/// The problem with class folders of these names, if they are containers.
 fn containers(names: &[&Vec<u8>]) -> Option<String> {
     let [first, others @ ..] = names else { return None };
     let has = |name: &[u8], list: &[&str]| words(name).iter().any(|word| list.contains(&word.as_str()));

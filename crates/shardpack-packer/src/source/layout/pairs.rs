@@ -80,7 +80,7 @@ const MADE_OF_IMAGES: [&str; 48] = [
 ];
 /// Words of [`MADE_OF_IMAGES`] that are said of the images themselves.
 const IMAGES: [&str; 10] = ["hq", "hr", "image", "images", "img", "imgs", "input", "inputs", "jpegimages", "rgb"];
-/// Further such words, which are said of files in general.
+/// Further words for images, which also stand for files in general.
 const OF_IMAGES: [&str; 8] = ["jpeg", "jpg", "original", "originals", "photo", "photos", "png", "stills"];
 /// Two of which the one is made of the other.
 const BEFORE_AND_AFTER: [(&str, &str); 12] = [
@@ -214,7 +214,7 @@ fn are_called_so(a: &[u8], b: &[u8]) -> bool {
     made(&a, &b) || made(&b, &a) || BEFORE_AND_AFTER.iter().any(both) || are_numbered_views(&a, &b)
 }
 
-/// Whether of two folders one is called like images and the other like what is made of them, whatever their files are called.
+/// Whether one folder has the name of images and the other the name of masks, labels or the like, whatever their file names.
 pub(in crate::source) fn are_images_and_more(a: &[u8], b: &[u8]) -> bool {
     let (a, b) = (words(a), words(b));
     let is_image = |word: &String| IMAGES.contains(&word.as_str()) || OF_IMAGES.contains(&word.as_str());
@@ -230,7 +230,7 @@ fn are_numbered_views(a: &[String], b: &[String]) -> bool {
     !a.is_empty() && a == b && a.iter().all(|word| MADE_OF_IMAGES.contains(&word.as_str()))
 }
 
-/// Whether a folder may be called so that has what belongs to the images of another one, or these.
+/// Whether a folder has the name of one half of a pair: images, or masks and the like.
 pub(in crate::source) fn is_half(name: &[u8]) -> bool {
     words(name).iter().any(|word| MADE_OF_IMAGES.contains(&word.as_str()))
 }

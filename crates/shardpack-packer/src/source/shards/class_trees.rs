@@ -29,7 +29,7 @@ use crate::{foreign::key_class::folder, source::options::SPLITS};
 
 /// Names that a message lists.
 const NAMED: usize = 4;
-/// Names of a folder that are compared with those of another.
+/// Most file names per folder that are compared.
 const STEMS: usize = 1 << 16;
 /// What tar files are called behind their stem.
 const EXTENSIONS: [&str; 6] = [".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.xz", ".tar.bz2"];
@@ -156,7 +156,7 @@ fn question<'n>(names: impl Iterator<Item = &'n [u8]> + Clone) -> Option<(String
     for name in names.clone() {
         let mut parts: Vec<&[u8]> = name.split(|byte| *byte == b'/').collect();
         parts.pop();
-        // Of folders of classes a word of splits is a part of the name only: `PublicTest` beside `Training`.
+        // `PublicTest` is a split above classes; as a class folder, only exact names count.
         let last = parts.len().saturating_sub(1);
         let likeness = |at: usize| Some(Likeness::of(parts[at])).filter(|like| like.is_sure() || at < last);
         let split = (0..parts.len()).find_map(|at| Some((parts[at], likeness(at)?.word()?)));

@@ -59,7 +59,7 @@ impl Shards {
 }
 
 impl Shards {
-    /// The splits in which no label is told: each is the number that stands for none. As text, it is no word of theirs then.
+    /// The splits whose labels are all −1, which stands for no label. Also turns the text `-1` into that number.
     pub(super) fn kept_back(&self, scanned: &mut [Scanned]) -> BTreeSet<Option<String>> {
         let mut kept: BTreeSet<Option<String>> = self.splits().into_iter().collect();
         let mut labelled = BTreeSet::new();

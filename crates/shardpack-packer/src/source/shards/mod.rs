@@ -89,7 +89,7 @@ impl Shards {
             }
             found.extend(splits::of_source(source, from, splits)?);
         }
-        // What a glob stands for, too.
+        // Files of a glob can lie in an unfinished pack as well.
         let folders: BTreeSet<PathBuf> = found
             .iter()
             .flat_map(|(_, files)| &files.shards)
@@ -479,7 +479,7 @@ impl Shards {
 }
 
 impl Shards {
-    /// Walks again, where labels are no classes, as `what` tells: they go along as a component.
+    /// Lists the samples again without classes; labels become a component. `what` is the reason, for a note.
     fn discover_without_labels(&self, what: &str, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
         if self.wanted.label.is_some() || !self.wanted.entries.is_unsaid() {
             let error = Error::usage(what).in_file(&self.files[0].shard.path);

@@ -115,7 +115,8 @@ pub(super) fn scan(
 ) -> Result<Scanned> {
     let mut scanned = Scanned::default();
     let opened = file.walk_arrays(wanted, &|| monitor.go_on());
-    let (mut walk, known) = match opened.and_then(|walk| Ok((walk, file.classes(wanted)?))) {
+    let classes = || if wanted.no_labels { Ok(Vec::new()) } else { file.classes(wanted) };
+    let (mut walk, known) = match opened.and_then(|walk| Ok((walk, classes()?))) {
         Ok(opened) => opened,
         Err(error) if error.kind() != ErrorKind::Data => return Err(error),
         Err(error) => {
@@ -123,7 +124,7 @@ pub(super) fn scan(
             return Ok(scanned);
         }
     };
-    scanned.known = if wanted.no_labels { Vec::new() } else { known };
+    scanned.known = known;
     let are_files = file.kind.has_member_names();
     scanned.value_fields.are_files = are_files;
     scanned.fields.are_beside = true;
@@ -163,7 +164,7 @@ pub(super) fn scan(
             }
         }
         if wanted.no_labels {
-            (record.label, record.class) = (Label::Missing, None);
+            scanned.drop_label(&mut record);
         }
         let taken = scanned.take(&record, walk.wider(), name, &mut keys, options);
         if taken && looked < looks {
@@ -184,7 +185,9 @@ pub(super) fn scan(
     scanned.remarks.extend(walk.notes());
     let found = (scanned.rows.len() + scanned.values.len() + scanned.refused.len()) as u64;
     scanned.refuse_lost(&walk.lost());
-    scanned.passed = walk.passed();
+    for (what, entries) in walk.passed() {
+        *scanned.passed.entry(what).or_default() += entries;
+    }
     if of_system > 0 {
         *scanned.passed.entry("system".to_owned()).or_default() += of_system;
     }
@@ -207,6 +210,22 @@ pub(super) fn scan(
 }
 
 impl Scanned {
+    /// Removes the label of a record, and counts it unless a component holds it.
+    fn drop_label(&mut self, record: &mut Record) {
+        let (label, class) = (std::mem::replace(&mut record.label, Label::Missing), record.class.take());
+        let name = &record.label_name;
+        // Readers rename a component `label` or `cls` to `labels`.
+        let is_renamed = ["label", "cls"].contains(&&*name.to_lowercase());
+        let is_it = |other: &Other| other.name == *name || is_renamed && other.name == "labels";
+        if label == Label::Missing || name.is_empty() || record.others.iter().any(is_it) {
+            return;
+        }
+        *self.passed.entry(format!("component {name}")).or_default() += 1;
+        if class.is_some() {
+            *self.passed.entry("name of a class".to_owned()).or_default() += 1;
+        }
+    }
+
     /// Notes a record, of whose values `wider` tells; whether it can be packed.
     fn take(
         &mut self,

@@ -224,7 +224,7 @@ pub(super) fn describe(
     };
     if let Some((name, list)) = label {
         record.labels = list.values;
-        // None of several is the class of the image, unless a person says so.
+        // Several labels are no class without --label-feature or --label-index.
         if list.values <= 1 || !wanted.takes_one_label() {
             record.label = label_of(example, data, list, wanted.label_number.unwrap_or(0));
             record.label_name = name.to_owned();
