@@ -1,6 +1,10 @@
 //! Python environments with pinned packages, made where they are missing or their requirements have changed.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
 use crate::{
     Result,
@@ -76,17 +80,39 @@ pub fn with_packages(name: &str, requirements: &str) -> Result<(PathBuf, PathBuf
         println!("making {} from {requirements}", Path::new("target").join(name).display());
         remove(&packages)?;
         // What is built is built with what is there already: PyTorch and numpy.
-        let mut install = command(&python, ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
-        install.args(["--no-compile", "--no-deps", "--no-build-isolation"]).args(kept());
-        run(install.args(["-r", requirements, "--target"]).arg(&packages))?;
+        let mut install = pip_install(&python, requirements);
+        run_again(install.args(["--no-deps", "--no-build-isolation", "--target"]).arg(&packages))?;
         write(&stamp, wanted)?;
     }
     Ok((python, packages))
 }
 
-/// What is downloaded is not kept where nobody installs it again: it takes as much of the disk as what is installed.
-fn kept() -> &'static [&'static str] {
-    if is_ci() { &["--no-cache-dir"] } else { &[] }
+/// `pip install` of `requirements`.
+fn pip_install(python: &Path, requirements: &str) -> Command {
+    // Packages that are not imported need not be compiled: compiling takes as long as the rest.
+    let options = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"];
+    let mut install = command(python, options);
+    if is_ci() {
+        // Nobody installs again there, and downloads take as much of the disk as the installed packages.
+        install.arg("--no-cache-dir");
+    }
+    install.args(["-r", requirements]);
+    install
+}
+
+/// Runs an installation, up to three times: a connection that breaks amid a package ends pip. A failure says how much of the disk is free.
+fn run_again(install: &mut Command) -> Result<()> {
+    for pause in [20, 60] {
+        let Err(error) = run(install) else { return Ok(()) };
+        println!("{error}; trying again in {pause} s\n{}", free_space());
+        std::thread::sleep(Duration::from_secs(pause));
+    }
+    run(install).map_err(|error| format!("{error}\n{}", free_space()))
+}
+
+/// What `df` says of the disk that holds the repository.
+fn free_space() -> String {
+    output(&mut command("df", ["-h", "."])).unwrap_or_default()
 }
 
 /// The folder with the packages of an environment.
@@ -116,11 +142,7 @@ fn make(name: &str, requirements: &str, options: &[&str]) -> Result<PathBuf> {
     remove(&folder)?;
     run(command(system_python()?, ["-m", "venv"]).arg(&folder))
         .map_err(|error| format!("{error}\n  help: Debian keeps venv in a package of its own, python3-venv"))?;
-    // What is not imported need not be compiled: that would take as long as the rest.
-    run(command(&python, ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"])
-        .args(kept())
-        .args(options)
-        .args(["-r", requirements]))?;
+    run_again(pip_install(&python, requirements).args(options))?;
     write(&stamp, wanted)?;
     Ok(python)
 }
