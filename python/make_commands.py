@@ -45,7 +45,7 @@ OWN = {"json", "quiet", "color", "help", "version"}
 
 HEAD = '''"""The commands of the program `shardpack` as functions, with the same options in Python's spelling.
 
-Written by make_commands.py from what the program says of its options; docs/cli.md tells of them at length.
+Written by make_commands.py from what the program says of its options; docs/reference/cli.md tells of them at length.
 
 All of them take `progress`: `True` for a bar of tqdm, which notebooks get anyway, or a function that is called with a
 `Progress`. They return a `Report`, whose fields are those of `--json`, and raise the exceptions of `shardpack.errors`. Ctrl-C ends

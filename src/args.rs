@@ -104,7 +104,7 @@ pub struct PlanArgs {
     /// With mds: encoding of the image column, jpeg, png or bytes [default: jpeg]
     #[arg(long, value_name = "ENCODING")]
     pub mds_encoding: Option<String>,
-    /// Any setting of the format: docs/formats/ lists them; may be given more than once
+    /// Any setting of the format: docs/reference/formats/ lists them; may be given more than once
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
     pub settings: Vec<(String, String)>,
     /// Order of the samples

@@ -1,4 +1,4 @@
-//! The documentation against the program: the schema of the manifest, and the order in `docs/order.md`.
+//! The documentation against the program: the schema of the manifest, and the order in `docs/reference/order.md`.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -19,7 +19,7 @@ fn shardpack() -> &'static str {
 }
 
 fn schema() -> jsonschema::Validator {
-    let text = fs::read(root().join("docs/manifest.schema.json")).unwrap();
+    let text = fs::read(root().join("docs/reference/manifest.schema.json")).unwrap();
     let schema: Value = serde_json::from_slice(&text).unwrap();
     assert!(jsonschema::meta::is_valid(&schema), "the schema itself is not valid");
     jsonschema::validator_for(&schema).unwrap()
@@ -117,7 +117,7 @@ fn every_manifest_that_pack_writes_fits_the_schema() {
     }
 }
 
-/// The id as docs/manifest.md says: BLAKE3 of the file with its 64 digits replaced by zeros.
+/// The id as docs/reference/manifest.md says: BLAKE3 of the file with its 64 digits replaced by zeros.
 fn id_by_the_rule(bytes: &[u8]) -> String {
     let key = br#""id": ""#;
     let start = bytes.windows(key.len()).position(|window| window == key).unwrap() + key.len();
@@ -186,7 +186,7 @@ fn the_order_of_the_documentation_is_the_order_of_a_pack() {
     };
     let out = Command::new(python)
         .arg(root().join("tests/peers/order.py"))
-        .arg(root().join("docs/order.md"))
+        .arg(root().join("docs/reference/order.md"))
         .arg(shardpack())
         .arg(root().join("fixtures/photos"))
         .output()
@@ -207,7 +207,7 @@ fn the_index_in_the_documentation_is_the_one_that_pack_writes() {
     pack(&source, &dst, &["--ext", "jpg"]);
     let expected = fs::read(dst.join("index/shard-000000.index")).unwrap();
 
-    let page = fs::read_to_string(root().join("docs/formats/index.md")).unwrap();
+    let page = fs::read_to_string(root().join("docs/reference/formats/index.md")).unwrap();
     let (_, dump) = page.split_once("## A real one").unwrap();
     let mut found = Vec::new();
     for line in dump.split("```").nth(1).unwrap().lines().filter(|line| !line.is_empty()) {
@@ -227,7 +227,7 @@ fn the_index_in_the_documentation_is_the_one_that_pack_writes() {
     assert_eq!(found, expected);
 }
 
-/// Links between the pages lead somewhere.
+/// Links between the pages lead somewhere, to a heading if they name one.
 #[test]
 fn every_relative_link_has_a_file() {
     // Written by `cargo xtask docs`.
@@ -238,16 +238,28 @@ fn every_relative_link_has_a_file() {
     for page in &pages {
         let text = fs::read_to_string(page).unwrap();
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let target = link.split('#').next().unwrap();
-            if target.is_empty() || target.contains("://") || generated.iter().any(|file| target.ends_with(file)) {
+            let (target, anchor) = link.split_once('#').map_or((link, None), |(target, anchor)| (target, Some(anchor)));
+            if target.contains("://") || generated.iter().any(|file| target.ends_with(file)) {
                 continue;
             }
-            if !page.parent().unwrap().join(target).exists() {
+            let target = if target.is_empty() { page.clone() } else { page.parent().unwrap().join(target) };
+            let is_there = target.exists() && anchor.is_none_or(|anchor| anchors(&target).iter().any(|a| a == anchor));
+            if !is_there {
                 missing.push(format!("{}: {link}", page.strip_prefix(root()).unwrap().display()));
             }
         }
     }
     assert!(missing.is_empty(), "{missing:#?}");
+}
+
+/// What a link may have behind `#`: the headings of a page as GitHub writes them, and its `<a id=…>`.
+fn anchors(page: &Path) -> Vec<String> {
+    let text = fs::read_to_string(page).unwrap();
+    let headings = text.lines().filter_map(|line| line.starts_with('#').then(|| line.trim_start_matches('#').trim()));
+    let kept = |c: &char| c.is_alphanumeric() || [' ', '-', '_'].contains(c);
+    let slugs = headings.map(|line| line.to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-"));
+    let named = text.split("<a id=\"").skip(1).filter_map(|rest| rest.split('"').next());
+    slugs.chain(named.map(str::to_owned)).collect()
 }
 
 fn collect(folder: &Path, pages: &mut Vec<PathBuf>) {

@@ -1,4 +1,4 @@
-//! `--json`: one document on stdout however a command ends, and each fits `docs/json.schema.json`.
+//! `--json`: one document on stdout however a command ends, and each fits `docs/reference/json.schema.json`.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -15,7 +15,7 @@ use serde_json::Value;
 use support::{Bench, Dataset, Ran, bad, binary, photos, run};
 
 fn schema() -> Value {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/json.schema.json");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference/json.schema.json");
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 

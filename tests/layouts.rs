@@ -145,7 +145,7 @@ fn splits_inside_of_classes_are_a_question_and_each_answer_works() {
     for (row, files, seen) in rows {
         let bench = Bench::with(files);
         let ran = bench.pack(&[]).code(2).clean_error().says(seen).says(text(&bench.src()));
-        let ran = ran.says("--splits none").says("--include '*/").says("docs/recipes.md");
+        let ran = ran.says("--splits none").says("--include '*/").says("docs/how-to/recipes.md");
         assert!(!bench.dst().exists(), "{row}");
         run(&["plan", text(&bench.src()), text(&bench.dst())]).code(2).says(seen);
         bench.pack(&["--resize", "8"]).code(2).says(seen);
@@ -165,7 +165,7 @@ fn splits_inside_of_classes_are_a_question_and_each_answer_works() {
     // The recipe, as it is written.
     let bench = Bench::with(&whole);
     bench.file("cat/test/with, comma.jpg", &jpeg(9, 5900));
-    let recipes = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/recipes.md")).unwrap();
+    let recipes = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/how-to/recipes.md")).unwrap();
     let (_, section) = recipes.split_once("### Splits inside of classes").expect("a section about them");
     let script = section.split("```sh\n").nth(1).unwrap().split("```").next().unwrap();
     let folder = bench.at("work");
@@ -341,7 +341,11 @@ fn sources_that_cannot_share_their_classes_are_refused() {
     };
     let at_root = ["--root", text(&root)];
     let numbered = list("numbered.txt", ["2", "0"]);
-    pack(&[&train, &numbered], &at_root).code(2).clean_error().says("val numbers its classes").says("docs/recipes.md");
+    pack(&[&train, &numbered], &at_root)
+        .code(2)
+        .clean_error()
+        .says("val numbers its classes")
+        .says("docs/how-to/recipes.md");
     let others = list("others.txt", ["cat", "dog"]);
     let ran = pack(&[&train, &others], &at_root).code(2).clean_error();
     ran.says("no class of split val is one of split train").says("--class-map");
@@ -396,7 +400,7 @@ fn a_split_may_have_more_beside_its_images_than_another() {
 
 #[test]
 fn the_recipes_for_imagenet_work_as_they_are_written() {
-    let recipes = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/recipes.md")).unwrap();
+    let recipes = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/how-to/recipes.md")).unwrap();
     let (_, section) = recipes.split_once("### ImageNet").expect("a section about ImageNet");
     let section = section.split("\n#").next().unwrap();
     let blocks: Vec<&str> = section.split("```sh\n").skip(1).map(|block| block.split("```").next().unwrap()).collect();

@@ -1,4 +1,4 @@
-//! What docs/many-machines.md shows is run as it stands: recipes with the programs that start parts, manifests by what they start.
+//! What docs/how-to/many-machines.md shows is run as it stands: recipes with the programs that start parts, manifests by what they start.
 //!
 //! Holds at all times: whatever starts the parts, what is merged is what one process packs, to the byte. `ssh`, `kubectl` and `aws` are stood
 //! in for by programs that do the same here, or say what they were asked.
@@ -12,7 +12,7 @@ use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 use serde_json::Value;
 use support::{Bench, Ran, binary, photos};
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/many-machines.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/how-to/many-machines.md");
 const MANIFESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/manifests.py");
 const PART_AUTO: &str = include_str!("../crates/shardpack-packer/src/part_auto.rs");
 const SHARDS: &str = "12";

@@ -33,120 +33,168 @@ use How::{Console, Not, Python, Shell, Test};
 const PYTHON: &str = "SHARDPACK_PYTHON";
 
 /// Pages of the package for Python.
-const PACKAGE: [&str; 2] = ["docs/python.md", "docs/coming-from.md"];
+const PACKAGE: [&str; 2] = ["docs/reference/python.md", "docs/how-to/coming-from.md"];
 
 /// Page, the beginning of a line of the block, and what becomes of it.
 const BLOCKS: &[(&str, &str, How)] = &[
     ("README.md", "$ cargo run --release -- pack fixtures/photos packed", Console(README)),
-    ("docs/start.md", "$ cargo run --release -- inspect packed", Console(README_PACKED)),
-    ("docs/start.md", "$ printf X", Console(README_PACKED)),
+    ("docs/start/ten-minutes.md", "$ cargo run --release -- inspect packed", Console(README_PACKED)),
+    ("docs/start/ten-minutes.md", "$ printf X", Console(README_PACKED)),
     ("README.md", "import shardpack", Test("python/tests/test_pages.py", "test_each_block_runs")),
     ("README.md", "import webdataset as wds", Python(PYTHON, &[])),
     ("README.md", "let dataset = shardpack_reader", Test("tests/pages.rs", "the_rust_of_the_readme_runs")),
-    ("docs/cli.md", "", Not("generated from --help")),
-    ("docs/convert.md", "$ shardpack convert old/ packed/ --format mds", Console(OLD)),
-    ("docs/convert.md", "$ shardpack convert laion/ packed/", Console(LAION)),
-    ("docs/convert.md", "$ shardpack convert train.lmdb packed/", Console(LMDB)),
-    ("docs/convert.md", "$ shardpack convert molecules/ packed/", Console(MOLECULES)),
-    ("docs/convert.md", "$ shardpack adopt old/", Console(TARS)),
-    ("docs/manifest.md", "id=$(sed", Shell(&["b3sum"])),
-    ("docs/manifest.md", "cd packed && b3sum", Shell(&["b3sum"])),
+    ("docs/reference/cli.md", "", Not("generated from --help")),
+    ("docs/how-to/convert.md", "$ shardpack convert old/ packed/ --format mds", Console(OLD)),
+    ("docs/how-to/convert.md", "$ shardpack convert laion/ packed/", Console(LAION)),
+    ("docs/how-to/convert.md", "$ shardpack convert train.lmdb packed/", Console(LMDB)),
+    ("docs/how-to/convert.md", "$ shardpack convert molecules/ packed/", Console(MOLECULES)),
+    ("docs/how-to/convert.md", "$ shardpack adopt old/", Console(TARS)),
+    ("docs/reference/manifest.md", "id=$(sed", Shell(&["b3sum"])),
+    ("docs/reference/manifest.md", "cd packed && b3sum", Shell(&["b3sum"])),
     (
-        "docs/many-machines.md",
+        "docs/how-to/many-machines.md",
         "shardpack slurm photos",
         Test("tests/slurm.rs", "arrays_end_with_the_bytes_of_one_machine"),
     ),
     (
-        "docs/many-machines.md",
+        "docs/how-to/many-machines.md",
         "shardpack slurm --missing",
         Test("tests/slurm.rs", "arrays_end_with_the_bytes_of_one_machine"),
     ),
-    ("docs/many-machines.md", "#SBATCH", Test("tests/slurm.rs", "arrays_end_with_the_bytes_of_one_machine")),
+    ("docs/how-to/many-machines.md", "#SBATCH", Test("tests/slurm.rs", "arrays_end_with_the_bytes_of_one_machine")),
     (
-        "docs/many-machines.md",
+        "docs/how-to/many-machines.md",
         "shardpack plan photos --shards",
         Test("tests/many_machines.rs", "parts_by_xargs_are_one_dataset"),
     ),
     (
-        "docs/many-machines.md",
+        "docs/how-to/many-machines.md",
         "for pass in 1 2",
         Test("tests/many_machines.rs", "images_are_changed_by_parts_in_two_passes"),
     ),
     (
-        "docs/many-machines.md",
+        "docs/how-to/many-machines.md",
         "seq 16 | parallel",
         Test("tests/many_machines.rs", "parts_by_gnu_parallel_are_one_dataset"),
     ),
     (
-        "docs/many-machines.md",
+        "docs/how-to/many-machines.md",
         "seq 64 | parallel",
         Test("tests/many_machines.rs", "parts_by_gnu_parallel_are_one_dataset"),
     ),
-    ("docs/many-machines.md", "nl hosts", Test("tests/many_machines.rs", "parts_by_ssh_are_one_dataset")),
+    ("docs/how-to/many-machines.md", "nl hosts", Test("tests/many_machines.rs", "parts_by_ssh_are_one_dataset")),
     (
-        "docs/many-machines.md",
+        "docs/how-to/many-machines.md",
         "apiVersion: batch/v1",
         Test("tests/many_machines.rs", "what_the_manifests_start_makes_one_dataset"),
     ),
-    ("docs/many-machines.md", "{", Test("tests/many_machines.rs", "what_the_manifests_start_makes_one_dataset")),
-    ("docs/many-machines.md", "kubectl apply", Test("tests/many_machines.rs", "jobs_are_started_in_their_order")),
-    ("docs/many-machines.md", "aws batch register", Test("tests/many_machines.rs", "jobs_are_started_in_their_order")),
+    ("docs/how-to/many-machines.md", "{", Test("tests/many_machines.rs", "what_the_manifests_start_makes_one_dataset")),
     (
-        "docs/on-disk.md",
+        "docs/how-to/many-machines.md",
+        "kubectl apply",
+        Test("tests/many_machines.rs", "jobs_are_started_in_their_order"),
+    ),
+    (
+        "docs/how-to/many-machines.md",
+        "aws batch register",
+        Test("tests/many_machines.rs", "jobs_are_started_in_their_order"),
+    ),
+    (
+        "docs/reference/on-disk.md",
         "{",
         Not("a file that is shown: splits.schema.json has its form, which tests/splits.rs compares"),
     ),
-    ("docs/order.md", "MASK = ", Test("tests/docs.rs", "the_order_of_the_documentation_is_the_order_of_a_pack")),
-    ("docs/order.md", "GOLDEN = ", Test("tests/docs.rs", "the_order_of_the_documentation_is_the_order_of_a_pack")),
-    ("docs/order.md", "1; 1 lanes", Test("tests/docs.rs", "the_order_of_the_documentation_is_the_order_of_a_pack")),
-    ("docs/order.md", "1 0: 0", Test("tests/docs.rs", "the_order_of_the_documentation_is_the_order_of_a_pack")),
-    ("docs/order.md", "def part(", Test("tests/docs.rs", "the_order_of_the_documentation_is_the_order_of_a_pack")),
-    ("docs/order.md", "10 0 0.5 0", Test("tests/docs.rs", "the_order_of_the_documentation_is_the_order_of_a_pack")),
-    ("docs/order.md", "10 1 1 1", Test("tests/docs.rs", "the_order_of_the_documentation_is_the_order_of_a_pack")),
-    ("docs/order.md", "10 7 3, 2", Test("tests/docs.rs", "the_order_of_the_documentation_is_the_order_of_a_pack")),
     (
-        "docs/order.md",
+        "docs/reference/order.md",
+        "MASK = ",
+        Test("tests/docs.rs", "the_order_of_the_documentation_is_the_order_of_a_pack"),
+    ),
+    (
+        "docs/reference/order.md",
+        "GOLDEN = ",
+        Test("tests/docs.rs", "the_order_of_the_documentation_is_the_order_of_a_pack"),
+    ),
+    (
+        "docs/reference/order.md",
+        "1; 1 lanes",
+        Test("tests/docs.rs", "the_order_of_the_documentation_is_the_order_of_a_pack"),
+    ),
+    (
+        "docs/reference/order.md",
+        "1 0: 0",
+        Test("tests/docs.rs", "the_order_of_the_documentation_is_the_order_of_a_pack"),
+    ),
+    (
+        "docs/reference/order.md",
+        "def part(",
+        Test("tests/docs.rs", "the_order_of_the_documentation_is_the_order_of_a_pack"),
+    ),
+    (
+        "docs/reference/order.md",
+        "10 0 0.5 0",
+        Test("tests/docs.rs", "the_order_of_the_documentation_is_the_order_of_a_pack"),
+    ),
+    (
+        "docs/reference/order.md",
+        "10 1 1 1",
+        Test("tests/docs.rs", "the_order_of_the_documentation_is_the_order_of_a_pack"),
+    ),
+    (
+        "docs/reference/order.md",
+        "10 7 3, 2",
+        Test("tests/docs.rs", "the_order_of_the_documentation_is_the_order_of_a_pack"),
+    ),
+    (
+        "docs/reference/order.md",
         "0000000000000000",
         Test("tests/docs.rs", "the_order_of_the_documentation_is_the_order_of_a_pack"),
     ),
-    ("docs/recipes.md", "SELECT", Python(PYTHON, &[])),
-    ("docs/recipes.md", "use shardpack_reader::Dataset;", Not("compiled as a test of the crate shardpack-reader")),
-    ("docs/sources.md", "{\"image\"", Not("a document that is shown: tests/lists.rs has the same")),
-    ("docs/training.md", "use shardpack_loader::{", Not("compiled as a test of the crate shardpack-loader")),
+    ("docs/how-to/recipes.md", "SELECT", Python(PYTHON, &[])),
     (
-        "docs/training.md",
+        "docs/how-to/recipes.md",
+        "use shardpack_reader::Dataset;",
+        Not("compiled as a test of the crate shardpack-reader"),
+    ),
+    ("docs/how-to/sources.md", "{\"image\"", Not("a document that is shown: tests/lists.rs has the same")),
+    ("docs/how-to/training.md", "use shardpack_loader::{", Not("compiled as a test of the crate shardpack-loader")),
+    (
+        "docs/how-to/training.md",
         "$ shardpack bench packed",
         Test("tests/bench.rs", "rates_waits_and_order_are_told_for_photographs"),
     ),
     (
-        "docs/transforms.md",
+        "docs/reference/transforms.md",
         "MASK = ",
         Test("crates/shardpack-imaging/tests/transforms.rs", "the_python_of_the_page_finds_the_same_boxes"),
     ),
     (
-        "docs/transforms.md",
+        "docs/reference/transforms.md",
         "500 375",
         Test("crates/shardpack-imaging/tests/transforms.rs", "boxes_and_flips_are_those_of_the_page"),
     ),
     (
-        "docs/formats/crops.md",
+        "docs/reference/formats/crops.md",
         "73 68 61 72 64 63 72 70",
         Test("crates/shardpack-format/src/crops.rs", "the_page_has_the_bytes"),
     ),
     (
-        "docs/formats/crops.md",
+        "docs/reference/formats/crops.md",
         "02 00 00 28 14 14",
         Test("crates/shardpack-imaging/src/crops/table.rs", "the_page_has_the_bytes"),
     ),
     (
-        "docs/formats/crops.md",
+        "docs/reference/formats/crops.md",
         "02 00 00 28 14 10",
         Test("crates/shardpack-imaging/src/crops/table.rs", "the_page_has_the_bytes_of_a_jpeg_with_restart_markers"),
     ),
-    ("docs/formats/mds.md", "from streaming", Python("SHARDPACK_PYTHON_STREAMING", &["--format", "mds"])),
-    ("docs/formats/recordio.md", "import mxnet", Python("SHARDPACK_PYTHON_MXNET", &["--format", "recordio"])),
-    ("docs/formats/recordio.md", "from glob", Python("SHARDPACK_PYTHON_DALI", &["--format", "recordio"])),
-    ("docs/formats/tfrecord.md", "import tensorflow", Python("SHARDPACK_PYTHON_TENSORFLOW", &["--format", "tfrecord"])),
+    ("docs/reference/formats/mds.md", "from streaming", Python("SHARDPACK_PYTHON_STREAMING", &["--format", "mds"])),
+    ("docs/reference/formats/recordio.md", "import mxnet", Python("SHARDPACK_PYTHON_MXNET", &["--format", "recordio"])),
+    ("docs/reference/formats/recordio.md", "from glob", Python("SHARDPACK_PYTHON_DALI", &["--format", "recordio"])),
+    (
+        "docs/reference/formats/tfrecord.md",
+        "import tensorflow",
+        Python("SHARDPACK_PYTHON_TENSORFLOW", &["--format", "tfrecord"]),
+    ),
 ];
 
 /// As in a clone of this repository.
@@ -188,15 +236,22 @@ struct Block {
     text: String,
 }
 
+/// Pages below `folder`, relative to the root.
+fn pages_below(folder: &Path, pages: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(root().join(folder)).unwrap() {
+        let path = folder.join(entry.unwrap().file_name());
+        match path.extension() {
+            None => pages_below(&path, pages),
+            Some(extension) if extension == "md" => pages.push(path),
+            Some(_) => {}
+        }
+    }
+}
+
 /// All blocks of all pages, but for those without a language, which are shown and not run, and the recipes of Python and shell.
 fn blocks() -> Vec<Block> {
     let mut pages = vec![PathBuf::from("README.md"), PathBuf::from("CONTRIBUTING.md")];
-    for folder in ["docs", "docs/formats"] {
-        let files = fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().file_name());
-        pages.extend(
-            files.map(|name| Path::new(folder).join(name)).filter(|path| path.extension().is_some_and(|e| e == "md")),
-        );
-    }
+    pages_below(Path::new("docs"), &mut pages);
     pages.sort();
     let mut found = Vec::new();
     for path in pages {
@@ -214,7 +269,7 @@ fn blocks() -> Vec<Block> {
     }
     // recipes.rs runs these, and fails where it does not know one.
     let is_recipe =
-        |block: &Block| block.page == "docs/recipes.md" && ["python", "sh"].contains(&block.language.as_str());
+        |block: &Block| block.page == "docs/how-to/recipes.md" && ["python", "sh"].contains(&block.language.as_str());
     // python/tests/test_pages.py runs all Python of these pages, and fails where it has left out a block.
     let is_of_package = |block: &Block| PACKAGE.contains(&block.page.as_str()) && block.language == "python";
     found.retain(|block| !block.language.is_empty() && !is_recipe(block) && !is_of_package(block));

@@ -119,7 +119,7 @@ fn each_printed_line_gives_every_sample_of_several_shards() {
 
 /// Code blocks of a page with what they are written in, and the last headline above each.
 fn blocks(page: &str) -> Vec<(String, String, String)> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(page);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/how-to").join(page);
     let text = fs::read_to_string(path).unwrap();
     let (mut title, mut open, mut found) = (String::new(), None, Vec::new());
     for line in text.lines() {

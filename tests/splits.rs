@@ -32,7 +32,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 fn schema() -> jsonschema::Validator {
-    let text = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/splits.schema.json")).unwrap();
+    let text = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference/splits.schema.json")).unwrap();
     let schema: Value = serde_json::from_slice(&text).unwrap();
     assert!(jsonschema::meta::is_valid(&schema), "the schema itself is not valid");
     jsonschema::validator_for(&schema).unwrap()

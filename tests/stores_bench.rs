@@ -21,7 +21,7 @@ use support::Bench;
 fn measured(target: &[String], options: &[&str]) -> Value {
     let ran = run(&with("bench", target, &[&["--json", "--quiet", "--crop", "24"], options].concat()), &[]);
     let json = ran.code(0).json();
-    let schema: Value = serde_json::from_str(include_str!("../docs/json.schema.json")).unwrap();
+    let schema: Value = serde_json::from_str(include_str!("../docs/reference/json.schema.json")).unwrap();
     let mut of_bench = schema.clone();
     of_bench["anyOf"] = serde_json::json!([{ "$ref": "#/$defs/measured" }]);
     let errors: Vec<_> =

@@ -8,7 +8,7 @@ use shardpack_format::{
 };
 use shardpack_fuzz::within;
 
-/// `docs/formats/index.md`: the header up to its checksum, and with it.
+/// `docs/reference/formats/index.md`: the header up to its checksum, and with it.
 const SUMMED_BYTES: usize = 88;
 const HEADER_BYTES: usize = 96;
 

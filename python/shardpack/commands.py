@@ -1,6 +1,6 @@
 """The commands of the program `shardpack` as functions, with the same options in Python's spelling.
 
-Written by make_commands.py from what the program says of its options; docs/cli.md tells of them at length.
+Written by make_commands.py from what the program says of its options; docs/reference/cli.md tells of them at length.
 
 All of them take `progress`: `True` for a bar of tqdm, which notebooks get anyway, or a function that is called with a
 `Progress`. They return a `Report`, whose fields are those of `--json`, and raise the exceptions of `shardpack.errors`. Ctrl-C ends
@@ -103,7 +103,7 @@ def pack(
         read_order: Order in which the source is read; the shards are the same either way: auto, plan, physical
             [default: auto].
         on_bad: Bad images: error (seal nothing) or skip: error, skip [default: error].
-        sidecars: Files for this or that reader beside the shards: auto, none, or NAMES with commas (docs/formats/)
+        sidecars: Files for this or that reader beside the shards: auto, none, or NAMES with commas (docs/reference/formats/)
             [default: auto].
         force: Replace what is there.
         crops: Make crop tables for loaders too, as `shardpack crops DST` does.
@@ -123,7 +123,7 @@ def pack(
             [default: 0].
         features: With tfrecord: only these features, with commas [default: all].
         mds_encoding: With mds: encoding of the image column, jpeg, png or bytes [default: jpeg].
-        set: Any setting of the format: docs/formats/ lists them; may be given more than once.
+        set: Any setting of the format: docs/reference/formats/ lists them; may be given more than once.
         order: Order of the samples: shuffled, source [default: shuffled].
         seed: Seed of the shuffle [default: 0].
         shard_size: Largest shard [default: 256MiB, for mds 64MiB].
@@ -257,7 +257,7 @@ def convert(
         read_order: Order in which the source is read; the shards are the same either way: auto, plan, physical
             [default: auto].
         on_bad: Bad images: error (seal nothing) or skip: error, skip [default: error].
-        sidecars: Files for this or that reader beside the shards: auto, none, or NAMES with commas (docs/formats/)
+        sidecars: Files for this or that reader beside the shards: auto, none, or NAMES with commas (docs/reference/formats/)
             [default: auto].
         force: Replace what is there.
         crops: Make crop tables for loaders too, as `shardpack crops DST` does.
@@ -277,7 +277,7 @@ def convert(
             [default: 0].
         features: With tfrecord: only these features, with commas [default: all].
         mds_encoding: With mds: encoding of the image column, jpeg, png or bytes [default: jpeg].
-        set: Any setting of the format: docs/formats/ lists them; may be given more than once.
+        set: Any setting of the format: docs/reference/formats/ lists them; may be given more than once.
         order: shuffled (default), source: shuffled, source [default: shuffled].
         seed: Seed of the shuffle [default: 0].
         shard_size: Largest shard [default: 256MiB, for mds 64MiB].
@@ -450,7 +450,7 @@ def plan(
             [default: 0].
         features: With tfrecord: only these features, with commas [default: all].
         mds_encoding: With mds: encoding of the image column, jpeg, png or bytes [default: jpeg].
-        set: Any setting of the format: docs/formats/ lists them; may be given more than once.
+        set: Any setting of the format: docs/reference/formats/ lists them; may be given more than once.
         order: Order of the samples: shuffled, source [default: shuffled].
         seed: Seed of the shuffle [default: 0].
         shard_size: Largest shard [default: 256MiB, for mds 64MiB].

@@ -86,7 +86,7 @@ class Dataset(Sequence[Any]):
         target_transform: What is made of labels; only with `transform`.
         check_content: Compare each payload with its hash. What comes from a URL always is.
         store: Of a URL, settings of its store beside what the environment says, names with values: `{"endpoint": "http://…"}`.
-            docs/training.md lists them. They go along where the dataset is pickled.
+            docs/how-to/training.md lists them. They go along where the dataset is pickled.
         cache_dir: Of a URL, a folder of this machine that keeps what was read, for all processes that name it; see `Loader`.
         cache_bytes: How much may be in it, in bytes or as `"100GiB"`.
 
@@ -190,7 +190,7 @@ class Dataset(Sequence[Any]):
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """The manifest (docs/manifest.md)."""
+        """The manifest (docs/reference/manifest.md)."""
         manifest: dict[str, Any] = json.loads(self._native.manifest())
         return manifest
 

@@ -49,7 +49,7 @@ class Report:
 
     Attributes:
         ok: Whether all is right: the exit code of the program would be 0.
-        document: What `shardpack COMMAND --json` prints (docs/json.schema.json); its fields are attributes of the report too.
+        document: What `shardpack COMMAND --json` prints (docs/reference/json.schema.json); its fields are attributes of the report too.
         notes: The lines that the program prints to stderr beside progress. Those that begin with `note` are warnings too, of the class
             `running.Note`.
     """

@@ -86,7 +86,7 @@ pub struct RunArgs {
     /// When an image cannot be packed: finish the others and seal nothing, or leave it out and say so in the ledger
     #[arg(long, value_enum, default_value = "error")]
     on_bad: OnBadArg,
-    /// Files for this or that reader beside the shards: auto, none, or NAMES with commas (docs/formats/)
+    /// Files for this or that reader beside the shards: auto, none, or NAMES with commas (docs/reference/formats/)
     #[arg(long, default_value = "auto", value_name = "auto|none|NAMES")]
     sidecars: String,
     /// Replace the dataset that DST holds, or what is unfinished in it; it is kept until the new one is sealed

@@ -190,7 +190,7 @@ pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
     ),
     ("--no-labels packs them as splits without labels", "--no-labels", "tests/layouts.rs", super::LAYOUTS),
     (
-        "--include '*/NAME/**' takes one of them alone; a list with a column split gives each its own, as docs/recipes.md has it",
+        "--include '*/NAME/**' takes one of them alone; a list with a column split gives each its own, as docs/how-to/recipes.md has it",
         "--include",
         "tests/layouts.rs",
         "splits_inside_of_classes_are_a_question_and_each_answer_works",
@@ -259,7 +259,7 @@ pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "splits_by_other_names_are_a_question_and_each_answer_works",
     ),
     (
-        "leaves it out; --split val=LIST takes its labels from a list (docs/recipes.md has it for ImageNet), beside --split NAME=SRC/NAME for the others; --no-labels packs all without labels",
+        "leaves it out; --split val=LIST takes its labels from a list (docs/how-to/recipes.md has it for ImageNet), beside --split NAME=SRC/NAME for the others; --no-labels packs all without labels",
         "--no-labels",
         "tests/questions.rs",
         "splits_by_other_names_are_a_question_and_each_answer_works",
@@ -309,7 +309,7 @@ pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "numbers_with_fractions_are_no_classes_in_any_source_but_for_the_text_in_a_picture",
     ),
     (
-        "takes the labels of val from a list, as docs/recipes.md has it for ImageNet",
+        "takes the labels of val from a list, as docs/how-to/recipes.md has it for ImageNet",
         "--split",
         "tests/layouts.rs",
         "sources_that_are_splits_share_one_list_of_classes",

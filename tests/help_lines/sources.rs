@@ -256,7 +256,7 @@ pub const ROWS: &[Row] = &[
         },
         "pack DST --split train=SRC --split val=@numbers.csv --root SRC",
         2,
-        "name the classes of both: in a list by a column with names (docs/recipes.md has it for ImageNet), in a dataset by \
+        "name the classes of both: in a list by a column with names (docs/how-to/recipes.md has it for ImageNet), in a dataset by \
          shardpack convert --class-map FILE",
         &[
             "pack DST --split train=SRC --split val=@names.csv --root SRC",

@@ -17,7 +17,7 @@ EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", 
 
 
 def tree(root):
-    """Walks the classes as torchvision's make_dataset does; dot names are passed over, as docs/on-disk.md says."""
+    """Walks the classes as torchvision's make_dataset does; dot names are passed over, as docs/reference/on-disk.md says."""
     images = others = 0
     for entry in sorted(os.scandir(root), key=lambda entry: entry.name):
         if not entry.is_dir() or entry.name.startswith("."):

@@ -1,4 +1,4 @@
-"""The order that docs/order.md specifies, run as a reader of the page would run it.
+"""The order that docs/reference/order.md specifies, run as a reader of the page would run it.
 
 Takes the Python block out of the page, checks it against the test vectors of the page in both directions, then packs a
 tree with several options and compares the shards with what the block says. Only the standard library is needed.

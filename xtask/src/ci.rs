@@ -66,7 +66,7 @@ type Step = (&'static str, Box<dyn FnOnce() -> Result<()>>);
 
 /// What asks no Python: it may be done before the tests or after them.
 fn others(full: bool, peers: bool, fuzz_seconds: u64) -> Vec<Step> {
-    let mut others: Vec<Step> = vec![("docs/cli.md", Box::new(docs::check))];
+    let mut others: Vec<Step> = vec![("docs/reference/cli.md", Box::new(docs::check))];
     if peers {
         others.push(("doc", Box::new(doc)));
         others.push(("minimum Rust version", Box::new(minimum_rust_version)));

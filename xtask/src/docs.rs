@@ -1,4 +1,4 @@
-//! Generates `docs/cli.md` from the help of each subcommand, and `docs/idle.svg` from the table *waits* in `docs/performance.md`.
+//! Generates `docs/reference/cli.md` from the help of each subcommand, and `docs/explain/idle.svg` from the table *waits* in `docs/explain/performance.md`.
 
 use crate::{
     Result,
@@ -32,7 +32,10 @@ pub fn check() -> Result<()> {
 }
 
 fn all() -> Result<[Made; 2]> {
-    Ok([("cli.md", commands()?), ("idle.svg", idle(&read(&root().join("docs/performance.md"))?)?)])
+    Ok([
+        ("reference/cli.md", commands()?),
+        ("explain/idle.svg", idle(&read(&root().join("docs/explain/performance.md"))?)?),
+    ])
 }
 
 /// A bar chart of GPU idle time on a hard disk, from the last table of *waits*.

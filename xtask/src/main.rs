@@ -41,7 +41,7 @@ cargo xtask bench [--quick] [--small K] [ROW…] measure; no ROW: all of them
 cargo xtask shuffle-quality [--keep]           simulate how well epochs are shuffled, here and by other loaders
 cargo xtask training-order [--seeds N]         train a small network on each order
 cargo xtask many-machines [--keep]             simulate packing and training on many machines
-cargo xtask docs [--check]                     write docs/cli.md from --help
+cargo xtask docs [--check]                     write docs/reference/cli.md from --help
 cargo xtask fixtures                           make the fixtures anew and compare
 cargo xtask dist                               make what a release hands out, in target/dist, and try it in empty roots
 

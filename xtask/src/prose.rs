@@ -12,14 +12,14 @@ use crate::{
 const PAGES: [&str; 10] = [
     "README.md",
     "python/README.md",
-    "docs/convert.md",
+    "docs/how-to/convert.md",
     "docs/index.md",
-    "docs/object-stores.md",
-    "docs/selection.md",
-    "docs/sources.md",
-    "docs/start.md",
-    "docs/training.md",
-    "docs/verify.md",
+    "docs/how-to/object-stores.md",
+    "docs/how-to/selection.md",
+    "docs/how-to/sources.md",
+    "docs/start/ten-minutes.md",
+    "docs/how-to/training.md",
+    "docs/how-to/verify.md",
 ];
 /// Words in a long sentence, and in one that is too long anywhere.
 const LONG: usize = 30;

@@ -1,7 +1,7 @@
 //! `training-order`: does it train as well? A small network on scikit-learn's digits, trained on several orders.
 //!
 //! Holds at all times: the orders are those of `shuffle-quality`, from the same code; a seed has the same network and test set in
-//! all of them. What comes out is written to docs/shuffle-quality.md, whatever it is.
+//! all of them. What comes out is written to docs/explain/shuffle-quality.md, whatever it is.
 
 use std::{collections::BTreeMap, time::Instant};
 
@@ -61,7 +61,10 @@ pub fn task(mut arguments: Arguments) -> Result<()> {
         panels: vec![panel(0, "shards in the order of a global shuffle"), panel(1, "shards sorted by class")],
         steps: "epoch",
     };
-    write(&root().join("docs").join(PLOT), lines.svg("Share of the test set that is right, mean and 95 % interval"))?;
+    write(
+        &root().join("docs/explain").join(PLOT),
+        lines.svg("Share of the test set that is right, mean and 95 % interval"),
+    )?;
     page::set("training", &text)
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Opening costs the same whatever the size, as with an index: lengths are checked once, and each block's checksum when the
 //! block is first touched. A table is handed out for the content hash that it was made of, and for no other.
-//! `docs/formats/crops.md` specifies the bytes; what a table holds is for the crate that makes it.
+//! `docs/reference/formats/crops.md` specifies the bytes; what a table holds is for the crate that makes it.
 //!
 //! ```text
 //! 0    magic "shardcrp" | u32 version | u32 every | u64 rows N | u64 bytes of tables T
@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn the_page_has_the_bytes() {
-        let page = include_str!("../../../docs/formats/crops.md");
+        let page = include_str!("../../../docs/reference/formats/crops.md");
         let vector = page.split("```file\n").nth(1).unwrap().split("```").next().unwrap();
         let digits: String = vector.chars().filter(char::is_ascii_hexdigit).collect();
         let summary = Summary { every: 8, shard_blake3: [0x11; 32], dataset: [0x22; 32] };

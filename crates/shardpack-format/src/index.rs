@@ -1,7 +1,7 @@
 //! The index of a shard: fixed-width rows, a heap of strings, a checksum for every block.
 //!
 //! Opening costs the same whatever the size: lengths are checked against the file's once, with checked arithmetic, and
-//! each block's checksum when the block is first touched. `docs/formats/index.md` specifies the bytes.
+//! each block's checksum when the block is first touched. `docs/reference/formats/index.md` specifies the bytes.
 //!
 //! ```text
 //! 0    magic "shardpix" | u32 version | u32 components C | u64 rows N | u64 heap bytes

@@ -1,8 +1,8 @@
 //! `manifest.json`: the root of a dataset, small, read by people, checked to the byte.
 //!
 //! A manifest is written in one way only, so its id can be the BLAKE3 of the file itself with the id's 64 digits
-//! replaced by zeros: equal datasets have one id, and any change of any byte shows. `docs/manifest.md` describes the
-//! fields, `docs/manifest.schema.json` is their JSON Schema.
+//! replaced by zeros: equal datasets have one id, and any change of any byte shows. `docs/reference/manifest.md` describes the
+//! fields, `docs/reference/manifest.schema.json` is their JSON Schema.
 
 use std::collections::{BTreeMap, HashSet};
 

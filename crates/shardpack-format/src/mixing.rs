@@ -1,4 +1,4 @@
-//! How evenly batches mix classes: DEFF, the variance of the mix over batches against draws by chance. `docs/order.md` defines it.
+//! How evenly batches mix classes: DEFF, the variance of the mix over batches against draws by chance. `docs/reference/order.md` defines it.
 //!
 //! Holds at all times: this is the one place that computes it, whoever asks and whatever the batches are of. With N samples in
 //! all, n_k of class k, p_k = n_k / N, and c_bk samples of class k in batch b of B samples:

@@ -1,7 +1,7 @@
 //! The keyed bijection that shuffles: position in the packed order ↔ number of the sample in canonical order.
 //!
 //! Nothing is kept but the seed and the count. An alternating Feistel network over the smallest power of two, 256
-//! or more, that holds the count, walked until it lands inside (under two steps on average where the count is above 128). `docs/order.md` specifies it with test
+//! or more, that holds the count, walked until it lands inside (under two steps on average where the count is above 128). `docs/reference/order.md` specifies it with test
 //! vectors, so that it can be written in any language.
 
 /// Name of the algorithm in a manifest.

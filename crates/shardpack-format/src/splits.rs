@@ -2,7 +2,7 @@
 //!
 //! Each split is a dataset of its own, with all that belongs to it in its folder, and knows nothing of this record: it can be
 //! moved or copied away and stays whole. The record has the name and the manifest's hash of each, and an id of its own by
-//! the rule of the manifest. `docs/on-disk.md` describes it, `docs/splits.schema.json` is its JSON Schema.
+//! the rule of the manifest. `docs/reference/on-disk.md` describes it, `docs/reference/splits.schema.json` is its JSON Schema.
 
 use std::collections::HashSet;
 

@@ -185,7 +185,7 @@ fn boxes_pixels_and_numbers_are_torchvisions() {
     let ran = Command::new(python)
         .args(["-W", "ignore"])
         .arg(root().join("tests/peers/transforms.py"))
-        .arg(root().join("docs/transforms.md"))
+        .arg(root().join("docs/reference/transforms.md"))
         .arg("torchvision")
         .arg(&folder)
         .status();

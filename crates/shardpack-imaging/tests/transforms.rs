@@ -1,4 +1,4 @@
-//! The boxes of `docs/transforms.md`: what its vectors say, and what its Python finds.
+//! The boxes of `docs/reference/transforms.md`: what its vectors say, and what its Python finds.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests")]
 
 use std::{
@@ -32,7 +32,7 @@ fn box_of(line: &str) -> String {
 
 #[test]
 fn boxes_and_flips_are_those_of_the_page() {
-    let page = fs::read_to_string(root().join("docs/transforms.md")).unwrap();
+    let page = fs::read_to_string(root().join("docs/reference/transforms.md")).unwrap();
     let vectors = page.split("```vectors\n").nth(1).unwrap().split("```").next().unwrap();
     assert!(vectors.lines().count() > 8);
     for line in vectors.lines() {
@@ -44,7 +44,7 @@ fn boxes_and_flips_are_those_of_the_page() {
 #[test]
 fn the_python_of_the_page_finds_the_same_boxes() {
     let Some(python) = std::env::var_os("SHARDPACK_PYTHON") else {
-        eprintln!("SHARDPACK_PYTHON is not set: the Python of docs/transforms.md was NOT run");
+        eprintln!("SHARDPACK_PYTHON is not set: the Python of docs/reference/transforms.md was NOT run");
         return;
     };
     let sizes = ["1 1", "1 1000", "1000 1", "500 375", "375 500", "33 2000", "4032 3024", "65535 65535", "7 5"];
@@ -58,7 +58,7 @@ fn the_python_of_the_page_finds_the_same_boxes() {
     }
     let mut child = Command::new(python)
         .arg(root().join("tests/peers/transforms.py"))
-        .arg(root().join("docs/transforms.md"))
+        .arg(root().join("docs/reference/transforms.md"))
         .arg("boxes")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -84,5 +84,5 @@ pub use shardpack_reader::{Dataset, Sample, Store, StoreSettings, Transfers};
 
 // Compiles the page's example with the tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/training.md")]
+#[doc = include_str!("../../../docs/how-to/training.md")]
 struct Training;

@@ -1,4 +1,4 @@
-//! How well an order mixes, measured on the batches that were delivered: R, DEFF and two correlations. `docs/order.md` defines them.
+//! How well an order mixes, measured on the batches that were delivered: R, DEFF and two correlations. `docs/reference/order.md` defines them.
 //!
 //! Holds at all times: what is measured is the batches that are given, not the formula of an order.
 

@@ -114,7 +114,7 @@ fn part(folder: &Path, parts: u32) -> Result<()> {
     Ok(())
 }
 
-/// What parts would leave, without the bytes of any sample: receipts as docs/on-disk.md has them, and files that are as long.
+/// What parts would leave, without the bytes of any sample: receipts as docs/reference/on-disk.md has them, and files that are as long.
 fn receipts(folder: &Path, parts: u32) -> Result<()> {
     let header = plan_file::read_header(&folder.join("plan"))?;
     let plans = header.plans()?;

@@ -135,5 +135,5 @@ pub use shardpack_format::{
 
 // Compiles the recipe in Rust with the tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/recipes.md")]
+#[doc = include_str!("../../../docs/how-to/recipes.md")]
 struct Recipes;

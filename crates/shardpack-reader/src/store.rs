@@ -66,7 +66,7 @@ pub trait Store: Send + Sync {
 }
 
 /// What is said of object stores and web servers beside what the environment says: names with values, as `endpoint` or `profile`.
-/// docs/training.md lists them. They apply to datasets at URLs alone.
+/// docs/how-to/training.md lists them. They apply to datasets at URLs alone.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct StoreSettings {
     pub(crate) pairs: Vec<(String, String)>,
@@ -81,7 +81,7 @@ impl StoreSettings {
     }
 
     /// Keeps what is read of shards and indexes in `folder`, which holds `limit_bytes` at most, and does not ask for it again: neither this
-    /// process nor another that names the folder. docs/training.md says what becomes of it.
+    /// process nor another that names the folder. docs/how-to/training.md says what becomes of it.
     #[must_use]
     pub fn with_cache(mut self, folder: impl Into<PathBuf>, limit_bytes: u64) -> Self {
         self.cache = Some((folder.into(), limit_bytes));

@@ -118,7 +118,7 @@ struct PackArgs {
     /// When an image cannot be packed: fail the part, or leave it out and say so in the ledger
     #[arg(long, value_enum, default_value = "error")]
     on_bad: OnBadArg,
-    /// Files for this or that reader beside the shards: auto, none, or NAMES with commas (docs/formats/)
+    /// Files for this or that reader beside the shards: auto, none, or NAMES with commas (docs/reference/formats/)
     #[arg(long, default_value = "auto", value_name = "auto|none|NAMES")]
     sidecars: String,
 }

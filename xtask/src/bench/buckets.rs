@@ -27,7 +27,7 @@ use crate::{
 
 const SCRIPT: &str = "benches/peers/bucket.py";
 const DELAY: Duration = Duration::from_millis(30);
-/// Requests that are under way at a time until it is known whether more help, by docs/object-stores.md, and threads of the pool.
+/// Requests that are under way at a time until it is known whether more help, by docs/how-to/object-stores.md, and threads of the pool.
 const AT_A_TIME: u64 = 64;
 const KEY: &str = "AKIATEST";
 const SECRET: &str = "secretsecretsecret";

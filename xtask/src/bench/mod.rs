@@ -1,6 +1,6 @@
 //! `bench`: shardpack against what people use today, as ratios taken inside one run.
 //!
-//! Holds at all times: everything is written below target/bench, but for the tables in docs/performance.md; contenders of
+//! Holds at all times: everything is written below target/bench, but for the tables in docs/explain/performance.md; contenders of
 //! one table take turns, and a ratio compares neighbours in time.
 
 mod buckets;
@@ -108,8 +108,8 @@ pub fn task(mut arguments: Arguments) -> Result<()> {
         }
     }
     match scale.is_for_the_page() {
-        true => println!("written to docs/performance.md"),
-        false => println!("docs/performance.md is left alone: these are not the trees that it tells of"),
+        true => println!("written to docs/explain/performance.md"),
+        false => println!("docs/explain/performance.md is left alone: these are not the trees that it tells of"),
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! docs/performance.md: the tables between its two marks, one section a row.
+//! docs/explain/performance.md: the tables between its two marks, one section a row.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -27,7 +27,7 @@ impl Page {
     pub fn open(machine: &str) -> Result<Self> {
         let text = if path().exists() { read(&path())? } else { NEW.to_owned() };
         let machine = format!("Machine: {machine}.");
-        Self::parse(&text, machine).ok_or_else(|| format!("docs/performance.md has no lines {BEGIN} and {END}"))
+        Self::parse(&text, machine).ok_or_else(|| format!("docs/explain/performance.md has no lines {BEGIN} and {END}"))
     }
 
     fn parse(text: &str, machine: String) -> Option<Self> {
@@ -61,7 +61,7 @@ impl Page {
 }
 
 fn path() -> PathBuf {
-    root().join("docs/performance.md")
+    root().join("docs/explain/performance.md")
 }
 
 #[cfg(test)]

@@ -231,7 +231,7 @@ pub fn training_peers(scale: &Scale) -> Result<String> {
     lines.retain(|line| line.rounds.len() == scale.rounds);
     lines.sort_by(|one, other| other.speed().total_cmp(&one.speed()));
     if scale.is_for_the_page() {
-        write(&root().join("docs").join(PLOT), plot(&lines))?;
+        write(&root().join("docs/explain").join(PLOT), plot(&lines))?;
     }
     clear()?;
     let bounds = lines.first().map_or(&[][..], |line| &line.rounds);

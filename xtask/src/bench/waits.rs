@@ -90,7 +90,10 @@ pub fn waits(scale: &Scale) -> Result<String> {
         let ticks =
             vec![(1e-4, "0.1 ms"), (1e-3, "1 ms"), (1e-2, "10 ms"), (0.1, "100 ms"), (1.0, "1 s"), (10.0, "10 s")];
         let points = Points { names, panels, steps: "batch", ticks };
-        write(&root().join("docs").join(PLOT), points.svg("How long a training waits for each of 1,000 batches"))?;
+        write(
+            &root().join("docs/explain").join(PLOT),
+            points.svg("How long a training waits for each of 1,000 batches"),
+        )?;
     }
     Ok(format!("{text}\n![How long a training waits for each of 1,000 batches]({PLOT})\n"))
 }

@@ -1,6 +1,6 @@
 //! `many-machines`: packing on 1 to 1,024 machines and training on as many ranks, simulated at stated rates.
 //!
-//! Holds at all times: the same setting gives the same text. What is written are docs/many-machines.md between its marks, and its
+//! Holds at all times: the same setting gives the same text. What is written are docs/how-to/many-machines.md between its marks, and its
 //! plot.
 
 mod packing;
@@ -19,7 +19,7 @@ use crate::{
     shuffle_quality::page,
 };
 
-const PAGE: &str = "docs/many-machines.md";
+const PAGE: &str = "docs/how-to/many-machines.md";
 const PLOT: &str = "many-machines.svg";
 const MOST: u64 = 1_024;
 
@@ -44,7 +44,7 @@ pub fn task(mut arguments: Arguments) -> Result<()> {
         println!("{packing}\n{training}");
         return Ok(());
     }
-    write(&root().join("docs").join(PLOT), curves(&costs).svg("How long a pack of 20 TB takes, by machines"))?;
+    write(&root().join("docs/explain").join(PLOT), curves(&costs).svg("How long a pack of 20 TB takes, by machines"))?;
     page::set_in(PAGE, "packing", &packing)?;
     page::set_in(PAGE, "training", &training)
 }

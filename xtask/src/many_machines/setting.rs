@@ -1,7 +1,7 @@
 //! What the simulations are told: samples, machines, stores, and what a sample costs.
 //!
 //! Holds at all times: rates of stores and machines are assumptions, made here and nowhere else, and printed with every result;
-//! costs of a sample are measured ones, read from docs/performance.md.
+//! costs of a sample are measured ones, read from docs/explain/performance.md.
 
 use crate::{
     Result,
@@ -37,16 +37,16 @@ pub struct Costs {
     pub read_ns: f64,
     /// What `b3sum` takes for each byte, in nanoseconds: it maps and hashes.
     pub hash_ns: f64,
-    /// Of each sample, in microseconds, for who makes the plan: docs/many-machines.md, "What plan and merge cost".
+    /// Of each sample, in microseconds, for who makes the plan: docs/how-to/many-machines.md, "What plan and merge cost".
     pub plan_us: f64,
     /// Of each shard, in microseconds, for who merges, beside looks at its files: the same.
     pub merge_us: f64,
 }
 
 impl Costs {
-    /// Those that docs/performance.md has.
+    /// Those that docs/explain/performance.md has.
     pub fn measured() -> Result<Self> {
-        Self::of_page(&read(&root().join("docs/performance.md"))?)
+        Self::of_page(&read(&root().join("docs/explain/performance.md"))?)
     }
 
     /// A line through the two trees of the row `pack`: so much for each file, so much for each byte.
@@ -56,7 +56,7 @@ impl Costs {
             let section = page.split("\n### ").find(|section| section.starts_with(&format!("{row}\n")));
             let lines = section.unwrap_or_default().lines().filter(|line| line.starts_with(&format!("| {program}")));
             let seconds: Vec<f64> = lines.filter_map(|line| line.split('|').nth(3)?.trim().parse().ok()).collect();
-            seconds.try_into().map_err(|_| format!("docs/performance.md has no rows of {program} in `{row}`"))
+            seconds.try_into().map_err(|_| format!("docs/explain/performance.md has no rows of {program} in `{row}`"))
         };
         let [large, small] = seconds("pack", "shardpack pack |")?;
         let ([read, _], [hash, _]) = (seconds("read", "cat |")?, seconds("verify", "b3sum ")?);
@@ -120,7 +120,7 @@ pub struct Store {
 /// The stores of the page.
 pub fn stores() -> [Store; 3] {
     [
-        // 60 disks of what the row `slow` of docs/performance.md lets a disk do; two of each ten hold parity.
+        // 60 disks of what the row `slow` of docs/explain/performance.md lets a disk do; two of each ten hold parity.
         Store {
             name: "file server, 60 hard disks",
             read: 60.0 * 150e6,

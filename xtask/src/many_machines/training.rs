@@ -1,7 +1,7 @@
 //! What ranks ask of a store in an epoch, by the loader's own order.
 //!
 //! Holds at all times: lanes, runs, segments and the order of reads are those of `shardpack_loader::order`; of time there is only the
-//! rate at which a rank takes samples. The length of runs follows from memory by the rule of docs/order.md.
+//! rate at which a rank takes samples. The length of runs follows from memory by the rule of docs/reference/order.md.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

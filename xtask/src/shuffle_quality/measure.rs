@@ -1,6 +1,6 @@
 //! What an order is worth: R, DEFF, and what is repeated or dropped.
 //!
-//! R and DEFF are those of docs/order.md, computed by the loader's module `quality`: R over batches of all ranks together, DEFF over
+//! R and DEFF are those of docs/reference/order.md, computed by the loader's module `quality`: R over batches of all ranks together, DEFF over
 //! those and over batches of one rank.
 
 use shardpack_loader::quality::{self, Deff};

@@ -1,6 +1,6 @@
 //! `shuffle-quality`: how well the orders of shardpack and of other loaders mix, simulated with the settings that each has.
 //!
-//! Holds at all times: every order is measured in the same way, on the same setting; what is written are docs/shuffle-quality.md
+//! Holds at all times: every order is measured in the same way, on the same setting; what is written are docs/explain/shuffle-quality.md
 //! between its marks, and its plot.
 
 mod measure;
@@ -64,7 +64,7 @@ pub fn task(mut arguments: Arguments) -> Result<()> {
             .map(|(order, found)| (order.name.clone(), vec![found.r, found.deff_sorted[1]], order.is_ours))
             .collect(),
     };
-    write(&root().join("docs").join(PLOT), dots.svg("How well epochs are shuffled, by loader"))?;
+    write(&root().join("docs/explain").join(PLOT), dots.svg("How well epochs are shuffled, by loader"))?;
     page::set("orders", &text)
 }
 

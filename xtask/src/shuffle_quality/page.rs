@@ -5,9 +5,9 @@ use crate::{
     command::{read, root, write},
 };
 
-/// Puts `text` in the place of the part `name` of docs/shuffle-quality.md.
+/// Puts `text` in the place of the part `name` of docs/explain/shuffle-quality.md.
 pub fn set(name: &str, text: &str) -> Result<()> {
-    set_in("docs/shuffle-quality.md", name, text)
+    set_in("docs/explain/shuffle-quality.md", name, text)
 }
 
 /// Puts `text` in the place of the part `name` of `file`, relative to the root.

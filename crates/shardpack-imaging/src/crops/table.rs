@@ -213,7 +213,7 @@ mod tests {
 
     /// The bytes that the page has under a name.
     fn vector(name: &str) -> Vec<u8> {
-        let page = include_str!("../../../../docs/formats/crops.md");
+        let page = include_str!("../../../../docs/reference/formats/crops.md");
         let vector = page.split(&format!("```{name}\n")).nth(1).unwrap().split("```").next().unwrap();
         vector.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect()
     }

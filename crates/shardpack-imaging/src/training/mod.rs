@@ -21,7 +21,7 @@
 //! ```
 //!
 //! The transforms are those of torchvision: the same distribution of boxes, the same rounding, pixels within the tolerance that
-//! docs/transforms.md states. What comes out is a function of the bytes, the [`Transform`] and the key.
+//! docs/reference/transforms.md states. What comes out is a function of the bytes, the [`Transform`] and the key.
 
 mod geometry;
 mod half;

@@ -1,5 +1,5 @@
 //! The random numbers of one image: a function of a key and of a number that says what it is for, so that nothing depends on
-//! what was drawn before, and all of it can be written in another language (docs/transforms.md).
+//! what was drawn before, and all of it can be written in another language (docs/reference/transforms.md).
 //!
 //! Only additions, multiplications and divisions of IEEE doubles are used, which are the same on every machine; logarithms and
 //! powers of a system's library are not.

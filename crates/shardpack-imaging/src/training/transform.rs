@@ -149,7 +149,7 @@ pub struct Options {
     /// What is done to floats after that.
     pub normalise: Option<Normalise>,
     /// Whether a JPEG may be decoded to 1/2, 1/4 or 1/8 of its size, where what is cut stays at least as large as what comes
-    /// out. Large photos are faster then; pixels are a little off those of the whole size (docs/transforms.md).
+    /// out. Large photos are faster then; pixels are a little off those of the whole size (docs/reference/transforms.md).
     pub reduce: bool,
     /// Turns images as their Exif orientation says, before anything else. torchvision's `ImageFolder` does not.
     pub upright: bool,

@@ -394,7 +394,7 @@ mod tests {
     /// The lines of the page: what they say, and what is found.
     #[test]
     fn vectors_of_the_documentation() {
-        let page = include_str!("../../../../docs/order.md");
+        let page = include_str!("../../../../docs/reference/order.md");
         let block = page.split_once("```epochs\n").unwrap().1.split_once("```").unwrap().0;
         let mut lines = 0;
         for line in block.lines() {

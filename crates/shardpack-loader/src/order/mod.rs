@@ -1,7 +1,7 @@
 //! The order of an epoch: which sample stands at a position, where a sample stands, and what each lane reads when.
 //!
 //! Pure: no files, threads, clock. Everything follows from the numbers of samples in the shards, the [`Options`] and the
-//! number of the epoch; nothing is kept that grows with the samples. `docs/order.md` specifies it with test vectors, so
+//! number of the epoch; nothing is kept that grows with the samples. `docs/reference/order.md` specifies it with test vectors, so
 //! that it can be written in any language.
 //!
 //! ```

@@ -1,7 +1,7 @@
 //! Which samples come once more than others: as many as are wanted, in whole blocks, spread evenly, others for each key.
 //!
 //! Holds at all times: a function of four numbers, told and inverted in a few steps, with nothing kept, however many samples
-//! there are; over all keys each sample is one of them with the same chance. `docs/order.md` specifies it.
+//! there are; over all keys each sample is one of them with the same chance. `docs/reference/order.md` specifies it.
 
 use shardpack_format::permutation::mix;
 

@@ -145,7 +145,7 @@ fn resuming_gives_the_same_batches_as_an_undisturbed_run() {
     let _ = payloads;
 }
 
-/// Its order is the one that docs/order.md had before runs were rotated: the eight samples are from its Python.
+/// Its order is the one that docs/reference/order.md had before runs were rotated: the eight samples are from its Python.
 #[test]
 fn a_state_of_version_1_resumes_without_rotation() {
     let folder = tempfile::tempdir().unwrap();

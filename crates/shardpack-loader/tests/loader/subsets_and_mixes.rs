@@ -215,7 +215,7 @@ fn mixes_have_exact_counts_in_every_epoch_and_go_on_like_any_run() {
 
 /// The lines of a block of the page.
 fn lines(name: &str) -> Vec<(&'static str, &'static str)> {
-    let page = include_str!("../../../../docs/order.md");
+    let page = include_str!("../../../../docs/reference/order.md");
     let block = page.split_once(&format!("```{name}\n")).unwrap().1.split_once("```").unwrap().0;
     let lines: Vec<_> = block.lines().map(|line| line.split_once(": ").unwrap()).collect();
     assert!(lines.len() >= 4, "{name}");

@@ -21,7 +21,7 @@ use crate::{
     source::{ReadError, Refusal},
 };
 
-/// What one more read at a time takes in memory, with its thread and its connection (measured: docs/performance.md, buckets).
+/// What one more read at a time takes in memory, with its thread and its connection (measured: docs/explain/performance.md, buckets).
 const READ_BYTES: u64 = 512 << 10;
 /// Of the budget such a part may be taken by more reads than were meant to be.
 const MORE_SHARE: u64 = 8;

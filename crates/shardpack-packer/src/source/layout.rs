@@ -124,7 +124,7 @@ pub(super) fn are_they_splits(root: &Path, seen: &Seen<'_>, no_labels: bool) -> 
             let path = paths.first().unwrap_or(parted[0]);
             help.push(alike::help_splits(root, paths.iter()));
             help.push(format!(
-                "--split {} --split {} takes the labels of {other} from a list, as docs/recipes.md has it for ImageNet",
+                "--split {} --split {} takes the labels of {other} from a list, as docs/how-to/recipes.md has it for ImageNet",
                 part(root, parted[0], path),
                 with_list(flat[0]),
             ));
@@ -147,7 +147,7 @@ pub(super) fn no_classes(root: &Path, split: &str, path: &Path, images: u64) -> 
     Error::usage(format!("split {split} has {} right in it and no class folders", size::counted(images, "image")))
         .in_file(path)
         .help(format!(
-            "--split {} takes its labels from a list (docs/recipes.md has it for ImageNet), beside --split {} for the \
+            "--split {} takes its labels from a list (docs/how-to/recipes.md has it for ImageNet), beside --split {} for the \
              others; without it in --splits it is left out; --no-labels packs all without labels",
             with_list(split.as_bytes()),
             part(root, b"NAME", b"NAME"),
@@ -220,7 +220,7 @@ pub(super) fn refuse_splits_in_classes(root: &Path, found: &[Found]) -> Result<(
         .in_file(root)
         .help(format!(
             "--splits none packs them together, as classes; --include {} takes one of them alone; a list with a \
-             column split gives each its own, as docs/recipes.md has it",
+             column split gives each its own, as docs/how-to/recipes.md has it",
             shell::word(names::as_path(&[b"*/", names[0].as_slice(), b"/**"].concat()))
         )))
 }

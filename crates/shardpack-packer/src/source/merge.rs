@@ -79,7 +79,7 @@ pub(super) fn merge(lists: &[Named<'_>]) -> Result<Vec<Name>> {
             }
         };
         return Err(Error::usage(what).help(
-            "name the classes of both: in a list by a column with names (docs/recipes.md has it for ImageNet), in a dataset by \
+            "name the classes of both: in a list by a column with names (docs/how-to/recipes.md has it for ImageNet), in a dataset by \
              shardpack convert --class-map FILE",
         ));
     }

@@ -215,7 +215,7 @@ pub fn of(root: &Path, sniffed: &Sniffed) -> Storage {
         };
     }
     // Even a disk that does not seek gains from many reads in flight and from neighbours read together (measured:
-    // docs/performance.md, cold source).
+    // docs/explain/performance.md, cold source).
     let slow = sniffed.latency.is_some_and(|latency| latency >= SEEK);
     let name = if slow && rotates(root) != Some(false) { "rotating disk" } else { "disk" };
     Storage { name: name.to_owned(), read_order: ReadOrder::Physical { reads: DISK_READS } }

@@ -179,7 +179,7 @@ pub(in crate::source) fn refuse_strange_splits(root: &Path, found: &[Found], are
     } else {
         let alone: Vec<_> = (0..found.len()).filter(|at| !all.contains(at)).map(split).collect();
         format!(
-            "--splits {} leaves it out; --split {} takes its labels from a list (docs/recipes.md has it for ImageNet), beside \
+            "--splits {} leaves it out; --split {} takes its labels from a list (docs/how-to/recipes.md has it for ImageNet), beside \
              --split {} for the others; --no-labels packs all without labels",
             alone.join(","),
             with_list(split(strange).as_bytes()),
