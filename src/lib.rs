@@ -11,6 +11,7 @@ mod cli;
 mod commands;
 mod help;
 pub mod hosted;
+mod man;
 mod panics;
 mod price;
 mod progress;

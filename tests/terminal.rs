@@ -339,7 +339,11 @@ fn each_command_has_a_manual_page() {
     for command in COMMANDS {
         let page = run(&["man", command]).code(0).stdout;
         assert!(page.starts_with(".ie") && page.contains(&format!(".TH shardpack-{command} 1")), "{command}: {page}");
-        assert!(page.contains("\\-\\-json") && page.contains("Examples"), "{command}");
+        assert!(page.contains("\\-\\-json") && page.contains(".SH EXAMPLES\n"), "{command}");
+        let synopsis = format!(".SH SYNOPSIS\n\\fBshardpack {command}\\fR [OPTIONS]");
+        assert!(page.contains(&synopsis), "{command}: {page}");
+        // An option without a text would be followed by the next one.
+        assert!(!page.contains(".TP\n\n") && !page.split(".TP\n").any(|item| item.lines().count() < 2), "{command}");
         let file = bench.at(&format!("man1/shardpack-{command}.1"));
         assert_eq!(fs::read_to_string(file).unwrap(), page, "{command}");
     }
