@@ -6,9 +6,11 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    fmt,
     sync::Arc,
 };
 
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use shardpack_format::{Error, Result, help, text};
 
@@ -35,9 +37,9 @@ impl ClassList {
     pub fn read(bytes: &[u8]) -> Result<Self> {
         let bytes = utf8(bytes)?;
         let names = match json(bytes)? {
-            Some(Value::Array(names)) => names.into_iter().map(text).collect::<Result<Vec<_>>>()?,
-            Some(Value::Object(numbers)) => numbered(numbers.into_iter().collect())?,
-            _ => lines(bytes).map(|(_, line)| line.into()).collect(),
+            Some(Json::List(names)) => names.into_iter().map(text).collect::<Result<Vec<_>>>()?,
+            Some(Json::Object(numbers)) => numbered(numbers)?,
+            None => lines(bytes).map(|(_, line)| line.into()).collect(),
         };
         let mut seen = BTreeSet::new();
         match names.iter().find(|name| !seen.insert(*name)) {
@@ -75,7 +77,7 @@ impl ClassMap {
     pub fn read(bytes: &[u8]) -> Result<Self> {
         let bytes = utf8(bytes)?;
         let pairs: Vec<(Box<[u8]>, Box<[u8]>)> = match json(bytes)? {
-            Some(Value::Object(pairs)) => {
+            Some(Json::Object(pairs)) => {
                 let pair = |(old, new): (String, Value)| Ok((old.into_bytes().into(), text(new)?));
                 pairs.into_iter().map(pair).collect::<Result<_>>()?
             }
@@ -120,13 +122,43 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     (1..).zip(bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii)).filter(|(_, line)| !line.is_empty())
 }
 
+/// The JSON of a file of names.
+enum Json {
+    List(Vec<Value>),
+    /// In the order of the file; a name may come twice.
+    Object(Vec<(String, Value)>),
+}
+
 /// The JSON that the file is; `None` where it is text.
-fn json(bytes: &[u8]) -> Result<Option<Value>> {
+fn json(bytes: &[u8]) -> Result<Option<Json>> {
+    let wrong = |error| Error::usage(format!("not JSON: {error}"));
     match bytes.trim_ascii_start().first() {
-        Some(b'{' | b'[') => {
-            serde_json::from_slice(bytes).map(Some).map_err(|error| Error::usage(format!("not JSON: {error}")))
+        Some(b'[') => serde_json::from_slice(bytes).map(|list| Some(Json::List(list))).map_err(wrong),
+        Some(b'{') => {
+            let mut from = serde_json::Deserializer::from_slice(bytes);
+            let members = from.deserialize_map(Members).and_then(|members| from.end().map(|()| members));
+            members.map(|members| Some(Json::Object(members))).map_err(wrong)
         }
         _ => Ok(None),
+    }
+}
+
+/// The members of an object: a map of serde's would keep the last of two with one name.
+struct Members;
+
+impl<'de> Visitor<'de> for Members {
+    type Value = Vec<(String, Value)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Self::Value, A::Error> {
+        let mut members = Vec::new();
+        while let Some(member) = map.next_entry()? {
+            members.push(member);
+        }
+        Ok(members)
     }
 }
 
@@ -244,7 +276,7 @@ mod tests {
             }
         }
         assert!(ClassList::read(b"\xff\xfeb\0").unwrap_err().what().contains("UTF-16"));
-        for wrong in ["", "a\nb\na", "[1]", "{\"a\": \"x\"}", "[", "{\"a\": 0, \"b\": 0}"] {
+        for wrong in ["", "a\nb\na", "[1]", "{\"a\": \"x\"}", "[", "{\"a\": 0, \"b\": 0}", "{\"a\": 0, \"a\": 1}"] {
             assert!(ClassList::read(wrong.as_bytes()).is_err(), "{wrong}");
         }
     }
@@ -258,7 +290,7 @@ mod tests {
             assert_eq!(map(file).unwrap(), expected, "{file}");
         }
         assert_eq!(map("d e f").unwrap().values().next().unwrap()[..], b"e f"[..]);
-        for wrong in ["a", "a\t", "a b\na c", "[]", "{\"a\": 1}"] {
+        for wrong in ["a", "a\t", "a b\na c", "[]", "{\"a\": 1}", "{\"a\": \"x\", \"a\": \"y\"}"] {
             assert!(map(wrong).is_err(), "{wrong}");
         }
     }
