@@ -291,6 +291,16 @@ with h5py.File(f'{out}/attributes.h5', 'w') as file:
 with h5py.File(f'{out}/attribute-of-rows.h5', 'w') as file:
     file['images'], file['labels'] = images, labels
     file['images'].attrs['camera'] = 'x'
+with h5py.File(f'{out}/attributes-of-groups.h5', 'w') as file:
+    for number in range(6):
+        file[f'c{labels[number]}/img{number}'] = images[number]
+    for name in ('c0', 'c1'):
+        file[name].attrs['scale'] = 0.5
+with h5py.File(f'{out}/attribute-above.h5', 'w') as file:
+    for number in range(6):
+        file[f'all/s{number}/image'], file[f'all/s{number}/label'] = images[number], labels[number]
+        file[f'all/s{number}'].attrs['scale'] = number
+    file['all'].attrs['unit'] = 'mm'
 for name, of in (('groups', lambda n: images[n]), ('groups-encoded', lambda n: jpegs[n])):
     with h5py.File(f'{out}/{name}.h5', 'w') as file:
         for number in range(6):
@@ -426,6 +436,17 @@ fn attributes_of_the_file_are_counted_and_one_without_a_value_is_no_label() {
     convert(&source.join("root-names.h5"), &without, &["--no-labels"]).code(0);
     assert!(Dataset::open(&without).unwrap().classes().is_empty());
     assert_eq!(of(&without).get("component labels"), Some(&6));
+    for (name, attribute, groups, component) in
+        [("attributes-of-groups", "scale", 2, None), ("attribute-above", "unit", 1, Some("scale"))]
+    {
+        let dst = bench.at(name);
+        convert(&source.join(format!("{name}.h5")), &dst, &[])
+            .code(0)
+            .says(&format!("{groups} attribute {attribute} of groups"));
+        assert_eq!(of(&dst).get(&format!("attribute {attribute} of groups")), Some(&groups), "{name}");
+        assert_eq!(of(&dst).len(), 1, "{name}");
+        assert!(component.is_none_or(|component| beside(&dst).0.contains(component)), "{name}");
+    }
     convert(&source.join("empty-attribute.h5"), &bench.at("empty"), &[]).code(1).says("img3: no label");
 }
 

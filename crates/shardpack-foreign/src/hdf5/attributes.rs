@@ -1,8 +1,8 @@
 //! Attributes of groups and datasets: those that a person wrote, and their values.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use hdf5_reader::{Attribute, Dataset, Datatype, Hdf5File};
+use hdf5_reader::{Attribute, Dataset, Datatype, Hdf5File, group::Group};
 use shardpack_format::{
     Result,
     component::Form,
@@ -11,7 +11,7 @@ use shardpack_format::{
 
 use super::{
     components::number_text,
-    names::{CLASSES, is_called, label_rank},
+    names::{CLASSES, Members, each_group, is_called, label_rank},
     open,
     values::{self, Kind, array_dtype, dtype},
 };
@@ -82,6 +82,47 @@ pub(super) fn of_root(file: &Hdf5File, has_labels: bool) -> Result<BTreeMap<Stri
     let is_used = |one: &Attribute| one.name == "split" || has_labels && class_names(one).is_some();
     let own = all.iter().filter(|one| !OF_LIBRARIES.contains(&one.name.as_str()) && !is_used(one));
     Ok(own.map(|one| (format!("attribute {} of the file", one.name), 1)).collect())
+}
+
+/// Number of groups below the root with each attribute, by its name among the left-out fields.
+///
+/// # Errors
+/// When the file is damaged.
+pub(super) fn of_groups(file: &Hdf5File) -> Result<BTreeMap<String, u64>> {
+    let mut counted = BTreeMap::new();
+    each_group(file, &mut |path, group, _, _| match path.is_empty() {
+        true => Ok(()),
+        false => count(group, &mut counted),
+    })?;
+    Ok(counted)
+}
+
+/// As [`of_groups`], but only for groups that hold `samples`: attributes of a sample are its components.
+///
+/// # Errors
+/// When the file is damaged.
+pub(super) fn of_groups_above(file: &Hdf5File, samples: &[Members]) -> Result<BTreeMap<String, u64>> {
+    let mut above: BTreeSet<&str> = BTreeSet::new();
+    for sample in samples {
+        let mut rest = sample.group.as_str();
+        while let Some((parent, _)) = rest.rsplit_once('/') {
+            if !above.insert(parent) {
+                break;
+            }
+            rest = parent;
+        }
+    }
+    let mut counted = BTreeMap::new();
+    above.iter().try_for_each(|path| count(&file.group(path).map_err(open::told)?, &mut counted))?;
+    Ok(counted)
+}
+
+fn count(group: &Group, counted: &mut BTreeMap<String, u64>) -> Result<()> {
+    let all = group.attributes().map_err(open::told)?;
+    for attribute in all.iter().filter(|one| !OF_LIBRARIES.contains(&one.name.as_str())) {
+        *counted.entry(format!("attribute {} of groups", attribute.name)).or_default() += 1;
+    }
+    Ok(())
 }
 
 /// The class names in an attribute of the root group, such as `classes`; empty if there is none.

@@ -73,6 +73,10 @@ pub fn walk(file: impl Into<Place>, wanted: &Wanted, part: Option<&str>) -> Resu
         let mut left_out = links.counted();
         let has_labels = matches!(&layout, Layout::Rows(tables) if tables.iter().any(|table| table.labels.is_some()));
         left_out.extend(attributes::of_root(&file, has_labels)?);
+        left_out.extend(match &layout {
+            Layout::SampleGroups(samples) => attributes::of_groups_above(&file, &samples.groups)?,
+            Layout::Rows(_) | Layout::ImageDatasets(_) => attributes::of_groups(&file)?,
+        });
         if let Layout::Rows(tables) = &layout {
             left_out.extend(attributes::counted(&file, tables.iter().flat_map(Table::paths))?);
         }
