@@ -34,7 +34,7 @@ fn look(value: &Value, input: &[u8], depth: usize) {
             look(key, input, depth + 1);
             look(value, input, depth + 1);
         }),
-        Value::None | Value::Bool(_) | Value::Int(_) | Value::Huge | Value::Float(_) => {}
+        Value::None | Value::Bool(_) | Value::Int(_) | Value::Huge | Value::Float(_) | Value::Foreign(_) => {}
     }
 }
 

@@ -16,7 +16,7 @@ use shardpack_fuzz::within;
 fuzz_target!(|input: &[u8]| {
     // A record of 8 bytes costs its own fields and a sentence on why it has no image.
     within(1 << 20, 256, input, || {
-        let wanted = Wanted { label_number: input.len() % 3, ..Wanted::default() };
+        let wanted = Wanted { label_number: Some(input.len() % 3), ..Wanted::default() };
         let bytes = Box::new(Cursor::new(input.to_vec()));
         let (known, whole) = walk(input, Input { bytes, total_bytes: Some(input.len() as u64) }, &wanted);
         let bytes = Box::new(Sequential(Cursor::new(input.to_vec())));

@@ -222,9 +222,9 @@ fn uneven(costs: &Costs) -> String {
     let lost =
         Lost { machine: 0, at: best / 2.0, noticed: 60.0, again: 2.0 * samples.count as f64 / samples.shards() as f64 };
     let mut text = format!(
-        "How many parts: {MACHINES} machines, of which the slowest has 0.8 and the fastest 1.2 of the network above, the parallel file system, the \
-         samples of 200 KB; a part begins {} s after it is given out. Once as it is, and once with a machine that is lost in the middle, which is \
-         noticed after 60 s: its part goes on elsewhere, the shards that are whole stay. The least that it can take is {}.\n\n\
+        "How many parts: {MACHINES} machines, the slowest with 0.8 and the fastest with 1.2 times the network above, the parallel file system, the \
+         samples of 200 KB; a part begins {} s after it is assigned. The second column loses a machine in the middle; the loss is \
+         noticed after 60 s, another machine resumes its part, and finished shards stay. The lower bound is {}.\n\n\
          | parts | time | with a lost machine |\n|---:|---:|---:|\n",
         MACHINE.start,
         time(best),
@@ -288,7 +288,7 @@ fn trained() -> Result<String> {
         let load = one.load(60, 16)?;
         let lanes = one.lanes();
         text += &format!(
-            "| {} | {} MiB | {} | {:.1} MB | {} | {:.0} | {} | {} | {} | {:.0} GB | {} |\n",
+            "| {} | {} MiB | {} | {:.1} MB | {} | {:.0} | {} | {} | {} | {} GB | {} |\n",
             count(ranks),
             count(memory_bytes >> 20),
             count(lanes),
