@@ -1,4 +1,4 @@
-"""Writes shardpack/commands.py: the commands of the program as functions, from what the program itself says of its options.
+"""Writes shardpack/commands.py: the commands of the program as functions, from the program's own description of its options.
 
 python make_commands.py            write it
 python make_commands.py --check    fail if it is not as it would be written
@@ -18,15 +18,18 @@ OUT = Path(__file__).with_name("shardpack") / "commands.py"
 
 #: Of each command: what its functions take by place, each with whether it may be left out, and what it returns.
 COMMANDS = {
-    "pack": ([("src", False), ("dst", True)], "datasets, what was left out, and how long it took"),
-    "convert": ([("src", False), ("dst", True)], "as of `pack`"),
-    "adopt": ([("folder", False)], "what was adopted"),
+    "pack": ([("src", False), ("dst", True)], "the datasets, everything that was left out, and the time it took"),
+    "convert": ([("src", False), ("dst", True)], "as for `pack`"),
+    "adopt": ([("folder", False)], "the dataset that was adopted"),
     "plan": ([("src", False), ("dst", True)], "the plan: counts, sizes, space"),
-    "merge": ([("folder", False)], "datasets, and what was left out; or what is missing or wrong, and `ok` is `False`"),
-    "status": ([("folder", False)], "which parts are done, running and missing"),
-    "verify": ([("paths", False)], "`ok` is whether all is right; `problems` names every damaged sample"),
-    "crops": ([("folder", False)], "how many samples have tables"),
-    "inspect": ([("paths", False)], "what is in there"),
+    "merge": (
+        [("folder", False)],
+        "the datasets and everything that was left out; if parts are missing or wrong, those, and `ok` is `False`",
+    ),
+    "status": ([("folder", False)], "the parts that are done, running and missing"),
+    "verify": ([("paths", False)], "`ok` is `True` if nothing is damaged; `problems` names every damaged sample"),
+    "crops": ([("folder", False)], "the number of samples with tables"),
+    "inspect": ([("paths", False)], "the contents"),
 }
 #: What they are, of all commands or of one.
 ABOUT = {
@@ -45,11 +48,11 @@ OWN = {"json", "quiet", "color", "help", "version"}
 
 HEAD = '''"""The commands of the program `shardpack` as functions, with the same options in Python's spelling.
 
-Written by make_commands.py from what the program says of its options; docs/reference/cli.md tells of them at length.
+Written by make_commands.py from the program's own description of its options; docs/reference/cli.md has them at length.
 
-All of them take `progress`: `True` for a bar of tqdm, which notebooks get anyway, or a function that is called with a
-`Progress`. They return a `Report`, whose fields are those of `--json`, and raise the exceptions of `shardpack.errors`. Ctrl-C ends
-them in good order, and the same call goes on where it was.
+All of them take `progress`: `True` for a bar of tqdm (the default in notebooks), or a function that is called with a
+`Progress`. They return a `Report` with the fields of `--json`, and raise the exceptions of `shardpack.errors`. Ctrl-C stops
+them cleanly, and the same call resumes.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ pub struct Talk {
     /// Print one JSON document on stdout instead of text
     #[arg(long)]
     pub json: bool,
-    /// No progress, no notes: only results and errors
+    /// Print only results and errors: no progress, no notes
     #[arg(long, short)]
     pub quiet: bool,
 }
@@ -38,7 +38,7 @@ pub struct Talk {
 /// What a machine may spend.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct Machine {
-    /// Threads [default: all cores]
+    /// Number of threads [default: all cores]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub jobs: Option<u16>,
 }
@@ -67,44 +67,44 @@ fn setting(text: &str) -> Result<(String, String), String> {
 pub enum OrderArg {
     /// One global shuffle, fixed by --seed
     Shuffled,
-    /// Of a tree by class, folder and file name; of shards as they are stored
+    /// Trees: by class, folder and file name. Lists: by line. Shards: as stored
     Source,
 }
 
 /// What is to be done about the label.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum ClsArg {
-    /// A component `cls` with the number of the class
+    /// Component `cls` with the number of the class
     Label,
-    /// No such component
+    /// No component `cls`
     None,
 }
 
 /// Metadata components.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum MetaArg {
-    /// None, and nothing that the source has beside the images of its own
+    /// No metadata; components of a source dataset or of shards are left out too
     None,
-    /// A component `json` with class, label and original path, then what a list says
+    /// Component `json`: class, label and original path, then the metadata of a list
     Json,
 }
 
 /// What decides the bytes of the shards.
 #[derive(Args, Clone, Debug)]
 pub struct PlanArgs {
-    /// Format of the shards; given more than once, each goes to DST/FORMAT, and the source is read once
+    /// Format of the shards. May be repeated: each format goes to DST/FORMAT, and the source is read once if DST is a folder
     #[arg(long, value_parser = formats(), default_value = "webdataset")]
     pub format: Vec<String>,
-    /// With tfrecord: the label of the first class; 1 where 0 stands for the background, as in TF-Slim [default: 0]
+    /// For tfrecord: label of the first class; 1 if 0 is the background, as in TF-Slim [default: 0]
     #[arg(long, value_name = "N")]
     pub label_offset: Option<u64>,
-    /// With tfrecord: only these features, with commas [default: all]
+    /// For tfrecord: only these features, separated by commas [default: all]
     #[arg(long, value_name = "KEYS")]
     pub features: Option<String>,
-    /// With mds: encoding of the image column, jpeg, png or bytes [default: jpeg]
+    /// For mds: encoding of the image column: jpeg, png or bytes [default: jpeg]
     #[arg(long, value_name = "ENCODING")]
     pub mds_encoding: Option<String>,
-    /// Any setting of the format: docs/reference/formats/ lists them; may be given more than once
+    /// Setting of the format, as listed in docs/reference/formats/; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
     pub settings: Vec<(String, String)>,
     /// Order of the samples
@@ -113,41 +113,43 @@ pub struct PlanArgs {
     /// Seed of the shuffle
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub seed: u64,
-    /// Largest shard; shards come out even [default: 256MiB, for mds 64MiB]
+    /// Maximum size of a shard; shards get about equal sizes [default: 256MiB, for mds 64MiB]
     #[arg(long, value_name = "SIZE", value_parser = large_size, group = "cut")]
     pub shard_size: Option<u64>,
-    /// Most samples in a shard; shards come out even
+    /// Maximum number of samples in a shard; shards get about equal numbers
     #[arg(long, value_name = "N", group = "cut")]
     pub shard_samples: Option<u64>,
     /// Number of shards
     #[arg(long, value_name = "N", group = "cut")]
     pub shards: Option<u64>,
-    /// What shards are called when the source has no splits: NAME-000000.tar
+    /// Name of the shards if the source has no splits: NAME-000000.tar
     #[arg(long, default_value = "shard", value_parser = name)]
     pub name: String,
-    /// Folders that are splits: auto (train, val, test, … if there is nothing else), none, or NAMES with commas
+    /// Folders that are splits: auto, none, or NAMES separated by commas. auto: train, val, test, … if there are no other
+    /// folders
     #[arg(long, default_value = "auto", value_name = "auto|none|NAMES")]
     pub splits: String,
-    /// Splits of a source that has none, NAME=FRACTION with commas; train is the rest. Each sample is of one by --seed and its
-    /// path alone, so that more samples move none
+    /// Random splits for a source without splits: NAME=FRACTION, separated by commas. The rest is train. The split of a sample
+    /// depends only on --seed and its path, so new samples do not move others
     #[arg(long, value_name = "val=0.05,test=0.05")]
     pub split_fraction: Option<String>,
-    /// Extension of the images: that of the most common kind for all, `content` for each its own, or one to use
+    /// Extension of the images: common, content, or an extension for all images. common: the extension of the most common kind,
+    /// for all images. content: the extension of each image's kind
     #[arg(long, value_name = "common|content|EXT", default_value = "common", value_parser = extension)]
     pub ext: String,
-    /// Label component
+    /// Component with the label
     #[arg(long, value_enum, default_value = "label")]
     pub cls: ClsArg,
-    /// Metadata component [default: what a list or a dataset says of samples, if it says anything]
+    /// Component with metadata [default: the metadata of a list or dataset, if there is any]
     #[arg(long, value_enum)]
     pub meta: Option<MetaArg>,
-    /// Compress shards: zstd or zstd:LEVEL (photographs do not get smaller)
+    /// Compress shards: zstd or zstd:LEVEL, 1 to 22 (photographs do not get smaller)
     #[arg(long, value_name = "zstd[:LEVEL]", value_parser = compression)]
     pub compress: Option<Compression>,
-    /// Only images whose path matches; may be given more than once
+    /// Only images whose path matches this glob; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub include: Vec<String>,
-    /// No images whose path matches; may be given more than once
+    /// Leave out images whose path matches this glob; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub exclude: Vec<String>,
     #[command(flatten)]
@@ -269,11 +271,11 @@ impl PlanArgs {
 /// In which order the source is read.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum ReadOrderArg {
-    /// By what the source lies on
+    /// Chosen from the storage of the source
     Auto,
-    /// Each shard in its own order
+    /// Shard by shard, in the order of each shard
     Plan,
-    /// By inode, in windows of shards that fit --memory
+    /// By inode, in windows of shards that fit in --memory
     Physical,
 }
 
@@ -363,9 +365,9 @@ fn extension(text: &str) -> Result<String, String> {
 /// What is said of a store.
 #[derive(Args, Clone, Debug, Default)]
 pub struct StoreArgs {
-    /// Of a URL, a setting of its store beside what the environment says: endpoint=URL, region=NAME, profile=NAME,
-    /// anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL, requests=N, retry_for=SECONDS;
-    /// where there are two stores, src.NAME=VALUE and dst.NAME=VALUE are of one
+    /// Object store setting, in addition to the environment: endpoint=URL, region=NAME, profile=NAME, anonymous=true,
+    /// requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL, requests=N, retry_for=SECONDS, min_rate=BYTES. With
+    /// two stores, src.NAME=VALUE is for the source and dst.NAME=VALUE for DST
     #[arg(long, value_name = "NAME=VALUE")]
     store: Vec<String>,
 }
@@ -407,8 +409,8 @@ impl StoreArgs {
 /// A file or folder to look at.
 #[derive(Args, Clone, Debug)]
 pub struct Target {
-    /// Folder of shards, manifest, or shards of any writer: files, globs, brace patterns. Or the URL of a folder of shards with
-    /// a manifest: s3://, gs://, az://, abfss://, https://
+    /// Dataset folder, manifest, or shards of any writer: files, folders, globs or brace patterns. Local, or at a URL: s3://,
+    /// gs://, az://, abfss://, https://
     #[arg(required = true, value_name = "DST")]
     pub paths: Vec<PathBuf>,
 }

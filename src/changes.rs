@@ -10,25 +10,26 @@ use shardpack_packer::{
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Changing images")]
 pub struct Changes {
-    /// Encode anew what loaders stumble over: CMYK, 16 bits a channel, GIF, BMP, TIFF, PNM, and what is not what its name says
+    /// Re-encode images that loaders fail on. These are CMYK, 16 bits per channel, GIF, BMP, TIFF, PNM, and files with a wrong
+    /// extension
     #[arg(long)]
     fix: bool,
-    /// Turn pixels as EXIF says
+    /// Apply the EXIF orientation to the pixels
     #[arg(long)]
     rotate: bool,
-    /// Shorter side in pixels, or WIDTHxHEIGHT; what is not larger stays as it is
+    /// Shorter side in pixels, which never enlarges, or exactly WIDTHxHEIGHT
     #[arg(long, value_name = "SHORT|WxH", value_parser = resize)]
     resize: Option<Resize>,
-    /// Kind of file for images that are not of it
+    /// Convert all images to this format
     #[arg(long, value_enum)]
     encode: Option<EncodeArg>,
-    /// Quality of JPEGs that are written [default: 90]
+    /// Quality of written JPEGs [default: 90]
     #[arg(long, value_name = "1-100", value_parser = clap::value_parser!(u8).range(1..=100))]
     quality: Option<u8>,
-    /// Leave colour profiles out of images that are changed
+    /// Drop the colour profile of changed images
     #[arg(long)]
     drop_icc: bool,
-    /// Keep EXIF of images that are changed
+    /// Keep the EXIF data of changed images
     #[arg(long)]
     keep_exif: bool,
 }

@@ -13,16 +13,16 @@ use crate::{
     hosted,
 };
 
-/// Pack a tree of images into large sequential shards, prove that nothing was lost, and look inside.
+/// Pack image trees into large sequential shards, verify that nothing is lost, and inspect them
 #[derive(Debug, Parser)]
 #[command(name = "shardpack", version, arg_required_else_help = true, max_term_width = 100)]
-#[command(after_help = "Exit codes: 0 done; 1 the data is not right; 2 the request or the machine is not right; \
-                        130 interrupted (the same command goes on).")]
+#[command(after_help = "Exit codes: 0 success; 1 damaged or invalid data; 2 invalid request or failing machine; \
+                        130 interrupted (run the same command again to resume).")]
 pub struct Cli {
-    /// What to do.
+    /// Subcommand to run
     #[command(subcommand)]
     pub command: Command,
-    /// When to use colours; auto follows the terminal, NO_COLOR and CLICOLOR_FORCE
+    /// When to use colours; auto checks for a terminal, NO_COLOR and CLICOLOR_FORCE
     #[arg(long, global = true, value_enum, default_value = "auto", value_name = "auto|always|never")]
     #[arg(hide_possible_values = true, hide_short_help = true)]
     pub color: Color,
@@ -31,11 +31,11 @@ pub struct Cli {
 /// `--color`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Color {
-    /// On a terminal, unless the environment says otherwise
+    /// On a terminal, unless the environment overrides it
     Auto,
-    /// Everywhere
+    /// Always
     Always,
-    /// Nowhere
+    /// Never
     Never,
 }
 
@@ -71,38 +71,38 @@ impl Color {
 pub enum Command {
     /// Pack a tree or a list of images into shards with an index and a manifest
     Pack(pack::Args),
-    /// Pack shards of any format and writer into shards of another
+    /// Convert shards of any format and writer into new shards
     Convert(convert::Args),
-    /// Write manifest and index beside shards of any writer, which stay as they are
+    /// Write manifest and index beside shards of any writer; the shards do not change
     Adopt(adopt::Args),
-    /// Show what pack would do, and write the plan file that pack --plan takes
+    /// Preview a pack: show its plan, and write the plan file for pack --plan
     Plan(plan::Args),
     /// Seal a dataset that was packed in parts
     Merge(merge::Args),
-    /// Pack by an array of Slurm: print the script that submits it and the merge, or submit them
+    /// Pack as a Slurm job array: print or run the script that submits parts and merge
     Slurm(Box<slurm::Args>),
-    /// Show how far a pack that is not finished has come
+    /// Show the progress of an unfinished pack
     Status(status::Args),
-    /// Check that shards are what their manifest says; names every damaged sample
+    /// Check shards against their manifest, and name every damaged sample
     Verify(verify::Args),
-    /// Make tables beside the indexes, with which crops of JPEGs are decoded without the rest of them
+    /// Write crop tables, so that loaders decode only the cropped part of a JPEG
     Crops(crops::Args),
-    /// Show what is in a folder of shards, a manifest, or shards of any writer
+    /// Show the content of a dataset, or of shards of any writer
     Inspect(inspect::Args),
-    /// Measure how fast a dataset can be read here, and how well it is shuffled
+    /// Measure read speed and shuffle quality of a dataset on this machine
     Bench(bench::Args),
     /// Print completions for a shell
     Completions {
         /// Shell to complete for
         shell: clap_complete::Shell,
     },
-    /// Print a manual page: of the whole, or of one command
+    /// Print a manual page: of the program, or of one command
     Man {
-        /// The command
+        /// Command; without it, the page of the program
         #[arg(value_parser = ["pack", "convert", "adopt", "plan", "merge", "slurm", "status", "verify", "crops", "inspect", "bench"], hide_possible_values = true)]
         #[arg(conflicts_with = "out")]
         command: Option<String>,
-        /// Write all pages into this folder instead
+        /// Write all pages into this folder, instead of printing one
         #[arg(long, value_name = "FOLDER")]
         out: Option<PathBuf>,
     },

@@ -17,10 +17,10 @@ const CLASS_FILE_BYTES: u64 = 256 << 20;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "What goes in")]
 pub struct Selection {
-    /// How far an image is looked into before it is packed
+    /// How thoroughly each image is checked before it is packed
     #[arg(long, value_enum, default_value = "header")]
     check: CheckArg,
-    /// Only images of these kinds, told by their bytes, with commas: jpeg, png, webp, …
+    /// Only these kinds of images, by their first bytes: jpeg, png, webp, …, separated by commas
     #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = kind)]
     formats: Vec<Kind>,
     /// Only images whose shorter side has at least N pixels
@@ -29,22 +29,22 @@ pub struct Selection {
     /// Only images of at most N pixels
     #[arg(long, value_name = "N")]
     max_pixels: Option<u64>,
-    /// Leave out images whose bytes are those of another one of their split
+    /// Pack only the first of several images with equal bytes in one split
     #[arg(long, value_enum, value_name = "exact")]
     dedup: Option<Dedup>,
-    /// Name images that are in two splits or two classes, in the ledger
+    /// Add a ledger line for images that are in two splits or two classes; they are still packed
     #[arg(long)]
     leaks: bool,
-    /// Name images that look like another one, in the ledger; they stay (decodes every image)
+    /// Add a ledger line for images that look like another image; they are still packed. Decodes every image
     #[arg(long)]
     near_duplicates: bool,
-    /// Only N images of each class and split; which, follows from --seed
+    /// Only N images per class and split, chosen by --seed and path
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     sample_per_class: Option<u64>,
-    /// The classes in the order of their labels, a name a line or JSON; images of others are left out
+    /// Classes in the order of their labels: one name per line, or JSON. Images of other classes are left out
     #[arg(long, value_name = "FILE")]
     classes: Option<PathBuf>,
-    /// Other names for classes, `old new` a line or JSON; two that get one name become one
+    /// New names for classes: `old new` per line, or JSON. Classes with equal new names are merged
     #[arg(long, value_name = "FILE")]
     class_map: Option<PathBuf>,
 }
@@ -52,19 +52,19 @@ pub struct Selection {
 /// `--check`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum CheckArg {
-    /// What its headers say goes to the index, and no image is refused
+    /// Parse the headers for the index; no image is refused
     Header,
-    /// All codes of a JPEG are read, in a fraction of a decode's time, and one where some are missing or damaged is bad;
-    /// progressive JPEGs and other images are decoded as with `full`
+    /// Parse all codes of a JPEG, in a fraction of the time of a decode. Missing or damaged codes make the image bad.
+    /// Progressive JPEGs and other images are decoded as with `full`
     Entropy,
-    /// All of it is decoded, and one that does not decode is bad
+    /// Decode each image; an image that does not decode is bad
     Full,
 }
 
 /// `--dedup`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Dedup {
-    /// The same bytes
+    /// Equal bytes
     Exact,
 }
 

@@ -22,16 +22,16 @@ use shardpack_reader::StoreSettings;
 /// Which columns of a list are what, and where its files are.
 #[derive(Args, Clone, Debug)]
 pub struct ListArgs {
-    /// Of a list: folder that paths are relative to and that all files are in, or its URL [default: the list's own]
+    /// For lists: folder or URL that paths are relative to and that contains all files [default: the folder of the list]
     #[arg(long, value_name = "FOLDER")]
     root: Option<PathBuf>,
-    /// Of a list: column with the path [default: found by its name]
+    /// For lists: column with the path [default: detected by name]
     #[arg(long, value_name = "NAME")]
     path_column: Option<String>,
-    /// Of a list: column with the label [default: found by its name]
+    /// For lists: column with the label [default: detected by name]
     #[arg(long, value_name = "NAME")]
     label_column: Option<String>,
-    /// Of a list: column with the split [default: `split`, if its values are train, val, test, …]
+    /// For lists: column with the split [default: `split`, if its values are train, val, test, …]
     #[arg(long, value_name = "NAME")]
     split_column: Option<String>,
 }
@@ -52,27 +52,27 @@ impl ListArgs {
 /// What images are packed, and with what.
 #[derive(Args, Clone, Debug)]
 pub struct SourceArgs {
-    /// A split and its source, in place of SRC: a tree of class folders, or a list; once for each split. They share one list of
+    /// A split and its source, instead of SRC: a tree of class folders, or a list. Repeat for each split; all share one list of
     /// classes
     #[arg(long = "split", value_name = "NAME=SRC")]
     parts: Vec<PathBuf>,
     #[command(flatten)]
     pub list: ListArgs,
-    /// Samples have no labels, whatever folders they are in or a list says
+    /// Samples have no labels: ignore class folders and label columns
     #[arg(long)]
     no_labels: bool,
-    /// Files beside images that belong to the sample: EXT for one of the same name, or NAME=PATTERN, as in
-    /// mask=*_mask.png; several with commas
+    /// Files beside images that belong to the sample, separated by commas. EXT: same name, this extension. NAME=PATTERN: as in
+    /// mask=*_mask.png
     #[arg(long, value_name = "EXT|NAME=PATTERN", value_delimiter = ',')]
     with: Vec<String>,
-    /// Of a tree: which files are samples, where they are not its images: EXT, or a pattern of names as in '*.flac'; several
-    /// with commas [default: images, or the one other kind of file that there is]
+    /// For trees: files that are samples, if the samples are not images. EXT, or a pattern of names as in '*.flac', separated
+    /// by commas [default: images, or else the only other kind of file]
     #[arg(long, value_name = "EXT|PATTERN", value_delimiter = ',')]
     files: Vec<String>,
-    /// Symbolic links in SRC are bad images, as --on-bad has it, and not followed
+    /// Do not follow symbolic links in SRC; they are bad images, which --on-bad handles
     #[arg(long)]
     no_follow: bool,
-    /// Of a tree: files of the same name but for the extension are one sample; --files says which of them is its payload
+    /// For trees: files that differ only in the extension are one sample; --files selects its payload
     #[arg(long, value_enum, value_name = "stem")]
     group: Option<Group>,
 }
@@ -80,7 +80,7 @@ pub struct SourceArgs {
 /// `--group`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Group {
-    /// The name without its last extension
+    /// Group by the name without its last extension
     Stem,
 }
 
@@ -206,27 +206,27 @@ fn kinds() -> PossibleValuesParser {
 /// How records of shards are read.
 #[derive(Args, Clone, Debug)]
 pub struct Records {
-    /// Format of the shards, where they do not tell themselves
+    /// Format of the shards [default: detected]
     #[arg(long, value_name = "FORMAT|lmdb:DIALECT", value_parser = kinds())]
     pub from: Option<String>,
-    /// Extension, feature, column or path of a dataset that holds the image [default: found by looking]
+    /// Field with the image: extension, feature, column or dataset path [default: detected]
     #[arg(long, value_name = "NAME", visible_aliases = ["image-column", "images"])]
     image_feature: Option<String>,
-    /// Extension, feature, column or path of a dataset that holds the label [default: found by looking]
+    /// Field with the label: extension, feature, column or dataset path [default: detected]
     #[arg(long, value_name = "NAME", visible_aliases = ["label-column", "labels"])]
     label_feature: Option<String>,
-    /// Number of the label that is the class, of records that have several, from 0 [default: several are a component]
+    /// For records with several labels: index of the label to use, from 0 [default: all are one component]
     #[arg(long, value_name = "N")]
     label_index: Option<usize>,
-    /// Of an LMDB: where the label is: the key (its first folder, or by --key-pattern), the value, a whole number that the
-    /// value begins with (u8, u16le, u16be, u32le, …, i64be), or a file of keys and labels (text, CSV, TSV, JSON). Of a tar:
-    /// key (the last folder, or by --key-pattern) [default: found by looking]
+    /// For LMDB, tar and HDF5: where the label is. key: first folder of the key (tar: last folder), or as in --key-pattern.
+    /// value: in the value. header:TYPE: whole number at the start of the value (u8, u16le, u16be, u32le, …, i64be). FILE: file
+    /// of keys and labels (text, CSV, TSV, JSON). tar takes only key, HDF5 only FILE [default: detected]
     #[arg(long, value_name = "key|value|header:TYPE|FILE")]
     label_from: Option<String>,
-    /// Of an LMDB or a tar: what keys are made of, as {class}/{name}.jpg or {split}-{label}-{id}; * stands for anything
+    /// For LMDB and tar: pattern of the keys, as in {class}/{name}.jpg or {split}-{label}-{id}. * matches anything
     #[arg(long, value_name = "PATTERN")]
     key_pattern: Option<String>,
-    /// Of an LMDB: bytes of each value that come before the image
+    /// For LMDB: number of bytes in each value before the image, label included
     #[arg(long, value_name = "N")]
     skip_header: Option<u64>,
 }

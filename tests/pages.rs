@@ -33,7 +33,7 @@ use How::{Console, Not, Python, Shell, Test};
 const PYTHON: &str = "SHARDPACK_PYTHON";
 
 /// Pages of the package for Python.
-const PACKAGE: [&str; 2] = ["docs/reference/python.md", "docs/how-to/coming-from.md"];
+const PACKAGE: [&str; 3] = ["docs/reference/python.md", "docs/reference/python-api.md", "docs/how-to/coming-from.md"];
 
 /// Page, the beginning of a line of the block, and what becomes of it.
 const BLOCKS: &[(&str, &str, How)] = &[
@@ -293,7 +293,7 @@ fn each<T>(how: impl Fn(&'static How) -> Option<T>, run: impl Fn(&Block, T)) {
 #[test]
 fn the_pages_of_the_package_are_those_that_its_own_tests_run() {
     let tests = fs::read_to_string(root().join("python/tests/test_pages.py")).unwrap();
-    let pages = tests.lines().find(|line| line.starts_with("PAGES = [")).unwrap();
+    let pages = tests.split_once("\nPAGES = [").unwrap().1.split_once(']').unwrap().0;
     for page in PACKAGE {
         assert!(pages.contains(&format!("\"{page}\"")), "{page}: not in {pages}");
     }

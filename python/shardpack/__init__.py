@@ -1,11 +1,17 @@
-"""Pack a tree of images into large sequential shards, prove that nothing was lost, and train from them.
+"""Pack images into large sequential shards, verify them, and train from them.
+
+    import shardpack
 
     shardpack.pack("photos", "packed")
     for images, labels in shardpack.Loader("packed", 64, transform="train"):
         ...
 
-`Loader` makes batches for training, `Dataset` is random access, `pack`, `convert`, `verify`, `inspect`, `plan`, `merge`, `status`, `adopt` and
-`crops` are the commands of the program `shardpack`, `transforms` has what is made of images, `errors` what goes wrong.
+- `Loader` makes training batches; `Part` is one dataset of a mix, and `Receipt` proves which samples were seen.
+- `Dataset` is random access to samples; `decode` decodes one image.
+- `pack`, `convert`, `adopt`, `plan`, `merge`, `status`, `verify`, `inspect` and `crops` are the commands of the program
+  `shardpack`.
+- `transforms` has native image transforms, `errors` the exceptions.
+- `shardpack.torch` and `shardpack.ray` support torch's `DataLoader` and Ray; import them by name.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -25,7 +31,7 @@ if TYPE_CHECKING:
     from .part import Part
     from .receipt import Expected, Receipt
 else:
-    #: What is imported when it is first used: numpy takes ten times as long to import as the program takes to start.
+    #: Names imported on first use: importing numpy takes ten times as long as the program takes to start.
     _LATER = {
         **dict.fromkeys(["Batch", "Encoded", "NO_LABEL", "NamedBatch"], "batch"),
         **dict.fromkeys(["Dataset", "Sample"], "dataset"),

@@ -1,4 +1,4 @@
-"""The program `shardpack`, the same that Rust builds."""
+"""The program `shardpack`, as `python -m shardpack`: the same command line as the Rust binary."""
 
 import signal
 import sys
@@ -7,8 +7,12 @@ from ._native import command_line
 
 
 def main() -> int:
-    """Runs the command line, and gives its exit code."""
-    # Rust's own handler ends work in good order; Python's would wait for Python code to run.
+    """Run the command line in `sys.argv`.
+
+    Returns:
+        The exit code.
+    """
+    # Rust's own handler ends work cleanly; Python's would wait for Python code to run.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return command_line(["shardpack", *sys.argv[1:]])
 

@@ -1,9 +1,9 @@
-"""A command in a process of its own, for a process that looks after it: told as lines of JSON on stdout, and gone when that is gone.
+"""Runs a command in a child process that ends with its parent, and reports as lines of JSON on stdout.
 
     python -m shardpack._child PARENT pack --json …
 
-PARENT is the id of the process that starts it. Lines are `{"progress": […]}`, as of `Progress`, several a second, and at last
-`{"code": …, "document": …, "notes": […]}`. SIGTERM ends the command in good order, and the code is 130 then.
+PARENT is the parent's process id. Lines are `{"progress": […]}`, as in `Progress`, several a second, and finally
+`{"code": …, "document": …, "notes": […]}`. SIGTERM ends the command cleanly, with code 130.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from .running import Progress, follow
 
 #: `PR_SET_PDEATHSIG` of prctl(2).
 _PARENT_DEATH_SIGNAL = 1
-#: How often it tells how far it is, in seconds.
+#: Interval of progress lines, in seconds.
 _EVERY_S = 0.3
-#: How long a command may take to end in good order, in seconds.
+#: Time for a command to end cleanly, in seconds.
 _GRACE_S = 20.0
-#: How much of what a process that failed said is told.
+#: Length of the output of a failed process that its error quotes.
 _SAID_BYTES = 2000
 
 
 class Lost(Exception):
-    """The process is gone and has not said how the command ended: killed, or out of memory. The same may work elsewhere."""
+    """The child was killed, perhaps for lack of memory; another attempt may succeed."""
 
 
 class Ended(Exception):
@@ -44,22 +44,22 @@ class Ended(Exception):
 
 
 def _die_with(parent: int) -> None:
-    """Has the kernel kill this process when the thread that started it ends, and with that its process."""
-    # A child sets it itself: a function between fork and exec is not safe where there are threads.
+    """Let the kernel kill this process when the parent's thread ends."""
+    # Set by the child itself: a function between fork and exec is not safe with threads.
     if ctypes.CDLL(None, use_errno=True).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
     if os.getppid() != parent:
-        # It was gone before.
+        # The parent has already ended.
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def main() -> int:
-    """Runs the command of the command line, and gives its exit code."""
+    """Run the command in `sys.argv`, and return its exit code."""
     _die_with(int(sys.argv[1]))
     is_ended = threading.Event()
-    # A terminal's Ctrl-C goes to all of its processes: it is for the one that looks after this one.
+    # A terminal sends Ctrl-C to all its processes; the parent handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Raised by `tell`, and not in the middle of a line.
+    # `tell` raises `Ended`, so that no line is cut.
     signal.signal(signal.SIGTERM, lambda _number, _frame: is_ended.set())
     last = 0.0
 
@@ -85,20 +85,20 @@ def main() -> int:
 def run(
     arguments: Sequence[str], tell: Callable[[Progress], None], folder: str | None = None
 ) -> tuple[int, dict[str, Any], list[str]]:
-    """Runs a command in such a process: exit code, document, notes. What is raised meanwhile ends it in good order.
+    """Run a command in a child process, as `running.follow`; an exception here ends the command cleanly.
 
     Args:
-        arguments: The command line, behind the name of the program.
-        tell: Is called several times a second.
-        folder: That paths are relative to, if it is there.
+        arguments: Command line without the program.
+        tell: Receives the progress several times a second.
+        folder: Working folder of the child, if it exists.
 
     Raises:
-        Lost: When the process is killed.
-        RuntimeError: When it fails otherwise, with what it said.
+        Lost: If the child is killed.
+        RuntimeError: If the child fails otherwise, with its output.
     """
     package = str(Path(__file__).resolve().parents[1])
     paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
-    # Modules are those of this process, and none of the folder that it is started in.
+    # The child imports this process's modules, and none from its working folder.
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}
     command = [sys.executable, "-m", "shardpack._child", str(os.getpid()), *arguments]
     with (
@@ -114,7 +114,7 @@ def run(
     ):
         heard: dict[str, Any] = {}
         assert process.stdout is not None, "it is a pipe"
-        # This thread must be able to notice that it is interrupted, which it does not where it waits for a line.
+        # A second thread reads: a thread that waits for a line does not notice an interrupt.
         listener = threading.Thread(target=_listen, args=(process.stdout, heard), daemon=True)
         try:
             listener.start()

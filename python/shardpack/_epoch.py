@@ -1,6 +1,6 @@
-"""An epoch of a loader as an iterator, which goes on behind an error.
+"""One epoch of a loader, as an iterator that continues after an error.
 
-A generator ends with the first exception that comes out of it, and the next call would find the end of an epoch where there is none.
+A generator would end with its first exception, which would look like the end of the epoch.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class _Raw:
-    """Batches as the native part makes them, `None` at the end. It does not keep the iterator, which is to be gone when nobody has it."""
+    """Native batches, then `None`; keeps no reference to the iterator, so that an unused one is freed."""
 
     def __init__(self, loader: Loader, stream: _native.Stream) -> None:
         self._loader, self._stream = loader, stream
 
     def __call__(self) -> tuple[_native.Batch, Any] | None:
-        """The next batch, and the memory of torch's that it is in."""
+        """Return the next batch, with torch's memory for its images."""
         loader = self._loader
         if loader._stream is not self._stream:
             raise UsageError(
@@ -42,7 +42,7 @@ class _Raw:
 
 
 class Epoch(Iterator[Any]):
-    """The batches of an epoch, or of what is left of it. It begins with the first call."""
+    """The batches of an epoch, or the rest of one; reading starts with the first call."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
@@ -73,7 +73,7 @@ class Epoch(Iterator[Any]):
         return batch
 
     def _made(self, raw: _Raw) -> tuple[_native.Batch, Any, str | None] | None:
-        """The next batch with its content, and the receipt up to it where others have been read since."""
+        """The next batch, its content, and its receipt if later batches have been read."""
         if self._mapping is not None:
             return next(self._mapping)
         found = raw()
@@ -94,7 +94,7 @@ class Epoch(Iterator[Any]):
             self._bar.close()
 
     def __del__(self) -> None:
-        # Of one whose making has failed, the bar is not there.
+        # If `__init__` failed, there is no bar.
         if "_bar" in self.__dict__:
             self._close()
 

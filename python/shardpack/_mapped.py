@@ -1,4 +1,4 @@
-"""Functions of the caller's on samples, in threads."""
+"""Calls the caller's function on samples, in threads."""
 
 from __future__ import annotations
 
@@ -17,19 +17,27 @@ from . import _native
 from ._options import whole
 from .batch import Encoded
 
-#: Batches whose samples are under way.
+#: Batches in flight.
 _BATCHES = 3
 
 
 class Item:
-    """A sample, as a function of the caller's gets it.
+    """One sample, as `sample_transform` receives it.
 
     Attributes:
-        bytes: The payload as it is stored, for reading alone.
-        label: Number of its class; `batch.NO_LABEL` for samples without.
-        number: Its number in the dataset.
-        epoch: The epoch.
-        source: Of a mix, which of its datasets it is of.
+        bytes: Payload as stored, a read-only `memoryview`.
+        label: Label of the class, or `NO_LABEL`.
+        number: Number of the sample in its dataset, from 0.
+        epoch: Number of the epoch, from 0.
+        source: Number of the dataset in a mix, from 0.
+
+    Example:
+        def thumbnail(item):
+            top, left = item.rng().integers(0, 16, 2)
+            return item.image()[top : top + 64, left : left + 64].copy()
+
+        loader = shardpack.Loader("packed", 32, sample_transform=thumbnail)
+        print(tuple(next(iter(loader))[0].shape))  # (32, 64, 64, 3)
     """
 
     __slots__ = ("_seed", "bytes", "epoch", "label", "number", "source")
@@ -39,18 +47,39 @@ class Item:
         self.source, self._seed = source, seed
 
     def image(self, upright: bool = False) -> npt.NDArray[np.uint8]:
-        """Its pixels, `[H, W, 3] uint8`, red, green, blue, decoded natively without Python's lock; turned as its Exif orientation says
-        where `upright`."""
+        """Decode the payload, natively and without the GIL.
+
+        Args:
+            upright: Rotate the image by its Exif orientation.
+
+        Returns:
+            Pixels, `[H, W, 3] uint8`, RGB.
+
+        Raises:
+            DataError: If the payload is no image, damaged or too large.
+        """
         return np.asarray(_native.decode(bytes(self.bytes), upright))
 
     def pil(self) -> Any:
-        """As an image of Pillow in RGB, as torchvision's ImageFolder has it."""
+        """Open the payload with Pillow.
+
+        Returns:
+            A `PIL.Image` in RGB, as in torchvision's `ImageFolder`.
+        """
         from PIL import Image
 
         return Image.open(io.BytesIO(self.bytes)).convert("RGB")
 
     def rng(self, seed: int = 0) -> np.random.Generator:
-        """A generator of its own: the same for the same seed of the loader, `seed`, epoch and sample, whatever the number of threads."""
+        """Return a random generator for this sample.
+
+        Args:
+            seed: Distinguishes several generators for one sample.
+
+        Returns:
+            A generator that depends only on the loader's seed, `seed`, epoch and sample, regardless of threads and
+            ranks.
+        """
         return np.random.default_rng((self._seed, whole(seed, "seed"), self.epoch, self.source, self.number))
 
     def __repr__(self) -> str:
@@ -58,22 +87,25 @@ class Item:
 
 
 class Mapped:
-    """Calls a function for each sample, some batches ahead, and stacks what comes out."""
+    """A function for samples, with the number of threads that call it."""
 
     def __init__(self, function: Callable[[Item], Any], threads: int) -> None:
         self.function, self.threads = function, threads
 
     def begin(self, stream: _native.Stream, raw: Callable[[], tuple[_native.Batch, Any] | None]) -> Mapping:
-        """Of the batches that `raw` gives, up to `None`."""
+        """Start an epoch on the batches that `raw` returns, up to `None`."""
         return Mapping(self, stream, raw)
 
 
-#: A batch whose samples are under way, with the receipt up to it; or why it is none.
+#: A batch in flight with the receipt up to it, or the exception in its place.
 _Pending = Union[tuple[_native.Batch, list["Future[Any]"], str], Exception]
 
 
 class Mapping:
-    """An epoch under way. An exception, of the function or of reading, is that of one batch: the next call goes on behind it."""
+    """A running epoch, some batches ahead.
+
+    An exception belongs to one batch: the next call continues with the following one.
+    """
 
     def __init__(
         self, mapped: Mapped, stream: _native.Stream, raw: Callable[[], tuple[_native.Batch, Any] | None]
@@ -95,7 +127,7 @@ class Mapping:
         return native, stacked([future.result() for future in futures]), receipt
 
     def _read(self) -> bool:
-        """Begins the next batch, if there is one."""
+        """Start the next batch; `False` at the end of the epoch."""
         if self._has_ended:
             return False
         try:
@@ -112,7 +144,7 @@ class Mapping:
         assert native.encoded is not None, "a loader with a sample_transform asks for payloads"
         payloads = Encoded(native.encoded)
         labels, numbers, sources = (np.asarray(one) for one in (native.labels, native.numbers, native.sources))
-        # That of the run, which a loader that goes on with another has not been told.
+        # The seed of the run: after `load_state_dict`, it may differ from the loader's option.
         seed = json.loads(native.state)["seed"]
         items = (
             Item(payload, int(label), int(number), native.epoch, int(source), seed)
@@ -121,13 +153,13 @@ class Mapping:
         return [self._pool.submit(self._function, item) for item in items]
 
     def close(self) -> None:
-        """Waits for what is under way, and begins no more."""
+        """Wait for running calls, and start no more."""
         self._pending.clear()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
 def stacked(values: list[Any]) -> Any:
-    """Arrays and tensors of one shape as one, parts of tuples and dicts each for itself; all else as a list."""
+    """Stack arrays or tensors of one shape, in tuples and dicts too; other values stay a list."""
     if not values:
         return values
     first = values[0]

@@ -1,3 +1,5 @@
+"""Types of the native part, which python/src builds from Rust."""
+
 from collections.abc import Sequence
 from typing import Any, final
 
@@ -105,6 +107,25 @@ def line(text: str) -> str: ...
 def size(text: str) -> int: ...
 def is_url(path: str) -> bool: ...
 def options(command: str) -> tuple[str, list[tuple[str, str, str | None, bool, bool, list[str], str | None]]]: ...
-def decode(content: bytes, upright: bool = False) -> Array: ...
+def decode(content: bytes, upright: bool = False) -> Array:
+    """Decode an image, without the GIL.
+
+    Args:
+        content: Encoded image.
+        upright: Rotate the image by its Exif orientation.
+
+    Returns:
+        Pixels, `[H, W, 3] uint8`, RGB, for `numpy.asarray`, which makes no copy.
+
+    Raises:
+        DataError: If `content` is no image, damaged or too large.
+
+    Example:
+        import numpy
+
+        content = shardpack.Dataset("packed")[0].bytes
+        print(numpy.asarray(shardpack.decode(content)).shape[2])  # 3
+    """
+
 def join(receipts: list[str]) -> str: ...
 def proves(receipt: str, epoch: int, samples: int, identities: str) -> bool: ...

@@ -1,4 +1,4 @@
-"""Options of a loader, checked by their names before the native part gets them."""
+"""Checks of options by name, before the native part receives them. Invalid values raise `UsageError`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 from ._sizes import shown
 from .errors import UsageError
 
-#: Numbers of the native part are below it.
+#: Numbers of the native part are below this.
 _END = 2**64
 
-#: What is an option of torch's DataLoader, and what stands for it here.
+#: Options of torch's DataLoader, and their replacements.
 _DATALOADER = {
     "batch_sampler": 'batch_size and last ("short", "drop", "pad") say how batches are made',
     "collate_fn": "batch_transform=function is given each batch, whole",
@@ -33,7 +33,7 @@ _DATALOADER = {
 
 
 def whole(value: Any, name: str, least: int = 0, end: int = _END) -> int:
-    """A whole number from `least` up to `end`, exclusive: an int, or what stands for one, as those of numpy do."""
+    """Return an integer from `least` to `end - 1`; numpy integers count."""
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -47,12 +47,12 @@ def whole(value: Any, name: str, least: int = 0, end: int = _END) -> int:
 
 
 def whole_or_none(value: Any, name: str, least: int = 0, end: int = _END) -> int | None:
-    """As `whole`, or `None`."""
+    """Return `whole`, or `None`."""
     return None if value is None else whole(value, name, least, end)
 
 
 def number(value: Any, name: str, least: float = -math.inf, most: float = math.inf) -> float:
-    """A finite number from `least` to `most`."""
+    """Return a finite number from `least` to `most`."""
     if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value):
         raise UsageError(f"{name}={shown(value)}: a number is wanted")
     if not least <= float(value) <= most:
@@ -62,7 +62,7 @@ def number(value: Any, name: str, least: float = -math.inf, most: float = math.i
 
 
 def numbers(value: Any, name: str, count: int, least: float = -math.inf, most: float = math.inf) -> list[float]:
-    """So many of them."""
+    """Return `count` such numbers."""
     found = [] if isinstance(value, (str, bytes)) or not isinstance(value, Iterable) else list(value)
     if len(found) != count:
         raise UsageError(f"{name}={shown(value)}: {count} numbers are wanted")
@@ -70,36 +70,36 @@ def numbers(value: Any, name: str, count: int, least: float = -math.inf, most: f
 
 
 def flag(value: Any, name: str) -> bool:
-    """`True` or `False`."""
-    # numpy's has another class, and is imported by nobody for this.
+    """Return a bool."""
+    # numpy's bool is another class; numpy is not imported to check.
     if not isinstance(value, bool) and type(value).__name__ not in ("bool", "bool_"):
         raise UsageError(f"{name}={shown(value)}: True or False is wanted")
     return bool(value)
 
 
 def choice(value: Any, name: str, names: Sequence[str]) -> str:
-    """One of `names`."""
+    """Return one of `names`."""
     if not isinstance(value, str) or value not in names:
         raise UsageError(f"{name}={shown(value)}: there are {', '.join(names)}")
     return value
 
 
 def several(value: Any, name: str, what: str) -> list[Any]:
-    """A list of `what`, and no text that could be taken apart."""
+    """Return a list of values, named `what` in errors; a string is refused."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise UsageError(f"{name}={shown(value)}: a list of {what} is wanted")
     return list(value)
 
 
 def function(value: Any, name: str) -> Any:
-    """A function, or `None`."""
+    """Return a function, or `None`."""
     if value is not None and not callable(value):
         raise UsageError(f"{name}={shown(value)}: a function is wanted")
     return value
 
 
 def refuse(unknown: Sequence[str], known: Iterable[str]) -> None:
-    """Raises an error for the first of `unknown`, and says what stands for it."""
+    """Raise an error for the first unknown option, with a suggestion."""
     for name in unknown:
         if name in _DATALOADER:
             raise UsageError(f"{name} is an option of torch's DataLoader, and none of a Loader", help=_DATALOADER[name])

@@ -1,4 +1,4 @@
-"""A packed dataset as a source of Ray Data: ranges of samples, which its tasks read."""
+"""Packed datasets as sources of Ray Data, whose tasks read ranges of samples."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .dataset import _value
 from .errors import DataError, UsageError
 from .running import PathLike
 
-#: What all samples have, with the type of its column. `image` is there where the payload is an image.
+#: Columns of all samples with their types; `image` exists only if a payload is an image.
 _COLUMNS = {
     "number": pyarrow.int64(),
     "key": pyarrow.string(),
@@ -31,13 +31,13 @@ _COLUMNS = {
     "path": pyarrow.string(),
     "image": pyarrow.binary(),
 }
-#: Of these the indexes know, so that no shard is read for them.
+#: Columns from the indexes, for which no shard is read.
 _INDEXED = {"number", "key", "label", "class", "path"}
-#: What a row of them takes in memory, roughly.
+#: Approximate memory of one row of these columns.
 _ROW_BYTES = 64
-#: Bytes of shards that one block of a task is made of: Ray joins and cuts them as it is set to.
+#: Shard bytes per block of a task; Ray joins and splits blocks according to its settings.
 _BLOCK_BYTES = 32 << 20
-#: Rows of one block where no shard is read.
+#: Rows per block if no shard is read.
 _BLOCK_ROWS = 1 << 16
 
 
@@ -49,34 +49,53 @@ def dataset(
     store: Store | None = None,
     **options: Any,
 ) -> ray.data.Dataset:
-    """A packed dataset as a dataset of Ray Data: each sample is a row, once, read by Ray's tasks from a folder that all nodes see, or from a
-    URL.
+    """Return a packed dataset as a Ray dataset with one row per sample.
 
-    A task reads consecutive samples in large reads: whole shards where there are at least as many as tasks. It tells Ray beforehand how
-    many rows and about how many bytes it gives. Ray hands rows out in stored order or nearly so, which is a shuffled one unless the
-    dataset was packed with `order="source"`.
+    Each task reads consecutive samples in large reads: whole shards if there are at least as many shards as tasks. Ray
+    knows rows and approximate bytes of each task in advance. Rows come in about stored order, which is shuffled unless
+    packed with `order="source"`.
 
-    The columns: `number` and `key`; `label` and `class`, null for samples without; `path` in the source, with U+FFFD for what is no
-    UTF-8; `image`, the payload as it is stored, unless no payload is an image; and the components by their names, as
-    `Dataset` has them, null for samples without. The name of a component that one of the others has ends in `_`.
+    Columns:
+
+    - `number` and `key`.
+    - `label` and `class`, null for samples without a label.
+    - `path` in the source, with U+FFFD for bytes that are not UTF-8.
+    - `image`, the payload as stored, if the dataset holds images.
+    - Components by name, as in `Dataset`, null if missing. A component named like another column gets a `_` at the end.
 
     Args:
-        path: Its folder, or the URL of one. Of a folder of splits, the folder of one of them.
-        columns: Only these, in this order. Without `image` and components no shard is read.
-        check_content: Compare each payload with its hash. What comes from a URL always is.
-        store: Of a URL, settings of its store, as of `Dataset`; they go to the nodes with the tasks. What the environment says of stores
-            each node looks for itself.
-        options: Those of `ray.data.read_datasource`: `override_num_blocks`, `concurrency`, `num_cpus`, …
+        path: Folder that all nodes see, or URL. Splits are read one by one: give the folder of one split.
+        columns: Columns to read, in this order; `None` for all. Without `image` and components, no shard is read.
+        check_content: Compare each payload with its hash. Data from a URL is always checked.
+        store: Object store settings for a URL, as in `Dataset`; tasks carry them to the nodes. Each node uses its own
+            environment.
+        options: Options of `ray.data.read_datasource`: `override_num_blocks`, `concurrency`, `num_cpus`, …
+
+    Returns:
+        The Ray dataset.
 
     Raises:
-        UsageError: When there is no dataset, or several, which the error names; or no such column.
-        DataError: When its manifest is damaged. What is wrong with a shard is raised by Ray when it is read.
+        UsageError: If there is no dataset at `path`, or several, which the error names; or if a column is unknown.
+        DataError: If the manifest is damaged. Ray raises errors of shards when it reads them.
+
+    Example:
+        import shardpack.ray
+
+        source = shardpack.ray.dataset("packed", columns=["number", "label"])
+        print(source.count(), source.columns())  # 300 ['number', 'label']
     """
     return ray.data.read_datasource(Source(path, columns, check_content, store), **options)
 
 
 class Source(Datasource):
-    """What `ray.data.read_datasource` takes."""
+    """Datasource of a packed dataset, for `ray.data.read_datasource`; arguments as in `dataset`.
+
+    Example:
+        import ray.data
+        import shardpack.ray
+
+        print(ray.data.read_datasource(shardpack.ray.Source("packed")).count())  # 300
+    """
 
     def __init__(
         self,
@@ -94,7 +113,7 @@ class Source(Datasource):
         manifest = _manifest(opened)
         self._id = manifest["id"]
         self._shards = [(shard["file"], shard["samples"], shard["bytes"]) for shard in manifest["shards"]]
-        # Shards may be compressed: what matters is what is in memory.
+        # Shards may be compressed; Ray needs the size in memory.
         self._inflated = max(1.0, manifest["payload_bytes"] / max(1, manifest["shard_bytes"]))
         there = _names(opened)
         self._columns = list(there) if columns is None else list(columns)
@@ -103,22 +122,31 @@ class Source(Datasource):
                 raise UsageError(f"no column {name!r}: there are {', '.join(there)}", os.fspath(path))
 
     def get_name(self) -> str:
-        """What its tasks are called."""
+        """Return the name of the tasks."""
         return "Shardpack"
 
     def _bytes(self, samples: int, shard_bytes: float) -> int:
-        """What rows take in memory."""
+        """Memory that rows take, in bytes."""
         is_read = not _INDEXED.issuperset(self._columns)
         return int(samples * _ROW_BYTES + (shard_bytes * self._inflated if is_read else 0))
 
     def estimate_inmemory_data_size(self) -> int | None:
-        """Bytes of all rows in memory, roughly."""
+        """Return the approximate memory of all rows, in bytes."""
         return self._bytes(sum(samples for _, samples, _ in self._shards), sum(bytes for _, _, bytes in self._shards))
 
     def get_read_tasks(
         self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
     ) -> list[ReadTask]:
-        """The tasks: `parallelism` of them, unless there are fewer samples or shards do not come out so."""
+        """Return read tasks for consecutive ranges of samples.
+
+        Args:
+            parallelism: Number of tasks; fewer if there are fewer samples, or if shards do not divide evenly.
+            per_task_row_limit: Row limit that Ray applies to each task.
+            data_context: Ignored.
+
+        Returns:
+            The tasks.
+        """
         firsts = [0, *accumulate(samples for _, samples, _ in self._shards)]
         schema = None
         if set(self._columns) <= _COLUMNS.keys():
@@ -147,8 +175,10 @@ class Source(Datasource):
 
 
 def ranges(shards: Sequence[tuple[int, int]], parts: int) -> list[tuple[int, int]]:
-    """Cuts the samples of shards, each with its number of samples and of bytes, into at most `parts` ranges that are even by bytes: first
-    sample and end of each, none empty. Where there are at least as many shards as parts, they are cut between shards."""
+    """Cut `shards` (samples and bytes of each) into at most `parts` ranges of about equal bytes.
+
+    Cuts between shards if there are enough. Returns first sample and end of each range, none empty.
+    """
     samples = [0, *accumulate(one for one, _ in shards)]
     bytes = [0, *accumulate(one for _, one in shards)]
     parts = max(1, parts)
@@ -175,7 +205,7 @@ def _manifest(opened: _native.Dataset) -> dict[str, Any]:
 
 
 def _component_columns(opened: _native.Dataset) -> dict[str, str]:
-    """The components that have columns of their own, by the names of these."""
+    """Components that have a column, by the name of the column."""
     components = opened.components[1:] if opened.holds_images else opened.components
     return {name + "_" if name in _COLUMNS else name: name for name in components if name != "cls"}
 
@@ -189,7 +219,7 @@ def _names(opened: _native.Dataset) -> list[str]:
 def _opened(
     path: str, store: Settings, identity: str, check_content: bool, _version: tuple[int, int, int]
 ) -> _native.Dataset:
-    """The dataset, once in each process and version of its manifest."""
+    """The dataset, opened once per process and version of its manifest."""
     opened = open_native(path, check_content, store)
     if (found := _manifest(opened)["id"]) != identity:
         raise DataError(
@@ -203,7 +233,7 @@ def _opened(
 def _read(
     path: str, store: Settings, identity: str, check_content: bool, columns: tuple[str, ...], first: int, end: int
 ) -> Iterator[pyarrow.Table]:
-    """What a task gives: the samples of a range as blocks."""
+    """Yield the samples of a range as blocks: the work of a task."""
     try:
         about = os.stat(os.path.join(path, "manifest.json"))
         version = about.st_ino, about.st_mtime_ns, about.st_size
@@ -221,7 +251,7 @@ def _read(
 
 
 def _path(path: str) -> str:
-    """As Arrow has text."""
+    """A path as Arrow text."""
     return os.fsencode(path).decode(errors="replace")
 
 
@@ -250,7 +280,7 @@ def _table(opened: _native.Dataset, columns: Iterable[str], samples: Sequence[_n
     for name in columns:
         if name in components:
             values = [_value(dict(sample.components).get(components[name])) for sample in samples]
-            # Ray's own types for arrays, and for what Arrow has no type for.
+            # Ray's own types, for arrays and for values without an Arrow type.
             table[name] = BlockAccessor.batch_to_arrow_block({name: values})[name]
         else:
             plain = [getattr(sample, of_sample.get(name, name)) for sample in samples]

@@ -1,7 +1,7 @@
-"""Packing on a Ray cluster: one plan, a task for each part, and a merge.
+"""Packing on a Ray cluster: one plan, one task per part, and a merge.
 
-Each task runs its part in a process of its own, which is gone when the task's worker is. The same plan makes the same bytes, so that a
-part may be stopped anywhere and run again, or run twice at once.
+Each task runs its part in a child process that ends with the worker. The plan determines every byte, so a part can be
+stopped anywhere, or run twice.
 """
 
 from __future__ import annotations
@@ -22,44 +22,51 @@ from . import _child, _native, commands
 from .errors import MachineError, UsageError
 from .running import PathLike, Progress, Report, Value, _Bar, arguments, follow, report, teller
 
-#: Options that change images: what is planned is known when all are changed.
+#: Options that change images: planning waits until all are changed.
 _CHANGES = ("fix", "rotate", "resize", "encode")
-#: Options of a part. All others of `pack` are of the plan.
+#: Options of a part; all other options of `pack` belong to the plan.
 _OF_PARTS = ("jobs", "memory", "read_order", "on_bad", "sidecars")
-#: What parts cannot do, and what helps.
+#: Options that parts do not support, and the alternatives.
 _NOT_IN_PARTS = {
     "force": "remove the folder, or pack into another one",
     "crops": "shardpack.crops(dst) makes them afterwards",
     "dry_run": "shardpack.plan(src, dst) shows the plan",
     "part": "parts=N says how many there are",
 }
-#: Most parts, where nobody says how many; more where the cluster has many places.
+#: Limit of the default number of parts; large clusters get more.
 _PARTS = 256
 _PARTS_A_PLACE = 8
-#: Each of them lists the source, twice.
+#: Each part that changes images lists the source, twice.
 _CHANGING_PARTS_A_PLACE = 2
-#: Budget of a part for images in flight, for each of its CPUs: a quarter of what machines commonly have.
+#: Budget of a part for images in flight, per CPU: a quarter of the usual memory per CPU.
 _MEMORY_BYTES = 512 << 20
-#: How often a part tells how far it is, and the driver the caller, in seconds.
+#: Intervals at which a part reports to the driver, and the driver to the caller, in seconds.
 _TELLS_S, _SHOWS_S = 2.0, 0.5
-#: Until when parts that are cancelled have ended, in seconds: their commands have the time of `_child`.
+#: Time for cancelled parts to end, in seconds; above the grace time in `_child`.
 _GRACE_S = 30.0
-#: Over how long the rate is taken, in seconds.
+#: Window of the rate, in seconds.
 _RECENT_S = 30.0
-#: How often a line is printed where there is no bar, in seconds.
+#: Interval of lines if there is no bar, in seconds.
 _LINE_S = 10.0
 
 
 @dataclass(frozen=True)
 class PartsProgress(Progress):
-    """How far packing on a cluster is: `verb` is `planning`, `changing`, `packing` or `merging`.
+    """Progress of packing on a cluster; `verb` is `planning`, `changing`, `packing` or `merging`.
 
     Attributes:
         parts: Number of parts.
-        done_parts: Those that are done.
-        running_parts: Those that run now.
-        retries: How often a part began again because its worker, its node or its process was lost.
-        bytes_per_second: Bytes that were done in a second of late.
+        done_parts: Parts that are done.
+        running_parts: Parts that are running.
+        retries: Restarts of parts after their worker, node or process was lost.
+        bytes_per_second: Bytes done per second over the last 30 s.
+
+    Example:
+        import shardpack.ray
+
+        seen: list[shardpack.ray.PartsProgress] = []
+        shardpack.ray.pack("photos", "out", progress=seen.append)
+        print(seen[-1].verb)  # merging
     """
 
     parts: int
@@ -86,40 +93,50 @@ def pack(
     progress: bool | Callable[[PartsProgress], None] | None = None,
     **options: Any,
 ) -> Report:
-    """Packs on a Ray cluster what `shardpack.pack` would pack on one machine, to the same bytes.
+    """Pack on a Ray cluster, to the same bytes as `shardpack.pack` on one machine.
 
-    The plan is made once, `DST.plan` beside the dataset, and removed when that is sealed. Each part is a task with a process of its own,
-    and the last step is the merge, which reads no image. A part whose worker, node or process is lost runs again, elsewhere. A part that
-    ends with an error does not: the same plan would come to the same. If it is the data, the others go on, and the report names all bad
-    samples; with any other error the others are ended, and it is raised with the part named. What is finished stays in any case, and the
-    same call goes on, with as many parts or others. Ctrl-C ends the processes in good order.
+    The plan is made once, in `DST.plan`, and removed after sealing. Each part is a task; the last step merges the parts
+    without reading images. A part whose worker, node or process is lost runs again elsewhere. A part that fails is not
+    retried: the same plan would fail again.
 
-    Images that are changed first (`resize`, `fix`, …) are changed by the same parts, each of which lists the source; shards are planned
-    when all are, and there is no plan file.
+    If a part has bad samples, the others continue, and the report names all bad samples. Any other error stops all
+    parts and is raised with the name of the part. Finished parts stay: the same call resumes, even with another number
+    of parts. Ctrl-C stops all processes cleanly.
+
+    Changes of images (`resize`, `fix`, …) run in the parts too. Each part then lists the source, shards are planned
+    after all changes, and there is no plan file.
 
     Args:
-        src: Source, which all nodes see under this path; DST where there is no other, as with `plan` and `split`.
-        dst: Folder of the shards, on a file system that all nodes see.
-        parts: How many; many more than there are nodes, so that a lost one costs little and a cluster that grows has work. By default as
-            many as there are shards, but at most 256, or 8 for each task that the cluster has place for; 2 for each where images are changed.
-        plan: A plan file that is there, in place of SRC; it is not removed.
-        plan_on: Where plan and merge are made: `"driver"`, in this process, or `"cluster"`, in a task, where SRC and DST are not seen from here.
-        num_cpus: CPUs of a task; its process has as many threads, unless `jobs` says otherwise.
-        max_retries: How often a part that is lost runs again; -1 for ever.
-        task_options: Others for the tasks, as `.options()` of a Ray task takes them: `resources`, `runtime_env`, `scheduling_strategy`, ….
-        verify: Read all shards and compare their hashes before anything is sealed.
-        progress: `True` for a bar of tqdm, or lines on stderr where there is none; or a function that is called with a `PartsProgress`.
-        options: Those of `shardpack.pack`, but for `force`, `crops` and `dry_run`. `memory` is of each part, 512 MiB for each CPU unless it
-            is given.
+        src: Source, under the same path on all nodes; or the destination if it is the only path, as with `plan` and
+            `split`.
+        dst: Folder for the shards, on a file system that all nodes see.
+        parts: Number of parts, best many more than nodes. `None`: one per shard (256 with `plan`), at most 256 or 8 per
+            task slot, whichever is more; with changes, 2 per slot.
+        plan: Existing plan file to use instead of a source; never removed.
+        plan_on: Where to plan and merge: `"driver"`, this process, or `"cluster"`, a task, if this machine does not see
+            the paths.
+        num_cpus: CPUs per task, and threads of its process unless `jobs` is given.
+        max_retries: Restarts of a lost part; -1 for no limit.
+        task_options: Other `.options()` of the Ray tasks, such as `resources`, `runtime_env` or `scheduling_strategy`.
+        verify: Compare all shards with their hashes before sealing.
+        progress: `True` for a tqdm bar, or lines on stderr without tqdm; or a function that receives `PartsProgress`.
+        options: Options of `shardpack.pack`, except `force`, `crops`, `dry_run` and `part`. `memory` is per part;
+            default 512 MiB per CPU.
 
     Returns:
-        The report of `shardpack.merge`, and `samples`; `parts`; `retries`, by part; `bad`, samples that could not be packed; `nodes`, how many
-        parts each packed. `ok` is `False`, and nothing is sealed, where there are bad samples.
+        The report of `shardpack.merge`, with `samples`, `parts`, `retries` (by part), `bad` (samples that could not be
+        packed) and `nodes` (parts packed by each). With bad samples, `ok` is `False` and nothing is sealed.
 
     Raises:
-        UsageError: When the request does not fit, for instance as DST holds something else.
-        DataError: When the plan is damaged.
-        MachineError: When a machine refused, or a part was lost more often than `max_retries`.
+        UsageError: If the request is invalid, for example if the destination holds another dataset.
+        DataError: If the plan is damaged.
+        MachineError: If a machine fails, or a part was lost more than `max_retries` times.
+
+    Example:
+        import shardpack.ray
+
+        report = shardpack.ray.pack("photos", "out", parts=8, shard_size="512KiB")
+        print(report.ok, report.samples, report.parts)  # True 300 8
     """
     began = time.monotonic()
     of_plan, of_parts = _told_apart(options)
@@ -131,7 +148,7 @@ def pack(
         raise UsageError(f"parts={parts}: at least one")
     if num_cpus <= 0:
         raise UsageError(f"num_cpus={num_cpus}: a task has to have some, so that not all run at once")
-    # Tasks have other working folders. What is no path is refused as the program refuses it.
+    # Tasks have other working folders. The program itself refuses values that are not paths.
     given_places = [os.fspath(place) for place in (src, dst) if place is not None]
     places = [place if "://" in place else os.path.abspath(place) for place in given_places]
     folder = places[-1]
@@ -173,7 +190,7 @@ def pack(
         if changes:
             packed = job.parts("changing", parts, of_part, 0, 0)
         if all(document["done"] or document.get("changed") for document in packed.values()):
-            # Of images that were changed, the last part has packed its own, and some more may have.
+            # When images are changed, the last part packs at once, and others may have packed too.
             left = {part: words for part, words in of_part.items() if part not in packed or not packed[part]["done"]}
             packed.update(job.parts("packing", parts, left, total_samples, total_bytes))
         bad = {one["path"]: one for document in packed.values() for one in document["bad"]}
@@ -201,7 +218,7 @@ def pack(
 
 
 def _told_apart(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The options of the plan, and those of the parts."""
+    """Split the options into those of the plan and those of the parts."""
     known = inspect.signature(commands.pack).parameters
     for name, value in options.items():
         if name not in known:
@@ -214,34 +231,38 @@ def _told_apart(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, A
 
 
 class _Board:
-    """What tasks write on, for the driver to read: an actor that is not needed for the work."""
+    """Actor on which tasks post progress for the driver; packing works without it."""
 
     def __init__(self) -> None:
         self.retries: dict[int, int] = {}
         self.progress: dict[int, tuple[Any, ...]] = {}
 
     def begin(self, part: int, retries: int) -> None:
-        """`part` begins to run, after so many times before."""
-        # What a lost node has sent may come after what its successor says.
+        """Record that `part` starts after this many retries."""
+        # Messages of a lost node may arrive after those of its successor.
         self.retries[part] = max(retries, self.retries.get(part, 0))
         self.progress[part] = ("", 0, 0, 0, 0)
 
     def tell(self, part: int, progress: tuple[Any, ...]) -> None:
-        """`part` is so far."""
+        """Record the progress of `part`."""
         if part in self.progress:
             self.progress[part] = progress
 
     def end(self, part: int) -> None:
-        """`part` does not run any more."""
+        """Record that `part` no longer runs."""
         self.progress.pop(part, None)
 
     def read(self) -> tuple[dict[int, int], dict[int, tuple[Any, ...]]]:
-        """How often each part began again, and how far those are that run."""
+        """Return the retries of each part, and the progress of running parts."""
         return dict(self.retries), dict(self.progress)
 
 
 def _task(part: int, words: list[str], folder: str, board: Any) -> tuple[int, dict[str, Any], list[str], str, int]:
-    """Runs a command for a task: code, document, notes, the node, and how often it began before."""
+    """Run a command in a task.
+
+    Returns:
+        Exit code, document, notes, node, and number of retries.
+    """
     last, retries = time.monotonic(), _retries()
 
     def tell(progress: Progress) -> None:
@@ -250,22 +271,22 @@ def _task(part: int, words: list[str], folder: str, board: Any) -> tuple[int, di
             last = time.monotonic()
             _quietly(lambda: board.tell.remote(part, _told(progress)))
 
-    # A task that waits in `ray.get` gives its CPUs to another one meanwhile: nothing is waited for.
+    # Never wait here: a task that waits in `ray.get` lends its CPUs to another task.
     _quietly(lambda: board.begin.remote(part, retries))
     try:
         code, document, notes = _child.run(words, tell, folder)
     finally:
         _quietly(lambda: board.end.remote(part))
     if code == 130:
-        # Nobody asked for it here: this machine is shutting down, for instance.
+        # Not requested by the driver: the machine may be shutting down.
         raise _child.Lost("its process was interrupted")
     return code, document, notes, str(ray.get_runtime_context().get_node_id()), retries
 
 
 def _retries() -> int:
-    """How often the task that runs began before."""
+    """Number of earlier attempts of the running task."""
     try:
-        # Ray's runtime context does not say it. What a worker counts itself would be lost with the worker.
+        # Ray's runtime context lacks it, and a count in the worker would be lost with the worker.
         return int(ray._private.worker.global_worker.core_worker.get_current_task_attempt_number())
     except AttributeError:
         return 0
@@ -280,7 +301,7 @@ def _told(progress: Progress) -> tuple[Any, ...]:
 
 
 def _quietly(ask: Callable[[], Any]) -> None:
-    """The board may be gone: only what is told of the work depends on it."""
+    """Call `ask`, and ignore a lost board."""
     try:
         ask()
     except ray.exceptions.RayError:
@@ -303,33 +324,33 @@ class _Job:
             **task_options,
         }
         self._task = ray.remote(_task).options(**self._options)
-        #: How many parts each node has packed.
+        #: Number of parts packed by each node.
         self.nodes: Counter[str] = Counter()
         self._retries: dict[int, int] = {}
         self._now = PartsProgress("", 0, 0, 0, 0, 0, 0, 0, 0, 0.0)
         self._recent: deque[tuple[float, int]] = deque()
 
     def close(self) -> None:
-        """Ends what is left of it."""
+        """End everything that is left."""
         _quietly(lambda: ray.kill(self._board))
         if self._tell is not None and hasattr(self._tell, "close"):
             self._tell.close()
 
     def places(self) -> int:
-        """How many tasks the cluster has place for now."""
+        """Number of tasks that the cluster can run at once now."""
         return int(ray.cluster_resources().get("CPU", 1) / self._num_cpus)
 
     def _again(self, told: Mapping[int, int]) -> None:
-        """Parts began so often again, as someone tells who may know of earlier ones alone."""
+        """Raise retry counts; `told` may lack the latest ones."""
         for part, count in told.items():
             self._retries[part] = max(count, self._retries.get(part, 0))
 
     def retries(self) -> dict[int, int]:
-        """How often parts began again."""
+        """Retries by part, without parts that have none."""
         return {part: count for part, count in self._retries.items() if part > 0 and count > 0}
 
     def remove(self, file: str, where: str) -> None:
-        """Removes a file that plans were made into."""
+        """Remove a plan file, here or on the cluster."""
         if where == "driver":
             os.unlink(file)
         else:
@@ -341,7 +362,7 @@ class _Job:
             self._tell(self._now)
 
     def alone(self, verb: str, words: list[str], where: str) -> Report:
-        """A command that is run once, here or in a task. Tasks of this kind have the number 0."""
+        """Run one command, here or in a task, which has number 0."""
 
         def tell(now: Progress) -> None:
             told = dict(zip(("samples", "total_samples", "bytes", "total_bytes"), _told(now)[1:]))
@@ -375,7 +396,7 @@ class _Job:
     def parts(
         self, verb: str, of: int, words: Mapping[int, list[str]], total_samples: int, total_bytes: int
     ) -> dict[int, dict[str, Any]]:
-        """The documents of these parts of so many, once all have ended. The first that raises ends the others."""
+        """Run some of `of` parts and return their documents; the first exception ends the others."""
         self._recent.clear()
         self._show(verb=verb, parts=of, samples=0, total_samples=total_samples, bytes=0, total_bytes=total_bytes)
         folder = os.getcwd()
@@ -403,7 +424,7 @@ class _Job:
 
     def _show_parts(self, done: Mapping[int, dict[str, Any]]) -> None:
         running = {part: now for part, now in self._read().items() if part > 0 and part not in done}
-        # A part that has changed its images and packed nothing yet tells how many they are.
+        # A part that has changed its images, but packed nothing yet, reports `images`.
         samples = sum(one.get("samples", one.get("images", 0)) for one in done.values())
         samples += sum(now[1] for now in running.values())
         bytes = sum(one.get("payload_bytes", 0) for one in done.values()) + sum(now[3] for now in running.values())
@@ -422,8 +443,8 @@ class _Job:
         )
 
     def _cancel(self, refs: list[Any]) -> None:
-        """Ends tasks: first so that their processes end in good order, and what is left then."""
-        # One that has ended must not be cancelled: while Ray 2.60 completes a task, that ends the driver.
+        """Cancel tasks: first cleanly, then by force."""
+        # Never cancel an ended task: if Ray 2.60 is completing it, that ends the driver.
         left = ray.wait(refs, num_returns=len(refs), timeout=0)[1] if refs else []
         try:
             for ref in left:
@@ -435,7 +456,7 @@ class _Job:
 
 
 def _raise(error: BaseException, where: str) -> NoReturn:
-    """Raises what is the matter with a task as an error of shardpack's that says which it is; all else as it is."""
+    """Raise the error of a task as an error of shardpack that names it; other errors unchanged."""
     if not isinstance(error, ray.exceptions.RayError):
         raise error
     cause = getattr(error, "cause", None) or error
@@ -454,7 +475,7 @@ def _bar_of_parts() -> Tell:
 
 
 class _BarOfParts(_Bar):
-    """tqdm's, with how many parts are done and run."""
+    """A tqdm bar that also counts done and running parts."""
 
     def __call__(self, now: Progress) -> None:
         super().__call__(now)
@@ -463,7 +484,7 @@ class _BarOfParts(_Bar):
 
 
 class _Lines:
-    """A line on stderr for each step, and now and then."""
+    """Progress as a line on stderr per step, and every few seconds."""
 
     def __init__(self) -> None:
         self._verb, self._next = "", 0.0

@@ -1,4 +1,4 @@
-"""Sizes as people write them."""
+"""Sizes in bytes, as numbers or text."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 from . import _native
 from .errors import UsageError
 
-#: Characters of a value that an error shows.
+#: Longest value that an error shows, in characters.
 _SHOWN = 60
 
 
 def shown(value: object) -> str:
-    """A value as an error shows it: short, and on one line."""
+    """Return a value as errors show it: short, on one line."""
     text = " ".join(repr(value).split())
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
 def in_bytes(size: Any, what: str) -> int:
-    """A number of bytes, or a text that the command line takes: `256MiB`, `1.5GB`."""
+    """Return a number of bytes from an int, or from text such as `256MiB` or `1.5GB`."""
     if isinstance(size, str):
         try:
             return _native.size(size)

@@ -1,4 +1,4 @@
-"""What is said of object stores and web servers, beside what their environment says."""
+"""Settings of object stores and web servers, in addition to the environment."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ._sizes import in_bytes, shown
 from .errors import UsageError
 from .running import PathLike
 
-#: A value of a setting, as its text, or what has one.
+#: Value of a setting; converted to text.
 StoreValue = Union[str, int, float, "os.PathLike[str]"]
-#: Settings of a store: names with values, or with several where one may be given more than once.
+#: Settings of a store: names with values, or with lists of values for repeatable settings.
 Store = Mapping[str, Union[StoreValue, Sequence[StoreValue]]]
 
 
 @dataclass(frozen=True, repr=False)
 class Settings:
-    """Names with values, and a cache. Values may be secrets: its `repr` has the names alone."""
+    """Store settings and cache. Values may be secrets, so `repr` shows only names."""
 
     pairs: tuple[tuple[str, str], ...] = ()
     #: Folder of the cache, and its limit in bytes.
@@ -30,11 +30,7 @@ class Settings:
 
     @classmethod
     def of(cls, store: Store | None) -> Settings:
-        """Those that a caller gives.
-
-        Raises:
-            UsageError: When they are no names with values.
-        """
+        """Return a caller's settings; anything but names with values is a `UsageError`."""
         if store is None:
             return cls()
         if not isinstance(store, Mapping):
@@ -46,11 +42,7 @@ class Settings:
         return cls(tuple(pairs))
 
     def with_cache(self, cache_dir: PathLike | None, cache_bytes: int | str | None) -> Settings:
-        """These, with a cache where a caller gives one.
-
-        Raises:
-            UsageError: When its folder or its limit is missing.
-        """
+        """Return these settings with the caller's cache; a missing folder or limit is a `UsageError`."""
         if cache_dir is None and cache_bytes is None:
             return self
         if cache_dir is None:
@@ -60,7 +52,7 @@ class Settings:
         return replace(self, cache=(os.path.abspath(cache_dir), in_bytes(cache_bytes, "cache_bytes")))
 
     def mapping(self) -> dict[str, list[str]]:
-        """As a caller would give them."""
+        """Return the settings as a caller would give them."""
         found: dict[str, list[str]] = {}
         for name, value in self.pairs:
             found.setdefault(name, []).append(value)
@@ -87,17 +79,17 @@ def _text(name: object, value: object) -> str:
 
 
 def is_url(path: PathLike) -> bool:
-    """Whether this is no path, but the URL of a dataset."""
+    """Return whether `path` is the URL of a dataset."""
     return _native.is_url(os.fspath(path))
 
 
 def absolute(path: PathLike) -> str:
-    """A path that is the same from any folder; a URL is."""
+    """Return a path that is valid in any working folder; URLs are unchanged."""
     return os.fspath(path) if is_url(path) else os.path.abspath(path)
 
 
 def open_native(path: PathLike, check_content: bool = False, store: Settings | None = None) -> _native.Dataset:
-    """A dataset of the native part; that there is no such path, or something else, is the caller's mistake and not the machine's."""
+    """Open a native dataset; a missing or unsuitable path is a `UsageError`, not a `MachineError`."""
     if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
         raise UsageError(f"path={shown(path)}: the folder of a packed dataset is wanted, or its URL as a string")
     if is_url(path):
@@ -123,10 +115,10 @@ def open_native(path: PathLike, check_content: bool = False, store: Settings | N
         raise
 
 
-#: Ends of the names of files that hold samples.
+#: Suffixes of files that hold samples.
 _SHARDS = (".tar", ".tfrecord", ".tfrecords", ".mds", ".parquet", ".rec", ".mdb", ".h5", ".hdf5", ".npz", ".arrow")
 
 
 def _packing(path: PathLike, command: str) -> str:
-    """What to do with images or shards of others."""
+    """Advice for images, or shards of other tools."""
     return f'shardpack.{command}({os.fspath(path)!r}, "packed") makes a dataset of it, which is to be opened then'

@@ -1,4 +1,4 @@
-"""What a loader hands out."""
+"""Batches of a loader, and the pictures that notebooks show for them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,28 @@ import numpy.typing as npt
 
 from . import _native
 
-#: The label of a sample that has none: the least int64.
+#: Label of samples without a label: -2^63, the smallest int64.
 NO_LABEL = -(2**63)
 
-#: Pictures of a batch that a notebook shows.
+#: Number of pictures of a batch in a notebook.
 _SHOWN = 16
 
 
 class Encoded:
-    """Payloads as they are stored, for decoders on a GPU. Each is a `memoryview` of the memory that it was read into, for reading alone;
-    nothing is copied. They are numbered from 0, and may be sliced.
+    """Sequence of stored payloads, for decoders on a GPU.
 
-    As long as one of them is kept, so are those that were read with it: some MB. Who keeps many keeps `bytes(payload)`.
+    Each payload is a read-only `memoryview` of the buffer that it was read into, without a copy. Payloads are numbered
+    from 0; a slice is a list.
+
+    A kept payload keeps the whole read alive, some MB; to keep many, copy them with `bytes(payload)`.
+
+    Example:
+        encoded, labels = next(iter(shardpack.Loader("packed", 64)))
+        print(len(encoded), bytes(encoded[0][:2]))  # 64 b'\\xff\\xd8'
+        print(encoded.offsets.shape, encoded.bytes.dtype)  # (65,) uint8
     """
 
-    # No `Sequence`: torch's DataLoader would take it apart, down to a list of the numbers of each byte.
+    # Not a `Sequence`: torch's DataLoader would convert each payload to a list of integers.
     __slots__ = ("_joined", "_native")
 
     def __init__(self, native: Optional[_native.Payloads], joined: Any = None) -> None:
@@ -36,12 +43,12 @@ class Encoded:
 
     @property
     def bytes(self) -> npt.NDArray[np.uint8]:
-        """A copy of all, one behind the other, `[n] uint8`; made when it is first asked for."""
+        """All payloads, copied one after the other on first use: `[n] uint8`."""
         return self._parts()[0]
 
     @property
     def offsets(self) -> npt.NDArray[np.uint64]:
-        """Where each begins in `bytes`, and where the last ends, `[B + 1] uint64`."""
+        """Start of each payload in `bytes`, and the end of the last: `[B + 1] uint64`."""
         return self._parts()[1]
 
     def _parts(self) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64]]:
@@ -74,15 +81,7 @@ class Encoded:
 
 
 class _About:
-    """What is known of a batch beside its content.
-
-    Attributes:
-        epoch: The epoch that it is of.
-        number: Its number among the rank's batches of the epoch.
-        samples: The numbers in the dataset of its samples, `[B] uint64`.
-        sources: Of a mix, which of its datasets each sample is of, `[B] uint64`.
-        state: Where a run goes on that ends after this batch; what `Loader.state_dict` has then.
-    """
+    """Attributes of a batch; see `Batch`."""
 
     epoch: int
     number: int
@@ -98,10 +97,23 @@ class _About:
 
 
 class Batch(tuple[Any, ...], _About):
-    """`(images, labels)`: a tuple, with what is known of the batch as attributes.
+    """Batch of a loader: the tuple `(images, labels)`, with more as attributes.
 
-    The memory is the caller's for as long as any array, tensor or view of it lives: it is used for another batch only after the
-    last one is gone. A batch that is kept is never overwritten.
+    The memory belongs to the caller while the batch, or any array, tensor or view over it, is alive; only then is it
+    reused. A kept batch is never overwritten. Copying the tuple, for example to a GPU, drops the attributes.
+
+    Attributes:
+        epoch: Number of the epoch, from 0.
+        number: Number of the batch among those of this rank in the epoch, from 0.
+        samples: Sample numbers in the dataset, numpy `[B] uint64`.
+        sources: Part of a mix that each sample comes from, numpy `[B] uint64`.
+        state: JSON of the state after this batch: `{"shardpack": json.loads(batch.state)}` is a `Loader.state_dict`.
+
+    Example:
+        batch = next(iter(shardpack.Loader("packed", 64, transform="train")))
+        images, labels = batch
+        print(tuple(images.shape), tuple(labels.shape))  # (64, 3, 224, 224) (64,)
+        print(batch.epoch, batch.number, len(batch.samples))  # 0 0 64
     """
 
     def _repr_html_(self) -> Optional[str]:
@@ -109,8 +121,15 @@ class Batch(tuple[Any, ...], _About):
 
 
 class NamedBatch(dict[str, Any], _About):
-    """`{"image": …, "label": …, component: …}`: a dict, with what is known of the batch as attributes. Its memory is as that of
-    `Batch`."""
+    """Batch of a loader as a dict: `image`, `label`, and components by name.
+
+    Attributes and memory are those of `Batch`. Datasets without images have no `image` unless `sample_transform` makes
+    one. With components, `label` is missing if there are neither classes nor labels.
+
+    Example:
+        batch = next(iter(shardpack.Loader("packed", 64, transform="eval", as_dict=True)))
+        print(sorted(batch), len(batch.samples))  # ['image', 'label'] 64
+    """
 
     def _repr_html_(self) -> Optional[str]:
         if "image" not in self or "label" not in self or not hasattr(self, "_classes"):
@@ -119,7 +138,7 @@ class NamedBatch(dict[str, Any], _About):
 
 
 def _pictures(images: Any, labels: Any, classes: Sequence[str]) -> Optional[str]:
-    """The first images of a batch, with their classes."""
+    """HTML of the first images of a batch with their classes."""
     if isinstance(images, Encoded):
         shown: Iterable[tuple[str, bytes]] = (_kind(bytes(one)) for one in images[:_SHOWN])
     else:
@@ -132,14 +151,14 @@ def _pictures(images: Any, labels: Any, classes: Sequence[str]) -> Optional[str]
 
 
 def class_name(classes: Sequence[str], label: int) -> str:
-    """The name of a class, or its number where it has none."""
+    """Return the name of a class, its label as text if it has none, or `""` for `NO_LABEL`."""
     if label == NO_LABEL:
         return ""
     return classes[label] if 0 <= label < len(classes) else str(label)
 
 
 def figures(images: Iterable[tuple[str, bytes]], names: Sequence[str]) -> str:
-    """HTML of images, by their type, over their names."""
+    """Return HTML of images, given as pairs of type (`"jpeg"`) and encoded bytes, with escaped captions."""
 
     def one(kind: str, content: bytes, name: str) -> str:
         data = base64.b64encode(content).decode()
@@ -158,7 +177,7 @@ def _kind(content: bytes) -> tuple[str, bytes]:
 
 
 def _levels(pixels: npt.NDArray[Any]) -> Iterator[npt.NDArray[np.uint8]]:
-    """`[H, W, 3] uint8` of each, with floats spread from least to most."""
+    """Each image as `[H, W, 3] uint8`; floats are scaled from minimum to maximum."""
     for one in pixels:
         image = one.transpose(1, 2, 0) if one.shape[0] == 3 else one
         if image.dtype != np.uint8:
@@ -169,7 +188,7 @@ def _levels(pixels: npt.NDArray[Any]) -> Iterator[npt.NDArray[np.uint8]]:
 
 
 def png(image: npt.NDArray[np.uint8]) -> bytes:
-    """`[H, W, 3] uint8` as a PNG."""
+    """Encode an image, `[H, W, 3] uint8`, RGB, as PNG."""
     height, width = image.shape[:2]
 
     def chunk(kind: bytes, content: bytes) -> bytes:

@@ -1,10 +1,10 @@
 """The commands of the program `shardpack` as functions, with the same options in Python's spelling.
 
-Written by make_commands.py from what the program says of its options; docs/reference/cli.md tells of them at length.
+Written by make_commands.py from the program's own description of its options; docs/reference/cli.md has them at length.
 
-All of them take `progress`: `True` for a bar of tqdm, which notebooks get anyway, or a function that is called with a
-`Progress`. They return a `Report`, whose fields are those of `--json`, and raise the exceptions of `shardpack.errors`. Ctrl-C ends
-them in good order, and the same call goes on where it was.
+All of them take `progress`: `True` for a bar of tqdm (the default in notebooks), or a function that is called with a
+`Progress`. They return a `Report` with the fields of `--json`, and raise the exceptions of `shardpack.errors`. Ctrl-C stops
+them cleanly, and the same call resumes.
 """
 
 from __future__ import annotations
@@ -83,84 +83,85 @@ def pack(
     Args:
         src: Source.
         dst: Folder of the shards.
-        plan: Pack what this plan file says, instead of walking SRC.
-        split: A split and its source, in place of SRC: a tree of class folders, or a list; once for each split. They
+        plan: Pack by this plan file, instead of walking SRC.
+        split: A split and its source, instead of SRC: a tree of class folders, or a list. Repeat for each split; all
             share one list of classes.
-        root: Of a list: folder that paths are relative to and that all files are in, or its URL [default: the list's
-            own].
-        path_column: Of a list: column with the path [default: found by its name].
-        label_column: Of a list: column with the label [default: found by its name].
-        split_column: Of a list: column with the split [default: `split`, if its values are train, val, test, …].
+        root: For lists: folder or URL that paths are relative to and that contains all files [default: the folder of
+            the list].
+        path_column: For lists: column with the path [default: detected by name].
+        label_column: For lists: column with the label [default: detected by name].
+        split_column: For lists: column with the split [default: `split`, if its values are train, val, test, …].
         no_labels: Samples have no labels.
         with_: Files beside images: txt,mask=*_mask.png.
-        files: Samples that are no images: flac, or '*.flac'.
-        no_follow: Symbolic links in SRC are bad images, as --on-bad has it, and not followed.
-        group: Of a tree: files of the same name but for the extension are one sample; --files says which of them is
-            its payload: stem.
-        jobs: Threads [default: all cores].
-        memory: Budget for images in flight, and as much for those that are decoded; no piece of a foreign file may
-            take more than half of it [default: a quarter of the machine's, at most 4GiB].
-        read_order: Order in which the source is read; the shards are the same either way: auto, plan, physical
-            [default: auto].
+        files: Samples that are not images: flac, or '*.flac'.
+        no_follow: Do not follow symbolic links in SRC; they are bad images, which --on-bad handles.
+        group: For trees: files that differ only in the extension are one sample; --files selects its payload: stem.
+        jobs: Number of threads [default: all cores].
+        memory: Memory for images in flight, and as much again for decoding. One piece (record, page) of a foreign
+            file may take at most half [default: a quarter of the machine's memory, at most 4GiB].
+        read_order: Read order of the source; the shards are the same in any order: auto, plan, physical [default:
+            auto].
         on_bad: Bad images: error (seal nothing) or skip: error, skip [default: error].
-        sidecars: Files for this or that reader beside the shards: auto, none, or NAMES with commas (docs/reference/formats/)
-            [default: auto].
+        sidecars: Extra files for certain readers, beside the shards: auto, none, or NAMES separated by commas. See
+            docs/reference/formats/ [default: auto].
         force: Replace what is there.
-        crops: Make crop tables for loaders too, as `shardpack crops DST` does.
+        crops: Also make crop tables for loaders, as `shardpack crops DST` does.
         dry_run: Show the plan and stop.
-        part: Pack one of N parts, whole shards that are even by bytes; others may be packed at the same time, by
-            other machines, and `shardpack merge DST` seals them. With --resize, --fix, --rotate or --encode each part
-            runs twice: the first time it changes its images. auto: the one that Slurm, Kubernetes, AWS Batch, MPI or
-            torchrun says.
-        work: Of a DST at a URL: folder for the plan and what is finished, until all is sealed; the same command goes
-            on with it [default: in ~/.local/state/shardpack].
-        store: Of a URL, a setting of its store beside what the environment says: endpoint=URL, region=NAME,
-            profile=NAME, anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL,
-            requests=N, retry_for=SECONDS; where there are two stores, src.NAME=VALUE and dst.NAME=VALUE are of one.
+        part: Pack part I of N. Parts are runs of whole shards of about equal size in bytes, and can be packed on any
+            machines at once; then run `shardpack merge DST`. With --resize, --fix, --rotate or --encode, run each
+            part twice: the first run changes its images. auto: I and N from Slurm, Kubernetes, AWS Batch, MPI,
+            torchrun and others.
+        work: For URLs: local folder for the plan and finished indexes until DST is sealed. Run the same command again
+            to resume [default: ~/.local/state/shardpack].
+        store: Object store setting, in addition to the environment: endpoint=URL, region=NAME, profile=NAME,
+            anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL, requests=N,
+            retry_for=SECONDS, min_rate=BYTES. With two stores, src.NAME=VALUE is for the source and dst.NAME=VALUE
+            for DST.
         format: webdataset (default), tfrecord, recordio, mds: webdataset, tfrecord, recordio, mds [default:
             webdataset].
-        label_offset: With tfrecord: the label of the first class; 1 where 0 stands for the background, as in TF-Slim
-            [default: 0].
-        features: With tfrecord: only these features, with commas [default: all].
-        mds_encoding: With mds: encoding of the image column, jpeg, png or bytes [default: jpeg].
-        set: Any setting of the format: docs/reference/formats/ lists them; may be given more than once.
+        label_offset: For tfrecord: label of the first class; 1 if 0 is the background, as in TF-Slim [default: 0].
+        features: For tfrecord: only these features, separated by commas [default: all].
+        mds_encoding: For mds: encoding of the image column: jpeg, png or bytes [default: jpeg].
+        set: Setting of the format, as listed in docs/reference/formats/; may be repeated.
         order: Order of the samples: shuffled, source [default: shuffled].
         seed: Seed of the shuffle [default: 0].
-        shard_size: Largest shard [default: 256MiB, for mds 64MiB].
-        shard_samples: Most samples in a shard; shards come out even.
+        shard_size: Maximum size of a shard [default: 256MiB, for mds 64MiB].
+        shard_samples: Maximum number of samples in a shard; shards get about equal numbers.
         shards: Number of shards.
-        name: What shards are called when the source has no splits: NAME-000000.tar [default: shard].
+        name: Name of the shards if the source has no splits: NAME-000000.tar [default: shard].
         splits: Folders that are splits [default: auto].
-        split_fraction: Splits of a source that has none, NAME=FRACTION with commas; train is the rest. Each sample is
-            of one by --seed and its path alone, so that more samples move none.
-        ext: Extension of the images: that of the most common kind for all, `content` for each its own, or one to use
-            [default: common].
-        cls: Label component: label, none [default: label].
-        meta: Metadata component [default: what a list or a dataset says of samples, if it says anything]: none, json.
-        compress: Compress shards: zstd or zstd:LEVEL (photographs do not get smaller).
-        include: Only images whose path matches; may be given more than once.
-        exclude: No images whose path matches.
-        check: How far an image is looked into before it is packed: header, entropy, full [default: header].
-        formats: Only images of these kinds, told by their bytes, with commas: jpeg, png, webp, ….
-        min_side: Only images at least so high and wide.
+        split_fraction: Random splits for a source without splits: NAME=FRACTION, separated by commas. The rest is
+            train. The split of a sample depends only on --seed and its path, so new samples do not move others.
+        ext: Extension of the images: common, content, or an extension for all images. common: the extension of the
+            most common kind, for all images. content: the extension of each image's kind [default: common].
+        cls: Component with the label: label, none [default: label].
+        meta: Component with metadata [default: the metadata of a list or dataset, if there is any]: none, json.
+        compress: Compress shards: zstd or zstd:LEVEL, 1 to 22 (photographs do not get smaller).
+        include: Only images whose path matches this glob; may be repeated.
+        exclude: Leave out images whose path matches.
+        check: How thoroughly each image is checked before it is packed: header, entropy, full [default: header].
+        formats: Only these kinds of images, by their first bytes: jpeg, png, webp, …, separated by commas.
+        min_side: Only images with a shorter side of at least N.
         max_pixels: Only images of at most N pixels.
         dedup: Images with the same bytes only once: exact.
-        leaks: Name images that are in two splits or two classes, in the ledger.
-        near_duplicates: Name images that look like another one, in the ledger; they stay (decodes every image).
-        sample_per_class: Only N images of each class and split; which, follows from --seed.
-        classes: The classes in the order of their labels, a name a line or JSON; images of others are left out.
-        class_map: Other names for classes, `old new` a line or JSON; two that get one name become one.
-        fix: Encode anew what loaders stumble over.
-        rotate: Turn pixels as EXIF says.
+        leaks: Add a ledger line for images that are in two splits or two classes; they are still packed.
+        near_duplicates: Add a ledger line for images that look like another image; they are still packed. Decodes
+            every image.
+        sample_per_class: Only N images per class and split, chosen by --seed and path.
+        classes: Classes in the order of their labels: one name per line, or JSON. Images of other classes are left
+            out.
+        class_map: New names for classes: `old new` per line, or JSON. Classes with equal new names are merged.
+        fix: Re-encode images that loaders fail on.
+        rotate: Apply the EXIF orientation to the pixels.
         resize: Shorter side in pixels, or both.
-        encode: Kind of file for images that are not of it: jpeg, webp, png.
-        quality: Quality of JPEGs that are written [default: 90].
-        drop_icc: Leave colour profiles out of images that are changed.
-        keep_exif: Keep EXIF of images that are changed.
+        encode: Convert all images to this format: jpeg, webp, png.
+        quality: Quality of written JPEGs [default: 90].
+        drop_icc: Drop the colour profile of changed images.
+        keep_exif: Keep the EXIF data of changed images.
         progress: See the module.
 
     Returns:
-        Datasets, what was left out, and how long it took.
+        The datasets, everything that was left out, and the time it took.
     """
     return run("pack", ["src", "dst"], locals())
 
@@ -229,94 +230,97 @@ def convert(
     keep_exif: bool = False,
     progress: bool | Callable[[Progress], None] | None = None,
 ) -> Report:
-    """Pack shards of any format and writer into shards of another: `shardpack convert`.
+    """Convert shards of any format and writer into new shards: `shardpack convert`.
 
     Args:
         src: Shards: a folder, file, glob or brace pattern, one or several.
         dst: Folder of the shards.
-        split: A split and its shards, in place of SRC; once for each split. They share one list of classes.
-        from_: Format, where shards do not tell: webdataset, tfrecord, recordio, mds, parquet, lmdb, hdf5, lmdb:image,
-            lmdb:pickle, lmdb:msgpack, lmdb:pyarrow, lmdb:datum, lmdb:lsun, lmdb:ocr, lmdb:basicsr, lmdb:folder2lmdb,
-            lmdb:tensorpack.
+        split: A split and its shards, instead of SRC. Repeat for each split; all share one list of classes.
+        from_: Format of the shards [default: detected]: webdataset, tfrecord, recordio, mds, parquet, lmdb, hdf5,
+            lmdb:image, lmdb:pickle, lmdb:msgpack, lmdb:pyarrow, lmdb:datum, lmdb:lsun, lmdb:ocr, lmdb:basicsr,
+            lmdb:folder2lmdb, lmdb:tensorpack.
         image_feature: Field with the image.
         label_feature: Field with the label.
-        label_index: Number of the label that is the class, of records that have several, from 0 [default: several are
-            a component].
-        label_from: Of an LMDB: where the label is: the key (its first folder, or by --key-pattern), the value, a
-            whole number that the value begins with (u8, u16le, u16be, u32le, …, i64be), or a file of keys and labels
-            (text, CSV, TSV, JSON). Of a tar: key (the last folder, or by --key-pattern) [default: found by looking].
-        key_pattern: Of an LMDB or a tar: what keys are made of, as {class}/{name}.jpg or {split}-{label}-{id}; *
-            stands for anything.
-        skip_header: Of an LMDB: bytes of each value that come before the image.
+        label_index: For records with several labels: index of the label to use, from 0 [default: all are one
+            component].
+        label_from: For LMDB, tar and HDF5: where the label is. key: first folder of the key (tar: last folder), or as
+            in --key-pattern. value: in the value. header:TYPE: whole number at the start of the value (u8, u16le,
+            u16be, u32le, …, i64be). FILE: file of keys and labels (text, CSV, TSV, JSON). tar takes only key, HDF5
+            only FILE [default: detected].
+        key_pattern: For LMDB and tar: pattern of the keys, as in {class}/{name}.jpg or {split}-{label}-{id}. *
+            matches anything.
+        skip_header: For LMDB: number of bytes in each value before the image, label included.
         components: Captions and the like: all (default), none, NAMES [default: all].
-        fields: Fields of records that are components, with commas, and other names for some: energy,forces:f.
-        no_labels: Samples have no labels, whatever records say.
-        jobs: Threads [default: all cores].
-        memory: Budget for images in flight, and as much for those that are decoded; no piece of a foreign file may
-            take more than half of it [default: a quarter of the machine's, at most 4GiB].
-        read_order: Order in which the source is read; the shards are the same either way: auto, plan, physical
-            [default: auto].
+        fields: Fields to pack as components, separated by commas, with new names for some: energy,forces:f.
+        no_labels: Samples have no labels: ignore the labels in records.
+        jobs: Number of threads [default: all cores].
+        memory: Memory for images in flight, and as much again for decoding. One piece (record, page) of a foreign
+            file may take at most half [default: a quarter of the machine's memory, at most 4GiB].
+        read_order: Read order of the source; the shards are the same in any order: auto, plan, physical [default:
+            auto].
         on_bad: Bad images: error (seal nothing) or skip: error, skip [default: error].
-        sidecars: Files for this or that reader beside the shards: auto, none, or NAMES with commas (docs/reference/formats/)
-            [default: auto].
+        sidecars: Extra files for certain readers, beside the shards: auto, none, or NAMES separated by commas. See
+            docs/reference/formats/ [default: auto].
         force: Replace what is there.
-        crops: Make crop tables for loaders too, as `shardpack crops DST` does.
+        crops: Also make crop tables for loaders, as `shardpack crops DST` does.
         dry_run: Show the plan and stop.
-        part: Pack one of N parts, whole shards that are even by bytes; others may be packed at the same time, by
-            other machines, and `shardpack merge DST` seals them. With --resize, --fix, --rotate or --encode each part
-            runs twice: the first time it changes its images. auto: the one that Slurm, Kubernetes, AWS Batch, MPI or
-            torchrun says.
-        work: Of a DST at a URL: folder for the plan and what is finished, until all is sealed; the same command goes
-            on with it [default: in ~/.local/state/shardpack].
-        store: Of a URL, a setting of its store beside what the environment says: endpoint=URL, region=NAME,
-            profile=NAME, anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL,
-            requests=N, retry_for=SECONDS; where there are two stores, src.NAME=VALUE and dst.NAME=VALUE are of one.
+        part: Pack part I of N. Parts are runs of whole shards of about equal size in bytes, and can be packed on any
+            machines at once; then run `shardpack merge DST`. With --resize, --fix, --rotate or --encode, run each
+            part twice: the first run changes its images. auto: I and N from Slurm, Kubernetes, AWS Batch, MPI,
+            torchrun and others.
+        work: For URLs: local folder for the plan and finished indexes until DST is sealed. Run the same command again
+            to resume [default: ~/.local/state/shardpack].
+        store: Object store setting, in addition to the environment: endpoint=URL, region=NAME, profile=NAME,
+            anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL, requests=N,
+            retry_for=SECONDS, min_rate=BYTES. With two stores, src.NAME=VALUE is for the source and dst.NAME=VALUE
+            for DST.
         format: webdataset (default), tfrecord, recordio, mds: webdataset, tfrecord, recordio, mds [default:
             webdataset].
-        label_offset: With tfrecord: the label of the first class; 1 where 0 stands for the background, as in TF-Slim
-            [default: 0].
-        features: With tfrecord: only these features, with commas [default: all].
-        mds_encoding: With mds: encoding of the image column, jpeg, png or bytes [default: jpeg].
-        set: Any setting of the format: docs/reference/formats/ lists them; may be given more than once.
+        label_offset: For tfrecord: label of the first class; 1 if 0 is the background, as in TF-Slim [default: 0].
+        features: For tfrecord: only these features, separated by commas [default: all].
+        mds_encoding: For mds: encoding of the image column: jpeg, png or bytes [default: jpeg].
+        set: Setting of the format, as listed in docs/reference/formats/; may be repeated.
         order: shuffled (default), source: shuffled, source [default: shuffled].
         seed: Seed of the shuffle [default: 0].
-        shard_size: Largest shard [default: 256MiB, for mds 64MiB].
-        shard_samples: Most samples in a shard; shards come out even.
+        shard_size: Maximum size of a shard [default: 256MiB, for mds 64MiB].
+        shard_samples: Maximum number of samples in a shard; shards get about equal numbers.
         shards: Number of shards.
-        name: What shards are called when the source has no splits: NAME-000000.tar [default: shard].
-        splits: Folders that are splits: auto (train, val, test, … if there is nothing else), none, or NAMES with
-            commas [default: auto].
-        split_fraction: Splits of a source that has none, NAME=FRACTION with commas; train is the rest. Each sample is
-            of one by --seed and its path alone, so that more samples move none.
-        ext: Extension of the images: that of the most common kind for all, `content` for each its own, or one to use
-            [default: common].
-        cls: Label component: label, none [default: label].
-        meta: Metadata component [default: what a list or a dataset says of samples, if it says anything]: none, json.
-        compress: Compress shards: zstd or zstd:LEVEL (photographs do not get smaller).
-        include: Only images whose path matches; may be given more than once.
-        exclude: No images whose path matches.
-        check: How far an image is looked into before it is packed: header, entropy, full [default: header].
-        formats: Only images of these kinds, told by their bytes, with commas: jpeg, png, webp, ….
+        name: Name of the shards if the source has no splits: NAME-000000.tar [default: shard].
+        splits: Folders that are splits: auto, none, or NAMES separated by commas. auto: train, val, test, … if there
+            are no other folders [default: auto].
+        split_fraction: Random splits for a source without splits: NAME=FRACTION, separated by commas. The rest is
+            train. The split of a sample depends only on --seed and its path, so new samples do not move others.
+        ext: Extension of the images: common, content, or an extension for all images. common: the extension of the
+            most common kind, for all images. content: the extension of each image's kind [default: common].
+        cls: Component with the label: label, none [default: label].
+        meta: Component with metadata [default: the metadata of a list or dataset, if there is any]: none, json.
+        compress: Compress shards: zstd or zstd:LEVEL, 1 to 22 (photographs do not get smaller).
+        include: Only images whose path matches this glob; may be repeated.
+        exclude: Leave out images whose path matches.
+        check: How thoroughly each image is checked before it is packed: header, entropy, full [default: header].
+        formats: Only these kinds of images, by their first bytes: jpeg, png, webp, …, separated by commas.
         min_side: Only images whose shorter side has at least N pixels.
         max_pixels: Only images of at most N pixels.
-        dedup: Leave out images whose bytes are those of another one of their split: exact.
-        leaks: Name images that are in two splits or two classes, in the ledger.
-        near_duplicates: Name images that look like another one, in the ledger; they stay (decodes every image).
-        sample_per_class: Only N images of each class and split; which, follows from --seed.
-        classes: The classes in the order of their labels, a name a line or JSON; images of others are left out.
-        class_map: Other names for classes, `old new` a line or JSON; two that get one name become one.
-        fix: Encode anew what loaders stumble over: CMYK, 16 bits a channel, GIF, BMP, TIFF, PNM, and what is not what
-            its name says.
-        rotate: Turn pixels as EXIF says.
-        resize: Shorter side in pixels, or WIDTHxHEIGHT; what is not larger stays as it is.
-        encode: Kind of file for images that are not of it: jpeg, webp, png.
-        quality: Quality of JPEGs that are written [default: 90].
-        drop_icc: Leave colour profiles out of images that are changed.
-        keep_exif: Keep EXIF of images that are changed.
+        dedup: Pack only the first of several images with equal bytes in one split: exact.
+        leaks: Add a ledger line for images that are in two splits or two classes; they are still packed.
+        near_duplicates: Add a ledger line for images that look like another image; they are still packed. Decodes
+            every image.
+        sample_per_class: Only N images per class and split, chosen by --seed and path.
+        classes: Classes in the order of their labels: one name per line, or JSON. Images of other classes are left
+            out.
+        class_map: New names for classes: `old new` per line, or JSON. Classes with equal new names are merged.
+        fix: Re-encode images that loaders fail on. These are CMYK, 16 bits per channel, GIF, BMP, TIFF, PNM, and
+            files with a wrong extension.
+        rotate: Apply the EXIF orientation to the pixels.
+        resize: Shorter side in pixels, which never enlarges, or exactly WIDTHxHEIGHT.
+        encode: Convert all images to this format: jpeg, webp, png.
+        quality: Quality of written JPEGs [default: 90].
+        drop_icc: Drop the colour profile of changed images.
+        keep_exif: Keep the EXIF data of changed images.
         progress: See the module.
 
     Returns:
-        As of `pack`.
+        As for `pack`.
     """
     return run("convert", ["src", "dst"], locals())
 
@@ -336,30 +340,31 @@ def adopt(
     force: bool = False,
     progress: bool | Callable[[Progress], None] | None = None,
 ) -> Report:
-    """Write manifest and index beside shards of any writer, which stay as they are: `shardpack adopt`.
+    """Write manifest and index beside shards of any writer; the shards do not change: `shardpack adopt`.
 
     Args:
         folder: Folder of a dataset, or of its splits.
-        from_: Format, where shards do not tell: webdataset, tfrecord, recordio, mds, parquet, lmdb, hdf5, lmdb:image,
-            lmdb:pickle, lmdb:msgpack, lmdb:pyarrow, lmdb:datum, lmdb:lsun, lmdb:ocr, lmdb:basicsr, lmdb:folder2lmdb,
-            lmdb:tensorpack.
+        from_: Format of the shards [default: detected]: webdataset, tfrecord, recordio, mds, parquet, lmdb, hdf5,
+            lmdb:image, lmdb:pickle, lmdb:msgpack, lmdb:pyarrow, lmdb:datum, lmdb:lsun, lmdb:ocr, lmdb:basicsr,
+            lmdb:folder2lmdb, lmdb:tensorpack.
         image_feature: Field with the image.
         label_feature: Field with the label.
-        label_index: Number of the label that is the class, of records that have several, from 0 [default: several are
-            a component].
-        label_from: Of an LMDB: where the label is: the key (its first folder, or by --key-pattern), the value, a
-            whole number that the value begins with (u8, u16le, u16be, u32le, …, i64be), or a file of keys and labels
-            (text, CSV, TSV, JSON). Of a tar: key (the last folder, or by --key-pattern) [default: found by looking].
-        key_pattern: Of an LMDB or a tar: what keys are made of, as {class}/{name}.jpg or {split}-{label}-{id}; *
-            stands for anything.
-        skip_header: Of an LMDB: bytes of each value that come before the image.
+        label_index: For records with several labels: index of the label to use, from 0 [default: all are one
+            component].
+        label_from: For LMDB, tar and HDF5: where the label is. key: first folder of the key (tar: last folder), or as
+            in --key-pattern. value: in the value. header:TYPE: whole number at the start of the value (u8, u16le,
+            u16be, u32le, …, i64be). FILE: file of keys and labels (text, CSV, TSV, JSON). tar takes only key, HDF5
+            only FILE [default: detected].
+        key_pattern: For LMDB and tar: pattern of the keys, as in {class}/{name}.jpg or {split}-{label}-{id}. *
+            matches anything.
+        skip_header: For LMDB: number of bytes in each value before the image, label included.
         name: Name of the dataset [default: shard].
         on_bad: Bad images: error (seal nothing) or skip: error, skip [default: error].
         force: Replace what is there.
         progress: See the module.
 
     Returns:
-        What was adopted.
+        The dataset that was adopted.
     """
     return run("adopt", ["folder"], locals())
 
@@ -420,70 +425,71 @@ def plan(
     keep_exif: bool = False,
     progress: bool | Callable[[Progress], None] | None = None,
 ) -> Report:
-    """Show what pack would do, and write the plan file that pack --plan takes: `shardpack plan`.
+    """Preview a pack: show its plan, and write the plan file for pack --plan: `shardpack plan`.
 
     Args:
         src: Source.
         dst: Folder of the shards.
-        output: Write the plan file that pack --plan takes.
-        price: Where SRC or DST is at a URL: what requests and bytes cost, in any currency. Of requests get, put and
-            list; of bytes in and out.
-        store: Of a URL, a setting of its store beside what the environment says: endpoint=URL, region=NAME,
-            profile=NAME, anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL,
-            requests=N, retry_for=SECONDS; where there are two stores, src.NAME=VALUE and dst.NAME=VALUE are of one.
+        output: Write the plan file for pack --plan.
+        price: For URLs: prices of requests (get, put, list) and of bytes (in, out), in any currency. in: into the
+            store; out: out of the store.
+        store: Object store setting, in addition to the environment: endpoint=URL, region=NAME, profile=NAME,
+            anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL, requests=N,
+            retry_for=SECONDS, min_rate=BYTES. With two stores, src.NAME=VALUE is for the source and dst.NAME=VALUE
+            for DST.
         split: A split and its source, instead of SRC.
-        root: Of a list: folder that paths are relative to and that all files are in, or its URL [default: the list's
-            own].
-        path_column: Of a list: column with the path [default: found by its name].
-        label_column: Of a list: column with the label [default: found by its name].
-        split_column: Of a list: column with the split [default: `split`, if its values are train, val, test, …].
+        root: For lists: folder or URL that paths are relative to and that contains all files [default: the folder of
+            the list].
+        path_column: For lists: column with the path [default: detected by name].
+        label_column: For lists: column with the label [default: detected by name].
+        split_column: For lists: column with the split [default: `split`, if its values are train, val, test, …].
         no_labels: Samples have no labels.
         with_: Files beside images: txt,mask=*_mask.png.
-        files: Samples that are no images: flac, or '*.flac'.
-        no_follow: Symbolic links in SRC are bad images, as --on-bad has it, and not followed.
-        group: Of a tree: files of the same name but for the extension are one sample; --files says which of them is
-            its payload: stem.
-        jobs: Threads [default: all cores].
+        files: Samples that are not images: flac, or '*.flac'.
+        no_follow: Do not follow symbolic links in SRC; they are bad images, which --on-bad handles.
+        group: For trees: files that differ only in the extension are one sample; --files selects its payload: stem.
+        jobs: Number of threads [default: all cores].
         format: webdataset (default), tfrecord, recordio, mds: webdataset, tfrecord, recordio, mds [default:
             webdataset].
-        label_offset: With tfrecord: the label of the first class; 1 where 0 stands for the background, as in TF-Slim
-            [default: 0].
-        features: With tfrecord: only these features, with commas [default: all].
-        mds_encoding: With mds: encoding of the image column, jpeg, png or bytes [default: jpeg].
-        set: Any setting of the format: docs/reference/formats/ lists them; may be given more than once.
+        label_offset: For tfrecord: label of the first class; 1 if 0 is the background, as in TF-Slim [default: 0].
+        features: For tfrecord: only these features, separated by commas [default: all].
+        mds_encoding: For mds: encoding of the image column: jpeg, png or bytes [default: jpeg].
+        set: Setting of the format, as listed in docs/reference/formats/; may be repeated.
         order: Order of the samples: shuffled, source [default: shuffled].
         seed: Seed of the shuffle [default: 0].
-        shard_size: Largest shard [default: 256MiB, for mds 64MiB].
-        shard_samples: Most samples in a shard; shards come out even.
+        shard_size: Maximum size of a shard [default: 256MiB, for mds 64MiB].
+        shard_samples: Maximum number of samples in a shard; shards get about equal numbers.
         shards: Number of shards.
-        name: What shards are called when the source has no splits: NAME-000000.tar [default: shard].
+        name: Name of the shards if the source has no splits: NAME-000000.tar [default: shard].
         splits: Folders that are splits [default: auto].
-        split_fraction: Splits of a source that has none, NAME=FRACTION with commas; train is the rest. Each sample is
-            of one by --seed and its path alone, so that more samples move none.
-        ext: Extension of the images: that of the most common kind for all, `content` for each its own, or one to use
-            [default: common].
-        cls: Label component: label, none [default: label].
-        meta: Metadata component [default: what a list or a dataset says of samples, if it says anything]: none, json.
-        compress: Compress shards: zstd or zstd:LEVEL (photographs do not get smaller).
-        include: Only images whose path matches; may be given more than once.
-        exclude: No images whose path matches.
-        check: How far an image is looked into before it is packed: header, entropy, full [default: header].
-        formats: Only images of these kinds, told by their bytes, with commas: jpeg, png, webp, ….
-        min_side: Only images at least so high and wide.
+        split_fraction: Random splits for a source without splits: NAME=FRACTION, separated by commas. The rest is
+            train. The split of a sample depends only on --seed and its path, so new samples do not move others.
+        ext: Extension of the images: common, content, or an extension for all images. common: the extension of the
+            most common kind, for all images. content: the extension of each image's kind [default: common].
+        cls: Component with the label: label, none [default: label].
+        meta: Component with metadata [default: the metadata of a list or dataset, if there is any]: none, json.
+        compress: Compress shards: zstd or zstd:LEVEL, 1 to 22 (photographs do not get smaller).
+        include: Only images whose path matches this glob; may be repeated.
+        exclude: Leave out images whose path matches.
+        check: How thoroughly each image is checked before it is packed: header, entropy, full [default: header].
+        formats: Only these kinds of images, by their first bytes: jpeg, png, webp, …, separated by commas.
+        min_side: Only images with a shorter side of at least N.
         max_pixels: Only images of at most N pixels.
         dedup: Images with the same bytes only once: exact.
-        leaks: Name images that are in two splits or two classes, in the ledger.
-        near_duplicates: Name images that look like another one, in the ledger; they stay (decodes every image).
-        sample_per_class: Only N images of each class and split; which, follows from --seed.
-        classes: The classes in the order of their labels, a name a line or JSON; images of others are left out.
-        class_map: Other names for classes, `old new` a line or JSON; two that get one name become one.
-        fix: Encode anew what loaders stumble over.
-        rotate: Turn pixels as EXIF says.
+        leaks: Add a ledger line for images that are in two splits or two classes; they are still packed.
+        near_duplicates: Add a ledger line for images that look like another image; they are still packed. Decodes
+            every image.
+        sample_per_class: Only N images per class and split, chosen by --seed and path.
+        classes: Classes in the order of their labels: one name per line, or JSON. Images of other classes are left
+            out.
+        class_map: New names for classes: `old new` per line, or JSON. Classes with equal new names are merged.
+        fix: Re-encode images that loaders fail on.
+        rotate: Apply the EXIF orientation to the pixels.
         resize: Shorter side in pixels, or both.
-        encode: Kind of all images: jpeg, webp, png: jpeg, webp, png.
-        quality: Quality of JPEGs that are written [default: 90].
-        drop_icc: Leave colour profiles out of images that are changed.
-        keep_exif: Keep EXIF of images that are changed.
+        encode: Format of all images: jpeg, webp, png: jpeg, webp, png.
+        quality: Quality of written JPEGs [default: 90].
+        drop_icc: Drop the colour profile of changed images.
+        keep_exif: Keep the EXIF data of changed images.
         progress: See the module.
 
     Returns:
@@ -505,17 +511,18 @@ def merge(
 
     Args:
         folder: Folder that the parts were packed into, or its URL.
-        verify: Read all shards and compare their hashes with those of the receipts, before anything is sealed.
-        work: Of parts at a URL: folder for indexes and what is made, until all is sealed [default: in
+        verify: Before sealing, read all shards and compare their hashes with the receipts.
+        work: For URLs: local folder for indexes and new files until DST is sealed [default:
             ~/.local/state/shardpack].
-        jobs: Threads [default: all cores].
-        store: Of a URL, a setting of its store beside what the environment says: endpoint=URL, region=NAME,
-            profile=NAME, anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL,
-            requests=N, retry_for=SECONDS; where there are two stores, src.NAME=VALUE and dst.NAME=VALUE are of one.
+        jobs: Number of threads [default: all cores].
+        store: Object store setting, in addition to the environment: endpoint=URL, region=NAME, profile=NAME,
+            anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL, requests=N,
+            retry_for=SECONDS, min_rate=BYTES. With two stores, src.NAME=VALUE is for the source and dst.NAME=VALUE
+            for DST.
         progress: See the module.
 
     Returns:
-        Datasets, and what was left out; or what is missing or wrong, and `ok` is `False`.
+        The datasets and everything that was left out; if parts are missing or wrong, those, and `ok` is `False`.
     """
     return run("merge", ["folder"], locals())
 
@@ -526,17 +533,18 @@ def status(
     store: Values | None = None,
     progress: bool | Callable[[Progress], None] | None = None,
 ) -> Report:
-    """Show how far a pack that is not finished has come: `shardpack status`.
+    """Show the progress of an unfinished pack: `shardpack status`.
 
     Args:
         folder: Folder that is packed into, or its URL.
-        store: Of a URL, a setting of its store beside what the environment says: endpoint=URL, region=NAME,
-            profile=NAME, anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL,
-            requests=N, retry_for=SECONDS; where there are two stores, src.NAME=VALUE and dst.NAME=VALUE are of one.
+        store: Object store setting, in addition to the environment: endpoint=URL, region=NAME, profile=NAME,
+            anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL, requests=N,
+            retry_for=SECONDS, min_rate=BYTES. With two stores, src.NAME=VALUE is for the source and dst.NAME=VALUE
+            for DST.
         progress: See the module.
 
     Returns:
-        Which parts are done, running and missing.
+        The parts that are done, running and missing.
     """
     return run("status", ["folder"], locals())
 
@@ -560,35 +568,36 @@ def verify(
     jobs: Value | None = None,
     progress: bool | Callable[[Progress], None] | None = None,
 ) -> Report:
-    """Check that shards are what their manifest says; names every damaged sample: `shardpack verify`.
+    """Check shards against their manifest, and name every damaged sample: `shardpack verify`.
 
     Args:
         paths: Folders, manifests or shards, one or several.
-        quick: Sizes and structure only; no shard is read.
-        decode: Decode every image in full.
-        against: Compare with the source, both ways.
-        repair: Mend damage from the source, verify again.
-        work: Of a --repair at a URL: folder for what is made, until it is there [default: in
+        quick: Check sizes and structure only; read no shard.
+        decode: Also decode every image in full.
+        against: Compare with the source, in both directions.
+        repair: Repair damage from the source, verify again.
+        work: For --repair at a URL: local folder for rebuilt files until they are uploaded [default:
             ~/.local/state/shardpack].
-        root: Of a list: folder that paths are relative to and that all files are in, or its URL [default: the list's
-            own].
-        path_column: Of a list: column with the path [default: found by its name].
-        label_column: Of a list: column with the label [default: found by its name].
-        split_column: Of a list: column with the split [default: `split`, if its values are train, val, test, …].
-        label_from: Of an LMDB or tar: where the label is.
-        part: Only one of N parts of the shards, which are even by bytes, and with the first part what is of the whole
-            dataset: when all are right, so is all. auto: the one that Slurm, Kubernetes, AWS Batch, MPI or torchrun
-            says.
-        memory: Memory for images that are decoded; no piece of a foreign file may take more than half of it [default:
-            a quarter of the machine's, at most 4GiB].
-        store: Of a URL, a setting of its store beside what the environment says: endpoint=URL, region=NAME,
-            profile=NAME, anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL,
-            requests=N, retry_for=SECONDS; where there are two stores, src.NAME=VALUE and dst.NAME=VALUE are of one.
-        jobs: Threads [default: all cores].
+        root: For lists: folder or URL that paths are relative to and that contains all files [default: the folder of
+            the list].
+        path_column: For lists: column with the path [default: detected by name].
+        label_column: For lists: column with the label [default: detected by name].
+        split_column: For lists: column with the split [default: `split`, if its values are train, val, test, …].
+        label_from: For LMDB and tar: where the label is.
+        part: Verify part I of N of the shards, about equal in bytes. Part 1 also checks the files of the whole
+            dataset. If all parts pass, the dataset is intact. auto: I and N from Slurm, Kubernetes, AWS Batch, MPI,
+            torchrun and others.
+        memory: Memory for decoding images. One piece (record, page) of a foreign file may take at most half [default:
+            a quarter of the machine's memory, at most 4GiB].
+        store: Object store setting, in addition to the environment: endpoint=URL, region=NAME, profile=NAME,
+            anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL, requests=N,
+            retry_for=SECONDS, min_rate=BYTES. With two stores, src.NAME=VALUE is for the source and dst.NAME=VALUE
+            for DST.
+        jobs: Number of threads [default: all cores].
         progress: See the module.
 
     Returns:
-        `ok` is whether all is right; `problems` names every damaged sample.
+        `ok` is `True` if nothing is damaged; `problems` names every damaged sample.
     """
     return run("verify", ["paths"], locals())
 
@@ -603,23 +612,23 @@ def crops(
     jobs: Value | None = None,
     progress: bool | Callable[[Progress], None] | None = None,
 ) -> Report:
-    """Make tables beside the indexes, with which crops of JPEGs are decoded without the rest of them: `shardpack
-    crops`.
+    """Write crop tables, so that loaders decode only the cropped part of a JPEG: `shardpack crops`.
 
     Args:
         folder: Folder of a dataset, or of its splits.
-        every: MCUs (8 or 16 pixels across) from one entry of a table to the next [default: 8].
+        every: MCUs (8 or 16 pixels wide) between two entries of a table [default: 8].
         force: Replace what is there.
-        part: Only the tables of one of N parts of the shards, which are even by bytes; others may be made at the same
-            time.
-        store: Of a URL, a setting of its store beside what the environment says: endpoint=URL, region=NAME,
-            profile=NAME, anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL,
-            requests=N, retry_for=SECONDS; where there are two stores, src.NAME=VALUE and dst.NAME=VALUE are of one.
-        jobs: Threads [default: all cores].
+        part: Only the tables for part I of N of the shards, about equal in bytes. Parts can run at the same time.
+            auto: I and N from Slurm, Kubernetes, AWS Batch, MPI, torchrun and others.
+        store: Object store setting, in addition to the environment: endpoint=URL, region=NAME, profile=NAME,
+            anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL, requests=N,
+            retry_for=SECONDS, min_rate=BYTES. With two stores, src.NAME=VALUE is for the source and dst.NAME=VALUE
+            for DST.
+        jobs: Number of threads [default: all cores].
         progress: See the module.
 
     Returns:
-        How many samples have tables.
+        The number of samples with tables.
     """
     return run("crops", ["folder"], locals())
 
@@ -641,28 +650,29 @@ def inspect(
     jobs: Value | None = None,
     progress: bool | Callable[[Progress], None] | None = None,
 ) -> Report:
-    """Show what is in a folder of shards, a manifest, or shards of any writer: `shardpack inspect`.
+    """Show the content of a dataset, or of shards of any writer: `shardpack inspect`.
 
     Args:
         paths: Folders, manifests or shards, one or several.
-        samples: List samples in stored order instead.
+        samples: List samples in stored order, instead of a summary.
         class_: With --samples: only of this class.
-        kind: With --samples: only images of this kind, by their first bytes: jpeg, png, ….
-        strays: With --samples: not what the extension says.
-        limit: With --samples: list at most N, or all with 0 [default: 20].
+        kind: With --samples: only images of this kind, detected from their first bytes: jpeg, png, ….
+        strays: With --samples: only wrong extensions.
+        limit: With --samples: list at most N; 0 lists all [default: 20].
         extract: Write one image, by key or path, to -o FILE.
         output: With --extract: file to write, or - for stdout.
         table: Write the index as FILE.parquet or FILE.csv.
         force: Replace what is there.
-        memory: Memory, of which no piece of a foreign file may take more than half [default: a quarter of the
-            machine's, at most 4GiB].
-        store: Of a URL, a setting of its store beside what the environment says: endpoint=URL, region=NAME,
-            profile=NAME, anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL,
-            requests=N, retry_for=SECONDS; where there are two stores, src.NAME=VALUE and dst.NAME=VALUE are of one.
-        jobs: Threads [default: all cores].
+        memory: Memory; one piece (record, page) of a foreign file may take at most half [default: a quarter of the
+            machine's memory, at most 4GiB].
+        store: Object store setting, in addition to the environment: endpoint=URL, region=NAME, profile=NAME,
+            anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL, requests=N,
+            retry_for=SECONDS, min_rate=BYTES. With two stores, src.NAME=VALUE is for the source and dst.NAME=VALUE
+            for DST.
+        jobs: Number of threads [default: all cores].
         progress: See the module.
 
     Returns:
-        What is in there.
+        The contents.
     """
     return run("inspect", ["paths"], locals())

@@ -1,4 +1,4 @@
-"""Random access: a packed dataset as a sequence of samples."""
+"""Random access to a packed dataset, as a sequence of samples."""
 
 from __future__ import annotations
 
@@ -19,24 +19,29 @@ from .batch import _kind, figures
 from .errors import UsageError
 from .running import PathLike
 
-#: Samples that a notebook shows.
+#: Number of samples in a notebook.
 _SHOWN = 12
 
 
 @dataclass(frozen=True, repr=False)
 class Sample:
-    """A sample.
+    """One sample of a dataset.
 
     Attributes:
-        number: Its number in the dataset.
-        key: Its key.
-        label: Number of its class; `None` where it has none.
-        class_name: Name of its class.
-        path: Path that it had in the source; what is no UTF-8 as `os.fsdecode` has it.
-        bytes: The payload, byte for byte as it was packed.
-        components: What else it has, by name, beside the label: bytes, str, what JSON says, int, float, or a numpy array.
-        size: Width and height in pixels as the image's headers say; `(0, 0)` where they are not known.
-        kind: Kind of the payload by its first bytes: `jpeg`, `png`, …
+        number: Number of the sample in the dataset, from 0.
+        key: Key of the sample.
+        label: Label of the class, or `None`.
+        class_name: Name of the class, or `None`.
+        path: Path in the source; bytes that are not UTF-8 are decoded as by `os.fsdecode`.
+        bytes: Payload, byte for byte as it was packed.
+        components: Other components by name, without the label: bytes, str, parsed JSON, int, float, or numpy arrays.
+        size: Width and height in pixels from the image header; `(0, 0)` if unknown.
+        kind: Type of the payload, detected from its first bytes: `jpeg`, `png`, …
+
+    Example:
+        sample = shardpack.Dataset("packed")[0]
+        print(sample.number, sample.kind)  # 0 jpeg
+        print(sample.image().shape[:2] == sample.size[::-1])  # True
     """
 
     number: int
@@ -50,15 +55,25 @@ class Sample:
     kind: str
 
     def image(self, upright: bool = False) -> npt.NDArray[np.uint8]:
-        """Its pixels, `[H, W, 3] uint8`, red, green, blue; turned as its Exif orientation says where `upright`.
+        """Decode the payload, natively and without the GIL.
+
+        Args:
+            upright: Rotate the image by its Exif orientation.
+
+        Returns:
+            Pixels, `[H, W, 3] uint8`, RGB.
 
         Raises:
-            DataError: When it is no image, or damaged.
+            DataError: If the payload is no image, damaged or too large.
         """
         return np.asarray(_native.decode(self.bytes, upright))
 
     def pil(self) -> Any:
-        """As an image of Pillow in RGB, as torchvision's ImageFolder has it."""
+        """Open the payload with Pillow.
+
+        Returns:
+            A `PIL.Image` in RGB, as in torchvision's `ImageFolder`.
+        """
         from PIL import Image
 
         return Image.open(io.BytesIO(self.bytes)).convert("RGB")
@@ -75,24 +90,35 @@ class Sample:
 
 
 class Dataset(Sequence[Any]):
-    """A packed dataset, by the numbers of its samples: `ds[i]`, `ds[10:20]`, `ds[-1]`, `len(ds)`.
+    """Random access to the samples of a packed dataset: `ds[i]`, `ds[10:20]`, `ds[-1]`, `len(ds)`.
 
-    It reads each sample by itself: for training in large reads there is `Loader`. It can be pickled, used by threads, and on both
-    sides of a fork, so that it works as a map-style dataset of torch's DataLoader, of Grain, and of Hugging Face's `from_generator`.
+    Items are in stored order: each a `Sample`, or `(transform(image), label)` with a `transform`. Samples are read one
+    by one; `Loader` reads in large pieces, for training.
+
+    A dataset can be pickled, shared by threads, and used on both sides of a fork. It works as a map-style dataset of
+    torch's `DataLoader`, as a source of Grain, and with Hugging Face's `from_generator`.
 
     Args:
-        path: Its folder, or the URL of one as a string: `s3://`, `gs://`, `az://`, `abfss://`, `http://` or `https://`.
-        transform: With it, `ds[i]` is `(transform(image), label)`, as of torchvision's ImageFolder; the image is Pillow's, in RGB.
-        target_transform: What is made of labels; only with `transform`.
-        check_content: Compare each payload with its hash. What comes from a URL always is.
-        store: Of a URL, settings of its store beside what the environment says, names with values: `{"endpoint": "http://…"}`.
-            docs/how-to/training.md lists them. They go along where the dataset is pickled.
-        cache_dir: Of a URL, a folder of this machine that keeps what was read, for all processes that name it; see `Loader`.
-        cache_bytes: How much may be in it, in bytes or as `"100GiB"`.
+        path: Folder of the dataset, or its URL as a string: `s3://`, `gs://`, `az://`, `abfss://`, `http://` or
+            `https://`.
+        transform: Function of a `PIL.Image` in RGB. Items are then `(transform(image), label)`, as in torchvision's
+            `ImageFolder`.
+        target_transform: Function of the label; used only with `transform`.
+        check_content: Compare each payload with its hash. Data from a URL is always checked.
+        store: Object store settings for a URL, in addition to the environment, such as `{"endpoint": "http://…"}`;
+            listed in docs/how-to/training.md. Pickles of the dataset contain them.
+        cache_dir: Local folder that keeps downloaded data of a URL, shared by all processes; see `Loader`.
+        cache_bytes: Limit of the cache, in bytes or as `"100GiB"`; required with `cache_dir`.
 
     Raises:
-        UsageError: When there is no dataset, or several, which the error names; or no such setting.
-        DataError: When its manifest is damaged.
+        UsageError: If there is no dataset at `path`, or several, which the error names; or if a setting is invalid.
+        DataError: If the manifest is damaged.
+        MachineError: If the folder or the server cannot be read.
+
+    Example:
+        dataset = shardpack.Dataset("packed")
+        print(len(dataset), dataset.find(dataset[7].key))  # 300 7
+        print(dataset.classes[dataset[0].label] == dataset[0].class_name)  # True
     """
 
     def __init__(
@@ -117,6 +143,7 @@ class Dataset(Sequence[Any]):
         return _opened, (absolute(path), transform, target_transform, check_content, settings.mapping(), *cache)
 
     def __len__(self) -> int:
+        """Number of samples."""
         return len(self._native)
 
     @overload
@@ -124,6 +151,7 @@ class Dataset(Sequence[Any]):
     @overload
     def __getitem__(self, number: slice) -> list[Any]: ...
     def __getitem__(self, number: int | slice) -> Any:
+        """Return one item by number, from the end if negative, or a list for a slice."""
         if isinstance(number, slice):
             return [self[one] for one in range(*number.indices(len(self)))]
         sample = self.sample(number)
@@ -133,10 +161,10 @@ class Dataset(Sequence[Any]):
         return self.transform(sample.pil()), label
 
     def __getitems__(self, numbers: Sequence[int]) -> list[Any]:
-        """What torch's DataLoader asks for where it is there."""
+        """Batched access for torch's `DataLoader`: `get_many`."""
         collate = sys.modules.get("torch.utils.data._utils.collate")
         if self.transform is None and collate is not None:
-            # Of what its own function for batches, if it has been given no other, says nothing but that it is no tensor.
+            # The default collate function would only complain that a sample is no tensor.
             collate.default_collate_fn_map.setdefault(Sample, _refuse)
         return self.get_many(numbers)
 
@@ -144,17 +172,34 @@ class Dataset(Sequence[Any]):
         return (self[number] for number in range(len(self)))
 
     def get_many(self, numbers: Iterable[int]) -> list[Any]:
-        """Several, in the order of `numbers`: read in that of the shards."""
+        """Read several items in the order of the shards.
+
+        Args:
+            numbers: Sample numbers; negative ones count from the end.
+
+        Returns:
+            The items in the order of `numbers`.
+
+        Raises:
+            IndexError: If a number is out of range.
+            DataError: If a shard is damaged.
+        """
         wanted = [range(len(self))[int(number)] for number in numbers]
         found = {number: self[number] for number in sorted(set(wanted))}
         return [found[number] for number in wanted]
 
     def sample(self, number: int) -> Sample:
-        """A sample, whatever `transform` is.
+        """Read one sample, regardless of `transform`.
+
+        Args:
+            number: Number of the sample; negative ones count from the end.
+
+        Returns:
+            The sample.
 
         Raises:
-            IndexError: When there is none of this number.
-            DataError: When its shard is damaged.
+            IndexError: If the number is out of range.
+            DataError: If the shard is damaged.
         """
         native = self._native.sample(int(number))
         components = {name: _value(value) for name, value in native.components if name != "cls"}
@@ -171,47 +216,53 @@ class Dataset(Sequence[Any]):
         )
 
     def find(self, key: str) -> int:
-        """The number of the sample with this key.
+        """Look up a sample by its key.
+
+        Args:
+            key: Key of the sample.
+
+        Returns:
+            Number of the sample.
 
         Raises:
-            KeyError: When there is none.
+            KeyError: If no sample has this key.
         """
         number = self._native.find(key)
         if number is None:
             raise KeyError(key)
         return number
 
-    # What the indexes say, without touching a shard.
+    # Columns of the indexes, which read no shard.
 
     @property
     def name(self) -> str:
-        """Name of the dataset, which its shards are called after."""
+        """Name of the dataset, used in the names of its shards."""
         return self._native.name
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """The manifest (docs/reference/manifest.md)."""
+        """The manifest, parsed (docs/reference/manifest.md)."""
         manifest: dict[str, Any] = json.loads(self._native.manifest())
         return manifest
 
     @property
     def classes(self) -> list[str]:
-        """Names of the classes in the order of their labels."""
+        """Class names in the order of their labels."""
         return self._native.classes
 
     @property
     def class_to_idx(self) -> dict[str, int]:
-        """Labels by name, as torchvision's ImageFolder has them."""
+        """Labels by class name, as in torchvision's `ImageFolder`."""
         return {name: label for label, name in enumerate(self.classes)}
 
     @property
     def labels(self) -> npt.NDArray[np.int64]:
-        """`[N] int64`; of samples without a label `batch.NO_LABEL`."""
+        """Labels, `[N] int64`; `NO_LABEL` for samples without a label."""
         return np.asarray(self._native.labels())
 
     @property
     def targets(self) -> list[int]:
-        """The labels as a list, as torchvision's ImageFolder has them."""
+        """Labels as a list, as in torchvision's `ImageFolder`."""
         return [int(label) for label in self.labels]
 
     @property
@@ -221,7 +272,7 @@ class Dataset(Sequence[Any]):
 
     @property
     def image_sizes(self) -> npt.NDArray[np.uint32]:
-        """Width and height in pixels as the images' headers say, `[N, 2] uint32`."""
+        """Width and height in pixels from the image headers, `[N, 2] uint32`; 0 if unknown."""
         return np.asarray(self._native.image_sizes())
 
     @property
@@ -236,11 +287,16 @@ class Dataset(Sequence[Any]):
 
     @property
     def paths(self) -> list[str]:
-        """Paths in the source in the order of the samples."""
+        """Paths in the source, in the order of the samples."""
         return self._native.paths()
 
     def to_arrow(self) -> Any:
-        """All of these columns as a table of pyarrow."""
+        """Return the indexes as a pyarrow table, without reading a shard.
+
+        Returns:
+            One row per sample: `key`, `path` and `hash` (both binary), `label` (null if missing), `bytes`, `width`,
+            `height`.
+        """
         import pyarrow
 
         labels = self.labels

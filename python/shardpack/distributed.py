@@ -1,4 +1,4 @@
-"""Which rank this process is, found out when it is needed and not before."""
+"""Detection of the rank of this process, done when the rank is first needed."""
 
 from __future__ import annotations
 
@@ -11,19 +11,36 @@ from .errors import UsageError
 
 
 class Ranks(NamedTuple):
-    """Which of how many, and who says so."""
+    """Rank of this process, number of ranks, and where both come from.
+
+    Attributes:
+        rank: Rank of this process, from 0.
+        world_size: Number of ranks.
+        source: Origin of the numbers in words, such as `arguments`, `torch.distributed`, `Slurm` or `one process`.
+
+    Example:
+        loader = shardpack.Loader("packed", 16, rank=1, world_size=3)
+        print(loader.ranks)  # Ranks(rank=1, world_size=3, source='arguments')
+    """
 
     rank: int
     world_size: int
     source: str
 
     def of(self, worker: Worker) -> Ranks:
-        """What one worker of this rank is, where all workers of all ranks are ranks."""
+        """Divide this rank among the workers of a `DataLoader`.
+
+        Args:
+            worker: One worker of this rank.
+
+        Returns:
+            Rank of the worker, with every worker of every rank counted as a rank.
+        """
         rank, size = self.rank * worker.workers + worker.number, self.world_size * worker.workers
         return Ranks(rank, size, f"{self.source}, and worker {worker.number} of {worker.workers}")
 
 
-#: Variables of launchers: rank, number of ranks, launcher. Of Slurm those of a step: a batch script has the others too, and is one process.
+#: Variables of launchers: rank, number of ranks, launcher. For Slurm, those of a step: a batch script, one process, has the others too.
 _LAUNCHERS = (
     ("RANK", "WORLD_SIZE", "RANK and WORLD_SIZE"),
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "Slurm"),
@@ -33,19 +50,25 @@ _LAUNCHERS = (
 
 
 def find(rank: int | None = None, world_size: int | None = None, process_group: Any = None) -> Ranks:
-    """Which rank this process is.
+    """Detect the rank of this process.
+
+    Sources, in order: the arguments; the process group; `torch.distributed`, if initialised; the variables of torchrun
+    (`RANK`, `WORLD_SIZE`), a Slurm step, Open MPI or PMI; JAX with several processes. Otherwise there is one rank.
 
     Args:
-        rank: From 0, if the caller knows; then `world_size` has to be there too.
+        rank: Rank from 0, together with `world_size`; `None` to detect it.
         world_size: Number of ranks.
-        process_group: One of `torch.distributed`.
+        process_group: Group of `torch.distributed`.
 
     Returns:
-        The first of: the arguments; the process group; `torch.distributed` where it is initialised; the variables of torchrun, Slurm,
-        Open MPI and PMI; JAX where it runs on several processes; one rank alone.
+        Rank, number of ranks, and source.
 
     Raises:
-        UsageError: When only one of `rank` and `world_size` is given, or they do not fit together.
+        UsageError: If only one of `rank` and `world_size` is given, or a number is invalid. Also if `process_group` is
+            given and torch is not imported.
+
+    Example:
+        print(shardpack.distributed.find(0, 2))  # Ranks(rank=0, world_size=2, source='arguments')
     """
     if (rank is None) != (world_size is None):
         raise UsageError("rank and world_size come together")
@@ -67,7 +90,7 @@ def find(rank: int | None = None, world_size: int | None = None, process_group: 
             return _checked(int(texts[0]), int(texts[1]), source)
     jax = sys.modules.get("jax")
     if jax is not None:
-        # Asking JAX itself would start its backend, which a loader has no business with.
+        # A public call of JAX would start its backend.
         client: Any = getattr(getattr(getattr(jax, "_src", None), "distributed", None), "global_state", None)
         size = getattr(client, "num_processes", None)
         if size and size > 1:
@@ -76,15 +99,30 @@ def find(rank: int | None = None, world_size: int | None = None, process_group: 
 
 
 class Worker(NamedTuple):
-    """Which worker of a DataLoader of torch this process is, and of how many."""
+    """Position of this process among the workers of a torch `DataLoader`.
+
+    Attributes:
+        number: Number of the worker, from 0.
+        workers: Number of workers.
+
+    Example:
+        worker = shardpack.distributed.Worker(number=1, workers=4)
+        print(shardpack.distributed.find(0, 2).of(worker).rank)  # 1
+    """
 
     number: int
     workers: int
 
 
 def worker() -> Worker | None:
-    """Which worker of a DataLoader this is; `None` in a process that is none, or the only one. torch is asked where it is
-    imported, as it is in all workers."""
+    """Detect whether this process is a worker of a torch `DataLoader`, if torch is imported.
+
+    Returns:
+        Its position, or `None` if the process is no worker or the only one.
+
+    Example:
+        print(shardpack.distributed.worker())  # None
+    """
     data = sys.modules.get("torch.utils.data")
     info = None if data is None else data.get_worker_info()
     return None if info is None or info.num_workers < 2 else Worker(info.id, info.num_workers)

@@ -1,4 +1,4 @@
-"""What goes wrong: one tree of exceptions, each with the place and what helps."""
+"""Exceptions of shardpack: one tree, each with the place of the problem and a suggested action."""
 
 from __future__ import annotations
 
@@ -6,14 +6,25 @@ from ._native import line
 
 
 class Error(Exception):
-    """Whatever shardpack says is wrong. As text, what of it no terminal shows is written as `\\u{…}`; the attributes have it as it is.
+    """Base class of shardpack's exceptions.
+
+    `str(error)` is one line with place and message, and a second line with `help`. Characters that terminals do not
+    show are escaped there as `\\u{…}`; the attributes are not escaped. Errors of commands also have `document`, the
+    JSON that the command printed.
 
     Attributes:
-        message: What is wrong, without the place.
-        file: The file that it is in, if it is in one.
-        sample: Key and path of the sample, if it is about one.
-        byte: Offset in bytes from the start of `file`, if there is one.
-        help: What to do, if something helps.
+        message: Description of the problem, without the place.
+        file: Path or URL of the file, or `None`.
+        sample: Key and path of the sample, or `None`.
+        byte: Offset in bytes from the start of `file`, or `None`.
+        help: Suggested action, or `None`.
+
+    Example:
+        try:
+            shardpack.Loader("packed", 64, classes=["unicorn"])
+        except shardpack.Error as error:
+            print(error.message)  # no class 'unicorn': there are 10
+            print(error.help)  # Dataset(path).classes has them
     """
 
     def __init__(
@@ -35,16 +46,44 @@ class Error(Exception):
 
 
 class DataError(Error, ValueError):
-    """The bytes are not what they should be: damage, or a sample that was refused."""
+    """Invalid data: damaged bytes, or a refused sample. Also a `ValueError`.
+
+    Example:
+        try:
+            shardpack.decode(b"not an image")
+        except shardpack.DataError as error:
+            print(type(error).__name__)  # DataError
+    """
 
 
 class UsageError(Error, ValueError):
-    """The request does not fit: an option, a path, a folder that holds something else."""
+    """Invalid request: an option, a path, or a folder that holds something else. Also a `ValueError`.
+
+    Example:
+        try:
+            shardpack.Dataset("missing")
+        except shardpack.UsageError as error:
+            print(error.file)  # missing
+    """
 
 
 class MachineError(Error):
-    """The machine refused: no space, no permission, a failing disk."""
+    """Failure of the machine: no space, no permission, a failing disk or server, or a panic in Rust.
+
+    Example:
+        try:
+            shardpack.pack("missing", "out")
+        except shardpack.MachineError as error:
+            print(error.file)  # missing
+    """
 
 
 class Interrupted(Error, KeyboardInterrupt):
-    """Ctrl-C, or a signal: the same call goes on where it was."""
+    """A command stopped by Ctrl-C or a signal; the same call resumes. Also a `KeyboardInterrupt`.
+
+    Example:
+        try:
+            shardpack.pack("photos", "out")
+        except KeyboardInterrupt:
+            print("run the same call to resume")
+    """

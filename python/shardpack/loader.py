@@ -1,4 +1,4 @@
-"""The loader: batches of a packed dataset, made by threads without Python's lock, without workers and shared memory."""
+"""The training loader: native threads make batches without the GIL or worker processes."""
 
 from __future__ import annotations
 
@@ -27,65 +27,88 @@ from .transforms import Pipeline, Step, imagenet_eval, imagenet_train
 
 __all__ = ["Loader"]
 
-#: What `transform` takes: `train`, `eval`, steps, or a pipeline.
+#: Values of `transform`: `train`, `eval`, steps, or a pipeline.
 Transform = Union[str, Sequence[Step], Pipeline]
 
 
 class Loader:
-    """Batches of a packed dataset, epoch after epoch.
+    """Iterable of training batches from packed datasets, in a new order each epoch.
 
-        loader = shardpack.Loader("packed/train", 64, transform="train")
-        for epoch in range(90):
-            for images, labels in loader:
-                ...
+    Each `iter()` starts the next epoch, also after a `break`; only one iterator is active at a time. Dataset, `seed`
+    and epoch determine the order. All ranks get the same number of batches, without communication. Native threads read
+    and decode without the GIL.
 
-    Each `iter()` is the next epoch, in an order as good as a true shuffle. All ranks get the same number of batches.
+    After an exception, `next()` on the same iterator returns the following batch. A loader can be pickled, and used in
+    the child after a fork.
 
     Args:
-        path: Folder of a dataset, or its URL as a string, or several as `Part`s, which are mixed.
-        batch_size: Samples of a batch of one rank.
-        transform: What is made of images natively: `"train"` (`transforms.imagenet_train()`), `"eval"`, a list of steps of
-            `shardpack.transforms`, or a `Pipeline`. `None`: images are handed out as they are stored, as `Encoded`; of datasets that hold no
-            images, the arrays of all components.
-        sample_transform: A function of yours instead, called in threads with an `Item`; what it returns for the samples of a batch is
-            stacked where it is arrays or tensors, else handed out as a list.
-        batch_transform: A function of yours that is given each batch before it is handed out.
-        components: Names of components that go along; batches are dicts then.
-        as_dict: Batches are dicts in any case.
-        shuffle: `"lanes"` or `True`, as good as a true shuffle with large reads; `"full"`, a read for each sample; `"none"` or `False`.
-        seed: Chooses order and random transforms.
-        last: The end of an epoch: `"short"`, every sample once, and none of the batches empty; `"drop"`; `"pad"`, as torch's DistributedSampler
-            does.
-        rank: Which rank this process is, from 0; found out if `None` (see `distributed.find`). In a worker of torch's DataLoader it is divided
-            among the workers.
-        world_size: Number of ranks.
-        process_group: One of torch.distributed, to find them by.
-        output: `"torch"`, `"numpy"`, or `None`: torch where it is imported when the first batch is asked for.
-        pin_memory: Batches of images are made in torch's pinned memory, for copies to a GPU in the background; without a GPU in plain memory.
-        range, classes, samples, part, part_seed, balance: Which samples, and how often; see `Part`.
-        epoch_samples: Samples of an epoch of a mix by weight.
-        on_bad: A sample that is not right is an `"error"`, or `"skip"`ped, or another of its class comes to `"replace"` it; the receipt
-            names it.
-        check_content: Compare each payload with its hash. What comes from a URL always is.
-        max_pixels: Larger images are not right.
-        memory: For what is read ahead, in bytes or as `"1GiB"`. `None`: 256 MiB, or as much more as large batches of small samples
-            need, up to 2 GiB; `stats()["peak_run_bytes"]` says what was used.
-        ahead: Memory for batches that are made ahead of need, beyond the usual four.
+        path: Folder of a dataset, its URL as a string, or a list of `Part`s to mix.
+        batch_size: Samples per batch and rank.
+        transform: Native image transform: `"train"` (`transforms.imagenet_train()`), `"eval"`
+            (`transforms.imagenet_eval()`), steps of `shardpack.transforms`, or a `Pipeline`. `None`: payloads as stored
+            (`Encoded`), or all components if the dataset holds no images.
+        sample_transform: Function to use instead of `transform`; threads call it with an `Item`. Arrays or tensors of
+            one shape are stacked, tuples and dicts element by element; other results are a list. Python functions are
+            limited by the GIL.
+        batch_transform: Function that is called with each batch; its result is returned instead.
+        components: Names of components to add; batches become dicts. Arrays of one dtype and shape are stacked, other
+            values are lists.
+        as_dict: Return dicts with `image` and `label` instead of tuples.
+        shuffle: `"lanes"` or `True`: as good as a true shuffle, with large reads. `"full"`: one read per sample.
+            `"none"` or `False`: stored order.
+        seed: Seed of order, random transforms and `Item.rng`.
+        last: End of an epoch. `"short"`: every sample once, no empty batch. `"drop"`: full batches only. `"pad"`: first
+            samples repeated, as in torch's `DistributedSampler`.
+        rank: Rank of this process, from 0; `None` detects it (`distributed.find`). Workers of a torch `DataLoader`
+            divide a detected rank.
+        world_size: Number of ranks, together with `rank`.
+        process_group: Group of torch.distributed to take the rank from.
+        output: `"torch"` or `"numpy"`. `None`: torch if it is imported before the first batch, else numpy.
+        pin_memory: Decode into torch's pinned memory, for asynchronous copies to a GPU; plain memory without a GPU.
+            Needs `transform`.
+        range: Only samples with these numbers, as `range(10, 20)` or `(10, 20)`. For this option and the next five, see
+            `Part`.
+        classes: Only samples of these classes, by label or name.
+        samples: Only samples with these numbers.
+        part: Only samples between two shares, 0 to 1, of a random order.
+        part_seed: Seed of the order of `part`.
+        balance: Exponent of the class sizes; 0 gives all classes equal shares.
+        epoch_samples: Samples per epoch for a mix with weights.
+        on_bad: Bad samples are damaged, too large, undecodable, or lack an array. `"error"`: raise instead of the
+            batch. `"skip"`: leave out. `"replace"`: use another sample of the class. The receipt names them.
+        check_content: Compare each payload with its hash. Data from a URL is always checked.
+        max_pixels: Width × height above which an image is bad. `None`: 178,956,970, as in Pillow.
+        memory: Memory for data read ahead, in bytes or as `"1GiB"`. `None`: 256 MiB, or up to 2 GiB if large batches of
+            small samples need more. `stats()["peak_run_bytes"]` is the memory used.
+        ahead: Memory for finished batches beyond the usual four, in bytes or as text.
         threads: Threads that make batches; 0 for all cores.
-        read_threads: Threads that read.
-        lanes: Lanes of all ranks together; as many as it takes if `None`.
-        epochs: Nothing is read ahead for epochs from this number on.
-        progress: Show a bar of tqdm for each epoch.
-        store: Of a URL, settings of its store beside what the environment says, as of `Dataset`. Of a mix, of all URLs whose `Part` has
-            none of its own. They go along where the loader is pickled; `state_dict` has none of them.
-        cache_dir: Of a URL, a folder of this machine that keeps what was read of it, so that the next epoch or run does not ask for it
-            again. All processes that name it share it, and may be killed at any moment. Nothing is kept unless it is given.
-        cache_bytes: How much may be in that folder, in bytes or as `"100GiB"`: a limit that is never exceeded, of all processes together.
-            What has no room is read all the same; `stats()` tells.
+        read_threads: Threads that read; at least 16 for URLs.
+        lanes: Interleaved streams of the order, over all ranks. `None`: samples in a batch of all ranks, rounded up.
+        epochs: Number of epochs; nothing is read ahead for later ones, and starting one raises `UsageError`.
+        progress: Show a tqdm bar per epoch.
+        store: Object store settings for URLs, as in `Dataset`. In a mix, for each URL whose `Part` has none. Pickles
+            contain them, `state_dict` does not.
+        cache_dir: Local folder that keeps downloaded data of URLs for later epochs and runs. Processes can share it,
+            and be killed at any time. `None`: no cache.
+        cache_bytes: Limit of the cache for all processes together, in bytes or as `"100GiB"`; never exceeded. Data
+            without room is read but not kept. Required with `cache_dir`.
+
+    Yields:
+        `Batch`, a tuple, or `NamedBatch`, a dict. Images: `[B, 3, H, W] uint8`, RGB, or layout and dtype of the
+        `Pipeline`. Labels: `[B] int64`, `NO_LABEL` if missing.
 
     Raises:
-        UsageError: When an option is out of range, there is no such dataset or component, or an epoch has no batch.
-        DataError: When manifest or indexes are damaged.
+        UsageError: If an option is invalid, a dataset or component is missing, `memory` is too small, or an epoch has
+            no batch.
+        DataError: If manifest or indexes are damaged; while iterating, if a sample is bad and `on_bad` is `"error"`.
+        MachineError: If files or a server cannot be read.
+
+    Example:
+        loader = shardpack.Loader("packed", 64, transform="train", seed=1)
+        for epoch in range(2):
+            for images, labels in loader:
+                pass  # images: [B, 3, 224, 224] uint8, labels: [B] int64
+            print(loader.receipt().proves(loader.expected(epoch)))  # True
     """
 
     def __init__(
@@ -148,7 +171,7 @@ class Loader:
             raise UsageError("pin_memory is for images that a native transform makes, as torch tensors")
         stores = _stores_of(parts, Settings.of(store), Settings().with_cache(cache_dir, cache_bytes))
         opened = [open_native(one.path, store=settings) for one, settings in zip(parts, stores)]
-        #: The datasets, until the engine has them: manifests are read once.
+        #: Datasets until the engine takes them, so that manifests are read once.
         self._opened: list[_native.Dataset] = opened
         weights = [one.weight for one in parts]
         if (epoch_samples is None) != (weights.count(None) == len(weights)) or weights.count(None) not in (
@@ -158,7 +181,7 @@ class Loader:
             raise UsageError("weights: all parts have one, and epoch_samples says how long an epoch is")
         holds_images = all(one.holds_images for one in opened)
         if transform is None and sample_transform is None and not components and not holds_images:
-            # The component cls is the label, which comes anyway.
+            # The component cls is the label, which is in every batch.
             components = [name for name in opened[0].components if name != "cls"]
         self._components = [str(name) for name in several(components, "components", "names")]
         self._wants_payload = transform is None and (holds_images or sample_transform is not None)
@@ -184,7 +207,7 @@ class Loader:
         }
         self._ranks_wanted = rank, world_size, process_group
         if rank is not None or world_size is not None:
-            # What is wrong with them shows now.
+            # Invalid values fail now, not at the first batch.
             distributed.find(rank, world_size)
         if rank is not None and self._divides and distributed.worker() is not None:
             raise UsageError(
@@ -203,42 +226,42 @@ class Loader:
         self._progress = flag(progress, "progress")
         self._paths = [os.fspath(one.path) for one in parts]
         self._forget()
-        # What is wrong shows now; ranks are found out later, and one of one is as good for that. It may well be what they are.
+        # Invalid options fail now. Ranks are detected later: one rank of one serves for the check, and is often right.
         self._alone: _native.Engine | None = self._engine_of(distributed.Ranks(0, 1, ""))
         self._classes = self._alone.classes
 
-    #: Whether workers of a DataLoader share what the rank has: `shardpack.torch` has divided before.
+    #: Whether DataLoader workers divide the rank; `shardpack.torch` divides before.
     _divides = True
 
     def _forget(self) -> None:
         self._ranks: distributed.Ranks | None = None
-        #: The worker of a DataLoader that the engine is of.
+        #: DataLoader worker for which the engine was made.
         self._worker: distributed.Worker | None = None
         self._made: _native.Engine | None = None
         self._stream: _native.Stream | None = None
-        #: Where the stream is, and the tensors that it makes batches in, by address.
+        #: Pinned tensors in which the stream makes batches, by address.
         self._lent: dict[int, Any] = {}
         self._next_epoch = 0
-        #: The state to begin with instead of the start of an epoch.
+        #: State to start from, instead of the start of an epoch.
         self._resume: str | None = None
         self._state: str | None = None
-        #: The state that tells the order, if it is not the options that do.
+        #: State that determines the order, if not the options.
         self._order: str | None = None
         self._receipt: str | None = None
         self._is_under_way = self._is_pinned = False
         self._process = os.getpid()
 
-    # What does not read.
+    # Properties and methods that read no data.
 
     @property
     def ranks(self) -> distributed.Ranks:
-        """Which rank this is, of how many, and who says so: found out when it is first asked for, which the first batch and `len` do."""
+        """Rank of this process and its source, detected by the first batch, `len`, or this property."""
         if self._ranks is None:
             self._ranks = distributed.find(*self._ranks_wanted)
         worker = distributed.worker() if self._divides else None
         if worker != self._worker:
             self._worker, self._made = worker, None
-        # Else each worker would give every sample.
+        # Otherwise each worker would yield every sample.
         return self._ranks if worker is None else self._ranks.of(worker)
 
     def _engine_of(self, ranks: distributed.Ranks, order: str | None = None) -> _native.Engine:
@@ -254,38 +277,51 @@ class Loader:
         return self._made
 
     def __len__(self) -> int:
-        """Batches of this rank in a whole epoch, also where `load_state_dict` has set its midst: frameworks count from its beginning."""
+        """Batches of this rank in a whole epoch, even after `load_state_dict` within one."""
         return self._engine().batches_of_epoch()
 
     @property
     def batches_left(self) -> int:
-        """Batches that the next `iter()` gives: fewer than `len()` where `load_state_dict` has set the midst of an epoch."""
+        """Batches of the next `iter()`: fewer than `len()` after `load_state_dict` within an epoch."""
         return len(self) if self._resume is None else self._engine().batches_left(self._resume)
 
     @property
     def samples_of_epoch(self) -> int:
-        """Samples of an epoch, of all ranks together."""
+        """Samples per epoch, over all ranks."""
         return self._engine().samples_of_epoch()
 
     @property
     def epoch(self) -> int:
-        """The epoch that `iter()` gives next, from 0."""
+        """Number of the epoch that `iter()` starts next, from 0."""
         return self._next_epoch
 
     @property
     def classes(self) -> list[str]:
-        """Names of the classes in the order of their labels; of a mix those of all its datasets, each once."""
+        """Class names in the order of the labels in batches; for a mix, the classes of all its datasets."""
         return list(self._classes)
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes `epoch` the one that `iter()` gives next. Where that is the one that `load_state_dict` has set, it goes on in its midst."""
+        """Set the epoch that `iter()` starts next.
+
+        If it is the epoch of a loaded state, that state is kept and resumes mid-epoch.
+
+        Args:
+            epoch: Number of the epoch, from 0.
+        """
         epoch = whole(epoch, "epoch")
         if epoch != self._next_epoch:
             self._next_epoch, self._resume, self._state = epoch, None, None
             self._close()
 
     def expected(self, epoch: int) -> Expected:
-        """What the receipts of all ranks add up to after `epoch`, if each sample was seen once."""
+        """Compute count and checksum of an epoch, for `Receipt.proves`.
+
+        Args:
+            epoch: Number of the epoch, from 0.
+
+        Returns:
+            The expected values.
+        """
         samples, identities = self._engine().expected(whole(epoch, "epoch"))
         return Expected(samples, identities, int(epoch))
 
@@ -293,21 +329,29 @@ class Loader:
         ranks = "rank not known yet" if self._ranks is None else "rank {} of {} by {}".format(*self.ranks)
         return f"Loader({', '.join(map(repr, self._paths))}, batch_size={self._request['batch']}, epoch={self._next_epoch}, {ranks})"
 
-    # Going on.
+    # Resuming.
 
     def state_dict(self) -> dict[str, Any]:
-        """Where a run goes on that ends after the batch that was handed out last: plain values, the same in all ranks. Any number of
-        ranks goes on from it."""
+        """Return the state right after the last batch that you received.
+
+        Returns:
+            A dict of plain values, fit for JSON or `torch.save`; the same in all ranks. Any number of ranks can resume
+            from it.
+        """
         state = self._state or self._resume or self._engine().start_of(self._next_epoch)
         return {"shardpack": json.loads(state)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from `state`: the next `iter()` gives what is left of its epoch, in the time of opening. Seed, shuffle and lanes are
-        those of the run that it is of.
+        """Resume from a state: the next `iter()` yields the rest of its epoch.
+
+        Earlier samples are not read. Seed, shuffle and lanes are those of the state.
+
+        Args:
+            state: Result of `state_dict`, from a run with any number of ranks.
 
         Raises:
-            UsageError: When it is of another dataset.
-            DataError: When it is no state.
+            UsageError: If `state` is from another dataset, or not from a `Loader`.
+            DataError: If the content of `state` is invalid.
         """
         if not isinstance(state, Mapping) or "shardpack" not in state:
             raise UsageError("no state of a loader: it lacks 'shardpack'")
@@ -329,7 +373,10 @@ class Loader:
             stream.close()
 
     def close(self) -> None:
-        """Ends the threads. Batches and the receipt stay; the next `iter()` begins anew."""
+        """Stop the threads.
+
+        Batches and receipt stay valid; the next `iter()` starts new threads.
+        """
         if self._stream is not None and self._process == os.getpid():
             self._receipt = self.receipt().json
         self._close()
@@ -341,7 +388,7 @@ class Loader:
 
     def _begin(self) -> _native.Stream:
         if self._process != os.getpid():
-            # The threads are those of the process that this one was forked from.
+            # The threads belong to the parent of this fork.
             self._stream, self._process, self._is_under_way = None, os.getpid(), False
         if self._is_under_way or self._resume is not None:
             self._close()
@@ -355,22 +402,23 @@ class Loader:
         return self._stream
 
     def _begin_epoch(self) -> _native.Stream:
-        """Begins what `iter()` gives next."""
+        """Start the epoch that `iter()` yields next."""
         epochs = self._request["epochs"]
         if epochs is not None and self._next_epoch >= epochs:
             raise UsageError(f"epoch {self._next_epoch} of a loader with epochs={epochs}", help="they count from 0")
         stream = self._begin()
-        # Until the first batch is handed out, a run that ends goes on where this epoch begins.
+        # Until the first batch, the state is the start of this epoch.
         self._state = self._resume or self._engine().start_of(self._next_epoch)
         self._next_epoch, self._resume, self._receipt = self._next_epoch + 1, None, None
         self._is_under_way = True
         return stream
 
     def __iter__(self) -> Iterator[Any]:
+        """Start the next epoch, or resume the loaded state, with the first `next()`."""
         return Epoch(self)
 
     def __getitem__(self, number: object) -> NoReturn:
-        # What a DataLoader asks for that takes this for a dataset.
+        # Called by a DataLoader that takes this for a dataset.
         raise UsageError(
             "a Loader makes batches by itself, and has none by number",
             help="for batch in loader; shardpack.torch.IterableDataset is for a DataLoader, shardpack.Dataset has samples by number",
@@ -379,7 +427,7 @@ class Loader:
     def _pinned(self, engine: _native.Engine) -> Any:
         import torch
 
-        # Without a GPU nothing can be pinned, and torch's DataLoader takes plain memory too; the statistics tell.
+        # Without a GPU nothing can be pinned; torch's DataLoader uses plain memory too. `stats()` has `pinned`.
         self._is_pinned = torch.cuda.is_available()
         return torch.empty(engine.batch_bytes(), dtype=torch.uint8, pin_memory=self._is_pinned)
 
@@ -394,24 +442,24 @@ class Loader:
             return found
         import torch
 
-        # torch has one byte order.
+        # torch has native byte order only.
         return torch.from_numpy(found if found.dtype.isnative else found.astype(found.dtype.newbyteorder("=")))
 
     def _value(self, value: Any, name: str) -> Any:
-        """A value of a column whose arrays differ in shape or dtype."""
+        """One value of a column whose arrays differ in shape or dtype."""
         if isinstance(value, _native.Array):
             return self._array(value)
         if isinstance(value, bytes) and name.rpartition(".")[2] == "npy":
-            # In an order of its items, or with a head, that the native part does not stack.
+            # An item order or header that the native part does not stack.
             try:
                 return self._array(np.load(io.BytesIO(value), allow_pickle=False))
             except ValueError:
-                # Python objects: nobody reads them for the caller.
+                # Python objects are never unpickled here.
                 return value
         return value
 
     def _content(self, native: _native.Batch, memory: Any) -> Any:
-        """Images or payloads, as the caller wants them."""
+        """Images or payloads in the caller's form."""
         if memory is not None:
             import torch
 
@@ -454,10 +502,15 @@ class Loader:
         batch._tell(native, self._classes)
         return batch if self._batch_transform is None else self._batch_transform(batch)
 
-    # What was done.
+    # Receipts and statistics.
 
     def receipt(self) -> Receipt:
-        """What was handed out of the epoch under way, or of the last one at its end, since it began or was gone on with.
+        """Return the samples handed out in the current epoch, or in the last one after its end.
+
+        The receipt begins with the epoch, or where the epoch was resumed.
+
+        Returns:
+            The receipt of this rank.
 
         Raises:
             UsageError: Before the first batch.
@@ -469,9 +522,13 @@ class Loader:
         return Receipt(self._stream.receipt())
 
     def stats(self) -> dict[str, Any]:
-        """What was done since the threads began, and where time went, in milliseconds; `bottleneck` says who the slow one is: `disk`,
-        `decode`, or `consumer`, the training itself; `pinned` whether batches are in pinned memory, which takes a GPU. What begins with
-        `cache_` is there where a cache is: reads and bytes that came from it, bytes that were added, evicted, left out for want of room.
+        """Return counters and times since the threads started.
+
+        Returns:
+            A dict. `bottleneck` is `"disk"`, `"decode"`, or `"consumer"` if the training itself is slowest.
+            `samples_per_s` is the rate; times end in `_ms`, sizes in `_bytes`. `pinned` is true if batches are in
+            pinned memory. URLs add `requests`, `received_bytes`, `requests_again` (retries) and `throttled`. A cache
+            adds `cache_…`: reads, and bytes read, added, evicted, or left out for lack of room.
 
         Raises:
             UsageError: Before the first batch.
@@ -480,20 +537,20 @@ class Loader:
             raise UsageError("no batch has been asked for yet")
         stats: dict[str, Any] = json.loads(self._stream.stats())
         slow = "disk" if stats["disk_wait_ms"] > 0.5 * stats["consumer_wait_ms"] else "decode"
-        # Somebody waits: whoever makes batches for room, or the consumer for them.
+        # Either the threads wait for room, or the consumer waits for batches.
         stats["bottleneck"] = slow if stats["consumer_wait_ms"] > stats["full_ms"] else "consumer"
         stats["pinned"] = self._is_pinned
         stats["samples_per_s"] = stats["samples"] / max(stats["elapsed_ms"], 1e-3) * 1e3
         return stats
 
 
-#: dtypes that torch computes nothing with.
+#: dtypes that stay numpy arrays: torch has almost no operations for them.
 _NUMPY_ALONE = {"uint16", "uint32", "uint64"}
 
-#: Batches that exist at a time in memory of torch's: as many as in the loader's own.
+#: Batches in torch's memory at a time: as many as in the loader's own.
 _AHEAD = 4
 
-#: Numbers of threads are below it.
+#: Numbers of threads are below this.
 _THREADS_END = 4097
 
 
@@ -518,7 +575,7 @@ def _shuffle(shuffle: Any) -> str:
 
 
 def _stores_of(parts: Sequence[Part], shared: Settings, cached: Settings) -> list[Settings]:
-    """Of each part the settings of its store, and the cache, which is for all URLs."""
+    """Store settings of each part, with the cache, which applies to all URLs."""
     is_for_all = len(parts) == 1
     if not is_for_all and not any(is_url(one.path) for one in parts):
         for given, said in ((shared, "settings of a store are"), (cached, "a cache is")):

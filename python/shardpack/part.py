@@ -1,4 +1,4 @@
-"""Which samples of a dataset, and how often."""
+"""One dataset of a mix: which samples a loader takes, and how often."""
 
 from __future__ import annotations
 
@@ -16,21 +16,30 @@ from .running import PathLike
 
 @dataclass(frozen=True)
 class Part:
-    """A dataset of a mix.
+    """One dataset of a mix: its path, a selection of its samples, and how often they appear.
+
+    At most one of `range`, `classes`, `samples` and `part` selects samples, and at most one of `total` and `balance`
+    repeats them. Counts per epoch are exact. `Loader` checks the values.
 
     Args:
-        path: Its folder, or its URL.
-        range: Only the samples of this range of numbers, as `range(10, 20)` or `(10, 20)`.
-        classes: Only these classes, by label or by name.
-        samples: Only these samples, by their numbers.
-        part: Only the samples from one share to another in a random order that `part_seed` fixes: `(0.0, 0.9)` to train and
-            `(0.9, 1.0)` to validate have none in common.
-        part_seed: See `part`.
-        total: So many samples of it come in an epoch.
-        balance: As many as there are, divided among the classes in proportion to their sizes to this power: 0 the same for each, 1 as
-            they are.
-        weight: Its share of an epoch of `Loader(epoch_samples=…)`; then all parts have one.
-        store: Of a URL, settings of its store instead of those of the `Loader`; see `Dataset`.
+        path: Folder of the dataset, or its URL as a string.
+        range: Only samples with these numbers, as `range(10, 20)` or `(10, 20)`; the end is exclusive.
+        classes: Only samples of these classes, by label or by name.
+        samples: Only samples with these numbers, in any order, each once.
+        part: Only the samples between two shares, 0 to 1, of a random order that `part_seed` fixes. `(0.0, 0.9)` to
+            train and `(0.9, 1.0)` to validate have no sample in common.
+        part_seed: Seed of the random order of `part`.
+        total: Number of samples per epoch. Each sample comes equally often, give or take one.
+        balance: Exponent, 0 to 1. The epoch length stays; each class gets a share in proportion to its size to this
+            power. 0: equal shares. 1: shares as stored.
+        weight: Share of an epoch of `Loader(epoch_samples=…)`, above 0. All parts have a weight, or none. Replaces
+            `total` and `balance`.
+        store: Object store settings for this URL, in place of the `store` of the `Loader`; see `Dataset`.
+
+    Example:
+        parts = [shardpack.Part("packed", weight=3), shardpack.Part("more", weight=1)]
+        loader = shardpack.Loader(parts, 64, transform="train", epoch_samples=400)
+        print(sum(int((batch.sources == 1).sum()) for batch in loader))  # 100
     """
 
     path: PathLike

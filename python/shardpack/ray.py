@@ -1,10 +1,7 @@
-"""shardpack on a Ray cluster: packing by its nodes, and packed datasets as sources of Ray Data.
+"""shardpack on a Ray cluster: pack with many nodes, and read packed datasets with Ray Data.
 
-    report = shardpack.ray.pack("photos", "packed", parts=256)
-    for batch in shardpack.ray.dataset("packed").iter_batches(batch_size=64, local_shuffle_buffer_size=1024):
-        ...
-
-The folders are of a file system that all nodes see, and all nodes have the package. `dataset` takes URLs, too.
+All nodes need the package, and a file system where they see the folders under the same paths; `dataset` also reads
+URLs.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ __all__ = ["PartsProgress", "Source", "dataset", "pack"]
 
 
 def __getattr__(name: str) -> Any:
-    # Ray Data needs PyArrow, which Ray comes without.
+    # Ray Data needs PyArrow, which Ray does not install.
     if name not in ("Source", "dataset"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from . import _ray_data

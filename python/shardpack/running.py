@@ -1,4 +1,4 @@
-"""How the commands run inside Python: progress, Ctrl-C, results and errors."""
+"""Runs commands inside Python: progress, Ctrl-C, results and errors."""
 
 from __future__ import annotations
 
@@ -15,25 +15,30 @@ from . import _native, errors
 
 T = TypeVar("T", bound="Progress")
 PathLike = Union[str, "os.PathLike[str]"]
-#: A value as the command line takes it: `"256MiB"`, `4`, a path.
+#: Value of a command line option: `"256MiB"`, `4`, a path.
 Value = Union[str, int, float, "os.PathLike[str]"]
-#: One, or several for an option that may be given more than once.
+#: One value, or several for a repeatable option.
 Values = Union[Value, Sequence[Value], Mapping[str, Union[Value, Sequence[Value]]]]
 
-#: How often progress is told, and Ctrl-C looked after, in seconds.
+#: Interval of progress reports and checks for Ctrl-C, in seconds.
 _PATIENCE_S = 0.05
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a command is.
+    """Progress of a command.
 
     Attributes:
-        verb: What it does: `walking`, `packing`, `reading`, …
-        samples: Samples that are done.
-        total_samples: Samples in all; 0 where that is not known.
-        bytes: Bytes that are done.
-        total_bytes: Bytes in all; 0 where that is not known.
+        verb: Current phase: `walking`, `packing`, `reading`, …
+        samples: Samples done.
+        total_samples: Total number of samples; 0 if unknown.
+        bytes: Bytes done.
+        total_bytes: Total number of bytes; 0 if unknown.
+
+    Example:
+        seen: list[shardpack.Progress] = []
+        shardpack.verify("packed", progress=seen.append)
+        print(type(seen[-1]).__name__)  # Progress
     """
 
     verb: str
@@ -45,13 +50,19 @@ class Progress:
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """What came of a command.
+    """Result of a command.
+
+    The fields of `document` are also attributes of the report, and `print(report)` shows them.
 
     Attributes:
-        ok: Whether all is right: the exit code of the program would be 0.
-        document: What `shardpack COMMAND --json` prints (docs/reference/json.schema.json); its fields are attributes of the report too.
-        notes: The lines that the program prints to stderr beside progress. Those that begin with `note` are warnings too, of the class
-            `running.Note`.
+        ok: Whether the exit code of the program would be 0.
+        document: JSON that `shardpack COMMAND --json` prints, parsed (docs/reference/json.schema.json).
+        notes: Lines that the program prints to stderr, without progress. Lines that begin with `note` are also warnings
+            (`running.Note`).
+
+    Example:
+        report = shardpack.inspect("packed")
+        print(report.ok, report.datasets[0]["samples"])  # True 300
     """
 
     ok: bool
@@ -81,7 +92,7 @@ _SHOWN = 5
 
 
 def _lines(value: Any, depth: int) -> list[str]:
-    """A value of JSON as lines: names and values, of lists the first items."""
+    """A JSON value as lines, with the first items of lists."""
     before = "  " * depth
     if isinstance(value, dict):
         lines = []
@@ -103,18 +114,32 @@ def _lines(value: Any, depth: int) -> list[str]:
 
 
 def _shown(value: Any) -> str:
-    """A value on one line: what is not printable comes from files, and could draw on a terminal."""
+    """A value on one line; text that is not printable is escaped, since it comes from files."""
     text = value if isinstance(value, str) else json.dumps(value)
     return text if text.isprintable() else repr(text)
 
 
 class Note(UserWarning):
-    """What a command says beside its result: where it guessed, or what is left out."""
+    """Warning about a guess of a command, or about data that it left out.
+
+    Example:
+        import warnings
+
+        warnings.simplefilter("ignore", shardpack.running.Note)
+    """
 
 
 def run(command: str, places: Sequence[str], given: Mapping[str, Any]) -> Report:
-    """Runs a command with what a function was given: the arguments called `places` by place, `progress`, and options of the command line in
-    Python's spelling."""
+    """Run a command.
+
+    Args:
+        command: Name of the command.
+        places: Names of the positional arguments.
+        given: Positional arguments, `progress`, and options in Python spelling, by name.
+
+    Returns:
+        Its report.
+    """
     options = dict(given)
     progress: bool | Callable[[Progress], None] | None = options.pop("progress")
     tell = teller(progress, _bar)
@@ -125,13 +150,13 @@ def run(command: str, places: Sequence[str], given: Mapping[str, Any]) -> Report
             tell.close()
     for line in done.notes:
         if line.startswith("note "):
-            # Told of the line that called the command.
+            # Attributed to the line that called the command.
             warnings.warn(line.removeprefix("note ").strip(), Note, stacklevel=3)
     return done
 
 
 def arguments(command: str, places: Sequence[str], options: Mapping[str, Any]) -> list[str]:
-    """The command line, behind the name of the program."""
+    """Return the command line without the name of the program."""
     words = [command, "--json"]
     for name, value in options.items():
         if value is None or value is False or name in places:
@@ -149,17 +174,21 @@ def arguments(command: str, places: Sequence[str], options: Mapping[str, Any]) -
 
 
 def follow(running: _native.Command, tell: Callable[[Progress], None] | None) -> tuple[int, dict[str, Any], list[str]]:
-    """Waits for a command, and tells of it: exit code, document, and what it said. What is raised meanwhile interrupts it."""
+    """Wait for a command and report its progress; an exception interrupts the command.
+
+    Returns:
+        Exit code, document, and lines for stderr.
+    """
     try:
         while not running.is_finished():
             time.sleep(_PATIENCE_S)
             if tell is not None:
                 tell(Progress(*running.progress()))
         if tell is not None:
-            # What was done since, so that a bar ends at its end.
+            # The rest of the progress, so that a bar ends full.
             tell(Progress(*running.progress()))
     except BaseException:
-        # Ctrl-C, or an exception of the caller's: what is under way ends in good order, and the same call goes on.
+        # Ctrl-C, or an exception of the caller: the command ends cleanly, and the same call resumes.
         running.interrupt()
         running.finish()
         raise
@@ -168,7 +197,7 @@ def follow(running: _native.Command, tell: Callable[[Progress], None] | None) ->
 
 
 def report(code: int, document: dict[str, Any], notes: Sequence[str], where: str | None = None) -> Report:
-    """What came of a command that ended so; the error that it ended with is raised, with `where` before its message."""
+    """Return the report of a finished command, or raise its error, prefixed with `where`."""
     error = document.get("error")
     if error is not None:
         kinds = {"data": errors.DataError, "usage": errors.UsageError, "interrupted": errors.Interrupted}
@@ -195,7 +224,7 @@ def _text(value: Any) -> str:
 def teller(
     progress: bool | Callable[[T], None] | None, bar: Callable[[], Callable[[T], None]]
 ) -> Callable[[T], None] | None:
-    """What is told of progress: a function that was given, or a bar."""
+    """Return the function that receives progress: the caller's, a bar, or `None`."""
     if callable(progress):
         return progress
     if progress is None:
@@ -211,7 +240,7 @@ def _bar() -> Callable[[Progress], None]:
 
 
 class _Line:
-    """One line a thing that is done, written over itself, where there is no tqdm."""
+    """Progress without tqdm: one line per phase, rewritten in place."""
 
     def __init__(self) -> None:
         self._verb, self._line = "", ""
@@ -227,14 +256,14 @@ class _Line:
             print(f"\r{line}\033[K", end="", file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Leaves the last line as it is."""
+        """End the last line."""
         if self._line:
             print(file=sys.stderr)
         self._line = ""
 
 
 class _Bar:
-    """tqdm's, one for each thing that is done."""
+    """Progress as a tqdm bar per phase."""
 
     def __init__(self) -> None:
         from tqdm.auto import tqdm
@@ -252,7 +281,7 @@ class _Bar:
             self._bar.update(now.bytes - self._bar.n)
 
     def close(self) -> None:
-        """Leaves the last bar as it is."""
+        """Close the last bar."""
         if self._bar is not None:
             self._bar.close()
         self._bar = None

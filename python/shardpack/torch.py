@@ -1,10 +1,6 @@
-"""For those who keep torch's DataLoader: its workers share the lanes of an epoch exactly.
+"""Packed datasets for torch's `DataLoader`, whose workers share each epoch exactly.
 
-    dataset = shardpack.torch.IterableDataset("packed/train", 64, transform="train")
-    for images, labels in DataLoader(dataset, batch_size=None, num_workers=4):
-        ...
-
-`shardpack.Loader` needs no workers, and is faster: it has threads that Python's lock does not hold up.
+`shardpack.Loader` is faster and needs no workers: its threads run without the GIL.
 """
 
 from __future__ import annotations
@@ -22,27 +18,40 @@ from .errors import UsageError
 from .loader import Loader
 from .running import PathLike
 
-#: Most workers of a DataLoader.
+#: Largest number of DataLoader workers.
 _MOST_WORKERS = 4096
 
 
 class _Divided(Loader):
-    """Of one worker, whose rank has been divided."""
+    """Loader of one worker, whose rank is already divided."""
 
     _divides = False
 
 
 class IterableDataset(torch.utils.data.IterableDataset[Any]):
-    """Batches of a `Loader` for a DataLoader with `batch_size=None`: each worker is a rank of its own, so that all of them together
-    give every sample of an epoch once, and each the same number of batches.
+    """Batches of a `Loader` for a torch `DataLoader` with `batch_size=None`.
 
-    Each pass over the DataLoader is the next epoch, with and without `persistent_workers`. Its iterators have `state_dict` and
-    `load_state_dict`, so that torchdata's `StatefulDataLoader` goes on in mid-epoch in the time of opening, with the same number of workers.
+    Each worker acts as a rank: together they give every sample of an epoch once, and each gives the same number of
+    batches.
+
+    Each pass over the DataLoader is the next epoch, with or without `persistent_workers`. With torchdata's
+    `StatefulDataLoader`, a run resumes mid-epoch without reading earlier samples, with the same number of workers.
 
     Args:
-        path: As of `Loader`.
-        batch_size: Samples of a batch.
-        options: All others of `Loader`.
+        path: Folder, URL or parts, as in `Loader`.
+        batch_size: Samples per batch and worker.
+        options: Other options of `Loader`. Defaults differ: `threads=1`, `read_threads=1` and `output="torch"`.
+
+    Raises:
+        UsageError: If an option is invalid; see `Loader`.
+
+    Example:
+        import shardpack.torch
+        from torch.utils.data import DataLoader
+
+        dataset = shardpack.torch.IterableDataset("packed", 16, transform="train")
+        loader = DataLoader(dataset, batch_size=None, num_workers=2)
+        print(sum(len(labels) for images, labels in loader))  # 300
     """
 
     def __init__(self, path: PathLike, batch_size: int = 64, **options: Any) -> None:
@@ -51,11 +60,11 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         self._options = {"threads": 1, "read_threads": 1, **options}
         self._ranks_wanted = tuple(self._options.pop(name, None) for name in ("rank", "world_size", "process_group"))
         self._ranks: distributed.Ranks | None = None
-        #: Of so many workers.
+        #: Length by number of workers.
         self._lengths: dict[int, int] = {}
-        #: The epoch that each worker gives next: shared, since workers may live for one epoch.
+        #: Next epoch of each worker; shared, since workers may live for one epoch only.
         self._epochs = multiprocessing.RawArray(ctypes.c_uint64, _MOST_WORKERS)
-        # What is wrong with them shows here, and not in a worker.
+        # Invalid options fail here, not in a worker.
         self._loader(0, 1)
 
     def _loader(self, rank: int, world_size: int) -> Loader:
@@ -68,18 +77,22 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         return self._ranks
 
     def __getstate__(self) -> dict[str, Any]:
-        # The process that has the group tells its workers, who are in none.
+        # Workers are in no process group: the process that is passes the rank on.
         self._found()
         return {**self.__dict__, "_ranks_wanted": (None, None, None)}
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes `epoch` the one that the next pass gives."""
+        """Set the epoch of the next pass.
+
+        Args:
+            epoch: Number of the epoch, from 0.
+        """
         for worker in range(_MOST_WORKERS):
             self._epochs[worker] = epoch
 
     def __len__(self) -> int:
-        """Batches of an epoch of this rank, of all workers together: those of the DataLoader that asks, or of one."""
-        # There alone it is known how many workers there are, and each may have a batch more than a share of those of one.
+        """Batches of this rank in an epoch, over all workers of the calling `DataLoader`, else one."""
+        # Only the DataLoader knows its number of workers, and each may have a batch more than an even share.
         asking = sys._getframe(1).f_locals.get("self")
         workers = max(asking.num_workers, 1) if isinstance(asking, torch.utils.data.DataLoader) else 1
         if workers not in self._lengths:
@@ -88,6 +101,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         return self._lengths[workers]
 
     def __iter__(self) -> Pass:
+        """Return the pass of the current worker."""
         worker = torch.utils.data.get_worker_info()
         number, workers = (0, 1) if worker is None else (worker.id, worker.num_workers)
         rank, world_size, _ = self._found()
@@ -95,7 +109,14 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
 
 
 class Pass(Iterator[Any]):
-    """What one worker gives of an epoch. The state of a `StatefulDataLoader` has that of each worker's."""
+    """Iterator over the batches of one worker in one epoch, with a state for `StatefulDataLoader`.
+
+    Example:
+        import shardpack.torch
+
+        batches = iter(shardpack.torch.IterableDataset("packed", 16, transform="train"))
+        print(batches.state_dict()["epoch"])  # 0
+    """
 
     def __init__(self, loader: Loader, epochs: Any, worker: int) -> None:
         self._loader, self._epochs, self._worker = loader, epochs, worker
@@ -106,7 +127,7 @@ class Pass(Iterator[Any]):
     def __next__(self) -> Any:
         if self._batches is None:
             self._epochs[self._worker] = self._epoch + 1
-            # The state that was loaded may be that of its end.
+            # The loaded state may be the end of this epoch.
             self._batches = iter(self._loader) if self._loader.epoch == self._epoch else iter(())
         try:
             return next(self._batches)
@@ -115,11 +136,22 @@ class Pass(Iterator[Any]):
             raise
 
     def state_dict(self) -> dict[str, Any]:
-        """As `Loader.state_dict`, and the epoch of this pass: a worker may have ended it while others have not."""
+        """Return `Loader.state_dict` with the epoch of this pass.
+
+        Returns:
+            A dict of plain values.
+        """
         return {**self._loader.state_dict(), "epoch": self._epoch}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """As `Loader.load_state_dict`, but nothing is left of an epoch that has ended: the next one is of another pass."""
+        """Resume from a state of a pass; an epoch that has ended yields nothing more.
+
+        Args:
+            state: Result of `state_dict`.
+
+        Raises:
+            UsageError: If `state` is not from a pass, or from another dataset.
+        """
         if "epoch" not in state:
             raise UsageError("no state of a worker: it lacks 'epoch'", help="the state of a Loader is for a Loader")
         self._batches = None

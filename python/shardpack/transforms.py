@@ -1,9 +1,12 @@
-"""What is made of images, natively: decoded, cut, resized, flipped, as numbers. Names and numbers are torchvision's.
+"""Native image transforms, with the names, arguments and defaults of torchvision.
 
-    shardpack.Loader("packed/train", 64, transform=[RandomResizedCrop(224), RandomHorizontalFlip()])
+    from shardpack.transforms import RandomHorizontalFlip, RandomResizedCrop
 
-The steps come in torchvision's usual order: `Resize`, then `CenterCrop` or `RandomResizedCrop`, then
-`RandomHorizontalFlip`, then `Normalize`. For anything else there is `sample_transform` of the loader, a function of yours.
+    loader = shardpack.Loader("packed", 64, transform=[RandomResizedCrop(224), RandomHorizontalFlip()])
+
+Order of the steps: `Resize`, then `CenterCrop` or `RandomResizedCrop`, then `RandomHorizontalFlip`, then `Normalize`.
+For other transforms, use `sample_transform` of the loader. `Loader` and `Pipeline` check the values and raise
+`UsageError`.
 """
 
 from __future__ import annotations
@@ -30,16 +33,16 @@ __all__ = [
     "imagenet_train",
 ]
 
-#: Means of red, green and blue that models trained on ImageNet are given, of levels divided by 255.
+#: Means of red, green and blue over ImageNet, for levels divided by 255.
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
-#: Their standard deviations.
+#: Standard deviations of red, green and blue over ImageNet, for levels divided by 255.
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
-#: A side in pixels, or height and width.
+#: Side in pixels, or height and width.
 Size = Union[int, Sequence[int]]
 
 
-#: Sides are below it.
+#: Sides are below this.
 _SIDE_END = 65_536
 
 _FILTERS = ("bilinear", "bicubic")
@@ -61,25 +64,29 @@ def _both(size: Any, name: str) -> list[int]:
 
 
 def _dtype(dtype: Any) -> str:
-    """The name of a dtype, which may be one of numpy or torch."""
+    """Name of a dtype, also of numpy's and torch's."""
     if not isinstance(dtype, str):
         dtype = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype).removeprefix("torch.")
     return choice(dtype, "dtype", _DTYPES)
 
 
 class Step:
-    """One of the steps below; no other class is one."""
+    """Base class of the native steps; other subclasses are refused."""
 
 
 @dataclass(frozen=True)
 class RandomResizedCrop(Step):
-    """A random part of random area and aspect, resized to `size`.
+    """Crop a box of random area and aspect ratio, and resize it.
 
     Args:
-        size: A side in pixels, or height and width; 1 to 65,535.
-        scale: Least and greatest part of the image's area.
-        ratio: Least and greatest width divided by height.
+        size: Side in pixels, or `(height, width)`; 1 to 65,535.
+        scale: Smallest and largest share of the image area, above 0 and up to 1.
+        ratio: Smallest and largest width divided by height, 0.001 to 1000.
         interpolation: `bilinear` or `bicubic`, both antialiased.
+
+    Example:
+        steps = [shardpack.transforms.RandomResizedCrop(160, scale=(0.25, 1.0))]
+        loader = shardpack.Loader("packed", 64, transform=steps)
     """
 
     size: Size
@@ -90,11 +97,14 @@ class RandomResizedCrop(Step):
 
 @dataclass(frozen=True)
 class Resize(Step):
-    """The shorter side becomes `size` pixels and the longer one keeps the aspect; or exactly `(height, width)`.
+    """Resize the shorter side to `size` and keep the aspect ratio, or resize to `(height, width)`.
 
     Args:
-        size: Pixels of the shorter side, or height and width; 1 to 65,535.
+        size: Pixels of the shorter side, or `(height, width)`; 1 to 65,535.
         interpolation: `bilinear` or `bicubic`, both antialiased.
+
+    Example:
+        loader = shardpack.Loader("packed", 64, transform=[shardpack.transforms.Resize((224, 224))])
     """
 
     size: Size
@@ -103,10 +113,14 @@ class Resize(Step):
 
 @dataclass(frozen=True)
 class CenterCrop(Step):
-    """The middle; where an image is smaller, black is put around it.
+    """Crop the centre; smaller images are padded with black.
 
     Args:
-        size: A side in pixels, or height and width; 1 to 65,535.
+        size: Side in pixels, or `(height, width)`; 1 to 65,535.
+
+    Example:
+        steps = [shardpack.transforms.Resize(256), shardpack.transforms.CenterCrop(224)]
+        loader = shardpack.Loader("packed", 64, transform=steps)
     """
 
     size: Size
@@ -114,10 +128,14 @@ class CenterCrop(Step):
 
 @dataclass(frozen=True)
 class RandomHorizontalFlip(Step):
-    """Left and right exchanged.
+    """Flip the image left to right at random.
 
     Args:
-        p: How probable that is, 0 to 1.
+        p: Probability of a flip, 0 to 1.
+
+    Example:
+        steps = [shardpack.transforms.CenterCrop(224), shardpack.transforms.RandomHorizontalFlip()]
+        loader = shardpack.Loader("packed", 64, transform=steps)
     """
 
     p: float = 0.5
@@ -125,11 +143,15 @@ class RandomHorizontalFlip(Step):
 
 @dataclass(frozen=True)
 class Normalize(Step):
-    """`(level / 255 - mean) / std`, for red, green and blue: makes float32, or the `dtype` of the pipeline.
+    """Normalize each channel: `(level / 255 - mean) / std`, in float32 or the `dtype` of the pipeline.
 
     Args:
-        mean: Three numbers.
-        std: Three numbers above 0.
+        mean: Means of red, green and blue, for levels divided by 255.
+        std: Standard deviations of red, green and blue, above 0.
+
+    Example:
+        steps = [shardpack.transforms.CenterCrop(224), shardpack.transforms.Normalize()]
+        loader = shardpack.Loader("packed", 64, transform=steps)
     """
 
     mean: Sequence[float] = IMAGENET_MEAN
@@ -138,15 +160,24 @@ class Normalize(Step):
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Steps, and how the numbers lie.
+    """Steps with the dtype and layout of the images.
 
     Args:
-        steps: In torchvision's order; see the module.
-        dtype: `uint8`, `float32`, `float16` or `bfloat16`; `None` for uint8, or float32 where there is a `Normalize`. Floats are
-            `level / 255`.
-        layout: `CHW` for `[B, 3, H, W]`, `HWC` for `[B, H, W, 3]`.
-        reduce: Whether large JPEGs may be decoded to 1/2, 1/4 or 1/8 of their size, where that leaves enough pixels.
-        upright: Whether images are turned as their Exif orientation says, before anything else; torchvision does not.
+        steps: Steps in the order given by the module; one must fix the size.
+        dtype: `uint8`, `float32`, `float16` or `bfloat16`, also as a dtype of numpy or torch. `None`: float32 with
+            `Normalize`, else uint8. Floats are `level / 255`.
+        layout: `CHW` for `[B, 3, H, W]`, or `HWC` for `[B, H, W, 3]`.
+        reduce: Decode large JPEGs to 1/2, 1/4 or 1/8 of their size if enough pixels remain.
+        upright: Rotate images by their Exif orientation before all other steps; torchvision does not.
+
+    Raises:
+        UsageError: If a step is unknown or out of order, a value is invalid, or the size of the images is not fixed.
+
+    Example:
+        steps = [shardpack.transforms.RandomResizedCrop(160), shardpack.transforms.Normalize()]
+        pipeline = shardpack.transforms.Pipeline(steps, dtype="float16", layout="HWC")
+        images, labels = next(iter(shardpack.Loader("packed", 64, transform=pipeline)))
+        print(tuple(images.shape))  # (64, 160, 160, 3)
     """
 
     steps: Sequence[Step]
@@ -217,8 +248,20 @@ class Pipeline:
 
 
 def imagenet_train(size: int = 224, *, dtype: str | None = None, layout: str = "CHW") -> Pipeline:
-    """As ImageNet is trained on: a random crop, resized, every other one flipped. uint8, unless `dtype` is a float: then it is
-    normalised with `IMAGENET_MEAN` and `IMAGENET_STD`."""
+    """Return the usual transform for training on ImageNet: random crop and flip.
+
+    Args:
+        size: Side of the images in pixels.
+        dtype: `None` or `uint8`, or a float type to normalize with `IMAGENET_MEAN` and `IMAGENET_STD`.
+        layout: `CHW` or `HWC`.
+
+    Returns:
+        The pipeline; `transform="train"` is `imagenet_train()`.
+
+    Example:
+        transform = shardpack.transforms.imagenet_train(160, dtype="float32")
+        loader = shardpack.Loader("packed", 64, transform=transform)
+    """
     steps: list[Step] = [RandomResizedCrop(size), RandomHorizontalFlip()]
     if dtype not in (None, "uint8"):
         steps.append(Normalize())
@@ -228,8 +271,21 @@ def imagenet_train(size: int = 224, *, dtype: str | None = None, layout: str = "
 def imagenet_eval(
     size: int = 224, resize: int | None = None, *, dtype: str | None = None, layout: str = "CHW"
 ) -> Pipeline:
-    """As ImageNet is evaluated: the shorter side resized to `resize` (8/7 of `size` if `None`), and the middle. uint8, unless
-    `dtype` is a float: then it is normalised with `IMAGENET_MEAN` and `IMAGENET_STD`."""
+    """Return the usual transform for evaluation on ImageNet: resize and centre crop.
+
+    Args:
+        size: Side of the images in pixels.
+        resize: Shorter side before the crop, in pixels. `None`: 8/7 of `size`.
+        dtype: `None` or `uint8`, or a float type to normalize with `IMAGENET_MEAN` and `IMAGENET_STD`.
+        layout: `CHW` or `HWC`.
+
+    Returns:
+        The pipeline; `transform="eval"` is `imagenet_eval()`.
+
+    Example:
+        transform = shardpack.transforms.imagenet_eval(160)
+        loader = shardpack.Loader("packed", 64, transform=transform, shuffle=False)
+    """
     whole(size, "size", 1, _SIDE_END)
     steps: list[Step] = [Resize(round(size * 8 / 7) if resize is None else resize), CenterCrop(size)]
     if dtype not in (None, "uint8"):

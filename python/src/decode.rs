@@ -20,7 +20,17 @@ thread_local! {
     static WORKER: RefCell<Worker> = RefCell::new(Worker::within(Limits::default(), Arc::clone(&BUDGET)));
 }
 
-/// The pixels of an encoded image, `[H, W, 3] uint8`, red, green, blue; turned as its Exif orientation says where `upright`.
+/// Decode an image, without the GIL.
+///
+/// Args:
+///     content: Encoded image.
+///     upright: Rotate the image by its Exif orientation.
+///
+/// Returns:
+///     Pixels, `[H, W, 3] uint8`, RGB, for `numpy.asarray`, which makes no copy.
+///
+/// Raises:
+///     DataError: If `content` is no image, damaged or too large.
 #[pyfunction]
 #[pyo3(signature = (content, upright=false))]
 pub fn decode(py: Python<'_>, content: &[u8], upright: bool) -> PyResult<Array> {

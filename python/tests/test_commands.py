@@ -162,6 +162,11 @@ def test_commands_in_threads_keep_to_themselves(tree: Path, tmp_path: Path) -> N
     assert len({report.datasets[0]["id"] for report in reports.values()}) == 4
 
 
+def test_the_reference_is_made_of_the_docstrings() -> None:
+    make = Path(__file__).resolve().parents[1] / "make_reference.py"
+    assert subprocess.run([sys.executable, make, "--check"]).returncode == 0, "python make_reference.py writes it anew"
+
+
 def test_every_option_is_an_argument_with_its_help() -> None:
     from shardpack import _native, commands
 

@@ -25,7 +25,13 @@ import pytest
 import shardpack
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ["docs/reference/python.md", "docs/how-to/coming-from.md", "python/README.md", "README.md"]
+PAGES = [
+    "docs/reference/python.md",
+    "docs/reference/python-api.md",
+    "docs/how-to/coming-from.md",
+    "python/README.md",
+    "README.md",
+]
 
 #: Of other blocks of Python tests/pages.rs takes care.
 SECTIONS = {"README.md": ["Train"]}

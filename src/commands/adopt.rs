@@ -20,7 +20,7 @@ use crate::{
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   shardpack adopt old/              manifest.json, BLAKE3SUMS and index/ beside the shards in old/
-  shardpack verify old/             from then on: every flipped bit is found, and its sample named
+  shardpack verify old/             now finds every flipped bit, and names its sample
   shardpack adopt old/ --on-bad skip --label-feature label")]
 pub struct Args {
     /// Folder of uncompressed shards of one format: webdataset tar, TFRecord, RecordIO or MDS
@@ -30,10 +30,10 @@ pub struct Args {
     /// Name of the dataset
     #[arg(long, default_value = "shard", value_parser = args::name)]
     name: String,
-    /// When a record is no sample: name all such and write nothing, or leave it out and say so in the ledger
+    /// How to handle records that are not samples
     #[arg(long, value_enum, default_value = "error")]
     on_bad: OnBadArg,
-    /// Replace a manifest that is there
+    /// Replace an existing manifest
     #[arg(long)]
     force: bool,
     #[command(flatten)]

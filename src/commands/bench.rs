@@ -24,9 +24,9 @@ use crate::{
 /// `--transform`.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Way {
-    /// Random crops, resized, every other one flipped
+    /// Random resized crops; every other one is flipped
     Train,
-    /// The shorter side resized to 8/7 of the crop's, and the middle
+    /// Resize the shorter side to 8/7 of the crop, then crop the centre
     Eval,
 }
 
@@ -39,38 +39,37 @@ enum Way {
   shardpack bench s3://bucket/packed
   shardpack bench packed/ --json | jq .datasets[0].raw
 
-What is in the page cache is read from there: the shards are read once before they are read in the order of \
-training, so a dataset that fits the memory shows what the loader does, and a larger one what the disk does. With --cold \
-both readings come from the disk, and each says whether it really did.
+The shards are read sequentially first, then in training order, both through the page cache. So a dataset that fits in memory \
+measures the loader, and a larger dataset measures the disk. With --cold, both reads come from the disk, and each row reports \
+whether it really did.
 
-Of a URL, all is read over the network, and requests and bytes are told: those of an epoch, and those of all rows, which may cost money; \
---seconds bounds them. The second epoch that R needs is not read, but told by its order.")]
+For URLs, all data is read over the network. The output has the requests and bytes of one epoch, and those of all rows, which may \
+cost money; --seconds limits them. R needs a second epoch, which is derived from its order instead of read.")]
 pub struct Args {
-    /// Folder of a dataset, or of its splits; or the URL of one: s3://, gs://, az://, abfss://, https://
+    /// Folder of a dataset, or of its splits; also at a URL: s3://, gs://, az://, abfss://, https://
     folder: PathBuf,
-    /// Samples of a batch
+    /// Samples per batch
     #[arg(long, value_name = "N", default_value = "64", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     batch: u64,
-    /// What is made of images
+    /// Transform to apply to images
     #[arg(long, default_value = "train", value_enum)]
     transform: Way,
     /// Side of the crops in pixels
     #[arg(long, value_name = "PIXELS", default_value = "224", value_parser = clap::value_parser!(u32).range(1..=8192))]
     crop: u32,
-    /// Which order
+    /// Seed of the order
     #[arg(long, default_value = "0", value_name = "N")]
     seed: u64,
-    /// Memory for what is read ahead [default: 256MiB, more where the lanes of large batches need it]
+    /// Memory for read-ahead [default: 256MiB, more if the lanes of large batches need it]
     #[arg(long, value_name = "SIZE", value_parser = args::large_size)]
     memory: Option<u64>,
-    /// Threads that decode [default: all cores]
+    /// Number of threads that decode [default: all cores]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
-    /// How long each row takes at most, unless it ends sooner
+    /// Maximum time of each row, in seconds
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u64).range(1..=86400))]
     seconds: u64,
-    /// Drop the shards from memory before they are read one after the other, and again before they are read in the order of training;
-    /// not of a URL
+    /// Drop the shards from the page cache before each read, sequential and in training order. Not for URLs
     #[arg(long)]
     cold: bool,
     #[command(flatten)]

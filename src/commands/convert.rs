@@ -34,36 +34,37 @@ use crate::{
 /// Options of `convert`.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
-  shardpack convert old/ packed/     a folder of shards, or a dataset of ours
+  shardpack convert old/ packed/     a folder of shards, or a shardpack dataset
   shardpack convert 'old/train-{000000..000146}.tar' packed/ --format mds
-  shardpack convert old/*.tfrecord packed/ --label-feature label    shuffled again
-  shardpack convert packed-a/ packed-b/ both/                       two datasets of ours, by the names of their classes
+  shardpack convert old/*.tfrecord packed/ --label-feature label    shuffles the samples again
+  shardpack convert packed-a/ packed-b/ both/                       merges datasets by class name
   shardpack convert --split train=a/ --split val=b/ packed/
   shardpack convert train.rec packed/ --format tfrecord --order source
   shardpack convert parquet/ packed/ --on-bad skip
-  shardpack convert s3://bucket/packed packed/ --format mds         a dataset of ours at a URL
+  shardpack convert s3://bucket/packed packed/ --format mds         a shardpack dataset at a URL
   shardpack convert 's3://bucket/train-*.tar' packed/               shards at URLs
   shardpack convert 'laion/*.tar' packed/ --components txt
   shardpack convert train.lmdb packed/ --label-from labels.csv
   shardpack convert train.lmdb packed/ --key-pattern '{split}/{class}/{name}.jpg'
   shardpack convert train.lmdb packed/ --from lmdb:image --label-from header:u32le")]
 pub struct Args {
-    /// Shards: files, folders, globs or brace patterns, also as URLs: s3://, gs://, az://, abfss://, https://.
-    /// And the folder or URL to write to
+    /// Shards, then the folder or URL to write to. Shards are files, folders, globs, brace patterns, or URLs: s3://, gs://,
+    /// az://, abfss://, https://
     #[arg(value_names = ["SRC", "DST"], num_args = 1.., required = true)]
     paths: Vec<PathBuf>,
-    /// A split and its shards, in place of SRC; once for each split. They share one list of classes
+    /// A split and its shards, instead of SRC. Repeat for each split; all share one list of classes
     #[arg(long = "split", value_name = "NAME=SRC")]
     parts: Vec<PathBuf>,
     #[command(flatten)]
     records: Records,
-    /// What samples have beside image and label, as captions: all that the format can hold, none, or these, with commas
+    /// Components besides image and label, such as captions: all, none, or NAMES separated by commas. all: those that the
+    /// format can hold
     #[arg(long, value_name = "all|none|NAMES", default_value = "all", value_parser = components)]
     components: Components,
-    /// Fields of records that are components, with commas, and other names for some: energy,forces:f
+    /// Fields to pack as components, separated by commas, with new names for some: energy,forces:f
     #[arg(long, value_name = "NAME[:AS]", value_delimiter = ',', conflicts_with = "components")]
     fields: Vec<String>,
-    /// Samples have no labels, whatever records say
+    /// Samples have no labels: ignore the labels in records
     #[arg(long, conflicts_with_all = ["label_feature", "label_from"])]
     no_labels: bool,
     #[command(flatten)]

@@ -27,16 +27,17 @@ use crate::{
   shardpack crops packed/ --every 4    finer: 4 %, and crops decode 4 % faster
   shardpack crops s3://bucket/packed   beside the indexes in the store; shards are read once")]
 pub struct Args {
-    /// Folder of a dataset, or of several that are splits; it may be at s3://, gs:// or az://
+    /// Folder of a dataset, or of several that are splits; also at s3://, gs://, az:// or abfss://
     #[arg(value_name = "DST")]
     folder: PathBuf,
-    /// MCUs (8 or 16 pixels across) from one entry of a table to the next
+    /// MCUs (8 or 16 pixels wide) between two entries of a table
     #[arg(long, value_name = "N", default_value_t = crops::EVERY)]
     every: NonZeroU16,
-    /// Make all tables anew; else those that are right are kept
+    /// Make all tables again; by default, valid tables are kept
     #[arg(long)]
     force: bool,
-    /// Only the tables of one of N parts of the shards, which are even by bytes; others may be made at the same time
+    /// Only the tables for part I of N of the shards, about equal in bytes. Parts can run at the same time. auto: I and N from
+    /// Slurm, Kubernetes, AWS Batch, MPI, torchrun and others
     #[arg(long, value_name = "I/N|auto", value_parser = part::which)]
     part: Option<Which>,
     #[command(flatten)]

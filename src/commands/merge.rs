@@ -26,17 +26,17 @@ const NAMED: usize = 20;
 /// Options of `merge`.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
-  shardpack merge packed/            when each of pack --part 1/8 … 8/8 has ended; reads no image
+  shardpack merge packed/            after all of pack --part 1/8 … 8/8; reads no image
   shardpack merge packed/ --verify   hashes all shards first
   shardpack merge s3://bucket/packed")]
 pub struct Args {
-    /// Folder that the parts were packed into, or its URL
+    /// Folder or URL that the parts were packed into
     #[arg(value_name = "DST")]
     folder: PathBuf,
-    /// Read all shards and compare their hashes with those of the receipts, before anything is sealed
+    /// Before sealing, read all shards and compare their hashes with the receipts
     #[arg(long)]
     verify: bool,
-    /// Of parts at a URL: folder for indexes and what is made, until all is sealed [default: in ~/.local/state/shardpack]
+    /// For URLs: local folder for indexes and new files until DST is sealed [default: ~/.local/state/shardpack]
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
     #[command(flatten)]

@@ -36,7 +36,7 @@ const NAMED: usize = 20;
   shardpack pack photos/ packed/
   shardpack pack imagenet/ packed/ --shard-size 512MiB --seed 7
   shardpack pack photos/ packed/ --on-bad skip --meta json
-  shardpack pack labels.csv packed/   paths and labels found by their columns
+  shardpack pack labels.csv packed/   detects the columns with paths and labels
   shardpack pack --split train=ILSVRC/train --split val=val.txt --root ILSVRC/val packed/
   shardpack pack annotations/instances_val2017.json packed/   COCO
   shardpack pack photos/ packed/ --no-labels --with txt,mask=*_mask.png
@@ -44,16 +44,16 @@ const NAMED: usize = 20;
   shardpack pack imagenet/ small/ --resize 256 --fix
   shardpack pack photos/ packed/ --min-side 64 --dedup exact --leaks
   shardpack pack --plan photos.plan packed/
-  shardpack pack --plan photos.plan packed/ --part 3/8   one of 8, here or elsewhere; then shardpack merge packed/")]
+  shardpack pack --plan photos.plan packed/ --part 3/8   one of 8; then shardpack merge packed/")]
 pub struct Args {
-    /// ImageFolder: SRC/<class>/<image>, or SRC/<split>/<class>/<image>, in a folder or below a URL (s3://, gs://, az://,
-    /// abfss://); or a list: CSV, JSONL, Parquet, COCO, lines `path label`; not with --plan or --split
+    /// Tree or list of images. Tree: `SRC/<class>/<image>` or `SRC/<split>/<class>/<image>`, in a folder or below a URL (s3://,
+    /// gs://, az://, abfss://). List: CSV, JSONL, Parquet, COCO, or lines `path label`. Not with --plan or --split
     #[arg(value_name = "SRC")]
     first: PathBuf,
     /// Folder or URL to write to
     #[arg(value_name = "DST", required_unless_present_any = ["plan_file", "parts"])]
     second: Option<PathBuf>,
-    /// Pack what this plan file says, instead of walking SRC
+    /// Pack by this plan file, instead of walking SRC
     #[arg(long = "plan", value_name = "FILE", conflicts_with_all = [
         "format", "order", "seed", "shard_size", "shard_samples", "shards", "name", "splits", "split_fraction", "ext", "cls", "meta",
         "compress", "include", "exclude", "label_offset", "features", "mds_encoding", "settings", "root",
@@ -76,35 +76,37 @@ pub struct Args {
 pub struct RunArgs {
     #[command(flatten)]
     pub machine: Machine,
-    /// Budget for images in flight, and as much for those that are decoded; no piece of a foreign file may take more than
-    /// half of it [default: a quarter of the machine's, at most 4GiB]
+    /// Memory for images in flight, and as much again for decoding. One piece (record, page) of a foreign file may take at most
+    /// half [default: a quarter of the machine's memory, at most 4GiB]
     #[arg(long, value_name = "SIZE", value_parser = args::large_size)]
     pub memory: Option<u64>,
-    /// Order in which the source is read; the shards are the same either way
+    /// Read order of the source; the shards are the same in any order
     #[arg(long, value_enum, default_value = "auto")]
     read_order: ReadOrderArg,
-    /// When an image cannot be packed: finish the others and seal nothing, or leave it out and say so in the ledger
+    /// How to handle images that cannot be packed
     #[arg(long, value_enum, default_value = "error")]
     on_bad: OnBadArg,
-    /// Files for this or that reader beside the shards: auto, none, or NAMES with commas (docs/reference/formats/)
+    /// Extra files for certain readers, beside the shards: auto, none, or NAMES separated by commas. See
+    /// docs/reference/formats/
     #[arg(long, default_value = "auto", value_name = "auto|none|NAMES")]
     sidecars: String,
-    /// Replace the dataset that DST holds, or what is unfinished in it; it is kept until the new one is sealed
+    /// Replace the dataset or unfinished pack in DST. A folder keeps the old dataset until the new one is sealed; at a URL it
+    /// is deleted first
     #[arg(long)]
     force: bool,
-    /// Make crop tables for loaders too, as `shardpack crops DST` does
+    /// Also make crop tables for loaders, as `shardpack crops DST` does
     #[arg(long)]
     crops: bool,
     /// Show the plan and stop
     #[arg(long)]
     pub dry_run: bool,
-    /// Pack one of N parts, whole shards that are even by bytes; others may be packed at the same time, by other machines, and
-    /// `shardpack merge DST` seals them. With --resize, --fix, --rotate or --encode each part runs twice: the first time it changes its
-    /// images. auto: the one that Slurm, Kubernetes, AWS Batch, MPI or torchrun says
+    /// Pack part I of N. Parts are runs of whole shards of about equal size in bytes, and can be packed on any machines at
+    /// once; then run `shardpack merge DST`. With --resize, --fix, --rotate or --encode, run each part twice: the first run
+    /// changes its images. auto: I and N from Slurm, Kubernetes, AWS Batch, MPI, torchrun and others
     #[arg(long, value_name = "I/N|auto", value_parser = super::part::which, conflicts_with_all = ["force", "crops", "dry_run"])]
     pub part: Option<super::part::Which>,
-    /// Of a DST at a URL: folder for the plan and what is finished, until all is sealed; the same command goes on with it
-    /// [default: in ~/.local/state/shardpack]
+    /// For URLs: local folder for the plan and finished indexes until DST is sealed. Run the same command again to resume
+    /// [default: ~/.local/state/shardpack]
     #[arg(long, value_name = "DIR")]
     pub work: Option<PathBuf>,
     #[command(flatten)]
@@ -152,9 +154,9 @@ impl RunArgs {
 /// `--on-bad`.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub enum OnBadArg {
-    /// Finish the others, name them all, seal nothing, exit 1
+    /// Process the others, name all bad ones, seal nothing, exit with code 1
     Error,
-    /// Leave them out and name them in the ledger
+    /// Leave them out and list them in the ledger
     Skip,
 }
 

@@ -21,18 +21,20 @@ use crate::{
   shardpack plan photos/ packed/
   shardpack plan photos/ --shard-size 128MiB -o photos.plan
   shardpack pack --plan photos.plan packed/
-  shardpack plan s3://bucket/photos s3://bucket/packed --price get=0.0004/1000,put=0.005/1000,list=0.005/1000")]
+  shardpack plan s3://b/photos s3://b/packed --price get=0.0004/1000,put=0.005/1000,list=0.005/1000")]
 pub struct Args {
-    /// ImageFolder: SRC/<class>/<image>, or SRC/<split>/<class>/<image>, in a folder or below a URL; or a list; not with --split
+    /// Tree or list of images. Tree: `SRC/<class>/<image>` or `SRC/<split>/<class>/<image>`, in a folder or below a URL. Not
+    /// with --split
     #[arg(value_name = "SRC")]
     first: PathBuf,
-    /// Folder or URL that pack would write to; of a folder the space is looked at
+    /// Folder or URL that pack would write to; for a folder, the free space is checked
     #[arg(value_name = "DST")]
     second: Option<PathBuf>,
-    /// Write the plan file that pack --plan takes
+    /// Write the plan file for pack --plan
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Where SRC or DST is at a URL: what requests and bytes cost, in any currency. Of requests get, put and list; of bytes in and out
+    /// For URLs: prices of requests (get, put, list) and of bytes (in, out), in any currency. in: into the store; out: out of
+    /// the store
     #[arg(long, value_name = "get=AMOUNT/1000,…", value_parser = price::prices)]
     price: Option<price::Prices>,
     #[command(flatten)]

@@ -23,10 +23,10 @@ const NAMED: usize = 20;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   shardpack status packed/
-  shardpack status packed/ --json   for scripts: which parts are missing
+  shardpack status packed/ --json   for scripts: lists the missing parts
   shardpack status s3://bucket/packed")]
 pub struct Args {
-    /// Folder that is packed into, or the URL that parts are packed to
+    /// Folder or URL of the unfinished pack
     #[arg(value_name = "DST")]
     folder: PathBuf,
     #[command(flatten)]

@@ -28,9 +28,9 @@ use crate::{
   shardpack verify packed/                      reads and checks everything
   shardpack verify packed/ --quick              sizes and structure only
   shardpack verify packed/ --decode             decodes every image as well
-  shardpack verify packed/ --against photos/    compares with the source, both ways
-  shardpack verify packed/ --repair photos/     mends what is damaged from the source
-  shardpack verify s3://bucket/packed           the same where it is a URL
+  shardpack verify packed/ --against photos/    compares with the source, in both directions
+  shardpack verify packed/ --repair photos/     repairs damaged data from the source
+  shardpack verify s3://bucket/packed           the same at a URL
   shardpack verify s3://bucket/packed --repair s3://bucket/photos
   shardpack verify other/                       tar, TFRecord, RecordIO or MDS files of any writer
   shardpack verify 'other/{00000..00146}.tar'   the same: files, globs, brace patterns
@@ -38,33 +38,33 @@ use crate::{
 pub struct Args {
     #[command(flatten)]
     target: Target,
-    /// Sizes and structure only; no shard is read
+    /// Check sizes and structure only; read no shard
     #[arg(long, conflicts_with_all = ["decode", "against", "repair"])]
     quick: bool,
-    /// Decode every image in full
+    /// Also decode every image in full
     #[arg(long)]
     decode: bool,
-    /// Compare with the source, both ways: a tree, a list, shards; or with NAME=SRC once for each split, as pack --split takes
-    /// them
+    /// Compare with the source in both directions: a tree, list, dataset, or shards. Or NAME=SRC once per split, as for pack
+    /// --split
     #[arg(long, value_name = "SRC|NAME=SRC")]
     against: Vec<PathBuf>,
-    /// Write damaged bytes anew from the source, given as for --against, then verify again; objects are put whole
+    /// Repair damaged bytes from this source, given as for --against, then verify again. At a URL, whole objects are uploaded
     #[arg(long, value_name = "SRC|NAME=SRC")]
     repair: Vec<PathBuf>,
-    /// Of a --repair at a URL: folder for what is made, until it is there [default: in ~/.local/state/shardpack]
+    /// For --repair at a URL: local folder for rebuilt files until they are uploaded [default: ~/.local/state/shardpack]
     #[arg(long, value_name = "DIR", requires = "repair")]
     work: Option<PathBuf>,
     #[command(flatten)]
     list: ListArgs,
-    /// Of a source whose labels are in a file of keys and labels, as convert was told: that file
+    /// For a source with labels in a file of keys and labels: the same file as for convert
     #[arg(long, value_name = "FILE")]
     label_from: Option<PathBuf>,
-    /// Only one of N parts of the shards, which are even by bytes, and with the first part what is of the whole dataset: when
-    /// all are right, so is all. auto: the one that Slurm, Kubernetes, AWS Batch, MPI or torchrun says
+    /// Verify part I of N of the shards, about equal in bytes. Part 1 also checks the files of the whole dataset. If all parts
+    /// pass, the dataset is intact. auto: I and N from Slurm, Kubernetes, AWS Batch, MPI, torchrun and others
     #[arg(long, value_name = "I/N|auto", value_parser = part::which, conflicts_with_all = ["against", "repair"])]
     part: Option<Which>,
-    /// Memory for images that are decoded; no piece of a foreign file may take more than half of it [default: a quarter of the
-    /// machine's, at most 4GiB]
+    /// Memory for decoding images. One piece (record, page) of a foreign file may take at most half [default: a quarter of the
+    /// machine's memory, at most 4GiB]
     #[arg(long, value_name = "SIZE", value_parser = args::large_size)]
     pub memory: Option<u64>,
     #[command(flatten)]

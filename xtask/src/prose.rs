@@ -1,31 +1,27 @@
 //! Checks the English of pages: paraphrases and long sentences.
 //!
-//! Counts per 1,000 words of prose; code blocks, tables and indented lines are no prose. Pages that are not yet written this way are not
-//! in [`PAGES`]: a page joins the list when it is rewritten, and none leaves it.
+//! Counts per 1,000 words of prose; code blocks, tables and indented lines are no prose. The page of the Python API is made of docstrings
+//! and checks those; the page of the command line holds `--help`, whose texts are counted apart.
 
 use crate::{
     Result,
     command::{read, root},
 };
 
-/// Pages that are checked.
-const PAGES: [&str; 10] = [
-    "README.md",
-    "python/README.md",
-    "docs/how-to/convert.md",
-    "docs/index.md",
-    "docs/how-to/object-stores.md",
-    "docs/how-to/selection.md",
-    "docs/how-to/sources.md",
-    "docs/start/ten-minutes.md",
-    "docs/how-to/training.md",
-    "docs/how-to/verify.md",
-];
+/// Pages beside those below `docs/`.
+const PAGES: [&str; 2] = ["README.md", "python/README.md"];
+/// The page that is made of docstrings.
+const API: &str = "docs/reference/python-api.md";
+/// The page of `--help`, whose text is in a block.
+const HELP: &str = "docs/reference/cli.md";
 /// Words in a long sentence, and in one that is too long anywhere.
 const LONG: usize = 30;
 const TOO_LONG: usize = 40;
 /// Most long sentences in a hundred.
 const LONG_PERCENT: usize = 3;
+/// Most words of prose in all pages, and in one; generated parts are not counted.
+const MOST_WORDS: usize = 30_000;
+const MOST_WORDS_OF_ONE: usize = 3_000;
 /// Sentences that are shown, the worst first.
 const SHOWN: usize = 10;
 
@@ -53,15 +49,82 @@ const AVOIDED: [(&str, &str); 14] = [
     ("in the midst of", "mid-"),
 ];
 
-/// `check`'s step: every page of [`PAGES`].
+/// `check`'s step: every page, and the texts of `--help`.
 pub fn check() -> Result<()> {
-    let pages = PAGES.iter().map(|page| Ok((*page, prose(&read(&root().join(page))?))));
-    let pages: Vec<(&str, String)> = pages.collect::<Result<_>>()?;
-    let wrong = judge(&pages);
+    let mut names: Vec<String> = PAGES.map(str::to_owned).into();
+    pages_below("docs", &mut names)?;
+    names.retain(|name| name != HELP);
+    names.sort();
+    let pages = names.into_iter().map(|name| Ok((name.clone(), read(&root().join(name))?)));
+    let pages = pages.collect::<Result<Vec<_>>>()?;
+    let mut wrong = lengths(&pages);
+    wrong.extend(judge(&pages.into_iter().map(|(name, page)| (name, prose(&page))).collect::<Vec<_>>()));
+    wrong.extend(judge(&[("--help".to_owned(), help(&read(&root().join(HELP))?))]));
     match wrong.is_empty() {
         true => Ok(()),
         false => Err(wrong.join("\n")),
     }
+}
+
+/// Whether the pages are longer than a reader has time for.
+fn lengths(pages: &[(String, String)]) -> Vec<String> {
+    let written =
+        pages.iter().filter(|(name, _)| name != API).map(|(name, page)| (name, words(&prose(&by_hand(page)))));
+    let lengths: Vec<_> = written.collect();
+    let all: usize = lengths.iter().map(|(_, words)| words).sum();
+    let long = lengths.iter().filter(|(_, words)| *words > MOST_WORDS_OF_ONE);
+    let long = long.map(|(name, words)| format!("{name}: {words} words of prose, at most {MOST_WORDS_OF_ONE}"));
+    let all = (all > MOST_WORDS).then(|| format!("{all} words of prose in all pages, at most {MOST_WORDS}"));
+    long.chain(all).collect()
+}
+
+/// A page without the parts that a task writes, between `<!-- NAME:begin -->` and `<!-- NAME:end -->`.
+fn by_hand(page: &str) -> String {
+    let mut is_generated = false;
+    let kept = page.lines().filter(|line| {
+        let was = is_generated;
+        if line.starts_with("<!--") {
+            is_generated = line.ends_with(":begin -->");
+        }
+        !was && !is_generated
+    });
+    kept.collect::<Vec<_>>().join("\n")
+}
+
+fn words(text: &str) -> usize {
+    text.split_whitespace().filter(|word| word.contains(char::is_alphabetic)).count()
+}
+
+/// Adds the pages below a folder, relative to the root.
+fn pages_below(folder: &str, names: &mut Vec<String>) -> Result<()> {
+    let place = root().join(folder);
+    let wrong = |error| format!("{}: cannot list: {error}", place.display());
+    for entry in std::fs::read_dir(&place).map_err(wrong)? {
+        let entry = entry.map_err(wrong)?;
+        let name = format!("{folder}/{}", entry.file_name().to_string_lossy());
+        if entry.path().is_dir() {
+            pages_below(&name, names)?;
+        } else if name.ends_with(".md") {
+            names.push(name);
+        }
+    }
+    Ok(())
+}
+
+/// The texts of `--help`: all but examples, usage and the names of options, as paragraphs.
+fn help(page: &str) -> String {
+    let is_text = |line: &&str| {
+        let line = line.trim_start();
+        !["-", "```", "Usage:", "shardpack ", "<", "["].iter().any(|start| line.starts_with(start))
+    };
+    let mut text = String::new();
+    for line in page.lines().map(|line| if is_text(&line) { line.trim_start() } else { "" }) {
+        // A row of a list, in columns, is a paragraph of its own.
+        let end = if line.contains("  ") { "\n\n" } else { "\n" };
+        text += line;
+        text += end;
+    }
+    text
 }
 
 /// The prose of a page.
@@ -79,27 +142,27 @@ fn prose(page: &str) -> String {
 }
 
 /// The problems of these pages, one line each.
-fn judge(pages: &[(&str, String)]) -> Vec<String> {
-    let (mut words, mut wrong, mut sentences) = (0, Vec::new(), Vec::new());
+fn judge(pages: &[(String, String)]) -> Vec<String> {
+    let (mut all, mut wrong, mut sentences) = (0, Vec::new(), Vec::new());
     let mut counts = [0usize; PARAPHRASES.len()];
     for (page, text) in pages {
-        words += text.split_whitespace().filter(|word| word.contains(char::is_alphabetic)).count();
+        all += words(text);
         let flat = text.to_lowercase();
         for (phrase, instead) in AVOIDED.iter().filter(|(phrase, _)| count(&flat, phrase) > 0) {
             wrong.push(format!("{page}: {phrase:?}: write {instead:?}"));
         }
         for sentence in split(text) {
             let (length, paraphrases) = (sentence.split_whitespace().count(), paraphrases(&sentence));
-            counts.iter_mut().zip(paraphrases).for_each(|(all, own)| *all += own);
+            counts.iter_mut().zip(paraphrases).for_each(|(sum, own)| *sum += own);
             if length > TOO_LONG {
                 wrong.push(format!("{page}: a sentence of {length} words: {sentence}"));
             }
-            sentences.push((length + 10 * paraphrases.iter().sum::<usize>(), length, *page, sentence));
+            sentences.push((length + 10 * paraphrases.iter().sum::<usize>(), length, page, sentence));
         }
     }
     let mut is_over = false;
     for ((name, _, most), count) in PARAPHRASES.iter().zip(counts) {
-        let rate = 1000.0 * count as f64 / words.max(1) as f64;
+        let rate = 1000.0 * count as f64 / all.max(1) as f64;
         if rate > *most {
             wrong.push(format!("{name:?} {rate:.1} times in 1,000 words, at most {most}"));
             is_over = true;
@@ -154,7 +217,7 @@ mod tests {
     use super::*;
 
     fn wrong(text: &str) -> String {
-        judge(&[("page", prose(text))]).join("\n")
+        judge(&[("page".to_owned(), prose(text))]).join("\n")
     }
 
     #[test]
@@ -167,6 +230,23 @@ mod tests {
         assert_eq!(wrong(&long(30)), "");
         assert!(wrong(&long(31)).contains("1 of 1 sentences have more than 30 words"));
         assert!(wrong(&format!("{}\n", long(41))).contains("a sentence of 41 words"));
+    }
+
+    #[test]
+    fn long_pages_are_named_and_generated_parts_are_not_counted() {
+        let page = |text: String| [("page".to_owned(), text)];
+        assert!(lengths(&page("word ".repeat(3_000))).is_empty());
+        assert_eq!(lengths(&page("word ".repeat(3_001))), ["page: 3001 words of prose, at most 3000"]);
+        let generated = format!("one\n<!-- bench:begin -->\n{}\n<!-- bench:end -->\ntwo", "word ".repeat(4_000));
+        assert_eq!(by_hand(&generated), "one\ntwo");
+        let many: Vec<_> = (0..11).map(|at| (format!("page {at}"), "word ".repeat(3_000))).collect();
+        assert_eq!(lengths(&many), ["33000 words of prose in all pages, at most 30000"]);
+    }
+
+    #[test]
+    fn the_texts_of_options_are_prose_and_their_names_are_not() {
+        let page = "```text\nUsage: shardpack what\n\n      --what <SAYS>\n          Number of\n          threads\n\n  pack  Pack a tree\n  man   Print it\n";
+        assert_eq!(split(&help(page)), ["Number of threads", "pack Pack a tree", "man Print it"]);
     }
 
     #[test]

@@ -32,45 +32,46 @@ const LISTED: u64 = 20;
 /// Options of `inspect`.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
-  shardpack inspect packed/                          what is in there
-  shardpack inspect packed/train-000017.tar          what is in one shard
-  shardpack inspect s3://bucket/packed               the same where it is a URL
+  shardpack inspect packed/                          summary of a dataset
+  shardpack inspect packed/train-000017.tar          summary of one shard
+  shardpack inspect s3://bucket/packed               the same at a URL
   shardpack inspect other/                           tar, TFRecord, RecordIO or MDS of any writer
   shardpack inspect packed/ --samples --class tench  a table of samples
-  shardpack inspect packed/ --samples --strays       images that are not what their extension says
+  shardpack inspect packed/ --samples --strays       images that do not match their extension
   shardpack inspect packed/ --extract 00000042 -o image.jpg
   shardpack inspect packed/ --table index.parquet    the index for pandas, polars, DuckDB")]
 pub struct Args {
     #[command(flatten)]
     target: Target,
-    /// List samples in stored order instead
+    /// List samples in stored order, instead of a summary
     #[arg(long, group = "view")]
     samples: bool,
-    /// With --samples: only of this class, by name or label
+    /// With --samples: only samples of this class, by name or label
     #[arg(long, value_name = "CLASS", requires = "samples")]
     class: Option<String>,
-    /// With --samples: only images of this kind, by their first bytes: jpeg, png, …
+    /// With --samples: only images of this kind, detected from their first bytes: jpeg, png, …
     #[arg(long, value_parser = kind, requires = "samples")]
     kind: Option<Kind>,
-    /// With --samples: only images that are not what their extension says
+    /// With --samples: only images whose content does not match their extension
     #[arg(long, requires = "samples")]
     strays: bool,
-    /// With --samples: list at most N, or all with 0 [default: 20]
+    /// With --samples: list at most N; 0 lists all [default: 20]
     #[arg(long, value_name = "N", requires = "samples")]
     limit: Option<u64>,
-    /// Write one image to -o FILE: by its key, or by the path that it had in the source
+    /// Write one image to -o FILE, chosen by key or by its path in the source
     #[arg(long, value_name = "KEY|PATH", requires = "output", group = "view")]
     extract: Option<OsString>,
     /// With --extract: file to write, or - for stdout
     #[arg(long, short, value_name = "FILE", requires = "extract")]
     output: Option<PathBuf>,
-    /// Write the index as a table, a row a sample: FILE.parquet or FILE.csv
+    /// Write the index as a table, one row per sample: FILE.parquet or FILE.csv
     #[arg(long, value_name = "FILE", group = "view")]
     table: Option<PathBuf>,
     /// With --extract and --table: replace FILE
     #[arg(long)]
     force: bool,
-    /// Memory, of which no piece of a foreign file may take more than half [default: a quarter of the machine's, at most 4GiB]
+    /// Memory; one piece (record, page) of a foreign file may take at most half [default: a quarter of the machine's memory, at
+    /// most 4GiB]
     #[arg(long, value_name = "SIZE", value_parser = args::large_size)]
     pub memory: Option<u64>,
     #[command(flatten)]

@@ -38,63 +38,63 @@ use crate::{
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   shardpack slurm photos/ packed/ --array 64 --time 2:00:00 --cpus-per-task 8 --submit
-  shardpack slurm photos/ packed/ --array 64 > pack.sh      to be read first, then: bash pack.sh
-  shardpack slurm --missing packed/ --submit                the parts that have failed, and the merge
+  shardpack slurm photos/ packed/ --array 64 > pack.sh      read it, then: bash pack.sh
+  shardpack slurm --missing packed/ --submit                the parts that failed, and the merge
   shardpack slurm --plan photos.plan packed/ --array 64 --only 3,7,10-12 --submit
   shardpack slurm photos/ packed/ --array 640 --throttle 32 --submit -- --account lab --mem 8G
   shardpack slurm imagenet/ packed/ --array 64 --plan-job --shard-size 512MiB --on-bad skip --submit
-  shardpack slurm s3://bucket/photos s3://bucket/packed --array 64 --submit    the environment has the credentials")]
+  shardpack slurm s3://b/photos s3://b/packed --array 64 --submit   credentials: the environment")]
 pub struct Args {
     // First: what follows takes its values out of what was written.
     #[command(flatten)]
     given: Given,
-    /// As `shardpack pack` takes it; not with --plan, --missing or --split
+    /// Source, as for `shardpack pack`. Not with --plan, --missing or --split
     #[arg(value_name = "SRC")]
     first: PathBuf,
-    /// Folder to write to, on a file system that all nodes see, or a URL
+    /// Folder to write to, on a file system that all nodes share, or a URL
     #[arg(value_name = "DST", required_unless_present_any = ["plan_file", "missing", "parts"])]
     second: Option<PathBuf>,
-    /// Parts, each a job of the array: more of them than nodes, of some minutes each, lose least where one is lost
+    /// Number of parts, one job of the array each. With more parts than nodes, of some minutes each, a lost part costs little
     #[arg(long, value_name = "N", required_unless_present = "missing", value_parser = clap::value_parser!(u32).range(1..=i64::from(indices::MOST)))]
     array: Option<u32>,
-    /// Only these parts of the array, as in 3,7,10-12, and then the merge
+    /// Submit only these parts of the array, as in 3,7,10-12, and then the merge
     #[arg(long, value_name = "PARTS", value_parser = indices::parts)]
     only: Option<Parts>,
-    /// Only the parts that DST lacks, and then the merge, with the plan file of then
+    /// Submit only the parts that DST lacks, and then the merge, with the existing plan file
     #[arg(long, conflicts_with_all = ["only", "plan_job", "parts"])]
     missing: bool,
-    /// Submit the jobs, in place of printing the script that does
+    /// Submit the jobs, instead of printing the script that does so
     #[arg(long)]
     submit: bool,
-    /// The plan file, where there is one already
+    /// Use this plan file, instead of making one
     #[arg(long = "plan", value_name = "FILE", conflicts_with_all = ["plan_job", "parts"])]
     plan_file: Option<PathBuf>,
-    /// Make the plan in a first job, not where the script runs
+    /// Make the plan in a first job, not on the machine that runs the script
     #[arg(long)]
     plan_job: bool,
-    /// Limit of time of each job, as sbatch takes it; a part that reaches it is queued again and goes on [default: the partition's]
+    /// Time limit of each job, as sbatch takes it. A part near its limit is queued again and resumes [default: the partition's]
     #[arg(long, value_name = "TIME", value_parser = indices::limit)]
     time: Option<Limit>,
-    /// Cores of each part, all of which it uses [default: Slurm's, 1]
+    /// Cores per part; a part uses all its cores [default: Slurm's, 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     cpus_per_task: Option<u16>,
     /// Partition to run in [default: Slurm's]
     #[arg(long, value_name = "NAME")]
     partition: Option<OsString>,
-    /// Most parts at a time
+    /// Maximum number of parts that run at the same time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     throttle: Option<u32>,
-    /// Hash all shards before they are sealed, as `shardpack merge --verify` does
+    /// Hash all shards before sealing, as `shardpack merge --verify` does
     #[arg(long)]
     verify: bool,
-    /// Folder for the plan file and for what the jobs print [default: DST.slurm; of a URL, its last part with .slurm, in the
-    /// current folder]
+    /// Folder for the plan file and the output of the jobs [default: DST.slurm; for URLs, the last part of DST with .slurm, in
+    /// the current folder]
     #[arg(long, value_name = "FOLDER")]
     logs: Option<PathBuf>,
-    /// What the jobs run as shardpack [default: this program, by its full path]
+    /// Program that the jobs run as shardpack [default: this program, by its full path]
     #[arg(long, value_name = "PROGRAM")]
     program: Option<PathBuf>,
-    /// Options for sbatch, of all jobs
+    /// Options for sbatch, for all jobs
     #[arg(last = true, value_name = "SBATCH")]
     sbatch: Vec<OsString>,
     #[command(flatten)]
@@ -109,16 +109,17 @@ pub struct Args {
 /// Options that each part is given as they are.
 #[derive(clap::Args, Debug)]
 struct PackArgs {
-    /// Budget for images in flight [default: a quarter of the job's memory, at most 4GiB]
+    /// Memory for images in flight [default: a quarter of the job's memory, at most 4GiB]
     #[arg(long, value_name = "SIZE", value_parser = args::large_size)]
     memory: Option<u64>,
-    /// Order in which the source is read; the shards are the same either way
+    /// Read order of the source; the shards are the same in any order
     #[arg(long, value_enum, default_value = "auto")]
     read_order: ReadOrderArg,
-    /// When an image cannot be packed: fail the part, or leave it out and say so in the ledger
+    /// How to handle images that cannot be packed; error fails the part
     #[arg(long, value_enum, default_value = "error")]
     on_bad: OnBadArg,
-    /// Files for this or that reader beside the shards: auto, none, or NAMES with commas (docs/reference/formats/)
+    /// Extra files for certain readers, beside the shards: auto, none, or NAMES separated by commas. See
+    /// docs/reference/formats/
     #[arg(long, default_value = "auto", value_name = "auto|none|NAMES")]
     sidecars: String,
 }

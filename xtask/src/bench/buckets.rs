@@ -139,7 +139,7 @@ pub fn buckets(scale: &Scale) -> Result<String> {
         "{} in a bucket of s3s-fs on this machine, behind a proxy that makes each connection and each request wait {ms} ms, to a folder. Ours shuffles, \
          hashes and syncs, and writes index and manifest (aim: five times as fast), {} rounds in turns. The last row has the same objects from nginx behind \
          the same proxy:\n\n{}\nOurs begins with {AT_A_TIME} requests at a time and has more where that helps. {requests} requests × {ms} ms ÷ {AT_A_TIME} at a time = {least:.2} s; time ÷ that: {} (aim: 1.2); to find and look at what there is took {found:.1} s of it. From nginx \
-         {web_requests} requests, {web_least:.2} s, {}. Server, proxy and who asks have the same cores.\n",
+         {web_requests} requests, {web_least:.2} s, {}. Server, proxy and client share the cores.\n",
         tree.describe(),
         scale.rounds,
         results.table(),

@@ -93,7 +93,7 @@ fn images(scale: &Scale, ours: &Path) -> Result<String> {
 fn first(scale: &Scale, ours: &Path) -> Result<String> {
     const EXAMPLE: &str = "build --release --package shardpack-loader --example first_batch";
     run(&mut cargo(EXAMPLE))?;
-    let mut text = "From `Loader(…)` to the first batch, by number of samples, and to that of a loader that goes on in mid-epoch (aim: 0.2 s); \
+    let mut text = "From `Loader(…)` to the first batch, by number of samples, and to that of a loader that resumes mid-epoch (aim: 0.2 s); \
                     the memory is that of the process, Python and numpy included:\n\n\
                     | samples | first batch | in mid-epoch | peak memory |\n|---:|---:|---:|---:|\n"
         .to_owned();

@@ -18,8 +18,8 @@ pub fn describe(folder: &Path) -> String {
     let system = mount.next().unwrap_or("unknown file system");
     let device = mount.next().and_then(|device| device.strip_prefix("/dev/")).unwrap_or("");
     let disk = match file(&format!("/sys/block/{device}/queue/rotational")).trim() {
-        "0" => format!("{device}, which says it does not rotate"),
-        "1" => format!("{device}, which says it rotates"),
+        "0" => format!("{device}, reported as not rotating"),
+        "1" => format!("{device}, reported as rotating"),
         _ => format!("disk {device}"),
     };
     format!(

@@ -64,8 +64,8 @@ pub fn stores(scale: &Scale) -> Result<String> {
     let nginx = Nginx::start(&served())?;
     let far = Far::new(nginx.port())?;
     let mut text = format!(
-        "nginx {} on this machine, over files in the page cache, by HTTP on loopback; who asks has the same cores as the server, and whatever else \
-         runs. Ours compares every record with its hashes; `curl` and the peers look at nothing. {} rounds in turns.\n",
+        "nginx {} on this machine, over files in the page cache, by HTTP on loopback; the client shares the cores with the server. \
+         Ours compares every record with its hashes; `curl` and the peers look at nothing. {} rounds in turns.\n",
         Nginx::version()?,
         scale.rounds
     );
@@ -175,7 +175,7 @@ fn behind_delay(scale: &Scale, data: &Data, port: u16) -> Result<String> {
     ];
     let results = contest(scale.rounds, &contenders, || warm(&served()))?;
     Ok(format!(
-        "\n{}. Behind a proxy that makes each connection and each request wait {} ms, {EPOCHS} epochs, whole processes. The first row is the bound: it asks for all \
+        "\n{}. Behind a proxy that makes each connection and each request wait {} ms, {EPOCHS} epochs, whole processes. The first row is the bound: it requests all \
          shards at once, so that no delay but the first counts, and has all that server, proxy and these cores give:\n\n{}\nSpeed ÷ the bound's: {} (aim: 0.9).\n",
         data.describe(),
         DELAY.as_millis(),

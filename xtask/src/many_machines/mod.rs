@@ -167,7 +167,7 @@ fn report(costs: &Costs) -> String {
     let Machine { cores, network, in_flight, walkers, start } = MACHINE;
     let (cpu_of, small) = (|bytes: f64| costs.sample_us + costs.byte_ns / 1e3 * bytes, 200_000.0);
     let mut text = format!(
-        "`cargo xtask many-machines`. Measured, in [performance](performance.md#pack), row `pack`: {:.1} µs of a core for each sample (list, plan, \
+        "`cargo xtask many-machines`. Measured, in [performance](../explain/performance.md#pack), row `pack`: {:.1} µs of a core for each sample (list, plan, \
          open, frame, index) and {:.2} ns for each byte (read, hash, write, sync), which is {:.0} µs for a sample of 200 KB; in the rows `read` and `verify`, \
          `cat` takes {:.2} ns to read a byte and `b3sum` {:.2} ns to hash one; [above](#what-plan-and-merge-cost), {:.1} µs a sample to plan and {:.0} µs a shard to merge. Cores are those of the machine there. Assumed, all the rest: machines of {cores} cores with {} of network in each direction, {in_flight} files \
          in flight and {walkers} looks at a time, {start} s to start a part, four parts a machine.\n\n\
@@ -202,7 +202,7 @@ fn report(costs: &Costs) -> String {
                 &format!("\n{}; {}:\n\n{}", described(samples), store.name, table(samples, costs, &MACHINE, &store));
         }
     }
-    text += &format!("\n![Hours by machines, for each store and both ways to plan]({PLOT})\n\n");
+    text += &format!("\n![Hours by machines, for each store and both ways to plan](../explain/{PLOT})\n\n");
     text + &uneven(costs)
 }
 
