@@ -10,7 +10,7 @@ use crate::{
     Result,
     arguments::Arguments,
     command::{Steps, cargo, command, is_ci, is_there, output, read, root, run, target},
-    docs, fuzz, licences, package, prose, python, servers,
+    docs, fuzz, licences, needs, package, prose, python, servers,
     test_programs::run_tests,
     tools,
     warm::Warm,
@@ -25,6 +25,7 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
     let fuzz_seconds = arguments.number("--fuzz-seconds")?.unwrap_or(5);
     arguments.end()?;
 
+    needs::check(is_ci)?;
     let (mut steps, mut pythons) = (Steps::default(), Vec::new());
     let mut others = others(full, peers, fuzz_seconds).into_iter();
     // What is downloaded and unpacked is so while the compiler computes. Whatever fails, all are waited for: the next run
@@ -103,6 +104,7 @@ fn joined<T>(thread: ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
 fn pythons(peers: bool) -> Result<Vec<(&'static str, PathBuf)>> {
     tools::slurm()?;
     tools::nginx()?;
+    tools::chromium()?;
     let mut pythons =
         vec![("SHARDPACK_PYTHON", python::peers()?), ("SHARDPACK_PYTHON_MANIFESTS", python::manifests()?)];
     let found = |who: &str, python: Result<PathBuf>| match python {
@@ -114,9 +116,17 @@ fn pythons(peers: bool) -> Result<Vec<(&'static str, PathBuf)>> {
     };
     let sidecars = found("wids or datasets", python::sidecars());
     pythons.extend(sidecars.map(|python| ("SHARDPACK_PYTHON_SIDECARS", python)));
-    let zstds = python::zstds()?;
-    let zstds = std::env::join_paths(&zstds).map_err(|error| format!("the target folder: {error}"))?;
-    pythons.push(("SHARDPACK_PYTHON_ZSTD", zstds.into()));
+    // PyPI has wheels of these for some Pythons only; elsewhere pip compiles them, which needs Python's headers.
+    match python::zstds() {
+        Ok(zstds) => {
+            let zstds = std::env::join_paths(&zstds).map_err(|error| format!("the target folder: {error}"))?;
+            pythons.push(("SHARDPACK_PYTHON_ZSTD", zstds.into()));
+        }
+        Err(error) if is_ci() => return Err(error),
+        Err(error) => println!(
+            "the package zstd does not install here, and is NOT asked: {error}\n  help: apt-get install python3-dev"
+        ),
+    }
     package::environments(peers)?;
     if !peers {
         println!("object stores are tried with CI=true or --full, unless they are below target/tools");

@@ -11,6 +11,7 @@ mod fixtures;
 mod fuzz;
 mod licences;
 mod many_machines;
+mod needs;
 mod package;
 mod plot;
 mod prose;

@@ -6,9 +6,9 @@ use std::fmt::Write;
 const STYLE: &str = "<style>text{font:13px system-ui,sans-serif;fill:#1f2328}.h{font-weight:600}.s{font-size:11px}.g{stroke:#8b949e;\
                      stroke-opacity:.35}@media(prefers-color-scheme:dark){text{fill:#e6edf3}}</style>\n";
 const COLOURS: [&str; 6] = ["#8b949e", "#2f81f7", "#e36209", "#bf8700", "#cf222e", "#8250df"];
-const LABELS: f64 = 240.0;
+const LABELS: f64 = 300.0;
 const PANEL: f64 = 300.0;
-const GAP: f64 = 36.0;
+const GAP: f64 = 60.0;
 const ROW: f64 = 22.0;
 const TOP: f64 = 52.0;
 

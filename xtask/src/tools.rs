@@ -28,6 +28,11 @@ pub fn nginx() -> Result<()> {
     install("nginx", &["nginx"], &["nginx-light"])
 }
 
+/// The same of a browser, which looks at the pictures of the pages.
+pub fn chromium() -> Result<()> {
+    install("Chromium", &["chromium"], &["chromium"])
+}
+
 fn install(name: &str, programs: &[&str], packages: &[&str]) -> Result<()> {
     // By name: without a cluster they do not tell their version.
     let has = |program: &&str| is_there("sh", &["-c", &format!("PATH=$PATH:/usr/sbin:/sbin; command -v {program}")]);
