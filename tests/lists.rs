@@ -435,14 +435,10 @@ print(len(found))
 #[test]
 fn labels_that_are_no_classes_go_along_in_the_text_and_that_is_said() {
     let bench = tree();
-    let rows: [(&str, &str, &[&str], &str); 6] = [
+    let rows: [(&str, &str, &[&str], &str); 7] = [
         ("pairs.txt", "a/1.jpg a/2.jpg\nb/3.jpg a/2.jpg\n", &[], r#"{"label":"a/2.jpg"}"#),
-        (
-            "scores.csv",
-            "path,score\na/1.jpg,0.5\na/2.jpg,1.25\nb/3.jpg,2\n",
-            &["--label-column", "score"],
-            r#"{"score":0.5}"#,
-        ),
+        ("spelled.csv", "path,label\na/1.jpg,\"[0, 2]\"\na/2.jpg,[1]\n", &[], r#"{"label":"[0, 2]"}"#),
+        ("spelled.txt", "a/1.jpg ['cat']\na/2.jpg ['cat','dog']\n", &[], r#"{"label":"['cat']"}"#),
         ("labels.csv", "path,label\na/1.jpg,0.5\na/2.jpg,\nb/3.jpg,2\n", &[], r#"{"label":0.5}"#),
         ("lines.txt", "a/1.jpg 0.5\na/2.jpg 0.25\nb/3.jpg 1\n", &[], r#"{"label":0.5}"#),
         (

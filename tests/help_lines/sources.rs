@@ -161,6 +161,36 @@ pub const ROWS: &[Row] = &[
         &["pack @coco/c.json DST --root @far"],
     ),
     (
+        "labels that are to be the paths",
+        |bench| go(bench, &["$ cd SRC && (echo image,photo; ls */*.jpg | sed s/^/0,/) > @l.csv"]),
+        "pack @l.csv DST --root SRC --label-column image",
+        2,
+        "--path-column NAME says which has the paths; --no-labels packs samples without a class",
+        &[
+            "pack @l.csv DST --root SRC --label-column image --path-column photo",
+            "pack @l.csv @x --root SRC --path-column photo --no-labels",
+        ],
+    ),
+    (
+        "a CSV in Latin-1",
+        |bench| {
+            go(
+                bench,
+                &[
+                    r"$ cd SRC && (echo path,label,note; for i in */*.jpg; do printf '%s,0,caf\351\n' $i; done) > @l.csv",
+                ],
+            );
+        },
+        "pack @l.csv DST --root SRC",
+        1,
+        "iconv -f LATIN1 -t UTF-8 FILE makes it UTF-8, if it is Latin-1; --meta none leaves such columns out",
+        &[
+            "$ iconv -f LATIN1 -t UTF-8 @l.csv > @u.csv",
+            "pack @u.csv DST --root SRC",
+            "pack @l.csv @x --root SRC --meta none",
+        ],
+    ),
+    (
         "CSV without paths",
         |bench| go(bench, &["$ cd SRC && (echo photo,label; ls */*.jpg | sed s/$/,0/) > @l.csv"]),
         "pack @l.csv DST",

@@ -26,6 +26,8 @@ pub const ONE_KIND: &str = "each kind is a dataset of its own: pack them one by 
 pub const REPLACE: &str = "--force replaces it";
 /// A file of Arrow, which is not read.
 pub const ARROW_TO_PARQUET: &str = "convert reads parquet: datasets.load_from_disk(FOLDER).to_parquet(FILE), or pyarrow.parquet.write_table(TABLE, FILE)";
+/// What was to be the label of samples is none.
+pub const NO_LABELS: &str = "--no-labels packs samples without a class";
 /// Classes of one side have other names than those of the other.
 pub const MAP_CLASSES: &str = "--class-map FILE says which old names are which new ones";
 

@@ -6,6 +6,7 @@
 
 mod input;
 mod label_types;
+mod literal;
 mod plain;
 
 use std::{borrow::Cow, collections::BTreeMap, ops::Range};
@@ -18,6 +19,7 @@ use crate::{
 };
 pub use input::{Input, Sequential, Skip, append, fill, unreadable};
 pub use label_types::LabelTypes;
+pub use literal::is_list;
 pub use plain::Plain;
 
 /// What a user said of records whose fields have names: features, columns, extensions.

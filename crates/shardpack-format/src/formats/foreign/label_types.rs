@@ -1,14 +1,18 @@
-//! Text labels: whole numbers, numbers with fractions, or words.
+//! Text labels: whole numbers, numbers with fractions, lists, or words.
+
+use super::literal::is_list;
 
 /// Counts of the text labels of a source by type.
 ///
-/// A number with a fraction is a measured value, and no class. A single one among words is a name.
+/// A number with a fraction is a measured value, and no class. A single one among words is a name. A list says more than one class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LabelTypes {
     /// Whole numbers.
     pub whole: u64,
     /// Numbers that are no whole ones.
     pub fractions: u64,
+    /// Lists and dicts that are spelled as text.
+    pub lists: u64,
     /// Anything else.
     pub words: u64,
 }
@@ -19,13 +23,22 @@ impl LabelTypes {
         *match std::str::from_utf8(text) {
             Ok(text) if is_fraction(text) => &mut self.fractions,
             Ok(text) if text.parse().is_ok_and(f64::is_finite) => &mut self.whole,
+            _ if is_list(text) => &mut self.lists,
             _ => &mut self.words,
         } += 1;
     }
 
     /// Whether labels are measured values, a few missing (`n/a`), and no classes.
     pub fn are_measured(&self) -> bool {
-        self.fractions > 0 && self.words * 10 <= self.whole + self.fractions
+        self.fractions > 0 && (self.words + self.lists) * 10 <= self.whole + self.fractions
+    }
+
+    /// What labels are that are no classes: measured values, or lists alone.
+    pub fn no_classes(&self) -> Option<&'static str> {
+        match self.whole + self.fractions + self.words {
+            0 if self.lists > 0 => Some("lists"),
+            _ => self.are_measured().then_some("numbers with fractions"),
+        }
     }
 }
 
@@ -54,9 +67,18 @@ mod tests {
         for labels in [&["1", "2.0", "3"][..], &["cat", "0.5"], &["007", "1e400"], &["1.2.3"], &["nan", "."], &[]] {
             assert!(!are_measured(labels), "{labels:?}");
         }
-        let mut types = LabelTypes { whole: 9, fractions: 1, words: 1 };
+        let mut types = LabelTypes { whole: 9, fractions: 1, words: 1, lists: 0 };
         assert!(types.are_measured(), "one of 11 is missing");
         types.words = 2;
         assert!(!types.are_measured());
+    }
+
+    #[test]
+    fn lists_are_no_classes_where_there_is_nothing_else() {
+        let mut types = LabelTypes::default();
+        types.add(b"[0, 3]");
+        assert_eq!(types.no_classes(), Some("lists"));
+        types.add(b"cat");
+        assert_eq!((types.no_classes(), types.lists, types.words), (None, 1, 1));
     }
 }

@@ -1,18 +1,22 @@
 //! COCO: one JSON file with images, what was annotated in them, and the categories; instances, keypoints or captions.
 //!
 //! A sample's text is `{"image":…,"annotations":[…],"categories":[…]}`: the objects of the file, to the letter, and of the
-//! categories those that the annotations name.
+//! categories those that the annotations name. Other members of the file are counted.
 //!
 //! Specification: <https://cocodataset.org/#format-data>.
 
 use std::{
     borrow::Cow,
     collections::{BTreeSet, HashMap},
+    fmt,
     io::Read,
     path::{Path, PathBuf},
 };
 
-use serde::Deserialize;
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, IgnoredAny, MapAccess, Visitor},
+};
 use serde_json::value::RawValue;
 use shardpack_format::{Error, Result, regular, text};
 
@@ -32,15 +36,53 @@ pub(super) const FILE_NAME: &[u8] = b"\"file_name\"";
 const COCO_URL: &[u8] = b"\"coco_url\"";
 /// How many names are tried.
 const TRIED: usize = 8;
+/// The members of a file that samples are made of.
+const MEMBERS: [&str; 3] = ["images", "annotations", "categories"];
 
-#[derive(Deserialize)]
+/// A whole file.
 struct Top<'a> {
-    #[serde(borrow)]
     images: Vec<&'a RawValue>,
-    #[serde(borrow, default)]
     annotations: Vec<&'a RawValue>,
-    #[serde(borrow, default)]
     categories: Vec<&'a RawValue>,
+    /// Names of all other members, and how many elements each has.
+    others: Vec<(String, u64)>,
+}
+
+impl<'de> Deserialize<'de> for Top<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Top<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let (mut lists, mut others): ([Option<Vec<&RawValue>>; 3], _) = Default::default();
+                while let Some(name) = map.next_key::<String>()? {
+                    match MEMBERS.iter().position(|known| *known == name) {
+                        Some(at) if lists[at].is_some() => return Err(A::Error::duplicate_field(MEMBERS[at])),
+                        Some(at) => lists[at] = Some(map.next_value()?),
+                        None => {
+                            let elements = elements(map.next_value()?);
+                            Vec::push(&mut others, (name, elements));
+                        }
+                    }
+                }
+                let [images, annotations, categories] = lists;
+                let images = images.ok_or_else(|| A::Error::missing_field(MEMBERS[0]))?;
+                let (annotations, categories) = (annotations.unwrap_or_default(), categories.unwrap_or_default());
+                Ok(Top { images, annotations, categories, others })
+            }
+        }
+        deserializer.deserialize_map(Object)
+    }
+}
+
+/// How many elements a list has; whatever else is one.
+fn elements(raw: &RawValue) -> u64 {
+    serde_json::from_str::<Vec<IgnoredAny>>(raw.get()).map_or(1, |list| list.len() as u64)
 }
 
 /// Ids are numbers or text; as they are spelled they tell what belongs together.
@@ -120,7 +162,10 @@ pub(super) fn read(bytes: &[u8], rows: &mut Rows<'_>, monitor: &dyn Monitor) -> 
     for (number, raw) in top.categories.iter().enumerate() {
         let category: Category<'_> =
             serde_json::from_str(raw.get()).map_err(|error| wrong("category", number, error))?;
-        categories.insert(category.id.get(), number as u32);
+        let first = *categories.entry(category.id.get()).or_insert(number as u32);
+        if top.categories[first as usize].get() != raw.get() {
+            return Err(Error::data(format!("two categories have the id {}", category.id)));
+        }
     }
     let (mut found, mut strange) = (Vec::with_capacity(top.annotations.len()), 0u64);
     for (number, raw) in top.annotations.iter().enumerate() {
@@ -141,6 +186,9 @@ pub(super) fn read(bytes: &[u8], rows: &mut Rows<'_>, monitor: &dyn Monitor) -> 
     found.sort_by_key(|found| found.image);
     rows.begin(&["file_name", "image, annotations, categories"].map(str::to_owned), &Roles::default());
     rows.ignore("annotation of an image that the file does not list", strange);
+    for (name, elements) in &top.others {
+        rows.ignore(&format!("member {} of the file", text::shown(name.as_bytes())), *elements);
+    }
     let parts = match images.iter().find(|image| image.file_name.is_none()).and_then(|image| image.path(2)) {
         Some(path) if !rows.is_file(path.as_bytes())? => 1,
         _ => 2,

@@ -42,16 +42,15 @@ impl Roles {
     /// By the names of the columns; `None` where none of them is one of paths.
     ///
     /// # Errors
-    /// When there is no column of a name that was said.
+    /// When there is no column of a name that was said, and when labels are to be the paths.
     pub fn of(names: &[String], columns: &Columns, no_labels: bool, splits: bool) -> Result<Option<Self>> {
         let said = |name: &Option<String>| name.as_ref().map(|name| named(names, name)).transpose();
-        let known = |list: &[&str]| {
-            let find = |known: &&str| names.iter().position(|name| name.trim().eq_ignore_ascii_case(known));
-            list.iter().find_map(find)
-        };
+        let known = |likely: &[&str]| known(names, likely);
         let Some(path) = said(&columns.path)?.or_else(|| known(&PATHS)) else { return Ok(None) };
-        let label = said(&columns.label)?.or_else(|| known(&LABELS));
-        let label = label.filter(|label| *label != path && !no_labels);
+        let label = match said(&columns.label)?.filter(|_| !no_labels) {
+            Some(label) => Some(apart(label, path, &names[label])?),
+            None => known(&LABELS).filter(|label| *label != path && !no_labels),
+        };
         let class = label.and_then(|label| known(&CLASSES).filter(|class| *class != label && *class != path));
         let split = said(&columns.split)?.or_else(|| known(&[SPLIT]));
         let split = split.filter(|split| splits && *split != path && Some(*split) != label);
@@ -62,13 +61,36 @@ impl Roles {
     pub fn unnamed(count: usize, path: usize, columns: &Columns, no_labels: bool) -> Result<Self> {
         let said = |name: &Option<String>| name.as_ref().map(|name| numbered(count, name)).transpose();
         let neighbour = if path + 1 < count { Some(path + 1) } else { path.checked_sub(1) };
-        let label = said(&columns.label)?.or(neighbour).filter(|_| !no_labels);
+        let label = match said(&columns.label)?.filter(|_| !no_labels) {
+            Some(label) => Some(apart(label, path, &(label + 1).to_string())?),
+            None => neighbour.filter(|_| !no_labels),
+        };
         Ok(Self { path, label, class: None, split: said(&columns.split)? })
     }
 
     /// Whether column `number` tells something that no other place has.
     pub fn is_component(&self, number: usize) -> bool {
         number != self.path && Some(number) != self.label && Some(number) != self.split
+    }
+}
+
+/// The one of `names` that is likeliest that of a column of paths.
+pub(super) fn path_of(names: &[String]) -> Option<String> {
+    known(names, &PATHS).map(|at| names[at].clone())
+}
+
+/// The number of the first of the `likely` names that a column has.
+fn known(names: &[String], likely: &[&str]) -> Option<usize> {
+    let find = |likely: &&str| names.iter().position(|name| name.trim().eq_ignore_ascii_case(likely));
+    likely.iter().find_map(find)
+}
+
+/// The column `label` that was said, if it is another than that of paths.
+fn apart(label: usize, path: usize, name: &str) -> Result<usize> {
+    match label == path {
+        true => Err(Error::usage(format!("--label-column {name}: the column with the paths"))
+            .help("--path-column NAME says which has the paths; --no-labels packs samples without a class")),
+        false => Ok(label),
     }
 }
 

@@ -200,6 +200,11 @@ pub(super) fn read(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Monitor)
     if let Some(name) = names.iter().find(|name| !seen.insert(*name)) {
         return Err(Error::data(format!("line {first_line}: column {name:?} stands twice")));
     }
+    let is_broken = |at: &usize| roles.is_component(*at) && std::str::from_utf8(&first[*at]).is_err();
+    let is_named = pending != Some(first_line);
+    if let Some(at) = (0..names.len()).find(|at| rows.wants_text && is_named && is_broken(at)) {
+        return Err(in_column(&Error::data("a name that is not UTF-8"), first_line, &names[at]));
+    }
     rows.begin(&names, &roles);
     let mut text = Vec::new();
     let mut line = match pending {
@@ -215,7 +220,8 @@ pub(super) fn read(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Monitor)
         if rows.wants_text {
             let mut object = json::Object::begin(&mut text);
             for (at, name) in names.iter().enumerate().filter(|(at, _)| roles.is_component(*at)) {
-                json::field(records.field(at), object.member(name.as_bytes())?)?;
+                json::field(records.field(at), object.member(name.as_bytes())?)
+                    .map_err(|error| in_column(&error, number, name))?;
             }
             object.end();
         }
@@ -267,12 +273,18 @@ pub(super) fn read_text(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Mon
         let label = field.filter(|_| has_labels).map(LabelValue::of_text).unwrap_or_default();
         text.clear();
         let mut object = json::Object::begin(&mut text);
-        if let Some(field) = field.filter(|_| !has_labels) {
-            json::field(field, object.member(b"label")?)?;
+        if let Some(field) = field.filter(|_| !has_labels && rows.wants_text) {
+            json::field(field, object.member(b"label")?).map_err(|error| in_column(&error, number, "label"))?;
         }
         object.end();
         rows.add(&Row { line: number, path, label, class: None, split: None, text: &text })
     })
+}
+
+/// Says where text stands that is not UTF-8. Paths and labels may be any bytes.
+fn in_column(error: &Error, line: u64, column: &str) -> Error {
+    let help = "iconv -f LATIN1 -t UTF-8 FILE makes it UTF-8, if it is Latin-1; --meta none leaves such columns out";
+    json::in_column(error, line, column).help(help)
 }
 
 #[cfg(test)]

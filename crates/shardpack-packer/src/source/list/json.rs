@@ -20,10 +20,35 @@ pub(super) fn compact(raw: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends `text` as a string; bytes that are not UTF-8 become replacement characters.
+/// Appends `text` as a string.
+///
+/// # Errors
+/// When it is not UTF-8, which JSON has to be.
 pub(super) fn string(text: &[u8], out: &mut Vec<u8>) -> Result<()> {
-    serde_json::to_writer(out, &String::from_utf8_lossy(text))
-        .map_err(|error| Error::data(format!("cannot write json: {error}")))
+    let text = std::str::from_utf8(text).map_err(|_| Error::data("not UTF-8, which the component json has to be"))?;
+    serde_json::to_writer(out, text).map_err(|error| Error::data(format!("cannot write json: {error}")))
+}
+
+/// Says where a value stands that cannot be in a component.
+pub(super) fn in_column(error: &Error, line: u64, column: &str) -> Error {
+    Error::data(format!("line {line}, column {column:?}: {}", error.what()))
+}
+
+/// Names of the members of an object without blanks, whose numbers may be `NaN` and the like.
+pub(super) fn names(object: &[u8]) -> Vec<String> {
+    let (mut names, mut depth, mut start, mut escaped, mut last) = (Vec::new(), 0usize, None, false, 0..0);
+    for (at, byte) in object.iter().enumerate() {
+        match (start, byte) {
+            (Some(begin), b'"') if !escaped => (start, last) = (None, begin..at + 1),
+            (Some(_), byte) => escaped = *byte == b'\\' && !escaped,
+            (None, b'"') => (start, escaped) = (Some(at), false),
+            (None, b'{' | b'[') => depth += 1,
+            (None, b'}' | b']') => depth = depth.saturating_sub(1),
+            (None, b':') if depth == 1 => names.extend(serde_json::from_slice::<String>(&object[last.clone()])),
+            (None, _) => {}
+        }
+    }
+    names
 }
 
 /// Appends what a field of text holds: a number if it is one to the letter, else a string.
@@ -111,6 +136,16 @@ mod tests {
         let mut out = Vec::new();
         compact("{ \"a b\\\" \" : [ 0.10,\n 1e-7 , \"\\\\\" ] ,\t\"c\": null }", &mut out);
         assert_eq!(String::from_utf8(out).unwrap(), r#"{"a b\" ":[0.10,1e-7,"\\"],"c":null}"#);
+    }
+
+    #[test]
+    fn names_of_members_are_those_of_the_object_itself() {
+        for (object, expected) in [
+            ("{}", &[][..]),
+            (r#"{"a":NaN,"b":{"c":1},"d":[{"e":"\"f\":"}],"g\"":"\\","h":null}"#, &["a", "b", "d", "g\"", "h"]),
+        ] {
+            assert_eq!(names(object.as_bytes()), expected, "{object}");
+        }
     }
 
     proptest! {

@@ -1,8 +1,11 @@
 //! Lists of JSON objects: one a line, or in one list. Members that have no other place keep the letters they have.
+//!
+//! Holds at all times: the members of all objects decide which is the path, the label, the split; an object without the label says
+//! the same as one whose label is null.
 
 use std::{
     borrow::Cow,
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     fmt,
     io::Read,
 };
@@ -15,7 +18,8 @@ use serde_json::value::RawValue;
 use shardpack_format::{Error, Result};
 
 use super::{
-    columns::Roles,
+    Columns,
+    columns::{Roles, path_of},
     csv::MOST_COLUMNS,
     json,
     label_value::LabelValue,
@@ -56,16 +60,21 @@ impl<'de> Deserialize<'de> for Members<'de> {
 #[derive(Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Reads a file with an object on each line.
-pub(super) fn read(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
-    let mut roles = None;
-    lines::each(input, monitor, |number, line| {
-        let text = line.strip_prefix(json::BOM).filter(|_| number == 1).unwrap_or(line);
-        match text.trim_ascii().is_empty() {
-            true => Ok(()),
-            false => add(text, "line", number, &Classes::default(), &mut roles, rows),
-        }
-    })
+/// Reads a file with an object on each line, twice: names come first, for the first line need not have all of them.
+pub(super) fn read<R: Read>(open: impl Fn() -> Result<R>, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
+    let each = |take: &mut dyn FnMut(u64, &[u8]) -> Result<()>| {
+        lines::each(open()?, monitor, |number, line| {
+            let text = line.strip_prefix(json::BOM).filter(|_| number == 1).unwrap_or(line);
+            if text.trim_ascii().is_empty() { Ok(()) } else { take(number, text) }
+        })
+    };
+    let mut seen = Seen::default();
+    each(&mut |_, text| {
+        seen.add(text);
+        Ok(())
+    })?;
+    let mut names = None;
+    each(&mut |number, text| add(text, "line", number, &Classes::default(), &seen, &mut names, rows))
 }
 
 /// Reads a list of objects.
@@ -91,9 +100,11 @@ pub(super) fn read_objects(
     rows: &mut Rows<'_>,
     monitor: &dyn Monitor,
 ) -> Result<()> {
-    let mut roles = None;
+    let mut seen = Seen::default();
+    all.iter().for_each(|object| seen.add(object.get().as_bytes()));
+    let mut names = None;
     for (number, object) in (1u64..).zip(all) {
-        add(object.get().as_bytes(), "element", number, classes, &mut roles, rows)?;
+        add(object.get().as_bytes(), "element", number, classes, &seen, &mut names, rows)?;
         if number % 4096 == 0 {
             monitor.go_on()?;
         }
@@ -109,34 +120,82 @@ struct Names {
     split: Option<String>,
 }
 
-/// Adds an object; the first decides what members are for.
+impl Names {
+    /// Those of objects with the members `seen`.
+    fn of(seen: &Seen, rows: &mut Rows<'_>) -> Result<Self> {
+        let all = &seen.names;
+        let roles = |columns: &Columns| Roles::of(all, columns, rows.no_labels, rows.splits);
+        // Every object has a path: a member that only some have is not the one.
+        let said = rows.columns.path.clone().or_else(|| path_of(&seen.everywhere()));
+        let columns = Columns { path: said, ..rows.columns.clone() };
+        let roles = roles(&columns)?.ok_or_else(|| {
+            let all = all.iter().take(MOST_COLUMNS).map(String::as_str).collect::<Vec<_>>().join(", ");
+            Error::usage(format!("no member with the path of the image: it has {all}"))
+                .help("--path-column NAME says which")
+        })?;
+        rows.begin(all, &roles);
+        let name = |at: Option<usize>| at.map(|at| all[at].clone());
+        let (label, class, split) = (name(roles.label), name(roles.class), name(roles.split));
+        Ok(Self { path: all[roles.path].clone(), label, class, split })
+    }
+}
+
+/// The members of all objects.
+#[derive(Default)]
+struct Seen {
+    /// Their names, in the order in which they come first.
+    names: Vec<String>,
+    /// How many objects have each, by its number among the names.
+    counts: Vec<u64>,
+    numbers: HashMap<String, usize>,
+    objects: u64,
+}
+
+impl Seen {
+    /// Takes note of an object. What is none is refused when its row is added.
+    fn add(&mut self, text: &[u8]) {
+        let Ok(Members(members)) = serde_json::from_slice(text) else { return };
+        self.objects += 1;
+        for (at, (name, _)) in members.iter().enumerate() {
+            // Most objects have the same members in the same order.
+            let is_next = self.names.get(at).is_some_and(|next| next == name);
+            let known = if is_next { Some(at) } else { self.numbers.get(&**name).copied() };
+            let number = known.unwrap_or_else(|| {
+                self.names.push(name.to_string());
+                self.counts.push(0);
+                self.numbers.insert(name.to_string(), self.names.len() - 1);
+                self.names.len() - 1
+            });
+            self.counts[number] += 1;
+        }
+    }
+
+    /// Names of the members that all objects have.
+    fn everywhere(&self) -> Vec<String> {
+        let counted = self.names.iter().zip(&self.counts);
+        counted.filter(|(_, count)| **count == self.objects).map(|(name, _)| name.clone()).collect()
+    }
+}
+
+/// Adds an object; what its members are for, follows from the members of all that were `seen`.
 fn add(
     text: &[u8],
     what: &str,
     number: u64,
     classes: &Classes,
+    seen: &Seen,
     names: &mut Option<Names>,
     rows: &mut Rows<'_>,
 ) -> Result<()> {
     let wrong = |why: String| Error::data(format!("{what} {number}: {why}"));
     let Members(members) = serde_json::from_slice(text).map_err(|error| wrong(format!("not an object: {error}")))?;
-    let mut seen = HashSet::with_capacity(members.len());
-    if let Some((name, _)) = members.iter().find(|(name, _)| !seen.insert(name)) {
+    let mut own = HashSet::with_capacity(members.len());
+    if let Some((name, _)) = members.iter().find(|(name, _)| !own.insert(name)) {
         return Err(wrong(format!("member {name:?} stands twice")));
     }
     let names = match names {
         Some(names) => names,
-        None => {
-            let all: Vec<String> = members.iter().map(|(name, _)| name.to_string()).collect();
-            let roles = Roles::of(&all, rows.columns, rows.no_labels, rows.splits)?.ok_or_else(|| {
-                Error::usage(format!("no member with the path of the image: it has {}", all.join(", ")))
-                    .help("--path-column NAME says which")
-            })?;
-            rows.begin(&all, &roles);
-            let name = |at: Option<usize>| at.map(|at| all[at].clone());
-            let (label, class, split) = (name(roles.label), name(roles.class), name(roles.split));
-            names.insert(Names { path: all[roles.path].clone(), label, class, split })
-        }
+        None => names.insert(Names::of(seen, rows)?),
     };
     let raw = |name: &str| members.iter().find(|(own, _)| own == name).map(|(_, raw)| *raw);
     let string = |raw: &RawValue| serde_json::from_str::<String>(raw.get()).ok();

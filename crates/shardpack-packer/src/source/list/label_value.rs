@@ -1,6 +1,6 @@
 //! The label value of a row of a list: a whole number, a name, nothing, or something that is no label.
 
-use shardpack_format::formats::foreign::LabelTypes;
+use shardpack_format::formats::foreign::{LabelTypes, is_list};
 
 /// Up to here every whole number is exact in 64-bit floating point.
 const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
@@ -23,6 +23,7 @@ impl LabelValue {
     pub fn of_text(text: &[u8]) -> Self {
         match text.trim_ascii() {
             [] => Self::Missing,
+            text if is_list(text) => Self::Unfit("a list, and no class".to_owned()),
             text => Self::Text(text.to_vec()),
         }
     }

@@ -21,7 +21,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use shardpack_format::{Error, ErrorKind, Result, component::Component, manifest, regular};
+use shardpack_format::{Error, ErrorKind, Result, component::Component, help, manifest, regular};
 use shardpack_reader::StoreSettings;
 
 use super::{
@@ -227,13 +227,20 @@ impl List {
         let mut splits = options.splits != Splits::None;
         let mut rows = Rows::new(self, options, splits)?;
         self.read(&mut rows, monitor)?;
+        let mut note = None;
         if rows.has_other_splits() {
             // A column of that name that holds something else.
             splits = false;
+            note = rows.splits_among_others();
             rows = Rows::new(self, options, splits)?;
             self.read(&mut rows, monitor)?;
         }
         if let Some(what) = rows.labels_are_no_classes() {
+            if let Some(name) = &self.columns.label {
+                return Err(Error::usage(format!("--label-column {name}: labels are {what}, and no classes"))
+                    .in_file(&self.path)
+                    .help(help::NO_LABELS));
+            }
             rows = Rows::new(self, options, splits)?;
             rows.no_labels = true;
             let place = match rows.wants_text {
@@ -243,6 +250,9 @@ impl List {
             rows.note(format!("labels are {what}, and no classes: {place}"));
             self.read(&mut rows, monitor)?;
         }
+        if let Some(note) = note {
+            rows.note(note);
+        }
         rows.finish(options, monitor)
     }
 
@@ -251,7 +261,7 @@ impl List {
         let read = match self.kind {
             Kind::Csv => csv::read(open()?, rows, monitor),
             Kind::Text => csv::read_text(open()?, rows, monitor),
-            Kind::Jsonl => jsonl::read(open()?, rows, monitor),
+            Kind::Jsonl => jsonl::read(open, rows, monitor),
             Kind::Array => jsonl::read_array(&self.whole()?, rows, monitor),
             Kind::Parquet => parquet::read(open()?, rows, monitor),
             Kind::Coco => coco::read(&self.whole()?, rows, monitor),
@@ -286,7 +296,7 @@ pub fn fuzz(kind: u8, bytes: &[u8]) -> usize {
     let _ = match kind % 6 {
         0 => csv::read(bytes, &mut rows, monitor),
         1 => csv::read_text(bytes, &mut rows, monitor),
-        2 => jsonl::read(bytes, &mut rows, monitor),
+        2 => jsonl::read(|| Ok(bytes), &mut rows, monitor),
         3 => jsonl::read_array(bytes, &mut rows, monitor),
         4 => mmlab::read(bytes, &mut rows, monitor),
         _ => coco::read(bytes, &mut rows, monitor),

@@ -35,7 +35,9 @@ pub(super) fn read(file: File, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Re
         if rows.wants_text {
             let mut object = json::Object::begin(&mut text);
             for (at, cell) in cells.iter().enumerate().filter(|(at, _)| roles.is_component(*at)) {
-                value(cell, object.member(names[at].as_bytes())?)?;
+                value(cell, object.member(names[at].as_bytes())?).map_err(|error| {
+                    json::in_column(&error, line, &names[at]).help("--meta none leaves such columns out")
+                })?;
             }
             object.end();
         }
@@ -79,6 +81,8 @@ fn label(cell: &Datum, classes: Option<&[Vec<u8>]>) -> LabelValue {
         Datum::Number(-1) if classes.is_some() => LabelValue::Missing,
         Datum::Number(number) => LabelValue::Number(i64::try_from(*number).unwrap_or(i64::MAX)),
         Datum::Text(text) => LabelValue::of_text(text),
+        // So tables have a gap in a column of numbers.
+        Datum::Real(spelled) if spelled == "NaN" => LabelValue::Missing,
         Datum::Real(spelled) => LabelValue::of_number(spelled),
         Datum::Bool(_) | Datum::List(_) => LabelValue::Unfit("a value that is neither a number nor text".to_owned()),
     }

@@ -15,6 +15,8 @@ use shardpack_format::{Error, ErrorKind, Result, splits, text};
 use super::{
     Columns, List,
     columns::Roles,
+    csv::MOST_COLUMNS,
+    json,
     label_value::{LabelValue, Seen, whole},
 };
 use crate::{
@@ -92,7 +94,9 @@ pub(super) struct Rows<'a> {
     /// Why labels are none, by number of the row.
     unfit: HashMap<usize, String>,
     split_names: Vec<String>,
-    other_splits: bool,
+    /// The first line whose split is none that is known, and what it says.
+    other_splits: Option<(u64, String)>,
+    has_known_split: bool,
     ignored: BTreeMap<String, u64>,
     notes: Vec<String>,
 }
@@ -124,7 +128,8 @@ impl<'a> Rows<'a> {
             rows: Vec::new(),
             unfit: HashMap::new(),
             split_names: Vec::new(),
-            other_splits: false,
+            other_splits: None,
+            has_known_split: false,
             ignored: BTreeMap::new(),
             notes: Vec::new(),
         })
@@ -143,7 +148,11 @@ impl<'a> Rows<'a> {
         }
         let components: Vec<_> = (0..names.len()).filter(|at| roles.is_component(*at)).map(name).collect();
         if self.wants_text && !components.is_empty() {
-            told.push(format!("in a component json: {}", components.join(", ")));
+            // Objects of JSON may have a name of their own each.
+            let more = components.len().saturating_sub(MOST_COLUMNS);
+            let shown = components[..components.len() - more].join(", ");
+            let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+            told.push(format!("in a component json: {shown}{more}"));
         }
         self.notes.push(format!("columns: {}", told.join("; ")));
     }
@@ -183,7 +192,25 @@ impl<'a> Rows<'a> {
 
     /// Whether a column of splits that was found by its name has other things in it.
     pub fn has_other_splits(&self) -> bool {
-        self.other_splits
+        self.other_splits.is_some()
+    }
+
+    /// A note, if it has splits as well.
+    pub fn splits_among_others(&self) -> Option<String> {
+        let (line, other) = self.other_splits.as_ref().filter(|_| self.has_known_split)?;
+        let says = if other.is_empty() { "none".to_owned() } else { format!("{other:?}") };
+        Some(format!("some lines have a split, but line {line} has {says}: all of them are one dataset"))
+    }
+
+    /// The name of a split, and whether it is known.
+    fn split_name(&self, split: &[u8]) -> (String, bool) {
+        let name = String::from_utf8_lossy(split.trim_ascii()).into_owned();
+        let is_known = match &self.options.splits {
+            Splits::Auto => SPLITS.contains(&&*name),
+            Splits::Compared(names) => SPLITS.contains(&&*name) || names.contains(&name),
+            Splits::None | Splits::Names(_) => true,
+        };
+        (name, is_known)
     }
 
     /// Whether `path` leads to a file.
@@ -237,7 +264,8 @@ impl<'a> Rows<'a> {
     /// # Errors
     /// When it has no path, or one that leads out of the root; names the line.
     pub fn add(&mut self, row: &Row<'_>) -> Result<()> {
-        if self.other_splits {
+        if self.other_splits.is_some() {
+            self.has_known_split |= row.split.is_some_and(|split| self.split_name(split).1);
             return Ok(());
         }
         let in_line = |what: String| Error::usage(format!("line {}: {what}", row.line));
@@ -308,8 +336,7 @@ impl<'a> Rows<'a> {
         if !self.meta {
             return Ok(());
         }
-        let members: BTreeMap<String, serde::de::IgnoredAny> = serde_json::from_slice(row.text).unwrap_or_default();
-        match members.keys().find(|name| META.contains(&name.as_str())) {
+        match json::names(row.text).into_iter().find(|name| META.contains(&name.as_str())) {
             Some(name) => Err(Error::usage(format!(
                 "line {}: column {name:?} has the name of a member that --meta json writes",
                 row.line
@@ -322,19 +349,15 @@ impl<'a> Rows<'a> {
     /// Number of the row's split; `None` where it is one of those that are left alone.
     fn split(&mut self, row: &Row<'_>) -> Result<Option<u32>> {
         let Some(split) = row.split.filter(|_| self.splits) else { return Ok(Some(0)) };
-        let name = String::from_utf8_lossy(split.trim_ascii()).into_owned();
-        let is_known = match &self.options.splits {
-            Splits::Auto => SPLITS.contains(&&*name),
-            Splits::Compared(names) => SPLITS.contains(&&*name) || names.contains(&name),
-            Splits::None | Splits::Names(_) => true,
-        };
+        let (name, is_known) = self.split_name(split);
+        self.has_known_split |= is_known;
         match &self.options.splits {
             Splits::Names(names) if !names.contains(&name) => {
                 *self.ignored.entry(format!("split {name}")).or_default() += 1;
                 return Ok(None);
             }
             _ if self.columns.split.is_none() && !is_known => {
-                self.other_splits = true;
+                self.other_splits = Some((row.line, name));
                 return Ok(None);
             }
             _ => {}
