@@ -335,6 +335,8 @@ with h5py.File(f'{out}/many.h5', 'w') as file:
 write('kept-back', x_train=images, y_train=labels, x_test=images, y_test=[-1] * 6)
 write('some-kept-back', images=images, labels=[-1, 0, 1, 2, 0, 1])
 write('matlab', images=images, labels=labels, **{'#refs#__a': np.zeros((6, 4, 5, 3), 'u1'), '#refs#__b': np.zeros((6, 4, 5, 3), 'u1')})
+write('column_x', x=images)
+write('column_y', y=np.array(labels, 'u1').reshape(6, 1, 1, 1))
 for number in range(3):
     write(f'one-{number}', image=np.zeros((60, 60, 3), 'u1'), mask=np.zeros((60, 60), 'u1'))
 ";
@@ -474,4 +476,10 @@ fn files_of_a_sample_each_are_a_question() {
     // As the help line advises.
     convert(&from, &bench.dst(), &["--images", "image", "--quiet"]).code(0);
     assert_eq!(Dataset::open(bench.dst()).unwrap().len(), 180);
+    // PatchCamelyon's: a column of the table in each file.
+    let ran = convert(&source.join("column_*.h5"), &bench.at("columns"), &[]).code(2);
+    ran.says("it has nothing but dataset x, and column_y.h5 nothing but dataset y").clean_error();
+    convert(&source.join("column_*.h5"), &bench.at("columns"), &["--images", "x", "--quiet"])
+        .code(2)
+        .says("column_y.h5: no dataset x");
 }

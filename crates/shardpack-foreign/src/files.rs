@@ -12,12 +12,12 @@ use std::{
 };
 
 use rayon::prelude::*;
-use shardpack_format::{Error, ErrorKind, Result, formats::mds, shell, size};
+use shardpack_format::{Error, ErrorKind, Result, formats::mds, shell, size, text};
 
 use super::{
     Kind, Place, Remote, ShardFile, key_labels,
     lmdb::DATA_FILE,
-    parquet,
+    numbered, parquet,
     patterns::expanded,
     readers::many,
     recognise::{kind_by_name, recognise},
@@ -54,6 +54,10 @@ pub struct Files {
     pub problems: Vec<Error>,
     /// What lies in folders and is no shard, by the reason why.
     pub ignored: BTreeMap<String, u64>,
+    /// What is to be known of them.
+    pub notes: Vec<String>,
+    /// Folders of which all shards are taken.
+    whole: BTreeSet<PathBuf>,
 }
 
 /// Finds the shards that `sources` stand for.
@@ -203,13 +207,15 @@ impl Files {
     pub fn append(&mut self, mut other: Self) {
         self.shards.append(&mut other.shards);
         self.problems.append(&mut other.problems);
+        self.notes.append(&mut other.notes);
+        self.whole.append(&mut other.whole);
         for (reason, files) in other.ignored {
             *self.ignored.entry(reason).or_default() += files;
         }
     }
 
     /// All sources together: no file is there twice, and MDS shards that were given one by one know what an `index.json`
-    /// beside says of them.
+    /// beside says of them. Of sets of which some were given, it is noted how many were not.
     ///
     /// # Errors
     /// When a file is given twice, or an index cannot be looked at.
@@ -219,6 +225,9 @@ impl Files {
             return Err(Error::usage("is given twice").in_file(&twice.path));
         }
         self.expect()?;
+        let sets = numbered::incomplete(&self.shards).into_iter().filter(|set| !self.whole.contains(set.folder()));
+        self.notes
+            .extend(sets.map(|set| format!("{}: {}, among the files given", text::path(&set.pattern()), set.what())));
         Ok(self)
     }
 
@@ -264,6 +273,8 @@ impl Files {
             }
         }
         self.leave_tables(first);
+        self.problems.extend(numbered::incomplete(&self.shards[first..]).iter().map(numbered::Set::error));
+        self.whole.insert(folder.to_path_buf());
         if self.shards.is_empty() && from.is_some() {
             // A person says what the files themselves do not.
             self.named(unknown, from);

@@ -16,6 +16,8 @@ mod key_labels;
 mod lack;
 pub mod lmdb;
 pub mod npz;
+mod numbered;
+pub mod offset_index;
 pub mod parquet;
 pub mod patterns;
 mod place;
@@ -383,17 +385,17 @@ impl ShardFile {
         place.told(splits.map_err(|error| error.in_file(&self.path)))
     }
 
-    /// What it has, if it looks like one sample, and not like rows of a table.
+    /// The datasets of an HDF5 file without groups.
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn one_sample(&self) -> Result<Option<hdf5::OneSample>> {
+    pub fn outline(&self) -> Result<Option<hdf5::Outline>> {
         let place = self.lies();
-        let sample = match self.kind {
-            Kind::Hdf5 => hdf5::one_sample(place.clone()),
+        let outline = match self.kind {
+            Kind::Hdf5 => hdf5::outline(place.clone()),
             Kind::Format(_) | Kind::Parquet | Kind::Lmdb => Ok(None),
         };
-        place.told(sample.map_err(|error| error.in_file(&self.path)))
+        place.told(outline.map_err(|error| error.in_file(&self.path)))
     }
 
     /// What is odd about them.

@@ -20,14 +20,16 @@ mod errors;
 mod file_extension;
 mod footer;
 mod leaf;
+mod left_out;
 mod page_header;
 mod pages;
 mod partition;
+mod shadowed;
 mod table;
 mod thrift;
 mod values;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use shardpack_format::{
     Error, Result,
@@ -45,6 +47,7 @@ use self::{
     errors::contained,
     footer::Footer,
     leaf::{in_column, open, rows},
+    shadowed::Shadowed,
     values::Values,
 };
 use super::{Bytes, GoOn, Lack};
@@ -79,9 +82,11 @@ pub fn walk_part(
     let file = file.into();
     let footer = Footer::read(&file)?;
     let file = Arc::new(file);
-    let of_file = partition.rest(wanted);
+    let of_file = partition.rest(&footer, wanted);
     let mut columns = contained(|| Columns::of(&file, &footer, &of_file, go_on))?;
+    let shadowed = Shadowed::of(&partition, &footer, &columns, wanted);
     let of_folders = OfFolders::of(partition, &footer, &columns, wanted);
+    let left_out = left_out::of(&footer, &columns);
     let others = std::mem::take(&mut columns.others);
     let values = match columns.image {
         Some(_) => contained(|| Values::beside(&file, &footer, others, go_on))?,
@@ -92,6 +97,8 @@ pub fn walk_part(
         footer,
         columns,
         of_folders,
+        shadowed,
+        left_out,
         values,
         group: 0,
         open: None,
@@ -131,7 +138,7 @@ pub fn classes(file: impl Into<Bytes>, wanted: &Wanted) -> Result<Vec<Vec<u8>>> 
 /// As [`classes`].
 pub fn classes_part(file: impl Into<Bytes>, partition: &Partition, wanted: &Wanted) -> Result<Vec<Vec<u8>>> {
     let footer = Footer::read(&file.into())?;
-    let label = contained(|| Labels::of(&footer, &partition.rest(wanted)))?;
+    let label = contained(|| Labels::of(&footer, &partition.rest(&footer, wanted)))?;
     // Where rows are values, these are believed only where the label is.
     Ok(label.and_then(|label| label.names).unwrap_or_default())
 }
@@ -142,6 +149,9 @@ struct Records {
     footer: Footer,
     columns: Columns,
     of_folders: OfFolders,
+    shadowed: Shadowed,
+    /// What the footer tells and nothing is made of.
+    left_out: BTreeMap<String, u64>,
     /// What rows hold: all of it where they are samples of values, else what is beside the image.
     values: Values,
     /// Number of the next row group.
@@ -171,10 +181,8 @@ struct OfFolders {
 
 impl OfFolders {
     fn of(partition: Partition, footer: &Footer, columns: &Columns, wanted: &Wanted) -> Self {
-        let schema = footer.metadata.file_metadata().schema_descr();
-        let is_own = |name: &str| schema.root_schema().get_fields().iter().any(|root| root.name() == name);
         let mut all = partition.0;
-        all.retain(|(name, _)| !is_own(name));
+        all.retain(|(name, _)| !footer.has_column(name));
         let is_label = |name: &str| match &wanted.label {
             Some(label) => label == name,
             None => columns.label.is_none() && columns.class.is_none() && field_names::is_label(name),
@@ -214,11 +222,13 @@ struct Group {
     label: Option<Cells>,
     class: Option<Cells>,
     filename: Option<Cells>,
+    shadowed: Vec<Option<Cells>>,
     values: Vec<Opened>,
 }
 
 impl Group {
-    fn open(file: &Arc<Bytes>, footer: &Footer, columns: &Columns, values: &Values, number: usize) -> Result<Self> {
+    fn open(of: &Records, number: usize) -> Result<Self> {
+        let Records { file, footer, columns, values, .. } = of;
         let cells = |leaf: usize| open(file, footer, number, leaf);
         Ok(Self {
             number,
@@ -228,6 +238,7 @@ impl Group {
             label: columns.label.as_ref().map(|label| cells(label.leaf)).transpose()?,
             class: columns.class.map(cells).transpose()?,
             filename: columns.filename.map(cells).transpose()?,
+            shadowed: of.shadowed.open(file, footer, number)?,
             values: values.open(file, footer, number)?,
         })
     }
@@ -245,7 +256,7 @@ impl Records {
             self.open = None;
             // What an empty one tells of its columns need not make sense.
             if rows(&self.footer, self.group) > 0 {
-                self.open = Some(Group::open(&self.file, &self.footer, &self.columns, &self.values, self.group)?);
+                self.open = Some(Group::open(self, self.group)?);
             }
             self.group += 1;
         }
@@ -265,6 +276,7 @@ impl Records {
         };
         let (path, filename) = (text(&mut group.path)?, text(&mut group.filename)?);
         let class = text(&mut group.class)?;
+        self.shadowed.row(&mut group.shadowed, number, self.number)?;
         let label = match &mut group.label {
             Some(cells) => Some(cells.next().map_err(|error| in_column(error, number, cells))?),
             None => None,
@@ -378,6 +390,14 @@ impl Walk for Records {
         }
         out.extend_from_slice(&self.beside);
         Ok(())
+    }
+
+    fn lost(&mut self) -> Vec<Error> {
+        self.shadowed.lost()
+    }
+
+    fn passed(&self) -> BTreeMap<String, u64> {
+        self.left_out.iter().map(|(what, count)| (what.clone(), *count)).chain(self.shadowed.passed()).collect()
     }
 
     fn notes(&self) -> Vec<String> {

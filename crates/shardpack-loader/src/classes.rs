@@ -1,6 +1,7 @@
 //! The classes of a mix: those of all its datasets as one list, by their names.
 //!
-//! Holds at all times: two classes have one label only where both have the same name. The list is the one that `convert` makes of the datasets.
+//! Holds at all times: two classes have one label only where both have the same name; a name that stands twice in a list that others
+//! differ from is refused. The list is the one that `convert` makes of the datasets.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,17 +15,28 @@ type Names = Vec<Vec<u8>>;
 /// Names of the classes of all sources; each source comes to know what its labels are among them.
 ///
 /// # Errors
-/// When one source numbers its classes and another names them.
+/// When one source numbers its classes and another names them, or two classes of one are called the same and others have other classes.
 pub(crate) fn merge(sources: &mut [Source]) -> Result<Vec<String>> {
     let names =
         |source: &Source| -> Names { source.dataset.classes().iter().map(|class| class.name_bytes()).collect() };
     let lists: Vec<Names> = sources.iter().map(names).collect();
-    let all = merged(&lists).map_err(|(numbered, named)| {
+    let all = merged(&lists).map_err(|unclear| {
         let folder = |at: usize| sources.get(at).map(|source| source.dataset.folder().display().to_string());
-        let what = format!("it numbers its classes, and {} names them", folder(named).unwrap_or_default());
-        Error::usage(what)
-            .in_file(folder(numbered).unwrap_or_default())
-            .help("name the classes of both: shardpack convert --class-map FILE")
+        match unclear {
+            Unclear::Numbered(numbered, named) => {
+                let what = format!("it numbers its classes, and {} names them", folder(named).unwrap_or_default());
+                Error::usage(what)
+                    .in_file(folder(numbered).unwrap_or_default())
+                    .help("name the classes of both: shardpack convert --class-map FILE")
+            }
+            Unclear::Double(at, name) => {
+                let name = String::from_utf8_lossy(&name).into_owned();
+                Error::usage(format!(
+                    "two of its classes are called {name:?}, and classes of a mix are told by their names"
+                ))
+                .in_file(folder(at).unwrap_or_default())
+            }
+        }
     })?;
     for (source, own) in sources.iter_mut().zip(&lists) {
         source.labels = labels(own, &all);
@@ -32,8 +44,17 @@ pub(crate) fn merge(sources: &mut [Source]) -> Result<Vec<String>> {
     Ok(all.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect())
 }
 
-/// The list of all; or which list numbers its classes where another names them.
-fn merged(lists: &[Names]) -> std::result::Result<Names, (usize, usize)> {
+/// Why classes cannot be told.
+#[derive(Debug, PartialEq, Eq)]
+enum Unclear {
+    /// A list that numbers its classes, and one that names them.
+    Numbered(usize, usize),
+    /// A list in which a name stands twice, and that name.
+    Double(usize, Vec<u8>),
+}
+
+/// The list of all.
+fn merged(lists: &[Names]) -> std::result::Result<Names, Unclear> {
     // A part without classes has no labels that could be taken for another's.
     let with: Vec<(usize, &Names)> = lists.iter().enumerate().filter(|(_, list)| !list.is_empty()).collect();
     let Some((_, longest)) = with.iter().max_by_key(|(_, list)| list.len()) else { return Ok(Names::new()) };
@@ -44,7 +65,13 @@ fn merged(lists: &[Names]) -> std::result::Result<Names, (usize, usize)> {
         |list: &Names| list.iter().enumerate().all(|(number, name)| number.to_string().as_bytes() == &**name);
     let find = |wanted: bool| with.iter().find(|(_, list)| is_numbered(list) == wanted).map(|(at, _)| *at);
     if let (Some(numbered), Some(named)) = (find(true), find(false)) {
-        return Err((numbered, named));
+        return Err(Unclear::Numbered(numbered, named));
+    }
+    for (at, list) in &with {
+        let mut seen = BTreeSet::new();
+        if let Some(double) = list.iter().find(|name| !seen.insert(*name)) {
+            return Err(Unclear::Double(*at, double.clone()));
+        }
     }
     let mut seen: BTreeSet<&[u8]> = BTreeSet::new();
     let in_turn: Vec<&Vec<u8>> = with.iter().flat_map(|(_, list)| *list).filter(|name| seen.insert(name)).collect();
@@ -93,6 +120,8 @@ mod tests {
             assert_eq!(all, names(expected));
             assert_eq!(labels(&lists[1], &all).as_deref(), second_labels, "{second:?} of {expected:?}");
         }
-        assert_eq!(merged(&[names(&["cat", "dog"]), names(&[]), names(&["0", "1"])]), Err((2, 0)));
+        assert_eq!(merged(&[names(&["cat", "dog"]), names(&[]), names(&["0", "1"])]), Err(Unclear::Numbered(2, 0)));
+        let double = [names(&["crane", "dog", "crane"]), names(&["cat"])];
+        assert_eq!(merged(&double), Err(Unclear::Double(0, b"crane".to_vec())));
     }
 }

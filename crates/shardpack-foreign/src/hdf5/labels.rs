@@ -48,5 +48,9 @@ pub(super) fn no_class(file: &Hdf5File, labels: &Seen) -> Result<Option<String>>
             return Ok(Some(format!("; {} has {what}: a component, and no class", labels.told())));
         }
     }
-    Ok(texts.are_measured().then(|| format!("; {} has no whole numbers: a component, and no class", labels.told())))
+    Ok(match texts.no_classes() {
+        None => None,
+        Some(_) if texts.fractions == 0 => Some(of_lists(labels)),
+        Some(_) => Some(format!("; {} has no whole numbers: a component, and no class", labels.told())),
+    })
 }

@@ -2,10 +2,14 @@
 
 use std::ops::Range;
 
+use hdf5_reader::Hdf5File;
+use shardpack_format::Result;
+
 use super::{
     components::Component,
     description::{Seen, TOLD},
     names::Members,
+    open, values,
 };
 
 /// How images are kept.
@@ -86,6 +90,20 @@ impl Table {
         let values = self.values.iter().map(|(path, _)| path);
         let beside = self.beside.iter().map(Component::path);
         own.into_iter().chain(named).flatten().chain(values).chain(beside).map(String::as_str)
+    }
+
+    /// The datasets beside the label whose values are those of an enum, the names of which are told to nobody.
+    ///
+    /// # Errors
+    /// When the file is damaged.
+    pub fn nameless<'t>(&'t self, file: &Hdf5File) -> Result<Vec<&'t str>> {
+        let mut found = Vec::new();
+        for path in self.paths().filter(|path| self.labels.as_deref() != Some(path)) {
+            if values::class_names(file.dataset(path).map_err(open::told)?.dtype()).is_some() {
+                found.push(path);
+            }
+        }
+        Ok(found)
     }
 
     /// Whether something is made of the dataset at `path`.

@@ -79,6 +79,10 @@ pub fn walk(file: impl Into<Place>, wanted: &Wanted, part: Option<&str>) -> Resu
         });
         if let Layout::Rows(tables) = &layout {
             left_out.extend(attributes::counted(&file, tables.iter().flat_map(Table::paths))?);
+            for table in tables {
+                let names = table.nameless(&file)?.into_iter();
+                left_out.extend(names.map(|path| (format!("class names of {path}"), 1)));
+            }
         }
         let images = match layout {
             Layout::Rows(tables) => Box::new(Records::new(&file, tables, wanted)) as Box<dyn Images>,
@@ -124,28 +128,33 @@ pub fn splits(file: impl Into<Place>, wanted: &Wanted) -> Result<Vec<String>> {
     })
 }
 
-/// What a file has that looks like one sample.
+/// The datasets of a file without groups.
 #[derive(Debug)]
-pub struct OneSample {
+pub struct Outline {
     /// The names of its datasets.
     pub names: Vec<String>,
     /// The same with their types and axes, for a person.
     pub told: String,
+    /// Whether they look like one sample, an image with masks of its size, and not like rows of a table.
+    pub is_sample: bool,
 }
 
-/// What the file has, if it looks like one sample: an image with masks of its size, and no row of a table.
+/// The datasets of a file, if they all lie in its root group.
 ///
 /// # Errors
 /// When it is damaged.
-pub fn one_sample(file: impl Into<Place>) -> Result<Option<OneSample>> {
+pub fn outline(file: impl Into<Place>) -> Result<Option<Outline>> {
     let place = &file.into();
     contained(|| {
         let file = open::open(place)?;
         let groups = names::list(&file)?;
         let [root] = &groups[..] else { return Ok(None) };
+        if !root.group.is_empty() {
+            return Ok(None);
+        }
         let seen = description::look(&file, &groups)?;
-        let is_sample = root.group.is_empty() && description::are_one_sample(&seen);
-        Ok(is_sample.then(|| OneSample { names: root.datasets.clone(), told: description::told(&seen) }))
+        let is_sample = description::are_one_sample(&seen);
+        Ok(Some(Outline { names: root.datasets.clone(), told: description::told(&seen), is_sample }))
     })
 }
 

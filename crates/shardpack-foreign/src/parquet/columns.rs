@@ -85,6 +85,10 @@ impl Columns {
             notes.push(format!("column {:?} has no whole numbers: a component, and no class", found.name));
             label = None;
         }
+        let named = Labels::each_named(footer);
+        if let ([first, second, ..], None, None) = (&named[..], &label, &wanted.label) {
+            notes.push(format!("columns {first:?} and {second:?} both have names of classes, and none is the label: --label-feature NAME takes one"));
+        }
         let are_several = label.as_ref().is_some_and(|label| label.is_list && may_be_several(footer, label.leaf));
         let told =
             |root: &str| root == image.name || !are_several && label.as_ref().is_some_and(|label| label.name == root);
@@ -234,12 +238,22 @@ impl Labels {
         let names_class = |name: &str| flat(schema, name).is_some_and(|leaf| is_text(&schema.column(leaf)));
         called.sort_by_key(|name| field_names::rank(name, &CLASSES).is_some() && names_class(name));
         let mut named = called.iter().filter_map(|name| Self::in_column(footer, name)).filter(is_label);
-        Ok(named.next().or_else(|| {
-            let roots = schema.root_schema().get_fields().iter();
-            let mut classes = roots.filter_map(|root| Self::in_column(footer, root.name()));
-            let mut classes = classes.by_ref().filter(|label| label.names.is_some() && is_label(label));
-            classes.next().filter(|_| classes.next().is_none())
+        Ok(named.next().or_else(|| match &Self::each_named(footer)[..] {
+            [name] => Self::in_column(footer, name),
+            _ => None,
         }))
+    }
+
+    /// The columns of labels that have names of classes.
+    fn each_named(footer: &Footer) -> Vec<&str> {
+        let schema = footer.metadata.file_metadata().schema_descr();
+        let is_label = |name: &&str| {
+            Self::in_column(footer, name).is_some_and(|label| {
+                let column = schema.column(label.leaf);
+                label.names.is_some() && (is_number(&column) || is_text(&column))
+            })
+        };
+        schema.root_schema().get_fields().iter().map(|root| root.name()).filter(is_label).collect()
     }
 
     fn in_column(footer: &Footer, name: &str) -> Option<Self> {
@@ -298,7 +312,7 @@ fn called<'s>(schema: &'s SchemaDescriptor, names: &[&str]) -> Vec<&'s str> {
 }
 
 /// The leaf that a column is, if it is neither a structure nor a list.
-fn flat(schema: &SchemaDescriptor, name: &str) -> Option<usize> {
+pub(super) fn flat(schema: &SchemaDescriptor, name: &str) -> Option<usize> {
     let is_flat = |column: &ColumnDescriptor| column.path().parts() == [name] && column.max_rep_level() == 0;
     schema.columns().iter().position(|column| is_flat(column))
 }

@@ -117,6 +117,17 @@ impl Footer {
         self.features.get(column)
     }
 
+    /// What `datasets` says of each column.
+    pub fn each_feature(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.features.as_object().into_iter().flatten().map(|(column, feature)| (column.as_str(), feature))
+    }
+
+    /// Whether the file has a column of this name.
+    pub fn has_column(&self, name: &str) -> bool {
+        let schema = self.metadata.file_metadata().schema_descr();
+        schema.root_schema().get_fields().iter().any(|root| root.name() == name)
+    }
+
     /// Whether `datasets` says that a column has this type.
     pub fn is_of_type(&self, column: &str, kind: &str) -> bool {
         let feature = self.feature(column).and_then(|feature| feature.get("_type"));

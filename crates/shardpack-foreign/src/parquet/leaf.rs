@@ -90,7 +90,7 @@ pub(super) fn each_value(
     Ok(())
 }
 
-/// Whether no number of a leaf has a fraction, and its texts spell no measured values. A damaged leaf counts as whole: the walk
+/// Whether no number of a leaf has a fraction, and its texts spell neither measured values nor lists. A damaged leaf counts as whole: the walk
 /// reports the damage.
 ///
 /// # Errors
@@ -112,7 +112,7 @@ pub(super) fn is_whole(file: &Arc<Bytes>, footer: &Footer, leaf: usize, go_on: G
             cell.iter().flatten().filter_map(bytes_of).for_each(|text| texts.add(text));
         }
     }
-    Ok(!texts.are_measured())
+    Ok(texts.no_classes().is_none())
 }
 
 /// Whether lists of a leaf may have several values in a row, as far as the footer tells, or none.

@@ -1,10 +1,12 @@
 //! Columns that the folders of a file tell, as Hive, Spark and Dask write them: `kind=a/color=b/part-0.parquet`.
 //!
-//! Holds at all times: a column of the file itself goes before one of its folders.
+//! Holds at all times: a column of the file itself goes before one of its folders; where the two differ, [`super::shadowed`] says so.
 
 use std::{borrow::Cow, path::Path};
 
 use shardpack_format::formats::foreign::Wanted;
+
+use super::footer::Footer;
 
 /// What stands for no value. Source: Hive, `hive.exec.default.partition.name`.
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
@@ -22,10 +24,10 @@ impl Partition {
         Self(all)
     }
 
-    /// The selection for the file itself, without the label if a folder gives it.
-    pub(super) fn rest<'w>(&self, wanted: &'w Wanted) -> Cow<'w, Wanted> {
+    /// The selection for the file of this footer, without the label if a folder alone gives it.
+    pub(super) fn rest<'w>(&self, footer: &Footer, wanted: &'w Wanted) -> Cow<'w, Wanted> {
         match &wanted.label {
-            Some(label) if self.0.iter().any(|(name, _)| name == label) => {
+            Some(label) if !footer.has_column(label) && self.0.iter().any(|(name, _)| name == label) => {
                 Cow::Owned(Wanted { label: None, ..wanted.clone() })
             }
             _ => Cow::Borrowed(wanted),

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use parquet::{basic::Type as Physical, schema::types::ColumnDescriptor};
-use shardpack_format::Result;
+use shardpack_format::{Result, formats::foreign::Plain};
 
 use super::super::Bytes;
 use super::{
@@ -150,9 +150,16 @@ fn datum(value: Value, column: &Column) -> Datum {
         Value::Number(number) => Datum::Number(number.into()),
         Value::Large(number) => Datum::Number(number.into()),
         // As few digits as tell it from others of its width.
-        Value::Real(number) if column.is_single && number.is_finite() => Datum::Real(format!("{:?}", number as f32)),
-        Value::Real(number) if number.is_finite() => Datum::Real(format!("{number:?}")),
-        Value::Real(_) | Value::Other => Datum::Null,
+        Value::Real(number) if column.is_single => real(Plain::Single(number as f32)),
+        Value::Real(number) => real(Plain::Double(number)),
+        Value::Other => Datum::Null,
         Value::Bytes(text) => Datum::Text(text.data().to_vec()),
     }
+}
+
+/// A number as `convert` spells it, also one that JSON has no word for: `NaN`, `Infinity`.
+fn real(number: Plain<'_>) -> Datum {
+    let mut spelled = Vec::new();
+    number.write(&mut spelled);
+    Datum::Real(String::from_utf8_lossy(&spelled).into_owned())
 }

@@ -215,7 +215,7 @@ impl Resolved {
     }
 
     /// Adds files of any writer: those of one format are one target.
-    fn add_files(&mut self, Files { shards, problems, ignored }: Files) {
+    fn add_files(&mut self, Files { shards, problems, ignored, .. }: Files) {
         self.problems.extend(problems);
         for (reason, files) in ignored {
             *self.ignored.entry(reason).or_default() += files;

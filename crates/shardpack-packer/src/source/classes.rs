@@ -15,7 +15,7 @@ use std::{
 
 use shardpack_format::{
     Result,
-    formats::foreign::{Label, LabelTypes, whole},
+    formats::foreign::{Label, LabelTypes, is_list, whole},
     sample,
 };
 
@@ -32,6 +32,9 @@ const MOST_CLASSES: u64 = 1 << 24;
 
 /// The label of samples whose labels are kept back, as those of test splits are.
 pub(crate) const NO_LABEL: i64 = -1;
+
+/// Why a sample is none whose label is text that spells a list.
+pub(crate) const IS_LIST: &str = "label: a list, and no class";
 
 /// What a record says of its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +68,8 @@ pub(crate) enum Form {
     Text,
     /// Text that spells a number; the word is what the number might be called.
     Called,
+    /// Text that spells a list, which is no class.
+    List,
 }
 
 impl Said {
@@ -82,7 +87,8 @@ impl Said {
             (Form::Called, Some(number)) => words.numbers.get(number.to_string().as_bytes()).copied(),
             _ => self.word,
         };
-        Self { number: None, word, form: Form::Text, ..self }
+        let form = if self.form == Form::List { Form::List } else { Form::Text };
+        Self { number: None, word, form, ..self }
     }
 
     /// The same with words that have other numbers.
@@ -148,6 +154,7 @@ impl Words {
             (Label::Number(NO_LABEL), _) => (Some(NO_LABEL), None, Form::Settled),
             (Label::Number(number), _) if *number < 0 => return Err(below_zero(*number)),
             (Label::Number(number), called) => (Some(*number), class.or(called), Form::Settled),
+            (Label::Text(text), _) if is_list(text) => (None, Some(text.as_slice()), Form::List),
             (Label::Text(text), called) if !text.is_empty() => match (whole_of(text), called) {
                 (Some(number), Some(called)) => {
                     self.intern(number.to_string().as_bytes());
@@ -168,8 +175,8 @@ impl Words {
         Ok(Said { number, word: word.map(|word| self.intern(word)), form, naming })
     }
 
-    /// Whether text labels spell measured values, which are no classes.
-    pub fn are_measured(&self, said: impl Iterator<Item = Said>) -> bool {
+    /// What text labels spell that is no class: measured values, or lists.
+    pub fn no_classes(&self, said: impl Iterator<Item = Said>) -> Option<&'static str> {
         let mut types = LabelTypes::default();
         for said in said {
             match (said.number, said.word) {
@@ -180,7 +187,7 @@ impl Words {
                 (None, None) => {}
             }
         }
-        types.are_measured()
+        types.no_classes()
     }
 
     /// Takes over the words of `other`; gives what each of them is here.
@@ -201,8 +208,8 @@ pub(crate) struct Classes {
     pub is_unlabelled: bool,
     /// What is to be known of how labels were understood.
     pub note: Option<String>,
-    /// Class by word.
-    by_word: HashMap<Word, u32>,
+    /// Class by word; `None` where two classes are called so.
+    by_word: HashMap<Word, Option<u32>>,
 }
 
 impl Classes {
@@ -227,13 +234,17 @@ impl Classes {
         } else if numbered || !known.is_empty() {
             numbered_names(said, samples, words, known)
         } else {
-            let used: HashSet<Word> = said.filter_map(|said| said.word).collect();
+            let used: HashSet<Word> =
+                said.filter(|said| said.form != Form::List).filter_map(|said| said.word).collect();
             let mut names: Vec<Box<[u8]>> = used.into_iter().map(|word| words.text(word).into()).collect();
             names.sort_unstable();
             names
         };
-        let numbers = names.iter().enumerate();
-        let by_word = numbers.filter_map(|(number, name)| Some((*words.numbers.get(name)?, number as u32))).collect();
+        let mut by_word = HashMap::new();
+        for (number, name) in names.iter().enumerate() {
+            let Some(word) = words.numbers.get(name) else { continue };
+            by_word.entry(*word).and_modify(|class| *class = None).or_insert(Some(number as u32));
+        }
         Self { names: Arc::new(names), is_numbered: numbered, is_unlabelled, note, by_word }
     }
 
@@ -253,13 +264,14 @@ impl Classes {
     /// Why there is none where others have one.
     pub fn number(&self, said: Said, words: &Words) -> Result<Option<u32>, String> {
         let of_word = |word: Word| {
-            self.by_word.get(&word).copied().map(Some).ok_or_else(|| {
-                let word = sample::name(words.text(word), b"");
-                match self.is_numbered {
-                    true => format!("label {word:?} is no number, as those of others are"),
-                    false => format!("label {word:?} is none of the known classes"),
-                }
-            })
+            let name = || sample::name(words.text(word), b"");
+            match self.by_word.get(&word) {
+                Some(Some(class)) => Ok(Some(*class)),
+                _ if said.form == Form::List => Err(IS_LIST.to_owned()),
+                Some(None) => Err(format!("label {:?} is the name of two classes", name())),
+                None if self.is_numbered => Err(format!("label {:?} is no number, as those of others are", name())),
+                None => Err(format!("label {:?} is none of the known classes", name())),
+            }
         };
         let said = if self.is_numbered { said } else { said.in_words(words) };
         match (said.number, said.word) {
@@ -287,7 +299,7 @@ fn spelled(
 ) -> (bool, Option<String>) {
     let most = most_classes(samples);
     let (mut numbers, mut other, mut others, mut are_names) = (0u64, None, 0u64, true);
-    for said in said.filter(|said| said.form != Form::Settled) {
+    for said in said.filter(|said| !matches!(said.form, Form::Settled | Form::List)) {
         are_names &= said.in_words(words).word.is_some_and(|word| names.contains(&word));
         // One below 0 is no class, and is refused as such.
         let word = said.in_words(words).word;
@@ -327,7 +339,8 @@ fn below_zero(number: i64) -> String {
     format!("label {number}: no class has a number below 0")
 }
 
-/// Names by label: what the source tells, the word that all samples of the label have, or the number itself.
+/// Names by label: what the source tells, the word that all samples of the label have, or the number itself. A word that spells the
+/// number of a class without a name is no name.
 fn numbered_names(said: impl Iterator<Item = Said>, samples: u64, words: &Words, known: &[Vec<u8>]) -> Vec<Box<[u8]>> {
     let most = most_classes(samples).cast_unsigned();
     // `None` where samples of one label have different words.
@@ -343,6 +356,22 @@ fn numbered_names(said: impl Iterator<Item = Said>, samples: u64, words: &Words,
     }
     let mut uses: HashMap<Word, u64> = HashMap::new();
     word_of.values().flatten().for_each(|word| *uses.entry(*word).or_default() += 1);
+    let is_named = |word_of: &BTreeMap<u64, Option<Word>>, number: u64| {
+        number < known.len() as u64 || matches!(word_of.get(&number), Some(Some(word)) if uses[word] == 1)
+    };
+    // Each name that goes leaves one more class with its number alone.
+    loop {
+        let spells_unnamed = |(number, word): (&u64, &Option<Word>)| {
+            let spelled = whole(words.text((*word)?))?.cast_unsigned();
+            (spelled != *number && spelled < count && !is_named(&word_of, spelled)).then_some(*number)
+        };
+        let own = word_of.iter().filter(|(number, _)| is_named(&word_of, **number));
+        let wrong: Vec<u64> = own.filter_map(spells_unnamed).collect();
+        if wrong.is_empty() {
+            break;
+        }
+        word_of.extend(wrong.into_iter().map(|number| (number, None)));
+    }
     let name = |number: u64| -> Box<[u8]> {
         if let Some(name) = known.get(number as usize) {
             return name.as_slice().into();

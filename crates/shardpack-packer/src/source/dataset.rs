@@ -11,13 +11,13 @@ use std::{
 use shardpack_format::{
     Error, Result,
     component::{Component, Form},
-    formats::Choice,
+    formats::{Choice, adopted},
     help, size, text,
 };
 use shardpack_reader::{Dataset, Shard};
 
 use super::{
-    Found, Root,
+    COMPONENT, Found, Root,
     classes::Collector,
     given::{self, STRANGER, STRANGER_BESIDE},
     keep::{Keep, LEFT_OUT},
@@ -227,6 +227,16 @@ fn wanted_components(dataset: &Dataset, choice: &Choice, options: &Options) -> (
     (kept, left.iter().map(|(kind, _)| kind.name().to_owned()).collect())
 }
 
+/// Fields that lie in the shards of an adopted dataset, and not in its index, and how many samples have them.
+fn unindexed(dataset: &Dataset) -> BTreeMap<String, u64> {
+    let manifest = dataset.manifest();
+    if !manifest.format.settings.contains_key(adopted::SETTING) {
+        return BTreeMap::new();
+    }
+    let fields = manifest.ignored_files.iter().filter(|(reason, _)| reason.starts_with(COMPONENT));
+    fields.map(|(reason, samples)| (reason.clone(), *samples)).collect()
+}
+
 /// The components beside payloads and the payload of datasets that are listed as one: of the same names, and of types that
 /// all have in common.
 fn together(members: &[&Member<'_>], options: &Options) -> Result<(Vec<Component>, Option<Component>)> {
@@ -295,6 +305,14 @@ fn of_members(
         if !left.is_empty() {
             note(member, format!("left behind: {}", left.join(", ")));
         }
+        let unindexed = unindexed(dataset);
+        if !unindexed.is_empty() {
+            let names: Vec<_> = unindexed.keys().filter_map(|reason| reason.strip_prefix(COMPONENT)).collect();
+            // How they can be had all the same.
+            let from = format!("convert --from {} takes the shards with them", dataset.manifest().format.name);
+            note(member, format!("left behind: {}, which adopt left out of its index; {from}", names.join(", ")));
+        }
+        unindexed.into_iter().for_each(|(reason, samples)| *ignored.entry(reason).or_default() += samples);
         let component_kinds: Vec<Component> = kept.iter().map(|(kind, _)| kind.clone()).collect();
         if options.meta && !choice.json && component_kinds.iter().any(Component::is_text) {
             note(member, "the component json stays as it is: --meta json adds nothing to it".to_owned());

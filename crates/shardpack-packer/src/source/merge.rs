@@ -1,8 +1,9 @@
 //! Several lists of classes become one: by their names, or by their numbers where numbers are all that there is.
 //!
-//! Holds at all times: a class keeps its name, and two classes are one only where both have the same.
+//! Holds at all times: a class keeps its name, and two classes are one only where both have the same. A name that stands twice in one
+//! list, as "crane" does in that of ImageNet, is of two classes: they stay apart by their numbers, or are refused.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use shardpack_format::{Error, Result, sample};
 
@@ -42,7 +43,8 @@ impl Named<'_> {
 /// The list of all: each class by the name that it has.
 ///
 /// # Errors
-/// When one of them has no classes and another has, or numbers stand against names or other numbers.
+/// When one of them has no classes and another has, numbers stand against names or other numbers, or a name stands twice in a list that
+/// is not the beginning of all.
 pub(super) fn merge(lists: &[Named<'_>]) -> Result<Vec<Name>> {
     let Some(longest) = lists.iter().max_by_key(|list| list.names.len()) else { return Ok(Vec::new()) };
     if let Some(without) = lists.iter().find(|list| list.names.is_empty())
@@ -54,6 +56,9 @@ pub(super) fn merge(lists: &[Named<'_>]) -> Result<Vec<Name>> {
     // The same as far as they go: numbers and names agree.
     if lists.iter().all(|list| list.starts(longest.names)) {
         return Ok(longest.names.to_vec());
+    }
+    for list in lists {
+        refuse_double(&list.who, list.names)?;
     }
     let is_bound = |list: &&Named<'_>| list.is_numbered || list.is_unnamed();
     let whole = lists.iter().find(|whole| lists.iter().all(|list| whole.holds(list)));
@@ -91,10 +96,34 @@ pub(super) fn merge(lists: &[Named<'_>]) -> Result<Vec<Name>> {
     Ok(lists.iter().flat_map(|list| list.names).filter(|name| seen.insert(*name)).cloned().collect())
 }
 
-/// Number in `all` of each of `names`.
-pub(super) fn numbers(names: &[Name], all: &[Name]) -> Vec<Option<u32>> {
-    let of: std::collections::HashMap<&Name, u32> = all.iter().zip(0..).collect();
-    names.iter().map(|name| of.get(name).copied()).collect()
+/// Refuses the list of `who` if two of its classes have one name: nobody can say which of them that name means in another list.
+///
+/// # Errors
+/// Names the class, and its numbers.
+pub(super) fn refuse_double(who: &str, names: &[impl AsRef<[u8]>]) -> Result<()> {
+    let Some((name, [first, second])) = double(names) else { return Ok(()) };
+    let name = sample::name(name, b"");
+    Err(Error::usage(format!(
+        "classes {first} and {second} of {who} are both called {name:?}, and other lists differ from its list"
+    ))
+    .help("convert it by itself: its labels stay the numbers they are; or --no-labels"))
+}
+
+/// The first name that two of the classes have, and their numbers.
+pub(crate) fn double(names: &[impl AsRef<[u8]>]) -> Option<(&[u8], [usize; 2])> {
+    let mut seen = HashMap::with_capacity(names.len());
+    let mut names = names.iter().map(AsRef::as_ref).enumerate();
+    names.find_map(|(number, name)| Some((name, [seen.insert(name, number)?, number])))
+}
+
+/// Number in `all` of each of `names`, by its own where `all` begins with them: a name may stand twice then, and each is a class of its
+/// own.
+pub(crate) fn numbers(names: &[impl AsRef<[u8]>], all: &[Name]) -> Vec<Option<u32>> {
+    if names.len() <= all.len() && names.iter().zip(all).all(|(own, name)| own.as_ref() == &**name) {
+        return (0..names.len() as u32).map(Some).collect();
+    }
+    let of: HashMap<&[u8], u32> = all.iter().map(AsRef::as_ref).zip(0..).collect();
+    names.iter().map(|name| of.get(name.as_ref()).copied()).collect()
 }
 
 #[cfg(test)]
@@ -125,8 +154,18 @@ mod tests {
     }
 
     #[test]
+    fn classes_of_one_name_keep_their_numbers() {
+        let (all, first) = (names(&["crane", "dog", "crane"]), names(&["crane", "dog"]));
+        let list = |who: &str, names| Named { who: who.to_owned(), names, is_numbered: false };
+        assert_eq!(merge(&[list("x", &all), list("y", &first)]).unwrap(), all);
+        assert_eq!(numbers(&all, &all), [Some(0), Some(1), Some(2)]);
+        assert_eq!(numbers(&first, &all), [Some(0), Some(1)]);
+    }
+
+    #[test]
     fn what_cannot_be_told_is_refused() {
-        let rows: [(&[&str], bool, &[&str], &str); 4] = [
+        let rows: [(&[&str], bool, &[&str], &str); 5] = [
+            (&["crane", "dog", "crane"], false, &["cat", "dog"], "classes 0 and 2 of x are both called \"crane\""),
             (&["0", "1"], true, &["cat", "dog"], "x numbers its classes"),
             (&["0", "1"], false, &["cat", "dog"], "x numbers its classes"),
             (&["ant", "cat"], true, &["cat", "dog"], "class 0 is \"ant\" in x and \"cat\" in y"),

@@ -15,7 +15,7 @@ pub mod list;
 mod listed;
 #[cfg(feature = "cloud")]
 mod lists;
-mod merge;
+pub(crate) mod merge;
 mod missing_components;
 mod names;
 pub(crate) mod npy;
@@ -528,6 +528,31 @@ impl Origin {
             Self::Several(several) => several.of(split)?.peeker(None, listing),
             Self::Parted(parted) => parted.origin().peeker(None, listing),
             _ => self.open(split, listing, None, &Silent).map(Some),
+        }
+    }
+}
+
+impl Origin {
+    /// Up to `most` samples, evenly spread or, where all would have to be unpacked for that, the first, by number; and who reads them.
+    /// `None` where each look would be a request.
+    ///
+    /// # Errors
+    /// As [`Origin::open`].
+    pub(crate) fn some<'a>(
+        &'a self,
+        split: Option<&str>,
+        listing: &'a Listing,
+        most: usize,
+    ) -> Result<Option<(Vec<u64>, Box<dyn Source + 'a>)>> {
+        match self {
+            Self::Shards(shards) if !shards.is_plain() && !shards.is_remote() => shards.first(listing, most).map(Some),
+            Self::Several(several) => several.of(split)?.some(None, listing, most),
+            Self::Parted(parted) => parted.origin().some(None, listing, most),
+            _ => {
+                let step = usize::try_from(listing.len()).unwrap_or(usize::MAX) / most.max(1);
+                let numbers = (0..listing.len()).step_by(step.max(1)).collect();
+                Ok(self.peeker(split, listing)?.map(|samples| (numbers, samples)))
+            }
         }
     }
 }

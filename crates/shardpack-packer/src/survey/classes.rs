@@ -18,7 +18,7 @@ use super::Choice;
 use crate::{
     ledger::{Fate, Unpacked, order},
     listing::OwnOrder,
-    source::Found,
+    source::{Found, merge},
 };
 
 /// Names of classes in the order of their labels.
@@ -179,6 +179,11 @@ pub(super) fn apply(found: &mut [Found], choice: &Choice) -> Result<()> {
     let Some(old) = old.map(Arc::clone) else {
         return Err(Error::usage("--classes or --class-map, and the source has no classes"));
     };
+    if let Some((name, [first, second])) = merge::double(&old) {
+        let what =
+            format!("classes {first} and {second} of the source are both called {:?}", String::from_utf8_lossy(name));
+        return Err(Error::usage(what + ": --classes and --class-map tell classes by their names"));
+    }
     let map = choice.class_map.as_ref().map(|ClassMap(map)| map);
     let renamed = |name: &[u8]| map.and_then(|map| map.get(name)).map_or_else(|| name.into(), Clone::clone);
     let names: Vec<Box<[u8]>> = old.iter().map(|name| renamed(name)).collect();

@@ -7,7 +7,10 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use shardpack_format::{Error, Result, formats::foreign::Wanted};
 
 use super::{
-    super::classes::{NO_LABEL, Said, Words},
+    super::{
+        classes::{NO_LABEL, Said, Words},
+        merge,
+    },
     Scanned, Shards,
     scan::Row,
 };
@@ -16,10 +19,11 @@ impl Shards {
     /// Replaces numbers by the names of their classes, if files number their classes differently. Gives all names, each once.
     ///
     /// # Errors
-    /// If a file has numbers and no names.
+    /// If a file has numbers and no names, or two classes of one name.
     pub(super) fn join_classes(&self, scanned: &mut [Scanned], words: &mut Words) -> Result<Vec<Vec<u8>>> {
         let (mut all, mut seen) = (Vec::new(), HashSet::new());
         for (file, scanned) in self.files.iter().zip(scanned) {
+            merge::refuse_double(&file.name, &scanned.known)?;
             let names: Vec<_> = scanned.known.iter().map(|name| words.intern(name)).collect();
             let new = names.iter().zip(&scanned.known).filter(|(word, _)| seen.insert(**word));
             all.extend(new.map(|(_, name)| name.clone()));

@@ -6,6 +6,7 @@
 
 mod class_trees;
 mod components;
+mod first;
 mod labels;
 mod open;
 mod preview;
@@ -28,6 +29,7 @@ use rayon::prelude::*;
 use shardpack_format::{
     Error, ErrorKind, Result,
     formats::foreign::{Entries, Wanted},
+    help,
     size::counted,
 };
 use shardpack_reader::Transfers;
@@ -64,6 +66,8 @@ pub struct Shards {
     ignored: BTreeMap<String, u64>,
     /// Files that should be shards and are not, or are missing: what they are called, and what is wrong.
     lost: Vec<(Vec<u8>, String)>,
+    /// What is to be known of the files.
+    notes: Vec<String>,
     /// Where they are read from, if they are at URLs; all clones have it together.
     urls: Option<Arc<Urls>>,
 }
@@ -195,7 +199,7 @@ impl Shards {
         if files.len() > open::MOST_FILES || files.iter().any(|file| file.shard.bytes > open::MOST_FILE_BYTES) {
             return Err(Error::usage("more than 16 million files, or one of more than 1 TiB"));
         }
-        Ok(Self { files, wanted, ignored: found.ignored, lost, urls: None })
+        Ok(Self { files, wanted, ignored: found.ignored, lost, notes: found.notes, urls: None })
     }
 
     /// Whether they are at URLs.
@@ -304,9 +308,9 @@ impl Shards {
         let kept_back = self.kept_back(&mut scanned);
         let trees = class_trees::find(&self.files, &mut scanned, &mut words, &wanted, &keep)?;
         let said = scanned.iter().flat_map(|file| file.rows.iter().map(|row| row.said));
-        if known.is_empty() && words.are_measured(said.clone()) {
-            let what = "labels are numbers with fractions: a component, and no class";
-            return self.discover_without_labels(what, options, monitor);
+        if let Some(what) = words.no_classes(said.clone()).filter(|_| known.is_empty()) {
+            let what = format!("labels are {what}: a component, and no class");
+            return self.discover_without_labels(&what, options, monitor);
         }
         let classes = Classes::settle(said, &words, &known);
         let is_asked = matches!(options.components, Components::Named(_));
@@ -473,6 +477,7 @@ impl Shards {
             for (reason, files) in &self.ignored {
                 *first.ignored.entry(reason.clone()).or_default() += files;
             }
+            first.notes.extend_from_slice(&self.notes);
         }
         Ok(found)
     }
@@ -483,7 +488,7 @@ impl Shards {
     fn discover_without_labels(&self, what: &str, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
         if self.wanted.label.is_some() || !self.wanted.entries.is_unsaid() {
             let error = Error::usage(what).in_file(&self.files[0].shard.path);
-            return Err(error.help("--no-labels packs samples without a class"));
+            return Err(error.help(help::NO_LABELS));
         }
         let mut found = self.discover(&Options { no_labels: true, ..options.clone() }, monitor)?;
         if let Some(first) = found.first_mut() {

@@ -18,7 +18,7 @@ use super::{
     components::Fields,
 };
 use crate::{
-    foreign::{ShardFile, npz},
+    foreign::{ShardFile, npz, offset_index::Index},
     monitor::Monitor,
 };
 
@@ -125,6 +125,7 @@ pub(super) fn scan(
         }
     };
     scanned.known = known;
+    let (mut indexed, mut unlike) = (Indexed::of(file)?, Vec::new());
     let are_files = file.kind.has_member_names();
     scanned.value_fields.are_files = are_files;
     scanned.fields.are_beside = true;
@@ -133,7 +134,10 @@ pub(super) fn scan(
     loop {
         let mut record = match walk.next() {
             Ok(Some(record)) => record,
-            Ok(None) => break,
+            Ok(None) => {
+                unlike = indexed.map_or(Ok(Vec::new()), |indexed| indexed.differences(file))?;
+                break;
+            }
             Err(error) if matches!(error.kind(), ErrorKind::System | ErrorKind::Interrupted) => {
                 return Err(error.in_file(&file.path));
             }
@@ -143,6 +147,10 @@ pub(super) fn scan(
             }
         };
         scanned.is_damaged |= record.is_damaged;
+        if let Some(indexed) = &mut indexed {
+            indexed.starts.push(record.range.start);
+            indexed.end = record.range.end;
+        }
         if are_files && names::is_of_system(&record.key) {
             of_system += 1;
             continue;
@@ -184,7 +192,7 @@ pub(super) fn scan(
     monitor.advance(samples, bytes);
     scanned.remarks.extend(walk.notes());
     let found = (scanned.rows.len() + scanned.values.len() + scanned.refused.len()) as u64;
-    scanned.refuse_lost(&walk.lost());
+    scanned.refuse_lost(&walk.lost().into_iter().chain(unlike).collect::<Vec<_>>());
     for (what, entries) in walk.passed() {
         *scanned.passed.entry(what).or_default() += entries;
     }
@@ -207,6 +215,31 @@ pub(super) fn scan(
         }
     }
     Ok(scanned)
+}
+
+/// The offset index beside a file, and where the records of that begin and end.
+struct Indexed {
+    index: Index,
+    starts: Vec<u64>,
+    end: u64,
+}
+
+impl Indexed {
+    /// That beside `file`. At a URL only `verify` asks for one: a store may refuse to say that nothing is there.
+    fn of(file: &ShardFile) -> Result<Option<Self>> {
+        let index = if file.remote.is_some() { None } else { Index::of(file)? };
+        Ok(index.map(|index| Self { index, starts: Vec::new(), end: 0 }))
+    }
+
+    /// What it says otherwise than `file`, which was walked to its end: records may be missing.
+    fn differences(&self, file: &ShardFile) -> Result<Vec<Error>> {
+        let name = self.index.path().file_name().unwrap_or_default().to_string_lossy();
+        let differences = match self.index.differences(file, &self.starts, self.end) {
+            Err(error) if error.kind() == ErrorKind::Data => vec![error.what()],
+            found => found?,
+        };
+        Ok(differences.into_iter().map(|what| Error::data(format!("{name}: {what}"))).collect())
+    }
 }
 
 impl Scanned {

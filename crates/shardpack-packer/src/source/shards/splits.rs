@@ -1,12 +1,12 @@
 //! Which shards are of which split: by the folders they lie in, by how they are called, or by what is in them.
 
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
 use shardpack_format::{Error, ErrorKind, Result, formats::foreign::Wanted};
 
 use super::{
     super::options::{SPLITS, Splits},
-    File,
+    File, Shards,
 };
 use crate::{
     foreign::{Kind, ShardFile, files, lmdb::DATA_FILE},
@@ -139,4 +139,16 @@ pub(super) fn by_name(files: &mut [File], splits: &Splits) -> Result<()> {
         file.split = Some(prefix);
     }
     Ok(())
+}
+
+impl Shards {
+    /// The splits that the names of the files say where all are taken as one; none where they say no such thing.
+    ///
+    /// # Errors
+    /// As [`by_name`].
+    pub(crate) fn splits_by_name(&self) -> Result<BTreeSet<String>> {
+        let mut files = self.files.clone();
+        by_name(&mut files, &Splits::Auto)?;
+        Ok(files.into_iter().filter_map(|file| file.split).collect())
+    }
 }

@@ -75,7 +75,7 @@ impl Shards {
         };
         let files: Vec<File> = stored.files.into_iter().map(file).collect::<Result<_>>()?;
         let urls = files.iter().any(|file| file.shard.remote.is_some()).then_some(urls);
-        Ok(Self { files, wanted: stored.wanted, ignored: BTreeMap::new(), lost: Vec::new(), urls })
+        Ok(Self { files, wanted: stored.wanted, ignored: BTreeMap::new(), lost: Vec::new(), notes: Vec::new(), urls })
     }
 
     /// The first file that is not what it is in `now`, if any.

@@ -5,7 +5,6 @@
 //! kept.
 
 mod labels;
-mod offset_index;
 mod records;
 mod tar;
 
@@ -30,6 +29,7 @@ use crate::{
     foreign::{
         ShardFile,
         files::{Files, NO_SAMPLE, WITHOUT_SAMPLES},
+        offset_index::Index,
     },
     monitor::{Monitor, Phase},
     parallel::in_pool,
@@ -117,7 +117,7 @@ impl Walked {
 /// When the person interrupts it. What is wrong in a file is in the report.
 pub fn verify(looked: Looked, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
     let start = Instant::now();
-    let Files { shards: files, problems, ignored } = &looked.files;
+    let Files { shards: files, problems, ignored, notes, .. } = &looked.files;
     let read_bytes = files.iter().map(|file| file.bytes).sum();
     monitor.begin(Phase::Verifying, 0, read_bytes);
     let walk = |file: &ShardFile| {
@@ -134,6 +134,7 @@ pub fn verify(looked: Looked, options: &Options, monitor: &dyn Monitor) -> Resul
         read_bytes,
         is_refused: problems.iter().any(|error| error.kind() != ErrorKind::Data),
         ignored: ignored.clone(),
+        notes: notes.clone(),
         ..Report::default()
     };
     let is_empty = walked.iter().all(|one| one.samples == 0 && one.problems.is_empty()) && report.problems.is_empty();
@@ -286,9 +287,21 @@ fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor) -> Result<Wa
     Ok(again)
 }
 
+/// Compares an index with where the records of `file`, which was walked to its end, begin.
+fn compare_index(file: &ShardFile, index: &Index, walked: &mut Walked) {
+    let Some((end, starts)) = walked.starts.take().and_then(|mut starts| Some((starts.pop()?, starts))) else { return };
+    let name = text::path(&index.path()).to_string();
+    match index.differences(file, &starts, end) {
+        Ok(all) => {
+            all.into_iter().for_each(|what| walked.add(Problem { file: name.clone(), what, ..Problem::default() }))
+        }
+        Err(error) => walked.add(from_error(name, &error)),
+    }
+}
+
 fn walk_once(file: &ShardFile, options: &Options, monitor: &dyn Monitor) -> Result<Walked> {
     let mut walked = Walked::default();
-    let index = offset_index::index_of(file).unwrap_or_else(|error| {
+    let index = Index::of(file).unwrap_or_else(|error| {
         walked.add_error(file, &error);
         None
     });
@@ -308,7 +321,7 @@ fn walk_once(file: &ShardFile, options: &Options, monitor: &dyn Monitor) -> Resu
         }
         Ok(()) => {
             if let Some(index) = &index {
-                offset_index::compare_index(file, index, &mut walked);
+                compare_index(file, index, &mut walked);
             }
             if let Some(error) = file.differing_samples(walked.samples) {
                 walked.add_error(file, &error);
