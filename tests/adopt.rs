@@ -136,6 +136,62 @@ fn what_cannot_be_adopted_is_refused_before_anything_is_written() {
 }
 
 #[test]
+fn shards_of_several_splits_are_not_adopted_as_one_dataset() {
+    let bench = Bench::new();
+    let folder = foreign(&bench, "webdataset", &[]);
+    let tar = |number| folder.join(format!("shard-00000{number}.tar"));
+    fs::remove_file(tar(2)).unwrap();
+    for (number, name) in ["train", "test"].iter().enumerate() {
+        fs::rename(tar(number), folder.join(format!("{name}-000000.tar"))).unwrap();
+    }
+    let said = adopt(&folder, &[]).code(2).clean_error().says("of several splits by their names: test, train");
+    said.says("move the shards of each split into a folder of their own");
+    assert!(!folder.join("manifest.json").exists() && !folder.join(".shardpack").exists());
+    // What the help says works, both ways.
+    let dst = bench.at("splits");
+    run(&["convert", folder.to_str().unwrap(), dst.to_str().unwrap(), "--quiet"]).code(0);
+    assert!(dst.join("train/manifest.json").exists() && dst.join("test/manifest.json").exists());
+    let test = bench.at("test");
+    fs::create_dir(&test).unwrap();
+    fs::rename(folder.join("test-000000.tar"), test.join("test-000000.tar")).unwrap();
+    adopt(&folder, &[]).code(0);
+    adopt(&test, &[]).code(0);
+}
+
+#[test]
+fn what_the_index_of_adopted_shards_leaves_out_is_counted_when_they_are_converted() {
+    let bench = Bench::new();
+    let folder = bench.at("shards");
+    fs::create_dir(&folder).unwrap();
+    let mut tar = tar::Builder::new(fs::File::create(folder.join("a.tar")).unwrap());
+    for key in 0..3_u8 {
+        let label = [b'0' + key % 2];
+        let jpeg = jpeg(u64::from(key), 5000);
+        for (extension, bytes) in [("cls", &label[..]), ("jpg", &jpeg), ("txt", b"a caption")] {
+            let mut header = tar::Header::new_ustar();
+            header.set_size(bytes.len() as u64);
+            header.set_mode(0o644);
+            tar.append_data(&mut header, format!("{key}.{extension}"), bytes).unwrap();
+        }
+    }
+    tar.finish().unwrap();
+    drop(tar);
+    adopt(&folder, &[]).code(0).says("3 component txt: not in the index");
+    let convert = |to: &str, options: &[&str]| {
+        run(&[&["convert", folder.to_str().unwrap(), bench.at(to).to_str().unwrap(), "--json"], options].concat())
+    };
+    let said = convert("without", &[]).code(0).json();
+    assert_eq!(said["ignored_files"]["component txt"], 3, "{said}");
+    assert!(said["notes"].to_string().contains("left behind: txt, which adopt left out of its index"), "{said}");
+    // As the note says.
+    assert!(said["notes"].to_string().contains("convert --from webdataset takes the shards with them"), "{said}");
+    convert("with", &["--from", "webdataset"]).code(0);
+    assert!(
+        support::members(&bench.at("with").join("shard-000000.tar")).iter().any(|(name, _)| name.ends_with(".txt"))
+    );
+}
+
+#[test]
 fn records_that_are_no_samples_are_named_or_left_out() {
     let bench = Bench::new();
     let folder = bench.at("shards");

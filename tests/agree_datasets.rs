@@ -220,3 +220,47 @@ fn a_manifest_that_cannot_be_looked_at_is_not_one_that_is_missing() {
         assert_eq!(ran.code, 2, "{path}: {}{}", ran.stdout, ran.stderr);
     }
 }
+
+#[test]
+fn labels_and_columns_that_are_others_in_the_source_are_problems() {
+    let bench = Bench::of(4, 300);
+    let mut names: Vec<String> = support::Dataset::read(&{
+        bench.pack(&["--quiet"]).code(0);
+        bench.dst()
+    })
+    .paths();
+    names.sort();
+    let list = |name: &str, head: &str, row: &dyn Fn(usize) -> String| {
+        let rows: String = names.iter().enumerate().map(|(at, path)| format!("{path},{}\n", row(at))).collect();
+        bench.file(name, format!("path,{head}\n{rows}").as_bytes());
+        bench.src().join(name).to_str().unwrap().to_owned()
+    };
+    let class = |at: usize| if at.is_multiple_of(2) { "cat" } else { "dog" };
+    let same = list("same.csv", "label,cap", &|at| format!("{},c{at}", class(at)));
+    let swapped = list("swapped.csv", "label,cap", &|at| format!("{},c{at}", class(at + 1)));
+    let renamed =
+        list("renamed.csv", "label,cap", &|at| format!("{},c{at}", if at % 2 == 0 { "felis" } else { "canis" }));
+    let mixed = list("mixed.csv", "label,cap", &|at| format!("{},c{at}", if at < 2 { "felis" } else { "canis" }));
+    let no_label = list("no_label.csv", "cap", &|at| format!("c{at}"));
+    let no_cap = list("no_cap.csv", "label", &|at| class(at).to_owned());
+    let at = |name: &str| bench.at(name).to_str().unwrap().to_owned();
+    run(&["pack", &same, &at("one"), "--quiet"]).code(0);
+    run(&["pack", &swapped, &at("two"), "--quiet"]).code(0);
+    let rows = [
+        (&same, 0, 0, ""),
+        (&at("one"), 0, 0, ""),
+        (&swapped, 1, 4, "its class is cat, the source says dog"),
+        (&at("two"), 1, 4, "its class is dog, the source says cat"),
+        // All of a class may have got another name; some of it may not.
+        (&renamed, 0, 0, ""),
+        (&mixed, 1, 2, "the source says felis"),
+        (&no_label, 1, 1, "4 samples with labels, and the source has none"),
+        (&no_cap, 1, 1, "the source does not have the component json any more"),
+    ];
+    for (source, code, problems, says) in rows {
+        let ran = run(&["verify", &at("one"), "--against", source, "--json"]);
+        let said = ran.json();
+        assert_eq!((ran.code, said["problems"].as_array().unwrap().len()), (code, problems), "{source}: {said}");
+        assert!(said["problems"].to_string().contains(says), "{source}: {said}");
+    }
+}

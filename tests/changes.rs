@@ -455,3 +455,72 @@ fn a_pack_of_something_else_is_refused_before_an_image_is_changed() {
     bench.pack(&["--resize", "32", "--on-bad", "skip", "--force"]).code(0);
     assert_eq!(Dataset::read(&bench.dst()).paths(), ["a/1.jpg", "a/2.jpg"]);
 }
+
+/// Three times the image, as a GIF.
+fn animation(image: &DynamicImage) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut encoder = image::codecs::gif::GifEncoder::new(&mut bytes);
+    for _ in 0..3 {
+        encoder.encode_frame(image::Frame::new(image.to_rgba8())).unwrap();
+    }
+    drop(encoder);
+    bytes
+}
+
+/// A TIFF of two pages: the second directory is the first one again.
+fn two_pages(image: &DynamicImage) -> Vec<u8> {
+    let mut bytes = tiff(image);
+    let (count, entries) = (8, 10..10 + 8 * 12);
+    let second = [&bytes[count..count + 2], &bytes[entries.clone()], &[0; 4]].concat();
+    let at = u32::try_from(bytes.len()).unwrap();
+    bytes[entries.end..entries.end + 4].copy_from_slice(&at.to_le_bytes());
+    bytes.extend(second);
+    bytes
+}
+
+#[test]
+fn pages_and_frames_that_a_change_leaves_out_are_counted() {
+    for (option, value) in [("--fix", ""), ("--encode", "png"), ("--resize", "8")] {
+        let bench = Bench::new();
+        bench.file("a/still.png", &encoded(&slope(40, 30), ImageFormat::Gif));
+        bench.file("a/moves.png", &animation(&slope(40, 30)));
+        bench.file("a/page.tif", &tiff(&slope(40, 30)));
+        bench.file("a/pages.tif", &two_pages(&slope(40, 30)));
+        let options: Vec<&str> = [option, value].into_iter().filter(|word| !word.is_empty()).collect();
+        let said = bench.pack(&[&options[..], &["--json"]].concat()).code(0).json();
+        let note = "2 images had more pages or frames: only the first of each was kept";
+        assert!(said["notes"].as_array().unwrap().contains(&note.into()), "{option}: {said}");
+    }
+    let bench = Bench::new();
+    bench.file("a/moves.png", &animation(&slope(40, 30)));
+    bench.pack(&["--fix"]).code(0).says("1 image had more pages or frames");
+    let kept = Dataset::read(&bench.dst()).unpacked();
+    assert_eq!(kept[0].2, "changed: GIF to PNG, first of several pages or frames");
+}
+
+#[test]
+fn columns_that_only_together_say_where_something_is_are_not_left_behind() {
+    let rows = [
+        ("Width,Height,Roi.X1,Roi.Y1,Roi.X2,Roi.Y2", "32,24,1,2,3,4", false),
+        ("x,y,w,h", "1,2,3,4", false),
+        ("x1,y1,x2,y2", "1,2,3,4", false),
+        ("lefteye_x,lefteye_y", "1,2", false),
+        ("EncodedPixels", "1 3 5 7", false),
+        ("points", "1 2 3 4", false),
+        ("center_x,center_y", "3,4", false),
+        ("x,width,height", "1,2,3", true),
+        ("x,y", "1,2", true),
+        ("points,h", "12,2", true),
+    ];
+    for (columns, values, is_fine) in rows {
+        let bench = Bench::new();
+        bench.file("a.jpg", &jpeg(0, 5000));
+        bench.file("list.csv", format!("path,{columns},label\na.jpg,{values},cat\n").as_bytes());
+        let (list, dst) = (bench.src().join("list.csv"), bench.dst());
+        let ran = run(&["pack", list.to_str().unwrap(), dst.to_str().unwrap(), "--resize", "8"]);
+        match is_fine {
+            true => drop(ran.code(0)),
+            false => drop(ran.code(2).clean_error().says("says where things are in them").says("--meta none")),
+        }
+    }
+}

@@ -255,7 +255,7 @@ fn every_relative_link_has_a_file() {
 /// What a link may have behind `#`: the headings of a page as GitHub writes them, and its `<a id=…>`.
 fn anchors(page: &Path) -> Vec<String> {
     let text = fs::read_to_string(page).unwrap();
-    let headings = text.lines().filter_map(|line| line.starts_with('#').then(|| line.trim_start_matches('#').trim()));
+    let headings = text.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
     let kept = |c: &char| c.is_alphanumeric() || [' ', '-', '_'].contains(c);
     let slugs = headings.map(|line| line.to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-"));
     let named = text.split("<a id=\"").skip(1).filter_map(|rest| rest.split('"').next());

@@ -218,6 +218,24 @@ fn folders_with_the_same_folders_in_them_are_a_question_and_each_answer_works() 
     );
     let answer = ["--split", "amazon=SRC/amazon/images", "--split", "dslr=SRC/dslr/images"];
     asks("deeper", &bench, "have the same folders", &[(&answer, &["amazon", "dslr"], &["bike", "mug"])]);
+    // Omniglot's: folders that begin alike, as many as each has.
+    let folders =
+        ["greek/c1", "greek/c2", "greek/c3", "latin/c1", "latin/c2", "tagalog/c1", "tagalog/c2", "tagalog/c3"];
+    let bench = numbered(&folders.map(|folder| (folder, 1, "jpg")));
+    let answer: (&[&str], &[&str], &[&str]) = (&["--splits", "none"], &[], &["greek", "latin", "tagalog"]);
+    asks("numbered", &bench, "greek, latin, tagalog have the same folders in them: c1, c2", &[answer]);
+    // A copy of the tree in itself.
+    let bench =
+        numbered(&["corn", "oak", "pine", "plants/corn", "plants/oak", "plants/pine"].map(|folder| (folder, 1, "jpg")));
+    let answers: [(&[&str], &[&str], &[&str]); 2] = [
+        (&["--exclude", "plants/**"], &[], &["corn", "oak", "pine", "plants"]),
+        (&["--splits", "none"], &[], &["corn", "oak", "pine", "plants"]),
+    ];
+    asks("a copy", &bench, "plants has folders in it that are called like those beside it: corn, oak, pine", &answers);
+    // Folders that are no classes are told of.
+    let bench =
+        numbered(&["birds/finch", "birds/hawk", "fungi/bolete", "fungi/morel"].map(|folder| (folder, 1, "jpg")));
+    bench.pack(&[]).code(0).says("classes are the folders of the first level; the 4 folders in them are no classes");
     // Places'.
     let bench = numbered(&["a/abbey", "a/airport", "b/bakery"].map(|folder| (folder, 1, "jpg")));
     let answer: (&[&str], &[&str], &[&str]) = (&["--splits", "none"], &[], &["a", "b"]);

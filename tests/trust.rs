@@ -71,9 +71,16 @@ fn a_split_that_is_a_link_gets_no_crop_tables_and_is_not_mended() {
 
 #[test]
 fn archives_and_indexes_in_folders_of_classes_are_no_samples_unless_it_is_said() {
-    for (name, says) in
-        [("all.zip", "archives"), ("all.tar", "archives"), ("x.tar.gz", "archives"), ("a.index", "indexes")]
-    {
+    for (name, says) in [
+        ("all.zip", "archives"),
+        ("all.tar", "archives"),
+        ("x.tar.gz", "archives"),
+        ("t10k-images-idx3-ubyte.gz", "archives"),
+        ("a.index", "indexes"),
+        ("train-00000-of-00001.parquet", "files that hold many samples each"),
+        ("train.tfrecord", "shardpack convert reads the samples in them"),
+        ("x.h5", "--files h5 packs each file as a sample"),
+    ] {
         let bench = Bench::new();
         bench.file(format!("cat/{name}"), b"PK");
         bench.file(format!("dog/{name}"), b"PK");

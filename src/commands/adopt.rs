@@ -76,6 +76,9 @@ pub fn run(args: &Args) -> Result<Outcome> {
                 let samples = report::counted(manifest.samples, "sample");
                 line!(out, "adopted {samples} in {shards} of {}", manifest.format.name);
                 line!(out, "id      {}", hash::hex(&manifest.id.0));
+                for (what, count) in &found.ignored {
+                    line!(out, "left    {count} {what}: not in the index");
+                }
                 if found.crops.shards > 0 {
                     line!(out, "crops   those of {} were here and fit", report::counted(found.crops.shards, "shard"));
                 }

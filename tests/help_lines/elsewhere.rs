@@ -3,6 +3,18 @@
 /// Help lines that other tests follow: the line, a text of the test, its file and name.
 pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
     (
+        "convert it by itself: its labels stay the numbers they are; or --no-labels",
+        "convert it by itself",
+        "tests/convert_told.rs",
+        "two_classes_of_one_name_stay_two_when_their_dataset_is_converted_again",
+    ),
+    (
+        "--exclude 'plants/**' leaves its images out; --splits none says that all are classes",
+        "--exclude",
+        "tests/questions.rs",
+        "folders_with_the_same_folders_in_them_are_a_question_and_each_answer_works",
+    ),
+    (
         "unpack it into a folder, tar -xf FILE -C FOLDER, and convert that folder",
         "unpack it into a folder, tar -xf FILE",
         "tests/class_trees.rs",
@@ -207,6 +219,19 @@ pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "--images",
         "tests/hdf5_labels.rs",
         "files_of_a_sample_each_are_a_question",
+    ),
+    (
+        "write the columns of each split as datasets of one file; --images PATH or --components NAMES packs the rows of each file all \
+         the same",
+        "--images",
+        "tests/hdf5_labels.rs",
+        "files_of_a_sample_each_are_a_question",
+    ),
+    (
+        "move the shards of each split into a folder of their own and adopt those, or `shardpack convert` makes splits",
+        "move the shards of each split",
+        "tests/adopt.rs",
+        "shards_of_several_splits_are_not_adopted_as_one_dataset",
     ),
     ("--splits NAMES takes these alone", "--splits", "tests/layouts.rs", super::LAYOUTS),
     ("--splits none takes all as one set", "--no-labels", "tests/layouts.rs", super::LAYOUTS),

@@ -79,6 +79,8 @@ pub enum Change {
         /// What it is now.
         to: Kind,
     },
+    /// The first page or frame is all that is left of several.
+    FirstOfSeveral,
 }
 
 impl fmt::Display for Change {
@@ -92,6 +94,7 @@ impl fmt::Display for Change {
             Change::Encoded { from, to } => {
                 write!(f, "{} to {}", from.name().to_uppercase(), to.name().to_uppercase())
             }
+            Change::FirstOfSeveral => f.write_str("first of several pages or frames"),
         }
     }
 }
@@ -183,6 +186,9 @@ fn make(bytes: &[u8], recipe: &Recipe, limits: &Limits, budget: Option<&Budget>)
     }
     if encode.kind() != header.kind {
         changes.push(Change::Encoded { from: header.kind, to: encode.kind() });
+    }
+    if decode::pages::has_more(bytes, header.kind) {
+        changes.push(Change::FirstOfSeveral);
     }
     picture.exif = exif(&picture, recipe.keep_exif);
     if !recipe.keep_icc {

@@ -36,7 +36,8 @@ fn fix_changes_what_loaders_stumble_over_and_nothing_else() {
         Some(match name {
             "jpeg, cmyk" | "jpeg, ycck" => (Kind::Jpeg, "CMYK to RGB"),
             "png, 16 bits" | "png, 16 bits, grey" => (Kind::Png, "16 bit to 8"),
-            "gif" | "gif, two frames" => (Kind::Png, "GIF to PNG"),
+            "gif" => (Kind::Png, "GIF to PNG"),
+            "gif, two frames" => (Kind::Png, "GIF to PNG, first of several pages or frames"),
             "bmp" => (Kind::Png, "BMP to PNG"),
             "tiff" => (Kind::Png, "TIFF to PNG"),
             "tiff, 16 bits" => (Kind::Png, "16 bit to 8, TIFF to PNG"),

@@ -96,6 +96,7 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
     let shards = Shards::find(&[folder.to_path_buf()], options.from, wanted, &Splits::None)?;
     let files = shards.shard_files();
     let (first, format) = fit(folder, &files)?;
+    refuse_splits(folder, &shards)?;
     let origin = Origin::Shards(shards.clone());
     let found = origin.discover(
         &options::Options { splits: Splits::None, components: Components::None, ..Default::default() },
@@ -181,6 +182,17 @@ fn fit<'f>(folder: &Path, files: &[&'f ShardFile]) -> Result<(&'f ShardFile, &'s
         }
     }
     Ok((first, first.kind.name()))
+}
+
+/// Fails where convert would make splits of the shards: what is tested would be trained on.
+fn refuse_splits(folder: &Path, shards: &Shards) -> Result<()> {
+    let splits: Vec<String> = shards.splits_by_name()?.into_iter().collect();
+    if splits.is_empty() {
+        return Ok(());
+    }
+    Err(Error::usage(format!("its shards are of several splits by their names: {}", splits.join(", ")))
+        .in_file(folder)
+        .help("move the shards of each split into a folder of their own and adopt those, or `shardpack convert` makes splits"))
 }
 
 /// Numbers in the listing of the samples of each file, in stored order; with the place of what is fetched.

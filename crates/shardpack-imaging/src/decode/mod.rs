@@ -3,6 +3,7 @@
 mod image_crate;
 mod jpeg;
 mod npy;
+pub(crate) mod pages;
 mod png;
 mod tiff;
 mod truncation;

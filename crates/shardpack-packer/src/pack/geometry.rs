@@ -5,7 +5,7 @@
 use serde_json::Value;
 use shardpack_format::{
     Error, Result,
-    component::{Component, Form},
+    component::{self, Component, Form},
     image_header::{Header, Kind},
 };
 use shardpack_imaging::Recipe;
@@ -13,11 +13,11 @@ use shardpack_imaging::Recipe;
 use crate::source::{Found, Origin, Source};
 
 /// Samples of a dataset that are looked into, evenly spread.
-const TRIED: u64 = 16;
+const TRIED: usize = 16;
 /// Longest component that is looked into.
 const MOST_BYTES: u32 = 16 << 20;
 /// Words in names of components that hold positions in an image, or have its size.
-const PLACES: [&str; 27] = [
+const PLACES: [&str; 33] = [
     "bbox",
     "bboxes",
     "bndbox",
@@ -26,15 +26,20 @@ const PLACES: [&str; 27] = [
     "contour",
     "contours",
     "depth",
+    "encodedpixels",
     "keypoint",
     "keypoints",
+    "landmark",
     "landmarks",
     "mask",
     "masks",
     "panoptic",
+    "points",
     "polygon",
     "polygons",
     "rle",
+    "roi",
+    "rois",
     "seg",
     "segmentation",
     "segmentations",
@@ -42,10 +47,16 @@ const PLACES: [&str; 27] = [
     "trimap",
     "xmax",
     "xmin",
+    "xywh",
     "xyxy",
     "ymax",
     "ymin",
 ];
+/// Words before an `x` and a `y` that are no place in an image: where it was taken, and how it was made.
+const ELSEWHERE: [&str; 10] = ["dpi", "geo", "gps", "map", "mean", "resolution", "scale", "std", "tile", "utm"];
+
+/// What a component is that says where something is together with others.
+const NUMBER: &str = "is one of the numbers that say where something is in an image";
 
 /// Fails where `recipe` moves pixels and a component tells where they were.
 ///
@@ -59,7 +70,12 @@ pub(super) fn refuse(source: &Origin, found: &[Found], recipe: Option<&Recipe>) 
     };
     for one in found {
         let kinds = &one.listing.components().kinds;
-        let by_name = kinds.iter().find_map(|kind| Some((kind, named(kind)?)));
+        let by_name = kinds.iter().find_map(|kind| Some((kind, named(kind)?))).or_else(|| {
+            let is_text = |kind: &&Component| kind.kind().is_none_or(|kind| kind.kind == component::Kind::Text);
+            let numbers: Vec<&Component> = kinds.iter().filter(|kind| !is_text(kind)).collect();
+            let place = place_of_several(&numbers.iter().map(|kind| kind.column()).collect::<Vec<_>>())?;
+            Some((numbers[place], NUMBER))
+        });
         let Some((kind, what)) = (match by_name {
             Some(found) => Some(found),
             None => by_content(source, one)?,
@@ -85,9 +101,45 @@ pub(super) fn refuse(source: &Origin, found: &[Found], recipe: Option<&Recipe>) 
     Ok(())
 }
 
+/// Whether it is a single number of points.
+fn is_number_of_points(component: &Component) -> bool {
+    let is_single =
+        component.kind().is_some_and(|kind| matches!(kind.kind, component::Kind::Int | component::Kind::Float));
+    is_single && component.column().to_ascii_lowercase().ends_with("points")
+}
+
+/// Points may be those of a game.
+fn is_count(name: &str, value: &Value) -> bool {
+    value.is_number() && name.to_ascii_lowercase().ends_with("points")
+}
+
 fn is_place(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     lower.split(|c: char| !c.is_ascii_alphabetic()).any(|word| PLACES.contains(&word))
+}
+
+/// The first of the names that only together say where something is: a place across and one down, `x1` and `y1` or `eye_x` and `eye_y`;
+/// or a corner and a size, `x`, `y`, `w` and `h`.
+fn place_of_several(names: &[&str]) -> Option<usize> {
+    let lower: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+    let has = |name: &str| lower.iter().any(|one| one == name);
+    let is_corner = |x: &str, y: &str| has(x) && has(y) && (has("w") || has("width")) && (has("h") || has("height"));
+    let is_place = |name: &String| match name.as_str() {
+        "x" => is_corner("x", "y"),
+        "left" => is_corner("left", "top") || (has("top") && has("right") && has("bottom")),
+        name => {
+            !name.split(|c: char| !c.is_ascii_alphabetic()).any(|word| ELSEWHERE.contains(&word)) && has_pair(name, has)
+        }
+    };
+    lower.iter().position(is_place)
+}
+
+/// Whether `name` has an `x` as a word, or `cx` or `tx`, and the same name with a `y` is there too.
+fn has_pair(name: &str, has: impl Fn(&str) -> bool) -> bool {
+    let is_letter = |at: usize| name.as_bytes().get(at).is_some_and(u8::is_ascii_alphabetic);
+    let is_alone = |at: usize| !is_letter(at + 1) && (at == 0 || !is_letter(at - 1) || name == "cx");
+    let mut places = name.match_indices('x').map(|(at, _)| at).filter(|at| name.len() > 1 && is_alone(*at));
+    places.any(|at| has(&[&name[..at], "y", &name[at + 1..]].concat()))
 }
 
 /// Meaning of a component's name.
@@ -96,7 +148,8 @@ fn named(kind: &Component) -> Option<&'static str> {
     let is_image = Kind::of_extension(extension).is_some_and(|kind| kind != Kind::Npy);
     match is_image {
         true => Some("is an image too"),
-        false => is_place(kind.name()).then_some("is called like what says where something is in an image"),
+        false => (is_place(kind.name()) && !is_number_of_points(kind))
+            .then_some("is called like what says where something is in an image"),
     }
 }
 
@@ -106,9 +159,9 @@ fn by_content<'f>(source: &Origin, found: &'f Found) -> Result<Option<(&'f Compo
     if table.is_empty() {
         return Ok(None);
     }
-    let Some(samples) = source.peeker(found.split.as_deref(), listing)? else { return Ok(None) };
-    let step = (listing.len() / TRIED).max(1);
-    for number in (0..listing.len()).step_by(usize::try_from(step).unwrap_or(usize::MAX)) {
+    let Some((numbers, samples)) = source.some(found.split.as_deref(), listing, TRIED)? else { return Ok(None) };
+    for number in numbers {
+        let mut single: Vec<&Component> = Vec::new();
         for ((which, kind), cell) in table.kinds.iter().enumerate().zip(table.cells_of(number)) {
             let Some(bytes) = cell.length().filter(|bytes| *bytes <= MOST_BYTES) else { continue };
             let mut content = vec![0; bytes as usize];
@@ -126,6 +179,13 @@ fn by_content<'f>(source: &Origin, found: &'f Found) -> Result<Option<(&'f Compo
             if tells_places(&content) {
                 return Ok(Some((kind, "says where things are in them")));
             }
+            let is_number = |text: &str| text.trim().parse::<f64>().is_ok();
+            if std::str::from_utf8(&content).is_ok_and(is_number) {
+                single.push(kind);
+            }
+        }
+        if let Some(place) = place_of_several(&single.iter().map(|kind| kind.column()).collect::<Vec<_>>()) {
+            return Ok(Some((single[place], NUMBER)));
         }
     }
     Ok(None)
@@ -156,14 +216,23 @@ fn tells_places(content: &[u8]) -> bool {
     fn has(value: &Value) -> bool {
         match value {
             Value::Object(members) => {
-                members.iter().any(|(name, value)| (is_place(name) && !value.is_null()) || has(value))
+                let there = members.iter().filter(|(_, value)| !value.is_null());
+                let numbers = there.clone().filter(|(_, value)| value.is_number() || value.is_array());
+                let names: Vec<&str> = numbers.map(|(name, _)| name.as_str()).collect();
+                there.clone().any(|(name, value)| is_place(name) && !is_count(name, value))
+                    || place_of_several(&names).is_some()
+                    || members.values().any(has)
             }
             Value::Array(values) => values.iter().any(has),
+            // JSON in a column of text.
+            Value::String(text) if text.trim_start().starts_with(['{', '[']) => {
+                serde_json::from_str(text).is_ok_and(|value: Value| !value.is_string() && has(&value))
+            }
             _ => false,
         }
     }
     match content.trim_ascii_start().first() {
-        Some(b'{' | b'[') => serde_json::from_slice(content).is_ok_and(|value| has(&value)),
+        Some(b'{' | b'[' | b'"') => serde_json::from_slice(content).is_ok_and(|value| has(&value)),
         Some(b'<') => {
             [b"<bndbox".as_slice(), b"<polygon"].iter().any(|tag| content.windows(tag.len()).any(|at| at == *tag))
         }
@@ -180,13 +249,37 @@ mod tests {
         for content in [
             r#"{"annotations":[{"bbox":[1,2,3,4]}]}"#,
             r#"{"objects": {"xmin": 3}}"#,
+            r#"{"shapes": [{"label": "c", "points": [[1, 2], [3, 4]]}]}"#,
+            r#""{\"bbox\": [1, 2, 3, 4]}""#,
+            r#"{"text": "[{\"BBox\": [1]}]"}"#,
+            r#"{"Width": 32, "Roi.X1": 1}"#,
+            r#"{"EncodedPixels": "1 3 5 7"}"#,
+            r#"{"x1": 1, "y1": 1, "x2": 3, "y2": 4}"#,
+            r#"{"x": 1, "y": 1, "w": 3, "h": 4}"#,
+            r#"{"objects": {"X": [1], "Y": [1], "Width": [3], "Height": [4]}}"#,
+            r#"{"lefteye_x": 1, "lefteye_y": 2}"#,
+            r#"{"center_x": 1, "center_y": 2}"#,
+            r#"{"x_min": 1, "y_min": 2}"#,
+            r#"{"left": 1, "top": 2, "right": 3, "bottom": 4}"#,
             "[{\"gt_boxes\": [[0, 0, 1, 1]]}]",
             "<annotation><object><bndbox><xmin>1</xmin></bndbox></object></annotation>",
         ] {
             assert!(tells_places(content.as_bytes()), "{content}");
         }
-        for content in [r#"{"caption":"a box of masks"}"#, "a box", "[1, 2]", "<p>box</p>", "{\"bbox\": null}", "{", ""]
-        {
+        for content in [
+            r#"{"caption":"a box of masks"}"#,
+            "a box",
+            "[1, 2]",
+            "<p>box</p>",
+            "{\"bbox\": null}",
+            "{",
+            "",
+            r#"{"x": 1, "y": 2}"#,
+            r#"{"width": 32, "height": 24, "w": 1, "h": 2, "x": 3}"#,
+            r#"{"points": 12, "total_points": 3}"#,
+            r#"{"label_x": "cat", "label_y": "dog"}"#,
+            r#"{"gps_x": 1.5, "gps_y": 2.5, "max": 1, "may": 2}"#,
+        ] {
             assert!(!tells_places(content.as_bytes()), "{content}");
         }
         let names =

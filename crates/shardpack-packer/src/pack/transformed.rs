@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use shardpack_format::{Result, hash, image_header::Kind};
+use shardpack_format::{Result, hash, image_header::Kind, size};
 use shardpack_imaging::{Change, ENGINE, Encode, Outcome as Applied, Recipe, Resize, apply_within};
 
 use crate::{
@@ -227,12 +227,18 @@ impl Outcomes {
             splits.push(split);
             after.push(found);
         }
-        if let Some(first) = after.first_mut() {
-            let all: Vec<_> = self.changes.iter().map(|(change, images)| format!("{images} {change}")).collect();
+        let (several, first) = (Change::FirstOfSeveral.to_string(), after.first_mut());
+        if let Some(first) = first {
+            let changes = self.changes.iter().filter(|(change, _)| **change != several);
+            let all: Vec<_> = changes.map(|(change, images)| format!("{images} {change}")).collect();
             first.notes.push(match all.is_empty() {
                 true => "no image had to be changed".to_owned(),
                 false => format!("images changed: {}", all.join(", ")),
             });
+            if let Some(images) = self.changes.get(&several) {
+                let images = size::counted(*images, "image");
+                first.notes.push(format!("{images} had more pages or frames: only the first of each was kept"));
+            }
         }
         (Origin::Transformed(Transformed::new(origin, spools, splits)), after)
     }

@@ -160,6 +160,8 @@ fn discover_as(tree: Tree<'_>, options: &Options, monitor: &dyn Monitor) -> Resu
     }
     if !options.no_labels {
         refuse_what_are_no_classes(tree, &found, options)?;
+        let note = layout::deeper_folders(&found);
+        found[0].notes.extend(note);
     }
     Ok(found)
 }
@@ -177,6 +179,7 @@ fn refuse_what_are_no_classes(tree: Tree<'_>, found: &[Found], options: &Options
         }
         layout::pairs::refuse(tree, found)?;
         layout::refuse_same_folders(root, found)?;
+        layout::refuse_copies(root, found)?;
         layout::containers::refuse(root, found)?;
         layout::refuse_letters(root, found)?;
     }

@@ -18,7 +18,7 @@ use shardpack_format::{Error, shell, size, splits, text};
 use super::{Found, names};
 use crate::{Result, ledger::Fate};
 
-pub(super) use alike::{refuse_letters, refuse_same_folders, refuse_strange_splits};
+pub(super) use alike::{deeper_folders, refuse_copies, refuse_letters, refuse_same_folders, refuse_strange_splits};
 pub(super) use split_names::Likeness;
 
 /// Folders that are shown by name.

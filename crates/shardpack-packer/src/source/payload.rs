@@ -252,16 +252,22 @@ pub(super) fn files_in(tree: Tree<'_>, folder: &Path) -> Vec<Vec<u8>> {
 
 /// Fails if the files of a tree without images are archives or indexes of shards. `--files` packs them as samples.
 fn refuse_archives(seen: &Seen, kinds: &BTreeMap<String, u64>) -> Result<()> {
-    // The first of a `.gz` may be a `.tar.gz`, or a volume of medicine.
+    // The first of a `.gz` may be a `.tar.gz`, a table of MNIST, or a volume of medicine.
     let is_packed = |kind: &String| {
         let first = seen.first.get(kind).and_then(|file| file.file_stem()).unwrap_or_default();
-        first.to_string_lossy().to_lowercase().ends_with(".tar")
+        let first = first.to_string_lossy().to_lowercase();
+        first.ends_with(".tar") || first.ends_with("-ubyte")
     };
-    let is_one = |kind: &&String| *kind == INDEX || names::is_archive(kind) || is_packed(kind);
+    let is_of_many = |kind: &String| OF_MANY.contains(&kind.as_str());
+    let is_one = |kind: &&String| *kind == INDEX || names::is_archive(kind) || is_packed(kind) || is_of_many(kind);
     let (what, help) = match kinds.keys().find(is_one) {
         Some(kind) if kind == INDEX => {
             ("no images in here, but indexes of shards", "shardpack convert reads shards".to_owned())
         }
+        Some(kind) if is_of_many(kind) => (
+            "no images in here, but files that hold many samples each",
+            format!("shardpack convert reads the samples in them; --files {kind} packs each file as a sample"),
+        ),
         Some(kind) => (
             "no images in here, but archives",
             format!(
@@ -273,6 +279,10 @@ fn refuse_archives(seen: &Seen, kinds: &BTreeMap<String, u64>) -> Result<()> {
     let first = kinds.keys().find(is_one).and_then(|kind| seen.first.get(kind));
     Err(Error::usage(what).in_file(first.map_or(Path::new(""), |first| first)).help(help))
 }
+
+/// Extensions of files that hold many samples each, as a rule.
+const OF_MANY: [&str; 12] =
+    ["arrow", "beton", "h5", "hdf5", "lmdb", "mdb", "mds", "parquet", "pq", "rec", "tfrecord", "tfrecords"];
 
 /// The extension of the indexes of our shards.
 const INDEX: &str = "index";

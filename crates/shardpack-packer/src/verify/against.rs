@@ -23,15 +23,19 @@ use shardpack_format::{
 };
 use shardpack_reader::{StoreSettings, Transfers};
 
-use super::{Opened, Options, Problem};
+use super::{
+    Opened, Options, Problem,
+    same_labels::{Said, Seen},
+};
 use crate::{
     copy::Place,
     dataset_files::DatasetFiles,
     foreign::lmdb,
     ledger::{self, Fate},
+    listing::Listing,
     monitor::{Monitor, Phase},
     source::{
-        Found, Fractions, Origin, Parted, ReadError, Refusal, Shards, Source, npy,
+        Found, Fractions, Origin, Parted, ReadError, Refusal, Shards, Source, merge, npy,
         options::{self, Components, Splits},
     },
 };
@@ -150,16 +154,44 @@ pub(super) struct Original<'a> {
     pub reader: &'a dyn Source,
     /// Number in the listing of each class of the dataset, by label: classes are the same where their names are.
     classes: Vec<Option<u32>>,
+    /// Names of the classes of the dataset, by label.
+    names: Vec<Vec<u8>>,
     /// Numbers of the classes that have samples in a folder, by its path.
     of_folders: OnceLock<HashMap<&'a [u8], Vec<Option<u32>>>>,
 }
 
 impl<'a> Original<'a> {
     pub fn new(dataset: &Opened, found: &'a Found, reader: &'a dyn Source) -> Self {
-        let classes = found.listing.classes.iter().enumerate();
-        let numbers: HashMap<&[u8], u32> = classes.map(|(number, name)| (&name[..], number as u32)).collect();
-        let classes = dataset.manifest.classes.iter().map(|class| numbers.get(&class.name_bytes()[..]).copied());
-        Self { found, reader, classes: classes.collect(), of_folders: OnceLock::new() }
+        let names: Vec<Vec<u8>> = dataset.manifest.classes.iter().map(|class| class.name_bytes().to_vec()).collect();
+        let classes = merge::numbers(&names, &found.listing.classes);
+        Self { found, reader, classes, names, of_folders: OnceLock::new() }
+    }
+
+    /// What sample `number` of the source says of the class of `row`.
+    pub fn label_of(&self, row: &RowRef<'_>, number: u64) -> Said {
+        let (listing, here) = (&self.found.listing, self.number_of(row.label));
+        match (row.label, listing.class(number)) {
+            _ if self.names.is_empty() => Said::Same,
+            (None, None) => Said::Same,
+            (Some(_), None) if listing.classes.is_empty() => Said::Nothing,
+            (Some(_), Some(there)) if here == Some(there) => Said::Same,
+            // One that has a name of its own here is that class; others may have got a name that others have, too.
+            (Some(_), Some(there)) if !self.classes.contains(&Some(there)) => Said::Renamed(there),
+            (label, there) => Said::Other(self.differs(label, there)),
+        }
+    }
+
+    /// Says that a sample with `label` is of class `there` of the source.
+    pub fn differs(&self, label: Option<i64>, there: Option<u32>) -> String {
+        let name = |name: Option<&[u8]>| name.map_or_else(|| "none".to_owned(), |name| text::shown(name).to_string());
+        let here = label.and_then(|label| self.names.get(usize::try_from(label).ok()?)).map(Vec::as_slice);
+        let there = there.and_then(|there| self.found.listing.classes.get(there as usize)).map(|there| &there[..]);
+        format!("its class is {}, the source says {}", name(here), name(there))
+    }
+
+    /// Number in the listing of the class with this label, if it has one of this name.
+    fn number_of(&self, label: Option<i64>) -> Option<u32> {
+        *self.classes.get(usize::try_from(label?).ok()?)?
     }
 
     /// Numbers in the listing of the samples that `row` may be of: one, but where a list has a file more than once.
@@ -327,11 +359,20 @@ fn dataset_against(dataset: &Opened, original: &Original<'_>, monitor: &dyn Moni
             .read_if_there(&shard.index.file, Some(shard.index.bytes), is_right)?
             .and_then(|bytes| Index::open(bytes).ok())
         else {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), Seen::default()));
         };
         shard_against(dataset, shard, &index, original, &seen, monitor)
     });
-    let mut problems: Vec<Problem> = per_shard.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
+    let (mut problems, mut labels) = (Vec::new(), Seen::default());
+    for (of_shard, seen) in per_shard.collect::<Result<Vec<_>>>()? {
+        problems.extend(of_shard);
+        labels.add(seen);
+    }
+    problems.extend(labels.finish(dataset, original));
+    let gone = lacking(dataset, listing)?;
+    problems.extend(gone.iter().map(|kind| {
+        dataset.problem(manifest::FILE, format!("the source does not have the component {} any more", kind.name()))
+    }));
     let lines = dataset.files.read_if_there(manifest::LEDGER_FILE, None, |lines| ledger::read(lines).is_ok())?;
     let lines = lines.unwrap_or_default();
     let lines = ledger::read(&lines).unwrap_or_default().into_iter().filter(|line| line.fate != Fate::Kept);
@@ -364,6 +405,13 @@ pub(super) fn is_right(row: &RowRef<'_>, record: &[u8]) -> bool {
         && row.frame_hash_of(record) == row.frame_hash
 }
 
+/// What the dataset has beside its images, and the listing has not.
+fn lacking(dataset: &Opened, listing: &Listing) -> Result<Vec<Component>> {
+    let kinds = &listing.components().kinds;
+    let is_there = |own: &Component| kinds.iter().any(|kind| kind.name() == own.name());
+    Ok(dataset.choice()?.components.into_iter().filter(|own| !is_there(own)).collect())
+}
+
 fn missing(dataset: &Opened, path: Vec<u8>, what: &str) -> Problem {
     Problem { path: Some(path), ..dataset.problem(manifest::FILE, what) }
 }
@@ -375,8 +423,8 @@ fn shard_against(
     original: &Original<'_>,
     seen: &[AtomicBool],
     monitor: &dyn Monitor,
-) -> Result<Vec<Problem>> {
-    let (mut problems, listing) = (Vec::new(), &original.found.listing);
+) -> Result<(Vec<Problem>, Seen)> {
+    let (mut problems, mut labels, listing) = (Vec::new(), Seen::default(), &original.found.listing);
     let of_row = |row: &RowRef<'_>, what: String| {
         let (start, bytes) = row.payload();
         Problem {
@@ -396,7 +444,8 @@ fn shard_against(
         }
     }
     // Of more than the image the index has no hash: its record is made anew.
-    let format = match listing.components().kinds.is_empty() && listing.components().payload.is_none() {
+    let is_image_alone = listing.components().kinds.is_empty() && listing.components().payload.is_none();
+    let format = match is_image_alone || !lacking(dataset, listing)?.is_empty() {
         true => None,
         false => Some(dataset.format()?),
     };
@@ -404,6 +453,7 @@ fn shard_against(
     let mut payload = Vec::new();
     for (_, numbers, row) in rows {
         monitor.go_on()?;
+        problems.extend(labels.take(original, &row, numbers.start, |what| of_row(&row, what)));
         if let Some(format) = &format {
             match original.render_any(&row, numbers, format.as_ref(), &mut payload) {
                 Ok(number) => seen[number as usize].store(true, Ordering::Relaxed),
@@ -430,5 +480,5 @@ fn shard_against(
         }
         monitor.advance(1, u64::from(bytes));
     }
-    Ok(problems)
+    Ok((problems, labels))
 }

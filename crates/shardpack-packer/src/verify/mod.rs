@@ -10,6 +10,7 @@ pub mod foreign;
 mod place;
 mod records;
 mod repair;
+mod same_labels;
 pub mod several;
 mod shard;
 

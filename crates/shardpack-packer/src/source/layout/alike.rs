@@ -8,9 +8,12 @@ use std::{
     path::Path,
 };
 
-use shardpack_format::{Error, splits};
+use shardpack_format::{Error, shell, splits};
 
-use super::{super::Found, help_classes, option, part, shown, splits_of, with_list};
+use super::{
+    super::{Found, names::as_path},
+    help_classes, option, part, shown, splits_of, with_list,
+};
 use crate::Result;
 
 /// Folders by the path of the one that they are in.
@@ -59,10 +62,11 @@ pub(in crate::source) fn refuse_same_folders(root: &Path, found: &[Found]) -> Re
         let all = inside(one);
         let mut sets = all.values();
         let Some(first) = sets.next().filter(|first| first.len() > 1 && all.len() > 1) else { continue };
-        // One of a few may be missing somewhere.
+        // One of a few may be missing somewhere; and numbered folders begin alike, however many there are: Omniglot's characters.
+        let most = all.values().max_by_key(|set| set.len()).unwrap_or(first);
         let is_same = |set: &BTreeSet<&[u8]>| {
             let shared = set.intersection(first).count();
-            shared > 1 && shared * 10 >= set.union(first).count() * 9
+            shared > 1 && (shared * 10 >= set.union(first).count() * 9 || set.is_subset(most) && first.is_subset(most))
         };
         if first.contains(b"".as_slice()) || !sets.all(is_same) {
             continue;
@@ -83,6 +87,46 @@ pub(in crate::source) fn refuse_same_folders(root: &Path, found: &[Found]) -> Re
         .help(help));
     }
     Ok(())
+}
+
+/// Fails where a folder of the first level has folders in it that are called like the others: a copy of the tree, unpacked into itself.
+///
+/// # Errors
+/// Names the folder and the others.
+pub(in crate::source) fn refuse_copies(root: &Path, found: &[Found]) -> Result<()> {
+    for one in found {
+        let all = inside(one);
+        let tops: BTreeSet<&[u8]> = all.keys().map(|path| cut(path).0).collect();
+        let is_copy = |(path, names): &(&Vec<u8>, &BTreeSet<&[u8]>)| {
+            let own = cut(path).0;
+            let shared = names.iter().filter(|name| **name != own && tops.contains(**name)).count();
+            shared > 1 && shared * 10 >= names.len() * 9
+        };
+        let Some((path, names)) = all.iter().find(is_copy) else { continue };
+        let (copy, names) = (cut(path).0.to_vec(), names.iter().map(|name| name.to_vec()).collect::<Vec<_>>());
+        let pattern = [copy.as_slice(), b"/**"].concat();
+        return Err(Error::usage(format!(
+            "{} has folders in it that are called like those beside it: {}",
+            shown(&[&copy]),
+            shown(&names.iter().collect::<Vec<_>>())
+        ))
+        .in_file(one.split.as_ref().map_or_else(|| root.to_path_buf(), |split| root.join(split)))
+        .help(format!(
+            "--exclude {} leaves its images out; {}",
+            shell::word(as_path(&pattern)),
+            help_classes(&splits_of(found))
+        )));
+    }
+    Ok(())
+}
+
+/// A note for classes whose images all lie in folders below them, which are more than the classes; nothing if they are not.
+pub(in crate::source) fn deeper_folders(found: &[Found]) -> Option<String> {
+    let all: Vec<_> = found.iter().flat_map(inside).collect();
+    let below: usize = all.iter().map(|(_, names)| names.len()).sum();
+    let are_deeper = all.len() > 1 && all.iter().all(|(_, names)| names.len() > 1 && !names.contains(b"".as_slice()));
+    are_deeper
+        .then(|| format!("classes are the folders of the first level; the {below} folders in them are no classes"))
 }
 
 /// Fails where the folders of the first level are the first letters of those in them, which are the classes: Places.
