@@ -125,7 +125,7 @@ def pack(
         set: Setting of the format, as listed in docs/reference/formats/; may be repeated.
         order: Order of the samples: shuffled, source [default: shuffled].
         seed: Seed of the shuffle [default: 0].
-        shard_size: Maximum size of a shard [default: 256MiB, for mds 64MiB].
+        shard_size: Maximum shard size [default: 256MiB, mds 64MiB].
         shard_samples: Maximum number of samples in a shard; shards get about equal numbers.
         shards: Number of shards.
         name: Name of the shards if the source has no splits: NAME-000000.tar [default: shard].
@@ -282,7 +282,7 @@ def convert(
         set: Setting of the format, as listed in docs/reference/formats/; may be repeated.
         order: shuffled (default), source: shuffled, source [default: shuffled].
         seed: Seed of the shuffle [default: 0].
-        shard_size: Maximum size of a shard [default: 256MiB, for mds 64MiB].
+        shard_size: Maximum shard size [default: 256MiB, mds 64MiB].
         shard_samples: Maximum number of samples in a shard; shards get about equal numbers.
         shards: Number of shards.
         name: Name of the shards if the source has no splits: NAME-000000.tar [default: shard].
@@ -457,7 +457,7 @@ def plan(
         set: Setting of the format, as listed in docs/reference/formats/; may be repeated.
         order: Order of the samples: shuffled, source [default: shuffled].
         seed: Seed of the shuffle [default: 0].
-        shard_size: Maximum size of a shard [default: 256MiB, for mds 64MiB].
+        shard_size: Maximum shard size [default: 256MiB, mds 64MiB].
         shard_samples: Maximum number of samples in a shard; shards get about equal numbers.
         shards: Number of shards.
         name: Name of the shards if the source has no splits: NAME-000000.tar [default: shard].

@@ -108,7 +108,7 @@ class Loader:
         for epoch in range(2):
             for images, labels in loader:
                 pass  # images: [B, 3, 224, 224] uint8, labels: [B] int64
-            print(loader.receipt().proves(loader.expected(epoch)))  # True
+        print(loader.receipt().proves(loader.expected(1)))  # True
     """
 
     def __init__(
