@@ -10,7 +10,7 @@ use crate::{
     Result,
     arguments::Arguments,
     command::{Steps, cargo, command, is_ci, is_there, output, read, root, run, target},
-    docs, fuzz, licences, needs, package, prose, python, servers,
+    docs, fresh, fuzz, licences, needs, package, prose, python, servers,
     test_programs::run_tests,
     tools,
     warm::Warm,
@@ -87,9 +87,10 @@ fn others(full: bool, peers: bool, fuzz_seconds: u64) -> Vec<Step> {
         }
         Ok(path) => run_tests("--package shardpack-imaging --features turbo", true, &[("PATH", path.into())]),
     };
-    others.extend::<[Step; 2]>([
+    others.extend::<[Step; 3]>([
         ("fuzz", Box::new(move || fuzz::all(fuzz_seconds, is_ci()))),
         ("test of turbo", Box::new(turbo)),
+        ("a fresh machine", Box::new(fresh::all)),
     ]);
     others
 }
@@ -178,7 +179,8 @@ fn format() -> Result<()> {
 fn clippy() -> Result<()> {
     run(&mut cargo("clippy --workspace --all-targets -- -D warnings"))?;
     // A workspace of its own, which is built with --full only: what it calls may have changed.
-    run(cargo("clippy --quiet --manifest-path fuzz/Cargo.toml -- -D warnings").arg("--target-dir").arg(target("")))
+    let mut fuzz = cargo("clippy --quiet --manifest-path fuzz/Cargo.toml --target-dir");
+    run(fuzz.arg(target("")).args(["--", "-D", "warnings"]))
 }
 
 /// Those of the libraries: in the two programs, doc comments are what --help prints, which is no Markdown.

@@ -8,6 +8,7 @@ mod command;
 mod dist;
 mod docs;
 mod fixtures;
+mod fresh;
 mod fuzz;
 mod licences;
 mod many_machines;
@@ -44,6 +45,7 @@ cargo xtask training-order [--seeds N]         train a small network on each ord
 cargo xtask many-machines [--keep]             simulate packing and training on many machines
 cargo xtask docs [--check]                     write docs/reference/cli.md from --help
 cargo xtask fixtures                           make the fixtures anew and compare
+cargo xtask fresh [--first]                    both commands of the README in a root with nothing else; --first: packing alone
 cargo xtask dist                               make what a release hands out, in target/dist, and try it in empty roots
 
   test: CI=true asks the readers of others too, and clippy, rustdoc and cargo-deny; --full all that, fuzzing, turbo and sweeps
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
         Some("many-machines") => many_machines::task(arguments),
         Some("docs") => docs::task(arguments),
         Some("dist") => dist::task(arguments),
+        Some("fresh") => fresh::task(arguments),
         Some("fixtures") => arguments.end().and_then(|()| fixtures::task()),
         Some("help" | "--help" | "-h") | None => {
             print!("{HELP}");
