@@ -1,7 +1,8 @@
-//! Adopt writes manifest and index beside shards that somebody else wrote, which are read and never touched.
+//! Adopt writes manifest and index beside shards that other programs wrote. It reads the shards and never
+//! changes them.
 //!
-//! What makes it a dataset of ours is made in the work folder and gets its name when it is whole, the manifest last. Other
-//! files in the folder, such as indexes of other readers, are named by the manifest as they are.
+//! The new files are made in the work folder and renamed when they are complete, the manifest last. The
+//! manifest lists the other files in the folder, such as indexes of other readers, unchanged.
 
 use std::{
     borrow::Cow,
@@ -44,46 +45,46 @@ use crate::{
 
 pub use crate::adopted_crops::KeptCrops;
 
-/// What this program writes beside shards.
+/// Names of the files that this program writes beside shards.
 const OURS: [&str; 4] = [manifest::FILE, manifest::SUMS_FILE, manifest::LEDGER_FILE, manifest::INDEX_FOLDER];
 
-/// What is to be adopted, and how.
+/// Options of an adoption.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Format of the shards, where they do not tell.
+    /// Format of the shards; `None` to detect it.
     pub from: Option<Kind>,
     /// Which fields hold image and label.
     pub wanted: Wanted,
     /// Name of the dataset.
     pub name: String,
-    /// What to do about records that are no samples.
+    /// Policy for records that are not samples.
     pub on_bad: OnBad,
-    /// Replace a manifest that is there.
+    /// Replace an existing manifest.
     pub force: bool,
 }
 
-/// What became of it.
+/// Result of an adoption.
 #[derive(Debug)]
 pub struct Report {
     /// The dataset, unless a record was bad and the policy is [`OnBad::Error`].
     pub manifest: Option<Manifest>,
-    /// Records that are no samples of it.
+    /// Records that are not samples of the dataset.
     pub bad: Vec<Unpacked>,
-    /// Files of the folder that are no shards, and fields that are left out, by the reason why.
+    /// Number of files that are not shards, and of fields that are left out, by reason.
     pub ignored: BTreeMap<String, u64>,
-    /// What became of crop tables that an earlier dataset in the folder had.
+    /// Crop tables of an earlier dataset in the folder.
     pub crops: KeptCrops,
 }
 
 /// Adopts the shards in `folder`.
 ///
 /// # Errors
-/// When they are compressed, of several formats, or lie in several folders; and when the machine is not right.
+/// If the shards are compressed, have several formats, or lie in several folders; and on I/O errors.
 pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
     if sys::is_there(&folder.join(WORK_FOLDER).join("plan"))? {
         return Err(Error::usage("holds an unfinished pack").in_file(folder).help(help::FINISH_PACK));
     }
-    // An adoption that was stopped left its work folder, and may begin again.
+    // An adoption that was stopped left its work folder, and can start again.
     let begun = sys::is_there(&folder.join(WORK_FOLDER))? && !sys::is_there(&folder.join(manifest::FILE))?;
     for name in OURS {
         if !begun && !options.force && sys::is_there(&folder.join(name))? {
@@ -91,7 +92,7 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
             return Err(Error::usage(what).in_file(folder).help("--force replaces what a manifest needs; shards stay"));
         }
     }
-    // They stay where they are, and so do those in files.
+    // Components stay as they are in the shards, and so do components inside files.
     let wanted = Wanted { components: Some(Vec::new()), ..options.wanted.clone() };
     let shards = Shards::find(&[folder.to_path_buf()], options.from, wanted, &Splits::None)?;
     let files = shards.shard_files();
@@ -114,7 +115,7 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
         return Ok(Report { manifest: None, bad: found.unpacked, ignored: found.ignored, crops });
     }
 
-    // What cannot be adopted is said before anything is written.
+    // Shards that cannot be adopted are refused before any file is written.
     if let Some(entry) = found.listing.entries().iter().find(|entry| !shards.is_as_it_lies(entry.stamp)) {
         let file = files.get(shards.of_place(entry.place).0);
         return Err(Error::usage("raw pixels: no reader takes them for an image as they lie there")
@@ -129,7 +130,7 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
     let work = own::work_folder(folder, WORK_FOLDER)?;
     let indexes = own::folder(folder, manifest::INDEX_FOLDER)?;
     let lock = sys::Lock::take(&work.join("lock"))?;
-    // The manifest goes first: what is left then does not look finished.
+    // The manifest is removed first: without it the folder does not look finished.
     [manifest::FILE, manifest::SUMS_FILE, manifest::LEDGER_FILE]
         .iter()
         .try_for_each(|name| sys::remove_file(&folder.join(name)))?;
@@ -154,10 +155,10 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
     Ok(Report { manifest: Some(manifest), bad, ignored: found.ignored, crops })
 }
 
-/// What to do with shards that are not adopted.
+/// Help for shards that cannot be adopted.
 const CONVERT: &str = "shardpack convert packs them anew";
 
-/// The first of the files, and their format's name, if they are such as can be adopted.
+/// The first file and the name of its format, if the files can be adopted.
 fn fit<'f>(folder: &Path, files: &[&'f ShardFile]) -> Result<(&'f ShardFile, &'static str)> {
     let Some(first) = files.first() else { return Err(Error::usage("no shards").in_file(folder)) };
     let help = CONVERT;
@@ -184,7 +185,7 @@ fn fit<'f>(folder: &Path, files: &[&'f ShardFile]) -> Result<(&'f ShardFile, &'s
     Ok((first, first.kind.name()))
 }
 
-/// Fails where convert would make splits of the shards: what is tested would be trained on.
+/// Fails if `convert` would make splits of the shards. Otherwise test samples would be trained on.
 fn refuse_splits(folder: &Path, shards: &Shards) -> Result<()> {
     let splits: Vec<String> = shards.splits_by_name()?.into_iter().collect();
     if splits.is_empty() {
@@ -195,7 +196,7 @@ fn refuse_splits(folder: &Path, shards: &Shards) -> Result<()> {
         .help("move the shards of each split into a folder of their own and adopt those, or `shardpack convert` makes splits"))
 }
 
-/// Numbers in the listing of the samples of each file, in stored order; with the place of what is fetched.
+/// For each file, its samples in stored order: number in the listing and place of the payload.
 fn by_file(listing: &Listing, shards: &Shards, files: usize) -> Vec<Vec<(u64, u64)>> {
     let mut samples = vec![Vec::new(); files];
     for number in listing.stored_order().unwrap_or_default() {
@@ -205,7 +206,7 @@ fn by_file(listing: &Listing, shards: &Shards, files: usize) -> Vec<Vec<(u64, u6
     samples
 }
 
-/// The extension of all images, where components have extensions and all have the same.
+/// The extension of all images, if components have extensions and all images have the same one.
 fn common_extension(first: &ShardFile, wanted: &Wanted, found: &Found) -> Result<Option<String>> {
     if !formats::entry(first.kind.name())?.has_extensions {
         let mut walk = first.walk(wanted, &|| Ok(()))?;
@@ -232,7 +233,7 @@ struct Adopter<'a> {
     monitor: &'a dyn Monitor,
 }
 
-/// A shard that has its index.
+/// A shard whose index is written.
 struct Done {
     entry: manifest::Shard,
     payload_bytes: u64,
@@ -240,7 +241,7 @@ struct Done {
 }
 
 impl Adopter<'_> {
-    /// Reads a shard and writes its index. `samples` are those of its records that are samples.
+    /// Reads a shard and writes its index. `samples` are the records of the shard that are samples.
     fn shard(&self, shard: &ShardFile, samples: &[(u64, u64)]) -> Result<Done> {
         let records = self.records(shard, samples)?;
         let file = regular::open(&shard.path).map_err(|e| sys::io_error("cannot open", &shard.path, e))?;
@@ -248,7 +249,7 @@ impl Adopter<'_> {
         let mut done = Done { entry: entry(shard)?, payload_bytes: 0, kinds: BTreeMap::new() };
         for (number, (record, sample)) in records.iter().enumerate() {
             self.monitor.go_on()?;
-            // Records tile the file: what is between two belongs to the first of them.
+            // Records tile the file: bytes between two records belong to the first of the two.
             let start = if number == 0 { 0 } else { record.range.start };
             let end = records.get(number + 1).map_or(shard.bytes, |(next, _)| next.range.start);
             let bytes = u32::try_from(end - start)
@@ -304,7 +305,7 @@ impl Adopter<'_> {
         let extent = Extent { offset: offset.ok_or_else(|| wrong("its image lies before it"))?, bytes: image.bytes };
         let mut path = Vec::new();
         self.listing.path(number, &mut path);
-        // As a reader will take it.
+        // The content as a reader returns it.
         let content = match image.in_parts {
             false => extent.of(stored).map(Cow::Borrowed),
             true => stored
@@ -316,7 +317,7 @@ impl Adopter<'_> {
         let covered =
             if image.in_parts { 0..0 } else { extent.offset as usize..(extent.offset + extent.bytes) as usize };
         Ok(Row {
-            // Keys that need not be unique are of no use to find a sample by.
+            // A key that may repeat cannot identify a sample.
             key: if record.key_is_unique { record.key.clone() } else { path.clone() },
             path,
             label: self.listing.class(number).map(i64::from),
@@ -332,7 +333,7 @@ impl Adopter<'_> {
     }
 }
 
-/// The manifest's entry of a shard, as far as its name goes.
+/// The manifest's entry of a shard without hash and counts: name and length.
 fn entry(shard: &ShardFile) -> Result<manifest::Shard> {
     let name = shard.path.file_name().and_then(|name| name.to_str());
     let name = name.ok_or_else(|| Error::usage("its name is no text").in_file(&shard.path))?.to_owned();
@@ -393,7 +394,7 @@ fn write_manifest(
         components: format.components().to_vec(),
         kinds,
         ledger: Ledger { counts, unclassified, file },
-        // Other files are named below.
+        // Other files are listed below.
         ignored_files: fields_left_out(found),
         plan: Blake3(*what.finalize().as_bytes()),
         classes: found.listing.classes.iter().zip(classes).map(|(name, counts)| Class::new(name, counts)).collect(),
@@ -404,7 +405,7 @@ fn write_manifest(
     sys::sync_folder(&folder.join(manifest::INDEX_FOLDER))?;
     let (bytes, id) = manifest.to_bytes()?;
     manifest.id = id;
-    // What cannot be read back is not written.
+    // A manifest that cannot be read back is not written.
     Manifest::read(&bytes).map_err(|error| Error::new(ErrorKind::Usage, error.what()).in_file(folder))?;
     sys::write_durably(work, &folder.join(manifest::FILE), &bytes)?;
     sys::sync_folder(folder)?;
@@ -438,7 +439,7 @@ fn components(folder: &Path, shards: &[&ShardFile]) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// A file that the manifest names as it is.
+/// The manifest's entry of a file that stays unchanged.
 fn as_it_is(path: &Path) -> Result<manifest::File> {
     let bytes = regular::read(path).map_err(|e| sys::io_error("cannot read", path, e))?;
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -1,7 +1,9 @@
-//! Crop tables that were beside the indexes of a dataset which is adopted anew: kept where they fit, else removed by name.
+//! Keeps the crop tables beside the indexes if a dataset is adopted again. Removes tables that no longer fit,
+//! and names them.
 //!
-//! Holds at all times: a table is kept for the image with its content hash in the shard with its hash, and for no other; a file
-//! stays in the work folder until the manifest is there, so that an adoption that was stopped may begin again.
+//! Holds at all times: a table is kept only for the image with its content hash in the shard with its hash. A
+//! file stays in the work folder until the manifest is written, so an adoption that was stopped can start
+//! again.
 
 use std::{
     collections::BTreeMap,
@@ -19,19 +21,19 @@ use shardpack_reader::{Dataset, Shard};
 
 use crate::{monitor::Monitor, own, sys};
 
-/// Folder within the work folder.
+/// Folder for the tables within the work folder.
 const ASIDE: &str = "crops";
 
-/// What became of the files of tables.
+/// Crop tables of the earlier dataset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeptCrops {
-    /// Shards whose tables were there and fit.
+    /// Number of shards whose tables were kept.
     pub shards: u64,
-    /// Files that did not, and why, in the order of their names.
+    /// Removed files and the reason, in the order of their names.
     pub removed: Vec<(String, String)>,
 }
 
-/// Moves the files of tables out of the folder of indexes, which is made anew.
+/// Moves the table files out of the folder of indexes, which is written again.
 pub(crate) fn set_aside(indexes: &Path, work: &Path) -> Result<()> {
     let aside = own::folder(work, ASIDE)?;
     for path in tables(indexes)? {
@@ -41,7 +43,8 @@ pub(crate) fn set_aside(indexes: &Path, work: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Puts those that were set aside and fit beside the indexes of the dataset in `folder`, and names the others.
+/// Moves the tables that fit beside the indexes of the dataset in `folder`, and returns the names of the
+/// others.
 pub(crate) fn keep(folder: &Path, work: &Path, monitor: &dyn Monitor) -> Result<KeptCrops> {
     let (aside, mut kept) = (work.join(ASIDE), KeptCrops::default());
     if !sys::is_there(&aside)? {
@@ -71,7 +74,7 @@ pub(crate) fn keep(folder: &Path, work: &Path, monitor: &dyn Monitor) -> Result<
     Ok(kept)
 }
 
-/// The shards that a file of tables is of, and its bytes for the dataset that they are in now.
+/// The shards that a table file belongs to, and its bytes rewritten for their present dataset.
 fn anew<'s, 'd>(bytes: Vec<u8>, shards: &'s BTreeMap<FileHash, Vec<Shard<'d>>>) -> Result<(&'s [Shard<'d>], Vec<u8>)> {
     let crops = Crops::open(bytes)?;
     let Summary { every, shard_blake3, .. } = *crops.summary();
@@ -89,7 +92,7 @@ fn anew<'s, 'd>(bytes: Vec<u8>, shards: &'s BTreeMap<FileHash, Vec<Shard<'d>>>) 
     Ok((shards, crops::write(&Summary { every, shard_blake3, dataset }, &rows)))
 }
 
-/// The files of tables in a folder, in the order of their names.
+/// Paths of the table files in a folder, in the order of their names.
 fn tables(folder: &Path) -> Result<Vec<PathBuf>> {
     let failed = |e| sys::io_error("cannot read folder", folder, e);
     let paths = fs::read_dir(folder).map_err(failed)?.map(|item| item.map(|item| item.path()).map_err(failed));

@@ -1,6 +1,7 @@
-//! The components that samples have beside payload, name and class: a table with a row for each sample of a listing.
+//! Components that samples have in addition to payload, name and class: one table row for each sample of a
+//! listing.
 //!
-//! Holds at all times: either nothing of a kind, or one of it for every sample, in the order of the listing.
+//! Holds at all times: each column is empty or has one entry for every sample, in the order of the listing.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -13,11 +14,11 @@ use shardpack_format::{
 /// A component of one sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// Length in bytes; [`Cell::ABSENT`] says that there is none.
+    /// Length in bytes; [`Cell::ABSENT`] has the value for a missing component.
     pub bytes: u32,
-    /// Number of its form in [`ComponentTable::forms`]; [`Forms::BYTES`] where it is bytes.
+    /// Number of the form in [`ComponentTable::forms`]; [`Forms::BYTES`] if the component is bytes.
     pub form: u32,
-    /// Of a file, as [`crate::listing::Entry::stamp`]; of a text, where it starts in the texts.
+    /// For a file, as [`crate::listing::Entry::stamp`]; for a text, its start in the texts.
     pub stamp: i64,
 }
 
@@ -25,43 +26,43 @@ impl Cell {
     /// Stands for a component that a sample does not have.
     pub const ABSENT: Self = Self::file(u32::MAX, 0);
 
-    /// One of bytes, of this length and stamp.
+    /// A component of bytes with this length and stamp.
     pub const fn file(bytes: u32, stamp: i64) -> Self {
         Self { bytes, form: Forms::BYTES, stamp }
     }
 
-    /// Its length in bytes, if it is there.
+    /// Length in bytes; `None` if the component is missing.
     pub fn length(self) -> Option<u32> {
         (self.bytes != u32::MAX).then_some(self.bytes)
     }
 }
 
-/// The components of the samples of a listing, a cell for each sample and component.
+/// The components of the samples of a listing, one cell for each sample and component.
 #[derive(Clone, Debug, Default)]
 pub struct ComponentTable {
     /// The components, in the order of the cells of a sample.
     pub kinds: Vec<Component>,
-    /// As many for each sample as there are kinds.
+    /// The cells: for each sample as many as there are kinds.
     pub cells: Vec<Cell>,
-    /// What the payloads of samples are where they are no files: values.
+    /// Component of the payloads, if payloads are values and not files.
     pub payload: Option<Component>,
-    /// Numbers of their forms then, one a sample.
+    /// Form numbers of payloads that are values, one a sample.
     pub payload_forms: Vec<u32>,
-    /// The forms of values, each once; listings of one source share them.
+    /// The forms of values without duplicates; listings of one source share them.
     pub forms: Arc<Vec<Form>>,
     /// Texts in any order; listings of one source share them.
     pub texts: Arc<Vec<u8>>,
-    /// Numbers that grow as the lines of a list do, one a sample; empty for a source that is none.
+    /// Line numbers in the order of a list, one a sample; empty for a source that is not a list.
     pub lines: Vec<u64>,
 }
 
 impl ComponentTable {
-    /// Of nothing, where samples have these components.
+    /// An empty table for samples with these components.
     pub fn of(kinds: Vec<Component>) -> Self {
         Self { kinds, ..Self::default() }
     }
 
-    /// What listings of one source share; of no sample.
+    /// A table without samples that has the data which listings of one source share.
     pub fn shared(&self) -> Self {
         Self {
             payload: self.payload.clone(),
@@ -71,7 +72,7 @@ impl ComponentTable {
         }
     }
 
-    /// Whether there is nothing to keep of a sample.
+    /// Whether the table has no column.
     pub fn is_empty(&self) -> bool {
         self.kinds.is_empty() && self.lines.is_empty() && self.payload.is_none()
     }
@@ -87,7 +88,7 @@ impl ComponentTable {
         self.payload_forms.get(number as usize).copied().unwrap_or(Forms::BYTES)
     }
 
-    /// The forms of the components of sample `number`, of which `components` are those of its cells.
+    /// The forms of sample `number` and its components; `components` are the forms of its cells.
     pub fn forms_of<'f>(&'f self, number: u64, components: &'f [u32]) -> Forms<'f> {
         Forms { all: &self.forms, payload: self.payload_form(number), components }
     }
@@ -97,16 +98,16 @@ impl ComponentTable {
         self.forms.get(number as usize).unwrap_or(&Form::Bytes)
     }
 
-    /// The text that a cell is.
+    /// The text of a cell.
     pub fn text(&self, cell: Cell) -> &[u8] {
         let bytes = cell.length().unwrap_or(0) as usize;
         usize::try_from(cell.stamp).ok().and_then(|start| self.texts.get(start..start + bytes)).unwrap_or_default()
     }
 
-    /// Puts the text that a cell is over the whole of `out`.
+    /// Copies the text of a cell over the whole of `out`.
     ///
     /// # Errors
-    /// The reason, where it is not so long.
+    /// The reason, if the text has another length.
     pub fn copy_text(&self, cell: Cell, out: &mut [u8]) -> Result<(), String> {
         let text = self.text(cell);
         if text.len() != out.len() {
@@ -117,13 +118,14 @@ impl ComponentTable {
         Ok(())
     }
 
-    /// What decides the bytes of sample `number`: for each component its length, and the text if it is one.
+    /// The data that decides the bytes of sample `number`: each component's length, and its text if it is a
+    /// text.
     pub fn content_of(&self, number: u64) -> impl Iterator<Item = (Cell, Option<&[u8]>)> {
         let cells = self.cells_of(number).iter().zip(&self.kinds);
         cells.map(|(cell, kind)| (*cell, kind.is_text().then(|| self.text(*cell))))
     }
 
-    /// The same of the samples with these numbers, in this order.
+    /// The rows of the samples with these numbers, in this order.
     pub fn chosen(&self, numbers: &[u64]) -> Self {
         let lines = if self.lines.is_empty() { &[] } else { numbers };
         let of_payloads = if self.payload_forms.is_empty() { &[] } else { numbers };
@@ -136,7 +138,7 @@ impl ComponentTable {
         }
     }
 
-    /// The same of these kinds alone, which are some of its own.
+    /// The columns of these kinds, which the table must have.
     pub fn only(&self, kinds: &[Component]) -> Self {
         let is_kept: Vec<bool> = self.kinds.iter().map(|kind| kinds.contains(kind)).collect();
         let of_kept = |(cell, kept): (&Cell, &bool)| kept.then_some(*cell);
@@ -149,7 +151,8 @@ impl ComponentTable {
         }
     }
 
-    /// The same of `samples` samples with all these kinds, its own among them: of the others no sample has one.
+    /// The table for `samples` samples with all these kinds, its own among them. No sample has a component of
+    /// the new kinds.
     pub fn with(&self, kinds: &[Component], samples: u64) -> Self {
         let own: Vec<Option<usize>> =
             kinds.iter().map(|kind| self.kinds.iter().position(|own| own.join(kind).is_some())).collect();
@@ -166,7 +169,7 @@ impl ComponentTable {
         }
     }
 
-    /// Whether each form is of the type of its component, and of the length of its content.
+    /// Whether each form has the type of its component and the length of its content.
     fn are_typed(&self) -> bool {
         let fits = |kind: &Component, form: u32, bytes: u32| match kind.kind() {
             None => form == Forms::BYTES,
@@ -182,10 +185,10 @@ impl ComponentTable {
             && self.payload_forms.iter().all(is_form)
     }
 
-    /// Fails where it is not of so many samples, or a text lies outside the texts.
+    /// Fails if the table does not have this many samples, or a text lies outside the texts.
     ///
     /// # Errors
-    /// Says so.
+    /// If so.
     pub fn check(&self, samples: u64) -> Result<()> {
         let fits = |cell: &Cell, kind: &Component| match (kind.is_text(), cell.length()) {
             (true, Some(bytes)) => {
@@ -203,7 +206,7 @@ impl ComponentTable {
     }
 }
 
-/// Forms that are met, each once.
+/// Collects distinct forms.
 #[derive(Debug, Default)]
 pub struct Interner {
     forms: Vec<Form>,
@@ -216,19 +219,19 @@ impl Interner {
         if let Some(number) = self.numbers.get(form) {
             return *number;
         }
-        // No more of them than samples have components, whose places in memory are more than 32 bits can count.
+        // There are at most as many forms as components of samples, which fit memory and so 32 bits.
         let number = self.forms.len() as u32;
         self.forms.push(form.clone());
         self.numbers.insert(form.clone(), number);
         number
     }
 
-    /// All so far, by number.
+    /// All forms so far, by number.
     pub fn forms(&self) -> &[Form] {
         &self.forms
     }
 
-    /// All of them, by number.
+    /// All forms, by number.
     pub fn finish(self) -> Arc<Vec<Form>> {
         Arc::new(self.forms)
     }

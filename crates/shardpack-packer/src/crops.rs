@@ -1,7 +1,8 @@
-//! Crops makes the files of crop tables beside the indexes of a sealed dataset, and tells whether those that are there are right.
+//! Crops writes crop tables beside the indexes of a sealed dataset, and checks existing tables.
 //!
-//! Holds at all times: shards, indexes and manifest stay as they are; a file of tables is absent or complete, whatever happens,
-//! and the same whatever the number of threads; every image is compared with its content hash before its table is made.
+//! Holds at all times: shards, indexes and manifest stay unchanged; a table file is absent or complete, even
+//! after a crash; its bytes do not depend on the number of threads; every image matches its content hash before
+//! its table is made.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,88 +32,88 @@ use crate::{
     sys,
 };
 
-/// MCUs from one entry of a table to the next, unless somebody wants others: measured, 64 pixels of an image without
-/// subsampling, for 2 % of its bytes.
+/// Default number of MCUs between two entries of a table: measured, 64 pixels of an image without subsampling,
+/// for 2 % of its bytes.
 pub const EVERY: NonZeroU16 = NonZeroU16::new(8).expect("8 is not 0");
 /// Samples that a thread takes at a time.
 const SPAN_SAMPLES: u64 = 64;
-/// Threads that read from a store at least: an answer takes longer than what is done with it.
+/// Minimum number of threads that read from a store: a request takes longer than the work on its data.
 const MOST_WAITING: usize = 8;
-/// What the file that is being written is called, behind its final name.
+/// Extension of an unfinished file, after its final name.
 const UNFINISHED: &str = "part";
 
-/// How tables are made.
+/// Options for making tables.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// MCUs from one entry of a table to the next.
+    /// MCUs between two entries of a table.
     pub every: NonZeroU16,
     /// Threads.
     pub jobs: usize,
-    /// Make all anew; else files that are right are kept.
+    /// Make all tables again; otherwise valid files are kept.
     pub force: bool,
-    /// Only the tables of this part of the shards.
+    /// Make only the tables of this part of the shards.
     pub part: Option<Part>,
 }
 
 /// An image that is damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damaged {
-    /// Its shard, from the folder that was given.
+    /// Path of its shard, relative to the given folder.
     pub shard: String,
     /// Its key.
     pub key: Vec<u8>,
     /// Its path in the source.
     pub path: Vec<u8>,
-    /// What is damaged; of a file that was kept, without the place.
+    /// The damage; for a file that was kept, without its place.
     pub why: NoTable,
 }
 
-/// What was made.
+/// Result of making tables.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Samples of all datasets.
     pub samples: u64,
     /// Samples among them that have a table.
     pub tables: u64,
-    /// Samples without one that are whole as far as can be told, by the reason.
+    /// Samples without a table that are not known to be damaged, by reason.
     pub without: BTreeMap<&'static str, u64>,
-    /// Images that are damaged, in order of the shards.
+    /// Damaged images, in the order of the shards.
     pub damaged: Vec<Damaged>,
-    /// Shards whose bytes cannot be read or are not those that were sealed; they have no file.
+    /// Shards that cannot be read or differ from the sealed bytes; they have no file.
     pub failed: Vec<(String, Error)>,
-    /// Shards with a file now.
+    /// Number of shards with a file now.
     pub shards: u64,
-    /// Shards among them whose file was there and right.
+    /// Number of shards whose file existed and was valid.
     pub kept_shards: u64,
-    /// Length of all tables.
+    /// Length of all tables in bytes.
     pub table_bytes: u64,
-    /// Length of the images of shards with a file.
+    /// Length in bytes of the images of shards with a file.
     pub payload_bytes: u64,
-    /// What reading and writing took at a URL.
+    /// Transfers from and to a URL.
     pub transfers: Option<Transfers>,
-    /// How long it took.
+    /// Duration of the whole run.
     pub elapsed: Duration,
 }
 
 impl Report {
-    /// Whether nothing was found damaged.
+    /// Whether no damage was found.
     pub fn is_right(&self) -> bool {
         self.damaged.is_empty() && self.failed.is_empty()
     }
 }
 
-/// What became of the samples of a shard, by row.
+/// Results for the samples of a shard, by row.
 type Rows = Vec<(u128, std::result::Result<Vec<u8>, NoTable>)>;
 
-/// Where the tables of a dataset go.
+/// Destination of the tables of a dataset.
 struct Place {
     files: DatasetFiles,
-    /// The manifest, while they are at a URL.
+    /// The manifest's bytes, if the dataset is at a URL.
     manifest: Vec<u8>,
 }
 
 impl Place {
-    /// Beside the indexes of `dataset`.
+    /// The place beside the indexes of `dataset`.
     fn open(dataset: &Dataset, store: &StoreSettings) -> Result<Self> {
         let files = DatasetFiles::open(dataset.folder(), store)?;
         if files.is_read_only() {
@@ -129,9 +130,9 @@ impl Place {
         }
     }
 
-    /// Puts the file of a shard: whole, or not at all.
+    /// Writes the file of a shard, completely or not at all.
     fn put(&self, shard: &Shard<'_>, bytes: Vec<u8>) -> Result<()> {
-        // Nothing is put beside the files of another dataset that has come in the meantime.
+        // Another dataset may have replaced this one in the meantime: nothing is written beside its files.
         if self.files.local().is_none() && !self.files.is_still(manifest::FILE, &self.manifest)? {
             return Err(replaced(&self.files));
         }
@@ -139,7 +140,7 @@ impl Place {
         self.files.put(&name, &unfinished, bytes)
     }
 
-    /// Makes the names of what was put durable.
+    /// Makes the names of the written files durable.
     fn close(&self) -> Result<()> {
         self.files.local().map_or(Ok(()), |folder| sys::sync_folder(&folder.join(manifest::INDEX_FOLDER)))
     }
@@ -149,16 +150,16 @@ fn replaced(files: &DatasetFiles) -> Error {
     Error::usage("was replaced while tables of it were made").in_file(files.path())
 }
 
-/// Makes the tables of the dataset in `dst`, a folder or a URL with `store` said of its store, or of those of its splits. What an interrupted
-/// run has finished is kept.
+/// Makes the tables of the dataset in `dst`, or of its splits. `dst` is a folder or a URL, `store` has settings
+/// of its store. Files that an interrupted run has finished are kept.
 ///
 /// # Errors
-/// When there is no dataset, it cannot be written to, or the machine is not right. Damage is in the report.
+/// If there is no dataset, the dataset is read-only, or on I/O errors. Damage is in the report.
 pub fn make(dst: &Path, store: &StoreSettings, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
     let start = Instant::now();
     let datasets = Dataset::open_all_with(dst, store)?;
     let datasets: Vec<Dataset> = datasets.into_iter().map(|dataset| dataset.check_content(true)).collect();
-    // The tables of a split go into its folder, which has to be inside of the dataset.
+    // The tables of a split go into its folder, which must be inside the dataset.
     datasets.iter().filter(|dataset| dataset.folder() != dst).try_for_each(|dataset| own::no_link(dataset.folder()))?;
     let places = datasets.iter().map(|dataset| Place::open(dataset, store)).collect::<Result<Vec<_>>>()?;
     let of_part = own_shards(&datasets, options.part);
@@ -197,7 +198,7 @@ fn own_shards(datasets: &[Dataset], part: Option<Part>) -> Vec<BTreeSet<usize>> 
     share_out(part.of, &bytes).into_iter().map(own).collect()
 }
 
-/// Makes the file of a shard, or keeps it.
+/// Makes the file of a shard, or keeps the existing one.
 fn one(
     shard: &Shard<'_>,
     name: &str,
@@ -214,7 +215,7 @@ fn one(
             report.kept_shards += 1;
             rows
         }
-        // Damaged, of another dataset, or with other distances: made anew.
+        // Damaged, of another dataset, or with other distances: made again.
         Err(error) if !is_of_data(&error) => return Err(error),
         _ => match make_rows(shard, options, monitor) {
             Ok(rows) => {
@@ -247,7 +248,7 @@ fn one(
     Ok(())
 }
 
-/// What the file of a shard says; `None` where there is none, or it has entries at other distances.
+/// Rows of the existing file of a shard; `None` if it is missing, or has entries at other distances.
 fn kept(shard: &Shard<'_>, every: NonZeroU16) -> Result<Option<Rows>> {
     let Some(crops) = shard.crops()? else { return Ok(None) };
     if crops.summary().every != u32::from(every.get()) {
@@ -258,7 +259,7 @@ fn kept(shard: &Shard<'_>, every: NonZeroU16) -> Result<Option<Rows>> {
         let content_hash = shard.row(row)?.content_hash;
         let table = match shard.crop_table(row)? {
             Some(Ok(table)) => Ok(table.to_vec()),
-            // A reason of a later version is no reason of this one.
+            // This version does not know the reasons of later versions.
             Some(Err(code)) => match NoTable::of_code(code) {
                 Some(why) => Err(why),
                 None => return Ok(None),
@@ -296,7 +297,8 @@ fn make_rows(shard: &Shard<'_>, options: &Options, monitor: &dyn Monitor) -> Res
                 Ok(rows) => drop(spans.lock().unwrap_or_else(PoisonError::into_inner).insert(start, rows)),
                 Err(error) => {
                     let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
-                    // Of several, the first in the shard, so that it is the same each time as far as can be.
+                    // Of several errors, the first in the shard, so that the result is as reproducible as
+                    // possible.
                     if failed.as_ref().is_none_or(|(at, _)| start < *at) {
                         *failed = Some((start, error));
                     }
@@ -331,16 +333,17 @@ fn unfinished(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Names of the files that a shard's tables may be in, from its index's: the finished one first.
+/// Names of the files that may hold a shard's tables, from the name of its index: the finished file first.
 pub(crate) fn names(index: &str) -> [String; 2] {
     let path = Path::new(index).with_extension(tables::EXTENSION);
     [path.to_string_lossy().into_owned(), unfinished(&path).to_string_lossy().into_owned()]
 }
 
-/// Makes those of the named files of tables anew that are of shards of the dataset, and gives them to `put`; of each, whether that failed.
+/// Makes the given table files of the dataset's shards again and passes them to `put`. Returns for each file
+/// whether it failed.
 ///
 /// # Errors
-/// When the machine is not right, and those of `put`.
+/// On I/O errors, and errors of `put`.
 pub(crate) fn mend(
     dataset: &Dataset,
     damaged: &[&str],
@@ -348,7 +351,7 @@ pub(crate) fn mend(
     monitor: &dyn Monitor,
     put: impl Fn(&str, &[u8]) -> Result<()>,
 ) -> Result<Vec<(String, Option<Error>)>> {
-    // Of those that are right, so that all come to be alike.
+    // As in the valid files, so that all files have the same distance.
     let every = dataset.shards().find_map(|shard| shard.crops().ok()??.summary().every.try_into().ok());
     let options = Options { every: every.and_then(NonZeroU16::new).unwrap_or(EVERY), jobs, force: true, part: None };
     let mut done = Vec::new();
@@ -370,14 +373,15 @@ pub(crate) fn mend(
     Ok(done)
 }
 
-/// What is wrong with the tables of a shard, if there are any and something is: they are not looked at row by row where `is_quick`.
+/// Checks the tables of a shard, if there are any, and returns the problem. With `is_quick`, rows are not
+/// checked.
 ///
 /// # Errors
-/// When the machine is not right.
+/// On I/O errors.
 pub(crate) fn check(shard: &Shard<'_>, is_quick: bool) -> Result<Option<Error>> {
     let all = || {
         let Some(_) = shard.crops()? else { return Ok(()) };
-        // What is wrong with the index is told of the index.
+        // Problems of the index are reported for the index.
         let rows = if is_quick || shard.index().is_err() { 0 } else { shard.len() };
         (0..rows).filter(|row| shard.row(*row).is_ok()).try_for_each(|row| shard.crop_table(row).map(|_| ()))
     };

@@ -1,6 +1,7 @@
-//! The files of a dataset: in a folder or at a URL, read whole or by range.
+//! Reads and writes the files of a dataset, in a folder or at a URL, whole or by range.
 //!
-//! Holds at all times: what a line or a server between has changed is fetched once more before anybody calls it damage.
+//! Holds at all times: data that fails its hash is fetched again, in case it was corrupted in transit, before
+//! it is reported as damaged.
 
 use std::{
     fs::File,
@@ -14,10 +15,10 @@ use shardpack_reader::{StoreSettings, Transfers};
 
 use crate::{own, sys};
 
-/// Longest manifest that is read from a URL, in bytes: that of some millions of shards.
+/// Maximum length in bytes of a manifest at a URL: the length of one with some million shards.
 #[cfg(feature = "cloud")]
 const MOST_BYTES: u64 = 1 << 30;
-/// Files whose length is known are read to so many bytes more: whoever sends more than that is not believed.
+/// A file of known length is read up to this many bytes more: a server that sends more is not trusted.
 #[cfg(feature = "cloud")]
 const MORE_BYTES: u64 = 64 << 20;
 
@@ -30,10 +31,10 @@ pub(crate) enum DatasetFiles {
 }
 
 impl DatasetFiles {
-    /// The folder that `path` names.
+    /// The folder at `path`.
     ///
     /// # Errors
-    /// When it is a URL that cannot be read from, or settings are given for what is none.
+    /// If `path` is a URL that cannot be read, or settings are given for a local path.
     pub fn open(path: &Path, settings: &StoreSettings) -> Result<Self> {
         #[cfg(feature = "cloud")]
         if let Some(url) = path.to_str().filter(|_| sys::is_store(path)) {
@@ -44,7 +45,7 @@ impl DatasetFiles {
         Ok(Self::Local(path.to_owned()))
     }
 
-    /// The folder `name` in it.
+    /// The subfolder `name`.
     pub fn folder(&self, name: &str) -> Result<Self> {
         match self {
             Self::Local(folder) => Ok(Self::Local(folder.join(name))),
@@ -62,7 +63,7 @@ impl DatasetFiles {
         }
     }
 
-    /// Where it is in the file system; `None` at a URL.
+    /// Path in the file system; `None` at a URL.
     pub fn local(&self) -> Option<&Path> {
         match self {
             Self::Local(folder) => Some(folder),
@@ -71,7 +72,7 @@ impl DatasetFiles {
         }
     }
 
-    /// Whether nothing can be written to it: it is a folder of a web server.
+    /// Whether the folder is read-only, because it is on a web server.
     pub fn is_read_only(&self) -> bool {
         match self {
             Self::Local(_) => false,
@@ -89,8 +90,8 @@ impl DatasetFiles {
         }
     }
 
-    /// Reads a whole file, if it is there, which should be `bytes` long, where that is known; what comes over a network is fetched once
-    /// more where it is not right.
+    /// Reads a whole file; `None` if it is missing. `bytes` is its expected length, if known. Over a network, a
+    /// file for which `is_right` is false is fetched once more.
     pub fn read_if_there(
         &self,
         name: &str,
@@ -99,7 +100,7 @@ impl DatasetFiles {
     ) -> Result<Option<Vec<u8>>> {
         match self {
             Self::Local(folder) => {
-                // Its bytes are what they are.
+                // Local bytes do not change on a second read.
                 let _ = (bytes, is_right);
                 sys::read_if_there(&folder.join(name))
             }
@@ -114,7 +115,7 @@ impl DatasetFiles {
         }
     }
 
-    /// Whether a file, which was read from here before, still is `bytes`.
+    /// Whether a file that was read before still has these `bytes`.
     pub fn is_still(&self, name: &str, bytes: &[u8]) -> Result<bool> {
         match self {
             Self::Local(folder) => Ok(sys::read_if_there(&folder.join(name))?.is_some_and(|found| found == bytes)),
@@ -123,7 +124,7 @@ impl DatasetFiles {
         }
     }
 
-    /// Reads a whole file that need not be there, and may be taken for missing where it is refused.
+    /// Reads a whole optional file. A file that the server refuses counts as missing.
     pub fn read_optional(&self, name: &str) -> Result<Option<Vec<u8>>> {
         match self {
             Self::Local(folder) => sys::read_if_there(&folder.join(name)),
@@ -132,10 +133,11 @@ impl DatasetFiles {
         }
     }
 
-    /// Puts a small file: whole, or not at all. In a folder it is called `unfinished` until it is durable.
+    /// Writes a small file, completely or not at all. In a folder it has the name `unfinished` until it is
+    /// durable.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub fn put(&self, name: &str, unfinished: &str, bytes: Vec<u8>) -> Result<()> {
         match self {
             Self::Local(folder) => {
@@ -149,7 +151,7 @@ impl DatasetFiles {
         }
     }
 
-    /// Opens a file, if it is there.
+    /// Opens a file; `None` if it is missing.
     pub fn file(&self, name: &str) -> Result<Option<DatasetFile>> {
         let path = self.shown(name);
         match self {
@@ -170,7 +172,7 @@ impl DatasetFiles {
         }
     }
 
-    /// What reading over a network has taken so far; `None` of files.
+    /// Network transfers so far; `None` for a local folder.
     pub fn transfers(&self) -> Option<Transfers> {
         match self {
             Self::Local(_) => None,
@@ -180,7 +182,7 @@ impl DatasetFiles {
     }
 }
 
-/// A file that is open.
+/// An open file.
 #[derive(Debug)]
 pub(crate) struct DatasetFile {
     path: PathBuf,
@@ -201,12 +203,12 @@ impl DatasetFile {
         self.bytes
     }
 
-    /// Whether its bytes come over a network: each read is a request then, and may be wrong once.
+    /// Whether reads go over a network: each is a request, and its data may be corrupted in transit.
     pub fn is_remote(&self) -> bool {
         !matches!(self.content, Content::File(_))
     }
 
-    /// Reads as many bytes from `offset` on as `into` has room for.
+    /// Fills `into` with bytes from `offset` on.
     pub fn read_exact_at(&self, into: &mut [u8], offset: u64) -> Result<()> {
         match &self.content {
             Content::File(file) => {

@@ -1,17 +1,17 @@
-//! Memory for images that are decoded: all threads share what `--memory` allows, beside the images in flight.
+//! Memory for decoded images: all threads share the budget of `--memory`, beside the images in flight.
 //!
-//! Holds at all times: a decode waits for its memory; an image that needs more than the whole budget ends a pack, because the packed
-//! samples must not depend on memory.
+//! Holds at all times: a decode waits for its memory. An image that needs more than the whole budget ends a
+//! pack, because the packed samples must not depend on memory.
 
 use std::sync::{Mutex, PoisonError};
 
 use shardpack_format::{Error, Result, memory, size};
 use shardpack_imaging::{Budget, Limits, Refused};
 
-/// One for each size that a command of this process has had: few, and never freed.
+/// One budget for each size that commands of this process have had: few, and never freed.
 static BUDGETS: Mutex<Vec<&Budget>> = Mutex::new(Vec::new());
 
-/// What all decoding shares.
+/// The budget of all decodes.
 pub(crate) fn budget() -> &'static Budget {
     let bytes = memory::allowed();
     let mut budgets = BUDGETS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -23,10 +23,10 @@ pub(crate) fn budget() -> &'static Budget {
     budget
 }
 
-/// Decodes all of an image by `check`, and throws the pixels away.
+/// Decodes a whole image with `check`, and drops the pixels.
 ///
 /// # Errors
-/// As `check`; and where it takes too much memory.
+/// Errors of `check`; and if the image needs too much memory.
 pub(crate) fn checked<T>(
     bytes: &[u8],
     limits: &Limits,
@@ -49,7 +49,7 @@ pub(crate) fn said(refused: &Refused) -> String {
 /// Reason why the image `name` is bad, for `--on-bad`.
 ///
 /// # Errors
-/// When memory is the reason: with more of it, the image may be fine.
+/// If memory is the reason: with more memory, the image may be valid.
 pub(crate) fn verdict(refused: &Refused, name: impl FnOnce() -> String) -> Result<String> {
     let help = match refused {
         Refused::OverBudget { needed, allowed } if *allowed == budget().bytes() => {

@@ -1,5 +1,5 @@
-//! The ledger: every image that was found and is not in the shards, with the reason; and what should be known of some
-//! that are.
+//! The ledger: every image that was found but is not in the shards, with the reason; and notes on some packed
+//! images.
 
 use std::{fmt, ops::Deref, path::Path};
 
@@ -11,28 +11,28 @@ use shardpack_format::{
 
 use crate::sys;
 
-/// What became of an image.
+/// Outcome for an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fate {
-    /// It could not be packed.
+    /// The image cannot be packed.
     Skipped,
-    /// The user asked to leave it out.
+    /// The user's options leave the image out.
     Filtered,
-    /// Another image, which is in the shards, has the same bytes.
+    /// Another image in the shards has the same bytes.
     Duplicate,
-    /// It is in the shards, and there is something to know of it.
+    /// The image is in the shards, with a note.
     Kept,
 }
 
 impl Fate {
-    /// Counts an image of this fate that is not among the packed ones of `counts` so far.
+    /// Counts an image of this fate that is not yet among the packed images of `counts`.
     pub fn count(self, counts: &mut Counts) {
         let fate = match self {
             Self::Skipped => &mut counts.skipped,
             Self::Filtered => &mut counts.filtered,
             Self::Duplicate => &mut counts.duplicates,
-            // It is counted where it is packed.
+            // Counted when it is packed.
             Self::Kept => return,
         };
         *fate += 1;
@@ -40,7 +40,8 @@ impl Fate {
     }
 }
 
-/// Why an image was left out: plain words on one line, whatever a file or a library has put into them.
+/// Why an image was left out: one line of plain text; line breaks and control characters of files and libraries
+/// become spaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Reason(String);
 
@@ -71,16 +72,16 @@ impl fmt::Display for Reason {
     }
 }
 
-/// An image that is not in the shards, or of which there is something to know.
+/// An image that is not in the shards, or that has a note.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unpacked {
     /// Path relative to the dataset's root.
     pub path: Vec<u8>,
-    /// Number of its class; `None` where that cannot be told, or what could not be read may be more than one image.
+    /// Number of its class; `None` if the class is unknown, or an unreadable file may hold more than one image.
     pub class: Option<u32>,
-    /// In which way it was left out.
+    /// Outcome for the image.
     pub fate: Fate,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
@@ -101,7 +102,7 @@ struct Line {
     reason: String,
 }
 
-/// The lines of `ledger.jsonl` for `entries`, which the caller has put in order.
+/// The lines of `ledger.jsonl` for `entries`, which must be in order.
 ///
 /// # Errors
 /// Never for text; the type is that of the JSON writer.
@@ -121,10 +122,11 @@ pub fn write<'a>(entries: impl IntoIterator<Item = &'a Unpacked>) -> Result<Vec<
     Ok(out)
 }
 
-/// Writes `ledger.jsonl` of a dataset in `dst`, by way of `work`, for `entries` in order; nothing where there are none.
+/// Writes `ledger.jsonl` of a dataset in `dst` through `work`, for `entries` in order; no file if there are
+/// none.
 ///
 /// # Errors
-/// When it cannot be written.
+/// If it cannot be written.
 pub(crate) fn seal(entries: &[Unpacked], dst: &Path, work: &Path) -> Result<Option<manifest::File>> {
     if entries.is_empty() {
         return Ok(None);
@@ -138,10 +140,10 @@ pub(crate) fn seal(entries: &[Unpacked], dst: &Path, work: &Path) -> Result<Opti
     }))
 }
 
-/// Reads the lines of a ledger.
+/// Parses the lines of a ledger.
 ///
 /// # Errors
-/// Names the first line that is none.
+/// Names the first invalid line.
 pub fn read(bytes: &[u8]) -> Result<Vec<Unpacked>> {
     let lines = bytes.split_inclusive(|byte| *byte == b'\n').scan(0u64, |at, line| {
         let start = *at;

@@ -1,6 +1,6 @@
 //! The work behind each subcommand of `shardpack`: source → plan → copy → seal, and verify and inspect.
 //!
-//! Options go in, a report comes out; nothing here prints. Progress goes to a [`monitor::Monitor`].
+//! Options go in, a report comes out. No function here prints; progress goes to a [`monitor::Monitor`].
 
 pub use shardpack_foreign as foreign;
 pub use shardpack_imaging as imaging;

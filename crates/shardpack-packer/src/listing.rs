@@ -22,19 +22,19 @@ use crate::component_table::ComponentTable;
 pub struct Folder {
     /// Path relative to the dataset's root, with `/` between folders; empty for the root itself.
     pub path: Box<[u8]>,
-    /// Number of its class; `None` where samples have none.
+    /// Number of its class; `None` if samples have no class.
     pub class: Option<u32>,
 }
 
-/// What is kept of a sample beside its name.
+/// The data of a sample except its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Where its name starts in the names, times 2^16, plus the length of the name.
+    /// Start of its name in the names, times 2^16, plus the length of the name.
     name: u64,
-    /// Where it lies physically; neighbours on disk have neighbouring numbers. A file: its inode. What a sample of
-    /// shards has here, its source knows.
+    /// Physical place: neighbours on disk have neighbouring numbers. For a file, its inode. For a sample of
+    /// shards, a number that its source defines.
     pub place: u64,
-    /// Shows that it is no longer what was planned. A file: the time of its last change in nanoseconds since 1970.
+    /// Detects a change after planning. For a file, the time of its last change in nanoseconds since 1970.
     pub stamp: i64,
     /// Length in bytes.
     pub bytes: u32,
@@ -51,7 +51,7 @@ impl Entry {
         self.name & 0xffff
     }
 
-    /// As a plan file holds it, whose names stand end to end in canonical order; `name_end` is moved on.
+    /// Encodes the entry for a plan file, where names stand end to end in canonical order; advances `name_end`.
     pub fn to_bytes(&self, name_end: &mut u64) -> [u8; 32] {
         *name_end += self.name_bytes();
         let mut out = [0; 32];
@@ -63,7 +63,7 @@ impl Entry {
         out
     }
 
-    /// From the bytes in a plan file; `name_start` is moved on. `None` where the name is not one.
+    /// Decodes the entry from a plan file; advances `name_start`. `None` if the name is invalid.
     pub fn from_bytes(bytes: &[u8; 32], name_start: &mut u64) -> Option<Self> {
         let (name_end, rest) = take(bytes);
         let (place, rest) = take(rest);
@@ -81,12 +81,12 @@ impl Entry {
     }
 }
 
-/// Start and length of a name in one number; `None` where they do not fit: no file system has such names.
+/// Start and length of a name in one number; `None` if they do not fit: no file system has such names.
 fn packed_name(start: u64, bytes: u64) -> Option<u64> {
     (start < 1 << 48 && bytes < 1 << 16).then_some(start << 16 | bytes)
 }
 
-/// The first `N` bytes, and the rest; zeros where there are fewer.
+/// The first `N` bytes, padded with zeros, and the rest.
 pub(crate) fn take<const N: usize>(bytes: &[u8]) -> ([u8; N], &[u8]) {
     bytes.split_first_chunk().map_or(([0; N], &[]), |(first, rest)| (*first, rest))
 }
@@ -97,36 +97,37 @@ pub struct Listing {
     /// Names of the classes in the order of their labels; shared by the splits of a source.
     pub classes: Arc<Vec<Box<[u8]>>>,
     folders: Vec<Folder>,
-    /// In the order in which folders came.
+    /// Names of samples, in the order in which folders were added.
     names: Vec<u8>,
-    /// In canonical order.
+    /// Entries in canonical order.
     entries: Vec<Entry>,
     own_order: OwnOrder,
     components: ComponentTable,
 }
 
-/// The order that a source has of itself, which `--order source` means.
+/// The order that a source has by itself, for `--order source`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OwnOrder {
     /// Canonical order.
     #[default]
     Canonical,
-    /// That of the places of samples: stored order.
+    /// Order of the places of samples: stored order.
     Places,
-    /// That of their keys, numbers in them by their value: `9` before `10`.
+    /// Order of keys, with numbers in them compared by value: `9` before `10`.
     Keys,
-    /// That of the lines of a list.
+    /// Order of the lines of a list.
     Lines,
 }
 
-/// What stands in for `key` so that bytes compare as its numbers do.
+/// Replacement for `key` whose byte order is the order of the numbers in `key`.
 fn natural(key: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(key.len() + 4);
     for run in key.chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit()) {
         if run.first().is_some_and(u8::is_ascii_digit) {
             let zeros = run.iter().take_while(|digit| **digit == b'0').count().min(run.len() - 1);
-            // A digit first, so that numbers stand where digits do; then the longer number is the larger one.
+            // A digit first, so that numbers sort where digits do; then the length, so that longer numbers are
+            // larger.
             out.push(b'0');
             out.extend_from_slice(&((run.len() - zeros) as u32).to_be_bytes());
             out.extend_from_slice(&run[zeros..]);
@@ -144,17 +145,17 @@ fn name_of<'n>(names: &'n [u8], entry: &Entry) -> &'n [u8] {
 fn sort_by_name(names: &[u8], entries: &mut [Entry]) {
     entries.par_sort_unstable_by(|a, b| {
         let by_name = a.folder.cmp(&b.folder).then_with(|| name_of(names, a).cmp(name_of(names, b)));
-        // One file may be listed twice.
+        // A file may be listed twice.
         by_name.then(a.place.cmp(&b.place)).then(a.name.cmp(&b.name))
     });
 }
 
-/// Sorts entries and keeps with each what it has beside.
+/// Sorts entries together with their components.
 fn sort_with(entries: &mut [Entry], components: &mut ComponentTable, sort: impl FnOnce(&mut [Entry])) {
     if components.is_empty() {
         return sort(entries);
     }
-    // No two names start at one place.
+    // No two names start at the same byte.
     let mut before: Vec<(u64, u64)> = entries.iter().map(|entry| entry.name).zip(0..).collect();
     before.par_sort_unstable();
     sort(entries);
@@ -178,20 +179,20 @@ impl Listing {
         self.entries.len() as u64
     }
 
-    /// Whether there are none.
+    /// Whether there are no samples.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// What is kept of sample `number`, which must be below [`Listing::len`].
+    /// Entry of sample `number`, which must be below [`Listing::len`].
     pub fn entry(&self, number: u64) -> &Entry {
         &self.entries[number as usize]
     }
 
-    /// A listing from its parts, as a file held them.
+    /// A listing from its parts, as stored in a file.
     ///
     /// # Errors
-    /// When a number in one part points outside another.
+    /// If a number in one part is out of range for another.
     pub fn from_parts(
         classes: Arc<Vec<Box<[u8]>>>,
         folders: Vec<Folder>,
@@ -233,7 +234,7 @@ impl Listing {
         &self.folders
     }
 
-    /// Path of sample `number` relative to the dataset's root, written over `out`.
+    /// Writes the path of sample `number` relative to the dataset's root over `out`.
     pub fn path(&self, number: u64, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(&self.folder(number).path);
@@ -243,27 +244,27 @@ impl Listing {
         out.extend_from_slice(self.name(number));
     }
 
-    /// The same for a person to read.
+    /// The path for messages.
     pub(crate) fn shown(&self, number: u64) -> String {
         let mut path = Vec::new();
         self.path(number, &mut path);
         text::shown(&path).to_string()
     }
 
-    /// What samples have beside image, name and class.
+    /// Components of the samples beside image, name and class.
     pub fn components(&self) -> &ComponentTable {
         &self.components
     }
 
-    /// The samples that `keep` says yes to, by number; those of class `n` are of class `class_of(n)` of `classes` then, or
-    /// are left out where that is none. What has no class has none.
+    /// The samples for which `keep` is true, by number. Their class `n` becomes class `class_of(n)` of
+    /// `classes`; a sample is left out if its class becomes none. Samples without a class keep none.
     pub fn chosen(
         &self,
         classes: &Arc<Vec<Box<[u8]>>>,
         class_of: impl Fn(u32) -> Option<u32>,
         keep: impl Fn(u64) -> bool,
     ) -> Self {
-        // Two classes that become one may have folders of one path, as records of shards have.
+        // If two classes become one, their folders may have the same path, as records of shards have.
         let mut together: BTreeMap<(Option<u32>, &[u8]), Vec<Range<u64>>> = BTreeMap::new();
         for (folder, numbers) in self.folders.iter().zip(self.samples_by_folder()) {
             let class = folder.class.map(&class_of);
@@ -290,7 +291,7 @@ impl Listing {
         Self { own_order: self.own_order, components: self.components.chosen(&kept), ..listing }
     }
 
-    /// The same samples with other lengths in bytes, which `bytes` says by number and the one before.
+    /// The same samples with other lengths: `bytes` gets a sample's number and present length in bytes.
     pub fn with_bytes(&self, bytes: impl Fn(u64, u32) -> u32) -> Self {
         let mut listing = self.clone();
         let entries = listing.entries.iter_mut().enumerate();
@@ -298,28 +299,28 @@ impl Listing {
         listing
     }
 
-    /// The same samples, which are values of these lengths, one each, with these components.
+    /// The same samples as values of these lengths, one each, with these components.
     pub fn with_values(&self, bytes: &[u32], components: ComponentTable) -> Self {
         let listing = self.with_bytes(|number, before| bytes.get(number as usize).copied().unwrap_or(before));
         Self { components, ..listing }
     }
 
-    /// The same samples, which may have all these kinds beside them, their own among them.
+    /// The same samples with columns for all these kinds, their own among them.
     pub fn with_more_kinds(&self, kinds: &[Component]) -> Self {
         Self { components: self.components.with(kinds, self.len()), ..self.clone() }
     }
 
-    /// The same samples, whose components are of these types.
+    /// The same samples with components of these types.
     pub fn with_types(&self, kinds: Vec<Component>, payload: Option<Component>) -> Self {
         Self { components: ComponentTable { kinds, payload, ..self.components.clone() }, ..self.clone() }
     }
 
-    /// The same samples, which have of what is beside them these kinds alone.
+    /// The same samples with components of these kinds only.
     pub fn with_kinds(&self, kinds: &[Component]) -> Self {
         Self { components: self.components.only(kinds), ..self.clone() }
     }
 
-    /// The samples whose path `keep` says yes to.
+    /// The samples for which `keep` of their path is true.
     pub fn filtered(&self, keep: impl Fn(&[u8]) -> bool) -> Self {
         let path = |number| {
             let mut path = Vec::new();
@@ -329,17 +330,17 @@ impl Listing {
         self.chosen(&self.classes, Some, |number| keep(&path(number)))
     }
 
-    /// The order that the source itself has.
+    /// The order of the source itself.
     pub fn own_order(&self) -> OwnOrder {
         self.own_order
     }
 
-    /// The order of the source becomes that of keys.
+    /// Sets the order of the source to the order of keys.
     pub fn order_by_keys(&mut self) {
         self.own_order = OwnOrder::Keys;
     }
 
-    /// The samples in the order of the source, if that is not canonical order.
+    /// The samples in the order of the source, if it is not canonical order.
     pub fn stored_order(&self) -> Option<Vec<u64>> {
         let mut order: Vec<u64> = (0..self.len()).collect();
         match self.own_order {
@@ -356,10 +357,10 @@ impl Listing {
         Some(order)
     }
 
-    /// Gives samples that share folder and name a name that `unlike` makes of their place and the one they have.
+    /// Renames samples that share folder and name: `unlike` makes a name from their place and present name.
     ///
     /// # Errors
-    /// When a name comes out too long.
+    /// If a new name is too long.
     pub fn part_namesakes(&mut self, unlike: impl Fn(u64, &[u8]) -> Vec<u8>) -> Result<()> {
         let same = |a: &Entry, b: &Entry| a.folder == b.folder && name_of(&self.names, a) == name_of(&self.names, b);
         let groups = self.entries.chunk_by(same).scan(0, |at, group| {
@@ -382,10 +383,10 @@ impl Listing {
         Ok(())
     }
 
-    /// Numbers of the samples of class number `class` whose path relative to the dataset's root is `path`: one at most,
-    /// but for a list that has a file more than once.
+    /// Numbers of the samples of class number `class` whose path relative to the dataset's root is `path`: at
+    /// most one, except for a list that names a file more than once.
     pub fn find(&self, class: Option<u32>, path: &[u8]) -> Range<u64> {
-        // A name of a sample of shards may have a `/` in it, that of a file never.
+        // A name of a sample of shards may contain `/`, a file name cannot.
         let cuts = path.iter().enumerate().rev().filter(|(_, byte)| **byte == b'/');
         let cuts = cuts.map(|(at, _)| (&path[..at], &path[at + 1..])).chain([(&[][..], path)]);
         cuts.map(|(folder, name)| self.find_in(class, folder, name)).find(|found| !found.is_empty()).unwrap_or(0..0)
@@ -405,7 +406,7 @@ impl Listing {
         self.folder(number).class
     }
 
-    /// Name of the class of sample `number`; empty where it has none.
+    /// Name of the class of sample `number`; empty if it has no class.
     pub fn class_name(&self, number: u64) -> &[u8] {
         self.class(number).map_or(&[], |class| &self.classes[class as usize])
     }
@@ -416,7 +417,7 @@ impl Listing {
         (self.entries.capacity() * size_of::<Entry>() + self.names.capacity() + folders) as u64
     }
 
-    /// Number of bytes of names alone.
+    /// Length of the names in bytes.
     pub fn name_bytes(&self) -> u64 {
         self.names.len() as u64
     }

@@ -1,18 +1,18 @@
-//! How long work tells how far it is, and how it learns that it shall stop.
+//! Progress reports and cancellation for long work.
 
 use shardpack_format::{Error, ErrorKind, Result, threads};
 
-/// What is being done, for a person who waits.
+/// The present work, for a waiting user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// The source is walked; `total` is not known.
     Walking,
-    /// Images are looked at, to settle what goes in.
+    /// Images are read to decide which are packed.
     Looking,
-    /// Images are changed before they are packed.
+    /// Images are preprocessed before they are packed.
     Making,
-    /// Compressed shards are unpacked, to be read from: bytes alone, no samples. It may come into the midst of another phase,
-    /// which goes on at its [`Monitor::end`].
+    /// Compressed shards are unpacked so that they can be read: bytes only, no samples. May interrupt another
+    /// phase, which continues at its [`Monitor::end`].
     Unpacking,
     /// Images are copied into shards.
     Packing,
@@ -20,40 +20,41 @@ pub enum Phase {
     Verifying,
     /// Shards are compared with the source.
     Comparing,
-    /// Damaged shards are written anew.
+    /// Damaged shards are rewritten.
     Mending,
-    /// Codes of images are read, for their crop tables.
+    /// Huffman codes of images are read, for their crop tables.
     Scanning,
 }
 
-/// Is told of progress; called from many threads.
+/// Receives progress; called from many threads.
 pub trait Monitor: Sync {
-    /// A phase begins; `samples` and `bytes` are what it will come to, 0 where that is not known.
+    /// A phase begins; `samples` and `bytes` are its totals, 0 if not known.
     fn begin(&self, phase: Phase, samples: u64, bytes: u64);
 
-    /// What began last is over, and what it came into the midst of goes on.
+    /// The phase that began last is over, and the phase that it interrupted continues.
     fn end(&self) {}
 
-    /// So much more has been done.
+    /// More samples and bytes are done.
     fn advance(&self, samples: u64, bytes: u64);
 
-    /// So much was done by an earlier run: it is not to be done again, and says nothing of how fast this one is.
+    /// An earlier run has done this much: the work is not repeated, and does not count for the speed of this
+    /// run.
     fn recall(&self, samples: u64, bytes: u64) {
         self.advance(samples, bytes);
     }
 
-    /// A line for the person, at once.
+    /// Shows a line to the user at once.
     fn say(&self, line: &str);
 
-    /// Whether the person wants it to stop.
+    /// Whether the user has cancelled.
     fn interrupted(&self) -> bool {
         false
     }
 
-    /// Fails when the person wants it to stop, or the machine had no thread for somebody who took that for damage.
+    /// Fails if the user has cancelled, or if a caller took a failed thread start for damage.
     ///
     /// # Errors
-    /// With [`ErrorKind::Interrupted`]; that of [`threads::check`].
+    /// [`ErrorKind::Interrupted`]; the error of [`threads::check`].
     fn go_on(&self) -> Result<()> {
         match self.interrupted() {
             true => Err(Error::new(ErrorKind::Interrupted, "interrupted")),
@@ -62,7 +63,7 @@ pub trait Monitor: Sync {
     }
 }
 
-/// Tells nobody.
+/// Ignores all progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 

@@ -1,7 +1,8 @@
-//! Folders and files of our own: work folders, the folders of a dataset, and files under a temporary name.
+//! Files and folders of the program itself: work folders, folders of a dataset, and files under a temporary
+//! name.
 //!
-//! Holds at all times: none of them is reached through a symbolic link that somebody has laid there, so nothing is written,
-//! moved or removed elsewhere; and a file under a temporary name is a new one.
+//! Holds at all times: no path goes through a symbolic link that another user has made, so nothing is written,
+//! moved or removed elsewhere. A file under a temporary name is always a new file.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -20,26 +21,26 @@ use shardpack_format::{Error, Result, help};
 
 use crate::sys::{self, io_error};
 
-/// Folders in a work folder that hold files of the dataset that is replaced, which may be links of their owner.
+/// Folders in a work folder that hold files of the replaced dataset, which may be links of their owner.
 const OF_OTHERS: [&str; 3] = ["replaced", "replaced.part", "discarded"];
-/// How often a temporary file is made while another process makes one of the same name.
+/// Attempts to create a temporary file while another process creates files of the same name.
 const MOST_TRIES: usize = 100;
-/// What helps where something lies in the place of a folder or file of ours.
+/// Help if another entry is in the place of a folder or file of the program.
 pub const REMOVE: &str = "remove it, or choose another folder";
 
 fn is_link(path: &Path) -> Error {
     Error::usage("is a symbolic link, where shardpack has a folder or file of its own").in_file(path).help(REMOVE)
 }
 
-/// Fails where there is a link at `path`.
+/// Fails if `path` is a symbolic link.
 ///
 /// # Errors
-/// As said.
+/// If it is.
 pub fn no_link(path: &Path) -> Result<()> {
     if path.is_symlink() { Err(is_link(path)) } else { Ok(()) }
 }
 
-/// Makes the folder `below` in `above` with its parents, and returns its path. Only `above` may be a link.
+/// Creates the folder `below` in `above` with its parents, and returns its path. Only `above` may be a link.
 pub fn folder(above: &Path, below: impl AsRef<Path>) -> Result<PathBuf> {
     sys::create_folder(above)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -60,19 +61,20 @@ pub fn folder(above: &Path, below: impl AsRef<Path>) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Makes the work folder `name` in `above`, if [`check`] has nothing against it; tells its path.
+/// Creates the work folder `name` in `above` if [`check`] succeeds; returns its path.
 pub fn work_folder(above: &Path, name: impl AsRef<Path>) -> Result<PathBuf> {
     check(above, &name)?;
     folder(above, name)
 }
 
-/// Fails where a stranger may have laid the work folder `name` in `above`, or there is a link in it; one that is not there is
-/// fine.
+/// Fails if another user may have created the work folder `name` in `above`, or if it contains a link; a
+/// missing folder is valid.
 ///
-/// It belongs to the caller or to the owner of `above`, or to a member of the group that may write there too.
+/// The folder must belong to the caller, to the owner of `above`, or to a member of the group that may write
+/// there too.
 ///
 /// # Errors
-/// As said, and when it cannot be looked at.
+/// If not, and on I/O errors.
 pub fn check(above: &Path, name: impl AsRef<Path>) -> Result<()> {
     let work = above.join(name);
     let found = match fs::symlink_metadata(&work) {
@@ -95,12 +97,12 @@ pub fn check(above: &Path, name: impl AsRef<Path>) -> Result<()> {
     without_links(&work)
 }
 
-/// Fails where there is a link in a work folder, or below it.
+/// Fails if a work folder is or contains a link.
 fn without_links(work: &Path) -> Result<()> {
     let mut todo = vec![work.to_path_buf()];
     while let Some(folder) = todo.pop() {
         let failed = |e| io_error("cannot read folder", &folder, e);
-        // Other processes remove what is theirs meanwhile.
+        // Other processes remove their own files meanwhile.
         let is_gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
         let entries = match fs::read_dir(&folder) {
             Err(error) if is_gone(&error) => continue,
@@ -123,7 +125,7 @@ fn without_links(work: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes a file of this name; what an earlier run has left there, or a link, goes away first.
+/// Creates a file of this name; removes a file of an earlier run, or a link, first.
 pub fn create(path: &Path) -> Result<File> {
     let mut tries = 0;
     loop {
@@ -137,16 +139,16 @@ pub fn create(path: &Path) -> Result<File> {
     }
 }
 
-/// Makes a file of this name that holds these bytes, as [`create`] does.
+/// Creates a file of this name with these bytes, as [`create`] does.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     create(path)?.write_all(bytes).map_err(|e| io_error("cannot write", path, e))
 }
 
-/// Fails if a new file may not take the place of the entry at `path`. `force` allows a file or a symbolic link, and no folder,
-/// device or pipe.
+/// Fails if a new file may not replace the entry at `path`. `force` allows a file or a symbolic link, but no
+/// folder, device or pipe.
 ///
 /// # Errors
-/// Names `path`, and `--force` where it helps.
+/// Names `path`, and `--force` if it helps.
 pub fn check_replaceable(path: &Path, force: bool) -> Result<()> {
     match path.symlink_metadata() {
         Ok(_) if !force => Err(Error::usage("is there already").in_file(path).help(help::REPLACE)),
@@ -157,10 +159,11 @@ pub fn check_replaceable(path: &Path, force: bool) -> Result<()> {
     }
 }
 
-/// Makes a file of these bytes at `path`, where with `force` another file may be. A symbolic link is replaced itself, its target stays.
+/// Writes a file with these bytes at `path`; `force` replaces an existing file. A symbolic link is replaced
+/// itself, its target is not changed.
 ///
 /// # Errors
-/// As [`check_replaceable`], and if it cannot be written. The old entry stays then.
+/// As [`check_replaceable`], and if the file cannot be written. The old entry stays then.
 pub fn put(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
     check_replaceable(path, force)?;
     if force {
@@ -168,7 +171,7 @@ pub fn put(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
         temporary.write(bytes)?;
         return temporary.finish(path);
     }
-    // Another process may make a file of this name meanwhile: it stays.
+    // Another process may create a file of this name meanwhile: its file stays.
     let mut file = File::create_new(path).map_err(|e| io_error("cannot create", path, e))?;
     file.write_all(bytes).map_err(|error| {
         let _ = fs::remove_file(path);
@@ -176,7 +179,7 @@ pub fn put(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
     })
 }
 
-/// Opens a file as `options` say, or makes it, but not through a link.
+/// Opens a file with `options`, or creates it, but never through a link.
 pub fn open_or_create(path: &Path, options: &mut OpenOptions) -> Result<File> {
     let flags = OFlags::NOFOLLOW.bits().cast_signed();
     options.create(true).custom_flags(flags).open(path).map_err(|error| match path.is_symlink() {
@@ -185,34 +188,35 @@ pub fn open_or_create(path: &Path, options: &mut OpenOptions) -> Result<File> {
     })
 }
 
-/// Adds a line to a file in one write: others may append to it at the same time.
+/// Appends a line to a file in one write: other processes may append at the same time.
 pub fn append(path: &Path, line: &str) -> Result<()> {
     let mut file = open_or_create(path, File::options().append(true))?;
     file.write_all(line.as_bytes()).map_err(|e| io_error("cannot write", path, e))
 }
 
-/// A file under a temporary name, which goes away again unless it is finished.
+/// A file under a temporary name, removed on drop unless it is finished.
 #[derive(Debug)]
 pub struct Temporary {
-    /// To write to.
+    /// The open file, for writing.
     pub file: File,
     path: PathBuf,
     is_finished: bool,
 }
 
 impl Temporary {
-    /// Makes the file `path`, in a folder of ours or under a name that is nobody else's: see [`create`].
+    /// Creates the file `path`, in a folder of the program or under a name that no other process uses: see
+    /// [`create`].
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// If it cannot be created.
     pub fn at(path: PathBuf) -> Result<Self> {
         Ok(Self { file: create(&path)?, path, is_finished: false })
     }
 
-    /// Makes a file beside `path`, so that it can be renamed to it, under a name that nobody can know before.
+    /// Creates a file beside `path` under an unpredictable name, so that it can be renamed to `path`.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// If it cannot be created.
     pub fn beside(path: &Path) -> Result<Self> {
         let mut name = path.file_name().unwrap_or_default().to_os_string();
         // Keys of a hash map are random for each process and time.
@@ -226,18 +230,18 @@ impl Temporary {
         &self.path
     }
 
-    /// Adds these bytes.
+    /// Appends these bytes.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// If they cannot be written.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.write_all(bytes).map_err(|e| io_error("cannot write", &self.path, e))
     }
 
-    /// Makes it durable, and gives it the name `path`.
+    /// Makes the file durable and renames it to `path`.
     ///
     /// # Errors
-    /// When that fails.
+    /// If that fails.
     pub fn finish(mut self, path: &Path) -> Result<()> {
         sys::finish_durably(&self.file, &self.path, path)?;
         self.is_finished = true;
@@ -278,7 +282,7 @@ mod tests {
         }
         assert_eq!(other.read_dir().unwrap().count(), 0);
         assert!(!root.path().join("nowhere").exists());
-        // The destination itself may be one.
+        // The destination itself may be a link.
         symlink(&other, root.path().join("link")).unwrap();
         assert!(folder(&root.path().join("link"), "x").unwrap().is_dir());
     }

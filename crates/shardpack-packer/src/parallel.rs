@@ -1,4 +1,4 @@
-//! Many requests at a time: one function for all items, by threads that wait for answers and take no time of the processor.
+//! Concurrent requests: one function for all items, on threads that wait for responses and use no CPU time.
 
 use std::{
     io,
@@ -13,17 +13,18 @@ use std::{
 use rayon::{ThreadBuilder, ThreadPoolBuilder};
 use shardpack_format::{Error, ErrorKind, Result, help, threads};
 
-/// Starts the threads that parallel iterators have outside of `in_pool`: as many as there are cores, or as many as can be started. Without it
-/// the first of them panics where they cannot.
+/// Starts the threads for parallel iterators outside of `in_pool`: one per core, or as many as can be started.
+/// Without this call, the first parallel iterator panics if threads cannot be started.
 ///
 /// # Errors
-/// When there can be none.
+/// If no thread can be started.
 pub fn start_pool() -> Result<()> {
     static STARTED: Mutex<bool> = Mutex::new(false);
     let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
     if !*started {
         let (threads, give) = waiting(std::thread::available_parallelism().map_or(1, std::num::NonZero::get))?;
-        // Fails where whoever has this crate has started them before, which is as good: a second attempt of one that failed would not be.
+        // Fails if the user of this crate has started the pool before, which is fine. A failed start cannot be
+        // repeated.
         let builder = ThreadPoolBuilder::new().num_threads(threads);
         let _ = builder
             .spawn_handler(|thread| give.send(thread).map_err(|_| io::Error::other("no thread waits for it")))
@@ -33,10 +34,10 @@ pub fn start_pool() -> Result<()> {
     Ok(())
 }
 
-/// Does `work` where parallel iterators have `jobs` threads, or as many as can be started.
+/// Runs `work` with `jobs` threads for parallel iterators, or as many as can be started.
 ///
 /// # Errors
-/// That of `work`; when no thread can be started.
+/// The error of `work`; if no thread can be started.
 pub(crate) fn in_pool<T: Send>(jobs: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let (threads, give) = waiting(jobs)?;
     let builder = ThreadPoolBuilder::new().num_threads(threads);
@@ -47,10 +48,10 @@ pub(crate) fn in_pool<T: Send>(jobs: usize, work: impl FnOnce() -> Result<T> + S
     pool.map_err(failed)?.install(work)
 }
 
-/// Starts `most` threads, or as many as can be, each of which becomes the thread of a pool that it is given; how many those are. They end where they
-/// are given none.
+/// Starts up to `most` threads and returns their number. Each becomes the pool thread that it receives, and
+/// ends if the sender is dropped.
 ///
-/// A pool that starts its threads itself has none at all where one of them fails.
+/// A pool that starts its threads itself fails completely if one thread fails.
 fn waiting(most: usize) -> Result<(usize, Sender<ThreadBuilder>)> {
     let (give, take) = mpsc::channel::<ThreadBuilder>();
     let take = Arc::new(Mutex::new(take));
@@ -70,8 +71,8 @@ fn waiting(most: usize) -> Result<(usize, Sender<ThreadBuilder>)> {
     Ok((threads, give))
 }
 
-/// Has so many threads take `step` again and again, each until that says that nothing is left; one more where `helping` says that more
-/// of them help.
+/// Runs `step` repeatedly on `threads` threads, each until it returns false; adds a thread while `helping`
+/// returns a larger number.
 pub(crate) fn steps(threads: usize, helping: &(dyn Fn() -> usize + Sync), step: &(dyn Fn() -> bool + Sync)) {
     if threads == 0 {
         return;
@@ -94,18 +95,18 @@ fn take_steps<'scope>(
     while step() {
         let one_more = |running: usize| (running < helping()).then_some(running + 1);
         if running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok() {
-            // Where the system lets nobody start more, those that are there do.
+            // If the system refuses a new thread, the existing threads do the work.
             let _ = threads::start(scope, move || take_steps(scope, running, helping, step));
         }
     }
 }
 
-/// Does `work` for all of `items`, with so many threads; the error of the first item that has one ends it.
+/// Runs `work` on all `items` with `threads` threads; the error of the first failed item ends it.
 pub(crate) fn each<T: Sync>(items: &[T], threads: usize, work: impl Fn(&T) -> Result<()> + Sync) -> Result<()> {
     each_while_helping(items, threads, &|| 0, work)
 }
 
-/// As [`each`], with more threads where `helping` says that so many help.
+/// As [`each`], with more threads if `helping` returns a larger number.
 pub(crate) fn each_while_helping<T: Sync>(
     items: &[T],
     threads: usize,
@@ -119,7 +120,7 @@ pub(crate) fn each_while_helping<T: Sync>(
         if let Err(error) = work(item) {
             next.store(items.len(), Ordering::Relaxed);
             let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
-            // As where they come one after the other.
+            // As if the items were run in order.
             if failed.as_ref().is_none_or(|(first, _)| at < *first) {
                 *failed = Some((at, error));
             }

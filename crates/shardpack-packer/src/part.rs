@@ -1,4 +1,4 @@
-//! A part of the work of many machines: one of N contiguous runs of shards, even by bytes.
+//! A part of the work of many machines: one of N contiguous runs of shards of about equal bytes.
 
 use std::{fmt, ops::Range, str::FromStr};
 
@@ -6,15 +6,15 @@ use shardpack_format::{Error, Result};
 
 use crate::plan::Plan;
 
-/// More parts than anybody starts.
+/// Maximum number of parts, larger than any real use.
 const MOST: u32 = 1_000_000;
 
-/// One of several parts, as `--part I/N` says it.
+/// One of several parts, from `--part I/N`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Part {
     /// Counted from 1, at most [`Part::of`].
     pub number: u32,
-    /// How many there are.
+    /// Number of parts.
     pub of: u32,
 }
 
@@ -22,7 +22,7 @@ impl Part {
     /// Part `number` of `of`.
     ///
     /// # Errors
-    /// When there is no such part.
+    /// If there is no such part.
     pub fn new(number: u32, of: u32) -> Result<Self> {
         match (1..=MOST).contains(&of) && (1..=of).contains(&number) {
             true => Ok(Self { number, of }),
@@ -30,19 +30,20 @@ impl Part {
         }
     }
 
-    /// All parts of so many.
+    /// All parts of `of`.
     pub fn all(of: u32) -> impl Iterator<Item = Self> {
         (1..=of).map(move |number| Self { number, of })
     }
 
-    /// The images of this part, where so many are to be changed before anything is planned.
+    /// Numbers of the images that this part preprocesses before planning.
     pub fn share(self, images: u64) -> Range<u64> {
-        // No more than `images`.
+        // At most `images`.
         let end = |number: u32| (u128::from(images) * u128::from(number) / u128::from(self.of)) as u64;
         end(self.number - 1)..end(self.number)
     }
 
-    /// The shards of this part, for each plan: those whose middle lies in its share of all bytes.
+    /// The shards of this part, for each plan: a shard belongs to the part whose share of all bytes contains
+    /// its middle.
     pub fn shards(self, plans: &[Plan]) -> Vec<Range<usize>> {
         let range = |owners: Vec<u32>| {
             owners.partition_point(|owner| *owner < self.number)..owners.partition_point(|owner| *owner <= self.number)
@@ -51,17 +52,17 @@ impl Part {
     }
 }
 
-/// The number of the part that each shard of each plan is of, where there are `of` parts; it never falls.
+/// The number of the part for each shard of each plan, with `of` parts; never decreases.
 pub fn owners(of: u32, plans: &[Plan]) -> Vec<Vec<u32>> {
     let bytes = |plan: &Plan| plan.shards.iter().map(|shard| plan.content_bytes(shard)).collect();
     share_out(of, &plans.iter().map(bytes).collect::<Vec<_>>())
 }
 
-/// The number of the part that each shard is of, by the lengths in bytes of the shards of several datasets: the one in whose
-/// share of all bytes its middle lies.
+/// The number of the part for each shard, from the lengths in bytes of the shards of several datasets: the part
+/// whose share of all bytes contains the middle of the shard.
 pub fn share_out(of: u32, bytes: &[Vec<u64>]) -> Vec<Vec<u32>> {
     let total = bytes.iter().flatten().map(|bytes| u128::from(*bytes)).sum::<u128>().max(1);
-    // Twice the bytes before a shard, so that its middle is a whole number.
+    // Twice the bytes before a shard, so that its middle is an integer.
     let mut before = 0u128;
     let mut owner = |bytes: &u64| {
         let middle = before + u128::from(*bytes);

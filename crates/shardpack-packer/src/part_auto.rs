@@ -1,23 +1,23 @@
-//! `--part auto`: which part a process packs, from the variables that what started it has set.
+//! `--part auto`: finds the part of a process from the variables that its launcher has set.
 //!
-//! Holds at all times: the answer is a function of the variables alone; what does not determine a part is refused with the
-//! variables that were seen, never guessed; two that say different parts are refused by name.
+//! Holds at all times: the result is a function of the variables alone. Variables that do not determine a part
+//! are reported and refused, never guessed; two rows with different parts are refused by name.
 
 use std::fmt::Write;
 
 use crate::{Error, Result};
 
-/// Where the number of parts is said.
+/// Source of the number of parts.
 enum Count {
-    /// In this variable.
+    /// The value of this variable.
     Said(&'static str),
-    /// By the bounds and the step of the array, and by its number of tasks where that is said.
+    /// The bounds and the step of the array, and its number of tasks, if set.
     Bounds { first: &'static str, last: &'static str, step: &'static str, tasks: Option<&'static str> },
-    /// Nowhere.
+    /// Not available.
     Unsaid,
 }
 
-/// What the processes are that are counted.
+/// Kind of the processes that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
     /// Jobs of an array, or pods of an indexed job.
@@ -26,13 +26,13 @@ enum Of {
     Job,
 }
 
-/// A row of the table: who counts processes, and how.
+/// A row of the table: a launcher and its variables.
 struct Row {
     who: &'static str,
     of: Of,
-    /// Counts from 0, but for arrays with bounds.
+    /// Counts from 0, except for arrays with bounds.
     index: &'static str,
-    /// What `index` is where there is no array.
+    /// Value of `index` if there is no array.
     none: &'static str,
     count: Count,
 }
@@ -43,11 +43,13 @@ const fn row(who: &'static str, of: Of, index: &'static str, count: Count) -> Ro
 
 use Count::{Bounds, Said, Unsaid};
 
-/// The rows of Slurm: their parts multiply, because the processes of a step are counted anew in each task of an array.
+/// The rows of Slurm: their parts multiply, because each task of an array counts the processes of its step from
+/// 0.
 const SLURM_ARRAY: &str = "SLURM_ARRAY_TASK_ID";
 const SLURM_STEP: &str = "SLURM_PROCID";
 
-/// All that is known. `SLURM_NTASKS` is set in a batch script too, where one process stands for all: a step has a count of its own.
+/// All known launchers. `SLURM_NTASKS` is set in a batch script too, where one process stands for all: a step
+/// has its own count.
 const ROWS: [Row; 18] = [
     row(
         "Slurm array",
@@ -74,7 +76,7 @@ const ROWS: [Row; 18] = [
     },
     row("PBS array", Of::Array, "PBS_ARRAY_INDEX", Unsaid),
     row("Torque array", Of::Array, "PBS_ARRAYID", Unsaid),
-    // Its bounds are told, but not which of them a list leaves out.
+    // Its bounds are available, but not the indices that a list leaves out.
     Row { who: "LSF array", of: Of::Array, index: "LSB_JOBINDEX", none: "0", count: Unsaid },
     row("Slurm step", Of::Job, SLURM_STEP, Said("SLURM_STEP_NUM_TASKS")),
     row("Open MPI", Of::Job, "OMPI_COMM_WORLD_RANK", Said("OMPI_COMM_WORLD_SIZE")),
@@ -86,7 +88,7 @@ const ROWS: [Row; 18] = [
     row("torchrun and others", Of::Job, "RANK", Said("WORLD_SIZE")),
 ];
 
-/// What one row says, with the variables that say it as `NAME=VALUE`.
+/// The part from one row, with its variables as `NAME=VALUE`.
 #[derive(Clone, Debug)]
 struct Claim {
     index: &'static str,
@@ -104,10 +106,12 @@ fn help_of_index(index: &str) -> String {
 
 /// The part of a process, counted from 1, and the number of parts, from the variables that `lookup` finds.
 ///
-/// A variable that is empty counts as none. Of a Slurm array whose tasks start processes by `srun`, each process has a part.
+/// An empty variable counts as not set. If the tasks of a Slurm array start processes with `srun`, each process
+/// has a part.
 ///
 /// # Errors
-/// Usage: when no part is determined, as in an array that leaves indices out or begins above 1, or when two say different ones.
+/// Usage: if no part is determined, as in an array that leaves indices out or begins above 1, or if two rows
+/// have different parts.
 pub fn part_auto(lookup: impl Fn(&str) -> Option<String>) -> Result<(u32, u32)> {
     let lookup = |name: &str| lookup(name).filter(|value| !value.is_empty());
     let (mut claims, mut unsaid) = (Vec::new(), Vec::new());
@@ -115,12 +119,12 @@ pub fn part_auto(lookup: impl Fn(&str) -> Option<String>) -> Result<(u32, u32)> 
         let Some(index) = lookup(row.index).filter(|index| index != row.none) else { continue };
         match claim(row, &index, &lookup)? {
             Some(claim) => claims.push(claim),
-            // Which job of an array this is would be left out of the answer.
+            // The result would ignore which job of an array this process belongs to.
             None if row.of == Of::Array => return Err(without_count(row, &index)),
             None => unsaid.push((row, index)),
         }
     }
-    // One process of one says nothing where others tell processes apart.
+    // One process of one carries no information if another row distinguishes processes.
     if claims.iter().any(|claim| claim.part.1 > 1 || claim.of == Of::Array) {
         claims.retain(|claim| claim.part.1 > 1 || claim.of == Of::Array);
     }
@@ -145,7 +149,7 @@ pub fn part_auto(lookup: impl Fn(&str) -> Option<String>) -> Result<(u32, u32)> 
     }
 }
 
-/// What a row says whose index is `index`; `None` where its count is not said.
+/// The part from a row with index `index`; `None` if its count is not set.
 fn claim(row: &Row, index: &str, lookup: &impl Fn(&str) -> Option<String>) -> Result<Option<Claim>> {
     let number = |name: &str, value: &str| {
         let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
@@ -174,7 +178,7 @@ fn claim(row: &Row, index: &str, lookup: &impl Fn(&str) -> Option<String>) -> Re
             let count = u64::from(to).checked_sub(u64::from(from)).map(|width| width + 1);
             let count = count.and_then(|count| u32::try_from(count).ok()).unwrap_or(0);
             let refuse = |seen: &str, why: &str| {
-                // The size of the whole array is not known here: what is left out may be at its end.
+                // The size of the whole array is unknown here: missing indices may be at its end.
                 let help = help_of_index(row.index);
                 Err(Error::usage(format!("--part auto: {seen}: {why}")).help(help))
             };
@@ -202,7 +206,7 @@ fn claim(row: &Row, index: &str, lookup: &impl Fn(&str) -> Option<String>) -> Re
     }
 }
 
-/// The one of `claims` that stands for all.
+/// The first of `claims`; fails if another claim has another part.
 fn agreed<'a>(claims: &[&'a Claim]) -> Result<Option<&'a Claim>> {
     let Some((first, rest)) = claims.split_first() else { return Ok(None) };
     match rest.iter().find(|claim| claim.part != first.part) {
@@ -215,7 +219,7 @@ fn agreed<'a>(claims: &[&'a Claim]) -> Result<Option<&'a Claim>> {
     }
 }
 
-/// Processes of a job that is one of an array of equal jobs.
+/// Part of a process in a job that is one of an array of equal jobs.
 fn product(array: &Claim, job: &Claim) -> Result<(u32, u32)> {
     let ((at, jobs), (process, processes)) = (array.part, job.part);
     let product = jobs.checked_mul(processes).map(|parts| ((at - 1) * processes + process, parts));
@@ -248,7 +252,7 @@ fn without_count(row: &Row, index: &str) -> Error {
     }
 }
 
-/// What is wrong in a Slurm job outside of its steps.
+/// Error for a Slurm job outside of its steps.
 fn of_batch_script(lookup: &impl Fn(&str) -> Option<String>) -> Option<Error> {
     let job = lookup("SLURM_JOB_ID")?;
     let tasks = lookup("SLURM_NTASKS").map_or_else(String::new, |tasks| format!(" with SLURM_NTASKS={tasks}"));
@@ -268,7 +272,7 @@ fn none() -> Error {
 mod tests {
     use super::*;
 
-    /// The answer, or the first line of the refusal and the help.
+    /// The result, or the first line of the error and the help.
     fn ask(variables: &str) -> std::result::Result<(u32, u32), (String, String)> {
         let pairs: Vec<(&str, &str)> = variables.split_whitespace().filter_map(|pair| pair.split_once('=')).collect();
         let lookup = |name: &str| pairs.iter().rfind(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());

@@ -1,7 +1,8 @@
-//! The plan: for every sample its shard and its exact byte range, before any image is read.
+//! The plan: the shard and exact byte range of every sample, before any image is read.
 //!
-//! Pure: listing, options and seed in, plan out; no I/O, no clock, nothing that depends on the number of threads. What is kept is
-//! the listing, the cuts and the lengths of records; the order is a bijection and is computed where it is needed.
+//! Pure: listing, options and seed in, plan out; no I/O, no clock, no dependence on the number of threads. The
+//! plan keeps the listing, the cuts and the lengths of records; the order is a bijection and is computed on
+//! demand.
 
 mod cuts;
 mod options;
@@ -35,13 +36,13 @@ pub use options::{Check, Compression, Cut, Options, Order};
 pub use part::Whole;
 pub(crate) use part::{Restored, ranked};
 
-/// Length in bytes that a block of consecutive samples should have.
+/// Target length in bytes of a block of consecutive samples.
 pub const BLOCK_BYTES: u64 = 512 * 1024;
-/// Samples whose layouts a thread computes at a time.
+/// Number of samples whose layouts a thread computes at a time.
 const PART_SAMPLES: u64 = 1 << 13;
 /// Bytes that [`Plan::hash`] hashes at a time.
 const HASHED_BYTES: usize = 16 << 10;
-/// Digits of a key, at least.
+/// Minimum number of digits of a key.
 const KEY_DIGITS: usize = 8;
 
 /// A shard of the plan.
@@ -51,7 +52,7 @@ pub struct Shard {
     pub first: u64,
     /// Number of samples.
     pub samples: u64,
-    /// Length of their records together in bytes.
+    /// Length of their records in bytes.
     pub records_bytes: u64,
 }
 
@@ -69,49 +70,49 @@ pub struct Plan {
     pub name: String,
     /// Name of the split, which is also the folder below DST.
     pub split: Option<String>,
-    /// What decides the bytes.
+    /// Options that decide the bytes.
     pub options: Options,
-    /// The samples, or those of the shards in [`Plan::held`].
+    /// The samples, or the samples of the shards in [`Plan::held`].
     pub listing: Arc<Listing>,
-    /// Shards whose samples are in the listing, by number: all of them, but for a part of a plan.
+    /// Shards whose samples are in the listing, by number: all shards, except for a part of a plan.
     pub held: Range<usize>,
-    /// What is true of all samples, where the listing is not known to have all.
+    /// Totals over all samples, if the listing may not have all samples.
     pub(crate) whole: Option<Whole>,
-    /// Images that are known not to be packed.
+    /// Images that are known to be left out.
     pub unpacked: Vec<Unpacked>,
-    /// What was found, where the samples are what a recipe made of it.
+    /// The samples before preprocessing, if there is a recipe.
     before: Option<Arc<Found>>,
-    /// Files that are no samples, by reason.
+    /// Number of files that are not samples, by reason.
     pub ignored: BTreeMap<String, u64>,
     /// Shards in order.
     pub shards: Vec<Shard>,
-    /// Samples in a block.
+    /// Number of samples in a block.
     pub block_samples: u64,
     /// Length of the longest record in bytes.
     pub longest_record_bytes: u32,
     /// See [`Plan::record_bytes`].
     record_bytes: OnceLock<Vec<u32>>,
     key_digits: usize,
-    /// A key of the width of all, where only that matters.
+    /// A key of the common width, for uses where only the width matters.
     any_key: String,
     arrangement: Arrangement,
     format: Chosen,
 }
 
-/// Which sample of the listing stands at a position of the order.
+/// Order of the samples: number in the listing by position.
 #[derive(Debug)]
 enum Arrangement {
     /// Canonical order.
     Canonical,
-    /// The order of a source that has one: number in the listing by position.
+    /// The own order of a source: number in the listing by position.
     Stored(Vec<u64>),
-    /// By the keyed bijection.
+    /// Keyed bijection.
     Shuffled(Permutation),
-    /// That of a part, which begins at this position: number in the listing by position in the part.
+    /// Order of a part, with its first position: number in the listing by position in the part.
     Part(u64, Vec<u32>),
 }
 
-/// The format that shards are written in.
+/// The format of the shards.
 struct Chosen(Box<dyn Format>);
 
 impl std::fmt::Debug for Chosen {
@@ -120,7 +121,7 @@ impl std::fmt::Debug for Chosen {
     }
 }
 
-/// Key and path of a sample and what it has beside, reused from one to the next.
+/// Key, path and components of a sample; the memory is reused for the next sample.
 #[derive(Debug, Default)]
 pub struct Scratch {
     key: String,
@@ -130,10 +131,10 @@ pub struct Scratch {
 }
 
 impl Plan {
-    /// Plans the packing of what was found.
+    /// Plans the packing of a listing.
     ///
     /// # Errors
-    /// When there is nothing to pack, or the format cannot hold a sample.
+    /// If there are no samples, or the format cannot hold a sample.
     pub fn new(found: Found, options: Options) -> Result<Self> {
         let mut plan = Self::without_cuts(found, options)?;
         let samples = plan.listing.len();
@@ -152,7 +153,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Why there is nothing to pack, by the first image of those that were found.
+    /// Error for a plan without samples, with the first image that was left out.
     fn nothing(&self) -> Error {
         let of_split = self.split.as_ref().map_or_else(String::new, |split| format!(" in split {split}"));
         let first = |fate| self.unpacked.iter().find(|unpacked| unpacked.fate == fate);
@@ -181,7 +182,7 @@ impl Plan {
     /// A plan whose shards hold these numbers of samples, in order.
     ///
     /// # Errors
-    /// When they do not hold all samples, or the format cannot hold one.
+    /// If the numbers do not add up to all samples, or the format cannot hold one.
     pub fn with_shards(found: Found, options: Options, samples: &[u64], block_samples: u64) -> Result<Self> {
         let mut plan = Self::without_cuts(found, options)?;
         let total = samples.iter().try_fold(0u64, |sum, samples| sum.checked_add(*samples));
@@ -204,7 +205,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// A plan whose shards are not known yet.
+    /// A plan without shards yet.
     pub(crate) fn without_cuts(found: Found, options: Options) -> Result<Self> {
         let samples = found.listing.len();
         let arrangement = match options.order {
@@ -214,7 +215,7 @@ impl Plan {
         Self::arranged(found, options, samples, arrangement)
     }
 
-    /// A plan of `samples` samples in this order, whose shards are not known yet.
+    /// A plan of `samples` samples in this order, without shards yet.
     fn arranged(found: Found, options: Options, samples: u64, arrangement: Arrangement) -> Result<Self> {
         let format = formats::open(&options.format)?;
         if options.compression != Compression::None && format.zstd_extension().is_none() {
@@ -247,7 +248,7 @@ impl Plan {
         })
     }
 
-    /// What its samples are, for a person: `image`, or `sample` where they are none.
+    /// Name of its samples, for messages: `image`, or `sample` if samples are not images.
     pub fn noun(&self) -> &'static str {
         if self.options.format.payload.is_none() { "image" } else { "sample" }
     }
@@ -262,7 +263,7 @@ impl Plan {
         }
     }
 
-    /// The sample at `position`, as the format wants it.
+    /// The sample at `position`, for the format.
     pub fn sample<'s>(&'s self, position: u64, scratch: &'s mut Scratch) -> Sample<'s> {
         let number = self.sample_at(position);
         scratch.key.clear();
@@ -281,7 +282,7 @@ impl Plan {
         }
     }
 
-    /// Lengths and forms of what sample `number` has beside its payload, written over those of `scratch`.
+    /// Writes lengths and forms of the components of sample `number` to `scratch`, over the ones there.
     fn components(&self, number: u64, scratch: &mut Scratch) {
         let cells = self.listing.components().cells_of(number);
         scratch.components.clear();
@@ -290,8 +291,8 @@ impl Plan {
         scratch.forms.extend(cells.iter().map(|cell| cell.form));
     }
 
-    /// Layout of sample `number` of the listing. Of the key only the width matters to it, and the path only where it is
-    /// written.
+    /// Layout of sample `number` of the listing. Only the width of the key matters, and the path only if the
+    /// format writes paths.
     pub fn layout_of(&self, number: u64, scratch: &mut Scratch) -> Result<Layout> {
         self.components(number, scratch);
         scratch.path.clear();
@@ -317,7 +318,7 @@ impl Plan {
     /// Length in bytes of the record of each sample of the listing; computed once.
     ///
     /// # Errors
-    /// When the format cannot hold a sample.
+    /// If the format cannot hold a sample.
     pub fn record_bytes(&self) -> Result<&[u32]> {
         if let Some(known) = self.record_bytes.get() {
             return Ok(known);
@@ -331,7 +332,7 @@ impl Plan {
         let parts: Vec<_> = (0..samples.div_ceil(PART_SAMPLES)).into_par_iter().map(part).collect();
         let mut all = Vec::with_capacity(samples as usize);
         for part in parts {
-            // The first error of all, whatever the number of threads.
+            // The error of the first sample, for any number of threads.
             all.extend_from_slice(&part?);
         }
         Ok(self.record_bytes.get_or_init(|| all))
@@ -351,7 +352,7 @@ impl Plan {
         }
     }
 
-    /// File name that shard `number` has where it is not compressed.
+    /// File name of shard `number` without compression.
     fn plain_file(&self, number: usize) -> String {
         self.format.0.shard_file(&self.name, number as u64, self.shards.len() as u64)
     }
@@ -380,15 +381,15 @@ impl Plan {
         self.whole_bytes(shard.samples, shard.records_bytes)
     }
 
-    /// Length in bytes of a shard of so many samples whose records are `records_bytes` long together.
+    /// Length in bytes of a shard with this number of samples, and `records_bytes` for all their records.
     pub fn whole_bytes(&self, samples: u64, records_bytes: u64) -> u64 {
         let end = self.format.0.head_bytes(samples) + records_bytes;
         end + self.format.0.tail_bytes(end)
     }
 
-    /// Number among the components of the first that the source has of its own.
+    /// Number of the first component of the source among the components of the format.
     pub fn first_component(&self) -> usize {
-        // They come last.
+        // Components of the source come last.
         self.format().components().len() - self.options.format.components.len()
     }
 
@@ -402,17 +403,17 @@ impl Plan {
         self.shards[self.held.clone()].iter().map(|shard| shard.samples).sum()
     }
 
-    /// Length in bytes of all images together; of a part, of its own.
+    /// Length in bytes of all images; for a part, of its own.
     pub fn payload_bytes(&self) -> u64 {
         self.listing.entries().iter().map(|entry| u64::from(entry.bytes)).sum()
     }
 
-    /// Length in bytes of all shards together before compression; of a part, of its own.
+    /// Length in bytes of all shards before compression; for a part, of its own.
     pub fn shard_bytes(&self) -> u64 {
         self.shards[self.held.clone()].iter().map(|shard| self.content_bytes(shard)).sum()
     }
 
-    /// Length in bytes that the indexes will have, to a few parts in a thousand; of a part, its own.
+    /// Estimated length in bytes of the indexes, accurate to a few parts in a thousand; for a part, of its own.
     pub fn index_bytes(&self) -> u64 {
         let row = 72 + 8 * self.format.0.components().len() as u64 + self.key_digits as u64;
         let folders: u64 = self
@@ -425,9 +426,9 @@ impl Plan {
         self.listing.len() * row + self.listing.name_bytes() + folders + self.held.len() as u64 * 256
     }
 
-    /// BLAKE3 over all that decides the bytes of the shards, without reading an image: options, classes, and of every
-    /// sample path and length. Where images were changed it is their lengths before that count, and the recipe: so the hash
-    /// is known before they are.
+    /// BLAKE3 over all inputs that decide the bytes of the shards, without reading an image: options, classes,
+    /// and path and length of every sample. If images are preprocessed, their original lengths and the recipe
+    /// are hashed, so the hash is known before preprocessing.
     pub fn hash(&self) -> Result<FileHash> {
         if let Some(whole) = &self.whole {
             return Ok(whole.plan.0);
@@ -435,7 +436,7 @@ impl Plan {
         let mut hasher = blake3::Hasher::new();
         let options = serde_json::to_vec(&(&self.name, &self.options))
             .map_err(|error| Error::data(format!("cannot write json: {error}")))?;
-        // Few bytes at a time take several times as long.
+        // Hashing a few bytes at a time is several times slower.
         let mut held = Vec::with_capacity(2 * HASHED_BYTES);
         let mut text = |bytes: &[u8]| {
             held.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
@@ -484,8 +485,8 @@ impl Plan {
         Ok(*hasher.finalize().as_bytes())
     }
 
-    /// Images that were found, of each class: those in the listing and those known not to be packed; and those without
-    /// a class.
+    /// Number of images found, for each class and for images without a class: those in the listing and those
+    /// that are known to be left out.
     pub fn counts(&self) -> (Vec<Counts>, Counts) {
         if let Some(whole) = &self.whole {
             return (whole.counts.clone(), whole.unclassified);

@@ -1,4 +1,4 @@
-//! The plan as a file: what `plan` writes, `pack --plan` takes, and a resumed run compares with.
+//! The plan as a file: written by `plan`, read by `pack --plan`, and compared by a resumed run.
 //!
 //! ```text
 //! 0   magic "shardpln" | u32 version = 2
@@ -7,8 +7,8 @@
 //!       u64 samples | u64 bytes of its records | u64 bytes of its samples here | 32 bytes: BLAKE3 of those
 //! end u64 where the header starts | 32 bytes: BLAKE3 of the header
 //! ```
-//! The samples of a shard are read without those of others. A file may be of the header alone, which then starts at 12: what
-//! parts on many machines have in common.
+//! The samples of a shard can be read without those of others. A file may consist of the header alone, which
+//! then starts at 12: the common plan of parts on many machines.
 
 mod difference;
 mod origin;
@@ -50,41 +50,41 @@ const MAGIC: &[u8; 8] = b"shardpln";
 const VERSION: u32 = 2;
 /// Length in bytes of magic and version.
 const START: u64 = 12;
-/// Length in bytes of what follows the header.
+/// Length in bytes of the end after the header.
 const END: u64 = 8 + 32;
-/// Length in bytes of what the header has of a shard beside its JSON.
+/// Length in bytes of the header's data for a shard, without JSON.
 const SHARD_BYTES: usize = 3 * 8 + 32;
-/// Fast: names shrink tenfold at any level, numbers at none.
+/// Fast: names compress tenfold at any level, numbers at none.
 const LEVEL: i32 = 1;
-/// Shards whose samples are compressed at a time.
+/// Number of shards whose samples are compressed at a time.
 const SHARDS_AT_A_TIME: usize = 64;
 
-/// Plans of a source, as a file holds them.
+/// Plans of a source, from a file.
 #[derive(Debug)]
 pub struct PlanFile {
-    /// The source, as it was given.
+    /// The source as the user gave it.
     pub source: Origin,
     /// One plan for each dataset.
     pub plans: Vec<Plan>,
 }
 
-/// The header of a plan file: all but the samples.
+/// The header of a plan file: everything except the samples.
 #[derive(Debug)]
 pub struct Header {
-    /// The source, as it was given.
+    /// The source as the user gave it.
     pub source: Origin,
     /// Version of the program that wrote it.
     pub shardpack: String,
     /// Whether the samples are in the file.
     pub has_samples: bool,
-    /// The compressed bytes of it, for a file of the header alone.
+    /// Its compressed bytes, for a file with only the header.
     bytes: Vec<u8>,
     datasets: Vec<Dataset>,
     /// Samples of the shards, for each dataset.
     blocks: Vec<Vec<Block>>,
 }
 
-/// Where the samples of a shard are in the file.
+/// Place of the samples of a shard in the file.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     start: u64,
@@ -120,26 +120,26 @@ struct Dataset {
     payload: Option<Component>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     forms: Vec<String>,
-    /// How many there are; what they hold is beside the JSON.
+    /// Number of shards; their data follows the JSON.
     shard_count: u64,
     #[serde(skip)]
     shards: Vec<Shard>,
 }
 
-/// Writes `plans` to `path`, by way of a temporary name beside it.
+/// Writes `plans` to `path`, through a temporary name beside it.
 ///
 /// # Errors
-/// When it cannot be written.
+/// If it cannot be written.
 pub fn write(path: &Path, source: &Origin, plans: &[Plan]) -> Result<()> {
     let temporary = own::Temporary::beside(path)?;
     write_into(&temporary.file, temporary.path(), source, plans)?;
     temporary.finish(path)
 }
 
-/// Fails if the entry at `path` is no plan file. A plan replaces an earlier plan, and nothing else.
+/// Fails if the entry at `path` is not a plan file. A plan may replace only an earlier plan.
 ///
 /// # Errors
-/// Names it.
+/// Names the entry.
 pub fn check_replaceable(path: &Path) -> Result<()> {
     let begins = match regular::open(path) {
         Ok(file) => {
@@ -155,7 +155,7 @@ pub fn check_replaceable(path: &Path) -> Result<()> {
     }
 }
 
-/// Writes `plans` to `path` as it is.
+/// Writes `plans` directly to `path`.
 pub(crate) fn write_to(path: &Path, source: &Origin, plans: &[Plan]) -> Result<File> {
     let file = own::create(path)?;
     write_into(&file, path, source, plans).map(|()| file)
@@ -187,7 +187,7 @@ fn write_into(file: &File, path: &Path, source: &Origin, plans: &[Plan]) -> Resu
     out.flush().map_err(failed)
 }
 
-/// What follows a header that starts there.
+/// The end of a file whose header starts at `start`.
 fn end(start: u64, header: &[u8]) -> Vec<u8> {
     [&start.to_le_bytes()[..], &hash::file(header)].concat()
 }
@@ -222,10 +222,10 @@ fn packed_header(source: &Origin, plans: &[Plan], table: &[u8]) -> Result<Vec<u8
     zstd::bulk::compress(&whole, LEVEL).map_err(|error| Error::io("cannot compress the plan", error))
 }
 
-/// Reads the header of a plan file.
+/// Reads the header of a plan file and checks all its values.
 ///
 /// # Errors
-/// When it is damaged, or of another version; whatever is in it is checked before it is used.
+/// If it is corrupt, or has another version.
 pub fn read_header(path: &Path) -> Result<Header> {
     read_header_of(&opened(path)?).map_err(|error| error.in_file(path))
 }
@@ -245,7 +245,7 @@ fn read_header_of(file: &File) -> Result<Header> {
     header(read_at(file, header_at, end_at - header_at)?, header_at, &end)
 }
 
-/// Reads the header of a plan file that lies in memory.
+/// Parses the header of a plan file in memory.
 ///
 /// # Errors
 /// As [`read_header`].
@@ -255,7 +255,7 @@ pub(crate) fn header_in(bytes: &[u8]) -> Result<Header> {
     header(all[header_at as usize..].to_vec(), header_at, end)
 }
 
-/// Reads `bytes` as what is compressed in a header, whose hash is made right, for fuzzing.
+/// Parses `bytes` as the uncompressed contents of a header after correcting its hash, for fuzzing.
 #[doc(hidden)]
 pub fn fuzz(bytes: &[u8]) -> Result<usize> {
     let packed = zstd::bulk::compress(bytes, LEVEL).map_err(|error| Error::io("cannot compress the plan", error))?;
@@ -264,13 +264,13 @@ pub fn fuzz(bytes: &[u8]) -> Result<usize> {
     Ok(header.plans()?.iter().map(|plan| plan.shards.len()).sum())
 }
 
-/// Where the end begins of a plan file that is so long.
+/// Offset of the end in a plan file of this length.
 fn end_of(length: u64) -> Result<u64> {
     let too_short = || Error::data("not a plan file: too short");
     length.checked_sub(END).filter(|end| *end >= START).ok_or_else(too_short)
 }
 
-/// Where the header begins of a file with this start and this end, which begins at `end_at`.
+/// Offset of the header in a file with this start and this end, which is at `end_at`.
 fn header_start(start: &[u8], end: &[u8], end_at: u64) -> Result<u64> {
     match (start.starts_with(MAGIC), u32::from_le_bytes(crate::listing::take(&start[8..]).0)) {
         (true, VERSION) => {}
@@ -285,7 +285,7 @@ fn damaged() -> Error {
     Error::data("damaged plan file: the hash of its header differs")
 }
 
-/// `length` bytes at `at`; memory grows with what is really there.
+/// `length` bytes at offset `at`; allocates only as much as the file really has.
 fn read_at(file: &File, at: u64, length: u64) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     let mut piece = vec![0; length.min(1 << 20) as usize];
@@ -297,7 +297,7 @@ fn read_at(file: &File, at: u64, length: u64) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// A header from its compressed bytes, which start there in a file with this end.
+/// A header from its compressed bytes, which are at `header_at` in a file with this end.
 fn header(bytes: Vec<u8>, header_at: u64, end: &[u8]) -> Result<Header> {
     if hash::file(&bytes)[..] != *crate::listing::take::<8>(end).1 {
         return Err(damaged());
@@ -339,7 +339,7 @@ fn header(bytes: Vec<u8>, header_at: u64, end: &[u8]) -> Result<Header> {
 }
 
 impl Header {
-    /// Writes a plan file of this header alone to `path`, as it is.
+    /// Writes a plan file with only this header directly to `path`.
     pub(crate) fn write_to(&self, path: &Path) -> Result<File> {
         let all = self.to_bytes();
         let mut file = own::create(path)?;
@@ -347,7 +347,7 @@ impl Header {
         Ok(file)
     }
 
-    /// A plan file of this header alone.
+    /// A plan file with only this header.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         [&MAGIC[..], &VERSION.to_le_bytes(), &self.bytes, &end(START, &self.bytes)].concat()
     }
@@ -355,7 +355,7 @@ impl Header {
     /// Its plans without any sample.
     ///
     /// # Errors
-    /// When it contradicts itself.
+    /// If the header is inconsistent.
     pub fn plans(&self) -> Result<Vec<Plan>> {
         let plan = |dataset: &Dataset| {
             let (found, restored) = dataset.split_up()?;
@@ -365,7 +365,7 @@ impl Header {
         self.datasets.iter().map(plan).collect()
     }
 
-    /// The samples of these shards of dataset `number` from `file`, in plan order.
+    /// Reads the samples of these shards of dataset `number` from `file`, in plan order.
     fn samples(&self, file: &File, number: usize, shards: Range<usize>) -> Result<samples::Samples<'_>> {
         let dataset = &self.datasets[number];
         let read =
@@ -387,7 +387,7 @@ impl Header {
 }
 
 impl Dataset {
-    /// What a plan is made of, but the samples.
+    /// All data for a plan except the samples.
     #[allow(clippy::type_complexity)]
     fn split_up(&self) -> Result<((Found, Vec<Vec<u8>>), Restored)> {
         let unhex = |text: &String| hash::unhex(text).ok_or_else(|| Error::data("not hexadecimal"));
@@ -415,10 +415,10 @@ fn with_samples(header: &Header) -> Result<()> {
     }
 }
 
-/// Reads a plan file with all samples.
+/// Reads a plan file with all samples and checks all its values.
 ///
 /// # Errors
-/// When it is damaged, or of another version; whatever is in it is checked before it is used.
+/// If it is corrupt, or has another version.
 pub fn read(path: &Path) -> Result<PlanFile> {
     let file = opened(path)?;
     let all = || {
@@ -441,7 +441,7 @@ pub fn read(path: &Path) -> Result<PlanFile> {
     all().map_err(|error: Error| error.in_file(path))
 }
 
-/// Reads one part of what a plan file says: its plans have the samples of the part alone.
+/// Reads one part of a plan file: its plans have only the samples of the part.
 ///
 /// # Errors
 /// As [`read`].

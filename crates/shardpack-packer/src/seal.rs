@@ -1,5 +1,5 @@
-//! Seal makes a dataset of sealed shards: ledger, list of hashes, and the manifest last; and a record of several that are
-//! splits.
+//! Seals a dataset: writes the ledger, the list of hashes, and the manifest last; and for several splits, their
+//! record.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -18,8 +18,9 @@ use crate::{
     uploads::Uploads,
 };
 
-/// Writes what makes the shards in `dst`, or those of `uploads`, a dataset, with the sidecars called `names`, the manifest last; all by way of
-/// `work`. Of sidecars, `of_shards` are those of single shards where they are written already.
+/// Seals the shards in `dst`, or in `uploads`, as a dataset, with the sidecars `names`, the manifest last;
+/// `work` holds the files while they are written. `of_shards` are sidecars of single shards that are already
+/// written.
 pub fn seal(
     plan: &Plan,
     sealed: &BTreeMap<usize, Sealed>,
@@ -28,12 +29,12 @@ pub fn seal(
     (dst, uploads): (&Path, Option<&Uploads>),
     work: &Path,
 ) -> Result<Manifest> {
-    // What was left out may have been taken for damaged.
+    // A failed thread start may have been taken for damage, and samples left out.
     threads::check()?;
     let mut unpacked: Vec<_> =
         plan.unpacked.iter().chain(sealed.values().flat_map(|shard| &shard.unpacked)).cloned().collect();
     unpacked.sort_by(|a, b| ledger::order(a, b).then(a.fate.cmp(&b.fate)));
-    // What could not be packed after all is not in the shards.
+    // Images with a note that could not be packed later are not in the shards.
     unpacked.dedup_by(|later, first| later.fate == Fate::Kept && later.path == first.path);
     let file = ledger::seal(&unpacked, dst, work)?;
     let mut manifest = manifest(plan, sealed, file)?;
@@ -53,7 +54,7 @@ pub fn seal(
     Ok(manifest)
 }
 
-/// The record of the datasets with these manifests, each called as its folder; `None` where they are no splits.
+/// The record of the datasets with these manifests, each named as its folder; `None` if they are not splits.
 ///
 /// # Errors
 /// Never for numbers and text; the type is that of the JSON writer.
@@ -69,15 +70,15 @@ pub fn record<'m>(of: impl Iterator<Item = (Option<&'m str>, &'m Manifest)>) -> 
             manifest: Blake3(hash::file(&bytes)),
         });
     }
-    // Whatever the order in which they were found.
+    // Independent of the order of the plans.
     all.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(Some(Record::new(all)))
 }
 
-/// Writes the record beside the splits in `dst`, by way of `work`; nothing where there are none.
+/// Writes the record beside the splits in `dst`, through `work`; no file if there are no splits.
 ///
 /// # Errors
-/// When it cannot be written.
+/// If it cannot be written.
 pub fn seal_splits(plans: &[Plan], manifests: &[Manifest], dst: &Path, work: &Path) -> Result<()> {
     let of = plans.iter().zip(manifests).map(|(plan, manifest)| (plan.split.as_deref(), manifest));
     match record(of)? {

@@ -1,9 +1,10 @@
 //! Shuffle quality: the variance of the class mix of batches in a stored order, against independent draws.
 //!
-//! A batch is B = [`BATCH_SAMPLES`] samples, drawn by w readers at evenly spaced places of the stored order of N
-//! samples: reader j, from 0, begins at sample ⌊j N / w⌋ and gives each batch its next r = B / w samples. So batch b,
-//! from 0, holds samples ⌊j N / w⌋ + b r up to ⌊j N / w⌋ + b r + r − 1 of all j. There are ⌊⌊N / w⌋ / r⌋ of them, and
-//! no two share a sample. Where there are more than [`MOST_BATCHES`], that many are looked at, evenly spaced.
+//! A batch is B = [`BATCH_SAMPLES`] samples, drawn by w readers at evenly spaced places of the stored order of
+//! N samples: reader j, from 0, begins at sample ⌊j N / w⌋ and gives each batch its next r = B / w samples. So
+//! batch b, from 0, holds samples ⌊j N / w⌋ + b r up to ⌊j N / w⌋ + b r + r − 1 of all j. There are ⌊⌊N / w⌋ /
+//! r⌋ batches, and no two share a sample. If there are more than [`MOST_BATCHES`], that many are evaluated,
+//! evenly spaced.
 //!
 //! DEFF_w is [`shardpack_format::mixing::Deff`] of these batches.
 //!
@@ -21,35 +22,35 @@ pub use shardpack_format::mixing::FEWEST_BATCHES;
 
 /// Samples of a batch.
 pub const BATCH_SAMPLES: u64 = 256;
-/// Numbers of readers that are tried; each divides [`BATCH_SAMPLES`].
+/// Evaluated numbers of readers; each divides [`BATCH_SAMPLES`].
 pub const READERS: [u64; 3] = [1, 8, 64];
-/// Batches that are looked at, at most.
+/// Maximum number of batches that are evaluated.
 pub const MOST_BATCHES: u64 = 4096;
 
-/// The place of a label that was not read.
+/// Value of a label that was not read.
 const UNREAD: u32 = u32::MAX;
 
-/// How well batches of one number of readers are mixed.
+/// Mixing of batches for one number of readers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ShuffleQuality {
     /// Number of readers, w.
     pub readers: u64,
-    /// DEFF_w, see the module; `None` where the order is too small to tell.
+    /// DEFF_w, see the module; `None` if there are too few samples.
     pub deff: Option<f64>,
     /// Standard deviation of DEFF_w from 1.00 for a true shuffle.
     pub spread: Option<f64>,
-    /// Batches that were looked at.
+    /// Number of evaluated batches.
     pub batches: u64,
 }
 
-/// Which samples are looked at for one number of readers.
+/// The samples that are evaluated for one number of readers.
 #[derive(Clone, Copy, Debug)]
 struct Places {
     samples: u64,
     readers: u64,
-    /// Batches that there are.
+    /// Number of all batches.
     all: u64,
-    /// Batches that are looked at.
+    /// Number of evaluated batches.
     batches: u64,
 }
 
@@ -65,7 +66,7 @@ impl Places {
         BATCH_SAMPLES / self.readers
     }
 
-    /// First sample that `reader` gives to the batch that is looked at as number `ordinal`.
+    /// First sample that `reader` gives to the evaluated batch with number `ordinal`.
     fn run(&self, reader: u64, ordinal: u64) -> u64 {
         let start = u128::from(reader) * u128::from(self.samples) / u128::from(self.readers);
         let batch = u128::from(ordinal) * u128::from(self.all) / u128::from(self.batches.max(1));
@@ -73,8 +74,8 @@ impl Places {
         (start + batch * u128::from(self.run_samples())) as u64
     }
 
-    /// Tells `found` of each sample in `span` that is looked at: its place among the labels, batch by batch, and its
-    /// number.
+    /// Calls `found` for each evaluated sample in `span`: with its place among the labels, batch by batch, and
+    /// its number.
     fn each_in(&self, span: Range<u64>, mut found: impl FnMut(usize, u64) -> Result<()>) -> Result<()> {
         let run_samples = self.run_samples();
         for reader in 0..self.readers {
@@ -99,7 +100,7 @@ impl Places {
     }
 }
 
-/// The labels of the samples that are looked at, filled from any number of threads.
+/// The labels of the evaluated samples; any number of threads may fill it.
 pub struct Labels {
     of: [(Places, Vec<AtomicU32>); READERS.len()],
 }
@@ -114,10 +115,10 @@ impl Labels {
         Self { of }
     }
 
-    /// Takes what is needed of the samples `span`; `label` gives the class of a sample by its number.
+    /// Stores the needed labels of the samples in `span`; `label` returns the class of a sample by its number.
     ///
     /// # Errors
-    /// The first of `label`.
+    /// The first error of `label`.
     pub fn take(&self, span: Range<u64>, mut label: impl FnMut(u64) -> Result<u32>) -> Result<()> {
         for (places, labels) in &self.of {
             places.each_in(span.clone(), |place, number| {
@@ -128,14 +129,14 @@ impl Labels {
         Ok(())
     }
 
-    /// What came of it, where `counts` has the number of samples of each class of the whole order. Batches in which a
-    /// label is not there, or is of no such class, are left out.
+    /// The results, if `counts` has the number of samples of each class in the whole order. Batches with a
+    /// missing or unknown label are left out.
     pub fn mixes(&self, counts: &[u64]) -> Vec<ShuffleQuality> {
         let chance = Deff::new(counts, BATCH_SAMPLES);
         let mix = |(places, labels): &(Places, Vec<AtomicU32>)| {
             let mut deff = chance.clone();
             for batch in labels.chunks_exact(BATCH_SAMPLES as usize) {
-                // What was not read is no class.
+                // A label that was not read is not a class.
                 deff.add(batch.iter().map(|label| label.load(Ordering::Relaxed) as usize));
             }
             let figure = deff.figure();
@@ -168,7 +169,7 @@ mod tests {
         kept.mixes(&count(labels))
     }
 
-    /// The formula as it stands, over all batches.
+    /// The formula in its plain form, over all batches.
     fn twin(labels: &[u32], readers: usize) -> f64 {
         let (samples, run) = (labels.len(), 256 / readers);
         let counts = count(labels);
@@ -257,7 +258,7 @@ mod tests {
         assert_eq!(asked, 3 * MOST_BATCHES * BATCH_SAMPLES);
         let found = kept.mixes(&[samples / 5; 5]);
         assert!(found.iter().all(|mix| mix.batches == MOST_BATCHES && mix.deff.unwrap() < 0.1), "{found:?}");
-        // The places of the largest order there is can be computed.
+        // The places of the largest possible order can be computed.
         let places = Places::new(u64::MAX, 64);
         places.each_in(u64::MAX - 1000..u64::MAX, |_, _| Ok(())).unwrap();
     }

@@ -1,4 +1,4 @@
-//! Sidecars, written when all shards of a dataset are sealed and before its manifest, which names them.
+//! Sidecars, written after all shards of a dataset are sealed and before the manifest that names them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,18 +19,18 @@ use shardpack_format::{
 
 use crate::{own, part::Part, plan::Plan, sys, uploads::Uploads};
 
-/// Bytes that are written at a time.
+/// Number of bytes that are written at a time.
 const WRITE_BYTES: usize = 256 << 10;
 /// See [`begun_file`].
 const BEGUN: &str = "sidecars";
 
-/// Sidecars that say of the payload that it is an image.
+/// Sidecars that declare the payload as an image.
 const OF_IMAGES: [&str; 2] = ["energon", "timm"];
 
 /// Which sidecars are written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
-    /// All that the format has for readers that need them.
+    /// All sidecars of the format that readers need.
     #[default]
     Auto,
     /// None.
@@ -40,10 +40,10 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// The names that this means for the format of `plan`.
+    /// The names of the sidecars for the format of `plan`.
     ///
     /// # Errors
-    /// When the format has no sidecar of a name.
+    /// If the format has no sidecar of a name.
     pub fn names(&self, plan: &Plan) -> Result<Vec<&'static str>> {
         let format = plan.format().name();
         let kinds = formats::entry(format)?.sidecars;
@@ -64,7 +64,7 @@ impl Choice {
     }
 }
 
-/// Fails where one of the sidecars that `choice` means cannot tell a sample of `plan`.
+/// Fails if one of the sidecars of `choice` cannot represent a sample of `plan`.
 pub(crate) fn check(choice: &Choice, plan: &Plan) -> Result<()> {
     let format = plan.format().name();
     let names = choice.names(plan)?;
@@ -87,26 +87,26 @@ pub(crate) fn check(choice: &Choice, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// Where sidecars are written, and which.
+/// Destination and choice of sidecars.
 pub(crate) struct Writer<'a> {
     /// The format of the shards.
     pub format: &'a dyn Format,
-    /// Which sidecars, by name.
+    /// Names of the sidecars.
     pub names: &'a [&'a str],
-    /// Only those of their files that are in it.
+    /// Write only these files, if set.
     pub only: Option<&'a BTreeSet<&'a str>>,
     /// Folder of the dataset.
     pub dst: &'a Path,
-    /// Where the shards are, if not there.
+    /// Store that has the shards, if they are not in `dst`.
     pub uploads: Option<&'a Uploads>,
-    /// Work folder, of this process alone.
+    /// Work folder; this process alone uses it.
     pub work: &'a Path,
-    /// File with the names of those that were begun: see [`begun`].
+    /// File with the names of the files that were started: see [`begun`].
     pub begun: &'a Path,
 }
 
 impl Writer<'_> {
-    /// Writes all files of the dataset that `manifest` is to be of; tells them by name.
+    /// Writes all files for the dataset of `manifest`; returns them by name.
     pub fn write(&self, manifest: &Manifest) -> Result<Vec<manifest::File>> {
         let of_shards = self.write_of_shards(&manifest.shards, &manifest.components, &manifest.format.compression)?;
         let mut files = self.write_of_dataset(manifest)?;
@@ -114,7 +114,7 @@ impl Writer<'_> {
         Ok(in_order(files))
     }
 
-    /// Writes the files that are of one of these shards; tells them for each.
+    /// Writes the files for each of these shards; returns them for each shard.
     pub fn write_of_shards(
         &self,
         shards: &[manifest::Shard],
@@ -139,7 +139,7 @@ impl Writer<'_> {
         Ok(written)
     }
 
-    /// Writes the files that are of the whole dataset that `manifest` is to be of; tells them by name.
+    /// Writes the files for the whole dataset of `manifest`; returns them by name.
     pub fn write_of_dataset(&self, manifest: &Manifest) -> Result<Vec<manifest::File>> {
         if self.names.is_empty() {
             return Ok(Vec::new());
@@ -180,7 +180,8 @@ impl Writer<'_> {
         Ok(files)
     }
 
-    /// The hashes of a shard, unpacked where it is so wished; it is not read where there are none.
+    /// The hashes of a shard, or of its decompressed bytes with `unpack`; the shard is not read if no hash is
+    /// needed.
     fn hash_file(&self, shard: &manifest::Shard, names: &[String], unpack: bool) -> Result<BTreeMap<String, String>> {
         if names.is_empty() {
             return Ok(BTreeMap::new());
@@ -202,7 +203,7 @@ impl Writer<'_> {
         Index::open(bytes).map_err(|error| error.in_file(&path))
     }
 
-    /// Takes files one after the other, under a temporary name that is like no other's where `of` is not.
+    /// A receiver of files, which are written one by one under a temporary name; the name is unique if `of` is.
     fn files(&self, of: &str) -> Files<'_> {
         let part = format!("sidecar-{of}.part");
         Files { writer: self, part, open: None, passed_over: false, done: Vec::new() }
@@ -214,23 +215,23 @@ impl Writer<'_> {
     }
 }
 
-/// Sidecars as a manifest has them: by name.
+/// Sidecars in the order of the manifest: by name.
 pub(crate) fn in_order(mut files: Vec<manifest::File>) -> Vec<manifest::File> {
     files.sort_by(|a, b| a.file.cmp(&b.file));
     files
 }
 
-/// In a work folder: the names of sidecars that were begun, a line each, so that they can be removed again.
+/// File in a work folder with the names of sidecars that were started, one a line, so that they can be removed.
 pub(crate) fn begun_file(work: &Path) -> PathBuf {
     work.join(BEGUN)
 }
 
-/// The same of one part: on network file systems, many machines cannot append to one file.
+/// The same file for one part: on network file systems, many machines cannot append to one file.
 pub(crate) fn begun_file_of(work: &Path, part: Part) -> PathBuf {
     work.join(format!("{BEGUN}-{}-of-{}", part.number, part.of))
 }
 
-/// Names of the sidecars that an unfinished pack, or parts of one, have begun.
+/// Names of the sidecars that an unfinished pack, or its parts, have started.
 pub(crate) fn begun(work: &Path) -> Result<Vec<String>> {
     let mut all = Vec::new();
     if !sys::is_there(work)? {
@@ -248,12 +249,12 @@ pub(crate) fn begun(work: &Path) -> Result<Vec<String>> {
     Ok(all)
 }
 
-/// Writes sidecars under a temporary name, one after the other.
+/// Writes sidecars under a temporary name, one by one.
 struct Files<'a> {
     writer: &'a Writer<'a>,
     part: String,
     open: Option<Open>,
-    /// The file under way is not wanted.
+    /// The present file is skipped.
     passed_over: bool,
     done: Vec<manifest::File>,
 }
@@ -271,7 +272,7 @@ impl Files<'_> {
         let Some(Open { name, temporary, out, hasher, bytes }) = self.open.take() else { return Ok(()) };
         let file = out.into_inner().map_err(|e| sys::io_error("cannot write", &temporary, e.into_error()))?;
         let path = self.writer.dst.join(&name);
-        // The name first: what is there and named nowhere would be taken for somebody else's.
+        // The name first: an existing file without a record would count as foreign.
         own::append(self.writer.begun, &format!("{name}\n"))?;
         own::folder(self.writer.dst, Path::new(&name).parent().unwrap_or(Path::new("")))?;
         sys::finish_durably(&file, &temporary, &path)?;

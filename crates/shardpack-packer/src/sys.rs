@@ -1,4 +1,4 @@
-//! What the packer asks of the system beside reading: durable names, one packer a folder, space, descriptors.
+//! System calls of the packer beside reading: durable names, one packer for a folder, free space, descriptors.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -15,7 +15,7 @@ use shardpack_format::{Error, ErrorKind, Result};
 
 use crate::own;
 
-/// Whether `text` names another place than a file on this machine: `s3://bucket/x`.
+/// Whether `text` is a URL and not a path of this machine: `s3://bucket/x`.
 pub fn is_url(text: &str) -> bool {
     text.split_once("://").is_some_and(|(scheme, _)| {
         scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -23,7 +23,7 @@ pub fn is_url(text: &str) -> bool {
     })
 }
 
-/// Whether `path` is a URL of a store that datasets are read from here.
+/// Whether `path` is a URL of a supported store.
 pub fn is_store(path: &Path) -> bool {
     #[cfg(feature = "cloud")]
     return path.to_str().is_some_and(shardpack_store::is_url);
@@ -34,7 +34,7 @@ pub fn is_store(path: &Path) -> bool {
     };
 }
 
-/// What is said of a URL where a path should be.
+/// Error for a URL in place of a path.
 pub fn not_a_path(url: &str) -> Error {
     let error = Error::usage(format!("{url} is a URL: only files are read and written here"));
     match url.split_once("://") {
@@ -45,23 +45,23 @@ pub fn not_a_path(url: &str) -> Error {
     }
 }
 
-/// The path that `path` is, without links.
+/// The absolute path of `path`, with links resolved.
 ///
 /// # Errors
-/// When nothing is there.
+/// If the path does not exist.
 pub fn resolved(path: &Path) -> Result<PathBuf> {
     path.canonicalize().map_err(|e| io_error("cannot resolve", path, e))
 }
 
-/// Writes a whole small file so that it is either absent or complete, whatever happens: temporary name in `work`,
-/// fsync, rename.
+/// Writes a whole small file so that it is either absent or complete, even after a crash: temporary name in
+/// `work`, fsync, rename.
 pub fn write_durably(work: &Path, path: &Path, bytes: &[u8]) -> Result<()> {
     let mut temporary = own::Temporary::at(work.join(path.file_name().unwrap_or(path.as_os_str())))?;
     temporary.write(bytes)?;
     temporary.finish(path)
 }
 
-/// Gives a file that has been written its final name: fsync, then rename.
+/// Gives a written file its final name: fsync, then rename.
 pub fn finish_durably(file: &File, temporary: &Path, path: &Path) -> Result<()> {
     file.sync_data().map_err(|e| io_error("cannot sync", temporary, e))?;
     fs::rename(temporary, path).map_err(|e| io_error("cannot rename to its final name", path, e))
@@ -77,7 +77,7 @@ pub fn create_folder(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(|e| io_error("cannot create folder", path, e))
 }
 
-/// Removes a file; one that is not there is fine.
+/// Removes a file; a missing file is no error.
 pub fn remove_file(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error("cannot remove", path, error)),
@@ -85,18 +85,18 @@ pub fn remove_file(path: &Path) -> Result<()> {
     }
 }
 
-/// Space that an ordinary user can still fill on the file system of `path` or of the nearest folder above it that
-/// exists, in bytes.
+/// Free space in bytes for an ordinary user on the file system of `path`, or of its nearest existing parent
+/// folder.
 pub fn free_bytes(path: &Path) -> Result<u64> {
     let path = nearest_existing(path);
     let stat = rustix::fs::statvfs(&path).map_err(|e| io_error("cannot ask for free space", &path, e.into()))?;
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
-/// Fails where nothing can be made in the folder `path`, or in the nearest one above it that exists.
+/// Fails if no file can be created in the folder `path`, or in its nearest existing parent.
 ///
 /// # Errors
-/// As said.
+/// If so.
 pub fn check_writable(path: &Path) -> Result<()> {
     use rustix::fs::Access;
     let existing = nearest_existing(path);
@@ -109,7 +109,7 @@ fn nearest_existing(path: &Path) -> PathBuf {
     existing.map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }
 
-/// Memory of the machine in bytes, or what a control group allows of it.
+/// Memory of the machine in bytes, or the limit of its control group.
 pub fn memory_bytes() -> u64 {
     let read = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     let limits = [read("/sys/fs/cgroup/memory.max"), read("/sys/fs/cgroup/memory/memory.limit_in_bytes")];
@@ -128,29 +128,30 @@ fn installed_memory_bytes() -> u64 {
     8 << 30
 }
 
-/// Raises the limit of open files to what the system allows, and returns it.
+/// Raises the limit of open files as far as the system allows, and returns it.
 pub fn raise_open_files() -> u64 {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // A refusal leaves the limit as it is, which is read again below.
+    // If refused, the limit stays as it is; it is read again below.
     let _ = setrlimit(Resource::Nofile, limit);
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Asks the kernel to begin writing out what was just written, so that the fsync at the end has little left to do.
+/// Starts write-back of bytes just written, so that the fsync at the end has little to do.
 ///
-/// `DONTNEED` starts the write-back and drops only pages that are clean already, so what was just written stays cached.
+/// `DONTNEED` starts the write-back and drops only pages that are clean already, so bytes just written stay
+/// cached.
 #[cfg(target_os = "linux")]
 pub fn start_write_back(file: &File, offset: u64, bytes: u64) {
     let _ = rustix::fs::fadvise(file, offset, std::num::NonZeroU64::new(bytes), rustix::fs::Advice::DontNeed);
 }
 
-/// As on Linux; other systems write back on their own.
+/// As on Linux; other systems start write-back by themselves.
 #[cfg(not(target_os = "linux"))]
 pub fn start_write_back(_: &File, _: u64, _: u64) {}
 
-/// Held by the one packer that works on a folder; the system lets go of it when the process ends, however it ends.
+/// Lock of the one packer that works on a folder; the system releases it when the process ends for any reason.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
@@ -160,7 +161,7 @@ impl Lock {
     /// Takes the lock at `path`, a file in the work folder.
     ///
     /// # Errors
-    /// At once, when another process holds it.
+    /// At once, if another process holds it.
     pub fn take(path: &Path) -> Result<Self> {
         loop {
             let file = lock_file(path, true)?;
@@ -176,7 +177,7 @@ impl Lock {
         }
     }
 
-    /// The same on any file system; `None` on one that has no locks.
+    /// As [`Lock::take`]; `None` on a file system without locks.
     ///
     /// # Errors
     /// As [`Lock::take`].
@@ -187,10 +188,10 @@ impl Lock {
         }
     }
 
-    /// Takes the lock at `path`, where there is one and nobody holds it.
+    /// Takes the lock at `path`; `None` if it is missing or another process holds it.
     ///
     /// # Errors
-    /// When it cannot be looked at.
+    /// If the file cannot be inspected.
     pub fn take_if_free(path: &Path) -> Result<Option<Self>> {
         if !is_there(path)? {
             return Ok(None);
@@ -210,10 +211,10 @@ impl Lock {
         }
     }
 
-    /// Holds the lock at `path` together with others; `None` on a file system that has none.
+    /// Holds the lock at `path` together with other processes; `None` on a file system without locks.
     ///
     /// # Errors
-    /// At once, when another process holds it alone.
+    /// At once, if another process holds it alone.
     pub fn share(path: &Path) -> Result<Option<Self>> {
         loop {
             let file = lock_file(path, true)?;
@@ -231,8 +232,8 @@ impl Lock {
     }
 }
 
-/// Whether the file that was opened at `path` is what lies there still: who removes a lock holds it, and whoever opened it before
-/// that may hold it after.
+/// Whether `path` still is the opened file: a process that removes a lock holds it, and a process that opened
+/// the file before can get the lock after that.
 fn is_at(file: &File, path: &Path) -> Result<bool> {
     let failed = |e| io_error("cannot look at", path, e);
     let opened = file.metadata().map_err(failed)?;
@@ -243,7 +244,7 @@ fn is_at(file: &File, path: &Path) -> Result<bool> {
     }
 }
 
-/// Whether this says that a file system has no locks: network mounts may be without.
+/// Whether the error means that the file system has no locks: network mounts may have none.
 fn has_no_locks(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let none = [Errno::NOLCK, Errno::NOSYS, Errno::OPNOTSUPP];
@@ -251,7 +252,8 @@ fn has_no_locks(error: &io::Error) -> bool {
         || none.iter().any(|none| error.raw_os_error() == Some(none.raw_os_error()))
 }
 
-/// Opens a lock file to read and write: over NFS a lock that is shared needs the one, a lock that is not the other.
+/// Opens a lock file for reading and writing: on NFS a shared lock needs read access, an exclusive lock write
+/// access.
 fn lock_file(path: &Path, create: bool) -> Result<File> {
     let mut options = File::options();
     options.read(true).write(true);

@@ -1,7 +1,7 @@
-//! Files that go to a store: shards in parts of one length from memory, while they are made; small ones whole.
+//! Uploads to a store: shards from memory in parts of equal length while they are made; small files whole.
 //!
-//! Holds at all times: nothing of a shard lies on the disk, and no more of it in memory than the parts that are being filled and sent;
-//! parts that a run has begun and not ended are known to the next one, which gives them up.
+//! Holds at all times: shards are never on disk, and memory holds only the parts that are being filled and
+//! sent. Multipart uploads that a run has started and not ended are recorded, and the next run aborts them.
 
 use std::{
     collections::BTreeMap,
@@ -17,48 +17,49 @@ use shardpack_store::{Completed, Store, Upload};
 
 use crate::{dataset_files::DatasetFiles, monitor::Monitor, own, parallel::each, sys};
 
-/// Shortest part: S3 takes no shorter ones than 5 MiB, and each is a request.
+/// Minimum length of a part: S3 requires at least 5 MiB, and each part is a request.
 const PART_BYTES: u64 = 8 << 20;
-/// Parts that a shard has at most: stores take 10,000, and a compressed shard may come out longer than what is in it.
+/// Maximum number of parts of a shard: stores allow 10,000, and a compressed shard may be longer than its
+/// content.
 const MOST_PARTS: u64 = 9_000;
-/// Most threads that frame, hash and send at a time.
+/// Maximum number of threads that frame, hash and send at a time.
 const MOST_THREADS: usize = 8;
-/// Parts in memory for each of them: one that is sent, and the two that a span begins and ends in.
+/// Parts in memory for each thread: one being sent, and the two at the start and the end of a span.
 const PARTS_A_THREAD: u64 = 3;
-/// Small files that are sent, and lengths that are asked for, at a time.
+/// Concurrent requests for small files and lengths.
 const REQUESTS: usize = 32;
 /// Bytes of a file that a thread reads at a time.
 const READ_BYTES: u64 = 1 << 20;
-/// Longest small file that is read.
+/// Maximum length of a small file that is read.
 const MOST_BYTES: u64 = 1 << 30;
-/// Files whose length is known are read to so many bytes more: whoever sends more than that is not believed.
+/// A file of known length is read up to this many bytes more: a server that sends more is not trusted.
 const MORE_BYTES: u64 = 64 << 20;
-/// In the work folder: what was begun in parts, a line each, and that it has ended.
+/// File in the work folder: multipart uploads that were started or have ended, one a line.
 const RECORD_FILE: &str = "uploads";
-/// Stands there for the name of what has ended; no object is called so.
+/// In place of the name for an upload that has ended; no object has this name.
 const ENDED: &str = "";
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Length in bytes of the parts of a shard that is so long, or holds so much.
+/// Length in bytes of the parts of a shard with this length or content.
 fn part_bytes(content_bytes: u64) -> u64 {
     PART_BYTES.max(content_bytes.div_ceil(MOST_PARTS).next_multiple_of(1 << 20))
 }
 
-/// A folder of a store that is written to.
+/// A folder of a store, for writing.
 #[derive(Clone, Debug)]
 pub struct Uploads {
     store: Arc<Store>,
-    /// What names begin with: empty, or the folder of a split with a slash.
+    /// Prefix of names: empty, or the folder of a split with a slash.
     below: String,
-    /// What was begun in parts.
+    /// File that records multipart uploads.
     record: PathBuf,
     guard: Option<Arc<Guard>>,
 }
 
-/// What a file in the store has to hold still when a shard becomes an object.
+/// Required content of a file in the store at the time when a shard becomes an object.
 struct Guard {
     file: String,
     check: Box<Check>,
@@ -73,10 +74,10 @@ impl std::fmt::Debug for Guard {
 }
 
 impl Uploads {
-    /// The folder at `url`; nothing is asked for yet.
+    /// The folder at `url`; sends no request yet.
     ///
     /// # Errors
-    /// When it cannot be written to, or there are no such settings.
+    /// If it is read-only, or there are no such settings.
     pub fn new(url: &Path, settings: &StoreSettings, work: &Path) -> Result<Self> {
         match DatasetFiles::open(url, settings)? {
             DatasetFiles::Store(store) if store.is_read_only() => {
@@ -89,26 +90,26 @@ impl Uploads {
         }
     }
 
-    /// The folder of a split in it, or itself.
+    /// The subfolder of a split, or the folder itself.
     pub fn of_split(&self, split: Option<&str>) -> Self {
         let below = split.map_or_else(String::new, |split| format!("{split}/"));
         Self { below, ..self.clone() }
     }
 
-    /// The same, with a record of its own of what it begins in parts, in the folder `work`.
+    /// The same folder, with its own record of multipart uploads in the folder `work`.
     pub fn recorded_in(&self, work: &Path) -> Self {
         Self { record: work.join(RECORD_FILE), ..self.clone() }
     }
 
-    /// The same, of which no shard becomes an object unless `check` has nothing against what `file` holds then.
+    /// The same folder, but a shard becomes an object only if `check` accepts the present content of `file`.
     pub fn guarded(&self, file: String, check: impl Fn(Option<Vec<u8>>) -> Result<()> + Send + Sync + 'static) -> Self {
         Self { guard: Some(Arc::new(Guard { file, check: Box::new(check) })), ..self.clone() }
     }
 
-    /// Looks at what [`Uploads::guarded`] names.
+    /// Runs the check of [`Uploads::guarded`].
     ///
     /// # Errors
-    /// What its check says, and when the store does not answer.
+    /// The error of the check, and if the store does not answer.
     pub fn is_unchanged(&self) -> Result<()> {
         match &self.guard {
             None => Ok(()),
@@ -116,7 +117,7 @@ impl Uploads {
         }
     }
 
-    /// Whether the record in the folder `work` tells of what was begun in parts.
+    /// Whether the folder `work` has a record of multipart uploads.
     pub fn has_record(work: &Path) -> bool {
         work.join(RECORD_FILE).exists()
     }
@@ -126,10 +127,11 @@ impl Uploads {
         self.store.url()
     }
 
-    /// Gives up what earlier runs have begun in parts; tells the names of objects of which parts may be left, since the store refuses that.
+    /// Aborts the multipart uploads of earlier runs. Returns the names of objects whose parts may remain,
+    /// because the store refuses to abort.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// If the store does not answer.
     pub fn give_up_begun(&self) -> Result<Vec<String>> {
         let lines = sys::read_if_there(&self.record)?.unwrap_or_default();
         let lines = String::from_utf8_lossy(&lines).into_owned();
@@ -144,7 +146,7 @@ impl Uploads {
         for (id, name) in begun {
             match self.store.abort(name, id) {
                 Ok(()) => note(&self.record, id, ENDED)?,
-                // Some servers refuse it of what they do not know any more, too.
+                // Some servers also refuse for unknown uploads.
                 Err(error) if error.kind() == ErrorKind::Usage => left.push(name.to_owned()),
                 Err(error) => return Err(error),
             }
@@ -153,7 +155,7 @@ impl Uploads {
         Ok(left)
     }
 
-    /// Threads that may work at a time with so much memory, and what is left of it beside the parts.
+    /// Number of concurrent threads for this memory, and the memory that remains beside their parts.
     pub fn threads(memory_bytes: u64, jobs: usize) -> (usize, u64) {
         let of_thread = PARTS_A_THREAD * PART_BYTES;
         let fit = usize::try_from(memory_bytes / 2 / of_thread).unwrap_or(usize::MAX);
@@ -161,14 +163,14 @@ impl Uploads {
         (threads, memory_bytes.saturating_sub(threads as u64 * of_thread).max(memory_bytes / 2))
     }
 
-    /// Requests that put a shard of so many bytes.
+    /// Number of requests to put a shard of this many bytes.
     pub fn requests(content_bytes: u64, is_compressed: bool) -> u64 {
         let parts = content_bytes.div_ceil(part_bytes(content_bytes));
-        // What fits one part is put whole; of what is compressed that is not known.
+        // A shard that fits one part is put whole; for a compressed shard that is not known.
         if parts <= 1 && !is_compressed { 1 } else { parts + 2 }
     }
 
-    /// A shard, which will be `content_bytes` long; where it is compressed, that is what it will hold.
+    /// A shard of length `content_bytes`; if it is compressed, that is the length of its content.
     pub(crate) fn shard(&self, file: &str, content_bytes: u64, is_compressed: bool) -> ObjectOutput {
         let part_bytes = part_bytes(content_bytes);
         ObjectOutput {
@@ -181,7 +183,7 @@ impl Uploads {
         }
     }
 
-    /// Reads a file, which is `bytes` long, from its beginning.
+    /// A reader from the beginning of a file of length `bytes`.
     pub fn reader(&self, file: &str, bytes: u64) -> impl Read + use<> {
         let (store, name) = (Arc::clone(&self.store), format!("{}{file}", self.below));
         store.forget(&name);
@@ -205,10 +207,11 @@ impl Uploads {
         self.store.put(&format!("{}{file}", self.below), bytes)
     }
 
-    /// Puts the file at `path`, which is `bytes` long and has this BLAKE3, or replaces what is called so: whole, or in parts, many at a time.
+    /// Puts the file at `path`, which has this length and BLAKE3, or replaces the object of its name: whole, or
+    /// in concurrent parts.
     ///
     /// # Errors
-    /// When the store does not take it; parts of it are given up by [`Uploads::give_up_begun`].
+    /// If the store refuses it; [`Uploads::give_up_begun`] aborts the parts.
     pub fn put_file(
         &self,
         file: &str,
@@ -238,7 +241,8 @@ impl Uploads {
         output.finish(bytes, blake3)
     }
 
-    /// Reads a small file, which is `bytes` long, if it is there; once more where it is not right.
+    /// Reads a small file of length `bytes`; `None` if it is missing. If `is_right` is false, the file is read
+    /// once more.
     pub fn read_right(&self, file: &str, bytes: u64, is_right: impl Fn(&[u8]) -> bool) -> Result<Option<Vec<u8>>> {
         let (name, most) = (format!("{}{file}", self.below), bytes.saturating_add(MORE_BYTES));
         match self.store.read_now(&name, most)? {
@@ -247,17 +251,17 @@ impl Uploads {
         }
     }
 
-    /// Reads a small file, if it is there.
+    /// Reads a small file; `None` if it is missing.
     pub fn read_if_there(&self, file: &str) -> Result<Option<Vec<u8>>> {
         self.store.read_now(&format!("{}{file}", self.below), MOST_BYTES)
     }
 
-    /// Removes a file; one that is not there is fine.
+    /// Removes a file; a missing file is no error.
     pub fn remove(&self, file: &str) -> Result<()> {
         self.store.delete(&format!("{}{file}", self.below))
     }
 
-    /// Lengths of files in bytes, of those that are there.
+    /// Lengths of the existing files in bytes.
     pub fn lengths<'f>(&self, files: &[&'f str]) -> Result<BTreeMap<&'f str, u64>> {
         let lengths = Mutex::new(BTreeMap::new());
         each(files, REQUESTS, |file| {
@@ -271,7 +275,7 @@ impl Uploads {
         Ok(lengths.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Puts files of the folder `from`, many at a time.
+    /// Puts files of the folder `from`, with concurrent requests.
     pub fn put_files(&self, from: &Path, files: &[PathBuf]) -> Result<()> {
         each(files, REQUESTS, |file| {
             let path = from.join(file);
@@ -280,12 +284,12 @@ impl Uploads {
         })
     }
 
-    /// Removes files, many at a time.
+    /// Removes files, with concurrent requests.
     pub fn remove_files(&self, files: &[String]) -> Result<()> {
         each(files, REQUESTS, |file| self.remove(file))
     }
 
-    /// Files in the folder called `below`, or in all, with their lengths in bytes, by name.
+    /// Files in the folder `below`, or in all, with their lengths in bytes, by name.
     pub fn list(&self, below: &str) -> Result<BTreeMap<String, u64>> {
         let mut files = BTreeMap::new();
         self.store.list(below, |page| {
@@ -295,14 +299,14 @@ impl Uploads {
         Ok(files)
     }
 
-    /// The first file that lies there and is none of `own`; folder markers are none.
+    /// The first existing file that is not one of `own`; folder markers do not count.
     pub fn first_other(&self, own: impl Fn(&str) -> bool) -> Result<Option<String>> {
         let mut other = None;
         let listed = self.store.list("", |page| {
             let names = page.objects.into_iter().map(|object| object.name);
             let odd = page.odd.into_iter().filter(|odd| !odd.is_folder()).map(|odd| odd.name);
             other = names.chain(odd).find(|name| !own(name));
-            // Nothing more is listed of what may be long.
+            // Ends the list request, which may be long.
             if other.is_some() { Err(Error::usage("there is another")) } else { Ok(()) }
         });
         match other {
@@ -311,18 +315,18 @@ impl Uploads {
         }
     }
 
-    /// What reading and writing has taken so far.
+    /// Network transfers so far.
     pub fn transfers(&self) -> Transfers {
         self.store.counts().into()
     }
 }
 
-/// Writes into a record what became of the parts that `id` stands for.
+/// Writes to a record the name of the upload `id`, or that it has ended.
 fn note(record: &Path, id: &str, name: &str) -> Result<()> {
     own::append(record, &format!("{id}\t{name}\n"))
 }
 
-/// What a function reads.
+/// A reader from a function.
 struct Reading<F>(F);
 
 impl<F: FnMut(&mut [u8]) -> io::Result<usize>> Read for Reading<F> {
@@ -341,16 +345,16 @@ struct Filling {
 #[derive(Debug, Default)]
 struct State {
     parts: BTreeMap<u64, Filling>,
-    /// Where the last byte ends that was written.
+    /// Offset of the end of the last written byte.
     end: u64,
 }
 
-/// A shard that is put in parts while it is made, by many threads.
+/// A shard that is uploaded in parts by many threads while it is made.
 #[derive(Debug)]
 pub(crate) struct ObjectOutput {
     uploads: Uploads,
     name: String,
-    /// Its length; not known of what is compressed, which is written in order.
+    /// Its length; not known for a compressed shard, which is written in order.
     bytes: Option<u64>,
     part_bytes: u64,
     state: Mutex<State>,
@@ -358,18 +362,18 @@ pub(crate) struct ObjectOutput {
 }
 
 impl ObjectOutput {
-    /// Where it is, for messages.
+    /// URL, for messages.
     pub fn path(&self) -> PathBuf {
         self.uploads.store.object_url(&self.name).into()
     }
 
-    /// Length of part `number` in bytes, as far as is known before the end.
+    /// Length of part `number` in bytes, as far as known before the end.
     fn part_length(&self, number: u64) -> u64 {
         let start = number * self.part_bytes;
         self.bytes.map_or(self.part_bytes, |bytes| bytes.saturating_sub(start).min(self.part_bytes))
     }
 
-    /// Writes `bytes` at `offset`; parts that are full then are sent.
+    /// Writes `bytes` at `offset`; sends parts that are then full.
     pub fn write_at(&self, mut bytes: &[u8], mut offset: u64) -> Result<()> {
         if self.bytes.is_some_and(|all| offset + bytes.len() as u64 > all) {
             return Err(Error::data("more is written than the plan says").in_file(self.path()).at_byte(offset));
@@ -386,7 +390,7 @@ impl ObjectOutput {
                     state.parts.entry(number).or_insert_with(|| Filling { bytes: vec![0; length as usize], filled: 0 });
                 part.bytes[within..within + taken].copy_from_slice(&bytes[..taken]);
                 part.filled += taken;
-                // What was written twice would count twice: spans do not overlap.
+                // Spans do not overlap, so no byte is written and counted twice.
                 let is_full = part.filled as u64 == length;
                 if is_full { state.parts.remove(&number) } else { None }
             };
@@ -406,7 +410,7 @@ impl ObjectOutput {
         }
     }
 
-    /// What its parts belong to, begun by whoever comes first.
+    /// The multipart upload, created by the first caller.
     fn upload(&self) -> Result<Arc<Upload>> {
         let mut upload = lock(&self.upload);
         if let Some(upload) = &*upload {
@@ -417,10 +421,10 @@ impl ObjectOutput {
         Ok(Arc::clone(upload.insert(begun)))
     }
 
-    /// Makes it an object, which is `bytes` long and has this BLAKE3.
+    /// Completes the object, which must have this length and BLAKE3.
     ///
     /// # Errors
-    /// When the store does not take it, or holds something else then.
+    /// If the store refuses it, or then holds other bytes.
     pub fn finish(&self, bytes: u64, blake3: &hash::FileHash) -> Result<()> {
         let (rest, end) = {
             let mut state = lock(&self.state);
@@ -435,20 +439,20 @@ impl ObjectOutput {
             return Err(Error::data(what).in_file(self.path()));
         }
         let upload = lock(&self.upload).clone();
-        // What is put whole at once was looked at then.
+        // An object that was put whole was checked at that time.
         if !rest.is_empty() || upload.is_some() {
             self.uploads.is_unchanged()?;
         }
         for (number, mut part) in rest {
             part.bytes.truncate(part.filled);
             match number {
-                // All of it fits one part.
+                // The whole shard fits one part.
                 0 => return self.uploads.store.put(&self.name, part.bytes),
                 number => self.upload()?.part(number as usize, part.bytes)?,
             }
         }
         let upload = lock(&self.upload).take();
-        // Otherwise it was put when it was whole.
+        // Otherwise it was put when it was complete.
         let Some(upload) = upload else { return Ok(()) };
         match upload.complete()? {
             Completed::Perhaps(error) if !self.is_there(bytes, blake3)? => Err(error),
@@ -456,7 +460,7 @@ impl ObjectOutput {
         }
     }
 
-    /// Whether the object is the one that was written, by all of its bytes.
+    /// Compares all bytes of the object with the written ones by hash.
     fn is_there(&self, bytes: u64, blake3: &hash::FileHash) -> Result<bool> {
         self.uploads.store.forget(&self.name);
         if self.uploads.store.length(&self.name)? != Some(bytes) {
@@ -470,7 +474,7 @@ impl ObjectOutput {
         Ok(hasher.finalize().as_bytes() == blake3)
     }
 
-    /// Gives up what was sent of it.
+    /// Aborts its upload.
     pub fn give_up(&self) -> Result<()> {
         lock(&self.state).parts.clear();
         let upload = lock(&self.upload).take();

@@ -1,4 +1,4 @@
-//! What stands in for folders of stores in a build that knows none: none is ever made.
+//! Replaces the uploads in a build without cloud support: no value ever exists.
 
 use std::{
     collections::BTreeMap,

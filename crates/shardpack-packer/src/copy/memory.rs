@@ -1,16 +1,16 @@
-//! The memory budget: how many samples in flight fit it.
+//! The memory budget: the number of samples in flight that fit.
 
 use shardpack_format::{Error, Result, size};
 
 use crate::plan::Plan;
 
-/// The stream buffer is written out when it holds this much: half of a usual L2 cache.
+/// The stream buffer is written out at this length: half of a usual L2 cache.
 pub(super) const FLUSH_BYTES: usize = 256 << 10;
 
-/// How many buffers for samples of `plan` fit `memory_bytes`; at least one.
+/// Number of buffers for samples of `plan` that fit `memory_bytes`; at least one.
 ///
 /// # Errors
-/// When not even one does.
+/// If not even one fits.
 pub(crate) fn fit(plan: &Plan, memory_bytes: u64) -> Result<usize> {
     let buffer = FLUSH_BYTES as u64 + u64::from(plan.longest_record_bytes);
     match memory_bytes / buffer {
@@ -19,7 +19,7 @@ pub(crate) fn fit(plan: &Plan, memory_bytes: u64) -> Result<usize> {
     }
 }
 
-/// Fails where no sample at all fits, however short it will be.
+/// Fails if no sample fits, however short.
 pub(crate) fn fit_any(memory_bytes: u64) -> Result<()> {
     match memory_bytes <= FLUSH_BYTES as u64 {
         true => Err(too_little(memory_bytes, "any sample takes more than", FLUSH_BYTES as u64)),

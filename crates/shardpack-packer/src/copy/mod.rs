@@ -1,13 +1,13 @@
-//! Copy moves the images to the places that the plan has fixed, and hands finished shards to be sealed.
+//! Copy moves images to the positions that the plan fixed, and passes finished shards on to be sealed.
 //!
-//! The unit of work is a span: consecutive samples of one shard, about 8 MiB, less of small ones, so that threads share a
-//! shard. Two ways give the same bytes: *stream* carries each span in plan order through one small buffer that stays in
-//! the cache; *window* reads as many spans as fit the memory budget in physical order, each image into its final place,
-//! and then writes them.
+//! The unit of work is a span: consecutive samples of one shard, about 8 MiB, fewer bytes for small samples, so
+//! that threads share a shard. Two orders of reading give the same bytes. *Stream* copies each span in plan
+//! order through one small buffer that stays in the CPU cache. *Window* reads as many spans as fit the memory
+//! budget in physical order, each image into its final place, and then writes the spans.
 //!
-//! Holds at all times: at most the memory budget of images in flight; each image is read once and hashed while in
-//! cache; the bytes written do not depend on the number of threads. A shard in which a sample turns out to be bad is
-//! never sealed with a hole: it is packed again without that sample, or not at all.
+//! Holds at all times: at most the memory budget of images in flight; each image is read once and hashed while
+//! in cache; the bytes written do not depend on the number of threads. A shard with a bad sample is never
+//! sealed with a hole: it is packed again without that sample, or not at all.
 
 mod memory;
 mod output;
@@ -52,56 +52,57 @@ use span::Span;
 pub use sealer::{Sealed, clear, recall};
 pub(crate) use sealer::{index_file, ledger_part};
 
-/// What to do about a sample that cannot be packed.
+/// Policy for a sample that cannot be packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnBad {
-    /// Finish all other shards, name them all, seal nothing.
+    /// Finish all other shards, report all bad samples, seal nothing.
     Error,
-    /// Leave them out, and say so in the ledger.
+    /// Leave bad samples out and record them in the ledger.
     Skip,
 }
 
 /// A copy of one dataset.
 pub struct Copy<'a> {
-    /// Who goes where.
+    /// Assigns samples to shards.
     pub plan: &'a Plan,
-    /// Hands out the bytes.
+    /// Reads the bytes of samples.
     pub source: &'a dyn Source,
-    /// Folder of the dataset; of one at a URL, where its indexes are kept meanwhile.
+    /// Folder of the dataset. If DST is a URL: local folder that keeps the indexes until all is sealed.
     pub dst: &'a Path,
-    /// Where shards and indexes go, if not into that folder.
+    /// Receives shards and indexes, if they do not go to `dst`.
     pub uploads: Option<&'a Uploads>,
-    /// Folder for what is not finished, on the same file system; of this process alone.
+    /// Folder for unfinished files, on the same file system; this process alone uses it.
     pub work: &'a Path,
-    /// Folder for what a later run has to know of finished shards; of all that pack into `dst`.
+    /// Folder for records of finished shards that a later run needs; shared by all processes that pack into
+    /// `dst`.
     pub shared: &'a Path,
     /// Order of reading.
     pub read_order: ReadOrder,
-    /// Threads that frame, hash and write.
+    /// Number of threads that frame, hash and write.
     pub jobs: usize,
     /// Budget for images in flight, in bytes.
     pub memory_bytes: u64,
-    /// What to do about bad samples.
+    /// Policy for bad samples.
     pub on_bad: OnBad,
-    /// Is told of progress.
+    /// Receives progress.
     pub monitor: &'a dyn Monitor,
 }
 
-/// What came of a copy.
+/// Result of a copy.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Sealed shards by number; all of them, unless a sample was bad and the policy is [`OnBad::Error`].
+    /// Sealed shards by number; all shards, unless a sample was bad and the policy is [`OnBad::Error`].
     pub shards: BTreeMap<usize, Sealed>,
-    /// Samples that were not packed: number in the listing, and why.
+    /// Samples that were not packed: number in the listing, and the reason.
     pub bad: BTreeMap<u64, Refusal>,
 }
 
-/// What an earlier pass over a shard has found out about its samples, by position.
+/// Results of earlier passes over a shard, by position of the sample.
 #[derive(Default)]
 struct Known {
-    /// Those that cannot be packed.
+    /// Samples that cannot be packed.
     bad: BTreeMap<u64, Refusal>,
-    /// By how many bytes records are longer than their layout.
+    /// Bytes by which records are longer than their layout.
     grown: BTreeMap<u64, u32>,
 }
 
@@ -120,17 +121,17 @@ struct Open {
     known: Known,
 }
 
-/// What one span came to.
+/// Result of one span.
 struct Part {
     rows: Rows,
     hashed: Hashed,
 }
 
-/// What stands before the first record of a shard with this index.
+/// Bytes before the first record of a shard with this index.
 pub(crate) fn head_of(format: &dyn Format, index: &Index<Vec<u8>>) -> Result<Vec<u8>> {
     let mut head = vec![0; format.head_bytes(index.len()) as usize];
     if !head.is_empty() {
-        // A row that cannot be read has been found before, and makes a head that does not fit here.
+        // An invalid row was found earlier, and makes a head that does not fit here.
         let mut lengths = index.iter().map(|row| row.map_or(0, |row| row.record_bytes));
         format.head(&mut lengths, &mut head)?;
     }
@@ -142,10 +143,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<'a> Copy<'a> {
-    /// Copies all shards that the plan holds but those in `sealed`, which an earlier run has finished.
+    /// Copies all shards of the plan except `sealed`, which an earlier run has finished.
     ///
     /// # Errors
-    /// When the machine is not right. Bad samples are no error here.
+    /// On I/O errors. Bad samples are not errors here.
     pub fn run(&self, sealed: BTreeMap<usize, Sealed>) -> Result<Outcome> {
         let todo: Vec<usize> = self.plan.held.clone().filter(|shard| !sealed.contains_key(shard)).collect();
         let spans = todo.par_iter().map(|shard| span::split(self.plan, *shard)).collect::<Result<Vec<_>>>()?;
@@ -164,7 +165,7 @@ impl<'a> Copy<'a> {
                 match threads::start(scope, || run.seal_all(&receive)) {
                     Ok(_) => {}
                     Err(error) if number == 0 => return run.fail(error),
-                    // One is enough.
+                    // One error is enough.
                     Err(_) => break,
                 }
             }
@@ -173,13 +174,13 @@ impl<'a> Copy<'a> {
                 ReadOrder::Plan => run.stream_all(&spans, &send),
                 ReadOrder::Physical { reads } => run.window_all(&spans, reads, &send),
             }
-            // Ends the sealers once they have taken all.
+            // Ends the sealers after they have received all shards.
             drop(send);
         });
         let failed = lock(&run.failed).take();
         let outcome = run.outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Err(changed) = self.source.unchanged() {
-            // Nobody can tell which version they hold: without its index a shard is not finished.
+            // The source has changed, so these shards may hold either version: without its index a shard is not finished.
             for shard in todo.iter().filter(|shard| outcome.shards.contains_key(*shard)) {
                 sys::remove_file(&self.dst.join(index_file(self.plan, *shard)))?;
             }
@@ -188,7 +189,7 @@ impl<'a> Copy<'a> {
         failed.map_or(Ok(outcome), Err)
     }
 
-    /// Threads that may each hold a buffer within the budget.
+    /// Number of threads whose buffers fit the budget.
     fn threads(&self) -> Result<usize> {
         fit(self.plan, self.memory_bytes).map(|fit| self.jobs.clamp(1, fit))
     }
@@ -198,7 +199,7 @@ impl<'a> Copy<'a> {
     }
 }
 
-/// What the threads of a copy share.
+/// Shared by the threads of a copy.
 struct Run<'c, 'a> {
     copy: &'c Copy<'a>,
     opens: BTreeMap<usize, Mutex<Open>>,
@@ -213,7 +214,7 @@ impl Run<'_, '_> {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Whether to go on; asks the person too.
+    /// Whether to continue; checks for cancellation too.
     fn goes_on(&self) -> bool {
         if let Err(error) = self.copy.monitor.go_on()
             && !self.stop.load(Ordering::Relaxed)
@@ -223,7 +224,7 @@ impl Run<'_, '_> {
         !self.stop.load(Ordering::Relaxed)
     }
 
-    /// Takes finished shards until there are no more senders.
+    /// Seals finished shards until all senders are gone.
     fn seal_all(&self, receive: &Mutex<mpsc::Receiver<sealer::Finished>>) {
         loop {
             let next = lock(receive).recv();
@@ -252,7 +253,8 @@ impl Run<'_, '_> {
         });
     }
 
-    /// Hands out `items` in order to so many threads, each with a buffer of its own, until all are done or one fails.
+    /// Runs `work` on `items` in order in `jobs` threads, each with its own buffer, until all are done or one
+    /// fails.
     fn in_threads<T: Sync>(&self, jobs: usize, items: &[T], work: impl Fn(&T, &mut Vec<u8>) -> Result<()> + Sync) {
         let next = AtomicUsize::new(0);
         threads::each(jobs, || {
@@ -268,7 +270,7 @@ impl Run<'_, '_> {
         });
     }
 
-    /// Where a shard goes, begun by whoever comes first; it is `content_bytes` long before compression.
+    /// Output of a shard, created by the first caller; the shard has `content_bytes` before compression.
     fn output(&self, shard: usize, content_bytes: u64) -> Result<Output> {
         let mut open = lock(&self.opens[&shard]);
         if let Some(output) = &open.output {
@@ -285,8 +287,8 @@ impl Run<'_, '_> {
         Ok(open.output.insert(output).clone())
     }
 
-    /// Carries a span in plan order through `buffer` into its shard, given what is known of the shard. Where anything
-    /// is known, the span is the whole shard.
+    /// Copies a span in plan order through `buffer` into its shard. If `known` is not empty, the span must be
+    /// the whole shard.
     fn stream(&self, span: Span, known: &Known, buffer: &mut Vec<u8>) -> Result<Streamed> {
         let copy = self.copy;
         let mut renderer = Renderer::new(copy.plan);
@@ -324,7 +326,7 @@ impl Run<'_, '_> {
             if grows != growth {
                 found.grown.insert(position, grows);
             }
-            // A shard with a bad sample is not sealed as it is: what is left to do is to find the others.
+            // A shard with a bad sample is not sealed: this pass only has to find the other bad samples.
             if !found.is_whole() {
                 continue;
             }
@@ -346,7 +348,7 @@ impl Run<'_, '_> {
         Ok(found)
     }
 
-    /// What stands before the first record of the shard that `span` begins; nothing for other spans.
+    /// Bytes before the first record of the shard, if `span` is its first; empty for other spans.
     fn head(&self, span: &Span, known: &Known) -> Result<Vec<u8>> {
         let (plan, planned) = (self.copy.plan, self.copy.plan.shards[span.shard]);
         let format = plan.format();
@@ -366,12 +368,12 @@ impl Run<'_, '_> {
         Ok(head)
     }
 
-    /// What follows the last record, which `span` holds.
+    /// Bytes after the last record, if `span` holds it.
     fn tail(&self, span: &Span) -> Vec<u8> {
         vec![0; self.copy.plan.format().tail_bytes(span.offset + span.records_bytes) as usize]
     }
 
-    /// Files what a span came to; the last span of a shard sends it off to be sealed.
+    /// Records the result of a span; the last span of a shard sends the shard to be sealed.
     fn spent(
         &self,
         span: Span,
@@ -401,7 +403,7 @@ impl Run<'_, '_> {
         if self.copy.on_bad == OnBad::Error && !open.known.bad.is_empty() {
             return Ok(());
         }
-        // Again with what is known now, until a pass finds no more.
+        // Repeats with the new results until a pass finds no more.
         let mut known = open.known;
         loop {
             let whole = self.knowing(span.shard, &known)?;
@@ -423,7 +425,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// The whole of a shard as one span, its records those that are left, as long as they really are.
+    /// The whole shard as one span, without bad samples and with the real lengths of records.
     fn knowing(&self, shard: usize, known: &Known) -> Result<Span> {
         let planned = self.copy.plan.shards[shard];
         let all = self.copy.plan.record_bytes()?;
@@ -451,25 +453,25 @@ impl Run<'_, '_> {
     ) -> Result<()> {
         let nothing = || Error::data("a shard of which nothing was written").in_file(self.copy.temporary(shard));
         let output = output.ok_or_else(nothing)?;
-        // The sealers are gone only when all is over.
+        // The sealers end only after the last send.
         let _ = send.send(sealer::Finished { shard, output, parts: parts.into_values().collect(), bad });
         Ok(())
     }
 }
 
-/// What came of streaming a span.
+/// Result of streaming a span.
 #[derive(Default)]
 struct Streamed {
-    /// By position.
+    /// Refused samples by position.
     refused: BTreeMap<u64, Refusal>,
-    /// Growth that was not known, by position.
+    /// Growth that was not known before, by position.
     grown: BTreeMap<u64, u32>,
-    /// `None` when a sample was refused, or all was stopped.
+    /// `None` if a sample was refused, or the copy was cancelled.
     part: Option<Part>,
 }
 
 impl Streamed {
-    /// Whether nothing has come up that asks for another pass.
+    /// Whether no other pass is needed.
     fn is_whole(&self) -> bool {
         self.refused.is_empty() && self.grown.is_empty()
     }

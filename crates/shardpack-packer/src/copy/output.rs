@@ -1,4 +1,4 @@
-//! Where the bytes of a shard go: a file under a temporary name, or an object that is put in parts.
+//! Destination of a shard's bytes: a file under a temporary name, or an object that is uploaded in parts.
 
 use std::{
     fs::File,
@@ -11,7 +11,7 @@ use shardpack_format::{Result, hash};
 
 use crate::{own, sys, uploads::ObjectOutput};
 
-/// See the module. Clones are of the same.
+/// See the module. Clones share one destination.
 #[derive(Clone, Debug)]
 pub(super) enum Output {
     File(Arc<File>, PathBuf),
@@ -19,7 +19,7 @@ pub(super) enum Output {
 }
 
 impl Output {
-    /// A file, made anew.
+    /// Creates a new file.
     pub fn file(path: PathBuf) -> Result<Self> {
         Ok(Self::File(Arc::new(own::create(&path)?), path))
     }
@@ -33,14 +33,14 @@ impl Output {
         }
     }
 
-    /// Begins to make durable what was written from `start` to `end`.
+    /// Starts write-back of the bytes from `start` to `end`.
     pub fn start_write_back(&self, start: u64, end: u64) {
         if let Self::File(file, _) = self {
             sys::start_write_back(file, start, end - start);
         }
     }
 
-    /// Makes it durable as `path`, or as the object that it is.
+    /// Makes the file durable and renames it to `path`, or completes the object.
     pub fn finish(&self, path: &Path, bytes: u64, blake3: &hash::FileHash) -> Result<()> {
         match self {
             Self::File(file, temporary) => sys::finish_durably(file, temporary, path),
@@ -48,7 +48,7 @@ impl Output {
         }
     }
 
-    /// Where it is, for messages.
+    /// Path or URL, for messages.
     pub fn path(&self) -> PathBuf {
         match self {
             Self::File(_, path) => path.clone(),
@@ -56,7 +56,7 @@ impl Output {
         }
     }
 
-    /// Leaves nothing of it.
+    /// Removes the file, or aborts the upload.
     pub fn give_up(&self) -> Result<()> {
         match self {
             Self::File(_, path) => sys::remove_file(path),

@@ -1,4 +1,4 @@
-//! One record: where its image goes, then all that is written and noted once the image is there.
+//! One record: the place of its image, then the framing and the index row once the image is there.
 
 use std::{cell::RefCell, ops::Range};
 
@@ -18,28 +18,28 @@ use crate::{
     source::{ReadError, Refusal, Source},
 };
 
-/// Renders records one after the other and collects their rows.
+/// Renders records in order and collects their rows.
 pub(super) struct Renderer<'a> {
     plan: &'a Plan,
     scratch: Scratch,
-    /// Rows of the records rendered so far; offsets count from the first of them.
+    /// Rows of the records rendered so far; offsets count from the first record.
     pub rows: Rows,
-    /// The last row, whose memory the next one takes.
+    /// The last row; its memory is reused for the next.
     row: Row,
-    /// Ranges of a record that have hashes of their own; likewise.
+    /// Ranges of a record that have hashes of their own; its memory is reused.
     covered: Vec<Range<usize>>,
-    /// Whether there is more to tell of components than where they lie.
+    /// Whether rows have details of components beside their position.
     is_detailed: bool,
 }
 
-/// Where a sample's record and its image go.
+/// Place of a sample's record and image.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub position: u64,
     /// Number in the listing.
     pub number: u64,
     pub layout: Layout,
-    /// By how many bytes the record is longer than its layout.
+    /// Bytes by which the record is longer than its layout.
     pub growth: u32,
 }
 
@@ -51,8 +51,9 @@ impl Place {
         record.get_mut(start..end).ok_or_else(|| Error::data("an image lies outside its record"))
     }
 
-    /// Reads all components of the sample from `source` into their places in the record, as `format` stores them. Those beside
-    /// the payload are the cells of `listing`, the last of the format's components.
+    /// Reads all components of the sample from `source` into their places in the record, as `format` stores
+    /// them. Components beside the payload are the cells of `listing`, the last ones of the format's
+    /// components.
     pub fn read(
         &self,
         source: &dyn Source,
@@ -62,7 +63,7 @@ impl Place {
     ) -> Result<(), ReadError> {
         let components = listing.components();
         let form = components.form(components.payload_form(self.number));
-        // Where image and components come with one request.
+        // One request may fetch image and components.
         let cells = components.cells_of(self.number);
         let together = if cells.is_empty() { None } else { source.together(&[self.number]) };
         let source = together.as_deref().unwrap_or(source);
@@ -93,7 +94,7 @@ impl Place {
     }
 }
 
-/// Where a component is stored, and what it is.
+/// A component as stored: its place and its form.
 struct Stored<'f> {
     format: &'f dyn Format,
     component: usize,
@@ -102,17 +103,17 @@ struct Stored<'f> {
 }
 
 thread_local! {
-    /// The content of a component that is stored in another way; memory that is there already is faster.
+    /// Content of a component that is stored in another encoding. Reusing the memory is faster.
     static CONTENT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Stored<'_> {
-    /// Fills `stored` with what `read` gives.
+    /// Fills `stored` with the bytes that `read` gives.
     fn fill(&self, stored: &mut [u8], read: impl FnOnce(&mut [u8]) -> Result<(), ReadError>) -> Result<(), ReadError> {
         if !self.format.is_encoded(self.component) {
             return read(stored);
         }
-        // Taken and not borrowed: the source may have a component of its own to decode on the way.
+        // Taken, not borrowed: the source may decode a component in the meantime.
         let mut content = CONTENT.take();
         content.resize(self.content_bytes as usize, 0);
         let done = read(&mut content).and_then(|()| {
@@ -145,13 +146,13 @@ impl<'a> Renderer<'a> {
         Self { plan, scratch: Scratch::default(), rows, row, covered: Vec::new(), is_detailed }
     }
 
-    /// Where the sample at `position` goes, whose record is `growth` bytes longer than its layout.
+    /// Place of the sample at `position`, whose record is `growth` bytes longer than its layout.
     pub fn place(&mut self, position: u64, growth: u32) -> Result<Place> {
         let number = self.plan.sample_at(position);
         Ok(Place { position, number, layout: self.plan.layout_of(number, &mut self.scratch)?, growth })
     }
 
-    /// Writes the framing around the image that is in its place, and notes the row. Records come in order.
+    /// Writes the framing around the image in its place, and adds the row. Records must come in order.
     pub fn render(&mut self, place: &Place, record: &mut [u8]) -> Result<()> {
         let Self { plan, scratch, rows, row, covered, is_detailed } = self;
         let format = plan.format();
@@ -183,7 +184,7 @@ impl<'a> Renderer<'a> {
     }
 }
 
-/// Puts forms and hashes of the components of a sample, which lie in `extents` of its record, into `details`.
+/// Writes forms and hashes of a sample's components, which lie in `extents` of its record, into `details`.
 fn details(plan: &Plan, place: &Place, record: &[u8], extents: &[Extent], details: &mut Vec<Detail>) -> Result<()> {
     let components = plan.listing.components();
     details.clear();
@@ -193,7 +194,7 @@ fn details(plan: &Plan, place: &Place, record: &[u8], extents: &[Extent], detail
     for ((detail, extent), cell) in details.iter_mut().zip(extents).skip(first_component).zip(cells) {
         if *extent != Extent::ABSENT {
             let stored = extent.of(record).ok_or_else(|| Error::data("a component lies outside its record"))?;
-            // A format that knows no absent files has them empty.
+            // A format that cannot mark a file as missing stores an empty one.
             let content_bytes = cell.length().unwrap_or(0);
             *detail = Detail { form: cell.form, content_bytes, hash: Some(hash::component(stored)) };
         }

@@ -1,6 +1,7 @@
-//! Sealing a shard: its file durable under its final name, then its index; and what a later run finds of it.
+//! Seals a shard: its file is made durable under its final name, then its index. Also finds the shards that
+//! earlier runs sealed.
 //!
-//! A shard is finished when its index has its final name, for that comes last.
+//! A shard is finished if its index has its final name, because the index is renamed last.
 
 use std::{
     collections::BTreeMap,
@@ -25,44 +26,44 @@ use crate::{
     uploads::Uploads,
 };
 
-/// Strays that a report names, at most.
+/// Maximum number of strays that a report names.
 const NAMED_STRAYS: usize = 20;
 
 /// A shard whose spans are all written.
 pub(super) struct Finished {
     pub shard: usize,
     pub output: Output,
-    /// In order.
+    /// Results of the spans, in order.
     pub parts: Vec<Part>,
-    /// Samples that the plan has and the shard has not, by position.
+    /// Samples of the plan that the shard does not hold, by position.
     pub bad: BTreeMap<u64, Refusal>,
 }
 
-/// What is known of a sealed shard.
+/// Summary of a sealed shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sealed {
-    /// As the manifest has it.
+    /// Entry for the manifest.
     pub entry: manifest::Shard,
-    /// Length of its images together in bytes.
+    /// Length of all its images in bytes.
     pub payload_bytes: u64,
     /// Samples of each kind: [`shardpack_format::formats::Choice::kind_of`].
     pub kinds: BTreeMap<String, u64>,
-    /// Images whose kind is not that of the dataset's extension: their paths and kinds, the first few.
+    /// Path and kind of images whose kind differs from the dataset's extension; the first few.
     pub strays: Vec<(Vec<u8>, Kind)>,
     /// Number of all such images.
     pub stray_samples: u64,
-    /// Images of the plan that it does not hold.
+    /// Images of the plan that the shard does not hold.
     pub unpacked: Vec<Unpacked>,
 }
 
 impl Sealed {
-    /// Whether it holds all of so many samples but those that it names.
+    /// Whether packed and unpacked samples together are `samples`.
     pub(crate) fn is_of(&self, samples: u64) -> bool {
         self.entry.samples.checked_add(self.unpacked.len() as u64) == Some(samples)
     }
 }
 
-/// Makes a shard durable and gives it its name, then its index.
+/// Makes a shard durable and renames it, then its index.
 pub(super) fn seal(copy: &Copy<'_>, finished: Finished) -> Result<Sealed> {
     let Finished { shard, output, parts, bad } = finished;
     let plan = copy.plan;
@@ -107,7 +108,7 @@ pub(super) fn seal(copy: &Copy<'_>, finished: Finished) -> Result<Sealed> {
     let ledger_part = ledger_part(copy.shared, plan, shard);
     match unpacked.is_empty() {
         false => sys::write_durably(copy.work, &ledger_part, &ledger::write(&unpacked)?)?,
-        // Another run may have met what this one did not.
+        // Another run may have had bad samples that this run did not.
         true => sys::remove_file(&ledger_part)?,
     }
     output.finish(&path, shard_bytes, &shard_blake3)?;
@@ -125,12 +126,12 @@ pub(crate) fn index_file(plan: &Plan, number: usize) -> String {
     format!("{}/{}", manifest::INDEX_FOLDER, plan.index_file(number))
 }
 
-/// Where the ledger of one shard waits in the work folder.
+/// Path in the work folder of the ledger of one shard, until the dataset is sealed.
 pub(crate) fn ledger_part(work: &Path, plan: &Plan, shard: usize) -> PathBuf {
     work.join(plan.shard_file(shard) + ".ledger")
 }
 
-/// What is known of a shard from its index.
+/// Summary of a shard from its index.
 fn describe(plan: &Plan, shard: usize, index: &Index<Vec<u8>>, unpacked: Vec<Unpacked>) -> Result<Sealed> {
     let (mut payload_bytes, mut kinds, mut strays, mut stray_samples) = (0, BTreeMap::new(), Vec::new(), 0);
     let format = &plan.options.format;
@@ -175,11 +176,11 @@ fn describe(plan: &Plan, shard: usize, index: &Index<Vec<u8>>, unpacked: Vec<Unp
     })
 }
 
-/// What earlier runs of the same plan have sealed of the shards that it holds, by number; `shared` is [`Copy::shared`], `uploads` is
-/// [`Copy::uploads`].
+/// Shards of the plan that earlier runs of the same plan have sealed, by number; `shared` is [`Copy::shared`],
+/// `uploads` is [`Copy::uploads`].
 ///
-/// Checked cheaply: the index is whole and right by its checksums, the shard is there and as long as its index says, and
-/// both hold the samples of the plan but those that a ledger names. A shard that is not so is to be packed again.
+/// The check is cheap. The index has valid checksums. The shard exists and has the length in its index. Both
+/// hold the samples of the plan except those in a ledger. A shard that fails the check is packed again.
 pub fn recall(plan: &Plan, dst: &Path, shared: &Path, uploads: Option<&Uploads>) -> Result<BTreeMap<usize, Sealed>> {
     let mut sealed = BTreeMap::new();
     for number in plan.held.clone() {
@@ -203,8 +204,8 @@ pub fn recall(plan: &Plan, dst: &Path, shared: &Path, uploads: Option<&Uploads>)
     Ok(sealed)
 }
 
-/// Removes what is left of shards that are not in `sealed`: they are packed anew, so their space is free. Nobody else may be
-/// packing into `dst`.
+/// Removes files of shards that are not in `sealed`, to free their space: they are packed again. No other
+/// process may pack into `dst`.
 pub fn clear(plan: &Plan, dst: &Path, work: &Path, sealed: &BTreeMap<usize, Sealed>) -> Result<()> {
     for number in plan.held.clone() {
         sys::remove_file(&work.join(plan.shard_file(number) + ".part"))?;
@@ -216,7 +217,7 @@ pub fn clear(plan: &Plan, dst: &Path, work: &Path, sealed: &BTreeMap<usize, Seal
     Ok(())
 }
 
-/// A shard by its index and its part of the ledger; `None` where one of them is not right.
+/// A shard from its index and its part of the ledger; `None` if one of the two is invalid.
 fn recall_one(plan: &Plan, number: usize, index: Vec<u8>, ledger_part: &Path) -> Result<Option<Sealed>> {
     let lines = sys::read_if_there(ledger_part)?.unwrap_or_default();
     let unpacked = ledger::read(&lines).ok();

@@ -1,4 +1,4 @@
-//! Where rendered records go: a part of a plain shard, or a compressed shard from its beginning.
+//! Writes rendered records: a part of a plain shard, or a compressed shard from its beginning.
 
 use std::io::{self, Write};
 
@@ -11,10 +11,10 @@ use shardpack_format::{
 use super::{memory::FLUSH_BYTES, output::Output};
 use crate::plan::{Compression, Plan};
 
-/// Takes records in order and writes and hashes them while they are hot.
+/// Receives records in order, and writes and hashes them while in cache.
 pub(super) struct Sink {
     output: Output,
-    /// Where the next byte goes in the file.
+    /// Offset of the next byte in the file.
     at: u64,
     start: u64,
     way: Way,
@@ -22,25 +22,25 @@ pub(super) struct Sink {
 
 enum Way {
     Plain(SpanHasher),
-    /// A frame for each block, and a seek table.
+    /// One frame for each block, and a seek table.
     Blocks {
         compressor: zstd::bulk::Compressor<'static>,
         table: SeekTable,
         block_samples: u64,
         hasher: blake3::Hasher,
-        /// What the next frame begins with.
+        /// First bytes of the next frame.
         head: Vec<u8>,
     },
-    /// All in one frame.
+    /// One frame for the whole shard.
     Whole(zstd::Encoder<'static, Hashing>),
 }
 
-/// Writes a file from its beginning, and hashes what it writes.
+/// Writes a file from its beginning and hashes the written bytes.
 struct Hashing {
     output: Output,
     bytes: u64,
     hasher: blake3::Hasher,
-    /// Why it could not be written: what compresses knows errors of the system alone.
+    /// The write error: the compressor passes on only `io::Error`.
     failed: Option<Error>,
 }
 
@@ -61,11 +61,11 @@ impl Write for Hashing {
     }
 }
 
-/// What is known of the file of a shard once a part of it is written.
+/// Hash of a written part of a shard.
 pub(super) enum Hashed {
     /// A part of a shard.
     Part(hash::Span),
-    /// The whole of one: its length in bytes and its BLAKE3.
+    /// A whole shard: its length in bytes and its BLAKE3.
     Whole(u64, FileHash),
 }
 
@@ -74,7 +74,7 @@ fn cannot_compress(error: io::Error) -> Error {
 }
 
 impl Sink {
-    /// Begins at byte `offset` of a shard of `content_bytes` before compression.
+    /// Begins at byte `offset` of a shard that has `content_bytes` before compression.
     pub fn new(plan: &Plan, output: Output, offset: u64, content_bytes: u64) -> Result<Self> {
         let way = match plan.options.compression {
             Compression::None => Way::Plain(SpanHasher::new(offset, content_bytes)),
@@ -83,7 +83,7 @@ impl Sink {
                 let out = Hashing { output, bytes: 0, hasher, failed: None };
                 let encoder = zstd::Encoder::new(out, level).and_then(|mut encoder| {
                     encoder.include_checksum(true)?;
-                    // Readers make room for what the frame says that it holds.
+                    // Readers allocate the content size in the frame header.
                     encoder.set_pledged_src_size(Some(content_bytes))?;
                     Ok(encoder)
                 });
@@ -105,7 +105,7 @@ impl Sink {
         Ok(Self { output, at: offset, start: offset, way })
     }
 
-    /// Whether a buffer with so many bytes and records is to be written out now.
+    /// Whether a buffer with this many bytes and records must be written out now.
     pub fn is_full(&self, bytes: usize, records: u64) -> bool {
         match &self.way {
             Way::Plain(_) | Way::Whole(_) => bytes >= FLUSH_BYTES,
@@ -113,7 +113,8 @@ impl Sink {
         }
     }
 
-    /// Writes what stands before the first record. Where blocks are compressed it is in the frame of the first.
+    /// Writes the bytes before the first record. If blocks are compressed, they go into the frame of the first
+    /// block.
     pub fn write_head(&mut self, head: &[u8]) -> Result<()> {
         match &mut self.way {
             Way::Blocks { head: held, .. } => {
@@ -124,7 +125,7 @@ impl Sink {
         }
     }
 
-    /// Writes whole records; nothing happens when there are none.
+    /// Writes whole records; no effect if there are none.
     pub fn write(&mut self, records: &[u8]) -> Result<()> {
         if records.is_empty() {
             return Ok(());
@@ -160,7 +161,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Ends the part; the kernel begins to write it to the disk.
+    /// Ends the part and starts write-back to disk.
     pub fn finish(mut self) -> Result<Hashed> {
         let way = std::mem::replace(&mut self.way, Way::Plain(SpanHasher::new(0, 0)));
         let hashed = match way {

@@ -1,24 +1,24 @@
-//! Spans: consecutive samples of one shard, which threads copy by themselves.
+//! Spans: consecutive samples of one shard, the unit of work of a thread.
 
 use shardpack_format::Result;
 
 use crate::plan::{Compression, Plan};
 
-/// Bytes of records in a span: small against a shard, large against its two ragged ends.
+/// Bytes of records in a span: small compared with a shard, large compared with the blocks shared at both ends.
 const SPAN_BYTES: u64 = 8 << 20;
-/// Samples of a span, so that threads share a shard of small ones, too.
+/// Maximum number of samples in a span, so that threads share a shard of small samples too.
 const SPAN_SAMPLES: u64 = 1 << 13;
 
 /// Consecutive samples of one shard.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub shard: usize,
-    /// Its place among the spans of its shard.
+    /// Position among the spans of its shard.
     pub number: usize,
     /// Position of its first sample.
     pub first: u64,
     pub samples: u64,
-    /// Where its first record starts in the shard.
+    /// Offset of its first record in the shard.
     pub offset: u64,
     pub records_bytes: u64,
     /// Length of the whole shard.
@@ -27,16 +27,17 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Where its first byte lies in the shard: what stands before the first record belongs to the first span.
+    /// Offset of its first byte in the shard: the first span includes the bytes before the first record.
     pub fn start(&self) -> u64 {
         if self.number == 0 { 0 } else { self.offset }
     }
 }
 
-/// Cuts a shard of `plan` into spans. A compressed shard is one: where its bytes go is known only one after the other.
+/// Cuts a shard of `plan` into spans. A compressed shard is one span: the offset of a frame depends on the
+/// frames before.
 ///
 /// # Errors
-/// When the format cannot hold a sample.
+/// If the format cannot hold a sample.
 pub(super) fn split(plan: &Plan, shard: usize) -> Result<Vec<Span>> {
     let planned = plan.shards[shard];
     let whole = Span {

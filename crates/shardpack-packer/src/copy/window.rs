@@ -1,5 +1,5 @@
-//! Window: as many spans as fit half of the budget, read in physical order into their final places, then written while the
-//! next are read.
+//! Window: reads as many spans as fit half of the budget in physical order into their final places, then writes
+//! the spans while the next window is read.
 
 use std::{
     collections::BTreeMap,
@@ -21,9 +21,10 @@ use crate::{
     source::{ReadError, Refusal},
 };
 
-/// What one more read at a time takes in memory, with its thread and its connection (measured: docs/explain/performance.md, buckets).
+/// Memory of one more concurrent read, with thread and connection (measured: docs/explain/performance.md,
+/// buckets).
 const READ_BYTES: u64 = 512 << 10;
-/// Of the budget such a part may be taken by more reads than were meant to be.
+/// Additional reads may take the budget divided by this number.
 const MORE_SHARE: u64 = 8;
 
 /// A span whose images are being read.
@@ -34,7 +35,7 @@ struct Loaded {
     refused: Mutex<BTreeMap<u64, Refusal>>,
 }
 
-/// An image to read: where it lies physically, and where it goes.
+/// An image to read: its physical place and its destination.
 struct Read<'w> {
     lies_at: u64,
     place: Place,
@@ -42,22 +43,22 @@ struct Read<'w> {
     refused: &'w Mutex<BTreeMap<u64, Refusal>>,
 }
 
-/// Spans that have been read together, and what they take of the memory budget.
+/// Spans that were read together, and their share of the memory budget.
 struct Window<'b> {
     loaded: Vec<Loaded>,
     taken: Taken<'b>,
 }
 
 impl Run<'_, '_> {
-    /// Copies `spans` window by window, with so many reads in flight. While one window is written the next is read; each has
-    /// half of the memory budget, more only where a single span takes it.
+    /// Copies `spans` window by window, with `reads` reads in flight. The next window is read while one is
+    /// written; each has half of the memory budget, or more if a single span needs more.
     pub(super) fn window_all(&self, spans: &[Span], reads: usize, send: &mpsc::SyncSender<Finished>) {
         let jobs = match self.copy.threads() {
             Ok(jobs) => jobs,
             Err(error) => return self.fail(error),
         };
         let budget = Budget::new(self.copy.memory_bytes);
-        // Nothing waits in the channel: the budget is what bounds how far the reads are ahead.
+        // The channel holds no window: the budget limits how far reads run ahead.
         let (give, take) = mpsc::channel::<Window<'_>>();
         std::thread::scope(|scope| {
             let writer = threads::start(scope, || {
@@ -69,7 +70,7 @@ impl Run<'_, '_> {
             if let Err(error) = writer {
                 return self.fail(error);
             }
-            // Moved in, so that the writer ends when this does.
+            // Moved in, so that the writer ends with this thread.
             let give = give;
             let mut rest = spans;
             while !rest.is_empty() && self.goes_on() {
@@ -82,7 +83,8 @@ impl Run<'_, '_> {
                 rest = after;
                 let bytes = window.iter().map(|span| span.records_bytes).sum();
                 if bytes > budget.bytes() {
-                    // A compressed shard that is longer than the budget; what is still in memory is written first.
+                    // A compressed shard that is longer than the budget: the windows in memory are written
+                    // first.
                     let _all = budget.take(budget.bytes());
                     self.in_threads(1, window, |span, buffer| {
                         let streamed = self.stream(*span, &Known::default(), buffer)?;
@@ -92,7 +94,7 @@ impl Run<'_, '_> {
                 }
                 let taken = budget.take(bytes);
                 match self.read_window(window, reads) {
-                    // The writer takes windows until there are no more.
+                    // The writer receives windows until the channel closes.
                     Ok(loaded) => drop(give.send(Window { loaded, taken })),
                     Err(error) => self.fail(error),
                 }
@@ -136,7 +138,8 @@ impl Run<'_, '_> {
         Ok(Loaded { span, places, records: vec![0; span.records_bytes as usize], refused: Mutex::default() })
     }
 
-    /// Reads all images in the order they stand in, so many at a time, or as many as help where the source tells.
+    /// Reads all images in the given order, `reads` at a time. If the source measures latency, it adapts the
+    /// number.
     fn read_all(&self, todo: Vec<Read<'_>>, reads: usize) {
         let (listing, format, source) = (&self.copy.plan.listing, self.copy.plan.format(), self.copy.source);
         let queue = Mutex::new(todo.into_iter().peekable());
@@ -146,7 +149,7 @@ impl Run<'_, '_> {
         steps(reads.max(helping()), &helping, &|| {
             let mut group = Vec::new();
             if self.goes_on() {
-                // The lock is let go of before the read.
+                // The lock is released before the read.
                 self.next_group(&mut lock(&queue), &mut group);
             }
             let together = match group.as_slice() {
@@ -174,7 +177,7 @@ impl Run<'_, '_> {
         });
     }
 
-    /// Moves the next read, with those that are best read together with it, from `queue` to `group`.
+    /// Moves the next read, and the reads to combine with it, from `queue` to `group`.
     fn next_group<'w>(&self, queue: &mut Peekable<impl Iterator<Item = Read<'w>>>, group: &mut Vec<Read<'w>>) {
         let Some(first) = queue.next() else { return };
         let (first_number, mut before) = (first.place.number, first.place.number);
@@ -186,7 +189,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Frames, hashes and writes a span that has been read.
+    /// Frames, hashes and writes a span that was read.
     fn write(&self, loaded: Loaded) -> Result<Streamed> {
         let Loaded { span, places, mut records, refused } = loaded;
         let refused = std::mem::take(&mut *lock(&refused));

@@ -1,6 +1,6 @@
-//! What the crop tables beside the indexes come to: how many images have one, and why others have none.
+//! Counts the crop tables of a dataset and the reasons why images have none.
 //!
-//! Holds at all times: of each file the rows are read, and not the tables, which are longer than all indexes together.
+//! Holds at all times: only the rows of a crop file are read, not the tables, which are longer than all indexes together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,24 +12,24 @@ use shardpack_reader::Shard;
 /// The crop tables of some shards.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CropTables {
-    /// Shards that have a file of them.
+    /// Shards with a crop file.
     pub shards: u64,
-    /// MCUs from one entry of a table to the next: of each file, each number once.
+    /// Distinct spacings of table entries, in MCUs.
     pub every: BTreeSet<u32>,
-    /// Length of the files in bytes.
+    /// Total length of the crop files in bytes.
     pub bytes: u64,
-    /// Samples of the shards with a file.
+    /// Samples in the shards with a crop file.
     pub samples: u64,
-    /// Samples that have a table.
+    /// Samples with a table.
     pub tables: u64,
-    /// Samples of those shards that have none and are whole as far as can be told, by the reason.
+    /// Samples in those shards without a table and without known damage, counted by reason.
     pub without: BTreeMap<String, u64>,
-    /// Samples of those shards whose images are damaged, by what is.
+    /// Samples in those shards with a damaged image, counted by kind of damage.
     pub damaged: BTreeMap<String, u64>,
 }
 
 impl CropTables {
-    /// Adds those of a shard, if it has some: all of them or, where they are not right, none.
+    /// Adds the tables of a shard, if it has a crop file; on an error adds none.
     pub(super) fn look_at(&mut self, shard: Shard<'_>) -> Result<()> {
         let Some(crops) = shard.crops()? else { return Ok(()) };
         let bytes = crops.file_bytes();
@@ -52,7 +52,7 @@ impl CropTables {
         Ok(())
     }
 
-    /// Adds what was counted of others.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: Self) {
         self.shards += other.shards;
         self.every.extend(other.every);

@@ -1,4 +1,4 @@
-//! What the indexes of a dataset say, read side by side, against what its manifest says.
+//! Reads the indexes of a dataset in parallel and compares them with the manifest.
 
 use rayon::prelude::*;
 use shardpack_format::{
@@ -18,17 +18,17 @@ use crate::{
     shuffle_quality,
 };
 
-/// Rows after which it is asked whether to go on.
+/// Rows between two checks for cancellation.
 const ROWS_AT_ONCE: u64 = 4096;
 
-/// What the rows of some shards come to.
+/// Counts over the rows of some shards.
 struct Facts {
     images: Counter,
     payload_bytes: u64,
     content_bytes: u64,
-    /// Samples and bytes of each component.
+    /// Number of samples and total bytes of each component.
     components: Vec<(u64, u64)>,
-    /// Samples of each class, and those without one at the end.
+    /// Samples per class; the last entry counts samples without a class.
     classes: Vec<u64>,
     crops: CropTables,
     problems: Vec<Error>,
@@ -48,7 +48,7 @@ impl Facts {
         }
     }
 
-    /// Adds what was counted of later shards.
+    /// Adds the counts of later shards.
     fn merge(mut self, later: Self) -> Self {
         self.images.merge(later.images);
         self.payload_bytes += later.payload_bytes;
@@ -65,15 +65,15 @@ impl Facts {
     }
 }
 
-/// The extension that all images of a dataset have, if they have one.
+/// The extension that all images of a dataset share, if any.
 pub(super) fn image_extension(view: &View) -> Option<&str> {
     let manifest = view.dataset.manifest();
-    // Where components are features or columns, no extension says what the images are.
+    // If components are features or columns, no extension identifies the images.
     formats::entry(&manifest.format.name).ok().filter(|entry| entry.has_extensions)?;
     manifest.components.first().map(String::as_str).filter(|name| *name != BY_KIND)
 }
 
-/// Looks at a dataset, or at some of its shards.
+/// Inspects a dataset, or some of its shards.
 pub(super) fn inspect(view: &View, monitor: &dyn Monitor) -> Result<(Summary, Vec<Error>)> {
     let index_bytes = view.shards().map(|shard| shard.entry().index.bytes).sum();
     monitor.begin(Phase::Verifying, view.samples(), index_bytes);
@@ -93,12 +93,12 @@ pub(super) fn inspect(view: &View, monitor: &dyn Monitor) -> Result<(Summary, Ve
                 Ok(facts)
             },
         )
-        // Neighbours are merged in order, so problems are in the order of the shards.
+        // Neighbours are merged in order, so problems are in shard order.
         .try_reduce(|| Facts::new(view), |earlier, later| Ok(earlier.merge(later)))?;
     Ok(summary(view, facts, &labels, index_bytes))
 }
 
-/// Adds what is in one shard whose first sample is number `first` of those that are looked at.
+/// Adds one shard; its first sample is number `first` among the inspected samples.
 fn look_at(
     view: &View,
     shard: Shard<'_>,
@@ -175,7 +175,7 @@ fn read_rows(
     beyond.map_or(Ok(()), Err)
 }
 
-/// The place of a label among `classes` classes; `classes` itself where it is none of them.
+/// Index of a label among `classes` classes; `classes` itself if the label is not a class.
 fn class(label: Option<i64>, classes: usize) -> usize {
     label.and_then(|label| usize::try_from(label).ok()).map_or(classes, |label| label.min(classes))
 }

@@ -1,6 +1,6 @@
-//! Extract reads one image, found by its key or by the path that it had in the source.
+//! Extracts one image, found by its key or by its path in the source.
 //!
-//! The name that somebody else gave it is never used as the name of a file here: the caller says where it goes.
+//! A name from the data is never used as a local file name: the caller chooses the destination.
 
 use std::path::{Path, PathBuf};
 
@@ -17,31 +17,31 @@ use shardpack_format::{
 use super::{Target, View, scan};
 use crate::{foreign::ShardFile, monitor::Monitor, parallel::in_pool};
 
-/// Rows after which it is asked whether to go on.
+/// Rows between two checks for cancellation.
 const ROWS_AT_ONCE: u64 = 4096;
-/// No image is longer.
+/// Maximum length of an image in bytes.
 const MOST_BYTES: u64 = u32::MAX as u64;
 
-/// Finds the number of a sample.
+/// A function that finds the number of a sample.
 type Find = fn(&View, &[u8], &dyn Monitor) -> Result<Option<u64>>;
 
-/// An image.
+/// An extracted image.
 #[derive(Debug)]
 pub struct Extracted {
-    /// Its bytes, as they were packed; compared with their hash, if the dataset has one.
+    /// The packed bytes, checked against their hash if the dataset has hashes.
     pub bytes: Vec<u8>,
-    /// Key and original path, as messages name a sample; the member's name in foreign tar files.
+    /// Key and original path, in the form used in messages; for foreign tar files the member name.
     pub name: String,
     /// Path of the shard.
     pub shard: PathBuf,
 }
 
-/// Reads the image of the sample whose key, or else whose original path, is `wanted`. Of foreign files, `wanted` is the
-/// key of a sample, whose first image is taken, or the name of a member or of the file that the image was made of. Paths
-/// are looked for with `jobs` threads.
+/// Reads the image of the sample whose key, or else original path, is `wanted`. Paths are searched with `jobs` threads.
+///
+/// For foreign files `wanted` is the key of a sample (its first image is read), the name of a member, or the record's file name.
 ///
 /// # Errors
-/// When there is no such sample, several datasets have one, or its bytes are not right.
+/// If no sample matches, several datasets have a match, or the bytes are corrupt.
 pub fn extract(targets: &[Target], wanted: &[u8], jobs: usize, monitor: &dyn Monitor) -> Result<Extracted> {
     let find = |by: Find| {
         let mut found = Vec::new();
@@ -69,7 +69,7 @@ pub fn extract(targets: &[Target], wanted: &[u8], jobs: usize, monitor: &dyn Mon
         Target::Foreign(files) => Some(files),
         Target::Dataset(_) => None,
     });
-    // Of a record that others may be called as well, it is told if there is another.
+    // If a record's name need not be unique, the search continues for a second match.
     let mut first: Option<Extracted> = None;
     for file in foreign.flatten() {
         let found = match file.kind.name() {
@@ -94,14 +94,14 @@ pub fn extract(targets: &[Target], wanted: &[u8], jobs: usize, monitor: &dyn Mon
         .help("`shardpack inspect DST --samples` lists keys and paths"))
 }
 
-/// Which of several is meant has to be said.
+/// The error for an ambiguous name.
 fn in_several(what: &str, one: &Path) -> Error {
     Error::usage(what).help(format!("give one of them: {}", shell::path(one)))
 }
 
 fn read(view: &View, number: u64) -> Result<Extracted> {
     let mut bytes = Vec::new();
-    // With one `pread`, or one frame unpacked; compared with its hash, for so the dataset was opened.
+    // One `pread`, or one unpacked frame; the hash is checked because the dataset was opened that way.
     let row = view.dataset.read(number, &mut bytes)?;
     let shard = view.dataset.shard_of(number)?;
     Ok(Extracted { bytes, name: row.name(), shard: shard.path() })
@@ -120,7 +120,7 @@ fn by_key(view: &View, key: &[u8], _: &dyn Monitor) -> Result<Option<u64>> {
     Ok(None)
 }
 
-/// Goes through all rows, for paths are in no order. The path may begin with the name of the split.
+/// Searches all rows, because paths are not sorted. The path may start with the name of the split.
 fn by_path(view: &View, path: &[u8], monitor: &dyn Monitor) -> Result<Option<u64>> {
     let name = view.dataset.name().as_bytes();
     let in_split = path.strip_prefix(name).and_then(|rest| rest.strip_prefix(b"/"));
@@ -156,7 +156,7 @@ fn in_tar(file: &ShardFile, wanted: &[u8], monitor: &dyn Monitor) -> Result<Opti
     Ok(None)
 }
 
-/// The image of a record, and whether no other is called so.
+/// The image of a matching record, and whether the match is unique.
 fn in_records(file: &ShardFile, wanted: &[u8], monitor: &dyn Monitor) -> Result<Option<(Extracted, bool)>> {
     let in_file = |error: Error| error.in_file(&file.path);
     let mut walk = file.walk(&Wanted::default(), &|| monitor.go_on())?;

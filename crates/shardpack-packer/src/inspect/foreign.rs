@@ -1,4 +1,4 @@
-//! What is in shards that somebody else wrote: all that their framing, labels and images' first bytes say.
+//! Inspects foreign shards: framing, labels and image headers.
 
 use std::{
     collections::{BTreeMap, HashMap, btree_map::Entry},
@@ -19,16 +19,16 @@ use crate::{
     shuffle_quality,
 };
 
-/// Labels that are kept for the mix, of the first samples; more would be too much memory.
+/// Maximum number of labels kept for the shuffle quality, from the first samples; more would need too much memory.
 const KEPT_LABELS: usize = 20_000_000;
 
-/// Ways in which files were understood that are kept.
+/// Maximum number of distinct interpretations kept.
 const MOST_UNDERSTOOD: usize = 16;
 
-/// Stands for no label among the numbers of labels.
+/// Label number that means "no label".
 const NONE: u32 = u32::MAX;
 
-/// What some files come to.
+/// Counts over some files.
 #[derive(Default)]
 struct Facts {
     samples: u64,
@@ -37,21 +37,21 @@ struct Facts {
     content_bytes: u64,
     components: BTreeMap<String, Counted>,
     labels: Labels,
-    /// Length and number of samples of each file.
+    /// Length in bytes and number of samples of each file.
     files: Vec<(u64, u64)>,
-    /// Files by what they are compressed with.
+    /// Number of files per compression.
     packed: BTreeMap<&'static str, u64>,
     tar: Option<Tar>,
-    /// How files were understood, each way once.
+    /// Distinct interpretations of the files.
     understood: Vec<Vec<String>>,
     problems: Vec<Error>,
 }
 
-/// A component of some samples.
+/// A component over some samples.
 struct Counted {
     samples: u64,
     bytes: u64,
-    /// What it is, if it is a value, and of one kind of content in all.
+    /// Type of the component, if it is a value and all samples have one kind of content.
     kind: Option<Type>,
 }
 
@@ -66,16 +66,16 @@ fn add(components: &mut BTreeMap<String, Counted>, name: String, more: Counted) 
     }
 }
 
-/// The labels of samples in order, as numbers in a list of those that came up.
+/// The labels of samples in order, as indexes into a list of distinct labels.
 #[derive(Default)]
 struct Labels {
-    /// Each label that came up, and how often.
+    /// Each distinct label with its number of samples.
     counts: Vec<(i64, u64)>,
     number: HashMap<i64, u32>,
-    /// Names of their classes, as the first sample of each has it.
+    /// Class names by label, from the first sample with each label.
     names: HashMap<i64, String>,
     without: u64,
-    /// Of the first samples; shorter than they are once it holds [`KEPT_LABELS`].
+    /// Labels of the first samples, at most [`KEPT_LABELS`].
     order: Vec<u32>,
 }
 
@@ -108,7 +108,7 @@ impl Labels {
         }
     }
 
-    /// Adds those of later samples; `is_whole` unless some of these samples were left out of the order already.
+    /// Adds the labels of later samples; `is_whole` is false if `order` already omits some samples.
     fn merge(&mut self, later: Self, is_whole: bool) {
         let numbers: Vec<u32> = later.counts.iter().map(|(label, count)| self.intern(*label, *count)).collect();
         self.without += later.without;
@@ -128,13 +128,13 @@ impl Labels {
         let mut counts = vec![0; self.counts.len() + 1];
         (0..self.order.len()).for_each(|number| counts[class(number) as usize] += 1);
         let labels = shuffle_quality::Labels::new(self.order.len() as u64);
-        // Nothing fails here.
+        // This closure never fails.
         let _ = labels.take(0..self.order.len() as u64, |number| Ok(class(number as usize)));
         labels.mixes(&counts)
     }
 
     fn classes(&self) -> Classes {
-        // Without labels there are no classes, and so no samples that lack one.
+        // Without labels there are no classes, and so no samples that lack a class.
         let unlabelled = if self.counts.is_empty() { 0 } else { self.without };
         let class = |(label, samples): &(i64, u64)| {
             let name = self.names.get(label).cloned();
@@ -189,7 +189,7 @@ impl Facts {
         tar.dropped.into_iter().for_each(|(issue, count)| *mine.dropped.entry(issue).or_default() += count);
     }
 
-    /// Adds what was counted of later files.
+    /// Adds the counts of later files.
     fn merge(mut self, later: Self) -> Self {
         let is_whole = self.labels.order.len() as u64 == self.samples;
         self.labels.merge(later.labels, is_whole);
@@ -209,10 +209,10 @@ impl Facts {
     }
 }
 
-/// Looks at foreign files of one format, side by side.
+/// Inspects foreign files of one format in parallel.
 ///
 /// # Errors
-/// When the person interrupts it, or nothing of any file can be read.
+/// If the user cancels, or no file can be read at all.
 pub(super) fn inspect(files: &[ShardFile], monitor: &dyn Monitor) -> Result<(Summary, Vec<Error>)> {
     monitor.begin(Phase::Verifying, 0, files.iter().map(|file| file.bytes).sum());
     let mut facts = files
@@ -221,7 +221,7 @@ pub(super) fn inspect(files: &[ShardFile], monitor: &dyn Monitor) -> Result<(Sum
             look_at(file, &mut facts, monitor)?;
             Ok(facts)
         })
-        // Neighbours are merged in order, so samples and problems are in the order of the files.
+        // Neighbours are merged in order, so samples and problems are in file order.
         .try_reduce(Facts::default, |earlier, later| Ok(earlier.merge(later)))?;
     let mut problems = std::mem::take(&mut facts.problems);
     if facts.samples == 0 && problems.is_empty() {
@@ -234,7 +234,7 @@ pub(super) fn inspect(files: &[ShardFile], monitor: &dyn Monitor) -> Result<(Sum
     Ok((summary(files, facts), problems))
 }
 
-/// Says so where a file does not even begin as its name says.
+/// Adds a remark to the error if a `.tar` file does not start as a tar does.
 fn no_shard(error: Error, files: &[ShardFile]) -> Error {
     let is_tar = files.first().is_some_and(|file| file.kind.name() == webdataset::NAME);
     match error.location().byte {
@@ -251,7 +251,7 @@ fn look_at(file: &ShardFile, facts: &mut Facts, monitor: &dyn Monitor) -> Result
     let scanned = scan::scan(file, monitor, &mut |scanned| {
         monitor.go_on()?;
         samples += 1;
-        // Offsets in a compressed file count unpacked, so they may go beyond its length.
+        // Offsets in a compressed file are unpacked offsets and may exceed its length.
         let at = scanned.offset.min(file.bytes).max(told);
         monitor.advance(1, at - told);
         told = at;
@@ -272,7 +272,7 @@ fn look_at(file: &ShardFile, facts: &mut Facts, monitor: &dyn Monitor) -> Result
         });
     }
     monitor.advance(0, file.bytes - told);
-    // Hashes are for `verify`: this is a look.
+    // Hashes are checked by `verify` only.
     facts.problems.extend(file.compare(true, &|| monitor.go_on())?.problems);
     match scanned {
         Ok(of_file) => {
@@ -284,7 +284,7 @@ fn look_at(file: &ShardFile, facts: &mut Facts, monitor: &dyn Monitor) -> Result
     Ok(())
 }
 
-/// `none`, or what so many of `files` are compressed with.
+/// `none`, or the compressions with the number of files each.
 fn compression(packed: &BTreeMap<&str, u64>, files: u64) -> String {
     match packed.iter().next() {
         None => "none".to_owned(),

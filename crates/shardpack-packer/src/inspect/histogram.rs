@@ -1,25 +1,25 @@
-//! A histogram of lengths in pixels: exact to 8,191, to one part in 4,096 beyond, and never more than 86,000 numbers.
+//! Histogram of lengths in pixels: exact up to 8,191, then to one part in 4,096, with at most 86,000 bars.
 
 use std::collections::HashMap;
 
 use serde::Serialize;
 
-/// Numbers below this have a bar each.
+/// Lengths below this have one bar each.
 const EXACT: u32 = 8192;
 
-/// Smallest, middle and largest of many numbers.
+/// Minimum, median and maximum of many numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Spread {
-    /// The smallest.
+    /// The minimum.
     pub smallest: u64,
-    /// The one in the middle, the lower of two.
+    /// The median; the lower of the two middle values for an even count.
     pub median: u64,
-    /// The largest.
+    /// The maximum.
     pub largest: u64,
 }
 
 impl Spread {
-    /// Of numbers that are all here; `None` if there are none.
+    /// Computes the exact values; `None` if `numbers` is empty.
     pub fn of(mut numbers: Vec<u64>) -> Option<Self> {
         numbers.sort_unstable();
         let median = *numbers.get(numbers.len().checked_sub(1)? / 2)?;
@@ -27,7 +27,7 @@ impl Spread {
     }
 }
 
-/// How often each length came up.
+/// Counts of lengths.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
     bars: HashMap<u32, u64>,
@@ -35,14 +35,14 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Counts `length`.
+    /// Adds `length`.
     pub fn add(&mut self, length: u32) {
         *self.bars.entry(bar(length)).or_default() += 1;
         let (smallest, largest) = self.ends.unwrap_or((length, length));
         self.ends = Some((smallest.min(length), largest.max(length)));
     }
 
-    /// Counts all that `other` has counted.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: Self) {
         for (bar, count) in other.bars {
             *self.bars.entry(bar).or_default() += count;
@@ -53,7 +53,7 @@ impl Histogram {
         };
     }
 
-    /// Smallest and largest, both exact, and the middle.
+    /// Minimum and maximum, both exact, and the approximate median.
     pub fn spread(&self) -> Option<Spread> {
         let (smallest, largest) = self.ends?;
         let mut bars: Vec<_> = self.bars.iter().collect();
@@ -69,7 +69,7 @@ impl Histogram {
     }
 }
 
-/// The smallest number of its bar: all but the first 13 binary digits are zeros.
+/// The smallest length in the bar of `length`: all but the leading 13 binary digits are cleared.
 fn bar(length: u32) -> u32 {
     let digits = u32::BITS - length.leading_zeros();
     let dropped = digits.saturating_sub(EXACT.trailing_zeros());

@@ -1,4 +1,4 @@
-//! What the headers of many images say, in numbers that do not grow with the images.
+//! Summarises image headers in constant memory.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,22 @@ use shardpack_format::{
 
 use super::histogram::{Histogram, Spread};
 
-/// Formats and dimensions of images.
+/// Kinds and dimensions of images.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Images {
-    /// Images of each kind, by their first bytes.
+    /// Images per kind, detected from the first bytes.
     pub kinds: BTreeMap<String, u64>,
-    /// Images of each colour mode.
+    /// Images per colour mode.
     pub modes: BTreeMap<String, u64>,
-    /// Images of each number of bits a channel; 0 where it is not known.
+    /// Images per bit depth of a channel; 0 for unknown.
     pub depths: BTreeMap<u8, u64>,
-    /// Pixels across, of those whose size is known.
+    /// Widths in pixels, of images with a known size.
     pub width: Option<Spread>,
-    /// Pixels down, of those whose size is known.
+    /// Heights in pixels, of images with a known size.
     pub height: Option<Spread>,
-    /// Images whose headers do not tell their size.
+    /// Images without a size in their headers.
     pub without_size: u64,
-    /// Images that are not what the extension of their component says.
+    /// Images whose kind does not match the extension of their component.
     pub strays: u64,
 }
 
@@ -33,7 +33,7 @@ pub struct Images {
 #[derive(Clone, Debug, Default)]
 pub struct Counter {
     kinds: BTreeMap<Kind, u64>,
-    /// Samples that are no images, by what they are.
+    /// Samples that are not images, counted by kind.
     others: BTreeMap<String, u64>,
     modes: BTreeMap<Mode, u64>,
     depths: BTreeMap<u8, u64>,
@@ -44,7 +44,7 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// Counts an image whose component has this extension; `None` where each image has that of its own kind.
+    /// Counts an image; `extension` is the extension of its component, `None` if each image has the extension of its own kind.
     pub fn add(&mut self, image: &Header, extension: Option<&str>) {
         *self.kinds.entry(image.kind).or_default() += 1;
         *self.modes.entry(image.mode).or_default() += 1;
@@ -58,7 +58,7 @@ impl Counter {
         self.strays += u64::from(is_stray(image.kind, extension));
     }
 
-    /// Counts a sample that is no image, but of this kind.
+    /// Counts a sample of another kind than an image.
     pub fn add_other(&mut self, kind: &str, payload: &Component, image: &Header, extension: Option<&str>) {
         match self.others.get_mut(kind) {
             Some(samples) => *samples += 1,
@@ -67,7 +67,7 @@ impl Counter {
         self.strays += u64::from(is_stray_payload(payload, image.kind, extension));
     }
 
-    /// Counts all that `other` has counted.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: Self) {
         other.others.into_iter().for_each(|(kind, count)| *self.others.entry(kind).or_default() += count);
         other.kinds.into_iter().for_each(|(kind, count)| *self.kinds.entry(kind).or_default() += count);
@@ -79,7 +79,7 @@ impl Counter {
         self.strays += other.strays;
     }
 
-    /// What came of it.
+    /// The totals.
     pub fn finish(self) -> Images {
         Images {
             kinds: self
@@ -98,18 +98,20 @@ impl Counter {
     }
 }
 
-/// Whether an image is not what the extension of its component says.
+/// Whether an image's kind does not match the extension of its component.
 pub fn is_stray(kind: Kind, extension: Option<&str>) -> bool {
     extension.is_some_and(|extension| Kind::of_extension(extension) != Some(kind) && extension != kind.extension())
 }
 
-/// Whether the payload of samples that are no images is not what the extension of its component says. Only files that are called arrays
-/// are looked at: values were held against their forms when they were read, and most formats store them without a head.
+/// Whether a payload that is not an image does not match the extension of its component.
+///
+/// Only files with an array extension are checked. Values were checked against their forms when they were read, and most formats store
+/// them without a head.
 pub fn is_stray_payload(payload: &Component, kind: Kind, extension: Option<&str>) -> bool {
     payload.kind().is_none() && extension == Some(Kind::Npy.extension()) && kind != Kind::Npy
 }
 
-/// The kind that a person names: `jpeg`, or an extension of it.
+/// The kind with this name or extension, such as `jpeg`.
 pub fn kind_of_name(name: &str) -> Option<Kind> {
     Kind::ALL.into_iter().find(|kind| kind.name() == name).or_else(|| Kind::of_extension(name))
 }

@@ -1,8 +1,7 @@
-//! Inspect tells what is in a dataset, in some shards of it, or in shards that somebody else wrote.
+//! Inspects a dataset, some of its shards, or foreign shards.
 //!
-//! Holds at all times: nothing is written but by [`crate::table`]; what is kept does not grow with the number of samples
-//! of a dataset, and by 4 bytes a sample for foreign files; a problem is noted and the rest is looked at, one problem a
-//! file, in the order of the shards.
+//! Holds at all times: only [`crate::table`] writes anything; memory does not grow with the samples of a dataset, and grows by 4 bytes
+//! per sample of foreign files; after a problem the rest is still inspected, with at most one problem per file, in shard order.
 
 mod crop_tables;
 mod dataset;
@@ -32,23 +31,23 @@ pub use images::{Images, kind_of_name};
 pub use samples::{Filter, Sample, samples};
 pub use target::{Resolved, Target, View, resolve};
 
-/// Requests that are in flight at a time, of a dataset at a URL.
+/// Concurrent requests for a dataset at a URL.
 pub const REQUESTS: usize = 16;
 
-/// What was found.
+/// Result of an inspection.
 #[derive(Debug)]
 pub struct Report {
-    /// One for each dataset, and for each group of foreign files.
+    /// One summary per dataset and per group of foreign files.
     pub datasets: Vec<Summary>,
-    /// What is not right, in the order of the shards.
+    /// Problems, in shard order.
     pub problems: Vec<Error>,
 }
 
-/// What a summary is of.
+/// Subject of a summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum What {
-    /// A whole dataset, by its manifest and its indexes.
+    /// A whole dataset, from its manifest and indexes.
     Dataset,
     /// Some shards of a dataset.
     Shards,
@@ -56,136 +55,136 @@ pub enum What {
     Foreign,
 }
 
-/// What is in one dataset, or in one group of foreign files. Fields in the order in which JSON has them.
+/// Content of one dataset or one group of foreign files. The field order is the JSON order.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// What this is of.
+    /// The subject.
     pub what: What,
-    /// The folder of a dataset; the first of foreign files.
+    /// Folder of the dataset, or path of the first foreign file.
     pub path: String,
-    /// Name of the dataset; of foreign files, how many more there are is in `shards`.
+    /// Name of the dataset, or of the foreign files (their number is in `shards`).
     pub name: String,
-    /// Id of the dataset, in hexadecimal.
+    /// Id of the dataset in hexadecimal.
     pub id: Option<String>,
     /// Name of the format.
     pub format: String,
-    /// `none`, or what the shards are compressed with.
+    /// `none`, or the compression of the shards.
     pub compression: String,
-    /// How the samples were ordered; `None` where nobody says.
+    /// Order of the samples; `None` if unknown.
     pub order: Option<Order>,
-    /// How images were changed before they were packed, if they were.
+    /// Changes made to images before they were packed, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recipe: Option<String>,
     /// Number of samples.
     pub samples: u64,
-    /// Length of all images together in bytes.
+    /// Total length of the images in bytes.
     pub payload_bytes: u64,
-    /// The files.
+    /// The shard files.
     pub shards: Shards,
-    /// What it takes beside the images.
+    /// Space used besides the images.
     pub overhead: Overhead,
-    /// Samples of a block, of a dataset.
+    /// Samples per block; for datasets only.
     pub block_samples: Option<u64>,
-    /// Components of samples, the image first in a dataset, by name in foreign files, where labels may be left out.
+    /// Components of the samples. In a dataset the image comes first; for foreign files they are sorted by name and may omit labels.
     pub components: Vec<Component>,
-    /// Formats and dimensions.
+    /// Image kinds and dimensions.
     pub images: Images,
-    /// Crop tables beside the indexes, where there are some.
+    /// Crop tables, if any.
     pub crops: Option<CropTables>,
     /// Classes.
     pub classes: Classes,
-    /// How well the stored order is shuffled, for a few numbers of readers.
+    /// Shuffle quality of the stored order for a few numbers of readers.
     pub mix: Vec<ShuffleQuality>,
-    /// What became of the images that were found, of a whole dataset.
+    /// Counts from the ledger; for whole datasets only.
     pub ledger: Option<Counts>,
-    /// Files of the source that were no samples, of a whole dataset.
+    /// Files of the source that were not samples; for whole datasets only.
     pub ignored_files: BTreeMap<String, u64>,
-    /// How foreign tar files are made.
+    /// Structure of foreign tar files.
     pub tar: Option<Tar>,
-    /// How foreign files were understood that do not say so themselves: a few words each, each way once.
+    /// Distinct interpretations of foreign files whose format leaves a choice, a few words each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub understood: Vec<Vec<String>>,
 }
 
-/// The files of shards.
+/// Totals over shard files.
 #[derive(Clone, Debug, Serialize)]
 pub struct Shards {
-    /// How many.
+    /// Number of files.
     pub count: u64,
-    /// Length of all together in bytes.
+    /// Total length in bytes.
     pub bytes: u64,
     /// Lengths in bytes; `None` if there are no shards.
     pub size: Option<Spread>,
-    /// Numbers of samples in one.
+    /// Samples per file.
     pub samples: Option<Spread>,
 }
 
-/// What a dataset takes beside its images.
+/// Space that a dataset uses besides its images.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Overhead {
-    /// Length of headers, padding and ends in the shards, unpacked, in bytes.
+    /// Unpacked length in bytes of headers, padding and ends in the shards.
     pub framing_bytes: u64,
-    /// Length of the components beside the image, in bytes; 0 where samples are values.
+    /// Length in bytes of the components besides the image; 0 if samples are values.
     pub other_bytes: u64,
     /// Length of the indexes in bytes.
     pub index_bytes: u64,
-    /// By what share the shards are longer than the images alone, or all values; below 0 where compression makes up for it,
-    /// `None` if there are none.
+    /// Size of the shards relative to the images alone (or to all values), minus 1. Negative if compression saves more than the overhead;
+    /// `None` if there is no payload.
     pub share: Option<f64>,
 }
 
-/// One component of samples.
+/// One component of the samples.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Component {
     /// Extension, feature or column.
     pub name: String,
-    /// What it is, of values: `<f4[?x64]`, see [`shardpack_format::component::Type`].
+    /// Type of a value component: `<f4[?x64]`, see [`shardpack_format::component::Type`].
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Samples that have it.
+    /// Number of samples with the component.
     pub samples: u64,
-    /// Length of all together in bytes.
+    /// Total length in bytes.
     pub bytes: u64,
 }
 
-/// Classes and how they are spread.
+/// Classes and their distribution.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Classes {
-    /// Number of classes; of foreign files, that of different labels.
+    /// Number of classes; for foreign files the number of distinct labels.
     pub count: u64,
-    /// Classes without samples.
+    /// Number of classes without samples.
     pub empty: u64,
-    /// Samples without a class.
+    /// Number of samples without a class.
     pub unlabelled_samples: u64,
-    /// Samples of the largest class for each of the smallest that is not empty.
+    /// Samples of the largest class divided by samples of the smallest non-empty class.
     pub imbalance: Option<f64>,
-    /// All of them, by label.
+    /// All classes, by label.
     pub list: Vec<Class>,
 }
 
 /// A class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Class {
-    /// Its number.
+    /// Class number.
     pub label: i64,
-    /// Its name, if one is known.
+    /// Class name, if known.
     pub name: Option<String>,
-    /// Its samples.
+    /// Number of samples.
     pub samples: u64,
 }
 
-/// How foreign tar files are made.
+/// Structure of foreign tar files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tar {
-    /// Members, folders and links too.
+    /// Number of members, including folders and links.
     pub members: u64,
-    /// Members that one plain USTAR header describes; wids reads no others right.
+    /// Members with a single plain USTAR header; wids reads no others correctly.
     pub plain_members: u64,
-    /// Members that are in no sample, by the reason.
+    /// Members that belong to no sample, counted by reason.
     pub dropped: BTreeMap<String, u64>,
     /// Files without the two zero blocks at the end.
     pub unterminated_files: u64,
-    /// Files with something behind their end that no reader sees.
+    /// Files with data after the end marker, which no reader sees.
     pub trailing_files: u64,
     /// Files that could not be read to their end.
     pub unreadable_files: u64,
@@ -209,7 +208,7 @@ impl Overhead {
         index_bytes: u64,
     ) -> Self {
         let component_bytes: u64 = components.iter().map(|component| component.bytes).sum();
-        // Samples of values are all of them.
+        // If samples are values, all components are payload.
         let is_of_values = payload_bytes == 0 || components.first().is_some_and(|first| first.kind.is_some());
         let payload_bytes = if is_of_values { component_bytes } else { payload_bytes };
         Self {
@@ -221,10 +220,10 @@ impl Overhead {
     }
 }
 
-/// Looks at `targets` with `jobs` threads.
+/// Inspects `targets` with `jobs` threads.
 ///
 /// # Errors
-/// When the person interrupts it, or nothing at all can be read. Other problems are in the report.
+/// If the user cancels, or nothing can be read at all. Other problems are in the report.
 pub fn inspect(targets: &[Target], jobs: usize, monitor: &dyn Monitor) -> Result<Report> {
     in_pool(jobs, || {
         let mut report = Report { datasets: Vec::new(), problems: Vec::new() };

@@ -1,4 +1,4 @@
-//! The samples of targets one by one, in stored order, as a table for people has them.
+//! Lists the samples of targets one by one, in stored order.
 
 use std::{borrow::Cow, ops::ControlFlow};
 
@@ -19,64 +19,64 @@ use super::{
 };
 use crate::{foreign::ShardFile, monitor::Monitor};
 
-/// Samples after which it is asked whether to go on.
+/// Samples between two checks for cancellation.
 const SAMPLES_AT_ONCE: u64 = 4096;
-/// Classes that are named to a person who asked for another one.
+/// Maximum number of class names in the message for an unknown class.
 const NAMED_CLASSES: usize = 5;
 
-/// Which samples are wanted.
+/// Selection of samples.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// Only of the class of this name or, if there is none, with this label.
+    /// Only the class with this name or, if there is none, with this label.
     pub class: Option<String>,
     /// Only images of this kind.
     pub kind: Option<Kind>,
-    /// Only images that are not what the extension of their component says.
+    /// Only images whose kind does not match the extension of their component.
     pub strays: bool,
-    /// At most this many; `None` for all.
+    /// Maximum number of samples; `None` for all.
     pub limit: Option<u64>,
 }
 
-/// A sample. Fields in the order in which JSON has them.
+/// A sample. The field order is the JSON order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Sample {
-    /// Name of the dataset; `None` in foreign files.
+    /// Name of the dataset; `None` for foreign files.
     pub dataset: Option<String>,
     /// Name of the shard file.
     pub shard: String,
-    /// Its number in the dataset, or among the foreign files, from 0.
+    /// Number in the dataset, or among the foreign files, from 0.
     pub number: u64,
-    /// Key, with replacement characters where it is no text.
+    /// Key, with replacement characters if it is not UTF-8.
     pub key: String,
-    /// Number of its class.
+    /// Class number.
     pub label: Option<i64>,
-    /// Name of its class.
+    /// Class name.
     pub class: Option<String>,
-    /// What the image is.
+    /// Kind of the image or sample.
     pub kind: Cow<'static, str>,
-    /// Pixels across; 0 if not known.
+    /// Width in pixels; 0 if unknown.
     pub width: u32,
-    /// Pixels down; 0 if not known.
+    /// Height in pixels; 0 if unknown.
     pub height: u32,
     /// Colour mode.
     pub mode: &'static str,
-    /// Bits a channel; 0 if not known.
+    /// Bits per channel; 0 if unknown.
     pub depth: u8,
     /// Length of the image in bytes.
     pub bytes: u64,
-    /// Original path, with replacement characters where it is no text; in foreign files the name of the image file, where
-    /// they say one.
+    /// Original path, with replacement characters if it is not UTF-8; for foreign files the image file name, if the record has one.
     pub path: Option<String>,
-    /// The bytes of the path in hexadecimal, where they are no text.
+    /// The bytes of the path in hexadecimal, if it is not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_hex: Option<String>,
 }
 
-/// Tells `found` of the samples of `targets` that `filter` wants, in order. What keeps a shard from being read is
-/// returned, and the others are gone through.
+/// Calls `found` for the samples of `targets` that match `filter`, in order.
+///
+/// Returns the errors of shards that could not be read; the other shards are listed.
 ///
 /// # Errors
-/// When no target has the class, when the person interrupts it, and the first of `found`.
+/// If no target has the class, the user cancels, or `found` fails.
 pub fn samples(
     targets: &[Target],
     filter: &Filter,
@@ -94,14 +94,14 @@ pub fn samples(
     Ok(walk.problems)
 }
 
-/// Which label is wanted of a target.
+/// The class selection for one target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted<'f> {
     All,
     Label(i64),
-    /// The samples themselves say what their class is called.
+    /// By the class name in the samples.
     Named(&'f str),
-    /// It has no such class.
+    /// The target has no such class.
     Nothing,
 }
 
@@ -237,7 +237,7 @@ impl Walk<'_> {
             });
             match scanned {
                 Ok(file) => self.problems.extend(file.problem),
-                // What `found` failed at is no problem of the file.
+                // An error from `found` is not a problem of the file.
                 Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::System) => return Err(error),
                 Err(error) => self.problems.push(error),
             }
@@ -246,7 +246,7 @@ impl Walk<'_> {
     }
 }
 
-/// Of a sample that has no image.
+/// Header for a sample without an image.
 const NO_IMAGE: Header = Header { kind: Kind::Unknown, width: 0, height: 0, mode: Mode::Unknown, depth: 0 };
 
 fn of_row(view: &View, choice: &Choice, shard: Shard<'_>, number: u64, row: &RowRef<'_>) -> Sample {

@@ -1,7 +1,6 @@
-//! Target tells what the paths on a command line are: datasets, some shards of one, or files that somebody else wrote.
+//! Resolves command-line paths to datasets, shards of a dataset, or foreign files.
 //!
-//! Only manifests, names and the first bytes of foreign files are looked at. A shard of a dataset is known by the manifest
-//! beside it.
+//! Reads only manifests, names and the first bytes of foreign files. A shard of a dataset is recognised by the manifest in its folder.
 
 use std::{
     collections::BTreeMap,
@@ -27,37 +26,37 @@ use crate::{
     sys,
 };
 
-/// A plan file beyond this is not read just to say how many shards there will be.
+/// Maximum length in bytes of a plan file that is read only to count shards.
 const SMALL_PLAN_BYTES: u64 = 4 << 20;
 
-/// What can be looked at as one.
+/// A unit of inspection.
 #[derive(Debug)]
 pub enum Target {
     /// A dataset, or some of its shards.
     Dataset(Box<View>),
-    /// Shards of one format without a manifest, in the order in which they were given.
+    /// Shards of one format without a manifest, in the given order.
     Foreign(Vec<ShardFile>),
 }
 
-/// What some paths are.
+/// Result of resolving paths.
 #[derive(Debug, Default)]
 pub struct Resolved {
-    /// What there is.
+    /// The targets.
     pub targets: Vec<Target>,
-    /// Files that are none, or that are missing; there is something beside them.
+    /// Missing files, files that are not shards, and changed splits, if there are other targets.
     pub problems: Vec<Error>,
-    /// What lies in folders beside shards and is none, by the reason why.
+    /// Other files in folders of shards, counted by the reason for ignoring them.
     pub ignored: BTreeMap<String, u64>,
-    /// What was looked for at URLs, and files there that are of no dataset.
+    /// Resolved URLs, with the files there that belong to no dataset.
     asked: Vec<Given>,
 }
 
-/// A dataset, and which of its shards are meant.
+/// A dataset and a selection of its shards.
 #[derive(Debug)]
 pub struct View {
     /// The dataset.
     pub dataset: Dataset,
-    /// Numbers of the shards, ascending.
+    /// Numbers of the selected shards, ascending.
     pub shards: Vec<usize>,
 }
 
@@ -67,17 +66,17 @@ impl View {
         Ok(Box::new(Self { shards: (0..dataset.manifest().shards.len()).collect(), dataset }))
     }
 
-    /// Whether all shards are meant.
+    /// Whether all shards are selected.
     pub fn is_whole(&self) -> bool {
         self.shards.len() == self.dataset.manifest().shards.len()
     }
 
-    /// The shards that are meant, in order.
+    /// The selected shards, in order.
     pub fn shards(&self) -> impl Iterator<Item = Shard<'_>> {
         self.shards.iter().filter_map(|number| self.dataset.shard(*number).ok())
     }
 
-    /// Adds the shard that `path` is; `false` if it is none of this dataset.
+    /// Selects the shard at `path`; returns `false` if it is not in this dataset.
     fn add(&mut self, path: &Path) -> bool {
         let name = path.file_name().unwrap_or_default();
         let is_it = |shard: &manifest::Shard| name == shard.file.as_str();
@@ -89,24 +88,24 @@ impl View {
         true
     }
 
-    /// Number of samples in the shards that are meant.
+    /// Number of samples in the selected shards.
     pub fn samples(&self) -> u64 {
         self.shards().map(|shard| shard.len()).sum()
     }
 }
 
-/// Opens a dataset such that images that are read are compared with their hashes.
+/// Opens a dataset so that reads check images against their hashes.
 fn open(folder: &Path) -> Result<Dataset> {
     Ok(Dataset::open(folder)?.check_content(true))
 }
 
-/// What `paths` are; neighbours that belong together are one target. Globs and brace patterns stand for files.
+/// Resolves `paths`; consecutive paths that belong together form one target. Globs and brace patterns are expanded.
 ///
 /// # Errors
-/// When a path is not there, there is nothing in it, or it holds an unfinished pack.
+/// If a path does not exist, has no content, or holds an unfinished pack.
 pub fn resolve(paths: &[PathBuf], settings: &StoreSettings) -> Result<Resolved> {
     let mut resolved = Resolved::default();
-    // Files that are of no dataset: looked at together, so that many are looked at side by side.
+    // Foreign files, collected so that many are inspected in parallel.
     let mut foreign: Vec<PathBuf> = Vec::new();
     let mut all = Vec::new();
     if let (Some(local), false) = (paths.iter().find(|path| !sys::is_store(path)), settings.is_empty()) {
@@ -120,7 +119,7 @@ pub fn resolve(paths: &[PathBuf], settings: &StoreSettings) -> Result<Resolved> 
         let is_pattern = path.to_string_lossy().contains(['*', '?', '[', '{']) && !sys::is_there(path)?;
         if is_pattern { all.extend(expanded(path)?) } else { all.push(path.clone()) }
     }
-    // What is said of all of it is said of its shards, and of what lies beside them.
+    // A manifest selects the whole dataset: its shards and neighbours need no target of their own.
     let is_manifest = |path: &Path| path.file_name().is_some_and(|name| name == manifest::FILE);
     let whole: Vec<PathBuf> = all.iter().filter(|path| is_manifest(path)).map(|path| folder_of(path)).collect();
     all.retain(|path| is_manifest(path) || !whole.contains(&folder_of(path)));
@@ -155,7 +154,7 @@ pub fn resolve(paths: &[PathBuf], settings: &StoreSettings) -> Result<Resolved> 
 }
 
 impl Resolved {
-    /// Adds strangers in `folder`: those that are shards are problems, others are counted.
+    /// Adds files in `folder` that do not belong to its dataset: shards are problems, other files are counted.
     fn add_strangers(&mut self, folder: &Path, names: Vec<String>, reason: &'static str) -> Result<()> {
         for path in names.into_iter().map(|name| folder.join(name)) {
             match is_shard(&path)? {
@@ -166,7 +165,7 @@ impl Resolved {
         Ok(())
     }
 
-    /// Adds what is at URLs: datasets, their splits and shards, then all else. What lies beside a dataset is not looked for.
+    /// Adds targets at URLs: datasets, their splits and shards, then other files. Files next to a dataset at a URL are not searched for.
     fn add_urls(&mut self, urls: &[PathBuf], settings: &StoreSettings) -> Result<()> {
         let given = Given::at_urls(urls, settings)?;
         given.refuse_lost_manifests()?;
@@ -196,7 +195,7 @@ impl Resolved {
         Ok(())
     }
 
-    /// What reading over a network has taken so far; `None` where all is files.
+    /// Network transfers so far; `None` if all targets are local files.
     pub fn transfers(&self) -> Option<Transfers> {
         let of = |target: &Target| match target {
             Target::Dataset(view) => view.dataset.transfers(),
@@ -214,7 +213,7 @@ impl Resolved {
         Ok(())
     }
 
-    /// Adds files of any writer: those of one format are one target.
+    /// Adds foreign files: all files of one format form one target.
     fn add_files(&mut self, Files { shards, problems, ignored, .. }: Files) {
         self.problems.extend(problems);
         for (reason, files) in ignored {
@@ -234,7 +233,7 @@ impl Resolved {
     }
 }
 
-/// The datasets in a folder, and what is not as it was packed of splits; `None` where there are foreign shards, or nothing.
+/// The datasets in a folder; adds differences from the packed splits to `resolved`. `None` if there are foreign shards or nothing.
 fn folder(path: &Path, resolved: &mut Resolved) -> Result<Option<Vec<Target>>> {
     refuse_unfinished(path)?;
     if sys::is_there(&path.join(manifest::FILE))? {
@@ -262,14 +261,14 @@ fn folder(path: &Path, resolved: &mut Resolved) -> Result<Option<Vec<Target>>> {
     Ok(Some(targets))
 }
 
-/// Where a split stands among the others: training, validation, test, then all else by name.
+/// Sort key of a split: training, validation, test, then others by name.
 fn split_rank(name: &OsStr) -> (usize, OsString) {
     const RANKS: [&[&str]; 3] = [&["train", "training"], &["val", "valid", "validation", "dev"], &["test", "testing"]];
     let rank = RANKS.iter().position(|names| names.iter().any(|known| name == *known));
     (rank.unwrap_or(RANKS.len()), name.to_owned())
 }
 
-/// The folder of a file that was given as a manifest.
+/// The folder of a manifest file that was given as a path.
 fn of_manifest(path: &Path) -> Result<PathBuf> {
     if path.file_name().is_none_or(|name| name != manifest::FILE) {
         let what = format!("a manifest is called {}", manifest::FILE);
@@ -280,8 +279,9 @@ fn of_manifest(path: &Path) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// A file as a shard of its dataset, which is the last of `targets` where `is_next` and it belongs there; `None` where it
-/// is of none.
+/// Resolves a file as a shard of its dataset; `None` if it belongs to no dataset.
+///
+/// If `is_next` and the last target is that dataset, the shard is added to it.
 fn of_dataset(resolved: &mut Resolved, is_next: bool, path: &Path) -> Result<Option<Vec<Target>>> {
     if let Some(Target::Dataset(view)) = resolved.targets.last_mut().filter(|_| is_next)
         && view.add(path)
@@ -303,7 +303,7 @@ fn of_dataset(resolved: &mut Resolved, is_next: bool, path: &Path) -> Result<Opt
     Ok(None)
 }
 
-/// Fails where `folder`, or the one that it is a split of, holds a pack that is not finished; says how far that is.
+/// Fails if `folder`, or its parent folder of splits, holds an unfinished pack; the message has the progress.
 fn refuse_unfinished(folder: &Path) -> Result<()> {
     let Some(folder) = unfinished(folder)? else { return Ok(()) };
     let work = folder.join(WORK_FOLDER);
@@ -311,7 +311,7 @@ fn refuse_unfinished(folder: &Path) -> Result<()> {
     let finished = finished_shards(&shown).map_err(|error| sys::io_error("cannot read folder", &shown, error))?;
     let plan = work.join("plan");
     let is_small = fs::metadata(&plan).is_ok_and(|plan| plan.len() <= SMALL_PLAN_BYTES);
-    // A plan that cannot be read is for `pack` to complain about.
+    // `pack` reports an unreadable plan.
     let planned = is_small.then(|| plan_file::read(&plan).ok()).flatten();
     let of = planned.map(|file| file.plans.iter().map(|plan| plan.shards.len()).sum::<usize>());
     let progress = match of {
@@ -321,7 +321,7 @@ fn refuse_unfinished(folder: &Path) -> Result<()> {
     Err(Error::usage(format!("an unfinished pack; {progress}")).in_file(shown).help(help::FINISH_PACK))
 }
 
-/// A shard is finished when its index has its name.
+/// Counts finished shards: a shard is finished once its index has its final name.
 fn finished_shards(folder: &Path) -> io::Result<usize> {
     let mut finished = 0;
     let folders = folder.read_dir()?.collect::<io::Result<Vec<_>>>()?;
@@ -346,7 +346,7 @@ mod tests {
     fn tar_files_without_a_manifest_are_foreign_and_in_order() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["b.tar", "a.tar", "c.tar.zst", ".hidden.tar", "a.tar.idx", "x.json"] {
-            // Of a compressed file, what it was compressed with must be there.
+            // A compressed file is detected by its magic bytes.
             let bytes: &[u8] = if name.ends_with("zst") { b"\x28\xb5\x2f\xfd" } else { b"" };
             fs::write(folder.path().join(name), bytes).unwrap();
         }

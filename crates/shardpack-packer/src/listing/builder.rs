@@ -1,4 +1,4 @@
-//! Making a listing: folders and samples in the order in which a walk meets them.
+//! Builds a listing from folders and samples in the order of a walk.
 
 use std::sync::Arc;
 
@@ -19,25 +19,24 @@ pub struct FolderSamples {
 impl FolderSamples {
     /// Adds a sample; the caller keeps them in order of their names.
     pub fn push(&mut self, name: &[u8], bytes: u32, place: u64, stamp: i64) {
-        // A name is a component of a path that the system gave: far below 2^16 bytes.
+        // A name is one component of a path from the system: far below 2^16 bytes.
         let name_at = packed_name(self.names.len() as u64, name.len() as u64).unwrap_or(0);
         self.names.extend_from_slice(name);
         self.entries.push(Entry { name: name_at, place, stamp, bytes, folder: 0 });
     }
 
-    /// Adds what the sample that was added last has beside its payload: a cell for each component.
+    /// Adds the components of the sample that was added last: one cell for each.
     pub fn push_cells(&mut self, cells: &[Cell]) {
         self.cells.extend_from_slice(cells);
     }
 
-    /// Whether there are none.
+    /// Whether there are no samples.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 }
 
-/// Collects folders in the order in which a walk meets them, and puts the samples in order where they are: nothing is
-/// in memory twice.
+/// Collects folders in the order of a walk, and sorts the samples in place: memory never holds them twice.
 #[derive(Debug, Default)]
 pub struct Builder {
     folders: Vec<Folder>,
@@ -48,12 +47,12 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Begins where samples have these things beside their images; nothing is known of any sample.
+    /// An empty builder for samples that have these components beside their images.
     pub fn with(components: ComponentTable) -> Self {
         Self { components, ..Self::default() }
     }
 
-    /// Adds what the sample that was added last has beside its payload, a cell for each component, and its line in a list.
+    /// Adds the components of the sample that was added last, one cell for each, and its line in a list.
     pub fn add_components(&mut self, cells: &[Cell], line: Option<u64>) {
         self.components.cells.extend_from_slice(cells);
         self.components.lines.extend(line);
@@ -67,12 +66,12 @@ impl Builder {
         self.components.payload_forms.push(form);
     }
 
-    /// Says which forms the numbers of cells and payloads mean.
+    /// Sets the forms that the numbers of cells and payloads refer to.
     pub fn set_forms(&mut self, forms: Arc<Vec<Form>>) {
         self.components.forms = forms;
     }
 
-    /// Takes over the samples of a folder.
+    /// Adds the samples of a folder.
     pub fn add(&mut self, folder: Folder, samples: &FolderSamples) {
         let (number, before) = (self.folders.len() as u32, self.names.len() as u64);
         self.names.extend_from_slice(&samples.names);
@@ -82,17 +81,17 @@ impl Builder {
         self.folders.push(folder);
     }
 
-    /// Takes a folder whose samples will come one by one; says its number.
+    /// Adds a folder whose samples follow one by one; returns its number.
     pub fn add_folder(&mut self, folder: Folder) -> u32 {
         self.folders.push(folder);
         self.folders.len() as u32 - 1
     }
 
-    /// Takes a sample of folder `folder`, in any order of names. From then on the listing is one of a source whose own
-    /// order is that of the places.
+    /// Adds a sample of folder `folder`, in any order of names. The listing's own order then becomes the order
+    /// of places.
     ///
     /// # Errors
-    /// When the name is too long.
+    /// If the name is too long.
     pub fn add_sample(&mut self, folder: u32, name: &[u8], bytes: u32, place: u64, stamp: i64) -> Result<()> {
         let too_long = || Error::data(format!("a name of {} bytes", name.len()));
         let at = packed_name(self.names.len() as u64, name.len() as u64).ok_or_else(too_long)?;
@@ -104,7 +103,7 @@ impl Builder {
         Ok(())
     }
 
-    /// The listing of all that was taken over.
+    /// The listing of all added samples.
     pub fn finish(self, classes: Arc<Vec<Box<[u8]>>>) -> Listing {
         let Self { folders, names, mut entries, own_order, mut components } = self;
         let mut order: Vec<u32> = (0..folders.len() as u32).collect();
@@ -115,7 +114,7 @@ impl Builder {
         entries.par_iter_mut().for_each(|entry| entry.folder = places[entry.folder as usize]);
         sort_with(&mut entries, &mut components, |entries| match own_order {
             OwnOrder::Places | OwnOrder::Keys | OwnOrder::Lines => sort_by_name(&names, entries),
-            // In a folder the names came in order, and so they stand.
+            // Within a folder, names were added in order.
             OwnOrder::Canonical => entries.par_sort_unstable_by_key(|entry| (entry.folder, entry.name)),
         });
         let mut folders: Vec<Option<Folder>> = folders.into_iter().map(Some).collect();

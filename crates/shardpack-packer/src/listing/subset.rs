@@ -1,31 +1,31 @@
-//! Some of the samples of a listing, or all of them in another order.
+//! A listing with fewer samples, or with all samples in another order.
 
 use super::{Entry, Folder, Listing, name_of, packed_name};
 use crate::component_table::ComponentTable;
 
 impl Listing {
-    /// The samples with these numbers, which ascend.
+    /// The samples with these numbers, which must ascend.
     pub(crate) fn subset(&self, numbers: &[u64]) -> Self {
         let (folders, mut entries) = self.entries_of(numbers);
         let mut names = Vec::new();
         for entry in &mut entries {
             let name = name_of(&self.names, entry);
-            // No longer than where it came from.
+            // Not longer than the names that it is copied from.
             entry.name = packed_name(names.len() as u64, name.len() as u64).unwrap_or(0);
             names.extend_from_slice(name);
         }
         Self { folders, names, entries, ..self.beside(numbers) }
     }
 
-    /// The same samples in the order of these numbers, each of which is there once and in which folders come one after the
-    /// other; names stay where they are.
+    /// The samples in the order of these numbers. Each number must occur once, and folders must follow one
+    /// another. Names are not moved.
     pub(crate) fn reordered(self, numbers: &[u64]) -> Self {
         let (folders, entries) = self.entries_of(numbers);
         let rest = self.beside(numbers);
         Self { folders, names: self.names, entries, ..rest }
     }
 
-    /// What is beside the names of samples, and of all.
+    /// A listing with the components of these samples and the shared fields, but without names.
     fn beside(&self, numbers: &[u64]) -> Self {
         let components = match self.components.is_empty() {
             true => self.components.clone(),
@@ -51,7 +51,7 @@ impl Listing {
     }
 }
 
-/// Samples as they come, in any order of names and folders, before they are put in the order of a listing.
+/// Samples in any order of names and folders, before they are sorted into a listing.
 #[derive(Debug, Default)]
 pub(crate) struct Unordered {
     pub folders: Vec<Folder>,
@@ -61,7 +61,7 @@ pub(crate) struct Unordered {
 }
 
 impl Unordered {
-    /// None, of samples that have these components.
+    /// An empty collection for samples that have these components.
     pub fn of(components: ComponentTable) -> Self {
         Self { components, ..Self::default() }
     }
@@ -71,7 +71,7 @@ impl Unordered {
         self.entries.len()
     }
 
-    /// Adds a sample of folder `folder`. `None` where its name is too long.
+    /// Adds a sample of folder `folder`. `None` if its name is too long.
     pub fn push(&mut self, folder: u32, name: &[u8], bytes: u32, place: u64, stamp: i64) -> Option<()> {
         let at = packed_name(self.names.len() as u64, name.len() as u64)?;
         self.names.extend_from_slice(name);
@@ -79,7 +79,7 @@ impl Unordered {
         Some(())
     }
 
-    /// The entries and names that there are, for [`Listing::from_parts`].
+    /// The collected entries and names, for [`Listing::from_parts`].
     pub fn into_parts(self) -> (Vec<Folder>, Vec<u8>, Vec<Entry>, ComponentTable) {
         (self.folders, self.names, self.entries, self.components)
     }

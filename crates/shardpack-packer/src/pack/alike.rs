@@ -1,4 +1,4 @@
-//! Which shards of an unfinished pack are as they should be by a plan of the source as it is now.
+//! Finds the shards of an unfinished pack that a plan of the present source leaves unchanged.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use crate::{
     plan_file::components,
 };
 
-/// Numbers of the shards that both plans, which are of the same request, have alike: the same samples in the same order,
-/// none of them changed, and every byte around them the same.
+/// Numbers of the shards that are equal in both plans of one request: the same unchanged samples in the same
+/// order, and all other bytes equal.
 pub(super) fn alike(old: &Plan, new: &Plan) -> BTreeSet<usize> {
-    // Labels, widths of keys, and where the frames of compressed shards end.
+    // Labels, widths of keys, and the ends of frames in compressed shards.
     let frames = |plan: &Plan| Some(plan.block_samples).filter(|_| plan.options.compression != Compression::None);
     let of_all = |plan: &Plan| (plan.listing.classes.clone(), plan.key_digits(), frames(plan));
     if of_all(old) != of_all(new) {

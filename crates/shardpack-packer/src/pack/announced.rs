@@ -9,15 +9,15 @@ use shardpack_format::{Result, manifest::WORK_FOLDER};
 
 use crate::{own, sys};
 
-/// Work folders in which nothing has begun, and whether the folder that one is in was not there.
+/// Unused work folders, and for each whether its parent folder was missing before.
 #[derive(Debug, Default)]
 pub struct Announced(Vec<(PathBuf, bool)>);
 
 impl Announced {
-    /// Makes a work folder in each of `folders` that is missing or empty. The pack itself checks the others.
+    /// Creates a work folder in each of `folders` that is missing or empty. The pack itself checks the others.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// If it cannot be created.
     pub fn of(folders: impl IntoIterator<Item = PathBuf>) -> Result<Self> {
         let mut all = Self::default();
         for folder in folders {
@@ -37,10 +37,10 @@ impl Announced {
         Ok(all)
     }
 
-    /// Removes those in which nothing has begun still.
+    /// Removes the work folders that are still unused.
     pub fn withdraw(self) {
         for (work, is_new) in self.0 {
-            // What is left of an empty folder matters less than why nothing was packed.
+            // The reason why nothing was packed matters more than an empty folder.
             let _ = fs::remove_dir(&work);
             if is_new {
                 let _ = work.parent().map(fs::remove_dir);

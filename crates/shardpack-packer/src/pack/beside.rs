@@ -1,7 +1,7 @@
-//! How a process that packs a part comes to the work folder that parts share, and leaves it.
+//! Joins and leaves the work folder that the processes of all parts share.
 //!
-//! Holds at all times: nothing that another process may be at work on is removed; a folder in which nothing has begun goes away with the
-//! last one that is in it.
+//! Never removes files that another process may use. The last process to leave an unused work folder deletes
+//! it.
 
 use std::{
     fs, io,
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{own, part::Part, plan::Plan, sys};
 
-/// Leaves a work folder in which nothing has begun as if it had never been asked for; the last one that is in it does.
+/// Leaves an unused work folder; the last process in it deletes it.
 fn leave(work: &Path) -> Result<()> {
     let path = work.join(LOCK_FILE);
     let Some(_lock) = sys::Lock::take_if_free(&path)? else { return Ok(()) };
@@ -28,14 +28,14 @@ fn leave(work: &Path) -> Result<()> {
         return Ok(());
     }
     sys::remove_file(&path)?;
-    // None of them is removed that has anything in it.
+    // Only empty folders can be removed.
     for folder in [work.join(runs::FOLDER), work.join(receipt::FOLDER), work.to_path_buf()] {
         let _ = fs::remove_dir(folder);
     }
     Ok(())
 }
 
-/// As [`sys::Lock::share`]; one that leaves holds it alone for a moment.
+/// As [`sys::Lock::share`]; a process that leaves holds the lock alone for a moment.
 fn share_soon(path: &Path) -> Result<Option<sys::Lock>> {
     for _ in 0..50 {
         match sys::Lock::share(path) {
@@ -46,19 +46,19 @@ fn share_soon(path: &Path) -> Result<Option<sys::Lock>> {
     sys::Lock::share(path)
 }
 
-/// Whether a folder was not there.
+/// Whether the error is a missing folder.
 fn is_gone(error: &Error) -> bool {
     error.io_error().is_some_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
-/// What helps where something else is in the folder: parts replace nothing.
+/// Help if the folder has other files: parts replace nothing.
 pub(super) const OTHER_FOLDER: &str = "choose another folder, or remove this";
-/// How often folders are made that others remove; they do so once each.
+/// Attempts to create folders that other processes remove; each process removes them once.
 const MOST_TRIES: u32 = 1000;
 
 /// A process that packs a part beside others.
 pub(super) struct Beside {
-    /// Work folder of all.
+    /// Work folder of all processes.
     pub work: PathBuf,
     pub run: Run,
     /// As in [`super::Report`].
@@ -67,8 +67,8 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// Joins the parts that are under way in `dst`, and in `bucket`, whose folder that is then, or is the first of them, where `look` has
-    /// nothing against it.
+    /// Joins the parts in `dst` and `bucket`, whose local folder `dst` then is, or is the first to start, if
+    /// `look` succeeds.
     pub fn join(
         part: Part,
         plans: &[Plan],
@@ -83,14 +83,14 @@ impl Beside {
                 .and_then(|work| share_soon(&work.join(LOCK_FILE)))
                 .and_then(|shared| Self::join_in(part, plans, (dst, bucket), &work, shared));
             match joined {
-                // Another that has found that it cannot begin has removed folders that were empty still.
+                // A process that could not start has removed folders that were still empty.
                 Err(error) if is_gone(&error) && tries < MOST_TRIES => tries += 1,
                 joined => break joined,
             }
         };
         let begun = joined.and_then(|beside| look(&beside).map(|()| beside));
         if begun.is_err() {
-            // The reason matters, not what is left of empty folders.
+            // The reason matters more than empty folders.
             let _ = leave(&work);
             if is_new {
                 let _ = fs::remove_dir(dst);
@@ -109,7 +109,7 @@ impl Beside {
         let plan = work.join(PLAN_FILE);
         if !sys::is_there(&plan)? {
             let held = Held::look(dst, &[], work)?;
-            // Another part may have begun since, and what is there is its own.
+            // Another part may have started since, and the files are its own.
             if !held.is_empty() && !sys::is_there(&plan)? {
                 let what = held.what(dst, plans);
                 return Err(Error::usage(format!("holds {what}")).in_file(dst).help(OTHER_FOLDER));
@@ -126,7 +126,7 @@ impl Beside {
         Ok(Self { work: work.to_path_buf(), run: Run::begin(work, part)?, left_uploads, _shared: shared })
     }
 
-    /// Removes all that is left of another plan in `dst`.
+    /// Removes all files of another plan in `dst`.
     pub fn forget(&self, dst: &Path) -> Result<()> {
         for (folder, kept) in [(dst, &[WORK_FOLDER][..]), (&self.work, &[LOCK_FILE, runs::FOLDER])] {
             let failed = |e| sys::io_error("cannot read folder", folder, e);

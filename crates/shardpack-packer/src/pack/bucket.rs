@@ -1,11 +1,11 @@
-//! A destination at a URL: shards go there from memory, while a folder of this machine keeps the plan and what is small until all is
-//! sealed.
+//! A destination at a URL. Shards are uploaded from memory; a local folder keeps the plan and the small files
+//! until all is sealed.
 //!
-//! That folder is what [`super::destination`] takes for DST; it has all but the shards. So the same command goes on, however it was
-//! stopped, and needs nothing of a store but to put, read and list: no rename and no condition.
+//! [`super::destination`] takes that folder for DST; it has all files except the shards. So the same command
+//! resumes after any stop, and needs only put, read and list from a store: no rename and no condition.
 //!
-//! Holds at all times: a manifest is put last, and removed first where it is replaced; nothing is removed that is not named by a manifest
-//! or a plan of ours.
+//! Holds at all times: a manifest is put last, and is removed first if it is replaced. Only files that a
+//! manifest or plan of this program names are removed.
 
 use std::{
     collections::BTreeSet,
@@ -30,26 +30,26 @@ use shardpack_reader::StoreSettings;
 
 use crate::{copy, monitor::Monitor, own, plan::Plan, plan_file, source::Origin, sys, uploads::Uploads};
 
-/// In the folder of a destination: what its dataset is until it is there.
+/// Folder in the local folder: the files of the dataset until they are uploaded.
 const DATASET_FOLDER: &str = "dataset";
-/// Beside it: names of what a dataset of before has, a line each.
+/// File beside it: names of the objects of a replaced dataset, one a line.
 const REPLACED_FILE: &str = "replaced";
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Bucket {
     pub uploads: Uploads,
-    /// The folder of this machine that is kept for it.
+    /// The local folder of the destination.
     pub work: PathBuf,
-    /// Whether the folder that it lies in was named, and not found.
+    /// Whether the user named the parent folder.
     is_named: bool,
 }
 
-/// Where a pack into `dst` keeps its plan and what is finished: `dst` itself, or of a URL a folder in `work`, or in the user's folder for the state
-/// of programs.
+/// Folder for the plan and finished files of a pack into `dst`: `dst` itself, or if it is a URL a folder in
+/// `work`, or in the user's state folder.
 ///
 /// # Errors
-/// When there is no such folder.
+/// If there is no such folder.
 pub fn local_folder(dst: &Path, work: Option<&Path>) -> Result<PathBuf> {
     match sys::is_store(dst) {
         true => Ok(work_of_url(dst, work)?.join(DATASET_FOLDER)),
@@ -57,18 +57,18 @@ pub fn local_folder(dst: &Path, work: Option<&Path>) -> Result<PathBuf> {
     }
 }
 
-/// Where a repair of the dataset at `url` keeps what it makes, until it is there; see [`local_folder`].
+/// Folder for the results of a repair of the dataset at `url`, until they are uploaded; see [`local_folder`].
 ///
 /// # Errors
-/// When there is no such folder.
+/// If there is no such folder.
 pub fn repair_folder(url: &Path, work: Option<&Path>) -> Result<PathBuf> {
     Ok(work_of_url(url, work)?.with_extension("repair"))
 }
 
-/// Makes the folder of this machine that is kept for a URL, below the one that `is_named`.
+/// Creates the local folder for a URL, below a folder that the user named if `is_named`.
 ///
 /// # Errors
-/// When one of them is a link, or a stranger's.
+/// If one of the folders is a link, or belongs to another user.
 pub fn make_work(work: &Path, is_named: bool) -> Result<()> {
     let (above, name) = (work.parent().unwrap_or(Path::new("")), work.file_name().unwrap_or_default());
     if is_named {
@@ -94,7 +94,7 @@ fn work_of_url(url: &Path, work: Option<&Path>) -> Result<PathBuf> {
 }
 
 impl Bucket {
-    /// The destination at `dst`, if it is at a URL.
+    /// The destination at `dst`, if `dst` is a URL.
     pub fn open(dst: &Path, store: &StoreSettings, work: Option<&Path>) -> Result<Option<Self>> {
         if !sys::is_store(dst) {
             return Ok(None);
@@ -103,12 +103,12 @@ impl Bucket {
         Ok(Some(Self { uploads: Uploads::new(dst, store, &work)?, work, is_named }))
     }
 
-    /// Makes the folder of this machine that is kept for it: see [`make_work`].
+    /// Creates the local folder: see [`make_work`].
     pub fn make_work(&self) -> Result<()> {
         make_work(&self.work, self.is_named)
     }
 
-    /// Packs what was planned, or goes on with it.
+    /// Packs the planned dataset, or resumes it.
     pub fn pack(&self, planned: &Planned, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
         let start = std::time::Instant::now();
         let plans = &planned.plans;
@@ -118,7 +118,7 @@ impl Bucket {
             if !options.force {
                 self.still_there(plans, &manifests)?;
                 if self.is_of(plans)? {
-                    // An earlier run was stopped when all was done but this.
+                    // An earlier run was stopped just before this step.
                     self.remove_shared()?;
                 }
                 return self.sealed_before(plans, manifests, options, start);
@@ -127,7 +127,7 @@ impl Bucket {
             self.refuse_others(plans, &there, options.force)?;
         }
         self.make_work()?;
-        // What is sent takes memory, too.
+        // Uploads in flight take memory, too.
         let (jobs, memory_bytes) = Uploads::threads(options.memory_bytes, options.jobs);
         let options = &Options { jobs, memory_bytes, ..options.clone() };
         let local = self.work.join(DATASET_FOLDER);
@@ -141,13 +141,13 @@ impl Bucket {
         let transfers = || Some(self.uploads.transfers());
         match packed {
             Ok(report) => Ok(Report { already_sealed: false, replaced: None, transfers: transfers(), ..report }),
-            // A store that does not answer is not asked once more.
+            // A store that does not answer gets no second request.
             Err(error) if options.force || error.kind() != ErrorKind::Usage => Err(error),
-            // The same command may have come to its end on another machine.
+            // Another machine may have finished the same command.
             Err(error) => match self.sealed(plans) {
                 Ok(Some(manifests)) => {
                     let mut left_uploads = Vec::new();
-                    // Unless a process of this machine is at it still.
+                    // Unless a process of this machine still packs.
                     if let Some(_alone) = sys::Lock::take_if_free(&local.join(WORK_FOLDER).join(LOCK_FILE))? {
                         left_uploads = self.uploads.give_up_begun()?;
                         destination::remove_folder(&self.work)?;
@@ -160,7 +160,7 @@ impl Bucket {
         }
     }
 
-    /// What is said of datasets that were here already.
+    /// Report for datasets that existed already.
     fn sealed_before(
         &self,
         plans: &[Plan],
@@ -175,7 +175,7 @@ impl Bucket {
         Ok(Report { other_sidecars, unpacked, transfers: Some(self.uploads.transfers()), ..report })
     }
 
-    /// Objects of a dataset inside the source would be samples of it the next time.
+    /// Objects of a dataset inside the source would be samples in the next run.
     pub fn refuse_inside(&self, source: &Origin) -> Result<()> {
         let with_slash = |url: &str| format!("{}/", url.trim_end_matches('/'));
         let own = with_slash(self.uploads.url());
@@ -188,7 +188,7 @@ impl Bucket {
         }
     }
 
-    /// What lies there now, of splits of these plans too where no record names them.
+    /// Existing manifests, also those of splits of these plans that no record names.
     pub fn there(&self, plans: &[Plan]) -> Result<There> {
         let record = self.uploads.of_split(None).read_if_there(splits::FILE)?;
         let read = record.as_ref().and_then(|bytes| splits::Record::read(bytes).ok());
@@ -203,7 +203,7 @@ impl Bucket {
         Ok(there)
     }
 
-    /// Fails where a file that the manifests name is not there, or not as long as they say.
+    /// Fails if a file in the manifests is missing or has another length.
     pub fn still_there(&self, plans: &[Plan], manifests: &[Manifest]) -> Result<()> {
         for (plan, manifest) in plans.iter().zip(manifests) {
             let uploads = self.uploads.of_split(plan.split.as_deref());
@@ -223,9 +223,10 @@ impl Bucket {
         Ok(())
     }
 
-    /// Fails where something lies there that this pack would not make; with `force`, what manifests there name is no such thing.
+    /// Fails if the prefix holds objects that this pack would not write; with `force`, objects of existing
+    /// manifests are allowed.
     fn refuse_others(&self, plans: &[Plan], there: &There, force: bool) -> Result<()> {
-        // Those of these plans an earlier run has put, which was stopped among the splits.
+        // Manifests of these plans are from an earlier run, which was stopped between two splits.
         if !force && !there.are_of(plans)? {
             return Err(Error::usage("holds a dataset of something else")
                 .in_file(self.uploads.url())
@@ -235,7 +236,7 @@ impl Bucket {
         let plan = local.join(WORK_FOLDER).join(PLAN_FILE);
         let is_begun = sys::is_there(&plan)?;
         if !force && self.plan()?.is_some() && !self.is_of(plans)? {
-            // The source may have changed since this machine has begun.
+            // The source may have changed since this machine started.
             let own = if is_begun { plan_file::read_header(&plan)?.plans()? } else { Vec::new() };
             if !self.is_of(&own)? {
                 return Err(Error::usage("holds an unfinished pack of something else, whose plan is in .shardpack/")
@@ -264,8 +265,10 @@ impl Bucket {
         }
     }
 
-    /// Makes it an unfinished pack: what was begun before is given up, and, with `force`, no manifest names what is written over. Without,
-    /// manifests that came since it was looked at are of another run, and stay. Tells objects of which parts of earlier runs may be left.
+    /// Marks the prefix as an unfinished pack, and aborts multipart uploads of earlier runs. With `force`,
+    /// existing manifests are removed first, so that none names objects that are overwritten. Without,
+    /// manifests that appeared since the check belong to another run, and stay. Returns the names of objects of
+    /// earlier runs whose parts may remain.
     pub fn begin(&self, plans: &[Plan], stale: &[PathBuf], force: bool) -> Result<Vec<String>> {
         let left = self.uploads.give_up_begun()?;
         let there = if force { self.there(plans)?.names() } else { Vec::new() };
@@ -283,14 +286,15 @@ impl Bucket {
         if force {
             self.remove_shared()?;
         }
-        // From here on whoever has put another before puts no shard any more.
+        // From here on a process that put another plan before puts no more shards.
         self.put_plan(plan_file::read_header(&local.join(WORK_FOLDER).join(PLAN_FILE))?.to_bytes())?;
         Ok(left)
     }
 
-    /// Names of what an unfinished pack may have here, by the plan and the receipts that lie here, and of these.
+    /// Names of objects that an unfinished pack may have, from the plan and receipts at the prefix and the
+    /// local ones.
     fn unfinished(&self) -> Result<Vec<String>> {
-        // One that cannot be read is replaced.
+        // An unreadable plan is replaced.
         let plans = self.plan().and_then(|header| header.map_or(Ok(Vec::new()), |header| header.plans()));
         let plans = match plans {
             Err(error) if error.kind() == ErrorKind::Data => Vec::new(),
@@ -309,13 +313,13 @@ impl Bucket {
         Ok(names)
     }
 
-    /// Names of what datasets of before have.
+    /// Names of the objects of earlier datasets.
     fn replaced(&self) -> Result<BTreeSet<String>> {
         let bytes = sys::read_if_there(&self.work.join(REPLACED_FILE))?.unwrap_or_default();
         Ok(String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect())
     }
 
-    /// Puts all that lies in `local` beside the shards, manifests last; tells the names.
+    /// Puts all files of `local` beside the shards, manifests last; returns the names.
     pub fn put_dataset(&self, local: &Path) -> Result<Vec<PathBuf>> {
         let mut files = files_in(local)?;
         files.retain(|file| !file.starts_with(WORK_FOLDER));
@@ -326,14 +330,14 @@ impl Bucket {
             _ => 0,
         };
         for turn in 0..=2 {
-            // Indexes went with their shards.
+            // Indexes were put with their shards.
             let of_turn = files.iter().filter(|file| rank(file) == turn && !is_index(file)).cloned();
             self.uploads.of_split(None).put_files(local, &of_turn.collect::<Vec<_>>())?;
         }
         Ok(files)
     }
 
-    /// As [`Bucket::put_dataset`], then removes what is of no use any more.
+    /// As [`Bucket::put_dataset`], then removes objects that are no longer needed.
     fn publish(&self, plans: &[Plan], local: &Path) -> Result<()> {
         let files = self.put_dataset(local)?;
         self.remove_shared()?;
@@ -358,20 +362,20 @@ fn shards_of(plans: &[Plan]) -> Vec<String> {
     plans.iter().flat_map(of_plan).collect()
 }
 
-/// What names of a split begin with, or of a dataset without splits.
+/// Prefix of the names of a split, or of a dataset without splits.
 fn below(split: Option<&str>) -> String {
     split.map_or_else(String::new, |split| format!("{split}/"))
 }
 
-/// What lies at a destination.
+/// The objects at a destination.
 pub(super) struct There {
     has_record: bool,
-    /// By split; `None` where one cannot be read.
+    /// Manifests by split; `None` for one that cannot be read.
     pub manifests: Vec<(Option<String>, Option<Manifest>)>,
 }
 
 impl There {
-    /// Whether all of it is of these plans.
+    /// Whether all manifests belong to these plans.
     fn are_of(&self, plans: &[Plan]) -> Result<bool> {
         for (split, manifest) in &self.manifests {
             let plan = plans.iter().find(|plan| plan.split == *split);
@@ -383,9 +387,9 @@ impl There {
         Ok(true)
     }
 
-    /// The manifests in the order of the plans, if there is one of each and no other.
+    /// The manifests in the order of the plans, if each plan has one and there are no others.
     pub fn sealed(&self, plans: &[Plan]) -> Result<Option<Vec<Manifest>>> {
-        // Without the record of splits it is not all there.
+        // Without the record of splits the dataset is incomplete.
         let has_all =
             self.manifests.len() == plans.len() && plans.iter().all(|plan| plan.split.is_none() || self.has_record);
         if !has_all || !self.are_of(plans)? {
@@ -397,7 +401,7 @@ impl There {
         Ok(plans.iter().map(of_plan).collect())
     }
 
-    /// Names of all files of it, manifests and the record of splits first.
+    /// Names of all its files, manifests and the record of splits first.
     fn names(&self) -> Vec<String> {
         let record = self.has_record.then(|| splits::FILE.to_owned());
         let manifests = self.manifests.iter().map(|(split, _)| below(split.as_deref()) + manifest::FILE);
@@ -409,7 +413,7 @@ impl There {
     }
 }
 
-/// The files that a manifest names, and their lengths in bytes.
+/// The files in a manifest, and their lengths in bytes.
 fn files_of(manifest: &Manifest) -> Vec<(String, u64)> {
     let shards = manifest.shards.iter().map(|shard| (shard.file.clone(), shard.bytes));
     let others = manifest.shards.iter().map(|shard| &shard.index).chain(&manifest.sidecars);
@@ -431,7 +435,7 @@ mod tests {
         symlink(&strangers, &link).unwrap();
         assert_eq!(make_work(&link.join("x"), true).unwrap_err().location().file, Some(link.display().to_string()));
         assert_eq!(strangers.read_dir().unwrap().count(), 0);
-        // That of all programs may lie elsewhere.
+        // The parent folder of all programs may be a link.
         make_work(&link.join("x"), false).unwrap();
         symlink(&strangers, strangers.join("y")).unwrap();
         assert_eq!(

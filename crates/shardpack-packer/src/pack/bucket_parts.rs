@@ -1,10 +1,13 @@
-//! What lies in a store below [`WORK_FOLDER`] while a dataset is packed into it: the plan without its samples, and receipts of parts.
+//! Objects in a store below [`WORK_FOLDER`] while a dataset is packed: the plan without its samples, and
+//! receipts of parts.
 //!
-//! What is not finished of a part, its machine knows, in a folder of that part. Needs nothing of a store but to put, read and list.
+//! The machine of a part keeps its unfinished files in a local folder of that part. A store needs only put,
+//! read and list.
 //!
-//! Holds at all times: the plan is put before anything else, a receipt after all that it names; both are removed after the manifests are
-//! there, and nothing else is; no shard becomes an object while another plan is there. So of two packs that begin at once the one whose plan
-//! was put first ends with an error, and the other is sealed.
+//! Holds at all times: the plan is put before all other objects, and a receipt after all objects that it lists.
+//! Plan and receipts are removed after the manifests are put; no other object is removed. No shard becomes an
+//! object while another plan is at the prefix. So if two packs start at once, the one whose plan was put first
+//! fails, and the other is sealed.
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
@@ -28,12 +31,12 @@ use crate::{
     uploads::Uploads,
 };
 
-/// Name of the plan of what is packed.
+/// Name of the plan object.
 pub(super) fn plan_name() -> String {
     format!("{WORK_FOLDER}/{PLAN_FILE}")
 }
 
-/// What names of receipts begin with.
+/// Prefix of the names of receipts.
 fn receipts_folder() -> String {
     format!("{WORK_FOLDER}/{}/", receipt::FOLDER)
 }
@@ -43,7 +46,7 @@ pub(super) fn receipt_name(part: Part) -> String {
     receipts_folder() + &receipt::file(part)
 }
 
-/// What tells plans from others.
+/// Split and hash of each plan, which identify plans.
 fn hashes(plans: &[Plan]) -> Result<Vec<(Option<String>, hash::FileHash)>> {
     plans.iter().map(|plan| Ok((plan.split.clone(), plan.hash()?))).collect()
 }
@@ -55,20 +58,20 @@ fn gone(url: &str) -> Error {
 }
 
 impl Bucket {
-    /// The folder of this machine for what is not finished of `part`.
+    /// Local folder for unfinished files of `part`.
     pub fn part_folder(&self, part: Part) -> PathBuf {
         self.work.join(format!("part-{}-of-{}", part.number, part.of))
     }
 
-    /// The folder of this machine for what a merge makes.
+    /// Local folder for the files that a merge writes.
     pub fn merge_folder(&self) -> PathBuf {
         self.work.join("merge")
     }
 
-    /// Removes that of a part, unless another process is at the same part.
+    /// Removes the local folder of a part, unless another process packs the same part.
     ///
     /// # Errors
-    /// When something of it cannot be removed.
+    /// If a file in it cannot be removed.
     pub fn remove_part_folder(&self, part: Part) -> Result<()> {
         let folder = self.part_folder(part);
         if let Some(_alone) = sys::Lock::take_if_free(&folder.join(WORK_FOLDER).join(LOCK_FILE))? {
@@ -78,15 +81,15 @@ impl Bucket {
         Ok(())
     }
 
-    /// Removes what no part and no merge of this machine has anything in.
+    /// Removes local folders that no part and no merge of this machine uses.
     pub fn remove_if_empty(&self) {
         let _ = fs::remove_dir(&self.work);
     }
 
-    /// The plan that parts have in common here, if any have begun.
+    /// The common plan of the parts at this prefix; `None` if no part has started.
     ///
     /// # Errors
-    /// When the store does not answer, or it is damaged.
+    /// If the store does not answer, or the plan is corrupt.
     pub fn plan(&self) -> Result<Option<Header>> {
         let name = plan_name();
         let bytes = self.uploads.of_split(None).read_if_there(&name)?;
@@ -94,10 +97,11 @@ impl Bucket {
         bytes.map(|bytes| plan_file::header_in(&bytes).map_err(named)).transpose()
     }
 
-    /// Fails where something else is here than parts of this plan; the first of them puts the plan, which `own` makes.
+    /// Fails if the prefix holds anything but parts of this plan; the first part puts the plan, which `own`
+    /// makes.
     ///
     /// # Errors
-    /// As said, and when the store does not answer.
+    /// If it does, and if the store does not answer.
     pub fn join(&self, planned: &PlannedPart, own: impl FnOnce() -> Result<Vec<u8>>) -> Result<()> {
         if self.plan()?.is_none() && self.is_empty(&planned.planned.plans)? {
             self.put_plan(own()?)?;
@@ -108,18 +112,18 @@ impl Bucket {
         }
     }
 
-    /// Puts the plan, or replaces it.
+    /// Puts or replaces the plan.
     ///
     /// # Errors
-    /// When the store does not take it.
+    /// If the store refuses it.
     pub fn put_plan(&self, plan: Vec<u8>) -> Result<()> {
         self.uploads.of_split(None).put(&plan_name(), plan)
     }
 
-    /// What shards of `plans` are put by: only as long as the plan here is of them.
+    /// Uploads for shards of `plans` that fail once the plan at the prefix is another.
     ///
     /// # Errors
-    /// When a number or a name cannot be hashed, which never happens.
+    /// If a number or a name cannot be hashed, which never happens.
     pub fn guarded(&self, plans: &[Plan]) -> Result<Uploads> {
         let (own, url) = (hashes(plans)?, self.uploads.url().to_owned());
         Ok(self.uploads.guarded(plan_name(), move |there| {
@@ -133,16 +137,17 @@ impl Bucket {
         }))
     }
 
-    /// Whether the plan here is of these.
+    /// Whether the plan at the prefix belongs to these plans.
     ///
     /// # Errors
-    /// When the store does not answer, or it is damaged.
+    /// If the store does not answer, or the plan is corrupt.
     pub fn is_of(&self, plans: &[Plan]) -> Result<bool> {
         let there = self.plan()?.map(|header| hashes(&header.plans()?)).transpose()?;
         Ok(there == Some(hashes(plans)?))
     }
 
-    /// Whether nothing lies here, so that this part is the first; fails where something does while no part has begun.
+    /// Whether the prefix is empty, so that this part is the first; fails if there are objects but no part has
+    /// started.
     fn is_empty(&self, plans: &[Plan]) -> Result<bool> {
         let refusal = match self.there(plans)?.manifests.is_empty() {
             false => "holds a dataset of something else".to_owned(),
@@ -151,7 +156,7 @@ impl Bucket {
                 Some(name) => format!("holds {name:?}"),
             },
         };
-        // Another part may have begun meanwhile, and what is here is its own.
+        // Another part may have started meanwhile, and the objects are its own.
         match self.plan()? {
             Some(_) => Ok(false),
             None => {
@@ -160,20 +165,20 @@ impl Bucket {
         }
     }
 
-    /// The manifests here, where these plans are sealed.
+    /// The manifests at the prefix, if these plans are sealed.
     ///
     /// # Errors
-    /// When the store does not answer, or a file that they name is not as long as they say.
+    /// If the store does not answer, or a file in a manifest has another length.
     pub fn sealed(&self, plans: &[Plan]) -> Result<Option<Vec<Manifest>>> {
         let sealed = self.there(plans)?.sealed(plans)?;
         sealed.iter().try_for_each(|manifests| self.still_there(plans, manifests))?;
         Ok(sealed)
     }
 
-    /// What `part` has sealed, where its receipt is right and all that it names is here, as long as it says.
+    /// Shards that `part` has sealed, if its receipt is valid and all files in it exist with their lengths.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// If the store does not answer.
     pub fn received(
         &self,
         part: Part,
@@ -205,15 +210,15 @@ impl Bucket {
     /// Puts the receipt of `part`.
     ///
     /// # Errors
-    /// When the store does not take it.
+    /// If the store refuses it.
     pub fn put_receipt(&self, part: Part, receipt: &Receipt) -> Result<()> {
         self.uploads.of_split(None).put(&receipt_name(part), receipt.to_bytes()?)
     }
 
-    /// The parts that have a receipt here, in order.
+    /// The parts that have a receipt at the prefix, in order.
     ///
     /// # Errors
-    /// When the store does not answer, or something else lies among them.
+    /// If the store does not answer, or there are other objects among the receipts.
     pub fn receipts(&self) -> Result<Vec<Part>> {
         let folder = receipts_folder();
         receipt::parts_called(self.uploads.of_split(None).list(&folder)?.into_keys().map(|name| {
@@ -222,19 +227,19 @@ impl Bucket {
         }))
     }
 
-    /// The receipt of `part` of these plans, if it is there and right.
+    /// The receipt of `part` of these plans; `None` if it is missing or invalid.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// If the store does not answer.
     pub fn receipt(&self, part: Part, plans: &[Plan]) -> Result<Option<Found>> {
         let bytes = self.uploads.of_split(None).read_if_there(&receipt_name(part))?;
         Ok(bytes.and_then(|bytes| receipt::read(&bytes, part, plans).ok()))
     }
 
-    /// Copies the receipts that are here to the folder for them in `work`, which has no others then.
+    /// Copies the receipts from the store into their folder in `work`, and removes others there.
     ///
     /// # Errors
-    /// When the store does not answer, or they cannot be written.
+    /// If the store does not answer, or a receipt cannot be written.
     pub fn copy_receipts(&self, work: &std::path::Path) -> Result<()> {
         destination::remove_folder(&work.join(receipt::FOLDER))?;
         let folder = own::folder(work, receipt::FOLDER)?;
@@ -245,13 +250,13 @@ impl Bucket {
         })
     }
 
-    /// Removes plan and receipts: the manifests are there.
+    /// Removes plan and receipts, once the manifests are there.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// If the store does not answer.
     pub fn remove_shared(&self) -> Result<()> {
         let uploads = self.uploads.of_split(None);
-        // Without it nothing looks unfinished.
+        // Without the plan the prefix does not look unfinished.
         uploads.remove(&plan_name())?;
         uploads.remove_files(&self.receipts()?.into_iter().map(receipt_name).collect::<Vec<_>>())
     }

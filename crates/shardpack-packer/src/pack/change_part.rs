@@ -1,4 +1,4 @@
-//! One part of the images that are changed before anything is planned, beside others.
+//! Preprocesses one part of the images before planning, beside other parts.
 
 use std::{
     path::{Path, PathBuf},
@@ -24,32 +24,32 @@ use crate::{
     sys,
 };
 
-/// How far a part has come with images that are changed before anything is planned.
+/// State of preprocessing by parts.
 pub(super) enum Changed {
     /// The dataset was merged before.
     Sealed,
-    /// All parts have changed theirs.
+    /// All parts have preprocessed their images.
     All(Outcomes, Vec<PathBuf>),
-    /// Others have not.
+    /// Some parts have not.
     Some(ChangedPart),
 }
 
-/// What a part has done that cannot be packed yet, because the images of others are not changed.
+/// Result of a part that cannot be packed yet, because other parts have not preprocessed their images.
 #[derive(Debug)]
 pub struct ChangedPart {
-    /// Which one.
+    /// The part.
     pub part: Part,
-    /// Images that are to be changed by it.
+    /// Images that this part has to preprocess.
     pub images: u64,
-    /// Parts whose images are not changed, this one among them where `bad` is not empty.
+    /// Parts whose images are not preprocessed; includes this part if `bad` is not empty.
     pub missing: Vec<Part>,
-    /// Images that cannot be packed, where the policy does not let the part go on without them.
+    /// Images that cannot be packed, if the policy does not let the part continue without them.
     pub bad: Vec<Unpacked>,
-    /// How long it took.
+    /// Duration of this run.
     pub elapsed: Duration,
 }
 
-/// Changes the images of `part` in `dst`, unless that was done.
+/// Preprocesses the images of `part` in `dst`, unless an earlier run did.
 pub(super) fn change_part(
     request: &Request<'_>,
     part: Part,

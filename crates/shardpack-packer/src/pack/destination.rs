@@ -1,7 +1,7 @@
-//! The folder that is packed into: what it holds already, one packer at a time, and the work folder in it.
+//! The destination folder: its present files, the lock for one packer at a time, and the work folder in it.
 //!
-//! `DST/.shardpack/` is there from before the first shard until after the manifest: it holds the lock, the plan and
-//! whatever is not finished. A folder that has it is an unfinished pack.
+//! `DST/.shardpack/` exists from before the first shard until after the manifest: it holds the lock, the plan
+//! and all unfinished files. A folder that has it is an unfinished pack.
 
 use std::{
     fs, io,
@@ -19,11 +19,11 @@ use crate::{copy, own, plan::Plan, plan_file, seal, sidecars, source::Origin, sy
 
 pub(super) const PLAN_FILE: &str = "plan";
 pub(super) const LOCK_FILE: &str = "lock";
-/// What was changed of images, which is found again by what it was made of.
+/// Preprocessed images, which a later run reuses by their inputs.
 const SPOOL_FILE: &str = super::transformed::SPOOL_FILE;
-/// The sealed dataset that is being replaced, whole, until the new one is sealed.
+/// The sealed dataset that is being replaced, complete, until the new one is sealed.
 const REPLACED_FOLDER: &str = "replaced";
-/// The same while its files are moved there: what is in it belongs back.
+/// The replaced dataset while its files are moved; these files belong back in their places.
 const ASIDE_FOLDER: &str = "replaced.part";
 /// Remains that only have to be removed.
 const DISCARDED_FOLDER: &str = "discarded";
@@ -32,36 +32,37 @@ const DISCARDED_FOLDER: &str = "discarded";
 #[derive(Debug)]
 pub(super) struct Destination {
     pub work: PathBuf,
-    /// No pack was under way here before this one.
+    /// No earlier pack was unfinished here.
     fresh: bool,
-    /// The folder itself was not there.
+    /// The folder itself did not exist.
     is_new: bool,
     _lock: sys::Lock,
 }
 
-/// What there is to do.
+/// Work that remains.
 #[derive(Debug)]
 pub(super) enum State {
-    /// The same plan was begun here: some of its shards may be finished.
+    /// The same plan was started here: some of its shards may be finished.
     Begun,
-    /// A plan of the same request was begun here, and the source has changed since.
+    /// A plan of the same request was started here, and the source has changed since.
     Changed(Changed),
-    /// All of it, once what is held has been set aside.
+    /// The whole dataset, once the existing files are set aside.
     New(Held),
-    /// Nothing: the same plan has been sealed here.
+    /// None: the same plan is sealed here.
     Sealed(Vec<Manifest>),
 }
 
-/// What a change of the source leaves of an unfinished pack.
+/// An unfinished pack after a change of the source.
 #[derive(Debug)]
 pub(super) struct Changed {
-    /// What changed, in words.
+    /// Description of the change.
     what: String,
-    /// Shards that are finished.
+    /// Number of finished shards.
     finished: usize,
-    /// Those among them that are as they should be now.
+    /// Number of finished shards that the new plan leaves unchanged.
     kept: usize,
-    /// Files of the others, and of what comes after the shards; those that make a shard finished first.
+    /// Files of the other shards, and files that follow the shards; files that make a shard count as finished
+    /// come first.
     stale: Vec<PathBuf>,
 }
 
@@ -82,7 +83,7 @@ impl std::fmt::Display for Changed {
 }
 
 impl Changed {
-    /// Files that are not as they should be now.
+    /// Files that the new plan does not allow.
     pub fn stale(&self) -> &[PathBuf] {
         &self.stale
     }
@@ -113,8 +114,8 @@ impl Changed {
 }
 
 impl Destination {
-    /// Takes `dst` for `plans`, where it `is_kept_for` a store that has the shards. Nothing in it is changed before
-    /// [`Destination::begin`]; a refusal leaves it as it was.
+    /// Locks `dst` for `plans`; `is_kept_for` if it is the local folder of a store that has the shards. `dst`
+    /// does not change before [`Destination::begin`], nor if it is refused.
     pub fn open(dst: &Path, source: &Origin, plans: &[Plan], force: bool, is_kept_for: bool) -> Result<(Self, State)> {
         refuse_inside(dst, source)?;
         let (is_new, work) = (!sys::is_there(dst)?, dst.join(WORK_FOLDER));
@@ -123,7 +124,7 @@ impl Destination {
         let destination = Self { _lock: sys::Lock::take(&work.join(LOCK_FILE))?, work, fresh, is_new };
         match destination.look(dst, source, plans, force, is_kept_for) {
             Ok(State::Sealed(manifests)) => {
-                // Packed before there was such a record.
+                // Packed by a version that did not write this record.
                 if !sys::is_there(&dst.join(splits::FILE))? {
                     seal::seal_splits(plans, &manifests, dst, &destination.work)?;
                 }
@@ -178,9 +179,9 @@ impl Destination {
         }
     }
 
-    /// Makes `dst` an unfinished pack of `plans`: sets aside what it holds, writes the plan, and only then makes the
-    /// folders, which without a plan would look like somebody else's. What is set aside stays until
-    /// [`Destination::close`], unless its space `is_needed`.
+    /// Makes `dst` an unfinished pack of `plans`: sets existing files aside, writes the plan, and then creates
+    /// the folders, which without a plan would count as foreign. Files that were set aside stay until
+    /// [`Destination::close`], unless `is_needed` requires their space.
     pub fn begin(&self, dst: &Path, source: &Origin, plans: &[Plan], held: &Held, is_needed: bool) -> Result<()> {
         self.set_aside(dst, held)?;
         self.remove_remains()?;
@@ -192,14 +193,14 @@ impl Destination {
         create_folders(dst, plans)
     }
 
-    /// Removes the dataset of before, whose space is needed.
+    /// Removes the replaced dataset to free its space.
     pub fn remove_replaced(&self) -> Result<()> {
         remove_folder(&self.work.join(REPLACED_FOLDER))
     }
 
-    /// Makes the unfinished pack in `dst` one of `plans`, of whose shards it has some.
+    /// Turns the unfinished pack in `dst` into one of `plans`, and keeps the shards that are unchanged.
     pub fn carry(&self, dst: &Path, source: &Origin, plans: &[Plan], changed: &Changed) -> Result<()> {
-        // Before the new plan is there, by which they would count as finished.
+        // Before the new plan is written, which would count these files as finished.
         changed.stale.iter().try_for_each(|path| sys::remove_file(path))?;
         for folder in plans.iter().map(|plan| dataset_folder(dst, plan).join(manifest::INDEX_FOLDER)) {
             if sys::is_there(&folder)? {
@@ -210,13 +211,13 @@ impl Destination {
         sys::sync_folder(&self.work)
     }
 
-    /// Moves what `dst` holds to the work folder, manifests first; all of it, or nothing.
+    /// Moves the existing files of `dst` to the work folder, manifests first; all files or none.
     fn set_aside(&self, dst: &Path, held: &Held) -> Result<()> {
         if held.files.is_empty() && held.folders.is_empty() {
             return Ok(());
         }
         if let Err(error) = self.move_aside(dst, held) {
-            // Where that fails too, the next run does it.
+            // If that fails too, the next run moves the files back.
             let _ = self.take_back(dst);
             return Err(error);
         }
@@ -229,7 +230,7 @@ impl Destination {
         for path in &held.files {
             move_file(path, dst, &aside)?;
             if path.ends_with(manifest::FILE) {
-                // A power cut must not bring a manifest back to shards that are gone.
+                // After a power failure, a manifest must not reappear beside shards that are gone.
                 sys::sync_folder(&dst.join(path.parent().unwrap_or(path)))?;
             }
         }
@@ -244,7 +245,7 @@ impl Destination {
         rename(&aside, if held.is_sealed { &replaced } else { &discarded })
     }
 
-    /// Moves back what a run that was stopped while it set files aside has left, manifests last.
+    /// Moves back files that an interrupted run was setting aside, manifests last.
     fn take_back(&self, dst: &Path) -> Result<()> {
         let aside = self.work.join(ASIDE_FOLDER);
         if !sys::is_there(&aside)? {
@@ -256,7 +257,7 @@ impl Destination {
         remove_folder(&aside)
     }
 
-    /// Removes what earlier runs have left in the work folder that is of no plan to come.
+    /// Removes files of earlier runs from the work folder that no later plan uses.
     fn remove_remains(&self) -> Result<()> {
         let failed = |e| sys::io_error("cannot read folder", &self.work, e);
         for entry in fs::read_dir(&self.work).map_err(failed)? {
@@ -273,12 +274,12 @@ impl Destination {
         Ok(())
     }
 
-    /// Folder for what is not finished of a dataset.
+    /// Folder for unfinished files of a dataset.
     pub fn work(&self, plan: &Plan) -> Result<PathBuf> {
         own::folder(&self.work, work_of(Path::new(""), plan.split.as_deref()))
     }
 
-    /// Length in bytes of what can be removed for the new dataset: what was sealed here, or was set aside before.
+    /// Length in bytes of files that can be removed for the new dataset: sealed here, or set aside before.
     pub fn held_bytes(&self, state: &State) -> Result<u64> {
         let held = if let State::New(held) = state { held.bytes } else { 0 };
         let (mut bytes, mut todo) = (held, self.replaced()?.into_iter().collect::<Vec<_>>());
@@ -293,28 +294,28 @@ impl Destination {
         Ok(bytes)
     }
 
-    /// Where the dataset of before lies, if there was one and it is kept until the new one is sealed.
+    /// Folder of the replaced dataset, if there was one and it is kept until the new one is sealed.
     pub fn replaced(&self) -> Result<Option<PathBuf>> {
         let folder = self.work.join(REPLACED_FOLDER);
         Ok(sys::is_there(&folder)?.then_some(folder))
     }
 
-    /// Leaves `dst` as if this pack had never been asked for, unless it or an earlier run had begun.
+    /// Removes all traces of this pack from `dst`, unless this or an earlier run has started.
     pub fn abandon(self, dst: &Path) {
-        // What cannot be looked at may be there.
+        // A file whose status cannot be read may exist.
         let holds = |name: &str| sys::is_there(&self.work.join(name)).unwrap_or(true);
         if !self.fresh || [PLAN_FILE, ASIDE_FOLDER, REPLACED_FOLDER].into_iter().any(holds) {
             return;
         }
-        // The reason to give up matters, not what is left of an empty folder.
+        // The reason for the failure matters more than an empty folder.
         let _ = self.remove_work();
         if self.is_new {
             let _ = fs::remove_dir(dst);
         }
     }
 
-    /// Ends the work: the manifests are in their places. Writes the record of splits, and makes the names of `dst` and of its
-    /// splits durable too.
+    /// Ends the work after the manifests are in place. Writes the record of splits, and makes the names of
+    /// `dst` and of its splits durable too.
     pub fn close(self, dst: &Path, plans: &[Plan], manifests: &[Manifest]) -> Result<()> {
         seal::seal_splits(plans, manifests, dst, &self.work)?;
         sys::sync_folder(dst)?;
@@ -327,7 +328,7 @@ impl Destination {
     }
 }
 
-/// The files in a folder and those below it, by their paths from there.
+/// The files in a folder and below, by relative path.
 pub(super) fn files_in(root: &Path) -> Result<Vec<PathBuf>> {
     let (mut files, mut todo) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(folder) = todo.pop() {
@@ -347,13 +348,13 @@ fn rename(from: &Path, to: &Path) -> Result<()> {
     fs::rename(from, to).map_err(|e| sys::io_error("cannot move", from, e))
 }
 
-/// Moves the file `path` of a folder into another; folders that are missing there are made.
+/// Moves the file `path` of a folder into another; creates missing folders there.
 fn move_file(path: &Path, from: &Path, to: &Path) -> Result<()> {
     own::folder(to, path.parent().unwrap_or(Path::new("")))?;
     rename(&from.join(path), &to.join(path))
 }
 
-/// Removes a folder and all in it; one that is not there is fine.
+/// Removes a folder with its contents; a missing folder is no error.
 pub(super) fn remove_folder(path: &Path) -> Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(sys::io_error("cannot remove", path, error)),
@@ -361,8 +362,8 @@ pub(super) fn remove_folder(path: &Path) -> Result<()> {
     }
 }
 
-/// Removes what a merge that was stopped at the very end has left of the work folder of a sealed dataset. Where another
-/// process is at it, or something lies there that is no part's, it stays.
+/// Removes the remains that a merge, interrupted at its very end, left in the work folder of a sealed dataset.
+/// Keeps the folder if another process uses it, or if it has files that no part wrote.
 pub(super) fn remove_rest(dst: &Path) -> Result<()> {
     let work = &dst.join(WORK_FOLDER);
     if !sys::is_there(work)? {
@@ -380,7 +381,7 @@ pub(super) fn remove_rest(dst: &Path) -> Result<()> {
     remove_folder(work)
 }
 
-/// A plan that cannot be read is none to go on with.
+/// A plan that cannot be read cannot be resumed.
 const START_ANEW: &str = "--force starts anew";
 
 fn something_else(dst: &Path, what: &str) -> Error {
@@ -389,7 +390,7 @@ fn something_else(dst: &Path, what: &str) -> Error {
         .help("give the source and options of then to finish it, or --force to start anew")
 }
 
-/// A folder where work may begin before there is a plan.
+/// A folder where work may start before there is a plan.
 #[derive(Debug)]
 pub(super) struct Prepared {
     /// The work folder.
@@ -397,8 +398,8 @@ pub(super) struct Prepared {
     _lock: sys::Lock,
 }
 
-/// Takes the first of `folders` for work that comes before the plan, if all of them may be packed into; `None` where each
-/// holds what these plans would make of it. A refusal leaves everything as it was.
+/// Prepares the first of `folders` for work before the plan, if all folders may be packed into; `None` if each
+/// already holds the dataset of these plans. On failure nothing has changed.
 pub(super) fn prepare(
     folders: &[PathBuf],
     source: &Origin,
@@ -415,16 +416,16 @@ pub(super) fn prepare(
     Ok(Some(Prepared { work, _lock: lock }))
 }
 
-/// Whether folders hold what plans would make of them.
+/// Whether folders hold the datasets of the plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sealed {
-    /// Each does.
+    /// All folders do.
     All,
-    /// One does not.
+    /// At least one folder does not.
     NotAll,
 }
 
-/// Fails where one of some folders, with the plans for it, cannot be packed into. Nothing is changed.
+/// Fails if one of the folders cannot be packed into with its plans. Changes nothing.
 pub(super) fn may_be_packed<'p>(
     folders: impl Iterator<Item = (&'p Path, &'p [Plan])>,
     source: &Origin,
@@ -448,7 +449,7 @@ pub(super) fn may_be_packed<'p>(
             let plans = old.unwrap_or(None).map_or_else(Vec::new, |old| old.plans);
             Held::look(dst, &plans, &work)?.refuse_foreign(dst)?;
         } else if !force && let Some(old) = old.map_err(|error| error.help(START_ANEW))? {
-            // Its samples are compared when those of now are known.
+            // Its samples are compared once the present samples are known.
             if let Some(what) = plan_file::request_difference(&old, source, plans) {
                 return Err(something_else(dst, &what));
             }
@@ -462,7 +463,7 @@ pub(super) fn may_be_packed<'p>(
     Ok(if are_sealed { Sealed::All } else { Sealed::NotAll })
 }
 
-/// Fails where `planned` cannot be packed into the folder `dst`, as a run would; nothing is changed.
+/// Fails if `planned` cannot be packed into the folder `dst`; runs the checks of a pack and changes nothing.
 ///
 /// # Errors
 /// As [`pack`](super::pack).
@@ -470,10 +471,11 @@ pub fn check_destination(planned: &Planned, dst: &Path, force: bool) -> Result<(
     may_be_packed(std::iter::once((dst, planned.plans.as_slice())), &planned.source, force).map(drop)
 }
 
-/// Fails where it shows before `source` is listed that it, or a part of it, cannot be packed into the folder `dst`.
+/// Checks, before `source` is listed, whether the source or a part can be packed into the folder `dst`.
 ///
 /// # Errors
-/// When it is inside the source or no folder, cannot be written to, or holds what no dataset names; and when a stranger's work folder is in it.
+/// If `dst` is inside the source, not a folder, read-only, or holds files that no dataset names; and if another
+/// user's work folder is in it.
 pub fn look_at(dst: &Path, source: &Origin, is_part: bool) -> Result<()> {
     refuse_inside(dst, source)?;
     own::check(dst, WORK_FOLDER)?;
@@ -501,7 +503,7 @@ pub fn look_at(dst: &Path, source: &Origin, is_part: bool) -> Result<()> {
     }
 }
 
-/// Makes the names in `dst`, and its own, durable.
+/// Makes the names in `dst` and its own name durable.
 pub(super) fn make_durable(dst: &Path) -> Result<()> {
     sys::sync_folder(dst)?;
     match dst.parent() {
@@ -510,15 +512,15 @@ pub(super) fn make_durable(dst: &Path) -> Result<()> {
     }
 }
 
-/// Makes the folders of the datasets; what is there stays.
+/// Creates the folders of the datasets; existing ones stay.
 pub(super) fn create_folders(dst: &Path, plans: &[Plan]) -> Result<()> {
     plans.iter().try_for_each(|plan| {
         own::folder(dst, dataset_folder(Path::new(""), plan).join(manifest::INDEX_FOLDER)).map(drop)
     })
 }
 
-/// A folder of shards inside the source would be a class of it the next time, and the other way round worse. Files of a
-/// source of shards may lie in a folder above, but not in `dst` itself.
+/// A folder of shards inside the source would be a class in the next run; a source inside the shards is worse.
+/// Files of a source of shards may be in a parent folder, but not in `dst` itself.
 pub(super) fn refuse_inside(dst: &Path, source: &Origin) -> Result<()> {
     let existing = dst.ancestors().find_map(|above| {
         let path = if above.as_os_str().is_empty() { Path::new(".") } else { above };
@@ -531,7 +533,7 @@ pub(super) fn refuse_inside(dst: &Path, source: &Origin) -> Result<()> {
     }
 }
 
-/// The manifests in `dst`, if they are of just these plans.
+/// The manifests in `dst`, if they belong to exactly these plans.
 pub(super) fn sealed_here(dst: &Path, plans: &[Plan]) -> Result<Option<Vec<Manifest>>> {
     let mut manifests = Vec::new();
     for plan in plans {
@@ -542,7 +544,7 @@ pub(super) fn sealed_here(dst: &Path, plans: &[Plan]) -> Result<Option<Vec<Manif
             _ => return Ok(None),
         }
     }
-    // The record may know of splits that this pack would not make.
+    // The record may list splits that this pack would not make.
     let expected =
         seal::record(plans.iter().zip(&manifests).map(|(plan, manifest)| (plan.split.as_deref(), manifest)))?;
     let expected = expected.map(|record| record.to_bytes()).transpose()?;
@@ -552,7 +554,7 @@ pub(super) fn sealed_here(dst: &Path, plans: &[Plan]) -> Result<Option<Vec<Manif
     }
 }
 
-/// Fails where a file that the manifests name is not there, or not as long as they say.
+/// Fails if a file in the manifests is missing or has another length.
 pub(super) fn still_there(dst: &Path, plans: &[Plan], manifests: &[Manifest]) -> Result<()> {
     let (mut wrong, mut source_mends) = (Vec::new(), true);
     for (plan, manifest) in plans.iter().zip(manifests) {

@@ -1,6 +1,8 @@
-//! What lies beside images and says where things are in them: boxes, outlines, masks. Changes that move pixels would leave it behind.
+//! Detects components with positions in images, such as boxes, outlines and masks. Changes that move pixels
+//! would make them wrong.
 //!
-//! Told by names, and by a few samples of each dataset: a caption beside an image may be changed with it, a box may not.
+//! Detection uses names and a few samples of each dataset. A caption beside a changed image stays valid, a box
+//! does not.
 
 use serde_json::Value;
 use shardpack_format::{
@@ -12,11 +14,11 @@ use shardpack_imaging::Recipe;
 
 use crate::source::{Found, Origin, Source};
 
-/// Samples of a dataset that are looked into, evenly spread.
+/// Number of samples that are read from a dataset, evenly spread.
 const TRIED: usize = 16;
-/// Longest component that is looked into.
+/// Maximum length of a component that is read.
 const MOST_BYTES: u32 = 16 << 20;
-/// Words in names of components that hold positions in an image, or have its size.
+/// Words in names of components that hold positions in an image, or its size.
 const PLACES: [&str; 33] = [
     "bbox",
     "bboxes",
@@ -52,16 +54,16 @@ const PLACES: [&str; 33] = [
     "ymax",
     "ymin",
 ];
-/// Words before an `x` and a `y` that are no place in an image: where it was taken, and how it was made.
+/// Words before an `x` and a `y` that are not positions in an image: where or how it was taken.
 const ELSEWHERE: [&str; 10] = ["dpi", "geo", "gps", "map", "mean", "resolution", "scale", "std", "tile", "utm"];
 
-/// What a component is that says where something is together with others.
+/// Description of a component that is a position only together with others.
 const NUMBER: &str = "is one of the numbers that say where something is in an image";
 
-/// Fails where `recipe` moves pixels and a component tells where they were.
+/// Fails if `recipe` moves pixels and a component holds positions.
 ///
 /// # Errors
-/// Names the component, and how it is left out.
+/// Names the component, and the option that leaves it out.
 pub(super) fn refuse(source: &Origin, found: &[Found], recipe: Option<&Recipe>) -> Result<()> {
     let option = match recipe {
         Some(recipe) if recipe.resize.is_some() => "--resize",
@@ -101,14 +103,14 @@ pub(super) fn refuse(source: &Origin, found: &[Found], recipe: Option<&Recipe>) 
     Ok(())
 }
 
-/// Whether it is a single number of points.
+/// Whether the component is a single number of points.
 fn is_number_of_points(component: &Component) -> bool {
     let is_single =
         component.kind().is_some_and(|kind| matches!(kind.kind, component::Kind::Int | component::Kind::Float));
     is_single && component.column().to_ascii_lowercase().ends_with("points")
 }
 
-/// Points may be those of a game.
+/// `points` as a number may be the points of a game.
 fn is_count(name: &str, value: &Value) -> bool {
     value.is_number() && name.to_ascii_lowercase().ends_with("points")
 }
@@ -118,8 +120,8 @@ fn is_place(name: &str) -> bool {
     lower.split(|c: char| !c.is_ascii_alphabetic()).any(|word| PLACES.contains(&word))
 }
 
-/// The first of the names that only together say where something is: a place across and one down, `x1` and `y1` or `eye_x` and `eye_y`;
-/// or a corner and a size, `x`, `y`, `w` and `h`.
+/// The first of the names that form a position only together: an x and a y, as `x1` and `y1` or `eye_x` and
+/// `eye_y`; or a corner and a size, as `x`, `y`, `w` and `h`.
 fn place_of_several(names: &[&str]) -> Option<usize> {
     let lower: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
     let has = |name: &str| lower.iter().any(|one| one == name);
@@ -134,7 +136,7 @@ fn place_of_several(names: &[&str]) -> Option<usize> {
     lower.iter().position(is_place)
 }
 
-/// Whether `name` has an `x` as a word, or `cx` or `tx`, and the same name with a `y` is there too.
+/// Whether `name` has `x` as a word, or `cx` or `tx`, and the same name with a `y` exists too.
 fn has_pair(name: &str, has: impl Fn(&str) -> bool) -> bool {
     let is_letter = |at: usize| name.as_bytes().get(at).is_some_and(u8::is_ascii_alphabetic);
     let is_alone = |at: usize| !is_letter(at + 1) && (at == 0 || !is_letter(at - 1) || name == "cx");
@@ -153,7 +155,7 @@ fn named(kind: &Component) -> Option<&'static str> {
     }
 }
 
-/// What a few samples say.
+/// Meaning of a component, detected from the content of a few samples.
 fn by_content<'f>(source: &Origin, found: &'f Found) -> Result<Option<(&'f Component, &'static str)>> {
     let (listing, table) = (&found.listing, found.listing.components());
     if table.is_empty() {
@@ -191,7 +193,7 @@ fn by_content<'f>(source: &Origin, found: &'f Found) -> Result<Option<(&'f Compo
     Ok(None)
 }
 
-/// Whether two axes that follow each other are the height and the width of the image.
+/// Whether two consecutive axes are the height and the width of the image.
 fn is_as_large(samples: &dyn Source, found: &Found, number: u64, shape: &[u64]) -> bool {
     if shape.len() < 2 {
         return false;
@@ -202,7 +204,7 @@ fn is_as_large(samples: &dyn Source, found: &Found, number: u64, shape: &[u64]) 
     header.width > 0 && shape.windows(2).any(|axes| axes == size)
 }
 
-/// The shape of an array as numpy writes it.
+/// The shape in the header of a `.npy` file.
 fn shape_of(content: &[u8]) -> Option<Vec<u64>> {
     (Kind::of(content) == Kind::Npy).then_some(())?;
     let head = String::from_utf8_lossy(&content[..content.len().min(512)]).into_owned();
@@ -211,7 +213,7 @@ fn shape_of(content: &[u8]) -> Option<Vec<u64>> {
     shape.split(',').map(str::trim).filter(|axis| !axis.is_empty()).map(|axis| axis.parse().ok()).collect()
 }
 
-/// Whether JSON has a member that is called like a place, or XML is of VOC's kind.
+/// Whether JSON has a member with the name of a position, or XML is in VOC format.
 fn tells_places(content: &[u8]) -> bool {
     fn has(value: &Value) -> bool {
         match value {
@@ -224,7 +226,7 @@ fn tells_places(content: &[u8]) -> bool {
                     || members.values().any(has)
             }
             Value::Array(values) => values.iter().any(has),
-            // JSON in a column of text.
+            // A JSON document inside a text column.
             Value::String(text) if text.trim_start().starts_with(['{', '[']) => {
                 serde_json::from_str(text).is_ok_and(|value: Value| !value.is_string() && has(&value))
             }

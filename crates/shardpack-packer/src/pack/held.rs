@@ -1,6 +1,6 @@
-//! What a folder that is to be packed into holds already: files that datasets in it name, and what is not theirs.
+//! Existing files of a destination folder: files that datasets in it name, and foreign files.
 //!
-//! Holds at all times: only what a dataset or a plan of ours names is ever moved or removed.
+//! Holds at all times: only files that a dataset or plan of this program names are moved or removed.
 
 use std::{
     collections::BTreeSet,
@@ -17,23 +17,23 @@ use shardpack_format::{
 use super::{dataset_folder, work_of};
 use crate::{copy, crops, plan::Plan, plan_file, sidecars, sys};
 
-/// Paths are from the folder that was looked at.
+/// Paths are relative to the folder.
 #[derive(Debug, Default)]
 pub(super) struct Held {
-    /// Files of datasets, manifests first: what is left when those are gone does not look finished.
+    /// Files of datasets, manifests first: without manifests, the rest does not look finished.
     pub files: Vec<PathBuf>,
-    /// Folders of datasets, what lies in another before it.
+    /// Folders of datasets, inner folders first.
     pub folders: Vec<PathBuf>,
-    /// Length of the files together in bytes.
+    /// Length of all files in bytes.
     pub bytes: u64,
-    /// Whether any of it was sealed.
+    /// Whether any dataset in it is sealed.
     pub is_sealed: bool,
-    /// The first thing, by name, that no dataset names.
+    /// The first entry, by name, that no dataset names.
     foreign: Option<PathBuf>,
 }
 
 impl Held {
-    /// What is in `dst`, where an unfinished pack of `plans` may be, whose work folder is `work`.
+    /// Lists the files in `dst`, which may be an unfinished pack of `plans` with the work folder `work`.
     pub fn look(dst: &Path, plans: &[Plan], work: &Path) -> Result<Self> {
         let mut known = Known::default();
         known.dataset(dst, Path::new(""))?;
@@ -79,12 +79,12 @@ impl Held {
         Ok(())
     }
 
-    /// Whether there is nothing at all.
+    /// Whether the folder is empty.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty() && self.folders.is_empty() && self.foreign.is_none()
     }
 
-    /// Fails where something lies in `dst` that no dataset names.
+    /// Fails if `dst` has an entry that no dataset names.
     pub fn refuse_foreign(&self, dst: &Path) -> Result<()> {
         match &self.foreign {
             None => Ok(()),
@@ -96,7 +96,7 @@ impl Held {
         }
     }
 
-    /// Why `dst`, which holds this, cannot be packed into without force: in what it is another than `plans` would make.
+    /// Error for packing into `dst` without force: how its contents differ from the datasets of `plans`.
     pub fn refusal(&self, dst: &Path, plans: &[Plan]) -> Error {
         match self.refuse_foreign(dst) {
             Err(error) => error,
@@ -106,7 +106,7 @@ impl Held {
         }
     }
 
-    /// What there is, in words: where it is a dataset, in what it is another than `plans` would make.
+    /// Describes the contents; for a dataset, how it differs from the datasets of `plans`.
     pub fn what(&self, dst: &Path, plans: &[Plan]) -> String {
         match &self.foreign {
             Some(path) => format!("{path:?}, which is no part of a dataset"),
@@ -124,14 +124,14 @@ impl Held {
         what.unwrap_or_else(|| "names or lengths of its images, or lengths of its files, differ".to_owned())
     }
 
-    /// The manifest that is not there though what belongs to it is, in words.
+    /// Describes a missing manifest of a dataset whose other files exist.
     fn lost_manifest(&self) -> Option<String> {
         let sums = self.files.iter().filter(|path| path.ends_with(manifest::SUMS_FILE));
         let lost = sums.map(|path| path.with_file_name(manifest::FILE)).find(|path| !self.files.contains(path))?;
         Some(format!("its {} is missing, which tells what it was made of", text::path(&lost)))
     }
 
-    /// How the splits differ from those of `plans`, in words.
+    /// Describes how the splits differ from the splits of `plans`.
     fn other_splits(&self, plans: &[Plan]) -> Option<String> {
         let manifests = self.files.iter().filter(|path| path.ends_with(manifest::FILE));
         let was = manifests.filter_map(|path| Some(text::path(path.parent()?).to_string()));
@@ -145,7 +145,7 @@ impl Held {
     }
 }
 
-/// What may be in a folder, by what is said there.
+/// Expected entries of a folder, from the manifests in it.
 #[derive(Default)]
 struct Known {
     files: BTreeSet<PathBuf>,
@@ -162,22 +162,22 @@ impl Known {
         }
     }
 
-    /// What the dataset in `folder` of `dst` names; nothing more than its own files where it has no manifest.
+    /// Adds the files that the dataset in `folder` of `dst` names; without a manifest, only the standard files.
     fn dataset(&mut self, dst: &Path, folder: &Path) -> Result<()> {
         self.own(folder);
         self.files(folder, named(&dst.join(folder))?.1);
         Ok(())
     }
 
-    /// What every dataset has.
+    /// Adds the files of every dataset.
     fn own(&mut self, folder: &Path) {
         self.files(folder, [manifest::FILE, manifest::SUMS_FILE, manifest::LEDGER_FILE].map(str::to_owned));
         self.folders.extend([folder.to_path_buf(), folder.join(manifest::INDEX_FOLDER)]);
     }
 }
 
-/// Name of the dataset in `folder`, if its manifest tells; and the files that its manifest names, with those of the list of
-/// hashes where the manifest is not there or not as it was sealed.
+/// Name of the dataset in `folder`, if its manifest can be read; and the files in its manifest. If the manifest
+/// is missing or was changed after sealing, the files in the list of hashes too.
 fn named(folder: &Path) -> Result<(Option<String>, Vec<String>)> {
     let bytes = sys::read_if_there(&folder.join(manifest::FILE))?.unwrap_or_default();
     let (mut name, mut files) = (None, Vec::new());
@@ -199,7 +199,8 @@ fn named(folder: &Path) -> Result<(Option<String>, Vec<String>)> {
     Ok((name, files))
 }
 
-/// Whether `folder`, called `name`, is a dataset called like it: a split, which a pack without them would leave behind.
+/// Whether `folder`, called `name`, is a dataset of the same name: a split, which a pack without splits would
+/// leave behind.
 fn is_split(folder: &Path, name: &str) -> Result<bool> {
     let is_called = |file: &String| file.strip_prefix(name).is_some_and(|rest| rest.starts_with(['-', '.']));
     Ok(sys::is_folder(folder)?
@@ -209,7 +210,7 @@ fn is_split(folder: &Path, name: &str) -> Result<bool> {
         })
 }
 
-/// Names in a folder, sorted; those that are no UTF-8 are nobody's of ours, whatever becomes of them.
+/// Names in a folder, sorted; names that are not UTF-8 never belong to this program.
 fn names_in(folder: &Path) -> Result<Vec<String>> {
     let failed = |e| sys::io_error("cannot read folder", folder, e);
     let entries = fs::read_dir(folder).map_err(failed)?;

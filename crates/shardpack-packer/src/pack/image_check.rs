@@ -1,4 +1,5 @@
-//! Looks into every image before it is packed; one that is damaged, or none, is refused as one that cannot be read.
+//! Checks every image before it is packed; a damaged image, or a file that is not an image, is refused like an
+//! unreadable file.
 
 use shardpack_format::{component, image_header::Kind};
 use shardpack_imaging::{self as imaging, Limits, Refused};
@@ -14,7 +15,7 @@ type Asked<'a> = dyn Fn(u64, &[u8]) -> Result<(), ReadError> + Sync + 'a;
 
 /// The check that `plan` needs for the images of `source`; `None` if there is none.
 ///
-/// A dataset, or shards of others, say themselves what is an image; a file is called one by its name.
+/// A dataset, or shards of other tools, declare their images; a file counts as an image by its name.
 pub(super) fn asked<'a>(source: &Origin, plan: &'a Plan) -> Option<Box<Asked<'a>>> {
     let limits = Limits::default();
     let refused = |number, refused: Refused| {
@@ -38,7 +39,7 @@ fn bad(why: String) -> ReadError {
     ReadError::Refused(Refusal(why))
 }
 
-/// Fails where a file is called as an image and does not begin as one.
+/// Fails if a file has an image's extension but does not start as an image.
 fn begins_as_image(name: &[u8], bytes: &[u8]) -> Result<(), ReadError> {
     let is_one = |kind: Kind| !matches!(kind, Kind::Unknown | Kind::Npy);
     let extension = name.get(component::stem(name).len() + 1..).unwrap_or_default();
@@ -49,7 +50,7 @@ fn begins_as_image(name: &[u8], bytes: &[u8]) -> Result<(), ReadError> {
     }
 }
 
-/// A source whose images all pass the check.
+/// A source that checks each image.
 pub(super) struct ImageCheck<'a> {
     pub(super) source: Box<dyn Source + 'a>,
     pub(super) asked: &'a Asked<'a>,

@@ -1,6 +1,6 @@
-//! Merge: receipts of all parts become one sealed dataset, as one machine would have made it.
+//! Merge: seals the receipts of all parts into one dataset, as one machine would have made it.
 //!
-//! No sample is read, unless the hashes of all shards are asked for.
+//! No sample is read, unless hashes of all shards are requested.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,69 +37,70 @@ use crate::{
     uploads::Uploads,
 };
 
-/// Held by the one that merges.
+/// The merging process holds this lock.
 const MERGE_LOCK_FILE: &str = "merge.lock";
-/// Bytes of a shard that are hashed between two looks at whether to go on.
+/// Bytes of a shard that are hashed between two checks for cancellation.
 const HASHED_BYTES: usize = 8 << 20;
-/// Requests at a time.
+/// Concurrent requests.
 const REQUESTS: usize = 32;
 
-/// How a merge is done.
+/// Options of a merge.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Hash all shards and indexes, too.
+    /// Hash all shards and indexes too.
     pub verify: bool,
-    /// Threads.
+    /// Number of threads.
     pub jobs: usize,
-    /// What is said of the store that the parts are in, if they are in one.
+    /// Settings of the store, if DST is a URL.
     pub store: StoreSettings,
     /// As in [`super::Options`].
     pub work: Option<PathBuf>,
 }
 
-/// A part without a receipt.
+/// Parts without a receipt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// The parts whose receipts would complete what there is.
+    /// The parts whose receipts would complete the dataset.
     pub parts: Vec<Part>,
-    /// Shards that no receipt has.
+    /// Number of shards that no receipt has.
     pub shards: usize,
-    /// All shards.
+    /// Number of all shards.
     pub of: usize,
-    /// Whether the plan in the work folder has samples, so that the missing parts can be packed by it.
+    /// Whether the plan in the work folder has samples, so that it can be used to pack the missing parts.
     pub has_plan: bool,
-    /// Whether images were changed, which no plan file says: the missing parts are packed by the command of the others.
+    /// Whether images were preprocessed. No plan file records that: the missing parts need the command of the
+    /// others.
     pub is_changed: bool,
 }
 
-/// What became of a merge.
+/// Result of a merge.
 #[derive(Debug)]
 pub struct Merged {
-    /// The datasets, if they were sealed.
+    /// Manifests of the datasets, if they were sealed.
     pub manifests: Vec<Manifest>,
-    /// They were before: nothing was done.
+    /// The datasets were sealed before: nothing was done.
     pub already_sealed: bool,
-    /// What is missing, if anything is.
+    /// The missing parts, if any.
     pub missing: Option<Missing>,
-    /// Receipts that were there.
+    /// Number of receipts found.
     pub receipts: usize,
-    /// Files that are not what the receipts say: name and what is wrong.
+    /// Files that differ from the receipts: name and problem.
     pub problems: Vec<(String, String)>,
-    /// All that was found and is not in the shards.
+    /// All images that were found but are not in the shards.
     pub unpacked: Vec<Unpacked>,
-    /// Images whose kind is not that of the extension.
+    /// Number of images whose kind differs from the extension.
     pub stray_samples: u64,
-    /// What it has taken, where the parts are at a URL.
+    /// Network transfers, if the parts are at a URL.
     pub transfers: Option<Transfers>,
-    /// How long it took.
+    /// Duration of the merge.
     pub elapsed: Duration,
 }
 
-/// Where parts are merged.
+/// Place of the parts.
 struct At<'a> {
-    /// As it was named.
+    /// DST as the user wrote it.
     dst: &'a Path,
-    /// The folder that it is, or that is kept for a store.
+    /// DST itself, or the local folder of a store.
     folder: PathBuf,
     bucket: Option<&'a Bucket>,
 }
@@ -110,13 +111,13 @@ impl At<'_> {
         self.folder.join(WORK_FOLDER)
     }
 
-    /// What the files of a dataset in `folder`, which is in that of the merge or is it, are called here.
+    /// The upload handle for `folder`, which is the merge folder or a split below it.
     fn uploads(&self, folder: &Path) -> Option<Uploads> {
         let split = folder.strip_prefix(&self.folder).ok()?.to_str()?;
         self.bucket.map(|bucket| bucket.uploads.of_split(Some(split).filter(|split| !split.is_empty())))
     }
 
-    /// Length of a file in bytes, if it is there.
+    /// Length of a file in bytes; `None` if it is missing.
     fn length(&self, folder: &Path, file: &str) -> Result<Option<u64>> {
         match self.uploads(folder) {
             None => Ok(sys::metadata_if_there(&folder.join(file))?.map(|stat| stat.len())),
@@ -124,7 +125,7 @@ impl At<'_> {
         }
     }
 
-    /// All of a small file, if it is there; once more where it is not this one.
+    /// Reads a small file; `None` if it is missing. Reads it again if its hash differs from the one in `file`.
     fn read(&self, folder: &Path, file: &manifest::File) -> Result<Option<Vec<u8>>> {
         match self.uploads(folder) {
             None => sys::read_if_there(&folder.join(&file.file)),
@@ -132,7 +133,7 @@ impl At<'_> {
         }
     }
 
-    /// Reads a shard, which is `bytes` long.
+    /// A reader of a shard of length `bytes`.
     fn reader(&self, folder: &Path, file: &str, bytes: u64) -> Result<Box<dyn Read>> {
         match self.uploads(folder) {
             Some(uploads) => Ok(Box::new(uploads.reader(file, bytes))),
@@ -143,7 +144,7 @@ impl At<'_> {
         }
     }
 
-    /// Has the index of a shard in the folder, as it is in the store.
+    /// Downloads the index of a shard into the folder.
     fn fetch(&self, folder: &Path, file: &manifest::File) -> Result<()> {
         if self.bucket.is_none() {
             return Ok(());
@@ -166,7 +167,8 @@ impl Merged {
 /// Seals the parts in `dst`.
 ///
 /// # Errors
-/// When nothing was packed in parts there, a receipt is not right, or the machine is not. What is missing is in the report.
+/// If nothing was packed in parts there, a receipt is invalid, or on I/O errors. Missing parts are in the
+/// report.
 pub fn merge(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Merged> {
     let start = Instant::now();
     let bucket = Bucket::open(dst, &options.store, options.work.as_deref())?;
@@ -244,7 +246,7 @@ fn merge_at(at: &At<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Mer
         Some(bucket) => bucket.sealed(&plans)?,
     };
     if let Some(manifests) = sealed {
-        // A merge that was stopped when all was done but this.
+        // An earlier merge was stopped just before this step.
         let folders = plans.iter().map(|plan| dataset_folder(&at.folder, plan));
         let sealed = folders.zip(manifests.iter().cloned()).collect::<Vec<_>>();
         match at.bucket {
@@ -300,7 +302,7 @@ fn merge_at(at: &At<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Mer
     match at.bucket {
         None => {
             sys::sync_folder(dst)?;
-            // Without the plan nothing looks unfinished, whatever of the folder is left.
+            // Without the plan nothing looks unfinished, even if the folder cannot be removed completely.
             sys::remove_file(&work.join(PLAN_FILE))?;
             destination::remove_folder(&work)?;
             destination::make_durable(dst)?;
@@ -326,7 +328,7 @@ fn samples_of(shards: &BTreeMap<usize, Received>) -> u64 {
     shards.values().map(|shard| shard.sealed.entry.samples).sum()
 }
 
-/// The sidecars that all receipts have.
+/// The sidecars, which must be the same in all receipts.
 fn same_sidecars(found: &[Found]) -> Result<Vec<String>> {
     let Some(first) = found.first() else { return Ok(Vec::new()) };
     match found.iter().find(|other| other.sidecars != first.sidecars) {
@@ -345,7 +347,7 @@ fn same_sidecars(found: &[Found]) -> Result<Vec<String>> {
     }
 }
 
-/// The datasets in `dst` with their folders, if there are any and nothing is unfinished.
+/// The datasets in `dst` with their folders, if there are any and none is unfinished.
 fn sealed_before(at: &At<'_>) -> Result<Option<Vec<(PathBuf, Manifest)>>> {
     if let Some(bucket) = at.bucket {
         let manifests = bucket.there(&[])?.manifests.into_iter().map(|(split, manifest)| {
@@ -370,7 +372,8 @@ fn sealed_before(at: &At<'_>) -> Result<Option<Vec<(PathBuf, Manifest)>>> {
     Ok(Some(manifests).filter(|manifests| !manifests.is_empty()))
 }
 
-/// Fails where the files of datasets that were merged before are not what their manifests say, by the same looks as before a seal.
+/// Fails if the files of datasets that were merged before differ from their manifests; runs the checks before a
+/// seal.
 fn still_right(at: &At<'_>, sealed: &[(PathBuf, Manifest)], options: &Options, monitor: &dyn Monitor) -> Result<()> {
     let all: Vec<Looked<'_>> = sealed
         .iter()
@@ -394,7 +397,7 @@ const NAMES_ALL: &str = "shardpack verify names all that is damaged, and --repai
 
 type Shards = Vec<BTreeMap<usize, Received>>;
 
-/// The shards of all receipts; or what is missing of them.
+/// The shards of all receipts, or the missing parts.
 fn united(
     at: &At<'_>,
     plans: &[Plan],
@@ -447,8 +450,8 @@ fn united(
     Ok(Err(Missing { parts, shards, of, has_plan, is_changed }))
 }
 
-/// The parts that have the shards that `has` says no to, by number of the plan and of the shard; of those numbers of parts
-/// the one by which the least is packed again.
+/// The parts of the shards for which `has` (number of the plan, number of the shard) is false. Of several
+/// numbers of parts, the one that repeats the least work.
 pub(super) fn missing_parts(
     plans: &[Plan],
     has: impl Fn(usize, usize) -> bool,
@@ -472,24 +475,24 @@ pub(super) fn missing_parts(
     parts.unwrap_or_default().into_iter().collect()
 }
 
-/// Whether the index that is there is the one that `sealed` names.
+/// Whether the existing index is the one in `sealed`.
 fn is_index(at: &At<'_>, plan: &Plan, sealed: &Sealed) -> Result<bool> {
     let bytes = at.read(&dataset_folder(&at.folder, plan), &sealed.entry.index)?;
     Ok(bytes.is_some_and(|bytes| hash::file(&bytes) == sealed.entry.index.blake3.0))
 }
 
-/// A shard that is looked at, and sidecars with it.
+/// A shard to check, with its sidecars.
 struct Looked<'a> {
     /// Folder of its dataset.
     folder: PathBuf,
     entry: &'a manifest::Shard,
     sidecars: &'a [manifest::File],
-    /// What tells how they were written.
+    /// The record to compare with, for messages.
     by: &'static str,
 }
 
-/// What is not as it was written of shards, indexes and sidecars: their lengths and what the heads of indexes say; with
-/// `options.verify`, all of their bytes.
+/// Compares shards, indexes and sidecars with their records, and returns the problems: compares lengths and
+/// heads of indexes; with `options.verify`, all bytes.
 fn check(at: &At<'_>, all: &[Looked<'_>], options: &Options, monitor: &dyn Monitor) -> Result<Vec<(String, String)>> {
     if options.verify {
         let entries = || all.iter().map(|looked| looked.entry);
@@ -511,14 +514,14 @@ fn check(at: &At<'_>, all: &[Looked<'_>], options: &Options, monitor: &dyn Monit
         }
         Ok(found)
     };
-    // Who waits for answers takes no time of the processor.
+    // A thread that waits for a request uses no CPU time.
     let jobs = if at.bucket.is_some() { REQUESTS } else { options.jobs.max(1) };
     let mut problems = threads::gather(jobs, work).into_iter().collect::<Result<Vec<_>>>()?.concat();
     problems.sort();
     Ok(problems)
 }
 
-/// The first thing that is not as it was written: a file and what is wrong with it.
+/// The first file that differs from its record, and the problem.
 fn check_one(
     at: &At<'_>,
     looked: &Looked<'_>,
@@ -547,7 +550,7 @@ fn check_one(
         return Ok(Some((index.file.clone(), format!("is of another shard than the {by} says"))));
     }
     let differs = |name: &String| Some((name.clone(), format!("its hash differs from the {by}")));
-    // What came over a network is in memory anyway.
+    // A downloaded index is in memory already.
     if at.bucket.is_some() && hash::file(&regular::read(&path).map_err(failed)?) != index.blake3.0 {
         return Ok(differs(&index.file));
     }
@@ -563,14 +566,14 @@ fn check_one(
     let path = folder.join(file);
     let mut found = hash_of(at.reader(folder, file, *bytes)?, &path, monitor)?;
     if found != blake3.0 && at.bucket.is_some() {
-        // Once more, as whatever comes over a network.
+        // Read again, in case the data was corrupted in transit.
         found = hash_of(at.reader(folder, file, *bytes)?, &path, monitor)?;
     }
     monitor.advance(*samples, 0);
     Ok(if found == blake3.0 { None } else { differs(file) })
 }
 
-/// BLAKE3 of all that is read.
+/// BLAKE3 of all bytes of a reader.
 fn hash_of(mut file: Box<dyn Read>, path: &Path, monitor: &dyn Monitor) -> Result<hash::FileHash> {
     let (mut hasher, mut piece) = (blake3::Hasher::new(), vec![0; HASHED_BYTES]);
     loop {

@@ -71,143 +71,145 @@ pub use transformed::Place;
 /// The extension of images in the shards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Extension {
-    /// That of the most common kind, for all.
+    /// The extension of the most common kind, for all images.
     #[default]
     MostCommon,
-    /// Each its own kind's.
+    /// Each image has the extension of its own kind.
     Content,
-    /// This one, for all.
+    /// This extension, for all images.
     Fixed(String),
 }
 
-/// What a plan is made from, beside the source.
+/// Options of a plan, beside the source.
 #[derive(Clone, Debug)]
 pub struct PlanOptions {
-    /// How the source is walked.
+    /// Options for walking the source.
     pub walk: options::Options,
-    /// What of it goes in.
+    /// Filters that choose samples.
     pub survey: survey::Choice,
-    /// What decides the bytes; the extension in it is settled here by [`PlanOptions::extension`].
+    /// Options that decide the bytes; [`PlanOptions::extension`] sets the extension in it.
     pub bytes: plan::Options,
     /// See [`Extension`].
     pub extension: Extension,
-    /// How images are changed before they are packed, if they are.
+    /// Preprocessing of images before they are packed, if any.
     pub recipe: Option<Recipe>,
 }
 
-/// How a pack is done; nothing of it changes the bytes, but which samples are in them.
+/// Options of a pack. Except for the choice of samples, they do not change the bytes.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Threads that frame, hash and write.
+    /// Number of threads that frame, hash and write.
     pub jobs: usize,
     /// Budget for images in flight, in bytes.
     pub memory_bytes: u64,
-    /// What to do about bad samples.
+    /// Policy for bad samples.
     pub on_bad: OnBad,
-    /// In which order the source is read; by what it lies on, if `None`.
+    /// Order in which the source is read; chosen from the storage if `None`.
     pub read_order: Option<ReadOrderChoice>,
-    /// Replace what DST holds.
+    /// Replace the contents of DST.
     pub force: bool,
     /// Which sidecars are written.
     pub sidecars: sidecars::Choice,
-    /// What is said of the store that the destination is in, if it is in one.
+    /// Settings of the store, if the destination is a URL.
     pub store: StoreSettings,
-    /// Where a pack to a URL keeps its plan and what is finished: [`local_folder`].
+    /// Folder for the plan and finished files of a pack to a URL: [`local_folder`].
     pub work: Option<PathBuf>,
 }
 
 /// `--read-order`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadOrderChoice {
-    /// Each shard in its own order.
+    /// Each shard in plan order.
     Plan,
     /// By inode.
     Physical,
 }
 
-/// Plans of all datasets of a source, and what is known of the source.
+/// Plans of all datasets of a source, and facts about the source.
 #[derive(Debug)]
 pub struct Planned {
     /// The source.
     pub source: Origin,
-    /// One for each split, or one.
+    /// One plan for each split, or one plan.
     pub plans: Vec<Plan>,
-    /// What the source lies on.
+    /// Storage of the source.
     pub storage: Storage,
-    /// Kinds of the images looked at; none where the plan came from a file.
+    /// Kinds of the inspected images; empty if the plan came from a file.
     pub kinds: BTreeMap<Kind, u64>,
-    /// Things a person should know before the work starts.
+    /// Warnings for the user before the work starts.
     pub notes: Vec<String>,
 }
 
 impl Planned {
-    /// What samples are, for a person.
+    /// Name of the samples, for messages.
     pub fn noun(&self) -> &'static str {
         self.plans.first().map_or("image", Plan::noun)
     }
 
-    /// Whether samples hold all that those of `other` do, which is planned of the same source.
+    /// Whether samples hold all data of the samples of `other`, a plan of the same source.
     pub fn serves(&self, other: &Self) -> bool {
         let format = |planned: &'_ Self| planned.plans.first().map(|plan| plan.options.format.clone());
         format(self).zip(format(other)).is_some_and(|(own, other)| own.components_cover(&other))
     }
 }
 
-/// What became of a pack.
+/// Result of a pack.
 #[derive(Debug)]
 pub struct Report {
-    /// The datasets, if they were sealed.
+    /// Manifests of the datasets, if they were sealed.
     pub manifests: Vec<Manifest>,
-    /// The same command had sealed this before: nothing was done.
+    /// The same command had sealed the datasets before: nothing was done.
     pub already_sealed: bool,
-    /// Images among them whose files were changed later: how many, and the path of the first. Their names and lengths are
-    /// those of then.
+    /// Images whose files were changed after sealing: number, and the path of the first. Names and lengths have
+    /// not changed.
     pub newer: Option<(u64, Vec<u8>)>,
-    /// It has other sidecars than those that were asked for now.
+    /// The sealed datasets have other sidecars than requested now.
     pub other_sidecars: bool,
-    /// Images that were found and are not in the shards, because they could not be packed.
+    /// Images that were found but could not be packed.
     pub bad: Vec<Unpacked>,
-    /// All that was found and is not in the shards, whatever became of it; those in `bad` too.
+    /// All images that were found but are not in the shards, for any reason; includes `bad`.
     pub unpacked: Vec<Unpacked>,
-    /// Whether the policy let the pack go on without them.
+    /// Whether the policy let the pack continue without bad images.
     pub sealed: bool,
-    /// Where the dataset of before is kept, if there is one that is to be replaced and nothing is sealed.
+    /// Folder that keeps the replaced dataset, if there is one and nothing is sealed.
     pub replaced: Option<PathBuf>,
-    /// What changed in the source since an earlier run, and what that means for the shards that it had finished.
+    /// Changes of the source since an earlier run, and their effect on its finished shards.
     pub changed: Option<String>,
-    /// Shards that an earlier run had finished.
+    /// Number of shards that an earlier run had finished.
     pub resumed_shards: usize,
-    /// All shards.
+    /// Number of all shards.
     pub shards: usize,
-    /// Images whose kind is not that of the extension, the first few: path and kind.
+    /// Images whose kind differs from the extension, the first few: path and kind.
     pub strays: Vec<(Vec<u8>, Kind)>,
     /// Number of all such images.
     pub stray_samples: u64,
-    /// Objects of which parts that an earlier run had sent may be left in the store, which refuses to give them up.
+    /// Objects with parts from an earlier run that may remain in the store, because the store refuses to abort
+    /// their uploads.
     pub left_uploads: Vec<String>,
-    /// What writing over a network has taken, where the destination is at a URL.
+    /// Network transfers of writing, if the destination is a URL.
     pub transfers: Option<Transfers>,
-    /// How long it took, walk and plan not included.
+    /// Duration without walk and plan.
     pub elapsed: Duration,
 }
 
-/// Folder below `root` of the dataset that `plan` is of.
+/// Folder of the dataset of `plan` below `root`.
 fn dataset_folder(root: &Path, plan: &Plan) -> PathBuf {
     plan.split.as_ref().map_or_else(|| root.to_path_buf(), |split| root.join(split))
 }
 
-/// Folder in `work` for what is not finished of `split`, or of a dataset without splits. Nothing else of the work
-/// folder lies there, so a split may be called as anything.
+/// Folder in `work` for unfinished files of `split`, or of a dataset without splits. It has no other files of
+/// the work folder, so a split may have any name.
 fn work_of(work: &Path, split: Option<&str>) -> PathBuf {
     split.map_or_else(|| work.to_path_buf(), |split| work.join("splits").join(split))
 }
 
-/// Length in bytes that a pack will take on the disk, indexes included.
+/// Length in bytes of the datasets on disk, indexes included.
 pub fn needed_bytes(plans: &[Plan]) -> u64 {
     plans.iter().map(|plan| plan.shard_bytes() + plan.index_bytes()).sum()
 }
 
-/// Length in bytes of what is unpacked of a source to be read from: of one split after the other, and gone before the next.
+/// Length in bytes of the temporary files of an unpacked source: of the largest split, because each is removed
+/// before the next.
 fn unpacked_bytes(source: &Origin, plans: &[Plan]) -> Result<u64> {
     let of_plans = plans.iter().map(|plan| source.unpacked_bytes(plan.split.as_deref(), &plan.listing));
     Ok(of_plans.collect::<Result<Vec<_>>>()?.into_iter().max().unwrap_or(0))
@@ -220,23 +222,23 @@ pub(crate) fn no_space(what: String, dst: &Path) -> Error {
 /// Number of the shards of `plans`, or of their parts, that are finished in `dst`.
 ///
 /// # Errors
-/// When that cannot be told.
+/// If files in `dst` cannot be inspected.
 pub fn finished_shards(plans: &[Plan], dst: &Path) -> Result<usize> {
     let mut finished = 0;
     for plan in plans {
         let folder = dataset_folder(dst, plan);
         for shard in plan.held.clone() {
-            // A shard has its index only once it is complete.
+            // The index of a shard is written only once the shard is complete.
             finished += usize::from(sys::is_file(&folder.join(copy::index_file(plan, shard)))?);
         }
     }
     Ok(finished)
 }
 
-/// Fails where it shows without a look at any folder that `planned` cannot be packed so.
+/// Checks, without looking at any folder, whether `planned` can be packed with these options.
 ///
 /// # Errors
-/// When the memory does not hold a sample, or there are no such sidecars.
+/// If the memory does not hold a sample, or the sidecars do not exist.
 pub fn check(planned: &Planned, options: &Options) -> Result<()> {
     planned.plans.iter().try_for_each(|plan| {
         sidecars::check(&options.sidecars, plan)?;
@@ -244,8 +246,8 @@ pub fn check(planned: &Planned, options: &Options) -> Result<()> {
     })
 }
 
-/// Looks whether all that `planned` needs is there, and only then sets aside what `dst` holds and begins; tells the shards
-/// that an earlier run has finished, for each plan.
+/// Checks that `planned` can be packed, and only then sets the contents of `dst` aside and begins. Returns for
+/// each plan the shards that an earlier run has finished.
 fn ready(
     planned: &Planned,
     is_relayed: bool,
@@ -273,7 +275,7 @@ fn ready(
     let unpacked = if is_relayed { 0 } else { unpacked_bytes(&planned.source, plans)? };
     let needed = match bucket {
         None => needed_bytes(plans).saturating_sub(have) + unpacked,
-        // Of a store nobody knows how much fits it.
+        // The free space of a store is unknown.
         Some(_) => plans.iter().map(Plan::index_bytes).sum::<u64>() + unpacked,
     };
     let (free, held) = (sys::free_bytes(dst)?, destination.held_bytes(state)?);
@@ -293,11 +295,12 @@ fn ready(
     Ok(recalled)
 }
 
-/// Packs what was planned into `dst`, or goes on with it. With `relay`, images are read from what was packed into that
-/// folder by a plan of the same source, so that the source is read once for several formats; where that is at a URL, it is read again.
+/// Packs the plans into `dst`, or resumes. With `relay`, images are read from the dataset in that folder, which
+/// was packed from a plan of the same source, so that the source is read once for several formats. If `relay`
+/// is a URL, the source is read again.
 ///
 /// # Errors
-/// When the machine is not right, or `dst` holds something else. Bad samples are in the report.
+/// On I/O errors, or if `dst` holds something else. Bad samples are in the report.
 pub fn pack(
     planned: &Planned,
     relay: Option<(&Planned, &Path)>,
@@ -322,7 +325,7 @@ fn pack_into(
 ) -> Result<Report> {
     let start = Instant::now();
     let plans = &planned.plans;
-    // What cannot be done is said before anything is written.
+    // Invalid options are reported before any file is written.
     plans.iter().try_for_each(|plan| sidecars::check(&options.sidecars, plan))?;
     let (destination, state) = Destination::open(dst, &planned.source, plans, options.force, bucket.is_some())?;
     if let State::Sealed(manifests) = state {
@@ -363,7 +366,7 @@ fn pack_into(
         let report = report(Vec::new(), false, unpacked, &outcomes, plans, resumed_shards, start);
         return Ok(Report { replaced: destination.replaced()?, changed, left_uploads, ..report });
     }
-    // A dataset of nothing would look like one.
+    // An empty dataset would look valid.
     if let Some((plan, _)) = plans.iter().zip(&outcomes).find(|(_, outcome)| samples_of(outcome) == 0) {
         let reason = unpacked
             .iter()
@@ -384,18 +387,18 @@ fn pack_into(
     Ok(Report { changed, left_uploads, ..report })
 }
 
-/// Where a pack writes.
+/// Destination folders of a pack.
 struct Folders<'a> {
     dst: &'a Path,
     /// Work folder of this process.
     work: &'a Path,
-    /// Work folder of all that pack into `dst`.
+    /// Work folder shared by all processes that pack into `dst`.
     shared: &'a Path,
-    /// Where shards go instead.
+    /// Receives shards instead of the folder, if set.
     uploads: Option<&'a Uploads>,
 }
 
-/// Copies what is not in `recalled` of the shards that each plan holds.
+/// Copies the shards of each plan that are not in `recalled`.
 fn copy_all(
     planned: &Planned,
     relay: Option<(&Planned, &Path)>,
@@ -428,7 +431,7 @@ fn copy_all(
             uploads: uploads.as_ref(),
             work: &work,
             shared: &shared,
-            // What was just written is in the page cache, or lies in this order.
+            // Files just written are in the page cache, or in this order on disk.
             read_order: if relay.is_some() { ReadOrder::Plan } else { read_order(options.read_order, planned) },
             jobs: if relay.is_some() { options.jobs } else { reading_threads(options, planned) },
             memory_bytes: options.memory_bytes,
@@ -440,7 +443,7 @@ fn copy_all(
     Ok(outcomes)
 }
 
-/// All that was found and is not in the shards.
+/// All images that were found but are not in the shards.
 fn left_out(plans: &[Plan], outcomes: &[copy::Outcome]) -> Vec<Unpacked> {
     let mut unpacked: Vec<Unpacked> = Vec::new();
     for (plan, outcome) in plans.iter().zip(outcomes) {
@@ -462,7 +465,7 @@ fn left_out(plans: &[Plan], outcomes: &[copy::Outcome]) -> Vec<Unpacked> {
     unpacked
 }
 
-/// What the ledgers of sealed datasets say is not in the shards; `read` gives that of a plan.
+/// Images that the ledgers of sealed datasets list as not in the shards; `read` returns the ledger of a plan.
 fn in_ledgers(
     plans: &[Plan],
     manifests: &[Manifest],
@@ -484,7 +487,7 @@ fn samples_of(outcome: &copy::Outcome) -> u64 {
     outcome.shards.values().map(|shard| shard.entry.samples).sum()
 }
 
-/// Whether sealed datasets have sidecars where none are wanted now, or lack some that are named.
+/// Whether sealed datasets have sidecars though none are requested now, or lack requested ones.
 fn other_sidecars(manifests: &[Manifest], plans: &[Plan], choice: &sidecars::Choice) -> Result<bool> {
     let other = |(manifest, plan): (&Manifest, &Plan)| {
         let wanted = choice.names(plan)?;
@@ -493,7 +496,7 @@ fn other_sidecars(manifests: &[Manifest], plans: &[Plan], choice: &sidecars::Cho
     manifests.iter().zip(plans).map(other).try_fold(false, |any, one: Result<bool>| Ok(any | one?))
 }
 
-/// Images whose files have a later time than the manifest they are in; nothing where the source is no files.
+/// Images whose files are newer than the manifest of their dataset; `None` if the source is not files.
 fn newer(source: &Origin, plans: &[Plan], dst: &Path) -> Result<Option<(u64, Vec<u8>)>> {
     let (mut count, mut first) = (0, None);
     for plan in plans.iter().filter(|_| !matches!(source, Origin::Transformed(_))) {
@@ -527,7 +530,7 @@ pub fn read_order(choice: Option<ReadOrderChoice>, planned: &Planned) -> ReadOrd
     }
 }
 
-/// How many threads copy: where they read in plan order over a network, more than are at work.
+/// Number of threads that copy. If they read in plan order over a network, more than `jobs`.
 pub fn reading_threads(options: &Options, planned: &Planned) -> usize {
     match read_order(options.read_order, planned) {
         ReadOrder::Plan => storage::stream_threads(planned.source.path(), options.jobs),
@@ -535,14 +538,14 @@ pub fn reading_threads(options: &Options, planned: &Planned) -> usize {
     }
 }
 
-/// The images that a shard of `plan` names as strays, by their paths from the source.
+/// The strays of a shard of `plan`, by their paths from the source.
 fn strays(plan: &Plan, outcome: &copy::Outcome) -> Vec<(Vec<u8>, Kind)> {
     let prefix = split_prefix(plan);
     let strays = outcome.shards.values().flat_map(|shard| &shard.strays);
     strays.map(|(path, kind)| ([prefix.as_bytes(), path].concat(), *kind)).collect()
 }
 
-/// How paths of a dataset begin as seen from the source: empty, or `train/`.
+/// Prefix of paths of a dataset relative to the source: empty, or `train/`.
 fn split_prefix(plan: &Plan) -> String {
     plan.split.as_ref().map_or_else(String::new, |split| format!("{split}/"))
 }
@@ -578,10 +581,10 @@ fn report(
     }
 }
 
-/// Reads `bytes` as the receipt of a part, for fuzzing.
+/// Parses `bytes` as the receipt of a part, for fuzzing.
 ///
 /// # Errors
-/// Why it is none.
+/// Why the receipt is invalid.
 #[doc(hidden)]
 pub fn fuzz_receipt(bytes: &[u8]) -> Result<()> {
     receipt::fuzz(bytes)

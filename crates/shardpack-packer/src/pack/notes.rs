@@ -1,4 +1,4 @@
-//! What a person should know of a plan before the work starts.
+//! Warnings about a plan, for the user before the work starts.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,17 @@ use shardpack_format::{image_header::Kind, manifest::BY_KIND, size, text};
 
 use crate::plan::{Compression, Plan};
 
-/// Readers that a training job is likely to have: 8 GPUs with 4 workers each.
+/// Likely number of readers of a training job: 8 GPUs with 4 workers each.
 const LIKELY_READERS: usize = 32;
 const MANY_SHARDS: usize = 10_000;
 
-/// What a person should know of plans before the work starts.
+/// Warnings about plans, for the user before the work starts.
 pub(super) fn notes<'a>(plans: impl Iterator<Item = &'a Plan> + Clone, kinds: &BTreeMap<Kind, u64>) -> Vec<String> {
-    // It is the largest split that many read.
+    // The largest split is the one with many readers.
     let most = plans.clone().map(|plan| plan.listing.len()).max();
     let mut notes = Vec::new();
     for note in plans.flat_map(|plan| of_plan(plan, kinds, most == Some(plan.listing.len()))) {
-        // A note that several splits share is printed once.
+        // A warning that several splits share is printed once.
         if !notes.contains(&note) {
             notes.push(note);
         }

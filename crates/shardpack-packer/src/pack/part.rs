@@ -1,8 +1,8 @@
-//! One part of a pack, beside others that may run at the same time, here or on other machines.
+//! One part of a pack, beside other parts that may run at the same time, here or on other machines.
 //!
-//! Holds at all times: what parts share is only ever added, by a rename or a link, and the same plan makes the same bytes of
-//! it. So a part may be stopped anywhere and run again, or run twice at once. What is not finished lies in a folder of each
-//! process; nothing that another one may be at work on is removed.
+//! Holds at all times: shared files are only added, by a rename or a link, and the same plan gives the same
+//! bytes. So a part can be stopped anywhere and run again, or run twice at once. Each process keeps unfinished
+//! files in its own folder. No file is removed that another process may use.
 
 use std::{
     collections::BTreeMap,
@@ -42,41 +42,41 @@ use crate::{
     uploads::Uploads,
 };
 
-/// A part that is to be packed.
+/// A part to pack.
 #[derive(Debug)]
 pub struct PlannedPart {
-    /// Which one.
+    /// The part.
     pub part: Part,
-    /// The source, and plans that have the samples of the part alone.
+    /// The source, and plans with only the samples of the part.
     pub planned: Planned,
-    /// The plan that all parts have in common.
+    /// The common plan of all parts.
     common: Common,
 }
 
-/// Where the plan of all parts is known from.
+/// Origin of the plan of all parts.
 #[derive(Debug)]
 enum Common {
     /// A plan file.
     File(PathBuf, Box<Header>),
-    /// A walk of the source: the plans, whole.
+    /// A walk of the source: the complete plans.
     Walk(Vec<Plan>),
 }
 
 impl PlannedPart {
-    /// Part `part` of what the plan file `file` says; only its own samples are read from it.
+    /// Part `part` of the plan file `file`; only samples of the part are read from it.
     ///
     /// # Errors
-    /// When the file is damaged, or the source is not there.
+    /// If the file is corrupt, or the source is missing.
     pub fn of_file(file: &Path, part: Part) -> Result<Self> {
         let (header, plans) = plan_file::read_part(file, part).map_err(planning::plan_again)?;
         let planned = planning::looked_at(header.source.clone(), plans)?;
         Ok(Self { part, planned, common: Common::File(file.to_path_buf(), Box::new(header)) })
     }
 
-    /// Part `part` of what was planned.
+    /// Part `part` of a plan.
     ///
     /// # Errors
-    /// When the part has more than 2^32 samples.
+    /// If the part has more than 2^32 samples.
     pub fn of_walk(planned: Planned, part: Part) -> Result<Self> {
         let shards = part.shards(&planned.plans);
         let of_plans = || planned.plans.iter().zip(&shards);
@@ -96,55 +96,56 @@ impl PlannedPart {
         &self.planned.plans
     }
 
-    /// Number of shards of the part, and length of their images together in bytes.
+    /// Number of shards of the part, and length of their images in bytes.
     pub fn extent(&self) -> (usize, u64) {
         let shards = self.plans().iter().map(|plan| plan.held.len()).sum();
         (shards, self.plans().iter().map(Plan::payload_bytes).sum())
     }
 }
 
-/// How a part ended.
+/// Outcome of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Its shards and its receipt are there.
+    /// Its shards and its receipt are written.
     Done,
     /// The dataset was merged before: nothing was done.
     Sealed,
-    /// Samples could not be packed, and the policy does not let the part go on without them: it has no receipt.
+    /// Samples could not be packed, and the policy does not let the part continue without them: it has no
+    /// receipt.
     Bad,
 }
 
-/// What became of a part.
+/// Result of a part.
 #[derive(Debug)]
 pub struct PartReport {
     /// How it ended.
     pub ended: Ended,
-    /// Shards of the part.
+    /// Number of shards of the part.
     pub shards: usize,
-    /// Those that were finished before.
+    /// Number of its shards that were finished before.
     pub resumed_shards: usize,
-    /// Samples in them.
+    /// Number of samples in its shards.
     pub samples: u64,
-    /// Length of their payloads together in bytes.
+    /// Length of their payloads in bytes.
     pub payload_bytes: u64,
-    /// Samples of the part that could not be packed; where that is known from the plan, those of all parts.
+    /// Samples of the part that could not be packed. If the plan lists bad samples, includes those of all parts.
     pub bad: Vec<Unpacked>,
     /// As in [`super::Report`].
     pub left_uploads: Vec<String>,
-    /// What writing over a network has taken, where the destination is at a URL.
+    /// Network transfers of writing, if the destination is a URL.
     pub transfers: Option<Transfers>,
-    /// Images whose kind is not that of the extension, the first few: path and kind.
+    /// Images whose kind differs from the extension, the first few: path and kind.
     pub strays: Vec<(Vec<u8>, Kind)>,
     /// Number of all such images.
     pub stray_samples: u64,
-    /// How long it took, walk and plan not included.
+    /// Duration without walk and plan.
     pub elapsed: Duration,
 }
 
-/// Packs a part into `dst`, or goes on with it.
+/// Packs a part into `dst`, or resumes it.
 ///
 /// # Errors
-/// When the machine is not right, or `dst` holds something else. Bad samples are in the report.
+/// On I/O errors, or if `dst` holds something else. Bad samples are in the report.
 pub fn pack_part(planned: &PlannedPart, dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<PartReport> {
     let start = Instant::now();
     let plans = planned.plans();
@@ -177,10 +178,10 @@ pub fn pack_part(planned: &PlannedPart, dst: &Path, options: &Options, monitor: 
         Ok(report) => report,
         Err(error) => {
             bucket.iter().for_each(|bucket| bucket.remove_if_empty());
-            // Another process may have been at the same part, and all may have been merged meanwhile.
+            // Another process may have packed the same part, and all parts may have been merged meanwhile.
             let may_be = match bucket {
                 None => error.kind() == ErrorKind::System,
-                // A store that does not answer is not asked once more.
+                // A store that does not answer gets no second request.
                 Some(bucket) => error.kind() == ErrorKind::Usage && bucket.plan().is_ok_and(|plan| plan.is_none()),
             };
             match may_be && is_sealed().is_ok_and(|sealed| sealed.is_some()) {
@@ -216,19 +217,19 @@ impl PartReport {
         }
     }
 
-    /// Of a dataset that was merged before anything of the part was known.
+    /// Report for a dataset that was merged before the part was planned.
     pub fn sealed() -> Self {
         Self::of(Ended::Sealed, Instant::now())
     }
 }
 
-/// Images that the plan knows cannot be packed.
+/// Images that the plan already lists as bad.
 pub(super) fn known_bad(plans: &[Plan]) -> Vec<Unpacked> {
     let none: Vec<_> = plans.iter().map(|_| copy::Outcome::default()).collect();
     left_out(plans, &none).into_iter().filter(|entry| entry.fate == Fate::Skipped).collect()
 }
 
-/// The manifests in `dst`, where these plans are sealed there and no pack is under way.
+/// The manifests in `dst`, if these plans are sealed there and no pack is unfinished.
 pub(super) fn sealed(dst: &Path, plans: &[Plan]) -> Result<Option<Vec<Manifest>>> {
     if sys::is_there(&dst.join(WORK_FOLDER).join(PLAN_FILE))? {
         return Ok(None);
@@ -239,13 +240,13 @@ pub(super) fn sealed(dst: &Path, plans: &[Plan]) -> Result<Option<Vec<Manifest>>
 }
 
 impl Beside {
-    /// Joins the parts that are under way in `dst`, and in `bucket`, whose folder that is then; or is the first of them.
+    /// Joins the parts in `dst` and `bucket`, whose local folder `dst` then is; or is the first to start.
     fn begin(planned: &PlannedPart, dst: &Path, bucket: Option<&Bucket>) -> Result<Self> {
         Self::join(planned.part, planned.plans(), (dst, bucket), |beside| {
             let plan = beside.work.join(PLAN_FILE);
             if let Some(bucket) = bucket {
                 bucket.join(planned, || planned.header(&beside.run.folder))?;
-                // What counts is there; here may be what an earlier plan has left.
+                // The store has the valid plan; the local one may be of an earlier plan.
                 if sys::is_there(&plan)? && planned.is_plan_at(&plan, dst).is_err() {
                     beside.forget(dst)?;
                 }
@@ -258,11 +259,11 @@ impl Beside {
         })
     }
 
-    /// Gives the plan its name, unless another part was first.
+    /// Renames the plan into place, unless another part was first.
     fn put_plan(&self, planned: &PlannedPart, plan: &Path) -> Result<()> {
         let temporary = self.run.folder.join(PLAN_FILE);
         let file = match &planned.common {
-            // With its samples, where that costs nothing: then the work folder has all that it takes to go on.
+            // With its samples if that costs nothing: then the work folder suffices to resume.
             Common::File(file, _) if file.canonicalize().is_ok_and(|file| fs::hard_link(file, &temporary).is_ok()) => {
                 regular::open(&temporary).map_err(|e| sys::io_error("cannot read", &temporary, e))?
             }
@@ -273,7 +274,8 @@ impl Beside {
         match fs::hard_link(&temporary, plan) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
             Ok(()) => {}
-            // A file system without links. Who comes at the same moment brings the same plan, or finds another here.
+            // A file system without hard links. A process that gets here at the same moment has the same plan,
+            // or detects another.
             Err(_) => {
                 fs::rename(&temporary, plan).map_err(|e| sys::io_error("cannot rename to its final name", plan, e))?
             }
@@ -306,7 +308,7 @@ impl Beside {
         let have: u64 = recalled.iter().flat_map(BTreeMap::values).map(|shard| shard.entry.bytes).sum();
         let shards_bytes = match bucket {
             None => needed_bytes(plans).saturating_sub(have),
-            // Of a store nobody knows how much fits it.
+            // The free space of a store is unknown.
             Some(_) => plans.iter().map(Plan::index_bytes).sum(),
         };
         let unpacked = if is_done { 0 } else { unpacked_bytes(&planned.planned.source, plans)? };
@@ -329,7 +331,7 @@ impl Beside {
             false => {
                 let (jobs, memory_bytes) = match bucket {
                     None => (options.jobs, options.memory_bytes),
-                    // What is sent takes memory, too.
+                    // Uploads in flight take memory, too.
                     Some(_) => Uploads::threads(options.memory_bytes, options.jobs),
                 };
                 let options = Options { jobs, memory_bytes, ..options.clone() };
@@ -367,7 +369,7 @@ impl Beside {
         })
     }
 
-    /// Writes the sidecars of these shards and makes all durable; tells the receipt.
+    /// Writes the sidecars of these shards and makes all files durable; returns the receipt.
     fn finish(
         &self,
         part: Part,
@@ -418,7 +420,7 @@ impl Beside {
 }
 
 impl PlannedPart {
-    /// A plan file without samples, made by way of `folder`.
+    /// A plan file without samples; `folder` holds it while it is written.
     fn header(&self, folder: &Path) -> Result<Vec<u8>> {
         let path = folder.join("header");
         match &self.common {
@@ -430,13 +432,14 @@ impl PlannedPart {
         }
     }
 
-    /// Fails where the plan in the file `plan`, of the parts in `dst`, is another than that of this one.
+    /// Fails if the plan file `plan` of the parts in `dst` differs from the plan of this part.
     fn is_plan_at(&self, plan: &Path, dst: &Path) -> Result<()> {
         let header = plan_file::read_header(plan).map_err(|error| error.help("remove the folder to begin anew"))?;
         self.same_plan(&header, Some(plan), dst)
     }
 
-    /// Fails where the plan of the parts in `dst`, whose header this is, is another than that of this one; `file` may have its samples.
+    /// Fails if the plan of the parts in `dst`, with this header, differs from the plan of this part; `file`
+    /// may have its samples.
     pub fn same_plan(&self, header: &Header, file: Option<&Path>, dst: &Path) -> Result<()> {
         let own = env!("CARGO_PKG_VERSION");
         if header.shardpack != own {

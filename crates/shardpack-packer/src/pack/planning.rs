@@ -1,4 +1,4 @@
-//! Planning: a source is listed, what goes in is settled, images are changed, and what comes out is planned.
+//! Planning: lists a source, chooses samples, preprocesses images, and plans the shards.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -36,12 +36,12 @@ use crate::{
     survey,
 };
 
-/// Lists `source` and plans its packing with each of `options`, which differ in the format. Where images are to be changed
-/// that is done first, in the work folder of `place`.
+/// Lists `source` and plans its packing with each of `options`, which differ in the format. If images are
+/// preprocessed, that is done first, in the work folder of `place`.
 ///
 /// # Errors
-/// When the source cannot be read or holds nothing to pack, a format cannot hold it, or images are to be changed and there
-/// is no place for that.
+/// If the source cannot be read or has no samples, a format cannot hold it, or images are to be preprocessed
+/// and there is no place for that.
 pub fn plan_all(
     source: Origin,
     options: &[PlanOptions],
@@ -80,22 +80,22 @@ fn goes_on(error: Error) -> Error {
     }
 }
 
-/// What there is to pack of a part of a source.
+/// Result of planning a part of a source.
 #[derive(Debug)]
 pub enum PartPlanning {
     /// The plan of all parts.
     Planned(Box<Planned>),
-    /// None yet: other parts have not changed their images, or this one cannot.
+    /// No plan yet: other parts have not preprocessed their images, or this part cannot.
     Changed(ChangedPart),
     /// All parts are merged.
     Sealed,
 }
 
-/// As [`plan_all`], of one format and for `part` of several: where images are to be changed first, each part changes its own,
-/// in the work folder of `place`, and the plan is there when all have.
+/// As [`plan_all`], for one format and for `part` of several. If images are preprocessed, each part does its
+/// own first, in the work folder of `place`, and the plan exists once all parts are done.
 ///
 /// # Errors
-/// As [`plan_all`]; and when `place` holds something else.
+/// As [`plan_all`]; and if `place` holds something else.
 pub fn plan_part(
     source: Origin,
     options: &PlanOptions,
@@ -123,19 +123,19 @@ pub fn plan_part(
     }
 }
 
-/// A source that was listed, and what goes in of it.
+/// A listed source with its chosen samples.
 struct Surveyed {
     source: Origin,
     found: Vec<Found>,
     sniffed: Sniffed,
-    /// What decides the bytes, for each format.
+    /// Options that decide the bytes, for each format.
     bytes: Vec<plan::Options>,
-    /// How images are to be changed, until they are.
+    /// Preprocessing of images, until it is done.
     recipe: Option<Recipe>,
 }
 
 impl Surveyed {
-    /// `None` where there are no options; `is_copied` says that images are read next.
+    /// `None` if there are no options; `is_copied` if the images are read next.
     fn of(source: Origin, options: &[PlanOptions], is_copied: bool, monitor: &dyn Monitor) -> Result<Option<Self>> {
         let Some(first) = options.first() else { return Ok(None) };
         let source = match &first.bytes.format.fractions {
@@ -155,7 +155,7 @@ impl Surveyed {
         settle_payload(&source, &mut found, &sniffed.kinds, first.recipe.is_some())?;
         refuse_image_options(options, &found)?;
         geometry::refuse(&source, &found, first.recipe.as_ref())?;
-        // A name that a person gives to files says that they are such.
+        // A fixed extension means that samples are files of that kind.
         if first.recipe.is_none() && !options.iter().any(|options| matches!(options.extension, Extension::Fixed(_))) {
             npy::settle(&source, &mut found, monitor)?;
         }
@@ -165,7 +165,7 @@ impl Surveyed {
         if let (Some(_), [first, others @ ..]) = (&first.recipe, bytes.as_slice())
             && let Some(other) = others.iter().find(|other| !first.format.components_cover(&other.format))
         {
-            // What was changed is there until the first is sealed.
+            // Preprocessed images exist only until the first dataset is sealed.
             let (first, other) = (&first.format.name, &other.format.name);
             return Err(Error::usage(format!("{other} holds components that {first} cannot, and is made of it"))
                 .help(format!("--format {other} before --format {first}, or one after the other")));
@@ -173,7 +173,7 @@ impl Surveyed {
         Ok(Some(Self { source, found, sniffed, bytes, recipe: first.recipe.clone() }))
     }
 
-    /// For each format plans without cuts, which say what is known before images are changed.
+    /// Plans without cuts for each format, with the facts known before preprocessing.
     fn plans_before(&self) -> Result<Vec<Vec<Plan>>> {
         let plans = |bytes: &plan::Options| {
             let plan =
@@ -183,7 +183,7 @@ impl Surveyed {
         self.bytes.iter().map(plans).collect()
     }
 
-    /// The same once images were changed.
+    /// The same after preprocessing.
     fn changed(self, source: Origin, found: Vec<Found>) -> Result<Self> {
         found.iter().try_for_each(|found| check_any(&source, found))?;
         let sniffed = Sniffed { kinds: self.sniffed.kinds, ..look_all(&source, &found, true)? };
@@ -215,7 +215,7 @@ impl Surveyed {
     }
 }
 
-/// Fails where a fraction of the samples is none of them.
+/// Fails if a fraction of the samples is empty.
 fn check_fraction(found: &Found, options: &PlanOptions) -> Result<()> {
     if options.bytes.format.fractions.is_none() || !found.listing.is_empty() || !found.unpacked.is_empty() {
         return Ok(());
@@ -225,7 +225,7 @@ fn check_fraction(found: &Found, options: &PlanOptions) -> Result<()> {
         .help("another --seed, or a larger fraction"))
 }
 
-/// Fails where the folder of a split would be one that a dataset has of its own.
+/// Fails if the folder of a split has a name that every dataset uses.
 fn check_folder(found: &Found) -> Result<()> {
     match found.split.as_deref() {
         Some(INDEX_FOLDER) => {
@@ -236,7 +236,7 @@ fn check_folder(found: &Found) -> Result<()> {
     }
 }
 
-/// Fails where samples were found and none of them goes in: names the first, and why it does not.
+/// Fails if samples were found but none was chosen: names the first, and why it is left out.
 fn check_any(source: &Origin, found: &Found) -> Result<()> {
     let left_out = || found.unpacked.iter().filter(|unpacked| unpacked.fate != Fate::Kept);
     if !found.listing.is_empty() || left_out().next().is_none() {
@@ -270,8 +270,8 @@ fn check_any(source: &Origin, found: &Found) -> Result<()> {
     Err(error.in_file(origin.path()))
 }
 
-/// Settles what samples are: that of all splits, or, of a list without any image, what its files' extensions say. Arrays are
-/// images where `changes` make some of them.
+/// Sets the kind of samples, and fails if splits differ. For a list without images, the extensions of its files
+/// decide. Arrays count as images if `changes` turns them into images.
 fn settle_payload(source: &Origin, found: &mut [Found], kinds: &BTreeMap<Kind, u64>, changes: bool) -> Result<()> {
     let is_other = |kind: &Kind| *kind == Kind::Unknown || (*kind == Kind::Npy && !changes);
     let is_told = found.iter().any(|found| found.payload.is_some());
@@ -298,7 +298,7 @@ fn settle_payload(source: &Origin, found: &mut [Found], kinds: &BTreeMap<Kind, u
     }
 }
 
-/// Gives the values of all splits the types that they have in common.
+/// Gives the values of all splits their common types.
 fn settle_types(found: &mut [Found]) {
     let joined = |own: &Component, of: &dyn Fn(&Found) -> Option<Component>| {
         let all = found.iter().filter_map(of).filter(|other| own.join(other).is_some());
@@ -327,7 +327,7 @@ fn settle_types(found: &mut [Found]) {
     }
 }
 
-/// Fails where something is asked for that only images have, and samples are none.
+/// Fails if an option for images is used, but samples are not images.
 fn refuse_image_options(options: &[PlanOptions], found: &[Found]) -> Result<()> {
     match found.iter().find_map(|found| found.payload.as_ref()) {
         None => Ok(()),
@@ -345,7 +345,7 @@ fn refuse_of_images(options: &PlanOptions, payload: &Component) -> Result<()> {
         (survey.min_side.is_some(), "--min-side looks at"),
         (survey.max_pixels.is_some(), "--max-pixels looks at"),
         (survey.near, "--near-duplicates compares"),
-        // Samples of one array may differ in all else.
+        // Samples with one array may differ in everything else.
         (has_values && survey.dedup, "--dedup compares"),
         (has_values && survey.leaks, "--leaks compares"),
         (options.bytes.check == plan::Check::Full, "--check full decodes"),
@@ -367,8 +367,8 @@ fn refuse_of_images(options: &PlanOptions, payload: &Component) -> Result<()> {
     }
 }
 
-/// What decides the bytes, with all that had to be looked for settled: the extension, what the source has beside images, and
-/// the recipe in words.
+/// Options that decide the bytes, completed by detection: the extension, the components of the source beside
+/// images, and the recipe as text.
 fn settled(
     options: &PlanOptions,
     found: &[Found],
@@ -407,14 +407,14 @@ fn settled(
     };
     bytes.recipe = options.recipe.as_ref().map(transformed::words);
     if is_of_shards && options.walk.components == Components::All {
-        // Nobody has asked for them by name.
+        // The user did not name these components.
         let all = std::mem::take(&mut bytes.format.components);
         bytes.format.components = all.into_iter().filter(|kind| formats::has_place_for(&bytes.format, kind)).collect();
     }
     Ok(bytes)
 }
 
-/// The options for one split: without labels, shards have no place for them.
+/// The options for one split: without labels, shards have no label fields.
 fn of_split(bytes: &plan::Options, found: &Found) -> Result<plan::Options> {
     let mut bytes = bytes.clone();
     if found.listing.classes.is_empty() {
@@ -423,7 +423,7 @@ fn of_split(bytes: &plan::Options, found: &Found) -> Result<plan::Options> {
     Ok(bytes)
 }
 
-/// Says which components `format` has no place for; how many samples have them is counted.
+/// Describes components that `format` cannot store, and counts the samples that have them.
 fn placeless(found: &[Found], format: &formats::Choice) -> Option<String> {
     let kinds = found.first().map_or(&[][..], |found| &found.listing.components().kinds);
     let names: Vec<_> = kinds.iter().filter(|kind| !format.components.contains(kind)).map(Component::name).collect();
@@ -431,7 +431,7 @@ fn placeless(found: &[Found], format: &formats::Choice) -> Option<String> {
     (!names.is_empty()).then(|| format!("component {what}: {}", names.join(", ")))
 }
 
-/// Fails where a component was asked for that no sample has.
+/// Fails if no sample has a requested component.
 fn are_there(components: &Components, renames: &[(String, String)], found: &[Found]) -> Result<()> {
     let Components::Named(wanted) = components else { return Ok(()) };
     let has = |kind: &Component| {
@@ -461,27 +461,27 @@ fn are_there(components: &Components, renames: &[(String, String)], found: &[Fou
     Err(Error::usage(format!("no sample has a component {missing:?} that can go along: {there}")))
 }
 
-/// Looks at a few samples of each dataset where they lie; `is_copied` says that they are read next.
+/// Inspects a few samples of each dataset in storage; `is_copied` if the images are read next.
 fn look_all(source: &Origin, found: &[Found], is_copied: bool) -> Result<Sniffed> {
     let look = |found: &Found| {
         let look = look(source, found.split.as_deref(), &found.listing, is_copied)?;
-        // What was looked into on the way is known better.
+        // Kinds from the selection are more accurate.
         let kinds = if found.kinds.is_empty() { look.kinds } else { found.kinds.clone() };
         Ok(Sniffed { kinds, ..look })
     };
     Ok(together(found.iter().map(look).collect::<Result<_>>()?))
 }
 
-/// Takes a plan that was computed before.
+/// Loads a plan from a file.
 ///
 /// # Errors
-/// When the file is damaged, or the source is not there.
+/// If the file is corrupt, or the source is missing.
 pub fn planned(file: &Path) -> Result<Planned> {
     let plan_file::PlanFile { source, plans } = plan_file::read(file).map_err(plan_again)?;
     looked_at(source, plans)
 }
 
-/// An error of a plan file, with what to do about it.
+/// An error of a plan file, with help.
 pub(super) fn plan_again(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Data => error.help("run `shardpack plan` again"),
@@ -489,7 +489,7 @@ pub(super) fn plan_again(error: Error) -> Error {
     }
 }
 
-/// Plans that were computed before, with what the source lies on.
+/// Plans from a file, with the storage of the source.
 pub(super) fn looked_at(source: Origin, plans: Vec<Plan>) -> Result<Planned> {
     let sniffed = plans.iter().map(|plan| look(&source, plan.split.as_deref(), &plan.listing, true));
     let sniffed = together(sniffed.collect::<Result<_>>()?);
@@ -498,7 +498,7 @@ pub(super) fn looked_at(source: Origin, plans: Vec<Plan>) -> Result<Planned> {
     Ok(Planned { source, plans, storage, kinds: sniffed.kinds, notes })
 }
 
-/// As [`look_all`], of one dataset.
+/// As [`look_all`], for one dataset.
 fn look(source: &Origin, split: Option<&str>, listing: &Listing, is_copied: bool) -> Result<Sniffed> {
     source.peeker(split, listing)?.map_or_else(
         || Ok(Sniffed { kinds: BTreeMap::new(), cached: 0.0, latency: None }),
@@ -530,6 +530,6 @@ fn together(looks: Vec<Sniffed>) -> Sniffed {
 
 fn most_common(kinds: &BTreeMap<Kind, u64>) -> Kind {
     let known = kinds.iter().filter(|(kind, _)| **kind != Kind::Unknown);
-    // The first of equals: the one that the list of kinds has first.
+    // Of equal counts, the kind that is first in the list of kinds.
     known.rev().max_by_key(|(_, samples)| **samples).map_or(Kind::Jpeg, |(kind, _)| *kind)
 }

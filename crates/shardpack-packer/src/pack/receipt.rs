@@ -1,7 +1,7 @@
-//! The receipt of a part: what it has written, as the manifest will say it.
+//! The receipt of a part: the files that the part has written, as entries for the manifest.
 //!
-//! It is written last, so that a part without one is not done. The same part of the same plan has the same receipt, to the
-//! byte, whoever writes it: no time and no name of a machine is in it.
+//! The receipt is written last, so a part without a receipt is not done. The same part of the same plan always
+//! has the same receipt, byte for byte, on any machine: it has no time and no host name.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +22,7 @@ const SCHEMA: &str = "shardpack-receipt/1";
 /// Folder of receipts in the work folder.
 pub(super) const FOLDER: &str = "parts";
 
-/// What a part has written.
+/// Files written by a part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Receipt {
@@ -30,10 +30,10 @@ pub(super) struct Receipt {
     /// Version of the program that packed the part.
     shardpack: String,
     part: String,
-    /// Which sidecars were asked for: all parts have the same.
+    /// Requested sidecars: the same for all parts.
     sidecars: Vec<String>,
     datasets: Vec<OfDataset>,
-    /// BLAKE3 of the receipt with zeros here.
+    /// BLAKE3 of the receipt with zeros in this field.
     blake3: Blake3,
 }
 
@@ -56,21 +56,21 @@ struct OfShard {
     /// Lines of a ledger.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     unpacked: String,
-    /// Those that are of this shard alone.
+    /// Sidecars of this shard alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     sidecars: Vec<manifest::File>,
 }
 
-/// A shard, as a receipt says it.
+/// A shard in a receipt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Received {
     pub sealed: Sealed,
-    /// Sidecars that are of this shard alone.
+    /// Sidecars of this shard alone.
     pub sidecars: Vec<manifest::File>,
 }
 
 impl Received {
-    /// All files of it, and their lengths in bytes.
+    /// All its files, and their lengths in bytes.
     pub fn files(&self) -> impl Iterator<Item = (&str, u64)> {
         let manifest::Shard { file, bytes, index, .. } = &self.sealed.entry;
         let others = [index].into_iter().chain(&self.sidecars).map(|file| (file.file.as_str(), file.bytes));
@@ -87,14 +87,14 @@ pub(super) fn file(part: Part) -> String {
     format!("{}-of-{}.json", part.number, part.of)
 }
 
-/// The part that the receipt `name` is of.
+/// The part of the receipt `name`.
 fn part_of(name: &str) -> Option<Part> {
     let (number, of) = name.strip_suffix(".json")?.split_once("-of-")?;
     Part::new(number.parse().ok()?, of.parse().ok()?).ok().filter(|part| file(*part) == name)
 }
 
 impl Receipt {
-    /// Of what `part` of `plans` has sealed.
+    /// The receipt for the shards that `part` of `plans` has sealed.
     pub fn new(part: Part, plans: &[Plan], sidecars: &[&str], shards: Vec<BTreeMap<usize, Received>>) -> Result<Self> {
         let of_shard = |(number, shard): (usize, Received)| {
             let Received { sealed, sidecars } = shard;
@@ -116,7 +116,7 @@ impl Receipt {
         })
     }
 
-    /// Its bytes, with their hash in them.
+    /// Its bytes, with their hash.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let render = |blake3| {
             let mut bytes = serde_json::to_vec(&Self { blake3, ..self.clone() })
@@ -127,7 +127,7 @@ impl Receipt {
         render(Blake3(hash::file(&render(Blake3::default())?)))
     }
 
-    /// Reads the receipt of `part` of these plans.
+    /// Parses the receipt of `part` of these plans.
     fn read(bytes: &[u8], part: Part, plans: &[Plan]) -> Result<Self> {
         let receipt: Self =
             serde_json::from_slice(bytes).map_err(|error| Error::data(format!("not a receipt: {error}")))?;
@@ -151,7 +151,7 @@ impl Receipt {
         Ok(receipt)
     }
 
-    /// What it says of the shards of each plan.
+    /// The shards of each plan.
     fn shards(self, plans: &[Plan]) -> Result<Vec<BTreeMap<usize, Received>>> {
         let of_shard = |plan: &Plan, number: usize, of: OfShard| {
             let OfShard { entry, payload_bytes, kinds, stray_samples, unpacked, sidecars } = of;
@@ -177,7 +177,7 @@ impl Receipt {
     }
 }
 
-/// Reads `bytes` as a receipt, whose hash is made right, for fuzzing.
+/// Parses `bytes` as a receipt after correcting its hash, for fuzzing.
 pub(super) fn fuzz(bytes: &[u8]) -> Result<()> {
     let receipt: Receipt = serde_json::from_slice(bytes).map_err(|error| Error::data(error.to_string()))?;
     let bytes = receipt.to_bytes()?;
@@ -189,7 +189,7 @@ pub(super) fn fuzz(bytes: &[u8]) -> Result<()> {
     again.shards(&[]).map(drop)
 }
 
-/// Whether a name leads to nothing outside of its folder.
+/// Whether a name stays inside its folder.
 fn stays_inside(name: &str) -> bool {
     Path::new(name).components().all(|part| matches!(part, Component::Normal(_)))
 }
@@ -197,7 +197,7 @@ fn stays_inside(name: &str) -> bool {
 pub(super) const ONE_VERSION: &str = "use one version for all parts";
 const PACK_AGAIN: &str = "remove it, and pack that part again";
 
-/// A receipt that was found: of which part, and what it says.
+/// An existing receipt and its part.
 pub(super) struct Found {
     pub part: Part,
     pub sidecars: Vec<String>,
@@ -221,7 +221,7 @@ pub(super) fn parts(work: &Path) -> Result<Vec<Part>> {
     parts_called(names)
 }
 
-/// The parts that receipts of these names are of, in order; beside each is where it lies.
+/// The parts of receipts with these names, in order; each name comes with its location.
 pub(super) fn parts_called(names: impl IntoIterator<Item = (OsString, impl AsRef<Path>)>) -> Result<Vec<Part>> {
     let of = |(name, path): (OsString, _)| {
         let part = name.to_str().and_then(part_of);
@@ -232,16 +232,16 @@ pub(super) fn parts_called(names: impl IntoIterator<Item = (OsString, impl AsRef
     Ok(parts)
 }
 
-/// The receipt of `part` of these plans.
+/// Parses the receipt of `part` of these plans.
 pub(super) fn read(bytes: &[u8], part: Part, plans: &[Plan]) -> Result<Found> {
     let receipt = Receipt::read(bytes, part, plans)?;
     Ok(Found { part, sidecars: receipt.sidecars.clone(), shards: receipt.shards(plans)? })
 }
 
-/// All receipts in the work folder `work`, which are of parts of `plans`.
+/// All receipts in the work folder `work`, which must be of parts of `plans`.
 ///
 /// # Errors
-/// Names the first that is not right.
+/// Names the first invalid receipt.
 pub(super) fn read_all(work: &Path, plans: &[Plan]) -> Result<Vec<Found>> {
     let of = |part: Part| {
         let path = work.join(FOLDER).join(file(part));

@@ -1,6 +1,6 @@
-//! What a pack from or to a URL asks of stores, from its plan: requests by kind, and bytes.
+//! Counts the requests and bytes that a pack from or to a URL needs, from its plan.
 //!
-//! Holds at all times: it counts what is sent once; what a store does not answer is sent again.
+//! Holds at all times: retries are not counted.
 
 use std::path::Path;
 
@@ -15,19 +15,19 @@ use crate::{
 /// Requests and bytes of a pack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
-    /// Lists of prefixes, a request for each 1,000 objects: as many as planning took.
+    /// List requests, one for each 1,000 objects: as many as planning took.
     pub lists: u64,
-    /// Reads of objects, and looks at what is there.
+    /// Reads of objects, and requests for their metadata.
     pub gets: u64,
-    /// Objects and parts that are put, and what begins and ends the parts of one.
+    /// Puts of objects and parts, and requests that create and complete multipart uploads.
     pub puts: u64,
-    /// Bytes that come.
+    /// Received bytes.
     pub received_bytes: u64,
-    /// Bytes that go.
+    /// Sent bytes.
     pub sent_bytes: u64,
 }
 
-/// What packing `planned` into `dst` asks of stores; nothing where both are files.
+/// Requests for packing `planned` into `dst`; none if both are local.
 pub fn requests(planned: &Planned, dst: Option<&Path>) -> Requests {
     let mut all = Requests::default();
     let samples = || planned.plans.iter().map(|plan| plan.listing.len());
@@ -38,7 +38,7 @@ pub fn requests(planned: &Planned, dst: Option<&Path>) -> Requests {
     };
     if let Some(prefix) = listed {
         let mut looks: u64 = samples().map(|samples| samples.min(LOOKS)).sum();
-        // Planning has listed and looked, and so does a pack; what a list names is looked at one by one.
+        // A pack lists and checks objects as planning did; it checks the objects of a list one by one.
         let before = prefix.transfers().requests.saturating_sub(looks);
         match &planned.source {
             Origin::List(_) => looks += before,
@@ -56,9 +56,9 @@ pub fn requests(planned: &Planned, dst: Option<&Path>) -> Requests {
         for plan in &planned.plans {
             let is_compressed = plan.options.compression != Compression::None;
             for shard in &plan.shards {
-                // Of a compressed shard the most that it can be.
+                // For a compressed shard, the maximum length.
                 let bytes = plan.content_bytes(shard);
-                // And its index; before, the plan is looked at.
+                // And its index; before that, the plan is read.
                 all.puts += Uploads::requests(bytes, is_compressed) + 1;
                 all.gets += 1;
                 all.sent_bytes += bytes;
@@ -66,12 +66,12 @@ pub fn requests(planned: &Planned, dst: Option<&Path>) -> Requests {
             all.sent_bytes += plan.index_bytes();
             // The manifest, the list of hashes, and the ledger.
             all.puts += 2 + u64::from(!plan.unpacked.is_empty());
-            // Whether one is there already, before and when it begins.
+            // Whether a manifest exists, before and at the start.
             all.gets += 2;
         }
-        // What lies there before, and at the end receipts.
+        // Objects at the prefix before, and receipts at the end.
         all.lists += 2;
-        // The plan, which is put and removed again.
+        // The plan is put and removed again.
         all.puts += 1;
         all.gets += 2;
     }

@@ -1,6 +1,7 @@
-//! Folders of processes that pack parts: what one has not finished, and a lock beside it, by which others see that it runs.
+//! Folders of processes that pack parts: unfinished files of a process, and a lock beside the folder that shows
+//! that the process runs.
 //!
-//! The lock is there before the folder, so there is no folder of which nobody knows whether it is somebody's.
+//! The lock is created before the folder, so every folder has an owner that can be checked.
 
 use std::{
     fs,
@@ -13,10 +14,10 @@ use shardpack_format::{ErrorKind, Result};
 use super::destination::{self, LOCK_FILE};
 use crate::{part::Part, sys, uploads::Uploads};
 
-/// Name of the folder that they lie in, in the work folder.
+/// Name of their parent folder in the work folder.
 pub(super) const FOLDER: &str = "runs";
 
-/// The folder of this process; goes away with it.
+/// The folder of this process; removed on drop.
 pub(super) struct Run {
     pub folder: PathBuf,
     _lock: Option<sys::Lock>,
@@ -24,18 +25,18 @@ pub(super) struct Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        // What it has begun in a store, the next one gives up.
+        // The next process aborts the uploads that this one has started.
         if Uploads::has_record(&self.folder) {
             return;
         }
-        // What is left of it, a later run removes.
+        // A later run removes the rest.
         let _ = fs::remove_dir_all(&self.folder);
         let _ = fs::remove_file(lock_of(&self.folder));
     }
 }
 
 impl Run {
-    /// Makes a folder for a process that packs `part`.
+    /// Creates a folder for a process that packs `part`.
     pub fn begin(work: &Path, part: Part) -> Result<Self> {
         loop {
             // Keys of a hash map are random for each process and time.
@@ -43,7 +44,7 @@ impl Run {
             let folder = work.join(FOLDER).join(format!("{}-of-{}-{random:016x}", part.number, part.of));
             let path = lock_of(&folder);
             let lock = match sys::Lock::share(&path) {
-                // Who clears up was faster.
+                // A process that cleans up was faster.
                 Err(error) if error.kind() == ErrorKind::Usage => continue,
                 lock => lock?,
             };
@@ -57,7 +58,7 @@ fn lock_of(folder: &Path) -> PathBuf {
     folder.with_extension(LOCK_FILE)
 }
 
-/// Removes what processes that have ended have left, once `before` has been done with the folder of each.
+/// Removes the folders of processes that have ended; calls `before` with each folder first.
 pub(super) fn clear(work: &Path, mut before: impl FnMut(&Path) -> Result<()>) -> Result<()> {
     for found in all(work)?.into_iter().filter(|found| !found.is_running()) {
         before(&found.folder)?;
@@ -67,16 +68,17 @@ pub(super) fn clear(work: &Path, mut before: impl FnMut(&Path) -> Result<()>) ->
     Ok(())
 }
 
-/// A process that packs a part, or did.
+/// A process that packs or packed a part.
 pub(super) struct Found {
     pub part: Part,
     folder: PathBuf,
-    /// Of one that has ended. Held until what it left is removed: one that begins meanwhile does not lose its folder with it.
+    /// Lock of a process that has ended. Held until its folder is removed, so that a new process does not lose
+    /// its own folder.
     lock: Option<sys::Lock>,
 }
 
 impl Found {
-    /// Whether it is still at it; where there are no locks, nobody knows.
+    /// Whether the process still runs; unknown on file systems without locks.
     pub fn is_running(&self) -> bool {
         self.lock.is_none()
     }

@@ -1,7 +1,8 @@
-//! The second format of a run reads its images from the shards that the first has just been packed into.
+//! The second format of a run reads its images from the shards of the first format, which were packed just
+//! before.
 //!
-//! Both plans are of one listing, so a sample is found by its position in the first. What the first could not pack, this
-//! refuses with the same words, so that both ledgers are the same.
+//! Both plans have the same listing, so a sample is found by its position in the first plan. Images that the
+//! first format could not pack are refused with the same reason, so that both ledgers are equal.
 
 use std::{collections::HashMap, path::Path};
 
@@ -15,28 +16,28 @@ use crate::{
     sys,
 };
 
-/// Stands for what is nowhere in the first.
+/// Place of a sample that the first dataset does not have.
 const NOWHERE: u64 = u64::MAX;
 
-/// Hands out the images of a listing from the dataset that it was packed into.
+/// Reads the images of a listing from the dataset that it was packed into.
 #[derive(Debug)]
 pub(super) struct SecondFormat<'a> {
     plan: &'a Plan,
-    /// What is asked for beside images.
+    /// Requested components beside images.
     kinds: &'a [Component],
     dataset: Dataset,
-    /// Number in stored order by number in the listing, or [`NOWHERE`].
+    /// Position in stored order by number in the listing, or [`NOWHERE`].
     places: Vec<u64>,
-    /// Why it is nowhere, by path.
+    /// Why a sample has no place, by path.
     refused: HashMap<Vec<u8>, String>,
 }
 
 impl<'a> SecondFormat<'a> {
-    /// Serves the listing of `plan` from the dataset in `folder` that was packed by it, with these `kinds` beside images, which
-    /// are some of its own.
+    /// Serves the listing of `plan` from the dataset in `folder` that was packed with this plan; `kinds` are
+    /// the requested components beside images, a subset of its own.
     ///
     /// # Errors
-    /// When it cannot be opened, or is not what `plan` says.
+    /// If the dataset cannot be opened, or differs from `plan`.
     pub fn open(folder: &Path, plan: &'a Plan, kinds: &'a [Component]) -> Result<Self> {
         let dataset = Dataset::open(folder)?.check_content(true);
         let mut places = vec![NOWHERE; plan.listing.len() as usize];

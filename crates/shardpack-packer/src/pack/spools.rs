@@ -1,15 +1,15 @@
-//! Images that are changed in parts: a spool of each part, and a list that says what is in it.
+//! Preprocesses images in parts: a spool for each part, and a list of its contents.
 //!
-//! How long images come out decides where all others go, so nothing is planned before all parts have made theirs. A spool
-//! holds the images too; what every part has to read of every other one is its list alone:
+//! The lengths of the new images decide all positions, so planning waits until all parts have preprocessed
+//! theirs. A spool holds the images too; each part has to read only the lists of the other parts:
 //!
 //! ```text
 //! 0   magic "shardlst" | u32 length of the head | head, JSON
 //!     for each image of the part: u8 what became of it | u32 length | u64 place in the spool
 //!     32 bytes BLAKE3 of all before
 //! ```
-//! All little-endian. Holds at all times: a spool is written by one process, under a name of its own, and a list is put in
-//! its place by a rename when its spool is durable. So a part may be stopped anywhere and run again, or run twice at once.
+//! All little-endian. Holds at all times: one process writes a spool, under a unique name; a list is renamed
+//! into place once its spool is durable. So a part can be stopped anywhere and run again, or run twice at once.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -45,19 +45,19 @@ const MAGIC: &[u8; 8] = b"shardlst";
 const OUTCOME_BYTES: usize = 13;
 const HASH_BYTES: usize = 32;
 
-/// What is to be made of which images.
+/// A request to preprocess images.
 pub(super) struct Request<'a> {
     pub origin: &'a Origin,
     pub found: &'a [Found],
     pub recipe: &'a Recipe,
-    /// Plans of `found` without cuts, whose hashes say of which images a list is.
+    /// Plans of `found` without cuts; their hashes identify the images of a list.
     pub plans: &'a [Plan],
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Head {
-    /// Version of the program that made the images.
+    /// Version of the program that preprocessed the images.
     shardpack: String,
     recipe: String,
     /// Hash of the plan of each split.
@@ -65,13 +65,13 @@ struct Head {
     part: String,
     /// Name of the spool.
     spool: String,
-    /// How many images were changed in which way.
+    /// Number of images by change.
     changes: BTreeMap<String, u64>,
-    /// Of images that the ledger names: what was changed, or why it was refused. Numbers count over all splits.
+    /// For images in the ledger: the change, or the reason of the refusal. Numbers count over all splits.
     texts: Vec<(u64, String)>,
 }
 
-/// What became of the images of a part.
+/// Results for the images of a part.
 struct List {
     head: Head,
     outcomes: Vec<Outcome>,
@@ -93,7 +93,7 @@ impl List {
         Ok(bytes)
     }
 
-    /// `None` where these are not the bytes of a list, or not of all of it.
+    /// `None` if the bytes are not a list, or are truncated.
     fn read(bytes: &[u8]) -> Option<Self> {
         let (content, found) = bytes.split_at_checked(bytes.len().checked_sub(HASH_BYTES)?)?;
         let (head_bytes, rest) = content.strip_prefix(MAGIC)?.split_first_chunk()?;
@@ -112,7 +112,7 @@ impl List {
         Some(Self { head: serde_json::from_slice(head).ok()?, outcomes })
     }
 
-    /// Fails where it is not of what is asked for now.
+    /// Fails if the list belongs to another request.
     fn check(&self, part: Part, request: &Request<'_>) -> Result<()> {
         let (head, own) = (&self.head, env!("CARGO_PKG_VERSION"));
         if head.shardpack != own {
@@ -158,7 +158,7 @@ fn list_file(part: Part) -> String {
     format!("{}-of-{}.{LIST}", part.number, part.of)
 }
 
-/// The part that a spool or a process is of by its name, `I-of-N-RANDOM`.
+/// The part in the name `I-of-N-RANDOM` of a spool or a process.
 fn spool_part(name: &str) -> Option<Part> {
     let (of_part, random) = name.rsplit_once('-')?;
     let (number, of) = of_part.split_once("-of-")?;
@@ -166,7 +166,7 @@ fn spool_part(name: &str) -> Option<Part> {
     Part::new(number.parse().ok()?, of.parse().ok()?).ok().filter(|_| is_ours)
 }
 
-/// The parts whose images are all made, by their lists.
+/// The parts whose images are all preprocessed, from their lists.
 pub(super) fn parts(work: &Path) -> Result<Vec<Part>> {
     let mut parts = Vec::new();
     for name in names(work)? {
@@ -180,7 +180,7 @@ pub(super) fn parts(work: &Path) -> Result<Vec<Part>> {
     Ok(parts)
 }
 
-/// Names of all that is in the folder.
+/// Names of all entries in the folder.
 fn names(work: &Path) -> Result<Vec<String>> {
     let folder = work.join(FOLDER);
     if !sys::is_there(&folder)? {
@@ -191,7 +191,7 @@ fn names(work: &Path) -> Result<Vec<String>> {
     Ok(entries.into_iter().filter_map(|entry| entry.file_name().into_string().ok()).collect())
 }
 
-/// What `part` has made of its images, if all of it is there.
+/// The list of `part`, if it is complete.
 fn read(work: &Path, part: Part, request: &Request<'_>) -> Result<Option<List>> {
     let folder = work.join(FOLDER);
     let path = folder.join(list_file(part));
@@ -204,19 +204,19 @@ fn read(work: &Path, part: Part, request: &Request<'_>) -> Result<Option<List>> 
     Ok(spool.is_some_and(|spool| spool.len() >= end.unwrap_or(0)).then_some(list))
 }
 
-/// What all parts have made, if all have; else the parts of `of` that have not.
+/// The lists of all parts, if all are complete; otherwise the missing parts of `of`.
 pub(super) fn all(
     work: &Path,
     of: u32,
     request: &Request<'_>,
 ) -> Result<std::result::Result<(Outcomes, Vec<PathBuf>), Vec<Part>>> {
     let there = parts(work)?;
-    // Any number of parts does, once they are complete.
+    // Any number of parts is valid once all of them are complete.
     let counts: BTreeSet<u32> = there.iter().map(|part| part.of).collect();
     let is_complete = |of: &u32| there.iter().filter(|part| part.of == *of).count() == *of as usize;
     let complete = if is_complete(&of) { Some(of) } else { counts.into_iter().find(is_complete) };
     let Some(of) = complete else {
-        // Lists are long: one of them shows whether they are of the same.
+        // Lists are long: one list shows whether the lists belong to this request.
         there.first().map(|first| read(work, *first, request)).transpose()?;
         return Ok(Err(Part::all(of).filter(|part| !there.contains(part)).collect()));
     };
@@ -250,9 +250,9 @@ pub(super) fn all(
     Ok(if missing.is_empty() { Ok((outcomes, spools)) } else { Err(missing) })
 }
 
-/// Makes the images of `part`, unless that was done, as the process whose folder in the work folder is `run`; goes on with
-/// what one that has ended has left. Where there are images that cannot be made and `names_refused`, they are returned, and no list is written: split,
-/// number in it, and why.
+/// Preprocesses the images of `part`, unless an earlier run did; `run` is the folder of this process in the
+/// work folder. Resumes the spool of a process that has ended. If images are refused and `names_refused` is
+/// set, no list is written, and each refused image is returned: split, number in it, and reason.
 pub(super) fn make(
     work: &Path,
     run: &Path,
@@ -266,7 +266,7 @@ pub(super) fn make(
     let Some(name) = run.file_name().and_then(|name| name.to_str()) else {
         return Err(Error::data("a process without a name").in_file(run));
     };
-    // In this order: of a process that has ended before, the list is there.
+    // The order matters: if a process ended before this point, its list exists.
     let running = runs::all(work)?.into_iter().filter(|run| run.is_running()).map(|run| run.name()).collect();
     if read(work, part, request)?.is_some() {
         return Ok(Vec::new());
@@ -315,7 +315,7 @@ pub(super) fn make(
     Ok(Vec::new())
 }
 
-/// Gives the name `name` to the longest spool of `part` that none of the processes that run writes.
+/// Renames the longest spool of `part` that no running process writes to `name`.
 fn take_over(work: &Path, part: Part, name: &str, running: &BTreeSet<String>) -> Result<()> {
     let folder = work.join(FOLDER);
     let mut left = Vec::new();
@@ -328,7 +328,7 @@ fn take_over(work: &Path, part: Part, name: &str, running: &BTreeSet<String>) ->
         }
     }
     if let Some((_, longest)) = left.iter().max() {
-        // Another process may be faster: then there is nothing to go on with.
+        // Another process may be faster: then there is no spool to resume.
         let _ = fs::rename(folder.join(longest), folder.join(name));
     }
     Ok(())

@@ -1,6 +1,6 @@
-//! How far a pack that is not finished has come: what is finished, what runs, what is missing.
+//! Status of an unfinished pack: finished, running and missing parts.
 //!
-//! It looks and touches nothing: names of receipts and indexes, lengths, locks of processes that run.
+//! Reads only names of receipts and indexes, lengths, and locks of processes. Changes nothing.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,10 +20,10 @@ use crate::{
     plan_file, sys,
 };
 
-/// How far back the rate is taken from.
+/// Period for the rate.
 const RECENT: Duration = Duration::from_secs(600);
 
-/// What a part does.
+/// State of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PartState {
     /// It has a receipt.
@@ -34,35 +34,36 @@ pub enum PartState {
     Missing,
 }
 
-/// How far a pack has come.
+/// Status of a pack.
 #[derive(Clone, Debug)]
 pub struct Status {
-    /// Each part, where there are receipts or processes of parts; of several numbers of parts, that of which most is done.
+    /// Each part, if there are receipts or processes of parts. Of several numbers of parts, the one with most
+    /// done.
     pub parts: Vec<(Part, PartState)>,
-    /// Images are changed first, by one process or by the parts: there are no shards yet.
+    /// Images are being preprocessed, by one process or by the parts: there are no shards yet.
     pub is_changing: bool,
-    /// Images are changed by the parts, or were: no plan file tells how.
+    /// Images are or were preprocessed by the parts: no plan file records how.
     pub is_changed: bool,
-    /// Finished shards.
+    /// Number of finished shards.
     pub shards: usize,
-    /// All shards.
+    /// Number of all shards.
     pub all_shards: usize,
-    /// Length of the finished shards together in bytes.
+    /// Length of the finished shards in bytes.
     pub bytes: u64,
-    /// Length of all shards together in bytes, before compression.
+    /// Length of all shards in bytes, before compression.
     pub all_bytes: u64,
-    /// Bytes of shards that were finished a second, of late; `None` where that cannot be told.
+    /// Bytes of shards finished per second, recently; `None` if unknown.
     pub bytes_per_second: Option<f64>,
-    /// Samples in all.
+    /// Number of all samples.
     pub samples: u64,
-    /// Whether it is known which parts run: a store does not tell that.
+    /// Whether running parts are known: a store does not show them.
     pub knows_running: bool,
-    /// Whether all that merge needs is there; of images that are changed first, all that the plan needs.
+    /// Whether merge has all receipts; for images that are preprocessed, whether the plan has all lists.
     pub is_complete: bool,
 }
 
 impl Status {
-    /// How long what is missing takes at this rate.
+    /// Time for the missing shards at this rate.
     pub fn left(&self) -> Option<Duration> {
         let rate = self.bytes_per_second.filter(|rate| *rate > 0.0)?;
         Duration::try_from_secs_f64(self.all_bytes.saturating_sub(self.bytes) as f64 / rate).ok()
@@ -74,10 +75,10 @@ impl Status {
     }
 }
 
-/// Looks how far the pack in `dst` has come; `None` where nothing is unfinished.
+/// Status of the pack in `dst`; `None` if nothing is unfinished.
 ///
 /// # Errors
-/// When that cannot be told.
+/// If the files cannot be inspected.
 pub fn status(dst: &Path, store: &StoreSettings) -> Result<Option<Status>> {
     if let Some(bucket) = Bucket::open(dst, store, Some(Path::new("")))? {
         return status_of(&bucket);
@@ -86,7 +87,7 @@ pub fn status(dst: &Path, store: &StoreSettings) -> Result<Option<Status>> {
     if !sys::is_there(dst)? {
         return Err(Error::usage("not found").in_file(dst));
     }
-    // Nothing of it is kept: who looks at the same time would take what has ended for what runs.
+    // The locks are released at once: another status call would take an ended process for a running one.
     let running: BTreeSet<Part> =
         runs::all(&work)?.into_iter().filter(runs::Found::is_running).map(|run| run.part).collect();
     if !sys::is_there(&work.join(PLAN_FILE))? {
@@ -121,7 +122,7 @@ pub fn status(dst: &Path, store: &StoreSettings) -> Result<Option<Status>> {
     Ok(Some(Status { bytes_per_second: rate, ..of_plans(&plans, &finished.collect::<Vec<_>>(), &receipts, &running) }))
 }
 
-/// Fails where `dst` is a split of an unfinished pack.
+/// Fails if `dst` is a split of an unfinished pack.
 fn refuse_a_split(dst: &Path) -> Result<()> {
     let Some(whole) = unfinished(dst)? else { return Ok(()) };
     let whole = whole.canonicalize().unwrap_or(whole);
@@ -129,7 +130,7 @@ fn refuse_a_split(dst: &Path) -> Result<()> {
     Err(error.help(format!("shardpack status {} looks at all of it", shell::path(whole))))
 }
 
-/// Fails where packs are unfinished in folders of `dst`, as of several formats.
+/// Fails if folders of `dst` have unfinished packs, as for several formats.
 fn refuse_several(dst: &Path) -> Result<()> {
     let failed = |e| sys::io_error("cannot read folder", dst, e);
     let mut unfinished = Vec::new();
@@ -147,7 +148,7 @@ fn refuse_several(dst: &Path) -> Result<()> {
     Err(Error::usage(what).in_file(dst).help(format!("shardpack status {}", shell::path(first))))
 }
 
-/// The same of parts in a store: one list tells all.
+/// Status of parts in a store, from one list request.
 fn status_of(bucket: &Bucket) -> Result<Option<Status>> {
     let Some(header) = bucket.plan()? else { return Ok(None) };
     let plans = header.plans()?;
@@ -166,7 +167,7 @@ fn status_of(bucket: &Bucket) -> Result<Option<Status>> {
     Ok(Some(Status { knows_running: false, ..status }))
 }
 
-/// Of finished shards, which are so long, and of parts that have receipts or run.
+/// Status from the lengths of finished shards, and the parts that have receipts or run.
 fn of_plans(plans: &[Plan], finished: &[u64], receipts: &[Part], running: &BTreeSet<Part>) -> Status {
     Status {
         parts: parts(receipts, running),
@@ -183,7 +184,7 @@ fn of_plans(plans: &[Plan], finished: &[u64], receipts: &[Part], running: &BTree
     }
 }
 
-/// Finished shards: length in bytes, and when they were finished.
+/// Finished shards: length in bytes, and time of finishing.
 fn finished_of(plan: &Plan, dst: &Path) -> Result<Vec<(u64, SystemTime)>> {
     let folder = dataset_folder(dst, plan);
     let mut finished = Vec::new();
@@ -198,7 +199,7 @@ fn finished_of(plan: &Plan, dst: &Path) -> Result<Vec<(u64, SystemTime)>> {
     Ok(finished)
 }
 
-/// The state of each part, of the number of parts that most receipts and processes are of.
+/// The state of each part, for the number of parts with most receipts and processes.
 fn parts(receipts: &[Part], running: &BTreeSet<Part>) -> Vec<(Part, PartState)> {
     let mut counts = BTreeMap::<u32, f64>::new();
     for part in receipts.iter().chain(running) {
@@ -225,12 +226,12 @@ fn is_complete(plans: &[Plan], receipts: &[Part]) -> bool {
     plans.iter().zip(&all).all(|(plan, all)| all.len() == plan.shards.len())
 }
 
-/// Bytes a second: of what was finished in the last while before now, since the first of it.
+/// Bytes per second of the shards finished recently, since the first of them.
 fn rate(finished: &[(u64, SystemTime)], now: SystemTime) -> Option<f64> {
     let since = |time: &SystemTime| now.duration_since(*time).unwrap_or_default();
     let recent: Vec<_> = finished.iter().filter(|(_, time)| since(time) < RECENT).collect();
     let first = recent.iter().map(|(_, time)| since(time)).max()?;
-    // What was finished first began before that.
+    // The shard that was finished first began before that time.
     let bytes: u64 = recent.iter().filter(|(_, time)| since(time) < first).map(|(bytes, _)| bytes).sum();
     (bytes > 0).then(|| bytes as f64 / first.as_secs_f64())
 }

@@ -1,7 +1,7 @@
-//! Transforms images as a recipe says (resize, encode, rotate), before anything is planned.
+//! Preprocesses images as a recipe requires (resize, encode, rotate), before planning.
 //!
-//! Holds at all times: what comes out follows from source and recipe alone, on any number of threads and after any crash;
-//! what cannot be made is named and never packed as it was.
+//! Holds at all times: the result depends only on source and recipe, for any number of threads and after any
+//! crash. An image that cannot be preprocessed is reported and never packed in its original form.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -29,7 +29,7 @@ use crate::{
 /// Name of the spool in the work folder.
 pub(super) const SPOOL_FILE: &str = "made";
 
-/// A recipe in words, with what carries it out: the same words, the same bytes.
+/// A recipe as text, with the codec that applies it: the same text means the same bytes.
 pub fn words(recipe: &Recipe) -> String {
     let mut words = Vec::new();
     let mut say = |is_said: bool, word: &str| {
@@ -56,7 +56,7 @@ pub fn words(recipe: &Recipe) -> String {
     format!("{} ({ENGINE})", words.join(", "))
 }
 
-/// Makes what `recipe` says of all images of `found`, by way of a spool in `work`.
+/// Applies `recipe` to all images of `found`, through a spool in `work`.
 pub(super) fn transform(
     origin: Origin,
     found: Vec<Found>,
@@ -77,19 +77,19 @@ pub(super) fn transform(
     Ok(made.settle(origin, found, vec![path]))
 }
 
-/// Makes images into a spool.
+/// Preprocesses images into a spool.
 pub(super) struct Maker<'a> {
     pub origin: &'a Origin,
     pub recipe: &'a Recipe,
     pub spool: Spool,
-    /// What the spool has, by key.
+    /// Records of the spool, by key.
     pub known: HashMap<u128, Record>,
     pub jobs: usize,
     pub monitor: &'a dyn Monitor,
 }
 
 impl Maker<'_> {
-    /// What becomes of the images of a split with these numbers, in their order.
+    /// Results for the images of a split with these numbers, in this order.
     pub fn make(&self, found: &Found, numbers: Range<u64>) -> Result<Vec<(u64, Record)>> {
         let Self { origin, recipe, spool, known, jobs, monitor } = self;
         let listing = &found.listing;
@@ -99,7 +99,7 @@ impl Maker<'_> {
             if let Some(record) = known.get(&key(number)) {
                 return Ok(Some(record.clone()));
             }
-            // What cannot be read is not kept in the spool: the next run asks again.
+            // An unreadable image is not recorded in the spool: the next run reads it again.
             let Some(()) = reader.whole(number, buffer)? else { return Ok(None) };
             let called = named(listing.name(number)).filter(|_| recipe.fix && recipe.encode.is_none());
             let of_name = called.map(|encode| Recipe { encode: Some(encode), ..(*recipe).clone() });
@@ -124,7 +124,7 @@ impl Maker<'_> {
     }
 }
 
-/// What a file is by its name, where that can be written: to fix a file is to make it what it is called.
+/// Kind of a file by its name, if it can be encoded: `fix` re-encodes a file as the kind of its name.
 fn named(name: &[u8]) -> Option<Encode> {
     let at = name.iter().rposition(|byte| *byte == b'.')?;
     match name[at + 1..].to_ascii_lowercase().as_slice() {
@@ -135,7 +135,7 @@ fn named(name: &[u8]) -> Option<Encode> {
     }
 }
 
-/// What is known again of an image after a crash: its place in the source, and that it is what it was.
+/// Key of an unchanged image, to find it after a crash: hash of split, path, length, stamp and place.
 fn key(split: Option<&str>, listing: &Listing, number: u64) -> u128 {
     let entry = listing.entry(number);
     let (mut path, mut text) = (Vec::new(), split.unwrap_or_default().as_bytes().to_vec());
@@ -152,13 +152,13 @@ fn in_words(changes: &[Change]) -> String {
     changes.iter().map(Change::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// What became of an image.
+/// Result for an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub what: What,
-    /// Length in bytes of what was made.
+    /// Length in bytes of the new image.
     pub bytes: u32,
-    /// Where that lies, and in which spool, counted from 1; 0 where that is not said yet.
+    /// Its place, and the number of its spool, counted from 1; 0 if not set yet.
     pub place: u64,
     pub spool: u32,
 }
@@ -166,24 +166,24 @@ pub(super) struct Outcome {
 impl Outcome {
     const UNKNOWN: Self = Self { what: What::Untouched, bytes: 0, place: 0, spool: 0 };
 
-    /// As the record says it, of a spool that is yet to be named.
+    /// From a record, without a spool yet.
     pub fn of(record: &Record) -> Self {
         Self { what: record.what, bytes: record.bytes, place: record.place, spool: 0 }
     }
 }
 
-/// What became of all images, by split and number.
+/// Results for all images, by split and number.
 pub(super) struct Outcomes {
     splits: Vec<Vec<Outcome>>,
-    /// What was changed or why it was refused, of those that the ledger names.
+    /// Change or reason of refusal, for images in the ledger.
     texts: Vec<BTreeMap<u64, String>>,
-    /// How many images were changed in which way.
+    /// Number of images by change.
     changes: BTreeMap<String, u64>,
     names_changed: bool,
 }
 
 impl Outcomes {
-    /// Of images of which nothing is known yet.
+    /// Results for images that are all unknown yet.
     pub fn new(found: &[Found], recipe: &Recipe) -> Self {
         Self {
             splits: found.iter().map(|one| vec![Outcome::UNKNOWN; one.listing.len() as usize]).collect(),
@@ -193,7 +193,7 @@ impl Outcomes {
         }
     }
 
-    /// Says what became of an image that is there.
+    /// Sets the result of an existing image.
     pub fn set(&mut self, split: usize, number: u64, outcome: Outcome, text: String) {
         if outcome.what == What::Made {
             count_changes(&mut self.changes, &text, 1);
@@ -204,12 +204,12 @@ impl Outcomes {
         }
     }
 
-    /// The same of one whose changes are counted already.
+    /// Sets the result of an image whose changes are counted already.
     pub fn put(&mut self, split: usize, number: u64, outcome: Outcome) {
         self.splits[split][number as usize] = outcome;
     }
 
-    /// What was changed, or why it was refused, of an image that the ledger names.
+    /// Sets the change, or the reason of refusal, of an image in the ledger.
     pub fn put_text(&mut self, split: usize, number: u64, text: String) {
         self.texts[split].insert(number, text);
     }
@@ -219,7 +219,7 @@ impl Outcomes {
         count_changes(&mut self.changes, change, images);
     }
 
-    /// The source and what there is in it after all were made, into `spools`.
+    /// The source and its contents after all images were preprocessed into `spools`.
     pub fn settle(self, origin: Origin, found: Vec<Found>, spools: Vec<PathBuf>) -> (Origin, Vec<Found>) {
         let (mut splits, mut after) = (Vec::new(), Vec::new());
         for ((one, outcomes), texts) in found.into_iter().zip(self.splits).zip(self.texts) {
@@ -252,12 +252,12 @@ pub(super) fn count_changes(changes: &mut BTreeMap<String, u64>, text: &str, ima
     }
 }
 
-/// Whether the ledger names what was changed: where all are, to name each would tell nothing.
+/// Whether the ledger lists changed images. If all are changed, listing each would be no information.
 pub(super) fn names_changed(recipe: &Recipe) -> bool {
     recipe.resize.is_none() && recipe.encode.is_none()
 }
 
-/// What there is after the images of one split were made.
+/// Contents of one split after preprocessing.
 fn settle(found: Found, outcomes: &[Outcome], texts: &BTreeMap<u64, String>) -> (Split, Found) {
     let listing = Arc::clone(&found.listing);
     let of = |number: u64| &outcomes[number as usize];
@@ -288,7 +288,7 @@ fn settle(found: Found, outcomes: &[Outcome], texts: &BTreeMap<u64, String>) -> 
     (split, Found { listing: Arc::new(after), unpacked, kinds: BTreeMap::new(), before, ..found })
 }
 
-/// What an image of `kind` is by the recipe, if it is changed.
+/// Kind of an image of `kind` after the recipe.
 pub(super) fn becomes(kind: Kind, recipe: &Recipe) -> Kind {
     let is_odd = recipe.fix && matches!(kind, Kind::Gif | Kind::Bmp | Kind::Tiff | Kind::Pnm);
     match recipe.encode {
@@ -298,15 +298,16 @@ pub(super) fn becomes(kind: Kind, recipe: &Recipe) -> Kind {
     }
 }
 
-/// Where images may be changed before they are packed.
+/// Place for preprocessing.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// Folders of the datasets, one for each format; the first has the spool.
     pub folders: Vec<PathBuf>,
-    /// Replace what they hold.
+    /// Replace the contents of the folders.
     pub force: bool,
-    /// Budget of the pack that follows, in bytes: where it is too little for any sample, nothing is changed.
+    /// Budget of the pack that follows, in bytes: if it is too small for any sample, preprocessing does not
+    /// start.
     pub memory_bytes: u64,
-    /// Threads that change images.
+    /// Number of threads that preprocess images.
     pub jobs: usize,
 }

@@ -1,4 +1,4 @@
-//! Where the order is cut into shards: by counts, or by bytes, as a person has said.
+//! Cuts the order into shards, by number of samples or by bytes, as the options require.
 //!
 //! No shard is empty, and none is longer than the format can hold.
 
@@ -7,12 +7,13 @@ use shardpack_format::{Error, Result};
 
 use super::{Cut, Plan, Shard};
 
-/// Positions whose lengths are looked up at a time.
+/// Number of positions whose lengths are looked up at a time.
 const POSITIONS_AT_A_TIME: u64 = 1 << 20;
-/// More files than anybody wants in a folder, unless it is said in so many words.
+/// Maximum number of shards, unless the option gives the number of shards itself.
 pub(super) const MOST_SHARDS: u64 = 100_000;
 
-/// Fails where a size makes so many shards that it was hardly meant; `fits` says what would do for a number of them.
+/// Fails if a size makes so many shards that it is probably a mistake; `fits` returns a size that makes a given
+/// number.
 fn not_absurd(shards: u64, fits: impl Fn(u64) -> String) -> Result<u64> {
     match shards <= MOST_SHARDS {
         true => Ok(shards),
@@ -24,7 +25,7 @@ fn not_absurd(shards: u64, fits: impl Fn(u64) -> String) -> Result<u64> {
 }
 
 impl Plan {
-    /// How many shards there are, and where they end: as positions, or as shares of the bytes.
+    /// Number of shards and their ends: as positions, or as shares of the bytes.
     fn ends(&self, total: u64, longest: u32) -> Result<Ends> {
         let samples = self.listing.len();
         let even = |shards: u64| Ends::Positions(shards.clamp(1, samples));
@@ -42,7 +43,8 @@ impl Plan {
                     .map(even)
             }
             Cut::ShardSize(most) => {
-                // Cuts fall on the sample nearest to an even share, so a shard is at most one record over its share.
+                // Cuts are at the sample nearest to an even share, so a shard is at most one record over its
+                // share.
                 let format = self.format();
                 let heads = format.head_bytes(samples) - format.head_bytes(0);
                 let room = format.room_bytes(most).saturating_sub(format.head_bytes(0) + u64::from(longest)).max(1);
@@ -55,7 +57,7 @@ impl Plan {
         }
     }
 
-    /// Cuts the order into shards in one pass over it, where all records are `total` bytes long and the longest is `longest`.
+    /// Cuts the order into shards in one pass. All records have `total` bytes, the longest has `longest`.
     pub(super) fn cut(&mut self, total: u64, longest: u32) -> Result<()> {
         let ends = &self.ends(total, longest)?;
         let samples = self.listing.len();
@@ -64,7 +66,8 @@ impl Plan {
         let mut shard = Shard { first: 0, samples: 0, records_bytes: 0 };
         let mut before = 0u64;
         let starts = (0..samples).step_by(POSITIONS_AT_A_TIME as usize);
-        // Each length is somewhere else in memory: threads wait for it, and the cuts follow one from the other.
+        // Lengths are at random places in memory: threads wait for them in parallel. The cuts depend on one
+        // another.
         let in_order = starts.flat_map(|start| {
             let positions = start..samples.min(start + POSITIONS_AT_A_TIME);
             let lengths = positions.clone().into_par_iter().map(|position| all[self.sample_at(position) as usize]);
@@ -75,10 +78,10 @@ impl Plan {
             let number = shards.len() as u64;
             let full = match ends {
                 Ends::Positions(count) => position == even_share(samples, number + 1, *count),
-                // Nearest cut: the record goes to the next shard when more than half of it lies beyond the share.
+                // Nearest cut: a record goes to the next shard if more than half of the record is beyond the share.
                 Ends::Bytes { shards, total } => before + record_bytes / 2 >= even_share(*total, number + 1, *shards),
             };
-            // No shard may be empty: neither this one nor those still to come.
+            // No shard may be empty: neither this one nor the following ones.
             let left = samples - position;
             let wanted = ends.shards() - number - 1;
             if wanted > 0 && shard.samples > 0 && (full || left <= wanted) {
@@ -103,11 +106,11 @@ impl Plan {
     }
 }
 
-/// What decides where shards end.
+/// Rule for the ends of shards.
 enum Ends {
-    /// So many shards of equal counts.
+    /// This number of shards with equal numbers of samples.
     Positions(u64),
-    /// So many shards of equal bytes.
+    /// This number of shards with equal bytes.
     Bytes { shards: u64, total: u64 },
 }
 

@@ -1,4 +1,4 @@
-//! All that decides the bytes of shards beside the source: order, cuts, format, compression, and what is asked of images.
+//! Options that decide the bytes of shards: order, cuts, format, compression, and the check of images.
 
 use serde::{Deserialize, Serialize};
 use shardpack_format::formats::Choice;
@@ -7,9 +7,9 @@ use shardpack_format::formats::Choice;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
-    /// By the keyed bijection.
+    /// Keyed bijection.
     Shuffled,
-    /// That of the source: canonical order of files, stored order of shards.
+    /// Order of the source: canonical order of files, stored order of shards.
     Source,
 }
 
@@ -17,11 +17,11 @@ pub enum Order {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cut {
-    /// Shards of at most so many bytes, all of about one size.
+    /// Shards of at most this many bytes, all of about one size.
     ShardSize(u64),
-    /// Shards of at most so many samples, all of one count ± 1.
+    /// Shards of at most this many samples; numbers of samples differ by at most 1.
     ShardSamples(u64),
-    /// So many shards, of one count ± 1.
+    /// This number of shards; numbers of samples differ by at most 1.
     Shards(u64),
 }
 
@@ -29,9 +29,9 @@ pub enum Cut {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     None,
-    /// zstd at this level, in frames as the format has them.
+    /// zstd at this level, in the frames of the format.
     Zstd(i32),
 }
 
@@ -44,11 +44,11 @@ impl std::fmt::Display for Compression {
     }
 }
 
-/// All that decides the bytes of the shards beside the source.
+/// All options that decide the bytes of the shards.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
-    /// Name of shards where the source has no splits.
+    /// Name of shards if the source has no splits.
     pub name: String,
     /// Order of the samples.
     pub order: Order,
@@ -56,29 +56,29 @@ pub struct Options {
     pub seed: u64,
     /// Where shards are cut.
     pub cut: Cut,
-    /// The format; the extension in it is settled when the source has been looked at.
+    /// The format; its extension is set after the source was inspected.
     pub format: Choice,
     /// How shards are compressed.
     pub compression: Compression,
-    /// What is asked of images before they are packed.
+    /// Check of images before they are packed.
     #[serde(default, skip_serializing_if = "Check::is_header")]
     pub check: Check,
-    /// How images were changed, in words, if they were.
+    /// Preprocessing of images as text, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipe: Option<String>,
 }
 
-/// What is asked of an image before it is packed.
+/// Check of an image before it is packed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Check {
-    /// Nothing: what its headers say goes to the index.
+    /// No check: the index records the values in the image's headers.
     #[default]
     Header,
-    /// That a JPEG has all its Huffman codes and each of them is one; of other images, and of JPEGs whose codes are in
-    /// several scans, that all of it decodes.
+    /// Reads every Huffman code of a single-scan JPEG. Other images, and JPEGs with several scans, are decoded
+    /// in full.
     Entropy,
-    /// That all of it decodes.
+    /// Decodes the whole image.
     Full,
 }
 

@@ -1,6 +1,6 @@
-//! A part of a plan: the samples of some of its shards, and what is true of all.
+//! A part of a plan: the samples of some of its shards, and totals over all samples.
 //!
-//! A part lays out its shards as the whole plan does: names, keys and bytes are the same, whoever computes them.
+//! A part lays out its shards as the whole plan does: names, keys and bytes do not depend on the machine.
 
 use std::{ops::Range, sync::Arc};
 
@@ -13,7 +13,7 @@ use shardpack_format::{
 use super::{Arrangement, Options, Order, Plan, Shard};
 use crate::source::Found;
 
-/// What is true of all samples of a plan, for who does not have them.
+/// Totals over all samples of a plan, for a part that does not have all samples.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Whole {
@@ -21,14 +21,14 @@ pub struct Whole {
     pub plan: Blake3,
     /// Number of samples.
     pub samples: u64,
-    /// [`Plan::counts`]: of each class.
+    /// [`Plan::counts`]: for each class.
     pub counts: Vec<Counts>,
-    /// [`Plan::counts`]: of what has no class.
+    /// [`Plan::counts`]: for samples without a class.
     pub unclassified: Counts,
 }
 
 impl Whole {
-    /// Of the samples of `plan`, which has all of them or knows it of them.
+    /// The totals of `plan`, from its samples or from its own totals.
     ///
     /// # Errors
     /// Never for numbers and text; the type is that of the JSON writer.
@@ -38,7 +38,7 @@ impl Whole {
     }
 }
 
-/// A plan as a file has it, before its samples are known.
+/// A plan from a file, before its samples are read.
 pub(crate) struct Restored {
     pub options: Options,
     pub shards: Vec<Shard>,
@@ -48,7 +48,7 @@ pub(crate) struct Restored {
 }
 
 impl Plan {
-    /// Whether it has all of its samples.
+    /// Whether the plan has all of its samples.
     pub fn has_all(&self) -> bool {
         self.held == (0..self.shards.len())
     }
@@ -67,10 +67,10 @@ impl Plan {
         numbers
     }
 
-    /// The same plan with the samples of these shards alone, which are some of those that it has.
+    /// The same plan with only the samples of these shards, which it must have.
     ///
     /// # Errors
-    /// When the part has more than 2^32 samples.
+    /// If the part has more than 2^32 samples.
     pub fn part(&self, shards: Range<usize>) -> Result<Self> {
         let positions = self.positions(&shards);
         let numbers: Vec<u64> = positions.clone().map(|position| self.sample_at(position)).collect();
@@ -93,8 +93,8 @@ impl Plan {
         Self::of_part(found, restored, shards, order)
     }
 
-    /// A plan that was computed before, with the samples of `held` alone: those of `found`, of which `order` says the numbers
-    /// by position.
+    /// A plan from a file, with only the samples of `held`: the samples of `found`, whose numbers by position
+    /// are in `order`.
     pub(crate) fn of_part(found: Found, restored: Restored, held: Range<usize>, order: Vec<u32>) -> Result<Self> {
         let Restored { options, shards, block_samples, longest_record_bytes, whole } = restored;
         let plan = Self::arranged(found, options, whole.samples, Arrangement::Part(0, Vec::new()))?;
@@ -106,8 +106,8 @@ impl Plan {
         Ok(Self { held, arrangement: Arrangement::Part(positions.start, order), ..plan })
     }
 
-    /// A plan that was computed before, with all samples: those of `found`, which stand in this order where that is not
-    /// known otherwise.
+    /// A plan from a file with all samples, in `found`; `stored` is the order if it is not canonical or the
+    /// keyed bijection.
     pub(crate) fn of_all(found: Found, restored: Restored, stored: Option<Vec<u64>>) -> Result<Self> {
         let Restored { options, shards, block_samples, longest_record_bytes, whole } = restored;
         let arrangement = match (options.order, stored) {
@@ -116,11 +116,11 @@ impl Plan {
             (Order::Shuffled, _) => Arrangement::Shuffled(super::Permutation::new(found.listing.len(), options.seed)),
         };
         let plan = Self::arranged(found, options, whole.samples, arrangement)?;
-        // What it says of all samples is computed of them where it is asked for: the file is not trusted for it.
+        // Totals are computed from the samples on demand: the values in the file are not trusted.
         Ok(Self { held: 0..shards.len(), shards, block_samples, longest_record_bytes, ..plan })
     }
 
-    /// Number in the whole listing by position, where it is not that of the position itself or of the keyed bijection.
+    /// Number in the whole listing by position, if it is not the position itself or the keyed bijection.
     pub(crate) fn stored_order(&self) -> Option<&[u64]> {
         match &self.arrangement {
             Arrangement::Stored(order) => Some(order),
@@ -129,10 +129,10 @@ impl Plan {
     }
 }
 
-/// `numbers` in order, and the rank of each of them in it.
+/// `numbers` in order, and the rank of each number.
 ///
 /// # Errors
-/// When one is there twice, or there are more than 2^32.
+/// If a number repeats, or there are more than 2^32.
 pub(crate) fn ranked(numbers: &[u64]) -> Result<(Vec<u64>, Vec<u32>)> {
     let count = u32::try_from(numbers.len())
         .map_err(|_| Error::usage("more than 2^32 samples in a part").help("make more parts"))?;

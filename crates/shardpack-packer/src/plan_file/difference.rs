@@ -1,4 +1,5 @@
-//! What is different between two plans, or between a plan and a sealed dataset, in one line for a person.
+//! Describes the difference between two plans, or between a plan and a sealed dataset, in one line for the
+//! user.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,12 +16,13 @@ use crate::{
     source::Origin,
 };
 
-/// Says in one line what is different between the plan of an unfinished pack and the plan of now; `None` when nothing is.
+/// The difference between the plan of an unfinished pack and the present plan, in one line; `None` if they are
+/// equal.
 pub fn difference(old: &PlanFile, source: &Origin, new: &[Plan]) -> Option<String> {
     request_difference(old, source, new).or_else(|| old.plans.iter().zip(new).find_map(|(old, new)| samples(old, new)))
 }
 
-/// The same without a look at the samples, which may not be known yet.
+/// The difference without samples, which may not be known yet.
 pub fn request_difference(old: &PlanFile, source: &Origin, new: &[Plan]) -> Option<String> {
     if let (Origin::Shards(old), Origin::Shards(new)) = (&old.source, source)
         && let Some(what) = old.difference(new)
@@ -41,7 +43,7 @@ pub fn request_difference(old: &PlanFile, source: &Origin, new: &[Plan]) -> Opti
     old.iter().zip(new).find_map(|(old, new)| options(&old.options, &new.options))
 }
 
-/// What changes images.
+/// Options that preprocess images.
 const RECIPE: &str = "images (--resize, --encode, --fix, --rotate)";
 
 fn none() -> String {
@@ -75,12 +77,12 @@ fn cut(cut: Cut) -> String {
     }
 }
 
-/// Which files are samples.
+/// Files that are samples.
 fn files(choice: &Choice) -> String {
     if choice.files.is_empty() { "images".to_owned() } else { choice.files.join(", ") }
 }
 
-/// Into which splits a source is parted.
+/// Random splits of a source.
 fn fractions(choice: &Choice) -> String {
     choice.fractions.clone().unwrap_or_else(|| "those of the source".to_owned())
 }
@@ -105,8 +107,8 @@ fn settings(old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> O
     names.into_iter().find_map(|name| changed([(option(name).as_str(), value(old, name), value(new, name))]))
 }
 
-/// Says in one line in what a sealed dataset is another than `plan` would make; `None` where its manifest does not tell. Of
-/// a plan without cuts, whose images are to be changed first, lengths are not known.
+/// How a sealed dataset differs from the result of `plan`, in one line; `None` if its manifest shows no
+/// difference. A plan without cuts, whose images are not preprocessed yet, has no lengths to compare.
 pub fn sealed_difference(manifest: &Manifest, plan: &Plan) -> Option<String> {
     let new = &plan.options;
     let seed = if plan.order_algorithm() == "source" { 0 } else { new.seed };
@@ -175,7 +177,7 @@ fn options(old: &Options, new: &Options) -> Option<String> {
     changed(changes).or_else(of_settings).or_else(|| settings(&said(was), &said(now)))
 }
 
-/// What shows a change of what a sample has beside its image.
+/// Values that show a change of a sample's components beside its image.
 pub(crate) fn components(plan: &Plan, number: u64) -> impl Iterator<Item = (u32, &Form, i64, &[u8])> {
     let components = plan.listing.components();
     let payload =
@@ -186,7 +188,7 @@ pub(crate) fn components(plan: &Plan, number: u64) -> impl Iterator<Item = (u32,
     }))
 }
 
-/// The first difference between two listings, and how many there are.
+/// The first difference between two listings, and the number of differences.
 fn samples(old: &Plan, new: &Plan) -> Option<String> {
     if old.listing.classes != new.listing.classes {
         let name = |plan: &Plan, other: &Plan| {

@@ -1,4 +1,4 @@
-//! A source as a plan file names it.
+//! A source as stored in a plan file.
 
 use std::{
     collections::BTreeSet,
@@ -15,25 +15,25 @@ use crate::source::{Fractions, List, Origin, Part, Parted, Prefix, Root, Several
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum StoredOrigin {
-    /// Path in hexadecimal: it need not be UTF-8.
+    /// Path in hexadecimal, because it may not be UTF-8.
     Folder(String),
     /// URL in hexadecimal.
     Prefix(String),
     /// Path in hexadecimal.
     Dataset(String),
-    /// The same, of several that are taken together.
+    /// Several datasets that are read as one.
     Datasets(Vec<String>),
-    /// The same, with the names of the shards that are meant where not all are.
+    /// Several datasets, with the names of their chosen shards unless all are chosen.
     Parts(Vec<(String, Option<BTreeSet<String>>)>),
     Shards(shards::Stored),
     List(list::Stored),
     /// Splits with their sources.
     Several(Vec<(String, StoredOrigin)>),
-    /// A source, and the fractions that it is parted into.
+    /// A source with random splits, and their fractions.
     Parted(Box<StoredOrigin>, String),
 }
 
-/// A source as it is stored. What a recipe made lies in a spool that a plan cannot name; it is the source that counts.
+/// Encodes a source. A plan cannot name the spool of preprocessed images, so their original source is stored.
 pub(super) fn stored(source: &Origin) -> StoredOrigin {
     use std::os::unix::ffi::OsStrExt;
     let hex = |path: &Path| hash::hex(path.as_os_str().as_bytes());
@@ -60,7 +60,7 @@ pub(super) fn stored(source: &Origin) -> StoredOrigin {
     }
 }
 
-/// A source from what is stored of it.
+/// Decodes a source.
 pub(super) fn restored(stored: StoredOrigin) -> Result<Origin> {
     use std::os::unix::ffi::OsStringExt;
     let path = |hex: &String| {

@@ -30,7 +30,7 @@ use crate::{
     plan::{Options, Order, Plan, ranked},
 };
 
-/// In place of the number of a class: there is none.
+/// In place of the number of a class: no class.
 const NO_CLASS: u32 = u32::MAX;
 
 /// The samples of shard `shard` of `plan`, compressed.
@@ -69,7 +69,7 @@ fn columns(plan: &Plan, shard: usize) -> Vec<u8> {
         if !components.forms.is_empty() {
             put(&cell.form.to_le_bytes());
         }
-        // Where a text starts follows from those before it.
+        // The start of a text follows from the texts before it.
         put(&if kind.is_text() { 0 } else { cell.stamp }.to_le_bytes());
     }
     if components.payload.is_some() {
@@ -90,24 +90,24 @@ fn columns(plan: &Plan, shard: usize) -> Vec<u8> {
 /// Samples of consecutive shards of a dataset, in the order of the plan.
 pub(super) struct Samples<'h> {
     dataset: &'h Dataset,
-    /// Position of the first.
+    /// Position of the first sample.
     first: u64,
     samples: Unordered,
     texts: Vec<u8>,
-    /// Folders by their number in the listing: their number here.
+    /// Folders: number here by number in the listing.
     folders: BTreeMap<u32, u32>,
-    /// Numbers in the listing, where the order is one that the source has.
+    /// Numbers in the listing, if the source has an own order.
     stored: Vec<u64>,
 }
 
 impl<'h> Samples<'h> {
-    /// None.
+    /// Without samples.
     pub fn new(dataset: &'h Dataset) -> Self {
         let samples = Unordered::of(ComponentTable::of(dataset.components.clone()));
         Self { dataset, first: 0, samples, texts: Vec::new(), folders: BTreeMap::new(), stored: Vec::new() }
     }
 
-    /// The same, of which the first has this position.
+    /// The same, with `first` as the position of the first sample.
     pub fn from(self, first: u64) -> Self {
         Self { first, ..self }
     }
@@ -116,7 +116,7 @@ impl<'h> Samples<'h> {
         self.dataset.options.order == Order::Source && self.dataset.own_order != OwnOrder::Canonical
     }
 
-    /// Adds those of a shard, compressed.
+    /// Adds the compressed samples of a shard.
     pub fn add(&mut self, block: &[u8], samples: u64) -> Result<()> {
         let mut input = zstd::Decoder::new(block).map_err(ends_early)?;
         self.add_columns(&mut input, samples)?;
@@ -187,12 +187,13 @@ impl<'h> Samples<'h> {
         Ok(())
     }
 
-    /// The numbers in the listing of all that were added, where the order is one that the source has.
+    /// The numbers in the listing of all added samples, if the source has an own order.
     pub fn stored_order(&self) -> Option<&[u64]> {
         self.has_stored_order().then_some(&self.stored[..])
     }
 
-    /// The numbers in the listing of these samples in order, and the rank of each of them by position; of `all` samples.
+    /// The numbers in the listing of these samples in order, and the rank of each by position; the dataset has
+    /// `all` samples.
     pub fn ranked(&self, all: u64, options: &Options) -> Result<(Vec<u64>, Vec<u32>)> {
         let positions = self.first..self.first + self.samples.len() as u64;
         let numbers: Vec<u64> = match (options.order, self.stored_order()) {
@@ -209,7 +210,7 @@ impl<'h> Samples<'h> {
         ranked(&numbers)
     }
 
-    /// The listing of these samples, whose ranks are `order`.
+    /// The listing of these samples, with ranks `order`.
     pub fn listing(mut self, classes: &[Vec<u8>], order: &[u32]) -> Result<Listing> {
         let dataset = self.dataset;
         self.samples.components.payload.clone_from(&dataset.payload);
@@ -235,7 +236,7 @@ fn cell(input: &mut impl Read, kind: &Component, has_forms: bool, text_end: &mut
     Ok(cell)
 }
 
-/// A number of `N` bytes for each sample.
+/// Reads a number of `N` bytes for each sample.
 fn column<const N: usize>(input: &mut dyn Read, samples: u64) -> Result<impl Iterator<Item = [u8; N]> + use<N>> {
     let length = samples.checked_mul(N as u64).ok_or_else(|| Error::data("more than 2^64 bytes of samples"))?;
     let bytes = bytes(input, length)?;
@@ -253,7 +254,7 @@ pub(super) fn array<const N: usize>(input: &mut impl Read) -> Result<[u8; N]> {
     Ok(out)
 }
 
-/// `length` bytes; memory grows with what is really there.
+/// Reads `length` bytes; allocates only as much as the input really has.
 pub(super) fn bytes(input: &mut dyn Read, length: u64) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     input.take(length).read_to_end(&mut out).map_err(ends_early)?;

@@ -1,11 +1,11 @@
-//! From what records say of their labels to the list of classes, and to a listing.
+//! Builds the list of classes from the labels of records, and a listing from samples in any order.
 //!
-//! Labels that are numbers stay the numbers they are: class 7 is the eighth of the list, whether there is a sample of
-//! class 6 or not. Labels that are words become numbers by the order of the words, as folders do in an ImageFolder.
+//! Numeric labels keep their numbers: class 7 is the eighth in the list, even if class 6 has no sample. Word labels are
+//! numbered in sorted order, like the folders of an ImageFolder.
 //!
-//! Text is numbers where that of all samples spells numbers that classes can have: `7`, and `7.0` as tables with gaps have it. Else all
-//! of it is words: `007` and `7` are two classes, and `2019` among words is one of them. `NaN` and the like among numbers are missing
-//! labels.
+//! Text labels count as numbers if every sample's text spells a valid class number: `7`, or `7.0` as in tables with
+//! gaps. Otherwise all text labels are words: `007` and `7` are two classes, and `2019` among words is a class. `NaN`
+//! and similar among numbers are missing labels.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -24,26 +24,26 @@ use crate::{
     listing::{Builder, Folder, Listing},
 };
 
-/// A label is believed up to so many times the number of samples, or up to [`FEW_CLASSES`].
+/// Numeric labels are plausible below this multiple of the number of samples, or below [`FEW_CLASSES`].
 const CLASSES_PER_SAMPLE: u64 = 16;
 const FEW_CLASSES: u64 = 1 << 16;
-/// More classes than anybody has; each takes memory whether it has a sample or not.
+/// Upper limit on classes, far above real datasets. Every class takes memory, even without a sample.
 const MOST_CLASSES: u64 = 1 << 24;
 
-/// The label of samples whose labels are kept back, as those of test splits are.
+/// The label of samples whose labels are withheld, as in test splits.
 pub(crate) const NO_LABEL: i64 = -1;
 
-/// Why a sample is none whose label is text that spells a list.
+/// The reason for a text label that spells a list.
 pub(crate) const IS_LIST: &str = "label: a list, and no class";
 
-/// What a record says of its class.
+/// The label information of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Said {
-    /// Its label, if that is a number, or text that spells one.
+    /// The label, if it is a number or text that spells a number.
     pub number: Option<i64>,
-    /// Its class or its label, if that is text.
+    /// The class name or label, if it is text.
     pub word: Option<Word>,
-    /// What its label is.
+    /// The form of the label.
     pub form: Form,
     /// The class name beside the label.
     pub naming: Naming,
@@ -53,35 +53,35 @@ pub(crate) struct Said {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Naming {
     Absent,
-    /// The word of the label.
+    /// The same word as the label.
     Word,
     /// A name that is dropped.
     Left,
 }
 
-/// What a label is that a record has.
+/// Form of a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// A number, a word, or nothing.
+    /// A number, a name, or no label.
     Settled,
-    /// Text; the word is the class's name, where that is told too.
+    /// Text. The word is the class name, if the record has one.
     Text,
-    /// Text that spells a number; the word is what the number might be called.
+    /// Text that spells a number. The word is a possible name for the number.
     Called,
     /// Text that spells a list, which is no class.
     List,
 }
 
 impl Said {
-    /// Nothing.
+    /// No label information.
     pub const NOTHING: Self = Self { number: None, word: None, form: Form::Settled, naming: Naming::Absent };
 
-    /// Whether its number, if it is one, is believed to be a class of so many samples.
+    /// Whether the label, if it is a number, is a plausible class for this number of samples.
     pub fn is_believed(&self, samples: u64) -> bool {
         self.number.is_none_or(|number| (0..most_classes(samples)).contains(&number))
     }
 
-    /// The same where text is words.
+    /// A copy for word labels: text that spells a number becomes a word.
     fn in_words(self, words: &Words) -> Self {
         let word = match (self.form, self.number) {
             (Form::Called, Some(number)) => words.numbers.get(number.to_string().as_bytes()).copied(),
@@ -91,13 +91,13 @@ impl Said {
         Self { number: None, word, form, ..self }
     }
 
-    /// The same with words that have other numbers.
+    /// A copy with words renumbered by `numbers`.
     pub fn renumbered(self, numbers: &[Word]) -> Self {
         Self { word: self.word.map(|word| numbers[word.place()]), ..self }
     }
 }
 
-/// A word of [`Words`].
+/// Number of a word in [`Words`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Word(NonZero<u32>);
 
@@ -107,7 +107,7 @@ impl Word {
     }
 }
 
-/// Words, each once.
+/// Interned words.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
     list: Vec<Box<[u8]>>,
@@ -115,7 +115,7 @@ pub(crate) struct Words {
 }
 
 impl Words {
-    /// The one that `word` is.
+    /// Adds `word` if it is new, and returns its number.
     pub fn intern(&mut self, word: &[u8]) -> Word {
         if let Some(known) = self.numbers.get(word) {
             return *known;
@@ -126,7 +126,7 @@ impl Words {
         new
     }
 
-    /// Whether a word stands for a missing number, as in tables of pandas, R and databases.
+    /// Whether a word means a missing number, as in tables from pandas, R and databases.
     pub fn is_missing(&self, word: Word) -> bool {
         let text = self.text(word);
         ["nan", "none", "null", "na", "n/a", "<na>", "nil"]
@@ -138,19 +138,19 @@ impl Words {
         &self.list[word.place()]
     }
 
-    /// Takes over words that may come up.
+    /// Adds words that may occur later.
     pub fn intern_all(&mut self, words: &[Vec<u8>]) {
         for word in words {
             self.intern(word);
         }
     }
 
-    /// What a record with this label and this class says, or why it says nothing that can be used; `called` is what its label
-    /// might be called if it is a number.
+    /// Interprets a record's label and class name, or returns the reason why the label is invalid. `called` is a
+    /// possible name for a numeric label.
     pub fn said(&mut self, label: &Label, class: Option<&[u8]>, called: Option<&[u8]>) -> Result<Said, String> {
         let class = class.filter(|class| !class.is_empty());
         let (number, word, form) = match (label, called.filter(|_| class.is_none())) {
-            // All samples of a split may say so: then it has no labels.
+            // If all samples of a split have this label, the split has no labels.
             (Label::Number(NO_LABEL), _) => (Some(NO_LABEL), None, Form::Settled),
             (Label::Number(number), _) if *number < 0 => return Err(below_zero(*number)),
             (Label::Number(number), called) => (Some(*number), class.or(called), Form::Settled),
@@ -175,13 +175,13 @@ impl Words {
         Ok(Said { number, word: word.map(|word| self.intern(word)), form, naming })
     }
 
-    /// What text labels spell that is no class: measured values, or lists.
+    /// The type of text labels that are not classes: measured values or lists.
     pub fn no_classes(&self, said: impl Iterator<Item = Said>) -> Option<&'static str> {
         let mut types = LabelTypes::default();
         for said in said {
             match (said.number, said.word) {
                 (Some(_), _) => types.whole += 1,
-                // The name of a folder, or the text in a picture, is a name even if it spells a number.
+                // Folder names and recognized text are names, even if they spell a number.
                 (None, Some(_)) if said.form == Form::Settled => types.words += 1,
                 (None, Some(word)) => types.add(self.text(word)),
                 (None, None) => {}
@@ -190,30 +190,30 @@ impl Words {
         types.no_classes()
     }
 
-    /// Takes over the words of `other`; gives what each of them is here.
+    /// Adds the words of `other`. Returns the new number of each of its words.
     pub fn merge(&mut self, other: &Self) -> Vec<Word> {
         other.list.iter().map(|word| self.intern(word)).collect()
     }
 }
 
-/// The list of classes, once it is settled.
+/// The final list of classes.
 #[derive(Debug)]
 pub(crate) struct Classes {
-    /// Names in the order of labels; none where nothing says anything of a class, for an invented one would be a label to
-    /// every reader.
+    /// Class names in the order of labels. Empty if no record has a label, because readers would take an invented class
+    /// for a real label.
     pub names: Arc<Vec<Box<[u8]>>>,
     /// Whether labels are numbers.
     pub is_numbered: bool,
-    /// Whether nothing says anything: samples have no labels.
+    /// Whether no record has a label.
     pub is_unlabelled: bool,
-    /// What is to be known of how labels were understood.
+    /// A note for the user on how labels were interpreted.
     pub note: Option<String>,
-    /// Class by word; `None` where two classes are called so.
+    /// Class by name; `None` if two classes share the name.
     by_word: HashMap<Word, Option<u32>>,
 }
 
 impl Classes {
-    /// Settles the classes of samples that say what `said` says; `known` are names that the source tells beside.
+    /// Builds the classes from the label information of all samples. `known` are class names from the source itself.
     pub fn settle(said: impl Iterator<Item = Said> + Clone, words: &Words, known: &[Vec<u8>]) -> Self {
         let (mut samples, mut numbered, mut worded) = (0u64, false, false);
         for said in said.clone() {
@@ -258,10 +258,10 @@ impl Classes {
         }
     }
 
-    /// Number of the class that `said` means; `None` where samples have no labels.
+    /// The class number for `said`; `None` if samples have no labels.
     ///
     /// # Errors
-    /// Why there is none where others have one.
+    /// The reason, if this sample has no valid class and others have labels.
     pub fn number(&self, said: Said, words: &Words) -> Result<Option<u32>, String> {
         let of_word = |word: Word| {
             let name = || sample::name(words.text(word), b"");
@@ -289,8 +289,8 @@ impl Classes {
     }
 }
 
-/// Whether the labels that are text are numbers, where no label is one by itself: all spell one, none is too large, and they are not
-/// all among the `names` that classes have; and what a person should know, where some spell numbers and are words.
+/// Whether text labels are numbers, for samples without numeric labels. They are if every text spells a plausible
+/// number and the texts are not all known class names in `names`. The note reports words that spell numbers.
 fn spelled(
     said: impl Iterator<Item = Said>,
     samples: u64,
@@ -301,11 +301,11 @@ fn spelled(
     let (mut numbers, mut other, mut others, mut are_names) = (0u64, None, 0u64, true);
     for said in said.filter(|said| !matches!(said.form, Form::Settled | Form::List)) {
         are_names &= said.in_words(words).word.is_some_and(|word| names.contains(&word));
-        // One below 0 is no class, and is refused as such.
+        // Negative numbers count as numbers here; `Classes::number` refuses them.
         let word = said.in_words(words).word;
         match said.number.filter(|number| *number < most) {
             Some(_) => numbers += 1,
-            // No class is called so; the sample has no label.
+            // No class has such a name: the label is missing.
             None if word.is_some_and(|word| words.is_missing(word)) => {}
             None => {
                 others += 1;
@@ -325,12 +325,12 @@ fn spelled(
     }
 }
 
-/// The whole number that a text is: also `7.0`, as tables with gaps have it.
+/// Parses a whole number, also `7.0` as in tables with gaps.
 fn whole_of(text: &[u8]) -> Option<i64> {
     whole(text).or_else(|| whole(text.strip_suffix(b".0")?))
 }
 
-/// The class that would have the first number that no class of so many samples has.
+/// The smallest number that is too large for a class with this number of samples.
 pub(crate) fn most_classes(samples: u64) -> i64 {
     samples.saturating_mul(CLASSES_PER_SAMPLE).clamp(FEW_CLASSES, MOST_CLASSES).cast_signed()
 }
@@ -339,11 +339,11 @@ fn below_zero(number: i64) -> String {
     format!("label {number}: no class has a number below 0")
 }
 
-/// Names by label: what the source tells, the word that all samples of the label have, or the number itself. A word that spells the
-/// number of a class without a name is no name.
+/// Class names by label: the source's name, the common word of all samples with the label, or the number itself. A word
+/// that spells the number of another, unnamed class is not used.
 fn numbered_names(said: impl Iterator<Item = Said>, samples: u64, words: &Words, known: &[Vec<u8>]) -> Vec<Box<[u8]>> {
     let most = most_classes(samples).cast_unsigned();
-    // `None` where samples of one label have different words.
+    // `None` if samples of one label have different words.
     let mut word_of: BTreeMap<u64, Option<Word>> = BTreeMap::new();
     let mut count = known.len() as u64;
     for said in said {
@@ -359,7 +359,7 @@ fn numbered_names(said: impl Iterator<Item = Said>, samples: u64, words: &Words,
     let is_named = |word_of: &BTreeMap<u64, Option<Word>>, number: u64| {
         number < known.len() as u64 || matches!(word_of.get(&number), Some(Some(word)) if uses[word] == 1)
     };
-    // Each name that goes leaves one more class with its number alone.
+    // Each dropped name leaves another unnamed class, so repeat until nothing changes.
     loop {
         let spells_unnamed = |(number, word): (&u64, &Option<Word>)| {
             let spelled = whole(words.text((*word)?))?.cast_unsigned();
@@ -384,7 +384,7 @@ fn numbered_names(said: impl Iterator<Item = Said>, samples: u64, words: &Words,
     (0..count).map(name).collect()
 }
 
-/// Makes a listing of samples that come in any order.
+/// Builds a listing from samples in any order.
 pub(super) struct Collector {
     classes: Arc<Vec<Box<[u8]>>>,
     builder: Builder,
@@ -393,23 +393,22 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    /// Of samples that have these things beside their images.
+    /// An empty listing whose samples have these components.
     pub fn with(classes: &Arc<Vec<Box<[u8]>>>, components: ComponentTable) -> Self {
         let builder = Builder::with(components);
         Self { classes: Arc::clone(classes), builder, folders: HashMap::new(), path: Vec::new() }
     }
 
-    /// The path of a sample of `class` that is called `name`: below the folder of its class, as in an ImageFolder, if it has
-    /// one.
+    /// The path of the sample `name`: in the folder of its class, as in an ImageFolder, if it has a class.
     pub fn path(&mut self, class: Option<u32>, name: &[u8]) -> &[u8] {
         path_of(class.map(|class| &*self.classes[class as usize]), name, &mut self.path);
         &self.path
     }
 
-    /// Takes a sample.
+    /// Adds a sample.
     ///
     /// # Errors
-    /// When its name is too long.
+    /// If its name is too long.
     pub fn add(&mut self, class: Option<u32>, name: &[u8], bytes: u32, place: u64, stamp: i64) -> Result<()> {
         let mut path = std::mem::take(&mut self.path);
         path_of(class.map(|class| &*self.classes[class as usize]), name, &mut path);
@@ -418,10 +417,10 @@ impl Collector {
         added
     }
 
-    /// Takes a sample with the path that it has.
+    /// Adds a sample with its own path.
     ///
     /// # Errors
-    /// When its name is too long.
+    /// If its name is too long.
     pub fn add_path(&mut self, class: Option<u32>, path: &[u8], bytes: u32, place: u64, stamp: i64) -> Result<()> {
         let (folder, name) = match path.iter().rposition(|byte| *byte == b'/') {
             Some(at) => (&path[..at], &path[at + 1..]),
@@ -439,7 +438,7 @@ impl Collector {
         self.builder.add_sample(folder, name, bytes, place, stamp)
     }
 
-    /// Adds what the sample that was taken last has beside its image, and its line in a list.
+    /// Adds the components of the last sample, and its line in a list.
     pub fn add_components(&mut self, cells: &[Cell], line: Option<u64>) {
         self.builder.add_components(cells, line);
     }
@@ -489,7 +488,7 @@ mod tests {
         );
         assert_eq!(names, ["0", "1", "x", "cat"]);
         assert_eq!(numbers, [3, 1, 3, 2].map(|number| Ok(Some(number))));
-        // Two labels of one name, and one label of two: the number is what tells them apart.
+        // Labels that share a name, and a label with two names, are identified by number.
         let two = [(number(0), Some("a")), (number(1), Some("a")), (number(2), Some("b")), (number(2), Some("c"))];
         assert_eq!(settle(&two, &[]).0, ["0", "1", "2"]);
         assert_eq!(settle(&[(number(1), None)], &["cat", "dog", "eel"]).0, ["cat", "dog", "eel"]);
@@ -528,7 +527,7 @@ mod tests {
         let missing = all(&["7", "NaN"], &[]).1;
         assert!(missing[0] == Ok(Some(7)) && missing[1].is_err(), "{missing:?}");
         assert_eq!(all(&["none", "nan"], &[]).1, [Ok(Some(1)), Ok(Some(0))], "words alone");
-        // Names of classes that are known are words; and one below 0 is still no class.
+        // Known class names are words; a label below 0 is still invalid.
         assert_eq!(all(&["7", "8"], &["7", "8"]).1, [Ok(Some(0)), Ok(Some(1))]);
         let below = all(&["1", "-1"], &[]);
         assert!(below.0 == ["0", "1"] && below.1[1].as_ref().unwrap_err().contains("below 0"), "{below:?}");

@@ -1,6 +1,6 @@
-//! Datasets that this program sealed, as a source: their manifests and indexes tell all.
+//! Lists sealed datasets as a source, from their manifests and indexes alone.
 //!
-//! Several are taken together by their splits and by the names of their classes.
+//! Several datasets are joined by split and by class name.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,32 +32,32 @@ use crate::{
     sys,
 };
 
-/// Bits of a place that are a number in stored order; the others are the number of the dataset.
+/// Low bits of a place: the sample's number in stored order. The high bits are the dataset's number.
 pub(super) const NUMBER_BITS: u32 = 40;
 
-/// A dataset among those that are taken together.
+/// One of the source datasets.
 pub(super) struct Member<'r> {
     pub dataset: Arc<Dataset>,
-    /// The split that it is.
+    /// The split that the dataset is.
     pub split: Option<String>,
-    /// What tells it from the others.
+    /// Unique name among the datasets.
     name: String,
-    /// Where it was found, and which of its shards are meant.
+    /// Location of the dataset, and its selected shards.
     root: &'r Root,
 }
 
 impl Member<'_> {
-    /// The shards that are meant.
+    /// The selected shards.
     fn shards(&self) -> impl Iterator<Item = Shard<'_>> {
         let is_meant = |name: &String| self.root.only.as_ref().is_none_or(|only| only.contains(name));
         self.dataset.shards().filter(move |shard| is_meant(&shard.entry().file))
     }
 
-    /// What lies beside its shards, or was named with them, and is none of it.
+    /// Names of files that do not belong to the dataset: files beside its shards, or files that the user named.
     fn strangers(&self) -> Result<Vec<String>> {
         let manifest = self.dataset.manifest();
         match &self.root.only {
-            // Nobody can list what is below a URL.
+            // A URL cannot be listed.
             None if self.root.is_remote() => Ok(Vec::new()),
             None => given::strangers(self.dataset.folder(), manifest),
             Some(only) => {
@@ -68,7 +68,7 @@ impl Member<'_> {
     }
 }
 
-/// The datasets in `roots` and in the folders of their splits.
+/// Opens the datasets in `roots` and in the folders of their splits.
 pub(super) fn members<'r>(roots: &'r [Root], monitor: &dyn Monitor) -> Result<Vec<Member<'r>>> {
     let mut members = Vec::new();
     let mut seen = BTreeSet::new();
@@ -86,7 +86,7 @@ pub(super) fn members<'r>(roots: &'r [Root], monitor: &dyn Monitor) -> Result<Ve
             members.push(Member { dataset, split, name, root });
         }
     }
-    // Splits that were given one by one.
+    // Splits that were given separately.
     let is_split = |member: &Member<'_>| {
         let is_named = member.split.is_none() && member.name == member.dataset.name();
         Ok(is_named && (SPLITS.contains(&member.name.as_str()) || is_recorded(member)?))
@@ -97,7 +97,7 @@ pub(super) fn members<'r>(roots: &'r [Root], monitor: &dyn Monitor) -> Result<Ve
     {
         members.iter_mut().for_each(|member| member.split = Some(member.name.clone()));
     }
-    // Folders of one name are told apart by those above them.
+    // Datasets of the same name get a number.
     let mut count = BTreeMap::<(Option<String>, String), u64>::new();
     for member in &mut members {
         let times = count.entry((member.split.clone(), member.name.clone())).or_default();
@@ -109,13 +109,13 @@ pub(super) fn members<'r>(roots: &'r [Root], monitor: &dyn Monitor) -> Result<Ve
     Ok(members)
 }
 
-/// Whether there is a record beside the folder of `member` that names it as a split.
+/// Whether the folder above `member` has a splits record that names it.
 fn is_recorded(member: &Member<'_>) -> Result<bool> {
     let record = member.root.record_above(member.dataset.folder())?;
     Ok(record.is_some_and(|record| record.splits.iter().any(|split| split.name == member.name)))
 }
 
-/// What stands beside the folders of splits in `roots`, whose datasets are `members`, and is none.
+/// Names and paths of entries beside the split folders in `roots` that are not splits.
 fn beside_splits(roots: &[Root], members: &[Member<'_>]) -> Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
     for Root { folder, .. } in roots.iter().filter(|root| !root.is_remote()) {
@@ -130,7 +130,8 @@ fn beside_splits(roots: &[Root], members: &[Member<'_>]) -> Result<Vec<(String, 
     Ok(found)
 }
 
-/// Adds a stranger: a shard that would be lost is bad, whatever else it is is counted.
+/// Adds a file that does not belong to the dataset. Shards are reported as skipped, because they would be lost; other
+/// files are counted.
 fn add_stranger(
     (name, path): (String, &Path),
     reason: &'static str,
@@ -146,7 +147,8 @@ fn add_stranger(
     Ok(())
 }
 
-/// Lists the datasets in `roots`, or those of their splits; those of one split are listed together, as are those without.
+/// Lists the datasets in `roots` or in their splits. Datasets of the same split are joined, and so are datasets without
+/// a split.
 pub(super) fn discover(roots: &[Root], options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
     let keep = Keep::new(options)?;
     monitor.begin(Phase::Walking, 0, 0);
@@ -179,7 +181,7 @@ pub(super) fn discover(roots: &[Root], options: &Options, monitor: &dyn Monitor)
     }
     let lists: Vec<Vec<merge::Name>> = members.iter().map(|member| names_of(member, options)).collect();
     let who = |member: &Member<'_>| text::path(&member.dataset.folder()).to_string();
-    // A whole split may lack labels, as a test split does; part of a split may not.
+    // A whole split may lack labels, as test splits do; a part of a split may not.
     let with_labels = members.iter().zip(&lists).filter(|(_, names)| !names.is_empty());
     let with_labels: BTreeSet<&Option<String>> = with_labels.map(|(member, _)| &member.split).collect();
     let lists = members.iter().zip(&lists).filter(|(member, _)| with_labels.contains(&member.split));
@@ -197,7 +199,7 @@ pub(super) fn discover(roots: &[Root], options: &Options, monitor: &dyn Monitor)
         of_members(&members, &classes, &keep, options, monitor).map(|found| Found { split: split.clone(), ..found })
     };
     let mut found: Vec<Found> = names.iter().map(of_split).collect::<Result<_>>()?;
-    // Of which split they should be, nobody can say: all are told of the first.
+    // These files belong to no known split, so all are reported with the first.
     if let Some(first) = found.first_mut() {
         for (name, path) in &components {
             add_stranger((name.clone(), path), STRANGER_BESIDE, &mut first.unpacked, &mut first.ignored)?;
@@ -210,15 +212,15 @@ pub(super) fn discover(roots: &[Root], options: &Options, monitor: &dyn Monitor)
     Ok(found)
 }
 
-/// Names of the classes of `member` by label; none where labels are not wanted.
+/// Class names of `member` in the order of labels; empty if labels are disabled.
 fn names_of(member: &Member<'_>, options: &Options) -> Vec<merge::Name> {
     let classes = if options.no_labels { &[] } else { member.dataset.classes() };
     classes.iter().map(|class| class.name_bytes().into()).collect()
 }
 
-/// What `dataset` has beside its images, with the places among its components, as far as it is wanted; and what is left.
+/// The requested components of `dataset` with their component numbers, and the names of the other components.
 fn wanted_components(dataset: &Dataset, choice: &Choice, options: &Options) -> (Vec<(Component, usize)>, Vec<String>) {
-    // They are the last components.
+    // The chosen components are the last in the manifest.
     let first = dataset.manifest().components.len().saturating_sub(choice.components.len());
     let own = choice.components.iter().cloned().zip(first..);
     let (kept, left): (Vec<_>, Vec<_>) = own.partition(|(kind, _)| {
@@ -227,7 +229,7 @@ fn wanted_components(dataset: &Dataset, choice: &Choice, options: &Options) -> (
     (kept, left.iter().map(|(kind, _)| kind.name().to_owned()).collect())
 }
 
-/// Fields that lie in the shards of an adopted dataset, and not in its index, and how many samples have them.
+/// Fields in the shards of an adopted dataset that its index lacks, with the number of samples that have the field.
 fn unindexed(dataset: &Dataset) -> BTreeMap<String, u64> {
     let manifest = dataset.manifest();
     if !manifest.format.settings.contains_key(adopted::SETTING) {
@@ -237,8 +239,8 @@ fn unindexed(dataset: &Dataset) -> BTreeMap<String, u64> {
     fields.map(|(reason, samples)| (reason.clone(), *samples)).collect()
 }
 
-/// The components beside payloads and the payload of datasets that are listed as one: of the same names, and of types that
-/// all have in common.
+/// Components and payload for datasets that are listed as one. Names must be equal; each type is the common type of
+/// all.
 fn together(members: &[&Member<'_>], options: &Options) -> Result<(Vec<Component>, Option<Component>)> {
     let mut all: Option<(Vec<Component>, Option<Component>)> = None;
     for member in members {
@@ -308,7 +310,7 @@ fn of_members(
         let unindexed = unindexed(dataset);
         if !unindexed.is_empty() {
             let names: Vec<_> = unindexed.keys().filter_map(|reason| reason.strip_prefix(COMPONENT)).collect();
-            // How they can be had all the same.
+            // The note includes the way to keep the fields.
             let from = format!("convert --from {} takes the shards with them", dataset.manifest().format.name);
             note(member, format!("left behind: {}, which adopt left out of its index; {from}", names.join(", ")));
         }

@@ -1,7 +1,7 @@
-//! A source without splits, parted into some: each sample is of one by itself.
+//! Divides a source without splits at random into splits, sample by sample.
 //!
-//! Which, follows from the seed and the path of the sample alone. So samples that are added or go move none of the others,
-//! every class has its fraction but for chance, and what is listed twice under one path is of one split.
+//! The split of a sample depends on the seed and its path only. So added or removed samples move no other sample. Each
+//! class is divided in the same fractions, apart from chance. Samples that share a path share a split.
 
 use std::fmt;
 
@@ -13,26 +13,26 @@ use super::{
 };
 use crate::monitor::Monitor;
 
-/// The split that has what the others leave.
+/// The split of the remaining samples.
 const REST: &str = "train";
-/// Sets the choice of a split apart from other choices that follow from a seed.
+/// Separates this choice from other choices with the same seed.
 const CONTEXT: &str = "shardpack 1: split of a sample by its path";
 
-/// Splits, and the fraction of all samples that each has.
+/// Splits with their fractions of all samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fractions {
-    /// As they are written: `val=0.05,test=0.05`.
+    /// The option text: `val=0.05,test=0.05`.
     text: String,
     seed: u64,
-    /// Each split, and the number below which it takes a sample, in their order; the rest has none.
+    /// Splits in option order, each with the exclusive upper bound of its hash numbers.
     bounds: Vec<(String, u128)>,
 }
 
 impl Fractions {
-    /// Reads `val=0.05,test=0.05`; what is left is `train`.
+    /// Parses `val=0.05,test=0.05`; the rest is `train`.
     ///
     /// # Errors
-    /// When a name is none of a split or stands twice, or nothing is left.
+    /// If a split name is invalid or repeated, or no fraction remains.
     pub fn new(text: &str, seed: u64) -> Result<Self> {
         let wrong = |what: String| Error::usage(format!("--split-fraction {text:?}: {what}"));
         let (mut bounds, mut sum) = (Vec::<(String, u128)>::new(), 0.0);
@@ -50,7 +50,7 @@ impl Fractions {
                     wrong(format!("{number:?} is no fraction: write a number between 0 and 1, as in {name}=0.05"))
                 })?;
             sum += fraction;
-            // Exact: a power of two.
+            // Exact, because the factor is a power of two.
             bounds.push((name.to_owned(), (sum * 2f64.powi(64)) as u128));
         }
         if sum >= 1.0 {
@@ -59,24 +59,24 @@ impl Fractions {
         Ok(Self { text: text.to_owned(), seed, bounds })
     }
 
-    /// Reads fractions from their text.
+    /// Parses the text that `Display` writes.
     ///
     /// # Errors
-    /// When it is not such.
+    /// If the text is invalid.
     pub fn of_text(text: &str) -> Result<Self> {
         let parts = text.split_once(";seed=").and_then(|(text, seed)| Some((text, seed.parse().ok()?)));
         let (text, seed) = parts.ok_or_else(|| Error::data(format!("{text:?} are no fractions of splits")))?;
         Self::new(text, seed)
     }
 
-    /// Names of the splits: those that are known first, in their order.
+    /// Split names: known names first, in their usual order.
     fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.bounds.iter().map(|(name, _)| name.as_str()).chain([REST]).collect();
         names.sort_by_key(|name| (SPLITS.iter().position(|known| known == name).unwrap_or(SPLITS.len()), *name));
         names
     }
 
-    /// Decides about all paths with one key.
+    /// Returns a function from path to split. The hash key is derived once.
     fn chooser<'f>(&'f self) -> impl Fn(&[u8]) -> &'f str {
         let key = blake3::derive_key(CONTEXT, &self.seed.to_le_bytes());
         move |path| {
@@ -94,7 +94,7 @@ impl fmt::Display for Fractions {
     }
 }
 
-/// A source, and how it is parted.
+/// A source and its fractions.
 #[derive(Clone, Debug)]
 pub struct Parted {
     origin: Box<Origin>,
@@ -102,30 +102,30 @@ pub struct Parted {
 }
 
 impl Parted {
-    /// `origin` in these fractions.
+    /// Divides `origin` by `fractions`.
     pub fn new(origin: Origin, fractions: Fractions) -> Self {
         Self { origin: Box::new(origin), fractions }
     }
 
-    /// The source.
+    /// The source before the division.
     pub fn origin(&self) -> &Origin {
         &self.origin
     }
 
-    /// How it is parted.
+    /// The fractions.
     pub fn fractions(&self) -> &Fractions {
         &self.fractions
     }
 
-    /// The same with another path of the source.
+    /// A copy with another origin, such as the same source with resolved paths.
     pub(super) fn of(&self, origin: Origin) -> Self {
         Self::new(origin, self.fractions.clone())
     }
 
-    /// Lists it: one [`Found`] for each split.
+    /// Lists the source: one [`Found`] for each split.
     pub(super) fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
         let splits = match &options.splits {
-            // That has these splits, which the source has not.
+            // These splits come from the division; the source has none.
             Splits::Compared(_) => Splits::None,
             splits => splits.clone(),
         };
@@ -163,7 +163,7 @@ impl Parted {
                 ..Found::default()
             };
             if at == 0 {
-                // What is counted of the source as a whole is told once.
+                // Counts for the whole source are reported once.
                 found.ignored.clone_from(&one.ignored);
                 found.carried.clone_from(&one.carried);
                 found.notes.clone_from(&one.notes);
@@ -211,7 +211,7 @@ mod tests {
             assert!((900..1100).contains(&val), "{val}");
         }
         assert_ne!(first, second);
-        // Another split takes its own from the rest.
+        // Another split takes samples from the rest only.
         assert!(first.iter().zip(&more).all(|(one, other)| one == other || (one == "train" && other == "test")));
     }
 }

@@ -1,8 +1,8 @@
-//! Given tells what the paths on a command line are: datasets of ours, some shards of one, or whatever else.
+//! Sorts the paths on a command line into our datasets, selected shards of our datasets, and other files.
 //!
-//! Holds at all times: a shard of a dataset is known by the manifest beside it, however it was asked for; a file beside a
-//! manifest that does not name it is a stranger, never a shard of somebody else; what cannot be looked at may be there, and
-//! is an error.
+//! Holds at all times: a shard of a dataset is recognized by the manifest beside it, whatever path names it. A file
+//! that the manifest beside it does not name is a stranger, never a foreign shard. A path that cannot be checked may
+//! exist, so it is an error.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,21 +35,21 @@ use crate::{
     sys::{self, is_folder, is_there},
 };
 
-/// What is wrong with a file in the folder of a dataset that its manifest does not name.
+/// The problem with a file in a dataset folder that the manifest does not name.
 pub(crate) const STRANGER: &str = "a stranger: the manifest does not name this file";
-/// What is wrong with one beside the folders of splits.
+/// The problem with a file beside the folders of splits.
 pub(crate) const STRANGER_BESIDE: &str = "a stranger beside the splits";
-/// What is said in place of strangers at a URL, where nobody can list them.
+/// The note that replaces the list of strangers at a URL, because a URL cannot be listed.
 pub(crate) const NOT_LISTED: &str = "what lies there and is no part of it was not looked for";
 
-/// What some paths on a command line are.
+/// Sorted command line paths.
 #[derive(Debug, Default)]
 pub struct Given {
-    /// Datasets, in the order in which they were given first.
+    /// Datasets, in the order of first mention.
     pub roots: Vec<Root>,
-    /// Whatever else: of no dataset.
+    /// Paths outside datasets.
     pub others: Vec<PathBuf>,
-    /// Where all of it is looked for, if it is at URLs.
+    /// The URL resolver, if the paths are URLs.
     urls: Option<Arc<Urls>>,
 }
 
@@ -58,14 +58,14 @@ pub struct Given {
 pub(super) struct InFolder {
     pub folder: PathBuf,
     pub names: Vec<String>,
-    /// That of the sealed dataset there, if there is one.
+    /// Manifest of a sealed dataset in the folder.
     pub manifest: Option<Manifest>,
 }
 
-/// Files that were named or lie in a folder, whoever wrote them.
+/// Files by any writer, named directly or found in folders.
 #[derive(Debug, Default)]
 pub struct Looked {
-    /// What they are.
+    /// The files.
     pub files: Files,
     urls: Option<Arc<Urls>>,
 }
@@ -77,25 +77,25 @@ impl From<Files> for Looked {
 }
 
 impl Looked {
-    /// As [`Files::some`].
+    /// Like [`Files::some`].
     ///
     /// # Errors
-    /// Where there is no shard.
+    /// If there is no shard.
     pub fn some(self, sources: &[PathBuf]) -> Result<Self> {
         Ok(Self { files: self.files.some(sources)?, ..self })
     }
 
-    /// What looking and reading have taken over a network so far; `None` where they are no URLs.
+    /// Network transfers of lookups and reads so far; `None` for local files.
     pub fn transfers(&self) -> Option<Transfers> {
         self.urls.as_ref().map(|urls| urls.transfers())
     }
 }
 
 impl Given {
-    /// Sorts what `paths` stand for, globs and brace patterns among them.
+    /// Sorts `paths`, after expanding globs and brace patterns.
     ///
     /// # Errors
-    /// When a path is not there or cannot be looked at, a manifest beside a shard cannot be read, or a shard is given twice.
+    /// If a path is missing or cannot be checked, a manifest beside a shard cannot be read, or a shard is given twice.
     pub fn of(paths: &[PathBuf]) -> Result<Self> {
         let mut given = Self::default();
         let (mut beside, mut known) = (Vec::new(), BTreeMap::new());
@@ -107,7 +107,7 @@ impl Given {
         given.once(beside)
     }
 
-    /// The same where what is said of a whole dataset is said of its shards, and of what lies `beside` them.
+    /// Removes shards and `beside` files of datasets that are also given as a whole. Other `beside` files are an error.
     fn once(mut self, beside: Vec<PathBuf>) -> Result<Self> {
         let mut whole = BTreeSet::new();
         for root in self.roots.iter().filter(|root| root.only.is_none()) {
@@ -125,10 +125,10 @@ impl Given {
         Ok(self)
     }
 
-    /// As [`Given::of`], where all of `paths` may be URLs, with what is said of their stores.
+    /// Like [`Given::of`], for paths that may all be URLs. `settings` configure their stores.
     ///
     /// # Errors
-    /// As [`Given::of`]; also when some are URLs and some are not, or something is said of a store and none is one.
+    /// As [`Given::of`]; also if paths and URLs are mixed, or store settings are given without a URL.
     pub fn at_urls(paths: &[PathBuf], settings: &StoreSettings) -> Result<Self> {
         if !refuse_mixed(paths, settings)? {
             return Self::of(paths);
@@ -142,26 +142,26 @@ impl Given {
         given.once(beside)
     }
 
-    /// As [`Given::at_urls`], of what is taken for shards of any writer, whatever it is: nothing is looked for.
+    /// Like [`Given::at_urls`], for paths that are treated as foreign shards whatever they are. Performs no lookups.
     ///
     /// # Errors
-    /// When some are URLs and some are not, or something is said of a store and none is one.
+    /// If paths and URLs are mixed, or store settings are given without a URL.
     pub fn unsorted(paths: &[PathBuf], settings: &StoreSettings) -> Result<Self> {
         let is_remote = refuse_mixed(paths, settings)?;
         Ok(Self { urls: is_remote.then(|| Arc::new(Urls::new(settings))), ..Self::default() })
     }
 
-    /// What looking for it has taken over a network so far; `None` where it is no URLs.
+    /// Network transfers of lookups so far; `None` for local paths.
     pub fn transfers(&self) -> Option<Transfers> {
         self.urls.as_ref().map(|urls| urls.transfers())
     }
 
-    /// Where it was looked for, if that is at URLs.
+    /// The URL resolver, if the paths are URLs.
     pub(super) fn urls(&self) -> Option<Arc<Urls>> {
         self.urls.clone()
     }
 
-    /// What it was made of as shards of any writer.
+    /// Opens the paths as shards of any writer.
     ///
     /// # Errors
     /// As [`Shards::find`].
@@ -172,10 +172,10 @@ impl Given {
         }
     }
 
-    /// The files that are of no dataset.
+    /// Looks up the files outside datasets.
     ///
     /// # Errors
-    /// When one is not there, a folder cannot be read, or a file is given twice.
+    /// If a file is missing, a folder cannot be read, or a file is given twice.
     pub fn look(&self) -> Result<Looked> {
         let Some(urls) = &self.urls else { return files::look(&self.others).map(Looked::from) };
         let mut found = Files::default();
@@ -210,7 +210,7 @@ impl Given {
             };
             for name in names {
                 match known.others.contains(&name) {
-                    // A pattern that has the manifest means all of it.
+                    // A pattern that matches the manifest selects the whole dataset.
                     true if name == manifest::FILE => self.roots.push(Root::at_url(&folder, None, settings)?),
                     true => beside.push(folder.join(name)),
                     false => self.add_shard(&folder, name, |only| Root::at_url(&folder, only, settings))?,
@@ -220,7 +220,7 @@ impl Given {
         Ok(())
     }
 
-    /// Adds the shard `name` in the `folder` of a dataset.
+    /// Selects the shard `name` of the dataset in `folder`.
     fn add_shard(
         &mut self,
         folder: &Path,
@@ -274,10 +274,10 @@ impl Given {
         Ok(())
     }
 
-    /// The datasets, if all of it is of datasets; `None` where nothing is.
+    /// Takes the datasets, if all paths belong to datasets; `None` if no path does.
     ///
     /// # Errors
-    /// When some is and some is not.
+    /// If datasets and other paths are mixed.
     pub fn only_ours(&mut self) -> Result<Option<Vec<Root>>> {
         match (self.roots.first_mut(), self.others.first()) {
             (None, _) => Ok(None),
@@ -297,10 +297,10 @@ impl Given {
         }
     }
 
-    /// Fails where a folder was a dataset and has lost its manifest, or will be one: nothing tells what its bytes should be.
+    /// Fails if a folder has parts of a dataset and no manifest. Without the manifest, its bytes cannot be verified.
     ///
     /// # Errors
-    /// Names the folder.
+    /// The error names the folder.
     pub fn refuse_lost_manifests(&self) -> Result<()> {
         self.others.iter().try_for_each(|path| match &self.urls {
             Some(urls) if !names_shards(path) => urls.refuse_without_manifest(text(path)?),
@@ -310,7 +310,7 @@ impl Given {
     }
 }
 
-/// Fails where `folder` was a dataset and has lost its manifest.
+/// Fails if `folder` has index files or checksums of a dataset and no manifest.
 pub(crate) fn refuse_lost_manifest(folder: &Path) -> Result<()> {
     let is_index =
         |entry: io::Result<fs::DirEntry>| entry.map(|entry| entry.path().extension().is_some_and(|e| e == "index"));
@@ -330,13 +330,13 @@ pub(crate) fn refuse_lost_manifest(folder: &Path) -> Result<()> {
     }
 }
 
-/// That `folder` was a dataset and has lost its manifest.
+/// The error for a dataset without its manifest.
 pub(super) fn lost_manifest(folder: &Path) -> Error {
     let help = format!("{}; convert --from FORMAT takes its shards as those of any writer", help::COPY_OR_PACK);
     Error::data("manifest.json is missing, but what belongs to it is here").in_file(folder).help(help)
 }
 
-/// Whether `url` is a pattern, or called as shards are: what lies beside those tells whose they are.
+/// Whether `url` is a pattern or has the name of a shard. The manifest beside such a file decides whose shard it is.
 pub(super) fn names_shards(url: &Path) -> bool {
     let is_pattern = url.to_string_lossy().contains(['*', '[', '{']);
     is_pattern || is_called_shard(url) && !url.as_os_str().as_encoded_bytes().ends_with(b"/")
@@ -349,7 +349,7 @@ fn text(url: &Path) -> Result<&str> {
 /// Whether `paths` are URLs.
 ///
 /// # Errors
-/// When some are and some are not, or something is said of a store and none is one.
+/// If paths and URLs are mixed, or store settings are given without a URL.
 pub fn refuse_mixed(paths: &[PathBuf], settings: &StoreSettings) -> Result<bool> {
     let is_url = |path: &&PathBuf| sys::is_store(path);
     match (paths.iter().find(is_url), paths.iter().find(|path| !is_url(path))) {
@@ -359,16 +359,16 @@ pub fn refuse_mixed(paths: &[PathBuf], settings: &StoreSettings) -> Result<bool>
     }
 }
 
-/// Sources at URLs are taken by themselves.
+/// The error for a URL together with a local path.
 pub fn url_beside(url: &Path, local: &Path) -> Error {
     let what =
         format!("is a URL, and {} is none: sources at URLs are taken together with such alone", text::path(&local));
     Error::usage(what).in_file(url)
 }
 
-/// Names of the files of a dataset, as its manifest has them.
+/// File names of a dataset, from its manifest.
 struct Known {
-    /// Those right in its folder that are no shards, and the names of folders.
+    /// Files right in the dataset folder that are not shards, and names of subfolders.
     others: BTreeSet<String>,
     shards: BTreeSet<String>,
     indexes: BTreeSet<String>,
@@ -379,27 +379,27 @@ impl Known {
         let first = |path: &str| path.split('/').next().unwrap_or_default().to_owned();
         let mut others: BTreeSet<String> = [manifest::FILE, SUMS_FILE, INDEX_FOLDER].map(str::to_owned).into();
         others.extend(manifest.ledger.file.as_ref().map(|file| file.file.clone()));
-        // A sidecar's folder is as well known as the sidecar.
+        // The folder of a sidecar is known too.
         others.extend(manifest.sidecars.iter().map(|file| first(&file.file)));
         let of_shards = |name: fn(&manifest::Shard) -> &String| -> BTreeSet<String> {
             manifest.shards.iter().map(|shard| name(shard).clone()).collect()
         };
         let mut indexes = of_shards(|shard| &shard.index.file);
-        // What may be beside them, and need not.
+        // Optional crop tables beside the indexes.
         indexes.extend(manifest.shards.iter().flat_map(|shard| crops::names(&shard.index.file)));
         Self { others, shards: of_shards(|shard| &shard.file), indexes }
     }
 
-    /// Whether the manifest names what is called so.
+    /// Whether the manifest names the file `name`.
     fn has(&self, name: &str) -> bool {
         [&self.shards, &self.others, &self.indexes].iter().any(|names| names.contains(name))
     }
 }
 
-/// Names of what lies in `folder`, in order; none where there is no such folder.
+/// Sorted names of the entries in `folder`; empty if the folder does not exist.
 ///
 /// # Errors
-/// When it cannot be read.
+/// If the folder cannot be read.
 pub(crate) fn names_in(folder: &Path) -> Result<Vec<String>> {
     let failed = |e| sys::io_error("cannot read folder", folder, e);
     let entries = match fs::read_dir(folder) {
@@ -413,15 +413,15 @@ pub(crate) fn names_in(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Whether a manifest names what lies in its folder as `name`.
+/// Whether the manifest names the entry `name` of its folder.
 pub(crate) fn is_known(manifest: &Manifest, name: &str) -> bool {
     Known::of(manifest).has(name)
 }
 
-/// What lies in the folder of a dataset, or among its indexes, and its manifest does not name.
+/// Entries of a dataset folder and its index folder that the manifest does not name.
 ///
 /// # Errors
-/// When a folder cannot be read.
+/// If a folder cannot be read.
 pub(crate) fn strangers(folder: &Path, manifest: &Manifest) -> Result<Vec<String>> {
     let known = Known::of(manifest);
     let indexes = names_in(&folder.join(INDEX_FOLDER))?.into_iter().map(|name| format!("{INDEX_FOLDER}/{name}"));
@@ -430,10 +430,10 @@ pub(crate) fn strangers(folder: &Path, manifest: &Manifest) -> Result<Vec<String
     Ok(names_in(folder)?.into_iter().chain(indexes).filter(is_strange).collect())
 }
 
-/// What stands beside the folders of splits in `folder` and is none, as `is_split` tells.
+/// Names of the entries in `folder` beside its splits; `is_split` recognizes a split.
 ///
 /// # Errors
-/// When the folder cannot be read.
+/// If the folder cannot be read.
 pub(crate) fn beside_splits(folder: &Path, is_split: impl Fn(&str) -> bool) -> Result<Vec<String>> {
     let mut names = names_in(folder)?;
     let has_work = is_to_be_replaced(folder)?;
@@ -441,10 +441,10 @@ pub(crate) fn beside_splits(folder: &Path, is_split: impl Fn(&str) -> bool) -> R
     Ok(names)
 }
 
-/// Whether a dataset of ours is here, or several that are splits.
+/// Whether `path` is one of our datasets, or a folder with splits that are.
 ///
 /// # Errors
-/// When that cannot be told.
+/// If the check fails.
 pub fn is_dataset(path: &Path) -> Result<bool> {
     let is_one = |folder: &Path| is_there(&folder.join(manifest::FILE));
     if is_one(path)? || is_there(&path.join(splits::FILE))? {
@@ -459,36 +459,36 @@ pub fn is_dataset(path: &Path) -> Result<bool> {
     Ok(false)
 }
 
-/// Whether a folder is a dataset of ours or the rest of one; `has` looks names up in it.
+/// Whether a folder is one of our datasets or a remnant; `has` reports whether a name exists in the folder.
 pub(super) fn is_packed(has: impl Fn(&str) -> Result<bool>) -> Result<bool> {
     Ok(has(SUMS_FILE)? && (has(manifest::FILE)? || has(INDEX_FOLDER)?))
 }
 
-/// That `folder` is one.
+/// The error for a packed dataset as a source of images.
 pub(super) fn packed(folder: &Path) -> Error {
     let error = Error::usage("is a packed dataset, and no tree of images").in_file(folder);
     error.help("shardpack convert packs it anew")
 }
 
-/// Fails where `folder` is a dataset of ours, which `pack` does not take.
+/// Fails if `folder` is one of our datasets, which `pack` does not accept.
 ///
 /// # Errors
-/// As said, and when it cannot be looked at.
+/// As described, and if the folder cannot be checked.
 pub fn refuse_packed(folder: &Path) -> Result<()> {
     if is_packed_folder(folder)? { Err(packed(folder)) } else { Ok(()) }
 }
 
-/// The same of a folder of this machine; one that is not finished, and one of splits, are such too.
+/// Like [`is_packed`], for a local folder; also true for an unfinished dataset and for a folder of splits.
 pub(super) fn is_packed_folder(folder: &Path) -> Result<bool> {
     let has = |name: &str| is_there(&folder.join(name));
     if is_packed(has)? || has(WORK_FOLDER)? {
         return Ok(true);
     }
-    // Others have files of that name.
+    // Other tools use this file name too, so the content is parsed.
     Ok(sys::read_if_there(&folder.join(splits::FILE))?.is_some_and(|bytes| splits::Record::read(&bytes).is_ok()))
 }
 
-/// Fails where `folder`, or the one that it is a split of, holds a pack that is not finished: shards of it are half of a dataset.
+/// Fails if `folder`, or the folder whose split it is, holds an unfinished pack: its shards are incomplete.
 pub(super) fn refuse_unfinished(folder: &Path) -> Result<()> {
     match unfinished(folder)? {
         None => Ok(()),
@@ -500,7 +500,7 @@ pub(super) fn refuse_unfinished(folder: &Path) -> Result<()> {
     }
 }
 
-/// The folder that a file is in.
+/// The parent folder of a file.
 pub(crate) fn folder_of(path: &Path) -> PathBuf {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_path_buf()
 }

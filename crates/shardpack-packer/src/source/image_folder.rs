@@ -1,6 +1,7 @@
-//! An ImageFolder tree: `SRC/<class>/**/<image>`, or `SRC/<split>/<class>/**/<image>`, as torchvision reads it.
+//! Lists an ImageFolder tree: `SRC/<class>/**/<image>`, or `SRC/<split>/<class>/**/<image>`, by the rules of
+//! torchvision.
 //!
-//! Classes are the sorted names of the first-level folders; splits share one list of classes.
+//! Classes are the sorted names of the first-level folders. All splits share one list of classes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,50 +35,51 @@ use crate::{
     sys,
 };
 
-/// Why a payload right in the source, or in a split of it, is passed over.
+/// The reason for ignored payloads right in the source or in a split.
 const OUTSIDE: &str = " outside a class folder";
-/// Folders of one folder each that are entered to find classes.
+/// Levels of single subfolders to enter when searching for classes.
 const DEEPEST: usize = 3;
 
-/// Folders that are looked at for datasets: so many nobody has in one folder, and classes there may be 100,000.
+/// Most subfolders that are checked for datasets. Nobody has more datasets in a folder, and a source may have 100,000
+/// classes.
 const MOST_DATASETS: usize = 100;
 
-/// What lies in a folder, by name: folders, and what else was found.
+/// The entries of one folder: subfolders by name, and counts of other entries.
 struct Level {
     folders: Vec<Vec<u8>>,
     ignored: BTreeMap<String, u64>,
-    /// Links back to the folder itself that a person does not want.
+    /// Links back to the folder itself that the user excluded.
     left_out: Vec<Unpacked>,
 }
 
 impl Level {
-    /// Payloads right in the folder.
+    /// Number of payloads right in the folder.
     fn payloads(&self) -> u64 {
         self.ignored.iter().filter(|(reason, _)| reason.ends_with(OUTSIDE)).map(|(_, files)| files).sum()
     }
 }
 
-/// A tree that is listed: in a file system, or as a store has listed it.
+/// A tree to list: in a file system, or as an object store listed it.
 #[derive(Clone, Copy)]
 pub(super) struct Tree<'a> {
-    /// Its folder, or URL.
+    /// The folder or URL.
     pub root: &'a Path,
-    /// What the store has listed, and the first bytes of a file of it.
+    /// The store's listing, and a function that reads the first bytes of a file.
     pub listed: Option<(&'a Listed, &'a dyn Fn(&Path) -> Vec<u8>)>,
 }
 
 impl Tree<'_> {
-    /// The path of a folder in it; of itself that which it was given.
+    /// The path of a folder in the tree; for an empty name the root as given.
     fn path(&self, below: &[u8]) -> PathBuf {
         if below.is_empty() { self.root.to_path_buf() } else { self.root.join(as_path(below)) }
     }
 
-    /// Fails where it, or a folder right in it, is a dataset of ours: its index files and seals are no samples.
+    /// Fails if the root or a subfolder is one of our datasets: index files and seals are not samples.
     fn refuse_packed(self, folders: &[Vec<u8>]) -> Result<()> {
         let folders = if folders.len() > MOST_DATASETS { &[] } else { folders };
         for folder in [Vec::new()].iter().chain(folders) {
             let is_packed = match self.listed {
-                // What of a class cannot be looked at the walk names, and leaves out where that is wanted.
+                // If a class folder cannot be read, the walk reports it or leaves it out.
                 None => given::is_packed_folder(&self.path(folder)).or_else(|error| {
                     let is_of_class = !folder.is_empty() && error.io_error().is_some_and(|e| !sys::is_of_machine(e));
                     if is_of_class { Ok(false) } else { Err(error) }
@@ -97,12 +99,12 @@ impl Tree<'_> {
 /// Lists a source: one [`Found`] for each split, or one for all.
 ///
 /// # Errors
-/// When the folder cannot be read, has no classes, or its folders look like splits and classes at once.
+/// If the folder cannot be read or has no classes, or the roles of its folders are ambiguous.
 pub fn discover(root: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
     discover_in(Tree { root, listed: None }, options, monitor)
 }
 
-/// As [`discover`].
+/// Like [`discover`], for any tree.
 pub(super) fn discover_in(tree: Tree<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
     let found = discover_as(tree, options, monitor)?;
     if !matches!(options.splits, Splits::Compared(_)) {
@@ -118,7 +120,7 @@ pub(super) fn discover_in(tree: Tree<'_>, options: &Options, monitor: &dyn Monit
     }
 }
 
-/// Fails where most images of a source with classes are in no folder: they have no class, and nobody would miss them.
+/// Fails if a source with classes has most of its images outside folders. Without a class they would be ignored.
 fn refuse_images_outside(tree: Tree<'_>, found: &[Found], options: &Options) -> Result<()> {
     let outside = |one: &Found| one.ignored.get(&format!("image{OUTSIDE}")).copied().unwrap_or(0);
     let (images, packed) = (found.iter().map(outside).sum::<u64>(), found.iter().map(|one| one.listing.len()).sum());
@@ -128,7 +130,7 @@ fn refuse_images_outside(tree: Tree<'_>, found: &[Found], options: &Options) -> 
     }
 }
 
-/// Lists a source where it is known which files are samples.
+/// Lists a source with fixed payload rules.
 fn discover_as(tree: Tree<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
     let keep = Keep::new(options)?;
     if tree.listed.is_none() {
@@ -166,7 +168,7 @@ fn discover_as(tree: Tree<'_>, options: &Options, monitor: &dyn Monitor) -> Resu
     Ok(found)
 }
 
-/// Fails where folders that were taken for classes, or for splits, look like something else and nobody has said that they are.
+/// Fails if class or split folders look like something else and the user has not confirmed them.
 fn refuse_what_are_no_classes(tree: Tree<'_>, found: &[Found], options: &Options) -> Result<()> {
     let (root, are_splits) = (tree.root, found.iter().any(|one| one.split.is_some()));
     if are_splits && !matches!(options.splits, Splits::Compared(_)) {
@@ -191,7 +193,7 @@ fn below(split: Option<&str>) -> &[u8] {
     split.map_or(b"", str::as_bytes)
 }
 
-/// Walks `classes` of `split`.
+/// Walks the folders `classes` of `split`.
 fn walked(
     tree: Tree<'_>,
     (split, is_first): (Option<&str>, bool),
@@ -217,7 +219,7 @@ fn walked(
     }
 }
 
-/// Lists images whose classes are the first folders that they are in.
+/// Lists images with labels: the class is the first folder of the path.
 fn with_labels(
     tree: Tree<'_>,
     splits: Vec<Option<String>>,
@@ -256,7 +258,7 @@ fn with_labels(
     Ok(found)
 }
 
-/// Lists images that have no classes, in whatever folders.
+/// Lists images without labels, in any folders.
 fn without_labels(
     tree: Tree<'_>,
     splits: Vec<Option<String>>,
@@ -289,7 +291,7 @@ fn open(path: &Path) -> Result<OwnedFd> {
         .map_err(|error| sys::io_error("cannot open folder", path, error.into()))
 }
 
-/// Looks at one folder without going down.
+/// Reads the entries of one folder, without recursion.
 fn level(tree: Tree<'_>, below: &[u8], keep: &Keep) -> Result<Level> {
     match tree.listed {
         Some((listed, _)) => Ok(listed_level(listed, below, keep)),
@@ -337,7 +339,7 @@ fn level_of(path: &Path, keep: &Keep) -> Result<Level> {
                             is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
                             is_broken = (stat.st_dev, stat.st_ino) == (own.st_dev, own.st_ino);
                         }
-                        // Taken for a class, or the labels of all that follow would be others. The walk names it.
+                        // A broken entry counts as a class, to keep the labels of later classes. The walk reports it.
                         Err(error) if walk::is_of_path(error) => {
                             (is_folder, is_broken) = (!matches!(class_of_name, Name::Payload), true);
                         }
@@ -367,11 +369,11 @@ fn level_of(path: &Path, keep: &Keep) -> Result<Level> {
     Ok(level)
 }
 
-/// The names of the splits, in the order of [`SPLITS`] or as given; `None` where the first level are classes.
+/// Split names in the order of [`SPLITS`] or as requested; `None` if the first-level folders are classes.
 fn recognise(tree: Tree<'_>, top: &Level, options: &Options, keep: &Keep) -> Result<Option<Vec<String>>> {
     let root = tree.root;
     let is_there = |name: &str| top.folders.iter().any(|folder| folder == name.as_bytes());
-    // Of a folder that is a split.
+    // Argument: a folder that is a split.
     let has_classes =
         |name: &[u8]| -> Result<bool> { Ok(options.no_labels || !level(tree, name, keep)?.folders.is_empty()) };
     let known = || SPLITS.into_iter().filter(|split| is_there(split));
@@ -397,7 +399,7 @@ fn recognise(tree: Tree<'_>, top: &Level, options: &Options, keep: &Keep) -> Res
             match (seen.parted.len(), seen.flat.len(), seen.others.len()) {
                 (1.., 0, 0) if are_exact && !images_outside => Ok(Some(known().map(str::to_owned).collect())),
                 (0, 0, _) => Ok(None),
-                // A class may happen to be called `test`; without labels nothing is mixed but splits.
+                // A single class may be called `test`. Without labels, only several splits are ambiguous.
                 (0, 1, 1..) if !matches!(Likeness::of(seen.flat[0]), Likeness::Set(_)) => Ok(None),
                 (1, ..) if options.no_labels => Ok(None),
                 _ => Err(layout::are_they_splits(root, &seen, options.no_labels)),
@@ -406,10 +408,10 @@ fn recognise(tree: Tree<'_>, top: &Level, options: &Options, keep: &Keep) -> Res
     }
 }
 
-/// Which folders of the first level are called like splits.
+/// Sorts the first-level folders by the likeness of their names to split names.
 fn likeness<'t>(tree: Tree<'_>, top: &'t Level, options: &Options, keep: &Keep) -> Result<layout::Seen<'t>> {
     let like: Vec<_> = top.folders.iter().map(|folder| (folder, Likeness::of(folder))).collect();
-    // A class of trains, or one of tubes: both, among a few, are more than chance.
+    // One class name with a split word is chance. Two different split words, in a fifth of the folders, are not.
     let words: BTreeSet<_> = like.iter().filter_map(|(_, like)| like.word()).collect();
     let named = like.iter().filter(|(_, like)| like.word().is_some()).count();
     let with_parts = words.len() > 1 && named * 5 >= like.len();
@@ -428,22 +430,22 @@ fn likeness<'t>(tree: Tree<'_>, top: &'t Level, options: &Options, keep: &Keep) 
             }
         }
     }
-    // What has its images in the one folder that is in it has no classes.
+    // A split whose only subfolder holds its images has no classes.
     if seen.paths.iter().any(|path| path.contains(&b'/')) {
         seen.paths.retain(|path| path.contains(&b'/'));
     }
     Ok(seen)
 }
 
-/// The folder that has folders in it: `folder`, or where it has but one, and nothing else, the one in it; `None` where there are none, or but
-/// one of the same name.
+/// The folder that holds the classes of a split: `folder`, or the end of a chain of up to [`DEEPEST`] single subfolders
+/// in it. Returns `None` if `folder` has no subfolders, or only one with its own name and no subfolders.
 fn with_classes(tree: Tree<'_>, folder: &[u8], keep: &Keep) -> Result<Option<Vec<u8>>> {
     let mut at = folder.to_vec();
     let mut here = level(tree, &at, keep)?;
     if here.folders.is_empty() {
         return Ok(None);
     }
-    // As an archive that holds a folder of its own name is unpacked.
+    // Some archives unpack into a folder of their own name.
     if here.folders.len() == 1
         && here.folders[0] == folder
         && level(tree, &names::join(folder, folder), keep)?.folders.is_empty()

@@ -1,4 +1,4 @@
-//! Which samples a person wants: the globs of `--include` and `--exclude`, and which files are payloads.
+//! Decides which samples are packed: by the globs of `--include` and `--exclude`, and by which files are payloads.
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use shardpack_format::{Error, Result, component::Component};
@@ -9,10 +9,10 @@ use super::{
     payload::Payloads,
 };
 
-/// Why what a person does not want is left out.
+/// The reason for samples that the globs leave out.
 pub(super) const LEFT_OUT: &str = "left out by --include or --exclude";
 
-/// The globs of `--include` and `--exclude`, and which files are payloads.
+/// The globs of `--include` and `--exclude`, and the payload rules.
 pub(super) struct Keep {
     payloads: Payloads,
     include: GlobSet,
@@ -30,7 +30,7 @@ impl Keep {
         })
     }
 
-    /// Which files are payloads.
+    /// The rules for payload files.
     pub fn payloads(&self) -> &Payloads {
         &self.payloads
     }
@@ -40,24 +40,24 @@ impl Keep {
         !self.no_follow
     }
 
-    /// What an entry of a folder is, by its name alone.
+    /// Classifies a folder entry by its name alone.
     pub fn classify(&self, name: &[u8]) -> Name {
         names::classify(name, |name| self.payloads.takes(name))
     }
 
-    /// What payloads are called: `image`, or the extension of the files.
+    /// The word for a payload: `image`, or the extension of the files.
     pub fn payload(&self) -> &str {
         self.payloads.payload().map_or("image", Component::name)
     }
 
-    /// Whether the person wants nothing that is at `path`, as far as can be told of what cannot be looked at.
+    /// Whether the globs exclude everything at `path`, a path that cannot be read.
     pub fn leaves_out(&self, path: &[u8]) -> bool {
-        // What fits a file of any name is of the folder.
+        // A glob that matches any file name in the folder excludes the folder.
         let (inside, path) = (names::join(path, b"\x01"), names::as_path(path));
         self.exclude.is_match(path) || self.exclude.is_match(names::as_path(&inside))
     }
 
-    /// Whether the person wants the sample at `path`.
+    /// Whether the globs keep the sample at `path`.
     pub fn wants(&self, path: &[u8]) -> bool {
         let path = names::as_path(path);
         (self.include.is_empty() || self.include.is_match(path)) && !self.exclude.is_match(path)

@@ -1,7 +1,7 @@
-//! Trees that may be meant in more than one way: what is seen, and which options say how it is meant.
+//! Detects ambiguous source trees, and builds the errors that list the options to resolve them.
 //!
-//! A folder that is taken for a class and is a split gives a dataset of wrong labels, and nothing later would show it. So
-//! what looks like both is a question to the person, before anything is packed.
+//! A split that is packed as a class gives wrong labels, and no later step would detect them. So `pack` refuses
+//! ambiguous trees before it packs anything, and the user decides.
 
 mod alike;
 pub(super) mod containers;
@@ -21,18 +21,18 @@ use crate::{Result, ledger::Fate};
 pub(super) use alike::{deeper_folders, refuse_copies, refuse_letters, refuse_same_folders, refuse_strange_splits};
 pub(super) use split_names::Likeness;
 
-/// Folders that are shown by name.
+/// Number of folder names to show.
 const SHOWN: usize = 5;
 
-/// The folders of the first level.
+/// The first-level folders by kind.
 #[derive(Default)]
 pub(super) struct Seen<'a> {
-    /// Called like splits, with folders in them.
+    /// Folders with split names and subfolders.
     pub parted: Vec<&'a Vec<u8>>,
-    /// Called like splits, without folders in them.
+    /// Folders with split names, without subfolders.
     pub flat: Vec<&'a Vec<u8>>,
     pub others: Vec<&'a Vec<u8>>,
-    /// Where the classes of the parted lie: in them, or in the one folder that is in them.
+    /// For each folder in `parted`, the folder with its classes: the folder itself, or its only subfolder.
     pub paths: Vec<Vec<u8>>,
 }
 
@@ -44,17 +44,17 @@ fn shown(names: &[&Vec<u8>]) -> String {
     }
 }
 
-/// One of two words, by how many there are.
+/// Singular or plural, by the number of names.
 fn by_count<'w>(names: &[&Vec<u8>], one: &'w str, several: &'w str) -> &'w str {
     if names.len() == 1 { one } else { several }
 }
 
-/// The names as `--splits` takes them.
+/// The names as the value of `--splits`.
 fn option(names: &[&Vec<u8>]) -> String {
     shell::word(names::as_path(&names.iter().map(|name| name.as_slice()).collect::<Vec<_>>().join(&b',')))
 }
 
-/// The value of `--split`: a name and its source, which is at `path` in `root`.
+/// A value of `--split`: a name and its source `path` in `root`.
 fn part(root: &Path, name: &[u8], path: &[u8]) -> String {
     let of_name = [name, b"="].concat();
     let mut text = names::as_path(&of_name).as_os_str().to_owned();
@@ -62,12 +62,12 @@ fn part(root: &Path, name: &[u8], path: &[u8]) -> String {
     shell::word(text)
 }
 
-/// The same with a list that is to be named.
+/// A value of `--split` with a placeholder for a list.
 fn with_list(name: &[u8]) -> String {
     shell::word(names::as_path(&[name, b"=LIST"].concat()))
 }
 
-/// What says that folders are classes all the same: those of these splits, or of a source without splits.
+/// Help text: the option that declares folders to be classes, for a source with these splits or without splits.
 fn help_classes(splits: &[&str]) -> String {
     match splits.is_empty() {
         true => "--splits none says that all are classes".to_owned(),
@@ -80,7 +80,7 @@ fn splits_of(found: &[Found]) -> Vec<&str> {
     found.iter().filter_map(|one| one.split.as_deref()).collect()
 }
 
-/// What takes folders without classes for splits.
+/// Help text: the option that makes folders without classes splits.
 fn help_flat(options: &str) -> String {
     format!("--no-labels{options} packs them as splits without labels")
 }
@@ -94,7 +94,7 @@ fn flat_options(root: &Path, flat: &[&Vec<u8>], are_all: bool) -> String {
     }
 }
 
-/// Folders that look like splits, and more that does not.
+/// The error for first-level folders with split names, with other folders beside them or without classes.
 pub(super) fn are_they_splits(root: &Path, seen: &Seen<'_>, no_labels: bool) -> Error {
     let Seen { parted, flat, others, paths } = seen;
     let splits: Vec<&Vec<u8>> = parted.iter().chain(flat).copied().collect();
@@ -142,7 +142,7 @@ pub(super) fn are_they_splits(root: &Path, seen: &Seen<'_>, no_labels: bool) -> 
     Error::usage(what.join("; ")).in_file(root).help(help.join("; "))
 }
 
-/// A split with images right in it and no class folders.
+/// The error for a split that has images and no class folders.
 pub(super) fn no_classes(root: &Path, split: &str, path: &Path, images: u64) -> Error {
     Error::usage(format!("split {split} has {} right in it and no class folders", size::counted(images, "image")))
         .in_file(path)
@@ -154,16 +154,16 @@ pub(super) fn no_classes(root: &Path, split: &str, path: &Path, images: u64) -> 
         ))
 }
 
-/// Fails where all images are of one class and none lies right in its folder: that is how a source looks that was given one
-/// folder too high.
+/// Fails if all images have one class and all are in subfolders of the class folder. This happens if the source path is
+/// one folder too high.
 ///
 /// # Errors
-/// Names the class, and the folder that may have been meant.
+/// The error names the class and the folder that may be the intended source.
 pub(super) fn refuse_one_deep_class(root: &Path, found: &[Found]) -> Result<()> {
     let (mut class, mut first) = (None, Vec::new());
     for one in found {
         let listed = one.listing.folders().iter().map(|folder| (folder.class, folder.path.to_vec()));
-        // What is left out would have been a sample too.
+        // Left-out files would be samples too.
         let others = one.unpacked.iter().filter(|unpacked| unpacked.class.is_some());
         let others = others.map(|unpacked| (unpacked.class, parent(&unpacked.path).to_vec()));
         for (of, folder) in listed.chain(others) {
@@ -190,10 +190,10 @@ pub(super) fn refuse_one_deep_class(root: &Path, found: &[Found]) -> Result<()> 
     )))
 }
 
-/// Fails where classes hold folders that are called like splits: packed as classes, what is to be tested would be trained on.
+/// Fails if classes contain folders with split names. Packed as classes, test images would be used for training.
 ///
 /// # Errors
-/// Names the first such folders.
+/// The error names the first such folders.
 pub(super) fn refuse_splits_in_classes(root: &Path, found: &[Found]) -> Result<()> {
     let (mut seen, mut all_are) = (BTreeMap::<Vec<u8>, BTreeSet<Vec<u8>>>::new(), true);
     for one in found {
@@ -209,7 +209,7 @@ pub(super) fn refuse_splits_in_classes(root: &Path, found: &[Found]) -> Result<(
         }
     }
     let names: BTreeSet<&Vec<u8>> = seen.values().flatten().collect();
-    // One class may have one such folder for reasons of its own.
+    // A single such folder in one class may have another meaning.
     if names.len() < 2 || !(all_are || seen.values().any(|inside| inside.len() > 1)) {
         return Ok(());
     }
@@ -225,7 +225,7 @@ pub(super) fn refuse_splits_in_classes(root: &Path, found: &[Found]) -> Result<(
         )))
 }
 
-/// Images right in a source whose folders have none.
+/// The error for a source with more images outside folders than inside.
 pub(super) fn images_outside(root: &Path, images: u64, packed: u64) -> Error {
     let what = match packed {
         0 => format!("{} right in here, and none in its folders", size::counted(images, "image")),

@@ -1,7 +1,7 @@
-//! Symbolic links in a tree: which images are reached through one that leads out of it, and where to.
+//! Finds images behind symbolic links that leave the source tree, and the folder of their targets.
 //!
-//! A tree of links is a usual way to make a dataset of another one, so links are followed, and told. What leads out is known by the real
-//! path of the folder that a link's target lies in; each such folder is looked up once.
+//! Trees of links are a common way to build one dataset from another, so links are followed and reported. A link leaves
+//! the tree if the real path of its target's folder is outside. Each target folder is resolved once.
 
 use std::{
     collections::HashMap,
@@ -15,24 +15,24 @@ use shardpack_format::{size, text};
 
 use super::names::as_path;
 
-/// Why a link is no image where none is followed.
+/// The reason for a link under `--no-follow`.
 pub(super) const NOT_FOLLOWED: &str = "a symbolic link, and --no-follow";
 
-/// Images that links out of the tree lead to.
+/// Images behind links that leave the tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Outside {
     images: u64,
-    /// The folder that all of them are in.
+    /// The deepest folder that contains all targets.
     folder: Option<Arc<Path>>,
 }
 
 impl Outside {
-    /// Adds an image in `folder`, or below it.
+    /// Adds an image in `folder` or below.
     pub fn add(&mut self, folder: &Arc<Path>) {
         self.join(&Self { images: 1, folder: Some(Arc::clone(folder)) });
     }
 
-    /// Adds others.
+    /// Adds the images of `other`.
     pub fn join(&mut self, other: &Self) {
         self.images += other.images;
         match (&self.folder, &other.folder) {
@@ -45,7 +45,7 @@ impl Outside {
         }
     }
 
-    /// What a person should know.
+    /// A note for the user, if there are such images.
     pub fn note(&self, noun: &str) -> Option<String> {
         let folder = self.folder.as_ref().filter(|_| self.images > 0)?;
         let (count, are) = (size::counted(self.images, noun), if self.images == 1 { "is" } else { "are" });
@@ -56,27 +56,27 @@ impl Outside {
     }
 }
 
-/// What links lead to, as far as it was looked up.
+/// Resolved link targets.
 pub(super) struct Links {
     /// The real path of the source.
     root: Option<PathBuf>,
-    /// Real paths of folders that targets lie in, by the folder of the link and the target's.
+    /// Real paths of target folders, by the unresolved path of the target folder.
     known: Mutex<HashMap<PathBuf, Option<Arc<Path>>>>,
 }
 
 impl Links {
-    /// Those of the source `root`.
+    /// Creates an empty cache for the source `root`.
     pub fn of(root: &Path) -> Self {
         Self { root: root.canonicalize().ok(), known: Mutex::default() }
     }
 
-    /// Where the folder at `path` is, if that is outside of the source.
+    /// The real path of the folder `path`, if it is outside the source.
     pub fn outside_of(&self, path: &Path) -> Option<Arc<Path>> {
         let real = path.canonicalize().ok()?;
         (!real.starts_with(self.root.as_ref()?)).then(|| Arc::from(real))
     }
 
-    /// The folder that the link `name` in `folder`, which is at `path`, leads to outside of the source.
+    /// The folder outside the source that the link `name` leads to. The link is in `folder`, at `path`.
     pub fn outside(&self, folder: impl AsFd, path: &Path, name: &CStr) -> Option<Arc<Path>> {
         let root = self.root.as_ref()?;
         let target = rustix::fs::readlinkat(folder, name, Vec::new()).ok()?;
@@ -91,7 +91,7 @@ impl Links {
         if !real.starts_with(root) {
             return Some(real);
         }
-        // A link to a link, or to a folder above the source.
+        // The target may be another link, or a folder above the source.
         let whole = path.join(OsStr::from_bytes(name.to_bytes())).canonicalize().ok()?;
         (!whole.starts_with(root)).then(|| Arc::from(whole.parent().unwrap_or(&whole)))
     }

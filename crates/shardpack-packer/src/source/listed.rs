@@ -1,7 +1,8 @@
-//! A tree of files as a store lists it: names, lengths and versions, by folder; and the walk over it, which finds what the walk over
-//! the same files in a file system finds.
+//! Walks a file tree from an object store's listing: names, lengths and versions by folder. The walk finds the same
+//! samples as the walk over these files in a file system.
 //!
-//! Holds at all times: what the store lists is a sample, counted, or named with the reason, also what has a name that is no path.
+//! Holds at all times: every listed object is a sample, counted, or reported with a reason, even if its name is not a
+//! valid path.
 
 #![cfg_attr(not(feature = "cloud"), allow(dead_code, reason = "only stores list"))]
 
@@ -20,21 +21,21 @@ use crate::{
     listing::{self, Folder, FolderSamples},
 };
 
-/// What stands for a folder in a store, and holds nothing.
+/// The reason for an empty object that represents a folder.
 const MARKER: &str = "folder marker";
-/// Why what has such a name cannot be packed.
+/// The reason for an object with an invalid path.
 const NO_PATH: &str = "its name is no path: it has empty parts, . or .., or control characters";
 
-/// A file of a folder.
+/// A file in a folder.
 #[derive(Clone, Copy, Debug)]
 struct File {
-    /// Where its name ends in the names of the folder.
+    /// End of its name in the folder's `names`.
     end: usize,
     bytes: u64,
     stamp: i64,
 }
 
-/// What lies right in a folder.
+/// The entries of one folder.
 #[derive(Debug, Default)]
 struct Entries {
     names: Vec<u8>,
@@ -49,20 +50,20 @@ impl Entries {
     }
 }
 
-/// See the module.
+/// A tree from a listing, see the module.
 #[derive(Debug, Default)]
 pub(super) struct Listed {
     folders: BTreeMap<Box<[u8]>, Entries>,
-    /// Objects that no path leads to, by their names.
+    /// Names of objects that are not valid paths.
     odd: Vec<Vec<u8>>,
     markers: u64,
 }
 
-/// What lies in a folder by name: whether it is a folder.
+/// Name of a folder entry, and whether it is a folder.
 pub(super) type Named<'a> = (&'a [u8], bool);
 
 impl Listed {
-    /// Adds a file, whose path has no empty parts.
+    /// Adds a file. Its path must have no empty parts.
     pub fn add(&mut self, path: &[u8], bytes: u64, stamp: i64) {
         let (folder, name) = cut(path);
         let entries = self.entries(folder);
@@ -70,18 +71,18 @@ impl Listed {
         entries.files.push(File { end: entries.names.len(), bytes, stamp });
     }
 
-    /// Adds something that stands for a folder: in a file system there would be one.
+    /// Adds a folder marker, so that the folder exists as in a file system.
     pub fn add_marker(&mut self, path: &[u8]) {
         self.markers += 1;
         self.entries(path);
     }
 
-    /// Adds an object that no path leads to.
+    /// Adds an object whose name is not a valid path.
     pub fn add_odd(&mut self, name: &[u8]) {
         self.odd.push(name.to_vec());
     }
 
-    /// What lies right in `folder`, with it and those above.
+    /// The entries of `folder`; creates the folder and its parents if missing.
     fn entries(&mut self, folder: &[u8]) -> &mut Entries {
         if !self.folders.contains_key(folder) {
             self.folders.insert(folder.into(), Entries::default());
@@ -93,12 +94,12 @@ impl Listed {
         self.folders.entry(folder.into()).or_default()
     }
 
-    /// Whether nothing was listed.
+    /// Whether the tree has no objects.
     pub fn is_empty(&self) -> bool {
         self.folders.values().all(|entries| entries.files.is_empty()) && self.odd.is_empty()
     }
 
-    /// Something that was added twice.
+    /// A path that was added twice.
     pub fn listed_twice(&self) -> Option<Vec<u8>> {
         self.folders.iter().find_map(|(folder, entries)| {
             let mut names: Vec<_> = entries.files().map(|(name, _)| name).collect();
@@ -107,7 +108,7 @@ impl Listed {
         })
     }
 
-    /// What lies right in `folder`.
+    /// Names of the entries in `folder`.
     pub fn names(&self, folder: &[u8]) -> impl Iterator<Item = Named<'_>> {
         let entries = self.folders.get(folder).into_iter();
         entries.flat_map(|entries| {
@@ -116,7 +117,8 @@ impl Listed {
         })
     }
 
-    /// What is listed beside files: counted or named in the dataset `split`, which is that of the source or its first.
+    /// Adds folder markers and invalid names to the counts or reports of `split`. `is_first` marks the first split or
+    /// the whole source.
     pub fn rest(&self, split: Option<&str>, is_first: bool, keep: &Keep, outcome: &mut Outcome) {
         if is_first && self.markers > 0 {
             *outcome.ignored.entry(MARKER.to_owned()).or_default() += self.markers;
@@ -126,7 +128,7 @@ impl Listed {
             let name = match (split, own, is_first) {
                 (None, ..) => name.as_slice(),
                 (Some(_), Some(own), _) => own,
-                // Of no split, or named by that one.
+                // A name outside all splits. A name in another split is reported there.
                 (Some(_), None, true) if !self.is_of_folder(name) => name,
                 _ => continue,
             };
@@ -143,13 +145,14 @@ impl Listed {
         }
     }
 
-    /// Whether the first part of `name` is a folder that was listed.
+    /// Whether the first part of `name` is a listed folder.
     fn is_of_folder(&self, name: &[u8]) -> bool {
         let first = name.split(|byte| *byte == b'/').next().unwrap_or_default();
         !first.is_empty() && self.folders.contains_key(first)
     }
 
-    /// Lists `classes` (path of the folder, empty for the root itself; number of the class) below `root`, as [`walk::walk`] does.
+    /// Lists `classes` below `root` like [`walk::walk`]. Each entry is a folder path, empty for the root itself, and a
+    /// class number.
     pub fn walk(
         &self,
         root: &[u8],
@@ -181,7 +184,7 @@ impl Listed {
     }
 }
 
-/// Folder and name of a path.
+/// Splits a path into folder and name.
 fn cut(path: &[u8]) -> (&[u8], &[u8]) {
     path.iter().rposition(|byte| *byte == b'/').map_or((b"", path), |at| (&path[..at], &path[at + 1..]))
 }
@@ -193,7 +196,7 @@ fn join_path(root: &[u8], path: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The samples of one folder; all else of it is counted or named.
+/// The samples of one folder. Other entries are counted or reported.
 fn folder(
     path: &[u8],
     class: Option<u32>,
@@ -204,7 +207,7 @@ fn folder(
     place: &mut u64,
 ) -> FolderSamples {
     let mut images = Vec::new();
-    // Files that may belong to an image: whether one wants them.
+    // Component files, and whether an image uses the file.
     let mut beside: BTreeMap<&[u8], (File, bool)> = BTreeMap::new();
     for (name, file) in entries.files() {
         match keep.classify(name) {

@@ -1,9 +1,10 @@
-//! All that a store lists below a URL, by as few lists as keep many requests under way.
+//! Lists all objects below a URL, with as few list requests as keep many requests in flight.
 //!
-//! A list is of all names that begin alike, and comes page by page, each of which tells where the next begins. What is not all told by
-//! the first page is listed by parts: the folders of the first level that has enough of them are told apart by what they begin with,
-//! and each beginning is listed by itself. Many small folders share a list: as many as have some pages together, by what the first page
-//! has of them. Names that a level has told are left out of those lists.
+//! A list request returns names with one prefix, page by page, and each page starts where the previous page ends. If
+//! the first page is incomplete, the tree is listed in parts. The listing descends to the first level with enough
+//! folders, and each distinct prefix of these folders gets its own list. Small folders share a list of a few pages; the
+//! first page gives the estimate of folders per page. Names that the levels above already returned are dropped from
+//! these lists.
 
 use std::{
     collections::BTreeSet,
@@ -19,17 +20,17 @@ use crate::{
     parallel::each,
 };
 
-/// Lists that are under way at a time; so many folders are looked for before they are listed as a whole.
+/// Concurrent lists. The listing descends until it has this many folders.
 const LISTS: usize = 32;
-/// Levels of folders that are looked into for them.
+/// Most levels to descend.
 const LEVELS: usize = 3;
-/// Folders share a list that has about so many pages, if there are enough of them.
+/// Pages of a shared list, if there are enough folders.
 const PAGES: usize = 2;
 
-/// Lists all that lies in the folder of `store`.
+/// Lists all objects in the folder of `store`.
 ///
 /// # Errors
-/// When it cannot be listed, or something is listed twice, and when the monitor wants an end.
+/// If a request fails, an object is listed twice, or the monitor cancels.
 pub(super) fn all(store: &Store, monitor: &dyn Monitor) -> Result<Listed> {
     monitor.begin(Phase::Walking, 0, 0);
     let listed = Mutex::new(Listed::default());
@@ -65,7 +66,7 @@ pub(super) fn all(store: &Store, monitor: &dyn Monitor) -> Result<Listed> {
     whole(store, listed)
 }
 
-/// All that was listed, if nothing was twice.
+/// The complete listing, if no object is listed twice.
 fn whole(store: &Store, listed: Mutex<Listed>) -> Result<Listed> {
     let listed = listed.into_inner().unwrap_or_else(PoisonError::into_inner);
     match listed.listed_twice() {
@@ -93,36 +94,36 @@ fn take(page: Page, listed: &Mutex<Listed>, monitor: &dyn Monitor) -> Result<()>
     Ok(())
 }
 
-/// What the names of some folders of one level, and of what lies in them, begin with.
+/// A common prefix of some folders in one level, and of all names in them.
 #[derive(Debug, PartialEq, Eq)]
 struct Beginning {
     name: String,
-    /// Length in bytes of the name of the folder that they lie in.
+    /// Length of the parent folder's name in bytes.
     above: usize,
 }
 
 impl Beginning {
-    /// Whether the level has told `name`: it lies in no folder below, or in one that is told as what has no path.
+    /// Whether the level already returned `name`: a name directly in the level, or in a folder whose name is invalid.
     fn is_told(&self, name: &str) -> bool {
         let own = name.get(self.above..).unwrap_or_default();
         own.split_once('/').is_none_or(|(folder, _)| !is_key(folder))
     }
 }
 
-/// How many of `folders`, which are sorted and have a slash at their ends, `page` has all of, if their objects lie in it one behind the
-/// other.
+/// Number of `folders` that `page` holds completely, if their objects are adjacent. `folders` are sorted and end with a
+/// slash.
 fn folders_in(page: &Page, folders: &[String]) -> usize {
     let folder = |name: &str| {
         let at = folders.partition_point(|folder| folder.as_str() <= name);
         at.checked_sub(1).filter(|at| name.starts_with(&folders[*at]))
     };
     let seen: BTreeSet<_> = page.objects.iter().filter_map(|object| folder(&object.name)).collect();
-    // The last is cut, most often.
+    // The last folder is usually cut off.
     seen.len().saturating_sub(1)
 }
 
-/// What `folders`, sorted names of one level with a slash at their ends, begin with, no one of which begins as another does: each is of
-/// `most` folders at most, where they differ.
+/// Disjoint prefixes for `folders`, sorted names of one level that end with a slash. Each prefix covers at most `most`
+/// folders, if the names differ.
 fn beginnings(folders: &[String], most: usize) -> Vec<Beginning> {
     let mut out = Vec::new();
     let above = |folder: &String| folder.trim_end_matches('/').rfind('/').map_or(0, |at| at + 1);
@@ -132,7 +133,7 @@ fn beginnings(folders: &[String], most: usize) -> Vec<Beginning> {
     out
 }
 
-/// Adds what `folders`, which are sorted, begin with: one beginning for `most` of them at most, where they differ.
+/// Adds prefixes for sorted `folders`, each for at most `most` folders, if the names differ.
 fn divide(folders: &[String], above: usize, most: usize, out: &mut Vec<Beginning>) {
     let [first, .., last] = folders else {
         out.extend(folders.iter().map(|folder| Beginning { name: folder.clone(), above }));

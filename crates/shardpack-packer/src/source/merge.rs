@@ -1,7 +1,7 @@
-//! Several lists of classes become one: by their names, or by their numbers where numbers are all that there is.
+//! Merges several class lists into one, by name, or by number if the classes have numbers only.
 //!
-//! Holds at all times: a class keeps its name, and two classes are one only where both have the same. A name that stands twice in one
-//! list, as "crane" does in that of ImageNet, is of two classes: they stay apart by their numbers, or are refused.
+//! Holds at all times: a class keeps its name; two classes merge only if their names are equal. A name that occurs twice in one list,
+//! such as "crane" in ImageNet, stands for two classes: they stay separate by number, or the merge fails.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,18 +10,18 @@ use shardpack_format::{Error, Result, sample};
 /// The name of a class.
 pub(super) type Name = Box<[u8]>;
 
-/// A list of classes that is to be merged with others.
+/// A class list to merge with others.
 pub(super) struct Named<'a> {
-    /// Whose it is.
+    /// Owner of the list, for messages.
     pub who: String,
-    /// Names in the order of labels.
+    /// Names in label order.
     pub names: &'a [Name],
-    /// Labels are numbers of the source's own.
+    /// The source assigns the label numbers itself.
     pub is_numbered: bool,
 }
 
 impl Named<'_> {
-    /// Whether classes are called after their numbers alone.
+    /// Whether each class is named after its number.
     fn is_unnamed(&self) -> bool {
         self.names.iter().enumerate().all(|(number, name)| number.to_string().as_bytes() == &**name)
     }
@@ -40,11 +40,11 @@ impl Named<'_> {
     }
 }
 
-/// The list of all: each class by the name that it has.
+/// The merged list; each class keeps its name.
 ///
 /// # Errors
-/// When one of them has no classes and another has, numbers stand against names or other numbers, or a name stands twice in a list that
-/// is not the beginning of all.
+/// If one list has no classes and another has some, if numbers conflict with names or other numbers, or if a name occurs twice in a
+/// list that is not a prefix of the merged list.
 pub(super) fn merge(lists: &[Named<'_>]) -> Result<Vec<Name>> {
     let Some(longest) = lists.iter().max_by_key(|list| list.names.len()) else { return Ok(Vec::new()) };
     if let Some(without) = lists.iter().find(|list| list.names.is_empty())
@@ -53,7 +53,7 @@ pub(super) fn merge(lists: &[Named<'_>]) -> Result<Vec<Name>> {
         return Err(Error::usage(format!("{} has labels and {} has none", longest.who, without.who))
             .help("--no-labels of pack leaves labels out; what has some and what has none are two datasets"));
     }
-    // The same as far as they go: numbers and names agree.
+    // All lists are prefixes of the longest: numbers and names agree.
     if lists.iter().all(|list| list.starts(longest.names)) {
         return Ok(longest.names.to_vec());
     }
@@ -96,10 +96,10 @@ pub(super) fn merge(lists: &[Named<'_>]) -> Result<Vec<Name>> {
     Ok(lists.iter().flat_map(|list| list.names).filter(|name| seen.insert(*name)).cloned().collect())
 }
 
-/// Refuses the list of `who` if two of its classes have one name: nobody can say which of them that name means in another list.
+/// Fails if two classes in the list of `who` have one name: a name from another list would be ambiguous.
 ///
 /// # Errors
-/// Names the class, and its numbers.
+/// The message has the class name and both numbers.
 pub(super) fn refuse_double(who: &str, names: &[impl AsRef<[u8]>]) -> Result<()> {
     let Some((name, [first, second])) = double(names) else { return Ok(()) };
     let name = sample::name(name, b"");
@@ -109,15 +109,16 @@ pub(super) fn refuse_double(who: &str, names: &[impl AsRef<[u8]>]) -> Result<()>
     .help("convert it by itself: its labels stay the numbers they are; or --no-labels"))
 }
 
-/// The first name that two of the classes have, and their numbers.
+/// The first name that two classes share, and their numbers.
 pub(crate) fn double(names: &[impl AsRef<[u8]>]) -> Option<(&[u8], [usize; 2])> {
     let mut seen = HashMap::with_capacity(names.len());
     let mut names = names.iter().map(AsRef::as_ref).enumerate();
     names.find_map(|(number, name)| Some((name, [seen.insert(name, number)?, number])))
 }
 
-/// Number in `all` of each of `names`, by its own where `all` begins with them: a name may stand twice then, and each is a class of its
-/// own.
+/// For each of `names`, its number in `all`.
+///
+/// If `all` starts with `names`, numbers are unchanged, so a name may occur twice and each occurrence is a class of its own.
 pub(crate) fn numbers(names: &[impl AsRef<[u8]>], all: &[Name]) -> Vec<Option<u32>> {
     if names.len() <= all.len() && names.iter().zip(all).all(|(own, name)| own.as_ref() == &**name) {
         return (0..names.len() as u32).map(Some).collect();
@@ -180,7 +181,7 @@ mod tests {
             let error = merge(&lists).unwrap_err().to_string();
             assert!(error.contains(says), "{error}");
         }
-        // A list that numbers the names of the other, and more.
+        // A list that numbers the classes of the other, and more.
         let (numbered, folders) = (names(&["dog", "cat", "ant"]), names(&["ant", "dog"]));
         let lists = [
             Named { who: "x".to_owned(), names: &numbered, is_numbered: true },

@@ -1,10 +1,10 @@
-//! Samples that lack a component which others have.
+//! Notes on samples without a component that other samples have.
 
 use shardpack_format::component::Component;
 
 use crate::listing::Listing;
 
-/// How many samples, each of them a `noun`, lack what others have beside them.
+/// One note per component that some samples lack; `noun` is the word for a sample.
 pub(super) fn lacking(listing: &Listing, noun: &str) -> Vec<String> {
     let components = listing.components();
     let lacking = |(which, kind): (usize, &Component)| {

@@ -1,7 +1,7 @@
-//! Sources: what is there, and its bytes.
+//! Sources: list samples and read their bytes.
 //!
-//! A source lists its samples once ([`Found`]) and then hands out their bytes in any order, to many threads. The packing
-//! engine knows nothing else of where images come from: [`Origin`] is the list of all kinds of source.
+//! A source lists its samples once ([`Found`]) and then reads their bytes in any order, from many threads. [`Origin`] lists all kinds
+//! of source; the packing engine knows no other origin of images.
 
 pub(crate) mod classes;
 mod dataset;
@@ -70,31 +70,31 @@ pub use several::{Part, Several};
 pub use shards::Shards;
 pub use transformed::Transformed;
 
-/// What fields of records that are left out are counted under begins so, and their name follows.
+/// Prefix of the names under which fields of records are counted; the field name follows.
 pub(crate) const COMPONENT: &str = "component ";
 
-/// Whether `extension`, in lower case and without its dot, is one of an image.
+/// Whether `extension`, in lower case and without the dot, is an image extension.
 pub fn is_image_extension(extension: &[u8]) -> bool {
     names::EXTENSIONS.iter().any(|known| known.as_bytes() == extension)
 }
 
-/// Why one sample cannot be had; the policy of `--on-bad` decides what follows.
+/// Reason why one sample cannot be read; `--on-bad` decides what happens next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal(pub String);
 
-/// What came of reading one sample.
+/// Failure to read one sample.
 #[derive(Debug)]
 pub enum ReadError {
-    /// This sample is bad; others may be fine.
+    /// The sample is bad; other samples may be readable.
     Refused(Refusal),
-    /// The machine is not right: nothing goes on.
+    /// The machine failed: the run stops.
     Fatal(Error),
 }
 
 impl ReadError {
-    /// What an error of the system says that came while `path` was read, which is of one sample or of many.
+    /// Classifies a system error from reading `path` as an error of the sample or of the machine.
     ///
-    /// It is never a verdict on a sample that the machine could not read at this moment.
+    /// A temporary read failure of the machine is never a verdict on a sample.
     pub(crate) fn of_system(error: io::Error, path: &Path) -> Self {
         match sys::is_of_machine(&error) {
             true => Self::Fatal(Error::io("cannot read", error).in_file(path)),
@@ -109,16 +109,17 @@ impl From<Error> for ReadError {
     }
 }
 
-/// Hands out the bytes of listed samples.
+/// Reads the bytes of listed samples.
 pub trait Source: Sync {
-    /// Reads sample `number` of the listing over the whole of `payload`, which is as long as the listing says.
+    /// Reads sample `number` of the listing into `payload`, which has exactly the listed length.
     ///
     /// # Errors
-    /// [`ReadError::Refused`] when it cannot be read, or is no longer as long as listed.
+    /// [`ReadError::Refused`] if the sample cannot be read or its length has changed.
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError>;
 
-    /// Reads what sample `number` has beside its image, by its place among the cells of the listing, over the whole of
-    /// `out`, which is as long as the listing says.
+    /// Reads component `which` of sample `number` into `out`, which has exactly the listed length.
+    ///
+    /// `which` is the index among the sample's cells in the listing.
     ///
     /// # Errors
     /// As [`Source::read`].
@@ -127,87 +128,88 @@ pub trait Source: Sync {
         Err(ReadError::Refused(Refusal("has nothing beside its image".to_owned())))
     }
 
-    /// Whether `next`, which lies behind `before`, is best read together with it and with `first`, the first of those that are.
+    /// Whether `next`, stored after `before`, should be read in one batch with `before` and with `first`, the first sample of the batch.
     fn are_near(&self, first: u64, before: u64, next: u64) -> bool {
         let _ = (first, before, next);
         false
     }
 
-    /// A source that has the bytes of these samples at hand, which are near, in the order in which they lie; `None` where each is read by
-    /// itself. What it has not, it reads as this one does.
+    /// Prefetches these near samples, given in storage order, and returns a source that serves them; `None` if samples are read one by one.
+    ///
+    /// The returned source reads any other data as `self` does.
     fn together(&self, numbers: &[u64]) -> Option<Box<dyn Source + '_>> {
         let _ = numbers;
         None
     }
 
-    /// How many reads at a time help, as far as is known by now; 0 where nothing tells.
+    /// Number of concurrent reads that currently improves throughput; 0 if unknown.
     fn reads_that_help(&self) -> usize {
         0
     }
 
-    /// Says after the last read whether the files that were read are still those that were listed; a source that tells it of each
-    /// sample as it is read has nothing to add.
+    /// Checks after the last read that the files are still the listed ones. A source that checks each sample on read does nothing.
     ///
     /// # Errors
-    /// When one was changed meanwhile, by name, or cannot be looked at.
+    /// If a file has changed (the error names the file), or cannot be checked.
     fn unchanged(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Reads the first stored bytes of sample `number` into `first` and says how many; `None` where that would have to
-    /// wait for the disk, and `look` does not allow it.
+    /// Reads the first stored bytes of sample `number` into `first` and returns their count.
+    ///
+    /// Returns `None` if the read would have to wait for the disk and `look` does not allow that.
     ///
     /// # Errors
     /// As [`Source::read`].
     fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError>;
 }
 
-/// How a look at the first bytes of a sample gets them.
+/// How the first bytes of a sample are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// Where the sample is in memory. Of a file, the last byte must be there too: others may have looked at the first.
+    /// Only from memory. The last byte of a file must be in memory too: another process may have read only the start.
     Memory,
-    /// The same, after the system has been asked to read all of a file, so that what comes later finds it in memory.
+    /// As `Memory`, after asking the system to read the whole file ahead, so that later reads find it in memory.
     Ahead,
-    /// From the disk, if need be.
+    /// From the disk if necessary.
     Start,
-    /// The same; memory is left as it was, so that the next look finds what this one found.
+    /// As `Start`, but leaves the page cache unchanged, so that the next look gives the same result.
     Once,
 }
 
-/// What was found of one dataset.
+/// The listing of one dataset.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// Name of the split; `None` for a source without splits.
     pub split: Option<String>,
-    /// The samples; plans of several formats share them.
+    /// The samples; plans for several formats share the listing.
     pub listing: Arc<Listing>,
-    /// Images that are no samples: unreadable, empty, too large, or filtered.
+    /// Images that are not samples: unreadable, empty, too large, or filtered.
     pub unpacked: Vec<Unpacked>,
-    /// Other files by the reason why they are no samples.
+    /// Other files, counted by the reason why they are not samples.
     pub ignored: BTreeMap<String, u64>,
-    /// Fields of records that are components of the samples, and how many records have them.
+    /// Fields of records that become components, and the number of records with each.
     pub carried: BTreeMap<String, u64>,
-    /// Kinds of the images that were looked into on the way, if any were.
+    /// Kinds of the images inspected during the walk, if any.
     pub kinds: BTreeMap<Kind, u64>,
-    /// What fields of records are, as far as it decides what single values of them become.
+    /// Extensions of field values, which decide how single values are stored.
     pub extensions: Extensions,
-    /// What a person should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
-    /// What was found, where this is what a recipe has made of it.
+    /// The original listing, if a recipe produced this one.
     pub before: Option<Arc<Found>>,
-    /// The texts of samples hold class, label and path too.
+    /// The text of a sample also holds class, label and path.
     pub meta: bool,
-    /// Classes have the numbers that the source gives them.
+    /// The source assigns the class numbers.
     pub is_numbered: bool,
-    /// What samples are, where they are no images.
+    /// Type of the samples, if they are not images.
     pub payload: Option<Component>,
-    /// Which files of a tree are samples, where those of images are not: [`shardpack_format::formats::Choice::files`].
+    /// Patterns of the files of a tree that are samples, if samples are not the images: [`shardpack_format::formats::Choice::files`].
     pub files: Vec<String>,
 }
 
 impl Found {
-    /// The same with these of the components alone; the others are left out and counted.
+    /// The same listing with only these components; the others are counted as left out.
     pub(crate) fn with_kinds(&self, kinds: &[Component]) -> Self {
         if self.listing.components().kinds == kinds {
             return self.clone();
@@ -219,40 +221,42 @@ impl Found {
             let is = |kind: &Component, field: &Component| [kind.name(), kind.column()].contains(&field.name());
             of_field.is_some_and(|of_field| kinds.iter().any(|kind| is(kind, &of_field)))
         };
-        // A few of them may have been counted as what cannot be had.
+        // A few of them may already be counted as unreadable.
         found.ignored.extend(found.carried.extract_if(.., |what, _| !is_kept(what)));
         found.before = self.before.as_ref().map(|before| Arc::new(before.with_kinds(kinds)));
         found
     }
 }
 
-/// What is packed.
+/// A source to pack.
 #[derive(Clone, Debug)]
 pub enum Origin {
-    /// An ImageFolder tree in this folder.
+    /// A local ImageFolder tree.
     Folder(PathBuf),
-    /// One below a URL.
+    /// An ImageFolder tree below a URL.
     Prefix(Prefix),
-    /// Datasets that were sealed, those of splits, or some of their shards.
+    /// Sealed datasets, the splits of one, or some of their shards.
     Dataset(Vec<Root>),
-    /// Shards of any writer.
+    /// Shards written by other tools.
     Shards(Shards),
-    /// What a recipe made of the images of another source.
+    /// Images of another source, changed by a recipe.
     Transformed(Transformed),
     /// A list of images.
     List(List),
-    /// Several sources, each of them a split.
+    /// Several sources, each a split.
     Several(Several),
-    /// A source without splits that is parted into some.
+    /// A source without splits, divided into splits.
     Parted(Parted),
 }
 
 impl Origin {
-    /// What `path` is, as something that a dataset can be compared with; `columns` are those of a list, `wanted` is said of records,
-    /// `settings` of the store that a URL is in: a tree of objects, or a dataset of ours.
+    /// Detects the kind of source at `path`, for comparison with a dataset.
+    ///
+    /// `columns` are the columns of a list, `wanted` the options for records, `settings` the store settings for a URL. A URL can be a
+    /// tree of objects or a shardpack dataset.
     ///
     /// # Errors
-    /// When there is nothing, or shards among it cannot be read.
+    /// If nothing is at `path`, or shards there cannot be read.
     pub fn of(path: &Path, columns: &list::Columns, wanted: &Wanted, settings: &StoreSettings) -> Result<Self> {
         if sys::is_store(path) {
             let paths = [path.to_path_buf()];
@@ -279,10 +283,10 @@ impl Origin {
         }
     }
 
-    /// What `paths` are together: one source, sources that are splits (`NAME=SRC`), or datasets of ours.
+    /// The source formed by `paths`: one source, sources that are splits (`NAME=SRC`), or shardpack datasets.
     ///
     /// # Errors
-    /// As [`Origin::of`]; also when they are nothing together.
+    /// As [`Origin::of`]; also if the paths do not form one source.
     pub fn of_all(
         paths: &[PathBuf],
         columns: &list::Columns,
@@ -312,7 +316,7 @@ impl Origin {
         }
     }
 
-    /// Whether it is a list, or made of one.
+    /// Whether the source is a list, or derived from one.
     pub(crate) fn is_list(&self) -> bool {
         match self {
             Self::List(_) => true,
@@ -322,7 +326,7 @@ impl Origin {
         }
     }
 
-    /// Whether all of it is lists.
+    /// Whether every part of the source is a list.
     pub(crate) fn is_all_lists(&self) -> bool {
         match self {
             Self::Several(several) => several.parts().iter().all(|part| part.origin.is_list()),
@@ -331,10 +335,11 @@ impl Origin {
         }
     }
 
-    /// Whether nothing may be written to `folder`, of which `existing` is the part that is there: it is in the source, or over
-    /// files of it.
+    /// Whether writing to a folder is forbidden, because the folder is inside the source or would replace files of the source.
+    ///
+    /// `existing` is the longest existing part of the folder's path; `is_whole` is true if that part is the whole path.
     pub(crate) fn holds(&self, existing: &Path, is_whole: bool) -> bool {
-        // Files of shards may lie in a folder above; of a list only the files that it names are read.
+        // Files of shards may lie in a parent folder; of a list, only the listed files are read.
         let is_tree = match self {
             Self::Shards(_) | Self::List(_) => false,
             Self::Folder(_) | Self::Prefix(_) | Self::Dataset(_) => true,
@@ -351,7 +356,7 @@ impl Origin {
         })
     }
 
-    /// Whether each of its samples is a file of a tree or a list.
+    /// Whether each sample is a file of a tree or of a list.
     pub(crate) fn is_of_files(&self) -> bool {
         match self {
             Self::Folder(_) | Self::Prefix(_) | Self::List(_) => true,
@@ -361,7 +366,7 @@ impl Origin {
         }
     }
 
-    /// Whether all of it is shards of any writer.
+    /// Whether every part of the source is shards written by other tools.
     pub fn is_of_shards(&self) -> bool {
         match self {
             Self::Shards(_) => true,
@@ -371,7 +376,7 @@ impl Origin {
         }
     }
 
-    /// Whether samples lie as they are, and nothing has to be unpacked first.
+    /// Whether samples can be read in place, without unpacking.
     fn is_plain(&self) -> bool {
         match self {
             Self::Shards(shards) => shards.is_plain(),
@@ -380,7 +385,7 @@ impl Origin {
         }
     }
 
-    /// Paths that nothing may be written into or over: folders of the source, or files.
+    /// Folders or files of the source that must not be written into or replaced.
     pub fn roots(&self) -> Vec<&Path> {
         match self {
             Self::Folder(root) => vec![root],
@@ -394,21 +399,21 @@ impl Origin {
         }
     }
 
-    /// Whether it is read over a network by requests of this program, and not through files.
+    /// Whether this program reads the source with network requests, not through the file system.
     pub fn is_remote(&self) -> bool {
         match self {
             Self::Prefix(_) => true,
             Self::Dataset(roots) => roots.iter().any(Root::is_remote),
             Self::Several(several) => several.parts().iter().any(|part| part.origin.is_remote()),
             Self::Parted(parted) => parted.origin().is_remote(),
-            // What was changed lies in files.
+            // Transformed images are in local files.
             Self::Folder(_) | Self::Transformed(_) => false,
             Self::List(list) => list.remote().is_some(),
             Self::Shards(shards) => shards.is_remote(),
         }
     }
 
-    /// What reading over a network has taken so far; `None` where all is files.
+    /// Network transfers so far; `None` if all parts are local files.
     pub fn transfers(&self) -> Option<Transfers> {
         match self {
             Self::Prefix(prefix) => Some(prefix.transfers()),
@@ -424,15 +429,15 @@ impl Origin {
         }
     }
 
-    /// A path that tells what the source lies on, and that names it in messages.
+    /// A path that identifies the source in messages and determines its storage.
     pub fn path(&self) -> &Path {
         self.roots().first().copied().unwrap_or(Path::new("."))
     }
 
-    /// The same with paths that hold wherever the program is called from.
+    /// The same source with absolute paths.
     ///
     /// # Errors
-    /// When something of it is not there.
+    /// If a part of the source is missing.
     pub fn resolved(&self) -> Result<Self> {
         Ok(match self {
             Self::Folder(root) => Self::Folder(sys::resolved(root)?),
@@ -446,10 +451,10 @@ impl Origin {
         })
     }
 
-    /// Lists it: one [`Found`] for each split, or one for all.
+    /// Lists the source: one [`Found`] per split, or one for all.
     ///
     /// # Errors
-    /// When it cannot be read, or is not what it has to be. What is wrong with single samples is in what is found.
+    /// If the source cannot be read or is invalid. Problems of single samples are in the result.
     pub fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
         match self {
             Self::Folder(root) => {
@@ -474,10 +479,10 @@ impl Origin {
         }
     }
 
-    /// Serves the samples of `listing`, which is that of `split`. What has to be unpacked first is unpacked into `work`.
+    /// Opens a reader for `listing`, the listing of `split`. Unpacks compressed data into `work`.
     ///
     /// # Errors
-    /// When it cannot be opened, or is not what it was when it was listed.
+    /// If the source cannot be opened, or has changed since it was listed.
     pub fn open<'a>(
         &'a self,
         split: Option<&str>,
@@ -501,10 +506,10 @@ impl Origin {
         })
     }
 
-    /// Room in bytes that [`Origin::open`] takes in the work folder for `listing`, which is that of `split`.
+    /// Disk space in bytes that [`Origin::open`] uses in the work folder for `listing`, the listing of `split`.
     ///
     /// # Errors
-    /// When the listing is of something else.
+    /// If the listing is of another source.
     pub fn unpacked_bytes(&self, split: Option<&str>, listing: &Listing) -> Result<u64> {
         match self {
             Self::Several(several) => several.of(split)?.unpacked_bytes(None, listing),
@@ -515,14 +520,14 @@ impl Origin {
         }
     }
 
-    /// As [`Origin::open`], to [`Source::peek`] only: nothing is unpacked. `None` where samples do not lie as they are.
+    /// As [`Origin::open`], for [`Source::peek`] only: unpacks nothing. `None` if samples cannot be read in place.
     ///
     /// # Errors
     /// As [`Origin::open`].
     pub fn peeker<'a>(&'a self, split: Option<&str>, listing: &'a Listing) -> Result<Option<Box<dyn Source + 'a>>> {
         match self {
             Self::Shards(_) if !self.is_plain() => Ok(None),
-            // Each look would be a request, and what it tells is known.
+            // Each look would be a request, and its answer is already known.
             Self::Dataset(_) | Self::Shards(_) if self.is_remote() => Ok(None),
             Self::Transformed(made) if !made.origin().is_plain() => Ok(None),
             Self::Several(several) => several.of(split)?.peeker(None, listing),
@@ -533,8 +538,10 @@ impl Origin {
 }
 
 impl Origin {
-    /// Up to `most` samples, evenly spread or, where all would have to be unpacked for that, the first, by number; and who reads them.
-    /// `None` where each look would be a request.
+    /// Returns the numbers of up to `most` samples and their reader.
+    ///
+    /// The samples are evenly spread; if that would require unpacking everything, they are the first samples. `None` if each look would be
+    /// a request.
     ///
     /// # Errors
     /// As [`Origin::open`].
@@ -557,14 +564,14 @@ impl Origin {
     }
 }
 
-/// `options` with those of the components beside samples that are files.
+/// `options` with only those components next to samples that are files.
 fn of_files(options: &Options) -> Options {
     let mut options = options.clone();
     options.with.retain(|kind| kind.kind().is_none());
     options
 }
 
-/// The name of a split and its source, where `path` is written `NAME=SRC` and there is no file of that name.
+/// Split name and source, if `path` has the form `NAME=SRC` and no file has that name.
 pub fn part_of(path: &Path) -> Option<(String, PathBuf)> {
     let bytes = path.as_os_str().as_bytes();
     let at = bytes.iter().position(|byte| *byte == b'=').filter(|_| path.symlink_metadata().is_err())?;

@@ -1,4 +1,4 @@
-//! Names of what lies in folders: which are images, which nobody means, and the paths that they make.
+//! File names: image extensions, system files, archives, and joining names to paths.
 
 use shardpack_format::text;
 
@@ -7,12 +7,12 @@ use std::path::Path;
 /// torchvision's list (0.29, `IMG_EXTENSIONS`).
 pub const EXTENSIONS: [&str; 9] = ["jpg", "jpeg", "png", "ppm", "bmp", "pgm", "tif", "tiff", "webp"];
 
-/// What an entry of a folder is, by its name alone.
+/// Kind of a folder entry, from its name alone.
 pub(super) enum Name {
     Hidden,
-    /// Files and folders that systems leave in folders.
+    /// Files and folders that operating systems create.
     System,
-    /// An image, or what else a person has said that samples are.
+    /// An image, or a file that the user selected as a sample.
     Payload,
     Other,
 }
@@ -23,7 +23,7 @@ const SYSTEM: [&str; 11] = [
     "ehthumbs.db",
     "desktop.ini",
     "icon\r",
-    // Archives that macOS makes; network storage, with small copies of images and what was deleted; disks of Windows and Linux.
+    // macOS archives; network storage with thumbnails and deleted files; disks of Windows and Linux.
     "__macosx",
     "@eadir",
     "#recycle",
@@ -33,12 +33,12 @@ const SYSTEM: [&str; 11] = [
     "lost+found",
 ];
 
-/// Whether a path has a file or a folder that a system made for itself.
+/// Whether a path contains a file or folder that a system created.
 pub(super) fn is_of_system(path: &[u8]) -> bool {
     path.split(|byte| *byte == b'/').any(|name| matches!(classify(name, |_| false), Name::System))
 }
 
-/// What the entry called `name` is, where `is_payload` tells the names of payloads.
+/// Kind of the entry `name`; `is_payload` matches the names of payloads.
 pub(super) fn classify(name: &[u8], is_payload: impl Fn(&[u8]) -> bool) -> Name {
     match name {
         [b'.', ..] => Name::Hidden,
@@ -48,15 +48,14 @@ pub(super) fn classify(name: &[u8], is_payload: impl Fn(&[u8]) -> bool) -> Name 
     }
 }
 
-/// Extensions of archives.
 const ARCHIVES: [&str; 9] = ["tar", "tar.gz", "tgz", "zip", "tar.zst", "tar.xz", "tar.bz2", "7z", "rar"];
 
-/// Whether files of this extension, in lower case, are archives.
+/// Whether files with this extension, in lower case, are archives.
 pub(super) fn is_archive(extension: &str) -> bool {
     ARCHIVES.contains(&extension)
 }
 
-/// Whether the name is one of an image.
+/// Whether the name has an image extension.
 pub(super) fn is_image(name: &[u8]) -> bool {
     let extension = name.rsplit_once_byte(b'.').map(|(_, extension)| extension);
     extension.is_some_and(|extension| EXTENSIONS.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(extension)))
@@ -73,7 +72,7 @@ impl RSplitOnce for [u8] {
     }
 }
 
-/// Why a file that is no image is passed over.
+/// Reason for ignoring a file that is not an image.
 pub(super) fn other_reason(name: &[u8]) -> String {
     match name.rsplit_once_byte(b'.') {
         Some((stem, extension)) if !stem.is_empty() && extension.len() <= 16 => {
@@ -83,7 +82,7 @@ pub(super) fn other_reason(name: &[u8]) -> String {
     }
 }
 
-/// The path of `name` in `folder`, which is empty for the root.
+/// Path of `name` in `folder`; an empty `folder` is the root.
 pub(super) fn join(folder: &[u8], name: &[u8]) -> Vec<u8> {
     match folder {
         [] => name.to_vec(),
@@ -91,7 +90,7 @@ pub(super) fn join(folder: &[u8], name: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The path that these bytes are.
+/// These bytes as a path.
 pub(super) fn as_path(bytes: &[u8]) -> &Path {
     use std::os::unix::ffi::OsStrExt;
     Path::new(std::ffi::OsStr::from_bytes(bytes))

@@ -1,7 +1,7 @@
-//! Samples that are `.npy` files: arrays of the dtype and shape that their heads say.
+//! Samples that are `.npy` files: arrays with the dtype and shape in their heads.
 //!
-//! Holds at all times: a file stays byte for byte what it is; the samples of a dataset are arrays, all of them, or files, all of them; of
-//! a file no more is read than the head.
+//! Holds at all times: a file is stored byte for byte; the samples of a dataset are all arrays or all files; only the head of a file is
+//! read here.
 
 use std::sync::Arc;
 
@@ -22,29 +22,30 @@ use crate::{
     monitor::{Monitor, Phase},
 };
 
-/// How many heads are read at a time; progress is told after each.
+/// Number of heads read between two progress reports.
 const HEADS: usize = 1 << 14;
 
-/// What the heads of files say, by the number of the sample.
+/// Parsed heads of the files, by sample number.
 struct Heads {
-    /// The number of the form, [`Forms::BYTES`] where it is no array; or why nobody can look.
+    /// Form number, [`Forms::BYTES`] if the file is not an array, or the reason why the file cannot be read.
     of: Vec<Result<u32, String>>,
-    /// In the order in which they were met, which depends on where files lie.
+    /// In the order of reading, which depends on the files' location.
     forms: Interner,
 }
 
-/// Whether the samples of `found` are files of `source` called `.npy`, of which nothing is known but that.
+/// Whether the samples of `found` are files of `source` with the extension `.npy` and no known type.
 fn are_such(source: &Origin, found: &Found) -> bool {
     let is_npy = |payload: &Component| payload.kind().is_none() && payload.name() == Kind::Npy.extension();
     let is_file = found.listing.components().payload.is_none();
     source.is_of_files() && is_file && found.payload.as_ref().is_some_and(is_npy)
 }
 
-/// Gives samples that are `.npy` files the forms of their arrays, if all of them are arrays that a component can be; and tells of it. A
-/// file that cannot be read is no sample, and is told with the others that are none.
+/// Gives samples that are `.npy` files the forms of their arrays, if all of them are arrays that a component can hold, and adds a note.
+///
+/// An unreadable file is not a sample and is added to the skipped files.
 ///
 /// # Errors
-/// When the machine cannot read them.
+/// If the machine cannot read the files.
 pub(crate) fn settle(source: &Origin, found: &mut [Found], monitor: &dyn Monitor) -> Result<()> {
     if !found.iter().all(|found| are_such(source, found)) {
         return Ok(());
@@ -72,14 +73,14 @@ pub(crate) fn settle(source: &Origin, found: &mut [Found], monitor: &dyn Monitor
     Ok(())
 }
 
-/// The same as [`settle`] where it is known that samples are the values `payload`.
+/// As [`settle`], if samples are known to be values of `payload`.
 ///
 /// # Errors
 /// As [`settle`].
 pub(crate) fn take(source: &Origin, found: &mut [Found], payload: &Component, monitor: &dyn Monitor) -> Result<()> {
     let name = Kind::Npy.extension();
     for one in found.iter_mut().filter(|_| payload.name() == name && source.is_of_files()) {
-        // A list does not say what its files are.
+        // A list has no type for its files.
         one.payload.get_or_insert(Component::field(name)?);
         if are_such(source, one) {
             let heads = look(source, one, monitor)?;
@@ -89,7 +90,7 @@ pub(crate) fn take(source: &Origin, found: &mut [Found], payload: &Component, mo
     Ok(())
 }
 
-/// What the heads of all samples say; read in the order in which files lie.
+/// Reads the heads of all samples, in the order of their location.
 fn look(source: &Origin, found: &Found, monitor: &dyn Monitor) -> Result<Heads> {
     let listing: &Listing = &found.listing;
     monitor.begin(Phase::Walking, listing.len(), 0);
@@ -119,7 +120,7 @@ fn look(source: &Origin, found: &Found, monitor: &dyn Monitor) -> Result<Heads> 
     Ok(heads)
 }
 
-/// Makes the samples of `found` values of `payload`, of which `heads` say the forms.
+/// Turns the samples of `found` into values of `payload`, with the forms in `heads`.
 fn put(found: &mut Found, payload: Component, heads: Heads) {
     let mut listing = Arc::clone(&found.listing);
     let mut path = Vec::new();
@@ -135,7 +136,7 @@ fn put(found: &mut Found, payload: Component, heads: Heads) {
         found.unpacked.sort_unstable_by(order);
         listing = Arc::new(listing.chosen(&listing.classes, Some, |number| heads.of[number as usize].is_ok()));
     }
-    // Numbered in the order of the listing, which is the same wherever files lie. What is none any more is told when it is copied.
+    // Numbers follow the listing order, independent of file location. A file that is no longer an array is reported when it is copied.
     let mut forms = Interner::default();
     let number = |met: u32| heads.forms.forms().get(met as usize).map_or(Forms::BYTES, |form| forms.number(form));
     let payload_forms = heads.of.into_iter().flatten().map(number).collect();

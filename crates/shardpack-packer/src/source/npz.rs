@@ -1,7 +1,7 @@
-//! Samples that are `.npz` files: each array in them is a component.
+//! Samples that are `.npz` files: each array in a file is a component.
 //!
-//! Holds at all times: what is planned follows from the directories of the files and the heads of their arrays; all files of a
-//! source are such, or none is taken apart.
+//! Holds at all times: the plan depends only on the directories of the files and the heads of their arrays; either all files of a
+//! source are split into arrays, or none.
 
 use std::{
     collections::BTreeMap,
@@ -25,37 +25,37 @@ use crate::{
     parallel::each,
 };
 
-/// How often progress is told, in samples.
+/// Samples between two progress reports.
 const TELL: u64 = 256;
 
 /// An array of a sample.
 struct Array {
     component: String,
     form: Form,
-    /// Length in bytes of its `.npy` file.
+    /// Length in bytes of the array's `.npy` file.
     bytes: u32,
     crc: u32,
 }
 
-/// What is known of a component of all samples.
+/// A component over all samples.
 struct Known {
     name: String,
     kind: Type,
     samples: u64,
 }
 
-/// Where files of a split lie.
+/// Location of the files of a split.
 pub(super) enum Place<'p> {
-    /// In a folder.
+    /// In a local folder.
     Folder(PathBuf),
     /// Below a URL, in the folder of the split.
     Objects(&'p Prefix, Option<String>),
 }
 
-/// The same samples, of arrays where all of them are `.npz` files; `place_of` says where those of a split lie.
+/// Replaces samples that are `.npz` files by their arrays, if all samples are such files; `place_of` returns the location of a split.
 ///
 /// # Errors
-/// When arrays are more than a sample has room for, or the machine cannot read them. What is wrong with one file is said of it.
+/// If the arrays exceed the component limit, or the machine cannot read the files. Problems of one file are reported for that file.
 pub(super) fn taken_apart<'p>(
     found: Vec<Found>,
     place_of: &dyn Fn(Option<&str>) -> Place<'p>,
@@ -90,7 +90,7 @@ pub(super) fn is_called_so(name: &[u8]) -> bool {
     extension.len() < name.len() && extension.eq_ignore_ascii_case(EXTENSION.as_bytes())
 }
 
-/// The arrays of each sample, or why they cannot be had; of files read in the order in which they lie.
+/// The arrays of each sample, or why they cannot be read. Files are read in the order of their location.
 fn look(listing: &Listing, place: Place<'_>, monitor: &dyn Monitor) -> Result<Vec<Result<Vec<Array>, String>>> {
     let mut numbers: Vec<u64> = (0..listing.len()).collect();
     let told = |number: u64, arrays: &dyn Fn() -> Result<Vec<Array>, ReadError>| {
@@ -134,7 +134,7 @@ fn arrays_of<R: ReadAt + ?Sized>(npz: &Npz<'_, R>) -> Result<Vec<Array>, Fault> 
     npz.members().iter().map(array).collect()
 }
 
-/// The components of all samples, the payload first: the first of those that most samples have.
+/// The components of all samples. The payload comes first: the first component among those that occur in the most samples.
 fn settle<'a>(samples: impl Iterator<Item = &'a Vec<Array>>) -> Vec<Known> {
     let (mut all, mut count) = (Vec::<Known>::new(), 0);
     for arrays in samples {
@@ -145,7 +145,7 @@ fn settle<'a>(samples: impl Iterator<Item = &'a Vec<Array>>) -> Vec<Known> {
                 None => all.push(Known { name: array.component.clone(), kind, samples: 1 }),
                 Some(known) => {
                     known.samples += 1;
-                    // Of what is no array in one sample, none is one.
+                    // A component that is not an array in one sample is not an array in any.
                     known.kind = known.kind.clone().join(kind).unwrap_or_else(|| Type::of(&Form::Bytes));
                 }
             }
@@ -168,7 +168,7 @@ impl Known {
     }
 }
 
-/// `found` where each sample is what `looked` says.
+/// Replaces the samples of `found` by the arrays in `looked`.
 fn apart(found: Found, looked: Vec<Result<Vec<Array>, String>>, components: &[Known]) -> Result<Found> {
     let listing = &found.listing;
     let [payload, others @ ..] = components else {
@@ -185,7 +185,7 @@ fn apart(found: Found, looked: Vec<Result<Vec<Array>, String>>, components: &[Kn
         let class = listing.class(number);
         unpacked.push(Unpacked { path, class, fate: Fate::Skipped, reason: reason.into() });
     };
-    // Of each sample that stays the length of its payload, the form, and the cells.
+    // For each kept sample: payload length, payload form, and the cells.
     let mut kept = BTreeMap::<u64, (u32, u32, Vec<Cell>)>::new();
     for (number, looked) in (0..).zip(looked) {
         let arrays = match looked {
@@ -202,7 +202,7 @@ fn apart(found: Found, looked: Vec<Result<Vec<Array>, String>>, components: &[Kn
             let items = array.form.items_bytes().filter(|_| component.kind.takes(&array.form));
             let bytes = items.map_or(array.bytes.into(), |items| items + array.form.head_bytes());
             let form = if items.is_some() { &array.form } else { &Form::Bytes };
-            // An array is shorter than 4 GiB together with its head, as its file is; heads differ by a few bytes.
+            // Array and head are shorter than 4 GiB, as the file is; heads differ by a few bytes.
             let bytes = u32::try_from(bytes).unwrap_or(u32::MAX - 1);
             Cell { form: forms.number(form), ..Cell::file(bytes, array.crc.into()) }
         };
@@ -235,7 +235,7 @@ fn apart(found: Found, looked: Vec<Result<Vec<Array>, String>>, components: &[Kn
     Ok(found)
 }
 
-/// `found` where no file can be read.
+/// `found` if no file can be read: all samples are skipped.
 fn without(found: Found, looked: Vec<Result<Vec<Array>, String>>) -> Result<Found> {
     let mut unpacked = found.unpacked.clone();
     for (number, looked) in (0..).zip(looked) {

@@ -1,5 +1,5 @@
-//! Reading listed files: opened by the descriptor of their folder and their name, read in one go, closed; of samples that are
-//! values, the arrays in them.
+//! Reads listed files: opens each by folder descriptor and name, reads it in one pass and closes it. If samples are values, reads the
+//! arrays in the files.
 
 use std::{
     fs::File,
@@ -22,21 +22,21 @@ use crate::{
     sys,
 };
 
-/// Share of the descriptors that folders may keep; files and shards need the rest.
+/// Divisor of the descriptor limit: 1 / `FOLDER_SHARE` of it may be used for folders; files and shards need the rest.
 const FOLDER_SHARE: u64 = 2;
 
-/// Hands out the bytes of files in folders.
+/// Reads the bytes of files in folders.
 #[derive(Debug)]
 pub struct FolderReader<'a> {
     listing: &'a Listing,
     root: OwnedFd,
     root_path: PathBuf,
-    /// Descriptors of the first folders; files in others are opened by their path from the root.
+    /// Cached descriptors of the first folders; files in other folders are opened by path from the root.
     folders: Box<[OnceLock<OwnedFd>]>,
 }
 
 impl<'a> FolderReader<'a> {
-    /// Serves `listing`, whose paths are relative to `root`.
+    /// Opens a reader for `listing`, whose paths are relative to `root`.
     pub fn open(root: &Path, listing: &'a Listing) -> Result<Self> {
         let fd = walk::open_folder(rustix::fs::CWD, root.as_os_str().as_bytes())
             .map_err(|e| sys::io_error("cannot open folder", root, e.into()))?;
@@ -47,7 +47,7 @@ impl<'a> FolderReader<'a> {
 
     /// Opens the file `name` in the folder of sample `number`.
     fn file(&self, number: u64, name: &[u8]) -> Result<File, ReadError> {
-        // A pipe that has taken the place of a file is not waited for.
+        // NONBLOCK: a pipe that replaced the file must not block the open.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let folder = &self.listing.folder(number).path;
         let mut opened = match self.folders.get(self.listing.entry(number).folder as usize) {
@@ -57,7 +57,7 @@ impl<'a> FolderReader<'a> {
             None => rustix::fs::openat(&self.root, names::join(folder, name).as_slice(), flags, Mode::empty()),
         };
         if matches!(opened, Err(Errno::STALE)) {
-            // The server has forgotten the folder that is kept open; its path may lead there again.
+            // The server invalidated the open folder handle; the path may still be valid.
             opened = rustix::fs::open(self.path(number, name), flags, Mode::empty());
         }
         opened.map(File::from).map_err(|error| ReadError::of_system(error.into(), &self.path(number, name)))
@@ -69,10 +69,10 @@ impl<'a> FolderReader<'a> {
         self.root_path.join(std::ffi::OsStr::from_bytes(&path))
     }
 
-    /// Reads the file `name` in the folder of sample `number` over the whole of `payload`, as long as it was when it was listed.
+    /// Reads the file `name` in the folder of sample `number` into `payload`; the file must have the listed length.
     fn read_file(&self, number: u64, name: &[u8], payload: &mut [u8]) -> Result<(), ReadError> {
         let mut file = self.file(number, name)?;
-        // One byte more than planned: a read that stops short of it has met the end, which saves asking for it.
+        // Reads one byte more than planned: a short read has reached the end of the file, so no extra read call is needed.
         let (mut filled, mut beyond) = (0, [0]);
         while filled < payload.len() {
             let parts = &mut [IoSliceMut::new(&mut payload[filled..]), IoSliceMut::new(&mut beyond)];
@@ -89,7 +89,7 @@ impl<'a> FolderReader<'a> {
         }
     }
 
-    /// What `look` finds in sample `number`, a `.npz` file.
+    /// Opens sample `number`, a `.npz` file, and returns the result of `look`.
     pub(super) fn npz<T>(
         &self,
         number: u64,
@@ -110,7 +110,7 @@ impl<'a> FolderReader<'a> {
             return Ok(folder);
         }
         let folder = walk::open_folder(&self.root, path)?;
-        // Another thread may have been first; then this descriptor is closed.
+        // If another thread was first, this descriptor is closed.
         Ok(slot.get_or_init(|| folder))
     }
 }
@@ -151,7 +151,7 @@ impl Source for FolderReader<'_> {
             ReadError::Refused(Refusal(why)) => ReadError::Refused(Refusal(format!("{}: {why}", text::shown(&name)))),
             fatal => fatal,
         };
-        // An empty file is not read at all, and cannot have become shorter.
+        // An empty file is not read, and cannot have become shorter.
         self.read_file(number, &name, out).map_err(of_file)
     }
 

@@ -1,44 +1,44 @@
-//! Options of a walk: splits, what is left out, and which components go along.
+//! Options of a walk: splits, filters and components.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use shardpack_format::{component::Component, splits};
 
-/// Names of folders that are taken for splits.
+/// Folder names that count as splits.
 pub const SPLITS: [&str; 10] = splits::KNOWN;
 
-/// Features of TFRecord that say what the image's own first bytes do, and that TFRecord files written here have anew: they go
-/// along only where they are asked for.
+/// TFRecord features that repeat what the image header holds. TFRecord files written by shardpack contain them anew, so these features
+/// become components only on request.
 const OF_THE_IMAGE: [&str; 5] = ["image/format", "image/height", "image/width", "image/channels", "image/colorspace"];
 
-/// Whether the first level of the source are splits.
+/// Whether the first-level folders of the source are splits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Splits {
-    /// If every first-level folder has the name of a split.
+    /// Splits, if every first-level folder has the name of a split.
     #[default]
     Auto,
-    /// They are classes.
+    /// Classes.
     None,
-    /// These are splits; other folders are left alone.
+    /// These folders are splits; other folders are ignored.
     Names(Vec<String>),
-    /// What a dataset of these splits is compared with: these as far as they are there, and all others that there are.
+    /// For comparison with a dataset of these splits: uses those that exist, and all other splits of the source.
     Compared(Vec<String>),
 }
 
-/// Which components of a source of samples go along, beside image and label.
+/// Which fields become components, besides image and label.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Components {
-    /// All that can.
+    /// All fields that can.
     #[default]
     All,
-    /// None.
+    /// No field.
     None,
-    /// These, by their names.
+    /// The fields with these names.
     Named(Vec<Component>),
 }
 
 impl Components {
-    /// Whether the field `field` of a record does, if it can.
+    /// Whether the record field `field` is wanted as a component.
     pub fn wants_field(&self, field: &str) -> bool {
         match self {
             Self::All => !OF_THE_IMAGE.contains(&field),
@@ -47,7 +47,7 @@ impl Components {
         }
     }
 
-    /// Whether that called `name` does, if it can.
+    /// Whether the component `name` is wanted.
     pub fn wants(&self, name: &str) -> bool {
         match self {
             Self::All => true,
@@ -57,39 +57,39 @@ impl Components {
     }
 }
 
-/// Of fields, by what they are called as components, the extensions of those of their values that are no single ones: what single ones
-/// beside them become.
+/// By component name: the extensions of field values that are not single values. They decide how single values of that field are stored.
 pub type Extensions = BTreeMap<String, BTreeSet<&'static str>>;
 
-/// How a source is walked.
+/// Options for listing a source.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// See [`Splits`].
     pub splits: Splits,
-    /// Only images whose path matches one of these globs; all, if there are none.
+    /// Only images whose path matches one of these globs; empty for all images.
     pub include: Vec<String>,
     /// No images whose path matches one of these globs.
     pub exclude: Vec<String>,
     /// Threads of the walk.
     pub threads: usize,
-    /// Samples have no labels, whatever folders they are in.
+    /// Samples have no labels, whatever their folders.
     pub no_labels: bool,
-    /// Files that come with images.
+    /// Files next to images that become components.
     pub with: Vec<Component>,
-    /// Which further components of samples go along, where the source is a dataset or shards.
+    /// Further components of samples, if the source is a dataset or shards.
     pub components: Components,
-    /// Leave out what the source tells of samples beside that, and what a sealed dataset has of its own.
+    /// `--meta none`: omits the further columns of a list, the components of shards unless they are named, and the own components of a
+    /// sealed dataset unless they are in `with`.
     pub no_text: bool,
-    /// What is known of fields from other sources of the same dataset.
+    /// Field extensions from other sources of the same dataset.
     pub extensions: Extensions,
-    /// What it tells begins with class, label and path.
+    /// The text of a sample starts with class, label and path.
     pub meta: bool,
-    /// Symbolic links in a tree, or in what a list names, are bad and not followed.
+    /// Symbolic links in a tree or a list are reported as bad and not followed.
     pub no_follow: bool,
-    /// Which files of a tree are payloads, by extension or pattern; images, if there are none.
+    /// Files of a tree that are payloads, as extensions or patterns; empty for images.
     pub files: Vec<String>,
-    /// All files of the same name but for the extension are one sample.
+    /// Files with the same name and different extensions form one sample.
     pub groups: bool,
-    /// Where a tree has no images, files of another kind are taken, if there is but one that can be meant.
+    /// If a tree has no images, use files of another kind, provided that only one kind is possible.
     pub guess: bool,
 }

@@ -1,16 +1,16 @@
-//! Asking again: what the machine could not read at one moment it may read at the next.
+//! Retries reads that failed because of the machine.
 //!
-//! Holds at all times: an error of the machine ends the run once it has stayed; it never becomes a verdict on a sample.
+//! Holds at all times: a persistent machine error ends the run; it never becomes a verdict on a sample.
 
 use std::{thread::sleep, time::Duration};
 
 use super::{Look, ReadError, Source};
 use crate::sys;
 
-/// How long to wait before each time that is asked again: a server that was away for a moment is back by then.
+/// Wait before each retry, long enough for a server that was briefly unavailable.
 const PAUSES: [Duration; 3] = [Duration::from_millis(20), Duration::from_millis(200), Duration::from_secs(1)];
 
-/// A source that is asked again where the machine, and not the sample, was not right.
+/// Wraps a source and retries reads that fail because of the machine, not the sample.
 #[derive(Debug)]
 pub(super) struct Patient<S>(pub S);
 

@@ -1,7 +1,7 @@
-//! Which files of a tree are samples: images, or those that `--files` names, or, where there are no images, the only ones
-//! that can be meant; and which files of the same name belong to them.
+//! Chooses the files of a tree that are samples, and the files of the same name that belong to them.
 //!
-//! Told by names alone. Where more than one kind of file could be meant, it is a question and never a guess.
+//! Samples are images, or the files that `--files` selects. If there are no images, samples are the only files of a possible kind.
+//! The choice depends on names only. If several kinds are possible, the result is an error, never a guess.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,14 +26,14 @@ use super::{
     options::{Options, Splits},
 };
 
-/// Extensions of what is said of files more often than it is a sample by itself.
+/// Extensions of files that usually describe samples and are not samples themselves.
 const TEXTS: [&str; 8] = ["csv", "json", "md", "tsv", "txt", "xml", "yaml", "yml"];
-/// Name of the payload where its files have several extensions.
+/// Name of the payload if its files have several extensions.
 const FILE: &str = "file";
-/// Most extensions that a message names.
+/// Maximum number of extensions in a message.
 const NAMED: usize = 8;
 
-/// Which files are payloads.
+/// Patterns of the files that are payloads.
 pub(super) struct Payloads {
     patterns: Vec<String>,
     set: GlobSet,
@@ -41,11 +41,12 @@ pub(super) struct Payloads {
 }
 
 impl Payloads {
-    /// Those that fit one of `patterns`: an extension, in any case, or a glob of names that ends in one. Images, if there are
-    /// none.
+    /// Payloads are the files that match one of `patterns`: an extension in any case, or a glob for names with an extension.
+    ///
+    /// Without patterns, payloads are images.
     ///
     /// # Errors
-    /// When a pattern is none, or some are of images and others are not.
+    /// If a pattern is invalid, or some patterns match images and others do not.
     pub fn new(patterns: &[String]) -> Result<Self> {
         let mut set = GlobSetBuilder::new();
         let (mut images, mut others) = (BTreeSet::new(), BTreeSet::new());
@@ -88,24 +89,25 @@ impl Payloads {
         }
     }
 
-    /// The first component of samples, where they are no images.
+    /// The payload component, if samples are not images.
     pub fn payload(&self) -> Option<&Component> {
         self.payload.as_ref()
     }
 
-    /// What these were made of.
+    /// The patterns passed to [`Payloads::new`].
     pub fn patterns(&self) -> &[String] {
         &self.patterns
     }
 }
 
-/// Whether files of this extension, in lower case, are images.
+/// Whether files with this extension, in lower case, are images.
 fn is_image(extension: &str) -> bool {
     Kind::of_extension(extension).is_some_and(|kind| kind != Kind::Npy)
 }
 
-/// What the samples of a list are, where none of those that were looked at begins as an image does: what their files'
-/// extensions say; `None` where one has none, or that of an image.
+/// The payload component of listed files, if none of the inspected files starts as an image does. Based on file extensions.
+///
+/// `None` if a file has no extension or an image extension.
 pub(crate) fn of_names(found: &[Found]) -> Result<Option<Component>> {
     let mut extensions = BTreeSet::new();
     for listing in found.iter().map(|found| &found.listing) {
@@ -126,29 +128,29 @@ pub(crate) fn of_names(found: &[Found]) -> Result<Option<Component>> {
     Component::field(&name).map(Some)
 }
 
-/// The extension of a name, as it is spelled.
+/// The extension of a name, in its original case.
 fn extension_of(name: &[u8]) -> Option<String> {
     let extension = name.get(component::stem(name).len() + 1..).filter(|extension| !extension.is_empty())?;
     Some(String::from_utf8_lossy(extension).into_owned())
 }
 
-/// Files by their names.
+/// Counts of files by name.
 #[derive(Default)]
 struct Seen {
-    /// How many there are of each extension, as it is spelled.
+    /// Number of files per extension, in original case.
     extensions: BTreeMap<String, u64>,
-    /// Names without extension, in their folders.
+    /// Number of distinct names without extension, per folder.
     stems: u64,
-    /// The first file of each extension in lower case.
+    /// The first file of each extension, by lower-case extension.
     first: BTreeMap<String, PathBuf>,
-    /// A name that several payloads have.
+    /// A name that several payloads share.
     twice: Option<PathBuf>,
-    /// Folders that were seen, by device and inode: links may lead in circles.
+    /// Visited folders by device and inode: links may form loops.
     folders: BTreeSet<(u64, u64)>,
 }
 
 impl Seen {
-    /// Looks at `folder` and those in it; only at those in it where it `is_root` of classes.
+    /// Counts the files in `folder` and its subfolders. If `folder` `is_root` of classes, its own files are not counted.
     fn folder(&mut self, tree: Tree<'_>, folder: &Path, is_root: bool, options: &Options, payloads: &Payloads) {
         let (mut names, mut below) = (Vec::new(), Vec::new());
         for (name, is_folder) in self.entries(tree, folder) {
@@ -179,7 +181,7 @@ impl Seen {
         below.iter().for_each(|folder| self.folder(tree, folder, false, options, payloads));
     }
 
-    /// The names in `folder`, and whether they are folders; nothing of what cannot be read, which the walk has named, and of what was seen.
+    /// Names in `folder`, each with whether it is a folder. Empty for visited folders and for unreadable folders, which the walk reports.
     fn entries(&mut self, tree: Tree<'_>, folder: &Path) -> Vec<(Vec<u8>, bool)> {
         use std::os::unix::fs::MetadataExt;
         if let Some((listed, _)) = tree.listed {
@@ -209,7 +211,7 @@ impl Seen {
         seen
     }
 
-    /// Whether files of a kind begin as images do: that they have another name is nothing to guess about.
+    /// Whether the first file of any extension starts as an image does. Misnamed images are not guessed at.
     fn begin_as_images(&self, tree: Tree<'_>) -> bool {
         let begins = |first: &[u8]| !matches!(Kind::of(first), Kind::Unknown | Kind::Npy);
         self.first.values().any(|file| match tree.listed {
@@ -222,7 +224,7 @@ impl Seen {
         })
     }
 
-    /// Extensions in lower case, with how many files have them.
+    /// Number of files per lower-case extension.
     fn kinds(&self) -> BTreeMap<String, u64> {
         let mut kinds = BTreeMap::new();
         for (extension, files) in &self.extensions {
@@ -232,7 +234,7 @@ impl Seen {
     }
 }
 
-/// Names of the files in `folder` and in the folders that are in it.
+/// Names of the files in `folder` and in its direct subfolders.
 pub(super) fn files_in(tree: Tree<'_>, folder: &Path) -> Vec<Vec<u8>> {
     let (mut seen, mut files) = (Seen::default(), Vec::new());
     let is_meant = |name: &[u8]| !matches!(names::classify(name, |_| false), Name::Hidden | Name::System);
@@ -252,7 +254,7 @@ pub(super) fn files_in(tree: Tree<'_>, folder: &Path) -> Vec<Vec<u8>> {
 
 /// Fails if the files of a tree without images are archives or indexes of shards. `--files` packs them as samples.
 fn refuse_archives(seen: &Seen, kinds: &BTreeMap<String, u64>) -> Result<()> {
-    // The first of a `.gz` may be a `.tar.gz`, a table of MNIST, or a volume of medicine.
+    // The first `.gz` may be a `.tar.gz`, an MNIST table, or a medical volume.
     let is_packed = |kind: &String| {
         let first = seen.first.get(kind).and_then(|file| file.file_stem()).unwrap_or_default();
         let first = first.to_string_lossy().to_lowercase();
@@ -280,30 +282,31 @@ fn refuse_archives(seen: &Seen, kinds: &BTreeMap<String, u64>) -> Result<()> {
     Err(Error::usage(what).in_file(first.map_or(Path::new(""), |first| first)).help(help))
 }
 
-/// Extensions of files that hold many samples each, as a rule.
+/// Extensions of files that usually hold many samples each.
 const OF_MANY: [&str; 12] =
     ["arrow", "beton", "h5", "hdf5", "lmdb", "mdb", "mds", "parquet", "pq", "rec", "tfrecord", "tfrecords"];
 
-/// The extension of the indexes of our shards.
+/// Extension of shardpack indexes.
 const INDEX: &str = "index";
 
-/// The extension that is the payload of groups without images: the first in the alphabet that is no text.
+/// The payload extension of groups without images: alphabetically the first that is not text.
 fn first(kinds: &BTreeMap<String, u64>) -> Option<&String> {
     kinds.keys().find(|kind| !is_text(kind)).or_else(|| kinds.keys().next())
 }
 
-/// Whether files called so say something of a sample more often than they are one.
+/// Whether files with this name usually describe a sample.
 pub(super) fn is_text(name: &str) -> bool {
     TEXTS.contains(&name.rsplit('.').next().unwrap_or_default())
 }
 
-/// How the tree `root` is to be listed, where `found` is not it yet: files of one name as one sample, or files that are no
-/// images; and what is to be said of that.
+/// Returns changed options and notes if the tree must be listed again: with files of one name as one sample, or with non-image files.
+///
+/// `found` is the first listing.
 ///
 /// # Errors
-/// When there are no images and several kinds of files, or nobody can tell which file of several is the payload.
+/// If there are no images and several kinds of files, or the payload among several files is ambiguous.
 pub(super) fn told(tree: Tree<'_>, found: &[Found], options: &Options) -> Result<Option<(Options, Vec<String>)>> {
-    // A folder that cannot be looked at says nothing of what it holds; an image that cannot be packed is one.
+    // An unreadable folder has unknown content; an image that cannot be packed still counts as an image.
     let has_images = |one: &Found| one.unpacked.iter().any(|unpacked| names::is_image(&unpacked.path));
     let is_empty = found.iter().all(|one| one.listing.is_empty() && !has_images(one));
     let guesses =
@@ -353,7 +356,7 @@ pub(super) fn told(tree: Tree<'_>, found: &[Found], options: &Options) -> Result
     Err(Error::usage(format!("no images found, but {}", counts.join(", "))).in_file(tree.root).help(help))
 }
 
-/// Options that make files of one name one sample.
+/// Options that combine files of one name into one sample.
 fn groups(tree: Tree<'_>, found: &[Found], options: &Options, is_empty: bool) -> Result<(Options, Vec<String>)> {
     let mut options = Options { groups: false, guess: false, ..options.clone() };
     let mut payloads = Payloads::new(&options.files)?;
@@ -373,7 +376,7 @@ fn groups(tree: Tree<'_>, found: &[Found], options: &Options, is_empty: bool) ->
     let is_payload = |extension: &String| payloads.takes(format!("x.{extension}").as_bytes());
     let of_payload = |extension: &String| {
         let lower = extension.to_ascii_lowercase();
-        // Of a pattern of names, other files of the extension may be anything.
+        // With a pattern of names, other files of the same extension may be anything.
         is_payload(extension) || payloads.payload().is_some_and(|payload| payload.name() == lower)
     };
     for extension in seen.extensions.keys().filter(|extension| !of_payload(extension)) {

@@ -1,7 +1,6 @@
 //! An ImageFolder tree below a URL: listed once, and read object by object.
 //!
-//! Holds at all times: nothing is asked for but what was listed, in the version that was listed; what is said of its store is kept in
-//! memory alone.
+//! Holds at all times: reads request only listed objects, in the listed version; store settings stay in memory.
 
 use std::{
     path::{Path, PathBuf},
@@ -34,34 +33,34 @@ use crate::{
     sys,
 };
 
-/// Longest `.npz` file that is taken apart, in bytes: each thread that reads holds one.
+/// Maximum length in bytes of an `.npz` file that is split into arrays: each reading thread holds one file.
 const MOST_NPZ_BYTES: u64 = 16 << 20;
 
-/// See the module. Clones are of the same.
+/// A tree below a URL. Clones share the store and the listing.
 #[derive(Clone, Debug)]
 pub struct Prefix(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// As a person has written it.
+    /// The URL as the user wrote it.
     said: String,
     url: PathBuf,
     store: Arc<Store>,
-    /// Where it was looked for a dataset.
+    /// Reader that searched this URL for a dataset, for its transfer counts.
     looked: Option<Arc<Urls>>,
     listed: OnceLock<Listed>,
 }
 
 impl Prefix {
-    /// The tree at `url`; nothing is asked for yet, and no credentials are looked for: a plan file may name a source that is not needed.
+    /// The tree at `url`. Sends no request and looks up no credentials: a plan file may name a source that is not needed.
     ///
     /// # Errors
-    /// When it is no such URL, or there are no such settings.
+    /// If `url` is not the URL of a store, or a setting is unknown.
     pub fn new(url: &Path, settings: &StoreSettings) -> Result<Self> {
         Self::looked_for(url, settings, None)
     }
 
-    /// As [`Prefix::new`], of what was `looked` for at that URL.
+    /// As [`Prefix::new`], for a URL that `looked` has already searched.
     pub(super) fn looked_for(url: &Path, settings: &StoreSettings, looked: Option<Arc<Urls>>) -> Result<Self> {
         let said = url.to_str().filter(|_| sys::is_store(url));
         let said = said.ok_or_else(|| Error::usage("is no URL of a store").in_file(url))?.to_owned();
@@ -69,21 +68,21 @@ impl Prefix {
         Ok(Self(Arc::new(Inner { said, url: store.url().into(), store, looked, listed: OnceLock::new() })))
     }
 
-    /// Its URL.
+    /// The URL of the tree, with a slash at the end.
     pub fn url(&self) -> &Path {
         &self.0.url
     }
 
-    /// What looking and reading have taken so far.
+    /// Transfers so far, detection included.
     pub fn transfers(&self) -> Transfers {
         let read = self.0.store.counts().into();
         self.0.looked.iter().map(|urls| urls.transfers()).fold(read, Transfers::and)
     }
 
-    /// Lists it: one [`Found`] for each split, or one for all.
+    /// Lists the tree: one [`Found`] per split, or one for all.
     ///
     /// # Errors
-    /// As [`image_folder::discover`], and when the store does not list it.
+    /// As [`image_folder::discover`]; also if the store cannot list the tree.
     pub(super) fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
         let listed = self.listed(monitor)?;
         let store = &self.0.store;
@@ -91,7 +90,7 @@ impl Prefix {
             let name = path.strip_prefix(self.url()).unwrap_or(path).to_string_lossy();
             let bytes = store.length(&name).ok().flatten().unwrap_or(0);
             let mut first = vec![0; bytes.min(SNIFF_BYTES as u64) as usize];
-            // What cannot be read begins as nothing.
+            // An unreadable object counts as not starting as an image.
             store.read(&name, bytes, 0, &mut first).map_or_else(|_| Vec::new(), |()| first)
         };
         let found = image_folder::discover_in(
@@ -118,33 +117,33 @@ impl Prefix {
         Ok(self.0.listed.get_or_init(|| listed))
     }
 
-    /// The name of the object at `url`; `None` where it is not below this one.
+    /// Name of the object at `url`; `None` if the object is not below this URL.
     pub(super) fn name_of(&self, url: &str) -> Option<String> {
         let below = |root: &str| url.strip_prefix(root.trim_end_matches('/'))?.strip_prefix('/');
         let name = below(&self.0.said).or_else(|| below(self.0.store.url()))?;
         Some(if url::is_web(url) { url::decoded(name) } else { name.to_owned() })
     }
 
-    /// How many requests at a time help, as far as is known by now.
+    /// Number of concurrent requests that currently improves throughput.
     pub(super) fn reads_that_help(&self) -> usize {
         self.0.store.in_flight() as usize
     }
 
-    /// Length in bytes and version of the object that is called so; `None` where there is none.
+    /// Length in bytes and version of the object `name`; `None` if there is no such object.
     ///
     /// # Errors
-    /// When it may not be read, cannot be called so, or the server does not answer.
+    /// If the object may not be read, the name is invalid, or the server does not answer.
     pub(super) fn look(&self, name: &str) -> Result<Option<(u64, i64)>> {
         Ok(self.0.store.look(name)?.map(|object| (object.bytes, object.stamp)))
     }
 
-    /// Serves `listing`, which is that of `split`.
+    /// Opens a reader for `listing`, the listing of `split`.
     pub(super) fn open<'a>(&self, split: Option<&str>, listing: &'a Listing) -> ObjectReader<'a> {
         ObjectReader { listing, store: Arc::clone(&self.0.store), below: split.unwrap_or_default().into() }
     }
 }
 
-/// Hands out the bytes of objects.
+/// Reads the bytes of objects.
 #[derive(Debug)]
 pub(super) struct ObjectReader<'a> {
     listing: &'a Listing,
@@ -154,7 +153,7 @@ pub(super) struct ObjectReader<'a> {
 }
 
 impl ObjectReader<'_> {
-    /// The name of the file `name` in the folder of sample `number`.
+    /// Object name of the file `name` in the folder of sample `number`.
     fn name(&self, number: u64, name: &[u8]) -> String {
         let folder = &self.listing.folder(number).path;
         let folder = if self.below.is_empty() || folder.is_empty() {
@@ -162,20 +161,20 @@ impl ObjectReader<'_> {
         } else {
             names::join(&self.below, folder)
         };
-        // Names of objects are text.
+        // Object names are UTF-8.
         String::from_utf8_lossy(&names::join(&folder, name)).into_owned()
     }
 }
 
 impl ObjectReader<'_> {
-    /// All of sample `number`, a `.npz` file.
+    /// Reads sample `number`, a `.npz` file, in full.
     fn whole_npz(&self, number: u64) -> Result<Vec<u8>, ReadError> {
         let name = self.name(number, self.listing.name(number));
         let read = self.store.read_listed_whole(&name, self.listing.entry(number).stamp, MOST_NPZ_BYTES);
         read.map_err(without_place)
     }
 
-    /// What `look` finds in sample `number`, a `.npz` file. What a line has changed on its way is right the second time.
+    /// Result of `look` on sample `number`, a `.npz` file. Retries once, in case the data was corrupted in transit.
     pub(super) fn npz<T>(
         &self,
         number: u64,
@@ -184,7 +183,7 @@ impl ObjectReader<'_> {
         twice(|| look_into(&self.whole_npz(number)?, look))
     }
 
-    /// Reads the content of a component of sample `number`, a `.npz` file, which is at hand or asked for.
+    /// Reads a component of sample `number`, a `.npz` file, from `at_hand` or with a request.
     fn read_array(
         &self,
         number: u64,
@@ -201,19 +200,19 @@ impl ObjectReader<'_> {
         }
     }
 
-    /// Whether sample `number` is taken out of a `.npz` file.
+    /// Whether sample `number` is an array in a `.npz` file.
     fn is_of_npz(&self, number: u64) -> bool {
         self.listing.components().payload.is_some() && npz::is_called_so(self.listing.name(number))
     }
 
-    /// As [`Source::read`], of a `.npz` file.
+    /// As [`Source::read`], for a `.npz` file.
     fn read_payload_of(&self, number: u64, at_hand: Option<&[u8]>, payload: &mut [u8]) -> Result<(), ReadError> {
         let components = self.listing.components();
         let name = components.payload.as_ref().map_or("", Component::name);
         self.read_array(number, at_hand, (name, components.form(components.payload_form(number))), payload)
     }
 
-    /// As [`Source::read_component`], of a `.npz` file; `None` where the component is none of its arrays.
+    /// As [`Source::read_component`], for a `.npz` file; `None` if the component is not one of its arrays.
     fn read_component_of(
         &self,
         number: u64,
@@ -228,7 +227,7 @@ impl ObjectReader<'_> {
     }
 }
 
-/// What `read` gives, the second time where it is not right the first.
+/// Calls `read`, and once more if the first result is refused.
 fn twice<T>(mut read: impl FnMut() -> Result<T, ReadError>) -> Result<T, ReadError> {
     match read() {
         Err(ReadError::Refused(_)) => read(),
@@ -239,14 +238,14 @@ fn twice<T>(mut read: impl FnMut() -> Result<T, ReadError>) -> Result<T, ReadErr
 fn look_into<T>(bytes: &[u8], look: impl FnOnce(&Npz<'_, [u8]>) -> Result<T, Fault>) -> Result<T, ReadError> {
     Npz::open(bytes, bytes.len() as u64).and_then(|npz| look(&npz)).map_err(|fault| {
         ReadError::Refused(Refusal(match fault {
-            // Bytes at hand end where they do.
+            // An I/O error on bytes in memory means that they end too early.
             Fault::Io(_) => "changed since it was planned: it is shorter".to_owned(),
             Fault::Data(what) => what,
         }))
     })
 }
 
-/// A `.npz` file that came with one request.
+/// A `.npz` file that was fetched with one request.
 struct NpzAtHand<'r> {
     reader: &'r ObjectReader<'r>,
     number: u64,
@@ -300,7 +299,7 @@ impl Source for ObjectReader<'_> {
             return read;
         }
         let Some(file) = kind.file_of(self.listing.name(number)) else {
-            // What a list says of it.
+            // A text from a list.
             return components.copy_text(*cell, out).map_err(|why| ReadError::Refused(Refusal(why)));
         };
         let bytes = out.len() as u64;
@@ -312,7 +311,7 @@ impl Source for ObjectReader<'_> {
     }
 
     fn reads_that_help(&self) -> usize {
-        // Each holds a whole file, where samples are taken out of such.
+        // For `.npz` samples each request holds a whole file in memory, so no number is suggested.
         if self.listing.components().payload.is_some() { 0 } else { self.store.in_flight() as usize }
     }
 
@@ -321,7 +320,7 @@ impl Source for ObjectReader<'_> {
             return Ok(None);
         }
         if self.is_of_npz(number) {
-            // It begins as no image does, and its length is in no listing.
+            // Arrays do not start as images do, and the listing has no length for the file.
             return Ok(Some(0));
         }
         let (name, entry) = (self.name(number, self.listing.name(number)), self.listing.entry(number));
@@ -332,7 +331,7 @@ impl Source for ObjectReader<'_> {
     }
 }
 
-/// An error of a sample, whose place is known to whoever asked for it.
+/// Removes the location from an error of a sample: the caller knows the location.
 pub(super) fn without_place(error: Error) -> ReadError {
     match error.kind() {
         shardpack_format::ErrorKind::Data => ReadError::Refused(Refusal(error.what())),

@@ -1,4 +1,4 @@
-//! What stands in for trees below URLs in a build that reads none: none is ever made.
+//! Stands in for trees below URLs in a build without URL support: no value is ever created.
 
 use std::{path::Path, sync::Arc};
 
@@ -12,15 +12,15 @@ use crate::{
     monitor::Monitor,
 };
 
-/// Why there is none.
+/// The error message.
 const NONE: &str = "a URL, and this program was built without what reads them";
 
-/// See the module.
+/// Cannot be created.
 #[derive(Clone, Debug)]
 pub struct Prefix(());
 
 impl Prefix {
-    /// Always refused.
+    /// Always fails.
     ///
     /// # Errors
     /// Always.
@@ -28,7 +28,7 @@ impl Prefix {
         Err(Error::usage(NONE).in_file(url))
     }
 
-    /// Always refused.
+    /// Always fails.
     pub(super) fn looked_for(url: &Path, settings: &StoreSettings, _: Option<Arc<Urls>>) -> Result<Self> {
         Self::new(url, settings)
     }
@@ -69,7 +69,7 @@ pub(super) fn without_place(error: Error) -> ReadError {
     ReadError::Fatal(error)
 }
 
-/// Reads nothing.
+/// A reader that fails every read.
 pub(super) struct NoReader;
 
 impl NoReader {

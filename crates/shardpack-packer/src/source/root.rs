@@ -1,7 +1,7 @@
-//! The folder that a dataset is in, or those of splits are: of a file system, or below a URL.
+//! The folder or URL of a dataset, or of the splits of a dataset.
 //!
-//! Holds at all times: what is at a URL is opened once, and its indexes come once, however often it is listed and read; what is
-//! said of its store is kept in memory alone.
+//! Holds at all times: a dataset at a URL is opened once and its indexes are fetched once, however often it is listed and read; store
+//! settings stay in memory.
 
 use std::{
     collections::BTreeSet,
@@ -18,16 +18,16 @@ use shardpack_reader::{Dataset, Shard, StoreSettings, Transfers};
 use super::{shards::Urls, storage::NETWORK_READS};
 use crate::{dataset_files::DatasetFiles, monitor::Monitor, parallel::each, sys};
 
-/// A folder of a dataset, or of those that are its splits.
+/// The folder of a dataset, or the folder that contains its splits.
 #[derive(Clone, Debug)]
 pub struct Root {
     /// The folder, or its URL.
     pub folder: PathBuf,
-    /// Names of the shards that are meant, and of strangers that were named with them; all, if `None`.
+    /// Names of the selected shards, including named files that are not in the dataset; `None` for all shards.
     pub only: Option<BTreeSet<String>>,
-    /// What is at a URL; all clones have it together.
+    /// The datasets at a URL, shared by all clones.
     remote: Option<Arc<Remote>>,
-    /// Where it was looked for, if that is to be told of it.
+    /// Reader that searched this URL, for its transfer counts.
     pub(super) looked: Option<Arc<Urls>>,
 }
 
@@ -38,28 +38,28 @@ struct Remote {
 }
 
 impl Root {
-    /// The shards of these names in `folder`, or all. Of the store that a URL is in nothing is said but by the environment.
+    /// The shards with these names in `folder`, or all shards. For a URL, store settings come from the environment only.
     pub fn new(folder: PathBuf, only: Option<BTreeSet<String>>) -> Self {
         let remote = sys::is_store(&folder).then(Arc::default);
         Self { folder, only, remote, looked: None }
     }
 
-    /// What is at `url`, or the shards of these names there; nothing is asked for yet.
+    /// The dataset at `url`, or its shards with these names; sends no request.
     ///
     /// # Errors
-    /// When it cannot be read from, or there are no such settings.
+    /// If the URL cannot be read from, or a setting is unknown.
     pub fn at_url(url: &Path, only: Option<BTreeSet<String>>, settings: &StoreSettings) -> Result<Self> {
         let folder = DatasetFiles::open(url, settings)?.path().to_path_buf();
         let remote = Remote { settings: settings.clone(), datasets: OnceLock::new() };
         Ok(Self { folder, only, remote: Some(Arc::new(remote)), looked: None })
     }
 
-    /// Whether it is at a URL.
+    /// Whether the dataset is at a URL.
     pub fn is_remote(&self) -> bool {
         self.remote.is_some()
     }
 
-    /// The same with a path that holds wherever the program is called from.
+    /// The same root with an absolute path.
     pub(super) fn resolved(&self) -> Result<Self> {
         match self.remote {
             Some(_) => Ok(self.clone()),
@@ -67,10 +67,10 @@ impl Root {
         }
     }
 
-    /// The datasets in it, such that what is read is compared with its content hashes.
+    /// The datasets of this root; each read is checked against the content hashes.
     ///
     /// # Errors
-    /// When there is none, or one cannot be opened.
+    /// If there is no dataset, or a dataset cannot be opened.
     pub(super) fn datasets(&self, monitor: &dyn Monitor) -> Result<Vec<Arc<Dataset>>> {
         let checked = |dataset: Dataset| Arc::new(dataset.check_content(true));
         let Some(remote) = &self.remote else {
@@ -85,14 +85,14 @@ impl Root {
         Ok(remote.datasets.get_or_init(|| opened).clone())
     }
 
-    /// Gets the indexes of the shards that are meant, many at a time.
+    /// Fetches the indexes of the selected shards in parallel.
     fn fetch_indexes(&self, datasets: &[Arc<Dataset>], monitor: &dyn Monitor) -> Result<()> {
         let is_meant = |shard: &Shard<'_>| self.only.as_ref().is_none_or(|only| only.contains(&shard.entry().file));
         let shards: Vec<Shard<'_>> = datasets.iter().flat_map(|dataset| dataset.shards()).filter(is_meant).collect();
         each(&shards, NETWORK_READS, |shard| monitor.go_on().and_then(|()| shard.index().map(drop)))
     }
 
-    /// The record of splits in the folder above it, if there is one.
+    /// The splits record in the parent folder, if any.
     pub(super) fn record_above(&self, folder: &Path) -> Result<Option<Record>> {
         let (files, above) = match &self.remote {
             None => (DatasetFiles::Local(folder.to_path_buf()), format!("../{}", splits::FILE)),
@@ -107,7 +107,7 @@ impl Root {
         record.map_err(|error| error.in_file(files.shown(&above)))
     }
 
-    /// What looking and reading over a network have taken so far; `None` where it is in a file system.
+    /// Network transfers so far, detection included; `None` for a local folder.
     pub(super) fn transfers(&self) -> Option<Transfers> {
         let datasets = self.remote.as_ref()?.datasets.get().into_iter().flatten();
         let looked = self.looked.iter().map(|urls| urls.transfers());

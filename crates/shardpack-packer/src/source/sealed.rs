@@ -1,6 +1,6 @@
-//! Hands out the samples of sealed datasets; those of one shard at a URL that lie together come with one request.
+//! Reads the samples of sealed datasets. At a URL, neighbouring samples of a shard share one request.
 //!
-//! Holds at all times: what is handed out is what the content hash in the index says.
+//! Holds at all times: returned data matches the content hash in the index.
 
 use std::{borrow::Cow, ops::Range, sync::Arc};
 
@@ -14,18 +14,18 @@ use super::{
 };
 use crate::{listing::Listing, monitor::Monitor, sys};
 
-/// Most bytes of a shard at a URL that are read with one request for several samples: each of many reads in flight holds so many.
+/// Maximum number of bytes that one request to a URL reads for several samples; each of many reads in flight holds so many.
 const RUN_BYTES: u64 = 256 << 10;
-/// Most bytes between two samples that are read and left: asking once more takes longer.
+/// Maximum gap in bytes between two samples that is read and discarded: a second request takes longer.
 const GAP_BYTES: u64 = 16 << 10;
 
-/// The number of the shard of sample `stored`, and where in it its record lies.
+/// Shard number of sample `stored`, and the byte range of its record in the shard.
 fn record(dataset: &Dataset, stored: u64) -> Result<(usize, Range<u64>)> {
     let (shard, row) = (dataset.shard_of(stored)?, dataset.row(stored)?);
     Ok((shard.number(), row.offset..row.offset + u64::from(row.record_bytes)))
 }
 
-/// Hands out the images of sealed datasets: the place of a sample is the dataset and the number in stored order.
+/// Reads the samples of sealed datasets. The place of a sample is the dataset and the number in stored order.
 #[derive(Debug)]
 pub struct SealedReader<'a> {
     listing: &'a Listing,
@@ -33,10 +33,10 @@ pub struct SealedReader<'a> {
 }
 
 impl<'a> SealedReader<'a> {
-    /// Serves `listing`, which was made of the datasets in `roots`: of those that are `split`, or of all.
+    /// Opens a reader for `listing`, which must be made from the datasets in `roots`: from the datasets of `split`, or from all.
     ///
     /// # Errors
-    /// When one cannot be opened, or holds fewer samples than were listed.
+    /// If a dataset cannot be opened, or holds fewer samples than were listed.
     pub fn open(roots: &[Root], split: Option<&str>, listing: &'a Listing, monitor: &dyn Monitor) -> Result<Self> {
         let members =
             members(roots, monitor)?.into_iter().filter(|member| split.is_none() || member.split.as_deref() == split);
@@ -56,15 +56,15 @@ impl<'a> SealedReader<'a> {
         Ok(reader)
     }
 
-    /// The dataset and the number in it of sample `number` of the listing.
+    /// Dataset and stored number of sample `number` of the listing.
     fn place(&self, number: u64) -> (&Dataset, u64) {
         let place = self.listing.entry(number).place;
-        // Checked when it was opened.
+        // The dataset number was checked on open.
         (&self.datasets[(place >> NUMBER_BITS) as usize], place & ((1 << NUMBER_BITS) - 1))
     }
 }
 
-/// Samples of one shard at a URL that came with one request.
+/// Samples of one shard at a URL, fetched with one request.
 struct Together<'a> {
     reader: &'a SealedReader<'a>,
     shard: Shard<'a>,
@@ -72,7 +72,7 @@ struct Together<'a> {
 }
 
 impl Together<'_> {
-    /// Sample `number` of the listing, where it is at hand and is right.
+    /// Sample `number` of the listing, if it was fetched and its hashes are right.
     fn sample(&self, number: u64) -> Option<Sample<'_>> {
         let (dataset, stored) = self.reader.place(number);
         let row = stored.checked_sub(self.shard.samples().start).filter(|row| *row < self.shard.len())?;
@@ -86,7 +86,7 @@ impl Source for Together<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
         match self.sample(number) {
             Some(sample) => put_image(self.shard.dataset(), sample.row(), sample.bytes(), payload),
-            // What a line has changed on its way is right the second time, and whose fault it is is said then.
+            // Reads again: data corrupted in transit is correct on a second read, and a persistent error is reported then.
             None => self.reader.read(number, payload),
         }
     }
@@ -105,7 +105,7 @@ impl Source for Together<'_> {
     }
 }
 
-/// Damage is of one sample, and so is a file that may not be read; a machine that cannot read at this moment is not.
+/// Maps an error to a sample or to the machine: damage and denied access concern one sample; a temporary read failure is fatal.
 pub(super) fn refused(error: Error) -> ReadError {
     match (error.kind(), error.io_error()) {
         (ErrorKind::Data, _) => ReadError::Refused(Refusal(error.to_string())),
@@ -155,20 +155,20 @@ impl Source for SealedReader<'_> {
         }
         let (shard, mut window) = (dataset.shard_of(first).ok()?, Window::default());
         let range = record(dataset, first).ok()?.1.start..record(dataset, last).ok()?.1.end;
-        // Where it fails, each is read by itself, and errors are of samples then.
+        // On failure each sample is read separately and reports its own error.
         shard.fill(&mut window, &mut Scratch::default(), range).ok()?;
         Some(Box::new(Together { reader: self, shard, window }))
     }
 }
 
-/// As [`Source::read`], of the sample that is number `stored` of `dataset`.
+/// As [`Source::read`], for sample `stored` of `dataset`.
 pub(crate) fn read(dataset: &Dataset, stored: u64, payload: &mut [u8]) -> Result<(), ReadError> {
     let mut image = Vec::with_capacity(payload.len());
     let row = dataset.read(stored, &mut image).map_err(refused)?;
     put_image(dataset, &row, &image, payload)
 }
 
-/// Puts what is stored as the image of `row` into `payload`.
+/// Decodes the stored image of `row` into `payload`.
 fn put_image(dataset: &Dataset, row: &RowRef<'_>, stored: &[u8], payload: &mut [u8]) -> Result<(), ReadError> {
     let format = dataset.format().map_err(refused)?;
     let image = match row.form(0).filter(|_| format.is_encoded(0)) {
@@ -184,7 +184,7 @@ fn put_image(dataset: &Dataset, row: &RowRef<'_>, stored: &[u8], payload: &mut [
     Ok(())
 }
 
-/// As [`Source::read_component`], of the sample that is number `stored` of `dataset`, where samples have `kinds`.
+/// As [`Source::read_component`], for sample `stored` of `dataset`, whose samples have the components `kinds`.
 pub(crate) fn read_component(
     dataset: &Dataset,
     stored: u64,
@@ -198,7 +198,7 @@ pub(crate) fn read_component(
     put_component(dataset, &sample, kinds, which, out)
 }
 
-/// Puts what `sample` has beside its image into `out`, where samples have `kinds`.
+/// Copies component `which` of `sample` to `out`, if samples have the components `kinds`.
 fn put_component(
     dataset: &Dataset,
     sample: &Sample<'_>,
@@ -216,7 +216,7 @@ fn put_component(
     Ok(())
 }
 
-/// As [`Source::peek`], of the sample that is number `stored` of `dataset`.
+/// As [`Source::peek`], for sample `stored` of `dataset`.
 pub(crate) fn peek(dataset: &Dataset, stored: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
     let row = dataset.row(stored).map_err(refused)?;
     if dataset.transfers().is_some() {
@@ -231,7 +231,7 @@ pub(crate) fn peek(dataset: &Dataset, stored: u64, first: &mut [u8], look: Look)
     }
     let shard = dataset.shard_of(stored).map_err(refused)?;
     let file = shard.open().map_err(refused)?;
-    // Where it is in a compressed shard, roughly: this tells of the disk, not of the image.
+    // In a compressed shard this offset is approximate: the peek measures the disk, not the image.
     let at = row.payload().0.min(shard.entry().bytes.saturating_sub(1));
     storage::peek(&file, at, first, look).map_err(|error| refused(sys::io_error("cannot read", &shard.path(), error)))
 }

@@ -1,6 +1,6 @@
-//! Several sources, of which each is a split: they share one list of classes.
+//! Several sources, each a split, with one class list.
 //!
-//! Each is listed and read as it would be alone; only the numbers of its classes are those of all.
+//! Each source is listed and read as if it were alone; only its class numbers are changed to the shared list.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,10 +37,10 @@ pub struct Several {
 }
 
 impl Several {
-    /// These parts.
+    /// Combines the parts.
     ///
     /// # Errors
-    /// When two have one name, or a name is none of a split.
+    /// If two parts have one name, or a name is not a valid split name.
     pub fn new(parts: Vec<Part>) -> Result<Self> {
         let mut names = BTreeSet::new();
         for Part { split, .. } in &parts {
@@ -53,12 +53,12 @@ impl Several {
         Ok(Self { parts })
     }
 
-    /// The parts, in the order in which they were given.
+    /// The parts, in the given order.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// The same with other sources.
+    /// The same splits with each source replaced by `change`.
     pub(super) fn with(&self, change: impl Fn(&Origin) -> Result<Origin>) -> Result<Self> {
         let part = |part: &Part| Ok(Part { split: part.split.clone(), origin: change(&part.origin)? });
         Ok(Self { parts: self.parts.iter().map(part).collect::<Result<_>>()? })
@@ -67,7 +67,7 @@ impl Several {
     /// The source of `split`.
     ///
     /// # Errors
-    /// When there is no such split.
+    /// If there is no such split.
     pub(super) fn of(&self, split: Option<&str>) -> Result<&Origin> {
         let part = self.parts.iter().find(|part| Some(part.split.as_str()) == split);
         part.map(|part| &part.origin).ok_or_else(|| {
@@ -78,10 +78,10 @@ impl Several {
         })
     }
 
-    /// Lists them: one [`Found`] each.
+    /// Lists the sources: one [`Found`] each.
     ///
     /// # Errors
-    /// When one cannot be listed or has splits of its own, or their classes cannot be one list.
+    /// If a source cannot be listed or has splits of its own, or the class lists cannot be merged.
     pub(super) fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
         let splits = match options.splits {
             Splits::Auto => Splits::Auto,
@@ -92,7 +92,7 @@ impl Several {
         };
         let mut options = Options { splits, ..options.clone() };
         let mut all = self.discover_parts(&options, monitor)?;
-        // A single value in one is a list in another.
+        // A single value in one source is a list in another.
         if is_torn(&all) {
             for (field, own) in all.iter().flat_map(|one| &one.extensions) {
                 options.extensions.entry(field.clone()).or_default().extend(own);
@@ -127,7 +127,7 @@ impl Several {
         Ok(all)
     }
 
-    /// What each of them is by itself.
+    /// Lists each source by itself.
     fn discover_parts(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
         let mut all = Vec::with_capacity(self.parts.len());
         for Part { split, origin } in &self.parts {
@@ -145,7 +145,7 @@ impl Several {
     }
 }
 
-/// Whether what is one field, by its name without extension, is a component in one of them and another in the next.
+/// Whether one field, by its name without extension, became different components in different sources.
 fn is_torn(all: &[Found]) -> bool {
     let mut names = BTreeMap::<&str, &str>::new();
     all.iter()
@@ -153,7 +153,7 @@ fn is_torn(all: &[Found]) -> bool {
         .any(|kind| *names.entry(kind.column()).or_insert(kind.name()) != kind.name())
 }
 
-/// The components of all: a sample without one has none.
+/// The union of the components; a sample of a source without a component lacks it.
 fn together(all: &[Found]) -> Result<Vec<Component>> {
     let mut kinds: Vec<Component> = Vec::new();
     for one in all {
@@ -176,14 +176,14 @@ fn together(all: &[Found]) -> Result<Vec<Component>> {
             }
         }
     }
-    // Values that a split has not are lacking in its samples.
+    // A value component that a split lacks is optional.
     for kind in &mut kinds {
         let is_lacking = |one: &Found| !one.listing.components().kinds.iter().any(|own| own.name() == kind.name());
         if let Some(of) = kind.kind().filter(|_| all.iter().any(is_lacking)) {
             *kind = kind.clone().with_kind(Type { is_optional: true, ..of.clone() });
         }
     }
-    // The text first, as a source alone has it.
+    // The text comes first, as in a single source.
     kinds.sort_by_key(|kind| !kind.is_text());
     component::check(&kinds).map_err(|error| {
         let names: Vec<_> = kinds.iter().map(Component::name).collect();
@@ -193,10 +193,10 @@ fn together(all: &[Found]) -> Result<Vec<Component>> {
     Ok(kinds)
 }
 
-/// Fails where a split has none of the classes of the first: then their names mean other things.
+/// Fails if a split shares no class with the first split: the class names then have other meanings.
 ///
 /// # Errors
-/// Names the splits and a class of each.
+/// The message names both splits and a class of each.
 pub(crate) fn check_shared(source: &Origin, found: &[Found]) -> Result<()> {
     if !matches!(source, Origin::Several(_)) {
         return Ok(());
@@ -228,10 +228,10 @@ pub(crate) fn check_shared(source: &Origin, found: &[Found]) -> Result<()> {
 }
 
 impl Origin {
-    /// The source of the images of `split`, before anything was made of them: this one unless it is several.
+    /// The source of the images of `split`, before any transformation; `self` if there is only one source.
     ///
     /// # Errors
-    /// When there is no such split.
+    /// If there is no such split.
     pub(crate) fn part(&self, split: Option<&str>) -> Result<&Self> {
         match self {
             Self::Several(several) => several.of(split),

@@ -1,7 +1,7 @@
-//! The storage that a source lies on (page cache, disk, network), and so the order in which it is read best.
+//! Detects the storage of a source (page cache, disk, network) and chooses the order of reading.
 //!
-//! A disk wants its files in physical order with many reads in flight, the more so if it seeks; the page cache does not
-//! care, and there the plan's own order costs the least memory and time. The bytes of the shards are the same either way.
+//! A disk is fastest in physical order with many reads in flight, even more so if it seeks. For the page cache the order does not
+//! matter, and plan order needs the least memory and time. The shard bytes are the same in either order.
 
 #[cfg(target_os = "linux")]
 use std::num::NonZeroU64;
@@ -30,73 +30,73 @@ use shardpack_format::{
 use super::{Look, ReadError, Source};
 use crate::{listing::Listing, sys};
 
-/// The order in which the source is read.
+/// Order in which the source is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadOrder {
     /// Shard by shard, each sample in its place.
     Plan,
-    /// By inode, a window of shards at a time.
+    /// By inode, one window of shards at a time.
     Physical {
-        /// Reads in flight at a time.
+        /// Number of reads in flight.
         reads: usize,
     },
 }
 
-/// What a source lies on, as found out.
+/// The detected storage of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Storage {
-    /// For a person: `page cache`, `rotating disk`, `network mount (nfs)`, `disk`.
+    /// Display name: `page cache`, `rotating disk`, `network mount (nfs)`, `disk`.
     pub name: String,
-    /// What it makes of the order of reading.
+    /// Order of reading for this storage.
     pub read_order: ReadOrder,
 }
 
-/// Kinds of the images, and the storage, told from the first bytes of a few samples.
+/// Image kinds and storage measurements from the first bytes of a few samples.
 #[derive(Clone, Debug)]
 pub struct Sniffed {
-    /// How many samples of each kind there are among those looked at.
+    /// Number of inspected samples per kind.
     pub kinds: BTreeMap<Kind, u64>,
     /// Share of them that was in the page cache, 0 to 1.
     pub cached: f64,
-    /// Median time of a read that was not, if any.
+    /// Median duration of the reads that were not cached, if any.
     pub latency: Option<Duration>,
 }
 
-/// Samples that are looked at, at most.
+/// Maximum number of inspected samples.
 pub(crate) const LOOKS: u64 = 512;
-/// Most samples of a listing whose looks read whole samples: with more of them, looks are an eighth of all reads at most, and
-/// what they read might be gone from memory again before it is copied.
+/// Maximum length of a listing for which looks read whole samples. In a longer listing, looks are at most an eighth of all reads, and
+/// their data might be evicted from memory before it is copied.
 const FEW: u64 = 8 * LOOKS;
-/// The longest sample that a look reads whole: at most 512 MiB of page cache, and mostly far less. A longer one takes several
-/// requests anyway.
+/// Maximum length in bytes of a sample that a look reads whole: at most 512 MiB of page cache in total, usually far less. A longer
+/// sample takes several requests anyway.
 const WHOLE_BYTES: u32 = 1 << 20;
-/// One look in so many reads the first bytes alone nevertheless, and tells of the disk: its time is that of a seek and not of a
-/// transfer, and it leaves nothing in memory that the next run would take for all.
+/// One look in `TIMED` still reads only the first bytes and is timed: its duration is a seek without a transfer, and it leaves nothing
+/// in memory that would make the next run treat the whole source as cached.
 const TIMED: usize = 16;
-/// Where the system's memory of a file is cut; it is 4 KiB to 64 KiB.
+/// Alignment in bytes for dropping pages; page sizes are 4 KiB to 64 KiB.
 #[cfg(target_os = "linux")]
 const PAGE_BYTES: u64 = 64 << 10;
-/// What the system reads at most when a few bytes are asked for: a usual setting of its read-ahead.
+/// Maximum read-ahead in bytes of the system for a small read, in a usual configuration.
 #[cfg(target_os = "linux")]
 const AHEAD_BYTES: u64 = 128 << 10;
-/// A device that says it rotates is believed when its median read takes longer than this; virtual disks say so too.
+/// Minimum median read time at which a device that reports rotation counts as rotating; virtual disks report rotation, too.
 const SEEK: Duration = Duration::from_millis(2);
 const DISK_READS: usize = 16;
 pub(crate) const NETWORK_READS: usize = 64;
 
-/// The samples that are looked at.
+/// Numbers of the samples to inspect.
 fn looks(listing: &Listing) -> Vec<u64> {
     let count = listing.len().min(LOOKS);
     // In 128 bits: a listing can be longer than 2^64 / 512.
     (0..count).map(|n| (u128::from(n) * u128::from(listing.len()) / u128::from(count)) as u64).collect()
 }
 
-/// Looks at the first bytes of up to 512 samples, spread evenly over the listing, in physical order.
+/// Inspects the first bytes of up to 512 samples, spread evenly over the listing, in physical order.
 ///
-/// `is_copied` says that the listing is read next: then a look may read the whole of a sample, where that saves a read.
+/// `is_copied` means that the listing is copied next. A look may then read a whole sample if that saves a read.
 ///
 /// # Errors
-/// Only when nothing can go on; a sample that cannot be read is passed over here and found again by the copy.
+/// Only on fatal errors; a sample that cannot be read is skipped here and reported by the copy.
 pub fn sniff(source: &dyn Source, listing: &Listing, is_copied: bool) -> Result<Sniffed, ReadError> {
     let mut looks = looks(listing);
     looks.sort_unstable_by_key(|number| listing.entry(*number).place);
@@ -129,7 +129,7 @@ pub fn sniff(source: &dyn Source, listing: &Listing, is_copied: bool) -> Result<
     })
 }
 
-/// As [`sniff`], of what is asked for over a network: many at a time, and none of it stays in memory.
+/// As [`sniff`], for network sources: many requests at a time, and no data stays in memory.
 ///
 /// # Errors
 /// As [`sniff`].
@@ -154,7 +154,7 @@ pub fn sniff_remote(source: &dyn Source, listing: &Listing) -> Result<Sniffed, R
     }
 }
 
-/// Asks the system to read the first `bytes` of `file`, in as few requests as it can; it may refuse, and nothing is lost by that.
+/// Asks the system to read the first `bytes` of `file` ahead in few requests. A refusal is ignored.
 #[cfg(target_os = "linux")]
 pub fn read_ahead(file: &File, bytes: u32) {
     if let Some(bytes) = NonZeroU64::new(bytes.into()) {
@@ -162,15 +162,16 @@ pub fn read_ahead(file: &File, bytes: u32) {
     }
 }
 
-/// As on Linux; nothing is asked of other systems.
+/// Does nothing on systems other than Linux.
 #[cfg(not(target_os = "linux"))]
 pub fn read_ahead(_: &File, _: u32) {}
 
-/// Reads the bytes of `file` at `offset` into `out` and says how many; `None` where that would have to wait for the disk
-/// and `look` does not allow it, or the system cannot tell.
+/// Reads bytes of `file` at `offset` into `out` and returns their count.
+///
+/// Returns `None` if the read would have to wait for the disk and `look` does not allow that, or if the system cannot detect the wait.
 ///
 /// # Errors
-/// When they cannot be read.
+/// If the bytes cannot be read.
 #[cfg(target_os = "linux")]
 pub fn peek(file: &File, offset: u64, out: &mut [u8], look: Look) -> io::Result<Option<usize>> {
     let is_free = matches!(look, Look::Memory | Look::Ahead);
@@ -182,22 +183,22 @@ pub fn peek(file: &File, offset: u64, out: &mut [u8], look: Look) -> io::Result<
     }
     match read {
         Ok(read) => Ok(Some(read)),
-        // Some file systems know no such flag.
+        // Some file systems do not support the flag.
         Err(Errno::AGAIN | Errno::OPNOTSUPP) if is_free => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Reads the bytes of `file` at `offset` into `out` and says how many.
+/// Reads bytes of `file` at `offset` into `out` and returns their count.
 ///
 /// # Errors
-/// When they cannot be read.
+/// If the bytes cannot be read.
 #[cfg(not(target_os = "linux"))]
 pub fn peek(file: &File, offset: u64, out: &mut [u8], _: Look) -> io::Result<Option<usize>> {
     rustix::io::pread(file, out, offset).map(Some).map_err(Into::into)
 }
 
-/// What `root` lies on, given what a look at its samples showed.
+/// The storage of `root`, given the result of a sniff.
 pub fn of(root: &Path, sniffed: &Sniffed) -> Storage {
     if let Some(scheme) = scheme(root) {
         return Storage {
@@ -214,38 +215,36 @@ pub fn of(root: &Path, sniffed: &Sniffed) -> Storage {
             read_order: ReadOrder::Physical { reads: NETWORK_READS },
         };
     }
-    // Even a disk that does not seek gains from many reads in flight and from neighbours read together (measured:
+    // Even a disk that does not seek is faster with many reads in flight and with neighbours read together (measured:
     // docs/explain/performance.md, cold source).
     let slow = sniffed.latency.is_some_and(|latency| latency >= SEEK);
     let name = if slow && rotates(root) != Some(false) { "rotating disk" } else { "disk" };
     Storage { name: name.to_owned(), read_order: ReadOrder::Physical { reads: DISK_READS } }
 }
 
-/// Reads in flight for `--read-order physical`.
+/// Concurrent reads for `--read-order physical`.
 pub fn physical(root: &Path) -> ReadOrder {
     let is_network = scheme(root).is_some() || network_mount(root).is_some();
     ReadOrder::Physical { reads: if is_network { NETWORK_READS } else { DISK_READS } }
 }
 
-/// How many threads read in plan order, of `threads` that may be at work: those that wait for an answer of a server take no time of
-/// the processor.
+/// Number of reading threads in plan order, given `threads` worker threads. Threads that wait for a server use no processor time.
 pub fn stream_threads(root: &Path, threads: usize) -> usize {
     if scheme(root).is_some() { threads.max(NETWORK_READS) } else { threads }
 }
 
-/// How a URL begins, if `root` is one that is read from here.
+/// The scheme of `root`, if it is the URL of a store.
 fn scheme(root: &Path) -> Option<&str> {
     let text = root.to_str().filter(|_| sys::is_store(root))?;
     text.split_once("://").map(|(scheme, _)| scheme)
 }
 
-/// How many threads list what is below `root`, of `threads` that may be at work: over a network they wait for answers, and take no
-/// time of the processor.
+/// Number of threads that list `root`, given `threads` worker threads. Threads that wait for a network use no processor time.
 pub(super) fn listing_threads(root: &Path, threads: usize) -> usize {
     if network_mount(root).is_some() { threads.max(NETWORK_READS) } else { threads }
 }
 
-/// Name of the network file system that `root` is on. Source of the numbers: statfs(2), and the Lustre, BeeGFS and
+/// Name of the network file system of `root`. Source of the numbers: statfs(2), and the Lustre, BeeGFS and
 /// GPFS headers.
 #[cfg(target_os = "linux")]
 fn network_mount(root: &Path) -> Option<&'static str> {
@@ -269,13 +268,13 @@ fn network_mount(_: &Path) -> Option<&'static str> {
     None
 }
 
-/// Whether the block device under `root` says that it rotates; `None` where there is none or it does not say.
+/// Whether the block device of `root` reports rotation; `None` if there is no device or no report.
 #[cfg(target_os = "linux")]
 fn rotates(root: &Path) -> Option<bool> {
     let device = rustix::fs::stat(root).ok()?.st_dev;
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let block = format!("/sys/dev/block/{major}:{minor}");
-    // A partition has no queue of its own; the disk it is on is the folder above.
+    // A partition has no queue of its own; its disk is the parent folder.
     ["queue/rotational", "../queue/rotational"]
         .iter()
         .find_map(|file| std::fs::read_to_string(format!("{block}/{file}")).ok())
@@ -301,7 +300,7 @@ mod tests {
         Sniffed { kinds: Default::default(), cached, latency: latency_ms.map(Duration::from_millis) }
     }
 
-    /// A disk: what is in memory of it, and how often each way of looking was taken.
+    /// A simulated disk: which parts are in memory, and how often each kind of look was used.
     #[derive(Default)]
     struct Disk {
         cached: Mutex<BTreeSet<u64>>,
@@ -309,7 +308,7 @@ mod tests {
     }
 
     impl Disk {
-        /// What a look at `samples` of so many bytes comes to, and the looks that went to the disk.
+        /// Result of a sniff on `samples` samples of `bytes` bytes, with the looks that went to the disk.
         fn sniffed(&self, samples: u64, bytes: u32, is_copied: bool) -> (Sniffed, BTreeMap<&'static str, u64>) {
             let mut in_folder = FolderSamples::default();
             (0..samples).for_each(|number| in_folder.push(format!("{number:06}").as_bytes(), bytes, number, 0));
@@ -359,7 +358,7 @@ mod tests {
             assert_eq!((of("once"), of("start")), (once, whole), "{name}");
             assert_eq!(disk.cached.lock().unwrap().len() as u64, whole, "{name}: only these stay in memory");
             assert_eq!((sniffed.cached, sniffed.latency.is_some()), (0.0, true), "{name}");
-            // What the first look left in memory is not taken for all.
+            // The page cached by the first look must not count as a cached source.
             assert_eq!(disk.sniffed(samples, bytes, is_copied).0.cached, 0.0, "{name}, looked at again");
             disk.cached.lock().unwrap().extend(0..samples);
             let (sniffed, looks) = disk.sniffed(samples, bytes, is_copied);
@@ -378,7 +377,7 @@ mod tests {
         rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).unwrap();
         let look = |look| peek(&file, 0, &mut [0; SNIFF_BYTES], look).unwrap();
         assert_eq!(look(Look::Once), Some(SNIFF_BYTES));
-        // A file system in memory keeps it.
+        // A memory file system keeps the data cached.
         if look(Look::Memory).is_none() {
             assert_eq!(look(Look::Start), Some(SNIFF_BYTES));
             assert_eq!(look(Look::Memory), Some(SNIFF_BYTES));

@@ -1,31 +1,31 @@
-//! What a URL that a person writes names: an object in a folder, a folder, or a pattern.
+//! Parses user URLs: an object in a folder, a folder, or a pattern.
 
 use shardpack_format::{Error, Result};
 
-/// An object, and the URL of the folder that it is in.
+/// An object and the URL of its folder.
 pub(super) struct Named {
     /// Ends with a slash.
     pub folder: String,
-    /// As it is called there, whatever the URL has in the place of letters.
+    /// Object name, percent-decoded for web servers.
     pub name: String,
 }
 
-/// Scheme, host or bucket, and the path without the slash before it.
+/// Scheme, host or bucket, and path without leading slash.
 fn parts(url: &str) -> (&str, &str, &str) {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
     (scheme, host, path)
 }
 
-/// Whether a web server is there, which lists nothing.
+/// Whether the URL is on a web server, which cannot list objects.
 pub(super) fn is_web(url: &str) -> bool {
     parts(url).0.to_ascii_lowercase().starts_with("http")
 }
 
-/// The object that `url` may be of; `None` where it can only be a folder's.
+/// The object that `url` may name; `None` if `url` can only be a folder.
 ///
 /// # Errors
-/// When it is of a query.
+/// If the URL has a query or a fragment.
 pub(super) fn named(url: &str) -> Result<Option<Named>> {
     let (scheme, host, path) = parts(url);
     let (before, name) = path.rsplit_once('/').map_or(("", path), |(before, name)| (before, name));
@@ -41,10 +41,10 @@ pub(super) fn named(url: &str) -> Result<Option<Named>> {
     Ok(Some(Named { folder: format!("{scheme}://{host}/{before}{slash}"), name }))
 }
 
-/// Where `url` is a pattern, the folder before the first part that is one, with its slash.
+/// If `url` is a pattern: the folder before the first part with a wildcard, with its slash.
 ///
 /// # Errors
-/// When nobody can list what would match.
+/// If the server cannot list objects.
 pub(super) fn before_glob(url: &str) -> Result<Option<&str>> {
     let (scheme, host, path) = parts(url);
     let is_glob = |c: char| matches!(c, '*' | '[') || c == '?' && !is_web(url);
@@ -56,14 +56,14 @@ pub(super) fn before_glob(url: &str) -> Result<Option<&str>> {
     Ok(Some(&url[..start + path[..at].rfind('/').map_or(0, |slash| slash + 1)]))
 }
 
-/// That a web server does not tell what it has.
+/// The error for a web server, which cannot list objects.
 pub(super) fn no_list(url: &str) -> Error {
     Error::usage("a web server does not list what it has").in_file(url).help(
         "name the shards, as in 'https://host/train-{000000..000146}.tar'; a folder of MDS is read by its index.json",
     )
 }
 
-/// A part of a URL without `%`, as servers take it.
+/// Percent-decodes a part of a URL; returns it unchanged if the result is not UTF-8.
 pub(super) fn decoded(text: &str) -> String {
     let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
     let (bytes, mut out, mut at) = (text.as_bytes(), Vec::new(), 0);

@@ -1,7 +1,7 @@
-//! The walk: all folders below the classes, in parallel, links followed.
+//! Walks all folders below the classes in parallel and follows links.
 //!
-//! Holds at all times: what a folder names is listed, counted or named with the reason. What cannot be looked at is never
-//! taken for something that is no image; a loop of links is not entered.
+//! Holds at all times: each folder entry is listed, counted, or reported with a reason. An entry that cannot be inspected never counts as
+//! a non-image. The walk does not enter loops of links.
 
 use std::{
     collections::BTreeMap,
@@ -30,10 +30,10 @@ use crate::{
     sys,
 };
 
-/// Largest image in bytes: a record with its framing must stay below 4 GiB.
+/// Maximum length of an image in bytes: a record with its framing must stay below 4 GiB.
 const MAX_IMAGE_BYTES: u64 = u32::MAX as u64 - (1 << 20);
 
-/// What the walk needs of a file's status, in one width on every system.
+/// The file status fields that the walk needs, with the same widths on every system.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
     device: u64,
@@ -53,7 +53,7 @@ impl Facts {
     }
 }
 
-/// A folder above, to tell a loop.
+/// An ancestor folder, for loop detection.
 #[derive(Debug)]
 pub(super) struct Above {
     stat: Facts,
@@ -85,17 +85,17 @@ struct Task {
     class: Option<u32>,
     /// `None` for the root itself.
     above: Option<Arc<Above>>,
-    /// Where a link out of the source has led to on the way here.
+    /// Target of the link that left the source on the way here, if any.
     outside: Option<Arc<Path>>,
 }
 
-/// What all threads of a walk share.
+/// State shared by all threads of a walk.
 struct Walk<'a> {
     root: &'a OwnedFd,
     root_path: &'a Path,
-    /// What the person wants, by paths relative to the root.
+    /// Filters, applied to paths relative to the root.
     keep: &'a Keep,
-    /// Files that are wanted beside images.
+    /// Files next to images that become components.
     components: &'a [Component],
     links: Links,
     monitor: &'a dyn Monitor,
@@ -112,16 +112,16 @@ struct Queue {
     failed: Option<Error>,
 }
 
-/// What a walk has found.
+/// Result of a walk.
 #[derive(Default)]
 pub(super) struct Outcome {
     /// Folders with samples.
     pub samples: listing::Builder,
-    /// Images that are no samples.
+    /// Images that are not samples.
     pub unpacked: Vec<Unpacked>,
-    /// Other files by reason.
+    /// Other files, counted by reason.
     pub ignored: BTreeMap<String, u64>,
-    /// Samples that links out of the source lead to.
+    /// Samples reached through links out of the source.
     pub outside: Outside,
 }
 
@@ -135,13 +135,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether `error` is of the path, and will be so each time; all others are of the machine.
+/// Whether `error` concerns the path and is permanent; all other errors concern the machine.
 pub(super) fn is_of_path(error: Errno) -> bool {
     use Errno as E;
     matches!(error, E::NOENT | E::ACCESS | E::PERM | E::LOOP | E::NOTDIR | E::NAMETOOLONG)
 }
 
-/// Why something cannot be looked at.
+/// Reason text for an entry that cannot be inspected.
 pub(super) fn unread(error: Errno) -> String {
     match error {
         Errno::LOOP => "leads in a circle: a loop of symbolic links".to_owned(),
@@ -155,8 +155,9 @@ pub(super) fn open_folder(parent: impl AsFd, path: &[u8]) -> Result<OwnedFd, Err
     rustix::fs::openat(parent, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Walks `classes` (path of the folder, empty for the root itself; number of the class) below `root`, which is in `source` or is it, with
-/// `threads` threads.
+/// Walks `classes` below `root` with `jobs` threads; `root` is `source` or a folder in `source`.
+///
+/// `classes` holds the path of each folder (empty for the root itself) and its class number.
 #[allow(clippy::too_many_arguments, reason = "each is one thing, and there is one caller")]
 pub(super) fn walk(
     source: &Path,
@@ -211,7 +212,7 @@ impl Walk<'_> {
             if let Err(error) = self.monitor.go_on() {
                 queue.failed.get_or_insert(error);
             }
-            // Others wait only where there was nothing to take.
+            // Other threads wait only if the queue was empty.
             let wake = !queue.tasks.is_empty() || queue.running == 0 || queue.failed.is_some();
             drop(queue);
             if wake {
@@ -241,7 +242,7 @@ impl Walk<'_> {
         sys::io_error(what, &self.root_path.join(as_path(path)), error.into())
     }
 
-    /// Something at `path` of which nobody can say how many images it is.
+    /// Reports an entry at `path` that contains an unknown number of images.
     fn unseen(&self, path: Vec<u8>, why: String) -> Unpacked {
         match self.keep.leaves_out(&path) {
             true => unpacked(path, None, Fate::Filtered, LEFT_OUT),
@@ -249,7 +250,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Where the link `name` in the folder at `path` leads to outside of the source; or that no link is followed.
+    /// Target of the link `name` in the folder at `path` if the target is outside the source. Fails if links are not followed.
     fn link(&self, folder: impl AsFd, path: &[u8], name: &CStr) -> Result<Option<Arc<Path>>, &'static str> {
         match self.keep.follows() {
             true => Ok(self.links.outside(folder, &self.root_path.join(as_path(path)), name)),
@@ -257,7 +258,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The same for the folder of a class, if no parent folder gave its type.
+    /// As [`Walk::link`], for a class folder whose type was not read from its parent folder.
     fn class_link(&self, path: &[u8]) -> Result<Option<Arc<Path>>, &'static str> {
         let is_link = |stat: Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
         let Ok(name) = std::ffi::CString::new(path) else { return Ok(None) };
@@ -267,7 +268,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Lists one folder; returns the folders in it.
+    /// Lists one folder and returns its subfolders.
     fn folder(&self, task: &Task) -> Result<Vec<Task>> {
         let is_class = task.above.is_some() && !task.path.contains(&b'/');
         let outside = match is_class.then(|| self.class_link(&task.path)) {
@@ -303,14 +304,14 @@ impl Walk<'_> {
                 names.push((entry.ino(), entry.file_type(), name.into()));
             }
         }
-        // A disk that seeks has neighbouring inodes side by side.
+        // On a disk that seeks, neighbouring inodes are stored side by side.
         names.sort_unstable_by_key(|(inode, ..)| *inode);
 
         let mut tasks = Vec::new();
         let mut images: Vec<(Box<CStr>, Stat)> = Vec::new();
-        // What links lead to.
+        // Outside targets of linked images.
         let mut linked: BTreeMap<Box<CStr>, Arc<Path>> = BTreeMap::new();
-        // Files that may belong to an image: whether one wants them.
+        // Component files, and whether an image claims each.
         let mut wanted: BTreeMap<Box<[u8]>, bool> = BTreeMap::new();
         for (_, listed_type, name) in names {
             let bytes = name.to_bytes();
@@ -325,7 +326,7 @@ impl Walk<'_> {
                 found.ignore(if matches!(class_of_name, Name::Hidden) { "hidden" } else { "system" }.to_owned());
                 continue;
             }
-            // A file that is no image by its name need not be looked at.
+            // A file that is not an image by name needs no inspection.
             if listed_type == FileType::RegularFile && matches!(class_of_name, Name::Other) {
                 found.ignore(other_reason(bytes));
                 continue;
@@ -367,7 +368,7 @@ impl Walk<'_> {
                     _ => found.unpacked.push(unpacked(path(), task.class, Fate::Skipped, "not a regular file")),
                 },
                 Err(error) if !is_of_path(error) => return Err(self.error("cannot look at", &path(), error)),
-                // It may be a folder of images.
+                // The entry may be a folder of images.
                 Err(error) if matches!(class_of_name, Name::Other) => {
                     found.unpacked.push(self.unseen(path(), unread(error)));
                 }
@@ -421,12 +422,12 @@ pub(super) fn unpacked(path: Vec<u8>, class: Option<u32>, fate: Fate, reason: &s
     Unpacked { path, class, fate, reason: reason.into() }
 }
 
-/// Length in bytes of an image's file, or why it is none.
+/// Length of an image file in bytes, or why the file is not a sample.
 pub(super) fn image_bytes(stat: &Stat) -> Result<u32, String> {
     sized(u64::try_from(stat.st_size).unwrap_or(0))
 }
 
-/// The length of an image in bytes, or why it is none.
+/// Checks the length of an image in bytes; fails with the reason if the file is not a sample.
 pub(super) fn sized(bytes: u64) -> Result<u32, String> {
     match bytes {
         0 => Err("empty file".to_owned()),
@@ -436,7 +437,7 @@ pub(super) fn sized(bytes: u64) -> Result<u32, String> {
     }
 }
 
-/// The length of `file` beside an image in bytes, or why it cannot be packed.
+/// Checks the length in bytes of `file`, a component next to an image; fails with the reason if it cannot be packed.
 pub(super) fn beside(file: &[u8], bytes: u64) -> Result<u32, String> {
     match bytes > MAX_IMAGE_BYTES {
         true => {
@@ -448,11 +449,12 @@ pub(super) fn beside(file: &[u8], bytes: u64) -> Result<u32, String> {
     }
 }
 
-/// The files beside the image `name` in `folder` below `root`, of those that `may_be` says yes to, links only where one `follows` them; or
-/// why the image cannot be packed with them.
+/// The component files next to the image `name` in `folder` below `root`, or why the image cannot be packed with them.
+///
+/// Only files for which `may_be` returns true are considered; links are accepted only if `follows` is true.
 ///
 /// # Errors
-/// The file that the machine did not show, see [`is_of_path`].
+/// The file that the machine could not inspect, see [`is_of_path`].
 pub(super) fn cells(
     root: impl AsFd,
     folder: &[u8],

@@ -1,8 +1,8 @@
-//! `--classes` and `--class-map`: which classes there are, under which numbers and names.
+//! `--classes` and `--class-map`: choose, number and rename classes.
 //!
-//! A list of classes is a file with a name a line, as torchvision's `classes.txt` and ImageNet's `wnids.txt`, or a JSON list,
-//! or a JSON object of names and numbers. A map is a file with `old new` a line, a tab or comma between them where names
-//! have spaces, or a JSON object. The list counts after the map.
+//! A list of classes is a file with one name a line, as torchvision's `classes.txt` and ImageNet's `wnids.txt`,
+//! or a JSON list, or a JSON object of names and numbers. A map is a file with `old new` on each line,
+//! separated by a tab or comma if names have spaces, or a JSON object. The map is applied before the list.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -30,10 +30,10 @@ pub struct ClassList(Vec<Box<[u8]>>);
 pub struct ClassMap(HashMap<Box<[u8]>, Box<[u8]>>);
 
 impl ClassList {
-    /// Reads a list.
+    /// Parses a list.
     ///
     /// # Errors
-    /// When it is none: names that come twice, or numbers that are not those from 0 on.
+    /// If it is invalid: repeated names, or numbers that are not 0, 1, 2 and so on.
     pub fn read(bytes: &[u8]) -> Result<Self> {
         let bytes = utf8(bytes)?;
         let names = match json(bytes)? {
@@ -50,8 +50,8 @@ impl ClassList {
     }
 }
 
-/// The names of `{"name": number}`, or of `{"number": "name"}` and `{"number": ["id", "name"]}`, as ImageNet's
-/// `imagenet_class_index.json` has it, in order of their numbers.
+/// The names of `{"name": number}`, or of `{"number": "name"}` and `{"number": ["id", "name"]}`, as in
+/// ImageNet's `imagenet_class_index.json`, in order of their numbers.
 fn numbered(entries: Vec<(String, Value)>) -> Result<Vec<Box<[u8]>>> {
     let pair = |(key, value): (String, Value)| match (value.as_u64(), key.parse::<u64>()) {
         (Some(number), _) => Ok((number, key.into_bytes().into())),
@@ -70,10 +70,10 @@ fn numbered(entries: Vec<(String, Value)>) -> Result<Vec<Box<[u8]>>> {
 }
 
 impl ClassMap {
-    /// Reads a map.
+    /// Parses a map.
     ///
     /// # Errors
-    /// Names the line that is none, or a class that comes twice.
+    /// Names the invalid line, or a class that repeats.
     pub fn read(bytes: &[u8]) -> Result<Self> {
         let bytes = utf8(bytes)?;
         let pairs: Vec<(Box<[u8]>, Box<[u8]>)> = match json(bytes)? {
@@ -107,7 +107,7 @@ fn pair(number: usize, line: &[u8]) -> Result<(Box<[u8]>, Box<[u8]>)> {
     }
 }
 
-/// The text without the mark that some programs put before it.
+/// The text without a byte order mark.
 fn utf8(bytes: &[u8]) -> Result<&[u8]> {
     match bytes {
         [0xef, 0xbb, 0xbf, text @ ..] => Ok(text),
@@ -122,14 +122,14 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     (1..).zip(bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii)).filter(|(_, line)| !line.is_empty())
 }
 
-/// The JSON of a file of names.
+/// A parsed JSON file of names.
 enum Json {
     List(Vec<Value>),
-    /// In the order of the file; a name may come twice.
+    /// In the order of the file; a name may repeat.
     Object(Vec<(String, Value)>),
 }
 
-/// The JSON that the file is; `None` where it is text.
+/// The parsed JSON; `None` if the file is plain text.
 fn json(bytes: &[u8]) -> Result<Option<Json>> {
     let wrong = |error| Error::usage(format!("not JSON: {error}"));
     match bytes.trim_ascii_start().first() {
@@ -143,7 +143,7 @@ fn json(bytes: &[u8]) -> Result<Option<Json>> {
     }
 }
 
-/// The members of an object: a map of serde's would keep the last of two with one name.
+/// The members of an object: a serde map would keep only the last of two members with one name.
 struct Members;
 
 impl<'de> Visitor<'de> for Members {
@@ -169,12 +169,12 @@ fn text(value: Value) -> Result<Box<[u8]>> {
     }
 }
 
-/// Gives the samples their new classes; what has none is left out.
+/// Gives the samples their new classes; samples without a class are left out.
 pub(super) fn apply(found: &mut [Found], choice: &Choice) -> Result<()> {
     if choice.class_map.is_none() && choice.classes.is_none() {
         return Ok(());
     }
-    // A split whose labels are kept back has no classes; all others have the same.
+    // A split without published labels has no classes; all other splits have the same.
     let old = found.iter().map(|one| &one.listing.classes).find(|classes| !classes.is_empty());
     let Some(old) = old.map(Arc::clone) else {
         return Err(Error::usage("--classes or --class-map, and the source has no classes"));
@@ -218,7 +218,7 @@ pub(super) fn apply(found: &mut [Found], choice: &Choice) -> Result<()> {
         let class_of = |class: u32| numbers.get(class as usize).copied().flatten();
         let listing = Arc::clone(&one.listing);
         let mut chosen = listing.chosen(&classes, class_of, |_| true);
-        // A file is called as it is; a list may have it more than once.
+        // A file keeps its name; a list may name it more than once.
         if matches!(chosen.own_order(), OwnOrder::Places | OwnOrder::Keys) {
             chosen.part_namesakes(|place, name| [format!("{place}/").as_bytes(), name].concat())?;
         }
@@ -239,7 +239,7 @@ pub(super) fn apply(found: &mut [Found], choice: &Choice) -> Result<()> {
     Ok(())
 }
 
-/// Each name once, numbers by their value.
+/// The names without duplicates, with numbers in them sorted by value.
 fn sorted(names: &[Box<[u8]>]) -> Vec<Box<[u8]>> {
     let number = |name: &[u8]| std::str::from_utf8(name).ok()?.parse::<u64>().ok();
     let mut sorted = names.to_vec();

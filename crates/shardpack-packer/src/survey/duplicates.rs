@@ -1,7 +1,7 @@
 //! Finds duplicates: images with the same bytes, for `--dedup exact` and `--leaks`.
 //!
-//! Most images are told apart by their length, most others by their first bytes, so few are read whole. What has equal
-//! hashes then is compared byte by byte: no image goes because of a hash.
+//! The length distinguishes most images, and the first bytes most others, so few images are read completely.
+//! Images with equal hashes are then compared byte by byte: no image is left out because of a hash alone.
 
 use shardpack_format::{Result, hash};
 
@@ -12,13 +12,13 @@ use crate::{
     source::{Found, Origin},
 };
 
-/// Bytes of an image that tell it from another of its length; a page of most file systems.
+/// First bytes that are compared for images of equal length; a page of most file systems.
 const HEAD_BYTES: usize = 4096;
 
-/// An image: number of its dataset, and in the listing of that.
+/// An image: number of its dataset, and number in its listing.
 pub(super) type Image = (usize, u64);
 
-/// What becomes of images that are there more than once, for each dataset. The first of a dataset stays.
+/// Fates of duplicate images, for each dataset. The first image of a dataset stays.
 pub(super) fn find(source: &Origin, found: &mut [Found], choice: &Choice, monitor: &dyn Monitor) -> Result<Vec<Fates>> {
     let (groups, mut fates) = groups(source, found, choice, monitor)?;
     let (mut duplicates, mut leaks, mut splits) = (0u64, 0u64, 0u64);
@@ -57,7 +57,7 @@ pub(super) fn find(source: &Origin, found: &mut [Found], choice: &Choice, monito
     Ok(fates)
 }
 
-/// Where else `image` is, in another split or class, if anywhere.
+/// Describes where `image` also is, in another split or class; `None` if nowhere.
 fn leak(found: &[Found], group: &[Image], image: &Image) -> Option<String> {
     let class = |(dataset, number): &Image| found[*dataset].listing.class(*number);
     let other_split = group.iter().find(|other| other.0 != image.0);
@@ -69,14 +69,14 @@ fn leak(found: &[Found], group: &[Image], image: &Image) -> Option<String> {
     }
 }
 
-/// The path of an image from the source.
+/// The path of an image relative to the source.
 pub(super) fn name(found: &[Found], (dataset, number): &Image) -> String {
     let one = &found[*dataset];
     let split = one.split.as_ref().map_or_else(String::new, |split| format!("{split}/"));
     split + &one.listing.shown(*number)
 }
 
-/// Images with the same bytes, in order in each group; and for each dataset what could not be read.
+/// Groups of images with the same bytes, each in order; and for each dataset the unreadable images.
 fn groups(
     source: &Origin,
     found: &[Found],
@@ -92,7 +92,7 @@ fn groups(
     for most in [Some(HEAD_BYTES), None] {
         let mut hashed = Vec::with_capacity(alike.len());
         for (dataset, reader) in readers.iter().enumerate() {
-            // What was read whole for its first bytes has its hash.
+            // A short image was read completely for its first bytes, so its hash is known.
             let is_hashed = |image: &Image| most.is_none() && bytes(*image) <= HEAD_BYTES as u128;
             let of_it = || alike.iter().filter(|(_, image)| image.0 == dataset);
             hashed.extend(of_it().filter(|(_, image)| is_hashed(image)));
@@ -102,7 +102,8 @@ fn groups(
                     Some(most) => reader.head(number, most, buffer)?,
                     None => reader.whole(number, buffer)?,
                 };
-                // The length is part of it: equal first bytes of images of two lengths tell nothing.
+                // The length is part of the mark: equal first bytes of images with different lengths do not
+                // count.
                 let length = bytes((dataset, number)).rotate_left(96);
                 Ok(read.map(|()| hash::content(buffer) ^ length))
             })?;
@@ -118,7 +119,7 @@ fn groups(
     Ok((groups, readers.into_iter().map(|reader| super::bad(reader.into_unread())).collect()))
 }
 
-/// Those that share what they are marked with, sorted by that and then by the image.
+/// The images that share their mark with another, sorted by mark and image.
 fn repeated(mut marked: Vec<(u128, Image)>) -> Vec<(u128, Image)> {
     marked.sort_unstable();
     let mut kept = Vec::new();
@@ -128,7 +129,8 @@ fn repeated(mut marked: Vec<(u128, Image)>) -> Vec<(u128, Image)> {
     kept
 }
 
-/// Splits images of one hash into groups of the same bytes: one, but for what no one has seen yet.
+/// Splits images of equal hash into groups of equal bytes: one group, unless two contents have the same hash,
+/// which has never been seen.
 fn equal(readers: &[ImageReader<'_>], mut images: Vec<Image>) -> Result<Vec<Vec<Image>>> {
     let (mut groups, mut first, mut other) = (Vec::new(), Vec::new(), Vec::new());
     while images.len() > 1 {

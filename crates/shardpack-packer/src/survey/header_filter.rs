@@ -1,4 +1,4 @@
-//! Filters images by what their headers say: `--formats`, `--min-side`, `--max-pixels`.
+//! Filters images by their headers: `--formats`, `--min-side`, `--max-pixels`.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,11 @@ use crate::{
     source::{Found, Origin},
 };
 
-/// Bytes of an image that are looked at first; what a camera writes before the size can be longer.
+/// Number of bytes that are read first; the metadata of cameras before the size can be longer.
 const HEAD_BYTES: usize = 16 << 10;
 
-/// Looks at every image: which are left out and why, and the kinds of the others.
+/// Reads the header of every image: returns the images that are left out with the reason, and the kinds of the
+/// others.
 pub(super) fn filter(
     source: &Origin,
     found: &Found,
@@ -55,7 +56,7 @@ pub(super) fn filter(
     Ok((fates, kinds))
 }
 
-/// Why an image with this header is not wanted, if it is not.
+/// Why an image with this header is left out; `None` if it is kept.
 fn refusal(header: &Header, choice: &Choice) -> Option<String> {
     let Header { kind, width, height, .. } = *header;
     if !choice.kinds.is_empty() && !choice.kinds.contains(&kind) {

@@ -1,11 +1,11 @@
-//! Survey: what goes in, settled between source and plan.
+//! Survey: chooses samples, between listing and plan.
 //!
-//! Whatever a person says about the images beyond their paths is decided here: classes, kinds, sizes, images that are there
-//! twice, how many of a class. Each image that is left out is named with the reason. The plan knows nothing of this: it
-//! gets a shorter listing. Where bytes have to be looked at, it is in the order in which they lie, by many threads; an image
-//! that cannot be read is bad, and `--on-bad` decides.
+//! Filters that need more than a path are applied here: classes, kinds, sizes, duplicate images, number of
+//! images of a class. Each image that is left out is recorded with the reason, and the plan gets a shorter
+//! listing. Images are read in physical order by many threads; an image that cannot be read is bad, and
+//! `--on-bad` decides.
 //!
-//! Holds at all times: what comes out follows from the source and the choice alone.
+//! Holds at all times: the result depends only on the source and the choice.
 
 mod classes;
 mod duplicates;
@@ -31,32 +31,32 @@ use crate::{
     source::{Found, Origin},
 };
 
-/// What a person says about what goes in. By default everything does.
+/// Filters for samples. The default keeps all samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
-    /// Other names for classes.
+    /// New names for classes.
     pub class_map: Option<ClassMap>,
     /// The classes in the order of their labels; images of others are left out.
     pub classes: Option<ClassList>,
-    /// Only images of these kinds; all, if there are none.
+    /// Only images of these kinds; all kinds if empty.
     pub kinds: Vec<Kind>,
-    /// Only images whose shorter side has at least so many pixels.
+    /// Only images whose shorter side has at least this many pixels.
     pub min_side: Option<u32>,
-    /// Only images of at most so many pixels.
+    /// Only images of at most this many pixels.
     pub max_pixels: Option<u64>,
-    /// Of images with the same bytes in one split, only the first.
+    /// Keep only the first of the images with the same bytes in one split.
     pub dedup: bool,
-    /// Name images that are in two splits or two classes.
+    /// Report images that are in two splits or two classes.
     pub leaks: bool,
-    /// Name images that look like another one.
+    /// Report images that look like another image.
     pub near: bool,
-    /// Only so many of each class and split.
+    /// Keep only this many images of each class and split.
     pub per_class: Option<u64>,
-    /// Which of a class, with [`Choice::per_class`].
+    /// Seed for the choice with [`Choice::per_class`].
     pub seed: u64,
-    /// Threads that look at images.
+    /// Number of threads that read images.
     pub threads: usize,
-    /// Threads that decode images.
+    /// Number of threads that decode images.
     pub jobs: usize,
 }
 
@@ -66,13 +66,13 @@ impl Choice {
     }
 }
 
-/// What is left out of one dataset, or is to be known of it: by number in its listing, what becomes of it, and why.
+/// Images of one dataset that are left out or have a note: fate and reason by number in its listing.
 type Fates = BTreeMap<u64, (Fate, String)>;
 
-/// Applies `choice` to what was found of `source`: one for each split.
+/// Applies `choice` to the listings of `source`: one for each split.
 ///
 /// # Errors
-/// When the source cannot be opened, or nothing is left of a dataset.
+/// If the source cannot be opened, or a dataset has no samples left.
 pub fn survey(source: &Origin, found: &mut [Found], choice: &Choice, monitor: &dyn Monitor) -> Result<()> {
     let images: Vec<u64> = found.iter().map(|found| found.listing.len()).collect();
     classes::apply(found, choice)?;
@@ -109,7 +109,7 @@ pub fn survey(source: &Origin, found: &mut [Found], choice: &Choice, monitor: &d
     Ok(())
 }
 
-/// Takes what has a fate out of the listing, but for what is only to be known, and notes it.
+/// Removes images with a fate from the listing, except [`Fate::Kept`], and records them.
 fn settle(found: &mut Found, fates: Fates) {
     if fates.is_empty() {
         return;
@@ -117,7 +117,7 @@ fn settle(found: &mut Found, fates: Fates) {
     let listing = Arc::clone(&found.listing);
     let is_left_out = |number: u64| fates.get(&number).is_some_and(|(fate, _)| *fate != Fate::Kept);
     found.listing = Arc::new(listing.chosen(&listing.classes, Some, |number| !is_left_out(number)));
-    // What goes is not in the shards, whatever there was to know of it.
+    // An image that is left out needs no note.
     let gone: HashSet<Vec<u8>> =
         fates.keys().filter(|number| is_left_out(**number)).map(|number| path(&listing, *number)).collect();
     found.unpacked.retain(|unpacked| unpacked.fate != Fate::Kept || !gone.contains(&unpacked.path));
@@ -130,7 +130,7 @@ fn settle(found: &mut Found, fates: Fates) {
     found.unpacked.sort_by(order);
 }
 
-/// What becomes of images that could not be read: they are bad, and `--on-bad` decides.
+/// Fates of images that could not be read: they are bad, and `--on-bad` decides.
 fn bad(unread: BTreeMap<u64, String>) -> Fates {
     unread.into_iter().map(|(number, why)| (number, (Fate::Skipped, why))).collect()
 }

@@ -1,8 +1,10 @@
-//! Finds near duplicates: images that look alike, for `--near-duplicates`. They are named and never left out.
+//! Finds near duplicates: images that look alike, for `--near-duplicates`. They are reported and never left
+//! out.
 //!
-//! Each image is decoded and reduced to 64 bits that survive another size or coding ([`shardpack_imaging::perceptual_hash`]).
-//! Hashes that differ in few bits are found by their bands: of five bands, one must be equal where at most four bits differ.
-//! A flat image looks like every other flat one; so this reports, and a person decides.
+//! Each image is decoded and reduced to 64 bits that survive another size or coding
+//! ([`shardpack_imaging::perceptual_hash`]). Hashes that differ in few bits are found by bands: if at most four
+//! bits differ, one of five bands must be equal. A flat image looks like every other flat image; so the survey
+//! only reports, and the user decides.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,22 +19,22 @@ use crate::{
     source::{Found, Origin},
 };
 
-/// Bits in which the hashes of images that look alike differ at most.
+/// Maximum number of different bits in the hashes of images that look alike.
 const MOST_BITS: u32 = 4;
-/// Bits of each band.
+/// Number of bits of each band.
 const BANDS: [u32; 5] = [13, 13, 13, 13, 12];
 
-/// What is to be known of images that look like an earlier one, for each dataset.
+/// Notes for images that look like an earlier image, for each dataset.
 pub(super) fn find(source: &Origin, found: &mut [Found], choice: &Choice, monitor: &dyn Monitor) -> Result<Vec<Fates>> {
     let mut hashed: BTreeMap<u64, Vec<duplicates::Image>> = BTreeMap::new();
     let mut fates = Vec::new();
     for (dataset, one) in found.iter().enumerate() {
         let reader = ImageReader::open(source, one.split.as_deref(), &one.listing, monitor)?;
         let numbers = (0..one.listing.len()).collect();
-        // To decode is work for a core.
+        // Decoding needs a core.
         let hashes = reader.each(Phase::Looking, numbers, choice.jobs, monitor, |number, buffer| {
             let read = reader.whole(number, buffer)?;
-            // What does not decode looks like nothing; whether it is packed is for --check.
+            // An image that does not decode has no duplicates; --check decides whether it is packed.
             let Some(()) = read else { return Ok(None) };
             let hash = |bytes: &[u8], limits: &Limits| decode(bytes, limits).map(perceptual_hash);
             match decoding::checked(buffer, &Limits::default(), hash) {
@@ -68,7 +70,7 @@ pub(super) fn find(source: &Origin, found: &mut [Found], choice: &Choice, monito
     Ok(fates)
 }
 
-/// For each of `hashes`, which are all different, the nearest of those before it that is near, by position.
+/// For each of `hashes`, which must all differ, the nearest earlier hash that is near, by position.
 fn nearest(hashes: &[u64]) -> HashMap<usize, usize> {
     let mut near: HashMap<usize, usize> = HashMap::new();
     let mut shift = 0;

@@ -1,4 +1,4 @@
-//! Reads many images in parallel: in the order in which they lie on disk, by many threads, with one buffer each.
+//! Reads many images in parallel: in physical order, by many threads, with one buffer each.
 
 use std::{
     collections::BTreeMap,
@@ -16,20 +16,20 @@ use crate::{
     source::{Look, Origin, ReadError, Refusal, Source, storage::NETWORK_READS},
 };
 
-/// Images of one dataset that can be looked at.
+/// Reader for the images of one dataset.
 pub(crate) struct ImageReader<'a> {
     listing: &'a Listing,
     reader: Box<dyn Source + 'a>,
-    /// The first bytes of an image can be had without the rest.
+    /// The source can read the first bytes of an image without the rest.
     has_heads: bool,
-    /// Reads wait for a network, and take no time of the processor.
+    /// Reads wait for a network and use no CPU time.
     is_remote: bool,
-    /// Images that could not be read, and why.
+    /// Images that could not be read, and the reason.
     unread: Mutex<BTreeMap<u64, String>>,
 }
 
 impl<'a> ImageReader<'a> {
-    /// Opens what was found of `split`.
+    /// Opens the images of `split`.
     pub fn open(source: &'a Origin, split: Option<&str>, listing: &'a Listing, monitor: &dyn Monitor) -> Result<Self> {
         let reader = source.open(split, listing, None, monitor)?;
         let has_heads = !matches!(source, Origin::Transformed(_))
@@ -37,8 +37,8 @@ impl<'a> ImageReader<'a> {
         Ok(Self { listing, reader, has_heads, is_remote: source.is_remote(), unread: Mutex::default() })
     }
 
-    /// Reads the first bytes of image `number` over `out`, `most` of them or the whole image if it is shorter or cannot be
-    /// had in part. `None` where it cannot be read.
+    /// Reads the first `most` bytes of image `number` over `out`, or the whole image if it is shorter or cannot
+    /// be read in part. `None` if it cannot be read.
     pub fn head(&self, number: u64, most: usize, out: &mut Vec<u8>) -> Result<Option<()>> {
         if !self.has_heads || self.listing.entry(number).bytes as usize <= most {
             return self.whole(number, out);
@@ -49,14 +49,14 @@ impl<'a> ImageReader<'a> {
         Ok((!out.is_empty()).then_some(()))
     }
 
-    /// Reads image `number` over `out`; `None` where it cannot be read.
+    /// Reads image `number` over `out`; `None` if it cannot be read.
     pub fn whole(&self, number: u64, out: &mut Vec<u8>) -> Result<Option<()>> {
         out.clear();
         out.resize(self.listing.entry(number).bytes as usize, 0);
         self.passable(number, self.reader.read(number, out))
     }
 
-    /// An image that cannot be read is passed over and remembered.
+    /// Skips an unreadable image and records it.
     fn passable<T>(&self, number: u64, read: Result<T, ReadError>) -> Result<Option<T>> {
         match read {
             Ok(read) => Ok(Some(read)),
@@ -76,13 +76,12 @@ impl<'a> ImageReader<'a> {
         self.reader.unchanged()
     }
 
-    /// The images that could not be read, and why: nothing was found out about them, so none of them may go on as if it
-    /// had been.
+    /// The images that could not be read, and the reason. The caller must not treat them as checked.
     pub fn into_unread(self) -> BTreeMap<u64, String> {
         self.unread.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What `look` says of each of `numbers`, in order of the numbers.
+    /// Results of `look` for `numbers`, in order of the numbers.
     pub fn each<T: Send>(
         &self,
         phase: Phase,

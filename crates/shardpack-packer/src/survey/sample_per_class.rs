@@ -1,18 +1,19 @@
 //! Selects a few images of each class, for `--sample-per-class`.
 //!
-//! Which, follows from seed and path alone: an image that is added or goes changes nothing for the others but one.
+//! The choice depends only on seed and path: an image that is added or removed changes at most one other
+//! choice.
 
 use shardpack_format::hash;
 
 use super::{Fates, path};
 use crate::{ledger::Fate, listing::Listing};
 
-/// Where an image stands among those of its class.
+/// Rank of an image in its class.
 fn rank(path: &[u8], seed: u64) -> u128 {
     hash::content(&[&seed.to_le_bytes(), path].concat())
 }
 
-/// All but `most` images of each class.
+/// Fates of all but `most` images of each class.
 pub(super) fn keep(listing: &Listing, most: u64, seed: u64) -> Fates {
     let mut ranked: Vec<(Option<u32>, u128, u64)> =
         (0..listing.len()).map(|number| (listing.class(number), rank(&path(listing, number), seed), number)).collect();

@@ -1,7 +1,7 @@
 //! Rows as comma-separated values.
 //!
-//! Source: RFC 4180, but for the ends of lines: LF, as other tools on Unix have them. Nothing stands for what is not
-//! known, `""` for text without letters.
+//! Source: RFC 4180, except that lines end in LF, as on Unix. An unknown value is an empty field, an empty text
+//! is `""`.
 
 use std::{
     fs::File,
@@ -56,7 +56,7 @@ fn line(cells: &[Cell<'_>], out: &mut impl Write) -> io::Result<()> {
 }
 
 fn quoted(text: &str, out: &mut impl Write) -> io::Result<()> {
-    // Readers may cut spaces at the ends that are not quoted.
+    // Some readers trim unquoted spaces at both ends.
     let is_plain = !text.is_empty() && !text.contains(['"', ',', '\n', '\r']) && text.trim() == text;
     if is_plain { out.write_all(text.as_bytes()) } else { write!(out, "\"{}\"", text.replace('"', "\"\"")) }
 }

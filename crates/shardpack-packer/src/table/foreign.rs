@@ -1,4 +1,4 @@
-//! Rows of foreign shards, which are read for them: their images are hashed.
+//! Rows of foreign shards, which have no index: their records are read and their images hashed.
 
 use std::borrow::Cow;
 
@@ -12,12 +12,12 @@ use shardpack_format::{
 use super::{Cell, Row, Sink};
 use crate::{foreign::ShardFile, monitor::Monitor};
 
-/// Most bytes of an image that are looked at for its headers.
+/// Maximum number of bytes of an image that are parsed for its headers.
 const HEAD_BYTES: usize = 64 << 10;
-/// Of a record that has no image.
+/// Header of a record without an image.
 const NO_IMAGE: Header = Header { kind: Kind::Unknown, width: 0, height: 0, mode: Mode::Unknown, depth: 0 };
 
-/// Adds a row for each record of `files`, and returns how many.
+/// Adds a row for each record of `files`, and returns the number of rows.
 pub(super) fn add(files: &[ShardFile], sink: &mut dyn Sink, monitor: &dyn Monitor) -> Result<u64> {
     let (mut number, mut bytes) = (0, Vec::new());
     for file in files {
@@ -46,7 +46,7 @@ fn cells<'a>(shard: &'a str, number: u64, record: &'a Record, image: Option<(u64
     let text = |text: &'a str| Cell::Text(Cow::Borrowed(text));
     let path = record.filename.as_deref().unwrap_or_default();
     let (offset, bytes, content_hash, header) = image.unwrap_or((record.range.start, 0, String::new(), NO_IMAGE));
-    // The column has 32 bits; a tar sample with longer components is as long as that can say.
+    // The column has 32 bits; the length of a longer tar sample is cut to the maximum.
     let record_bytes = u32::try_from(record.range.end - record.range.start).unwrap_or(u32::MAX);
     [
         text(""),

@@ -1,20 +1,20 @@
-//! Table writes the indexes of datasets as one file that people query: Parquet or CSV, one row a sample in stored order.
-//! Foreign shards have no index: they are read instead.
+//! Table writes the indexes of datasets as one file for queries: Parquet or CSV, one row a sample in stored
+//! order. Foreign shards have no index: their records are read.
 //!
-//! Holds at all times: a row group of 65,536 rows is in memory at most; the file has its name only once it is whole; an
-//! index or foreign shard that cannot be read leaves no table.
+//! Holds at all times: at most a row group of 65,536 rows is in memory; the file gets its name only when it is
+//! complete; if an index or foreign shard cannot be read, there is no table.
 //!
 //! | column | type | |
 //! |---|---|---|
 //! | dataset, shard | text | name of the dataset or split (empty for foreign shards), of the shard file |
 //! | number | u64 | of the sample in its dataset, from 0 |
-//! | key, path | text | path with replacement characters where it is not UTF-8 |
-//! | path_hex | text or null | the bytes of the path in hexadecimal, where it is not UTF-8 |
+//! | key, path | text | path with replacement characters if it is not UTF-8 |
+//! | path_hex | text or null | the bytes of the path in hexadecimal, if it is not UTF-8 |
 //! | label, class | i64, text or null | |
-//! | offset, record_bytes | u64, u32 | the record in the (unpacked) shard |
-//! | image_offset, image_bytes | u64, u32 | the image in the (unpacked) shard |
+//! | offset, record_bytes | u64, u32 | the record in the (decompressed) shard |
+//! | image_offset, image_bytes | u64, u32 | the image in the (decompressed) shard |
 //! | content_hash | text | XXH3-128 of the image, 32 hexadecimal digits |
-//! | kind, width, height, mode, depth | text, u32, u32, text, u8 | what the image's headers say; 0: not known |
+//! | kind, width, height, mode, depth | text, u32, u32, text, u8 | from the image's headers; 0: not known |
 //!
 //! A foreign record without an image has `image_bytes` 0 and an empty `content_hash`.
 
@@ -33,19 +33,19 @@ use crate::{
     own, sys,
 };
 
-/// Rows after which it is asked whether to go on.
+/// Number of rows between two checks for cancellation.
 const ROWS_AT_ONCE: u64 = 4096;
 
 /// Type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Type {
     Text,
-    /// Text, or nothing.
+    /// Text or null.
     TextOrNull,
     U64,
     U32,
     U8,
-    /// A signed number, or nothing.
+    /// A signed number or null.
     I64OrNull,
 }
 
@@ -83,12 +83,12 @@ enum Cell<'a> {
 /// One row: a cell for each of [`COLUMNS`].
 type Row<'a> = [Cell<'a>; COLUMNS.len()];
 
-/// What a table is written to.
+/// Writer of a table.
 trait Sink {
     /// Adds a row.
     fn add(&mut self, row: &Row<'_>) -> Result<()>;
 
-    /// Writes what is left, and hands the file back.
+    /// Writes the rest, and returns the file.
     fn finish(self: Box<Self>) -> Result<File>;
 }
 
@@ -97,15 +97,15 @@ trait Sink {
 pub enum Kind {
     /// Apache Parquet, compressed with zstd.
     Parquet,
-    /// Comma-separated values in UTF-8, quoted as RFC 4180 has it; lines end in LF, and what is not known is empty.
+    /// Comma-separated values in UTF-8, quoted as in RFC 4180; lines end in LF, and an unknown value is empty.
     Csv,
 }
 
 impl Kind {
-    /// What the extension of `path` says.
+    /// The kind for the extension of `path`.
     ///
     /// # Errors
-    /// When it is neither `.parquet` nor `.csv`.
+    /// If it is neither `.parquet` nor `.csv`.
     pub fn of(path: &Path) -> Result<Self> {
         match path.extension().map(|extension| extension.to_ascii_lowercase()) {
             Some(extension) if extension == "parquet" => Ok(Self::Parquet),
@@ -115,11 +115,11 @@ impl Kind {
     }
 }
 
-/// Writes the indexes of `targets` to `path`, and returns the number of rows. What `path` holds is replaced only if
-/// `force` says so.
+/// Writes the indexes of `targets` to `path`, and returns the number of rows. An existing file at `path` is
+/// replaced only with `force`.
 ///
 /// # Errors
-/// When an index or a foreign shard cannot be read, or the file cannot be written; then `path` is as it was.
+/// If an index or a foreign shard cannot be read, or the file cannot be written; `path` is unchanged then.
 pub fn write(targets: &[Target], path: &Path, force: bool, monitor: &dyn Monitor) -> Result<u64> {
     let kind = Kind::of(path)?;
     own::check_replaceable(path, force)?;

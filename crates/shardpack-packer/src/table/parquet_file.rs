@@ -20,13 +20,13 @@ const GROUP_ROWS: usize = 64 << 10;
 pub(super) struct Writer {
     out: SerializedFileWriter<File>,
     columns: Vec<Column>,
-    /// In the row group under way, and when that is full.
+    /// Number of rows in the present row group, which is written when it is full.
     rows: usize,
     group_rows: usize,
 }
 
-/// The values of a column in the row group under way, and for each row whether it has one (1) or not (0); the latter is
-/// not asked of columns that always have one.
+/// The values of a column in the present row group, and for each row whether it has a value (1) or not (0); a
+/// column that always has values does not use the latter.
 struct Column {
     values: Values,
     levels: Option<Vec<i16>>,
@@ -39,7 +39,7 @@ enum Values {
 }
 
 impl Writer {
-    /// Begins the file.
+    /// Starts the file.
     pub fn new(file: File) -> Result<Self> {
         Self::with_groups_of(GROUP_ROWS, file)
     }
@@ -111,7 +111,7 @@ impl Column {
         }
         match (&mut self.values, cell) {
             (Values::Text(values), Cell::Text(text)) => values.push(ByteArray::from(text.as_ref())),
-            // Parquet keeps unsigned numbers in the bits of signed ones.
+            // Parquet stores unsigned numbers in the bits of signed numbers.
             (Values::Long(values), Cell::Unsigned(number)) => values.push(*number as i64),
             (Values::Long(values), Cell::Signed(number)) => values.push(*number),
             (Values::Short(values), Cell::Unsigned(number)) => values.push(*number as u32 as i32),
@@ -160,7 +160,7 @@ fn field(name: &str, kind: Type) -> Result<Schema> {
         .map_err(failed)
 }
 
-/// An error of the system is one for the person too; any other would be a mistake here.
+/// Passes on an I/O error; any other error would be a bug in this file.
 fn failed(error: ParquetError) -> Error {
     match error {
         ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {

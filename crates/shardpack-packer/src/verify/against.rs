@@ -1,4 +1,4 @@
-//! A dataset against its source, both ways: is every sample what the source has, and everything of the source here?
+//! Compares a dataset with its source in both directions: each sample against the source, and the source for samples that are missing here.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -40,7 +40,7 @@ use crate::{
     },
 };
 
-/// Lists `source` as it was listed for these datasets: with their splits and what others there are, without globs.
+/// Lists `source` with the options these datasets were packed with: their splits and all other splits, without globs.
 pub(super) fn discover(
     datasets: &[&Opened],
     source: &Origin,
@@ -49,13 +49,13 @@ pub(super) fn discover(
 ) -> Result<Vec<Found>> {
     let names: Vec<String> = datasets.iter().filter_map(|dataset| dataset.split().map(str::to_owned)).collect();
     let splits = if names.is_empty() { Splits::None } else { Splits::Compared(names) };
-    // What they have of the source's own is in all of them.
+    // All splits of a dataset have the same components.
     let choice = datasets.first().map(|dataset| dataset.choice()).transpose()?;
     let payload = choice.as_ref().and_then(|choice| choice.payload.clone());
     let values = payload.clone().filter(|payload| payload.kind().is_some());
     let (components, meta, files) =
         choice.map(|choice| (choice.components, choice.json, choice.files)).unwrap_or_default();
-    // What other splits made of the fields of this one.
+    // Extensions from the other splits, which decide how fields of this one are stored.
     let extensions = payload.iter().chain(&components).filter_map(|one| {
         let extension = match &one.kind()?.kind {
             Kind::Bytes => "bin",
@@ -86,11 +86,12 @@ pub(super) fn discover(
     Ok(found)
 }
 
-/// What was said of the records that the datasets in `dst` were made of, and what asking for it took over a network; `label_file` is where
-/// their labels are, if they were in a file.
+/// Record options that the datasets in `dst` were made with, and the network transfers needed to read them.
+///
+/// `label_file` is the current location of the label file, if the labels came from a file.
 ///
 /// # Errors
-/// When there is no dataset, or only one of the two knows of a file of labels.
+/// If there is no dataset, or exactly one of the dataset and the caller has a label file.
 pub fn said_of_records(
     dst: &Path,
     settings: &StoreSettings,
@@ -120,12 +121,12 @@ pub fn said_of_records(
     Ok((said, super::transfers(&files, &datasets)))
 }
 
-/// `source` as it was read for `dataset`: as records, where it could be a list as well, and parted into splits, if it was.
+/// `source` as it was read for `dataset`: as records even if it could be a list, and divided into splits if it was.
 pub(super) fn as_read(dataset: Option<&Opened>, source: &Origin) -> Result<Origin> {
     let Some(choice) = dataset.map(|dataset| dataset.choice()).transpose()? else { return Ok(source.clone()) };
     let payload = choice.payload.as_ref().filter(|payload| payload.kind().is_some());
     let source = match source {
-        // A table of values may have a column that is called as one of paths is.
+        // A table of values may have a column with the name of a path column.
         Origin::List(list)
             if payload.is_some_and(|payload| {
                 let renamed = choice.wanted.renames.iter().find(|(_, name)| name == payload.column());
@@ -142,21 +143,21 @@ pub(super) fn as_read(dataset: Option<&Opened>, source: &Origin) -> Result<Origi
     })
 }
 
-/// Name of the split that `dataset` is; one that the source was parted into knows it by itself.
+/// Split name of `dataset`. A dataset made by dividing the source into splits has the name in its manifest.
 pub(super) fn split_of<'d>(dataset: &'d Opened, source: &Origin) -> Option<&'d str> {
     let own = || matches!(source, Origin::Parted(_)).then_some(dataset.manifest.name.as_str());
     dataset.split().or_else(own)
 }
 
-/// What the source has of a dataset, and who reads it.
+/// The source data for a dataset, with its reader.
 pub(super) struct Original<'a> {
     pub found: &'a Found,
     pub reader: &'a dyn Source,
-    /// Number in the listing of each class of the dataset, by label: classes are the same where their names are.
+    /// For each label of the dataset, the class number in the listing: classes match by name.
     classes: Vec<Option<u32>>,
-    /// Names of the classes of the dataset, by label.
+    /// Class names of the dataset, by label.
     names: Vec<Vec<u8>>,
-    /// Numbers of the classes that have samples in a folder, by its path.
+    /// For each folder path, the numbers of the classes with samples in that folder.
     of_folders: OnceLock<HashMap<&'a [u8], Vec<Option<u32>>>>,
 }
 
@@ -167,7 +168,7 @@ impl<'a> Original<'a> {
         Self { found, reader, classes, names, of_folders: OnceLock::new() }
     }
 
-    /// What sample `number` of the source says of the class of `row`.
+    /// Compares the class of source sample `number` with the class of `row`.
     pub fn label_of(&self, row: &RowRef<'_>, number: u64) -> Said {
         let (listing, here) = (&self.found.listing, self.number_of(row.label));
         match (row.label, listing.class(number)) {
@@ -175,13 +176,13 @@ impl<'a> Original<'a> {
             (None, None) => Said::Same,
             (Some(_), None) if listing.classes.is_empty() => Said::Nothing,
             (Some(_), Some(there)) if here == Some(there) => Said::Same,
-            // One that has a name of its own here is that class; others may have got a name that others have, too.
+            // A class with a name of its own in the dataset is that class; other classes may have been renamed to a shared name.
             (Some(_), Some(there)) if !self.classes.contains(&Some(there)) => Said::Renamed(there),
             (label, there) => Said::Other(self.differs(label, there)),
         }
     }
 
-    /// Says that a sample with `label` is of class `there` of the source.
+    /// Message for a sample with `label` whose class in the source is `there`.
     pub fn differs(&self, label: Option<i64>, there: Option<u32>) -> String {
         let name = |name: Option<&[u8]>| name.map_or_else(|| "none".to_owned(), |name| text::shown(name).to_string());
         let here = label.and_then(|label| self.names.get(usize::try_from(label).ok()?)).map(Vec::as_slice);
@@ -189,12 +190,12 @@ impl<'a> Original<'a> {
         format!("its class is {}, the source says {}", name(here), name(there))
     }
 
-    /// Number in the listing of the class with this label, if it has one of this name.
+    /// Class number in the listing for a label of the dataset, if the listing has a class with that name.
     fn number_of(&self, label: Option<i64>) -> Option<u32> {
         *self.classes.get(usize::try_from(label?).ok()?)?
     }
 
-    /// Numbers in the listing of the samples that `row` may be of: one, but where a list has a file more than once.
+    /// Listing numbers of the samples that `row` may come from: one, or several if a list has a file more than once.
     pub fn find(&self, row: &RowRef<'_>) -> Range<u64> {
         let class = row.label.map(|label| usize::try_from(label).ok().and_then(|label| *self.classes.get(label)?));
         let found = match class {
@@ -205,7 +206,7 @@ impl<'a> Original<'a> {
         if found.is_empty() { self.find_renamed(row.path) } else { found }
     }
 
-    /// The samples at `path` of the one class that has it, whatever it is called: classes may have got other names.
+    /// The samples at `path`, whatever their class name, if only one class has that path: classes may have been renamed.
     fn find_renamed(&self, path: &[u8]) -> Range<u64> {
         let listing = &self.found.listing;
         let of_folders = self.of_folders.get_or_init(|| {
@@ -222,10 +223,10 @@ impl<'a> Original<'a> {
         if found.all(|other| other == first) { first } else { 0..0 }
     }
 
-    /// Makes the record of `row` from that of these samples of the source which it is of, and says which.
+    /// Makes the record of `row` from the first matching sample in `numbers`, and returns its number.
     ///
     /// # Errors
-    /// As [`Original::render`], of the last of them.
+    /// As [`Original::render`], for the last sample tried.
     pub fn render_any(
         &self,
         row: &RowRef<'_>,
@@ -245,10 +246,10 @@ impl<'a> Original<'a> {
         Err(failed)
     }
 
-    /// Makes the record of `row` from sample `number` of the source, as long as `record`.
+    /// Makes the record of `row` from sample `number` of the source. `record` must have the length of the record.
     ///
     /// # Errors
-    /// Of [`ErrorKind::Data`] where the source has not what was packed.
+    /// With [`ErrorKind::Data`] if the source does not match the packed sample.
     pub fn render(&self, row: &RowRef<'_>, number: u64, format: &dyn Format, record: &mut [u8]) -> Result<()> {
         let wrong = |what: &str| Error::data(what).in_sample(row.name());
         let listing = &self.found.listing;
@@ -265,7 +266,7 @@ impl<'a> Original<'a> {
             forms: table.forms_of(number, &forms),
         };
         let layout = format.layout(&sample)?;
-        // Told without a look at the source.
+        // These checks need no read from the source.
         let bytes = |number: usize| row.component(number).map(|extent| extent.bytes);
         let planned = |number: usize| {
             Some(layout.components[number]).filter(|extent| *extent != Extent::ABSENT).map(|extent| extent.bytes)
@@ -296,7 +297,7 @@ impl<'a> Original<'a> {
     }
 }
 
-/// Compares each dataset with its part of `source`.
+/// Compares each dataset with its split of `source`.
 pub(super) fn compare(
     datasets: &[Opened],
     source: &Origin,
@@ -322,7 +323,7 @@ pub(super) fn compare(
         let original = Original::new(dataset, found, reader.as_ref());
         problems.extend(dataset_against(dataset, &original, monitor)?);
     }
-    // One split alone says nothing of the others that the source was parted into.
+    // A single split implies nothing about the other splits that the source was divided into.
     let is_one = matches!(source, Origin::Parted(_)) && datasets.iter().all(|dataset| dataset.split().is_none());
     let is_here = |found: &&Found| is_one || datasets.iter().any(|one| split_of(one, source) == found.split.as_deref());
     for new in found.iter().filter(|found| !is_here(found)) {
@@ -353,7 +354,7 @@ fn dataset_against(dataset: &Opened, original: &Original<'_>, monitor: &dyn Moni
     let seen: Vec<AtomicBool> = (0..listing.len()).map(|_| AtomicBool::new(false)).collect();
     let per_shard = dataset.manifest.shards.par_iter().map(|shard| {
         let is_right = |bytes: &[u8]| hash::file(bytes) == shard.index.blake3.0;
-        // An index that cannot be read has been named already.
+        // An unreadable index was already reported.
         let Some(index) = dataset
             .files
             .read_if_there(&shard.index.file, Some(shard.index.bytes), is_right)?
@@ -405,7 +406,7 @@ pub(super) fn is_right(row: &RowRef<'_>, record: &[u8]) -> bool {
         && row.frame_hash_of(record) == row.frame_hash
 }
 
-/// What the dataset has beside its images, and the listing has not.
+/// Components that the dataset has and the listing lacks.
 fn lacking(dataset: &Opened, listing: &Listing) -> Result<Vec<Component>> {
     let kinds = &listing.components().kinds;
     let is_there = |own: &Component| kinds.iter().any(|kind| kind.name() == own.name());
@@ -443,7 +444,7 @@ fn shard_against(
             true => problems.push(of_row(&row, "not in the source".to_owned())),
         }
     }
-    // Of more than the image the index has no hash: its record is made anew.
+    // The index hash covers the image only; with components, the whole record is made again and compared.
     let is_image_alone = listing.components().kinds.is_empty() && listing.components().payload.is_none();
     let format = match is_image_alone || !lacking(dataset, listing)?.is_empty() {
         true => None,

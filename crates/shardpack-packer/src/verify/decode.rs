@@ -1,4 +1,4 @@
-//! Does an image decode in full? Truncated and corrupt ones do not; of some sorts nobody here can tell.
+//! Decodes images in full to detect truncated and corrupt ones. Some image kinds have no decoder here.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use shardpack_imaging::{Limits, Refused, check};
 
 use crate::decoding;
 
-/// What is there was packed by somebody who knew how large it is: memory alone is a bound.
+/// No pixel limit: the packer knew how large its images are, so only memory is limited.
 const LIMITS: Limits = Limits { pixels: u64::MAX, bytes: 2 << 30 };
 
-/// Ends what is counted of files that are no images.
+/// Suffix of the keys of `Report::not_decoded` for files that are not images.
 pub const NO_IMAGE: &str = ", which is no image";
 
-/// Images of which only the headers could be checked, by what they are.
+/// Images of which only the header was checked, counted by kind.
 pub(super) type NotDecoded = BTreeMap<String, u64>;
 
-/// Decodes all of an image and throws the pixels away; counts one that no decoder here takes.
+/// Decodes an image in full and discards the pixels; counts an image that no decoder supports.
 ///
 /// # Errors
-/// Says in plain words what is wrong.
+/// The reason, as a message for the user.
 pub(super) fn decode(bytes: &[u8], not_decoded: &mut NotDecoded) -> Result<(), String> {
     match decoding::checked(bytes, &LIMITS, check) {
         Ok(_) => Ok(()),
@@ -32,11 +32,10 @@ pub(super) fn decode(bytes: &[u8], not_decoded: &mut NotDecoded) -> Result<(), S
     }
 }
 
-/// Looks at a payload that is no image but of `kind`: an array must hold the items that it says; of all else nobody here can
-/// tell, and it is counted.
+/// Checks a payload of `kind` that is not an image. An array must have the length in its head; all other kinds are counted as unchecked.
 ///
 /// # Errors
-/// Says in plain words what is wrong.
+/// The reason, as a message for the user.
 pub(super) fn other(kind: &str, bytes: &[u8], not_decoded: &mut NotDecoded) -> Result<(), String> {
     if kind == Kind::Npy.name() {
         let checked = npy::read_head(bytes).and_then(|head| head.check_length(bytes.len() as u64));
@@ -46,7 +45,7 @@ pub(super) fn other(kind: &str, bytes: &[u8], not_decoded: &mut NotDecoded) -> R
     Ok(())
 }
 
-/// Adds one count to another.
+/// Adds the counts of `more`.
 pub(super) fn add(not_decoded: &mut NotDecoded, more: NotDecoded) {
     for (what, images) in more {
         *not_decoded.entry(what).or_default() += images;

@@ -1,8 +1,8 @@
-//! Verify: are these shards what their manifest says? Every damage is named, and none stops the search for others.
+//! Verifies shards against their manifest. All damage is reported; no problem stops the search.
 //!
-//! Trust goes down from the manifest: its own id, then the BLAKE3 of every file it names, then each record by its row in
-//! the index. The content hash covers the image and the frame hash all else of a record, so each damaged byte of a
-//! shard has a sample, or lies after the last.
+//! Trust starts at the manifest: first its id, then the BLAKE3 of every file in it, then each record by its index row. The content hash
+//! covers the image and the frame hash the rest of a record, so each damaged byte of a shard belongs to a sample or follows the last
+//! sample.
 
 mod against;
 mod decode;
@@ -52,82 +52,82 @@ pub use against::said_of_records;
 pub use decode::NO_IMAGE;
 pub use repair::{Repaired, repair};
 
-/// How far a verification goes.
+/// Scope of a verification.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Sizes and structure only: no shard is read.
     pub quick: bool,
     /// Decode every image in full.
     pub decode: bool,
-    /// Compare with this source, both ways.
+    /// Source to compare with, in both directions.
     pub against: Option<Origin>,
-    /// Threads.
+    /// Number of threads.
     pub jobs: usize,
-    /// Only this part of the shards, and with the first part what is of the whole dataset.
+    /// Only this part of the shards; checks of the whole dataset run with the first part.
     pub part: Option<Part>,
-    /// What is said of the store, where a URL is verified.
+    /// Store settings, if the dataset is at a URL.
     pub store: StoreSettings,
-    /// Of a repair at a URL: the folder for what is not finished, if not the usual one.
+    /// Work folder for a repair at a URL, if not the default.
     pub work: Option<std::path::PathBuf>,
 }
 
 impl Options {
-    /// The same with as many threads as wait for the answers of a store.
+    /// The same options with enough threads to wait for a store.
     fn for_files(&self, files: &DatasetFiles) -> Self {
         let jobs = if files.local().is_none() { self.jobs.max(REQUESTS) } else { self.jobs };
         Self { jobs, ..self.clone() }
     }
 }
 
-/// Something that is not as it should be.
+/// A detected problem.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problem {
-    /// File, relative to the folder that was verified.
+    /// File, relative to the verified folder.
     pub file: String,
-    /// Which bytes of the file, where that is known (of the unpacked shard, if it is compressed).
+    /// Affected bytes of the file, if known (of the unpacked shard, if it is compressed).
     pub bytes: Option<Range<u64>>,
     /// Key of the sample.
     pub key: Option<String>,
     /// Original path of the sample.
     pub path: Option<Vec<u8>>,
-    /// What is wrong, with expected and found.
+    /// Description of the problem, with expected and found values.
     pub what: String,
-    /// It was so when it was packed: writing it anew changes nothing.
+    /// The problem existed when the sample was packed: writing the sample again changes nothing.
     pub was_packed: bool,
-    /// What to do about it, where that is something of its own.
+    /// Specific advice, if any.
     pub help: Option<String>,
 }
 
-/// What a verification found.
+/// Result of a verification.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// All problems: of each dataset first its own files, then shards in order.
+    /// All problems; for each dataset first its own files, then shards in order.
     pub problems: Vec<Problem>,
-    /// What could not be checked, though nothing seems wrong; each with its file.
+    /// Checks that could not be made although nothing seems wrong, each with its file.
     pub notes: Vec<String>,
-    /// Samples that the manifests speak of.
+    /// Number of samples in the manifests.
     pub samples: u64,
-    /// Samples among them that are damaged or missing.
+    /// Number of samples that are damaged or missing.
     pub damaged_samples: u64,
-    /// Samples among them that are as they were written, and hold no image: only foreign shards have such.
+    /// Number of intact samples without an image; nonzero for foreign shards only.
     pub without_image: u64,
-    /// Images that could not be decoded because no decoder here takes them, by what they are: only their headers were checked.
+    /// Images without a decoder, counted by kind: only their headers were checked.
     pub not_decoded: BTreeMap<String, u64>,
-    /// Shards that the manifests speak of.
+    /// Number of shards in the manifests.
     pub shards: u64,
-    /// Shards among them with a problem.
+    /// Number of shards with a problem.
     pub damaged_shards: u64,
-    /// Some of the damage can be mended from the source, as far as can be told without it.
+    /// Some of the damage can be repaired from the source, as far as known without the source.
     pub mendable: bool,
-    /// Bytes of shards that were read.
+    /// Bytes read from shards.
     pub read_bytes: u64,
-    /// Whether the machine kept something from being read, so that nobody can say whether it is right.
+    /// Whether the system refused a read, so that some files could not be checked.
     pub is_refused: bool,
-    /// What lies in folders beside foreign shards and is none, by the reason why.
+    /// Other files in the folders of foreign shards, counted by the reason for ignoring them.
     pub ignored: BTreeMap<String, u64>,
-    /// What reading over a network took, where a URL was verified.
+    /// Network transfers, if a URL was verified.
     pub transfers: Option<Transfers>,
-    /// How long it took.
+    /// Duration of the verification.
     pub elapsed: Duration,
 }
 
@@ -154,29 +154,29 @@ impl Report {
         self.transfers = [self.transfers, more].into_iter().flatten().reduce(Transfers::and);
     }
 
-    /// The same with what else reading over a network took.
+    /// The same report with more network transfers added.
     pub fn with_transfers(mut self, more: Option<Transfers>) -> Self {
         self.add_transfers(more);
         self
     }
 }
 
-/// A dataset whose manifest could be read.
+/// A dataset whose manifest was read.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    /// Its folder.
+    /// The dataset's folder.
     pub files: DatasetFiles,
-    /// How the folder is called from the one that was verified: empty, or `train/`.
+    /// Path from the verified folder, empty or with a trailing slash: `train/`.
     pub prefix: String,
     pub manifest: Manifest,
-    /// Names of the shards that are meant; all, if `None`.
+    /// Names of the selected shards; `None` for all.
     only: Option<BTreeSet<String>>,
-    /// The manifest's file, byte for byte.
+    /// The manifest file, byte for byte.
     bytes: Vec<u8>,
 }
 
 impl Opened {
-    /// Name of the split that it is. A format of several that were packed at once lies in a folder called so, and is none.
+    /// Name of the split. A format folder from a pack to several formats has the format's name and is not a split.
     fn split(&self) -> Option<&str> {
         let folder = self.prefix.strip_suffix('/')?;
         (folder == self.manifest.name || folder != self.manifest.format.name).then_some(folder)
@@ -186,7 +186,7 @@ impl Opened {
         Problem { file: format!("{}{file}", self.prefix), what: what.into(), ..Problem::default() }
     }
 
-    /// Fails where images were changed when they were packed: no byte can be compared with the source then, or come from it.
+    /// Fails if images were changed when they were packed: their bytes then differ from the source.
     fn has_bytes_of_source(&self) -> Result<()> {
         let Some(recipe) = &self.manifest.recipe else { return Ok(()) };
         let what = format!("its images were changed when they were packed, {recipe}: they are not those of a source");
@@ -195,27 +195,27 @@ impl Opened {
             .help("verify without SRC checks every byte; pack --force packs anew"))
     }
 
-    /// The shards that are meant.
+    /// The selected shards.
     fn meant(&self) -> impl Iterator<Item = &manifest::Shard> {
         let is_meant = |shard: &&manifest::Shard| self.only.as_ref().is_none_or(|only| only.contains(&shard.file));
         self.manifest.shards.iter().filter(is_meant)
     }
 
-    /// The format that the manifest names.
+    /// The format in the manifest.
     fn format(&self) -> Result<Box<dyn Format>> {
         formats::open(&self.choice()?)
     }
 
-    /// The choice that led to this dataset.
+    /// The options this dataset was packed with.
     fn choice(&self) -> Result<Choice> {
         Choice::of_manifest(&self.manifest)
     }
 }
 
-/// The datasets of `dst`: itself, or those of its splits; and manifests that cannot be read, as problems.
+/// Opens the datasets of `dst`: itself, or its splits. Unreadable manifests are returned as problems.
 ///
 /// # Errors
-/// When there is no dataset here at all.
+/// If there is no dataset.
 pub(crate) fn open(files: &DatasetFiles) -> Result<(Vec<Opened>, Vec<Problem>)> {
     if let Some(dst) = files.local()
         && let Some(folder) = unfinished(dst)?
@@ -232,7 +232,7 @@ pub(crate) fn open(files: &DatasetFiles) -> Result<(Vec<Opened>, Vec<Problem>)> 
         (None, local) => {
             for name in local.map_or_else(|| split_names(files), split_folders)? {
                 let folder = files.folder(&name)?;
-                // One of a record that is not there is told where the record is looked at.
+                // A split that is in the record but missing is reported with the record.
                 if let Some(bytes) = folder.read_if_there(manifest::FILE, None, is_right)? {
                     found.push((folder, name + "/", bytes));
                 }
@@ -249,7 +249,7 @@ pub(crate) fn open(files: &DatasetFiles) -> Result<(Vec<Opened>, Vec<Problem>)> 
     Ok((opened, problems))
 }
 
-/// Splits that the record at a URL names.
+/// Names of the splits in the record at a URL.
 fn split_names(files: &DatasetFiles) -> Result<Vec<String>> {
     let Some(bytes) = files.read_if_there(splits::FILE, None, |bytes| Record::read(bytes).is_ok())? else {
         let what = format!("no dataset: there is neither {} nor {}", manifest::FILE, splits::FILE);
@@ -284,10 +284,10 @@ fn from_error(file: String, error: &Error) -> Problem {
     Problem { file, bytes, what: error.what(), ..Problem::default() }
 }
 
-/// Verifies the dataset in `dst`, or those of its splits.
+/// Verifies the dataset in `dst`, or its splits.
 ///
 /// # Errors
-/// When there is no dataset, or the machine is not right. Damage is in the report.
+/// If there is no dataset, or the machine fails. Damage is in the report.
 pub fn verify(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
     let start = Instant::now();
     let files = DatasetFiles::open(dst, &options.store)?;
@@ -333,7 +333,7 @@ pub fn verify(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Re
     Ok(report)
 }
 
-/// Whether this is one dataset, and no folder of splits; its manifest may be damaged.
+/// Whether this is a single dataset and not a folder of splits; its manifest may be damaged.
 fn is_one(files: &DatasetFiles, datasets: &[Opened], report: &Report) -> Result<bool> {
     match files.local() {
         Some(dst) => sys::is_there(&dst.join(manifest::FILE)),
@@ -342,14 +342,14 @@ fn is_one(files: &DatasetFiles, datasets: &[Opened], report: &Report) -> Result<
     }
 }
 
-/// What reading over a network took.
+/// Network transfers so far.
 fn transfers(files: &DatasetFiles, datasets: &[Opened]) -> Option<Transfers> {
-    // A dataset that is no split is read through the same folder.
+    // A dataset that is not a split is read through the same folder handle.
     let splits = datasets.iter().filter(|dataset| !dataset.prefix.is_empty()).map(|dataset| &dataset.files);
     splits.chain([files]).filter_map(DatasetFiles::transfers).reduce(Transfers::and)
 }
 
-/// The splits in `dst` are those of its record; without one, those that their manifests say.
+/// Checks that the splits in `dst` match the splits record, or the manifests if there is no record.
 fn check_splits(files: &DatasetFiles, datasets: &[Opened], report: &mut Report) -> Result<()> {
     let is_right = |bytes: &[u8]| Record::read(bytes).is_ok();
     let record = match files.read_if_there(splits::FILE, None, is_right)?.map(|bytes| Record::read(&bytes)) {
@@ -368,7 +368,7 @@ fn check_splits(files: &DatasetFiles, datasets: &[Opened], report: &mut Report) 
         ));
     }
     let folder = |problem: &Problem| problem.file.split_once('/').map(|(folder, _)| folder.to_owned());
-    // Of a manifest that cannot be read, only the folder is known.
+    // If a manifest cannot be read, only its folder is known.
     let damaged: Vec<String> = report.problems.iter().filter_map(folder).collect();
     let found = datasets.iter().map(|dataset| (dataset.prefix.trim_end_matches('/'), dataset.bytes.as_slice()));
     let found = found.chain(damaged.iter().map(|folder| (folder.as_str(), &[][..])));
@@ -431,7 +431,7 @@ fn dataset_report(dataset: &Opened, options: &Options, monitor: &dyn Monitor) ->
     Ok(report)
 }
 
-/// `BLAKE3SUMS` says what the manifest says.
+/// Checks that `BLAKE3SUMS` matches the manifest.
 fn check_sums(dataset: &Opened) -> Result<Option<Problem>> {
     let expected = dataset.manifest.sums();
     let found = dataset
@@ -448,7 +448,7 @@ fn check_sums(dataset: &Opened) -> Result<Option<Problem>> {
     })
 }
 
-/// Leaves of the shards of all datasets those of `part`.
+/// Selects the shards of `part` in all datasets.
 fn keep_part(datasets: &mut [Opened], part: Part) {
     let bytes = |dataset: &Opened| dataset.manifest.shards.iter().map(|shard| shard.bytes).collect();
     let owners = share_out(part.of, &datasets.iter().map(bytes).collect::<Vec<_>>());
@@ -458,7 +458,7 @@ fn keep_part(datasets: &mut [Opened], part: Part) {
     }
 }
 
-/// Each sidecar is the file that the manifest means; of a part, every so many-th.
+/// Checks the sidecars against the manifest; for a part, only every `part.of`-th sidecar.
 fn check_sidecars(dataset: &Opened, options: &Options) -> Result<Vec<Problem>> {
     let (first, step) = options.part.map_or((0, 1), |part| (part.number as usize - 1, part.of as usize));
     let all: Vec<_> = dataset.manifest.sidecars.iter().skip(first).step_by(step).collect();
@@ -477,7 +477,7 @@ fn check_sidecars(dataset: &Opened, options: &Options) -> Result<Vec<Problem>> {
     Ok(shard::in_order(all.len(), options.jobs, check)?.into_iter().flatten().collect())
 }
 
-/// The ledger is the file that the manifest means, and its lines add up to the manifest's counts.
+/// Checks the ledger against the manifest: its hash and the counts of its lines.
 fn check_ledger(dataset: &Opened) -> Result<Vec<Problem>> {
     let Some(expected) = &dataset.manifest.ledger.file else { return Ok(Vec::new()) };
     let problem = |what: String| dataset.problem(manifest::LEDGER_FILE, what);
@@ -517,9 +517,9 @@ fn check_ledger(dataset: &Opened) -> Result<Vec<Problem>> {
     Ok(problems)
 }
 
-/// Crop tables, where there are any, are those of this dataset's images, and as they were written; and what reading them took.
+/// Checks crop tables, if any, against this dataset's images; also returns the network transfers.
 fn check_crops(dataset: &Opened, options: &Options) -> Result<(Vec<Problem>, Option<Transfers>)> {
-    // What keeps it from being opened is a problem already.
+    // A dataset that cannot be opened was already reported.
     let Ok(opened) = Dataset::open_with(dataset.files.path(), &options.store) else { return Ok((Vec::new(), None)) };
     let is_meant = |shard: &Shard<'_>| dataset.only.as_ref().is_none_or(|only| only.contains(&shard.entry().file));
     let shards: Vec<_> = opened.shards().filter(is_meant).collect();
@@ -535,15 +535,15 @@ fn check_crops(dataset: &Opened, options: &Options) -> Result<(Vec<Problem>, Opt
     Ok((problems, opened.transfers()))
 }
 
-/// Files in the dataset's folder that the manifest does not name.
+/// Files in the dataset's folder that are not in the manifest.
 fn strangers(dataset: &Opened) -> Result<Vec<Problem>> {
-    // A URL has no list.
+    // A URL cannot be listed.
     let Some(folder) = dataset.files.local() else { return Ok(Vec::new()) };
     let names = given::strangers(folder, &dataset.manifest)?;
     Ok(names.iter().map(|name| dataset.problem(name, STRANGER)).collect())
 }
 
-/// What stands beside the folders of splits and is none.
+/// Reports entries next to the split folders that are not splits.
 fn strangers_beside_splits(dst: &Path, datasets: &[Opened], report: &mut Report) -> Result<()> {
     let is_split = |name: &str| {
         let prefix = format!("{name}/");

@@ -1,7 +1,7 @@
-//! Where mended files go: renamed into the folder of their dataset, or put at its URL.
+//! Destination of repaired files: renamed into the dataset's folder, or uploaded to its URL.
 //!
-//! Holds at all times: a file is the one of before or the one that was made, whole. What a run that was stopped has left in the store is
-//! given up by the next one.
+//! Holds at all times: a file is either the old one or the new one, complete. The next run aborts the uploads that a stopped run left in
+//! the store.
 
 use std::{
     fs,
@@ -14,25 +14,25 @@ use shardpack_reader::Transfers;
 use super::{Opened, Options};
 use crate::{dataset_files::DatasetFiles, monitor::Monitor, own, pack, sys, uploads::Uploads};
 
-/// What a repair has in a folder that is mended: in it, what is not finished.
+/// Work folder of a repair, inside the repaired folder.
 const FOLDER: &str = ".shardpack-repair";
-/// Of a repair at a URL, in its work folder: the files that are made.
+/// Folder for new files in the work folder of a repair at a URL.
 const MADE: &str = "made";
 
-/// A store that mended files are put into, and the folder of this machine where they are made.
+/// A store that receives repaired files, and the local folder in which they are made.
 pub(super) struct Remote {
     uploads: Uploads,
     work: PathBuf,
-    /// Names of objects of which an earlier run may have left parts.
+    /// Names of objects for which an earlier run may have left parts.
     left: Vec<String>,
     _lock: sys::Lock,
 }
 
 impl Remote {
-    /// The store that `files` are in, if they are at a URL; what an earlier run has begun is given up.
+    /// Opens the store of `files`, if they are at a URL, and aborts the uploads of an earlier run.
     ///
     /// # Errors
-    /// When nothing can be written to it, or another repair is at work in the same folder.
+    /// If the store cannot be written to, or another repair uses the same work folder.
     pub fn open(files: &DatasetFiles, options: &Options) -> Result<Option<Self>> {
         let url = files.path();
         if files.local().is_some() {
@@ -56,11 +56,11 @@ impl Remote {
         Ok(Some(Self { uploads, work, left, _lock: lock }))
     }
 
-    /// Ends what was `done` with it; tells the names of objects of which parts may be left.
+    /// Finishes after `done`; returns the names of objects for which parts may be left.
     pub fn close(mut self, done: Result<()>) -> Result<Vec<String>> {
         match &done {
             Ok(()) => self.left.extend(self.uploads.give_up_begun()?),
-            // Otherwise the next run does, which knows of them: the store may not answer now.
+            // Otherwise the next run aborts the recorded uploads: the store may not answer now.
             Err(error) if error.kind() == ErrorKind::Interrupted => drop(self.uploads.give_up_begun()),
             Err(_) => {}
         }
@@ -69,30 +69,30 @@ impl Remote {
         Ok(self.left)
     }
 
-    /// What writing, and reading of what was written, has taken.
+    /// Network transfers for uploads and for checking them.
     pub fn transfers(&self) -> Transfers {
         self.uploads.transfers()
     }
 }
 
-/// The folder that `file` lies in, by its name in a dataset.
+/// The folder of `file`, a path in a dataset.
 fn folder_of(file: &str) -> &Path {
     Path::new(file).parent().unwrap_or(Path::new(""))
 }
 
-/// Where the mended files of one dataset go.
+/// Destination of the repaired files of one dataset.
 pub(super) struct Place<'r> {
     dataset: &'r Opened,
-    /// Files are made in it, each as it is called.
+    /// Folder in which files are made under their own names.
     work: PathBuf,
     uploads: Option<Uploads>,
     monitor: &'r dyn Monitor,
-    /// In a folder, of this dataset alone.
+    /// Lock of this dataset's folder; none for a URL.
     _lock: Option<sys::Lock>,
 }
 
 impl<'r> Place<'r> {
-    /// Begins with nothing made.
+    /// Starts with an empty work folder.
     pub fn open(dataset: &'r Opened, remote: Option<&Remote>, monitor: &'r dyn Monitor) -> Result<Self> {
         let (work, lock) = match remote {
             Some(remote) => {
@@ -113,17 +113,17 @@ impl<'r> Place<'r> {
         Ok(Self { dataset, work, uploads, monitor, _lock: lock })
     }
 
-    /// The folder that files are made in.
+    /// The work folder.
     pub fn work(&self) -> &Path {
         &self.work
     }
 
-    /// Where files go, if not into a folder.
+    /// The uploads, if the dataset is at a URL.
     pub fn uploads(&self) -> Option<&Uploads> {
         self.uploads.as_ref()
     }
 
-    /// Fails where the work folder has no room for `bytes` more.
+    /// Fails if the work folder has less than `bytes` of free space.
     pub fn check_space(&self, bytes: u64) -> Result<()> {
         let free = sys::free_bytes(&self.work)?;
         match bytes > free {
@@ -135,14 +135,14 @@ impl<'r> Place<'r> {
         }
     }
 
-    /// Puts these bytes in the place of `file`.
+    /// Replaces `file` by these bytes.
     pub fn put_bytes(&self, file: &str, bytes: &[u8]) -> Result<()> {
         own::folder(&self.work, folder_of(file))?;
         own::write(&self.work.join(file), bytes)?;
         self.put(file, bytes.len() as u64, &hash::file(bytes))
     }
 
-    /// Puts what was made as `file`, which is `bytes` long and has this BLAKE3, in the place of the one that is there.
+    /// Replaces `file` by the file of that name in the work folder, which has this length in bytes and this BLAKE3.
     pub fn put(&self, file: &str, bytes: u64, blake3: &hash::FileHash) -> Result<()> {
         let made = self.work.join(file);
         let Some(uploads) = &self.uploads else {
@@ -156,7 +156,7 @@ impl<'r> Place<'r> {
         sys::remove_file(&made)
     }
 
-    /// Nothing is put beside the files of another dataset that has come in the meantime.
+    /// Fails if the dataset was replaced in the meantime, so that no file is added to another dataset.
     fn still_this_dataset(&self) -> Result<()> {
         match self.dataset.files.is_still(manifest::FILE, &self.dataset.bytes)? {
             true => Ok(()),
@@ -164,7 +164,7 @@ impl<'r> Place<'r> {
         }
     }
 
-    /// Removes what was made and has no place, and makes the names of the others durable.
+    /// Removes the work folder and makes the new file names durable.
     pub fn close(self) -> Result<()> {
         let removed = fs::remove_dir_all(&self.work).map_err(|e| sys::io_error("cannot remove", &self.work, e));
         if self.uploads.is_none() {

@@ -1,4 +1,4 @@
-//! Checks the records of a shard, one after another, against its index.
+//! Checks the records of a shard in order against its index.
 
 use std::{
     cell::Cell,
@@ -23,24 +23,24 @@ use super::{
 };
 use crate::{copy, dataset_files::DatasetFile};
 
-/// Bytes that are read at a time: what stays in the cache while it is hashed twice.
+/// Bytes per read from a local file: small enough to stay in the cache while hashed twice.
 const READ_BYTES: u64 = 512 << 10;
-/// The same over a network, where each read is a request.
+/// Bytes per read from a URL, where each read is a request.
 const REQUEST_BYTES: u64 = 8 << 20;
 
-/// Bytes that are read of a file at a time.
+/// Bytes per read from `file`.
 fn read_bytes(file: &DatasetFile) -> u64 {
     if file.is_remote() { REQUEST_BYTES } else { READ_BYTES }
 }
 
-/// A piece of work: rows of a shard, or the whole shard where rows do not lead the way.
+/// A unit of work: rows of a shard, or the whole shard if it cannot be divided by rows.
 pub(super) struct Piece {
     pub shard: usize,
     pub rows: Range<u64>,
     pub bytes: Range<u64>,
 }
 
-/// What a piece came to.
+/// Result of a piece.
 #[derive(Default)]
 pub(super) struct Done {
     pub problems: Vec<Problem>,
@@ -69,16 +69,16 @@ pub(super) struct Checker<'c> {
     pub format: &'c dyn Format,
     /// Decode every image as well.
     pub decode: bool,
-    /// What payloads are, where they are no images.
+    /// Type of the payloads, if they are not images.
     pub payload: Option<Component>,
-    /// Name of its file.
+    /// Name of the shard file.
     pub file_name: &'c str,
-    /// Length of the file that is there, in bytes.
+    /// Actual length of the file in bytes.
     pub bytes: u64,
 }
 
 impl Checker<'_> {
-    /// Reads the rows of a piece, many records at a time.
+    /// Checks the rows of a piece, reading many records at a time.
     pub fn plain(&self, index: &Index<Vec<u8>>, file: &DatasetFile, piece: &Piece) -> Result<Done> {
         let mut hasher = SpanHasher::new(piece.bytes.start, self.bytes);
         let mut done = Done { read_bytes: piece.bytes.end - piece.bytes.start, ..Done::default() };
@@ -124,7 +124,7 @@ impl Checker<'_> {
         Ok(done)
     }
 
-    /// Reads records that follow each other from `start` on, as far as the file goes, and checks each.
+    /// Reads consecutive records from `start` to the end of the file at most, and checks each.
     fn window(
         &self,
         file: &DatasetFile,
@@ -146,7 +146,7 @@ impl Checker<'_> {
         Ok((problems, not_decoded))
     }
 
-    /// What stands before the first record is what follows from the lengths of the records.
+    /// Checks that the bytes before the first record follow from the record lengths.
     fn head(&self, found: &[u8], expected: &[u8]) -> Option<Problem> {
         let at = found.iter().zip(expected).position(|(found, expected)| found != expected);
         let at = at.or((found.len() < expected.len()).then_some(found.len()))? as u64;
@@ -158,7 +158,7 @@ impl Checker<'_> {
         index.row(number).map(|row| row.offset + u64::from(row.record_bytes))
     }
 
-    /// What follows the last record is all zeros.
+    /// Checks that all bytes after the last record are zero.
     fn tail(&self, hasher: &mut SpanHasher, file: &DatasetFile, range: Range<u64>) -> Result<Option<Problem>> {
         let mut at = range.start;
         let mut found = None;
@@ -179,7 +179,7 @@ impl Checker<'_> {
         Problem { bytes: Some(bytes), ..problem }
     }
 
-    /// Unpacks a compressed shard frame by frame.
+    /// Checks a compressed shard, frame by frame.
     pub fn packed(&self, index: &Index<Vec<u8>>, file: &DatasetFile) -> Result<Done> {
         let mut done = hash_alone(file)?;
         let wrong = |what: String| self.dataset.problem(self.file_name, what);
@@ -236,7 +236,7 @@ impl Checker<'_> {
         Ok(done)
     }
 
-    /// Checks one record; at most one problem, the first that explains it.
+    /// Checks one record; returns at most one problem, the first that explains the damage.
     fn record(&self, row: &RowRef<'_>, record: &[u8], not_decoded: &mut NotDecoded) -> Option<Problem> {
         let image = row.component(0)?;
         let whole = formats::whole(row, record);
@@ -262,7 +262,7 @@ impl Checker<'_> {
         let decoded = match &self.payload {
             _ if !self.decode => Ok(()),
             None => decode::decode(payload, not_decoded),
-            // However the format stores it.
+            // In any storage encoding of the format.
             Some(_) if matches!(row.form(0), Some(Form::Array { .. })) => {
                 let content = row.form(0).map_or(Ok(payload.into()), |form| self.format.decode(0, form, payload));
                 content
@@ -289,11 +289,11 @@ impl Checker<'_> {
     }
 }
 
-/// The content of a zstd frame, from its beginning on. After the first damage there is no more of it.
+/// The content of a zstd frame, read from its start. Reading stops at the first damage.
 struct Unpacked<'f> {
     decoder: zstd::Decoder<'static, BufReader<Section<'f>>>,
     frame: &'f Frame,
-    /// Where the next byte is in the unpacked shard.
+    /// Offset of the next byte in the unpacked shard.
     at: u64,
     wrong: Option<String>,
 }
@@ -308,7 +308,7 @@ impl<'f> Unpacked<'f> {
         Ok(Self { decoder, frame, at: frame.offset, wrong: None })
     }
 
-    /// Reads the next bytes over the whole of `out`; false where they cannot be had.
+    /// Fills `out` with the next bytes; returns false if they cannot be read.
     fn read(&mut self, out: &mut [u8]) -> Result<bool> {
         let mut filled = 0;
         while filled < out.len() && self.wrong.is_none() {
@@ -322,7 +322,7 @@ impl<'f> Unpacked<'f> {
         Ok(self.wrong.is_none())
     }
 
-    /// Reads what is left, which ends where the frame should; whether it is all zeros.
+    /// Reads the rest, which must end at the end of the frame; returns whether all bytes are zero.
     fn finish(&mut self, buffer: &mut Vec<u8>) -> Result<bool> {
         let mut is_zero = true;
         while self.at < self.frame.end() && self.wrong.is_none() {
@@ -330,7 +330,7 @@ impl<'f> Unpacked<'f> {
             is_zero &= !self.read(buffer)? || buffer.iter().all(|byte| *byte == 0);
         }
         if self.wrong.is_none() {
-            // The end of the frame, and the checksum there, come with the end of its content.
+            // The decoder reports the frame end and its checksum only after the end of the content.
             match self.decoder.read(&mut [0]) {
                 Ok(0) => {}
                 Ok(_) => self.wrong = Some("is longer than it should be".to_owned()),
@@ -340,7 +340,7 @@ impl<'f> Unpacked<'f> {
         Ok(is_zero)
     }
 
-    /// Notes an error of the decoder; fails where it is one of the file.
+    /// Records a decoder error; fails if the cause is a read error of the file.
     fn damaged(&mut self, error: &io::Error) -> Result<()> {
         match self.decoder.get_ref().get_ref().failed.take() {
             Some(error) => Err(error),
@@ -357,12 +357,12 @@ impl<'f> Unpacked<'f> {
     }
 }
 
-/// A part of a file.
+/// A section of a file.
 struct Section<'f> {
     file: &'f DatasetFile,
     at: u64,
     left: u64,
-    /// Why it could not be read.
+    /// The read error, if any.
     failed: Cell<Option<Error>>,
 }
 
@@ -380,7 +380,9 @@ impl Read for Section<'_> {
     }
 }
 
-/// The seek table of a compressed shard of `bytes`; where it may be a single frame and has none, `content_bytes` are in that.
+/// The seek table of a compressed shard with a length of `bytes`.
+///
+/// If the shard may be a single frame without a table, `content_bytes` is the length of its content.
 fn read_table(file: &DatasetFile, bytes: u64, content_bytes: Option<u64>) -> Result<SeekTable> {
     let mut footer = [0; FOOTER_BYTES];
     let footer_at = bytes.checked_sub(FOOTER_BYTES as u64).ok_or_else(|| Error::data("too short for a seek table"))?;

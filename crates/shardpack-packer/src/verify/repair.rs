@@ -1,8 +1,8 @@
-//! Repair: what is damaged is written anew from the source, beside the damaged file, and takes its place only when its
-//! hash is the one in the manifest.
+//! Repairs damaged files from the source. A new file is written next to the damaged one and replaces it only if its hash matches the
+//! manifest.
 //!
-//! Where the index is right, only the damaged records come from the source; else the whole shard and its index do, by
-//! the same plan and engine that packed them. An object cannot be changed in part: it is made in a folder of this machine, and put whole.
+//! With a correct index, only the damaged records are read from the source. Otherwise the whole shard and its index are packed again
+//! with the same plan and engine. An object cannot be changed in part: it is made in a local folder and uploaded whole.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -47,30 +47,30 @@ use crate::{
     sys,
 };
 
-/// Budget for the images of a shard that is packed anew, in bytes.
+/// Memory for the images of a shard that is packed again, in bytes.
 const MEMORY_BYTES: u64 = 1 << 30;
-/// Bytes of records, and records, that are made at a time, side by side.
+/// Maximum length in bytes, and maximum number, of records made in one parallel batch.
 const BATCH_BYTES: u64 = 32 << 20;
 const BATCH_RECORDS: u64 = 4096;
-/// Pieces of an object that are read at a time, and their length in bytes.
+/// Number of pieces of an object read in parallel, and their length in bytes.
 const PIECES: usize = 8;
 const PIECE_BYTES: u64 = 8 << 20;
-/// What is said of a file that came out otherwise.
+/// Message for a file whose new content differs from the packed one.
 const DIFFERS: &str = "what the source gives is not what was packed: its BLAKE3 differs";
 
-/// What helps where the source alone does not.
+/// Advice if the source alone is not enough.
 pub(super) const ANEW: &str = help::COPY_OR_PACK;
 
-/// What a repair did.
+/// Result of a repair.
 #[derive(Debug, Default)]
 pub struct Repaired {
-    /// Files that were written anew.
+    /// Files that were written again.
     pub files: Vec<String>,
-    /// Files that could not be, and why.
+    /// Files that could not be repaired, each with the reason.
     pub failed: Vec<(String, String)>,
-    /// At a URL: names of objects of which an earlier run has sent parts that the store refuses to give up.
+    /// At a URL: names of objects with uploaded parts from an earlier run that the store refuses to abort.
     pub left_uploads: Vec<String>,
-    /// What reading crop tables, and what they are made of, took over a network.
+    /// Network transfers for crop tables and the data they are made from.
     transfers: Option<Transfers>,
 }
 
@@ -80,10 +80,10 @@ impl Repaired {
     }
 }
 
-/// Verifies, mends what is damaged from `source`, and verifies again.
+/// Verifies, repairs damage from `source`, and verifies again.
 ///
 /// # Errors
-/// As [`verify`]; also when nothing can be written to where it is.
+/// As [`verify`]; also if the destination cannot be written to.
 pub fn repair(
     dst: &Path,
     source: &Origin,
@@ -113,7 +113,7 @@ pub fn repair(
     Ok((report, repaired))
 }
 
-/// The same of one of them, which is not verified again.
+/// Repairs one dataset, without the second verification.
 fn repair_one(
     dataset: &Opened,
     source: &Origin,
@@ -122,7 +122,7 @@ fn repair_one(
     monitor: &dyn Monitor,
     repaired: &mut Repaired,
 ) -> Result<()> {
-    // What it says of other files may be what is wrong: by such a manifest whole files would be written anew.
+    // The damage may be in the hashes of other files: such a manifest would cause good files to be rewritten.
     if let Err(error) = dataset.manifest.check_id(&dataset.bytes) {
         let why = format!("{}; nothing can be mended by it: {}", error.what(), ANEW);
         repaired.failed.push((format!("{}{}", dataset.prefix, manifest::FILE), why));
@@ -138,7 +138,7 @@ fn repair_one(
     }
     let place = Place::open(dataset, remote, monitor)?;
     let mended = mend(dataset, &others, source, &place, options, monitor, repaired).and_then(|()| {
-        // From what the shards hold then, and no source is needed.
+        // Crop tables are made from the repaired shards and need no source.
         let damaged: Vec<&str> = of_tables.iter().filter_map(|p| p.file.strip_prefix(&dataset.prefix)).collect();
         if damaged.is_empty() {
             return Ok(());
@@ -159,7 +159,7 @@ fn repair_one(
     mended.and(closed)
 }
 
-/// Mends what `problems` name in a dataset.
+/// Repairs the files in `problems`.
 fn mend(
     dataset: &Opened,
     problems: &[Problem],
@@ -255,7 +255,7 @@ impl Repair<'_> {
         }
     }
 
-    /// Makes sidecars anew: they follow from shards, indexes and manifest alone.
+    /// Makes sidecars again: they depend only on shards, indexes and manifest.
     fn sidecars(&self, damaged: &BTreeSet<&str>, repaired: &mut Repaired) -> Result<()> {
         let dataset = self.dataset;
         let (format, manifest) = (dataset.format()?, &dataset.manifest);
@@ -267,7 +267,7 @@ impl Repair<'_> {
                 self.monitor.go_on()?;
                 let is_right = |bytes: &[u8]| hash::file(bytes) == shard.index.blake3.0;
                 let bytes = uploads.read_right(&shard.index.file, shard.index.bytes, is_right)?;
-                // Without one that is right, nothing is made of it.
+                // Without a correct index, no sidecar can be made from it.
                 let Some(bytes) = bytes.filter(|bytes| is_right(bytes)) else { return Ok(()) };
                 let path = self.work.join(&shard.index.file);
                 own::write(&path, &bytes)
@@ -286,14 +286,14 @@ impl Repair<'_> {
             };
             let files = match writer.write(manifest) {
                 Ok(files) => files,
-                // It may be one that the dataset does not have.
+                // It may be a sidecar that the dataset does not have.
                 Err(error) => {
                     why = Some(error.to_string());
                     continue;
                 }
             };
             for file in files {
-                // In a folder it has its place. Whether it came out right is verified after this.
+                // In a local folder the file is already in place; the final verification checks it.
                 if self.place.uploads().is_some() {
                     if !manifest.sidecars.contains(&file) {
                         why = Some("what the indexes give is not what was packed: its BLAKE3 differs".to_owned());
@@ -316,11 +316,11 @@ impl Repair<'_> {
         let found = found.into_iter().find(|found| found.split.as_deref() == self.split());
         let mut found =
             found.ok_or_else(|| Error::usage("the source does not have this split").in_file(self.source.path()))?;
-        // What was left out on request is known from the ledger; the request itself is not.
+        // The ledger lists filtered samples; the original filter is not recorded.
         let is_right = |lines: &[u8]| ledger::read(lines).is_ok();
         let lines = self.dataset.files.read_if_there(manifest::LEDGER_FILE, None, is_right)?.unwrap_or_default();
         let lines = ledger::read(&lines).unwrap_or_default().into_iter().filter(|line| {
-            // What could not be packed was in the plan.
+            // Samples that could not be packed were part of the plan.
             matches!(line.fate, Fate::Filtered | Fate::Duplicate) && !list::is_same_line(line)
         });
         let left_out: HashSet<Vec<u8>> = lines.map(|line| line.path).collect();
@@ -330,7 +330,7 @@ impl Repair<'_> {
         Ok(found)
     }
 
-    /// Name of the split that the dataset is.
+    /// Name of the dataset's split.
     fn split(&self) -> Option<&str> {
         against::split_of(self.dataset, self.source)
     }
@@ -341,12 +341,12 @@ impl Repair<'_> {
         Ok(bytes.filter(|bytes| is_right(bytes)).and_then(|bytes| Index::open(bytes).ok()))
     }
 
-    /// Threads that make records from the source.
+    /// Number of threads that make records from the source.
     fn threads(&self) -> usize {
         stream_threads(self.source.path(), self.jobs)
     }
 
-    /// Makes a shard: each record from the damaged file where it is right, else from the source.
+    /// Makes a shard: takes each record from the damaged file if it is right, else from the source.
     fn patch(&self, shard: &manifest::Shard, index: &Index<Vec<u8>>, original: &Original<'_>) -> Result<()> {
         let format = self.dataset.format()?;
         let made = self.work.join(&shard.file);
@@ -366,11 +366,11 @@ impl Repair<'_> {
                 batch_bytes += u64::from(index.row(next)?.record_bytes);
                 next += 1;
             }
-            // All of a batch are read before one is written: where the old bytes are in the same file, these are in their place.
+            // The whole batch is read before any record is written: the old bytes can be in the same file, at the same offsets.
             let records = in_order((next - first) as usize, self.threads(), |at| {
                 self.monitor.go_on()?;
                 match record(&index.row(first + at as u64)?, old.as_ref(), original, format.as_ref()) {
-                    // The first of the shard is told, not of those that come first.
+                    // Reports the first bad record in shard order, not in completion order.
                     Err(error) if error.kind() == ErrorKind::Data => Ok(Err(error)),
                     made => made.map(Ok),
                 }
@@ -386,11 +386,11 @@ impl Repair<'_> {
         if *hasher.finalize().as_bytes() != shard.blake3.0 {
             return Err(Error::data(DIFFERS).in_file(&shard.file));
         }
-        // What is there may be longer.
+        // The old file may be longer.
         new.set_len(end + tail).map_err(|e| sys::io_error("cannot write", &made, e))
     }
 
-    /// The bytes that are there of a shard. Of an object they come into `new`, the file `made`: each is read before it is written over.
+    /// The existing bytes of a shard. An object is downloaded into `new`, the file `made`; each record is read before it is overwritten.
     fn old(&self, shard: &manifest::Shard, made: &Path, new: &File) -> Result<Option<Old>> {
         let files = &self.dataset.files;
         if let Some(folder) = files.local() {
@@ -409,7 +409,7 @@ impl Repair<'_> {
         Ok(Some(Old { file, there: Some(there) }))
     }
 
-    /// Packs one shard and its index anew, by the plan that the manifest tells of.
+    /// Packs one shard and its index again, by the plan that follows from the manifest.
     fn rebuild(&self, number: usize, shard: &manifest::Shard, original: &Original<'_>) -> Result<()> {
         let mut plan = self.plan(original.found)?;
         plan.held = number..number + 1;
@@ -439,7 +439,7 @@ impl Repair<'_> {
         }
     }
 
-    /// The plan as far as the manifest tells: where shards are cut follows from their samples.
+    /// The plan that follows from the manifest: the shards' sample counts give the cuts.
     fn plan(&self, found: &Found) -> Result<Plan> {
         let manifest = &self.dataset.manifest;
         let compression = match manifest.format.compression.strip_prefix("zstd:").map(str::parse) {
@@ -470,15 +470,15 @@ impl Repair<'_> {
     }
 }
 
-/// What is there of a shard.
+/// The existing bytes of a shard.
 struct Old {
     file: File,
-    /// The object that it came from.
+    /// The object that the bytes came from.
     there: Option<DatasetFile>,
 }
 
 impl Old {
-    /// Reads the record of `row`; whether it is right. What came over a network is asked for once more where it is not.
+    /// Reads the record of `row` and returns whether it is right. Data from a URL is requested again if it is wrong.
     fn read(&self, row: &RowRef<'_>, record: &mut [u8]) -> Result<bool> {
         if self.file.read_exact_at(record, row.offset).is_ok() && against::is_right(row, record) {
             return Ok(true);
@@ -490,7 +490,7 @@ impl Old {
     }
 }
 
-/// The record of `row`: what is there, if it is right, or else what the source gives.
+/// The record of `row`: the existing one if it is right, else made from the source.
 fn record(row: &RowRef<'_>, old: Option<&Old>, original: &Original<'_>, format: &dyn Format) -> Result<Vec<u8>> {
     let mut record = vec![0; row.record_bytes as usize];
     if !old.map_or(Ok(false), |old| old.read(row, &mut record))? {

@@ -1,7 +1,7 @@
-//! Whether the samples of a dataset have the labels that its source has now.
+//! Compares the labels of a dataset with the current labels of its source.
 //!
-//! Classes are the same where their names are. One of the source whose name the dataset has not may have got another name when it was
-//! packed, or one together with others: such are counted, and each may have become one class of the dataset only.
+//! Classes match by name. A source class whose name is not in the dataset may have been renamed or merged when it was packed: samples of
+//! such classes are counted, and each such class must correspond to exactly one class of the dataset.
 
 use std::collections::BTreeMap;
 
@@ -9,29 +9,29 @@ use shardpack_format::{index::RowRef, size};
 
 use super::{Opened, Problem, against::Original};
 
-/// What a sample of the source says of the class of a row.
+/// Class of a source sample, compared with the class of a row.
 pub(super) enum Said {
-    /// The same, or nothing where the dataset has no labels.
+    /// The same class, or the dataset has no labels.
     Same,
-    /// Something else.
+    /// Another class; the message describes the difference.
     Other(String),
-    /// A class of this number, whose name the dataset has not.
+    /// A class with this number whose name is not in the dataset.
     Renamed(u32),
     /// No sample of the source has a label.
     Nothing,
 }
 
-/// What rows of a shard, or of all shards, came to.
+/// Label comparison over the rows of one shard, or of all shards.
 #[derive(Default)]
 pub(super) struct Seen {
-    /// Samples of each class of the source and label of the dataset that have other names, and the first of them.
+    /// Number of samples and first problem for each pair of source class and dataset label with different names.
     renamed: BTreeMap<(u32, i64), (u64, Problem)>,
-    /// Rows with labels where the source has none at all.
+    /// Rows with a label, if the source has no labels at all.
     without: u64,
 }
 
 impl Seen {
-    /// Takes what sample `number` of the source says of `row`; a problem where the classes differ for sure.
+    /// Compares `row` with source sample `number`; returns a problem if the classes certainly differ.
     pub fn take(
         &mut self,
         original: &Original<'_>,
@@ -51,7 +51,7 @@ impl Seen {
         None
     }
 
-    /// Adds those of the shard that follows.
+    /// Adds the counts of the next shard.
     pub fn add(&mut self, other: Self) {
         self.without += other.without;
         for (classes, (samples, first)) in other.renamed {
@@ -59,7 +59,7 @@ impl Seen {
         }
     }
 
-    /// The problems that only all rows together show.
+    /// The problems that only all rows together reveal.
     pub fn finish(self, dataset: &Opened, original: &Original<'_>) -> Vec<Problem> {
         let mut problems = Vec::new();
         if self.without > 0 {

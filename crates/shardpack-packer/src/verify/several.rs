@@ -1,5 +1,6 @@
-//! Several things at once: datasets, some shards of one, and files of other writers. A shard of a dataset is known by the
-//! manifest beside it, which says what its bytes should be, however it was asked for.
+//! Verifies several inputs: datasets, single shards of a dataset, and foreign files.
+//!
+//! A shard of a dataset is always checked against the manifest in its folder, however it was named.
 
 use std::{collections::BTreeSet, path::Path, time::Instant};
 
@@ -16,10 +17,10 @@ use crate::{
 };
 
 impl Given {
-    /// Verifies all of it.
+    /// Verifies all inputs.
     ///
     /// # Errors
-    /// When there is nothing in a folder, or the machine is not right. Damage is in the report.
+    /// If a folder has nothing to verify, or the machine fails. Damage is in the report.
     pub fn verify(&self, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
         let start = Instant::now();
         let mut report = Report::default();
@@ -41,7 +42,7 @@ impl Given {
     }
 }
 
-/// Verifies the shards of these names, and nothing else of the dataset in `folder`.
+/// Verifies only the shards with these names in the dataset in `folder`.
 fn some_of(folder: &Path, names: &BTreeSet<String>, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
     let files = DatasetFiles::open(folder, &options.store)?;
     let options = &options.for_files(&files);
@@ -76,7 +77,7 @@ fn some_of(folder: &Path, names: &BTreeSet<String>, options: &Options, monitor: 
     Ok(report)
 }
 
-/// The report with files as they are called from outside of `folder`.
+/// The report with `folder` added to each file path.
 fn within(folder: &Path, report: Report) -> Report {
     let outside = |problem: Problem| Problem { file: text::path(&folder.join(&problem.file)).to_string(), ..problem };
     Report { problems: report.problems.into_iter().map(outside).collect(), ..report }

@@ -1,4 +1,4 @@
-//! One shard against its index and its entry in the manifest.
+//! Checks one shard against its index and its manifest entry.
 
 use std::{
     collections::BTreeMap,
@@ -22,28 +22,28 @@ use super::{
 };
 use crate::{dataset_files::DatasetFile, monitor::Monitor};
 
-/// Bytes of records that a thread takes at a time.
+/// Bytes of records in one piece of work.
 const SPAN_BYTES: u64 = 8 << 20;
 
 /// A shard, as far as it could be opened.
 struct Shard<'a> {
     entry: &'a manifest::Shard,
-    /// `None` when it cannot be used; then the problems say why.
+    /// `None` if the index is unusable; the problems have the reason.
     index: Option<Index<Vec<u8>>>,
     file: Option<DatasetFile>,
-    /// Length of the file that is there, in bytes.
+    /// Actual length of the file in bytes.
     bytes: u64,
-    /// What the rows add up to; `None` where not all could be read.
+    /// Totals of the rows; `None` if not all rows could be read.
     sums: Option<Sums>,
     problems: Vec<Problem>,
 }
 
-/// What the rows of a shard add up to.
+/// Totals over the rows of a shard.
 #[derive(Default, PartialEq, Eq)]
 struct Sums {
     payload_bytes: u64,
     kinds: BTreeMap<String, u64>,
-    /// Samples by label, where they have one.
+    /// Samples by label, for samples with a label.
     labels: BTreeMap<u64, u64>,
 }
 
@@ -63,7 +63,7 @@ impl Sums {
     }
 }
 
-/// Verifies all shards of a dataset; what is found is added to `report`, in shard order.
+/// Verifies all selected shards of a dataset and adds the findings to `report` in shard order.
 pub(super) fn verify_all(
     dataset: &Opened,
     format: &dyn Format,
@@ -116,7 +116,7 @@ pub(super) fn verify_all(
     Ok(())
 }
 
-/// Does `count` things with so many threads; results in order.
+/// Runs `work` for 0..`count` on up to `jobs` threads; returns the results in order.
 pub(super) fn in_order<T: Send>(count: usize, jobs: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
     let results: Vec<Mutex<Option<T>>> = (0..count).map(|_| Mutex::new(None)).collect();
@@ -144,12 +144,12 @@ pub(super) fn in_order<T: Send>(count: usize, jobs: usize, work: impl Fn(usize) 
     }
 }
 
-/// Opens a shard and its index and compares them with the manifest, as far as that needs no reading of the shard.
+/// Opens a shard and its index and compares them with the manifest, without reading the shard.
 fn open<'a>(dataset: &Opened, entry: &'a manifest::Shard) -> Result<Shard<'a>> {
     let mut problems = Vec::new();
     let index = open_index(dataset, entry, &mut problems)?;
     let file = match dataset.files.file(&entry.file) {
-        // A pipe, say.
+        // For example a pipe.
         Err(error) if error.kind() == ErrorKind::Data => {
             problems.push(dataset.problem(&entry.file, error.what()));
             None
@@ -201,7 +201,7 @@ fn open_index(
             return Ok(None);
         }
     };
-    // Row by row, so that the samples of a damaged block are named.
+    // Row by row, to report the samples of a damaged block.
     let mut first_bad: Option<(u64, Error)> = None;
     let mut close = |first: &mut Option<(u64, Error)>, end: u64| {
         if let Some((start, error)) = first.take() {
@@ -211,7 +211,7 @@ fn open_index(
             problems.push(problem);
         }
     };
-    // One that is intact is gone through row by row all the same, by `check_rows`.
+    // `check_rows` goes through the rows of an intact index.
     for number in if intact { 0..0 } else { 0..index.len() } {
         match index.row(number) {
             Ok(_) => close(&mut first_bad, number),
@@ -245,11 +245,11 @@ fn open_index(
     Ok((problems.len() == before).then_some(index))
 }
 
-/// The rows follow each other without a gap, fill the shard, and name classes that there are.
+/// Checks that the rows are contiguous, fill the shard, and have labels of known classes.
 fn check_rows(dataset: &Opened, format: &dyn Format, shard: &mut Shard<'_>) {
     let Some(index) = &shard.index else { return };
     let classes = dataset.manifest.classes.len();
-    // A manifest that is no choice has been named where its format was opened.
+    // An invalid choice in the manifest was reported when the format was opened.
     let choice = dataset.choice().unwrap_or_else(|_| Choice::of(format.name()));
     let (mut at, mut sums) = (format.head_bytes(index.len()), Sums::default());
     let mut wrong = None;
@@ -292,11 +292,11 @@ fn check_rows(dataset: &Opened, format: &dyn Format, shard: &mut Shard<'_>) {
     }
 }
 
-/// What the manifest says of all samples together is what the rows add up to.
+/// Checks that the manifest totals equal the sums over the rows.
 fn check_totals(dataset: &Opened, shards: &[Shard<'_>]) -> Vec<Problem> {
     let mut found = Sums::default();
     for shard in shards {
-        // A shard whose rows cannot be read is a problem of its own.
+        // A shard with unreadable rows has its own problem.
         let Some(sums) = &shard.sums else { return Vec::new() };
         found.add(sums);
     }
@@ -317,7 +317,7 @@ fn is_packed(entry: &manifest::Shard) -> bool {
     [".zst", ".zstd"].iter().any(|end| entry.file.ends_with(end))
 }
 
-/// Cuts a shard into pieces of work. Without an index it is one, and so is a compressed shard.
+/// Divides a shard into pieces of work. A shard without an index, or a compressed shard, is one piece.
 fn cut(number: usize, shard: &Shard<'_>) -> Vec<Piece> {
     if shard.file.is_none() {
         return Vec::new();
@@ -325,7 +325,7 @@ fn cut(number: usize, shard: &Shard<'_>) -> Vec<Piece> {
     let Some(index) = shard.index.as_ref().filter(|_| !is_packed(shard.entry)) else {
         return vec![Piece { shard: number, rows: 0..shard.entry.samples, bytes: 0..shard.bytes }];
     };
-    // Offsets ascend: `check_rows` has seen to that.
+    // Offsets ascend: `check_rows` verified that.
     let offset = |number| index.row(number).map_or(u64::MAX, |row| row.offset);
     let mut pieces = Vec::new();
     let (mut first, mut start) = (0, 0);
@@ -345,7 +345,7 @@ fn cut(number: usize, shard: &Shard<'_>) -> Vec<Piece> {
     pieces
 }
 
-/// Reads a piece and checks what is in it. What a line or a server between has changed is right the second time.
+/// Reads and checks a piece. Reads again from a URL after a problem, in case the data was corrupted in transit.
 fn read(dataset: &Opened, format: &dyn Format, options: &Options, shard: &Shard<'_>, piece: &Piece) -> Result<Done> {
     let Some(file) = &shard.file else { return Ok(Done::default()) };
     let payload = dataset.choice()?.payload;
@@ -357,12 +357,12 @@ fn read(dataset: &Opened, format: &dyn Format, options: &Options, shard: &Shard<
         Some(index) => checker.plain(index, file, piece),
     };
     let done = read()?;
-    // Of a shard that is hashed as a whole, that hash may be all that differs.
+    // For a shard that is hashed as a whole, the hash may be the only difference.
     let is_right = done.problems.is_empty() && done.whole.is_none_or(|found| found == shard.entry.blake3.0);
     if is_right || !file.is_remote() { Ok(done) } else { read() }
 }
 
-/// Compares the hash of the file; where no sample explains a difference, the shard as a whole is named.
+/// Compares the hash of the file; if no sample explains a difference, reports the whole shard.
 fn check_hash(dataset: &Opened, shard: &mut Shard<'_>, found: Option<FileHash>) {
     let entry = shard.entry;
     if found == Some(entry.blake3.0) {

@@ -1,7 +1,7 @@
-//! Scan walks the samples of a foreign file: their components, what the first bytes of images say, their labels.
+//! Scans the samples of a foreign file: components, image headers and labels.
 //!
-//! Holds at all times: of an image that lies in a plain file as it is, at most [`HEAD_BYTES`] are read; a compressed
-//! file is unpacked as it is read, and one at a URL is read from its first byte on as far as it is wanted. Names are names: nothing is ever opened by one.
+//! Holds at all times: at most [`HEAD_BYTES`] are read of an image stored as is in a plain file; a compressed file is unpacked while it
+//! is read; a file at a URL is read from its start, as far as needed. No file is ever opened by a name from the data.
 
 mod records;
 mod tar;
@@ -21,66 +21,66 @@ use shardpack_format::{
 use super::Tar;
 use crate::{foreign::ShardFile, monitor::Monitor, sys};
 
-/// Most bytes of an image that are read for its headers.
+/// Maximum number of bytes of an image read for its header.
 const HEAD_BYTES: usize = 64 << 10;
-/// Enough for the headers of most images.
+/// Enough bytes for the headers of most images.
 const FIRST_BYTES: usize = 4 << 10;
 
 /// A sample of a foreign file.
 pub(super) struct Scanned {
-    /// Key; the number or id of the record where a format has none.
+    /// Key; the number or id of the record if the format has no keys.
     pub key: Vec<u8>,
-    /// Where it begins in the unpacked file.
+    /// Start offset in the unpacked file.
     pub offset: u64,
-    /// What it is made of, by name: extension, feature or column. Each with its length in bytes, and what
-    /// it is, if it is a value.
+    /// Components by name (extension, feature or column), each with its length in bytes and, if it is a value, its form.
     pub components: Vec<(String, u64, Option<Form>)>,
-    /// The images among its components.
+    /// The images among the components.
     pub images: Vec<Picture>,
-    /// Its label, if that is a number.
+    /// Label, if it is a number.
     pub label: Option<i64>,
-    /// Name of its class, if it says so.
+    /// Class name, if the record has one.
     pub class: Option<String>,
-    /// Name of the file that it was made of, if it says so.
+    /// Name of the original file, if the record has one.
     pub filename: Option<Vec<u8>>,
 }
 
-/// An image of a sample.
+/// An image in a sample.
 pub(super) struct Picture {
-    /// Its extension, where its format has extensions and this one is text.
+    /// Extension, if the format has extensions and it is UTF-8.
     pub extension: Option<String>,
     /// Length in bytes.
     pub bytes: u64,
-    /// What its first bytes say.
+    /// Parsed header.
     pub header: Header,
 }
 
-/// What is known of a foreign file beside its samples.
+/// Facts about a foreign file besides its samples.
 #[derive(Debug, Default)]
 pub(super) struct FileFacts {
-    /// Where its content ends, in bytes of the unpacked file; as far as it could be read.
+    /// End offset of the content in the unpacked file, as far as it could be read.
     pub content_bytes: u64,
-    /// How it is made, of a tar file.
+    /// Structure of a tar file.
     pub tar: Option<Tar>,
-    /// How it was understood where it does not say so itself, in a few words each.
+    /// Interpretation of the file if its format leaves a choice, a few words each.
     pub understood: Vec<String>,
-    /// Why it could not be read to its end, or what is wrong with its records.
+    /// Why the file could not be read to its end, or the problem of its records.
     pub problem: Option<Error>,
-    /// What else is wrong with it as a whole.
+    /// Other problems of the file as a whole.
     pub remarks: Vec<Error>,
 }
 
-/// Is told of each sample, and says whether to go on.
+/// Receives each sample and returns whether to continue.
 pub(super) type Found<'a> = dyn FnMut(Scanned) -> Result<ControlFlow<()>> + 'a;
 
-/// Tells `found` of each sample of the file in order, until it says to stop. What is wrong with the file is in what is
-/// returned, and what was read before has been told.
+/// Passes each sample of the file to `found` in order, until `found` returns `Break`.
+///
+/// Problems of the file are in the result; samples before a problem have been passed on.
 ///
 /// # Errors
-/// When the file cannot be opened, and the first of `found`.
+/// If the file cannot be opened, or `found` fails.
 pub(super) fn scan(file: &ShardFile, monitor: &dyn Monitor, found: &mut Found<'_>) -> Result<FileFacts> {
     let scanned = match file.kind.name() {
-        // Its members say more than a record has room for, and most of them can be passed over.
+        // A tar is scanned by member: a record cannot represent all members, and most members can be skipped.
         webdataset::NAME => tar::scan(file, found),
         _ => records::scan(file, monitor, found),
     };
@@ -91,11 +91,11 @@ pub(super) fn scan(file: &ShardFile, monitor: &dyn Monitor, found: &mut Found<'_
     }
 }
 
-/// Reads the first bytes of images aside, without disturbing who walks the file.
+/// Reads image headers through a second file handle, without moving the reader's position.
 struct Heads(File);
 
 impl Heads {
-    /// Of a file; `None` where it is compressed, or comes over a network, where all of it is read anyway.
+    /// Opens the file; `None` if it is compressed or at a URL, where all bytes are read anyway.
     fn open(file: &ShardFile) -> Result<Option<Self>> {
         if !file.is_plain() || file.remote.is_some() {
             return Ok(None);
@@ -104,7 +104,7 @@ impl Heads {
         Ok(Some(Self(opened)))
     }
 
-    /// What the headers of the image say that begins at `offset`, and of which it is known that it is inside the file.
+    /// Parses the header of the image at `offset`, which must lie inside the file.
     fn header(&self, offset: u64, image_bytes: u64) -> Result<Header> {
         let mut head = Vec::new();
         let mut header = Header::of(&head);

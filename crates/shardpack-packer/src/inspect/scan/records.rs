@@ -1,4 +1,4 @@
-//! A file of records, through the walk of its format.
+//! Scans a file of records through the walk of its format.
 
 use shardpack_format::{
     Error, ErrorKind, Result,
@@ -10,9 +10,9 @@ use shardpack_format::{
 use super::{FileFacts, Found, HEAD_BYTES, Heads, Picture, Scanned};
 use crate::{foreign::ShardFile, monitor::Monitor};
 
-/// Longest name of a class that is taken for one.
+/// Maximum length in bytes of a class name; longer text is not a class name.
 const CLASS_BYTES: usize = 256;
-/// What an image is called whose field has no name.
+/// Name for an image whose field has no name.
 const IMAGE: &str = "image";
 
 /// See [`super::scan`].
@@ -28,9 +28,9 @@ pub(super) fn scan(file: &ShardFile, monitor: &dyn Monitor, found: &mut Found<'_
         }
     };
     facts.understood = walk.understood();
-    // The first record without an image, and how many there are.
+    // The first record without an image, and the number of such records.
     let (mut lacking, mut first) = (0u64, None);
-    // Those among them that are values, and records with an image.
+    // Number of those records that hold values; number of records with an image.
     let (mut values, mut images) = (0, 0u64);
     let (mut bytes, mut samples) = (Vec::new(), 0);
     let ended = loop {
@@ -74,7 +74,7 @@ pub(super) fn scan(file: &ShardFile, monitor: &dyn Monitor, found: &mut Found<'_
             facts.remarks =
                 walk.remarks().into_iter().chain(walk.lost()).map(|remark| remark.in_file(&file.path)).collect();
             facts.remarks.extend(file.differing_samples(samples));
-            // Where none has an image, they are samples of values.
+            // If no record has an image, samples are values.
             first.filter(|_| images > 0 || values < lacking)
         }
     };

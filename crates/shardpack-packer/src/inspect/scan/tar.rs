@@ -1,4 +1,4 @@
-//! A tar file, member by member: of a plain one only headers, labels and the heads of images are read.
+//! Scans a tar file by member. For a plain file, only member headers, labels and image headers are read.
 
 use std::{collections::VecDeque, io::BufReader};
 
@@ -20,19 +20,19 @@ use shardpack_format::{
 use super::{FIRST_BYTES, FileFacts, Found, HEAD_BYTES, Heads, Picture, Scanned};
 use crate::{foreign::ShardFile, inspect::Tar, sys};
 
-/// Longest label that is read; Python's `int` takes spaces around it.
+/// Maximum length in bytes of a label; Python's `int` accepts surrounding spaces.
 const LABEL_BYTES: u64 = 64;
 
-/// What is read of a member while the reader stands at it.
+/// Content read at a member.
 enum Look {
     Image(Header),
     Label(i64),
 }
 
-/// A file that can be walked, and where images can be looked into without disturbing that.
+/// A file to walk, with a second handle for image headers.
 pub(in crate::inspect) struct Opened {
     reader: Reader<Box<dyn Skip>>,
-    /// The same file again, if it is not compressed.
+    /// A second handle of the same file, if it is not compressed.
     heads: Option<Heads>,
 }
 
@@ -43,7 +43,7 @@ impl Opened {
             return Ok(Self { reader: Reader::new(input.bytes, input.total_bytes), heads: None });
         };
         let opened = regular::open(&file.path).map_err(|error| sys::io_error("cannot open", &file.path, error))?;
-        // A small buffer: most of what follows a header is passed over.
+        // A small buffer: most data after a header is skipped.
         let inner: Box<dyn Skip> = Box::new(BufReader::with_capacity(FIRST_BYTES, opened));
         Ok(Self { reader: Reader::new(inner, Some(file.bytes)), heads: Some(heads) })
     }
@@ -53,16 +53,16 @@ impl Opened {
         self.reader.next()
     }
 
-    /// The data of the member that [`Opened::next`] gave last.
+    /// The data of the member that [`Opened::next`] returned last.
     pub fn data(&mut self, max: u64) -> Result<Vec<u8>> {
         let mut data = Vec::new();
         self.reader.read_data(&mut data, max).map(|()| data)
     }
 
-    /// What the headers of the image that `member` holds say.
+    /// Parses the header of the image in `member`.
     fn image(&mut self, member: &Member) -> Result<Header> {
         if let Some(heads) = &self.heads {
-            // The reader knows that the member is inside the file.
+            // The reader has checked that the member lies inside the file.
             return heads.header(member.data_offset, member.bytes);
         }
         let mut head = Vec::new();
@@ -74,19 +74,19 @@ impl Opened {
     }
 }
 
-/// What comes after the last dot: `seg.png` is an image.
+/// The part after the last dot: `seg.png` is an image.
 fn last_extension(extension: &[u8]) -> &[u8] {
     extension.rsplit(|byte| *byte == b'.').next().unwrap_or(extension)
 }
 
-/// Whether images have this extension; `img` and `image` are some people's word for any.
+/// Whether this is an image extension; some writers use `img` and `image` for any kind.
 pub(in crate::inspect) fn is_image(extension: &[u8]) -> bool {
     let last = last_extension(extension).to_ascii_lowercase();
     matches!(&*last, b"img" | b"image")
         || std::str::from_utf8(&last).is_ok_and(|last| Kind::of_extension(last).is_some())
 }
 
-/// Whether it is what readers take for the label.
+/// Whether readers take a member with this extension as the label.
 fn is_label(extension: &[u8]) -> bool {
     matches!(extension, b"cls" | b"label")
 }
@@ -98,7 +98,7 @@ pub(super) fn scan(file: &ShardFile, found: &mut Found<'_>) -> Result<FileFacts>
     let mut grouper = Grouper::default();
     let (mut lost, mut first_lost, mut lacking, mut first_lacking) = (0u64, None, 0u64, None);
     let (mut several, mut first_several) = (0u64, None);
-    // Samples with images, and those without that are files of another kind.
+    // Samples with images, and samples without an image that hold other files.
     let (mut with_images, mut of_files) = (0u64, 0u64);
     let mut counted = |sample: ForeignSample, seen: &mut VecDeque<(u64, Look)>| {
         let images = sample.components.iter().filter(|component| is_named_image(&component.extension)).count();
@@ -146,7 +146,7 @@ pub(super) fn scan(file: &ShardFile, found: &mut Found<'_>) -> Result<FileFacts>
             Ok(None) => {}
             Err(dropped) => {
                 let mut first = Vec::new();
-                // The bytes of an image have been read, if it is called one: then its name is enough.
+                // For a member with an image name the data is already read; then the name is enough.
                 opened.reader.read_first(&mut first, SNIFF_BYTES as u64)?;
                 if is_lost(&dropped, &first, grouper.current()) {
                     lost += 1;
@@ -157,7 +157,7 @@ pub(super) fn scan(file: &ShardFile, found: &mut Found<'_>) -> Result<FileFacts>
         }
     }
     if let Some(sample) = grouper.finish() {
-        // Of the last one before damage nobody knows what it lacks.
+        // It is unknown which members of the last sample before damage are missing.
         let sample = if facts.problem.is_some() { gather(sample, &mut seen) } else { counted(sample, &mut seen) };
         let _ = found(sample)?;
     }
@@ -211,11 +211,11 @@ fn look(opened: &mut Opened, member: &Member) -> Result<Option<Look>> {
     is_image(extension).then(|| opened.image(member).map(Look::Image)).transpose()
 }
 
-/// Puts together what was read of the components of a sample. Members come in order, and so do samples.
+/// Combines the data read for the components of a sample. Members and samples are both in file order.
 fn gather(sample: ForeignSample, seen: &mut VecDeque<(u64, Look)>) -> Scanned {
     let (mut images, mut label) = (Vec::new(), None);
     for component in &sample.components {
-        // What comes before belongs to members that are in no sample.
+        // Earlier data belongs to members that are in no sample.
         while seen.front().is_some_and(|(offset, _)| *offset < component.offset) {
             seen.pop_front();
         }

@@ -1,7 +1,8 @@
-//! Folders of the first level that have the same folders in them, and splits whose classes are those of no other split.
+//! Detects folder trees whose first level is not the classes: folders with equal subfolders, nested copies of the tree,
+//! folders of first letters, and splits with disjoint classes.
 //!
-//! What is the same below each folder is what things are; the folder itself says where they are from. What is the same below no other
-//! split are no classes.
+//! If all first-level folders have the same subfolders, the subfolders are the classes and the first level is the
+//! origin. If a split shares no class with any other split, its folders are not classes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,10 +17,10 @@ use super::{
 };
 use crate::Result;
 
-/// Folders by the path of the one that they are in.
+/// Subfolders by the path of their parent folder.
 type Inside<'f> = BTreeMap<Vec<u8>, BTreeSet<&'f [u8]>>;
 
-/// The folders in each class: below what is the only one in it, with no images beside.
+/// The subfolders in each class. A subfolder without siblings or images beside it is entered.
 fn inside(found: &Found) -> Inside<'_> {
     let mut classes = BTreeMap::<&[u8], Vec<&[u8]>>::new();
     for folder in found.listing.folders() {
@@ -29,7 +30,8 @@ fn inside(found: &Found) -> Inside<'_> {
     classes.into_iter().map(|(class, below)| deepest(class, below)).collect()
 }
 
-/// Where there is more than one folder, or images, at or below `class`, and their names: of images, none.
+/// The first folder at or below `class` with images or with several subfolders, and the names in it. Images count as
+/// one empty name.
 fn deepest<'f>(class: &[u8], mut below: Vec<&'f [u8]>) -> (Vec<u8>, BTreeSet<&'f [u8]>) {
     let mut path = class.to_vec();
     loop {
@@ -45,7 +47,7 @@ fn deepest<'f>(class: &[u8], mut below: Vec<&'f [u8]>) -> (Vec<u8>, BTreeSet<&'f
     }
 }
 
-/// The first part of a path, and what follows.
+/// Splits a path into its first part and the rest.
 fn cut(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().position(|byte| *byte == b'/') {
         Some(at) => (&path[..at], &path[at + 1..]),
@@ -53,16 +55,17 @@ fn cut(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// Fails where the folders of the first level have the same folders in them, and no images beside.
+/// Fails if the first-level folders have the same subfolders and no images beside the subfolders.
 ///
 /// # Errors
-/// Names both.
+/// The error names the folders and the subfolders.
 pub(in crate::source) fn refuse_same_folders(root: &Path, found: &[Found]) -> Result<()> {
     for one in found {
         let all = inside(one);
         let mut sets = all.values();
         let Some(first) = sets.next().filter(|first| first.len() > 1 && all.len() > 1) else { continue };
-        // One of a few may be missing somewhere; and numbered folders begin alike, however many there are: Omniglot's characters.
+        // Sets match if they share 90 %, or if both are subsets of the largest. Numbered folders, such as Omniglot's
+        // characters, share their first numbers whatever their count, and one of a few folders may be missing.
         let most = all.values().max_by_key(|set| set.len()).unwrap_or(first);
         let is_same = |set: &BTreeSet<&[u8]>| {
             let shared = set.intersection(first).count();
@@ -89,10 +92,11 @@ pub(in crate::source) fn refuse_same_folders(root: &Path, found: &[Found]) -> Re
     Ok(())
 }
 
-/// Fails where a folder of the first level has folders in it that are called like the others: a copy of the tree, unpacked into itself.
+/// Fails if a first-level folder has subfolders with the names of the first-level folders: a copy of the tree, unpacked
+/// into itself.
 ///
 /// # Errors
-/// Names the folder and the others.
+/// The error names the folder and the subfolders.
 pub(in crate::source) fn refuse_copies(root: &Path, found: &[Found]) -> Result<()> {
     for one in found {
         let all = inside(one);
@@ -120,7 +124,7 @@ pub(in crate::source) fn refuse_copies(root: &Path, found: &[Found]) -> Result<(
     Ok(())
 }
 
-/// A note for classes whose images all lie in folders below them, which are more than the classes; nothing if they are not.
+/// A note, if every class has several subfolders and no images outside them.
 pub(in crate::source) fn deeper_folders(found: &[Found]) -> Option<String> {
     let all: Vec<_> = found.iter().flat_map(inside).collect();
     let below: usize = all.iter().map(|(_, names)| names.len()).sum();
@@ -129,10 +133,10 @@ pub(in crate::source) fn deeper_folders(found: &[Found]) -> Option<String> {
         .then(|| format!("classes are the folders of the first level; the {below} folders in them are no classes"))
 }
 
-/// Fails where the folders of the first level are the first letters of those in them, which are the classes: Places.
+/// Fails if the first-level folders are the first letters of the class folders in them, as in Places.
 ///
 /// # Errors
-/// Names some of both.
+/// The error names some letters and some classes.
 pub(in crate::source) fn refuse_letters(root: &Path, found: &[Found]) -> Result<()> {
     let is_letter = |class: &[u8], below: &[u8]| {
         class.len() == 1 && below.first().is_some_and(|first| class[0].eq_ignore_ascii_case(first))
@@ -158,12 +162,12 @@ pub(in crate::source) fn refuse_letters(root: &Path, found: &[Found]) -> Result<
     Ok(())
 }
 
-/// What takes folders whose classes are right in them for splits.
+/// Help text: the options that make `folders` splits, if the classes are right in them.
 pub(super) fn help_splits<'p>(root: &Path, folders: impl Iterator<Item = &'p Vec<u8>> + Clone) -> String {
     format!("{} takes these alone", split_options(root, folders))
 }
 
-/// `--splits NAMES`, or `--split NAME=FOLDER` for each, where they lie deeper or no split can be called so.
+/// `--splits NAMES`; or `--split NAME=FOLDER` for each folder, if a path is nested or not a valid split name.
 pub(super) fn split_options<'p>(root: &Path, folders: impl Iterator<Item = &'p Vec<u8>> + Clone) -> String {
     let are_fit =
         folders.clone().all(|path| std::str::from_utf8(path).is_ok_and(|name| splits::check_name(name).is_ok()));
@@ -174,7 +178,7 @@ pub(super) fn split_options<'p>(root: &Path, folders: impl Iterator<Item = &'p V
     }
 }
 
-/// A name for the split that the first part of a path is.
+/// A valid split name from the first part of a path.
 fn split_name(path: &[u8]) -> String {
     let fit = |byte: &u8| if byte.is_ascii_alphanumeric() || *byte == b'-' { char::from(*byte) } else { '_' };
     cut(path).0.iter().take(100).map(fit).collect()
@@ -184,17 +188,17 @@ fn help_deep(root: &Path, folders: &[Vec<u8>]) -> String {
     format!("{} takes the folders in there for classes", split_options(root, folders.iter()))
 }
 
-/// Fails where a split has classes that no other split has: the folders in it are something else.
+/// Fails if a split has classes and shares none with the largest split: its folders are not classes.
 ///
 /// # Errors
-/// Names the split and a class of it, and one of another.
+/// The error names both splits and a class from each.
 pub(in crate::source) fn refuse_strange_splits(root: &Path, found: &[Found], are_named: bool) -> Result<()> {
     let used: Vec<BTreeSet<u32>> =
         found.iter().map(|one| one.listing.folders().iter().filter_map(|folder| folder.class).collect()).collect();
     if used.iter().filter(|used| !used.is_empty()).count() < 2 {
         return Ok(());
     }
-    // One folder too high: what is in it are the classes.
+    // The splits are one folder too high: the classes are the subfolders.
     let deep: Vec<Vec<u8>> = found.iter().filter_map(deep_class).collect();
     if !are_named && deep.len() == found.len() && used.iter().all(|one| *one == used[0]) {
         let class = cut(&deep[0]).1.to_vec();
@@ -204,9 +208,9 @@ pub(in crate::source) fn refuse_strange_splits(root: &Path, found: &[Found], are
     }
     let most = used.iter().map(BTreeSet::len).max().unwrap_or_default();
     let other = used.iter().position(|used| used.len() == most).unwrap_or_default();
-    // Splits of one class each tell nothing, unless each has a folder of its own name.
+    // Splits with one class each give no evidence, unless every split has all its images in subfolders of that class.
     let are_told = most > 1 || deep.len() == found.len();
-    // Few-shot sets have other classes in each split: who names the splits may mean that.
+    // In few-shot sets the splits have disjoint classes on purpose, so splits named by the user are accepted.
     let is_strange = |at: &usize| {
         let own = &used[*at];
         *at != other && are_told && !own.is_empty() && own.is_disjoint(&used[other]) && (!are_named || own.len() == 1)
@@ -240,7 +244,7 @@ pub(in crate::source) fn refuse_strange_splits(root: &Path, found: &[Found], are
     Err(Error::usage(what).in_file(root).help(help))
 }
 
-/// The folder of the only class of a split, where all its images lie in folders of that.
+/// The folder of a split's only class, if all its images are in subfolders.
 fn deep_class(found: &Found) -> Option<Vec<u8>> {
     let inside = inside(found);
     let is_deep = |folders: &BTreeSet<&[u8]>| inside.len() == 1 && !folders.contains(b"".as_slice());

@@ -1,6 +1,6 @@
 //! Detects folders that are containers of files, not classes: `images`, `img_align_celeba`, `part_1` and `part_2`, a folder per day.
 //!
-//! Such folders would give wrong labels, so `pack` asks; `--splits none` declares them to be classes.
+//! Such folders would give wrong labels, so `pack` refuses them; `--splits none` declares them to be classes.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -39,10 +39,10 @@ const OF_PARTS: [&str; 9] = ["batch", "chunk", "chunks", "dir", "disk", "folder"
 /// Years of dates.
 const YEARS: std::ops::Range<u32> = 1900..2100;
 
-/// Fails where the folders that were taken for classes are containers of files.
+/// Fails if the class folders are containers of files.
 ///
 /// # Errors
-/// Names them.
+/// The error names the folders.
 pub(in crate::source) fn refuse(root: &Path, found: &[Found]) -> Result<()> {
     let of = |one: &Found| one.listing.folders().iter().filter_map(|folder| folder.class).collect::<BTreeSet<u32>>();
     let name = |one: &Found, class: &u32| one.listing.classes.get(*class as usize).map(|name| name.to_vec());

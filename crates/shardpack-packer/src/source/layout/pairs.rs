@@ -1,7 +1,8 @@
-//! Folders whose files belong together by their names: images and their masks, large and small ones, images and a text of boxes each.
+//! Detects class folders whose files are pairs by name: images and masks, high and low resolution, images and box
+//! files.
 //!
-//! Taken for classes, masks would be images of a class. Files that are merely numbered from 0 have the same names in any class, and are no
-//! pairs unless the folders are called like what makes pairs.
+//! As classes, masks would become images of a class. Files that are numbered from 0 have equal names in any class. Such
+//! folders are pairs only if the folder names are a known pair.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -18,16 +19,16 @@ use super::{
 };
 use crate::{Result, listing::Listing};
 
-/// Most folders of classes that can be pairs.
+/// Most class folders in a source with pairs.
 const MOST: usize = 24;
-/// Files that are looked at in each folder, evenly spread.
+/// Files to sample from each folder, evenly spread.
 const TRIED: u64 = 64;
-/// Least files of folders that are called like classes.
+/// Fewest files for pairs in folders with ordinary class names.
 const LEAST: u64 = 8;
-/// How many in a hundred have to fit.
+/// Share of files that must match, in percent.
 const NEARLY_ALL: u64 = 95;
 
-/// What stands beside images, or images that have something beside them; no class is called so.
+/// Words for companions of images, or for images that have companions. No class has such a name.
 const MADE_OF_IMAGES: [&str; 48] = [
     "anno",
     "annot",
@@ -78,11 +79,11 @@ const MADE_OF_IMAGES: [&str; 48] = [
     "trimaps",
     "truth",
 ];
-/// Words of [`MADE_OF_IMAGES`] that are said of the images themselves.
+/// Words of [`MADE_OF_IMAGES`] that mean the images themselves.
 const IMAGES: [&str; 10] = ["hq", "hr", "image", "images", "img", "imgs", "input", "inputs", "jpegimages", "rgb"];
 /// Further words for images, which also stand for files in general.
 const OF_IMAGES: [&str; 8] = ["jpeg", "jpg", "original", "originals", "photo", "photos", "png", "stills"];
-/// Two of which the one is made of the other.
+/// Word pairs in which one side is derived from, or recorded with, the other.
 const BEFORE_AND_AFTER: [(&str, &str); 12] = [
     ("left", "right"),
     ("clean", "final"),
@@ -98,20 +99,20 @@ const BEFORE_AND_AFTER: [(&str, &str); 12] = [
     ("source", "sketch"),
 ];
 
-/// Why folders are a pair.
+/// The reason for pairs by file name.
 const SAME_NAMES: &str = "hold files of the same names: pairs, and no classes";
 
 /// The samples of one class.
 struct Class<'l> {
     name: &'l [u8],
     listing: &'l Listing,
-    /// Samples by their folder below that of the class.
+    /// Ranges of samples by their folder relative to the class folder.
     folders: BTreeMap<&'l [u8], Range<u64>>,
     count: u64,
 }
 
 impl<'l> Class<'l> {
-    /// Those of a listing that have samples.
+    /// The classes of a listing that have samples.
     fn all(listing: &'l Listing) -> Vec<Self> {
         let mut classes = BTreeMap::<u32, Self>::new();
         for (folder, samples) in listing.folders().iter().zip(listing.samples_by_folder()) {
@@ -126,7 +127,7 @@ impl<'l> Class<'l> {
         classes.into_values().collect()
     }
 
-    /// Whether nearly all of some of its files have one of the same stem, in a folder of the same name, in `other`.
+    /// Whether nearly all sampled files have a file with the same stem and relative folder in `other`.
     fn is_like(&self, other: &Self) -> bool {
         let (step, mut fits, mut tried) = ((self.count / TRIED).max(1), 0, 0);
         let samples =
@@ -144,7 +145,7 @@ impl<'l> Class<'l> {
         self.folders.values().cloned().flatten().map(move |number| stem(listing.name(number)))
     }
 
-    /// Whether its files are numbered one after the other, but for a few.
+    /// Whether most files have consecutive numbers, with few gaps.
     fn is_numbered(&self) -> bool {
         let mut groups = HashMap::<(&[u8], &[u8]), (u64, u64, u64)>::new();
         for stem in self.stems() {
@@ -155,7 +156,7 @@ impl<'l> Class<'l> {
             let (count, least, most) = groups.entry((&stem[..first], &stem[last + 1..])).or_insert((0, number, number));
             (*count, *least, *most) = (*count + 1, number.min(*least), number.max(*most));
         }
-        // One alone has a name that happens to end in a number.
+        // A small group has names that end in a number by chance.
         let groups: Vec<_> = groups.into_values().filter(|(count, ..)| *count > 2).collect();
         let numbered: u64 = groups.iter().map(|(count, ..)| count).sum();
         let room: u64 =
@@ -169,7 +170,7 @@ fn stem(name: &[u8]) -> &[u8] {
     &name[..name.iter().rposition(|byte| *byte == b'.').unwrap_or(name.len())]
 }
 
-/// Whether one of the samples `numbers`, which are sorted by name, has this stem.
+/// Whether one of the samples `numbers`, sorted by name, has this stem.
 fn has_stem(listing: &Listing, numbers: Range<u64>, wanted: &[u8]) -> bool {
     let start = [wanted, b"."].concat();
     let (mut low, mut high) = (numbers.start, numbers.end);
@@ -181,18 +182,18 @@ fn has_stem(listing: &Listing, numbers: Range<u64>, wanted: &[u8]) -> bool {
     names.take_while(|name| name.starts_with(&start)).any(|name| stem(name) == wanted)
 }
 
-/// The stems that a file of a pair may have the other of: its own, and those without what is put behind (`_mask`, `x2`).
+/// The stems under which a file may have a partner: its own, and its own without suffixes such as `_mask` or `x2`.
 fn cut(stem: &[u8]) -> impl Iterator<Item = &[u8]> {
     let ends = (1..stem.len()).rev().filter(|at| !stem[*at].is_ascii_alphanumeric() || is_scale(&stem[*at..]));
     std::iter::once(stem).chain(ends.map(|at| &stem[..at]))
 }
 
-/// Whether `end` says by how much an image was made smaller, as `x4` does.
+/// Whether `end` is a scale suffix such as `x4`.
 fn is_scale(end: &[u8]) -> bool {
     matches!(end, [b'x', rest @ ..] if !rest.is_empty() && rest.iter().all(u8::is_ascii_digit))
 }
 
-/// Whether nearly all of the fewer `stems` are among the others, for what is put behind them.
+/// Whether nearly all stems of the smaller set match the larger set, with or without suffixes.
 pub(in crate::source) fn are_same(a: &HashSet<&[u8]>, b: &HashSet<&[u8]>) -> bool {
     let (few, many) = if a.len() <= b.len() { (a, b) } else { (b, a) };
     let bare: HashSet<&[u8]> = many.iter().flat_map(|stem| cut(stem)).collect();
@@ -200,7 +201,7 @@ pub(in crate::source) fn are_same(a: &HashSet<&[u8]>, b: &HashSet<&[u8]>) -> boo
     !few.is_empty() && fits as u64 * 100 >= few.len() as u64 * NEARLY_ALL
 }
 
-/// Whether folders of these names are called like a pair.
+/// Whether two folder names are a known pair.
 fn are_called_so(a: &[u8], b: &[u8]) -> bool {
     let (a, b) = (words(a), words(b));
     // `mask` and `no_mask` or `nomask` are classes.
@@ -214,7 +215,7 @@ fn are_called_so(a: &[u8], b: &[u8]) -> bool {
     made(&a, &b) || made(&b, &a) || BEFORE_AND_AFTER.iter().any(both) || are_numbered_views(&a, &b)
 }
 
-/// Whether one folder has the name of images and the other the name of masks, labels or the like, whatever their file names.
+/// Whether one folder name means images and the other masks, labels or similar. File names are not compared.
 pub(in crate::source) fn are_images_and_more(a: &[u8], b: &[u8]) -> bool {
     let (a, b) = (words(a), words(b));
     let is_image = |word: &String| IMAGES.contains(&word.as_str()) || OF_IMAGES.contains(&word.as_str());
@@ -225,17 +226,17 @@ pub(in crate::source) fn are_images_and_more(a: &[u8], b: &[u8]) -> bool {
     fit(&a, &b) || fit(&b, &a)
 }
 
-/// Whether names of images differ in a number alone: `image_2` and `image_3` of KITTI, `images` and `images_256`.
+/// Whether two image folders differ in a number only: KITTI's `image_2` and `image_3`, or `images` and `images_256`.
 fn are_numbered_views(a: &[String], b: &[String]) -> bool {
     !a.is_empty() && a == b && a.iter().all(|word| MADE_OF_IMAGES.contains(&word.as_str()))
 }
 
-/// Whether a folder has the name of one half of a pair: images, or masks and the like.
+/// Whether a folder name is a known half of a pair: images, masks or similar.
 pub(in crate::source) fn is_half(name: &[u8]) -> bool {
     words(name).iter().any(|word| MADE_OF_IMAGES.contains(&word.as_str()))
 }
 
-/// Each two of a few folders that are called like a pair.
+/// All known pairs among a few folder names; empty for more than [`MOST`] names.
 pub(in crate::source) fn called_so<'n>(names: &[&'n [u8]]) -> Vec<[&'n [u8]; 2]> {
     if names.len() > MOST {
         return Vec::new();
@@ -244,14 +245,14 @@ pub(in crate::source) fn called_so<'n>(names: &[&'n [u8]]) -> Vec<[&'n [u8]; 2]>
     two.filter(|[a, b]| are_called_so(a, b)).collect()
 }
 
-/// Fails where the files of two classes are pairs by their names.
+/// Fails if the files of two classes are pairs by name.
 ///
 /// # Errors
-/// Names the folders and the options that pack one of them.
+/// The error names the folders and the options that pack one of them.
 pub(in crate::source) fn refuse(tree: Tree<'_>, found: &[Found]) -> Result<()> {
     for one in found.iter().filter(|one| one.listing.classes.len() <= MOST) {
         let classes = Class::all(&one.listing);
-        // CycleGAN's and pix2pix' folders.
+        // The folders of CycleGAN and pix2pix.
         let begin = one.listing.classes.iter().map(|name| &name[..]).take(2);
         let are_a_and_b = one.listing.classes.len() <= 3 && begin.eq([b"A".as_slice(), b"B"]);
         for (at, a) in classes.iter().enumerate() {
@@ -278,9 +279,10 @@ pub(in crate::source) fn refuse(tree: Tree<'_>, found: &[Found]) -> Result<()> {
     Ok(())
 }
 
-/// A class without images whose files are called as the images of another one, behind that one: boxes, outlines.
+/// A class without images whose files have the names of another class's images, for example boxes or outlines. Returns
+/// the class with images first.
 fn with_texts<'l>(tree: Tree<'_>, found: &'l Found, classes: &[Class<'l>]) -> Option<(&'l [u8], &'l [u8])> {
-    // One whose images a person leaves out is no question any more, and one that cannot be looked at is named as that.
+    // A class that the user excluded needs no question, and unreadable folders are already reported.
     let told: BTreeSet<Option<u32>> = found.unpacked.iter().map(|unpacked| unpacked.class).collect();
     let is_told =
         |name: &[u8]| found.unpacked.iter().any(|one| one.path.rsplit(|byte| *byte == b'/').next() == Some(name));
@@ -318,7 +320,7 @@ mod tests {
     use super::*;
     use crate::listing::{Folder, FolderSamples};
 
-    /// A source with these files in each of two folders.
+    /// A source with these files in two folders.
     fn found(names: [&str; 2], files: [&[String]; 2]) -> Found {
         let classes = Arc::new(names.map(|name| name.as_bytes().into()).to_vec());
         let folder = |class: usize| {

@@ -1,11 +1,11 @@
-//! Names of folders that have a word of a split in them: `training_set`, `seg_train`, `train2017`, `testA`, `fold_1`.
+//! Detects split words in folder names: `training_set`, `seg_train`, `train2017`, `testA`, `fold_1`.
 //!
-//! Told by words alone: they end at what is no letter and where capitals begin. What stands beside the word decides how sure it is: `images`
-//! is said of sets, `bullet` of trains.
+//! Only whole words match; words end at non-letters and before capitals. The other words decide the certainty: `images`
+//! goes with sets of files, `bullet` with trains.
 
 use shardpack_format::splits::KNOWN;
 
-/// Words of splits, each with what it means.
+/// Split words and their meaning.
 const SPLIT_WORDS: [(&str, &str); 18] = [
     ("train", "train"),
     ("training", "train"),
@@ -85,21 +85,21 @@ const SET_WORDS: [&str; 54] = [
     "target",
 ];
 
-/// How much a folder is called like a split.
+/// How closely a folder name resembles a split name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::source) enum Likeness {
-    /// Not at all.
+    /// No split word.
     Other,
-    /// A word of it stands beside words of other things, as in `bullet_train`.
+    /// A split word beside unrelated words, as in `bullet_train`.
     Part(&'static str),
-    /// The word stands alone or beside words of sets, as in `train_images`.
+    /// A split word alone or beside words for sets of files, as in `train_images`.
     Set(&'static str),
-    /// It is a name of a split, in any case.
+    /// A known split name, in any case.
     Exact(&'static str),
 }
 
 impl Likeness {
-    /// Of the folder called `name`.
+    /// Classifies the folder name `name`.
     pub fn of(name: &[u8]) -> Self {
         let words = words(name);
         let Some(split) = words.iter().find_map(|word| split_of(word)) else { return Self::Other };
@@ -113,12 +113,12 @@ impl Likeness {
         if is_whole && words.iter().all(is_of_sets) { Self::Set(split) } else { Self::Part(split) }
     }
 
-    /// Whether nothing but a split, or a set, is called so.
+    /// Whether the name can only mean a split or a set of files.
     pub fn is_sure(self) -> bool {
         matches!(self, Self::Exact(_) | Self::Set(_))
     }
 
-    /// What the word means.
+    /// The meaning of the split word.
     pub fn word(self) -> Option<&'static str> {
         match self {
             Self::Other => None,
@@ -149,7 +149,7 @@ pub(super) fn words(name: &[u8]) -> Vec<String> {
     words
 }
 
-/// What the split means that a word names, also where it is written together with a word of sets: `trainannot`, `segtrain`.
+/// The meaning of a split word, also if it is joined to a word for sets: `trainannot`, `segtrain`.
 fn split_of(word: &str) -> Option<&'static str> {
     let rest_is_of_sets = |rest: Option<&str>| rest.is_some_and(|rest| rest.is_empty() || SET_WORDS.contains(&rest));
     let is = |split: &str| rest_is_of_sets(word.strip_prefix(split)) || rest_is_of_sets(word.strip_suffix(split));

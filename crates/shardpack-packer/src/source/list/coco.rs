@@ -1,7 +1,7 @@
-//! COCO: one JSON file with images, what was annotated in them, and the categories; instances, keypoints or captions.
+//! Reads COCO: one JSON file with images, annotations and categories; instances, keypoints or captions.
 //!
-//! A sample's text is `{"image":…,"annotations":[…],"categories":[…]}`: the objects of the file, to the letter, and of the
-//! categories those that the annotations name. Other members of the file are counted.
+//! A sample's text is `{"image":…,"annotations":[…],"categories":[…]}`. It holds the objects of the file, to the
+//! letter; only the categories that its annotations name are included. Other members of the file are counted.
 //!
 //! Specification: <https://cocodataset.org/#format-data>.
 
@@ -28,23 +28,22 @@ use super::{
 };
 use crate::{monitor::Monitor, sys};
 
-/// How much of a file is looked at for names of images.
+/// Bytes at the start of a file that are searched for image names.
 const SNIFFED_BYTES: u64 = 64 << 20;
-/// The member with the name of an image's file.
+/// The member with an image's file name.
 pub(super) const FILE_NAME: &[u8] = b"\"file_name\"";
-/// The member that LVIS has in its place.
+/// The member that LVIS has instead of [`FILE_NAME`].
 const COCO_URL: &[u8] = b"\"coco_url\"";
-/// How many names are tried.
+/// Number of names to try.
 const TRIED: usize = 8;
-/// The members of a file that samples are made of.
+/// The members of a file that samples are made from.
 const MEMBERS: [&str; 3] = ["images", "annotations", "categories"];
 
-/// A whole file.
 struct Top<'a> {
     images: Vec<&'a RawValue>,
     annotations: Vec<&'a RawValue>,
     categories: Vec<&'a RawValue>,
-    /// Names of all other members, and how many elements each has.
+    /// Name and number of elements of each other member.
     others: Vec<(String, u64)>,
 }
 
@@ -80,32 +79,33 @@ impl<'de> Deserialize<'de> for Top<'de> {
     }
 }
 
-/// How many elements a list has; whatever else is one.
+/// Number of elements of a list; 1 for any other value.
 fn elements(raw: &RawValue) -> u64 {
     serde_json::from_str::<Vec<IgnoredAny>>(raw.get()).map_or(1, |list| list.len() as u64)
 }
 
-/// Ids are numbers or text; as they are spelled they tell what belongs together.
+/// An image. Its id is a number or text; ids are compared as they are spelled.
 #[derive(Deserialize)]
 struct Image<'a> {
     #[serde(borrow)]
     id: &'a RawValue,
     #[serde(borrow, default)]
     file_name: Option<Cow<'a, str>>,
-    /// Where COCO has it, as LVIS tells it instead: its last two parts are the folder of a set and the file.
+    /// The image's URL at COCO, which LVIS has instead of `file_name`. The last two parts are the folder of the set and
+    /// the file.
     #[serde(borrow, default)]
     coco_url: Option<Cow<'a, str>>,
 }
 
 impl Image<'_> {
-    /// The path of its file, or the last `parts` parts of its URL.
+    /// The `file_name`, or the last `parts` parts of the URL.
     fn path(&self, parts: usize) -> Option<&str> {
         let url = || self.coco_url.as_deref().map(|url| last(url, parts));
         self.file_name.as_deref().or_else(url)
     }
 }
 
-/// The last parts of a URL.
+/// The last `parts` parts of a URL.
 fn last(url: &str, parts: usize) -> &str {
     let at = url.rmatch_indices('/').nth(parts.saturating_sub(1)).map_or(0, |(at, _)| at + 1);
     &url[at..]
@@ -117,7 +117,7 @@ struct Annotation<'a> {
     image_id: &'a RawValue,
     #[serde(borrow, default)]
     category_id: Option<&'a RawValue>,
-    /// Of a panoptic annotation: its parts.
+    /// The segments of a panoptic annotation.
     #[serde(borrow, default)]
     segments_info: Vec<Segment<'a>>,
 }
@@ -134,7 +134,7 @@ struct Category<'a> {
     id: &'a RawValue,
 }
 
-/// An annotation: where its object lies, and which categories it names.
+/// An annotation with the numbers of its image and its categories.
 struct Found<'a> {
     image: u32,
     raw: &'a RawValue,
@@ -182,7 +182,7 @@ pub(super) fn read(bytes: &[u8], rows: &mut Rows<'_>, monitor: &dyn Monitor) -> 
             monitor.go_on()?;
         }
     }
-    // Stable: those of an image stay in the order of the file.
+    // The sort is stable: annotations of one image stay in file order.
     found.sort_by_key(|found| found.image);
     rows.begin(&["file_name", "image, annotations, categories"].map(str::to_owned), &Roles::default());
     rows.ignore("annotation of an image that the file does not list", strange);
@@ -236,10 +236,10 @@ fn list<'a>(values: impl Iterator<Item = &'a RawValue>, out: &mut Vec<u8>) {
     out.push(b']');
 }
 
-/// The folder that the images of a file in `folder` are in, by trying the first of those that `member` names.
+/// Finds the folder with the images of a file in `folder`. Tries the first names that `member` has in the file.
 ///
 /// # Errors
-/// When they are in none of those where they usually are.
+/// If no usual folder has the images.
 pub(super) fn root(path: &Path, folder: &Path, member: &[u8]) -> Result<PathBuf> {
     let mut names = first_names(path, member)?;
     if names.is_empty() && member == FILE_NAME {
@@ -282,7 +282,7 @@ fn shown(folders: &[PathBuf]) -> String {
     folders.iter().map(|folder| text::path(&folder).to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// The first names of images that stand in a file, found without parsing it.
+/// The first image names in a file, found without parsing the file.
 fn first_names(path: &Path, member: &[u8]) -> Result<Vec<String>> {
     let failed = |e| sys::io_error("cannot read", path, e);
     let mut input = regular::open(path).map_err(failed)?.take(SNIFFED_BYTES);
@@ -297,7 +297,7 @@ fn first_names(path: &Path, member: &[u8]) -> Result<Vec<String>> {
             let mut values = serde_json::Deserializer::from_slice(value).into_iter::<String>();
             match values.next() {
                 Some(Ok(name)) => names.push(name),
-                // It goes on in the next piece.
+                // The value continues in the next piece.
                 _ if value.len() < 4096 && read > 0 => {
                     at += found;
                     break;

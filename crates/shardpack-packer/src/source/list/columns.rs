@@ -1,10 +1,10 @@
-//! Which column of a list is the path, the label, the split: as a person says, or by its name.
+//! Assigns the path, label, class and split columns of a list, by user settings or by known names.
 
 use shardpack_format::{Error, Result, field_names::LABELS};
 
 use super::Columns;
 
-/// Names of columns with paths, the likeliest first.
+/// Known names of path columns, most likely first.
 const PATHS: [&str; 16] = [
     "path",
     "file",
@@ -23,26 +23,26 @@ const PATHS: [&str; 16] = [
     "impath",
     "image_filename",
 ];
-/// Names of columns with names of classes, beside labels that are numbers; such a column goes along in any case.
+/// Known names of class name columns beside numeric labels. Such a column is always packed in the component json too.
 const CLASSES: [&str; 6] = ["class_name", "classname", "label_name", "category_name", "class", "category"];
-/// Name of the column with splits.
+/// Known name of the split column.
 const SPLIT: &str = "split";
 
-/// What columns are for, by their numbers.
+/// Column numbers by role, from 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Roles {
     pub path: usize,
     pub label: Option<usize>,
-    /// Names of the classes, beside labels that are numbers.
+    /// Class names beside numeric labels.
     pub class: Option<usize>,
     pub split: Option<usize>,
 }
 
 impl Roles {
-    /// By the names of the columns; `None` where none of them is one of paths.
+    /// Assigns roles by column names; `None` if no column has paths.
     ///
     /// # Errors
-    /// When there is no column of a name that was said, and when labels are to be the paths.
+    /// If a requested column is missing, or the label column is the path column.
     pub fn of(names: &[String], columns: &Columns, no_labels: bool, splits: bool) -> Result<Option<Self>> {
         let said = |name: &Option<String>| name.as_ref().map(|name| named(names, name)).transpose();
         let known = |likely: &[&str]| known(names, likely);
@@ -57,7 +57,7 @@ impl Roles {
         Ok(Some(Self { path, label, class, split }))
     }
 
-    /// Of columns without names, of which number `path` is that of paths: the label is behind it, or else before it.
+    /// Assigns roles in a list without a header. `path` is the path column; the label follows it, or else precedes it.
     pub fn unnamed(count: usize, path: usize, columns: &Columns, no_labels: bool) -> Result<Self> {
         let said = |name: &Option<String>| name.as_ref().map(|name| numbered(count, name)).transpose();
         let neighbour = if path + 1 < count { Some(path + 1) } else { path.checked_sub(1) };
@@ -68,24 +68,24 @@ impl Roles {
         Ok(Self { path, label, class: None, split: said(&columns.split)? })
     }
 
-    /// Whether column `number` tells something that no other place has.
+    /// Whether column `number` belongs in the component json.
     pub fn is_component(&self, number: usize) -> bool {
         number != self.path && Some(number) != self.label && Some(number) != self.split
     }
 }
 
-/// The one of `names` that is likeliest that of a column of paths.
+/// The most likely path column among `names`.
 pub(super) fn path_of(names: &[String]) -> Option<String> {
     known(names, &PATHS).map(|at| names[at].clone())
 }
 
-/// The number of the first of the `likely` names that a column has.
+/// The number of the column with the first matching name in `likely`.
 fn known(names: &[String], likely: &[&str]) -> Option<usize> {
     let find = |likely: &&str| names.iter().position(|name| name.trim().eq_ignore_ascii_case(likely));
     likely.iter().find_map(find)
 }
 
-/// The column `label` that was said, if it is another than that of paths.
+/// The requested column `label`, if it differs from the path column.
 fn apart(label: usize, path: usize, name: &str) -> Result<usize> {
     match label == path {
         true => Err(Error::usage(format!("--label-column {name}: the column with the paths"))
@@ -94,7 +94,7 @@ fn apart(label: usize, path: usize, name: &str) -> Result<usize> {
     }
 }
 
-/// The number of the column `name`.
+/// The number of the column `name`; the exact case is preferred.
 fn named(names: &[String], name: &str) -> Result<usize> {
     let exact = names.iter().position(|own| own == name);
     exact.or_else(|| names.iter().position(|own| own.eq_ignore_ascii_case(name))).ok_or_else(|| {
@@ -103,7 +103,7 @@ fn named(names: &[String], name: &str) -> Result<usize> {
     })
 }
 
-/// The number of a column that is told by its number, from 1.
+/// Parses a column number, which counts from 1.
 pub(super) fn numbered(count: usize, name: &str) -> Result<usize> {
     let number = name.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
     number.filter(|number| *number < count).ok_or_else(|| {

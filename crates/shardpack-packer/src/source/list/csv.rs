@@ -1,8 +1,8 @@
-//! Lists of fields: CSV as RFC 4180 has it, with commas, semicolons or tabs, and lines `path label`.
+//! Parses lists of fields: CSV by RFC 4180 with commas, semicolons or tabs, and lines `path label`.
 //!
-//! Where the RFC says nothing, it is as Python's `csv` does: a quote inside of a field that has none before it is a
-//! letter, empty lines are none. The crate csv-core takes fields apart; lines, bounds and a quote that is not closed, which is an
-//! error, are told here.
+//! Where the RFC is silent, the parser follows Python's `csv`: a quote inside an unquoted field is a plain character,
+//! and empty lines are skipped. The crate csv-core splits fields. This file adds line numbers, size limits and the
+//! error for an unclosed quote.
 
 use std::{
     collections::HashSet,
@@ -21,23 +21,22 @@ use super::{
 };
 use crate::monitor::Monitor;
 
-/// Most columns.
 pub(super) const MOST_COLUMNS: usize = 4096;
-/// How much is looked at to tell what stands between fields.
+/// Bytes that are searched for the delimiter.
 const SNIFFED_BYTES: usize = 64 << 10;
 
-/// The records of a file, one after the other.
+/// Iterates over the records of a file.
 struct Records<R> {
     input: R,
     parser: csv_core::Reader,
     /// Number of the next line, from 1.
     line: u64,
-    /// Whether the last line ended with `\r`: a `\n` behind it is of the same end.
+    /// Whether the last line ended with `\r`; a following `\n` belongs to the same line end.
     is_returned: bool,
-    /// The fields of the record end to end, and where each ends; longer than they are.
+    /// The fields of the record end to end, and the end of each. Both buffers are longer than the record.
     bytes: Vec<u8>,
     ends: Vec<usize>,
-    /// How many fields the record has.
+    /// Number of fields of the record.
     count: usize,
 }
 
@@ -53,13 +52,13 @@ impl<R: BufRead> Records<R> {
 
     fn of(input: R, delimiter: u8) -> Self {
         let mut parser = csv_core::ReaderBuilder::new().delimiter(delimiter).build();
-        // What it has not begun to read, it would strip a second mark of UTF-8 from.
+        // csv-core strips a byte order mark at its start. This call begins the input, so that a second mark is kept.
         parser.read_record(b"\n", &mut [0], &mut [0]);
         let (bytes, ends) = (vec![0; SNIFFED_BYTES], vec![0; MOST_COLUMNS]);
         Self { input, parser, line: 1, is_returned: false, bytes, ends, count: 0 }
     }
 
-    /// Reads the next record; gives the line on which it begins.
+    /// Reads the next record and returns its first line.
     fn next(&mut self) -> Result<Option<u64>> {
         loop {
             self.count = 0;
@@ -68,14 +67,14 @@ impl<R: BufRead> Records<R> {
             }
             let line = self.line;
             self.read(line)?;
-            // A field of nothing in quotes makes no record either.
+            // A single empty field in quotes is no record either.
             if self.count > 1 || self.ends[0] > 0 {
                 return Ok(Some(line));
             }
         }
     }
 
-    /// Whether anything follows empty lines, which are counted here: the parser does not tell of them.
+    /// Skips and counts empty lines; false at the end of the file. The parser does not report empty lines.
     fn pass_empty_lines(&mut self) -> Result<bool> {
         loop {
             let buffer = self.input.fill_buf().map_err(unreadable)?;
@@ -92,14 +91,15 @@ impl<R: BufRead> Records<R> {
         }
     }
 
-    /// Reads a record that begins on line `start`, up to the end of a line that is no part of a field.
+    /// Reads a record that begins on line `start`, up to the first line end outside quotes.
     fn read(&mut self, start: u64) -> Result<()> {
         let in_line = |what: String| Error::data(format!("line {start}: {what}"));
         let mut length = 0;
         loop {
             let buffer = self.input.fill_buf().map_err(unreadable)?;
             let is_end = buffer.is_empty();
-            // The last line ends like any other; but the parser goes on behind it where a quote is open, and would not tell.
+            // A final `\n` ends the last line like any other. If a quote is open, the parser continues and reports no
+            // error.
             let given = if is_end { b"\n" } else { buffer };
             let (result, read, copied, ended) =
                 self.parser.read_record(given, &mut self.bytes[length..], &mut self.ends[self.count..]);
@@ -140,7 +140,7 @@ fn unreadable(error: io::Error) -> Error {
     Error::io("cannot read", error)
 }
 
-/// What stands between fields: of the first line, outside of quotes, the most frequent.
+/// Detects the delimiter: the most frequent candidate outside quotes in the first line.
 fn delimiter(first: &[u8]) -> u8 {
     let mut in_quotes = false;
     let mut counts = [(b',', 0usize), (b';', 0), (b'\t', 0)];
@@ -152,11 +152,11 @@ fn delimiter(first: &[u8]) -> u8 {
             _ => {}
         }
     }
-    // The first of equals.
+    // On a tie the first candidate wins.
     counts.iter().rev().max_by_key(|(_, count)| *count).map_or(b',', |(byte, _)| *byte)
 }
 
-/// Reads a file of fields.
+/// Reads a CSV file.
 pub(super) fn read(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
     let mut records = Records::new(BufReader::with_capacity(SNIFFED_BYTES, input))?;
     let Some(first_line) = records.next()? else { return Err(Error::data("an empty list")) };
@@ -178,7 +178,7 @@ pub(super) fn read(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Monitor)
         Ok::<_, Error>(None)
     };
     let of_number = |path| Roles::unnamed(names.len(), path, rows.columns, rows.no_labels);
-    // The first record is names, where one of them is that of a column of paths or no field is a file.
+    // The first record is a header if a field is a known name of a path column, or if no field is a file.
     let path = if by_number.is_some() { by_number } else { is_file(&first)? };
     let (names, roles, pending) = match (by_name, path) {
         (Some(roles), _) => (names, roles, None),
@@ -241,7 +241,7 @@ pub(super) fn read(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Monitor)
     Ok(())
 }
 
-/// Reads lines `path label`, or of paths alone; with tabs between fields, as [`read`] does.
+/// Reads lines `path label`, or lines of paths alone. With tabs between fields, it parses like [`read`].
 pub(super) fn read_text(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
     let mut input = BufReader::with_capacity(SNIFFED_BYTES, input);
     let first = input.fill_buf().map_err(|error| Error::io("cannot read", error))?;
@@ -281,7 +281,7 @@ pub(super) fn read_text(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Mon
     })
 }
 
-/// Says where text stands that is not UTF-8. Paths and labels may be any bytes.
+/// Adds line and column to an error about text that is not UTF-8. Paths and labels may be any bytes.
 fn in_column(error: &Error, line: u64, column: &str) -> Error {
     let help = "iconv -f LATIN1 -t UTF-8 FILE makes it UTF-8, if it is Latin-1; --meta none leaves such columns out";
     json::in_column(error, line, column).help(help)
@@ -294,7 +294,7 @@ mod tests {
 
     fn all(text: &str, capacity: usize) -> Result<Vec<(u64, Vec<String>)>> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text).as_bytes();
-        // A small buffer must not decide what stands between fields.
+        // A small buffer must not affect the detected delimiter.
         let mut records = Records::of(BufReader::with_capacity(capacity, text), delimiter(text));
         let mut out = Vec::new();
         while let Some(line) = records.next()? {
@@ -363,7 +363,7 @@ mod tests {
             records in prop::collection::vec(prop::collection::vec("[a,;\"\n\r é]{0,6}", 3), 1..6),
             capacity in 4usize..40,
         ) {
-            // The obvious twin: every field in quotes, quotes doubled.
+            // The obvious twin: all fields quoted, quotes doubled.
             let quoted = |field: &String| format!("\"{}\"", field.replace('"', "\"\""));
             let line = |fields: &Vec<String>| fields.iter().map(quoted).collect::<Vec<_>>().join(",") + "\r\n";
             let text: String = records.iter().map(line).collect();

@@ -1,4 +1,4 @@
-//! The files that a list names: looked at by many threads, in the order of their paths.
+//! Looks up the files that a list names, in the order of their paths, with several threads.
 
 use std::{
     os::fd::AsFd,
@@ -22,9 +22,9 @@ use crate::{
     sys,
 };
 
-/// Rows whose files are looked at by a thread at a time.
+/// Rows that a thread takes at a time.
 const BATCH: usize = 512;
-/// What the file of a row is.
+/// A row's file.
 pub(super) struct Looked {
     pub bytes: u32,
     pub place: u64,
@@ -32,24 +32,24 @@ pub(super) struct Looked {
     pub cells: Vec<Cell>,
 }
 
-/// How files are looked at.
+/// Settings for looking up files.
 pub(super) struct Files<'a> {
-    /// Folder that paths are relative to.
+    /// Folder of relative paths.
     pub root: &'a Path,
-    /// What is there, where it is a URL.
+    /// The object tree, if the root is a URL.
     pub remote: Option<&'a Prefix>,
-    /// What is wanted beside them.
+    /// Components to find beside the images.
     pub with: &'a [Component],
-    /// Symbolic links are bad, also on the way to a file.
+    /// Refuse symbolic links, also in the folders of a path.
     pub no_follow: bool,
     pub threads: usize,
 }
 
 impl Files<'_> {
-    /// What the files at `paths` are; `None` of those that are `None`.
+    /// Looks up the files at `paths`; the result is `None` for each path that is `None`.
     ///
     /// # Errors
-    /// When the root cannot be opened, or the person interrupts it. What is wrong with a file is told of it.
+    /// If the root cannot be opened or the user cancels. A problem with one file is returned as its entry.
     pub fn look(&self, paths: &[Option<&[u8]>], monitor: &dyn Monitor) -> Result<Vec<Option<Result<Looked, String>>>> {
         use std::os::unix::ffi::OsStrExt;
         if let Some(remote) = self.remote {
@@ -95,7 +95,7 @@ impl Files<'_> {
         Ok(looked)
     }
 
-    /// The same of objects below a URL: each is asked for.
+    /// Like [`Self::look`], for objects below a URL: one request for each file.
     fn look_at_objects(
         &self,
         remote: &Prefix,
@@ -120,9 +120,9 @@ impl Files<'_> {
         Ok(looked.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What the object at `path` is, and those that are wanted beside it.
+    /// Looks up the object at `path` and the components beside it.
     fn object(&self, remote: &Prefix, place: u64, path: &[u8]) -> Result<Looked, ReadError> {
-        // Names of objects are text, as paths of such lists are.
+        // Object names are UTF-8, and so are the paths of such lists.
         let look = |name: &[u8]| remote.look(&String::from_utf8_lossy(name)).map_err(without_place);
         let refused = |why: String| ReadError::Refused(Refusal(why));
         let (bytes, stamp) = look(path)?.ok_or_else(|| refused(walk::unread(Errno::NOENT)))?;
@@ -143,23 +143,23 @@ impl Files<'_> {
     }
 }
 
-/// Folder and name of a path.
+/// Splits a path into folder and name.
 fn cut(path: &[u8]) -> (&[u8], &[u8]) {
     let at = path.iter().rposition(|byte| *byte == b'/');
     at.map_or((&[], path), |at| (&path[..at], &path[at + 1..]))
 }
 
-/// Whether `path` or a folder on the way to it is a link.
+/// Whether `path` or a folder in it is a symbolic link.
 fn has_link(root: &impl AsFd, path: &[u8]) -> bool {
     let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at).chain([path.len()]);
     let is_link = |stat: Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
     ends.into_iter().any(|end| rustix::fs::statat(root, &path[..end], AtFlags::SYMLINK_NOFOLLOW).is_ok_and(is_link))
 }
 
-/// What the file at `path` is, or why it is no sample.
+/// Looks up the file at `path`; the inner error is the reason why it is not a sample.
 ///
 /// # Errors
-/// The file that the machine did not show.
+/// The path that the operating system failed to look up.
 fn look_at(
     root: &impl AsFd,
     path: &[u8],

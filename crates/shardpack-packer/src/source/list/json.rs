@@ -1,11 +1,11 @@
-//! JSON to the letter: values as they stand in a list, without the blanks between them.
+//! Copies and writes JSON to the letter: values stay as they are in a list, without whitespace between tokens.
 
 use shardpack_format::{Error, Result};
 
-/// What some programs put before UTF-8.
+/// UTF-8 byte order mark, which some programs write.
 pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// Appends `raw`, which is JSON, without blanks outside of strings: numbers and strings stay as they are spelled.
+/// Appends `raw`, which is valid JSON, without whitespace outside strings. Numbers and strings keep their spelling.
 pub(super) fn compact(raw: &str, out: &mut Vec<u8>) {
     let (mut in_string, mut escaped) = (false, false);
     for byte in raw.bytes() {
@@ -20,21 +20,21 @@ pub(super) fn compact(raw: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends `text` as a string.
+/// Appends `text` as a JSON string.
 ///
 /// # Errors
-/// When it is not UTF-8, which JSON has to be.
+/// If `text` is not UTF-8, which JSON requires.
 pub(super) fn string(text: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let text = std::str::from_utf8(text).map_err(|_| Error::data("not UTF-8, which the component json has to be"))?;
     serde_json::to_writer(out, text).map_err(|error| Error::data(format!("cannot write json: {error}")))
 }
 
-/// Says where a value stands that cannot be in a component.
+/// Adds line and column to an error about a value that a component cannot hold.
 pub(super) fn in_column(error: &Error, line: u64, column: &str) -> Error {
     Error::data(format!("line {line}, column {column:?}: {}", error.what()))
 }
 
-/// Names of the members of an object without blanks, whose numbers may be `NaN` and the like.
+/// Member names of a JSON object without whitespace. Numbers may be `NaN` and similar.
 pub(super) fn names(object: &[u8]) -> Vec<String> {
     let (mut names, mut depth, mut start, mut escaped, mut last) = (Vec::new(), 0usize, None, false, 0..0);
     for (at, byte) in object.iter().enumerate() {
@@ -51,7 +51,7 @@ pub(super) fn names(object: &[u8]) -> Vec<String> {
     names
 }
 
-/// Appends what a field of text holds: a number if it is one to the letter, else a string.
+/// Appends a text field: as a number if it is spelled exactly like a JSON number, else as a string.
 pub(super) fn field(text: &[u8], out: &mut Vec<u8>) -> Result<()> {
     if is_number(text) {
         out.extend_from_slice(text);
@@ -60,7 +60,7 @@ pub(super) fn field(text: &[u8], out: &mut Vec<u8>) -> Result<()> {
     string(text, out)
 }
 
-/// Whether `text` is a number as JSON spells it.
+/// Whether `text` is a valid JSON number.
 fn is_number(text: &[u8]) -> bool {
     let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let rest = text.strip_prefix(b"-").unwrap_or(text);
@@ -86,20 +86,20 @@ fn is_number(text: &[u8]) -> bool {
     }
 }
 
-/// An object that is written member by member.
+/// Writes an object member by member.
 pub(super) struct Object<'o> {
     out: &'o mut Vec<u8>,
     is_empty: bool,
 }
 
 impl<'o> Object<'o> {
-    /// Begins one at the end of `out`.
+    /// Begins an object at the end of `out`.
     pub fn begin(out: &'o mut Vec<u8>) -> Self {
         out.push(b'{');
         Self { out, is_empty: true }
     }
 
-    /// Begins a member; its value is to be written to what is returned.
+    /// Begins a member. The caller appends the value to the returned buffer.
     pub fn member(&mut self, name: &[u8]) -> Result<&mut Vec<u8>> {
         if !self.is_empty {
             self.out.push(b',');
@@ -110,7 +110,7 @@ impl<'o> Object<'o> {
         Ok(self.out)
     }
 
-    /// Ends it.
+    /// Closes the object.
     pub fn end(self) {
         self.out.push(b'}');
     }
@@ -152,7 +152,7 @@ mod tests {
         #[test]
         fn a_number_is_what_serde_takes_for_one(text in "[-+]?[0-9]{0,3}[.]?[0-9]{0,2}[eE]?[-+]?[0-9]{0,2}") {
             let by_serde = serde_json::from_str::<serde_json::Value>(&text).is_ok_and(|value| value.is_number());
-            // One beyond the range of a double is a number here too.
+            // A number beyond the range of a double is valid here.
             prop_assert!(is_number(text.as_bytes()) == by_serde || (is_number(text.as_bytes()) && text.contains(['e', 'E'])));
         }
     }

@@ -1,7 +1,7 @@
-//! Lists of JSON objects: one a line, or in one list. Members that have no other place keep the letters they have.
+//! Parses lists of JSON objects: one object a line, or one array. Members without a role keep their exact spelling.
 //!
-//! Holds at all times: the members of all objects decide which is the path, the label, the split; an object without the label says
-//! the same as one whose label is null.
+//! Holds at all times: the path, label and split members are chosen from the members of all objects. An object without
+//! the label counts as an object whose label is null.
 
 use std::{
     borrow::Cow,
@@ -28,7 +28,7 @@ use super::{
 };
 use crate::monitor::Monitor;
 
-/// The members of an object, in their order.
+/// The members of an object, in file order.
 struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Members<'de> {
@@ -56,11 +56,13 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
-/// Text that is borrowed where it can be.
+/// Text that is borrowed if possible.
 #[derive(Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Reads a file with an object on each line, twice: names come first, for the first line need not have all of them.
+/// Reads a file with one object a line, in two passes.
+///
+/// The first pass collects the member names, because the first line may lack some.
 pub(super) fn read<R: Read>(open: impl Fn() -> Result<R>, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
     let each = |take: &mut dyn FnMut(u64, &[u8]) -> Result<()>| {
         lines::each(open()?, monitor, |number, line| {
@@ -77,23 +79,24 @@ pub(super) fn read<R: Read>(open: impl Fn() -> Result<R>, rows: &mut Rows<'_>, m
     each(&mut |number, text| add(text, "line", number, &Classes::default(), &seen, &mut names, rows))
 }
 
-/// Reads a list of objects.
+/// Reads an array of objects.
 pub(super) fn read_array(bytes: &[u8], rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
     let all: Vec<&RawValue> =
         serde_json::from_slice(bytes).map_err(|error| Error::data(format!("not a list of objects: {error}")))?;
     read_objects(&all, &Classes::default(), rows, monitor)
 }
 
-/// What a list says of all its objects.
+/// Information that a list has for all its objects.
 #[derive(Debug, Default)]
 pub(super) struct Classes {
-    /// Names of the classes in the order of labels.
+    /// Class names in the order of labels.
     pub names: Vec<String>,
-    /// The member of an object with the list of its parts, and that of a part with its label: each sample tells what these are called.
+    /// The member of an object with the list of its parts, and the member of a part with its label. Each sample's text
+    /// gets the class names of its parts.
     pub of_parts: Option<(&'static str, &'static str)>,
 }
 
-/// Reads objects that stand in a list.
+/// Reads the objects of an array.
 pub(super) fn read_objects(
     all: &[&RawValue],
     classes: &Classes,
@@ -112,7 +115,7 @@ pub(super) fn read_objects(
     Ok(())
 }
 
-/// Names of the members that have a place of their own.
+/// Names of the members with a role.
 struct Names {
     path: String,
     label: Option<String>,
@@ -121,11 +124,11 @@ struct Names {
 }
 
 impl Names {
-    /// Those of objects with the members `seen`.
+    /// Chooses the members from those `seen` in all objects.
     fn of(seen: &Seen, rows: &mut Rows<'_>) -> Result<Self> {
         let all = &seen.names;
         let roles = |columns: &Columns| Roles::of(all, columns, rows.no_labels, rows.splits);
-        // Every object has a path: a member that only some have is not the one.
+        // Every object has a path, so a member that only some objects have cannot be the path.
         let said = rows.columns.path.clone().or_else(|| path_of(&seen.everywhere()));
         let columns = Columns { path: said, ..rows.columns.clone() };
         let roles = roles(&columns)?.ok_or_else(|| {
@@ -143,16 +146,16 @@ impl Names {
 /// The members of all objects.
 #[derive(Default)]
 struct Seen {
-    /// Their names, in the order in which they come first.
+    /// Member names in the order of their first occurrence.
     names: Vec<String>,
-    /// How many objects have each, by its number among the names.
+    /// Number of objects with each member, in the order of `names`.
     counts: Vec<u64>,
     numbers: HashMap<String, usize>,
     objects: u64,
 }
 
 impl Seen {
-    /// Takes note of an object. What is none is refused when its row is added.
+    /// Counts the members of an object. Text that is not an object is skipped here and refused when its row is added.
     fn add(&mut self, text: &[u8]) {
         let Ok(Members(members)) = serde_json::from_slice(text) else { return };
         self.objects += 1;
@@ -170,14 +173,14 @@ impl Seen {
         }
     }
 
-    /// Names of the members that all objects have.
+    /// Names of the members that every object has.
     fn everywhere(&self) -> Vec<String> {
         let counted = self.names.iter().zip(&self.counts);
         counted.filter(|(_, count)| **count == self.objects).map(|(name, _)| name.clone()).collect()
     }
 }
 
-/// Adds an object; what its members are for, follows from the members of all that were `seen`.
+/// Adds an object as a row. The role of each member follows from `seen`.
 fn add(
     text: &[u8],
     what: &str,
@@ -237,7 +240,7 @@ fn add(
     })
 }
 
-/// What a value of JSON says as a label.
+/// The label value of a JSON value.
 fn label(raw: &str) -> LabelValue {
     match serde_json::from_str::<serde_json::Value>(raw) {
         Ok(serde_json::Value::Null) => LabelValue::default(),

@@ -1,25 +1,25 @@
-//! The label value of a row of a list: a whole number, a name, nothing, or something that is no label.
+//! Parses the label of a list row: a whole number, a name, missing, or invalid.
 
 use shardpack_format::formats::foreign::{LabelTypes, is_list};
 
-/// Up to here every whole number is exact in 64-bit floating point.
+/// Every whole number up to this bound is exact in 64-bit floating point.
 const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// What a row says as its label.
+/// The label of a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum LabelValue {
     #[default]
     Missing,
     Number(i64),
     Text(Vec<u8>),
-    /// A number with a fraction, as it is spelled: it measures something and names no class.
+    /// A number with a fraction, as it is spelled. Such a number is a measured value, not a class.
     Fraction(String),
-    /// Something that is no label, and why.
+    /// An invalid label, with the reason.
     Unfit(String),
 }
 
 impl LabelValue {
-    /// A field of text.
+    /// Parses a text field.
     pub fn of_text(text: &[u8]) -> Self {
         match text.trim_ascii() {
             [] => Self::Missing,
@@ -28,23 +28,24 @@ impl LabelValue {
         }
     }
 
-    /// A number as JSON spells it.
+    /// Parses a JSON number.
     pub fn of_number(raw: &str) -> Self {
         whole(raw).map_or_else(|| Self::Fraction(raw.to_owned()), Self::Number)
     }
 }
 
-/// Types of the labels of a list, to decide whether they are classes.
+/// Counts the types of a list's labels, to decide whether they are classes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
     types: LabelTypes,
     unfit: u64,
-    /// Whether the first of the words is the path of an image, which is beside this one and names no class.
+    /// Whether the first text label is the path of an existing image file, for example the second image of a pair. Such
+    /// a label is no class.
     pub is_path: Option<bool>,
 }
 
 impl Seen {
-    /// Takes note of a label.
+    /// Counts a label.
     pub fn add(&mut self, label: &LabelValue) {
         match label {
             LabelValue::Missing => {}
@@ -55,7 +56,8 @@ impl Seen {
         }
     }
 
-    /// The type of labels that are no classes: measured values, a few missing, or lists and objects.
+    /// The type of the labels if they are not classes: measured values, paths of images, or lists and objects. Some
+    /// labels may be missing.
     pub fn are_no_classes(&self) -> Option<&'static str> {
         let numbers = self.types.whole + self.types.fractions;
         if self.is_path == Some(true) && numbers == 0 {
@@ -68,7 +70,7 @@ impl Seen {
     }
 }
 
-/// The whole number that a text is: `7`, and `7.0` as tables with gaps have it; not `007`.
+/// Parses a whole number: `7`, or `7.0` as in tables with gaps; not `007`.
 pub(super) fn whole(text: &str) -> Option<i64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     if !digits.starts_with(|c: char| c.is_ascii_digit())

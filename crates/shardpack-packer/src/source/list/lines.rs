@@ -1,4 +1,4 @@
-//! Lines of a list, one after the other; none is longer than a bound.
+//! Reads a list line by line, with a limit on line length.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -6,10 +6,10 @@ use shardpack_format::{Error, Result};
 
 use crate::monitor::Monitor;
 
-/// Longest line, or record of a CSV, in bytes.
+/// Longest line or CSV record, in bytes.
 pub(super) const MOST_RECORD_BYTES: usize = 16 << 20;
 
-/// Calls `take` with the number, from 1, and the bytes of each line, its end included.
+/// Calls `take` for each line with its number, from 1, and its bytes including the line end.
 pub(super) fn each(
     input: impl Read,
     monitor: &dyn Monitor,

@@ -1,7 +1,8 @@
-//! Lists of OpenMMLab 2: one JSON object with `metainfo` and `data_list`, whose objects each name an image in `img_path`.
+//! Reads OpenMMLab 2 lists: one JSON object with `metainfo` and `data_list`. Each object in `data_list` names an image
+//! in `img_path`.
 //!
-//! `gt_label` is the label, and `classes` of `metainfo` its name. Objects of an image (`instances`) are no class of it: they stay in its
-//! text, with the names of the classes that they are of.
+//! `gt_label` is the label, and `classes` of `metainfo` has its name. Objects in an image (`instances`) do not set its
+//! class. They stay in the sample's text, together with the names of their classes.
 //!
 //! Specification: MMEngine 0.10, `BaseDataset.load_data_list`.
 
@@ -17,11 +18,11 @@ use super::{
 };
 use crate::{monitor::Monitor, sys};
 
-/// The member with the name of an image's file.
+/// The member with an image's file name.
 pub(super) const IMG_PATH: &[u8] = b"\"img_path\"";
-/// The member that tells such a list.
+/// The member that identifies an OpenMMLab list.
 const DATA_LIST: &[u8] = b"\"data_list\"";
-/// How much of a file is looked at for it.
+/// Bytes at the start of a file that are searched for it.
 const SNIFFED_BYTES: u64 = 1 << 20;
 
 #[derive(Deserialize)]
@@ -39,10 +40,10 @@ struct Meta {
     classes: serde_json::Value,
 }
 
-/// Whether the file at `path` is such a list, which is an object.
+/// Whether the file at `path`, a JSON object, is an OpenMMLab list.
 ///
 /// # Errors
-/// When it cannot be read.
+/// If the file cannot be read.
 pub(super) fn is(path: &Path) -> Result<bool> {
     let failed = |e| sys::io_error("cannot read", path, e);
     let mut first = Vec::new();

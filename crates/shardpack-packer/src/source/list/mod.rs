@@ -1,7 +1,8 @@
-//! A list of images: rows of a CSV, JSONL, Parquet or text file, a COCO file or one of OpenMMLab; each row names a file and says more of it.
+//! Reads a list of images: a CSV, JSONL, Parquet or text file, or a COCO or OpenMMLab file. Each row names a file and
+//! may add label, split and other fields.
 //!
-//! Holds at all times: no file outside of the root is read, whatever a list says; a sample's text has the numbers of the
-//! list to the digit.
+//! Holds at all times: no list can make `pack` read a file outside the root. A sample's text has the list's numbers to
+//! the digit.
 
 mod coco;
 mod columns;
@@ -36,45 +37,45 @@ use crate::{
 use rows::Rows;
 pub(crate) use rows::is_same_line;
 
-/// What a person says of a list; what is not said is found by looking.
+/// User settings for a list; unset fields are detected.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Columns {
-    /// Folder that paths are relative to, and below which all files are; or its URL.
+    /// Root of relative paths, as a folder or URL. All files must be below the root.
     pub root: Option<PathBuf>,
-    /// Column with the path of the image.
+    /// Column with the image path.
     pub path: Option<String>,
     /// Column with the label.
     pub label: Option<String>,
-    /// Column with the name of the split.
+    /// Column with the split name.
     pub split: Option<String>,
 }
 
 impl Columns {
-    /// Whether nothing is said.
+    /// Whether no setting is given.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// How a list is written.
+/// File format of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Kind {
-    /// Fields between commas, semicolons or tabs.
+    /// Fields separated by commas, semicolons or tabs.
     Csv,
     /// Lines `path label`.
     Text,
-    /// An object of JSON a line.
+    /// One JSON object a line.
     Jsonl,
-    /// A list of objects of JSON.
+    /// A JSON array of objects.
     Array,
     Parquet,
     Coco,
     MmLab,
 }
 
-/// Extensions of lists.
+/// File extensions of lists.
 const EXTENSIONS: [(&str, Kind); 8] = [
     ("csv", Kind::Csv),
     ("tsv", Kind::Csv),
@@ -92,12 +93,12 @@ pub struct List {
     path: PathBuf,
     kind: Kind,
     root: PathBuf,
-    /// What is at the root, where that is a URL.
+    /// The object tree at the root, if the root is a URL.
     remote: Option<Prefix>,
     columns: Columns,
 }
 
-/// A list as a plan file holds it.
+/// A list as a plan file stores it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Stored {
@@ -112,11 +113,11 @@ fn kind_of(path: &Path) -> Option<Kind> {
     EXTENSIONS.iter().find(|(known, _)| *known == extension).map(|(_, kind)| *kind)
 }
 
-/// Whether `path` is a list: by its extension, and for a Parquet file by whether it holds no images itself and has a column of
+/// Whether `path` is a list, by its extension. A Parquet file is a list if it holds no images and has a column of
 /// paths, by its name or by `columns`.
 ///
 /// # Errors
-/// When that cannot be told.
+/// If the file cannot be read.
 pub(super) fn is_list(path: &Path, columns: &Columns) -> Result<bool> {
     let Some(kind) = kind_of(path) else { return Ok(false) };
     if path.file_name().is_some_and(|name| name == manifest::FILE) || !sys::is_file(path)? {
@@ -141,10 +142,10 @@ pub(super) fn is_list(path: &Path, columns: &Columns) -> Result<bool> {
 }
 
 impl List {
-    /// The list in `path`; `settings` are said of the store of a root at a URL.
+    /// Opens the list at `path`; `settings` configure the store if the root is a URL.
     ///
     /// # Errors
-    /// When it is none by its name, or cannot be read, or nobody can tell where its files are.
+    /// If the extension is unknown, the file cannot be read, or the root cannot be found.
     pub fn find(path: &Path, columns: &Columns, settings: &StoreSettings) -> Result<Self> {
         let mut kind = kind_of(path).ok_or_else(|| {
             let known = EXTENSIONS.map(|(extension, _)| format!(".{extension}")).join(", ");
@@ -179,7 +180,8 @@ impl List {
         Self { path: path.to_path_buf(), kind, root, remote: None, columns: columns.clone() }.with_remote(settings)
     }
 
-    /// Whether it is a Parquet file with a column that would be the component `component`, if rows were samples.
+    /// Whether the list is a Parquet file with a column that would become the component `component` if rows were
+    /// samples.
     pub(crate) fn has_column(&self, component: &str) -> bool {
         let table = (self.kind == Kind::Parquet).then(|| regular::open(&self.path).ok()).flatten();
         let Some(Ok(table)) = table.map(foreign::parquet::Table::open) else { return false };
@@ -195,17 +197,17 @@ impl List {
         Ok(Self { root, remote, ..self })
     }
 
-    /// What is at its root, where that is a URL.
+    /// The object tree at the root, if the root is a URL.
     pub fn remote(&self) -> Option<&Prefix> {
         self.remote.as_ref()
     }
 
-    /// The folder that its paths are relative to.
+    /// The root of relative paths.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The same with paths that hold wherever the program is called from.
+    /// The same list with absolute paths, independent of the working folder.
     pub(super) fn resolved(&self) -> Result<Self> {
         let root = if self.remote.is_some() { self.root.clone() } else { sys::resolved(&self.root)? };
         Ok(Self { path: sys::resolved(&self.path)?, root, ..self.clone() })
@@ -221,7 +223,7 @@ impl List {
         Self { path, kind, root, remote: None, columns }.with_remote(&StoreSettings::default())
     }
 
-    /// Lists it: one [`Found`] for each split, or one for all.
+    /// Lists the samples: one [`Found`] for each split, or one for all.
     pub(super) fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
         monitor.begin(Phase::Walking, 0, 0);
         let mut splits = options.splits != Splits::None;
@@ -229,7 +231,7 @@ impl List {
         self.read(&mut rows, monitor)?;
         let mut note = None;
         if rows.has_other_splits() {
-            // A column of that name that holds something else.
+            // The column named `split` holds something else.
             splits = false;
             note = rows.splits_among_others();
             rows = Rows::new(self, options, splits)?;
@@ -270,7 +272,7 @@ impl List {
         read.map_err(|error| error.in_file(&self.path))
     }
 
-    /// All of the file.
+    /// Reads the whole file without a byte order mark.
     fn whole(&self) -> Result<Vec<u8>> {
         let mut bytes = regular::read(&self.path).map_err(|e| sys::io_error("cannot read", &self.path, e))?;
         if bytes.starts_with(json::BOM) {
@@ -280,7 +282,7 @@ impl List {
     }
 }
 
-/// Reads `bytes` as a list of the kind that `kind` picks, for fuzzing: its files need not be there.
+/// Reads `bytes` as a list of the kind that `kind` selects, for fuzzing. The listed files need not exist.
 #[doc(hidden)]
 pub fn fuzz(kind: u8, bytes: &[u8]) -> usize {
     let list = List {
@@ -309,7 +311,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What lists are made of.
+    /// Pieces of lists.
     const TOKENS: [&[u8]; 25] = [
         b"path",
         b"label",

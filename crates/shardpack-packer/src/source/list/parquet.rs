@@ -1,4 +1,4 @@
-//! Parquet files with a column of paths: columns of numbers, text and truth values, and lists of them.
+//! Reads Parquet files with a column of paths. Other columns hold numbers, text, booleans, or lists of these types.
 
 use std::fs::File;
 
@@ -66,7 +66,7 @@ fn bytes(cell: &Datum) -> Option<&[u8]> {
     }
 }
 
-/// The name that the file gives a label that is a number.
+/// The class name that the file's metadata gives a numeric label.
 fn class<'c>(cell: &Datum, classes: Option<&'c [Vec<u8>]>) -> Option<&'c [u8]> {
     match cell {
         Datum::Number(number) => usize::try_from(*number).ok().and_then(|at| classes?.get(at)).map(Vec::as_slice),
@@ -77,11 +77,11 @@ fn class<'c>(cell: &Datum, classes: Option<&'c [Vec<u8>]>) -> Option<&'c [u8]> {
 fn label(cell: &Datum, classes: Option<&[Vec<u8>]>) -> LabelValue {
     match cell {
         Datum::Null => LabelValue::Missing,
-        // So Hugging Face marks samples without one.
+        // Hugging Face marks samples without a label like this.
         Datum::Number(-1) if classes.is_some() => LabelValue::Missing,
         Datum::Number(number) => LabelValue::Number(i64::try_from(*number).unwrap_or(i64::MAX)),
         Datum::Text(text) => LabelValue::of_text(text),
-        // So tables have a gap in a column of numbers.
+        // Tables mark a missing number like this.
         Datum::Real(spelled) if spelled == "NaN" => LabelValue::Missing,
         Datum::Real(spelled) => LabelValue::of_number(spelled),
         Datum::Bool(_) | Datum::List(_) => LabelValue::Unfit("a value that is neither a number nor text".to_owned()),

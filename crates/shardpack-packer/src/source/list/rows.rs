@@ -1,6 +1,6 @@
-//! The rows of a list, whatever it is written in: their paths, what they say of label and split, and their texts.
+//! Collects the rows of a list in any format: paths, labels, splits and texts.
 //!
-//! Holds at all times: a path leads to a file below the root; a row that cannot be packed is told with its reason.
+//! Holds at all times: a path leads to a file below the root. A row that cannot be packed is reported with a reason.
 
 mod found;
 
@@ -32,26 +32,25 @@ pub(crate) use found::is_same_line;
 
 /// Longest path in bytes.
 const PATH_BYTES: usize = 16 << 10;
-/// Most splits.
 const MOST_SPLITS: usize = 100;
-/// Members of a text that tells class, label and path too.
+/// Members of a text that `--meta json` writes.
 const META: [&str; 5] = ["class", "class_hex", "label", "path", "path_hex"];
 
-/// A row, as a list has it.
+/// A parsed row.
 pub(super) struct Row<'a> {
-    /// Number of its line, from 1.
+    /// Line number, from 1.
     pub line: u64,
     pub path: &'a [u8],
     pub label: LabelValue,
-    /// Name of the class, beside a label that is a number.
+    /// Class name beside a numeric label.
     pub class: Option<&'a [u8]>,
-    /// Name of the split, where there are splits.
+    /// Split name, if the list has splits.
     pub split: Option<&'a [u8]>,
-    /// All else that it says: an object of JSON.
+    /// All other fields, as a JSON object.
     pub text: &'a [u8],
 }
 
-/// A row that was taken.
+/// A stored row.
 struct Taken {
     line: u64,
     path: Range<u64>,
@@ -59,24 +58,24 @@ struct Taken {
     number: Option<i64>,
     word: Option<classes::Word>,
     class: Option<classes::Word>,
-    /// Number among the splits.
+    /// Index in `split_names`.
     split: u32,
 }
 
-/// Takes the rows of a list.
+/// Collects the rows of a list.
 pub(super) struct Rows<'a> {
-    /// What was said of columns.
+    /// User settings for columns.
     pub columns: &'a Columns,
-    /// Labels are not wanted.
+    /// Ignore labels.
     pub no_labels: bool,
-    /// Splits are wanted.
+    /// Use splits.
     pub splits: bool,
-    /// Texts are wanted.
+    /// Collect texts.
     pub wants_text: bool,
     root: &'a Path,
-    /// What is at the root, where that is a URL.
+    /// The object tree at the root, if the root is a URL.
     remote: Option<&'a Prefix>,
-    /// The root as a path from `/`, as it was said and as it is.
+    /// The root as an absolute path: as given, and with symbolic links resolved.
     roots: [PathBuf; 2],
     options: &'a Options,
     has_labels: bool,
@@ -88,13 +87,13 @@ pub(super) struct Rows<'a> {
     texts: Vec<u8>,
     has_text: bool,
     words: Words,
-    /// Names of the classes in the order of labels, where the list tells them.
+    /// Class names in the order of labels, if the list has them.
     pub known: Vec<Vec<u8>>,
     rows: Vec<Taken>,
-    /// Why labels are none, by number of the row.
+    /// Reasons for invalid labels, by row number.
     unfit: HashMap<usize, String>,
     split_names: Vec<String>,
-    /// The first line whose split is none that is known, and what it says.
+    /// The first line with an unknown split, and the split's name.
     other_splits: Option<(u64, String)>,
     has_known_split: bool,
     ignored: BTreeMap<String, u64>,
@@ -102,7 +101,7 @@ pub(super) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// None of `list`, which may have splits or not.
+    /// An empty collection for `list`. `splits` enables its splits.
     pub fn new(list: &'a List, options: &'a Options, splits: bool) -> Result<Self> {
         let root = &list.root;
         let absolute = std::path::absolute(root).map_err(|e| sys::io_error("cannot find", root, e))?;
@@ -135,7 +134,7 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// Says what columns there are and what they are for.
+    /// Adds a note with the columns and their roles.
     pub fn begin(&mut self, names: &[String], roles: &Roles) {
         self.has_labels = roles.label.is_some();
         let name = |at: usize| names.get(at).map_or("", String::as_str);
@@ -148,7 +147,7 @@ impl<'a> Rows<'a> {
         }
         let components: Vec<_> = (0..names.len()).filter(|at| roles.is_component(*at)).map(name).collect();
         if self.wants_text && !components.is_empty() {
-            // Objects of JSON may have a name of their own each.
+            // Each JSON object may have its own member names.
             let more = components.len().saturating_sub(MOST_COLUMNS);
             let shown = components[..components.len() - more].join(", ");
             let more = if more > 0 { format!(", and {more} more") } else { String::new() };
@@ -157,19 +156,19 @@ impl<'a> Rows<'a> {
         self.notes.push(format!("columns: {}", told.join("; ")));
     }
 
-    /// Counts something of the list that is no image.
+    /// Counts items of the list that are not images.
     pub fn ignore(&mut self, reason: &str, count: u64) {
         if count > 0 {
             *self.ignored.entry(reason.to_owned()).or_default() += count;
         }
     }
 
-    /// Adds what a person should know.
+    /// Adds a note for the user.
     pub fn note(&mut self, note: String) {
         self.notes.push(note);
     }
 
-    /// What labels are, where they are no classes.
+    /// The type of the labels, if they are not classes.
     pub fn labels_are_no_classes(&self) -> Option<&'static str> {
         self.labels.are_no_classes()
     }
@@ -186,23 +185,23 @@ impl<'a> Rows<'a> {
             Ok(self.is_file(&[path, extension.as_bytes()].concat())?.then_some(extension))
         });
         let mut found = is_there.filter_map(Result::transpose).collect::<Result<Vec<_>>>()?;
-        // Two are a question, which the message on a path that is no file asks.
+        // Two candidates are ambiguous; the error for a missing file then asks the user.
         Ok(if found.len() == 1 { found.pop() } else { None })
     }
 
-    /// Whether a column of splits that was found by its name has other things in it.
+    /// Whether a split column that was detected by its name has other values.
     pub fn has_other_splits(&self) -> bool {
         self.other_splits.is_some()
     }
 
-    /// A note, if it has splits as well.
+    /// A note, if that column also has known splits.
     pub fn splits_among_others(&self) -> Option<String> {
         let (line, other) = self.other_splits.as_ref().filter(|_| self.has_known_split)?;
         let says = if other.is_empty() { "none".to_owned() } else { format!("{other:?}") };
         Some(format!("some lines have a split, but line {line} has {says}: all of them are one dataset"))
     }
 
-    /// The name of a split, and whether it is known.
+    /// The name of a split, and whether it is a known name.
     fn split_name(&self, split: &[u8]) -> (String, bool) {
         let name = String::from_utf8_lossy(split.trim_ascii()).into_owned();
         let is_known = match &self.options.splits {
@@ -213,17 +212,17 @@ impl<'a> Rows<'a> {
         (name, is_known)
     }
 
-    /// Whether `path` leads to a file.
+    /// Whether `path` is an existing file.
     ///
     /// # Errors
-    /// When that cannot be told.
+    /// If the lookup fails.
     pub fn is_file(&self, path: &[u8]) -> Result<bool> {
         match self.inside(path).filter(|path| !path.is_empty()) {
             None => Ok(false),
             Some(path) => match self.remote {
                 None => sys::is_file(&self.root.join(names::as_path(&path))),
                 Some(remote) => match remote.look(&String::from_utf8_lossy(&path)) {
-                    // It can be the name of none.
+                    // The name is invalid, so no object can have it.
                     Err(error) if error.kind() == ErrorKind::Data => Ok(false),
                     looked => Ok(looked?.is_some()),
                 },
@@ -231,14 +230,14 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// The path from the root to what `path` names; `None` where that lies outside.
+    /// The path relative to the root; `None` if `path` lies outside the root.
     fn inside(&self, path: &[u8]) -> Option<Vec<u8>> {
         use std::os::unix::ffi::OsStrExt;
         if let Some(remote) = self.remote {
             let path = std::str::from_utf8(path).ok()?;
             return match sys::is_url(path) {
                 true => remote.name_of(path).map(String::into_bytes),
-                // As it is: a store has no folders that `..` could lead out of.
+                // Kept as it is: a store has no folders, so `..` cannot leave the root.
                 false => Some(path.strip_prefix("./").unwrap_or(path).as_bytes().to_vec()),
             };
         }
@@ -259,10 +258,10 @@ impl<'a> Rows<'a> {
         Some(parts.join(&b'/'))
     }
 
-    /// Takes a row.
+    /// Adds a row.
     ///
     /// # Errors
-    /// When it has no path, or one that leads out of the root; names the line.
+    /// If the row has no path, or a path outside the root. The error names the line.
     pub fn add(&mut self, row: &Row<'_>) -> Result<()> {
         if self.other_splits.is_some() {
             self.has_known_split |= row.split.is_some_and(|split| self.split_name(split).1);
@@ -331,7 +330,7 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    /// Fails where the text of a row has a member that class, label and path are to have.
+    /// Fails if a row's text has a member that `--meta json` writes for class, label or path.
     fn check_members(&self, row: &Row<'_>) -> Result<()> {
         if !self.meta {
             return Ok(());
@@ -346,7 +345,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Number of the row's split; `None` where it is one of those that are left alone.
+    /// Split number of the row; `None` if the split is skipped.
     fn split(&mut self, row: &Row<'_>) -> Result<Option<u32>> {
         let Some(split) = row.split.filter(|_| self.splits) else { return Ok(Some(0)) };
         let (name, is_known) = self.split_name(split);

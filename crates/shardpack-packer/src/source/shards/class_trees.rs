@@ -1,8 +1,10 @@
-//! Tar files of a tree of images, as Caltech 101 is downloaded: where no sample says anything of its class, the last folder of its
-//! name may be the class; or, of a tar for each class, as ImageNet is downloaded, the name of its file.
+//! Class labels from names in tar files that hold a tree of images.
 //!
-//! Holds at all times: folders are taken for classes only where all samples have one, and are an image or a file and nothing beside,
-//! and where some hold several; that they were, or were not, is a note. Folders that say a split, or hold pairs, are a question.
+//! If no record has a label, the class can be the last folder of each sample name (as in Caltech 101) or the name of the tar file
+//! (as in ImageNet, with one tar per class).
+//!
+//! Holds at all times: folders become classes only if every sample has a folder, every sample is a single image or file, and at least
+//! one folder holds several samples. A note reports the decision either way. Folders that are splits or hold pairs are an error.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -27,26 +29,26 @@ use super::{
 };
 use crate::{foreign::key_class::folder, source::options::SPLITS};
 
-/// Names that a message lists.
+/// Maximum number of names in a message.
 const NAMED: usize = 4;
-/// Most file names per folder that are compared.
+/// Maximum number of file names compared per folder.
 const STEMS: usize = 1 << 16;
-/// What tar files are called behind their stem.
+/// Extensions of tar files, compressed tars included.
 const EXTENSIONS: [&str; 6] = [".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.xz", ".tar.bz2"];
 
-/// What folders of names are.
+/// The role of folders in sample names.
 #[derive(Default)]
 pub(super) struct Trees {
-    /// Whether they are the classes.
+    /// Whether the folders are the classes.
     pub are_classes: bool,
-    /// What a person should know of that.
+    /// Note for the user about that decision.
     pub note: Option<String>,
 }
 
-/// Whether folders, or else files, are the classes of all samples of `files`; if so, samples say them.
+/// Decides whether folders, or else file names, are the classes of all samples, and writes those classes to the rows.
 ///
 /// # Errors
-/// When folders say a split, or hold pairs, of samples that are to be kept.
+/// If the folders of the kept samples are splits or hold pairs.
 pub(super) fn find(
     files: &[File],
     scanned: &mut [Scanned],
@@ -77,7 +79,7 @@ pub(super) fn find(
     }
     let names: Vec<&[u8]> = folders.keys().copied().flatten().collect();
     let are_splits = names.iter().all(|name| SPLITS.iter().any(|split| split.as_bytes() == *name));
-    // Parts of a large set, numbered.
+    // Numbered parts of a large set.
     let are_parts = names.iter().all(|name| name.len() > 2 && name.iter().all(u8::is_ascii_digit));
     let are_classes = without == 0
         && names.len() > 1
@@ -105,8 +107,10 @@ pub(super) fn find(
     Ok(Trees { are_classes, note: Some(note + "; --no-labels leaves it") })
 }
 
-/// What files are called, where that is their class: there are several, no image is in a folder, and either images are called after
-/// their file, as in `n01440764.tar`, or files have names that are no numbers of shards.
+/// The stems of the files, if the stems are the classes; `None` otherwise.
+///
+/// Requires at least two files with distinct stems. Either every image name starts with its file's stem, as in `n01440764.tar`, or no
+/// image is in a folder and the file names are not shard numbers.
 fn of_files(files: &[File], scanned: &[Scanned]) -> Option<Vec<String>> {
     let stem = |file: &File| {
         let name = file.shard.path.file_name()?.to_str()?.to_owned();
@@ -130,7 +134,7 @@ fn of_files(files: &[File], scanned: &[Scanned]) -> Option<Vec<String>> {
         return Some(stems);
     }
     let in_folders = scanned.iter().any(|file| !names(file, &|name| folder(name).is_none()));
-    // `part-000017`: of one pattern, and a number.
+    // `part-000017`: a common pattern followed by a number.
     let pattern = |stem: &String| stem.split(|c: char| c.is_ascii_digit()).filter(|part| !part.is_empty()).collect();
     let patterns: BTreeSet<String> = stems.iter().map(pattern).collect();
     let are_words =
@@ -149,14 +153,14 @@ fn of_files(files: &[File], scanned: &[Scanned]) -> Option<Vec<String>> {
     (are_words && are_letters && !are_halves && !are_pairs && !in_folders).then_some(stems)
 }
 
-/// The question about folders that would become classes, and its help line; `names` are the names of the images.
+/// The error message and its help line if folders are unlikely to be classes; `names` are the names of the images.
 fn question<'n>(names: impl Iterator<Item = &'n [u8]> + Clone) -> Option<(String, String)> {
     let (mut above, mut splits) = (BTreeSet::new(), BTreeMap::new());
     let mut classes: BTreeSet<&[u8]> = BTreeSet::new();
     for name in names.clone() {
         let mut parts: Vec<&[u8]> = name.split(|byte| *byte == b'/').collect();
         parts.pop();
-        // `PublicTest` is a split above classes; as a class folder, only exact names count.
+        // `PublicTest` is a split when it is above a class folder. At class level only exact split names count.
         let last = parts.len().saturating_sub(1);
         let likeness = |at: usize| Some(Likeness::of(parts[at])).filter(|like| like.is_sure() || at < last);
         let split = (0..parts.len()).find_map(|at| Some((parts[at], likeness(at)?.word()?)));
@@ -201,10 +205,10 @@ fn question<'n>(names: impl Iterator<Item = &'n [u8]> + Clone) -> Option<(String
     Some((format!("folders in it {what}: {}", listed(first)), help))
 }
 
-/// Why samples that are files called `payload` are none: each is an archive of its own.
+/// Refuses archives as samples: `payload` is the extension of the samples.
 ///
 /// # Errors
-/// Says so of the file `path`.
+/// If `payload` is an archive extension; the error names the file `path` and the `first` sample.
 pub(super) fn refuse_archives(payload: &str, path: &Path, first: &[u8]) -> Result<()> {
     if !names::is_archive(payload) {
         return Ok(());

@@ -1,7 +1,7 @@
-//! Which fields of records go along as components, what they are, and where they lie.
+//! Chooses the fields of records that become components, with their types and locations.
 //!
-//! Holds at all times: a field that a record has goes along with its sample, or is counted among what was left out; of two
-//! fields that would be one component, the first that is met is it.
+//! Holds at all times: each field of a record becomes a component of its sample or is counted as left out. If two fields map to one
+//! component, the first field seen wins.
 
 use std::{
     borrow::Cow,
@@ -27,61 +27,62 @@ use crate::{
     },
 };
 
-/// Names that a message tells.
+/// Maximum number of names in a message.
 const TOLD: usize = 64;
 
 /// Extension of the label in a tar.
 const LABEL: &str = "cls";
-/// The component that it is where it is none that classes have.
+/// Component name for a `cls` member whose values are not valid classes.
 const UNBELIEVED: &str = "cls.txt";
 
 /// A field of some samples of a file.
 struct Field {
     name: String,
-    /// The component that it is; of the type of the first sample that has it, if of any.
+    /// The component for this field, with the type of the first sample that has a typed value.
     component: Component,
-    /// Whether its values are single ones, which may be wider.
+    /// Whether its values are single values, which may become the wider form.
     is_single: bool,
 }
 
-/// A field of a sample.
+/// One field of one sample.
 struct Found {
-    /// Number of the field.
+    /// Index into [`Fields::all`].
     field: u32,
     bytes: u32,
-    /// Number of its form, or [`Forms::BYTES`].
+    /// Number of the value's form, or [`Forms::BYTES`].
     form: u32,
-    /// Length in bytes of what its form is wider, where it is a single value.
+    /// Length in bytes of the value in its wider form, if it is a single value; otherwise 0.
     wider_bytes: u32,
-    /// Where and how it is fetched.
+    /// Location and decode recipe, see [`open::component_stamp`].
     stamp: i64,
 }
 
-/// Name of a field, the extension of its values where they are of a form, and whether they are single ones.
+/// Field name, extension of the value's form if it has one, and whether the value is a single one.
 type Key = (String, Option<&'static str>, bool);
 
-/// The fields of the samples of a file that may go along.
+/// The fields of a file's samples that may become components.
 #[derive(Default)]
 pub(super) struct Fields {
-    /// Their names are extensions of files; the content of a field is a file, if it is nothing else.
+    /// Field names are file extensions; a field whose content has no other type is a file.
     pub are_files: bool,
-    /// They are beside an image, where single values are told as text unless others of their field are lists.
+    /// The fields belong to samples with an image. Single values are then stored as text unless other values of the field are lists.
     pub are_beside: bool,
     all: Vec<Field>,
-    /// Numbers of fields; `None` for those that cannot go along, or should not.
+    /// Field numbers by key; `None` for a field that cannot or should not become a component.
     known: HashMap<Key, Option<u32>>,
-    /// Those of the last sample, in its order: most have the same fields in the same places.
+    /// Keys and numbers of the previous sample's fields in order. Most samples have the same fields in the same order.
     last: Vec<(Key, Option<u32>)>,
-    /// Those of all samples end to end.
+    /// Fields of all samples, concatenated.
     found: Vec<Found>,
     forms: Interner,
-    /// Of how many samples a field is there and cannot be had as it is.
+    /// For each field name: the number of samples that have the field but whose value cannot be read as stored.
     missed: BTreeMap<String, u64>,
 }
 
 impl Fields {
-    /// Takes those of a sample, of which `wider` says what [`shardpack_format::formats::foreign::Walk::wider`] does, and says how
-    /// many there are now.
+    /// Adds the fields of a sample and returns the total number of fields added so far.
+    ///
+    /// `wider` is the value of [`shardpack_format::formats::foreign::Walk::wider`] for this record.
     pub fn take(&mut self, others: &[Other], wider: &[Option<u32>], options: &Options) -> u64 {
         let first = self.found.len();
         for (at, other) in others.iter().enumerate() {
@@ -100,7 +101,7 @@ impl Fields {
         self.found.len() as u64
     }
 
-    /// The number of a field, which is in place `at` of its sample.
+    /// Number of a field that is at position `at` of its sample.
     fn number(&mut self, at: usize, other: &Other, is_single: bool, options: &Options) -> Option<u32> {
         let is_text = is_single && self.are_beside;
         let extension = value_form(other, self.are_files).filter(|_| !is_text).map(Form::extension);
@@ -119,7 +120,7 @@ impl Fields {
         number
     }
 
-    /// The number of a field that has not been met.
+    /// Number of a field that was not seen before.
     fn new_number(&mut self, key: &Key, other: &Other, options: &Options) -> Option<u32> {
         let is_single = key.2;
         let component = match is_single && self.are_beside {
@@ -127,15 +128,15 @@ impl Fields {
             false => component(other, self.are_files),
         };
         let is_wanted = |one: &Component| match &options.components {
-            // Samples of values have a payload all the same.
+            // A sample of values needs a payload even with `--components none`.
             Components::None => other.form.is_some(),
             Components::All => options.components.wants_field(&other.name),
             components => {
-                // A single value may become another component than it is alone.
+                // A single value may become a component with another name than its own form gives.
                 let form = other.form.as_ref().filter(|_| is_single);
                 let taken = form.into_iter().flat_map(|form| Taken::ALL.map(|taken| taken.form(form)));
                 let mut values = taken.filter_map(|form| Component::value(&other.name, &form).ok());
-                // An array in a `.npz` is a file in it, and called without extension, too.
+                // An array in a `.npz` is a file in the archive and can also be named without its extension.
                 components.wants_field(&other.name)
                     || [one.name(), one.column()].iter().any(|name| components.wants(name))
                     || values.any(|one| components.wants(one.name()))
@@ -150,16 +151,15 @@ impl Fields {
     }
 }
 
-/// What the value is that a field has; `None` where it is bytes, or one of the files of a sample.
+/// The form of a field's value; `None` if the value is bytes or is one of the files of a sample.
 fn value_form(field: &Other, are_files: bool) -> Option<&Form> {
     field.form.as_ref().filter(|form| !are_files || **form != Form::Bytes)
 }
 
-/// The component that a field is, whose name is the extension of a file if such `are_files`; `None` where no component can be
-/// called so.
+/// The component for a field; if `are_files`, the field name is a file extension. `None` if the name is not a valid component name.
 pub(super) fn component(field: &Other, are_files: bool) -> Option<Component> {
     match value_form(field, are_files) {
-        // Where it is not the label, which alone is called so.
+        // A `cls` member that is not used as the label gets another name: `cls` is reserved for the label.
         None if are_files && field.name == LABEL => Component::field(UNBELIEVED),
         None => Component::field(&field.name),
         Some(form) => Component::value(&field.name, form),
@@ -167,55 +167,56 @@ pub(super) fn component(field: &Other, are_files: bool) -> Option<Component> {
     .ok()
 }
 
-/// What the components of all samples are, and which fields of each file they are.
+/// The components of all samples, and the mapping from each file's fields to the components.
 #[derive(Default)]
 pub(super) struct Settled {
-    /// Those beside the payload.
+    /// Components besides the payload.
     pub kinds: Vec<Component>,
-    /// The payload, where samples have no images.
+    /// The payload, if samples have no images.
     pub payload: Option<Component>,
-    /// The forms of all.
+    /// The forms of all values.
     pub forms: Arc<Vec<Form>>,
-    /// What is known of fields, for other sources of the same dataset.
+    /// Field extensions, passed on to other sources of the same dataset.
     pub extensions: Extensions,
-    /// What a person should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
     files: Vec<OfFile>,
 }
 
-/// The same of a file.
+/// The mapping for one file.
 #[derive(Default)]
 struct OfFile {
-    /// What a field is, by its number.
+    /// Target of each field, by field number.
     places: Vec<Option<Place>>,
-    /// Numbers of forms among those of all, by their numbers in the file.
+    /// Global form number for each form number of the file.
     forms: Vec<u32>,
-    /// How the values of a field are taken, by its number.
+    /// Conversion of the field's values, by field number.
     taken: Vec<Taken>,
-    /// Numbers of the wider forms among those of all, by the numbers of the forms in the file.
+    /// Global number of the wider form for each form number of the file.
     wider: Vec<u32>,
-    /// Number of the form of bytes among those of all, where text is taken as such.
+    /// Global number of the bytes form, used for text that is stored as bytes.
     bytes: u32,
 }
 
-/// How the values of a field are taken.
+/// Conversion applied to a field's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Taken {
-    /// As they are.
+    /// No conversion.
     Itself,
-    /// As their wider form: others of the field are of that kind.
+    /// To the wider form: other values of the field have that type.
     Wider,
-    /// Text as bytes: others of the field are no text.
+    /// Text to bytes: other values of the field are not text.
     Bytes,
-    /// As the text that it is told as, of no form: it is beside an image, and so are others of the field.
+    /// To plain text without a form: a single value next to an image, as are the other values of the field.
     Told,
 }
 
 impl Taken {
     const ALL: [Self; 3] = [Self::Itself, Self::Wider, Self::Bytes];
 
-    /// How single values with this form are taken where other values of their field have these extensions; `is_text` says that they are
-    /// told as text.
+    /// Conversion of single values of `form`, if `others` are the extensions of the field's other values.
+    ///
+    /// `is_text` is true if single values of the field are stored as text.
     fn of(form: &Form, others: Option<&BTreeSet<&'static str>>, is_text: bool) -> Self {
         let have = |form: &Form| others.is_some_and(|others| others.contains(form.extension()));
         match form.wider() {
@@ -226,7 +227,7 @@ impl Taken {
         }
     }
 
-    /// The form that is taken.
+    /// The form after conversion.
     fn form(self, form: &Form) -> Form {
         match self {
             Self::Wider => form.wider().unwrap_or_default(),
@@ -236,7 +237,7 @@ impl Taken {
     }
 }
 
-/// Extensions of values of fields that are no single ones, by what the fields are called as components; `known` are those of other sources.
+/// Extensions of the values that are not single values, by component name; starts from `known`, the extensions of other sources.
 fn extensions(scanned: &[Scanned], known: &Extensions) -> Extensions {
     let mut own = BTreeMap::<&str, BTreeSet<&'static str>>::new();
     for Scanned { fields, .. } in scanned {
@@ -250,33 +251,33 @@ fn extensions(scanned: &[Scanned], known: &Extensions) -> Extensions {
     extensions
 }
 
-/// What a field is called as a component, without what an extension says of it.
+/// Component name of a field, ignoring the value's extension.
 fn column_of(field: &str) -> String {
     Component::field(field).map_or_else(|_| field.to_owned(), |one| one.name().to_owned())
 }
 
-/// What a field is.
+/// Target of a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Payload,
-    /// The component with this number among [`Settled::kinds`].
+    /// Index into [`Settled::kinds`].
     Component(usize),
 }
 
-/// What is known of a component of all files.
+/// A component over all files, while types are being collected.
 struct Candidate {
     one: Component,
-    /// The field that it is.
+    /// Name of the field that becomes this component.
     field: String,
     kind: Option<Type>,
-    /// Samples that have it.
+    /// Number of samples that have the component.
     samples: u64,
-    /// Those among them where it is a file: if any, it is one in all.
+    /// Number of samples in which the component is a file. If there is any, the component is a file in all samples.
     files: u64,
 }
 
 impl Candidate {
-    /// How well it stands for a sample: arrays before bytes, text and numbers.
+    /// Preference as payload: arrays before bytes, bytes before text, text before numbers.
     fn rank(&self) -> u8 {
         match self.kind.as_ref().map(|kind| &kind.kind) {
             Some(Kind::Array { .. }) => 4,
@@ -287,12 +288,12 @@ impl Candidate {
     }
 }
 
-/// Settles the components of samples; `label` is the field that is their label, if they are values and one is.
+/// Chooses the components of the samples. `label` is the field used as label, if samples are values and one field is the label.
 ///
 /// # Errors
-/// When there are more than a sample has room for: which of them matter, a person knows.
+/// If there are more components than a sample can hold; the user must choose.
 pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>) -> Result<Settled> {
-    // An image has bytes, and a value is told by its fields alone.
+    // An image has bytes; a row of values has 0 bytes.
     let is_valued = scanned.iter().flat_map(|file| &file.rows).any(|row| row.bytes == 0);
     let no_more = match &options.components {
         Components::None => true,
@@ -305,10 +306,10 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
     let (mut all, mut forms) = (Vec::<Candidate>::new(), Interner::default());
     let mut by_name = HashMap::<String, usize>::new();
     let extensions = extensions(scanned, &options.extensions);
-    // The component of each field of each file, where the field is it.
+    // For each file: the candidate that each field becomes, if any.
     let mut of_files: Vec<(Vec<Option<usize>>, OfFile)> = Vec::new();
     for Scanned { fields, .. } in scanned {
-        // Forms of single values that are told as text are of nothing.
+        // The forms of single values that are stored as text are not used.
         let mut is_used = vec![!fields.are_beside; fields.forms.forms().len()];
         for found in fields.found.iter().filter(|found| !fields.all[found.field as usize].is_single) {
             is_used.get_mut(found.form as usize).into_iter().for_each(|is_used| *is_used = true);
@@ -373,7 +374,7 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
                 let of = Type::of(&form);
                 component.kind = match component.kind.take() {
                     None => Some(of),
-                    // All have one extension, so they join.
+                    // All values have one extension, so their types join.
                     Some(kind) => kind.join(of),
                 };
             }
@@ -393,7 +394,7 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
     let are_files = scanned.iter().any(|file| file.fields.are_files);
     let payload = match is_valued {
         true => {
-            // Of files it is the same that it is of a tree of them.
+            // For tar members, choose the payload as for a tree of files.
             let before = |name: &str| all.iter().filter(|other| other.one.name() < name).count();
             let key = |(at, one): &(usize, &Candidate)| match are_files {
                 true => (one.samples, u8::from(!is_text(one.one.name())), Reverse(before(one.one.name()))),
@@ -406,7 +407,7 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
     let mut chosen: Vec<(usize, Component)> = match &options.components {
         _ if no_more => Vec::new(),
         Components::Named(wanted) => {
-            // The field of one may be the name of another: `tags.npy` and `tags`.
+            // A component's field name may equal another component's name: `tags.npy` and `tags`.
             let is_named = |one: &Candidate| wanted.iter().any(|wanted| wanted.name() == one.one.name());
             let of = |wanted: &Component| {
                 let has_name = |one: &Candidate| one.one.name() == wanted.name();
@@ -418,7 +419,7 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
                 };
                 let found: Vec<_> = all.iter().enumerate().filter(|(_, one)| is(one)).collect();
                 match found.is_empty() {
-                    // That nobody has it is said where all splits are known.
+                    // A name that no sample has is reported later, when all splits are known.
                     true => vec![(usize::MAX, wanted.clone())],
                     false => found.into_iter().map(|(at, one)| (at, typed(one))).collect(),
                 }
@@ -453,7 +454,7 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
     Ok(Settled {
         notes: notes.collect(),
         files: files.collect(),
-        // A sample without it is refused.
+        // Samples without the payload are refused.
         payload: payload.map(|at| {
             let typed = typed(&all[at]);
             typed.kind().cloned().map_or(typed.clone(), |kind| typed.with_kind(Type { is_optional: false, ..kind }))
@@ -465,14 +466,14 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
 }
 
 impl Settled {
-    /// What a listing keeps of samples that have these components, of no sample so far.
+    /// An empty component table for a listing of samples with these components.
     pub fn component_table(&self) -> ComponentTable {
-        // Of files nothing is kept, as of images.
+        // Files need no payload form, as images need none.
         let payload = self.payload.clone().filter(|payload| payload.kind().is_some());
         ComponentTable { payload, forms: Arc::clone(&self.forms), ..ComponentTable::of(self.kinds.clone()) }
     }
 
-    /// What the sample is called whose key is `key`: where its payload is a file, as that is.
+    /// Name of the sample with `key`: if the payload is a file, the key with the payload's extension.
     pub fn name_of<'k>(&self, key: &'k [u8]) -> Cow<'k, [u8]> {
         let extension = self.payload.as_ref().filter(|payload| payload.kind().is_none());
         match extension.map(|extension| [b".", extension.name().as_bytes()].concat()) {
@@ -481,8 +482,9 @@ impl Settled {
         }
     }
 
-    /// The cells of a sample of file `number` whose fields begin at `start` and end at `end`: of the payload, if it is a value
-    /// that the sample has, and of all other components.
+    /// The payload cell and the component cells of a sample of file `number` whose fields are `start..end` of `fields`.
+    ///
+    /// The payload cell is `None` if the payload is an image or the sample has no payload.
     pub fn cells(&self, number: usize, fields: &Fields, start: u64, end: u64) -> (Option<Cell>, Vec<Cell>) {
         let (mut payload, mut cells) = (None, vec![Cell::ABSENT; self.kinds.len()]);
         let Some(of_file) = self.files.get(number) else { return (payload, cells) };
@@ -505,7 +507,7 @@ impl Settled {
             let is_there = open::of_component_stamp(stamp).1 == 0;
             let cell = match self.forms.get(form as usize).filter(|_| is_file) {
                 Some(_) if !is_there => Cell::file(bytes, stamp),
-                // An array is one of the files: all of it, and not its items alone.
+                // In a file component an array is stored with its `.npy` head, not as items only.
                 Some(form) => Cell::file(bytes, stamp - form.head().len() as i64),
                 None => Cell { form, ..Cell::file(bytes, stamp) },
             };
@@ -518,7 +520,7 @@ impl Settled {
         (payload, cells)
     }
 
-    /// What became of the fields of file `number`: adds to what is left out, by name, and to what goes along.
+    /// Counts the fields of file `number` by name: adds to `ignored` for values left out and to `carried` for values kept.
     pub fn count(
         &self,
         number: usize,

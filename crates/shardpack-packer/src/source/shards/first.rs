@@ -1,4 +1,4 @@
-//! The first samples of shards that have to be unpacked, without a file for all that they unpack to.
+//! Reads the first samples of compressed shards from memory, without unpacking whole files to disk.
 
 use std::io::Read;
 
@@ -14,7 +14,7 @@ use crate::{
     source::{Look, ReadError, Refusal, Source},
 };
 
-/// Bytes of a file, unpacked, that samples may lie in.
+/// Maximum number of unpacked bytes read from the start of a file.
 const MOST_BYTES: usize = 32 << 20;
 
 /// Samples at the start of a file.
@@ -26,10 +26,10 @@ struct First<'a> {
 }
 
 impl Shards {
-    /// Up to `most` samples of `listing` that lie first in the first of its files, by number, and who reads them.
+    /// Returns the numbers of up to `most` samples that lie first in the first file of `listing`, and their reader.
     ///
     /// # Errors
-    /// When the file cannot be opened.
+    /// If the file cannot be opened.
     pub(in crate::source) fn first<'a>(
         &'a self,
         listing: &'a Listing,
@@ -47,16 +47,16 @@ impl Shards {
         let end = numbers.iter().map(|number| self.end_of(listing, *number)).max().unwrap_or(0);
         let mut first = First { shards: self, listing, file, bytes: Vec::new() };
         if let Some(file) = self.files.get(file) {
-            // Samples lie where they do whatever there is to know of their labels.
+            // The location of a sample does not depend on label options.
             let wanted = Wanted { no_labels: true, ..self.wanted.clone() };
             let inner = file.shard.unpacked(&wanted, &|| Ok(()))?;
-            // Damage is left to those who read all of it.
+            // Damage is reported by a full read.
             let _ = inner.take(end.min(MOST_BYTES) as u64).read_to_end(&mut first.bytes);
         }
         Ok((numbers, Box::new(first)))
     }
 
-    /// Where what is fetched for a sample ends in its file.
+    /// End offset of the bytes fetched for a sample, in its unpacked file.
     fn end_of(&self, listing: &Listing, number: u64) -> usize {
         let entry = listing.entry(number);
         let ((file, offset), of_image) = (of_place(entry.place), of_stamp(entry.stamp).0);
@@ -75,7 +75,7 @@ fn refused<T>(what: &str) -> Result<T, ReadError> {
 }
 
 impl First<'_> {
-    /// The bytes at `offset`, where sample `number` lies in the file and that far was unpacked.
+    /// The `length` bytes at `offset`, if sample `number` is in this file and the file was unpacked that far.
     fn bytes(&self, number: u64, offset: u64, length: usize) -> Result<&[u8], ReadError> {
         let start = offset as usize;
         let bytes = start.checked_add(length).and_then(|end| self.bytes.get(start..end));
@@ -101,7 +101,7 @@ impl Source for First<'_> {
         let (offset, recipe) = of_component_stamp(cell.stamp);
         let shard = &self.shards.files[of_place(entry.place).0].shard;
         if recipe == 0 {
-            // Items of an array lie there without the head of a file.
+            // The items of an array are stored without the `.npy` head.
             let head = table.form(cell.form).head();
             let items = self.bytes(number, offset, out.len().saturating_sub(head.len()))?;
             return fill(out, &[&head[..], items].concat());
@@ -115,7 +115,7 @@ impl Source for First<'_> {
     }
 }
 
-/// Copies `content` to `out`, if it is as long as was listed.
+/// Copies `content` to `out` if the length is the listed one.
 fn fill(out: &mut [u8], content: &[u8]) -> Result<(), ReadError> {
     if out.len() != content.len() {
         return refused("has another length than was listed");

@@ -1,6 +1,6 @@
-//! Labels of all files of a source: one list of classes, fields that are labels, and labels that are kept back.
+//! Merges the labels of all files of a source: one class list, label fields, and withheld labels.
 //!
-//! Holds at all times: a number means one class, whatever file it is from.
+//! Holds at all times: a number means one class, whichever file it comes from.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -16,10 +16,10 @@ use super::{
 };
 
 impl Shards {
-    /// Replaces numbers by the names of their classes, if files number their classes differently. Gives all names, each once.
+    /// Replaces class numbers by class names if files number their classes differently. Returns all names without duplicates.
     ///
     /// # Errors
-    /// If a file has numbers and no names, or two classes of one name.
+    /// If a file has class numbers but no names, or two classes with one name.
     pub(super) fn join_classes(&self, scanned: &mut [Scanned], words: &mut Words) -> Result<Vec<Vec<u8>>> {
         let (mut all, mut seen) = (Vec::new(), HashSet::new());
         for (file, scanned) in self.files.iter().zip(scanned) {
@@ -41,10 +41,10 @@ impl Shards {
         Ok(all)
     }
 
-    /// Fails when the field that was asked for is no label of any sample: they would all be of one class.
+    /// Fails if no sample has a label in the requested field: all samples would be in one class.
     pub(super) fn check_label(&self, scanned: &[Scanned]) -> Result<()> {
         let Some(wanted) = &self.wanted.label else { return Ok(()) };
-        // Extensions of tar members are in lower case.
+        // Extensions of tar members are lower case.
         let is_wanted = |field: &String| field == wanted || *field == wanted.to_lowercase();
         if scanned.iter().all(|file| file.rows.is_empty() && file.values.is_empty())
             || scanned.iter().any(|file| file.used.iter().any(is_wanted))
@@ -63,7 +63,7 @@ impl Shards {
 }
 
 impl Shards {
-    /// The splits whose labels are all −1, which stands for no label. Also turns the text `-1` into that number.
+    /// Returns the splits in which every label is −1, meaning "no label". Also converts the text label `-1` to that number.
     pub(super) fn kept_back(&self, scanned: &mut [Scanned]) -> BTreeSet<Option<String>> {
         let mut kept: BTreeSet<Option<String>> = self.splits().into_iter().collect();
         let mut labelled = BTreeSet::new();
@@ -86,9 +86,11 @@ impl Shards {
     }
 }
 
-/// Where no record has an image, takes those with fields as samples, and tells which field is their label: that which a person
-/// has `wanted`, or one that all have and that classes can be. Else those are refused. Where a field is called as labels are
-/// and is none, also tells why.
+/// Decides whether records without an image are samples; returns the label field and the reason for not using a label.
+///
+/// If no record has an image, records with fields become samples. Their label is the `wanted` field, or a field that every record has
+/// and whose values are valid classes. Otherwise those records are refused. The second value is the reason why a field named like a
+/// label is not the label.
 pub(super) fn settle_values(scanned: &mut [Scanned], wanted: &Wanted) -> (Option<String>, Option<String>) {
     if scanned.iter().any(|file| !file.rows.is_empty()) {
         scanned.iter_mut().for_each(Scanned::refuse_values);
@@ -106,7 +108,7 @@ pub(super) fn settle_values(scanned: &mut [Scanned], wanted: &Wanted) -> (Option
         if !scanned.iter().all(|file| file.fields.are_files) || !wanted.entries.is_unsaid() {
             return (None, None);
         }
-        // Of a json that may say anything.
+        // A json member may hold any content.
         let saying = scanned.iter().flat_map(|file| &file.rows).filter(says).count() as u64;
         if saying == 0 || saying == samples && is_believed() {
             return (None, None);
@@ -115,7 +117,7 @@ pub(super) fn settle_values(scanned: &mut [Scanned], wanted: &Wanted) -> (Option
         let why = format!("{saying} of {samples} samples tell a label or class that classes can have");
         return (None, Some(why));
     };
-    // What a sample has instead is said of that sample.
+    // With an explicit label field, a sample without a valid label is reported as that sample's problem.
     if wanted.label.is_some() {
         return (Some(name), None);
     }

@@ -1,8 +1,8 @@
-//! Shards of any writer as a source.
+//! Shards written by other tools as a source.
 //!
-//! Each file is walked once and its samples are listed: by class, then by what they are called, with the place of their
-//! record. Images are read from those places afterwards, in whatever order the copy wants, and the record's own checksum
-//! is compared again then. What is compressed is unpacked into the work folder first, for it has no places.
+//! Each file is walked once. The listing orders samples by class, then by name, and holds the location of each record. The copy reads
+//! images from those locations in any order and checks the record's own checksum again. A compressed file has no such locations and
+//! is unpacked into the work folder first.
 
 mod class_trees;
 mod components;
@@ -55,36 +55,36 @@ pub(super) use splits::holds;
 pub(crate) use stored::Stored;
 pub(super) use urls::Urls;
 
-/// Notes on single files that are shown.
+/// Maximum number of per-file notes shown.
 const NOTES: usize = 5;
 
-/// Shards that were found, and how their records are read.
+/// Detected shards and the options for reading their records.
 #[derive(Clone, Debug)]
 pub struct Shards {
     files: Vec<File>,
     wanted: Wanted,
     ignored: BTreeMap<String, u64>,
-    /// Files that should be shards and are not, or are missing: what they are called, and what is wrong.
+    /// Missing files, and files that should be shards and are not: name and problem.
     lost: Vec<(Vec<u8>, String)>,
-    /// What is to be known of the files.
+    /// Notes about the files.
     notes: Vec<String>,
-    /// Where they are read from, if they are at URLs; all clones have it together.
+    /// Reader of the URLs, if the files are at URLs; shared by all clones.
     urls: Option<Arc<Urls>>,
 }
 
 #[derive(Clone, Debug)]
 struct File {
     shard: ShardFile,
-    /// How it is called: its path from the folder that all are in.
+    /// Path relative to the common folder of all files.
     name: String,
     split: Option<String>,
 }
 
 impl Shards {
-    /// Finds what `sources` stand for: files, folders, globs, brace patterns.
+    /// Finds the shards that `sources` name: files, folders, globs, brace patterns.
     ///
     /// # Errors
-    /// When a source stands for nothing, or for what is of no known format.
+    /// If a source matches nothing, or matches files of an unknown format.
     pub fn find(sources: &[PathBuf], from: Option<Kind>, wanted: Wanted, splits: &Splits) -> Result<Self> {
         let mut found = Vec::new();
         for source in sources {
@@ -93,7 +93,7 @@ impl Shards {
             }
             found.extend(splits::of_source(source, from, splits)?);
         }
-        // Files of a glob can lie in an unfinished pack as well.
+        // Files matched by a glob can lie in an unfinished pack, too.
         let folders: BTreeSet<PathBuf> = found
             .iter()
             .flat_map(|(_, files)| &files.shards)
@@ -104,10 +104,10 @@ impl Shards {
         Self::of_found(sources, found, wanted, splits)
     }
 
-    /// As [`Shards::find`], of URLs: of objects, and in buckets of folders and globs; brace patterns are taken in any URL.
+    /// As [`Shards::find`], for URLs: objects, brace patterns, and, in buckets only, folders and globs.
     ///
     /// # Errors
-    /// As [`Shards::find`]; also when a server does not answer, or cannot list.
+    /// As [`Shards::find`]; also if a server does not answer or cannot list.
     pub(super) fn at_urls(
         sources: &[PathBuf],
         urls: Arc<Urls>,
@@ -123,7 +123,7 @@ impl Shards {
         Ok(Self { urls: Some(urls), ..Self::of_found(sources, found, wanted, splits)? })
     }
 
-    /// The shards that were found, each with its split.
+    /// Builds the source from detected files, each with its split.
     fn of_found(
         sources: &[PathBuf],
         of_splits: Vec<(Option<String>, files::Files)>,
@@ -137,7 +137,7 @@ impl Shards {
             found.append(more);
         }
         let mut found = found.checked()?;
-        // What the machine does not show may be anything.
+        // A file that the system cannot read may be anything.
         if let Some(at) = found.problems.iter().position(|error| error.kind() != ErrorKind::Data) {
             return Err(found.problems.swap_remove(at));
         }
@@ -161,7 +161,7 @@ impl Shards {
         let common = common_folder(&found.shards);
         let lost = found.problems.iter().map(|problem| {
             let path = Path::new(problem.location().file.as_deref().unwrap_or_default());
-            // Where it lies on this machine is nobody's business.
+            // The path on this machine stays private.
             let name = path.strip_prefix(&common).ok().or(path.file_name().map(Path::new)).unwrap_or(path);
             (name.as_os_str().as_bytes().to_vec(), problem.what())
         });
@@ -179,7 +179,7 @@ impl Shards {
         splits::inside(&mut files, &wanted, splits)?;
         splits::by_name(&mut files, splits)?;
         lmdb::check(&wanted.entries)?;
-        // Datasets of images have names, which a file of labels may know.
+        // HDF5 image datasets have names, so a label file can name them.
         let names_suffice = wanted.entries
             == Entries { label_from: wanted.entries.label_from.clone(), ..Entries::default() }
             && lmdb::label_file(&wanted.entries).is_some();
@@ -202,17 +202,17 @@ impl Shards {
         Ok(Self { files, wanted, ignored: found.ignored, lost, notes: found.notes, urls: None })
     }
 
-    /// Whether they are at URLs.
+    /// Whether the files are at URLs.
     pub fn is_remote(&self) -> bool {
         self.urls.is_some()
     }
 
-    /// What reading over a network has taken so far; `None` where they are files.
+    /// Network transfers so far; `None` for local files.
     pub fn transfers(&self) -> Option<Transfers> {
         self.urls.as_ref().map(|urls| urls.transfers())
     }
 
-    /// Folders that the files are in.
+    /// Folders that contain the files, sorted.
     pub fn folders(&self) -> Vec<&Path> {
         let mut folders: Vec<&Path> = self.files.iter().map(folder_of).collect();
         folders.sort_unstable();
@@ -225,22 +225,22 @@ impl Shards {
         self.files.iter().map(|file| &file.shard).collect()
     }
 
-    /// Number of the file and offset in it that a place in a listing of these shards means.
+    /// File number and offset in the file for a place in a listing of these shards.
     pub(crate) fn of_place(&self, place: u64) -> (usize, u64) {
         open::of_place(place)
     }
 
-    /// Whether an entry of a listing of these shards is bytes as they lie there, and not pixels to make an image of.
+    /// Whether a listing entry is stored bytes that need no conversion, as opposed to pixels that an image is made from.
     pub(crate) fn is_as_it_lies(&self, stamp: i64) -> bool {
         open::of_stamp(stamp).1 == 0
     }
 
-    /// Whether all images can be read where they lie.
+    /// Whether all images can be read in place, without unpacking.
     pub fn is_plain(&self) -> bool {
         self.files.iter().all(|file| file.shard.is_plain())
     }
 
-    /// Names of the splits, in order; one `None` where there are none.
+    /// Split names in canonical order; a single `None` if there are no splits.
     fn splits(&self) -> Vec<Option<String>> {
         let place = |split: &Option<String>| {
             let known = split.as_ref().and_then(|name| SPLITS.iter().position(|known| known == name));
@@ -252,11 +252,10 @@ impl Shards {
         splits
     }
 
-    /// Walks all files and lists their samples: one [`Found`] for each split, or one for all.
+    /// Walks all files and lists their samples: one [`Found`] per split, or one for all.
     ///
     /// # Errors
-    /// When a field that was asked for is not there, or a name is too long. What is wrong with single records is in what
-    /// is found.
+    /// If a requested field is missing, or a name is too long. Problems of single records are in the result.
     pub fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
         let keep = Keep::new(options)?;
         monitor.begin(Phase::Walking, 0, 0);
@@ -266,7 +265,7 @@ impl Shards {
             monitor.go_on()?;
             let look = || scan::scan(&file.shard, &file.name, &wanted, options, looks, monitor);
             match look()? {
-                // What a line has changed on its way is right the second time.
+                // Data corrupted in transit is correct on a second read.
                 scanned if file.shard.remote.is_some() && scanned.is_damaged => look(),
                 scanned => Ok(scanned),
             }
@@ -293,7 +292,7 @@ impl Shards {
         let are_values = scanned.iter().all(|file| file.rows.is_empty());
         let (label, no_label) = labels::settle_values(&mut scanned, &self.wanted);
         if are_values && label.is_none() {
-            // They are those of a field that is no label.
+            // The class names belong to a field that is not the label.
             known.clear();
         }
         let several: u64 = scanned.iter().map(|file| file.several).sum();
@@ -332,7 +331,7 @@ impl Shards {
             let is_kept_back = kept_back.contains(&split);
             let is_numbered = classes.is_numbered && !is_kept_back;
             let mut one = Found { split, payload, extensions, is_numbered, ..Found::default() };
-            // Of which split it is, nobody can say: all are told of the first.
+            // The split of a missing file is unknown: the first split reports all of them.
             one.unpacked.extend(lost.by_ref().map(|(path, reason)| Unpacked {
                 path: path.clone(),
                 class: None,
@@ -347,7 +346,7 @@ impl Shards {
             for (number, (file, scanned)) in of_split {
                 let Some(scanned) = scanned.take() else { continue };
                 let refuse = |class: Option<u32>, name: &[u8], fate, reason: String| Unpacked {
-                    // A record without a name of its own is called by its file already.
+                    // A record without a name of its own already has its file's name as prefix.
                     path: match name.strip_prefix(file.name.as_bytes()) {
                         Some([b'/', ..]) => name.to_vec(),
                         _ => [file.name.as_bytes(), b"/", name].concat(),
@@ -381,7 +380,7 @@ impl Shards {
                             }
                             let (payload, cells) = settled.cells(number, &scanned.fields, fields_start, fields_end);
                             let (bytes, offset, recipe, fetch_bytes) = match (&settled.payload, payload) {
-                                // That nothing is there of what was asked for is said later.
+                                // A requested component that no sample has is reported later.
                                 (None, _) if row.bytes == 0 && !is_asked => {
                                     let reason = "nothing of it can be a component".to_owned();
                                     one.unpacked.push(refuse(class, name, Fate::Skipped, reason));
@@ -398,7 +397,7 @@ impl Shards {
                                         collector.add_payload_form(payload.form);
                                     }
                                     let (offset, recipe) = open::of_component_stamp(payload.stamp);
-                                    // What lies there as it is, is fetched from there.
+                                    // A payload stored as is gets fetched from its own location.
                                     let fetch_bytes = match row.fetch_bytes {
                                         0 => file.shard.component_bytes(recipe, payload.bytes as usize, 0) as u32,
                                         bytes => bytes,
@@ -442,7 +441,7 @@ impl Shards {
                 [format!("{}@{offset}/", self.files[file].name).as_bytes(), name].concat()
             })?;
             if self.files.iter().all(|file| file.split != one.split || file.shard.kind == Kind::Lmdb) {
-                // Its pages have an order that nobody chose.
+                // The page order of an LMDB has no meaning.
                 listing.order_by_keys();
             }
             one.notes.extend(lacking(&listing, if settled.payload.is_none() { "image" } else { "sample" }));
@@ -484,7 +483,7 @@ impl Shards {
 }
 
 impl Shards {
-    /// Lists the samples again without classes; labels become a component. `what` is the reason, for a note.
+    /// Lists the samples again without classes; labels become a component. `what` is the reason, given in a note.
     fn discover_without_labels(&self, what: &str, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
         if self.wanted.label.is_some() || !self.wanted.entries.is_unsaid() {
             let error = Error::usage(what).in_file(&self.files[0].shard.path);
@@ -497,7 +496,7 @@ impl Shards {
         Ok(found)
     }
 
-    /// Fails when there is nothing that can be packed.
+    /// Fails if there is no sample to pack.
     fn check_any(&self, found: &Found) -> Result<()> {
         if !found.listing.is_empty() {
             return Ok(());
@@ -511,7 +510,7 @@ impl Shards {
                     0 => first.reason.to_string(),
                     _ => format!("none of {} records can be packed, the first: {}", others + 1, first.reason),
                 };
-                // Records are not to blame for what a person has asked for.
+                // With record options set, the options are to blame, not the records.
                 if (Wanted { components: None, ..self.wanted.clone() }) == Wanted::default() {
                     Error::data(what)
                 } else {
@@ -524,12 +523,12 @@ impl Shards {
     }
 }
 
-/// The folder that a file is in; a bare name is of the one that the program is called from.
+/// The folder that contains a file; `.` for a bare file name.
 fn folder_of(file: &File) -> &Path {
     file.shard.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// The folder that all files are in.
+/// The longest common folder of all files.
 fn common_folder(shards: &[ShardFile]) -> PathBuf {
     let mut folders = shards.iter().map(|shard| shard.path.parent().unwrap_or(Path::new("")));
     let first = folders.next().unwrap_or(Path::new(""));

@@ -1,4 +1,4 @@
-//! As [`urls`](super::urls) of a program that was built without what reads URLs: there are none.
+//! Stands in for [`urls`](super::urls) in a build without URL support: every call fails.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The images of listed records, from the places where they lie.
+//! Reads the images and components of listed records from their locations in the files.
 
 use std::{
     cell::RefCell,
@@ -31,48 +31,48 @@ use crate::{
     sys,
 };
 
-/// Bits of a place that are an offset in a file; the others are the number of the file.
+/// Bits of a place that hold the offset in a file; the other bits hold the file number.
 const OFFSET_BITS: u32 = 40;
-/// Most files.
+/// Maximum number of files.
 pub(super) const MOST_FILES: usize = 1 << (64 - OFFSET_BITS);
-/// Longest file in bytes.
+/// Maximum length of a file in bytes.
 pub(super) const MOST_FILE_BYTES: u64 = 1 << OFFSET_BITS;
-/// Share of the descriptors that shards of the source may keep open.
+/// Divisor of the descriptor limit: 1 / `FILE_SHARE` of it may be used for source shards.
 const FILE_SHARE: u64 = 2;
-/// Most bytes at a URL that are read with one request for several samples: each of many reads in flight holds so many.
+/// Maximum number of bytes that one request to a URL reads for several samples; each of many reads in flight holds so many.
 const RUN_BYTES: u64 = 256 << 10;
-/// Most bytes between two samples that are read and left: asking once more takes longer.
+/// Maximum gap in bytes between two samples that is read and discarded: a second request takes longer.
 const GAP_BYTES: u64 = 16 << 10;
-/// Bytes that are unpacked at a time.
+/// Bytes unpacked per step.
 const UNPACK_BYTES: usize = 1 << 20;
 
-/// The place of what lies at `offset` of file `number`.
+/// Packs file `number` and `offset` into a place.
 pub(super) fn place(number: usize, offset: u64) -> u64 {
     (number as u64) << OFFSET_BITS | offset
 }
 
-/// File and offset of a place.
+/// File number and offset of a place.
 pub(super) fn of_place(place: u64) -> (usize, u64) {
     ((place >> OFFSET_BITS) as usize, place & (MOST_FILE_BYTES - 1))
 }
 
-/// What is kept of how a sample is fetched.
+/// Packs how a sample is fetched: length in bytes and recipe.
 pub(super) fn stamp(fetch_bytes: u32, recipe: u32) -> i64 {
     i64::from(recipe) << 32 | i64::from(fetch_bytes)
 }
 
-/// What is kept of how a component is fetched; `None` where that has no room.
+/// Packs how a component is fetched; `None` if a value does not fit.
 pub(super) fn component_stamp(offset: u64, recipe: u32) -> Option<i64> {
     let fits = offset < MOST_FILE_BYTES && recipe < Other::RECIPES;
     fits.then(|| (u64::from(recipe) << OFFSET_BITS | offset).cast_signed())
 }
 
-/// That of the wider form of a single value.
+/// The stamp of the wider form of a single value.
 pub(super) fn wider_stamp(stamp: i64) -> i64 {
     stamp | i64::from(Other::WIDER) << OFFSET_BITS
 }
 
-/// Offset and recipe.
+/// Offset and recipe of a component stamp.
 pub(super) fn of_component_stamp(stamp: i64) -> (u64, u32) {
     let stamp = stamp.cast_unsigned();
     (stamp & (MOST_FILE_BYTES - 1), (stamp >> OFFSET_BITS) as u32)
@@ -82,29 +82,29 @@ pub(super) fn of_stamp(stamp: i64) -> (usize, u32) {
     (stamp as u32 as usize, (stamp >> 32) as u32)
 }
 
-/// Hands out the images of records.
+/// Reads the images and components of records.
 #[derive(Debug)]
 pub struct ShardReader<'a> {
-    /// No other has this number.
+    /// Unique per reader in this process.
     number: u64,
     listing: &'a Listing,
     files: &'a [File],
-    /// Identity of each file when it was opened.
+    /// Identity of each file when the reader was opened.
     facts: Vec<Facts>,
     wanted: &'a Wanted,
-    /// Where each file is read: itself, or what it was unpacked to.
+    /// The file to read for each shard: the shard itself, or its unpacked copy.
     paths: Vec<PathBuf>,
-    /// Descriptors of the first files; others are opened when they are needed.
+    /// Cached descriptors of the first files; other files are opened on each read.
     open: Box<[OnceLock<Arc<fs::File>>]>,
     _unpacked: Option<Unpacked>,
 }
 
-/// A folder of unpacked shards, which goes when it is no longer needed.
+/// A folder of unpacked shards, removed on drop.
 #[derive(Debug)]
 struct Unpacked(PathBuf);
 
 impl Unpacked {
-    /// A folder in `work`, or one of its own where the system has temporary files.
+    /// Creates a folder in `work`, or a private folder in the system's temporary directory.
     fn create(work: Option<&Path>) -> Result<Self> {
         if let Some(work) = work {
             return own::folder(work, "unpacked").map(Self);
@@ -112,7 +112,7 @@ impl Unpacked {
         let mut number = 0;
         loop {
             let folder = std::env::temp_dir().join(format!("shardpack-{}-{number}", std::process::id()));
-            // New, and nobody else's: the place is everybody's.
+            // Must be new and private: everybody can write to the parent folder.
             match fs::DirBuilder::new().mode(0o700).create(&folder) {
                 Ok(()) => return Ok(Self(folder)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
@@ -124,17 +124,18 @@ impl Unpacked {
 
 impl Drop for Unpacked {
     fn drop(&mut self) {
-        // What is left is in a work folder, and goes with it.
+        // A folder that cannot be removed is in a work folder and is removed with it.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
 impl Shards {
-    /// Serves the samples of `listing`, which was made of these files; unpacks those that are compressed into `work`, or
-    /// where the system has temporary files.
+    /// Opens a reader for `listing`, which must be made from these files.
+    ///
+    /// Unpacks compressed files into `work`, or into the system's temporary directory.
     ///
     /// # Errors
-    /// When a file is not what it was when it was listed, or cannot be unpacked.
+    /// If a file has changed since it was listed, or cannot be unpacked.
     pub fn open<'a>(
         &'a self,
         listing: &'a Listing,
@@ -171,7 +172,7 @@ impl Shards {
 }
 
 impl Shards {
-    /// Where what is fetched of each file for `listing` ends; 0 for a file that has no sample in it.
+    /// For each file, the end offset of the bytes that `listing` needs; 0 for a file without samples.
     fn ends(&self, listing: &Listing) -> Result<Vec<u64>> {
         let mut ends = vec![0; self.files.len()];
         for (entry, number) in listing.entries().iter().zip(0..) {
@@ -190,30 +191,30 @@ impl Shards {
         Ok(ends)
     }
 
-    /// Room in bytes that it takes to unpack what [`Shards::open`] serves `listing` from.
+    /// Disk space in bytes that [`Shards::open`] needs to unpack files for `listing`.
     ///
     /// # Errors
-    /// When the listing is of other shards.
+    /// If the listing is of other shards.
     pub fn unpacked_bytes(&self, listing: &Listing) -> Result<u64> {
         let ends = self.ends(listing)?;
         Ok(self.files.iter().zip(ends).filter(|(file, _)| !file.shard.is_plain()).map(|(_, end)| end).sum())
     }
 }
 
-/// A compressed file, of which all before `end`, unpacked, is read later.
+/// A compressed file, with the end offset of the unpacked bytes that are needed.
 struct Unpacking<'s> {
     shard: &'s ShardFile,
     end: u64,
 }
 
 impl Unpacking<'_> {
-    /// Writes what it holds, as far as it can be unpacked: what was listed lies before that.
+    /// Writes the unpacked content as far as it can be unpacked; all listed samples lie before that point.
     fn write(&self, wanted: &Wanted, path: &Path, monitor: &dyn Monitor) -> Result<()> {
         let failed = |e| sys::io_error("cannot write", path, e);
         let mut out = own::create(path)?;
         let mut buffer = vec![0; UNPACK_BYTES];
         let mut left = self.end;
-        // Images lie where they do whatever there is to know of their labels.
+        // The location of an image does not depend on label options.
         let mut inner = self.shard.unpacked(&Wanted { no_labels: true, ..wanted.clone() }, &|| monitor.go_on())?;
         loop {
             monitor.go_on()?;
@@ -228,7 +229,7 @@ impl Unpacking<'_> {
                 Err(error) if error.raw_os_error().is_some() && self.shard.failure().is_none() => {
                     return Err(sys::io_error("cannot read", &self.shard.path, error));
                 }
-                // Damage ends it as the end does; samples beyond were not listed.
+                // Damage ends the file as its end does: samples beyond were not listed.
                 Ok(0) | Err(_) => return self.shard.failure().map_or(Ok(()), Err),
             }
         }
@@ -247,21 +248,22 @@ impl ShardReader<'_> {
                 Some(file) => Ok(Arc::clone(file)),
                 None => {
                     let file = open()?;
-                    // Another thread may have been first; then this descriptor is closed.
+                    // If another thread was first, this descriptor is closed.
                     Ok(Arc::clone(slot.get_or_init(|| file)))
                 }
             },
         }
     }
 
-    /// File `number`, if its bytes are read where they lie at a URL.
+    /// File `number`, if it is at a URL and is read in place.
     fn remote(&self, number: usize) -> Option<&Remote> {
         let shard = &self.files[number].shard;
         shard.remote.as_ref().filter(|_| shard.is_plain())
     }
 
-    /// Fills `out` with the bytes at `offset` of file `number`, of those that are `at_hand` or from where they lie. Where it ends before,
-    /// `ends_before` does so.
+    /// Fills `out` with the bytes at `offset` of file `number`, from `at_hand` if it has them, else from the file.
+    ///
+    /// If the file is too short, the error names `ends_before` as the truncated item.
     fn fetch(
         &self,
         at_hand: Option<&AtHand<'_>>,
@@ -293,18 +295,18 @@ impl ShardReader<'_> {
 }
 
 thread_local! {
-    /// What was fetched last; images are as long as each other, and memory that is there already is faster.
+    /// The last bytes fetched by this thread. Images have similar lengths, so the buffer is reused.
     static FETCHED: RefCell<Fetched> = const { RefCell::new(Fetched { bytes: Vec::new(), place: None }) };
 }
 
-/// How many readers there have been.
+/// Number of readers created so far.
 static READERS: AtomicU64 = AtomicU64::new(0);
 
-/// Bytes of a file.
+/// Bytes fetched from a file.
 #[derive(Default)]
 struct Fetched {
     bytes: Vec<u8>,
-    /// Reader, number of the file and offset that they are from, where another component may be made of them, too.
+    /// Reader, file number and offset of these bytes, if another component may be decoded from them.
     place: Option<(u64, usize, u64)>,
 }
 
@@ -312,15 +314,15 @@ struct Fetched {
 struct Value<'v> {
     name: &'v str,
     form: &'v Form,
-    /// Where what it is made of begins, and how it is made.
+    /// Offset of the bytes to decode; `recipe` is how to decode them.
     offset: u64,
     recipe: u32,
-    /// Length in bytes of what image or values of the record are made of.
+    /// Length in bytes of the data that the record's image or values are decoded from.
     record_bytes: usize,
 }
 
 impl ShardReader<'_> {
-    /// Reads a component of a record of file `number` into `out`, which is as long as its content.
+    /// Reads a component of a record of file `number` into `out`, which has the listed length.
     fn read_value(
         &self,
         number: usize,
@@ -331,7 +333,7 @@ impl ShardReader<'_> {
         let Value { name, form, offset, recipe, record_bytes } = *value;
         let fetch = |out: &mut [u8]| self.fetch(at_hand, (number, offset), out, &format!("component {name}"));
         if recipe == 0 {
-            // Items of an array lie there without the head of a file.
+            // The items of an array are stored without the `.npy` head.
             let head = form.head();
             let (place, items) = out
                 .split_at_mut_checked(head.len())
@@ -340,7 +342,7 @@ impl ShardReader<'_> {
             return fetch(items);
         }
         let shard = &self.files[number].shard;
-        // Taken and not borrowed: what makes a component may panic, and is contained.
+        // Taken, not borrowed: decoding a component may panic, and the panic is caught.
         let mut fetched = FETCHED.take();
         let (place, bytes) = ((self.number, number, offset), shard.component_bytes(recipe, out.len(), record_bytes));
         let read = match fetched.place.take() == Some(place) && fetched.bytes.len() == bytes {
@@ -369,7 +371,7 @@ impl ShardReader<'_> {
             Ok(())
         });
         if done.is_err() {
-            // They may be others when they are asked for again.
+            // The next attempt fetches the bytes again.
             fetched.place = None;
         }
         FETCHED.set(fetched);
@@ -378,7 +380,7 @@ impl ShardReader<'_> {
 }
 
 impl ShardReader<'_> {
-    /// As [`Source::read`], of bytes that are `at_hand`, or from where they lie.
+    /// As [`Source::read`], from `at_hand` if it has the bytes, else from the file.
     fn read_of(&self, number: u64, at_hand: Option<&AtHand<'_>>, payload: &mut [u8]) -> Result<(), ReadError> {
         let (entry, components) = (self.listing.entry(number), self.listing.components());
         let form = components.payload.as_ref().map(|kind| (kind, components.form(components.payload_form(number))));
@@ -407,7 +409,7 @@ impl ShardReader<'_> {
         })
     }
 
-    /// As [`Source::read_component`], in the same way.
+    /// As [`Source::read_component`], from `at_hand` if it has the bytes, else from the file.
     fn read_component_of(
         &self,
         number: u64,
@@ -425,7 +427,7 @@ impl ShardReader<'_> {
         self.read_value(number, &Value { name: kind.name(), form, offset, recipe, record_bytes }, at_hand, out)
     }
 
-    /// Which bytes of which file sample `number` is made of, those between them too.
+    /// File number and byte range that covers all bytes of sample `number`, gaps included.
     fn range(&self, number: u64) -> (usize, Range<u64>) {
         let entry = self.listing.entry(number);
         let ((file, offset), of_image) = (of_place(entry.place), of_stamp(entry.stamp).0);
@@ -436,12 +438,12 @@ impl ShardReader<'_> {
             let bytes = self.files[file].shard.component_bytes(recipe, bytes as usize, of_image);
             range = range.start.min(offset)..range.end.max(offset + bytes as u64);
         }
-        // An array has a head that does not lie there.
+        // The `.npy` head of an array is not in the file.
         (file, range.start..range.end.min(self.files[file].shard.bytes))
     }
 }
 
-/// Bytes of a file at a URL that came with one request.
+/// Bytes of a file at a URL, fetched with one request.
 struct AtHand<'a> {
     reader: &'a ShardReader<'a>,
     file: usize,
@@ -450,7 +452,7 @@ struct AtHand<'a> {
 }
 
 impl AtHand<'_> {
-    /// Those at `offset` of file `number`, if all are here.
+    /// The `count` bytes at `offset` of file `number`, if all of them are here.
     fn bytes(&self, number: usize, offset: u64, count: usize) -> Option<&[u8]> {
         let start = usize::try_from(offset.checked_sub(self.start)?).ok()?;
         self.bytes.get(start..start.checked_add(count)?).filter(|_| number == self.file)
@@ -460,7 +462,7 @@ impl AtHand<'_> {
 impl Source for AtHand<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
         match self.reader.read_of(number, Some(self), payload) {
-            // What a line has changed on its way is right the second time.
+            // Data corrupted in transit is correct on a second read.
             Err(ReadError::Refused(_)) => self.reader.read_of(number, None, payload),
             read => read,
         }
@@ -529,7 +531,7 @@ impl Source for ShardReader<'_> {
             return None;
         }
         let mut bytes = vec![0; (range.end - range.start) as usize];
-        // Where it fails, each is read by itself, and says so.
+        // On failure each sample is read separately and reports its own error.
         remote.read(range.start, &mut bytes).ok()?;
         Some(Box::new(AtHand { reader: self, file, start: range.start, bytes }))
     }
@@ -565,7 +567,7 @@ mod tests {
             let time = fs::metadata(&copy).unwrap().modified().unwrap();
             let rewrites: [&dyn Fn(); 3] = [
                 &|| fs::OpenOptions::new().append(true).open(&copy).unwrap().write_all(b"x").unwrap(),
-                // As many bytes, of another time; then of the same time in another file.
+                // The same bytes with another mtime; then the same bytes and mtime in another file.
                 &|| fs::write(&copy, &bytes).unwrap(),
                 &|| {
                     let new = folder.path().join("new");

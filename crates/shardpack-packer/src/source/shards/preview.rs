@@ -1,4 +1,4 @@
-//! A preview of shards: their format and what their first records say, before anything is done.
+//! Previews shards: their format and the labels of their first records, before any work starts.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +14,17 @@ use shardpack_format::{
 use super::{Shards, components};
 use crate::monitor::Monitor;
 
-/// Samples that are shown.
+/// Number of samples in a preview.
 const SHOWN: usize = 3;
 
-/// What shards are.
+/// Description of a set of shards.
 #[derive(Clone, Debug, Serialize)]
 pub struct Preview {
-    /// Formats of the files, each with how many there are, compression included: `("tfrecord, gzip", 3)`.
+    /// Formats of the files with the number of files each, compression included: `("tfrecord, gzip", 3)`.
     pub formats: Vec<(String, u64)>,
-    /// How many files there are.
+    /// Number of files.
     pub files: u64,
-    /// Length of all files together in bytes.
+    /// Total length of the files in bytes.
     pub bytes: u64,
     /// Names of the splits, if there are any.
     pub splits: Vec<String>,
@@ -32,47 +32,47 @@ pub struct Preview {
     pub first: String,
     /// Name of the last file.
     pub last: String,
-    /// Name of the field that holds the image; empty where fields have no names.
+    /// Name of the field that holds the image; empty if fields have no names.
     pub image: String,
-    /// Name of the field that holds the label; empty where fields have no names, or there is none.
+    /// Name of the field that holds the label; empty if there is no label or fields have no names.
     pub label: String,
-    /// Other fields of the first sample that go along as components.
+    /// Other fields of the first sample that become components.
     pub components: Vec<String>,
-    /// Those that do not; those for label, class and file name are not among them.
+    /// Other fields that do not; the fields for label, class and file name are not included.
     pub others: Vec<String>,
-    /// How the first file was understood where it does not say so itself, in a few words each.
+    /// Interpretation of the first file if its format leaves a choice, a few words each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub understood: Vec<String>,
     /// The first samples of the first file.
     pub samples: Vec<SamplePreview>,
 }
 
-/// A sample that was looked at.
+/// A previewed sample.
 #[derive(Clone, Debug, Serialize)]
 pub struct SamplePreview {
     /// Key, id, or number in its file.
     pub key: String,
-    /// What it says of its label.
+    /// Label as shown to the user.
     pub label: String,
-    /// Name of its class, if it says so.
+    /// Class name, if the record has one.
     pub class: Option<String>,
     /// Kind of the image.
     pub kind: String,
-    /// Pixels across; 0 where that is not known.
+    /// Width in pixels; 0 if unknown.
     pub width: u32,
-    /// Pixels down.
+    /// Height in pixels; 0 if unknown.
     pub height: u32,
     /// Length of the image in bytes.
     pub bytes: u64,
-    /// Why it cannot be packed, if so.
+    /// Reason why the sample cannot be packed, if any.
     pub problem: Option<String>,
 }
 
 impl Shards {
-    /// Looks at the first samples. `goes_along` says whether a field, and the component that it is, does.
+    /// Previews the first samples. `goes_along` decides whether a field, given with its component, becomes a component.
     ///
     /// # Errors
-    /// When a field that was asked for is not there, or the person interrupts it. Damage is left to the walk to tell.
+    /// If a requested field is missing, or the user cancels. Damage is not reported here; the walk reports it.
     pub fn look(&self, goes_along: impl Fn(&str, &Component) -> bool, monitor: &dyn Monitor) -> Result<Preview> {
         let mut formats: Vec<(String, u64)> = Vec::new();
         for file in &self.files {
@@ -84,7 +84,7 @@ impl Shards {
             }
         }
         let name = |file: Option<&super::File>| file.map_or_else(String::new, |file| file.name.clone());
-        // One that holds several splits is there for each.
+        // A file that holds several splits is listed once per split.
         let files: BTreeMap<_, _> = self.files.iter().map(|file| (&file.shard.path, file.shard.bytes)).collect();
         let mut look = Preview {
             formats,
@@ -125,7 +125,7 @@ impl Shards {
                 look.image = record.image.as_ref().map_or_else(|_| String::new(), |image| shown(image.name.as_bytes()));
                 look.label = shown(record.label_name.as_bytes());
                 let are_files = has_values && file.shard.kind.has_member_names();
-                // The label of a value is a field as all others are.
+                // The label of a record of values is a field like the others.
                 let is_label = |other: &&Other| other.name == record.label_name && has_values;
                 let (kept, left) = record.others.iter().filter(|other| !is_label(other)).partition(|other| {
                     let kind = components::component(other, are_files).filter(|_| other.offset.is_some());
@@ -161,7 +161,7 @@ impl Shards {
     }
 }
 
-/// What somebody else wrote.
+/// Makes text from a foreign file safe to print.
 fn shown(text: &[u8]) -> String {
     text::shown(text).to_string()
 }

@@ -1,5 +1,6 @@
-//! Files that look like a sample each, or like a column each, where tables of rows are read: a question, because their rows are no
-//! samples.
+//! Detects files that hold one sample or one column each, where the reader expects tables of rows.
+//!
+//! This is an error, because the rows of such files are not samples.
 
 use shardpack_format::{Error, Result, formats::foreign::Wanted};
 
@@ -8,10 +9,10 @@ use crate::foreign::ShardFile;
 /// Fails if the first and the last of several files look like one sample each, or like different columns of one table.
 ///
 /// # Errors
-/// As said; and when a file cannot be read.
+/// If they do. Unreadable files pass the check.
 pub(super) fn check<'f>(mut files: impl ExactSizeIterator<Item = &'f ShardFile>, wanted: &Wanted) -> Result<()> {
     let count = files.len();
-    // The options decide.
+    // Explicit options override the check.
     let is_said = wanted.image.is_some() || wanted.label.is_some() || wanted.components.is_some();
     let (Some(first), Some(last)) = (files.next(), files.last()) else { return Ok(()) };
     if is_said {
@@ -36,7 +37,7 @@ pub(super) fn check<'f>(mut files: impl ExactSizeIterator<Item = &'f ShardFile>,
     ))
 }
 
-/// Files with a dataset each, of different names: images in one, their labels in another. Rows of several files are not joined.
+/// The error for files with one dataset each under different names: images in one, labels in the other. Rows are never joined across files.
 fn columns(first: &ShardFile, own: &str, last: &ShardFile, theirs: &str) -> Error {
     let last = last.path.file_name().unwrap_or_default().display();
     Error::usage(format!("it has nothing but dataset {own}, and {last} nothing but dataset {theirs}: columns of one table"))

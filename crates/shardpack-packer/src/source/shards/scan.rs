@@ -1,4 +1,4 @@
-//! One file walked: where its samples are, what they are called, what they say of their class, and what is wrong.
+//! Walks one file: locations, names and labels of its samples, and its problems.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -22,28 +22,28 @@ use crate::{
     monitor::Monitor,
 };
 
-/// Images that are looked into to tell which kind is the most common, over all files.
+/// Images inspected over all files to find the most common image kind.
 pub(super) const LOOKS: usize = 512;
-/// Longest key or file name in bytes; more are no names that a reader could use.
+/// Maximum length of a key or file name in bytes; longer names are of no use to a reader.
 const NAME_BYTES: usize = 4096;
-/// Reasons that are told apart; more are as good as the last.
+/// Maximum number of distinct reasons; further reasons count as the last one.
 const REASONS: usize = 64;
-/// How often progress is told, in samples.
+/// Samples between two progress reports.
 const TELL: u64 = 256;
 
-/// A sample that can be packed, if its class can be told.
+/// A sample that can be packed if its class can be determined.
 pub(super) struct Row {
     pub said: Said,
-    /// Where its name starts in the names, times 2^16, plus the length of the name.
+    /// Start of the name in [`Scanned::names`] times 2^16, plus the length of the name.
     name: u64,
-    /// Where what is to be fetched begins in the unpacked file.
+    /// Offset in the unpacked file of the bytes to fetch.
     pub offset: u64,
     pub fetch_bytes: u32,
     /// See [`shardpack_format::formats::foreign::Image::recipe`].
     pub recipe: u32,
     /// Length of the image in bytes.
     pub bytes: u32,
-    /// Where its fields end; they begin where those of the row before do.
+    /// End of the row's fields; they start at the end of the previous row's fields.
     pub fields_end: u64,
 }
 
@@ -55,56 +55,56 @@ pub(super) struct Refused {
     pub reason: String,
 }
 
-/// What one file came to.
+/// Result of walking one file.
 #[derive(Default)]
 pub(super) struct Scanned {
     pub rows: Vec<Row>,
     names: Vec<u8>,
-    /// Samples without an image that have fields, and which of [`Scanned::reasons`] is why they have none.
+    /// Samples without an image that have fields, and the index in [`Scanned::reasons`] of the reason why they have no image.
     pub values: Vec<(Row, u32)>,
-    /// The fields of those, and how many have each.
+    /// The fields of those samples; `value_others` counts the samples with each field.
     pub value_fields: Fields,
     pub value_others: BTreeMap<String, u64>,
-    /// Why records have no image.
+    /// Reasons why records have no image.
     pub reasons: Vec<String>,
-    /// Fields that are labels of samples without an image, and of how many.
+    /// Label fields of samples without an image, and the number of samples with each.
     pub labels: BTreeMap<String, u64>,
     pub refused: Vec<Refused>,
     pub words: Words,
-    /// Names of the classes, where the file tells them.
+    /// Class names, if the file has them.
     pub known: Vec<Vec<u8>>,
     pub kinds: BTreeMap<Kind, u64>,
-    /// Fields beside image and label, and how many records have them.
+    /// Fields besides image and label, and the number of records with each.
     pub others: BTreeMap<String, u64>,
-    /// The same of a tar by the extensions of the files that they are in.
+    /// For a tar: the extensions of the files that hold those fields.
     pub files: BTreeSet<String>,
-    /// Those of rows that may go along.
+    /// Fields of the rows that may become components.
     pub fields: Fields,
-    /// What the file holds that is no record, and how much of it.
+    /// Entries that are not records, with counts.
     pub passed: BTreeMap<String, u64>,
     /// Number of images with several labels.
     pub several: u64,
-    /// Fields of samples that are: their images and labels.
+    /// Names of the fields used as image or label.
     pub used: BTreeSet<String>,
-    /// What is to be known of the file as a whole.
+    /// Remarks on the file as a whole.
     pub remarks: Vec<String>,
-    /// Whether anything in it is not what its writer wrote.
+    /// Whether any part of the file is damaged.
     pub is_damaged: bool,
 }
 
 impl Scanned {
-    /// What the sample of `row` is called.
+    /// Name of the sample in `row`.
     pub fn name(&self, row: &Row) -> &[u8] {
-        // Both ends were written down when the name was.
+        // `row.name` was recorded when the name was stored, so both ends are in range.
         let start = row.name >> 16;
         &self.names[start as usize..(start + (row.name & 0xffff)) as usize]
     }
 }
 
-/// Walks `file`, which is called `name`, and looks into its first `looks` images.
+/// Walks `file`, which has the display name `name`, and inspects its first `looks` images.
 ///
 /// # Errors
-/// When a field that was asked for is not there, or the person interrupts it.
+/// If a requested field is missing, or the user cancels.
 pub(super) fn scan(
     file: &ShardFile,
     name: &str,
@@ -217,7 +217,7 @@ pub(super) fn scan(
     Ok(scanned)
 }
 
-/// The offset index beside a file, and where the records of that begin and end.
+/// The offset index of a file, and the start and end offsets of the records that were read.
 struct Indexed {
     index: Index,
     starts: Vec<u64>,
@@ -225,13 +225,13 @@ struct Indexed {
 }
 
 impl Indexed {
-    /// That beside `file`. At a URL only `verify` asks for one: a store may refuse to say that nothing is there.
+    /// Opens the index of `file`. At a URL only `verify` requests the index: a store may refuse to confirm that an object is missing.
     fn of(file: &ShardFile) -> Result<Option<Self>> {
         let index = if file.remote.is_some() { None } else { Index::of(file)? };
         Ok(index.map(|index| Self { index, starts: Vec::new(), end: 0 }))
     }
 
-    /// What it says otherwise than `file`, which was walked to its end: records may be missing.
+    /// Compares the index with `file`, which was walked to its end; differences mean that records may be missing.
     fn differences(&self, file: &ShardFile) -> Result<Vec<Error>> {
         let name = self.index.path().file_name().unwrap_or_default().to_string_lossy();
         let differences = match self.index.differences(file, &self.starts, self.end) {
@@ -259,7 +259,7 @@ impl Scanned {
         }
     }
 
-    /// Notes a record, of whose values `wider` tells; whether it can be packed.
+    /// Adds a record; returns whether it can be packed. `wider` is the value of [`shardpack_format::formats::foreign::Walk::wider`].
     fn take(
         &mut self,
         record: &Record,
@@ -270,7 +270,7 @@ impl Scanned {
     ) -> bool {
         let offset = record.range.start;
         let name = name_of(record, file);
-        // Where a file's name has a folder that is its class's, as in an ImageFolder, all samples of the label show it.
+        // If a file name starts with its class folder, as in an ImageFolder, all samples of that label have the same folder.
         let folder = || record.filename.as_deref()?.split(|byte| *byte == b'/').next().filter(|first| *first != name);
         let called = record.label.number().and_then(|_| folder());
         let said = self.words.said(&record.label, record.class.as_deref(), called);
@@ -351,14 +351,14 @@ impl Scanned {
         }
     }
 
-    /// Length in bytes of what the values of a record are made of, where they are made of all of it.
+    /// Length in bytes of the data that a record's values are decoded from, if they are decoded from the whole record; otherwise 0.
     fn fetched(&self, record: &Record) -> u64 {
         let is_made = |other: &&Other| other.recipe != 0 && !self.value_fields.are_files;
         let made = record.others.iter().filter(is_made).filter_map(|other| other.offset);
         made.min().map_or(0, |start| record.range.end.saturating_sub(start))
     }
 
-    /// Takes the samples without an image as samples.
+    /// Turns the samples without an image into rows.
     pub fn take_values(&mut self) {
         self.rows = std::mem::take(&mut self.values).into_iter().map(|(row, _)| row).collect();
         self.fields = std::mem::take(&mut self.value_fields);
@@ -367,7 +367,7 @@ impl Scanned {
         }
     }
 
-    /// Refuses the samples without an image: others have one.
+    /// Refuses the samples without an image, because other samples have one.
     pub fn refuse_values(&mut self) {
         if self.value_fields.are_files {
             for (name, samples) in std::mem::take(&mut self.value_others) {
@@ -381,18 +381,18 @@ impl Scanned {
         }
     }
 
-    /// From `offset` on nothing can be read.
+    /// Reports that nothing can be read from `offset` on.
     fn refuse_region(&mut self, offset: u64, error: &Error) {
         self.refuse_at(offset, format!("cannot be read from here on: {}", error.what()));
     }
 
-    /// Something is wrong at `offset`, whose samples nobody knows.
+    /// Reports a problem at `offset` that affects an unknown number of samples.
     fn refuse_at(&mut self, offset: u64, reason: String) {
         self.is_damaged = true;
         self.refused.push(Refused { name: format!("@{offset}").into_bytes(), said: None, offset, reason });
     }
 
-    /// What is missing from the file, or cannot be had; each under a name of its own.
+    /// Reports missing or unreadable items, each under its own name.
     fn refuse_lost(&mut self, lost: &[Error]) {
         self.is_damaged |= !lost.is_empty();
         for (number, error) in lost.iter().enumerate() {
@@ -402,7 +402,7 @@ impl Scanned {
         }
     }
 
-    /// The file is not what it should be, and nobody can say which of its samples are.
+    /// Refuses all samples: the file is not as expected, and it is unknown which samples are right.
     fn refuse_all(&mut self, reason: &str) {
         self.is_damaged = true;
         let names = std::mem::take(&mut self.names);
@@ -419,7 +419,7 @@ impl Scanned {
     }
 }
 
-/// What a sample is called: as its record says, by its key, or by its file and number.
+/// Name of a sample: the record's file name, else its key, else the file and record number.
 fn name_of(record: &Record, file: &str) -> Vec<u8> {
     let filename = record.filename.as_deref().filter(|name| !name.is_empty() && name.len() <= NAME_BYTES);
     if let Some(name) = filename.filter(|name| !name.ends_with(b"/")) {

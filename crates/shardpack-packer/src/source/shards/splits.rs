@@ -1,4 +1,4 @@
-//! Which shards are of which split: by the folders they lie in, by how they are called, or by what is in them.
+//! Assigns shards to splits: by folder, by file name, or by content.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -13,11 +13,12 @@ use crate::{
     sys,
 };
 
-/// What `source` stands for: the shards of each split where its folders are splits, or all of it. Folders are splits that
-/// are called so, or as `splits` says, if there are shards in them and none beside them.
+/// The shards that `source` names, grouped by split; one group without a split if its folders are not splits.
+///
+/// Folders are splits if they have split names, or the names in `splits`, contain shards, and `source` itself contains no shards.
 ///
 /// # Errors
-/// When it stands for nothing, or a file cannot be read.
+/// If `source` matches nothing, or a file cannot be read.
 pub(super) fn of_source(
     source: &Path,
     from: Option<Kind>,
@@ -44,7 +45,7 @@ pub(super) fn of_source(
             if files.shards.is_empty() {
                 continue;
             }
-            // It is passed over no longer.
+            // The folder no longer counts as ignored.
             if let Some(folders) = all.ignored.get_mut(files::FOLDER) {
                 *folders = folders.saturating_sub(1);
             }
@@ -56,30 +57,31 @@ pub(super) fn of_source(
     Ok(found)
 }
 
-/// Whether there are shards in the folder `path`, or in folders of it that are called like splits.
+/// Whether the folder `path`, or a folder in it with a split name, contains shards.
 ///
 /// # Errors
-/// When a file cannot be read.
+/// If a file cannot be read.
 pub(in crate::source) fn holds(path: &Path) -> Result<bool> {
     Ok(of_source(path, None, &Splits::Auto)?.iter().any(|(_, files)| !files.shards.is_empty()))
 }
 
-/// Parts files that hold splits: each is there once for every split of its own. All are splits that are called so, or as
-/// `splits` says; else the file is taken as one.
+/// Repeats each file that holds several splits once per split.
+///
+/// The split names must be known ones, or the names in `splits`; otherwise the file counts as one.
 ///
 /// # Errors
-/// When what is wanted of a file is not there.
+/// If a requested field of a file is missing.
 pub(super) fn inside(files: &mut Vec<File>, wanted: &Wanted, splits: &Splits) -> Result<()> {
     if files.iter().any(|file| file.split.is_some()) || *splits == Splits::None {
         return Ok(());
     }
     let mut parted = Vec::with_capacity(files.len());
-    // The walk asks for labels.
+    // The walk checks label options.
     let wanted = &Wanted { no_labels: true, ..wanted.clone() };
     for file in &*files {
         let names = match file.shard.splits(wanted) {
             Err(error) if error.kind() == ErrorKind::Usage => return Err(error),
-            // The walk tells what is wrong with it.
+            // The walk reports a damaged file.
             names => names.unwrap_or_default(),
         };
         if names.is_empty() || !names.iter().all(|name| is_known(name, splits)) {
@@ -110,13 +112,16 @@ fn is_known(name: &String, splits: &Splits) -> bool {
     }
 }
 
-/// Files called `train-…` and `val-…` are splits, if all are called so and there is more than one; or as `splits` says.
+/// Assigns files called `train-…` and `val-…` to splits, if all files have such names and there is more than one split.
+///
+/// # Errors
+/// If `splits` has names and a split has no file, or a file belongs to no split.
 pub(super) fn by_name(files: &mut [File], splits: &Splits) -> Result<()> {
     if files.iter().any(|file| file.split.is_some()) || *splits == Splits::None {
         return Ok(());
     }
     let prefix = |file: &File| {
-        // An LMDB is called as its folder is.
+        // An LMDB is named after its folder.
         let path = file.shard.path.as_path();
         let path = if path.ends_with(DATA_FILE) { path.parent().unwrap_or(path) } else { path };
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -142,7 +147,7 @@ pub(super) fn by_name(files: &mut [File], splits: &Splits) -> Result<()> {
 }
 
 impl Shards {
-    /// The splits that the names of the files say where all are taken as one; none where they say no such thing.
+    /// Splits found from file names, if all files are taken as one dataset; empty if the names are not split names.
     ///
     /// # Errors
     /// As [`by_name`].

@@ -1,4 +1,4 @@
-//! A source of shards as a plan file holds it, and what is different between two.
+//! The plan-file form of a shard source, and the difference between two sources.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -12,7 +12,7 @@ use crate::{
     sys,
 };
 
-/// A source of shards as a plan file holds it.
+/// A shard source as stored in a plan file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Stored {
@@ -35,7 +35,7 @@ struct StoredFile {
 }
 
 impl Shards {
-    /// The same with paths that hold wherever the program is called from.
+    /// The same source with absolute paths.
     pub(crate) fn resolved(&self) -> Result<Self> {
         let mut resolved = self.clone();
         for file in resolved.files.iter_mut().filter(|file| file.shard.remote.is_none()) {
@@ -64,7 +64,7 @@ impl Shards {
     }
 
     pub(crate) fn restored(stored: Stored) -> Result<Self> {
-        // Nothing is said of their store but by the environment.
+        // Store settings come from the environment only.
         let urls = Arc::new(Urls::new(&StoreSettings::default()));
         let file = |file: StoredFile| {
             let StoredFile { path, name, split, bytes, mtime_ns, kind, packed, part } = file;
@@ -78,7 +78,7 @@ impl Shards {
         Ok(Self { files, wanted: stored.wanted, ignored: BTreeMap::new(), lost: Vec::new(), notes: Vec::new(), urls })
     }
 
-    /// The first file that is not what it is in `now`, if any.
+    /// Describes the first file that differs from `now`, if any.
     pub(crate) fn difference(&self, now: &Self) -> Option<String> {
         let facts = |file: &File| (file.name.clone(), file.shard.bytes, file.shard.mtime_ns);
         let differs = self.files.iter().zip(&now.files).find(|(old, new)| facts(old) != facts(new));

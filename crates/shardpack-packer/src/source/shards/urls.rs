@@ -1,6 +1,6 @@
-//! From URLs that a person writes to shards: objects by name, brace patterns, and in a bucket folders and globs.
+//! Resolves user URLs to shards: object names, brace patterns, and, in buckets, folders and globs.
 //!
-//! Holds at all times: an object that is read is of the version that was found; what is said of its store is in no file.
+//! Holds at all times: a read object has the version that was found; store settings are never written to a file.
 
 use std::{
     collections::BTreeMap,
@@ -26,21 +26,21 @@ use crate::{
     },
 };
 
-/// Most files of a folder that are listed.
+/// Maximum number of files listed in a folder.
 const MOST_LISTED: usize = 1 << 24;
-/// What is said of a URL with nothing at it.
+/// Message for a URL without an object or folder.
 const NOTHING: &str = "no such object, and nothing below it";
-/// Longest manifest beside a shard.
+/// Maximum length in bytes of a manifest next to a shard.
 const MOST_MANIFEST_BYTES: u64 = 1 << 30;
 
-/// Stores that shards lie in.
+/// The stores that hold the shards.
 #[derive(Debug, Default)]
 pub(in crate::source) struct Urls {
     stores: Arc<Stores>,
     readers: Arc<Readers>,
 }
 
-/// By the URLs of their folders, with what is said of all.
+/// Stores by folder URL, with the settings for all of them.
 #[derive(Debug, Default)]
 struct Stores {
     settings: StoreSettings,
@@ -48,7 +48,7 @@ struct Stores {
 }
 
 impl Stores {
-    /// The folder at `url`.
+    /// The store of the folder at `url`.
     fn at(&self, url: &str) -> Result<Arc<Store>> {
         let settings = Settings::of(self.settings.pairs().iter().cloned());
         let store = Store::new(url, &settings)?;
@@ -66,7 +66,7 @@ impl Urls {
         Self { stores: Arc::new(stores), readers: Arc::default() }
     }
 
-    /// What reading has taken so far.
+    /// Transfers so far.
     pub fn transfers(&self) -> Transfers {
         let stores = self.stores.by_url.lock().unwrap_or_else(PoisonError::into_inner);
         stores.values().map(|store| store.counts().into()).fold(Transfers::default(), Transfers::and)
@@ -76,31 +76,30 @@ impl Urls {
         self.stores.at(url)
     }
 
-    /// The object in `folder`, which is called as the path that it has in messages and in a plan: the folder as URLs are, the name as it
-    /// is.
+    /// The `object` in `folder`. Its path in messages and plans is the folder URL followed by the object name, unencoded.
     fn remote(&self, folder: &str, object: Object) -> Remote {
         let path = PathBuf::from(format!("{folder}{}", object.name));
         let (stores, folder, store) = (Arc::clone(&self.stores), folder.to_owned(), OnceLock::new());
         Remote::new(Box::new(Lying { stores, folder, store, object, path }), &self.readers)
     }
 
-    /// The file that a plan knew at `path`; nothing is asked for yet.
+    /// The file that a plan recorded at `path`; sends no request.
     pub fn known(&self, path: &Path, bytes: u64, stamp: i64) -> Result<Remote> {
         let text = path.to_str().and_then(|text| Some(text.split_at(text.rfind('/')? + 1)));
         let (folder, name) = text.ok_or_else(|| Error::data("no URL of a shard").in_file(path))?;
         Ok(self.remote(folder, Object { name: name.to_owned(), bytes, stamp }))
     }
 
-    /// The file at `named`, if there is one.
+    /// The file at `named`, if it exists.
     fn file(&self, named: &Named) -> Result<Option<Remote>> {
         let store = self.store(&named.folder)?;
         Ok(store.look(&named.name)?.map(|object| self.remote(store.url(), object)))
     }
 
-    /// What `source` stands for: the shards of each split where its folders are splits, or all of it.
+    /// The shards that `source` names, grouped by split; one group without a split if its folders are not splits.
     ///
     /// # Errors
-    /// When it stands for nothing, or the server does not show it.
+    /// If `source` matches nothing, or the server does not answer.
     pub fn of_source(&self, source: &str, from: Option<Kind>, splits: &Splits) -> Result<Vec<Found>> {
         let expanded = braces(source).map_err(|error| error.in_file(source))?;
         let is_one = expanded.len() == 1;
@@ -116,7 +115,7 @@ impl Urls {
                 None => found.push((None, self.level(&url, from)?.0)),
             }
         }
-        // Of what is called as no shard is, a folder is the likelier; some servers fail where one is asked for as an object.
+        // A name without a shard extension is more likely a folder, and some servers fail if a folder is requested as an object.
         if is_one && !url::is_web(source) && !given::names_shards(Path::new(source)) {
             match self.folder(source, from, splits) {
                 Err(error) if error.what() == NOTHING => {}
@@ -142,17 +141,18 @@ impl Urls {
         Ok(found)
     }
 
-    /// Whether a sealed dataset is in the folder at `url`, or its splits are.
+    /// Whether the folder at `url` holds a sealed dataset or the splits of one.
     pub fn is_dataset(&self, url: &str) -> Result<bool> {
         let folder = self.store(url)?;
         Ok(folder.look(manifest::FILE)?.is_some() || folder.look(splits::FILE)?.is_some())
     }
 
-    /// Fails where the folder at `url`, in which no manifest is, holds a pack that is not finished, or what is left of a dataset: its
-    /// shards are no shards of another writer.
+    /// Fails if the folder at `url`, which has no manifest, holds an unfinished pack or the remains of a dataset.
+    ///
+    /// The shards of such a folder are not foreign shards.
     pub fn refuse_without_manifest(&self, url: &str) -> Result<()> {
         let store = self.store(url)?;
-        // A web server lists nothing, and nothing is packed to one.
+        // A web server lists nothing and is never the destination of a pack.
         let has = |folder: &str, end: &str| {
             let named = |object: &Object| object.name.ends_with(end);
             Ok::<_, Error>(!url::is_web(url) && store.level(&format!("{folder}/"))?.objects.iter().any(named))
@@ -167,8 +167,9 @@ impl Urls {
         }
     }
 
-    /// The objects that `url` names, a pattern or one that is called as shards are: by the URLs of their folders, with what the manifest
-    /// of a sealed dataset there has in it, if there is one.
+    /// The objects that `url` names, grouped by folder URL, with the manifest of each folder if it has one.
+    ///
+    /// `url` is a pattern or a single shard name.
     pub fn by_folder(&self, url: &str) -> Result<Vec<InFolder>> {
         let mut by_folder = BTreeMap::<String, Vec<String>>::new();
         for url in braces(url).map_err(|error| error.in_file(url))? {
@@ -195,7 +196,7 @@ impl Urls {
         looked.into_iter().collect()
     }
 
-    /// What `source` stands for, with nothing said of its splits and formats.
+    /// The files that `source` names, with split and format detection left at their defaults.
     pub fn look(&self, source: &str) -> Result<files::Files> {
         let mut found = files::Files::default();
         let of_source = self.of_source(source, None, &Splits::None);
@@ -220,7 +221,7 @@ impl Urls {
         Ok(found)
     }
 
-    /// The objects that a pattern matches, which begins with `folder`.
+    /// The objects that match `pattern`; `folder` is the part of the pattern before the first wildcard.
     fn glob(&self, folder: &str, pattern: &str) -> Result<Vec<Named>> {
         let wrong = |error: globset::Error| Error::usage(error.to_string()).in_file(pattern);
         let rest = &pattern[folder.len()..];
@@ -251,7 +252,7 @@ impl Urls {
         Ok(names.into_iter().map(named).collect())
     }
 
-    /// The shards right in the folder at `url`, or in those in it that are splits.
+    /// The shards directly in the folder at `url`, or in its folders that are splits.
     fn folder(&self, url: &str, from: Option<Kind>, splits: &Splits) -> Result<Vec<Found>> {
         let (mut all, folders) = self.level(url, from)?;
         let names: Vec<&str> = match splits {
@@ -264,7 +265,7 @@ impl Urls {
         for name in names.into_iter().filter(|name| folders.iter().any(|folder| folder == name)) {
             let (files, _) = self.level(&format!("{}/{name}", url.trim_end_matches('/')), from)?;
             if !files.shards.is_empty() {
-                // It is passed over no longer.
+                // The folder no longer counts as ignored.
                 if let Some(folders) = all.ignored.get_mut(files::FOLDER) {
                     *folders = folders.saturating_sub(1);
                 }
@@ -276,7 +277,7 @@ impl Urls {
         Ok(found)
     }
 
-    /// The shards right in the folder at `url`, and the names of folders in it. On a web server, those that an `index.json` names.
+    /// The shards directly in the folder at `url`, and the names of its folders. On a web server: the shards listed in `index.json`.
     fn level(&self, url: &str, from: Option<Kind>) -> Result<(files::Files, Vec<String>)> {
         let store = self.store(url)?;
         let folder = Path::new(store.url());
@@ -293,7 +294,7 @@ impl Urls {
             return Ok((files::of_url_folder(folder, vec![index], 0, &at, from)?, Vec::new()));
         }
         let level = store.level("")?;
-        // Of the folder itself somebody has looked already: it is that of a split, whose record is lost.
+        // The caller already checked the top folder: this is the folder of a split whose splits record is missing.
         if from.is_none() && level.objects.iter().any(|object| object.name == manifest::FILE) {
             let what = "is a sealed dataset in a folder that is none, with no splits.json beside it";
             return Err(Error::data(what).in_file(store.url()).help(help::COPY_OR_PACK));
@@ -306,7 +307,7 @@ impl Urls {
         }
         let mut remotes: Vec<Remote> =
             level.objects.into_iter().map(|object| self.remote(store.url(), object)).collect();
-        // The folder of an LMDB is as good as its file.
+        // The folder of an LMDB stands for its file.
         let data = |name: &String| Named { folder: format!("{}{name}/", store.url()), name: DATA_FILE.to_owned() };
         let databases: Vec<Named> = level.folders.iter().filter(|name| !name.starts_with('.')).map(data).collect();
         let looked = many(&databases, |named| self.file(named));
@@ -315,7 +316,7 @@ impl Urls {
         remotes.extend(looked.into_iter().flatten());
         remotes.sort_by(|one, other| one.path().cmp(other.path()));
         let mut found = files::of_url_folder(folder, remotes, folders as u64, &at, from)?;
-        // Of what has a name that is no path, nothing can be asked for.
+        // An object whose name is not a valid path cannot be requested.
         for odd in level.odd.iter().filter(|odd| !odd.is_folder()) {
             found.problems.push(Error::data("has a name that is no path").in_file(format!(
                 "{}{}",
@@ -331,11 +332,11 @@ fn too_many(pattern: &str) -> Error {
     Error::usage(format!("stands for more than {MOST_LISTED} files")).in_file(pattern)
 }
 
-/// An object.
+/// An object in a store; the connection opens on first use.
 #[derive(Debug)]
 struct Lying {
     stores: Arc<Stores>,
-    /// URL of the folder that it is in.
+    /// URL of the folder that contains the object.
     folder: String,
     store: OnceLock<Arc<Store>>,
     object: Object,

@@ -1,7 +1,9 @@
-//! Transformed images as a source: what a recipe has made of images lies in a spool in the work folder until it is packed.
+//! Serves transformed images as a source. The images that a recipe made are in a spool in the work folder until they
+//! are packed.
 //!
-//! A plan wants the length of every image before the first is copied, so images are made before anything is planned, once,
-//! and the plan is of what came out. What the recipe leaves alone is not copied: it is read where it was.
+//! A plan needs the length of every image before the first copy. So all images are transformed once, before planning,
+//! and the plan describes the results. Images that the recipe does not change are not copied but read from the original
+//! source.
 
 mod spool;
 
@@ -17,7 +19,7 @@ use super::{Look, Origin, ReadError, Refusal, Source};
 use crate::{listing::Listing, monitor::Monitor, sys};
 pub use spool::{Record, Spool, What};
 
-/// A source, and what was made of its images.
+/// A source with its transformed images.
 #[derive(Clone, Debug)]
 pub struct Transformed {
     origin: Box<Origin>,
@@ -25,41 +27,41 @@ pub struct Transformed {
     splits: Vec<Split>,
 }
 
-/// Where an image lies that was made.
+/// Position of a transformed image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Made {
-    /// The place in the spool.
+    /// Position in the spool.
     pub place: u64,
-    /// Which of the spools, counted from 1.
+    /// Number of the spool, from 1.
     pub spool: NonZeroU32,
 }
 
-/// What was made of the images of one split.
+/// The transformed images of one split.
 #[derive(Clone, Debug)]
 pub struct Split {
-    /// Its name.
+    /// Name of the split.
     pub name: Option<String>,
-    /// The images that it was made of, in the same order.
+    /// The original images, in the same order.
     pub before: Arc<Listing>,
-    /// Where each image lies that was made; `None` where the recipe asks nothing of it.
+    /// Position of each transformed image; `None` for an image that the recipe does not change.
     pub places: Arc<Vec<Option<Made>>>,
 }
 
 impl Split {
-    /// Whether the source is still to be read: there is an image of which the recipe asks nothing, or something beside one,
-    /// which the source alone can tell: a file, a text of a list, a component of a sealed dataset.
+    /// Whether the original source is still needed: for unchanged images, or for components. A component can be a file,
+    /// a list's text, or part of a sealed dataset.
     fn leaves_any(&self) -> bool {
         self.places.iter().any(Option::is_none) || !self.before.components().kinds.is_empty()
     }
 }
 
 impl Transformed {
-    /// What was made of `origin`, in the spools at these paths.
+    /// Creates a source from `origin` and the spools at these paths.
     pub fn new(origin: Origin, spools: Vec<PathBuf>, splits: Vec<Split>) -> Self {
         Self { origin: Box::new(origin), spools: Arc::new(spools), splits }
     }
 
-    /// The same with some of the images of each split: those with these numbers, which ascend.
+    /// A copy with some images of each split. The numbers must ascend.
     pub fn subset(&self, numbers: &[Vec<u64>]) -> Self {
         let of_split = |(split, numbers): (&Split, &Vec<u64>)| Split {
             name: split.name.clone(),
@@ -70,20 +72,20 @@ impl Transformed {
         Self { origin: self.origin.clone(), spools: Arc::clone(&self.spools), splits }
     }
 
-    /// The source that it was made of.
+    /// The original source.
     pub fn origin(&self) -> &Origin {
         &self.origin
     }
 
-    /// The same with another path of the source.
+    /// A copy with another original source, such as the same source with resolved paths.
     pub(super) fn of(&self, origin: Origin) -> Self {
         Self { origin: Box::new(origin), ..self.clone() }
     }
 
-    /// Room in bytes that [`Transformed::open`] takes in the work folder.
+    /// Bytes that [`Transformed::open`] needs in the work folder.
     ///
     /// # Errors
-    /// When a listing is of something else.
+    /// If a listing belongs to another source.
     pub fn unpacked_bytes(&self) -> Result<u64> {
         let of_split = self.splits.iter().filter(|split| split.leaves_any());
         let bytes = of_split.map(|split| self.origin.unpacked_bytes(split.name.as_deref(), &split.before));
@@ -91,10 +93,10 @@ impl Transformed {
         Ok(bytes.into_iter().max().unwrap_or(0))
     }
 
-    /// Serves the images of `listing`, which is that of `split` after they were made.
+    /// Serves the images of `listing`, the listing of `split` after the transformation.
     ///
     /// # Errors
-    /// When source or spool cannot be opened.
+    /// If the source or a spool cannot be opened.
     pub fn open<'a>(
         &'a self,
         split: Option<&str>,
@@ -120,19 +122,19 @@ impl Transformed {
     }
 }
 
-/// Hands out what was made, and what was left alone.
+/// Reads transformed images from spools, and unchanged images from the original source.
 pub struct TransformedReader<'a> {
     listing: &'a Listing,
     places: &'a [Option<Made>],
-    /// Those that there is something in.
+    /// Open spools; `None` for a spool without images of this split.
     spools: Vec<Option<Spool>>,
-    /// What the source has beside images.
+    /// Components of the original source.
     kinds: &'a [Component],
-    /// The source, where there is something in it that is still to be read.
+    /// The original source, if it is still needed.
     before: Option<Box<dyn Source + 'a>>,
 }
 
-/// Where an image is.
+/// Location of an image.
 enum Place<'a> {
     Spool(&'a Spool, u64),
     Before(&'a dyn Source),
@@ -160,7 +162,7 @@ impl Source for TransformedReader<'_> {
     }
 
     fn read_component(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
-        // The source may have kinds that the format has no place for.
+        // The source may have components that the output format cannot store.
         let kinds = &self.listing.components().kinds;
         let of_source = kinds.get(which).and_then(|kind| self.kinds.iter().position(|one| one == kind));
         match (&self.before, of_source) {

@@ -1,12 +1,13 @@
-//! The spool of transformed images, one record after the other, so that a run that was stopped goes on where it was.
+//! Spool file for transformed images, as a sequence of records, so that a stopped run can resume.
 //!
 //! ```text
 //! 0   magic "shardsp2" | 16 bytes: hash of the recipe and of what carries it out
 //!     records: 16 bytes key | u8 what | u16 length of the text | u32 length of the image
 //!              u64 XXH3-64 of the 23 bytes before and the text | text | u64 XXH3-64 of the image | image
 //! ```
-//! All little-endian. An image is held against its hash when it is read. The key is a hash of split, path, length and time of change of the image that it was made of, so a
-//! record is used for that image alone. The first record that is not whole ends the spool: what follows is made again.
+//! All integers are little-endian. Each read checks the image's hash. The key is a hash of split, path, length and
+//! modification time of the original image, so a record is used for that image only. The first incomplete or invalid
+//! record ends the spool; later images are made again.
 
 use std::{
     collections::HashMap,
@@ -24,56 +25,56 @@ use crate::{listing::take, own, sys};
 const MAGIC: &[u8; 8] = b"shardsp2";
 const HEADER_BYTES: u64 = 24;
 const RECORD_BYTES: usize = 31;
-/// Hash before an image.
+/// Length of the hash before an image.
 const HASH_BYTES: usize = 8;
 
-/// What became of an image.
+/// Outcome for an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum What {
-    /// The recipe asks nothing of it.
+    /// The recipe does not change the image.
     Untouched = 0,
-    /// Another image, which is in the record; the text says what was changed.
+    /// The record holds a new image; the text lists the changes.
     Made = 1,
-    /// It cannot be carried out on it; the text says why.
+    /// The recipe cannot be applied; the text is the reason.
     Refused = 2,
 }
 
 impl What {
-    /// By its number in a file.
+    /// Converts the number in a file.
     pub fn of(number: u8) -> Option<Self> {
         [Self::Untouched, Self::Made, Self::Refused].into_iter().find(|what| *what as u8 == number)
     }
 }
 
-/// What the spool knows of an image.
+/// A record of the spool, without the image bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// What became of it.
+    /// The outcome.
     pub what: What,
-    /// What was changed, or why it was refused.
+    /// The changes, or the reason for refusal.
     pub text: String,
-    /// Where the image lies in the spool.
+    /// Offset of the image in the spool.
     pub place: u64,
     /// Length of the image in bytes.
     pub bytes: u32,
 }
 
-/// An open spool; written by many threads.
+/// An open spool; several threads may write to it.
 #[derive(Debug)]
 pub struct Spool {
     path: PathBuf,
     file: File,
-    /// Where the next record goes.
+    /// Offset of the next record.
     end: Mutex<u64>,
 }
 
 impl Spool {
-    /// Opens the spool at `path` for `recipe`: with what is known from an earlier run by its key, if that had the same
-    /// recipe, and else anew.
+    /// Opens or creates the spool at `path` for `recipe`. Returns the records of an earlier run by key, if that run had
+    /// the same recipe; otherwise the spool is emptied.
     ///
     /// # Errors
-    /// When it cannot be read or written.
+    /// If the file cannot be read or written.
     pub fn open(path: &Path, recipe: &str) -> Result<(Self, HashMap<u128, Record>)> {
         let failed = |error| sys::io_error("cannot open", path, error);
         let file = own::open_or_create(path, OpenOptions::new().read(true).write(true))?;
@@ -93,33 +94,32 @@ impl Spool {
         Ok((Self { path: path.to_path_buf(), file, end: Mutex::new(end) }, known))
     }
 
-    /// Opens a spool that is complete, to read from.
+    /// Opens a complete spool for reading.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// If the file cannot be opened.
     pub fn reader(path: &Path) -> Result<Self> {
         let file = regular::open(path).map_err(|error| sys::io_error("cannot open", path, error))?;
         Ok(Self { path: path.to_path_buf(), file, end: Mutex::new(0) })
     }
 
-    /// Where it lies.
+    /// Path of the spool.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The file.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Adds what became of the image of `key`.
+    /// Appends the outcome for the image with `key`.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If the image is 4 GiB or longer, or the file cannot be written.
     pub fn add(&self, key: u128, what: What, text: &str, image: &[u8]) -> Result<Record> {
         let too_long = || Error::data("an image of 4 GiB or more");
         let bytes = u32::try_from(image.len()).map_err(|_| too_long())?;
-        // Reasons and changes are a line; one of 64 KiB is cut at a character.
+        // The text is usually one line. It is cut at a character boundary below 64 KiB.
         let cut = (0..=text.len().min(usize::from(u16::MAX))).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         let text = &text[..cut];
         let before = RECORD_BYTES + text.len() + HASH_BYTES;
@@ -143,10 +143,10 @@ impl Spool {
         Ok(Record { what, text: text.to_owned(), place: start + before as u64, bytes })
     }
 
-    /// Reads the image that lies at `place` over `out`, which is as long.
+    /// Reads the image at offset `place` into `out`, which must have its length.
     ///
     /// # Errors
-    /// When it cannot be read, or is not what was written.
+    /// If the file cannot be read, or the image does not match its hash.
     pub fn read(&self, place: u64, out: &mut [u8]) -> Result<()> {
         let mut expected = [0; HASH_BYTES];
         let damaged = || {
@@ -163,16 +163,16 @@ impl Spool {
         }
     }
 
-    /// Makes all that was added durable.
+    /// Syncs all records to disk.
     ///
     /// # Errors
-    /// When that fails.
+    /// If the sync fails.
     pub fn sync(&self) -> Result<()> {
         self.file.sync_data().map_err(|error| sys::io_error("cannot sync", &self.path, error))
     }
 }
 
-/// The record at `at`, whose bytes come next in `input`; `None` where there is no whole one.
+/// Reads the record at offset `at` from `input`; `None` if it is incomplete or invalid.
 fn next(input: &mut impl Read, at: u64) -> io::Result<Option<(u128, Record)>> {
     let mut head = [0; RECORD_BYTES];
     if !is_read(input.read_exact(&mut head))? {
@@ -185,7 +185,7 @@ fn next(input: &mut impl Read, at: u64) -> io::Result<Option<(u128, Record)>> {
     let (expected, _) = take(rest);
     let Some(what) = What::of(what) else { return Ok(None) };
     let (text_bytes, bytes) = (usize::from(u16::from_le_bytes(text_bytes)), u32::from_le_bytes(image_bytes));
-    // Grows with what is really there.
+    // The buffer grows with the bytes that are present, whatever length the record has.
     let mut body = Vec::new();
     let before = text_bytes + HASH_BYTES;
     let length = before as u64 + u64::from(bytes);
@@ -255,7 +255,7 @@ mod tests {
                 let (spool, known) = Spool::open(&path, "small").unwrap();
                 assert!(known.len() < 3, "byte {at}");
                 assert!(known.iter().all(|(key, record)| records[*key as usize - 1].1 == *record), "byte {at}");
-                // What is made again takes its place.
+                // A remade image takes the place of the invalid records.
                 let again = spool.add(9, What::Made, "", b"other").unwrap();
                 assert_eq!(Spool::open(&path, "small").unwrap().1.get(&9), Some(&again), "byte {at}");
             }

@@ -1,4 +1,4 @@
-//! Labels of records, held against those of all others as `convert` does: what it refuses is named here.
+//! Checks the labels of records against the labels of all other records, and reports what `convert` would refuse.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::{
     source::classes::{Classes, NO_LABEL, Words},
 };
 
-/// Names the samples whose class nobody could tell: of files of one format, which are one dataset.
+/// Reports samples without a valid class. All files of one format count as one dataset.
 pub(super) fn find_unfit(files: &[ShardFile], walked: &mut [Walked]) {
     let mut formats: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (number, file) in files.iter().enumerate() {
@@ -23,7 +23,7 @@ pub(super) fn find_unfit(files: &[ShardFile], walked: &mut [Walked]) {
             for (said, _) in &mut walked[*number].said {
                 *said = said.renumbered(&new);
             }
-            // What cannot be read has been told of.
+            // Unreadable class names were already reported.
             let names = files[*number].classes(&Wanted::default()).unwrap_or_default();
             if names.len() > known.len() {
                 known = names;
@@ -34,7 +34,7 @@ pub(super) fn find_unfit(files: &[ShardFile], walked: &mut [Walked]) {
         let classes = Classes::settle(said, &words, &known);
         for number in numbers {
             let (file, walked) = (&files[number], &mut walked[number]);
-            // A file of a test split, whose labels are kept back.
+            // A file of a test split with withheld labels.
             if walked.said.iter().all(|(said, _)| said.number == Some(NO_LABEL)) {
                 walked.said.clear();
                 continue;

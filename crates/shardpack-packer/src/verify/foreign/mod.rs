@@ -1,8 +1,7 @@
-//! Shards of any writer and format without a manifest: structure, checksums, what lies beside, duplicate keys, samples
-//! that lack what the others have.
+//! Verifies shards of any format without a manifest: structure, checksums, files beside them, duplicate keys, and samples that lack a
+//! component.
 //!
-//! Holds at all times: one image is in memory for each thread; of a sample, a hash of its key, its offset and its label are
-//! kept.
+//! Holds at all times: each thread has one image in memory; per sample only a hash of the key, the offset and the label are kept.
 
 mod labels;
 mod records;
@@ -39,42 +38,42 @@ use crate::{
     },
 };
 
-/// Most problems that are listed of one file; the rest is counted.
+/// Maximum number of problems listed per file; the rest is counted.
 const LISTED: usize = 10_000;
 
-/// What one file came to.
+/// Result of walking one file.
 #[derive(Default)]
 struct Walked {
     problems: Vec<Problem>,
     /// Problems beyond [`LISTED`].
     unlisted: u64,
     damaged_samples: u64,
-    /// Sound samples that hold no image that could be meant, and what is said of the first.
+    /// Number of intact samples without a usable image, and the problem of the first.
     without_image: (u64, Option<Problem>),
-    /// Those among them that are values, and samples with an image.
+    /// Number of those samples that hold values; `images` is the number of samples with an image.
     values: u64,
     images: u64,
-    /// Sound samples that hold several images, and what is said of the first.
+    /// Number of intact samples with several images, and the problem of the first.
     with_several: (u64, Option<Problem>),
-    /// What is no sample and passed over, by what it is.
+    /// Skipped items that are not samples, by kind.
     passed: BTreeMap<&'static str, u64>,
     notes: Vec<String>,
     not_decoded: NotDecoded,
-    /// Whether the machine kept something from being read.
+    /// Whether the system refused a read.
     is_refused: bool,
-    /// Hash and offset of each key that should be unique.
+    /// Hash and offset of each key that must be unique.
     keys: Vec<(u128, u64)>,
-    /// Samples by what they have; of each the number, and the key of the first.
+    /// Samples by shape: their number and the key of the first.
     shapes: BTreeMap<Shape, (u64, Vec<u8>)>,
     samples: u64,
-    /// What each record with an image says of its class, and where it begins.
+    /// Label and offset of each record with an image.
     said: Vec<(Said, u64)>,
     words: Words,
-    /// Where each record begins, and where the last ends; only where that is compared with an index.
+    /// Start of each record and end of the last, kept only for the comparison with an index.
     starts: Option<Vec<u64>>,
 }
 
-/// Names of what a sample has.
+/// Names of the components of a sample.
 type Shape = Vec<Vec<u8>>;
 
 impl Walked {
@@ -86,35 +85,35 @@ impl Walked {
         }
     }
 
-    /// Adds a problem of the file, or of some of its bytes.
+    /// Adds a problem of the file or of a byte range.
     fn add_error(&mut self, file: &ShardFile, error: &Error) {
         self.is_refused |= error.kind() != ErrorKind::Data;
         self.add(from_error(error.location().file.clone().unwrap_or_else(|| shown(file)), error));
     }
 
-    /// Counts a sound sample without an image.
+    /// Counts an intact sample without an image.
     fn lacks(&mut self, problem: Problem) {
         self.without_image.0 += 1;
         self.without_image.1.get_or_insert(problem);
     }
 
-    /// Counts a sound sample with several images, of which nobody can say which is meant.
+    /// Counts an intact sample with several images, for which the image to use is ambiguous.
     fn several(&mut self, problem: Problem) {
         self.with_several.0 += 1;
         self.with_several.1.get_or_insert(problem);
     }
 
-    /// Counts a sample that has what `shape` says.
+    /// Counts a sample with the components in `shape`.
     fn note(&mut self, mut shape: Shape, key: &[u8]) {
         shape.sort();
         self.shapes.entry(shape).or_insert_with(|| (0, key.to_vec())).0 += 1;
     }
 }
 
-/// Verifies shards that nothing is known of but what they say themselves, and what lies beside them.
+/// Verifies shards by their own content and the files next to them.
 ///
 /// # Errors
-/// When the person interrupts it. What is wrong in a file is in the report.
+/// If the user cancels. Damage is in the report.
 pub fn verify(looked: Looked, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
     let start = Instant::now();
     let Files { shards: files, problems, ignored, notes, .. } = &looked.files;
@@ -146,7 +145,7 @@ pub fn verify(looked: Looked, options: &Options, monitor: &dyn Monitor) -> Resul
     }
     labels::find_unfit(files, &mut walked);
     let usual = usual_shapes(files, &walked);
-    // Where none has an image, they are samples of values, as `convert` takes them.
+    // If no sample has an image, samples are values, as in `convert`.
     let are_values = walked.iter().all(|one| one.images == 0);
     let mut seen = HashMap::new();
     for (number, (file, mut walked)) in files.iter().zip(walked).enumerate() {
@@ -155,7 +154,7 @@ pub fn verify(looked: Looked, options: &Options, monitor: &dyn Monitor) -> Resul
             if let Some(usual) = usual.get(file.kind.name())
                 && shape != *usual
             {
-                // Samples may lack what others have: it is odd, and as it was written.
+                // Samples may lack a component: unusual, but written that way.
                 let (file, key) = (shown(file), text::shown(&key));
                 let samples = size::counted(samples, "sample");
                 let (own, usual) = (list(&shape), list(usual));
@@ -198,8 +197,9 @@ pub fn verify(looked: Looked, options: &Options, monitor: &dyn Monitor) -> Resul
     Ok(report)
 }
 
-/// Names the keys of file `number` that are in `seen`, which says in which file, or that come up twice. Keys of different
-/// formats are of different datasets.
+/// Reports the keys of file `number` that are already in `seen`, which maps each key to its file.
+///
+/// Keys of different formats belong to different datasets.
 fn find_twice<'f>(
     files: &'f [ShardFile],
     number: usize,
@@ -244,7 +244,7 @@ fn of_sample(file: &ShardFile, key: &[u8], offset: u64, what: String) -> Problem
     Problem { file: shown(file), bytes, key, what, ..Problem::default() }
 }
 
-/// What most samples of each format have.
+/// The most frequent shape of each format.
 fn usual_shapes<'f>(files: &'f [ShardFile], walked: &[Walked]) -> BTreeMap<&'f str, Shape> {
     let mut counts: BTreeMap<&str, BTreeMap<&Shape, u64>> = BTreeMap::new();
     for (file, walked) in files.iter().zip(walked) {
@@ -258,11 +258,11 @@ fn usual_shapes<'f>(files: &'f [ShardFile], walked: &[Walked]) -> BTreeMap<&'f s
     usual.collect()
 }
 
-/// The keys of the records at `offsets`. They are read again, for few stand twice and all of them would be much memory.
+/// The keys of the records at `offsets`, read again: few keys are duplicates, and keeping all keys would need much memory.
 fn keys_at(file: &ShardFile, mut offsets: BTreeSet<u64>) -> BTreeMap<u64, Vec<u8>> {
     let mut keys = BTreeMap::new();
     let Ok(mut walk) = file.walk(&Wanted::default(), &|| Ok(())) else { return keys };
-    // What cannot be read was told by the first walk.
+    // The first walk reported unreadable records.
     while !offsets.is_empty()
         && let Ok(Some(record)) = walk.next()
     {
@@ -273,7 +273,7 @@ fn keys_at(file: &ShardFile, mut offsets: BTreeSet<u64>) -> BTreeMap<u64, Vec<u8
     keys
 }
 
-/// What a file comes to. What a line has changed on its way is right the second time.
+/// Walks a file. At a URL, walks again after a problem, in case the data was corrupted in transit.
 fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor) -> Result<Walked> {
     let walked = walk_once(file, options, monitor)?;
     if file.remote.is_none() || walked.problems.is_empty() || walked.is_refused {
@@ -287,7 +287,7 @@ fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor) -> Result<Wa
     Ok(again)
 }
 
-/// Compares an index with where the records of `file`, which was walked to its end, begin.
+/// Compares an index with the record starts of `file`, which was walked to its end.
 fn compare_index(file: &ShardFile, index: &Index, walked: &mut Walked) {
     let Some((end, starts)) = walked.starts.take().and_then(|mut starts| Some((starts.pop()?, starts))) else { return };
     let name = text::path(&index.path()).to_string();
@@ -307,7 +307,7 @@ fn walk_once(file: &ShardFile, options: &Options, monitor: &dyn Monitor) -> Resu
     });
     walked.starts = index.is_some().then(Vec::new);
     let told = match file.kind.name() {
-        // Its members say more than a record has room for.
+        // A tar is walked by member: a record cannot represent all members.
         webdataset::NAME => tar::walk(file, options, monitor, &mut walked),
         _ => records::walk(file, options, monitor, &mut walked),
     };

@@ -1,4 +1,4 @@
-//! A file of records: each with its checksums compared, its image there, and decoded if that is wanted.
+//! Verifies a file of records: checksums, presence of the image, and, on request, decoding.
 
 use shardpack_format::{Error, Result, formats::foreign::Wanted, hash};
 
@@ -9,10 +9,10 @@ use crate::{
     source::options::SPLITS,
 };
 
-/// What an image whose field has no name is called in messages.
+/// Name in messages for an image whose field has no name.
 const IMAGE: &[u8] = b"image";
 
-/// Adds to `walked` what the file says; an error is where it cannot be followed.
+/// Adds the findings to `walked`; an error means that the rest of the file cannot be parsed.
 pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, walked: &mut Walked) -> Result<()> {
     let mut walk = file.walk(&Wanted::default(), &|| monitor.go_on())?;
     let mut bytes = Vec::new();
@@ -45,7 +45,7 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
                     Ok(said) => walked.said.push((said, record.range.start)),
                     Err(why) => walked.add(damaged(why)),
                 }
-                // Whether a label is lacking, those of all others tell.
+                // Whether a missing label is a problem depends on the other records.
                 let image = if image.name.is_empty() { IMAGE } else { image.name.as_bytes() };
                 walked.note(vec![image.to_vec()], &record.key);
                 if options.decode {
@@ -65,7 +65,7 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
     Ok(())
 }
 
-/// Adds to `walked` what makes a conversion of the file refuse the splits that it tells.
+/// Adds the reasons for which a conversion would refuse the file's splits.
 fn find_odd_splits(file: &ShardFile, walked: &mut Walked) -> Result<()> {
     let wanted = Wanted { no_labels: true, ..Wanted::default() };
     let names = file.splits(&wanted)?;

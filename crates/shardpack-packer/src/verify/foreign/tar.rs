@@ -1,4 +1,4 @@
-//! A tar file, member by member: a sample's components, what readers drop, how the file ends.
+//! Verifies a tar file by member: components of each sample, members that readers drop, and the end of the file.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -24,13 +24,13 @@ use crate::{
     monitor::Monitor,
 };
 
-/// First bytes of members that are called as images are, by where their data begins.
+/// First bytes of members with an image name, by the offset of their data.
 type Firsts = BTreeMap<u64, Vec<u8>>;
 
-/// Longest image that is decoded.
+/// Maximum length in bytes of an image that is decoded.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// Adds to `walked` what the file says; an error is where it cannot be followed, or how it ends.
+/// Adds the findings to `walked`; an error means that the file cannot be parsed further or ends badly.
 pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, walked: &mut Walked) -> Result<()> {
     let input = file.input()?;
     let mut reader = Reader::new(input.bytes, input.total_bytes);
@@ -46,7 +46,7 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
             Ok(Some(member)) => member,
             Ok(None) => break,
             Err(error) => {
-                // The last sample may be whole, or lack what was cut off: it is counted, the error says the rest.
+                // The last sample may be complete or lack the truncated part: it counts as a sample, and the error reports the rest.
                 walked.sample(file, grouper.finish(), &texts, &firsts, is_twice);
                 return Err(error);
             }
@@ -75,7 +75,7 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
                     walked.sample(file, sample, &texts, &firsts, std::mem::take(&mut is_twice));
                 }
                 firsts.extend(first);
-                // Folders and the like are taken without being part of a sample.
+                // Folders and similar members are accepted but belong to no sample.
                 let last = grouper.current().and_then(|sample| sample.components.last());
                 if let Some(Component { extension, bytes, .. }) = last.filter(|last| last.offset == data_offset)
                     && let Some(text) = texts.slot(extension, *bytes, &wanted)
@@ -98,7 +98,7 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
                 let what = format!("member {name:?} is not read: {}", dropped.issue);
                 let mut problem = of_bytes(dropped.header_offset..dropped.header_offset + 512, what);
                 if dropped.issue == Issue::DuplicateExtension && !std::mem::replace(&mut is_twice, true) {
-                    // Which one is meant, nobody can say: the sample is none.
+                    // It is ambiguous which member is right, so the sample is damaged.
                     problem.key = grouper.current().map(|sample| text::shown(&sample.key).to_string());
                 }
                 walked.add(problem);
@@ -129,7 +129,7 @@ fn last(name: &[u8]) -> &[u8] {
     name.rsplit(|byte| *byte == b'.').next().unwrap_or_default()
 }
 
-/// What a component is among others: images of different kinds stand for each other.
+/// Role of a component: images of different kinds have the same role.
 fn part(extension: Vec<u8>) -> Vec<u8> {
     let last = last(&extension);
     match is_image_extension(last) {
@@ -158,14 +158,14 @@ impl Walked {
         if !is_twice {
             match image_of(&sample.components, &Wanted::default()) {
                 Err(_) if images == 0 => {
-                    // Files of another kind, beside a label or none.
+                    // Files of another kind, with or without a label.
                     self.values += u64::from(sample.components.len() > usize::from(of_label.is_some()));
                     let names: Vec<_> = sample.components.iter().map(|component| component.extension.clone()).collect();
                     return self.lacks(problem(format!("there is {}", list(&names))));
                 }
                 Err(why) if images > 1 => self.several(problem(why)),
                 Err(why) => self.add(problem(why)),
-                // That is told below.
+                // Reported below.
                 Ok(image) if image.bytes == 0 => {}
                 Ok(image) if let Some(why) = no_image(&image, firsts.get(&image.offset).map_or(&[], Vec::as_slice)) => {
                     return self.lacks(problem(why));
@@ -180,7 +180,7 @@ impl Walked {
             let what = format!("an empty image, {}", text::shown(&empty.extension));
             self.add(problem(what));
         }
-        // Whether a label is lacking, those of all others tell.
+        // Whether a missing label is a problem depends on the other samples.
         let of_label = of_label.map(|component| component.offset);
         let others = sample.components.into_iter().filter(|component| Some(component.offset) != of_label);
         let components = others.map(|component| part(component.extension)).collect();

@@ -1,6 +1,6 @@
-//! What the rows of a list come to: the samples of each split, their classes, texts and files.
+//! Builds listings from the rows of a list: the samples of each split with classes, texts and files.
 //!
-//! Holds at all times: of lines that say the same one is a sample, and the others are told with its line.
+//! Holds at all times: of lines that repeat the same row, one is a sample. The others are reported with its line.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -25,16 +25,16 @@ use crate::{
     },
 };
 
-/// How the reason goes on of a line that says the same as another.
+/// Part of the reason for a line that repeats another.
 const SAME_LINE: &str = "says the same as line";
 
-/// Whether the image at the path of `unpacked` is packed all the same: it is a line that came twice.
+/// Whether `unpacked` is a repeated line, whose image is packed under another line.
 pub(crate) fn is_same_line(unpacked: &Unpacked) -> bool {
     unpacked.fate == Fate::Duplicate && unpacked.reason.contains(SAME_LINE)
 }
 
 impl Rows<'_> {
-    /// What each row says of its class: numbers, if all that is said is one that a class can have; else words.
+    /// The class label of each row: numbers if every label is missing or a valid class number, else words.
     fn said(&self) -> Vec<Said> {
         let most = classes::most_classes(self.rows.len() as u64);
         let is_number = |row: &Taken| row.number.is_some_and(|number| number < most);
@@ -52,7 +52,7 @@ impl Rows<'_> {
         self.rows.iter().map(said).collect()
     }
 
-    /// A note, if labels are words and some of them spell numbers.
+    /// A note if labels are words and some words spell numbers.
     fn numbers_among_words(&self, said: &[Said]) -> Option<String> {
         let are_numbers = || self.rows.iter().zip(said).filter(|(row, _)| row.number.is_some());
         let numbers = are_numbers().filter(|(_, said)| said.number.is_none()).count();
@@ -61,10 +61,10 @@ impl Rows<'_> {
         is_mixed.then(|| format!("labels are words, the {numbers} of {labels} that spell numbers too"))
     }
 
-    /// What was found: of each split, or of all.
+    /// Returns one listing for each split, or one for all rows.
     ///
     /// # Errors
-    /// When the root cannot be opened, or the person interrupts it.
+    /// If the root cannot be opened or the user cancels.
     pub fn finish(mut self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
         if let Splits::Names(names) = &options.splits
             && let Some(missing) = names.iter().find(|name| !self.split_names.contains(name))
@@ -174,8 +174,8 @@ impl Rows<'_> {
         Ok(found)
     }
 
-    /// Numbers of the rows by split, path and line, without those that say the same as another; and those, each with the one
-    /// whose like it is.
+    /// Row numbers sorted by split, path and line, without duplicates; and the duplicates, each with the row that it
+    /// repeats.
     fn order(&self, class_of: &dyn Fn(usize) -> Result<Option<u32>, String>) -> (Vec<usize>, Vec<(usize, usize)>) {
         let mut numbers: Vec<usize> = (0..self.rows.len()).collect();
         let key = |number: &usize| {
@@ -198,7 +198,7 @@ impl Rows<'_> {
         (kept, same)
     }
 
-    /// The texts of all rows, and where each of these rows has its own.
+    /// All texts end to end, and start and length of the text of each row in `numbers`.
     fn all_texts(
         &mut self,
         numbers: &[usize],
