@@ -1,4 +1,4 @@
-//! Options that several commands share, and how sizes, names and URLs are read.
+//! Options that several commands share, and parsers for sizes, names and URLs.
 
 use std::{
     collections::BTreeMap,
@@ -50,13 +50,13 @@ impl Machine {
     }
 }
 
-/// Names of the formats that can be written.
+/// Names of all writable formats.
 fn formats() -> PossibleValuesParser {
     let value = |entry: &formats::Entry| PossibleValue::new(entry.name).aliases(entry.aliases).help(entry.about);
     PossibleValuesParser::new(formats::ALL.iter().map(value))
 }
 
-/// `NAME=VALUE`.
+/// Parses `NAME=VALUE`.
 fn setting(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or_else(|| "write NAME=VALUE".to_owned())?;
     Ok((name.replace('-', "_"), value.to_owned()))
@@ -159,10 +159,10 @@ pub struct PlanArgs {
 }
 
 impl PlanArgs {
-    /// As the packer takes them, for each format.
+    /// The options for the packer, one per format.
     ///
     /// # Errors
-    /// When an option is none of the formats'.
+    /// If no format has one of the options.
     pub fn options(&self, jobs: usize) -> Result<Vec<PlanOptions>, Error> {
         let choices = self.choices()?;
         let survey = self.selection.choice(self.seed, jobs)?;
@@ -174,7 +174,7 @@ impl PlanArgs {
             "content" => Extension::Content,
             fixed => Extension::Fixed(fixed.to_owned()),
         };
-        // A walk waits for the disk or the network more than for a core.
+        // A walk waits more for the disk or the network than for a core.
         let threads = (2 * jobs).max(8);
         let walk = options::Options {
             splits,
@@ -227,7 +227,7 @@ impl PlanArgs {
         }
     }
 
-    /// The formats and their settings: each setting goes to all that have it.
+    /// The formats with their settings: each setting goes to all formats that have it.
     fn choices(&self) -> Result<Vec<Choice>, Error> {
         let mut entries: Vec<&formats::Entry> = Vec::new();
         for name in &self.format {
@@ -280,7 +280,7 @@ pub enum ReadOrderArg {
 }
 
 impl ReadOrderArg {
-    /// As the packer takes it.
+    /// The choice for the packer.
     pub fn choice(self) -> Option<ReadOrderChoice> {
         match self {
             Self::Auto => None,
@@ -295,7 +295,7 @@ pub fn default_memory() -> u64 {
     (sys::memory_bytes() / 4).min(4 << 30)
 }
 
-/// Reads `256MiB`, `1.5GB`, `4096`: bytes.
+/// Parses a size in bytes: `256MiB`, `1.5GB`, `4096`.
 pub fn size(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -315,7 +315,7 @@ pub fn size(text: &str) -> Result<u64, String> {
     if (1.0..=u64::MAX as f64 / 2.0).contains(&bytes) { Ok(bytes as u64) } else { Err("out of range".to_owned()) }
 }
 
-/// As [`size`], where a small number without a unit is a unit that was forgotten.
+/// As [`size`], but rejects a small number without a unit, because the unit was probably forgotten.
 pub fn large_size(text: &str) -> Result<u64, String> {
     match size(text)? {
         bytes if bytes < 1 << 20 && text.ends_with(|c: char| c.is_ascii_digit() || c == '.') => {
@@ -325,7 +325,7 @@ pub fn large_size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// The URL that an argument is, or the value of an option in it.
+/// The URL in an argument: the argument itself, or the value of an option.
 pub fn url(argument: &std::ffi::OsStr) -> Option<&str> {
     let text = argument.to_str()?;
     let value = text.strip_prefix("--").and_then(|option| option.split_once('=')).map_or(text, |(_, value)| value);
@@ -344,7 +344,7 @@ fn compression(text: &str) -> Result<Compression, String> {
     }
 }
 
-/// Reads the name of a dataset.
+/// Parses the name of a dataset.
 pub fn name(text: &str) -> Result<String, String> {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     match text.is_empty() || text.len() > 100 || !text.chars().all(fine) {
@@ -373,15 +373,15 @@ pub struct StoreArgs {
 }
 
 impl StoreArgs {
-    /// All that is said.
+    /// All settings.
     pub fn settings(&self) -> Result<StoreSettings, Error> {
         StoreSettings::parse(&self.store)
     }
 
-    /// What is said of the store of `place`, which may be in none.
+    /// The settings for the store of `place`, which may also be a local path.
     ///
     /// # Errors
-    /// When something is said, and it is in none.
+    /// If there are settings and `place` is a local path.
     pub fn of(&self, place: &Path) -> Result<StoreSettings, Error> {
         let settings = self.settings()?;
         if !sys::is_store(place) {
@@ -390,10 +390,10 @@ impl StoreArgs {
         Ok(settings)
     }
 
-    /// What is said of the source, and of the destination; `places` are all that may be at a URL.
+    /// The settings for the source and for the destination; `places` are all paths that may be URLs.
     ///
     /// # Errors
-    /// When something is said, and none of them is.
+    /// If there are settings and no path is a URL.
     pub fn of_both(&self, places: &[&Path]) -> Result<(StoreSettings, StoreSettings), Error> {
         if let (false, Some(first)) = (places.iter().any(|place| sys::is_store(place)), places.first()) {
             self.settings()?.refuse_for(first)?;

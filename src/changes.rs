@@ -46,10 +46,10 @@ enum EncodeArg {
 }
 
 impl Changes {
-    /// As the packer takes it; `None` where nothing is asked for.
+    /// The recipe for the packer; `None` if no change is requested.
     ///
     /// # Errors
-    /// When it is said how images are written and none are.
+    /// If an option for written images is set and no image is changed.
     pub fn recipe(&self) -> Result<Option<Recipe>> {
         let encode = self.encode.map(|encode| match encode {
             EncodeArg::Jpeg => Encode::Jpeg,
@@ -75,7 +75,7 @@ impl Changes {
     }
 }
 
-/// Reads `256` or `224x224`.
+/// Parses `256` or `224x224`.
 fn resize(text: &str) -> std::result::Result<Resize, String> {
     let side = |text: &str| text.parse().ok().filter(|side| (1..=65_535).contains(side));
     let resize = match text.split_once('x') {

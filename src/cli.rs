@@ -1,4 +1,4 @@
-//! The command line: the subcommands and what all of them take.
+//! The command line: the subcommands and their common options.
 
 use std::{
     ffi::OsString,
@@ -40,7 +40,7 @@ pub enum Color {
 }
 
 impl Color {
-    /// What a command line says that may have errors.
+    /// The value of `--color` in a command line that may be invalid.
     pub fn of(arguments: &[OsString]) -> Self {
         let value = |(at, argument): (usize, &OsString)| match argument.to_str()?.strip_prefix("--color")? {
             "" => arguments.get(at + 1)?.to_str().map(str::to_owned),
@@ -51,9 +51,9 @@ impl Color {
         said.and_then(|said| <Self as ValueEnum>::from_str(&said, false).ok()).unwrap_or(Self::Auto)
     }
 
-    /// Makes it hold for all that is printed.
+    /// Applies the choice to all output.
     pub fn set(self) {
-        // Colours are the host's.
+        // The host decides about colours.
         if hosted::host().is_some() {
             return;
         }

@@ -1,19 +1,19 @@
-//! What help shows: `-h` the options that people use, a line each; `--help` and the manual pages all of them.
+//! Content of the help: `-h` lists the common options, one per line; `--help` and the manual pages list all options.
 //!
-//! An option that is not named here is in the long help alone.
+//! An option that is not listed here appears only in the long help.
 
 use clap::{Arg, Command, CommandFactory};
 
 use crate::cli::Cli;
 
-/// Examples of the short help.
+/// Number of examples in the short help.
 const EXAMPLES: usize = 2;
 
 const SOURCE: &str = "Source";
 const CHOICE: &str = "What goes in";
 const SHARDS: &str = "Shards";
 
-/// Options by their heading; those of the first have none of their own.
+/// Options by heading. Options that are not listed have no heading from here.
 const HEADINGS: [(&str, &[&str]); 3] = [
     (
         SOURCE,
@@ -65,7 +65,7 @@ const HEADINGS: [(&str, &[&str]); 3] = [
     ),
 ];
 
-/// Options of the short help, in a few words where the long one has many.
+/// Options of the short help, with a short text. An empty text keeps the help of the option.
 const SHORT: [(&str, &str); 50] = [
     ("first", "Folder SRC/<class>/<image>, or a list: CSV, JSONL, Parquet, COCO"),
     ("no_labels", "Samples have no labels"),
@@ -119,7 +119,7 @@ const SHORT: [(&str, &str); 50] = [
     ("table", "Write the index as FILE.parquet or FILE.csv"),
 ];
 
-/// Options that `-h` of these commands leaves out, though that of others has them.
+/// Options that `-h` omits for these commands, although `-h` of other commands lists them.
 const NOT_FOR: [(&str, &[&str]); 6] = [
     ("plan", &["jobs", "order", "classes", "compress", "sidecars"]),
     (
@@ -166,7 +166,7 @@ const NOT_FOR: [(&str, &[&str]); 6] = [
     ("inspect", &[]),
 ];
 
-/// The command line, with its help as it is shown: where it `is_short`, what values an option takes is left to the long one.
+/// The command line, with its help as displayed. With `is_short`, the help omits possible and default values.
 pub fn command(is_short: bool) -> Command {
     let mut cli = Cli::command().mut_args(told);
     let names: Vec<String> = cli.get_subcommands().map(|command| command.get_name().to_owned()).collect();
@@ -207,7 +207,7 @@ fn of_option(option: Arg, left_out: &[&str], is_short: bool) -> Arg {
     }
 }
 
-/// `option` with its help as long help, if it has none: of an option that is hidden from the short help, manual pages have nothing else.
+/// Sets the help of `option` as its long help, if it has none: manual pages show only the long help of options that `-h` hides.
 fn told(option: Arg) -> Arg {
     match (option.get_long_help(), option.get_help().cloned()) {
         (None, Some(help)) => option.long_help(help),

@@ -1,7 +1,7 @@
-//! A command that runs inside another program: what it would print is kept, and how far it is can be asked at any time.
+//! A command that runs inside another program: its output is captured, and its progress can be queried at any time.
 //!
-//! Holds at all times: a call touches neither stdout nor stderr nor signals, and what it prints is its own, however many run
-//! side by side.
+//! Holds at all times: a call touches neither stdout nor stderr nor signals; each call has its own output, even if many run at
+//! the same time.
 
 use std::{
     cell::RefCell,
@@ -16,11 +16,11 @@ use std::{
 use shardpack_format::text;
 
 thread_local! {
-    /// Of the thread that runs a command.
+    /// The host of the command that this thread runs.
     static HOST: RefCell<Option<Arc<Host>>> = const { RefCell::new(None) };
 }
 
-/// Who is told instead of a terminal.
+/// Receives output and progress instead of a terminal.
 #[derive(Debug, Default)]
 pub(crate) struct Host {
     printed: Mutex<Vec<u8>>,
@@ -30,44 +30,44 @@ pub(crate) struct Host {
     is_interrupted: AtomicBool,
 }
 
-/// How far a command is.
+/// Progress of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// What it does: a word such as `packing`; empty before it begins.
+    /// The current phase: a word such as `packing`; empty before the command begins.
     pub verb: &'static str,
-    /// Samples that are done.
+    /// Samples done.
     pub samples: u64,
-    /// Samples in all, 0 where that is not known.
+    /// Total samples, 0 if unknown.
     pub total_samples: u64,
-    /// Bytes that are done.
+    /// Bytes done.
     pub bytes: u64,
-    /// Bytes in all, 0 where that is not known.
+    /// Total bytes, 0 if unknown.
     pub total_bytes: u64,
 }
 
-/// A command under way.
+/// A running command.
 #[derive(Debug)]
 pub struct Call {
     host: Arc<Host>,
     thread: JoinHandle<u8>,
 }
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The exit code that it would have had.
+    /// The exit code of the command.
     pub code: u8,
-    /// What it would have printed to stdout: one JSON document, if it was asked for.
+    /// The output for stdout: one JSON document, if requested.
     pub printed: Vec<u8>,
-    /// The lines that it would have printed to stderr, progress left out.
+    /// The lines for stderr, without progress.
     pub said: Vec<String>,
 }
 
 impl Call {
-    /// Runs `shardpack` with `arguments`, the first of which is the name of a command, in a thread of its own.
+    /// Runs `shardpack` with `arguments`, the first of which is the name of a command, in a new thread.
     ///
     /// # Errors
-    /// When no thread can be started.
+    /// If no thread can be started.
     pub fn start(arguments: Vec<OsString>) -> std::io::Result<Self> {
         let host = Arc::new(Host::default());
         let shared = Arc::clone(&host);
@@ -78,22 +78,22 @@ impl Call {
         Ok(Self { host, thread })
     }
 
-    /// Whether [`Call::finish`] has nothing to wait for.
+    /// Whether [`Call::finish`] would return at once.
     pub fn is_finished(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// How far it is.
+    /// Current progress.
     pub fn progress(&self) -> Progress {
         *lock(&self.host.progress)
     }
 
-    /// Makes it end soon and in good order, as Ctrl-C does.
+    /// Cancels the command cleanly, as Ctrl-C does.
     pub fn interrupt(&self) {
         self.host.is_interrupted.store(true, Relaxed);
     }
 
-    /// Waits for its end. `None` when it panicked.
+    /// Waits for the command to end. `None` if it panicked.
     pub fn finish(self) -> Option<Answer> {
         let code = self.thread.join().ok()?;
         let printed = std::mem::take(&mut *lock(&self.host.printed));

@@ -1,7 +1,7 @@
-//! The command `shardpack`: options in, one call into the libraries, a report out. As a program, or inside another one.
+//! The command `shardpack`: parses options, makes one call into the libraries, prints a report. Runs as a program or inside a host.
 //!
-//! Results go to stdout, everything else to stderr. Exit codes are decided here alone: 0 done; 1 the data is not right;
-//! 2 the request or the machine is not right; 130 interrupted. A reader of stdout that goes away changes none of them.
+//! Results go to stdout, everything else to stderr. Only this file decides exit codes: 0 success; 1 invalid data;
+//! 2 invalid request or failing machine; 130 interrupted. A reader that closes stdout does not change the exit code.
 
 #[macro_use]
 mod lines;
@@ -27,20 +27,20 @@ use clap::FromArgMatches;
 use shardpack_format::{memory, text};
 use shardpack_packer::{Error, ErrorKind, sys};
 
-/// What a command came to, when it ran to its end.
+/// The result of a command that ran to its end.
 enum Outcome {
-    /// All is well.
+    /// Success.
     Done,
-    /// The data is not right, and the command has said so.
+    /// The data is invalid, and the command has reported why.
     Wrong,
-    /// The machine did not show all of the data, and the command has said so.
+    /// The machine did not return all data, and the command has reported it.
     Refused,
 }
 
-/// Runs the command line `arguments`, the first of which is the name of the program, and gives its exit code.
+/// Runs the command line `arguments`, the first of which is the name of the program, and returns the exit code.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    // An error in the command line is told as it asks for, too, though what it asks for is not known then.
+    // An invalid command line is also reported as JSON if `--json` is present, although parsing has failed.
     let is_json = arguments.iter().take_while(|argument| *argument != "--").any(|argument| argument == "--json");
     cli::Color::of(&arguments).set();
     let is_short = arguments.iter().any(|argument| argument == "-h");
@@ -50,10 +50,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Err(error) => return refused(&fit_to_show(error, &arguments), is_json),
     };
     cli.color.set();
-    // As a path it would be a folder called `s3:`.
+    // As a local path, a URL would be a folder named `s3:`.
     let mut meant: Vec<_> = cli.command.urls().into_iter().filter(|path| sys::is_store(path)).collect();
     for url in arguments.iter().skip(1).filter_map(|argument| args::url(argument)) {
-        // Each stands for itself: the same one may be the value of an option, too.
+        // Match each occurrence once: the same URL may also be the value of an option.
         match meant.iter().position(|path| path.as_os_str() == url) {
             Some(at) => drop(meant.remove(at)),
             None => return failed(&sys::not_a_path(url), is_json),
@@ -68,20 +68,20 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     }
 }
 
-/// Bytes of a size as the command line takes it: `256MiB`, `1.5GB`.
+/// Parses a size in bytes in the syntax of the command line: `256MiB`, `1.5GB`.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// A description of the syntax error.
 pub fn size(text: &str) -> Result<u64, String> {
     args::large_size(text)
 }
 
-/// All commands and their options, as the command line has them.
+/// All commands and their options.
 pub fn command() -> clap::Command {
     help::command(false)
 }
 
-/// Says that the command line is not right; or prints the help or the version that was asked for.
+/// Reports an invalid command line, or prints the requested help or version.
 fn refused(error: &clap::Error, is_json: bool) -> u8 {
     report::refused(error);
     if !error.use_stderr() {
@@ -102,7 +102,7 @@ fn refused(error: &clap::Error, is_json: bool) -> u8 {
     2
 }
 
-/// `error` as it is of arguments that are fit to be shown: it quotes them.
+/// Rebuilds `error` from escaped arguments, because its message quotes them.
 fn fit_to_show(error: clap::Error, arguments: &[OsString]) -> clap::Error {
     let shown: Vec<_> = arguments.iter().map(|argument| text::shown(argument.as_encoded_bytes()).to_string()).collect();
     let fit: Vec<_> = shown.iter().map(|argument| text::line(argument)).collect();
@@ -112,7 +112,7 @@ fn fit_to_show(error: clap::Error, arguments: &[OsString]) -> clap::Error {
     let parsed = help::command(false).try_get_matches_from(fit.iter().map(|argument| &**argument));
     match parsed.and_then(|matches| cli::Cli::from_arg_matches(&matches)) {
         Err(error) if error.use_stderr() => error,
-        // They are shown escaped, but are wrong.
+        // The escaped arguments parse without an error, unlike the original ones.
         _ => clap::Error::raw(error.kind(), text::line(&error.kind().to_string())),
     }
 }
@@ -120,7 +120,7 @@ fn fit_to_show(error: clap::Error, arguments: &[OsString]) -> clap::Error {
 fn failed(error: &Error, is_json: bool) -> u8 {
     report::error(error);
     if is_json {
-        // The error is on stderr; a second one, of printing it, says nothing new.
+        // The error is already on stderr; a failure to print the document adds nothing.
         let _ = report::print_json_error(error);
     }
     match error.kind() {

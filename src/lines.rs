@@ -1,17 +1,17 @@
-//! Text that is printed, line by line.
+//! Text for output, line by line.
 //!
-//! Holds at all times: only who adds a line begins one, and nothing but the text of our own moves a cursor: what is in names, keys and
-//! messages of others is made fit to be shown when its line is added, so that nobody has to remember it.
+//! Holds at all times: only a call that adds a line starts a new line, and only our own text moves the cursor. Names, keys and
+//! foreign messages are escaped when a line is added, so no caller has to do it.
 
 use std::ops::{Add, AddAssign};
 
 use shardpack_format::text;
 
-/// Lines that are fit to be shown.
+/// Printable lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lines(String);
 
-/// Adds a line, as `format!` makes it.
+/// Adds a line, formatted as by `format!`.
 macro_rules! line {
     ($out:expr, $($text:tt)*) => { $out.line(&format!($($text)*)) };
 }
@@ -24,7 +24,7 @@ impl Lines {
         lines
     }
 
-    /// Adds `line`, whose line feeds do not end it.
+    /// Adds `line` as one line; line feeds in `line` do not end it.
     pub fn line(&mut self, line: &str) {
         self.0 += &text::line(line);
         self.0.push('\n');
@@ -35,7 +35,7 @@ impl Lines {
         self.0.push('\n');
     }
 
-    /// The text, each line of it with its end.
+    /// The text; every line ends with a line feed.
     pub fn text(&self) -> &str {
         &self.0
     }

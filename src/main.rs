@@ -1,4 +1,4 @@
-//! The program `shardpack`: all of it is in the library beside, so that Python has the same.
+//! The program `shardpack`. All code is in the library next to it, which Python uses too.
 
 use std::process::ExitCode;
 

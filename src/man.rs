@@ -1,4 +1,4 @@
-//! Manual pages, made from the options as clap knows them.
+//! Manual pages, generated from the options in clap.
 
 use std::{io::Write, path::Path};
 
@@ -17,7 +17,7 @@ use crate::{help, report};
 /// Unknown commands; files that cannot be written.
 pub fn run(name: Option<&str>, folder: Option<&Path>) -> Result<()> {
     let mut cli = help::command(false).disable_help_subcommand(true);
-    // Gives the subcommands their names in full.
+    // Sets the full names of the subcommands.
     cli.build();
     let Some(folder) = folder else {
         let command = match name {
@@ -36,14 +36,14 @@ pub fn run(name: Option<&str>, folder: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// File name and content of a command's page.
+/// File name and content of the page of a command.
 fn page(command: clap::Command) -> Result<(String, Vec<u8>)> {
     let (mut out, man) = (Vec::new(), Man::new(command.clone()));
     render(command, &man, &mut out).map_err(|e| Error::io("cannot render the manual page", e))?;
     Ok((man.get_filename(), out))
 }
 
-/// As [`Man::render`], but for a synopsis that does not repeat each option, and examples under that name.
+/// As [`Man::render`], but with a synopsis that does not repeat each option, and with examples in their own section.
 fn render(mut command: clap::Command, man: &Man, out: &mut impl Write) -> std::io::Result<()> {
     man.render_title(out)?;
     man.render_name_section(out)?;
@@ -65,7 +65,7 @@ fn render(mut command: clap::Command, man: &Man, out: &mut impl Write) -> std::i
     Ok(())
 }
 
-/// The lines of clap's usage, each with the program's name in bold.
+/// The lines of clap's usage, each with the name of the program in bold.
 fn synopsis(command: &mut clap::Command) -> Vec<Vec<clap_mangen::roff::Inline>> {
     let usage = command.render_usage().to_string();
     let lines = usage.trim_start_matches("Usage:").lines().map(str::trim).filter(|line| !line.is_empty());

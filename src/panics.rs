@@ -1,4 +1,4 @@
-//! Panics, which are bugs, end a command as errors do: in one line, with the exit code of an error, and with `--json` in its document.
+//! Panics are bugs, and end a command as an error does: with one line, the exit code of an error, and the document of `--json`.
 
 use std::{
     env,
@@ -12,13 +12,13 @@ use shardpack_format::{
 };
 use shardpack_packer::{Result, start_pool};
 
-/// Message and place of the last panic of any thread.
+/// Message and location of the last panic of any thread.
 static SAID: Mutex<Option<(String, String)>> = Mutex::new(None);
 
-/// What `command` gives; a panic of its thread, or of one that it waits for, is an error.
+/// Returns the result of `command`. A panic of its thread, or of a thread that it joins, becomes an error.
 pub fn contained<T>(command: impl FnOnce() -> Result<T>) -> Result<T> {
     listen();
-    // What another command was refused.
+    // Clears a failed thread start of another command.
     let _ = threads::check();
     catch_unwind(AssertUnwindSafe(|| {
         start_pool()?;
@@ -27,13 +27,13 @@ pub fn contained<T>(command: impl FnOnce() -> Result<T>) -> Result<T> {
     }))
     .unwrap_or_else(|panic| {
         let said = SAID.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // Another one may have come to its end elsewhere.
+        // Another thread may have panicked meanwhile.
         let place = said.filter(|(what, _)| message(&*panic) == Some(what)).map(|(_, place)| place);
         Err(bug(&*panic, place.as_deref()))
     })
 }
 
-/// Has panics noted instead of printed, once and for good; with RUST_BACKTRACE they are printed, too.
+/// Installs a hook, once per process, that records panics instead of printing them; with RUST_BACKTRACE they are printed too.
 fn listen() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

@@ -1,11 +1,11 @@
-//! What requests cost, by the prices that a person gives: `--price get=0.0004/1000,put=0.005/1000,in=0.01/GB`.
+//! Cost of requests at given prices: `--price get=0.0004/1000,put=0.005/1000,in=0.01/GB`.
 
 use serde_json::{Value, json};
 use shardpack_packer::{Error, pack::Requests};
 
 use crate::lines::Lines;
 
-/// Prices of one request or byte of each kind.
+/// Price of one request or byte of each kind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Prices {
     list: Option<f64>,
@@ -15,10 +15,10 @@ pub struct Prices {
     sent: Option<f64>,
 }
 
-/// Reads prices as they are written.
+/// Parses prices.
 ///
 /// # Errors
-/// What is wrong with them, in words.
+/// A description of the syntax error.
 pub fn prices(text: &str) -> Result<Prices, String> {
     let mut prices = Prices::default();
     for one in text.split(',') {
@@ -56,7 +56,7 @@ pub fn prices(text: &str) -> Result<Prices, String> {
     Ok(prices)
 }
 
-/// What `requests` are, and what they cost, as lines.
+/// The requests and their cost, as lines.
 pub fn as_text(requests: Requests, prices: Option<&Prices>) -> Lines {
     let Requests { lists, gets, puts, received_bytes, sent_bytes } = requests;
     let counted = |what: &str, number: u64| (number > 0).then(|| format!("{} {what}", crate::report::count(number)));
@@ -80,7 +80,7 @@ pub fn as_text(requests: Requests, prices: Option<&Prices>) -> Lines {
     out
 }
 
-/// The same for scripts.
+/// The requests and their cost, as JSON.
 pub fn as_json(requests: Requests, prices: Option<&Prices>) -> Value {
     let Requests { lists, gets, puts, received_bytes, sent_bytes } = requests;
     let priced = prices.map(|prices| cost(requests, prices));
@@ -90,7 +90,7 @@ pub fn as_json(requests: Requests, prices: Option<&Prices>) -> Value {
     })
 }
 
-/// All that is priced together, and what is not.
+/// The total cost, and the kinds without a price.
 fn cost(requests: Requests, prices: &Prices) -> (f64, Vec<&'static str>) {
     let Requests { lists, gets, puts, received_bytes, sent_bytes } = requests;
     let all = [
@@ -105,7 +105,7 @@ fn cost(requests: Requests, prices: &Prices) -> (f64, Vec<&'static str>) {
     (total, unpriced.map(|(name, ..)| name).collect())
 }
 
-/// What is said of prices where nothing is asked of a store.
+/// The error for prices without any request to a store.
 pub fn of_nothing() -> Error {
     Error::usage("--price, and neither SRC nor DST is at a URL: nothing is asked of a store")
 }

@@ -1,6 +1,6 @@
-//! Progress: a bar on a terminal, a plain line now and then elsewhere, nothing when quiet.
+//! Progress: a bar on a terminal, occasional plain lines elsewhere, nothing with `--quiet`.
 //!
-//! The bar is one line, however narrow the terminal is: what matters least is left out first.
+//! The bar always fits one line of the terminal: the least important fields are dropped first.
 
 use std::{
     io::IsTerminal,
@@ -20,24 +20,24 @@ use crate::{
     terminal::Stream,
 };
 
-/// Where stderr is no terminal, a line is printed this often.
+/// Interval of the lines if stderr is not a terminal.
 const PLAIN_EVERY: Duration = Duration::from_secs(10);
 const BAR_EVERY: Duration = Duration::from_millis(100);
-/// Columns of a terminal that does not say how many it has.
+/// Columns of a terminal of unknown width.
 const USUAL_COLUMNS: usize = 80;
-/// Columns of the bar itself.
+/// Columns of the bar.
 const SHORTEST_BAR: usize = 8;
 const LONGEST_BAR: usize = 24;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Makes Ctrl-C and SIGTERM end the work in good order; a second one ends it at once.
+/// Installs a handler for Ctrl-C and SIGTERM: the first signal stops the work cleanly, the second ends the process at once.
 pub fn catch_interrupts() {
-    // Signals are the host's.
+    // The host handles signals.
     if host().is_some() {
         return;
     }
-    // Without a handler the process just ends, which is safe as well.
+    // Without a handler, a signal ends the process, which is safe too.
     let _ = ctrlc::set_handler(|| {
         if INTERRUPTED.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
@@ -45,7 +45,7 @@ pub fn catch_interrupts() {
     });
 }
 
-/// Draws progress on stderr, or tells the host of it.
+/// Draws progress on stderr, or reports it to the host.
 pub struct Progress {
     host: Option<Arc<Host>>,
     quiet: bool,
@@ -56,7 +56,7 @@ pub struct Progress {
     midst: Mutex<Option<Midst>>,
 }
 
-/// What goes on when that which came into its midst has ended.
+/// The interrupted phase, to be resumed when the inner phase has ended.
 struct Midst {
     shown: Shown,
     samples: u64,
@@ -66,11 +66,11 @@ struct Midst {
 
 struct Shown {
     verb: &'static str,
-    /// Whether it is images that are counted, beside bytes.
+    /// Whether images are counted in addition to bytes.
     of_images: bool,
     total_samples: u64,
     total_bytes: u64,
-    /// What an earlier run had done.
+    /// Done by an earlier run.
     recalled_samples: u64,
     recalled_bytes: u64,
     begun: Instant,
@@ -79,7 +79,7 @@ struct Shown {
 }
 
 impl Progress {
-    /// Draws unless `quiet`.
+    /// Draws progress unless `quiet`.
     pub fn new(quiet: bool) -> Self {
         let now = Instant::now();
         let host = host();
@@ -104,7 +104,7 @@ impl Progress {
         }
     }
 
-    /// Takes the bar away; results follow. A host is told of what was done since it was told last.
+    /// Removes the bar before results are printed. A host gets the final progress.
     pub fn finish(&self) {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         self.tell(&shown);
@@ -120,7 +120,7 @@ impl Progress {
         })
     }
 
-    /// Tells the host.
+    /// Reports progress to the host.
     fn tell(&self, shown: &Shown) {
         let Some(host) = &self.host else { return };
         let (samples, bytes) = (self.samples.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed));
@@ -151,7 +151,7 @@ impl Progress {
     }
 }
 
-/// How far the work is.
+/// Current progress.
 struct State<'a> {
     samples: u64,
     bytes: u64,
@@ -164,7 +164,7 @@ impl State<'_> {
         (u128::from(self.bytes) * 100 / u128::from(self.shown.total_bytes.max(1))).min(100) as u64
     }
 
-    /// What this run has done a second.
+    /// Samples of this run per second.
     fn samples_per_second(&self) -> u64 {
         let done = self.samples.saturating_sub(self.shown.recalled_samples);
         (done as f64 / self.elapsed.as_secs_f64().max(1e-3)) as u64
@@ -174,7 +174,7 @@ impl State<'_> {
         report::rate(self.bytes.saturating_sub(self.shown.recalled_bytes), self.elapsed)
     }
 
-    /// At the pace of this run; none before it has one.
+    /// Remaining time at the rate of this run; `None` before there is a rate.
     fn left(&self) -> Option<String> {
         let done = self.bytes.saturating_sub(self.shown.recalled_bytes);
         let to_do = self.shown.total_bytes.saturating_sub(self.bytes);
@@ -182,7 +182,7 @@ impl State<'_> {
         (done > 0).then(|| report::coarse_duration(Duration::from_secs_f64(seconds.clamp(0.0, 1e9))))
     }
 
-    /// The line of a terminal of `columns`: never as long, so that it does not wrap.
+    /// The line for a terminal of `columns`: always shorter, so that it does not wrap.
     fn bar_line(&self, columns: usize) -> String {
         let most = columns.saturating_sub(1);
         if self.shown.total_bytes == 0 {
@@ -211,7 +211,7 @@ impl State<'_> {
         for (number, row) in rows.iter().enumerate() {
             let rest = line(row);
             let room = most.saturating_sub(head.chars().count() + rest.chars().count());
-            // All that is wide is worth a bar only if it is seen.
+            // The two widest rows are used only if there is also room for a bar.
             let wanted = if number < 2 { SHORTEST_BAR + 1 } else { 0 };
             if room >= wanted && head.chars().count() + rest.chars().count() <= most {
                 let bar = if room > SHORTEST_BAR { self.bar(room.min(LONGEST_BAR + 1) - 1) } else { String::new() };
@@ -221,7 +221,7 @@ impl State<'_> {
         report::clip(&head, most)
     }
 
-    /// The bar itself, and the space behind it.
+    /// The bar and the space after it.
     fn bar(&self, columns: usize) -> String {
         let full = columns * self.percent() as usize / 100;
         let tip = if full < columns { "╸" } else { "" };
@@ -311,7 +311,7 @@ impl Monitor for Progress {
         let now = Instant::now();
         let bar = self.new_bar(before.total_bytes);
         let next = now + if bar.is_some() { BAR_EVERY } else { PLAIN_EVERY };
-        // Its pace is its own: the time in between does not count.
+        // The rate of the outer phase excludes the time of the inner phase.
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) =
             Shown { bar, begun: before.begun + (now - since), next, ..before };
     }
@@ -319,7 +319,7 @@ impl Monitor for Progress {
     fn advance(&self, samples: u64, bytes: u64) {
         let before = self.samples.fetch_add(samples, Ordering::Relaxed);
         let bytes_before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        // The clock is looked at now and then only.
+        // Read the clock only once per 64 samples or 1 MiB.
         let is_time = before / 64 != (before + samples) / 64 || bytes_before >> 20 != (bytes_before + bytes) >> 20;
         if (self.quiet && self.host.is_none()) || !is_time {
             return;
@@ -345,7 +345,7 @@ impl Monitor for Progress {
         }
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         match (&self.host, &shown.bar) {
-            // The thread that says it need not be the one that runs the command.
+            // The thread that reports a line may differ from the thread that runs the command.
             (Some(host), _) => host.say(line),
             (None, Some(bar)) => bar.suspend(|| report::say(line)),
             (None, None) => report::say(line),

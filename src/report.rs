@@ -1,6 +1,6 @@
-//! How results and errors read: numbers with separators, sizes in binary units, errors in two lines; and where they go.
+//! Format and destination of results and errors: numbers with separators, sizes in binary units, errors in two lines.
 //!
-//! With `--json` there is one document on stdout, however a command ends.
+//! With `--json`, stdout gets one document, however a command ends.
 
 use std::{
     io::{ErrorKind, Write},
@@ -22,14 +22,14 @@ use crate::{
     terminal::{self, Stream},
 };
 
-/// Number of failures that a list names; its last line names the place of the full list.
+/// Largest number of failures in a list; the last line names the location of the full list.
 pub const NAMED: usize = 20;
-/// Whoever read stdout has seen enough.
+/// The reader of stdout has closed it.
 static IS_CLOSED: AtomicBool = AtomicBool::new(false);
-/// The JSON document of this run is printed.
+/// This run has printed its JSON document.
 static IS_ANSWERED: AtomicBool = AtomicBool::new(false);
 
-/// Prints an error to stderr: where and what, then what to do.
+/// Prints an error to stderr: location and cause, then the help line.
 pub fn error(error: &Error) {
     say(&format!("error: {error}"));
     if let Some(help) = error.help_text() {
@@ -37,22 +37,22 @@ pub fn error(error: &Error) {
     }
 }
 
-/// Prints a line to stderr, whose line feeds do not end it.
+/// Prints `line` to stderr as one line; line feeds in `line` do not end it.
 pub fn say(line: &str) {
     if let Some(host) = host() {
         return host.say(line);
     }
     let line = Lines::of(line);
-    // When stderr is gone there is nobody to tell.
+    // If stderr is closed, there is nowhere to report it.
     let _ = std::io::stderr().lock().write_all(terminal::dress(line.text(), Stream::Err).as_bytes());
 }
 
-/// Prints what clap says of a command line: that it is not right, or the help that was asked for.
+/// Prints the output of clap: an error in the command line, or the requested help.
 pub fn refused(error: &clap::Error) {
     match host() {
         Some(host) if error.use_stderr() => host.say(error.render().to_string().trim_end()),
         Some(host) => host.print(error.render().to_string().as_bytes()),
-        // When stdout or stderr is gone there is nobody to tell.
+        // If stdout or stderr is closed, there is nowhere to report it.
         None => error.print().unwrap_or_default(),
     }
 }
@@ -65,7 +65,7 @@ pub fn print(lines: &Lines) -> Result<()> {
     print_bytes(terminal::dress(lines.text(), Stream::Out).as_bytes())
 }
 
-/// Prints bytes to stdout as they are. That nobody reads them is no error: it changes nothing of what a command comes to.
+/// Prints bytes to stdout unchanged. A closed stdout is not an error, and does not change the result of a command.
 pub fn print_bytes(bytes: &[u8]) -> Result<()> {
     if let Some(host) = host() {
         host.print(bytes);
@@ -84,7 +84,7 @@ pub fn print_bytes(bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// Prints one JSON document to stdout: the only one of this run.
+/// Prints one JSON document to stdout, the only one of this run.
 pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
     let mut out = json_bytes(value, Pretty::default())?;
     answered();
@@ -105,7 +105,7 @@ fn json_bytes(value: &impl serde::Serialize, formatter: impl Formatter) -> Resul
     Ok(out)
 }
 
-/// Writes what is not seen by its number: to a parser it is the same, and no terminal obeys it.
+/// Escapes invisible characters by number: parsers read the same text, and terminals do not interpret it.
 #[derive(Default)]
 struct Plain<F>(F);
 type Pretty = Plain<PrettyFormatter<'static>>;
@@ -138,12 +138,12 @@ impl<F: Formatter> Formatter for Plain<F> {
     }
 }
 
-/// Notes that a document has been printed, or has begun to be.
+/// Records that a document has been printed, completely or in part.
 pub fn answered() {
     host().as_ref().map_or(&IS_ANSWERED, |host| host.is_answered()).store(true, Ordering::Relaxed);
 }
 
-/// Prints the document of a run that `error` ended, unless there is one already.
+/// Prints the document of a run that `error` ended, unless a document was printed already.
 pub fn print_json_error(error: &Error) -> Result<()> {
     let host = host();
     match host.as_ref().map_or(&IS_ANSWERED, |host| host.is_answered()).load(Ordering::Relaxed) {
@@ -152,7 +152,7 @@ pub fn print_json_error(error: &Error) -> Result<()> {
     }
 }
 
-/// An error for a script.
+/// An error as JSON.
 pub fn error_json(error: &Error) -> serde_json::Value {
     let at = error.location();
     let kind = match error.kind() {
@@ -206,7 +206,7 @@ pub fn duration(time: Duration) -> String {
     }
 }
 
-/// `4 min 2 s`, `12 s`: for what is a guess anyway.
+/// `4 min 2 s`, `12 s`: for estimates.
 pub fn coarse_duration(time: Duration) -> String {
     match time.as_secs() {
         0..60 => format!("{} s", time.as_secs()),
@@ -220,7 +220,7 @@ pub fn rate(total: u64, time: Duration) -> String {
     format!("{}/s", bytes(per_second as u64))
 }
 
-/// What reading over a network took, as a line.
+/// Network use as a line.
 pub fn network(transfers: Transfers) -> Lines {
     let Transfers { requests, bytes: came, again, too_many, sent_bytes } = transfers;
     let mut line = format!("network {}, {}", counted(requests, "request"), bytes(came));
@@ -233,7 +233,7 @@ pub fn network(transfers: Transfers) -> Lines {
     Lines::of(&line)
 }
 
-/// The same for scripts; null where all was read from files.
+/// Network use as JSON; null if all data was read from files.
 pub fn network_json(transfers: Option<Transfers>) -> serde_json::Value {
     transfers.map_or(serde_json::Value::Null, |Transfers { requests, bytes, again, too_many, sent_bytes }| {
         json!({
@@ -242,7 +242,7 @@ pub fn network_json(transfers: Option<Transfers>) -> serde_json::Value {
     })
 }
 
-/// Says what an earlier run may have left in the store: parts of objects of these names.
+/// Reports uploads that an earlier run may have left in the store: parts of the objects with these names.
 pub fn left_uploads(names: &[String]) -> Lines {
     let mut out = Lines::default();
     let Some(first) = names.first() else { return out };
@@ -255,23 +255,23 @@ pub fn left_uploads(names: &[String]) -> Lines {
     out
 }
 
-/// A path as text: `\xNN` where it is none.
+/// A path as text; bytes that are not UTF-8 as `\xNN`.
 pub fn path(bytes: &[u8]) -> String {
     text::shown(bytes).to_string()
 }
 
-/// An image that is left out, and why.
+/// A skipped image and the reason.
 pub fn left_out(image: &[u8], reason: &str) -> String {
     format!("{}: {reason}", path(image))
 }
 
-/// The left-out images, a line each; `all` names the place of the full list.
+/// The skipped images, one per line; `all` names the location of the full list.
 pub fn list_left_out(entries: &[Unpacked], all: &str) -> Lines {
     let line = |entry: &Unpacked| Lines::of(&format!("        {}", left_out(&entry.path, &entry.reason)));
     first_of(entries, "        ", all, line)
 }
 
-/// The first failures and the number of others; `all` names the place of the full list.
+/// The first failures and the number of others; `all` names the location of the full list.
 pub fn first_of<T>(entries: &[T], indent: &str, all: &str, lines: impl Fn(&T) -> Lines) -> Lines {
     let mut out = Lines::default();
     out.extend(entries.iter().take(NAMED).map(lines));
@@ -281,13 +281,13 @@ pub fn first_of<T>(entries: &[T], indent: &str, all: &str, lines: impl Fn(&T) ->
     out
 }
 
-/// What was found and is not in the shards, for `--json`.
+/// Files that were found and are not in the shards, as JSON.
 pub fn unpacked(entries: &[Unpacked]) -> serde_json::Value {
     let entry = |entry: &Unpacked| json!({"path": path(&entry.path), "label": entry.class, "fate": entry.fate, "reason": entry.reason});
     entries.iter().map(entry).collect()
 }
 
-/// `31.3 %` of `whole`; a part that is not all is never 100.0 %, and one that is not nothing never 0.0 %.
+/// `31.3 %` of `whole`. Only the whole is shown as 100.0 %, and only zero as 0.0 %.
 pub fn share(part: u64, whole: u64) -> String {
     match part as f64 / whole.max(1) as f64 * 100.0 {
         percent if percent > 99.9 && part < whole => "> 99.9 %".to_owned(),
@@ -296,7 +296,7 @@ pub fn share(part: u64, whole: u64) -> String {
     }
 }
 
-/// `text`, or its beginning with an ellipsis where it is longer than `width` characters.
+/// `text`, or, if longer than `width` characters, its beginning with an ellipsis.
 pub fn clip(text: &str, width: usize) -> String {
     match text.char_indices().nth(width) {
         None => text.to_owned(),

@@ -1,4 +1,4 @@
-//! Runs what the command line asks for: one of the commands, completions, or manual pages.
+//! Dispatches the command line: to one of the commands, completions, or manual pages.
 
 use shardpack_packer::Result;
 
@@ -9,7 +9,7 @@ use crate::{
     help, man, report,
 };
 
-/// Runs what the command line asks for.
+/// Runs the requested command.
 pub fn run(cli: Cli) -> Result<Outcome> {
     match cli.command {
         Command::Pack(args) => pack::run(&args),

@@ -1,4 +1,4 @@
-//! The options that say what goes in.
+//! Options that select samples.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use shardpack_packer::{
     survey::{Choice, ClassList, ClassMap},
 };
 
-/// Longest file of classes in bytes: a million names, amply.
+/// Largest file of classes in bytes: enough for a million names.
 const CLASS_FILE_BYTES: u64 = 256 << 20;
 
 /// What goes in.
@@ -69,7 +69,7 @@ enum Dedup {
 }
 
 impl Selection {
-    /// What is asked of images.
+    /// The check for each image.
     pub fn check(&self) -> Check {
         match self.check {
             CheckArg::Header => Check::Header,
@@ -78,10 +78,10 @@ impl Selection {
         }
     }
 
-    /// As the packer takes it.
+    /// The choice for the packer.
     ///
     /// # Errors
-    /// When a file of classes cannot be read or is none.
+    /// If a file of classes cannot be read or parsed.
     pub fn choice(&self, seed: u64, jobs: usize) -> Result<Choice> {
         let read = |path: &PathBuf| read(path);
         let classes = self
@@ -103,7 +103,7 @@ impl Selection {
             near: self.near_duplicates,
             per_class: self.sample_per_class,
             seed,
-            // To look is to wait for the disk or the network more than for a core.
+            // These reads wait more for the disk or the network than for a core.
             threads: (2 * jobs).max(8),
             jobs,
         })

@@ -1,4 +1,4 @@
-//! The options that say what the source is: columns of lists, files beside images, fields of records.
+//! Options of the source: columns of lists, files beside images, fields of records.
 
 use std::path::{Path, PathBuf};
 
@@ -37,12 +37,12 @@ pub struct ListArgs {
 }
 
 impl ListArgs {
-    /// The folder that paths are relative to, or its URL.
+    /// The base folder of relative paths, or its URL.
     pub fn root(&self) -> Option<&Path> {
         self.root.as_deref()
     }
 
-    /// As the packer takes them.
+    /// The columns for the packer.
     pub fn columns(&self) -> list::Columns {
         let Self { root, path_column, label_column, split_column } = self.clone();
         list::Columns { root, path: path_column, label: label_column, split: split_column }
@@ -84,14 +84,14 @@ enum Group {
     Stem,
 }
 
-/// What to do where SRC stands beside `--split NAME=SRC`.
+/// Help for an SRC in addition to `--split NAME=SRC`.
 pub const SPLITS_ALONE: &str = "leave SRC out, or make it a split: --split NAME=SRC";
 
 impl SourceArgs {
-    /// SRC, if there is one, and DST, of what was given for them.
+    /// SRC, if given, and DST, from the positional arguments.
     ///
     /// # Errors
-    /// When one is missing, or SRC and `--split` both say what the source is.
+    /// If one is missing, or both SRC and `--split` are given.
     pub fn paths<'p>(&self, first: &'p Path, second: Option<&'p Path>) -> Result<(Option<&'p Path>, &'p Path), Error> {
         match (self.parts.is_empty(), second) {
             (true, Some(dst)) => Ok((Some(first), dst)),
@@ -103,7 +103,7 @@ impl SourceArgs {
         }
     }
 
-    /// The same of `plan`, which does without DST where SRC is given.
+    /// As [`SourceArgs::paths`], for `plan`: DST is optional if SRC is given.
     ///
     /// # Errors
     /// As [`SourceArgs::paths`].
@@ -118,7 +118,7 @@ impl SourceArgs {
         }
     }
 
-    /// Where the source lies, all of them where there are several.
+    /// Paths of the source: several if there are several splits.
     pub fn places<'p>(&'p self, src: Option<&'p Path>) -> Vec<&'p Path> {
         let of_part = |part: &'p PathBuf| {
             let text = part.to_str()?;
@@ -127,10 +127,10 @@ impl SourceArgs {
         src.into_iter().chain(self.parts.iter().filter_map(of_part)).chain(self.list.root()).collect()
     }
 
-    /// The source that is packed: a tree, or a list; or those of the splits. `settings` are said of the store of a tree at a URL.
+    /// The source to pack: a tree or a list, or the sources of the splits. `settings` are for the store of a tree at a URL.
     ///
     /// # Errors
-    /// When it is a file that is no list, or something is said of the columns of a tree.
+    /// If a file is not a list, or options for columns are given for a tree.
     pub fn origin(&self, src: Option<&Path>, settings: &StoreSettings) -> Result<Origin, Error> {
         let columns = self.list.columns();
         let of = |src: &Path| match sys::is_store(src) {
@@ -163,10 +163,10 @@ impl SourceArgs {
         }
     }
 
-    /// Puts into `options` what is said here.
+    /// Copies these options into `options`.
     ///
     /// # Errors
-    /// When `--with` names no files.
+    /// If a value of `--with` is invalid.
     pub fn put(&self, options: &mut [PlanOptions]) -> Result<(), Error> {
         let with = self.with.iter().map(|with| Component::files(with)).collect::<Result<Vec<_>, _>>()?;
         for options in options {
@@ -181,10 +181,10 @@ impl SourceArgs {
     }
 }
 
-/// The splits that these values of `--split` name, with the sources that `of` makes of theirs.
+/// The splits in these values of `--split`, with the source that `of` makes from each.
 ///
 /// # Errors
-/// When one is not written `NAME=SRC`.
+/// If a value is not of the form `NAME=SRC`.
 pub fn several(parts: &[PathBuf], of: impl Fn(&Path) -> Result<Origin, Error>) -> Result<Origin, Error> {
     let part = |part: &PathBuf| {
         let (split, src) = source::part_of(part).ok_or_else(|| {
@@ -195,7 +195,7 @@ pub fn several(parts: &[PathBuf], of: impl Fn(&Path) -> Result<Origin, Error>) -
     Several::new(parts.iter().map(part).collect::<Result<_, Error>>()?).map(Origin::Several)
 }
 
-/// Names of what can be read, for `--from`.
+/// Names of all readable formats, for `--from`.
 fn kinds() -> PossibleValuesParser {
     let of_format = Kind::names().into_iter().map(PossibleValue::new);
     let of_dialect =
@@ -232,15 +232,15 @@ pub struct Records {
 }
 
 impl Records {
-    /// The format that was said.
+    /// The requested format.
     ///
     /// # Errors
-    /// When there is no such format.
+    /// If the format is unknown.
     pub fn kind(&self) -> Result<Option<Kind>, Error> {
         self.from.as_deref().map(Kind::of).transpose()
     }
 
-    /// The fields that were said.
+    /// The requested fields.
     pub fn wanted(&self) -> Wanted {
         Wanted {
             no_labels: false,
@@ -258,7 +258,7 @@ impl Records {
         }
     }
 
-    /// The same as a manifest keeps it: of a file of labels that there is one, and not where it lies on this machine.
+    /// The requested fields as stored in a manifest: for a label file the entry `file`, without its path on this machine.
     pub fn kept(&self) -> Wanted {
         let mut wanted = self.wanted();
         if lmdb::label_file(&wanted.entries).is_some() {
@@ -267,7 +267,7 @@ impl Records {
         wanted
     }
 
-    /// Whether any field was said.
+    /// Whether any field was requested.
     pub fn chooses_fields(&self) -> bool {
         self.wanted() != Wanted::default()
     }

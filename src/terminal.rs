@@ -1,6 +1,6 @@
-//! What a terminal is given: colours at the start of lines, and long lines that break between words.
+//! Output for a terminal: colours at the start of lines, and wrapping between words.
 //!
-//! A file or a pipe gets the text as it is, unless colours are asked for.
+//! A file or a pipe gets unchanged text, unless colours are requested.
 
 use std::{borrow::Cow, io::IsTerminal};
 
@@ -14,7 +14,7 @@ const HINT: &str = "\x1b[1;36m";
 const PLAIN: &str = "\x1b[1m";
 const END: &str = "\x1b[0m";
 
-/// The words that lines begin with, and how they look.
+/// The first words of lines, and their colours.
 const HEADS: [(&str, &str); 34] = [
     ("error:", BAD),
     ("failed", BAD),
@@ -52,14 +52,14 @@ const HEADS: [(&str, &str); 34] = [
     ("classes", PLAIN),
 ];
 
-/// The lines that are prose, and may be broken; what is a command or a table stays as it is.
+/// First words of prose lines, which may wrap; commands and tables stay unchanged.
 const PROSE: [&str; 27] = [
     "error:", "help:", "note", "found", "plan", "source", "shards", "entries", "fields", "space", "network", "price",
     "packed", "sealed", "merged", "unsure", "plain", "raw", "epoch", "decode", "crops", "tables", "skipped", "waits",
     "order", "memory", "parts",
 ];
 
-/// Where text goes.
+/// An output stream.
 #[derive(Clone, Copy, Debug)]
 pub enum Stream {
     /// Results.
@@ -69,7 +69,7 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Columns, if it is a terminal.
+    /// Width in columns, if the stream is a terminal.
     pub fn columns(self) -> Option<usize> {
         let size = match self {
             Self::Out if std::io::stdout().is_terminal() => terminal_size_of(std::io::stdout()),
@@ -88,7 +88,7 @@ impl Stream {
     }
 }
 
-/// `text` as `stream` shows it.
+/// `text` as displayed on `stream`.
 pub fn dress(text: &str, stream: Stream) -> Cow<'_, str> {
     let (columns, has_colours) = (stream.columns(), stream.has_colours());
     if columns.is_none() && !has_colours {
@@ -113,20 +113,20 @@ fn dressed(text: &str, columns: Option<usize>, has_colours: bool) -> String {
     out
 }
 
-/// The word that a line begins with, where it begins with one of those that mean something.
+/// The first word of a line, or `help:` for an indented help line.
 fn head(line: &str) -> &str {
     let word = line.split([' ', '\n']).next().unwrap_or("");
     if word.is_empty() && line.starts_with("  help: ") { "help:" } else { word }
 }
 
-/// `line` in pieces of at most `columns` characters where spaces allow it, the second and later ones indented.
+/// Wraps `line` at spaces to at most `columns` characters, with the second and later pieces indented.
 fn wrap(line: &str, columns: usize, indent: usize) -> String {
     if line.trim_end().chars().count() <= columns || columns < 2 * indent {
         return line.to_owned();
     }
     let (mut out, mut at) = (String::with_capacity(line.len() + 32), 0);
     let mut is_first = true;
-    // Runs of spaces, as behind the first word, stay with the word before.
+    // Runs of spaces, such as those after the first word, stay with the word before.
     for word in line.trim_end().split_inclusive(' ') {
         let width = word.trim_end().chars().count();
         if !is_first && width > 0 && at + width > columns {
@@ -137,7 +137,7 @@ fn wrap(line: &str, columns: usize, indent: usize) -> String {
         }
         out += word;
         at += word.chars().count();
-        // The head and its first word belong together.
+        // Never break between the first word and the second.
         is_first = is_first && at < indent;
     }
     if line.ends_with('\n') {

@@ -1,19 +1,19 @@
-//! Memory of Rust's that numpy takes as an array without a copy.
+//! Rust memory as numpy arrays, without a copy.
 
 use std::any::Any;
 
 use pyo3::{prelude::*, types::PyDict};
 use shardpack_loader::Payload;
 
-/// What `numpy.asarray` takes: it keeps this object, and this object the memory, until the last array over it is gone.
+/// Input for `numpy.asarray`: the numpy arrays keep this object alive, and this object keeps the memory.
 #[pyclass(frozen, module = "shardpack._native")]
 pub struct Array {
-    /// Owns what `start` points to; nobody else writes it any more, nor reads it unless it is shared.
+    /// Owns the memory at `start`. No other code writes the memory, or reads it unless `is_shared`.
     _memory: Box<dyn Any + Send + Sync>,
     start: usize,
     dtype: String,
     shape: Vec<usize>,
-    /// Whether Python may not write: somebody else reads it.
+    /// Whether the array is read-only in Python, because other code reads the memory.
     is_shared: bool,
 }
 
@@ -24,13 +24,13 @@ impl Array {
         Self { _memory: Box::new(items), start, dtype: dtype.to_owned(), shape, is_shared: false }
     }
 
-    /// An array of `dtype` and `shape` over `bytes`, which has as many as that takes.
+    /// An array of `dtype` and `shape` over `bytes`, whose length must match.
     pub fn shaped(mut bytes: Vec<u8>, dtype: &str, shape: Vec<usize>) -> Self {
         let start = bytes.as_mut_ptr() as usize;
         Self { _memory: Box::new(bytes), start, dtype: dtype.to_owned(), shape, is_shared: false }
     }
 
-    /// An array over what `slots` gives of `owner`; it has to stay where it is when `owner` moves.
+    /// An array over the bytes that `slots` returns for `owner`. The bytes must keep their address if `owner` moves.
     pub fn over<T: Send + Sync + 'static>(
         owner: T,
         slots: impl FnOnce(&mut T) -> &mut [u8],
@@ -42,9 +42,9 @@ impl Array {
         Self { _memory: owner, start, dtype: dtype.to_owned(), shape, is_shared: false }
     }
 
-    /// An array of bytes over `payload`, for reading alone.
+    /// A read-only array of the bytes of `payload`.
     pub fn payload(payload: Payload) -> Self {
-        // Moving it moves no bytes: they are in a run, or on the heap.
+        // Moving the payload keeps the address of its bytes: they are in a run, or on the heap.
         let (start, shape) = (payload.as_ptr() as usize, vec![payload.len()]);
         Self { _memory: Box::new(payload), start, dtype: "|u1".to_owned(), shape, is_shared: true }
     }

@@ -1,4 +1,4 @@
-//! The commands, called from Python: as the program runs them, but told as values.
+//! The commands for Python: run as in the program, with results as values.
 
 use std::{ffi::OsString, sync::Mutex};
 
@@ -13,25 +13,25 @@ use shardpack_format::{Error, ErrorKind, threads::cannot_start};
 
 use crate::errors::{Raise, detached, raised};
 
-/// Runs the program `shardpack` with these arguments, the first of which is its name; gives the exit code.
+/// Runs the program `shardpack` with these arguments, the first of which is its name; returns the exit code.
 #[pyfunction]
 pub fn command_line(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<u8> {
     detached(py, || shardpack::main(arguments))
 }
 
-/// Bytes of a size as the command line takes it: `256MiB`, `1.5GB`.
+/// Bytes of a size in the syntax of the command line: `256MiB`, `1.5GB`.
 #[pyfunction]
 pub fn size(text: &str) -> PyResult<u64> {
     shardpack::size(text).map_err(PyValueError::new_err)
 }
 
-/// `text` as one line that is fit to be shown.
+/// `text` as one printable line.
 #[pyfunction]
 pub fn line(text: &str) -> String {
     shardpack_format::text::line(text).into_owned()
 }
 
-/// A command under way.
+/// A running command.
 #[pyclass(frozen, module = "shardpack._native")]
 pub struct Command {
     call: Mutex<Option<Call>>,
@@ -46,30 +46,30 @@ impl Command {
 
 #[pymethods]
 impl Command {
-    /// Begins to run `arguments`, the first of which is the name of a command.
+    /// Starts to run `arguments`, the first of which is the name of a command.
     #[new]
     fn new(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<Self> {
         let call = Call::start(arguments).map_err(cannot_start).or_raise(py)?;
         Ok(Self { call: Mutex::new(Some(call)) })
     }
 
-    /// Whether it has ended.
+    /// Whether the command has ended.
     fn is_finished(&self) -> PyResult<bool> {
         self.with(Call::is_finished)
     }
 
-    /// What it does, samples done and in all, bytes done and in all.
+    /// The verb of the current phase, samples done and total, bytes done and total.
     fn progress(&self) -> PyResult<(&'static str, u64, u64, u64, u64)> {
         let now = self.with(Call::progress)?;
         Ok((now.verb, now.samples, now.total_samples, now.bytes, now.total_bytes))
     }
 
-    /// Makes it end soon, in good order.
+    /// Cancels the command, which ends soon and cleanly.
     fn interrupt(&self) -> PyResult<()> {
         self.with(Call::interrupt)
     }
 
-    /// Waits for its end: exit code, what it printed, the lines that it said.
+    /// Waits for the command; returns the exit code, the output, and the lines of messages.
     fn finish<'py>(&self, py: Python<'py>) -> PyResult<(u8, Bound<'py, PyBytes>, Vec<String>)> {
         let call = self.call.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
         let call = call.ok_or_else(|| PyRuntimeError::new_err("the command has ended"))?;
@@ -79,8 +79,8 @@ impl Command {
     }
 }
 
-/// Of a command: for each option its name, its short help, the word for its value (none for flags), whether it may be given more
-/// than once, whether it is positional, the values that are possible, and its default.
+/// For each option: its name, short help, value name (`None` for flags), whether it is repeatable, whether it is positional, the
+/// possible values, and the default.
 type Described = (String, String, Option<String>, bool, bool, Vec<String>, Option<String>);
 
 fn described(argument: &Arg) -> Described {
@@ -97,7 +97,7 @@ fn described(argument: &Arg) -> Described {
     (name, help, value, is_repeated, argument.is_positional(), possible, default)
 }
 
-/// What a command does, and its options.
+/// The help of a command, and its options.
 #[pyfunction]
 pub fn options(command: &str) -> PyResult<(String, Vec<Described>)> {
     let mut all = shardpack::command();

@@ -1,4 +1,4 @@
-//! Random access: a dataset, its samples, and what its index says of all of them without touching a shard.
+//! Random access: a dataset, its samples, and columns from its indexes, which need no read of a shard.
 
 use std::{ops::Range, path::PathBuf};
 
@@ -18,13 +18,13 @@ use crate::{
     stream::value_of,
 };
 
-/// Whether this is no path, but the URL of a dataset.
+/// Whether this is the URL of a dataset instead of a path.
 #[pyfunction]
 pub fn is_url(path: PathBuf) -> bool {
     shardpack_reader::is_url(path)
 }
 
-/// A dataset that shardpack packed. Has no threads and no state: it may be used by many threads, and on both sides of a fork.
+/// A dataset that shardpack packed. Has no threads and no state: many threads, and both sides of a fork, can use it.
 #[pyclass(frozen, module = "shardpack._native")]
 pub struct Dataset {
     dataset: shardpack_reader::Dataset,
@@ -33,23 +33,23 @@ pub struct Dataset {
 /// A sample.
 #[pyclass(frozen, get_all, module = "shardpack._native")]
 pub struct Sample {
-    /// Its number in the dataset.
+    /// Number of the sample in the dataset.
     number: u64,
-    /// Its key.
+    /// Key of the sample.
     key: Py<PyString>,
-    /// Number of its class.
+    /// Label of the sample.
     label: Option<i64>,
-    /// Name of its class.
+    /// Name of the class.
     class_name: Option<String>,
-    /// Path that it had in the source; what is no UTF-8 is as `os.fsdecode` has it.
+    /// Path in the source; bytes that are not UTF-8 are decoded as by `os.fsdecode`.
     path: Py<PyAny>,
-    /// The payload as it was packed.
+    /// The payload as packed.
     bytes: Py<PyBytes>,
-    /// The components beside the payload, by their names in the manifest.
+    /// The extra components, by their names in the manifest.
     components: Vec<(String, Py<PyAny>)>,
-    /// Width and height as the image's headers say; 0 where they are not known.
+    /// Width and height from the image header; 0 if unknown.
     size: (u32, u32),
-    /// The kind of image by its first bytes: `jpeg`.
+    /// The kind of image, detected from its first bytes: `jpeg`.
     kind: &'static str,
 }
 
@@ -71,12 +71,12 @@ impl Dataset {
         }
     }
 
-    /// What `of` says of each row, in order.
+    /// The value of `of` for each row, in order.
     fn column<T: Send>(&self, py: Python<'_>, of: impl Fn(&RowRef<'_>) -> T + Send + Sync) -> PyResult<Vec<T>> {
         self.column_of(py, 0..self.dataset.len(), of)
     }
 
-    /// What `of` says of each row of `samples`, as far as there are such, in order; of other shards no index is opened.
+    /// The value of `of` for each existing row of `samples`, in order; opens no index of other shards.
     fn column_of<T: Send>(
         &self,
         py: Python<'_>,
@@ -100,7 +100,7 @@ impl Dataset {
         detached(py, all)?.or_raise(py)
     }
 
-    /// A sample as Python has it.
+    /// Converts a sample for Python.
     fn told(&self, py: Python<'_>, found: &shardpack_reader::Sample<'_>) -> PyResult<Sample> {
         let names = &self.dataset.manifest().components;
         let mut components = Vec::new();
@@ -126,7 +126,7 @@ impl Dataset {
 }
 
 impl Dataset {
-    /// The same once more, as for a loader.
+    /// A second handle to the same dataset, for a loader.
     pub fn again(&self) -> shardpack_reader::Result<shardpack_reader::Dataset> {
         self.dataset.again()
     }
@@ -134,7 +134,8 @@ impl Dataset {
 
 #[pymethods]
 impl Dataset {
-    /// Opens the dataset in `path`, a folder or a URL; `store` are settings of its store, names with values, `cache` the folder of a cache
+    /// Opens the dataset in `path`, a folder or a URL. `store`: settings of the store, as names with values. `cache`:
+    /// folder of the cache
     /// and its limit in bytes.
     #[new]
     #[pyo3(signature = (path, check_content=false, store=Vec::new(), cache=None))]
@@ -154,13 +155,13 @@ impl Dataset {
         usize::try_from(self.dataset.len()).map_err(|_| PyValueError::new_err("more samples than this machine counts"))
     }
 
-    /// Its name.
+    /// Name of the dataset.
     #[getter]
     fn name(&self) -> &str {
         self.dataset.name()
     }
 
-    /// Its manifest as JSON.
+    /// The manifest as JSON.
     fn manifest(&self) -> PyResult<String> {
         serde_json::to_string(self.dataset.manifest()).map_err(|error| PyValueError::new_err(error.to_string()))
     }
@@ -185,15 +186,16 @@ impl Dataset {
         self.dataset.classes().iter().map(|class| class.name.clone()).collect()
     }
 
-    /// Sample `number`; negative ones count from the end.
+    /// Sample `number`; negative numbers count from the end.
     fn sample(&self, py: Python<'_>, number: i64) -> PyResult<Sample> {
         let number = self.number(number)?;
         let found = detached(py, || self.dataset.sample(number))?.or_raise(py)?;
         contained(py, || self.told(py, &found))
     }
 
-    /// The samples from number `first` on, in large reads: those before `end`, and of these no more than fit into `bytes` as they are
-    /// stored, but one.
+    /// The samples from number `first` to `end`, exclusive, in large reads. Stops before the stored size exceeds `bytes`,
+    /// but returns at
+    /// least one sample.
     fn samples(&self, py: Python<'_>, first: u64, end: u64, bytes: u64) -> PyResult<Vec<Sample>> {
         let mut reader = detached(py, || self.dataset.reader(first..end))?.or_raise(py)?;
         let mut samples = Vec::new();
@@ -210,12 +212,12 @@ impl Dataset {
         Ok(samples)
     }
 
-    /// Number of the sample with this key; `None` where there is none.
+    /// Number of the sample with this key; `None` if the key is missing.
     fn find(&self, py: Python<'_>, key: &str) -> PyResult<Option<u64>> {
         detached(py, || self.dataset.find(key))?.or_raise(py)
     }
 
-    /// `[N] int64`, or those of the samples from `first` to `end`; of samples without a label the least int64.
+    /// Labels, `[N] int64`: all, or those of the samples from `first` to `end`; the least int64 for samples without a label.
     #[pyo3(signature = (first=0, end=u64::MAX))]
     fn labels(&self, py: Python<'_>, first: u64, end: u64) -> PyResult<Array> {
         Ok(Array::of(self.column_of(py, first..end, |row| row.label.unwrap_or(NO_LABEL))?, "<i8"))

@@ -1,4 +1,4 @@
-//! One image, decoded: for functions of Python's own.
+//! Decodes one image, for functions written in Python.
 
 use std::{
     cell::RefCell,
@@ -13,7 +13,7 @@ use crate::{
     errors::{Raise, detached},
 };
 
-/// Memory that all threads decode in, in bytes; one image may take all of it.
+/// Memory for decoding in all threads, in bytes; one image may use all of it.
 static BUDGET: LazyLock<Arc<Budget>> = LazyLock::new(|| Arc::new(Budget::new(4 << 30)));
 
 thread_local! {

@@ -6,7 +6,7 @@ use shardpack_format::{
     contain::{bug, caught},
 };
 
-/// The exception for `error`, with its place and its help.
+/// The exception for `error`, with its location and its help.
 pub fn raised(py: Python<'_>, error: &Error) -> PyErr {
     let class = match error.kind() {
         ErrorKind::Data => "DataError",
@@ -25,7 +25,7 @@ pub fn contained<T>(py: Python<'_>, call: impl FnOnce() -> PyResult<T>) -> PyRes
     caught(call).unwrap_or_else(|panic| Err(raised(py, &bug(&*panic, None))))
 }
 
-/// As [`contained`], without the interpreter's lock meanwhile. All that takes long goes through here.
+/// As [`contained`], with the GIL released. All slow calls go through this function.
 pub fn detached<T: Send>(py: Python<'_>, call: impl FnOnce() -> T + Send) -> PyResult<T> {
     py.detach(|| caught(call).map_err(|panic| bug(&*panic, None))).or_raise(py)
 }

@@ -1,7 +1,7 @@
-//! What Python is given of the libraries, as `shardpack._native`: one file a class, without logic of its own.
+//! The module `shardpack._native`: the Rust libraries for Python, one file per class, without logic.
 //!
-//! Holds at all times: whatever takes long runs without the interpreter's lock and looks after signals; memory that Python
-//! sees lives as long as Python has it.
+//! Holds at all times: slow calls release the GIL and check for signals; memory visible to Python lives as long as Python
+//! keeps it.
 
 #![deny(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The loader behind `shardpack.Loader`: options, and what follows from them without reading.
+//! The loader behind `shardpack.Loader`: options, and values derived without reading data.
 
 use pyo3::prelude::*;
 use shardpack_loader::{Loader, Output};
@@ -11,7 +11,7 @@ use crate::{
     stream::Stream,
 };
 
-/// A loader without threads: it may be used on both sides of a fork.
+/// A loader without threads: both sides of a fork can use it.
 #[pyclass(frozen, module = "shardpack._native")]
 pub struct Engine {
     loader: Loader,
@@ -20,8 +20,9 @@ pub struct Engine {
 
 #[pymethods]
 impl Engine {
-    /// `request` is JSON; see `shardpack.Loader`. With `state` it goes on with that run. Datasets that are `opened` are not opened again: one for
-    /// each part of the request, or none.
+    /// `request` is JSON; see `shardpack.Loader`. With `state`, the loader resumes that run. `opened` has an open dataset
+    /// for each part of
+    /// the request, or is empty.
     #[new]
     #[pyo3(signature = (request, state=None, opened=Vec::new()))]
     fn new(py: Python<'_>, request: &str, state: Option<&str>, opened: Vec<PyRef<'_, Dataset>>) -> PyResult<Self> {
@@ -37,13 +38,13 @@ impl Engine {
         detached(py, || self.loader.batches_of_epoch())?.or_raise(py)
     }
 
-    /// Batches of this rank in the rest of the epoch that `state` is in.
+    /// Batches of this rank in the rest of the epoch of `state`.
     fn batches_left(&self, py: Python<'_>, state: &str) -> PyResult<u64> {
         let state = options::state(py, state)?;
         detached(py, || self.loader.batches_left(&state))?.or_raise(py)
     }
 
-    /// Shape of an image in a batch, and dtype as numpy writes it; `None` where none are made.
+    /// Shape of an image in a batch, and dtype in numpy's notation; `None` without a transform.
     fn slot(&self) -> Option<([usize; 3], &'static str)> {
         self.slot.as_ref().map(|slot| (slot.shape, slot.dtype))
     }
@@ -60,7 +61,7 @@ impl Engine {
         state.to_json()
     }
 
-    /// What the receipts of all ranks add up to after epoch `epoch`: samples, and identities in 32 hexadecimal digits.
+    /// Expected sum of the receipts of all ranks after epoch `epoch`: samples, and identities in 32 hexadecimal digits.
     fn expected(&self, py: Python<'_>, epoch: u64) -> PyResult<(u64, String)> {
         let expected = detached(py, || self.loader.expected(epoch))?.or_raise(py)?;
         Ok((expected.samples, format!("{:032x}", expected.identities)))
@@ -72,13 +73,13 @@ impl Engine {
         self.loader.classes().to_vec()
     }
 
-    /// Bytes that a batch of images takes: 0 where none are made.
+    /// Bytes of the images of a batch; 0 without a transform.
     fn batch_bytes(&self, py: Python<'_>) -> PyResult<usize> {
         let most = usize::try_from(self.loader.most_in_batch().or_raise(py)?).unwrap_or(usize::MAX);
         Ok(most.saturating_mul(self.loader.options().output.slot_bytes()))
     }
 
-    /// Begins to make batches, from `state` on, in `memories`, or in memory of its own where there are none.
+    /// Starts to make batches at `state`, in `memories`, or in its own memory if `memories` is empty.
     fn start(&self, py: Python<'_>, state: &str, memories: Vec<Bound<'_, PyAny>>) -> PyResult<Stream> {
         let state = options::state(py, state)?;
         let memories = memories.into_iter().map(memory::lend).collect::<PyResult<Vec<_>>>()?;

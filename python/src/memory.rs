@@ -1,26 +1,26 @@
-//! Memory of Python's that batches are made in: pinned for a GPU, say. All the `unsafe` of this crate is here.
+//! Memory of Python for batches, for example pinned for a GPU. All `unsafe` code of this crate is in this file.
 
 #![allow(unsafe_code)]
 
 use pyo3::{exceptions::PyValueError, prelude::*};
 use shardpack_loader::Memory;
 
-/// A stretch of memory.
+/// A range of memory.
 struct Lent {
-    /// Keeps it there.
+    /// Keeps the memory alive.
     _owner: Py<PyAny>,
     start: *mut u8,
     len: usize,
 }
 
-// SAFETY: the memory belongs to `_owner`, which Python's allocators give to all threads alike; the pointer is used through
-// `bytes` alone, by whoever has the value for writing.
+// SAFETY: the memory belongs to `_owner`, and memory of Python's allocators is valid in all threads. Only `bytes` uses the pointer,
+// and it requires exclusive access to the value.
 unsafe impl Send for Lent {}
 // SAFETY: as above.
 unsafe impl Sync for Lent {}
 
-// SAFETY: the address is that of a tensor's storage, which stays where it is as long as the tensor lives, and `_owner` keeps it.
-// `lend` is called by `shardpack.Loader` alone, with tensors that it has just made and hands to nobody before they are back.
+// SAFETY: the address is that of a tensor's storage, which keeps its address while the tensor lives, and `_owner` keeps the tensor.
+// Only `shardpack.Loader` calls `lend`, with tensors that it has just made and shares with nobody until the loader returns them.
 unsafe impl Memory for Lent {
     fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: as above; `lend` has checked that there is an address.
@@ -28,7 +28,7 @@ unsafe impl Memory for Lent {
     }
 }
 
-/// The memory of `owner`, which has `data_ptr()` and `nbytes`, as torch's tensors do.
+/// The memory of `owner`, which has `data_ptr()` and `nbytes`, as tensors of torch do.
 pub fn lend(owner: Bound<'_, PyAny>) -> PyResult<Box<dyn Memory>> {
     let start: usize = owner.call_method0("data_ptr")?.extract()?;
     let len: usize = owner.getattr("nbytes")?.extract()?;

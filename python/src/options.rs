@@ -1,4 +1,4 @@
-//! What a loader is to do, as `shardpack.Loader` says it: JSON, checked by its types.
+//! Options of a loader from `shardpack.Loader`: JSON, validated by types.
 
 use std::path::PathBuf;
 
@@ -11,12 +11,12 @@ use shardpack_loader::{
 };
 use shardpack_reader::StoreSettings;
 
-/// All that makes a loader.
+/// All options of a loader.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
     parts: Vec<PartRequest>,
-    /// Shares of an epoch by weight, and its number of samples; or each part as it says.
+    /// Weights of the parts, and the number of samples of an epoch; `None` if each part has its own times.
     weights: Option<(Vec<f64>, u64)>,
     batch: u64,
     rank: u64,
@@ -26,7 +26,7 @@ pub struct Request {
     lanes: Option<u64>,
     last: String,
     transform: Option<TransformRequest>,
-    /// Whether payloads are handed out where there is no transform.
+    /// Whether to hand out payloads if there is no transform.
     payload: bool,
     components: Vec<String>,
     on_bad: String,
@@ -43,9 +43,9 @@ pub struct Request {
 #[serde(deny_unknown_fields)]
 struct PartRequest {
     path: String,
-    /// Settings of its store, where the path is a URL.
+    /// Settings of the store, if the path is a URL.
     store: Vec<(String, String)>,
-    /// Folder of a cache of what comes from there, and its limit in bytes.
+    /// Folder of the cache for data from the store, and its limit in bytes.
     cache: Option<(PathBuf, u64)>,
     subset: SubsetRequest,
     times: TimesRequest,
@@ -103,7 +103,7 @@ fn size((height, width): (u32, u32)) -> Size {
     Size { height, width }
 }
 
-/// The one of `values` that is called `name`.
+/// The value with the name `name`.
 fn named<T: Copy>(what: &str, name: &str, values: &[(&str, T)]) -> Result<T> {
     let found = values.iter().find(|(one, _)| *one == name);
     let names = || values.iter().map(|(one, _)| *one).collect::<Vec<_>>().join(", ");
@@ -149,10 +149,10 @@ impl TransformRequest {
 }
 
 impl Request {
-    /// From the JSON of `shardpack.Loader`.
+    /// Parses the JSON of `shardpack.Loader`.
     ///
     /// # Errors
-    /// When something has another type than it should.
+    /// If a value has the wrong type.
     pub fn read(json: &str) -> Result<Self> {
         serde_json::from_str(json).map_err(|error| Error::usage(format!("an option of the loader: {error}")))
     }
@@ -186,11 +186,11 @@ impl Request {
         })
     }
 
-    /// Opens the datasets, or takes those that are `opened`, one for each part, and makes the loader; `state` is that of the run which it goes
-    /// on with.
+    /// Makes the loader. Opens the datasets, or takes those in `opened`, one for each part. With `state`, the loader resumes that
+    /// run.
     ///
     /// # Errors
-    /// Those of [`Dataset::open_with`] and [`Loader::mix`].
+    /// As [`Dataset::open_with`] and [`Loader::mix`].
     pub fn loader(&self, state: Option<&State>, opened: Vec<Dataset>) -> Result<(Loader, Option<Slot>)> {
         let transform = self.transform.as_ref().map(TransformRequest::transform).transpose()?;
         let slot = transform.as_ref().map(Slot::of);
@@ -229,12 +229,12 @@ impl Request {
     }
 }
 
-/// What a slot of a batch is to numpy.
+/// The numpy type of a slot.
 #[derive(Clone)]
 pub struct Slot {
-    /// As numpy writes it; bfloat16, which numpy lacks, is `<u2`.
+    /// dtype in numpy's notation; bfloat16, which numpy lacks, is `<u2`.
     pub dtype: &'static str,
-    /// Of one sample.
+    /// Shape of one sample.
     pub shape: [usize; 3],
 }
 
@@ -250,7 +250,7 @@ impl Slot {
     }
 }
 
-/// What is said of a store and of a cache of what comes from it.
+/// Settings of a store and of the cache for its data.
 pub fn settings(store: impl IntoIterator<Item = (String, String)>, cache: Option<(PathBuf, u64)>) -> StoreSettings {
     let settings = StoreSettings::new(store);
     match cache {
@@ -259,7 +259,7 @@ pub fn settings(store: impl IntoIterator<Item = (String, String)>, cache: Option
     }
 }
 
-/// A state from its JSON.
+/// Parses a state from JSON.
 pub fn state(py: Python<'_>, json: &str) -> PyResult<State> {
     use crate::errors::Raise as _;
     State::from_json(json).or_raise(py)

@@ -5,7 +5,7 @@ use shardpack_loader::{Expected, Receipt, Result};
 
 use crate::errors::{Raise, contained};
 
-/// The receipts of several ranks, or of parts of a run, as one.
+/// Merges the receipts of several ranks, or of parts of a run.
 #[pyfunction]
 pub fn join(py: Python<'_>, receipts: Vec<String>) -> PyResult<String> {
     let joined = || -> Result<Option<Receipt>> {
@@ -18,7 +18,7 @@ pub fn join(py: Python<'_>, receipts: Vec<String>) -> PyResult<String> {
     all.map(|all| all.to_json()).ok_or_else(|| pyo3::exceptions::PyValueError::new_err("no receipts"))
 }
 
-/// Whether `receipt` is of just `samples` samples of epoch `epoch` with the sum `identities`, each once.
+/// Whether `receipt` covers exactly `samples` samples of epoch `epoch` with the sum `identities`, each once.
 #[pyfunction]
 pub fn proves(py: Python<'_>, receipt: &str, epoch: u64, samples: u64, identities: &str) -> PyResult<bool> {
     let receipt = Receipt::from_json(receipt).or_raise(py)?;

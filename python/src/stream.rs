@@ -1,4 +1,4 @@
-//! Batches under way, and what one is to Python.
+//! A stream of batches, and the conversion of a batch for Python.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -19,19 +19,19 @@ use crate::{
     options::Slot,
 };
 
-/// How often signals are looked after.
+/// Interval between checks for signals.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Batches, one after the other, made ahead by threads of Rust's.
+/// Batches in order, made ahead by Rust threads.
 #[pyclass(frozen, module = "shardpack._native")]
 pub struct Stream {
     batches: Mutex<Option<Batches>>,
     slot: Option<Slot>,
-    /// Whether payloads were asked for.
+    /// Whether payloads were requested.
     has_payloads: bool,
 }
 
-/// Payloads as they are stored.
+/// Payloads as stored.
 #[pyclass(frozen, module = "shardpack._native")]
 pub struct Payloads {
     payloads: Vec<Payload>,
@@ -43,13 +43,13 @@ impl Payloads {
         self.payloads.len()
     }
 
-    /// Payload `number`, which is less than there are: `[n] uint8`, for reading alone.
+    /// Payload `number`, which must be in range: `[n] uint8`, read-only.
     fn payload(&self, number: usize) -> PyResult<Array> {
         let payload = self.payloads.get(number).cloned();
         payload.map(Array::payload).ok_or_else(|| PyIndexError::new_err(number))
     }
 
-    /// A copy of all, one behind the other, and where each begins, `[B + 1] uint64`.
+    /// A copy of all payloads, one after the other, and the offset of each, `[B + 1] uint64`.
     fn joined(&self, py: Python<'_>) -> PyResult<(Array, Array)> {
         let mut offsets = vec![0_u64];
         offsets.extend(self.payloads.iter().scan(0, |end, payload| {
@@ -66,30 +66,30 @@ impl Payloads {
 pub struct Batch {
     /// The epoch.
     epoch: u64,
-    /// Its number in the epoch.
+    /// Number of the batch in the epoch.
     number: u64,
     /// Number of samples.
     samples: usize,
-    /// `[B, 3, H, W]` or `[B, H, W, 3]`; of none, where none are made or the memory is the caller's.
+    /// `[B, 3, H, W]` or `[B, H, W, 3]`; `None` without a transform, or if the images are in memory of the caller.
     images: Option<Py<Array>>,
-    /// The address of the caller's memory that the images are in.
+    /// The address of the images in memory of the caller.
     address: Option<usize>,
     /// `[B] int64`.
     labels: Py<Array>,
     /// Numbers of the samples in the dataset: `[B] uint64`.
     numbers: Py<Array>,
-    /// Of a mix, which dataset each is of: `[B] uint64`.
+    /// For a mix, the number of each sample's dataset: `[B] uint64`.
     sources: Py<Array>,
-    /// The payloads as they are stored, where they were asked for.
+    /// The payloads as stored, if requested.
     encoded: Option<Py<Payloads>>,
-    /// Name and content: an array, or a list.
+    /// Name and content of each component: an array, or a list.
     columns: Vec<(String, Py<PyAny>)>,
-    /// Where a run goes on that ends after this batch.
+    /// The state that resumes right after this batch.
     state: String,
 }
 
 impl Stream {
-    /// Of `batches`, whose slots are `slot`.
+    /// A stream of `batches` with slots of type `slot`.
     pub fn new(batches: Batches, slot: Option<Slot>, has_payloads: bool) -> Self {
         Self { batches: Mutex::new(Some(batches)), slot, has_payloads }
     }
@@ -105,7 +105,7 @@ impl Stream {
 
 #[pymethods]
 impl Stream {
-    /// The next batch; `None` at the end of an epoch. Where the memory is the caller's, `memory` is put in its place.
+    /// The next batch; `None` at the end of an epoch. If batches are in memory of the caller, `memory` replaces that of the batch.
     #[pyo3(signature = (memory=None))]
     fn next(&self, py: Python<'_>, memory: Option<Bound<'_, PyAny>>) -> PyResult<Option<Batch>> {
         while !self.with(py, |batches| batches.wait(PATIENCE))?.or_raise(py)? {
@@ -146,24 +146,24 @@ impl Stream {
         self.with(py, |batches| batches.receipt().to_json())
     }
 
-    /// What was done, and where time went, as JSON.
+    /// Counts and times, as JSON.
     fn stats(&self, py: Python<'_>) -> PyResult<String> {
         let stats = self.with(py, |batches| batches.stats())?;
         serde_json::to_string(&stats).map_err(|error| PyRuntimeError::new_err(error.to_string()))
     }
 
-    /// Where a run goes on that ends now.
+    /// The state that resumes right after the last batch.
     fn state(&self, py: Python<'_>) -> PyResult<String> {
         self.with(py, |batches| batches.state().to_json())
     }
 
-    /// Ends the threads; batches that were handed out stay.
+    /// Ends the threads; batches that were handed out stay valid.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         detached(py, || drop(self.batches.lock().unwrap_or_else(PoisonError::into_inner).take()))
     }
 }
 
-/// A component of all samples: an array `[B, …]`, or a list.
+/// A component for all samples: an array `[B, …]`, or a list.
 fn values(py: Python<'_>, values: Values, samples: usize) -> PyResult<Py<PyAny>> {
     match values {
         Values::Stacked { form: Form::Array { dtype, shape }, items } => {
@@ -181,7 +181,7 @@ fn values(py: Python<'_>, values: Values, samples: usize) -> PyResult<Py<PyAny>>
     }
 }
 
-/// The value of a component of one sample: bytes, str, what JSON says, int, float, or an array.
+/// The value of a component of one sample: bytes, str, parsed JSON, int, float, or an array.
 pub fn value_of(py: Python<'_>, form: &Form, content: &[u8]) -> PyResult<Py<PyAny>> {
     let wrong = || raised(py, &shardpack_loader::Error::data("text that is no UTF-8"));
     Ok(match form {

@@ -1,4 +1,4 @@
-//! `shardpack adopt`: manifest and index beside shards that stay as they are.
+//! `shardpack adopt`: writes manifest and index next to unchanged shards.
 
 use std::path::PathBuf;
 

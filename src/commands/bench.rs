@@ -1,4 +1,4 @@
-//! `shardpack bench`: how fast a dataset can be read here, and how well it is shuffled.
+//! `shardpack bench`: measures read speed and shuffle quality of a dataset on this machine.
 
 use std::{
     path::{Path, PathBuf},
@@ -101,7 +101,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         cold: args.cold,
         store: args.store.settings()?,
     };
-    // Nothing is written, so Ctrl-C ends it as it ends any program.
+    // Nothing is written, so the default handling of Ctrl-C is fine.
     let mut all = Vec::new();
     for dataset in Dataset::open_all_with(&args.folder, &request.store)? {
         let name = dataset.name().to_owned();
@@ -144,7 +144,7 @@ fn to_json(dataset: &Dataset, measured: &Measured) -> serde_json::Value {
     })
 }
 
-/// Whether a row that was to be cold was.
+/// Whether a row that was requested cold was cold.
 fn from_where(cold: Cold) -> String {
     let Cold { device_bytes, needed_bytes, is_cold } = cold;
     match device_bytes {
@@ -271,7 +271,7 @@ fn text(dataset: &Dataset, args: &Args, measured: &Measured) -> Lines {
     out
 }
 
-/// What an epoch takes over a network.
+/// Network use of an epoch.
 fn epoch(network: &Network) -> String {
     let Network { epoch, is_whole, in_flight, .. } = network;
     let mut line = format!(

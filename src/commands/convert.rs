@@ -1,4 +1,4 @@
-//! `shardpack convert`: shards of any writer into shards of ours.
+//! `shardpack convert`: converts shards of any writer into shards of shardpack.
 
 use std::path::{Path, PathBuf};
 
@@ -69,7 +69,7 @@ pub struct Args {
     no_labels: bool,
     #[command(flatten)]
     pub run: RunArgs,
-    // Last: its headings hold for all that follows.
+    // Last: its headings apply to all options that follow.
     #[command(flatten)]
     plan: PlanArgs,
 }
@@ -80,7 +80,7 @@ impl Args {
         self.paths.iter().map(PathBuf::as_path).collect()
     }
 
-    /// What is said of the stores of the sources and of DST.
+    /// The store settings for the sources and for DST.
     fn settings(&self) -> Result<(StoreSettings, StoreSettings)> {
         let parts: Vec<_> = self.parts.iter().filter_map(|part| part_of(part)).map(|(_, source)| source).collect();
         let places = self.paths.iter().chain(&parts).map(PathBuf::as_path);
@@ -101,7 +101,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let fields = Fields::of(&args.fields)?;
     let chosen = if args.fields.is_empty() { &args.components } else { &fields.components };
     let components = match chosen {
-        // What none has a place for nobody needs to read.
+        // If no format can hold components, do not read them.
         Components::All if !options.iter().any(has_components) => Components::None,
         components => components.clone(),
     };
@@ -118,7 +118,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         }
     };
     look_at(&origin, &options, dst, &args.run)?;
-    // Of a dataset of ours they are a question.
+    // For a dataset of ours, pass on the choice unchanged.
     let components = if origin.is_of_shards() { components } else { chosen.clone() };
     for options in &mut options {
         options.bytes.format.wanted = Wanted { renames: fields.renames.clone(), ..args.records.kept() };
@@ -154,7 +154,7 @@ fn components(text: &str) -> Result<Components, String> {
 /// `--fields`.
 struct Fields {
     components: Components,
-    /// Fields that get other names.
+    /// Fields with new names.
     renames: Vec<(String, String)>,
 }
 
@@ -182,7 +182,7 @@ fn component(name: &str) -> Result<Component, String> {
     }
 }
 
-/// Whether a field that samples have is a component in any of the formats.
+/// Whether a field of the samples becomes a component in any of the formats.
 fn goes_along(field: &str, kind: &Component, options: &[PlanOptions]) -> bool {
     options.iter().any(|options| {
         let walk = &options.walk;
@@ -197,14 +197,14 @@ fn goes_along(field: &str, kind: &Component, options: &[PlanOptions]) -> bool {
     })
 }
 
-/// What `sources` are together: datasets of ours, or shards.
+/// The common kind of `sources`: datasets of ours, or shards.
 fn origin(args: &Args, components: &Components, renames: &[(String, String)], sources: &[PathBuf]) -> Result<Origin> {
     let Args { records, plan, no_labels, .. } = args;
     if sources.is_empty() {
         return Err(Error::usage("SRC is missing").help("shardpack convert SRC DST"));
     }
     let url = sources.iter().find(|source| sys::is_store(source));
-    // They may be those of DST alone.
+    // The settings may be for DST only.
     let settings = if url.is_some() { args.settings()?.0 } else { StoreSettings::default() };
     let given = if records.from.is_some() {
         Given::unsorted(sources, &settings)?
@@ -232,7 +232,7 @@ fn origin(args: &Args, components: &Components, renames: &[(String, String)], so
             None => given,
         }
     };
-    // Each source of `--split` is one split.
+    // Each `--split` source is exactly one split.
     let splits = if args.parts.is_empty() { plan.splits() } else { Splits::None };
     let components = match components {
         Components::All => None,
@@ -244,7 +244,7 @@ fn origin(args: &Args, components: &Components, renames: &[(String, String)], so
     given.shards(sources, records.kind()?, wanted, &splits).map(Origin::Shards)
 }
 
-/// Fails where some splits are at URLs, and some are not.
+/// Fails if some splits are at URLs and others are not.
 fn refuse_some_urls(parts: &[PathBuf]) -> Result<()> {
     let sources: Vec<_> = parts.iter().filter_map(|part| part_of(part)).map(|(_, source)| source).collect();
     let is_url = |source: &&PathBuf| sys::is_store(source);
@@ -254,7 +254,7 @@ fn refuse_some_urls(parts: &[PathBuf]) -> Result<()> {
     }
 }
 
-/// What was recognised, the fields, and the first samples.
+/// The detected format, the fields, and the first samples.
 fn describe(look: &Preview) -> Vec<String> {
     let formats: Vec<_> = match look.formats.as_slice() {
         [(name, _)] => vec![name.clone()],

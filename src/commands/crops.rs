@@ -1,4 +1,4 @@
-//! `shardpack crops`: tables beside the indexes that let a loader decode crops of JPEGs alone.
+//! `shardpack crops`: writes tables next to the indexes, so that loaders decode only the cropped part of a JPEG.
 
 use std::{
     num::NonZeroU16,
@@ -75,7 +75,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     })
 }
 
-/// What was made, in lines.
+/// The report in lines.
 pub fn as_text(report: &Report) -> Lines {
     let mut out = Lines::default();
     out += report::first_of(&report.damaged, "", "--json names all", |damaged| {
@@ -110,7 +110,7 @@ pub fn as_text(report: &Report) -> Lines {
     out
 }
 
-/// What was made, for a script.
+/// The report as JSON.
 pub fn as_json(report: &Report) -> serde_json::Value {
     let damaged = report.damaged.iter().map(|damaged| {
         let (key, path) = (report::path(&damaged.key), report::path(&damaged.path));

@@ -20,7 +20,7 @@ use crate::{
     report,
 };
 
-/// Parts that are named.
+/// Number of parts to name.
 const NAMED: usize = 20;
 
 /// Options of `merge`.

@@ -1,4 +1,4 @@
-//! The subcommands: each takes its options, makes one call, and prints what came of it.
+//! The subcommands: each parses its options, makes one call, and prints the report.
 
 pub mod adopt;
 pub mod bench;

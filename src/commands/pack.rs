@@ -1,4 +1,4 @@
-//! `shardpack pack`: an ImageFolder into shards.
+//! `shardpack pack`: packs an image tree or a list into shards.
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ use crate::{
     source_args::SourceArgs,
 };
 
-/// Strays that are named; all are listed by `inspect --samples --strays`.
+/// Number of strays to name; `inspect --samples --strays` lists all.
 const NAMED: usize = 20;
 
 /// Options of `pack`.
@@ -66,7 +66,7 @@ pub struct Args {
     source: SourceArgs,
     #[command(flatten)]
     pub run: RunArgs,
-    // Last: its headings hold for all that follows.
+    // Last: its headings apply to all options that follow.
     #[command(flatten)]
     plan: PlanArgs,
 }
@@ -125,7 +125,7 @@ pub fn sidecars(text: &str) -> sidecars::Choice {
 }
 
 impl RunArgs {
-    /// Fails where --work is given, and DST is a folder.
+    /// Fails if --work is given and DST is a folder.
     pub fn refuse_work(&self, dst: &Path) -> Result<()> {
         match self.work.is_some() && !sys::is_store(dst) {
             false => Ok(()),
@@ -136,7 +136,7 @@ impl RunArgs {
         }
     }
 
-    /// As the packer takes them, with what is said of the store of DST.
+    /// The options for the packer, with the store settings of DST.
     pub fn options(&self, store: StoreSettings) -> pack::Options {
         pack::Options {
             store,
@@ -161,7 +161,7 @@ pub enum OnBadArg {
 }
 
 impl OnBadArg {
-    /// As the packer takes it.
+    /// The policy for the packer.
     pub fn policy(self) -> OnBad {
         match self {
             Self::Error => OnBad::Error,
@@ -207,7 +207,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     }
 }
 
-/// Plans what is found in `source`, and packs it, or a part of it.
+/// Plans the content of `source`, and packs it, or a part of it.
 pub fn plan_and_go(
     source: Origin,
     options: &[PlanOptions],
@@ -227,7 +227,7 @@ pub fn plan_and_go(
     }
 }
 
-/// Where a dataset of `format` goes, which is one of `formats` that are packed at once.
+/// The destination for `format`, if `formats` formats are packed at once.
 fn folder_of(dst: &Path, format: &str, formats: usize) -> PathBuf {
     match (formats, dst.to_str().filter(|_| sys::is_store(dst))) {
         (1, _) => dst.to_path_buf(),
@@ -236,7 +236,7 @@ fn folder_of(dst: &Path, format: &str, formats: usize) -> PathBuf {
     }
 }
 
-/// Fails where it shows before the source is listed that nothing can be packed into `dst`.
+/// Fails early, before the source is listed, if nothing can be packed into `dst`.
 pub fn look_at(source: &Origin, options: &[PlanOptions], dst: &Path, run: &RunArgs) -> Result<()> {
     run.refuse_work(dst)?;
     if sys::is_store(dst) {
@@ -251,7 +251,7 @@ pub fn look_at(source: &Origin, options: &[PlanOptions], dst: &Path, run: &RunAr
     })
 }
 
-/// Where images are changed before they are packed into `dst`.
+/// The local folders and limits for changing images before they are packed into `dst`.
 pub fn place(options: &[PlanOptions], dst: &Path, run: &RunArgs) -> Result<Place> {
     let folder = |one: &PlanOptions| {
         pack::local_folder(&folder_of(dst, &one.bytes.format.name, options.len()), run.work.as_deref())
@@ -264,8 +264,7 @@ pub fn place(options: &[PlanOptions], dst: &Path, run: &RunArgs) -> Result<Place
     })
 }
 
-/// Packs what was planned, for each format one plan, and says what came of it. `recognised` is what the source was
-/// taken for, where that is said.
+/// Packs the plans, one per format, and reports the result. `recognised` describes the detected source, if known.
 fn go(
     planned: Vec<Planned>,
     dst: &Path,
@@ -286,7 +285,7 @@ fn go(
     }
     let options = run.options(store.clone());
     if run.dry_run || planned.len() > 1 {
-        // A refusal of a later format comes before an earlier one is packed.
+        // Refuse a later format before an earlier one is packed.
         planned.iter().try_for_each(|one| pack::check(one, &options))?;
     }
     if run.dry_run {
@@ -299,14 +298,14 @@ fn go(
     for (number, one) in planned.iter().enumerate() {
         if !run.talk.quiet {
             let lines = describe_source(one);
-            // What was found is the same for all.
+            // The line about found images is the same for all formats.
             lines.iter().skip(usize::from(number > 0)).for_each(|line| report::say(line));
             if number == 0 {
                 report::say(&describe_reading(one, &options));
             }
             say_notes(one);
         }
-        // The source is read once: what follows is made of the first, unless that has no place for all of it.
+        // The source is read once: later formats are made from the first dataset, unless its format cannot hold all their data.
         let relay = planned[..number].iter().find(|first| first.serves(one) && !sys::is_store(dst));
         let relay = relay.map(|first| (first, folder(first)));
         let relay = relay.as_ref().map(|(first, folder)| (*first, folder.as_path()));
@@ -325,7 +324,7 @@ fn go(
                 return Err(ended(run, &reports, planned, &networks, error)?);
             }
         };
-        // What planning took is told with the first.
+        // The first format includes the requests of planning.
         let all = one.source.transfers();
         let network = all.map(|all| all.since(taken.unwrap_or_default()));
         let network = network.into_iter().chain(report.transfers).reduce(Transfers::and);
@@ -375,7 +374,7 @@ fn go(
     }
 }
 
-/// `error`, once a script has been told of the formats that are sealed and stay so.
+/// Returns `error`, after printing the formats that are sealed as JSON for scripts.
 fn ended(
     run: &RunArgs,
     reports: &[Report],
@@ -391,10 +390,10 @@ fn ended(
     Ok(error)
 }
 
-/// An interruption, with what it leaves.
+/// Adds the finished work to an interruption.
 fn kept(error: Error, planned: &Planned, dst: &Path) -> Error {
     let shards = planned.plans.iter().map(|plan| plan.shards.len() as u64).sum();
-    // It is only said how far it came: the error is what matters.
+    // Only for the message; the interruption is the error to report.
     let finished = pack::finished_shards(&planned.plans, dst).unwrap_or(0) as u64;
     let kept = match finished {
         0 => "no shard was finished yet".to_owned(),
@@ -403,7 +402,7 @@ fn kept(error: Error, planned: &Planned, dst: &Path) -> Error {
     error.help(format!("the same command goes on; {kept}"))
 }
 
-/// Prints the plan of a dry run, and fails if the run would fail.
+/// Prints the plan of a dry run, and fails if the real run would fail.
 fn dry(planned: &[Planned], dst: &Path, run: &RunArgs, folder: impl Fn(&Planned) -> PathBuf) -> Result<Outcome> {
     if !sys::is_store(dst) {
         planned.iter().try_for_each(|one| pack::check_destination(one, &folder(one), run.force))?;
@@ -505,7 +504,7 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Lines
     }
     line!(out, "next    shardpack verify {}", shell::path(dst));
     if sys::is_store(dst) {
-        // What reads a URL and how is a matter of the reader; ours does.
+        // Recipes of other readers for URLs depend on the reader; ours works.
         let splits = planned.plans.iter().filter_map(|plan| plan.split.as_deref());
         let split = splits.map(|split| format!("/{split}")).next().unwrap_or_default();
         let url = dst.to_string_lossy();
@@ -516,11 +515,11 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Lines
     for (manifest, plan) in report.manifests.iter().zip(&planned.plans) {
         let folder = plan.split.as_ref().map_or_else(|| dst.to_path_buf(), |split| dst.join(split));
         let (shards, is_compressed) = (manifest.shards.len() as u64, manifest.format.compression != "none");
-        // Without a slash that stands twice, or at the end.
+        // Removes duplicate and trailing slashes.
         let folder = folder.components().collect::<PathBuf>();
         let has = |end: &str| manifest.sidecars.iter().any(|sidecar| sidecar.file.ends_with(end));
         for (reader, line) in plan.format().recipes(&folder, &manifest.name, shards, is_compressed) {
-            // What needs an index that was not written is no recipe.
+            // Omit recipes whose index was not written.
             let is_there = match reader {
                 "streaming" => has("index.json"),
                 "DALI" if line.contains("-dali.idx") => has("-dali.idx"),
@@ -535,13 +534,13 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Lines
     out
 }
 
-/// Names images whose kind is not that of the extension.
+/// Names images whose kind does not match the extension.
 pub fn strays_as_text(strays: &[(Vec<u8>, Kind)], stray_samples: u64, planned: &Planned, dst: &Path) -> Lines {
     let mut out = Lines::default();
     let extension = planned.plans.first().and_then(|plan| plan.options.format.extension.clone()).unwrap_or_default();
     for (path, kind) in strays.iter().take(NAMED) {
         let kind = match kind.name() {
-            // Of what is no image, only arrays are looked at.
+            // Without images, only arrays are checked.
             "unknown" if planned.noun() != "image" => "is no array by its first bytes".to_owned(),
             "unknown" => "is no image by its first bytes".to_owned(),
             name => format!("is a {}", name.to_uppercase()),
@@ -559,7 +558,7 @@ pub fn strays_as_text(strays: &[(Vec<u8>, Kind)], stray_samples: u64, planned: &
     out
 }
 
-/// What is told of a sealed dataset.
+/// A sealed dataset as JSON.
 pub fn dataset_as_json(manifest: &Manifest) -> serde_json::Value {
     json!({
         "name": manifest.name, "id": hash::hex(&manifest.id.0), "samples": manifest.samples,

@@ -1,4 +1,4 @@
-//! `--part`: one of several parts of a pack, beside others.
+//! `--part`: packs one of several parts.
 
 use std::path::Path;
 
@@ -21,13 +21,13 @@ use crate::{Outcome, lines::Lines, progress::Progress, report};
 /// `--part`.
 #[derive(Clone, Copy, Debug)]
 pub enum Which {
-    /// The one that the environment says.
+    /// The part from the environment.
     Auto,
-    /// This one.
+    /// An explicit part.
     One(Part),
 }
 
-/// Reads `--part`.
+/// Parses `--part`.
 pub fn which(text: &str) -> Result<Which, String> {
     match text {
         "auto" => Ok(Which::Auto),
@@ -36,10 +36,10 @@ pub fn which(text: &str) -> Result<Which, String> {
 }
 
 impl Which {
-    /// The part that is meant.
+    /// The selected part.
     ///
     /// # Errors
-    /// When the environment does not say which.
+    /// If the environment does not define a part.
     pub fn part(self) -> Result<Part> {
         match self {
             Self::One(part) => Ok(part),
@@ -51,7 +51,7 @@ impl Which {
     }
 }
 
-/// Packs a part of what a plan file says.
+/// Packs a part of a plan file.
 pub fn of_file(file: &Path, dst: &Path, which: Which, run: &RunArgs, monitor: &Progress) -> Result<Outcome> {
     run.refuse_work(dst)?;
     let planned = PlannedPart::of_file(file, which.part()?)?;
@@ -59,7 +59,7 @@ pub fn of_file(file: &Path, dst: &Path, which: Which, run: &RunArgs, monitor: &P
     go(&planned, (dst, &store), run, monitor, None)
 }
 
-/// Packs a part of what is found in `source`, once all parts have changed their images where that is asked for.
+/// Packs a part of `source`. If images are changed, packing starts after all parts have changed theirs.
 pub fn of_walk(
     source: Origin,
     options: &[PlanOptions],
@@ -75,7 +75,7 @@ pub fn of_walk(
     if sys::is_store(dst) && options.recipe.is_some() {
         return Err(changed_parts(dst));
     }
-    // What is read of it is counted with all that are made of it.
+    // The clone shares the transfer counters of the source.
     let origin = source.clone();
     let planned = pack::plan_part(source, options, part, place, run.options(store.clone()).on_bad, monitor)?;
     monitor.finish();
@@ -98,12 +98,12 @@ pub fn of_walk(
     }
 }
 
-/// Parts are of one plan.
+/// The error for several formats: parts belong to one plan.
 pub fn one_format() -> Error {
     Error::usage("--part packs one format").help("one --format after the other, each into its own folder")
 }
 
-/// Parts that change images share what they have made of them.
+/// The error for changed images at a URL: parts share changed images through a folder.
 pub fn changed_parts(dst: &Path) -> Error {
     Error::usage("--part with images that are changed, and DST is a URL").in_file(dst).help(
         "each part needs what the others have changed: pack into a folder that all machines have, or without --part",
@@ -138,7 +138,7 @@ fn go(
     say(&packed, planned.part, Some(planned), &planned.planned.source, dst, run, recognised)
 }
 
-/// Says what became of a part.
+/// Reports the result of a part.
 fn say(
     packed: &PartReport,
     part: Part,
@@ -165,7 +165,7 @@ fn say(
     })
 }
 
-/// `planned` is there unless all parts are merged.
+/// `planned` is `None` if all parts are merged.
 fn as_text(packed: &PartReport, planned: Option<&PlannedPart>, dst: &Path, quiet: bool) -> Lines {
     let mut out = Lines::default();
     let (Some(planned), Ended::Done | Ended::Bad) = (planned, packed.ended) else {
@@ -211,7 +211,7 @@ fn as_text(packed: &PartReport, planned: Option<&PlannedPart>, dst: &Path, quiet
     out
 }
 
-/// Parts that are named.
+/// Number of parts to name.
 const NAMED: usize = 20;
 
 fn changed_as_text(changed: &ChangedPart, dst: &Path, quiet: bool) -> Lines {

@@ -1,4 +1,4 @@
-//! `shardpack plan`: what pack would do, in numbers, and the plan as a file.
+//! `shardpack plan`: shows the numbers of a pack in advance, and writes the plan file.
 
 use std::path::{Path, PathBuf};
 
@@ -45,7 +45,7 @@ pub struct Args {
     machine: Machine,
     #[command(flatten)]
     talk: Talk,
-    // Last: its headings hold for all that follows.
+    // Last: its headings apply to all options that follow.
     #[command(flatten)]
     plan: PlanArgs,
 }

@@ -1,4 +1,4 @@
-//! What is told of a plan before anything is packed: what was found, the numbers of the plan, notes.
+//! The report about a plan before packing: the source, the numbers of the plan, notes.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -18,13 +18,13 @@ use crate::{
     report,
 };
 
-/// Rows of the table of classes that are shown; all with --json.
+/// Rows in the table of classes; --json has all.
 const SHOWN_CLASSES: usize = 20;
 const LARGEST: usize = 10;
 
-/// Prints the numbers of plans, one for each format, that would be packed into `dst` where that is known.
+/// Prints the numbers of the plans, one per format. `dst` is the destination, if known.
 pub fn print(all: &[Planned], dst: Option<&Path>, prices: Option<&Prices>, talk: Talk) -> Result<()> {
-    // Of a store nobody knows how much fits it.
+    // The free space of a store is unknown.
     let on_disk = dst.filter(|dst| !sys::is_store(dst));
     let requests = |planned: &Planned| Some(pack::requests(planned, dst)).filter(|all| *all != Requests::default());
     let space = |planned: &Planned| {
@@ -155,7 +155,7 @@ fn dataset_json(plan: &Plan) -> serde_json::Value {
     })
 }
 
-/// The documents of several formats as one.
+/// One document for one format, or a document with the documents of several formats.
 pub fn one_or_all(mut documents: Vec<serde_json::Value>) -> serde_json::Value {
     match documents.len() {
         1 => documents.swap_remove(0),
@@ -163,21 +163,21 @@ pub fn one_or_all(mut documents: Vec<serde_json::Value>) -> serde_json::Value {
     }
 }
 
-/// Whether what is left out is a folder or the like, of which nobody knows how many images it holds: an image is of a class where there are
-/// classes, and else its name has an extension.
+/// Whether a skipped entry is, for example, a folder with an unknown number of images. An image has a class if there are classes;
+/// otherwise its name has an extension.
 fn is_place(entry: &Unpacked, has_classes: bool) -> bool {
     let name = entry.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     entry.class.is_none() && (has_classes || !name.contains(&b'.'))
 }
 
-/// What was found, and what the plan is: two lines.
+/// Two lines: the source, and the plan.
 pub fn describe_source(planned: &Planned) -> Vec<String> {
     let plans = &planned.plans;
     let images: u64 = plans.iter().map(|plan| plan.listing.len()).sum();
     let payload: u64 = plans.iter().map(|plan| plan.payload_bytes()).sum();
     let classes = plans.first().map_or(0, |plan| plan.listing.classes.len() as u64);
     let splits: Vec<_> = plans.iter().filter_map(|plan| plan.split.clone()).collect();
-    // What is known already not to go in.
+    // Images that are already known to be left out.
     let (mut left_out, mut places) = (BTreeMap::<&str, u64>::new(), 0);
     for entry in plans.iter().flat_map(|plan| &plan.unpacked) {
         let fate = match entry.fate {
@@ -193,7 +193,7 @@ pub fn describe_source(planned: &Planned) -> Vec<String> {
         *left_out.entry(fate).or_default() += 1;
     }
     let mut ignored = BTreeMap::<&str, u64>::new();
-    // Fields of records that are left out are no files, and have been shown; nor are what a database has beside samples.
+    // Fields of left-out records are not files and were already shown; neither are extra entries of a database.
     let files = |(reason, _): &(&String, &u64)| !reason.starts_with("component ") && !reason.starts_with("entry ");
     for (reason, files) in plans.iter().flat_map(|plan| &plan.ignored).filter(files) {
         *ignored.entry(reason.strip_prefix("extension ").unwrap_or(reason)).or_default() += files;
@@ -224,7 +224,7 @@ pub fn describe_source(planned: &Planned) -> Vec<String> {
     }
     let shards: u64 = plans.iter().map(|plan| plan.shards.len() as u64).sum();
     if shards == 0 {
-        // What is sealed already needs none.
+        // A sealed dataset needs no plan line.
         return vec![found];
     }
     let bytes: u64 = plans.iter().map(|plan| plan.shard_bytes()).sum();
@@ -243,7 +243,7 @@ pub fn describe_source(planned: &Planned) -> Vec<String> {
     vec![found, plan]
 }
 
-/// Prints what a person should know beforehand.
+/// Prints the notes about a plan.
 pub fn say_notes(planned: &Planned) {
     for note in &planned.notes {
         report::say(&format!("note    {note}"));

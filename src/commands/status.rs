@@ -1,4 +1,4 @@
-//! `shardpack status`: how far a pack that is not finished has come.
+//! `shardpack status`: progress of an unfinished pack.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use crate::{
     report,
 };
 
-/// Parts that are named of a state.
+/// Number of parts to name per state.
 const NAMED: usize = 20;
 
 /// Options of `status`.

@@ -1,4 +1,4 @@
-//! `shardpack verify`: are these shards what their manifest says?
+//! `shardpack verify`: compares shards with their manifest.
 
 use std::path::{Path, PathBuf};
 
@@ -82,7 +82,7 @@ impl Args {
         paths.chain(self.list.root()).collect()
     }
 
-    /// What is said of the store of what is verified, and of that of the sources.
+    /// The store settings for the verified dataset, and for the sources.
     fn settings(&self) -> Result<(StoreSettings, StoreSettings)> {
         let is_store = |path: &&Path| sys::is_store(path);
         let sources: Vec<_> = self.against.iter().chain(&self.repair).collect();
@@ -117,7 +117,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         let columns = args.list.columns();
         (!paths.is_empty()).then(|| Origin::of_all(paths, &columns, &said, &of_source)).transpose()
     };
-    // A source that is not there is said before anything is read.
+    // Report a missing source before reading anything.
     let repair = source(&args.repair)?;
     let part = args.part.map(Which::part).transpose()?;
     let against = source(&args.against)?;
@@ -160,18 +160,18 @@ pub fn run(args: &Args) -> Result<Outcome> {
     })
 }
 
-/// What is asked for can only be done of a whole dataset.
+/// The error for operations that need a whole dataset.
 fn whole(done: &str) -> Error {
     Error::usage(format!("only a whole dataset can be {done}")).help("give its folder alone")
 }
 
-/// What is verified.
+/// The object to verify.
 enum Subject {
-    /// The dataset in this folder, or those of its splits; and what looking for it took over a network.
+    /// The dataset in this folder, or those of its splits, and the network use of finding it.
     Dataset(PathBuf, Option<Transfers>),
     /// Shards without a manifest.
     Foreign(Looked),
-    /// Shards of datasets, by their manifests, and whatever else was named.
+    /// Shards of datasets, by their manifests, and all other named files.
     Several(Given),
 }
 
@@ -190,7 +190,7 @@ fn subject(paths: &[PathBuf], store: &StoreSettings) -> Result<Subject> {
         && looked.files.problems.is_empty()
         && sys::is_folder(path)?
     {
-        // It may have splits.
+        // The dataset may have splits.
         return Ok(Subject::Dataset(path.clone(), None));
     }
     looked.some(paths).map(Subject::Foreign)
@@ -216,7 +216,7 @@ fn line(problem: &Problem) -> String {
     out + &problem.what
 }
 
-/// Where all of a list are.
+/// The location of a full list.
 const ALL: &str = "--json names all";
 
 fn as_text(report: &Report, repaired: &Repaired, args: &Args) -> Lines {

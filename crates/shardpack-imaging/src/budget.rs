@@ -1,6 +1,6 @@
-//! Memory that threads share: each takes what it needs whole, in the order in which they ask, and gives it back.
+//! A memory budget shared by threads: each thread takes all it needs at once, in request order, and returns it.
 //!
-//! Holds at all times: no more than the budget is taken; a waiting thread holds none, so no thread waits for ever.
+//! Holds at all times: at most the budget is taken; a waiting thread holds nothing, so no thread waits forever.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -8,10 +8,10 @@ use shardpack_format::image_header::Header;
 
 use crate::{Limits, Refused, need};
 
-/// From here on the system is asked whether it has as much before a decoder is let at it: no decoder survives a no.
+/// From this size on, an allocation is tried before a decoder starts: decoders abort on a failed allocation.
 const ASKED_BYTES: u64 = 4 << 20;
 
-/// Memory that several threads share out among themselves; see [`Budget::for_decode`].
+/// Memory that several threads share; see [`Budget::for_decode`].
 #[derive(Debug)]
 pub struct Budget {
     bytes: u64,
@@ -22,24 +22,24 @@ pub struct Budget {
 #[derive(Debug)]
 struct State {
     free: u64,
-    /// The number that the next to ask gets.
+    /// Ticket number of the next request.
     asks: u64,
-    /// The number whose turn it is.
+    /// Ticket number that is served next.
     serves: u64,
 }
 
 impl Budget {
-    /// A budget of so many bytes.
+    /// A budget of `bytes`.
     pub fn new(bytes: u64) -> Self {
         Self { bytes, state: Mutex::new(State { free: bytes, asks: 0, serves: 0 }), changed: Condvar::new() }
     }
 
-    /// All of it, in bytes.
+    /// The whole budget in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The usual limits, but no image above this budget.
+    /// The usual limits, with image memory bounded by this budget.
     pub fn limits(&self) -> Limits {
         let usual = Limits::default();
         Limits { bytes: usual.bytes.min(self.bytes), ..usual }
@@ -49,9 +49,9 @@ impl Budget {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until so many bytes are free, all of them if there are fewer, and takes them until the answer is dropped.
+    /// Waits until `bytes` are free (all of the budget if it is smaller), and takes them until the result is dropped.
     ///
-    /// Who asks is served before those who ask later: much is not kept waiting by many who want little.
+    /// Requests are served in order: many small requests do not delay a large one.
     pub fn take(&self, bytes: u64) -> Taken<'_> {
         let bytes = bytes.min(self.bytes);
         let mut state = self.state();
@@ -68,16 +68,16 @@ impl Budget {
         Taken { budget: self, bytes }
     }
 
-    /// Takes what it takes to decode the image in `bytes`, and waits for it.
+    /// Waits for the memory to decode the image in `bytes`, and takes it.
     ///
     /// # Errors
-    /// When it is more than all of the budget, or than the system has.
+    /// When the image needs more than the whole budget, or more than the system has.
     pub fn for_decode(&self, bytes: &[u8]) -> Result<Taken<'_>, Refused> {
         self.for_work(need::decode(bytes, &Header::of(bytes)))
     }
 
-    /// Takes `needed` bytes for decoders, which end the process where the system has no memory for them; all of the budget, where
-    /// nobody knows how many.
+    /// Takes `needed` bytes for decoders, which abort the process if the system has no memory; takes the whole budget
+    /// if the need is unknown.
     pub(crate) fn for_work(&self, needed: Option<u64>) -> Result<Taken<'_>, Refused> {
         let Some(needed) = needed else { return Ok(self.take(self.bytes)) };
         if needed > self.bytes {
@@ -88,19 +88,19 @@ impl Budget {
         if needed < ASKED_BYTES || is_there(in_use) {
             return Ok(taken);
         }
-        // Memory of other threads may be allocated already or not: only a single decode can be checked.
+        // Other threads may or may not have allocated their share: only a single decode can be checked.
         drop(taken);
         let all = self.take(self.bytes);
         if is_there(needed) { Ok(all) } else { Err(Refused::NoMemory { needed }) }
     }
 }
 
-/// Whether the system has memory of so many bytes.
+/// Whether the system can allocate `bytes`.
 fn is_there(bytes: u64) -> bool {
     usize::try_from(bytes).is_ok_and(|bytes| {
         let mut asked = Vec::<u8>::new();
         let is_there = asked.try_reserve_exact(bytes).is_ok();
-        // Room that is never looked at may be left out by a compiler.
+        // A compiler may remove an allocation that is never used.
         std::hint::black_box(&mut asked);
         is_there
     })
@@ -158,7 +158,7 @@ mod tests {
         let refused = Budget::new(100).for_work(Some(101)).unwrap_err();
         assert_eq!(refused, Refused::OverBudget { needed: 101, allowed: 100 });
         assert_eq!(budget.for_work(Some(1 << 50)).unwrap_err(), Refused::NoMemory { needed: 1 << 50 });
-        // Nothing of it stays taken.
+        // The whole budget is free again.
         assert_eq!(budget.state().free, 1 << 60);
         assert!(budget.for_work(Some(1 << 20)).is_ok());
     }

@@ -1,4 +1,4 @@
-//! Panics of crates that read files of others, which some files cause. Those of decoders are refusals of one image here.
+//! Contains panics of crates that read foreign files: a panic of a decoder becomes a refusal of one image.
 
 use std::{panic, sync::Once, thread};
 
@@ -6,14 +6,14 @@ use shardpack_format::{contain::caught, image_header::Kind};
 
 use crate::Refused;
 
-/// Calls into decoders and encoders with the image in `bytes`; a panic in there says that they do not take it.
+/// Calls decoders and encoders with the image in `bytes`; a panic inside becomes a refusal.
 pub(crate) fn contained<T>(bytes: &[u8], call: impl FnOnce() -> Result<T, Refused>) -> Result<T, Refused> {
     silence_threads();
-    // Nothing that the call has touched is used again but `bytes`, which it cannot change.
+    // After a panic only `bytes` is used again, which the call cannot change.
     caught(call).unwrap_or_else(|_| Err(Refused::Damaged(Kind::of(bytes), "its decoder gives up on it".to_owned())))
 }
 
-/// Has nothing printed of panics in threads of the decoder, once and for good: it panics itself when one of them does.
+/// Silences panic messages of decoder threads for the whole process: the decoder itself panics when its thread does.
 fn silence_threads() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -26,7 +26,7 @@ fn silence_threads() {
     });
 }
 
-/// Whether this thread is one that jpeg-decoder 0.3 starts for images of some size.
+/// Whether this is a thread that jpeg-decoder 0.3 starts for larger images.
 fn is_of_decoder() -> bool {
     thread::current().name().is_some_and(|name| name.starts_with("worker thread for component "))
 }
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn threads_of_the_jpeg_decoder_are_contained_and_others_are_not() {
-        // A smaller image has none.
+        // The decoder starts no threads for a smaller image.
         let image = image::RgbImage::from_fn(600, 600, |x, y| image::Rgb([x as u8, y as u8, (x * y) as u8]));
         let mut jpeg = std::io::Cursor::new(Vec::new());
         image.write_to(&mut jpeg, image::ImageFormat::Jpeg).unwrap();

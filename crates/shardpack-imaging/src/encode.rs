@@ -1,4 +1,4 @@
-//! From pixels to a file: JPEG, PNG or WebP, with colour profile and Exif.
+//! Encodes pixels as JPEG, PNG or WebP, with colour profile and Exif.
 //!
 //! PNG is compressed by fdeflate and WebP is lossless; neither has settings. Pixels of a JPEG are 4:2:0, as Pillow and
 //! OpenCV write them.
@@ -14,7 +14,7 @@ use shardpack_format::image_header::Kind;
 
 use crate::{Layout, Picture, Refused};
 
-/// A kind of file that can be written.
+/// A kind of file to encode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encode {
     /// JPEG, baseline; without alpha.
@@ -26,7 +26,7 @@ pub enum Encode {
 }
 
 impl Encode {
-    /// What the file is.
+    /// The kind of the file.
     pub fn kind(self) -> Kind {
         match self {
             Encode::Jpeg => Kind::Jpeg,
@@ -35,7 +35,7 @@ impl Encode {
         }
     }
 
-    /// What is written for a picture that came as `kind`: the same where that can be written, else PNG.
+    /// The encoding for a picture that came as `kind`: the same if it can be encoded, else PNG.
     pub fn like(kind: Kind) -> Self {
         match kind {
             Kind::Jpeg => Encode::Jpeg,
@@ -45,11 +45,11 @@ impl Encode {
     }
 }
 
-/// The bytes of a file with `picture`, its Exif, and its colour profile if that is for the channels it has; `quality`, 1
-/// to 100, counts for JPEG alone.
+/// The bytes of a file with `picture`, its Exif, and its colour profile if it matches the channels; `quality`, 1 to
+/// 100, applies to JPEG only.
 ///
 /// # Errors
-/// More pixels a side than the kind can have; an alpha channel in JPEG; Exif or a profile that does not fit.
+/// More pixels a side than the kind supports; an alpha channel in JPEG; Exif or a profile that does not fit.
 pub fn encode(picture: &Picture, encode: Encode, quality: u8) -> Result<Vec<u8>, Refused> {
     let refuse = |what: String| Refused::Unwritable(encode.kind(), what);
     let (width, height) = (picture.width, picture.height);
@@ -76,8 +76,8 @@ pub fn encode(picture: &Picture, encode: Encode, quality: u8) -> Result<Vec<u8>,
     Ok(bytes)
 }
 
-/// Whether a colour profile is for pixels of this layout, as they are in the file: WebP has no gray.
-/// Source: ICC.1:2022, 7.2.6 (data colour space).
+/// Whether a colour profile matches pixels of this layout as stored in the file: WebP has no gray. Source: ICC.1:2022,
+/// 7.2.6 (data colour space).
 fn fits(icc: &[u8], layout: Layout, encode: Encode) -> bool {
     let space = match layout {
         _ if encode == Encode::Webp => b"RGB ",
@@ -107,13 +107,13 @@ fn by_image(mut encoder: impl ImageEncoder, picture: &Picture, icc: Option<&[u8]
 #[cfg(not(feature = "turbo"))]
 fn jpeg(picture: &Picture, icc: Option<&[u8]>, quality: u8, bytes: &mut Vec<u8>) -> Result<(), String> {
     use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
-    // Its feature `simd` is off: measured, the DCT for AVX2 rounds otherwise, so bytes would depend on the CPU.
+    // Its feature `simd` is off: measured, the DCT for AVX2 rounds differently, so bytes would depend on the CPU.
     let mut encoder = Encoder::new(bytes, quality);
     encoder.set_sampling_factor(SamplingFactor::F_2_2);
     let color = if picture.layout == Layout::Gray8 { ColorType::Luma } else { ColorType::Rgb };
     let said = picture.exif.as_deref().map_or(Ok(()), |exif| encoder.add_exif_metadata(exif));
     let said = said.and_then(|()| icc.map_or(Ok(()), |icc| encoder.add_icc_profile(icc)));
-    // Sides that have been checked.
+    // The sides were checked.
     let written =
         said.and_then(|()| encoder.encode(&picture.pixels, picture.width as u16, picture.height as u16, color));
     written.map_err(|error| error.to_string())
@@ -122,7 +122,7 @@ fn jpeg(picture: &Picture, icc: Option<&[u8]>, quality: u8, bytes: &mut Vec<u8>)
 #[cfg(feature = "turbo")]
 fn jpeg(picture: &Picture, icc: Option<&[u8]>, quality: u8, bytes: &mut Vec<u8>) -> Result<(), String> {
     let mut encoder = crate::turbo::Encoder::new().ok_or("no memory for libjpeg-turbo")?;
-    // Sides that have been checked.
+    // The sides were checked.
     let size = (picture.width as u16, picture.height as u16);
     let plain = encoder.encode(&picture.pixels, size, picture.layout.channels(), quality)?;
     // Behind SOI and JFIF, whose length is fixed.
@@ -131,7 +131,7 @@ fn jpeg(picture: &Picture, icc: Option<&[u8]>, quality: u8, bytes: &mut Vec<u8>)
     if let Some(exif) = &picture.exif {
         segment(bytes, 0xE1, &[b"Exif\0\0", exif])?;
     }
-    // Source: ICC.1:2022, B.4: numbered from 1, each with the count of all.
+    // Source: ICC.1:2022, B.4: numbered from 1, each with the total count.
     let chunks = icc.unwrap_or_default().chunks(65_519);
     let count = u8::try_from(chunks.len()).map_err(|_| "a colour profile of more than 255 segments")?;
     for (number, chunk) in (1..=count).zip(chunks) {

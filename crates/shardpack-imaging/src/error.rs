@@ -1,27 +1,28 @@
-//! The error type of this crate: why an image is refused; and the limits on its size.
+//! The error type of this crate (the reason why an image is refused), and the limits on its size.
 
 use std::fmt;
 
 use shardpack_format::{image_header::Kind, size};
 
-/// How large an image may be.
+/// Limits on the size of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Width times height.
     pub pixels: u64,
-    /// Memory for the pixels of one image, in bytes; what a decoder holds on the way is for a [`Budget`](crate::Budget).
+    /// Memory for the pixels of one image, in bytes; a [`Budget`](crate::Budget) bounds the temporary memory of
+    /// decoders.
     pub bytes: u64,
 }
 
 impl Default for Limits {
-    /// What Pillow takes before it calls an image a decompression bomb, and 2 GiB.
+    /// Pillow's limit before it reports a decompression bomb, and 2 GiB.
     fn default() -> Self {
         Self { pixels: 178_956_970, bytes: 2 << 30 }
     }
 }
 
 impl Limits {
-    /// Refuses what is too large, before anything is allocated for it.
+    /// Refuses an image that is too large, before any allocation.
     pub(crate) fn admit(&self, width: u32, height: u32, bytes_per_pixel: u8) -> Result<(), Refused> {
         let pixels = u64::from(width) * u64::from(height);
         let needed = pixels.saturating_mul(bytes_per_pixel.into());
@@ -33,12 +34,12 @@ impl Limits {
     }
 }
 
-/// What a decoder said, as one line of plain words: without line feeds, names of types and values as programmers print them.
+/// A decoder's message as one line of plain words: without line feeds, type names and debug output.
 pub(crate) fn plain(said: &str) -> String {
     let is_for_programmers = |word: &&str| {
         let bytes = word.as_bytes();
         let humps = bytes.windows(2).filter(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase());
-        // sBIT and iCCP are names of chunks, and have no small letter behind a large one.
+        // sBIT and iCCP are chunk names, and have no lower-case letter behind an upper-case one.
         let is_name = bytes.windows(2).any(|pair| pair[0].is_ascii_uppercase() && pair[1].is_ascii_lowercase());
         (is_name && humps.count() > 0) || word.contains("::")
     };
@@ -52,44 +53,44 @@ pub(crate) fn plain(said: &str) -> String {
     if line.is_empty() { "it is damaged".to_owned() } else { line.to_owned() }
 }
 
-/// Why an image is refused.
+/// Reason why an image is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refused {
-    /// There is no decoder here for this kind; [`Kind::Unknown`] where the first bytes are of no image.
+    /// There is no decoder here for this kind; [`Kind::Unknown`] if the first bytes are not an image.
     NoDecoder(Kind),
-    /// Its header asks for more than [`Limits`] allow.
+    /// Its header declares more than [`Limits`] allow.
     TooLarge {
         /// Pixels across.
         width: u32,
         /// Pixels down.
         height: u32,
     },
-    /// Work on it takes more memory than is allowed; in bytes.
+    /// The work needs more memory than allowed; in bytes.
     OverBudget {
-        /// What it takes.
+        /// Needed memory.
         needed: u64,
-        /// What there may be.
+        /// Allowed memory.
         allowed: u64,
     },
-    /// Work on it takes more memory than the system gives; in bytes.
+    /// The work needs more memory than the system has; in bytes.
     NoMemory {
-        /// What it takes.
+        /// Needed memory.
         needed: u64,
     },
-    /// Truncated or damaged; what the decoder said.
+    /// Truncated or damaged, with the decoder's message.
     Damaged(Kind, String),
-    /// Of a sort of its kind that has no decoder here, and which; whether it is whole is not told.
+    /// A variant of its kind that has no decoder here, with its name; the file may be whole or damaged.
     Unsupported(Kind, String),
-    /// The kind of file that was asked for cannot hold it.
+    /// The requested kind of file cannot hold it.
     Unwritable(Kind, String),
-    /// The part that was asked for is not within the image, or is empty.
+    /// The requested part is not within the image, or is empty.
     NoSuchPart,
-    /// The place for what is to be made of it is too short or too long.
+    /// The slot for the result is too short or too long.
     SlotLength {
-        /// Bytes that are needed.
+        /// Needed bytes.
         expected: usize,
-        /// Bytes that there are.
+        /// Bytes of the slot.
         found: usize,
     },
 }

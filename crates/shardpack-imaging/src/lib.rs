@@ -1,9 +1,10 @@
-//! What `pack` needs to look at images and to change them: check, decode, resize, rotate, encode, compare. And what training needs
-//! of them: parts of images ([`crops`]), and slots of batches ([`training`]).
+//! Image functions for `pack`: check, decode, resize, rotate, encode, compare. And for training: parts of images
+//! ([`crops`]), and slots of batches ([`training`]).
 //!
-//! Nothing here opens a path, starts a thread or reads a clock. No input makes these functions panic (a panic of a decoder is
-//! a refusal), or allocate more than [`Limits`] allow; what threads allocate together a [`Budget`] bounds. The same input gives the same output on every machine, whatever its CPU
-//! can do; the feature `turbo` gives other bytes, and [`ENGINE`] says which of the two this is.
+//! This crate opens no path, starts no thread and reads no clock. No input makes its functions panic (a panic of a
+//! decoder is a refusal), or allocate more than [`Limits`] allow; a [`Budget`] bounds the total of several threads.
+//! The same input gives the same output on every machine, whatever its CPU supports; the feature `turbo` gives other
+//! bytes, and [`ENGINE`] identifies the variant.
 
 pub mod crops;
 pub mod training;
@@ -30,8 +31,8 @@ pub use perceptual::{distance, perceptual_hash};
 pub use picture::{Layout, Picture};
 pub use recipe::{Change, Outcome, Recipe, Resize, apply, apply_within};
 
-/// What made the pixels and bytes of [`apply`]: outputs are the same where this is the same. Its last number grows where
-/// something is decoded to other pixels, or no longer refused.
+/// Version of the code behind [`apply`]: equal versions give equal outputs. Its last number grows when a file is
+/// decoded to other pixels, or is no longer refused.
 pub const ENGINE: &str = if cfg!(feature = "turbo") {
     "zune-jpeg 0.5, jpeg-decoder 0.3, fast_image_resize 6, libjpeg-turbo 3.1, decoders 2"
 } else {

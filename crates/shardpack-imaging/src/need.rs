@@ -1,7 +1,7 @@
-//! Memory that decoding an image needs, computed from its header before anything is allocated.
+//! Computes the memory to decode an image from its header, before any allocation.
 //!
-//! Holds at all times: what is told is no less than what decoders and encoders allocate for pixels, as far as their own
-//! sources show, and not a multiple of it.
+//! Holds at all times: the result is at least what decoders and encoders allocate for pixels, according to their
+//! sources, and not a multiple of it.
 
 use shardpack_format::image_header::{Header, Kind, Mode};
 
@@ -10,13 +10,12 @@ use crate::decode::{keeps_coefficients, tiff_need};
 /// Tables, rows and metadata.
 const BESIDE_BYTES: u64 = 64 << 10;
 
-/// Bytes that it takes to decode `bytes` to pixels of 8 bits; `None` where the headers do not tell its size, which is the
-/// decoder's to find.
+/// Bytes needed to decode `bytes` to 8-bit pixels; `None` if the headers have no size, which the decoder then reports.
 pub(crate) fn decode(bytes: &[u8], header: &Header) -> Option<u64> {
     let length = bytes.len() as u64;
     match header.kind {
         Kind::Tiff => return Some(tiff_need(bytes)?.saturating_add(length).saturating_add(BESIDE_BYTES)),
-        // Items that are there, once more.
+        // A copy of the items.
         Kind::Npy => return Some(length),
         Kind::Unknown | Kind::Jp2 | Kind::Jxl | Kind::Avif | Kind::Heif => return Some(0),
         _ if header.width == 0 => return None,
@@ -25,7 +24,7 @@ pub(crate) fn decode(bytes: &[u8], header: &Header) -> Option<u64> {
     let pixels = u64::from(header.width).saturating_mul(header.height.into());
     let of_pixel = match header.kind {
         Kind::Jpeg => {
-            // Blocks are decoded whole, of at most 32 × 32 pixels.
+            // Decoders decode whole MCUs, of at most 32 × 32 pixels.
             let padded = |side: u32| u64::from(side).next_multiple_of(32);
             let made = padded(header.width).saturating_mul(padded(header.height));
             let inks = match header.mode {
@@ -33,13 +32,13 @@ pub(crate) fn decode(bytes: &[u8], header: &Header) -> Option<u64> {
                 Mode::Cmyk => 4,
                 _ => 3,
             };
-            // Two bytes a coefficient, where a channel comes in several scans, and then the pixels.
+            // Two bytes a coefficient, if a channel comes in several scans, and then the pixels.
             let coefficients = if keeps_coefficients(bytes) { made.saturating_mul(2 * inks) } else { 0 };
             return Some(
                 coefficients.saturating_add(made.saturating_mul(inks.min(3))).saturating_add(2 * BESIDE_BYTES),
             );
         }
-        // As they are in the file, and once more where 16 bits become 8; palettes become colours with alpha.
+        // As in the file, and a copy if 16 bits become 8; palettes become colours with alpha.
         Kind::Png | Kind::Pnm => {
             let channels = match header.mode {
                 Mode::Gray => 2,
@@ -48,7 +47,7 @@ pub(crate) fn decode(bytes: &[u8], header: &Header) -> Option<u64> {
             };
             if header.depth > 8 { 3 * channels } else { channels }
         }
-        // A lossless one as words of four bytes, then the frame, then the canvas.
+        // A lossless image as words of four bytes, then the frame, then the canvas.
         Kind::Webp => 12,
         // A frame, and the canvas.
         Kind::Gif => 9,
@@ -57,11 +56,11 @@ pub(crate) fn decode(bytes: &[u8], header: &Header) -> Option<u64> {
     Some(pixels.saturating_mul(of_pixel).saturating_add(BESIDE_BYTES))
 }
 
-/// Bytes to decode `bytes` and to encode an image of so many pixels.
+/// Bytes to decode `bytes` and to encode an image of this size.
 pub(crate) fn change(bytes: &[u8], header: &Header, (width, height): (u32, u32)) -> Option<u64> {
     let wide = |width: u32, height: u32| u64::from(width).saturating_mul(height.into());
-    // Without alpha, or as wide as it will be while it is still as high as it was; then as it will be, turned, and as the file
-    // that holds it, of which the encoder of WebP makes words of four bytes first.
+    // First without alpha, or resized in width only; then resized, turned, and encoded; the WebP encoder first makes
+    // words of four bytes.
     let between = wide(width, header.height).max(wide(header.width, header.height));
     let after = between.saturating_mul(4).saturating_add(wide(width, height).saturating_mul(12));
     Some(decode(bytes, header)?.saturating_add(after))

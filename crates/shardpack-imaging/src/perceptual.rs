@@ -1,15 +1,15 @@
-//! A number that is nearly the same for pictures that look the same: for reports of near duplicates.
+//! Computes a hash that is nearly equal for pictures that look alike, for reports of near duplicates.
 
 use fast_image_resize::{FilterType, Resizer};
 
 use crate::{Layout, Picture, resize};
 
-/// The difference hash: of the picture, turned upright, in grey and reduced to 9 × 8, whether each pixel is darker than its
-/// right neighbour; the first bit is the top left one.
+/// The difference hash: the picture is turned upright, converted to grey and reduced to 9 × 8; each bit is set if a
+/// pixel is darker than its right neighbour; the first bit is the top left one.
 ///
-/// It is the same on every machine. Size, aspect and compression hardly count: at most a few of 64 bits differ
-/// ([`distance`]). A mirrored or cropped picture has another hash; those of one colour have 0.
-/// Source: N. Krawetz, "Kind of Like That" (dHash).
+/// It is the same on every machine. Size, aspect and compression hardly matter: at most a few of the 64 bits differ
+/// ([`distance`]). A mirrored or cropped picture has another hash; a picture of one colour has 0. Source: N. Krawetz,
+/// "Kind of Like That" (dHash).
 pub fn perceptual_hash(mut picture: Picture) -> u64 {
     let (width, height) = if picture.orientation > 4 { (8, 9) } else { (9, 8) };
     let pixels = resize::pixels(&mut Resizer::new(), &mut picture, width, height, FilterType::Bilinear);
@@ -31,7 +31,7 @@ fn luma(pixel: &[u8]) -> u32 {
     pixel.iter().zip([299, 587, 114]).map(|(&level, weight)| weight * u32::from(level)).sum()
 }
 
-/// In how many of their 64 bits two hashes differ.
+/// Number of differing bits of two hashes, 0 to 64.
 pub fn distance(one: u64, other: u64) -> u32 {
     (one ^ other).count_ones()
 }

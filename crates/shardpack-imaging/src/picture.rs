@@ -1,4 +1,4 @@
-//! A decoded image: 8 bits a channel, and what its file said beside the pixels.
+//! A decoded image: 8 bits a channel, with the metadata of its file.
 //!
 //! Holds at all times: width and height are at least 1, and there are exactly `width * height * channels` bytes.
 
@@ -41,8 +41,7 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// A picture of `pixels: [height, width, channels] uint8`, C order; `None` unless they are as many as that says,
-    /// and at least one.
+    /// A picture of `pixels: [height, width, channels] uint8`, C order; `None` if the length does not match, or is 0.
     pub fn new(width: u32, height: u32, layout: Layout, pixels: Vec<u8>) -> Option<Self> {
         let bytes = u64::from(width).checked_mul(height.into())?.checked_mul(layout.channels() as u64)?;
         let fits = bytes > 0 && bytes == pixels.len() as u64;
@@ -59,7 +58,7 @@ impl Picture {
         self.height
     }
 
-    /// What a pixel is made of.
+    /// Channels of a pixel.
     pub fn layout(&self) -> Layout {
         self.layout
     }
@@ -79,15 +78,16 @@ impl Picture {
         self.exif.as_deref()
     }
 
-    /// How the pixels are to be turned for viewing: 1 to 8, as Exif numbers it; 1 is "as they are".
+    /// Orientation for viewing: 1 to 8, as in Exif; 1 is "as stored".
     pub fn orientation(&self) -> u8 {
         self.orientation
     }
 
-    /// Turns the pixels as the orientation says, which then is 1.
+    /// Turns the pixels to orientation 1.
     pub(crate) fn upright(self) -> Self {
         let (width, height) = (self.width as usize, self.height as usize);
-        // Source: CIPA DC-008, "Orientation": where row 0 and column 0 are seen. For each pixel seen, the one stored.
+        // Source: CIPA DC-008, "Orientation": the visual position of row 0 and column 0. Maps each pixel seen to the
+        // stored pixel.
         let (right, bottom) = (width - 1, height - 1);
         let stored = |x: usize, y: usize| match self.orientation {
             2 => (right - x, y),
@@ -109,11 +109,11 @@ impl Picture {
                 pixels.extend_from_slice(&self.pixels[at..at + channels]);
             }
         }
-        // Lengths that came from u32.
+        // The lengths came from u32.
         Self { width: seen_width as u32, height: seen_height as u32, pixels, orientation: 1, ..self }
     }
 
-    /// Without its alpha channel, as `convert("RGB")` of Pillow takes it away: colours under transparency come out.
+    /// Drops the alpha channel, as `convert("RGB")` of Pillow does: colours under transparency become visible.
     pub(crate) fn opaque(self) -> Self {
         let (layout, keep) = match self.layout {
             Layout::GrayA8 => (Layout::Gray8, 1),

@@ -1,7 +1,7 @@
-//! What is to become of images, and one image made so.
+//! Applies a recipe of changes to one image.
 //!
-//! Holds at all times: an image that nothing is asked of is [`Outcome::Untouched`], and then no pixel is decoded; names are
-//! never looked at, so a wrong extension is the caller's to mend.
+//! Holds at all times: an image without changes is [`Outcome::Untouched`], and no pixel is decoded; names are ignored,
+//! so the caller has to correct a wrong extension.
 
 use std::fmt;
 
@@ -10,13 +10,13 @@ use shardpack_format::image_header::{Header, Kind, Mode};
 
 use crate::{Budget, Encode, Limits, Picture, Refused, contain::contained, decode, encode, need, resize};
 
-/// The size that images are to have.
+/// Target size of images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resize {
-    /// The shorter side becomes so long, the longer one keeps the aspect, rounded down as torchvision does. Images whose
-    /// shorter side is not longer than this stay as they are.
+    /// Target length of the shorter side; the longer side keeps the aspect, rounded down as torchvision does. Images
+    /// whose shorter side is not longer stay unchanged.
     Short(u32),
-    /// Exactly so, whatever becomes of the aspect.
+    /// Exactly this size; the aspect may change.
     Exact {
         /// Pixels across.
         width: u32,
@@ -25,36 +25,36 @@ pub enum Resize {
     },
 }
 
-/// What is to become of images.
+/// The changes to images.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recipe {
-    /// Makes what many loaders stumble over into what all take: CMYK and YCCK JPEG into RGB JPEG, 16-bit PNG and TIFF
-    /// into 8-bit PNG, GIF (its first frame), BMP, TIFF and Netpbm into PNG.
+    /// Converts images that many loaders fail on into formats that all loaders read: CMYK and YCCK JPEG into RGB JPEG,
+    /// 16-bit PNG and TIFF into 8-bit PNG, GIF (its first frame), BMP, TIFF and Netpbm into PNG.
     pub fix: bool,
-    /// Turns the pixels as the Exif orientation says. Else an orientation is kept, by itself if need be, so that every
-    /// viewer shows what it showed.
+    /// Turns the pixels by the Exif orientation. Otherwise the orientation is kept, without other Exif if necessary,
+    /// so that every viewer shows the same picture as before.
     pub rotate: bool,
-    /// The size; of the picture as seen where it is turned, else of the pixels as stored.
+    /// The size; of the picture as seen if it is turned, else of the pixels as stored.
     pub resize: Option<Resize>,
-    /// The kind of file; what is of that kind already is not encoded anew for it.
+    /// The kind of file; a file of that kind is not encoded again for it.
     pub encode: Option<Encode>,
     /// Quality of JPEGs, 1 to 100.
     pub quality: u8,
-    /// Keeps colour profiles that suit the channels.
+    /// Keeps colour profiles that match the channels.
     pub keep_icc: bool,
-    /// Keeps Exif; of turned pictures its orientation becomes 1.
+    /// Keeps Exif; the orientation of turned pictures becomes 1.
     pub keep_exif: bool,
 }
 
 impl Default for Recipe {
-    /// Nothing is asked for; where it is, quality is 90, profiles stay and Exif goes.
+    /// No changes; for changed images, quality is 90, profiles are kept and Exif is dropped.
     fn default() -> Self {
         let (fix, rotate, resize, encode) = (false, false, None, None);
         Self { fix, rotate, resize, encode, quality: 90, keep_icc: true, keep_exif: false }
     }
 }
 
-/// One thing that was changed.
+/// One change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Change {
     /// Four inks became three colours.
@@ -63,23 +63,23 @@ pub enum Change {
     SixteenBitTo8,
     /// JPEG has no alpha channel.
     AlphaDropped,
-    /// The pixels were turned as Exif said.
+    /// The pixels were turned by the Exif orientation.
     Rotated,
     /// Width and height before and after.
     Resized {
-        /// As seen: after any turning.
+        /// As seen, after turning.
         from: (u32, u32),
-        /// What it is now.
+        /// The new size.
         to: (u32, u32),
     },
     /// Another kind of file.
     Encoded {
-        /// What it was.
+        /// The old kind.
         from: Kind,
-        /// What it is now.
+        /// The new kind.
         to: Kind,
     },
-    /// The first page or frame is all that is left of several.
+    /// Only the first page or frame is kept.
     FirstOfSeveral,
 }
 
@@ -99,38 +99,38 @@ impl fmt::Display for Change {
     }
 }
 
-/// What became of an image.
+/// Result of a recipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The recipe asks nothing of it: its bytes are to be packed as they are.
+    /// The recipe does not change it: its bytes are packed as they are.
     Untouched,
-    /// Another file.
+    /// A new file.
     Made {
-        /// All of it.
+        /// The whole file.
         bytes: Vec<u8>,
-        /// What it is.
+        /// Its kind.
         kind: Kind,
-        /// In the order in which they were made; empty never.
+        /// In the order in which they were made; never empty.
         changes: Vec<Change>,
     },
 }
 
-/// What `recipe` makes of the image in `bytes`.
+/// Applies `recipe` to the image in `bytes`.
 ///
-/// Whether an untouched image is sound is not asked; that is [`crate::check`].
+/// An untouched image is not checked; see [`crate::check`].
 ///
 /// # Errors
-/// What [`crate::decode`] refuses, where pixels are needed; kinds without decoder, where anything is asked of them but
-/// `fix`; sizes that the kind asked for cannot have.
+/// Images that [`crate::decode`] refuses, if pixels are needed; kinds without a decoder, if the recipe has more than
+/// `fix`; sizes that the requested kind does not support.
 pub fn apply(bytes: &[u8], recipe: &Recipe, limits: &Limits) -> Result<Outcome, Refused> {
     contained(bytes, || make(bytes, recipe, limits, None))
 }
 
-/// As [`apply`], with memory of `budget`, which others may use too: waits for what the image takes, once its pixels are
-/// needed.
+/// As [`apply`], with memory from the shared `budget`: waits for the memory of the image before its pixels are
+/// decoded.
 ///
 /// # Errors
-/// As [`apply`]; what takes more than all of the budget.
+/// As [`apply`]; images that need more than the whole budget.
 pub fn apply_within(bytes: &[u8], recipe: &Recipe, budget: &Budget) -> Result<Outcome, Refused> {
     contained(bytes, || make(bytes, recipe, &budget.limits(), Some(budget)))
 }
@@ -139,14 +139,14 @@ fn make(bytes: &[u8], recipe: &Recipe, limits: &Limits, budget: Option<&Budget>)
     let header = Header::of(bytes);
     let is_odd = recipe.fix && is_odd(&header);
     let recoded = recipe.encode.is_some_and(|encode| encode.kind() != header.kind);
-    // The others cannot say how they are to be seen.
+    // The other kinds have no orientation.
     let may_turn = recipe.rotate && !matches!(header.kind, Kind::Gif | Kind::Bmp | Kind::Pnm | Kind::Npy);
     if !may_turn && recipe.resize.is_none() && !is_odd && !recoded {
         return Ok(Outcome::Untouched);
     }
     let (width, height, orientation) = decode::look(bytes, &header, limits)?;
     if width == 0 && recipe.resize.is_some() {
-        // What has no size here would pass for small enough.
+        // An image without a size would count as small enough.
         return Err(Refused::Damaged(header.kind, "its headers do not tell its size".to_owned()));
     }
     let turned = recipe.rotate && orientation != 1;
@@ -197,7 +197,7 @@ fn make(bytes: &[u8], recipe: &Recipe, limits: &Limits, budget: Option<&Budget>)
     Ok(Outcome::Made { bytes: encode::encode(&picture, encode, recipe.quality)?, kind: encode.kind(), changes })
 }
 
-/// Whether loaders stumble over it.
+/// Whether many loaders fail on it.
 fn is_odd(header: &Header) -> bool {
     match header.kind {
         Kind::Jpeg => header.mode == Mode::Cmyk,
@@ -207,7 +207,7 @@ fn is_odd(header: &Header) -> bool {
     }
 }
 
-/// The size that pixels of `size`, as stored, are to have, if it is another; `swapped` if turning swaps their sides.
+/// The target size for pixels of `size`, as stored, if it differs; `swapped` if turning swaps the sides.
 fn stored_size(recipe: &Recipe, size: (u32, u32), swapped: bool) -> Option<(u32, u32)> {
     let (short, long) = (size.0.min(size.1), size.0.max(size.1));
     let wanted = match recipe.resize? {
@@ -224,13 +224,13 @@ fn stored_size(recipe: &Recipe, size: (u32, u32), swapped: bool) -> Option<(u32,
     (wanted != size).then_some(wanted)
 }
 
-/// The Exif that goes with `picture`: its own if that is kept, else its orientation alone if it has one.
+/// The Exif for `picture`: its own if it is kept, else only its orientation if it has one.
 fn exif(picture: &Picture, keep: bool) -> Option<Vec<u8>> {
     match &picture.exif {
         Some(exif) if keep => {
             let mut exif = exif.clone();
             if picture.orientation == 1 {
-                // Sets it to 1 where there is one.
+                // Sets the orientation to 1 if there is one.
                 let _ = Orientation::remove_from_exif_chunk(&mut exif);
             }
             Some(exif)

@@ -1,7 +1,7 @@
-//! Fewer pixels, or more: bicubic, with a support that grows with the reduction.
+//! Resizes with a bicubic filter whose support grows with the reduction.
 //!
-//! The filter is that of Pillow's and torchvision's `BICUBIC` with antialiasing: of the good ones it is the one whose weights are
-//! made of additions and products alone, so no machine's sine has a say in the bytes.
+//! The filter is `BICUBIC` of Pillow and torchvision with antialiasing: of the good filters, it is the only one whose
+//! weights need only additions and products, so the bytes do not depend on a machine's sine.
 
 use fast_image_resize::{
     FilterType, PixelTrait, ResizeAlg, ResizeOptions, Resizer,
@@ -11,7 +11,7 @@ use fast_image_resize::{
 
 use crate::{Layout, Picture};
 
-/// `picture` with `width` × `height` pixels, both at least 1; what it says beside its pixels stays.
+/// `picture` resized to `width` × `height` pixels, both at least 1; its metadata stays.
 pub(crate) fn resize(mut picture: Picture, width: u32, height: u32) -> Picture {
     if (picture.width, picture.height) == (width, height) {
         return picture;
@@ -20,10 +20,10 @@ pub(crate) fn resize(mut picture: Picture, width: u32, height: u32) -> Picture {
     Picture { width, height, pixels, ..picture }
 }
 
-/// Pixels of `width` × `height`, each the mean, weighted by `filter`, of those it stands for, and of their alpha.
+/// Pixels of `width` × `height`, each the `filter`-weighted mean of the pixels that it covers, and of their alpha.
 ///
-/// `picture` is only read. What is generic of the resizer is compiled here, for every pair of a type of pixels and a type of
-/// buffer: so for pixels of 8 bits alone, which `Resizer::resize` is not, and for buffers that could be written alone.
+/// `picture` is only read. The generic code of the resizer is compiled here for each pair of pixel type and buffer
+/// type: so only for 8-bit pixels, unlike `Resizer::resize`, and only for mutable buffers.
 pub(crate) fn pixels(
     resizer: &mut Resizer,
     picture: &mut Picture,
@@ -63,7 +63,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// All that the CPU of this machine can do, beginning with nothing.
+    /// All extensions that this CPU supports, beginning with none.
     pub(crate) fn extensions() -> Vec<CpuExtensions> {
         #[cfg(target_arch = "x86_64")]
         let all = [CpuExtensions::None, CpuExtensions::Sse4_1, CpuExtensions::Avx2];
@@ -90,7 +90,7 @@ pub(crate) mod tests {
                     .into_iter()
                     .map(|extension| {
                         let mut resizer = Resizer::new();
-                        // SAFETY: `extensions` gives what this CPU supports.
+                        // SAFETY: `extensions` returns what this CPU supports.
                         unsafe { resizer.set_cpu_extensions(extension) };
                         pixels(&mut resizer, &mut picture, to.0, to.1, FilterType::CatmullRom)
                     })

@@ -1,7 +1,7 @@
-//! The calls into libjpeg-turbo, all of them: pixels of a JPEG, reduced on the way if that is enough, and a JPEG of pixels.
+//! Calls libjpeg-turbo: decodes a JPEG to pixels, reduced if that is enough, and encodes pixels as a JPEG.
 //!
-//! Holds at all times: a handle is used by one call at a time and freed once; every buffer that C is given is as long as C
-//! is told. What C warns of is an error here: the caller then asks a stricter decoder.
+//! Holds at all times: a handle is used by one call at a time and freed once; every buffer for C has the length that C
+//! receives. A warning of C is an error here: the caller then uses a stricter decoder.
 
 use std::{ffi::CStr, ptr::NonNull};
 
@@ -15,7 +15,7 @@ struct Handle(NonNull<std::ffi::c_void>);
 
 impl Handle {
     fn new(init: tj::TJINIT) -> Option<Self> {
-        // SAFETY: takes a number, and gives a handle or null.
+        // SAFETY: takes a number, and returns a handle or null.
         NonNull::new(unsafe { tj::tj3Init(init as i32) }).map(Self)
     }
 
@@ -25,11 +25,11 @@ impl Handle {
     }
 
     fn get(&mut self, parameter: tj::TJPARAM) -> i32 {
-        // SAFETY: the handle is alive; unknown parameters give -1.
+        // SAFETY: the handle is alive; unknown parameters return -1.
         unsafe { tj::tj3Get(self.0.as_ptr(), parameter as i32) }
     }
 
-    /// What the last call said.
+    /// Message of the last call.
     fn message(&mut self) -> String {
         // SAFETY: the handle is alive, and the text, which ends with a zero, is copied before the next call.
         unsafe { CStr::from_ptr(tj::tj3GetErrorStr(self.0.as_ptr())) }.to_string_lossy().into_owned()
@@ -55,20 +55,20 @@ fn format(channels: usize) -> Option<i32> {
 pub(crate) struct Decoder(Handle);
 
 impl Decoder {
-    /// `None` when there is no memory.
+    /// `None` if memory is insufficient.
     pub(crate) fn new() -> Option<Self> {
         let mut handle = Handle::new(tj::TJINIT_TJINIT_DECOMPRESS)?;
-        // As zune-jpeg has it.
+        // The limit of zune-jpeg.
         handle.set(tj::TJPARAM_TJPARAM_SCANLIMIT, 100)?;
         Some(Self(handle))
     }
 
-    /// The pixels of `bytes` in 1 or 3 channels: of 1/8, 1/4 and 1/2 of the size the smallest that is `at_least` so large
-    /// on both sides, else the whole size. `None` where C fails or warns, or for more than `most` pixels.
+    /// The pixels of `bytes` in 1 or 3 channels: in the smallest of 1/8, 1/4 and 1/2 of the size that is `at_least` as
+    /// large on both sides, else in full size. `None` if C fails or warns, or for more than `most` pixels.
     pub(crate) fn decode(&mut self, bytes: &[u8], channels: usize, at_least: (u32, u32), most: u64) -> Option<Pixels> {
         let format = format(channels)?;
         let handle = &mut self.0;
-        // SAFETY: the handle is alive; `bytes` is as long as it says.
+        // SAFETY: the handle is alive; `bytes` has the passed length.
         if unsafe { tj::tj3DecompressHeader(handle.0.as_ptr(), bytes.as_ptr(), bytes.len() as tj::size_t) } != 0 {
             return None;
         }
@@ -77,20 +77,20 @@ impl Decoder {
         if u64::from(width) * u64::from(height) > most {
             return None;
         }
-        // As TJSCALED of turbojpeg.h rounds. Other factors have no SIMD and are slower than these.
+        // Rounded like TJSCALED of turbojpeg.h. Other factors have no SIMD and are slower than these.
         let reduced = |by: u32| (width.div_ceil(by), height.div_ceil(by));
         let enough = |by: &u32| reduced(*by).0 >= at_least.0 && reduced(*by).1 >= at_least.1;
         let by = [8, 4, 2].into_iter().find(enough).unwrap_or(1);
         let factor = tj::tjscalingfactor { num: 1, denom: by as i32 };
-        // SAFETY: the handle is alive; a factor that is not one of its own is refused.
+        // SAFETY: the handle is alive; an unsupported factor is refused.
         if unsafe { tj::tj3SetScalingFactor(handle.0.as_ptr(), factor) } != 0 {
             return None;
         }
         let (width, height) = reduced(by);
         let length = usize::try_from(u64::from(width) * u64::from(height) * channels as u64).ok()?;
         let mut pixels = vec![0; length];
-        // SAFETY: the handle is alive and has read the header of these bytes; `pixels` has `height` rows of `width` pixels
-        // of `format`, which is what C writes for this factor with a pitch of 0.
+        // SAFETY: the handle is alive and has read the header of these bytes; `pixels` has `height` rows of `width`
+        // pixels of `format`, which is what C writes for this factor with a pitch of 0.
         let failed = unsafe {
             let (from, length) = (bytes.as_ptr(), bytes.len() as tj::size_t);
             tj::tj3Decompress8(handle.0.as_ptr(), from, length, pixels.as_mut_ptr(), 0, format)
@@ -108,22 +108,22 @@ pub(crate) struct Part {
     pub(crate) height: u32,
 }
 
-/// What [`Parts`] made.
+/// Output of [`Parts`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Made {
-    /// What the pixels are of: what was asked for and maybe more.
+    /// The decoded part: at least the requested part.
     pub(crate) part: Part,
-    /// What it is reduced by.
+    /// The reduction.
     pub(crate) by: u32,
-    /// They are not all of the image.
+    /// Whether the pixels are only a part of the image.
     pub(crate) is_part: bool,
-    /// C warned, and went on.
+    /// C warned, and continued.
     pub(crate) has_warned: bool,
 }
 
-/// Decodes parts of JPEGs, one after the other. Warnings do not stop it: what is damaged outside the part need not be known.
+/// Decodes parts of JPEGs one after the other. Warnings do not stop it: damage outside the part may go undetected.
 pub(crate) struct Parts {
-    /// None after an error: C keeps what it had read of the damaged headers and refuses all that comes after.
+    /// `None` after an error: C keeps data of the damaged headers and then refuses all further images.
     handle: Option<Handle>,
 }
 
@@ -132,10 +132,11 @@ impl Parts {
         Self { handle: None }
     }
 
-    /// Puts `[height, width, 3 or 4] uint8` of a part into `pixels`: RGB, or RGB and a byte of no meaning. `part` says for
-    /// the size that the JPEG has without reduction what is wanted of it reduced; more than that may come.
+    /// Writes `[height, width, 3 or 4] uint8` of a part into `pixels`: RGB, or RGB and an undefined byte. `part`
+    /// receives the full size of the JPEG and returns the requested part, reduced; the output may be larger.
     ///
-    /// `None` where C fails, for more than `most` pixels in the whole, and where `part` says so or is not within.
+    /// `None` if C fails, for more than `most` pixels in the whole image, and if `part` returns `None` or a part that
+    /// is not within the image.
     pub(crate) fn decode(
         &mut self,
         bytes: &[u8],
@@ -145,7 +146,7 @@ impl Parts {
         part: impl FnOnce(u32, u32) -> Option<Part>,
         pixels: &mut Vec<u8>,
     ) -> Option<Made> {
-        // Taken: whoever returns early leaves none behind.
+        // Taken, so that an early return leaves no handle behind.
         let mut handle = match self.handle.take() {
             Some(handle) => handle,
             None => {
@@ -163,11 +164,11 @@ impl Parts {
             return None;
         }
         let factor = tj::tjscalingfactor { num: 1, denom: by as i32 };
-        // SAFETY: the handle is alive; a factor that is not one of its own is refused.
+        // SAFETY: the handle is alive; an unsupported factor is refused.
         if unsafe { tj::tj3SetScalingFactor(handle.0.as_ptr(), factor) } != 0 {
             return None;
         }
-        // Parts begin where an MCU does.
+        // C decodes parts from an MCU boundary on.
         let mcu_width = match handle.get(tj::TJPARAM_TJPARAM_SUBSAMP) {
             tj::TJSAMP_TJSAMP_444 | tj::TJSAMP_TJSAMP_GRAY | tj::TJSAMP_TJSAMP_440 | tj::TJSAMP_TJSAMP_441 => Some(8),
             tj::TJSAMP_TJSAMP_422 | tj::TJSAMP_TJSAMP_420 => Some(16),
@@ -193,8 +194,8 @@ impl Parts {
         };
         let length = u64::from(made.part.width) * u64::from(made.part.height) * channels;
         pixels.resize(usize::try_from(length).ok()?, 0);
-        // SAFETY: the handle is alive and has read the header of these bytes; `pixels` has `part.height` rows of `part.width`
-        // pixels of `format`, which is what C writes for this factor and region with a pitch of 0.
+        // SAFETY: the handle is alive and has read the header of these bytes; `pixels` has `part.height` rows of
+        // `part.width` pixels of `format`, which is what C writes for this factor and region with a pitch of 0.
         let done = unsafe {
             let (from, length) = (bytes.as_ptr(), bytes.len() as tj::size_t);
             tj::tj3Decompress8(handle.0.as_ptr(), from, length, pixels.as_mut_ptr(), 0, format)
@@ -209,7 +210,7 @@ impl Parts {
 }
 
 impl Handle {
-    /// Whether a call that gave `result` warned; `None` where it failed.
+    /// Whether the call with this `result` warned; `None` if it failed.
     fn warned(&mut self, result: i32) -> Option<bool> {
         // SAFETY: the handle is alive.
         let is_warning = || unsafe { tj::tj3GetErrorCode(self.0.as_ptr()) } == tj::TJERR_TJERR_WARNING as i32;
@@ -219,13 +220,13 @@ impl Handle {
         }
     }
 
-    /// Reads the header of a JPEG of at most `most` pixels: width, height, and whether C warned. Takes back what was set for the
-    /// one before.
+    /// Reads the header of a JPEG of at most `most` pixels: width, height, and whether C warned. Resets the settings
+    /// of the previous image.
     fn header(&mut self, bytes: &[u8], most: u64) -> Option<(u32, u32, bool)> {
         let whole = tj::tjregion { x: 0, y: 0, w: 0, h: 0 };
-        // SAFETY: the handle is alive; regions are checked, and this one takes back what was set before.
+        // SAFETY: the handle is alive; regions are checked, and this one resets the previous one.
         let failed = unsafe { tj::tj3SetCroppingRegion(self.0.as_ptr(), whole) };
-        // SAFETY: the handle is alive; `bytes` is as long as it says.
+        // SAFETY: the handle is alive; `bytes` has the passed length.
         let read = unsafe { tj::tj3DecompressHeader(self.0.as_ptr(), bytes.as_ptr(), bytes.len() as tj::size_t) };
         let has_warned = self.warned(read).filter(|_| failed == 0)?;
         let size = |handle: &mut Self, of| u32::try_from(handle.get(of)).ok().filter(|&side| side > 0);
@@ -238,7 +239,7 @@ impl Handle {
     }
 }
 
-/// Makes RGB of CMYK as Adobe writes it, where 255 is no ink: each colour times black.
+/// Converts Adobe's CMYK, in which 255 is no ink, to RGB: each colour times black.
 fn without_ink(pixels: &mut Vec<u8>, is_padded: bool) {
     let channels = if is_padded { 4 } else { 3 };
     for at in 0..pixels.len() / 4 {
@@ -256,10 +257,10 @@ fn without_ink(pixels: &mut Vec<u8>, is_padded: bool) {
 pub(crate) struct Encoder(Handle);
 
 impl Encoder {
-    /// `None` when there is no memory.
+    /// `None` if memory is insufficient.
     pub(crate) fn new() -> Option<Self> {
         let mut handle = Handle::new(tj::TJINIT_TJINIT_COMPRESS)?;
-        // The buffer below is ours, so C may not put another in its place.
+        // The buffer below belongs to this crate, so C must not replace it.
         handle.set(tj::TJPARAM_TJPARAM_NOREALLOC, 1)?;
         Some(Self(handle))
     }
@@ -279,13 +280,13 @@ impl Encoder {
         let set = handle.set(tj::TJPARAM_TJPARAM_SUBSAMP, sampling);
         let set = set.and_then(|()| handle.set(tj::TJPARAM_TJPARAM_QUALITY, quality.into()));
         set.ok_or_else(|| handle.message())?;
-        // SAFETY: takes three numbers and gives one, 0 if they do not fit.
+        // SAFETY: takes three numbers and returns one, 0 if they do not fit.
         let most = unsafe { tj::tj3JPEGBufSize(width.into(), height.into(), sampling) };
         let mut bytes = vec![0_u8; usize::try_from(most).unwrap_or(0)];
         let mut length = most;
         let mut buffer = bytes.as_mut_ptr();
-        // SAFETY: the handle is alive; `pixels` has `height` rows of `width` pixels of `format`, as was checked; `buffer` has
-        // `length` bytes, which C neither exceeds nor exchanges (NOREALLOC).
+        // SAFETY: the handle is alive; `pixels` has `height` rows of `width` pixels of `format`, as was checked;
+        // `buffer` has `length` bytes, which C neither exceeds nor replaces (NOREALLOC).
         let failed = unsafe {
             let (width, height) = (width.into(), height.into());
             let from = pixels.as_ptr();
@@ -294,7 +295,7 @@ impl Encoder {
         if failed != 0 {
             return Err(handle.message());
         }
-        // Most of it is not needed.
+        // Drops the unused rest of the buffer.
         Ok(bytes.get(..usize::try_from(length).unwrap_or(0)).unwrap_or_default().to_vec())
     }
 }

@@ -1,4 +1,4 @@
-//! A batch as it is handed out: what was made of its samples, side by side.
+//! A batch as handed out: the outputs of its samples, one after the other.
 
 use std::sync::Arc;
 
@@ -11,11 +11,12 @@ use crate::{
     state::State,
 };
 
-/// The label of a sample that has none: what no class can be.
+/// The label of a sample without one. No class has this value.
 pub const NO_LABEL: i64 = i64::MIN;
 
-/// A batch. Its memory is used again when it is dropped: as long as it is kept, one batch fewer is made ahead. Who keeps all
-/// of them and asks for another gets one in new memory.
+/// A batch. Dropping it returns its memory to the ring: while the consumer keeps a batch, one batch fewer is made
+/// ahead. A
+/// consumer that keeps all batches and requests another one gets a batch in new memory.
 #[derive(Debug)]
 pub struct Batch {
     pub(crate) epoch: u64,
@@ -23,36 +24,36 @@ pub struct Batch {
     pub(crate) sources: Vec<usize>,
     pub(crate) samples: Vec<u64>,
     pub(crate) labels: Vec<i64>,
-    /// Sealed; there until it is dropped.
+    /// Sealed; `Some` until the batch is dropped.
     pub(crate) slots: Option<Slots>,
     pub(crate) payloads: Vec<Payload>,
     pub(crate) columns: Vec<Column>,
     pub(crate) state: State,
     pub(crate) ring: Arc<Ring>,
-    /// Whether it was handed out.
+    /// Whether the batch was handed out.
     pub(crate) is_kept: bool,
 }
 
-/// A component beside the payload, of all samples of a batch.
+/// An extra component, for all samples of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Its name in the manifest.
+    /// Name of the component in the manifest.
     pub name: String,
-    /// What it holds.
+    /// The values.
     pub values: Values,
 }
 
 /// The values of a [`Column`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// Every sample has an array of this form: their items, one array behind the other, in C order.
+    /// Every sample has an array of this form: the items of all arrays, one array after the other, in C order.
     Stacked {
-        /// dtype as numpy writes it (`<f4`), and shape of one array.
+        /// dtype as numpy writes it (`<f4`), and the shape of one array.
         form: Form,
-        /// The items of all, little-endian unless the dtype says otherwise.
+        /// The items of all samples, little-endian unless the dtype has another byte order.
         items: Vec<u8>,
     },
-    /// As they are: a file, text, JSON, `.npy`, as the form says; `None` for samples without it.
+    /// Unchanged values: a file, text, JSON or `.npy`, as the form states; `None` for samples without the component.
     Each(Vec<Option<(Form, Vec<u8>)>>),
 }
 
@@ -62,79 +63,80 @@ impl Batch {
         self.samples.len()
     }
 
-    /// Whether there is none, as of a batch whose samples were all skipped.
+    /// Whether the batch has no samples, for example because all were skipped.
     pub fn is_empty(&self) -> bool {
         self.samples.is_empty()
     }
 
-    /// The epoch that it is of.
+    /// The epoch of the batch.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// Its number among the rank's batches since the start of the epoch, or since the state that was gone on from.
+    /// Number of the batch among those of this rank, from 0, since the start of the epoch or the resumed state.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Of a mix, which of its datasets each sample is of, from 0.
+    /// For a mix: the number of the dataset of each sample, from 0.
     pub fn sources(&self) -> &[usize] {
         &self.sources
     }
 
-    /// The numbers in the dataset of its samples.
+    /// The number of each sample in its dataset.
     pub fn samples(&self) -> &[u64] {
         &self.samples
     }
 
-    /// Their labels; [`NO_LABEL`] for those without.
+    /// The label of each sample; [`NO_LABEL`] for samples without one.
     pub fn labels(&self) -> &[i64] {
         &self.labels
     }
 
-    /// What was made of the payloads: a contiguous array of [`Batch::len`] slots, each of the shape and dtype that the output
-    /// says. Empty where nothing is made of them.
+    /// The outputs: a contiguous array of [`Batch::len`] slots, with shape and dtype from the options of the output.
+    /// Empty for
+    /// [`Output::Encoded`](crate::Output::Encoded).
     pub fn slots(&self) -> &[u8] {
         self.slots.as_ref().and_then(|slots| slots.all(self.len())).unwrap_or_default()
     }
 
-    /// As [`Batch::slots`], to be changed: a batch is the consumer's.
+    /// As [`Batch::slots`], mutable: a batch belongs to the consumer.
     pub fn slots_mut(&mut self) -> &mut [u8] {
         let len = self.len();
         self.slots.as_mut().and_then(|slots| slots.all_mut(len)).unwrap_or_default()
     }
 
-    /// Takes the memory of [`Batch::slots`] out of the ring for good and puts `memory` in its place, where the next batch is made:
-    /// what the caller has allocated for one batch, and somebody else is to release. `None` where there are no slots.
+    /// Takes the memory of [`Batch::slots`] out of the ring for good. The new owner releases the returned memory.
+    /// `memory` replaces it, and the next batch is made there. Returns `None` if there are no slots.
     ///
     /// # Errors
-    /// When it is shorter than [`Options::batch`](crate::Options::batch) slots; the batch is as it was.
+    /// If `memory` is shorter than [`Options::batch`](crate::Options::batch) slots; the batch is unchanged.
     pub fn exchange(&mut self, memory: Box<dyn Memory>) -> Result<Option<Box<dyn Memory>>> {
         let Some(slots) = self.slots.as_mut() else { return Ok(None) };
         slots.exchange(memory).map(Some)
     }
 
-    /// The payloads as they are stored; empty where they were not asked for.
+    /// The payloads as stored; empty unless the output is [`Output::Encoded`](crate::Output::Encoded).
     pub fn payloads(&self) -> &[Payload] {
         &self.payloads
     }
 
-    /// As [`Batch::payloads`]: nothing of them is left in the batch.
+    /// As [`Batch::payloads`], and removes them from the batch.
     pub fn take_payloads(&mut self) -> Vec<Payload> {
         std::mem::take(&mut self.payloads)
     }
 
-    /// As [`Batch::columns`], without a copy: nothing of them is left in the batch.
+    /// As [`Batch::columns`], without a copy, and removes them from the batch.
     pub fn take_columns(&mut self) -> Vec<Column> {
         std::mem::take(&mut self.columns)
     }
 
-    /// The components that were asked for, in that order.
+    /// The requested components, in the order of [`Options::components`](crate::Options::components).
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
 
-    /// Where a run goes on that ends after this batch.
+    /// The state that resumes right after this batch.
     pub fn state(&self) -> &State {
         &self.state
     }

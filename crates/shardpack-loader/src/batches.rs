@@ -1,7 +1,10 @@
-//! Batches made ahead by threads of their own, handed out in order.
+//! Batches that threads make ahead and hand out in order.
 //!
-//! Holds at all times: what a batch holds follows from the order, the transform, the seed, the epoch and the dataset, whatever
-//! the number of threads; each sample that was to come is in the batch, or skipped or replaced and named in the receipt.
+//! Holds at all times: the content of a batch is a function of the order, the transform, the seed, the epoch and the
+//! dataset,
+//! and does not depend on the number of threads. Each expected sample is in the batch, or the receipt names it as
+//! skipped or
+//! replaced.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -33,32 +36,32 @@ struct Shared {
     ring: Arc<Ring>,
     outlet: Outlet<Made>,
     front: Mutex<Front>,
-    /// What ended the work, until it is told.
+    /// The error that ended the work, until it is reported.
     failure: Mutex<Option<Error>>,
 }
 
-/// Where samples are given to batches, by one thread at a time.
+/// Assigns samples to batches, one thread at a time.
 struct Front {
     feed: Feed,
     building: Option<Arc<Building>>,
     next_slot: usize,
     /// Number of the next batch in the epoch.
     batch: u64,
-    /// Number of the next thing that is finished.
+    /// Sequence number of the next finished item.
     sequence: u64,
     has_ended: bool,
 }
 
-/// A batch under way. Whoever lets go of it last finishes it.
+/// A batch in progress. The thread that drops the last reference finishes it.
 struct Building {
     sequence: u64,
     epoch: u64,
     number: u64,
     lanes: RankLanes,
     slots: Slots,
-    /// Number of its samples.
+    /// Number of samples in the batch.
     len: usize,
-    /// What has been made of them.
+    /// The parts that are finished.
     parts: Mutex<Vec<Part>>,
     error: Mutex<Option<Error>>,
 }
@@ -71,10 +74,11 @@ struct Part {
     columns: Vec<Gathered>,
 }
 
-/// Samples that a thread makes at a time where nothing is made of payloads, so that each is little work.
+/// Samples that a thread makes at a time for [`Output::Encoded`](crate::Output::Encoded), where each sample is little
+/// work.
 const TOGETHER: usize = 32;
 
-/// A batch, and what the receipt says of it.
+/// A batch, and its entries for the receipt.
 #[derive(Debug)]
 pub(crate) struct Made {
     batch: Batch,
@@ -83,20 +87,20 @@ pub(crate) struct Made {
     bad: Vec<Bad>,
 }
 
-/// The batches of one rank, one epoch after the other, made ahead by threads.
+/// The batches of one rank, epoch after epoch, made ahead by threads.
 ///
-/// Dropping it ends its threads. After a fork, the child has none of them, and gets an error instead of batches.
+/// Dropping it ends its threads. After a fork, the child has no such threads and gets an error instead of batches.
 pub struct Batches {
     shared: Arc<Shared>,
     handle: Handle,
     threads: Vec<JoinHandle<()>>,
     process: u32,
     started: Instant,
-    /// Since when the consumer waits for the next.
+    /// Since when the consumer has waited for the next batch.
     asked: Option<Instant>,
     sequence: u64,
     receipt: Receipt,
-    /// Whether the receipt is of an epoch that has ended.
+    /// Whether the epoch of the receipt has ended.
     has_ended: bool,
     state: State,
 }
@@ -145,9 +149,10 @@ impl Batches {
     /// The next batch; `None` once at the end of each epoch, and always after the last.
     ///
     /// # Errors
-    /// When a sample of the batch is not right and the policy is [`OnBad::Error`](crate::OnBad::Error), or the system cannot read it: the next call
-    /// goes on with the batch after it, and the receipt lacks this one. When nothing can be made any more: then each call fails, since an end would
-    /// look like that of an epoch. When this process is a fork of the one that made it.
+    /// - If a sample of the batch is bad and the policy is [`OnBad::Error`](crate::OnBad::Error), or the system cannot
+    ///   read it. The next call continues with the following batch, and the receipt lacks this one.
+    /// - If no more batches can be made. Then each call fails, because `None` would look like the end of an epoch.
+    /// - If this process is a fork of the process that made it.
     #[expect(clippy::should_implement_trait, reason = "it ends at each epoch, and goes on")]
     pub fn next(&mut self) -> Result<Option<Batch>> {
         forked::check(self.process)?;
@@ -191,11 +196,12 @@ impl Batches {
         }
     }
 
-    /// Waits for what [`Batches::next`] gives next, for at most `timeout`: whether it is there. For those who look after something
-    /// else meanwhile, as Python does after signals.
+    /// Waits at most `timeout` for the next result of [`Batches::next`], and returns whether it is ready. For callers
+    /// with other
+    /// work in between, such as Python, which checks for signals.
     ///
     /// # Errors
-    /// When this process is a fork of the one that made it.
+    /// If this process is a fork of the process that made it.
     pub fn wait(&mut self, timeout: Duration) -> Result<bool> {
         forked::check(self.process)?;
         self.asked.get_or_insert_with(Instant::now);
@@ -205,25 +211,26 @@ impl Batches {
         Ok(is_there)
     }
 
-    /// Begins the receipt of the epoch under way, where the last one has ended.
+    /// Begins the receipt of the current epoch, if the last one has ended.
     fn begin_receipt(&mut self) {
         if std::mem::take(&mut self.has_ended) {
             self.receipt = Receipt::new(self.receipt.dataset, self.state.epoch);
         }
     }
 
-    /// Where a run goes on that ends now: after the last batch that was handed out.
+    /// The state that resumes right after the last batch that was handed out.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// What was handed out of the epoch under way, or, at its end, of all of it, since the start or the state that was gone on
-    /// from. The receipts of all ranks add up to [`Loader::expected`](crate::Loader::expected).
+    /// The receipt of the current epoch, or of the whole epoch at its end, since the start or the resumed state. The
+    /// receipts of
+    /// all ranks add up to [`Loader::expected`](crate::Loader::expected).
     pub fn receipt(&self) -> &Receipt {
         &self.receipt
     }
 
-    /// What was done so far, and where time went.
+    /// Counts and times so far.
     pub fn stats(&self) -> Stats {
         let elapsed_ms = self.started.elapsed().as_secs_f64() * 1e3;
         self.shared.making.counters.stats(elapsed_ms, &self.handle)
@@ -233,7 +240,7 @@ impl Batches {
 impl Drop for Batches {
     fn drop(&mut self) {
         if self.process != std::process::id() {
-            // None of the threads is here, and their locks may be held for ever.
+            // The threads do not exist in this process, and their locks may stay held forever.
             std::mem::take(&mut self.threads).into_iter().for_each(std::mem::forget);
             std::mem::forget(Arc::clone(&self.shared));
             return;
@@ -241,14 +248,14 @@ impl Drop for Batches {
         self.handle.stop();
         self.shared.ring.stop();
         for thread in self.threads.drain(..) {
-            // What it had to say is in the outlet.
+            // The outlet already has its error.
             let _ = thread.join();
         }
     }
 }
 
 impl Shared {
-    /// What each thread does.
+    /// The work of each thread.
     fn work(&self) {
         let Err(error) = self.make_all() else { return };
         let mut front = self.front.lock().unwrap_or_else(PoisonError::into_inner);
@@ -256,7 +263,7 @@ impl Shared {
             return;
         }
         *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-        // Every batch that is still under way would be waited for; one that others have samples of ends with them.
+        // The consumer would wait for every unfinished batch. A batch shared with other threads ends when they finish.
         let number = match front.building.take() {
             None => front.sequence,
             Some(building) => {
@@ -271,7 +278,7 @@ impl Shared {
         self.outlet.put(number + 1, Finished::Broken);
     }
 
-    /// Why a batch is not finished.
+    /// The error for an unfinished batch.
     fn ended(&self) -> Error {
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
         failure.unwrap_or_else(|| Error::new(ErrorKind::System, "stopped in mid-batch"))
@@ -284,7 +291,7 @@ impl Shared {
             let started = Instant::now();
             let made = self.part(&mut worker, &building, first, &fetched);
             self.making.counters.work_ns.fetch_add(started.elapsed().as_nanos() as u64, Relaxed);
-            // The runs that they were read with are free before the next are waited for.
+            // Release the runs of these samples before waiting for the next ones.
             fetched.clear();
             match made {
                 Ok(part) => building.parts.lock().unwrap_or_else(PoisonError::into_inner).push(part),
@@ -302,7 +309,7 @@ impl Shared {
     /// Makes consecutive samples of a batch.
     fn part(&self, worker: &mut Worker, building: &Building, first: usize, fetched: &[Fetched]) -> Result<Part> {
         let columns = self.making.columns.iter().map(|_| Gathered::default()).collect();
-        // Payloads alone are handed out without a look at them.
+        // Payloads alone are handed out without reading them.
         if !self.making.columns.is_empty() && fetched.len() > 1 {
             fetch_lines(fetched);
         }
@@ -312,7 +319,7 @@ impl Shared {
                 return Err(Error::new(ErrorKind::System, "a slot that was lent twice"));
             };
             let make = AssertUnwindSafe(|| self.making.slotted(worker, fetched, &mut lent, &mut part.columns));
-            // A function of the caller's may; the worker is as good as new for the next image.
+            // A function of the caller may panic; the worker is fully usable for the next image.
             let made = catch_unwind(make)
                 .unwrap_or_else(|_| Err(Error::new(ErrorKind::System, "a panic while a sample was made")));
             part.slotted.push(made?);
@@ -320,7 +327,8 @@ impl Shared {
         Ok(part)
     }
 
-    /// The next samples, into `fetched`, the batch that they are for, and the slot of the first; `None` after the last.
+    /// Puts the next samples into `fetched`. Returns their batch and the slot of the first sample; `None` after the
+    /// last sample.
     fn next_samples(&self, fetched: &mut Vec<Fetched>) -> Result<Option<(Arc<Building>, usize)>> {
         let mut front = self.front.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -337,7 +345,7 @@ impl Shared {
             let together = if self.making.output.slot_bytes() > 0 { 1 } else { TOGETHER };
             let most = together.min(building.len - front.next_slot);
             let Next::Samples = front.feed.next(most, fetched)? else {
-                // Only when it was stopped: a batch has as many samples as its share says.
+                // Happens only after a stop: a batch has exactly the samples of its share.
                 front.has_ended = true;
                 continue;
             };
@@ -350,7 +358,7 @@ impl Shared {
         }
     }
 
-    /// Begins the next batch; `None` where something else came.
+    /// Begins the next batch; `None` if an end came instead.
     fn begin(&self, front: &mut Front) -> Result<Option<Arc<Building>>> {
         let Some((epoch, lanes)) = front.feed.lanes() else {
             front.has_ended = true;
@@ -359,7 +367,7 @@ impl Shared {
         };
         let sequence = front.sequence;
         if front.batch == lanes.share().batches() {
-            // Comes at once: all of its samples have come.
+            // Returns at once: all samples of the epoch have been taken.
             front.feed.next(1, &mut Vec::new())?;
             self.outlet.put(sequence, Finished::EpochEnd);
             (front.sequence, front.batch) = (sequence + 1, 0);
@@ -386,7 +394,7 @@ impl Shared {
         Ok(Some(building))
     }
 
-    /// Makes a batch of what all of its samples came to.
+    /// Assembles a batch from its parts.
     fn finish(&self, building: Building) {
         let Building { sequence, epoch, number, lanes, mut slots, len, parts, error } = building;
         let mut parts = parts.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -415,7 +423,7 @@ impl Shared {
                 wanted.push(slotted.wanted);
                 bad.extend(slotted.bad);
             } else {
-                // One that is skipped is named where it comes first.
+                // A skipped repeat is already named at its first occurrence.
                 repeated += u64::from(slotted.kept.is_some());
             }
             if let Some(kept) = slotted.kept {

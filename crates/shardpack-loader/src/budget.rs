@@ -1,7 +1,7 @@
-//! The memory that runs are read into: windows that are used again and again, within a number of bytes.
+//! The memory for runs: reusable windows within a limit in bytes.
 //!
-//! Holds at all times: windows are granted in the order of their tickets; those that are out and those that are kept for
-//! later have at most the limit together, but for those that a consumer waits for, which are counted.
+//! Holds at all times: windows are granted in the order of their tickets. Granted and free windows together stay within the
+//! limit, except for windows that a consumer waits for; these are counted too.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -11,28 +11,28 @@ use shardpack_reader::Window;
 pub(crate) struct Budget {
     limit_bytes: usize,
     state: Mutex<State>,
-    /// Who waits with ticket *t* waits for number *t* mod [`QUEUES`]: only the next one is woken, not all.
+    /// Ticket *t* waits on condition *t* mod [`QUEUES`], so that a change wakes only the next ticket.
     changed: [Condvar; QUEUES],
 }
 
-/// More than threads that read, usually.
+/// Usually more than the number of threads that read.
 const QUEUES: usize = 16;
 
 #[derive(Default)]
 struct State {
-    /// Windows that are not in use.
+    /// Windows that are free.
     free: Vec<Window>,
-    /// Bytes of all windows, free ones too.
+    /// Bytes of all windows, including free ones.
     bytes: usize,
     peak_bytes: usize,
-    /// The ticket that is granted next.
+    /// The next ticket to be granted.
     next: u64,
-    /// Tickets up to here, exclusive, are granted even beyond the limit.
+    /// Tickets below this one are granted even beyond the limit.
     wanted: u64,
     is_stopped: bool,
 }
 
-/// Capacities are multiples of it, and of an eighth of what they come to.
+/// Capacities are multiples of this, and of an eighth of the size rounded up to a power of two.
 const GRAIN_BYTES: usize = 4 * 1024;
 
 impl std::fmt::Debug for Budget {
@@ -54,12 +54,12 @@ impl Budget {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Windows for pieces of so many bytes, when all tickets before have theirs and there is room; `None` after
-    /// [`Budget::stop`]. Their capacities are what [`Budget::give_back`] is to be told.
+    /// Windows for pieces of these lengths. Waits until all tickets before have their windows and there is room; `None` after
+    /// [`Budget::stop`]. The caller must pass the capacity of each window to [`Budget::give_back`].
     pub fn take(&self, ticket: u64, pieces: &[u64]) -> Option<Vec<Window>> {
         let grains = |bytes: &u64| {
             let bytes = usize::try_from(*bytes).unwrap_or(usize::MAX);
-            // Runs differ in length by some tenths, and a window that is too short for the next would be made anew.
+            // Run lengths vary by some tenths; rounding up lets the next run use the same window.
             let grain = (bytes.checked_next_power_of_two().unwrap_or(bytes) / 8).max(GRAIN_BYTES);
             bytes.div_ceil(grain).saturating_mul(grain)
         };
@@ -71,7 +71,7 @@ impl Budget {
                 return None;
             }
             if state.next == ticket {
-                // Of those that are free the smallest that fits; what none fits is left to be made.
+                // Take the smallest free window that fits each piece; allocate the rest.
                 while let Some(bytes) = needed.get(windows.len()) {
                     let fits = state.free.iter().enumerate().filter(|(_, window)| window.capacity() >= *bytes);
                     let Some((at, _)) = fits.min_by_key(|(_, window)| window.capacity()) else { break };
@@ -105,7 +105,7 @@ impl Budget {
         self.queue(state.next).notify_all();
     }
 
-    /// Passes over a ticket that needs no window.
+    /// Skips a ticket that needs no window.
     pub fn pass(&self, ticket: u64) {
         let mut state = self.state();
         while state.next != ticket && !state.is_stopped {
@@ -114,11 +114,11 @@ impl Budget {
         self.granted(&mut state);
     }
 
-    /// Takes back a window that was granted with `granted_bytes` of capacity.
+    /// Takes back a window that was granted with a capacity of `granted_bytes`.
     pub fn give_back(&self, mut window: Window, granted_bytes: usize) {
         window.clear();
         let mut state = self.state();
-        // It may have grown since: a frame of a compressed shard that begins before what was asked for.
+        // The window may have grown: a frame of a compressed shard can begin before the requested range.
         state.bytes = (state.bytes + window.capacity()).saturating_sub(granted_bytes);
         state.peak_bytes = state.peak_bytes.max(state.bytes);
         if state.bytes > self.limit_bytes {
@@ -131,7 +131,7 @@ impl Budget {
         self.queue(next).notify_all();
     }
 
-    /// Says that somebody waits for what ticket `ticket` brings.
+    /// Registers that a consumer waits for the run of ticket `ticket`.
     pub fn want(&self, ticket: u64) {
         let mut state = self.state();
         if state.wanted <= ticket {
@@ -140,13 +140,13 @@ impl Budget {
         }
     }
 
-    /// Ends all waiting.
+    /// Wakes all waiting threads for good.
     pub fn stop(&self) {
         self.state().is_stopped = true;
         self.changed.iter().for_each(Condvar::notify_all);
     }
 
-    /// Most bytes that all windows had together.
+    /// Peak number of bytes of all windows.
     pub fn peak_bytes(&self) -> u64 {
         self.state().peak_bytes as u64
     }

@@ -1,7 +1,7 @@
-//! The classes of a mix: those of all its datasets as one list, by their names.
+//! Classes of a mix: merges the classes of all datasets into one list, by name.
 //!
-//! Holds at all times: two classes have one label only where both have the same name; a name that stands twice in a list that others
-//! differ from is refused. The list is the one that `convert` makes of the datasets.
+//! Holds at all times: two classes share a label only if they have the same name. If the lists differ, a list with a duplicate
+//! name is refused. `convert` makes the same list from these datasets.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -12,10 +12,10 @@ use crate::plan::Source;
 /// Names of classes, in the order of their labels.
 type Names = Vec<Vec<u8>>;
 
-/// Names of the classes of all sources; each source comes to know what its labels are among them.
+/// Returns the class names of all sources, and sets the labels of each source in the merged list.
 ///
 /// # Errors
-/// When one source numbers its classes and another names them, or two classes of one are called the same and others have other classes.
+/// If one source numbers its classes and another names them, or one list has a duplicate name and the lists differ.
 pub(crate) fn merge(sources: &mut [Source]) -> Result<Vec<String>> {
     let names =
         |source: &Source| -> Names { source.dataset.classes().iter().map(|class| class.name_bytes()).collect() };
@@ -44,18 +44,18 @@ pub(crate) fn merge(sources: &mut [Source]) -> Result<Vec<String>> {
     Ok(all.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect())
 }
 
-/// Why classes cannot be told.
+/// Reasons why lists of classes cannot be merged.
 #[derive(Debug, PartialEq, Eq)]
 enum Unclear {
-    /// A list that numbers its classes, and one that names them.
+    /// The index of a list of numbers, and of a list of names.
     Numbered(usize, usize),
-    /// A list in which a name stands twice, and that name.
+    /// The index of a list with a duplicate name, and that name.
     Double(usize, Vec<u8>),
 }
 
-/// The list of all.
+/// The merged list.
 fn merged(lists: &[Names]) -> std::result::Result<Names, Unclear> {
-    // A part without classes has no labels that could be taken for another's.
+    // A part without classes has no labels that could be confused with those of another part.
     let with: Vec<(usize, &Names)> = lists.iter().enumerate().filter(|(_, list)| !list.is_empty()).collect();
     let Some((_, longest)) = with.iter().max_by_key(|(_, list)| list.len()) else { return Ok(Names::new()) };
     if with.iter().all(|(_, list)| longest.starts_with(list)) {
@@ -85,7 +85,7 @@ fn merged(lists: &[Names]) -> std::result::Result<Names, Unclear> {
     Ok(all)
 }
 
-/// Of each of `own` its number in `all`; `None` where that is its own.
+/// The index in `all` for each name of `own`; `None` if the labels are unchanged.
 fn labels(own: &Names, all: &Names) -> Option<Box<[i64]>> {
     if all.starts_with(own) {
         return None;

@@ -1,7 +1,8 @@
-//! Rows of a measurement that begin with no shard in memory, and whether that was so.
+//! Rows of a measurement that begin with no shard in the page cache, and a check that this was so.
 //!
-//! Holds at all times: a row is said to be cold only where no byte that was looked for was left in memory, and the system counted that
-//! as many as were needed came from a device. What it keeps nevertheless, has in memory only, or does not count, is told as not cold.
+//! Holds at all times: a row is reported as cold only if no probed byte was in memory, and the system counted enough bytes
+//! read from a device. A row is reported as not cold if the system keeps the file in memory, has it only there, or does not
+//! count reads.
 
 use std::{
     fs::File,
@@ -13,40 +14,40 @@ use serde::Serialize;
 use shardpack_format::{Error, Result, regular};
 use shardpack_reader::Dataset;
 
-/// A cold row has so many percent of its bytes from a device: what others read at the same time may come from memory.
+/// A cold row has at least this percentage of its bytes from a device: concurrent readers may bring the rest into memory.
 const LEAST_PERCENT: u64 = 95;
 
-/// As many places of each shard are looked for in memory at most, and as far apart at least, since a look makes the system read ahead.
+/// Limits for the probes of each shard: their largest number and smallest distance, since a probe makes the system read ahead.
 const PLACES: u64 = 64;
 const APART_BYTES: u64 = 1 << 20;
 
-/// The system keeps what is still being read ahead or written: all shards together wait so long for it.
+/// The system keeps pages that it still reads ahead or writes: the limit for waiting, for all shards together.
 const SETTLING: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Where the bytes of a row came from.
+/// Source of the bytes of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Cold {
-    /// Bytes that this process read from devices meanwhile; `None` where the system does not count them.
+    /// Bytes that this process read from devices in the row; `None` if the system does not count them.
     pub device_bytes: Option<u64>,
     /// Bytes of shards that the row needed.
     pub needed_bytes: u64,
-    /// Whether nothing was left in memory, and nearly all that was needed came from a device.
+    /// Whether nothing was in memory at the start, and nearly all needed bytes came from a device.
     pub is_cold: bool,
 }
 
-/// A row that begins cold.
+/// Start of a cold row.
 pub(crate) struct Beginning {
-    /// Whether no shard was seen in memory.
+    /// Whether no probe found a shard in memory.
     is_gone: bool,
     device_bytes: Option<u64>,
 }
 
 impl Beginning {
-    /// Asks the system to forget shards and indexes of `dataset`.
+    /// Drops the shards and indexes of `dataset` from the page cache.
     ///
     /// # Errors
-    /// When one cannot be opened, or this is not Linux.
+    /// If a file cannot be opened, or the system is not Linux.
     pub fn of(dataset: &Dataset) -> Result<Self> {
         let mut is_gone = true;
         let until = Instant::now() + SETTLING;
@@ -63,14 +64,14 @@ impl Beginning {
                 thread::sleep(PAUSE);
                 forget(&file)?;
             }
-            // Looking has made the system read ahead.
+            // The probes have made the system read ahead.
             forget(&file)?;
             forget(&index)?;
         }
         Ok(Self { is_gone, device_bytes: device_bytes() })
     }
 
-    /// What became of it, where `needed_bytes` of shards were needed.
+    /// Ends a row that needed `needed_bytes` of shards.
     pub fn end(self, needed_bytes: u64) -> Cold {
         Cold::of(
             self.is_gone,
@@ -90,17 +91,17 @@ impl Cold {
 
 #[cfg(target_os = "linux")]
 fn forget(file: &File) -> Result<()> {
-    // What is still to be written stays in memory otherwise. A file system that has nothing to write may refuse.
+    // Dirty pages would stay in memory. A file system with nothing to write may refuse the call.
     let _ = file.sync_data();
     let advised = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
     advised.map_err(|error| Error::io("cannot be dropped from memory", error.into()))
 }
 
-/// Whether one of some places of a file is in memory. Where the system cannot tell, none is seen.
+/// Whether a probed byte of a file is in memory. Returns `false` if the system does not support the probe.
 #[cfg(target_os = "linux")]
 fn is_seen(file: &File, bytes: u64) -> bool {
     let apart = bytes.div_ceil(PLACES).max(APART_BYTES);
-    // From the end, since it does not read back.
+    // From the end, because the system does not read ahead backwards.
     (0..bytes.div_ceil(apart)).rev().any(|place| {
         let mut byte = [0];
         let into = &mut [std::io::IoSliceMut::new(&mut byte)];
@@ -118,7 +119,7 @@ fn forget(_: &File) -> Result<()> {
     Err(Error::usage("--cold: only Linux drops files from memory"))
 }
 
-/// Bytes that this process, with all of its threads, has made the system read from devices so far.
+/// Bytes that all threads of this process have read from devices so far.
 fn device_bytes() -> Option<u64> {
     counted(&std::fs::read_to_string("/proc/self/io").ok()?)
 }

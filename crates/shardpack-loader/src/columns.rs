@@ -1,6 +1,6 @@
-//! Components beside the payload, gathered over the samples of a batch: arrays of one form as one array, all else one by one.
+//! Extra components, gathered over the samples of a batch: arrays of one form as one array, everything else one by one.
 //!
-//! Holds at all times: as many values as samples were added; what is handed out does not depend on how many were gathered at a time.
+//! Holds at all times: there are as many values as samples; the result does not depend on how many were gathered at a time.
 
 use std::borrow::Cow;
 
@@ -8,20 +8,20 @@ use shardpack_format::component::Form;
 
 use crate::batch::Values;
 
-/// A value on its way into a column.
+/// A value to be added to a column.
 pub(crate) enum Value<'s> {
     /// The items of an array, in C order.
     Array(Cow<'s, Form>, Cow<'s, [u8]>),
-    /// Anything else, as it is.
+    /// Any other value, unchanged.
     Content(Form, Vec<u8>),
-    /// The sample lacks it.
+    /// The sample lacks the component.
     Missing,
 }
 
-/// The values of a component, of consecutive samples.
+/// The values of a component for consecutive samples.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
-    /// As long as all are arrays of one form, that form; their items are in `items`, and else all values in `each`.
+    /// The common form while all values are arrays of one form: then `items` has the items, otherwise `each` has the values.
     form: Option<Form>,
     items: Vec<u8>,
     each: Vec<Option<(Form, Vec<u8>)>>,
@@ -47,7 +47,7 @@ impl Gathered {
         self.len += 1;
     }
 
-    /// Adds those of `other` behind its own.
+    /// Appends the values of `other`.
     pub fn append(&mut self, mut other: Self) {
         if self.len == 0 {
             *self = other;
@@ -62,7 +62,7 @@ impl Gathered {
         self.len += other.len;
     }
 
-    /// What a batch hands out.
+    /// The values for a batch.
     pub fn into_values(self) -> Values {
         match self.form {
             Some(form) => Values::Stacked { form, items: self.items },
@@ -70,7 +70,7 @@ impl Gathered {
         }
     }
 
-    /// One by one, as they are from now on.
+    /// Switches to separate values, for good.
     fn each(&mut self) -> &mut Vec<Option<(Form, Vec<u8>)>> {
         if let Some(form) = self.form.take() {
             let (head, items) = (form.head(), std::mem::take(&mut self.items));
@@ -104,7 +104,7 @@ mod tests {
         all
     }
 
-    /// The obvious way.
+    /// A simple reference implementation.
     fn expected(values: &[Option<(Form, Vec<u8>)>]) -> Values {
         match values {
             [Some((first @ Form::Array { .. }, _)), ..]

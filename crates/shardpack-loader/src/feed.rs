@@ -1,8 +1,9 @@
-//! Samples of a rank, one after the other: threads read the runs of all lanes ahead, within the budget of memory.
+//! Samples of a rank in order: threads read the runs of all lanes ahead, within a memory budget.
 //!
-//! Holds at all times: reads begin in the order in which they are needed, which [`crate::order::Reads`] tells; each is one
-//! call of the store, or two where the end of a lane cuts a run; a run stays in memory as long as a sample of it is left or in use. One epoch follows the other
-//! without a pause: what the next one has in which order is made while this one is read, by a thread that does nothing else.
+//! Holds at all times: reads begin in the order in which they are needed (see [`crate::order::Reads`]). Each read is one
+//! call of the store, or two if the end of a lane cuts a run. A run stays in memory until its last sample has been taken and
+//! released. Epochs follow each other without a pause: a separate thread computes the samples and the order of the next epoch
+//! while this one is read.
 
 use std::{
     collections::VecDeque,
@@ -25,16 +26,16 @@ use crate::{
     stats::Counters,
 };
 
-/// How long the end of a feed waits for threads that read from servers.
+/// Limit for the time that dropping a feed waits for threads that read from servers.
 const SERVER_GRACE: Duration = Duration::from_secs(1);
 
-/// What comes next.
+/// The next item.
 #[derive(Debug)]
 pub(crate) enum Next {
     Samples,
-    /// All samples of this epoch have come.
+    /// All samples of this epoch have been taken.
     EpochEnd,
-    /// All epochs have.
+    /// All epochs have ended.
     End,
 }
 
@@ -43,9 +44,9 @@ pub(crate) struct Feed {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     process: u32,
-    /// Number of the next sample of the rank in the epoch under way.
+    /// Number of the rank's next sample in the current epoch.
     number: u64,
-    /// How many samples have been taken of the front run of each lane.
+    /// Number of samples taken from the front run of each lane.
     taken: Vec<u64>,
 }
 
@@ -54,17 +55,17 @@ struct Shared {
     budget: Arc<Budget>,
     counters: Arc<Counters>,
     state: Mutex<State>,
-    /// A run has been read, or there is another reason for the consumer to look again.
+    /// A run has been read, or the consumer must check its condition again.
     ready: Condvar,
-    /// An epoch has been made, begun or ended.
+    /// An epoch was computed, or has begun or ended.
     turned: Condvar,
 }
 
 struct State {
-    /// Epochs that are read or consumed; readers are at the last, the consumer at the first.
+    /// Epochs that are being read or consumed; readers are at the last, the consumer is at the first.
     epochs: VecDeque<EpochState>,
     reads: Option<Reads>,
-    /// The epoch behind these, when it has been made.
+    /// The next epoch, once it is computed.
     coming: Option<EpochState>,
     /// Number of the last epoch, exclusive.
     end: u64,
@@ -77,12 +78,12 @@ struct EpochState {
     number: u64,
     content: Arc<Content>,
     lanes: RankLanes,
-    /// For each lane, its runs that have been begun and are not used up.
+    /// For each lane: its runs that were started and still have samples.
     runs: Vec<VecDeque<Arc<Run>>>,
 }
 
 impl Feed {
-    /// Starts to read: from position `start` of epoch `epoch` on, up to epoch `end`, exclusive.
+    /// Starts to read at position `start` of epoch `epoch`, up to epoch `end`, exclusive.
     pub fn start(
         plan: Plan,
         (epoch, start, end): (u64, u64, u64),
@@ -113,7 +114,7 @@ impl Feed {
         for number in 0..threads.max(1) {
             feed.thread(format!("shardpack-read-{number}"), read_all)?;
         }
-        // Where there is none to come, it ends at once.
+        // Ends at once if there is no further epoch.
         feed.thread("shardpack-order".to_owned(), make_epochs)?;
         Ok(feed)
     }
@@ -125,10 +126,10 @@ impl Feed {
         Ok(())
     }
 
-    /// The next samples, at most `most`, into `into`; waits until the first of them has been read.
+    /// Puts the next samples into `into`, at most `most`; waits until the first of them has been read.
     ///
     /// # Errors
-    /// When a thread has failed: it could not go on, or could make no order of the next epoch.
+    /// If a thread has failed: it could not read on, or could not compute the order of the next epoch.
     pub fn next(&mut self, most: usize, into: &mut Vec<Fetched>) -> Result<Next> {
         let shared = Arc::clone(&self.shared);
         let mut state = shared.state();
@@ -177,7 +178,7 @@ impl Feed {
         Ok(Next::Samples)
     }
 
-    /// Goes on to the next epoch, which the readers may be at already.
+    /// Switches to the next epoch, which the readers may have started already.
     fn end_epoch(&mut self, mut state: MutexGuard<'_, State>) -> Result<Next> {
         let since = Instant::now();
         while state.epochs.len() == 1 && state.next_epoch().is_some() && !state.begin_epoch() {
@@ -195,29 +196,29 @@ impl Feed {
         Ok(Next::EpochEnd)
     }
 
-    /// The lanes of the epoch under way; `None` after the last.
+    /// The lanes of the current epoch; `None` after the last.
     pub fn lanes(&self) -> Option<(u64, RankLanes)> {
         self.shared.state().epochs.front().map(|epoch| (epoch.number, epoch.lanes.clone()))
     }
 
-    /// Whether the epoch is there that follows those that are read.
+    /// Whether the epoch after those being read has been computed.
     #[cfg(test)]
     pub fn is_next_made(&self) -> bool {
         self.shared.state().coming.is_some()
     }
 
-    /// What others than its consumer may do.
+    /// A handle for threads other than the consumer.
     pub fn handle(&self) -> Handle {
         Handle(Arc::clone(&self.shared))
     }
 }
 
-/// What others than the consumer of a [`Feed`] may do.
+/// The operations on a [`Feed`] that are open to threads other than its consumer.
 #[derive(Clone)]
 pub(crate) struct Handle(Arc<Shared>);
 
 impl Handle {
-    /// Ends all waiting: nothing comes any more.
+    /// Stops the feed and wakes all waiting threads.
     pub fn stop(&self) {
         self.0.state().is_stopped = true;
         self.0.budget.stop();
@@ -225,17 +226,17 @@ impl Handle {
         self.0.turned.notify_all();
     }
 
-    /// What reading over a network has taken, of all datasets together; `None` where all are files.
+    /// Network transfers of all datasets together; `None` if all data is in files.
     pub fn transfers(&self) -> Option<Transfers> {
         self.0.plan.sources.iter().filter_map(|source| source.dataset.transfers()).reduce(Transfers::and)
     }
 
-    /// What caches have done, of all datasets together; `None` where there is none.
+    /// Cache use of all datasets together; `None` if there is no cache.
     pub fn cache(&self) -> Option<CacheUse> {
         self.0.plan.sources.iter().filter_map(|source| source.dataset.cache()).reduce(CacheUse::and)
     }
 
-    /// Most bytes that all runs in memory had together.
+    /// Peak number of bytes of all runs in memory.
     pub fn peak_bytes(&self) -> u64 {
         self.0.budget.peak_bytes()
     }
@@ -243,7 +244,7 @@ impl Handle {
 
 impl Drop for Feed {
     fn drop(&mut self) {
-        // After a fork the child has none of the threads, and locks may be as they were at any moment.
+        // After a fork the child has none of the threads, and locks may be in any state.
         if self.process != std::process::id() {
             std::mem::take(&mut self.threads).into_iter().for_each(std::mem::forget);
             return;
@@ -251,12 +252,12 @@ impl Drop for Feed {
         self.handle().stop();
         let until = self.handle().transfers().map(|_| Instant::now() + SERVER_GRACE);
         for thread in self.threads.drain(..) {
-            // One that waits for a server that does not answer ends when it gives up: nobody has to wait for that.
+            // A thread that waits for a silent server ends when its request times out; the drop does not wait for that.
             while until.is_some_and(|until| Instant::now() < until) && !thread.is_finished() {
                 std::thread::sleep(Duration::from_millis(1));
             }
             if until.is_none() || thread.is_finished() {
-                // What it had to say is in the state.
+                // The state already has its error.
                 let _ = thread.join();
             }
         }
@@ -270,12 +271,12 @@ impl EpochState {
 }
 
 impl State {
-    /// Number of the epoch behind the last that is read, if there is to be one.
+    /// Number of the epoch after the last one that is read, if there is one.
     fn next_epoch(&self) -> Option<u64> {
         self.epochs.back().map(|epoch| epoch.number + 1).filter(|next| *next < self.end)
     }
 
-    /// Adds it, if it has been made.
+    /// Adds the next epoch, if it is computed.
     fn begin_epoch(&mut self) -> bool {
         let Some(epoch) = self.coming.take() else { return false };
         self.reads = Some(epoch.lanes.reads());
@@ -283,7 +284,7 @@ impl State {
         true
     }
 
-    /// Fails where a thread has.
+    /// Fails if a thread has failed.
     fn check(&self) -> Result<()> {
         match &self.failure {
             None => Ok(()),
@@ -297,7 +298,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `work`; the consumer hears of a panic.
+    /// Runs `work`, and reports an error or a panic to the consumer.
     fn contained(&self, work: fn(&Self) -> Result<()>) {
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(self)));
         let failure = match outcome {
@@ -311,7 +312,7 @@ impl Shared {
         self.turned.notify_all();
     }
 
-    /// The next run to be read; `None` when there is none, or nobody wants it any more.
+    /// The next run to read; `None` after the last run, or after a stop.
     fn next_run(&self) -> Result<Option<Arc<Run>>> {
         let mut state = self.state();
         loop {
@@ -342,7 +343,7 @@ impl Shared {
             if state.next_epoch().is_none() {
                 return Ok(None);
             }
-            // No more than one epoch ahead.
+            // At most one epoch ahead.
             if state.epochs.len() > 1 || !state.begin_epoch() {
                 state = self.turned.wait(state).unwrap_or_else(PoisonError::into_inner);
             } else {
@@ -352,7 +353,7 @@ impl Shared {
     }
 }
 
-/// Makes each epoch that is to come as soon as the one before is read: of a mix that may take seconds, for which nobody waits.
+/// Computes each epoch as soon as the one before is read. For a mix this may take seconds, and no reader waits for it.
 fn make_epochs(shared: &Shared) -> Result<()> {
     let mut state = shared.state();
     loop {
@@ -377,7 +378,7 @@ fn make_epochs(shared: &Shared) -> Result<()> {
 fn read_all(shared: &Shared) -> Result<()> {
     let mut scratch = Scratch::default();
     while let Some(run) = shared.next_run()? {
-        // An index that cannot be read, or a range that cannot, is told by each of the samples that it is of.
+        // If an index or a range cannot be read, each of its samples returns the error.
         let (copy, number) = run.content.shard(run.segment.shard);
         let shard = plan::shard(&shared.plan.sources, copy, number)?;
         let is_remote = shard.dataset().transfers().is_some();
@@ -395,7 +396,7 @@ fn read_all(shared: &Shared) -> Result<()> {
                 let granted_bytes = window.capacity();
                 let end = span.end;
                 let mut filled = shard.fill(&mut window, &mut scratch, span.clone());
-                // A line may have changed what is packed, which is right the second time.
+                // Data that is corrupted in transit fails to decompress; a second request may return it intact.
                 if is_remote && filled.as_ref().is_err_and(|error| error.kind() == ErrorKind::Data) {
                     filled = shard.fill(&mut window, &mut scratch, span);
                 }
@@ -406,16 +407,16 @@ fn read_all(shared: &Shared) -> Result<()> {
             shared.counters.reads.fetch_add(pieces.len() as u64, Relaxed);
             if is_whole {
                 shared.counters.read_bytes.fetch_add(lengths.iter().sum(), Relaxed);
-                // Of files nobody asks for it, or as many threads as decode them do it.
+                // Local files are hashed only on request, and then by the threads that decode them.
                 if is_remote {
                     run.check(shard, copy, &pieces);
                 }
             }
-            // Of one that could not be read, the window is empty, and each sample is read by itself.
+            // If a read fails, the window is empty, and each sample is read on its own.
             Some(pieces)
         };
         let _ = run.pieces.set(pieces);
-        // Under the lock, so that a consumer that is about to wait does not miss it.
+        // Under the lock, so that a consumer that is about to wait does not miss the notification.
         let state = shared.state();
         shared.ready.notify_all();
         drop(state);
@@ -442,7 +443,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// Two parts, of which other samples come once more in each epoch; the samples of an epoch.
+    /// Two parts that repeat other samples in each epoch; returns the samples of an epoch.
     fn mix(folder: &Path, epochs: u64) -> (Loader, u64) {
         let payloads: Vec<_> = (0..300_u32).map(|number| number.to_le_bytes().to_vec()).collect();
         Packing { shard_samples: 61, block_samples: 3, ..Packing::default() }.pack(folder, &payloads);
@@ -457,7 +458,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (loader, samples) = mix(folder.path(), 2);
         let gate = loader.plan().gate.clone();
-        // The first epoch was made with the loader.
+        // The loader computed the first epoch when it was created.
         let held = gate.lock().unwrap_or_else(PoisonError::into_inner);
         let mut ours = loader.samples(&loader.beginning()).unwrap();
         let (said, heard) = mpsc::channel();

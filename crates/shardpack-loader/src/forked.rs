@@ -1,8 +1,8 @@
-//! What was begun before a fork and has threads of its own: the child has none of them.
+//! Check for objects with threads after a fork: the child process has none of the threads.
 
 use shardpack_format::{Error, Result};
 
-/// Fails in another process than the one that began.
+/// Fails in any process other than `begun_by`.
 pub(crate) fn check(begun_by: u32) -> Result<()> {
     if begun_by == std::process::id() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Training from datasets that shardpack packed: the order of an epoch, lanes that read ahead, batches.
+//! Loads datasets of shardpack for training: the order of an epoch, lanes that read ahead, batches.
 //!
 //! ```
 //! use shardpack_loader::{Dataset, Loader, Options, Output, training::{self, Cut, Size, Transform}};
@@ -24,17 +24,17 @@
 //! # Ok(()) }
 //! ```
 //!
-//! # What holds
+//! # Guarantees
 //!
-//! The order of an epoch is a function of the dataset, the seed, the epoch and the number of lanes ([`order`]): nothing is
-//! exchanged between ranks, all ranks get the same number of batches, and a run goes on anywhere, in any number of ranks,
-//! from a small [`State`]. [`Batches::receipt`] proves what was seen. What is in a batch does not depend on the number of
-//! threads. Nothing that goes wrong is silent: it is an error, or a sample that the receipt names ([`OnBad`]).
+//! The order of an epoch is a function of the dataset, the seed, the epoch and the number of lanes ([`order`]). Ranks exchange
+//! nothing, and all ranks get the same number of batches. A run resumes from a small [`State`] at any batch, with any number
+//! of ranks. [`Batches::receipt`] proves which samples were seen. The content of a batch does not depend on the number of
+//! threads. No failure is silent: it is an error, or a sample that the receipt names ([`OnBad`]).
 //!
 //! # Forks and threads
 //!
-//! [`Loader`] has no threads, and can be used on both sides of a fork. [`Batches`] and [`Samples`] have: begun before a
-//! fork, they belong to the process that began them, and give the other one an error.
+//! [`Loader`] has no threads, so both sides of a fork can use it. [`Batches`] and [`Samples`] have threads: they belong to
+//! the process that started them, and return an error in a child process.
 
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]

@@ -1,7 +1,7 @@
-//! The loader: a dataset, what is made of its samples, and who gets which of them when.
+//! The loader: a dataset, the output per sample, and the order in which each rank gets its samples.
 //!
-//! Holds at all times: it has no threads and opens nothing but the dataset, so it may be used on both sides of a fork; what
-//! [`Loader::batches`] and [`Loader::samples`] begin has threads of its own.
+//! Holds at all times: a loader has no threads and keeps only the dataset open, so both sides of a fork can use it.
+//! [`Loader::batches`] and [`Loader::samples`] start their own threads.
 
 use std::sync::Arc;
 
@@ -21,45 +21,48 @@ use crate::{
     stats::Counters,
 };
 
-/// What a loader does. [`Options::default`] is one rank that gets encoded payloads, 64 a batch, in the order of lanes.
+/// Options of a loader. [`Options::default`] is one rank with encoded payloads, 64 per batch, in the order of lanes.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Samples of a batch of one rank.
+    /// Samples per batch of one rank.
     pub batch: u64,
-    /// Which of the ranks this is, from 0.
+    /// Number of this rank, from 0.
     pub rank: u64,
     /// Number of ranks.
     pub world: u64,
-    /// Chooses order and random transforms.
+    /// Seed of the order and of random transforms.
     pub seed: u64,
-    /// How samples are put in order.
+    /// The kind of shuffle.
     pub shuffle: Shuffle,
-    /// Number of lanes of all ranks together; `None` for what [`order::Options::lanes_for`] says.
+    /// Number of lanes of all ranks together; `None` for [`order::Options::lanes_for`].
     pub lanes: Option<u64>,
-    /// What becomes of the end of an epoch.
+    /// Policy for the end of an epoch.
     pub last: Last,
-    /// Which samples of the dataset.
+    /// Which samples of the dataset to load.
     pub subset: Subset,
-    /// What is made of payloads.
+    /// The output per payload.
     pub output: Output,
-    /// The components that go along, by their names in the manifest.
+    /// Extra components to load, by their names in the manifest.
     pub components: Vec<String>,
-    /// What becomes of samples that are not right.
+    /// Policy for bad samples.
     pub on_bad: OnBad,
-    /// Whether each payload is compared with its content hash.
+    /// Whether to compare each payload with its content hash.
     pub check_content: bool,
-    /// How large images may be.
+    /// Limits on the size of images.
     pub limits: Limits,
-    /// Memory for the runs that are read ahead, in bytes; `None` for 256 MiB, or as much more as the lanes of large batches need, up to
-    /// 2 GiB. Decoding has as much beside, and 1 GiB, or 128 MiB a thread, at least: an image that takes more is not right.
+    /// Memory for the runs that are read ahead, in bytes; `None` for 256 MiB, or up to 2 GiB if the lanes of large
+    /// batches need
+    /// more. Decoding may use the same amount in addition, at least 1 GiB and at least 128 MiB per thread. An image
+    /// that needs
+    /// more is a bad sample.
     pub memory_bytes: Option<u64>,
-    /// Memory for finished batches, in bytes: beyond what four of them take, they are made ahead while training goes on.
+    /// Memory for finished batches, in bytes. Batches beyond the first four are made ahead while training runs.
     pub ahead_bytes: u64,
-    /// Threads that read; 16 at least where a dataset is on a server, as each waits for one answer.
+    /// Threads that read; at least 16 for a dataset on a server, because each thread waits for one response.
     pub read_threads: usize,
-    /// Threads that make batches; 0 for as many as the machine has cores.
+    /// Threads that make batches; 0 for the number of cores.
     pub threads: usize,
-    /// Number of the last epoch, exclusive: nothing is read for later ones.
+    /// Number of the last epoch, exclusive: later epochs are not read.
     pub epochs: u64,
 }
 
@@ -88,7 +91,7 @@ impl Default for Options {
     }
 }
 
-/// Fewest batches that exist at a time: one is the consumer's, one is finished, two are made.
+/// Fewest batches that exist at a time: the consumer has one, one is finished, and two are being made.
 const FEWEST_BATCHES: usize = 4;
 
 /// See the module.
@@ -99,7 +102,7 @@ pub struct Loader {
     classes: Arc<[String]>,
 }
 
-/// Fails where a subset is told of a mix.
+/// Fails if the options of a mix have a subset.
 fn whole(options: &Options) -> Result<()> {
     match options.subset {
         Subset::All => Ok(()),
@@ -117,7 +120,7 @@ fn source(part: Part, components: &[String]) -> Result<Source> {
         names.iter().position(|name| name == wanted).ok_or_else(|| {
             let what = format!("no component {wanted:?}; there are {}", names.join(", "));
             let error = Error::usage(what).in_file(dataset.folder());
-            // The index of adopted shards tells of images alone.
+            // The index of adopted shards has images only.
             match dataset.manifest().format.settings.contains_key(adopted::SETTING) {
                 true => error.help("adopt takes images alone: shardpack convert SRC DST takes what is beside them"),
                 false => error,
@@ -133,27 +136,31 @@ impl Loader {
     /// A loader of `dataset`.
     ///
     /// # Errors
-    /// When an option is out of range, there is no such component, too little memory for the lanes, or an epoch has no batch.
+    /// If an option is out of range, a component is missing, the memory is too small for the lanes, or an epoch has no
+    /// batch.
     pub fn new(dataset: Dataset, options: Options) -> Result<Self> {
         Self::of(vec![Part { dataset, subset: options.subset.clone(), times: Times::Once }], options, None)
     }
 
-    /// A loader of a mix: all parts in one order, each as often as its [`Times`] say. Subsets are those of the parts, and have the labels of their
-    /// datasets; in batches labels are those of [`Loader::classes`].
+    /// A loader of a mix: all parts in one order, each as often as its [`Times`]. Each part has its own subset, with
+    /// the labels
+    /// of its dataset; labels in batches index [`Loader::classes`].
     ///
     /// # Errors
-    /// As [`Loader::new`]; when there is no part, a part lacks a component, one numbers its classes and another names them, or [`Options::subset`]
-    /// is set.
+    /// As [`Loader::new`]; if there is no part, a part lacks a component, one part numbers its classes and another
+    /// names them,
+    /// or [`Options::subset`] is set.
     pub fn mix(parts: Vec<Part>, options: Options) -> Result<Self> {
         whole(&options)?;
         Self::of(parts, options, None)
     }
 
-    /// A loader that goes on with the run that `state` is of: seed, shuffle, lanes and runs are as they were, whatever
-    /// `options` say of them; all else, the number of ranks too, may be another. Give `state` to [`Loader::batches`].
+    /// A loader that resumes the run of `state`. Seed, shuffle, lanes and run length come from the state, and `options`
+    /// cannot
+    /// change them; everything else may change, including the number of ranks. Pass `state` to [`Loader::batches`].
     ///
     /// # Errors
-    /// As [`Loader::new`]; when the state is of another dataset.
+    /// As [`Loader::new`]; if the state is of another dataset.
     pub fn resume(dataset: Dataset, options: Options, state: &State) -> Result<Self> {
         Self::of(vec![Part { dataset, subset: options.subset.clone(), times: Times::Once }], options, Some(state))
     }
@@ -161,7 +168,7 @@ impl Loader {
     /// As [`Loader::resume`], for a mix of the same parts.
     ///
     /// # Errors
-    /// As [`Loader::mix`]; when the state is of another first dataset.
+    /// As [`Loader::mix`]; if the state is of another first dataset.
     pub fn resume_mix(parts: Vec<Part>, options: Options, state: &State) -> Result<Self> {
         whole(&options)?;
         Self::of(parts, options, Some(state))
@@ -186,7 +193,7 @@ impl Loader {
         let Options { rank, world, batch, last, check_content, .. } = options;
         let plan = Plan::new(sources, order, &Ranks { rank, world, batch, last, check_content });
         order.check()?;
-        // As many in every epoch.
+        // Every epoch has the same number of samples.
         let samples = plan.content(0)?.layout.samples();
         if plan.share(samples, 0)?.batches() == 0 {
             let what = format!("an epoch of {samples} samples has no batch of {batch} for {world} ranks");
@@ -195,21 +202,22 @@ impl Loader {
         Ok(Self { plan, options, classes })
     }
 
-    /// The dataset; of a mix, the first.
+    /// The dataset; for a mix, the first one.
     pub fn dataset(&self) -> &Dataset {
         &self.plan.sources[0].dataset
     }
 
-    /// Names of the classes in the order of the labels that batches have: those of the dataset, or of a mix those of all its datasets, each once;
-    /// with replacement characters where a name is not UTF-8.
+    /// Class names in the order of the labels in batches. For a mix, the classes of all datasets, each once. Names that
+    /// are not
+    /// UTF-8 have replacement characters.
     pub fn classes(&self) -> &[String] {
         &self.classes
     }
 
-    /// Most samples of a batch: [`Options::batch`], or a rank's share of an epoch where that is less.
+    /// Largest number of samples in a batch: [`Options::batch`], or the share of a rank in an epoch if that is smaller.
     ///
     /// # Errors
-    /// None that [`Loader::new`] did not find.
+    /// None beyond those of [`Loader::new`].
     pub fn most_in_batch(&self) -> Result<u64> {
         Ok(self.plan.share(self.plan.content(0)?.layout.samples(), 0)?.most_in_batch())
     }
@@ -226,31 +234,33 @@ impl Loader {
         self.options.memory_bytes.unwrap_or_else(|| needs().usual_bytes())
     }
 
-    /// Memory that so many threads decode in, in bytes, beside that for runs: no less than that, than 1 GiB, and than 128 MiB for each
-    /// thread, so that photographs do not wait. An image that takes more than all of it is not right.
+    /// Memory for decoding with `threads` threads, in bytes, in addition to that for runs: the memory for runs, 1 GiB,
+    /// or
+    /// 128 MiB per thread, whichever is largest, so that photographs do not wait. An image that needs more is a bad
+    /// sample.
     fn decoding_bytes(&self, threads: usize) -> u64 {
         const OF_ALL: u64 = 1 << 30;
         const OF_THREAD: u64 = 128 << 20;
         self.memory_bytes().max(OF_ALL).max(OF_THREAD.saturating_mul(threads as u64))
     }
 
-    /// What the order follows from.
+    /// The options of the order.
     pub fn order(&self) -> &order::Options {
         &self.plan.order
     }
 
-    /// The order of epoch `epoch`. Of a subset or a mix it has numbers that [`Loader::place`] tells the samples of.
+    /// The order of epoch `epoch`. For a subset or a mix, [`Loader::place`] maps its numbers to samples.
     ///
     /// # Errors
-    /// None that [`Loader::new`] did not find.
+    /// None beyond those of [`Loader::new`].
     pub fn epoch(&self, epoch: u64) -> Result<Epoch> {
         Epoch::new(&self.plan.content(epoch)?.layout, &self.plan.order, epoch)
     }
 
-    /// The dataset, from 0, and the number in it of the sample that the order of epoch `epoch` has as `index`.
+    /// The dataset, from 0, and the number in it, of the sample with number `index` in the order of epoch `epoch`.
     ///
     /// # Errors
-    /// When there is no such index.
+    /// If `index` is out of range.
     pub fn place(&self, epoch: u64, index: u64) -> Result<(usize, u64)> {
         let content = self.plan.content(epoch)?;
         let samples = content.layout.samples();
@@ -261,38 +271,39 @@ impl Loader {
     /// Batches of this rank in a whole epoch: the same number for all ranks.
     ///
     /// # Errors
-    /// None that [`Loader::new`] did not find.
+    /// None beyond those of [`Loader::new`].
     pub fn batches_of_epoch(&self) -> Result<u64> {
         Ok(self.plan.share(self.plan.content(0)?.layout.samples(), 0)?.batches())
     }
 
-    /// Batches of this rank in the rest of the epoch that `state` is in: the same number for all ranks, 0 at its end.
+    /// Batches of this rank in the rest of the epoch of `state`: the same number for all ranks, 0 at the end of the
+    /// epoch.
     ///
     /// # Errors
-    /// When the state is of another run.
+    /// If the state is of another run.
     pub fn batches_left(&self, state: &State) -> Result<u64> {
         self.check(state)?;
         let samples = self.plan.content(state.epoch)?.layout.samples();
         Ok(self.plan.share(samples, state.position)?.batches())
     }
 
-    /// How many ranks read each byte: 1 where the number of lanes is a multiple of that of ranks.
+    /// Number of ranks that read each byte: 1 if the number of lanes is a multiple of the number of ranks.
     ///
     /// # Errors
-    /// None that [`Loader::new`] did not find.
+    /// None beyond those of [`Loader::new`].
     pub fn readers(&self) -> Result<u64> {
         Ok(self.plan.lanes(0, 0)?.1.readers())
     }
 
-    /// The state of a run that has not begun.
+    /// The state at the start of a run.
     pub fn beginning(&self) -> State {
         State::new(&self.plan, 0, 0)
     }
 
-    /// What the receipts of all ranks add up to after epoch `epoch`. Takes a few nanoseconds a sample.
+    /// The sum of the receipts of all ranks after epoch `epoch`. Takes a few nanoseconds per sample.
     ///
     /// # Errors
-    /// None that [`Loader::new`] did not find.
+    /// None beyond those of [`Loader::new`].
     pub fn expected(&self, epoch: u64) -> Result<Expected> {
         let (content, lanes) = self.plan.lanes(epoch, 0)?;
         let identity = |index| self.plan.identity(content.place(index));
@@ -327,19 +338,20 @@ impl Loader {
         Feed::start(self.plan.clone(), epochs, memory_bytes, read_threads, Arc::clone(counters))
     }
 
-    /// Begins to make batches, from `from` on.
+    /// Starts to make batches at `from`.
     ///
     /// # Errors
-    /// When the state is of another run, or threads cannot be started.
+    /// If the state is of another run, or a thread cannot be started.
     pub fn batches(&self, from: &State) -> Result<Batches> {
         self.batches_in(from, Vec::new())
     }
 
-    /// As [`Loader::batches`], in memory of the caller's: as many batches exist at a time as there are `memories`, each of at
-    /// least [`Loader::most_in_batch`] times [`Output::slot_bytes`] bytes.
+    /// As [`Loader::batches`], in memory of the caller. The number of `memories` limits the number of batches that
+    /// exist at a
+    /// time. Each memory has at least [`Loader::most_in_batch`] times [`Output::slot_bytes`] bytes.
     ///
     /// # Errors
-    /// As [`Loader::batches`]; when a memory is too short.
+    /// As [`Loader::batches`]; if a memory is too short.
     pub fn batches_in(&self, from: &State, memories: Vec<Box<dyn Memory>>) -> Result<Batches> {
         let batch = usize::try_from(self.most_in_batch()?).unwrap_or(usize::MAX);
         let slot_bytes = self.options.output.slot_bytes();
@@ -364,7 +376,7 @@ impl Loader {
         Batches::start(making, feed, ring, from.clone(), threads)
     }
 
-    /// Begins to read samples one by one, from `from` on: nothing is decoded or copied.
+    /// Starts to read samples one by one at `from`, without decoding or copying.
     ///
     /// # Errors
     /// As [`Loader::batches`].

@@ -1,4 +1,4 @@
-//! One sample into one slot: fetched, decoded and transformed, or what the policy says where it is not right.
+//! Makes one sample into one slot: fetch, decode and transform, or apply the policy for bad samples.
 
 use std::{
     borrow::Cow,
@@ -19,27 +19,27 @@ use crate::{
     stats::Counters,
 };
 
-/// How many neighbours are tried in the place of a sample that is not right.
+/// Number of neighbours to try as a replacement for a bad sample.
 const MOST_NEIGHBOURS: u64 = 4096;
 
-/// What threads need to make samples.
+/// Shared data of the threads that make samples.
 pub(crate) struct Making {
     pub plan: Plan,
     pub output: Output,
     pub on_bad: OnBad,
     pub limits: Limits,
-    /// Memory that all threads decode in.
+    /// Memory budget for decoding, shared by all threads.
     pub decoding: Arc<Budget>,
-    /// Names of the components that go along.
+    /// Names of the extra components.
     pub columns: Vec<String>,
     pub counters: Arc<Counters>,
 }
 
-/// What one sample came to.
+/// The result for one sample.
 pub(crate) struct Slotted {
-    /// The dataset and the number of the sample that was to come.
+    /// The dataset and the number of the sample that was expected.
     pub wanted: (usize, u64),
-    /// `None` where it was skipped.
+    /// `None` if the sample was skipped.
     pub kept: Option<Kept>,
     pub bad: Option<Bad>,
 }
@@ -52,7 +52,8 @@ pub(crate) struct Kept {
 }
 
 impl Making {
-    /// Makes the slot of a sample, as the policy says where it is not right; what goes along is added to `columns`, if it is kept.
+    /// Makes the slot of a sample, and applies the policy if the sample is bad. Extra components of a kept sample are added
+    /// to `columns`.
     pub fn slotted(
         &self,
         worker: &mut Worker,
@@ -63,7 +64,7 @@ impl Making {
         let wanted = (fetched.source(), fetched.number());
         let error = match self.kept(worker, fetched, fetched, slot, columns) {
             Ok(kept) => return Ok(Slotted { wanted, kept: Some(kept), bad: None }),
-            // That a machine cannot read says nothing of a sample.
+            // An error of the machine does not make the sample bad.
             Err(error) if error.kind() != ErrorKind::Data || self.on_bad == OnBad::Error => return Err(error),
             Err(error) => error,
         };
@@ -79,7 +80,7 @@ impl Making {
         Ok(Slotted { wanted, kept: None, bad: Some(Bad { sample: wanted.1, reason, by: None }) })
     }
 
-    /// The sample of the same class that is next to one that is not right, and is right.
+    /// The next good sample of the same class after a bad one.
     fn neighbour(
         &self,
         worker: &mut Worker,
@@ -105,8 +106,8 @@ impl Making {
         Ok(None)
     }
 
-    /// The crop table of a sample, if there is one, and whether it is a JPEG of a shard that has none. What is wrong with a table is
-    /// counted: without it the pixels are the same.
+    /// The crop table of a sample, if there is one, and whether the sample is a JPEG in a shard without tables. Invalid tables are
+    /// only counted, because the pixels are the same without them.
     fn crop_table<'d>(&self, sample: &Sample<'d>) -> (Option<&'d [u8]>, bool) {
         let shard = sample.shard();
         match shard.crop_table(sample.number() - shard.samples().start) {
@@ -120,7 +121,7 @@ impl Making {
         }
     }
 
-    /// What is kept of a sample whose slot is made; random choices are those of `wanted`.
+    /// Fills the slot for a sample and returns the kept values; random choices are those of `wanted`.
     fn kept(
         &self,
         worker: &mut Worker,
@@ -145,7 +146,7 @@ impl Making {
             }
             Output::Own(own) => own.make(&sample, worker, key, slot).map_err(|error| located(&sample, error))?,
         }
-        // All of them or none: what a sample that is not kept would have been leaves no trace in a column.
+        // All or nothing: a sample that is not kept leaves no value in any column.
         let numbers = source.columns.iter().zip(&self.columns);
         let values = numbers.map(|(number, name)| value(&sample, *number, name)).collect::<Result<Vec<_>>>()?;
         columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
@@ -160,7 +161,7 @@ impl Making {
     }
 }
 
-/// Why an image is refused, and what takes it where memory is short.
+/// The reason for a refused image, with the remedy if memory is too small.
 fn said(refused: &Refused) -> String {
     match refused {
         Refused::OverBudget { .. } => format!("{refused} for decoding; the loader's memory is what allows more"),
@@ -168,7 +169,8 @@ fn said(refused: &Refused) -> String {
     }
 }
 
-/// Component `number` of a sample, which is called `name`: of arrays each sample has one, so that a batch has one of all.
+/// Component `number` of a sample, with the name `name`. Every sample must have the component if it is an array, so that a
+/// batch has an array for each sample.
 fn value<'s>(sample: &'s Sample<'_>, number: usize, name: &str) -> Result<Value<'s>> {
     let is_array = name.rsplit('.').next() == Some("npy");
     let wrong = |what: String| Err(located(sample, Error::data(format!("component {name:?}: {what}"))));
@@ -179,7 +181,7 @@ fn value<'s>(sample: &'s Sample<'_>, number: usize, name: &str) -> Result<Value<
         return Ok(Value::Array(Cow::Borrowed(form), items));
     }
     let Some(content) = sample.content(number)? else { return Ok(Value::Missing) };
-    // A file beside a payload, of which the index does not say what it is.
+    // A file next to a payload: the index has no type for it.
     let is_file = *form == Form::Bytes && is_array;
     if is_file && !content.starts_with(b"\x93NUMPY") {
         return wrong(format!("no array of numpy in its {} bytes", content.len()));
@@ -198,7 +200,7 @@ fn value<'s>(sample: &'s Sample<'_>, number: usize, name: &str) -> Result<Value<
     })
 }
 
-/// `error` with the place of the sample that it is about.
+/// `error` with the location of the sample.
 fn located(sample: &Sample<'_>, error: Error) -> Error {
     let shard = sample.shard();
     error.in_file(shard.path()).in_sample(sample.row().name()).at_byte(sample.image_range().start)

@@ -1,7 +1,7 @@
-//! How fast a dataset can be read here, and how well it is shuffled: what `shardpack bench` tells.
+//! Read speed and shuffle quality of a dataset on this machine, for `shardpack bench`.
 //!
-//! Holds at all times: each row runs for about the time that it was given or once through all samples, whichever is sooner;
-//! rates are of what was really delivered, with the bounds measured in the same run.
+//! Holds at all times: each row runs for about the requested time, or once through all samples if that is shorter; rates count
+//! only delivered data, and the bounds are measured in the same run.
 
 use std::{
     collections::HashMap,
@@ -27,141 +27,142 @@ use crate::{
 };
 pub use crate::{cold::Cold, network::Network};
 
-/// Waits that are kept.
+/// Number of waits to keep.
 const MOST_WAITS: usize = 1000;
-/// So many samples tell whether all are images.
+/// Number of samples to check for whether the samples are images.
 const LOOKED_AT: usize = 16;
-/// Images that are decoded for the bound, in bytes.
+/// Bytes of images to decode for the bound.
 const DECODED_BYTES: usize = 64 << 20;
-/// Bytes of one read of the bound, from a file and over a network, where each is a request.
+/// Bytes of one read of the bound, from a file and over a network, where each read is a request.
 const READ_BYTES: usize = 1 << 20;
 const REQUEST_BYTES: usize = 8 << 20;
 
-/// What is made of images.
+/// Transform of the images.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Crops {
-    /// As one trains: `RandomResizedCrop`, then a flip of every other one.
+    /// As in training: `RandomResizedCrop`, then a flip with probability 1/2.
     #[default]
     Train,
-    /// As one evaluates: `Resize` of the shorter side to 8/7 of the crop's, then `CenterCrop`; 256 and 224, say.
+    /// As in evaluation: `Resize` of the shorter side to 8/7 of the crop size, then `CenterCrop`; for example 256 and 224.
     Eval,
 }
 
-/// What is measured.
+/// Options of a measurement.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Samples of a batch.
+    /// Samples per batch.
     pub batch: u64,
-    /// Which crops.
+    /// The transform.
     pub crops: Crops,
-    /// Side of the crops in pixels: at least 1.
+    /// Side of the crops in pixels, at least 1.
     pub size: u32,
-    /// Chooses the order.
+    /// Seed of the order.
     pub seed: u64,
-    /// Memory for the runs that are read ahead; see [`Options::memory_bytes`].
+    /// Memory for the runs that are read ahead, in bytes; see [`Options::memory_bytes`].
     pub memory_bytes: Option<u64>,
-    /// Threads that decode; 0 for all cores.
+    /// Threads that decode; 0 for the number of cores.
     pub threads: usize,
-    /// How long each row takes at most.
+    /// Longest time of each row.
     pub row: Duration,
-    /// Whether the shards are dropped from memory before the rows [`Measured::plain`] and [`Measured::raw`] each; of files alone.
+    /// Whether to drop the shards from memory before each of the rows [`Measured::plain`] and [`Measured::raw`]; files only.
     pub cold: bool,
-    /// What is said of the store that the dataset was opened from.
+    /// Settings of the store from which the dataset was opened.
     pub store: StoreSettings,
 }
 
-/// How much was done in what time.
+/// Amount and time of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Rate {
-    /// Samples; of the plain reading of files: 0.
+    /// Samples; 0 for the plain reading of files.
     pub samples: u64,
-    /// Bytes of shards, of records, or of payloads where they are decoded.
+    /// Bytes of shards or of records, or of payloads for rows that decode.
     pub bytes: u64,
     /// Milliseconds.
     pub elapsed_ms: f64,
-    /// Milliseconds of CPU that all threads of this process took meanwhile, in the kernel too.
+    /// Milliseconds of CPU time of all threads of this process in the row, including kernel time.
     pub cpu_ms: f64,
 }
 
 impl Rate {
-    /// Bytes a second.
+    /// Bytes per second.
     pub fn bytes_per_s(&self) -> f64 {
         self.bytes as f64 / self.elapsed_ms.max(1e-6) * 1e3
     }
 
-    /// Samples a second.
+    /// Samples per second.
     pub fn samples_per_s(&self) -> f64 {
         self.samples as f64 / self.elapsed_ms.max(1e-6) * 1e3
     }
 
-    /// Milliseconds of CPU that a sample took.
+    /// Milliseconds of CPU time per sample.
     pub fn cpu_ms_per_sample(&self) -> f64 {
         self.cpu_ms / self.samples.max(1) as f64
     }
 }
 
-/// How long a consumer that does nothing waited for each batch, in milliseconds.
+/// How long a consumer without work of its own waited for each batch, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Waits {
-    /// Batches that were waited for.
+    /// Number of batches.
     pub batches: u64,
-    /// The first, which has everything to be opened and read before it.
+    /// Wait for the first batch, which includes opening and the first reads.
     pub first_ms: f64,
-    /// Half of the others waited no longer.
+    /// Median of the other waits.
     pub median_ms: f64,
-    /// 99 of 100 of the others waited no longer.
+    /// 99th percentile of the other waits.
     pub p99_ms: f64,
-    /// The longest of the others.
+    /// Longest of the other waits.
     pub longest_ms: f64,
 }
 
-/// What was measured.
+/// Result of a measurement.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// Lanes of the order, and blocks of a run.
     pub lanes: u64,
     /// See [`Measured::lanes`].
     pub run_blocks: u64,
-    /// The shards read one after the other, by one thread, in pieces of 1 MiB; over a network in requests of 8 MiB.
+    /// The shards, read one after the other by one thread, in pieces of 1 MiB; over a network in requests of 8 MiB.
     pub plain: Rate,
-    /// Samples in the order of lanes, as they are stored.
+    /// Samples in the order of lanes, as stored.
     pub raw: Rate,
-    /// Where the bytes of these two rows came from, if they were to be cold.
+    /// Source of the bytes of these two rows, for [`Request::cold`].
     pub cold: Option<[Cold; 2]>,
-    /// Most memory that runs took.
+    /// Peak memory of runs, in bytes.
     pub peak_run_bytes: u64,
-    /// Whole images decoded by all threads, from memory; `None` where samples are no images.
+    /// Whole images decoded by all threads, from memory; `None` if the samples are not images.
     pub decode: Option<Rate>,
-    /// Batches of crops; `None` as above.
+    /// Batches of crops; `None` if the samples are not images.
     pub crops: Option<Rate>,
-    /// Samples that were made for batches, those that were made ahead and not delivered in the time included.
+    /// Samples made for batches, including samples made ahead and not delivered in time.
     pub made: u64,
-    /// How many of these were decoded with a crop table.
+    /// Number of these samples that were decoded with a crop table.
     pub by_table: u64,
-    /// JPEGs among these whose shard has no crop tables.
+    /// JPEGs among these samples whose shard has no crop tables.
     pub without_tables: u64,
-    /// Samples that are not right and were left out, beside these.
+    /// Bad samples, which were skipped and are not in [`Measured::made`].
     pub skipped: u64,
-    /// The waits for these batches, or, without images, for those of encoded samples.
+    /// Waits for these batches, or for batches of encoded samples if the samples are not images.
     pub waits: Waits,
-    /// What came over a network; `None` where all was read from files.
+    /// Network use; `None` if all data was read from files.
     pub network: Option<Network>,
-    /// R of two epochs; `None` where there are too few samples.
+    /// R of two epochs; `None` if there are too few samples.
     pub r: Option<Figure>,
-    /// DEFF of an epoch; `None` as above, or for one class.
+    /// DEFF of an epoch; `None` if there are too few samples or only one class.
     pub deff: Option<Figure>,
-    /// Of place in the run and time, and of times in two epochs; `None` where there are too few runs.
+    /// Correlations of place in the run with time, and of times in two epochs; `None` if there are too few runs.
     pub times: Option<Times>,
-    /// Samples that R and DEFF were measured on: delivered ones.
+    /// Number of delivered samples for R and DEFF.
     pub ordered: u64,
-    /// Whether these are two whole epochs; if not, places in the second are told by its order. Over a network the second is not read.
+    /// Whether two whole epochs were delivered; if not, the order gives the positions in the second epoch. Over a network the
+    /// second epoch is not read.
     pub is_whole: bool,
 }
 
-/// Measures `dataset`; `said` is told what begins.
+/// Measures `dataset`; calls `said` with a line of text at the start of each row.
 ///
 /// # Errors
-/// When the dataset is empty, an option is out of range, something cannot be read, or what is at a URL is to be cold.
+/// If the dataset is empty, an option is out of range, a read fails, or `cold` is set for a dataset at a URL.
 pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Result<Measured> {
     let watch = Watch { row: request.row };
     let is_remote = dataset.transfers().is_some();
@@ -193,15 +194,15 @@ pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Res
     let plain = read_plain(dataset, &watch)?;
     let plain_cold = begun.map(|begun| begun.end(plain.bytes));
     said("reading samples in the order of lanes");
-    // Each of one epoch: what is read ahead of the next one would be paid by the one that is measured.
+    // One epoch each: otherwise reads ahead of the next epoch would slow down the measured one.
     let loader = Loader::new(open()?, options(Output::Encoded, 1))?;
     let begun = beginning()?;
     let Raw { rate: raw, numbers: first, peak_run_bytes, transfers } = read_raw(&loader, 0, &watch)?;
     let network = transfers.map(|row| Network::of(loader.dataset(), raw.samples, row));
-    // What it has read, of files that may be compressed: as much of them as of the samples.
+    // The share of the shard files that this row has read; files may be compressed, so the share of samples stands for bytes.
     let share = raw.samples as f64 / dataset.len().max(1) as f64;
     let raw_cold = begun.map(|begun| begun.end((dataset.manifest().shard_bytes as f64 * share) as u64));
-    // What it would add is not worth the bytes of a whole epoch.
+    // The second epoch does not justify downloading all its bytes.
     let second = match is_remote {
         true => Vec::new(),
         false => read_raw(&Loader::new(open()?, options(Output::Encoded, 2))?, 1, &watch)?.numbers,
@@ -250,7 +251,7 @@ pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Res
 }
 
 impl Measured {
-    /// All that came for the rows, which read from these.
+    /// Sums the transfers of these datasets.
     fn came(&mut self, datasets: &[&Dataset]) {
         if let Some(network) = &mut self.network {
             network.all =
@@ -272,7 +273,7 @@ impl Crops {
     }
 }
 
-/// When something began, by the clock and by the CPU time of this process.
+/// Start of a row, in wall time and in CPU time of this process.
 struct Began {
     at: Instant,
     cpu: Duration,
@@ -289,19 +290,19 @@ impl Began {
     }
 }
 
-/// What all threads of this process have taken so far.
+/// CPU time of all threads of this process so far.
 fn cpu() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
 }
 
-/// How long a row may go on.
+/// Time limit of a row.
 struct Watch {
     row: Duration,
 }
 
 impl Watch {
-    /// Whether a row that began then is over.
+    /// Whether a row that began at `since` has used up its time.
     fn is_over(&self, since: Instant) -> bool {
         since.elapsed() >= self.row
     }
@@ -330,28 +331,28 @@ fn read_plain(dataset: &Dataset, watch: &Watch) -> Result<Rate> {
     Ok(began.rate(0, bytes))
 }
 
-/// Samples of an epoch that were read.
+/// The samples read from an epoch.
 struct Raw {
     rate: Rate,
-    /// In the order in which they came.
+    /// In delivered order.
     numbers: Vec<u64>,
     peak_run_bytes: u64,
-    /// Of the dataset since it was opened.
+    /// Transfers of the dataset since it was opened.
     transfers: Option<Transfers>,
 }
 
 fn read_raw(loader: &Loader, epoch: u64, watch: &Watch) -> Result<Raw> {
     let mut from = loader.beginning();
     from.epoch = epoch;
-    // Threads read ahead from the first moment on.
+    // Threads read ahead from the start.
     let (began, mut numbers, mut bytes) = (Began::now(), Vec::new(), 0);
     let mut samples = loader.samples(&from)?;
     let is_remote = loader.dataset().transfers().is_some();
     while let Some(fetched) = samples.next()? {
-        // Of what is not right nothing is delivered; the batches below count it.
+        // A bad sample delivers no bytes; the batches below count bad samples.
         bytes += fetched.sample().map_or(0, |sample| u64::from(sample.row().record_bytes));
         numbers.push(fetched.number());
-        // From memory it would be looked at as often as there are microseconds.
+        // From memory, checking the clock for every sample would cost too much.
         if (is_remote || numbers.len() % 64 == 0) && watch.is_over(began.at) {
             break;
         }
@@ -387,11 +388,11 @@ fn mixed(loader: &Loader, batch: u64, first: &[u64], second: &[u64]) -> Result<M
     Ok((r, deff(loader.dataset(), &first)?, times))
 }
 
-/// DEFF of batches, each of the length of the first, out of the whole dataset.
+/// DEFF of batches of the length of the first one, drawn from the whole dataset.
 fn deff(dataset: &Dataset, batches: &[Vec<u64>]) -> Result<Option<Figure>> {
     let classes = dataset.classes();
     let mut counts: Vec<u64> = classes.iter().map(|class| class.counts.packed).collect();
-    // Samples without a class are one.
+    // Samples without a class form one class.
     counts.push(dataset.len().saturating_sub(counts.iter().sum()));
     let mut deff = Deff::new(&counts, batches.first().map_or(1, |batch| batch.len() as u64));
     for batch in batches {
@@ -404,7 +405,7 @@ fn deff(dataset: &Dataset, batches: &[Vec<u64>]) -> Result<Option<Figure>> {
     Ok(deff.figure())
 }
 
-/// Some of the images in memory, in the order in which they are trained on; none where samples are none that decode.
+/// Some of the images in memory, in training order; empty if no sample can be decoded.
 fn images(loader: &Loader, watch: &Watch) -> Result<Vec<Vec<u8>>> {
     let began = Instant::now();
     let mut samples = loader.samples(&loader.beginning())?;
@@ -414,7 +415,7 @@ fn images(loader: &Loader, watch: &Watch) -> Result<Vec<Vec<u8>>> {
     while let Some(fetched) = samples.next()? {
         let Ok(sample) = fetched.sample() else { continue };
         looked += 1;
-        // The first ones are decoded, to know whether these are images; damaged ones may be among them.
+        // The first samples are decoded to detect whether the samples are images; some may be damaged.
         let is_image = looked > LOOKED_AT || decoded(&mut decoder, &budget, sample.bytes(), &mut pixels);
         found += usize::from(is_image);
         if looked == LOOKED_AT && found == 0 {
@@ -431,10 +432,10 @@ fn images(loader: &Loader, watch: &Watch) -> Result<Vec<Vec<u8>>> {
     Ok(images)
 }
 
-/// Memory for whole images: those of many threads, or a huge one.
+/// Memory for decoding whole images, enough for many threads or for one huge image.
 const DECODING_BYTES: u64 = 4 << 30;
 
-/// Decodes the whole of an image.
+/// Decodes a whole image, and returns whether that succeeded.
 fn decoded(decoder: &mut Decoder, budget: &Budget, image: &[u8], pixels: &mut Vec<u8>) -> bool {
     let Ok(_taken) = budget.for_decode(image) else { return false };
     let header = Header::of(image);
@@ -444,7 +445,7 @@ fn decoded(decoder: &mut Decoder, budget: &Budget, image: &[u8], pixels: &mut Ve
 
 fn decode_whole(images: &[Vec<u8>], jobs: usize, watch: &Watch) -> Result<Rate> {
     let (began, next, bytes) = (Began::now(), AtomicU64::new(0), AtomicU64::new(0));
-    // Once through them is a fraction of a second, in which a thread that starts late would count.
+    // One pass may take a fraction of a second, and a thread that starts late would distort the rate.
     let least = watch.row / 4;
     let budget = Budget::new(DECODING_BYTES);
     let work = || {
@@ -484,7 +485,7 @@ fn batches(loader: &Loader, watch: &Watch) -> Result<(Rate, crate::Stats, Waits)
     }
     let mut rate = began.rate(numbers.len() as u64, 0);
     let stats = batches.stats();
-    // Of what was delivered: the statistics have what was made ahead, too.
+    // Counts delivered samples only: the statistics include samples made ahead.
     for number in numbers {
         rate.bytes += u64::from(loader.dataset().row(number)?.payload().1);
     }

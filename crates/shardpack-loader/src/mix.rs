@@ -1,4 +1,4 @@
-//! Mixes: several datasets in one order, and classes that come more often than they are.
+//! Mixes: several datasets in one order, and classes with adjusted frequencies.
 
 use std::collections::BTreeMap;
 
@@ -15,22 +15,23 @@ use crate::{
 pub struct Part {
     /// The dataset.
     pub dataset: Dataset,
-    /// Which samples of it.
+    /// Which samples to use.
     pub subset: Subset,
-    /// How often they come in an epoch.
+    /// How often the samples come in an epoch.
     pub times: Times,
 }
 
-/// How often the samples of a [`Part`] come in an epoch: in every one exactly so many, by a formula and not by draws.
+/// How often the samples of a [`Part`] come in an epoch: the counts are exact in every epoch, by a formula and not by draws.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Times {
     /// Once each.
     #[default]
     Once,
-    /// So many in all: each as often as any other, give or take one; who comes once more is another in each epoch.
+    /// This many in all: the counts of samples differ by at most one, and each epoch repeats other samples.
     Total(u64),
-    /// As many in all as there are, divided among the classes in proportion to their numbers of samples to this power: 1 is as
-    /// they are, 0 the same for each class; 1 divided by T is what a temperature of T does. Samples without a class are one.
+    /// As many in all as there are samples, divided among the classes in proportion to (samples of the class) to this power: 1
+    /// keeps the frequencies, 0 makes all classes equal, and 1 / T has the effect of a temperature of T. Samples without a class
+    /// form one class.
     Classes(f64),
 }
 
@@ -40,10 +41,10 @@ impl Part {
         Self { dataset, subset: Subset::All, times: Times::Once }
     }
 
-    /// Parts of which an epoch of `samples` has shares in proportion to their weights.
+    /// Parts that share an epoch of `samples` in proportion to their weights.
     ///
     /// # Errors
-    /// When a weight is not finite and above 0.
+    /// If a weight is not finite or not above 0.
     pub fn by_weight(parts: Vec<(Self, f64)>, samples: u64) -> Result<Vec<Self>> {
         if let Some((_, weight)) = parts.iter().find(|(_, weight)| !(weight.is_finite() && *weight > 0.0)) {
             return Err(Error::usage(format!("a weight of {weight}: it has to be above 0")));
@@ -58,10 +59,10 @@ impl Part {
     }
 }
 
-/// How often a sample may come in an epoch: each time is a copy that is kept.
+/// Limit for the occurrences of a sample in an epoch: each occurrence is a copy in memory.
 const MOST_COPIES: u64 = 10_000;
 
-/// How often the samples of a part come, as the order takes it.
+/// How often the samples of a part come, in the form that the order needs.
 #[derive(Clone, Debug)]
 pub(crate) enum Quotas {
     All(Quota),
@@ -102,7 +103,7 @@ impl Quotas {
         Ok(Self::Groups(groups.collect::<Result<_>>()?))
     }
 
-    /// Whether every epoch has the same samples as often.
+    /// Whether the counts of all samples are the same in every epoch.
     pub fn is_fixed(&self) -> bool {
         match self {
             Self::All(quota) => quota.rest == 0,
@@ -110,7 +111,7 @@ impl Quotas {
         }
     }
 
-    /// The numbers that it is told by, for a fingerprint.
+    /// The numbers for the fingerprint.
     pub fn numbers(&self) -> Vec<u64> {
         let of = |quota: &Quota| [quota.rounds, quota.rest];
         match self {

@@ -1,25 +1,27 @@
-//! What an epoch takes of a server, in requests and bytes.
+//! Requests and bytes that an epoch needs from a server.
 //!
-//! Holds at all times: what was counted is told as it is; where a row ended before its epoch did, the rest is taken to be as what was read.
+//! Holds at all times: counts are reported unchanged; if a row ended before its epoch did, the rest is extrapolated
+//! from the part that was read.
 
 use shardpack_reader::{Dataset, Transfers};
 
-/// What reading over a network took.
+/// The cost of reading over a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
-    /// All rows together, with what was opened for them.
+    /// All rows together, including the opening of their datasets.
     pub all: Transfers,
-    /// The first epoch of a run, manifest and indexes included: what the row [`raw`](crate::measure::Measured::raw) took, or, if that
-    /// ended sooner, as many times more as there are more bytes.
+    /// The first epoch of a run, including manifest and indexes: the cost of the row
+    /// [`raw`](crate::measure::Measured::raw). If
+    /// that row ended early, its cost is scaled up to the bytes of the whole epoch.
     pub epoch: Transfers,
-    /// Whether that row went through all of it.
+    /// Whether the row read the whole epoch.
     pub is_whole: bool,
-    /// As many requests were in flight at most when it ended.
+    /// Limit of requests in flight at the end of the row.
     pub in_flight: usize,
 }
 
 impl Network {
-    /// Of a row that delivered `samples` of `dataset` and took `row`; what all rows took is not known yet.
+    /// From a row that delivered `samples` of `dataset` at the cost `row`; [`Network::all`] is still empty.
     pub(crate) fn of(dataset: &Dataset, samples: u64, row: Transfers) -> Self {
         let manifest = dataset.manifest();
         let indexes = manifest.shards.iter().fold(0_u64, |sum, shard| sum.saturating_add(shard.index.bytes));
@@ -29,9 +31,9 @@ impl Network {
     }
 }
 
-/// As much of everything as `bytes` take.
+/// Scales all counts of `row` up to `bytes`.
 fn scaled(row: Transfers, bytes: u64) -> Transfers {
-    // What was read ahead of the samples that came is in both.
+    // Both byte counts include data that was read ahead of the delivered samples.
     let scaled = |count: u64| {
         let more = (u128::from(count) * u128::from(bytes)).div_ceil(u128::from(row.bytes.max(1)));
         u64::try_from(more).unwrap_or(u64::MAX).max(count)

@@ -1,4 +1,4 @@
-//! What is made of samples, and what becomes of those that are not right.
+//! The output of a loader per sample, and the policy for bad samples.
 
 use std::{fmt, sync::Arc};
 
@@ -6,23 +6,25 @@ use shardpack_format::Result;
 use shardpack_imaging::training::{Transform, Worker};
 use shardpack_reader::Sample;
 
-/// What is made of the payload of each sample.
+/// The output for the payload of each sample.
 #[derive(Clone, Debug, Default)]
 pub enum Output {
-    /// Nothing: [`Batch::payloads`](crate::Batch::payloads) has the bytes as they are stored, without a copy. For decoders on a GPU.
+    /// No output: [`Batch::payloads`](crate::Batch::payloads) has the bytes as stored, without a copy. For decoders on
+    /// a GPU.
     #[default]
     Encoded,
-    /// Images, decoded and transformed.
+    /// Decoded and transformed images.
     Images(Box<Transform>),
-    /// What a function of the caller's makes of them.
+    /// The result of a function of the caller.
     Own(Own),
 }
 
-/// What a caller makes of a sample: [`Own::make`] is given the sample, a decoder, the random key of seed, epoch and sample,
-/// and a slot to fill wholly.
+/// A caller's function for one sample. [`Own::make`] passes it the sample, a decoder, the random key of seed, epoch and
+/// sample,
+/// and a slot, which the function must fill completely.
 type Function = dyn Fn(&Sample<'_>, &mut Worker, u64, &mut [u8]) -> Result<()> + Send + Sync;
 
-/// A function of the caller's own, called by many threads at once.
+/// A function of the caller. Many threads call it at once.
 #[derive(Clone)]
 pub struct Own {
     slot_bytes: usize,
@@ -36,8 +38,9 @@ impl fmt::Debug for Own {
 }
 
 impl Own {
-    /// `function` fills slots of `slot_bytes`. An error of the kind [`Data`](shardpack_format::ErrorKind::Data) means that the
-    /// sample is not right.
+    /// `function` fills slots of `slot_bytes`. An error of the kind [`Data`](shardpack_format::ErrorKind::Data) marks
+    /// the sample
+    /// as bad.
     pub fn new(
         slot_bytes: usize,
         function: impl Fn(&Sample<'_>, &mut Worker, u64, &mut [u8]) -> Result<()> + Send + Sync + 'static,
@@ -51,7 +54,7 @@ impl Own {
 }
 
 impl Output {
-    /// Bytes of a slot: 0 where there are none.
+    /// Bytes of a slot; 0 for [`Output::Encoded`].
     pub fn slot_bytes(&self) -> usize {
         match self {
             Self::Encoded => 0,
@@ -61,16 +64,16 @@ impl Output {
     }
 }
 
-/// What becomes of a sample that is not right: damaged, too large, of a kind that cannot be decoded.
+/// Policy for a bad sample: damaged, too large, or of a kind that cannot be decoded.
 ///
-/// That the system cannot read it is an error, always: a disk that fails says nothing of a sample.
+/// A read that the system fails is always an error: a failing disk does not make a sample bad.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnBad {
-    /// An error instead of the batch.
+    /// Return an error instead of the batch.
     #[default]
     Error,
-    /// It is left out of its batch, which is shorter, and named in the receipt.
+    /// Leave the sample out of its batch, which is shorter, and name the sample in the receipt.
     Skip,
-    /// The next sample of its class that is right comes in its place, and both are named in the receipt.
+    /// Use the next good sample of the same class instead, and name both in the receipt.
     Replace,
 }

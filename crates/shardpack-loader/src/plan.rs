@@ -1,4 +1,4 @@
-//! What is read, by whom and in which order: datasets, the options of the order, and a rank's share of it.
+//! A plan of reading: datasets, the options of the order, and the share of a rank.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// Longest run in bytes: beyond it, one read is as fast as two.
+/// Longest run in bytes: beyond this, one read is not faster than two.
 const MOST_RUN_BYTES: u64 = 8 << 20;
 
 /// A dataset of a plan.
@@ -23,14 +23,14 @@ pub(crate) struct Source {
     pub selection: Selection,
     pub quotas: Quotas,
     pub identities: Identities,
-    /// Of each component that goes along, its number in this dataset.
+    /// For each extra component, its number in this dataset.
     pub columns: Vec<usize>,
-    /// Of each class its label in the list of all datasets, where that is another than its own.
+    /// For each class, its label in the merged list of all datasets; `None` if the labels are unchanged.
     pub labels: Option<Box<[i64]>>,
 }
 
 impl Source {
-    /// The label in a batch of a sample that has `own` in this dataset.
+    /// The label in a batch for a sample with the label `own` in this dataset.
     pub fn label(&self, own: Option<i64>) -> Option<i64> {
         let (Some(labels), Some(own)) = (&self.labels, own) else { return own };
         usize::try_from(own).ok().and_then(|own| labels.get(own)).copied()
@@ -41,18 +41,18 @@ impl Source {
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub sources: Arc<[Source]>,
-    /// The sum of the identities of the samples, and how often they come, where they are not all of one dataset and once.
+    /// Fingerprint of the samples and their counts; `None` if the plan has every sample of one dataset once.
     pub subset: Option<String>,
     pub order: Options,
     pub rank: u64,
     pub world: u64,
     pub batch: u64,
     pub last: Last,
-    /// Whether each payload is compared with its content hash.
+    /// Whether to compare each payload with its content hash.
     pub check_content: bool,
-    /// The content that was made last, and of which epoch; of none, where every epoch has the same.
+    /// The latest content, with its epoch; the epoch is `None` if all epochs have the same content.
     latest: Arc<Mutex<Option<Latest>>>,
-    /// A test holds it, so that the content of no epoch can be made meanwhile.
+    /// A test holds this lock to block the creation of contents.
     #[cfg(test)]
     pub gate: Arc<Mutex<()>>,
 }
@@ -60,26 +60,26 @@ pub(crate) struct Plan {
 /// See [`Plan::latest`].
 type Latest = (Option<u64>, Arc<Content>);
 
-/// The samples of an epoch: those of each copy of each dataset, one after the other. Orders count them from 0.
+/// The samples of an epoch: the copies of each dataset, one after the other. Orders number them from 0.
 #[derive(Debug)]
 pub(crate) struct Content {
     pub layout: Layout,
     copies: Box<[Copy]>,
-    /// Of each shard of the layout its copy, and its number in the dataset.
+    /// For each shard of the layout: its copy, and its number in the dataset.
     shards: Box<[(u32, u32)]>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Copy {
-    /// The number of its dataset in the plan.
+    /// Number of the dataset in the plan.
     pub source: usize,
     pub selection: Selection,
-    /// The number of its first sample in the content.
+    /// Number of the first sample in the content.
     pub start: u64,
 }
 
 impl Copy {
-    /// The number in the dataset of sample `index` of the content, which is in this copy.
+    /// The number in the dataset of sample `index` of the content. The sample must be in this copy.
     pub fn number(&self, index: u64) -> u64 {
         self.selection.number(index - self.start)
     }
@@ -102,7 +102,7 @@ impl Content {
             for selection in selections {
                 for shard in source.dataset.shards() {
                     counts.push(selection.within(shard.samples()));
-                    // As many as there are lines in manifests and copies in memory.
+                    // Both counts are bounded by data in memory: the entries of manifests, and the copies.
                     shards.push((copies.len() as u32, shard.number() as u32));
                 }
                 let next = start.checked_add(selection.len());
@@ -115,13 +115,13 @@ impl Content {
         Ok(Self { layout, copies: copies.into(), shards: shards.into() })
     }
 
-    /// The copy that shard `number` of the layout is of, and its number in the dataset.
+    /// The copy that has shard `number` of the layout, and the number of the shard in the dataset.
     pub fn shard(&self, number: usize) -> (&Copy, usize) {
         let (copy, shard) = self.shards[number];
         (&self.copies[copy as usize], shard as usize)
     }
 
-    /// The dataset and the number in it of sample `index`, which is less than there are.
+    /// The dataset of sample `index`, and the number of the sample in the dataset. `index` must be in range.
     pub fn place(&self, index: u64) -> (usize, u64) {
         let copy = self.copies.partition_point(|copy| copy.start <= index).saturating_sub(1);
         let copy = &self.copies[copy];
@@ -129,7 +129,7 @@ impl Content {
     }
 }
 
-/// What a plan needs beside its sources.
+/// Options of a plan in addition to its sources.
 pub(crate) struct Ranks {
     pub rank: u64,
     pub world: u64,
@@ -165,7 +165,7 @@ impl Plan {
 
     /// The samples of epoch `epoch`.
     pub fn content(&self, epoch: u64) -> Result<Arc<Content>> {
-        // Never waited for: another process may have been forked while it was held.
+        // Never block here: another process may have been forked while the lock was held.
         if let Ok(latest) = self.latest.try_lock()
             && let Some((of, content)) = &*latest
             && of.is_none_or(|of| of == epoch)
@@ -182,12 +182,12 @@ impl Plan {
         Ok(content)
     }
 
-    /// What this rank takes of an epoch of `samples` from position `start` on.
+    /// The share of this rank in an epoch of `samples`, from position `start`.
     pub fn share(&self, samples: u64, start: u64) -> Result<Share> {
         Share::new(samples, start, (self.rank, self.world), self.batch, self.last)
     }
 
-    /// The samples and the order of epoch `epoch`, and this rank's lanes in it from position `start` on.
+    /// The samples of epoch `epoch`, and the lanes of this rank from position `start`.
     pub fn lanes(&self, epoch: u64, start: u64) -> Result<(Arc<Content>, RankLanes)> {
         let content = self.content(epoch)?;
         let epoch = Arc::new(Epoch::new(&content.layout, &self.order, epoch)?);
@@ -201,7 +201,7 @@ impl Plan {
     }
 }
 
-/// Tells samples and how often they come; `None` for all of one dataset, once.
+/// Fingerprint of the samples and their counts; `None` for every sample of one dataset, once.
 fn fingerprint(sources: &[Source]) -> Option<String> {
     if let [Source { selection: Selection::All(_), quotas: Quotas::All(quota), .. }] = sources
         && (quota.rounds, quota.rest) == (1, 0)
@@ -212,7 +212,7 @@ fn fingerprint(sources: &[Source]) -> Option<String> {
     let mut add = |number: u64| sums = [mix(sums[0] ^ number), mix(sums[1].wrapping_add(number) ^ sums[0])];
     for Source { selection, quotas, identities, .. } in sources {
         let sum: Sum = match selection {
-            // Told by the dataset and its length.
+            // The dataset and its length identify the samples.
             Selection::All(samples) => Sum { samples: *samples, identities: identities.of(0) },
             _ => (0..selection.len()).map(|selected| identities.of(selection.number(selected))).collect(),
         };
@@ -224,25 +224,25 @@ fn fingerprint(sources: &[Source]) -> Option<String> {
     Some(format!("{:016x}{:016x}", sums[0], sums[1]))
 }
 
-/// The shard of a source that a run of the content is in.
+/// The shard with number `number` in the dataset of `copy`.
 pub(crate) fn shard<'s>(sources: &'s [Source], copy: &Copy, number: usize) -> Result<Shard<'s>> {
     sources[copy.source].dataset.shard(number)
 }
 
-/// What the memory of a rank has to hold.
+/// Memory needs of a rank.
 pub(crate) struct Needs {
     shuffle: Shuffle,
-    /// Runs of a rank that are open at a time.
+    /// Open runs of a rank at a time.
     open: u64,
-    /// Of the dataset with the longest samples.
+    /// Bytes of a block, for the dataset with the longest samples.
     block_bytes: u64,
-    /// All shards.
+    /// Bytes of all shards.
     all_bytes: u64,
 }
 
-/// Memory where nobody says how much.
+/// Default memory.
 const USUAL_BYTES: u64 = 256 << 20;
-/// The same, where large batches need more.
+/// Default memory for large batches.
 const MOST_USUAL_BYTES: u64 = 2 << 30;
 
 impl Needs {
@@ -252,22 +252,22 @@ impl Needs {
         let block_samples = manifests().map(|manifest| manifest.block_samples.max(1)).min().unwrap_or(1);
         let sample_bytes = manifests().map(|manifest| manifest.shard_bytes.div_ceil(manifest.samples.max(1))).max();
         let block_bytes = sample_bytes.unwrap_or(0).saturating_mul(block_samples).max(1);
-        // In stored order there is one lane, and several runs of it are read at a time.
+        // Stored order has one lane, and several of its runs are read at a time.
         let open = if shuffle == Shuffle::Lanes { lanes.div_ceil(world.max(1)).max(1) } else { 8 };
         Self { shuffle, open, block_bytes, all_bytes }
     }
 
-    /// Memory where nobody says how much: two blocks for each lane fit into it, up to a limit.
+    /// Default memory: enough for two blocks per lane, up to a limit.
     pub fn usual_bytes(&self) -> u64 {
         let two_each = self.block_bytes.saturating_mul(2).saturating_mul(self.open);
-        // No more than all of it is ever in memory.
+        // Memory never holds more than all shards.
         two_each.min(self.all_bytes).clamp(USUAL_BYTES, MOST_USUAL_BYTES)
     }
 
-    /// The blocks of a run, so that two runs of each of a rank's lanes take `memory_bytes`.
+    /// Blocks per run, so that two runs for each lane of the rank fit in `memory_bytes`.
     ///
     /// # Errors
-    /// When one block for each lane and one more take more than that.
+    /// If one block per lane plus one more block need more memory.
     pub fn run_blocks(&self, memory_bytes: Option<u64>) -> Result<u64> {
         let memory_bytes = memory_bytes.unwrap_or_else(|| self.usual_bytes());
         let &Self { shuffle, open, block_bytes, all_bytes } = self;

@@ -1,6 +1,6 @@
-//! How well an order mixes, measured on the batches that were delivered: R, DEFF and two correlations. `docs/reference/order.md` defines them.
+//! Shuffle quality of delivered batches: R, DEFF and two correlations. `docs/reference/order.md` defines them.
 //!
-//! Holds at all times: what is measured is the batches that are given, not the formula of an order.
+//! Holds at all times: measures the given batches, not the formula of an order.
 
 use std::collections::HashMap;
 
@@ -8,11 +8,11 @@ use crate::order::Epoch;
 
 pub use shardpack_format::mixing::{Deff, FEWEST_BATCHES, Figure};
 
-/// R: how much more often than by chance two samples that shared a batch in one epoch share one in another.
+/// R: how much more often than by chance two samples from one batch of an epoch share a batch in another epoch.
 ///
-/// A batch is what all ranks take at one step, `batch` samples of `samples` in all. `batches` are those of the first epoch;
-/// `batch_of` tells in which batch of the other epoch a sample was, if it was in any.
-/// `None` for fewer than 8 batches, or where chance expects fewer than 20 such pairs.
+/// A batch is one step of all ranks: `batch` samples of `samples` in all. `batches` are those of the first epoch; `batch_of`
+/// returns the batch of a sample in the other epoch, if the sample is in one.
+/// Returns `None` for fewer than 8 batches, or if chance predicts fewer than 20 such pairs.
 pub fn again(batches: &[Vec<u64>], samples: u64, batch: u64, batch_of: impl Fn(u64) -> Option<u64>) -> Option<Figure> {
     let (mut pairs, mut shared) = (0_u64, 0_u64);
     let mut of_batch: HashMap<u64, u64> = HashMap::new();
@@ -27,39 +27,39 @@ pub fn again(batches: &[Vec<u64>], samples: u64, batch: u64, batch_of: impl Fn(u
         }
         pairs += found * u64::saturating_sub(found, 1) / 2;
     }
-    // A pair shares one of the others' batches with this chance.
+    // Probability that a pair shares a batch in the other epoch.
     let chance = batch.saturating_sub(1) as f64 / samples.saturating_sub(1).max(1) as f64;
     let expected = pairs as f64 * chance;
     (expected >= 20.0 && batches.len() as u64 >= FEWEST_BATCHES)
         .then(|| Figure { value: shared as f64 / expected, spread: 1.0 / expected.sqrt() })
 }
 
-/// Two correlations that are 0 for a true shuffle, and one standard deviation of them by chance.
+/// Two correlations that are 0 for a true shuffle, with their standard deviation by chance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Times {
-    /// Of the place where a sample is stored in its run, and the time at which it comes.
+    /// Between the stored place of a sample in its run and the time at which the sample comes.
     pub place: Figure,
-    /// Of the times at which a sample comes in two epochs.
+    /// Between the times at which a sample comes in two epochs.
     pub epochs: Figure,
 }
 
-/// With fewer runs chance decides.
+/// With fewer runs, chance dominates.
 const FEWEST_RUNS: u64 = 20;
 
 impl Times {
-    /// Of samples by number, each with its position in epoch `epoch` and in another one. `None` where there are too few runs.
+    /// For samples by number, each with its position in epoch `epoch` and in another epoch. `None` if there are too few runs.
     pub fn of(epoch: &Epoch, samples: impl Iterator<Item = (u64, u64, u64)> + Clone) -> Option<Self> {
-        // Samples of one run come near each other: runs are what is independent, not samples.
+        // Samples of one run come close together: runs are independent, samples are not.
         let spread = 1.0 / (epoch.run_count() as f64).sqrt();
         let place = correlation(samples.clone().map(|(number, at, _)| (epoch.place_in_run(number), at as f64)));
         let epochs = correlation(samples.map(|(_, at, other)| (at as f64, other as f64)))?;
-        // Where a run is one sample, there is no place in it.
+        // A run of one sample has no places.
         let [place, epochs] = [place.unwrap_or(0.0), epochs].map(|value| Figure { value, spread });
         (epoch.run_count() >= FEWEST_RUNS).then_some(Self { place, epochs })
     }
 }
 
-/// Pearson's correlation; `None` where one of the two is the same everywhere.
+/// Pearson's correlation; `None` if one of the two variables is constant.
 fn correlation(pairs: impl Iterator<Item = (f64, f64)> + Clone) -> Option<f64> {
     let (mut count, mut x, mut y) = (0.0_f64, 0.0, 0.0);
     pairs.clone().for_each(|(a, b)| (count, x, y) = (count + 1.0, x + a, y + b));
@@ -90,7 +90,7 @@ mod tests {
         let epochs = [0, 1].map(|number| Epoch::new(&layout, &options, number).unwrap());
         let first = batches(&epochs[0]);
         let r = again(&first, SAMPLES, BATCH, |sample| Some(epochs[1].position_of(sample) / BATCH)).unwrap();
-        // 100 classes, as a global shuffle at packing spreads them: by the sample's number.
+        // 100 classes, spread as a global shuffle at packing does: by the number of the sample.
         let mut deff = Deff::new(&[SAMPLES / 100; 100], BATCH);
         first.iter().for_each(|one| deff.add(one.iter().map(|sample| (sample * 7919 % 100) as usize)));
         (r, deff.figure().unwrap())
@@ -106,7 +106,7 @@ mod tests {
         }
     }
 
-    /// Mean of both correlations over `epochs` epochs of one shard, and how much more often than by chance the first sample of a run
+    /// Mean of both correlations over `epochs` epochs of one shard, and the ratio to chance at which the first sample of a run
     /// comes in the last twentieth of an epoch.
     fn times(samples: u64, lanes: u64, run: u64, rotated: bool, epochs: u64) -> [f64; 3] {
         let layout = Layout::new([samples], 1).unwrap();

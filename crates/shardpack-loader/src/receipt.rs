@@ -1,9 +1,9 @@
-//! What a rank has seen of an epoch, so that all ranks together can prove what a run saw.
+//! A receipt of the samples that a rank has seen in an epoch. All ranks together prove what a run has seen.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use shardpack_format::{Error, Result, manifest::Blake3};
 
-/// What was handed out of one epoch, by one rank or, after [`Receipt::join`], by several.
+/// The samples handed out in one epoch, by one rank or, after [`Receipt::join`], by several.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Receipt {
@@ -11,39 +11,39 @@ pub struct Receipt {
     pub dataset: Blake3,
     /// The epoch.
     pub epoch: u64,
-    /// Samples that are accounted for, each once: handed out, or named in `skipped` or `replaced`.
+    /// Number of samples that are accounted for, each once: handed out, or named in `skipped` or `replaced`.
     pub samples: u64,
-    /// The sum of their identities modulo 2^128; in JSON 32 hexadecimal digits.
+    /// Sum of the identities modulo 2^128; in JSON 32 hexadecimal digits.
     #[serde(serialize_with = "to_hex", deserialize_with = "from_hex")]
     pub identities: u128,
-    /// Samples that were handed out once more so that ranks have equally many; they are in no sum.
+    /// Samples that were handed out again so that all ranks get the same number; the sum excludes them.
     pub repeated: u64,
-    /// Samples that are not right, which were left out: they are in the sum, since they are accounted for here.
+    /// Bad samples that were skipped. The sum includes them, because they are accounted for here.
     pub skipped: Vec<Bad>,
-    /// Samples that are not right, for which another one was handed out; the sum has the one that was to come.
+    /// Bad samples that were replaced. The sum has the identity of the expected sample, not of the replacement.
     pub replaced: Vec<Bad>,
 }
 
-/// What the receipts of all ranks add up to after an epoch.
+/// The sum of the receipts of all ranks after an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expected {
     /// The epoch.
     pub epoch: u64,
-    /// Its samples.
+    /// Number of samples.
     pub samples: u64,
-    /// The sum of their identities modulo 2^128.
+    /// Sum of the identities modulo 2^128.
     pub identities: u128,
 }
 
-/// A sample that is not right.
+/// A bad sample.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bad {
-    /// Its number in the dataset.
+    /// Number of the sample in its dataset.
     pub sample: u64,
-    /// What is wrong, where.
+    /// The error and its location.
     pub reason: String,
-    /// The number of the sample that was handed out in its place.
+    /// Number of the sample that replaced it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<u64>,
 }
@@ -59,10 +59,10 @@ impl Receipt {
         self.identities = self.identities.wrapping_add(identity);
     }
 
-    /// Adds what another rank has seen, or the same before or after it was interrupted.
+    /// Adds the receipt of another rank, or of the same rank before or after an interruption.
     ///
     /// # Errors
-    /// When it is of another dataset or epoch.
+    /// If `other` is of another dataset or epoch.
     pub fn join(&mut self, other: &Self) -> Result<()> {
         if (self.dataset, self.epoch) != (other.dataset, other.epoch) {
             return Err(Error::usage("receipts of two datasets or epochs"));
@@ -75,21 +75,22 @@ impl Receipt {
         Ok(())
     }
 
-    /// Whether just the samples that are `expected` of this epoch are accounted for, each once: handed out, or named as skipped or replaced.
+    /// Whether exactly the `expected` samples of this epoch are accounted for, each as often as expected: handed out,
+    /// skipped or replaced.
     pub fn is_of(&self, expected: &Expected) -> bool {
         (self.epoch, self.samples, self.identities) == (expected.epoch, expected.samples, expected.identities)
     }
 
     /// As one line of JSON.
     pub fn to_json(&self) -> String {
-        // Numbers and strings alone.
+        // Cannot fail: the fields are numbers and strings.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// From the JSON that [`Receipt::to_json`] gave.
+    /// Parses the JSON from [`Receipt::to_json`].
     ///
     /// # Errors
-    /// When it is something else.
+    /// If `text` is not such JSON.
     pub fn from_json(text: &str) -> Result<Self> {
         serde_json::from_str(text).map_err(|error| Error::data(format!("no receipt of a loader: {error}")))
     }

@@ -1,7 +1,7 @@
-//! The batches that are made ahead: memory for them, and those that are finished, handed out in their order.
+//! The batches that are made ahead: their memory, and the finished batches in their order.
 //!
-//! Holds at all times: no more batches exist than were allowed, counting those that the consumer keeps; only a consumer that
-//! keeps all of them and waits for another gets one more, in memory of the ring's own.
+//! Holds at all times: the number of batches stays within the limit, including those that the consumer keeps. The one
+//! exception: a consumer that keeps all batches and waits for another one gets it in memory that the ring allocates.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use shardpack_format::{Error, ErrorKind, Result};
 
 use crate::slots::{Memory, Slots};
 
-/// What comes out of the ring, in the order of its numbers.
+/// An item from the ring, in the order of its numbers.
 #[derive(Debug)]
 pub(crate) enum Finished<T> {
     Batch(T),
@@ -25,12 +25,12 @@ pub(crate) enum Finished<T> {
     Broken,
 }
 
-/// See the module; made batches are told apart by their number alone here.
+/// See the module; the ring identifies finished batches only by their number.
 #[derive(Debug)]
 pub(crate) struct Ring {
     batch: usize,
     slot_bytes: usize,
-    /// Whether batches are made in memory of the caller's.
+    /// Whether batches are made in memory of the caller.
     is_callers: bool,
     state: Mutex<State>,
     changed: Condvar,
@@ -39,18 +39,19 @@ pub(crate) struct Ring {
 #[derive(Debug)]
 struct State {
     free: Vec<Slots>,
-    /// How many more may be made.
+    /// Number of batches that may still be allocated.
     unmade: usize,
-    /// How many there are or may be.
+    /// Number of batches that exist or may still be allocated.
     total: usize,
-    /// How many the consumer keeps.
+    /// Number of batches that the consumer keeps.
     kept: usize,
     consumer_waits: bool,
     is_stopped: bool,
 }
 
 impl Ring {
-    /// A ring of `batches` batches of `batch` slots of `slot_bytes`, in `memories` or, where there are none, in its own.
+    /// A ring of `batches` batches of `batch` slots of `slot_bytes`, in `memories`, or in memory of the ring if `memories`
+    /// is empty.
     pub fn new(batch: usize, slot_bytes: usize, batches: usize, memories: Vec<Box<dyn Memory>>) -> Result<Self> {
         let is_callers = !memories.is_empty();
         let unmade = if is_callers { 0 } else { batches.max(2) };
@@ -65,10 +66,10 @@ impl Ring {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Memory for a batch; waits until there is some. `None` after [`Ring::stop`].
+    /// Memory for a batch; blocks until some is free. `None` after [`Ring::stop`].
     ///
     /// # Errors
-    /// When there is no memory, or the consumer waits and keeps all of the caller's.
+    /// If allocation fails, or if the consumer waits and keeps all memory of the caller.
     pub fn take(&self) -> Result<Option<Slots>> {
         let mut state = self.state();
         loop {
@@ -106,7 +107,7 @@ impl Ring {
         Slots::new(Box::new(memory.into_boxed_slice()), self.batch, self.slot_bytes)
     }
 
-    /// Takes back the memory of a batch, which the consumer has kept or never had.
+    /// Takes back the memory of a batch. `was_kept`: whether the consumer had received the batch.
     pub fn give_back(&self, mut slots: Slots, was_kept: bool) {
         slots.reset();
         let mut state = self.state();
@@ -116,27 +117,27 @@ impl Ring {
         self.changed.notify_one();
     }
 
-    /// The consumer begins to wait for a batch.
+    /// The consumer starts to wait for a batch.
     pub fn wait_begins(&self) {
         self.state().consumer_waits = true;
         self.changed.notify_all();
     }
 
-    /// It has ended, and a batch was handed out or not.
+    /// The consumer stops waiting. `is_kept`: whether it has received a batch.
     pub fn wait_ends(&self, is_kept: bool) {
         let mut state = self.state();
         state.consumer_waits = false;
         state.kept += usize::from(is_kept);
     }
 
-    /// Ends all waiting.
+    /// Wakes all waiting threads for good.
     pub fn stop(&self) {
         self.state().is_stopped = true;
         self.changed.notify_all();
     }
 }
 
-/// What is finished and not handed out yet.
+/// Finished items that were not handed out yet.
 #[derive(Debug)]
 pub(crate) struct Outlet<T> {
     finished: Mutex<BTreeMap<u64, Finished<T>>>,
@@ -150,20 +151,20 @@ impl<T> Default for Outlet<T> {
 }
 
 impl<T> Outlet<T> {
-    /// Number `number` is finished.
+    /// Adds item `number`.
     pub fn put(&self, number: u64, finished: Finished<T>) {
         self.finished.lock().unwrap_or_else(PoisonError::into_inner).insert(number, finished);
         self.changed.notify_all();
     }
 
-    /// Whether number `number` is finished, or is within `timeout`.
+    /// Waits at most `timeout` for item `number`, and returns whether it is finished.
     pub fn is_there(&self, number: u64, timeout: Duration) -> bool {
         let finished = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_timeout_while(finished, timeout, |finished| !finished.contains_key(&number));
         waited.unwrap_or_else(PoisonError::into_inner).0.contains_key(&number)
     }
 
-    /// Waits for number `number`, and takes it. An end stays, one before its time too.
+    /// Waits for item `number` and removes it. `End` and `Broken` stay.
     pub fn take(&self, number: u64) -> Finished<T> {
         let mut finished = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -195,7 +196,7 @@ mod tests {
             ring.give_back(one, false);
             assert!(third.join().unwrap());
         });
-        // The consumer has both, and asks for a third.
+        // The consumer keeps both batches and requests a third one.
         ring.wait_ends(true);
         ring.wait_ends(true);
         ring.wait_begins();

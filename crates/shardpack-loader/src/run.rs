@@ -1,6 +1,6 @@
-//! A run in memory: the pieces of a shard that were read at one go, and the samples in them.
+//! A run in memory: the pieces of a shard that were read together, and their samples.
 //!
-//! Holds at all times: it stays as long as a sample of it is left or in use, and gives its windows back then.
+//! Holds at all times: a run stays in memory until its last sample is taken and released, and then returns its windows.
 
 use std::{
     ops::{Deref, Range},
@@ -19,22 +19,22 @@ use crate::{
     plan::{Content, Copy, Source},
 };
 
-/// A run in memory, or on the way there.
+/// A run in memory, or being read.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub ticket: u64,
     pub sources: Arc<[Source]>,
     pub content: Arc<Content>,
     pub segment: Segment,
-    /// How many samples of the rank are in it.
+    /// Number of samples of the rank in the run.
     pub samples: u64,
-    /// How many steps of its lane the rank makes at a time.
+    /// Steps in the lane between two samples of the rank.
     pub stride: u64,
-    /// The first step of the rank in it.
+    /// The first step of the rank in the run.
     pub first: u64,
-    /// The pieces that its samples are in, as they lie in the shard; `None` where they could not be read.
+    /// The pieces that hold the samples, in shard order; `None` if the run has no valid ranges to read.
     pub pieces: OnceLock<Option<Vec<Piece>>>,
-    /// Whether all of them were compared with their hashes, and were right; set before the pieces are.
+    /// Whether all samples were compared with their hashes and match; set before `pieces`.
     pub is_checked: AtomicBool,
     pub budget: Arc<Budget>,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Run {
 /// Consecutive bytes of a shard, in memory.
 #[derive(Debug)]
 pub(crate) struct Piece {
-    /// Where they end in the shard.
+    /// End of the piece in the shard.
     pub end: u64,
     pub window: Window,
     /// Capacity of the window when it was granted.
@@ -57,16 +57,16 @@ impl Drop for Run {
     }
 }
 
-/// As many bytes that nobody needs are read with what is before and behind them.
+/// Gaps up to this size are read together with their neighbours.
 const MOST_GAP_BYTES: u64 = 64 * 1024;
 
 impl Run {
-    /// The samples of it that the rank needs, by their numbers in the content.
+    /// The samples that the rank needs, by their numbers in the content.
     fn needed(&self) -> impl Iterator<Item = u64> {
         (0..self.samples).map(|at| self.segment.sample(self.first + at * self.stride - self.segment.start))
     }
 
-    /// The rows of `shard` that have them, ascending.
+    /// The rows of `shard` with these samples, ascending.
     fn rows(&self, shard: Shard<'_>, copy: &Copy) -> Vec<u64> {
         let first = shard.samples().start;
         let mut rows: Vec<u64> = self.needed().map(|index| copy.number(index) - first).collect();
@@ -74,7 +74,7 @@ impl Run {
         rows
     }
 
-    /// Compares all samples that are needed, which `pieces` hold, with their hashes, while a core has them in its cache.
+    /// Compares all needed samples in `pieces` with their hashes, while the data is in the cache of a core.
     pub fn check(&self, shard: Shard<'_>, copy: &Copy, pieces: &[Piece]) {
         let is_right = |row| {
             let offset = shard.row(row).ok()?.offset;
@@ -95,35 +95,35 @@ pub struct Fetched {
     pub(crate) number: u64,
     pub(crate) epoch: u64,
     pub(crate) check_content: bool,
-    /// Whether it is in the place of another, and maybe none that its run was read for.
+    /// Whether the sample replaces another one; then the run may not hold it.
     pub(crate) is_other: bool,
 }
 
 impl Fetched {
-    /// Its number in the dataset.
+    /// Number of the sample in its dataset.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Which dataset of a mix it is of, from 0.
+    /// For a mix: the number of the dataset, from 0.
     pub fn source(&self) -> usize {
         self.source
     }
 
-    /// The epoch that it is of.
+    /// The epoch of the sample.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// Sample `number` of the same dataset in its place.
+    /// Replaces the sample by sample `number` of the same dataset.
     pub(crate) fn other(&self, number: u64) -> Self {
         Self { number, is_other: true, ..self.clone() }
     }
 
-    /// Its bytes, borrowed from the run that it was read with, and all that is known of it.
+    /// The sample, with its bytes borrowed from the run.
     ///
     /// # Errors
-    /// When its index, shard or content is not right.
+    /// If the index, shard or content is invalid.
     pub fn sample(&self) -> Result<Sample<'_>> {
         let shard = self.run.sources[self.source].dataset.shard_of(self.number)?;
         let row = self.number - shard.samples().start;
@@ -141,17 +141,17 @@ impl Fetched {
         let sample = match held {
             Some(sample) if !self.is_other && self.run.is_checked.load(Relaxed) => return Ok(sample),
             Some(sample) => sample,
-            // Only what cannot be read is lost, not what is beside it.
+            // Read alone: then only an unreadable sample is lost, not its neighbours.
             None => shard.sample_alone(row)?,
         };
         if self.check_content || shard.dataset().checks_content() { shard.checked(sample) } else { Ok(sample) }
     }
 }
 
-/// Bytes that come into the CPU's cache at a time.
+/// Bytes of a CPU cache line.
 const LINE_BYTES: usize = 64;
 
-/// Reads a byte of each line of small samples, so that the memory brings those of all at once and not one after the other.
+/// Reads a byte of each cache line of small samples, so that the cache misses of all samples overlap.
 pub(crate) fn fetch_lines(fetched: &[Fetched]) {
     let record = |one: &Fetched| {
         let shard = one.run.sources.get(one.source)?.dataset.shard_of(one.number).ok()?;
@@ -167,20 +167,20 @@ pub(crate) fn fetch_lines(fetched: &[Fetched]) {
     std::hint::black_box(fetched.iter().zip(records).filter_map(lines).fold(0, u8::wrapping_add));
 }
 
-/// The payload of a sample as it is stored. It keeps the run that it was read with in memory, which has more samples than this one.
+/// The payload of a sample as stored. Keeps the run of the sample in memory, which holds more samples.
 #[derive(Clone)]
 pub struct Payload(Held);
 
 #[derive(Clone)]
 enum Held {
-    /// A range of the shard, which a piece of the run has.
+    /// A range of the shard, in a piece of the run.
     Of { run: Arc<Run>, piece: usize, range: Range<u64> },
-    /// What was read by itself, or joined from several ranges.
+    /// Bytes that were read alone, or joined from several ranges.
     Own(Arc<[u8]>),
 }
 
 impl Payload {
-    /// That of `sample`, which is what [`Fetched::sample`] gave.
+    /// The payload of `sample`, which must be the result of [`Fetched::sample`].
     pub(crate) fn of(fetched: &Fetched, sample: &Sample<'_>) -> Self {
         let (bytes, range) = (sample.bytes(), sample.image_range());
         let pieces = fetched.run.pieces.get().and_then(Option::as_ref).map_or(&[][..], Vec::as_slice);
@@ -197,7 +197,7 @@ impl Deref for Payload {
 
     fn deref(&self) -> &[u8] {
         match &self.0 {
-            // As it was found in `of`: pieces are set once.
+            // Present, because `of` has found it: pieces are set once.
             Held::Of { run, piece, range } => {
                 let pieces = run.pieces.get().and_then(Option::as_ref);
                 let held = pieces.and_then(|pieces| pieces.get(*piece)?.window.get(range.clone()));
@@ -214,12 +214,11 @@ impl std::fmt::Debug for Payload {
     }
 }
 
-/// The ranges of bytes that have the samples that are needed of a run, ascending; those that are near each other are one.
-/// Rows that are not right are left out.
+/// The byte ranges of the needed samples of a run, ascending; close ranges are merged. Invalid rows are left out.
 pub(crate) fn spans(shard: Shard<'_>, run: &Run, copy: &Copy) -> Vec<Range<u64>> {
     let (rows, most_gap): (Vec<Range<u64>>, u64) = if run.stride == 1 && matches!(copy.selection, Selection::All(_)) {
         let row = |index: u64| index - copy.start - shard.samples().start;
-        // What lies between two ranges of a segment is of another one, which reads it.
+        // The bytes between two ranges belong to another segment, which reads them.
         (run.segment.ranges().map(|range| row(range.start)..row(range.end)).collect(), 0)
     } else {
         (run.rows(shard, copy).into_iter().map(|row| row..row + 1).collect(), MOST_GAP_BYTES)

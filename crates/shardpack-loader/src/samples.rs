@@ -1,4 +1,4 @@
-//! Samples one by one, in the order of a rank, borrowed from the runs that they were read with.
+//! Samples one by one, in the order of a rank, borrowed from the runs that hold them.
 
 use std::{sync::Arc, time::Instant};
 
@@ -11,12 +11,12 @@ use crate::{
     stats::{Counters, Stats},
 };
 
-/// The samples of one rank, one epoch after the other, read ahead by threads.
+/// The samples of one rank, epoch after epoch, read ahead by threads.
 ///
-/// A run stays in memory as long as a [`Fetched`] of it is kept.
+/// A run stays in memory as long as the caller keeps a [`Fetched`] from it.
 pub struct Samples {
     feed: Feed,
-    /// Where the feed puts the next; empty in between.
+    /// Buffer for the next sample from the feed; empty between calls.
     next: Vec<Fetched>,
     counters: Arc<Counters>,
     started: Instant,
@@ -37,8 +37,9 @@ impl Samples {
     /// The next sample; `None` once at the end of each epoch, and always after the last.
     ///
     /// # Errors
-    /// When this process is a fork of the one that made it, or a thread has failed. What is wrong with a sample is told by
-    /// [`Fetched::sample`].
+    /// If this process is a fork of the process that made it, or a thread has failed. [`Fetched::sample`] reports
+    /// errors of the
+    /// sample itself.
     #[expect(clippy::should_implement_trait, reason = "it ends at each epoch, and goes on")]
     pub fn next(&mut self) -> Result<Option<Fetched>> {
         forked::check(self.process)?;
@@ -51,7 +52,7 @@ impl Samples {
         self.feed.is_next_made()
     }
 
-    /// What was read so far, and where time went.
+    /// Counts and times so far.
     pub fn stats(&self) -> Stats {
         let (elapsed_ms, feed) = (self.started.elapsed().as_secs_f64() * 1e3, self.feed.handle());
         self.counters.stats(elapsed_ms, &feed)

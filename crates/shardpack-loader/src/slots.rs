@@ -1,8 +1,8 @@
-//! The memory of one batch, which several threads write at the same time, each a slot of its own. All the `unsafe` of this
-//! crate is here.
+//! The memory of one batch. Several threads write it at the same time, each to its own slot. All `unsafe` code of this crate
+//! is in this file.
 //!
-//! Holds at all times: a slot is lent to one writer; once sealed, nothing is lent for writing, and what was written can be
-//! read when the last writer is gone.
+//! Holds at all times: a slot is lent to one writer; a sealed batch lends no slots; its data can be read once the last writer
+//! has returned its slot.
 
 #![allow(unsafe_code)]
 
@@ -17,41 +17,41 @@ use std::{
 
 use shardpack_format::{Error, ErrorKind, Result};
 
-/// Memory that batches are made in: of the crate's own, or of the caller's, who may have pinned it for a GPU.
+/// Memory for batches: of the crate, or of the caller, who may have pinned it for a GPU.
 ///
 /// # Safety
-/// [`Memory::bytes`] gives the same memory at each call. It stays where it is, moves of the value notwithstanding, and
-/// nobody else reads or writes it, until the value is dropped.
+/// [`Memory::bytes`] returns the same memory at each call. The memory keeps its address even if the value is moved, and
+/// nobody else reads or writes it until the value is dropped.
 pub unsafe trait Memory: Send + Sync {
     /// All of the memory.
     fn bytes(&mut self) -> &mut [u8];
 }
 
-// SAFETY: the buffer of a boxed slice is on the heap, belongs to it alone, and is never exchanged for another.
+// SAFETY: the buffer of a boxed slice is on the heap, belongs to the box alone, and is never exchanged for another.
 unsafe impl Memory for Box<[u8]> {
     fn bytes(&mut self) -> &mut [u8] {
         self
     }
 }
 
-/// Set in [`Slots::writers`] when nothing is lent any more.
+/// Set in [`Slots::writers`] once lending has ended.
 const SEALED: usize = 1 << (usize::BITS - 1);
 
 /// See the module.
 pub(crate) struct Slots {
-    /// Owns what `start` points to; not touched while this lives.
+    /// Owns the memory at `start`; not accessed while `Slots` lives.
     memory: Box<dyn Memory>,
     start: *mut u8,
     slot_bytes: usize,
     slots: usize,
-    /// One bit a slot: it has been lent.
+    /// One bit per slot: set once the slot has been lent.
     lent: Box<[AtomicU64]>,
-    /// How many writers there are, and [`SEALED`].
+    /// Number of writers, and [`SEALED`].
     writers: AtomicUsize,
 }
 
-// SAFETY: `start` points into `memory`, which is `Send` and `Sync` and used through `start` alone; which thread may touch
-// which byte is decided by the atomics.
+// SAFETY: `start` points into `memory`, which is `Send` and `Sync` and used through `start` alone; the atomics decide which
+// thread may touch which byte.
 unsafe impl Send for Slots {}
 // SAFETY: as above.
 unsafe impl Sync for Slots {}
@@ -69,7 +69,7 @@ impl Slots {
     /// `slots` slots of `slot_bytes` each at the start of `memory`.
     ///
     /// # Errors
-    /// When it is too short.
+    /// If `memory` is too short.
     pub fn new(mut memory: Box<dyn Memory>, slots: usize, slot_bytes: usize) -> Result<Self> {
         let bytes = memory.bytes();
         match slots.checked_mul(slot_bytes) {
@@ -84,21 +84,21 @@ impl Slots {
         Ok(Self { memory, start, slot_bytes, slots, lent, writers: AtomicUsize::new(0) })
     }
 
-    /// Lends slot `number`: once, and not after [`Slots::seal`].
+    /// Lends slot `number`: only once, and not after [`Slots::seal`].
     pub fn lend(&self, number: usize) -> Option<Slot<'_>> {
         if number >= self.slots {
             return None;
         }
         self.writers.fetch_update(AcqRel, Acquire, |writers| (writers & SEALED == 0).then_some(writers + 1)).ok()?;
         let bit = 1 << (number % 64);
-        // As many words as there are slots.
+        // `lent` has one bit for each slot.
         if self.lent[number / 64].fetch_or(bit, AcqRel) & bit != 0 {
             self.writers.fetch_sub(1, Release);
             return None;
         }
-        // SAFETY: `new` has found `slots * slot_bytes` bytes at `start`, and `number` is less than `slots`. The bit was not
-        // set, so this slot is lent to nobody else; `all` and `keep` read only after they have sealed and found no writer,
-        // and the count above is given back when the slot is dropped.
+        // SAFETY: `new` has checked that `slots * slot_bytes` bytes follow `start`, and `number` is less than `slots`. The bit
+        // was not set, so this slot has no other borrower. `all` and `keep` read only after they have sealed and found no writer,
+        // and dropping the slot decrements the writer count above.
         let bytes =
             unsafe { std::slice::from_raw_parts_mut(self.start.add(number * self.slot_bytes), self.slot_bytes) };
         Some(Slot { bytes, writers: &self.writers })
@@ -109,45 +109,45 @@ impl Slots {
         self.writers.fetch_or(SEALED, AcqRel);
     }
 
-    /// The first `slots` slots; `None` while a writer is left, or before they are sealed.
+    /// The first `slots` slots; `None` before they are sealed, or while a writer remains.
     pub fn all(&self, slots: usize) -> Option<&[u8]> {
         let is_still = self.writers.load(Acquire) == SEALED;
-        // SAFETY: within what `new` has checked. Sealed, and without writers: nobody writes any more until `reset`, which
-        // wants this value for itself.
+        // SAFETY: within the range that `new` has checked. The slots are sealed and have no writers, so nobody writes until
+        // `reset`, which needs exclusive access to this value.
         is_still.then(|| unsafe { std::slice::from_raw_parts(self.start, slots.min(self.slots) * self.slot_bytes) })
     }
 
-    /// As [`Slots::all`], for the only one that has this value.
+    /// As [`Slots::all`], for exclusive access.
     pub fn all_mut(&mut self, slots: usize) -> Option<&mut [u8]> {
         let is_still = *self.writers.get_mut() == SEALED;
-        // SAFETY: as in `all`; and this value is borrowed for writing, so that nobody else reads.
+        // SAFETY: as in `all`; this value is borrowed exclusively, so nobody else reads.
         is_still.then(|| unsafe { std::slice::from_raw_parts_mut(self.start, slots.min(self.slots) * self.slot_bytes) })
     }
 
-    /// Puts `memory` in the place of the one that there is, which comes back as it was written.
+    /// Replaces the memory by `memory` and returns the old memory with its content.
     ///
     /// # Errors
-    /// When it is too short; all is as it was.
+    /// If `memory` is too short; then nothing changes.
     pub fn exchange(&mut self, memory: Box<dyn Memory>) -> Result<Box<dyn Memory>> {
         let mut other = Self::new(memory, self.slots, self.slot_bytes)?;
-        // Nobody writes: lending wants this value shared.
+        // No slot is lent: lending borrows this value as shared.
         std::mem::swap(&mut self.memory, &mut other.memory);
         self.start = self.memory.bytes().as_mut_ptr();
         Ok(other.memory)
     }
 
-    /// Moves the slots `kept`, which ascend, to the front.
+    /// Moves the slots `kept`, in ascending order, to the front.
     pub fn keep(&mut self, kept: &[usize]) {
         let all = self.memory.bytes();
         for (to, from) in kept.iter().enumerate().filter(|(to, from)| to != *from) {
             let start = from * self.slot_bytes;
             all.copy_within(start..start + self.slot_bytes, to * self.slot_bytes);
         }
-        // Taken anew, since the borrow above was another one.
+        // Derived again, because the borrow above has invalidated the pointer.
         self.start = self.memory.bytes().as_mut_ptr();
     }
 
-    /// Makes all slots free to be lent again.
+    /// Makes all slots available again.
     pub fn reset(&mut self) {
         self.lent.iter_mut().for_each(|word| *word.get_mut() = 0);
         *self.writers.get_mut() = 0;

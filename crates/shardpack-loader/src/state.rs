@@ -1,4 +1,4 @@
-//! Where a run is, as a small value: to be kept beside a checkpoint.
+//! The position of a run as a small value, to store with a checkpoint.
 
 use serde::{Deserialize, Serialize};
 use shardpack_format::{Error, Result, manifest::Blake3};
@@ -9,28 +9,28 @@ use crate::{
     plan::Plan,
 };
 
-/// Names the fields that follow; grows where their meaning changes.
+/// Version of the fields that follow; increases when their meaning changes.
 const VERSION: u32 = 2;
-/// States of this version have the same fields, and runs that are not rotated.
+/// States of this version have the same fields, and their runs are not rotated.
 const NOT_ROTATED: u32 = 1;
 
-/// Where a run is: all ranks have the same state after the same number of batches, and go on from it in any number.
+/// The position of a run: all ranks have the same state after the same number of batches. Any number of ranks can resume from it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct State {
     version: u32,
-    /// Id of the dataset; of a mix, of the first.
+    /// Id of the dataset; for a mix, of the first one.
     dataset: Blake3,
     shuffle: String,
     seed: u64,
     lanes: u64,
     run_blocks: u64,
-    /// Tells the samples and how often they come, where they are not all of one dataset and once.
+    /// Fingerprint of the samples and their counts, unless the run has every sample of one dataset once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     subset: Option<String>,
-    /// The epoch under way, from 0.
+    /// The current epoch, from 0.
     pub epoch: u64,
-    /// How many positions of it all ranks have taken.
+    /// Number of positions of the epoch that all ranks together have taken.
     pub position: u64,
 }
 
@@ -53,7 +53,7 @@ impl State {
     /// The options of the order, if the state is of `dataset`.
     ///
     /// # Errors
-    /// When it is of another one, of a later version, or not right.
+    /// If the state is of another dataset, has a later version, or is invalid.
     pub fn order(&self, dataset: &Dataset) -> Result<Options> {
         if ![VERSION, NOT_ROTATED].contains(&self.version) {
             let what = format!("a state of version {}, this program reads {NOT_ROTATED} and {VERSION}", self.version);
@@ -71,7 +71,7 @@ impl State {
         Ok(Options { shuffle, seed, lanes, run_blocks, rotated: version != NOT_ROTATED })
     }
 
-    /// Whether it is of a run with this plan.
+    /// Whether the state is of a run with this plan.
     pub(crate) fn is_of(&self, plan: &Plan) -> Result<bool> {
         let samples = plan.content(self.epoch)?.layout.samples();
         if self.position > samples {
@@ -83,14 +83,14 @@ impl State {
 
     /// As one line of JSON.
     pub fn to_json(&self) -> String {
-        // Numbers and strings alone.
+        // Cannot fail: the fields are numbers and strings.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// From the JSON that [`State::to_json`] gave.
+    /// Parses the JSON from [`State::to_json`].
     ///
     /// # Errors
-    /// When it is something else.
+    /// If `text` is not such JSON.
     pub fn from_json(text: &str) -> Result<Self> {
         serde_json::from_str(text).map_err(|error| Error::data(format!("no state of a loader: {error}")))
     }

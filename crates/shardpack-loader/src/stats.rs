@@ -1,4 +1,4 @@
-//! What a loader did and where its time went: so that "who is the bottleneck" is a number.
+//! Counts and times of a loader, which show the bottleneck as a number.
 
 use std::sync::atomic::{
     AtomicU64,
@@ -13,22 +13,22 @@ use shardpack_imaging::{
 
 use crate::feed::Handle;
 
-/// Counted by all threads as they work.
+/// All threads add to these counters while they work.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub reads: AtomicU64,
     pub read_bytes: AtomicU64,
-    /// Time in reads, of all threads together.
+    /// Time in reads, summed over all threads.
     pub read_ns: AtomicU64,
-    /// Time in which whoever wants the next sample waited for its run.
+    /// Time that threads waited for the run of the next sample.
     pub disk_wait_ns: AtomicU64,
     pub samples: AtomicU64,
     pub sample_bytes: AtomicU64,
-    /// Time in which samples were made into slots, of all threads together.
+    /// Time spent to make samples into slots, summed over all threads.
     pub work_ns: AtomicU64,
-    /// Time in which threads had no free batch to fill, of all threads together.
+    /// Time that threads had no free batch to fill, summed over all threads.
     pub full_ns: AtomicU64,
-    /// Time in which the consumer waited for a batch.
+    /// Time that the consumer waited for a batch.
     pub consumer_wait_ns: AtomicU64,
     pub longest_wait_ns: AtomicU64,
     pub batches: AtomicU64,
@@ -45,12 +45,12 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Counts a sample, and, of one that was decoded, how, and whether its shard has no crop tables.
+    /// Counts a sample. `decoded` has, for a decoded sample, the outcome and whether its shard has no crop tables.
     pub fn made(&self, bytes: u64, decoded: Option<&(Outcome, bool)>) {
         self.samples.fetch_add(1, Relaxed);
         self.sample_bytes.fetch_add(bytes, Relaxed);
         let Some((outcome, is_without_table)) = decoded else { return };
-        // Behind the sample, and looked at before it: at no time are there more of them than samples.
+        // Stored after the sample count and loaded before it, so that these counts never exceed the sample count.
         self.without_tables.fetch_add(u64::from(*is_without_table), Release);
         let way = match outcome.way {
             Way::Whole => 0,
@@ -116,90 +116,91 @@ impl Counters {
     }
 }
 
-/// What was done since the start, and where time went.
+/// Counts since the start, and times.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stats {
-    /// Samples made, those of batches that were not handed out yet included.
+    /// Samples made, including those in batches that were not handed out yet.
     pub samples: u64,
     /// Batches handed out.
     pub batches: u64,
-    /// Bytes of the payloads of those samples.
+    /// Payload bytes of [`Stats::samples`].
     pub sample_bytes: u64,
     /// Runs read.
     pub reads: u64,
-    /// Bytes read for them; of compressed shards, what they unpack to.
+    /// Bytes read for runs; for compressed shards, the decompressed bytes.
     pub read_bytes: u64,
-    /// Since the start.
+    /// Time since the start.
     pub elapsed_ms: f64,
-    /// In reads, of all threads together.
+    /// Time in reads, summed over all threads.
     pub read_ms: f64,
-    /// Threads that make samples waited so long for the disk; one waits at a time.
+    /// Time that the threads that make samples waited for the disk; one thread waits at a time.
     pub disk_wait_ms: f64,
-    /// In making samples, decoding above all, of all threads together.
+    /// Time spent to make samples, mostly in decoding, summed over all threads.
     pub work_ms: f64,
-    /// Threads had nothing to do so long because all batches were full, of all threads together: the consumer is the slow one.
+    /// Time that threads were idle because all batches were full, summed over all threads: the consumer is the
+    /// bottleneck.
     pub full_ms: f64,
-    /// The consumer waited so long for batches.
+    /// Time that the consumer waited for batches.
     pub consumer_wait_ms: f64,
-    /// The longest of these waits.
+    /// The longest wait of the consumer for one batch.
     pub longest_wait_ms: f64,
-    /// Most memory that runs took, in bytes.
+    /// Peak memory of runs, in bytes.
     pub peak_run_bytes: u64,
-    /// Samples that were left out because they are not right.
+    /// Bad samples that were skipped.
     pub skipped: u64,
-    /// Samples that another one stands for, because they are not right.
+    /// Bad samples that were replaced by another sample.
     pub replaced: u64,
-    /// Samples that came a second time so that ranks have equally many.
+    /// Samples that were handed out a second time so that all ranks get the same number.
     pub repeated: u64,
-    /// Images that were decoded wholly.
+    /// Images that were decoded in full.
     pub decoded_whole: u64,
-    /// Images of which a region was decoded.
+    /// Images with only a region decoded.
     pub decoded_region: u64,
-    /// Images of which a crop was decoded with a crop table.
+    /// Images with a crop decoded by a crop table.
     pub decoded_by_table: u64,
-    /// Images that were decoded to 1/2, 1/4 or 1/8.
+    /// Images that were decoded at 1/2, 1/4 or 1/8 of their size.
     pub reduced: u64,
-    /// Crop tables that were damaged or of other images, and were not used: `shardpack verify` names them.
+    /// Crop tables that were not used because they are damaged or belong to other images: `shardpack verify` names
+    /// them.
     pub wrong_tables: u64,
-    /// JPEGs that were decoded and are of shards without crop tables: where transforms crop, `shardpack crops` makes that
-    /// faster.
+    /// Decoded JPEGs from shards without crop tables: if transforms crop, `shardpack crops` makes decoding faster.
     pub without_tables: u64,
-    /// How many images had which oddity.
+    /// Number of images with each oddity.
     pub oddities: std::collections::BTreeMap<&'static str, u64>,
-    /// Requests that were sent to servers; `None`, and the next three with it, where all is read from files.
+    /// Requests sent to servers; `None`, like the next three fields, if all data is read from files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
-    /// Bytes that came of them, indexes included.
+    /// Bytes received, including indexes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub received_bytes: Option<u64>,
-    /// Requests that had to be sent again, from where they were.
+    /// Requests that were retried; a retry continues at the byte where the last one stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests_again: Option<u64>,
-    /// Answers that said that requests are too many: fewer are sent then.
+    /// Responses that reported too many requests; the loader then sends fewer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throttled: Option<u64>,
-    /// Reads for which no request was sent, since a cache had all of it; `None`, and those that follow with it, where there is no cache.
+    /// Reads that the cache served without a request; `None`, like the fields that follow, if there is no cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_reads: Option<u64>,
-    /// Bytes that came from it.
+    /// Bytes served by the cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_bytes: Option<u64>,
-    /// Bytes that were put into it.
+    /// Bytes added to the cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_added_bytes: Option<u64>,
-    /// Bytes of other datasets that were removed to make room.
+    /// Bytes of other datasets that were evicted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_evicted_bytes: Option<u64>,
-    /// Bytes that were fetched and not kept, since the cache or the disk is full, or cannot be written.
+    /// Bytes that were fetched and not cached, because the cache or the disk is full or not writable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_left_out_bytes: Option<u64>,
-    /// Bytes that all datasets together have in it, when that was last looked at.
+    /// Bytes in the cache, of all datasets together, at the last check.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_held_bytes: Option<u64>,
-    /// Blocks that were not as they had been written, and were fetched again.
+    /// Corrupt blocks, which were fetched again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_damaged_blocks: Option<u64>,
-    /// What the system said when something could not be read or kept, the first time; `None` also where nothing was wrong.
+    /// The first system error of the cache, from a read or a write; `None` also if there was no error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_trouble: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Which samples of a dataset a loader is of, as a caller says it.
+//! A subset of a dataset, as given by the caller.
 
 use std::ops::Range;
 
@@ -13,18 +13,18 @@ pub enum Subset {
     /// All of them.
     #[default]
     All,
-    /// Those with these numbers.
+    /// The samples with these numbers.
     Range(Range<u64>),
-    /// Those of these classes; every label in the indexes is looked at for it.
+    /// The samples of these classes; reads every label in the indexes.
     Classes(Vec<i64>),
-    /// Those with these numbers, in any order.
+    /// The samples with these numbers, in any order.
     Samples(Vec<u64>),
-    /// A random part: of S samples those at ⌊S × start⌋ up to ⌊S × end⌋ in the order that `feistel-8` makes of the seed. Parts
-    /// of one seed whose ranges do not overlap have no sample in common: `0.0..0.9` to train and `0.9..1.0` to validate.
+    /// A random part: the samples at ⌊S × start⌋ to ⌊S × end⌋, exclusive, in the order that `feistel-8` makes from the seed, for S
+    /// samples. Parts with one seed and disjoint ranges have no sample in common: `0.0..0.9` to train and `0.9..1.0` to validate.
     Part {
         /// From 0 to 1.
         share: Range<f64>,
-        /// Chooses between divisions.
+        /// Seed of the division.
         seed: u64,
     },
 }

@@ -1,11 +1,11 @@
-//! Buffers that grow on demand; too little memory is an error and no abort.
+//! Grows buffers on demand; insufficient memory is an error, not an abort.
 
 use shardpack_format::{Error, ErrorKind, Result};
 
-/// Makes `buffer` at least `bytes` long; what it held stays.
+/// Makes `buffer` at least `bytes` long and keeps its content.
 ///
 /// # Errors
-/// When there is not so much memory.
+/// When memory is insufficient.
 pub(crate) fn make_room(buffer: &mut Vec<u8>, bytes: usize) -> Result<()> {
     if let Some(more) = bytes.checked_sub(buffer.len()).filter(|more| *more > 0) {
         buffer

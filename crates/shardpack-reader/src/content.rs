@@ -1,4 +1,4 @@
-//! The bytes of one shard, unpacked, by range: read at their place in the file, with no position that is shared.
+//! Reads unpacked bytes of one shard by range, with positional reads and no shared file position.
 
 use std::{cell::Cell, ops::Range, path::PathBuf, sync::Arc};
 
@@ -21,17 +21,17 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compression {
     None,
-    /// A frame for each block, and a seek table.
+    /// One frame for each block, and a seek table.
     Zstd,
-    /// A single frame; or the same as `Zstd`, where there is a seek table.
+    /// A single frame; or as `Zstd`, if there is a seek table.
     ZstdWhole,
 }
 
 impl Compression {
-    /// That of the shards of a dataset.
+    /// Compression of the shards of a dataset.
     ///
     /// # Errors
-    /// When its format or compression is not known.
+    /// When the format or the compression is unknown.
     pub fn of(manifest: &Manifest) -> Result<Self> {
         match Self::parse(&manifest.format.compression)? {
             Self::Zstd if formats::open(&Choice::of_manifest(manifest)?)?.is_one_frame() => Ok(Self::ZstdWhole),
@@ -39,7 +39,7 @@ impl Compression {
         }
     }
 
-    /// What a manifest's `format.compression` says.
+    /// Parses `format.compression` of a manifest.
     ///
     /// # Errors
     /// When it is neither `none` nor `zstd:LEVEL`.
@@ -53,8 +53,8 @@ impl Compression {
     }
 }
 
-/// Where bytes come over a network, so many packed bytes of frames that follow each other are asked for together, and so many of the end of
-/// a file for its seek table: each request takes as long as it takes to transfer about as much.
+/// Over a network: packed bytes of adjacent frames in one request, and bytes of the end of a file for its seek table.
+/// The latency of a request is about the transfer time of this many bytes.
 const TOGETHER_BYTES: u64 = 1 << 20;
 const TABLE_BYTES: u64 = 1 << 16;
 
@@ -65,17 +65,17 @@ pub(crate) struct Content {
     path: PathBuf,
     /// Length of the unpacked shard in bytes.
     bytes: u64,
-    /// Where its frames are, if it is compressed.
+    /// Seek table of a compressed shard.
     frames: Option<SeekTable>,
-    /// Packed bytes that are read together; a longer frame is read by itself.
+    /// Packed bytes in one read; a longer frame is read alone.
     together_bytes: u64,
 }
 
 impl Content {
-    /// Opens shard `shard` of `store`, which is `file_bytes` long and `bytes` when unpacked; errors call it `path`.
+    /// Opens shard `shard` of `store`, which is `file_bytes` long and `bytes` when unpacked; errors name it `path`.
     ///
     /// # Errors
-    /// When it is not there, or its seek table is not right, or there is no decoder for it.
+    /// When the shard is missing, its seek table is invalid, or its decoder is not built in.
     pub fn open(
         store: &Arc<dyn Store>,
         shard: usize,
@@ -98,13 +98,13 @@ impl Content {
                 Unpacker::new().and_then(|_| read_table(&read, file_bytes, bytes, tail_bytes, may_be_one)).map(Some)
             }
         };
-        // What a bad line has changed of a seek table is not in the cache when it is read again.
+        // The cache may hold a seek table that was corrupted in transfer: the next read fetches it again.
         let frames = frames.inspect_err(|_| store.forget(shard, first.get()..file_bytes));
         let frames = frames.map_err(|error| error.in_file(&path))?;
         Ok(Self { store: Arc::clone(store), shard, path, bytes, frames, together_bytes })
     }
 
-    /// Where a read of `needed` may end so that it takes about `wish_bytes`: at least at the end of `needed`.
+    /// End of a read that starts with `needed` and takes about `wish_bytes`: at least the end of `needed`.
     pub fn stretch(&self, needed: &Range<u64>, wish_bytes: usize) -> u64 {
         let end = match &self.frames {
             None => needed.start.saturating_add(wish_bytes as u64).min(self.bytes),
@@ -115,10 +115,10 @@ impl Content {
         end.max(needed.end)
     }
 
-    /// Makes `window`, which holds nothing or bytes of this shard, hold bytes `needed` of it.
+    /// Fills `window`, which is empty or holds bytes of this shard, with the bytes `needed` of it.
     ///
     /// # Errors
-    /// When they cannot be read or unpacked; then the window holds nothing.
+    /// When the bytes cannot be read or unpacked; then the window is empty.
     pub fn fill(&self, window: &mut Window, scratch: &mut Scratch, needed: Range<u64>) -> Result<()> {
         if needed.is_empty() || window.get(needed.clone()).is_some() {
             return Ok(());
@@ -136,7 +136,7 @@ impl Content {
         Ok(())
     }
 
-    /// Reads bytes `range` of the unpacked shard into `out`, whose length becomes theirs.
+    /// Reads bytes `range` of the unpacked shard into `out` and sets its length.
     ///
     /// # Errors
     /// As [`Content::fill`].
@@ -153,12 +153,12 @@ impl Content {
         Ok(())
     }
 
-    /// Whether there is no part of it that can be unpacked by itself.
+    /// Whether no part of the shard can be unpacked alone.
     pub fn is_one_frame(&self) -> bool {
         self.frames.as_ref().is_some_and(|frames| frames.frames().len() == 1)
     }
 
-    /// All of the unpacked shard.
+    /// The whole unpacked shard.
     ///
     /// # Errors
     /// As [`Content::fill`].
@@ -172,7 +172,7 @@ impl Content {
     /// Bytes `range` of `whole`.
     ///
     /// # Errors
-    /// When there are none.
+    /// When `whole` is too short.
     pub fn part<'w>(&self, whole: &'w [u8], range: Range<u64>) -> Result<&'w [u8]> {
         let ends = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
         let part = ends.and_then(|(start, end)| whole.get(start..end));
@@ -180,7 +180,7 @@ impl Content {
         part.ok_or_else(|| beyond().in_file(&self.path))
     }
 
-    /// Says that bytes `range` of the unpacked shard were not right.
+    /// Marks bytes `range` of the unpacked shard as wrong: the next read bypasses caches.
     pub fn forget(&self, range: &Range<u64>) {
         let Some(frames) = &self.frames else { return self.store.forget(self.shard, range.clone()) };
         let ends = frames.frame_at(range.start).zip(frames.frame_at(range.end.saturating_sub(1)));
@@ -197,7 +197,8 @@ impl Content {
         Ok(length)
     }
 
-    /// Where the window begins then, and how much it holds.
+    /// Unpacks the frames of `needed` into `window`; returns the start of the window in the unpacked shard and its
+    /// length.
     fn unpack_into(
         &self,
         window: &mut Window,
@@ -209,7 +210,7 @@ impl Content {
         let first = *frames.frame_at(needed.start).ok_or_else(beyond)?;
         let (mut frame, mut held) = (first, 0);
         loop {
-            // Those that are read with it.
+            // Frames that are read together.
             let (mut together, mut end) = (vec![frame], end_of(&frame));
             let mut packed_bytes = u64::from(frame.packed_bytes);
             while end < needed.end
@@ -230,7 +231,7 @@ impl Content {
         }
     }
 
-    /// Reads and unpacks frames that follow each other, to place `at` of the window.
+    /// Reads and unpacks adjacent frames to offset `at` of the window.
     fn unpack_frames(&self, window: &mut Window, scratch: &mut Scratch, frames: &[Frame], mut at: usize) -> Result<()> {
         let packed_bytes = frames.iter().map(|frame| frame.packed_bytes as usize).sum();
         make_room(&mut scratch.packed, packed_bytes)?;
@@ -255,12 +256,13 @@ impl Content {
     }
 }
 
-/// Where a frame ends in the unpacked shard.
+/// End of a frame in the unpacked shard.
 fn end_of(frame: &Frame) -> u64 {
     frame.offset + u64::from(frame.bytes)
 }
 
-/// Reads the seek table of a file of `file_bytes` that unpacks to `bytes`, `tail_bytes` of its end first; without one it `may_be_one` frame.
+/// Reads the seek table of a file of `file_bytes` that unpacks to `bytes`; the first read takes the last `tail_bytes`.
+/// `may_be_one` allows a file without a table: a single frame.
 fn read_table(
     read: &dyn Fn(u64, &mut [u8]) -> Result<()>,
     file_bytes: u64,
@@ -280,7 +282,7 @@ fn read_table(
         _ => SeekTable::table_bytes(footer)?,
     };
     let table_at = file_bytes.checked_sub(table_bytes).ok_or_else(too_short)?;
-    // No longer than the file: that has just been subtracted.
+    // At most the length of the file, which was subtracted above.
     let table_length = usize::try_from(table_bytes).map_err(|_| too_short())?;
     if let Some(start) = table.len().checked_sub(table_length) {
         table.drain(..start);
@@ -312,7 +314,7 @@ mod tests {
         (0..length).map(|n| (n * n / 7) as u8).collect()
     }
 
-    /// A plain and, where that is built in, a compressed shard of the same bytes; the frames are of 1,000 bytes.
+    /// A plain shard and, if built in, a compressed shard with the same content in frames of 1,000 bytes.
     fn contents(folder: &Path, content: &[u8]) -> Vec<Content> {
         let path = folder.join("plain");
         std::fs::write(&path, content).unwrap();
@@ -375,7 +377,7 @@ mod tests {
             let mut window = Window::default();
             content.fill(&mut window, &mut Scratch::default(), 0..10).unwrap();
             File::options().write(true).open(&content.path).unwrap().set_len(20).unwrap();
-            // A single frame is in the window as a whole.
+            // The window holds the whole of a single frame.
             let is_held = window.get(2000..2010).is_some();
             let mut window = if is_held { Window::default() } else { window };
             let error = content.fill(&mut window, &mut Scratch::default(), 2000..2010).unwrap_err();

@@ -1,6 +1,6 @@
-//! A sealed dataset, opened through its manifest: samples by number and by key.
+//! Opens a sealed dataset through its manifest: samples by number and by key.
 //!
-//! Opening reads the manifest and nothing else; indexes and shards are opened when a sample of theirs is asked for.
+//! Opening reads the manifest only; indexes and shards are opened when their first sample is requested.
 
 use std::{
     borrow::Cow,
@@ -35,7 +35,8 @@ use crate::{
     wholes::Wholes,
 };
 
-/// So much of indexes and crop tables is copied into memory where that is wished: of 2.5 million samples, or of all those that fit beside a training.
+/// Maximum bytes of indexes and crop tables that are copied into memory on request: 2.5 million samples, or as many as
+/// fit beside a training.
 const MOST_COPIED_BYTES: u64 = 256 << 20;
 
 /// A sealed dataset.
@@ -46,23 +47,23 @@ pub struct Dataset {
     manifest: Manifest,
     pub(crate) compression: Compression,
     pub(crate) check_content: bool,
-    /// Number of the first sample of each shard, and of all samples at the end; never descending.
+    /// Number of the first sample of each shard, then the number of all samples; never descending.
     pub(crate) starts: Box<[u64]>,
-    /// One for each shard.
+    /// State of each shard.
     pub(crate) opened: Box<[Opened]>,
     pub(crate) store: Arc<dyn Store>,
-    /// Whether the shards are files that may be mapped.
+    /// Whether the shards are files and may be mapped.
     pub(crate) is_mapped: bool,
-    /// Whether nothing is mapped that is copied anyway.
+    /// Whether files are copied instead of mapped if possible.
     pub(crate) copies: bool,
-    /// Bytes of indexes and crop tables that are still copied before others are mapped.
+    /// Remaining bytes of indexes and crop tables to copy before others are mapped.
     copies_left: AtomicU64,
     /// Whether bytes come over a network.
     pub(crate) is_remote: bool,
     pub(crate) open_shards: OpenShards<Content>,
-    /// Those of a single frame, unpacked.
+    /// Unpacked shards of a single frame.
     pub(crate) wholes: Wholes,
-    /// How components are stored; made when it is first needed.
+    /// The format of the components; created at first use.
     format: OnceLock<Box<dyn Format>>,
 }
 
@@ -77,20 +78,20 @@ impl fmt::Debug for Dataset {
 }
 
 impl Dataset {
-    /// Opens the dataset in `folder`: reads its manifest, and checks it against its id. With the feature `cloud`, the folder may
-    /// be a URL: `s3://…`, `gs://…`, `az://…`, `abfss://…`, `http://…` or `https://…`.
+    /// Opens the dataset in `folder`: reads its manifest, and checks it against its id. With the feature `cloud`, the
+    /// folder may be a URL: `s3://…`, `gs://…`, `az://…`, `abfss://…`, `http://…` or `https://…`.
     ///
     /// # Errors
-    /// When there is no dataset, several (the error names them; see [`splits`]) or an unfinished one, when the manifest
-    /// is damaged, or written by a later version.
+    /// When the folder holds no dataset, several (the error names them; see [`splits`]) or an unfinished dataset, when
+    /// the manifest is damaged, or when a later version wrote it.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
         Self::open_with(folder, &StoreSettings::default())
     }
 
-    /// [`Dataset::open`], with what is said of the store that it is in.
+    /// [`Dataset::open`] with settings for the object store.
     ///
     /// # Errors
-    /// As [`Dataset::open`]; also when there is no such setting, or this is a folder and no URL.
+    /// As [`Dataset::open`]; also when a setting does not exist, or this is a folder and not a URL.
     pub fn open_with(folder: impl AsRef<Path>, settings: &StoreSettings) -> Result<Self> {
         let folder = folder.as_ref();
         #[cfg(feature = "cloud")]
@@ -110,10 +111,11 @@ impl Dataset {
         Self::of(folder.to_path_buf(), read_manifest(&bytes).map_err(|error| error.in_file(&path))?)
     }
 
-    /// The same dataset once more, of which nothing is open yet: its manifest is not read again, and what reading takes is counted together.
+    /// A second handle to the same dataset with no files open: the manifest is not read again, and both handles share
+    /// the transfer counters.
     ///
     /// # Errors
-    /// None that [`Dataset::open`] has not told.
+    /// Only errors that [`Dataset::open`] would have reported.
     pub fn again(&self) -> Result<Self> {
         let mut again = Self::of(self.folder.clone(), self.manifest.clone())?;
         if !self.is_mapped {
@@ -125,10 +127,10 @@ impl Dataset {
         Ok(again.check_content(self.check_content))
     }
 
-    /// The dataset that `manifest`, which was checked, says is in `folder`.
+    /// The dataset with the checked `manifest` in `folder`.
     ///
     /// # Errors
-    /// When its compression is not known.
+    /// When its compression is unknown.
     pub(crate) fn of(folder: PathBuf, manifest: Manifest) -> Result<Self> {
         let compression = Compression::of(&manifest).map_err(|error| error.in_file(folder.join(manifest::FILE)))?;
         let mut starts = Vec::with_capacity(manifest.shards.len() + 1);
@@ -155,18 +157,18 @@ impl Dataset {
         })
     }
 
-    /// Opens the dataset in `folder`, or all that its [`splits`] are.
+    /// Opens the dataset in `folder`, or all its [`splits`].
     ///
     /// # Errors
-    /// As [`Dataset::open`]; also when there is none.
+    /// As [`Dataset::open`]; also when there is no dataset.
     pub fn open_all(folder: impl AsRef<Path>) -> Result<Vec<Self>> {
         Self::open_all_with(folder, &StoreSettings::default())
     }
 
-    /// [`Dataset::open_all`], with what is said of the store that they are in.
+    /// [`Dataset::open_all`] with settings for the object store.
     ///
     /// # Errors
-    /// As [`Dataset::open_with`]; also when there is none.
+    /// As [`Dataset::open_with`]; also when there is no dataset.
     pub fn open_all_with(folder: impl AsRef<Path>, settings: &StoreSettings) -> Result<Vec<Self>> {
         let folder = folder.as_ref();
         #[cfg(feature = "cloud")]
@@ -182,21 +184,21 @@ impl Dataset {
         }
     }
 
-    /// Whether every image that is read is compared with its content hash first; it is not, unless told here. Where bytes come
-    /// over a network it always is.
+    /// Whether every image is compared with its content hash when it is read; off by default. Over a network it is
+    /// always on.
     #[must_use]
     pub fn check_content(mut self, on: bool) -> Self {
         self.check_content = on || self.is_remote;
         self
     }
 
-    /// Whether every image is: see [`Dataset::check_content`].
+    /// Whether images are compared with their content hashes: see [`Dataset::check_content`].
     pub fn checks_content(&self) -> bool {
         self.check_content
     }
 
-    /// Has nothing mapped but what is over 256 MiB of indexes and crop tables together: whoever copies what is read loses nothing by that, and a
-    /// file that is cut short meanwhile is an error, where it would kill the process.
+    /// Maps no files, except indexes and crop tables beyond 256 MiB in total. A caller that copies its data anyway
+    /// loses nothing, and a file that is truncated while in use is an error instead of killing the process.
     #[must_use]
     pub fn copied(mut self) -> Self {
         self.copies = true;
@@ -204,7 +206,7 @@ impl Dataset {
         self
     }
 
-    /// The bytes of a whole `file`, an index or crop tables, which is `bytes` long.
+    /// The content of `file`, an index or crop tables of `bytes` length.
     pub(crate) fn bytes_of(&self, file: &File, bytes: u64) -> io::Result<Bytes> {
         let left = |left: u64| left.checked_sub(bytes);
         match self.copies_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left) {
@@ -213,8 +215,8 @@ impl Dataset {
         }
     }
 
-    /// Has the bytes of shards come from `store`, and not from the files beside the manifest; indexes still are files, unless it
-    /// has them too.
+    /// Reads the bytes of shards from `store` instead of the files beside the manifest; indexes remain files, unless
+    /// `store` has them.
     #[must_use]
     pub fn with_store(mut self, store: Arc<dyn Store>) -> Self {
         self.open_shards = OpenShards::new(self.manifest.shards.len());
@@ -226,25 +228,25 @@ impl Dataset {
         self
     }
 
-    /// How many reads at a time help, as far as is known, where bytes come over a network.
+    /// How many reads in flight help, as far as is known, if bytes come over a network.
     pub fn in_flight(&self) -> Option<usize> {
         self.store.in_flight()
     }
 
-    /// What reading over a network has taken so far; `None` where all is read from files.
+    /// Counters of network reads; `None` if everything is read from files.
     pub fn transfers(&self) -> Option<Transfers> {
         self.store.transfers()
     }
 
-    /// What its cache has done so far, if it has one.
+    /// Counters of the cache, if there is one.
     pub fn cache(&self) -> Option<CacheUse> {
         self.store.cache()
     }
 
-    /// The format that the shards are in.
+    /// Format of the shards.
     ///
     /// # Errors
-    /// When the manifest names one that is not known.
+    /// When the manifest names an unknown format.
     pub fn format(&self) -> Result<&dyn Format> {
         if let Some(format) = self.format.get() {
             return Ok(format.as_ref());
@@ -263,7 +265,7 @@ impl Dataset {
         &self.manifest
     }
 
-    /// Name of the split, or what `--name` said.
+    /// Name of the split, or the value of `--name`.
     pub fn name(&self) -> &str {
         &self.manifest.name
     }
@@ -318,26 +320,26 @@ impl Dataset {
             let what = format!("sample {number} of a dataset of {}", self.len());
             return Err(Error::usage(what).in_file(&self.folder));
         }
-        // The last of those that begin at or before it: shards without samples are passed over.
+        // The last shard that begins at or before the sample: shards without samples are skipped.
         let after = self.starts.partition_point(|start| *start <= number);
         Ok(Shard { dataset: self, number: after.saturating_sub(1) })
     }
 
-    /// What the index says of sample `number`: key, label, path, sizes, hashes. Its shard is not touched.
+    /// The index row of sample `number`: key, label, path, sizes, hashes. Does not open the shard.
     ///
     /// # Errors
-    /// When there is no such sample, or the index is not right.
+    /// When there is no such sample, or the index is damaged.
     pub fn row(&self, number: u64) -> Result<RowRef<'_>> {
         self.locate(number).map(|(_, row)| row)
     }
 
     /// Sample `number`, from 0 in stored order.
     ///
-    /// Its bytes are borrowed from a mapping of its shard. A compressed shard has none: there the block of the sample
-    /// is unpacked at each call, so to read many in order, use [`Dataset::reader`].
+    /// Its bytes are borrowed from a mapping of its shard. A compressed shard has no mapping: each call unpacks the
+    /// block of the sample, so use [`Dataset::reader`] to read many samples in order.
     ///
     /// # Errors
-    /// When there is no such sample, or its index, shard or content is not right.
+    /// When there is no such sample, or its index, shard or content is damaged.
     pub fn sample(&self, number: u64) -> Result<Sample<'_>> {
         let (shard, row) = self.locate(number)?;
         let range = reader::record(&row);
@@ -355,11 +357,11 @@ impl Dataset {
         if self.check_content { shard.checked(sample) } else { Ok(sample) }
     }
 
-    /// Reads the image of sample `number` into `out`, whose length becomes that of the image; with `pread`, and no
-    /// mapping of the shard. Returns what the index says of the sample.
+    /// Reads the image of sample `number` into `out` and sets its length; uses `pread` and no mapping of the shard.
+    /// Returns the index row of the sample.
     ///
     /// # Errors
-    /// As [`Dataset::sample`]; what `out` holds then is not defined.
+    /// As [`Dataset::sample`]; the content of `out` is then undefined.
     pub fn read(&self, number: u64, out: &mut Vec<u8>) -> Result<RowRef<'_>> {
         let (shard, row) = self.locate(number)?;
         let range = if row.in_parts { reader::record(&row) } else { sample::image_range(&row) };
@@ -383,11 +385,11 @@ impl Dataset {
 
     /// Number of the sample with `key`.
     ///
-    /// Where keys ascend from shard to shard, as shardpack packs them, a key that is there is found by bisection,
-    /// opening about log₂ of the shards' indexes. For one that is not there every index is asked.
+    /// If keys ascend from shard to shard, as shardpack packs them, bisection finds an existing key and opens about
+    /// log₂ of the shards' indexes. For a missing key every index is searched.
     ///
     /// # Errors
-    /// When an index is not right.
+    /// When an index is damaged.
     pub fn find(&self, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
         let key = key.as_ref();
         let likely = self.bisect(key)?;
@@ -402,10 +404,10 @@ impl Dataset {
         Ok(None)
     }
 
-    /// Reads `samples` in stored order: `..` for all, `1000..2000`, or what [`Shard::samples`] says.
+    /// Reads `samples` in stored order: `..` for all, `1000..2000`, or the range from [`Shard::samples`].
     ///
     /// # Errors
-    /// When they are not all in the dataset.
+    /// When the range is not within the dataset.
     pub fn reader(&self, samples: impl RangeBounds<u64>) -> Result<Reader<'_>> {
         Ok(Reader::new(self, self.range(samples)?))
     }
@@ -455,7 +457,7 @@ impl Dataset {
     }
 }
 
-/// A manifest, checked against its id.
+/// Parses a manifest and checks it against its id.
 pub(crate) fn read_manifest(bytes: &[u8]) -> Result<Manifest> {
     let manifest = Manifest::read(bytes)?;
     manifest.check_id(bytes)?;
@@ -467,7 +469,7 @@ fn find_in(shard: Shard<'_>, key: &[u8]) -> Result<Option<u64>> {
     Ok(found.map(|row| shard.samples().start + row))
 }
 
-// The promise of the crate's page.
+// Guaranteed on the crate's page.
 const _: () = {
     const fn send_and_sync<T: Send + Sync>() {}
     send_and_sync::<Dataset>();

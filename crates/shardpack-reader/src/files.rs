@@ -1,4 +1,4 @@
-//! Opening the files that a manifest names: regular files of the length that it says, or an error that tells which not.
+//! Opens the files that a manifest names: regular files of the listed length; an error names the file.
 
 use std::{
     fs::{File, Metadata},
@@ -8,13 +8,13 @@ use std::{
 
 use shardpack_format::{Error, Result, help, regular};
 
-/// Longest manifest that is read: that of some millions of shards.
+/// Longest manifest that is read: enough for some millions of shards.
 pub(crate) const MOST_MANIFEST_BYTES: u64 = 1 << 30;
 
-/// Opens `path`, which the manifest says is `bytes` long.
+/// Opens `path`, with a length of `bytes` in the manifest.
 ///
 /// # Errors
-/// When it is not there, cannot be opened, is no regular file, or has another length.
+/// When it is missing, cannot be opened, is not a regular file, or has another length.
 pub(crate) fn open(path: &Path, bytes: u64) -> Result<File> {
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => {
@@ -32,10 +32,10 @@ pub(crate) fn open(path: &Path, bytes: u64) -> Result<File> {
     open().map_err(|error| error.in_file(path))
 }
 
-/// What the system says of what is at `path`; `None` where nothing is. What cannot be looked at may be there.
+/// Metadata of the file at `path`; `None` if it does not exist.
 ///
 /// # Errors
-/// When that cannot be told.
+/// When the system cannot report whether it exists.
 pub(crate) fn metadata_if_there(path: &Path) -> Result<Option<Metadata>> {
     match std::fs::metadata(path) {
         Ok(meta) => Ok(Some(meta)),
@@ -44,7 +44,7 @@ pub(crate) fn metadata_if_there(path: &Path) -> Result<Option<Metadata>> {
     }
 }
 
-/// `error` of the system, with the help that there is.
+/// `error` of the system, with a help text if there is one.
 pub(crate) fn io_error(what: &str, error: io::Error) -> Error {
     if regular::is_other(&error) {
         return Error::data(error.to_string());

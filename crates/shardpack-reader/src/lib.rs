@@ -2,7 +2,7 @@
 //!
 //! A dataset is a folder with a `manifest.json`, shards, and an index for each shard. [`Dataset::open`] reads the
 //! manifest alone, so it is ready in milliseconds however large the dataset is; indexes and shards are opened when
-//! they are needed. There are no threads, no image codecs and no options on a command line in this crate.
+//! they are needed. This crate has no threads, no image codecs and no command line options.
 //!
 //! ```
 //! use shardpack_reader::Dataset;
@@ -47,44 +47,44 @@
 //! | [`Dataset::row`] | none | label, key, path, size |
 //!
 //! Samples are numbered from 0 in stored order: shard after shard, as the manifest lists them. In a compressed shard
-//! (`--compress zstd`, the default feature `zstd`) the smallest thing that can be read is a block of samples: in order
-//! each block is unpacked once, at random once for each sample.
+//! (`--compress zstd`, the default feature `zstd`) the smallest readable unit is a block of samples: reads in order
+//! unpack each block once, random reads once for each sample.
 //!
 //! # What is checked
 //!
-//! Opening checks the manifest against its own id, and refuses a folder that `shardpack pack` has not finished. Before
+//! Opening checks the manifest against its own id, and refuses an unfinished folder of `shardpack pack`. Before
 //! an index or a shard is used, its length is compared with the manifest's, and the index's header with both; the
-//! index's rows carry checksums, which are checked when they are first read. No size or offset is used before it is
-//! known to be inside the file. The content of an image is compared with its hash where
-//! [`Dataset::check_content`] or [`Reader::check_content`] asks for it. `shardpack verify` checks all of it.
+//! index's rows carry checksums, which are checked at their first read. Every size and offset is checked against the
+//! length of the file before use. The content of an image is compared with its hash if
+//! [`Dataset::check_content`] or [`Reader::check_content`] is on. `shardpack verify` checks everything.
 //!
-//! Every error is an [`Error`] that says what is wrong, in which file, sample and byte, who has to act
-//! ([`Error::kind`]), and what helps, if something does ([`Error::help_text`]).
+//! Every error is an [`Error`] with the fault, the file, sample and byte, the party that has to act
+//! ([`Error::kind`]), and a remedy, if there is one ([`Error::help_text`]).
 //!
 //! # Mapped files
 //!
-//! Indexes are always mapped (or read into memory, where the system refuses), shards by [`Dataset::sample`] alone.
-//! The bytes of a mapping are the file's: if another process cuts a mapped file short, whoever touches the missing part
-//! is killed by the system (`SIGBUS`), and if it writes into the file, the bytes change under the borrower. Sealed
-//! datasets are not changed, and to replace or delete a file as a whole does no harm. Where files may be cut in use,
-//! [`Dataset::read`] and [`Reader`] do not map shards and report a cut one as an error, and [`Dataset::copied`] does without all mappings but
-//! those of indexes and crop tables over 256 MiB.
+//! Indexes are always mapped (or read into memory, if the system refuses); shards are mapped by [`Dataset::sample`] only.
+//! A mapping shows the current bytes of the file: if another process truncates a mapped file, the system kills a process
+//! that touches the missing part (`SIGBUS`), and if it writes into the file, the bytes change under the borrower. Sealed
+//! datasets are not changed, and replacing or deleting a whole file does no harm. If files may be truncated in use,
+//! [`Dataset::read`] and [`Reader`] do not map shards and report a truncated file as an error, and [`Dataset::copied`] maps
+//! only indexes and crop tables beyond 256 MiB.
 //!
 //! # Web servers
 //!
 //! With the feature `cloud`, a dataset may be a folder on a web server: `Dataset::open("https://…")`. Manifest, indexes and shards are
-//! asked for by range when they are needed, nothing is listed and nothing kept on a disk, unless [`StoreSettings::with_cache`] says where. Requests that fail for a reason that may pass
-//! are sent again, from where they were; answers are held against lengths, versions and hashes, and what is not right is fetched once more
-//! and then an error with its name. An index that was read stays in memory, about 100 bytes a sample.
-//! [`Dataset::transfers`] tells requests and bytes, [`Dataset::cache`] what came from a cache.
+//! read with range requests when they are needed. Nothing is listed, and nothing is kept on disk without
+//! [`StoreSettings::with_cache`]. Requests that fail for a temporary reason are retried and resumed. Responses are checked against
+//! lengths, versions and hashes; wrong data is fetched once more before it is reported as an error. An index stays in memory, about
+//! 100 bytes a sample. [`Dataset::transfers`] counts requests and bytes, [`Dataset::cache`] reads from a cache.
 //!
 //! # Threads and forks
 //!
-//! [`Dataset`] is `Send` and `Sync`: one can serve all threads of a process, each with [`Reader`]s and buffers of its
-//! own. It can be used by parent and children after a fork, as Python's `DataLoader` does: files are read with `pread`,
-//! which knows no shared position; mappings are read-only; no thread exists that a child would miss; and the lock
-//! around the few shards that [`Dataset::read`] keeps open is never waited for. As always, do not fork while another
-//! thread is just opening an index, or reads from a server. A [`Reader`] may be forked as well: each side goes on from the same sample.
+//! [`Dataset`] is `Send` and `Sync`: one dataset can serve all threads of a process, each with its own [`Reader`]s and
+//! buffers. Parent and children can use it after a fork, as Python's `DataLoader` does: files are read with `pread`,
+//! which has no shared position; mappings are read-only; there are no threads that a child would miss; and no caller
+//! waits for the lock around the few shards that [`Dataset::read`] keeps open. As always, do not fork while another
+//! thread opens an index or reads from a server. A [`Reader`] may be forked as well: each side continues with the same sample.
 //!
 //! At most 128 shards are kept open for `pread`; mappings need no file descriptor, but each counts against
 //! `vm.max_map_count` (65,530). Beyond that limit indexes are read into memory and samples with `pread`.

@@ -1,7 +1,7 @@
-//! Files as bytes in memory: mapped where the system allows it. All the `unsafe` of this crate is here.
+//! Provides files as bytes in memory: mapped if the system allows it. All `unsafe` code of this crate is here.
 //!
-//! A mapping is read-only, of a whole file whose length was checked just before, and lives as long as the bytes that
-//! are handed out of it. See the crate's page for what happens to a mapped file that somebody else changes.
+//! A mapping is read-only, covers a whole file whose length was checked just before, and lives as long as the slices
+//! borrowed from it. The crate's page describes the effect of changes to a mapped file by other processes.
 
 #![allow(unsafe_code)]
 
@@ -9,7 +9,7 @@ use std::{fs::File, io, os::unix::fs::FileExt};
 
 use memmap2::Mmap;
 
-/// The bytes of a whole file: a mapping, or a copy in memory where the file system or the kernel refuses to map.
+/// The bytes of a whole file: a mapping, or a copy in memory if the file system or the kernel refuses to map.
 #[derive(Debug)]
 pub struct Bytes(Kept);
 
@@ -35,36 +35,37 @@ impl From<Vec<u8>> for Bytes {
 }
 
 impl Bytes {
-    /// Maps the whole of `file`, which was found to be `bytes` long.
+    /// Maps the whole `file`, which is `bytes` long.
     ///
     /// # Errors
-    /// When the system refuses: no such call on this file system, or too many mappings (`vm.max_map_count`).
+    /// When the system refuses: the file system does not support it, or there are too many mappings
+    /// (`vm.max_map_count`).
     pub(crate) fn map(file: &File, bytes: u64) -> io::Result<Self> {
-        // An empty mapping is an error to the kernel.
+        // The kernel rejects empty mappings.
         if bytes == 0 {
             return Ok(Self(Kept::Copied(Vec::new())));
         }
         let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::FileTooLarge)?;
         // SAFETY: the mapping is private to this process's view of a regular file, read-only, and owned by `Bytes`, so
-        // no slice of it outlives it. That nobody else changes or cuts the file meanwhile cannot be enforced by any
-        // program; datasets are sealed, and the crate's page says what a caller takes on. All offsets that are read out
-        // of a mapping are checked after they were read, each time.
+        // no slice outlives it. No program can prevent other processes from changing or truncating the file; datasets
+        // are sealed, and the crate's page describes the risk for a caller. Every offset that is read from a mapping
+        // is checked after each read.
         let map = unsafe { memmap2::MmapOptions::new().len(length).map(file) }?;
         Ok(Self(Kept::Mapped(map)))
     }
 
-    /// As [`Bytes::map`], but where that is refused the file is read into memory.
+    /// As [`Bytes::map`], but reads the file into memory if mapping is refused.
     ///
     /// # Errors
-    /// When the file cannot be read either, or is shorter than `bytes` by now.
+    /// When the file cannot be read either, or is now shorter than `bytes`.
     pub(crate) fn map_or_read(file: &File, bytes: u64) -> io::Result<Self> {
         Self::map(file, bytes).or_else(|_| Self::read(file, bytes))
     }
 
-    /// A copy of the whole of `file`, which was found to be `bytes` long.
+    /// A copy of the whole `file`, which is `bytes` long.
     ///
     /// # Errors
-    /// When it cannot be read, or is shorter by now.
+    /// When the file cannot be read, or is now shorter.
     pub(crate) fn read(file: &File, bytes: u64) -> io::Result<Self> {
         let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let mut copy = Vec::new();
@@ -88,7 +89,7 @@ mod tests {
             std::fs::write(&path, &content).unwrap();
             let file = File::open(&path).unwrap();
             let (map, copy) = (Bytes::map(&file, length as u64).unwrap(), Bytes::read(&file, length as u64).unwrap());
-            // The descriptor is not needed any more.
+            // The descriptor is no longer needed.
             drop(file);
             assert!(map.as_ref() == content && copy.as_ref() == content, "{length}");
         }

@@ -1,30 +1,30 @@
-//! The shards that random access keeps open: a fixed number, however many the dataset has.
+//! Keeps a fixed number of shards open for random access, however many the dataset has.
 //!
-//! A shard has one place, decided by its number; whoever comes there later takes it over. Nobody ever waits: a place
-//! that is being used at this moment is passed by, so a lock that was held while the process forked does no harm.
+//! Each shard has one place, chosen by its number; a later shard replaces an earlier one in the same place. No caller
+//! ever waits: a place that is locked is skipped, so a lock that was held during a fork does no harm.
 
 use std::sync::{Arc, Mutex, TryLockError};
 
 use shardpack_format::Result;
 
-/// Far below the usual limit of 1,024 open files, of which other libraries in the process want theirs.
+/// Far below the usual limit of 1,024 open files, because other libraries in the process need some too.
 const MOST_OPEN: usize = 128;
 
-/// A shard by its number, open.
+/// An open shard with its number.
 type Place<T> = Mutex<Option<(usize, Arc<T>)>>;
 
 /// See the module.
 pub(crate) struct OpenShards<T>(Box<[Place<T>]>);
 
 impl<T> OpenShards<T> {
-    /// Room for the open ones of `shards`.
+    /// Places for a dataset of `shards`.
     pub fn new(shards: usize) -> Self {
         Self((0..shards.clamp(1, MOST_OPEN)).map(|_| Place::<T>::default()).collect())
     }
 
-    /// Shard `number`: the one that is open, or what `open` makes, which then is kept.
+    /// Shard `number`: the open shard, or the result of `open`, which is kept.
     pub fn get(&self, number: usize, open: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
-        // `new` makes one place at least.
+        // `new` makes at least one place.
         let place = &self.0[number % self.0.len()];
         let lock = || match place.try_lock() {
             Ok(kept) => Some(kept),
@@ -39,7 +39,7 @@ impl<T> OpenShards<T> {
         }
         let content = Arc::new(open()?);
         let before = lock().and_then(|mut kept| kept.replace((number, Arc::clone(&content))));
-        // Closing a file may take a while on a network; by now the place is free again.
+        // Closing a file over a network may take a while; the place is already unlocked.
         drop(before);
         Ok(content)
     }

@@ -1,4 +1,4 @@
-//! Reading samples in stored order: a run of whole records at a time, into one buffer that is used again and again.
+//! Reads samples in stored order: a run of whole records at a time, into one reused buffer.
 //!
 //! Holds at all times: one run is in memory, of about `buffer_bytes` or one record; every record is read once; no
 //! record is moved or cut.
@@ -13,7 +13,7 @@ use crate::{
     window::{Scratch, Window},
 };
 
-/// Most records in a run, so that empty ones do not pile up.
+/// Maximum records in a run, which bounds runs of empty records.
 const MOST_ROWS: usize = 1024;
 
 /// Measured with `examples/read_speed.rs` against `cat` of the same shards (EPYC, 2 MiB of L2, 1 GB of 110 KB images in
@@ -21,10 +21,10 @@ const MOST_ROWS: usize = 1024;
 /// 256 KiB 0.75, 512 KiB 0.79, 1 MiB 0.86.
 pub(crate) const BUFFER_BYTES: usize = 1024 * 1024;
 
-/// Reads a range of samples in stored order, each borrowed from the reader's buffer until the next is asked for.
+/// Reads a range of samples in stored order, each borrowed from the reader's buffer until the next is requested.
 ///
-/// It reads with `pread` in large pieces and never from a mapping of a shard. After an error, the next call goes on
-/// behind it: behind the sample that the error names, or behind the shard that could not be opened.
+/// It reads with `pread` in large pieces and never from a mapping of a shard. After an error, the next call continues
+/// behind the sample that the error names, or behind the shard that could not be opened.
 ///
 /// ```no_run
 /// # fn main() -> shardpack_reader::Result<()> {
@@ -42,11 +42,11 @@ pub struct Reader<'d> {
     end: u64,
     check_content: bool,
     buffer_bytes: usize,
-    /// The shard under way.
+    /// The current shard.
     open: Option<(Shard<'d>, Content)>,
     window: Window,
     scratch: Scratch,
-    /// Rows whose records the window holds, of which `taken` have been handed out.
+    /// Rows whose records the window holds; the first `taken` have been handed out.
     run: Vec<RowRef<'d>>,
     taken: usize,
 }
@@ -74,32 +74,33 @@ impl<'d> Reader<'d> {
         }
     }
 
-    /// Whether each image is compared with its content hash before it is handed out; as the dataset says at first.
+    /// Whether each image is compared with its content hash before it is handed out; the default is the dataset's
+    /// setting.
     #[must_use]
     pub fn check_content(mut self, on: bool) -> Self {
         self.check_content = on;
         self
     }
 
-    /// How many bytes are read at a time; 1 MiB at first.
+    /// Bytes to read at a time; 1 MiB by default.
     ///
-    /// A longer record is read as a whole nevertheless, and of a compressed shard at least one frame. Where each read
-    /// travels over a network, a few MiB may be faster.
+    /// A longer record is read as a whole, and at least one frame of a compressed shard. Over a network a few MiB may
+    /// be faster.
     #[must_use]
     pub fn buffer_bytes(mut self, bytes: usize) -> Self {
         self.buffer_bytes = bytes;
         self
     }
 
-    /// Number of the sample that comes next.
+    /// Number of the next sample.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// The next sample; `None` behind the last.
+    /// The next sample; `None` after the last.
     ///
     /// # Errors
-    /// When the index, the shard or the content is not right; the next call goes on with what follows.
+    /// When the index, the shard or the content is damaged; the next call continues behind the damage.
     #[expect(clippy::should_implement_trait, reason = "an Iterator cannot lend from its own buffer")]
     pub fn next(&mut self) -> Result<Option<Sample<'_>>> {
         if self.taken == self.run.len() {
@@ -114,7 +115,7 @@ impl<'d> Reader<'d> {
         Ok(Some(if self.check_content { shard.checked(sample)? } else { sample }))
     }
 
-    /// Reads the records that come next; none behind the last.
+    /// Reads the next records; the run is empty after the last.
     fn next_run(&mut self) -> Result<()> {
         self.run.clear();
         self.taken = 0;
@@ -125,7 +126,7 @@ impl<'d> Reader<'d> {
             Some((shard, content)) if shard.samples().contains(&self.position) => (&*shard, &*content),
             open => {
                 let shard = self.dataset.shard_of(self.position)?;
-                // The window holds bytes of the shard before.
+                // The window holds bytes of the previous shard.
                 self.window.clear();
                 *open = None;
                 match shard.content() {
@@ -153,7 +154,7 @@ impl<'d> Reader<'d> {
         self.run.push(first);
         let mut end = needed.end;
         for row in first_row + 1..shard.len().min(first_row + (self.end - self.position)) {
-            // A row that is not right is reported when its turn comes.
+            // A damaged row is reported when the reader reaches it.
             let Ok(row) = shard.row(row) else { break };
             let next = record(&row);
             if next.start < end || next.end > limit || self.run.len() == MOST_ROWS {
@@ -163,7 +164,7 @@ impl<'d> Reader<'d> {
             self.run.push(row);
         }
         if content.fill(&mut self.window, &mut self.scratch, needed.start..end).is_err() {
-            // Only the records that cannot be read are lost, not those beside them.
+            // Only records that cannot be read are lost, not their neighbours.
             self.run.truncate(1);
             if let Err(error) = content.fill(&mut self.window, &mut self.scratch, needed) {
                 self.run.clear();
@@ -175,7 +176,7 @@ impl<'d> Reader<'d> {
     }
 }
 
-/// Where the record of `row` lies, in bytes from the start of the (unpacked) shard.
+/// Byte range of the record of `row` in the (unpacked) shard.
 pub(crate) fn record(row: &RowRef<'_>) -> Range<u64> {
     // `Index::row` has checked that the sum is no larger than the shard.
     row.offset..row.offset + u64::from(row.record_bytes)

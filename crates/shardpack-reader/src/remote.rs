@@ -1,7 +1,7 @@
-//! Datasets on web servers and in object stores: manifest, indexes and shards are objects below a URL.
+//! Opens datasets on web servers and in object stores: manifest, indexes and shards are objects below a URL.
 //!
-//! Holds at all times: no list of a folder is asked for; what is used was held against the manifest's hashes, of indexes by their
-//! BLAKE3, of samples by their content hashes.
+//! Holds at all times: no folder is listed; data is checked against the hashes in the manifest before use: indexes
+//! against their BLAKE3, samples against their content hashes.
 
 use std::{ops::Range, path::Path, sync::Arc};
 
@@ -23,10 +23,10 @@ use crate::{
 /// Longest crop tables of a shard that are read.
 const MOST_CROPS_BYTES: u64 = 1 << 30;
 
-/// As many bytes of an index are asked for at a time where there is a cache.
+/// Bytes of an index per request if there is a cache.
 const MOST_OF_INDEX_BYTES: u64 = 32 << 20;
 
-/// The URL that a path is, if it is one.
+/// `folder` as a URL, if it is one.
 pub(crate) fn url(folder: &Path) -> Option<&str> {
     folder.to_str().filter(|text| shardpack_store::is_url(text))
 }
@@ -51,7 +51,7 @@ pub(crate) fn open(url: &str, settings: &StoreSettings) -> Result<Dataset> {
     }
 }
 
-/// The dataset at `url`, or those that its record of splits names.
+/// The dataset at `url`, or the datasets that its record of splits names.
 pub(crate) fn open_all(url: &str, settings: &StoreSettings) -> Result<Vec<Dataset>> {
     let objects = store(url, settings)?;
     if let Some(bytes) = objects.read_all(manifest::FILE, MOST_MANIFEST_BYTES)? {
@@ -61,14 +61,14 @@ pub(crate) fn open_all(url: &str, settings: &StoreSettings) -> Result<Vec<Datase
     let mut manifests = Vec::new();
     for split in &record.splits {
         let name = format!("{}/{}", split.name, manifest::FILE);
-        // One that is gone is among the differences.
+        // A missing split becomes one of the differences.
         manifests.push(objects.read_all(&name, MOST_MANIFEST_BYTES)?.unwrap_or_default());
     }
     let named = record.splits.iter().map(|split| split.name.as_str()).zip(manifests.iter().map(Vec::as_slice));
     if let Some(Difference { folder, what, help }) = split_differences(Some(&record), named).into_iter().next() {
         return Err(Error::data(what).in_file(format!("{}{folder}", objects.url())).help(help));
     }
-    // What it took until here is told once.
+    // The requests so far are counted for the first dataset only.
     let mut opening = objects.counts().into();
     let of = |(split, bytes): (&record::Split, &Vec<u8>)| {
         dataset(objects.folder(&split.name)?, bytes, settings, std::mem::take(&mut opening))
@@ -83,7 +83,7 @@ impl From<shardpack_store::Counts> for Transfers {
     }
 }
 
-/// The dataset of `objects`, whose manifest is `bytes`, with what else `opening` it took.
+/// The dataset of `objects` with the manifest `bytes`; `opening` holds the transfers before.
 fn dataset(
     objects: shardpack_store::Store,
     bytes: &[u8],
@@ -111,7 +111,7 @@ fn no_dataset(objects: &shardpack_store::Store) -> Error {
 /// The objects of a dataset.
 struct Remote {
     objects: shardpack_store::Store,
-    /// What opening it took by another store.
+    /// Transfers of another store while the dataset was opened.
     opening: Transfers,
     manifest: Manifest,
     cache: Option<Cache>,
@@ -132,7 +132,7 @@ impl Remote {
             return self.objects.read_all(&file.file, file.bytes)?.ok_or_else(missing);
         };
         let mut found = Vec::new();
-        // A manifest may lie; the first answer tells.
+        // The length in a manifest may be wrong; the first response shows it.
         while (found.len() as u64) < file.bytes {
             let at = found.len();
             found.resize(at + (file.bytes - at as u64).min(MOST_OF_INDEX_BYTES) as usize, 0);
@@ -147,7 +147,7 @@ impl Remote {
 impl Store for Remote {
     fn open(&self, shard: usize) -> Result<()> {
         let all = self.manifest.shards.len();
-        // That it is there and as long as it should be, each answer says.
+        // Each response is checked for existence and length.
         if shard < all { Ok(()) } else { Err(Error::usage(format!("shard {shard} of a dataset of {all}"))) }
     }
 
@@ -167,7 +167,7 @@ impl Store for Remote {
         let file = &self.manifest.shards[shard].index;
         let object = Object { shard: None, blake3: &file.blake3.0, bytes: file.bytes };
         let mut found = Vec::new();
-        // What a bad line or a bad machine has changed on its way is right the second time.
+        // Data corrupted in transfer or in memory is correct at the second try.
         for _ in 0..2 {
             found = self.read_index(file, object)?;
             if hash::file(&found) == file.blake3.0 {

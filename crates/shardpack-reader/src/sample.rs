@@ -1,4 +1,4 @@
-//! A sample as it is handed out: its record's bytes, and what index and manifest say of it.
+//! A sample: the bytes of its record, with its data from index and manifest.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -14,18 +14,18 @@ use shardpack_format::{
 
 use crate::Shard;
 
-/// A sample: its bytes and all that is known of it.
+/// A sample: its bytes and all its metadata.
 ///
-/// The bytes are those of a mapping or of a [`Reader`](crate::Reader)'s buffer, borrowed; or its own, where
+/// The bytes are borrowed from a mapping or from the buffer of a [`Reader`](crate::Reader), or owned if
 /// [`Dataset::sample`](crate::Dataset::sample) had to unpack them.
 #[derive(Clone, Debug)]
 pub struct Sample<'a> {
     pub(crate) number: u64,
     pub(crate) shard: Shard<'a>,
     pub(crate) row: RowRef<'a>,
-    /// As long as the row says.
+    /// Its length is the length in the row.
     pub(crate) record: Cow<'a, [u8]>,
-    /// The image, where it is stored in parts.
+    /// The image, if it is stored in parts.
     pub(crate) joined: Option<Vec<u8>>,
 }
 
@@ -40,12 +40,12 @@ impl<'a> Sample<'a> {
         self.number
     }
 
-    /// The shard that it is in.
+    /// The shard of the sample.
     pub fn shard(&self) -> Shard<'a> {
         self.shard
     }
 
-    /// The image file, byte for byte as it was packed; empty for a sample without one.
+    /// The image file, byte for byte as it was packed; empty for a sample without an image.
     pub fn bytes(&self) -> &[u8] {
         self.joined.as_deref().or_else(|| self.component_at(0)).unwrap_or_default()
     }
@@ -55,7 +55,7 @@ impl<'a> Sample<'a> {
         self.components().find(|(name, _)| *name == extension).map(|(_, bytes)| bytes)
     }
 
-    /// The components that the sample has, the image first: extension and bytes.
+    /// The components of the sample, the image first: extension and bytes.
     pub fn components(&self) -> impl Iterator<Item = (&str, &[u8])> {
         let names = &self.shard.dataset.manifest().components;
         names.iter().enumerate().filter_map(|(number, name)| {
@@ -65,22 +65,23 @@ impl<'a> Sample<'a> {
         })
     }
 
-    /// What component `number`, from 0 in the order of the manifest's names, is; `None` where the sample lacks it.
+    /// Form of component `number`, from 0 in the order of the manifest's names; `None` if the sample lacks it.
     pub fn form(&self, number: usize) -> Option<&'a Form> {
         self.row.form(number)
     }
 
-    /// The content of component `number`, however its format stores it: a file, text, JSON, or a `.npy` file; see
-    /// [`shardpack_format::component`]. `None` where the sample lacks it.
+    /// The content of component `number`, independent of the format: a file, text, JSON, or a `.npy` file; see
+    /// [`shardpack_format::component`]. `None` if the sample lacks it.
     ///
     /// # Errors
-    /// When what is stored is not what the index says.
+    /// When the stored bytes do not match the index.
     pub fn content(&self, number: usize) -> Result<Option<Cow<'_, [u8]>>> {
         self.stored(number, |format, form, stored| format.decode(number, form, stored).map(Some))
     }
 
-    /// The items of component `number`, an array, in C order: [`Sample::content`] without the head of its `.npy`, and without a copy.
-    /// `None` where the sample lacks it, where it is no array, and where it is a file that is shorter than its items.
+    /// The items of component `number`, an array, in C order: [`Sample::content`] without the header of the `.npy`,
+    /// and without a copy. `None` if the sample lacks it, if it is not an array, or if it is a file that is shorter
+    /// than its items.
     ///
     /// # Errors
     /// As [`Sample::content`].
@@ -88,7 +89,7 @@ impl<'a> Sample<'a> {
         self.stored(number, |format, form, stored| format.items(number, form, stored))
     }
 
-    /// What `made` makes of what is stored of a component.
+    /// Applies `made` to the stored bytes of a component.
     fn stored<'s>(
         &'s self,
         number: usize,
@@ -100,12 +101,12 @@ impl<'a> Sample<'a> {
             .map_err(|error| error.in_file(self.shard.path()).in_sample(self.row.name()))
     }
 
-    /// All that the shard holds of the sample, framing and padding included.
+    /// The whole record of the sample in the shard, framing and padding included.
     pub fn record(&self) -> &[u8] {
         &self.record
     }
 
-    /// Key: ASCII in all that shardpack packs.
+    /// Key: ASCII in every dataset that shardpack packs.
     pub fn key(&self) -> &'a [u8] {
         self.row.key
     }
@@ -120,27 +121,28 @@ impl<'a> Sample<'a> {
         self.row.label.and_then(|label| self.shard.dataset.class(label))
     }
 
-    /// Name of its class, with replacement characters where it is not UTF-8; [`Class::name_bytes`] has the bytes.
+    /// Name of its class, with replacement characters for bytes that are not UTF-8; [`Class::name_bytes`] has the
+    /// bytes.
     pub fn class_name(&self) -> Option<&'a str> {
         self.class().map(|class| class.name.as_str())
     }
 
-    /// Path that it had in the source, with `/` between folders, in the bytes that the file system gave.
+    /// Path in the source, with `/` between folders, in the bytes from the file system.
     pub fn path(&self) -> &'a [u8] {
         self.row.path
     }
 
-    /// What the image's headers say: kind, size, colour mode.
+    /// Data from the image's headers: kind, size, colour mode.
     pub fn image(&self) -> Header {
         self.row.image
     }
 
-    /// All that the index says.
+    /// The index row.
     pub fn row(&self) -> &RowRef<'a> {
         &self.row
     }
 
-    /// Where the image lies, in bytes from the start of the (unpacked) shard.
+    /// Byte range of the image in the (unpacked) shard.
     pub fn image_range(&self) -> Range<u64> {
         image_range(&self.row)
     }
@@ -153,8 +155,8 @@ impl<'a> Sample<'a> {
         check_content(&self.shard, &self.row, self.bytes())
     }
 
-    /// Compares components with their own hashes, and all else that surrounds the image in the record with the frame hash,
-    /// XXH3-64 all of them.
+    /// Compares components with their own hashes, and the rest of the record around the image with the frame hash; all
+    /// are XXH3-64.
     ///
     /// Together with [`Sample::check_content`] this covers every byte of the record once.
     ///
@@ -184,7 +186,7 @@ impl<'a> Sample<'a> {
     }
 }
 
-/// Where the image of `row` lies, in bytes from the start of the (unpacked) shard.
+/// Byte range of the image of `row` in the (unpacked) shard.
 pub(crate) fn image_range(row: &RowRef<'_>) -> Range<u64> {
     // `Index::row` has checked that no sum of these is larger than the shard.
     let (start, bytes) = row.payload();

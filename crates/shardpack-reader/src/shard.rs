@@ -1,6 +1,6 @@
-//! One shard of an open dataset: what the manifest says of it, its index, its bytes.
+//! One shard of an open dataset: its manifest entry, its index, its bytes.
 //!
-//! Nothing of a shard is opened before it is asked for. What is opened is compared with the manifest first.
+//! Files are opened at first use and compared with the manifest first.
 
 use std::{fs::File, io, ops::Range, path::PathBuf, sync::OnceLock};
 
@@ -20,16 +20,16 @@ use crate::{
     window::{Scratch, Window},
 };
 
-/// What has been opened of a shard.
+/// Open files of a shard.
 #[derive(Default)]
 pub(crate) struct Opened {
     index: OnceLock<Index<Bytes>>,
-    /// Of those who ask for it over a network.
+    /// Threads that read the index over a network take turns.
     index_turn: Turn,
-    /// `None` where there is no such file.
+    /// `None` if there is no such file.
     crops: OnceLock<Option<Crops<Bytes>>>,
     crops_turn: Turn,
-    /// `None` where the system refused to map.
+    /// `None` if the system refused to map.
     map: OnceLock<Option<Bytes>>,
 }
 
@@ -47,12 +47,12 @@ impl<'d> Shard<'d> {
         self.number
     }
 
-    /// The dataset that it is of.
+    /// The dataset of the shard.
     pub fn dataset(&self) -> &'d Dataset {
         self.dataset
     }
 
-    /// What the manifest says of it.
+    /// Its manifest entry.
     pub fn entry(&self) -> &'d manifest::Shard {
         &self.dataset.manifest().shards[self.number]
     }
@@ -82,18 +82,19 @@ impl<'d> Shard<'d> {
         self.len() == 0
     }
 
-    /// Its index, opened at the first call: mapped, or read into memory where the system refuses to map.
+    /// Its index, opened at the first call: mapped, or read into memory if the system refuses to map.
     ///
     /// The index's own checksums are checked as its rows are read, its BLAKE3 is not.
     ///
     /// # Errors
-    /// When the file is missing or damaged, or says something else than the manifest.
+    /// When the file is missing or damaged, or contradicts the manifest.
     pub fn index(&self) -> Result<&'d Index<Bytes>> {
         let Opened { index: opened, index_turn, .. } = &self.dataset.opened[self.number];
         if let Some(index) = opened.get() {
             return Ok(index);
         }
-        // Opened outside of the cell: two threads may do so at once, but none waits for another one's disk.
+        // Opened outside the cell: two threads may open it at once, but no thread waits for the disk access of
+        // another.
         let _turn = if self.dataset.is_remote { index_turn.take() } else { None };
         if let Some(index) = opened.get() {
             return Ok(index);
@@ -102,23 +103,23 @@ impl<'d> Shard<'d> {
         Ok(opened.get_or_init(|| index))
     }
 
-    /// What the index says of row `row`, from 0 in this shard.
+    /// Index row `row`, from 0 in this shard.
     ///
     /// # Errors
-    /// When there is no such row, or the index is not right.
+    /// When there is no such row, or the index is damaged.
     pub fn row(&self, row: u64) -> Result<RowRef<'d>> {
         self.index()?.row(row).map_err(|error| error.in_file(self.index_path()))
     }
 
-    /// Path of its crop tables, if it has them: they are no part of the dataset.
+    /// Path of its crop tables, which may be missing: they are not part of the dataset.
     pub fn crops_path(&self) -> PathBuf {
         self.index_path().with_extension(crops::EXTENSION)
     }
 
-    /// Its crop tables, opened at the first call as [`Shard::index`] is; `None` where there are none.
+    /// Its crop tables, opened at the first call like [`Shard::index`]; `None` if there are none.
     ///
     /// # Errors
-    /// When the file cannot be opened, is damaged, or is of another shard or dataset.
+    /// When the file cannot be opened, is damaged, or belongs to another shard or dataset.
     pub fn crops(&self) -> Result<Option<&'d Crops<Bytes>>> {
         let Opened { crops: opened, crops_turn, .. } = &self.dataset.opened[self.number];
         if let Some(crops) = opened.get() {
@@ -132,49 +133,50 @@ impl<'d> Shard<'d> {
         Ok(opened.get_or_init(|| crops).as_ref())
     }
 
-    /// The crop table of row `row`, from 0 in this shard, or the number of the reason why its image has none; `None` where
-    /// the shard has no crop tables. That it is the table of this image is known from the content hash in the index.
+    /// The crop table of row `row`, from 0 in this shard, or the number of the reason why its image has no table;
+    /// `None` if the shard has no crop tables. The content hash in the index proves that the table belongs to this
+    /// image.
     ///
     /// # Errors
-    /// As [`Shard::row`] and [`Shard::crops`]; and when the table is damaged or of another image.
+    /// As [`Shard::row`] and [`Shard::crops`]; and when the table is damaged or belongs to another image.
     pub fn crop_table(&self, row: u64) -> Result<Option<crops::Table<&'d [u8]>>> {
         let Some(crops) = self.crops()? else { return Ok(None) };
         let content_hash = self.row(row)?.content_hash;
         crops.table(row, content_hash).map(Some).map_err(|error| error.in_file(self.crops_path()))
     }
 
-    /// Its file, opened anew. All who have it share its position: read with `read_at`.
+    /// Its file, opened anew. All users of the handle share its position: read with `read_at`.
     ///
     /// # Errors
-    /// When it is missing, cannot be opened, or is not as long as the manifest says.
+    /// When it is missing, cannot be opened, or its length differs from the manifest.
     pub fn open(&self) -> Result<File> {
         files::open(&self.path(), self.entry().bytes)
     }
 
-    /// Reads bytes of it as it is stored, packed where it is compressed, from `offset` on, as many as `into` has room for; over a network
-    /// that is one request.
+    /// Fills `into` with bytes of the stored file from `offset` on, packed if the shard is compressed; one request
+    /// over a network.
     ///
     /// # Errors
-    /// When there are not so many, or they cannot be read.
+    /// When the file is shorter, or cannot be read.
     pub fn read_stored(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         self.dataset.store.read(self.number, offset, into)
     }
 
-    /// Makes sure that it is there and as long as the manifest says; over a network that is a request.
+    /// Checks that the shard exists and has the length in the manifest; one request over a network.
     ///
     /// # Errors
-    /// When it is not, or that cannot be told.
+    /// When the check fails, or cannot be made.
     pub fn look_for(&self) -> Result<()> {
         let bytes = self.entry().bytes;
         self.dataset.store.open(self.number)?;
-        // Its last byte is there only if all before it are.
+        // The last byte exists only if all bytes before it exist.
         match self.dataset.is_remote && bytes > 0 {
             true => self.dataset.store.read(self.number, bytes - 1, &mut [0]),
             false => Ok(()),
         }
     }
 
-    /// Reads bytes `range` of it into `out`, whose length becomes theirs. Of a compressed shard they count unpacked.
+    /// Reads bytes `range` into `out` and sets its length. In a compressed shard the range counts unpacked bytes.
     ///
     /// # Errors
     /// When there are no such bytes, or they cannot be read or unpacked.
@@ -189,10 +191,10 @@ impl<'d> Shard<'d> {
         Ok(())
     }
 
-    /// Makes `window`, which may hold anything, hold bytes `range` of it. Of a compressed shard they count unpacked.
+    /// Fills `window`, whatever it holds, with bytes `range`. In a compressed shard the range counts unpacked bytes.
     ///
     /// # Errors
-    /// When there are no such bytes, or they cannot be read or unpacked; then the window holds nothing.
+    /// When there are no such bytes, or they cannot be read or unpacked; then the window is empty.
     pub fn fill(&self, window: &mut Window, scratch: &mut Scratch, range: Range<u64>) -> Result<()> {
         window.clear();
         let content = self.dataset.open_shards.get(self.number, || self.content())?;
@@ -203,8 +205,8 @@ impl<'d> Shard<'d> {
         window.hold(range.start, content.part(&whole, range)?)
     }
 
-    /// Where the records of the rows `rows` lie, from the first byte of the first to the last byte of the last; rows that
-    /// are not right are left out. `None` where none is right.
+    /// Range of the records of the rows `rows`, from the first byte of the first to the last byte of the last; damaged
+    /// rows are left out. `None` if all rows are damaged.
     ///
     /// # Errors
     /// When the index cannot be opened.
@@ -214,10 +216,10 @@ impl<'d> Shard<'d> {
         Ok(records.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end)))
     }
 
-    /// The sample of row `row`, whose record `window` holds, filled from this shard; `None` where it does not.
+    /// The sample of row `row`, if `window`, filled from this shard, holds its record; else `None`.
     ///
     /// # Errors
-    /// When there is no such row, or the index is not right.
+    /// When there is no such row, or the index is damaged.
     pub fn sample_in<'a>(&self, window: &'a Window, row: u64) -> Result<Option<Sample<'a>>>
     where
         'd: 'a,
@@ -227,10 +229,10 @@ impl<'d> Shard<'d> {
         Ok(window.get(reader::record(&row)).map(|record| Sample::new(number, *self, row, record.into())))
     }
 
-    /// The sample of row `row`, read by itself.
+    /// The sample of row `row`, read alone.
     ///
     /// # Errors
-    /// When there is no such row, or the index or the shard is not right.
+    /// When there is no such row, or the index or the shard is damaged.
     pub fn sample_alone(&self, row: u64) -> Result<Sample<'d>> {
         let number = self.samples().start + row;
         let row = self.row(row)?;
@@ -239,7 +241,7 @@ impl<'d> Shard<'d> {
         Ok(Sample::new(number, *self, row, record.into()))
     }
 
-    /// As [`Shard::sample_alone`] of one that was not right: from whoever has it, and no cache.
+    /// As [`Shard::sample_alone`] for a sample that was wrong: bypasses every cache.
     pub(crate) fn sample_again(&self, row: u64) -> Result<Sample<'d>> {
         let record = reader::record(&self.row(row)?);
         self.dataset.open_shards.get(self.number, || self.content())?.forget(&record);
@@ -247,11 +249,11 @@ impl<'d> Shard<'d> {
         self.sample_alone(row)
     }
 
-    /// `sample`, which is of this shard, compared with its content hash; where bytes come over a network all of its record is compared,
-    /// and read once more where it is not right.
+    /// Compares `sample`, which is from this shard, with its content hash. Over a network the whole record is
+    /// compared, and read again if it is wrong.
     ///
     /// # Errors
-    /// When it is not right.
+    /// When the sample is wrong.
     pub fn checked<'a>(&self, sample: Sample<'a>) -> Result<Sample<'a>>
     where
         'd: 'a,
@@ -266,29 +268,29 @@ impl<'d> Shard<'d> {
         }
     }
 
-    /// Compares `sample`, which is of this shard, with its content hash; where bytes come over a network, all of its record with its
+    /// Compares `sample`, which is from this shard, with its content hash; over a network, the whole record with its
     /// hashes.
     ///
     /// # Errors
-    /// When it is not right.
+    /// When the sample is wrong.
     pub fn check(&self, sample: &Sample<'_>) -> Result<()> {
         sample.check_content()?;
         if self.dataset.is_remote { sample.check_frame() } else { Ok(()) }
     }
 
-    /// Reads its samples in order; the first [`Reader::next`] opens it.
+    /// Reads its samples in order; the first [`Reader::next`] opens the shard.
     pub fn reader(&self) -> Reader<'d> {
         Reader::new(self.dataset, self.samples())
     }
 
-    /// Opens its bytes.
+    /// Opens the bytes of the shard.
     pub(crate) fn content(&self) -> Result<Content> {
         let bytes = self.index()?.summary().content_bytes;
         let (store, lengths) = (&self.dataset.store, (self.entry().bytes, bytes));
         Content::open(store, self.number, self.path(), lengths, self.dataset.compression)
     }
 
-    /// The whole of it, mapped; `None` where it is compressed, no file, or the system refuses.
+    /// The whole shard, mapped; `None` if it is compressed, not a file, or the system refuses.
     pub(crate) fn map(&self) -> Result<Option<&'d [u8]>> {
         if self.dataset.compression != Compression::None || !self.dataset.is_mapped || self.dataset.copies {
             return Ok(None);
@@ -297,7 +299,7 @@ impl<'d> Shard<'d> {
         let map = match opened.get() {
             Some(map) => map,
             None => {
-                // That the records are inside is known from the index, whose length of the shard is this one.
+                // The index guarantees that all records lie within the mapped length.
                 self.index()?;
                 let map = Bytes::map(&self.open()?, self.entry().bytes).ok();
                 opened.get_or_init(|| map)
@@ -366,7 +368,7 @@ impl<'d> Shard<'d> {
     }
 }
 
-/// The error of a file that could not be read whole, though it was as long as it should be.
+/// The error for a file that ended early although its length was correct.
 fn cut(error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => Error::data("cut short since it was opened").help(help::COPY_AGAIN),

@@ -1,4 +1,4 @@
-//! What a folder holds: a dataset, several (its splits), or a pack that is not finished.
+//! Finds the datasets in a folder: one dataset, several (its splits), or an unfinished pack.
 
 use std::{
     io,
@@ -14,37 +14,37 @@ use shardpack_format::{
 
 use crate::files;
 
-/// Name of the folder in which `shardpack pack` keeps what is not finished; it is gone once the pack is.
+/// Name of the folder in which `shardpack pack` keeps unfinished data; removed when the pack is complete.
 pub use shardpack_format::manifest::WORK_FOLDER;
 
-/// What is in the work folder from before the first change of what lies beside it until after the last: the plan, and what
-/// is set aside.
+/// Content of the work folder from before the first change of files beside it until after the last: the plan, and the
+/// dataset that was set aside.
 const BEGUN: [&str; 3] = ["plan", "replaced", "replaced.part"];
 
-/// A dataset inside a folder of several.
+/// A dataset inside a folder with several datasets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Split {
-    /// Name of its folder (`train`, `val`), with replacement characters where that is not UTF-8.
+    /// Name of its folder (`train`, `val`), with replacement characters for bytes that are not UTF-8.
     pub name: String,
     /// The folder.
     pub path: PathBuf,
 }
 
-/// What lies in a folder of datasets.
+/// Content of a folder of datasets.
 #[derive(Debug, Default)]
 pub struct Splits {
-    /// The datasets, by the names of their folders.
+    /// The datasets, by folder name.
     pub found: Vec<Split>,
-    /// What is not as it was packed: by the record beside them, or, where there is none, by their manifests.
+    /// Differences from the packed state: by the record beside the datasets, or, if there is none, by their manifests.
     pub differences: Vec<Difference>,
-    /// The record beside them, if there is one.
+    /// The record beside the datasets, if there is one.
     pub record: Option<Record>,
 }
 
-/// The datasets in the folders of `path`, by name; none where `path` is a dataset itself.
+/// The datasets in the subfolders of `path`, by name; empty if `path` is a dataset itself.
 ///
 /// # Errors
-/// When `path` cannot be read, holds a pack that is not finished, or the splits are not those that were packed: one is gone,
+/// When `path` cannot be read, holds an unfinished pack, or the splits differ from the packed ones: one is missing,
 /// new, renamed or exchanged.
 pub fn splits(path: impl AsRef<Path>) -> Result<Vec<Split>> {
     let path = path.as_ref();
@@ -55,10 +55,10 @@ pub fn splits(path: impl AsRef<Path>) -> Result<Vec<Split>> {
     }
 }
 
-/// As [`splits`], with all that is not as it was packed.
+/// As [`splits`], with all differences from the packed state.
 ///
 /// # Errors
-/// When `path` cannot be read, holds a pack that is not finished, or its record is damaged.
+/// When `path` cannot be read, holds an unfinished pack, or its record is damaged.
 pub fn look_at_splits(path: impl AsRef<Path>) -> Result<Splits> {
     let path = path.as_ref();
     refuse_unfinished(path)?;
@@ -82,13 +82,13 @@ pub fn look_at_splits(path: impl AsRef<Path>) -> Result<Splits> {
     Ok(Splits { found, differences, record })
 }
 
-/// What is not as `record` says of the datasets with these names of folders and manifests; without a record, as their
-/// manifests say.
+/// Differences between `record` and the datasets with these folder names and manifests; without a record, differences
+/// between the manifests.
 pub fn split_differences<'a>(
     record: Option<&Record>,
     found: impl Iterator<Item = (&'a str, &'a [u8])>,
 ) -> Vec<Difference> {
-    // What is damaged is told of each dataset by itself.
+    // Damage is reported for each dataset separately.
     let whole = |bytes: &[u8]| Manifest::read(bytes).ok().filter(|manifest| manifest.check_id(bytes).is_ok());
     let found: Vec<(&str, &[u8], Option<Manifest>)> =
         found.map(|(folder, bytes)| (folder, bytes, whole(bytes))).collect();
@@ -126,11 +126,11 @@ fn list(path: &Path) -> Result<Vec<Split>> {
     Ok(splits)
 }
 
-/// Whether `folder` holds a pack that is not finished. One that is to replace a dataset, and that has not touched it yet,
-/// leaves that dataset whole: see [`is_to_be_replaced`].
+/// Whether `folder` holds an unfinished pack. A pack that will replace a dataset and has not changed it yet leaves
+/// that dataset whole: see [`is_to_be_replaced`].
 ///
 /// # Errors
-/// When that cannot be told.
+/// When the folder cannot be read.
 pub fn is_unfinished(folder: impl AsRef<Path>) -> Result<bool> {
     let folder = folder.as_ref();
     let work = folder.join(WORK_FOLDER);
@@ -145,11 +145,11 @@ pub fn is_unfinished(folder: impl AsRef<Path>) -> Result<bool> {
     Ok(!holds_datasets(folder)?)
 }
 
-/// Whether `folder` holds datasets that a pack is to replace, which has not touched them: it makes its images, or was stopped
-/// while it did.
+/// Whether `folder` holds datasets that a pack will replace but has not changed yet: it is making its images, or was
+/// stopped while doing so.
 ///
 /// # Errors
-/// When that cannot be told.
+/// When the folder cannot be read.
 pub fn is_to_be_replaced(folder: impl AsRef<Path>) -> Result<bool> {
     let folder = folder.as_ref();
     let work = files::metadata_if_there(&folder.join(WORK_FOLDER))?;
@@ -165,17 +165,17 @@ fn holds_datasets(folder: &Path) -> Result<bool> {
     Ok(!list(folder)?.is_empty())
 }
 
-/// `folder`, or the one that it is a split of, if that holds a pack that is not finished.
+/// `folder`, or its parent if `folder` is a split, if that folder holds an unfinished pack.
 ///
 /// # Errors
-/// When that cannot be told.
+/// When a folder cannot be read.
 pub fn unfinished(folder: &Path) -> Result<Option<PathBuf>> {
-    // By way of `..` and not of the text: `train` and `.` have a folder above them too.
+    // Through `..` and not the text of the path: `train` and `.` have a parent folder too.
     for folder in [folder.to_path_buf(), folder.join("..")] {
         match is_unfinished(&folder) {
             Ok(true) => return Ok(Some(folder)),
             Ok(false) => {}
-            // The folder above may be closed to who may read this one.
+            // The caller may lack the permission to read the parent.
             Err(error) if folder.ends_with("..") && is_denied(&error) => {}
             Err(error) => return Err(error),
         }
@@ -187,14 +187,14 @@ fn is_denied(error: &Error) -> bool {
     error.io_error().is_some_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
-/// Fails where `folder`, or the one that it is a split of, holds a pack that is not finished.
+/// Fails if `folder`, or its parent if `folder` is a split, holds an unfinished pack.
 pub(crate) fn refuse_unfinished(folder: &Path) -> Result<()> {
     let Some(folder) = unfinished(folder)? else { return Ok(()) };
     let shown = folder.canonicalize().unwrap_or(folder);
     Err(Error::data(format!("holds an unfinished pack: {WORK_FOLDER} is in it")).in_file(shown).help(help::FINISH_PACK))
 }
 
-/// Why `folder` without a manifest cannot be opened.
+/// The error for `folder` without a manifest.
 pub(crate) fn no_manifest(folder: &Path) -> Error {
     let error = match list(folder) {
         Err(error) => return error,
@@ -209,7 +209,7 @@ pub(crate) fn no_manifest(folder: &Path) -> Error {
     error.in_file(folder)
 }
 
-/// Why a folder of several datasets with these names cannot be opened; one of them is `first`.
+/// The error for a folder of several datasets with these names; `first` is the path of one dataset.
 pub(crate) fn several(names: &[&str], first: &str) -> Error {
     Error::usage(format!("holds several datasets: {}", names.join(", "))).help(format!("open one of them: {first}"))
 }

@@ -1,4 +1,4 @@
-//! Where the bytes of shards come from: files, unless a caller brings something else.
+//! Source of the bytes of shards: files, unless a caller provides another store.
 
 use std::{
     fmt,
@@ -14,23 +14,23 @@ use shardpack_format::{Error, Result, help, manifest::Manifest};
 
 use crate::{files, open_shards::OpenShards};
 
-/// Where the bytes of the shards of one dataset come from. Shards are numbered from 0, as the manifest lists them.
+/// Source of the bytes of one dataset's shards. Shards are numbered from 0, in the order of the manifest.
 ///
 /// Called by many threads at once. Errors should name the file and the byte ([`Error::in_file`], [`Error::at_byte`]).
 pub trait Store: Send + Sync {
-    /// Makes sure that shard `shard` is there and as long as the manifest says; it may be read next.
+    /// Checks that shard `shard` exists and has the length in the manifest; reads may follow.
     ///
     /// # Errors
-    /// When it is not, or that cannot be told.
+    /// When the check fails, or cannot be made.
     fn open(&self, shard: usize) -> Result<()>;
 
-    /// Reads bytes of the file of shard `shard`, as it is stored, from `offset` on, as many as `into` has room for.
+    /// Fills `into` with bytes of the stored file of shard `shard` from `offset` on.
     ///
     /// # Errors
-    /// When there are not so many, or they cannot be read.
+    /// When the file is shorter, or cannot be read.
     fn read(&self, shard: usize, offset: u64, into: &mut [u8]) -> Result<()>;
 
-    /// The index of shard `shard`; `None` where it is a file beside the manifest.
+    /// The index of shard `shard`; `None` if it is a file beside the manifest.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -38,7 +38,7 @@ pub trait Store: Send + Sync {
         Ok(None)
     }
 
-    /// The crop tables of shard `shard`, if it has any; `None` where they would be a file beside its index.
+    /// The crop tables of shard `shard`, if it has any; `None` if they would be a file beside its index.
     ///
     /// # Errors
     /// When they cannot be read.
@@ -46,75 +46,75 @@ pub trait Store: Send + Sync {
         Ok(None)
     }
 
-    /// How many reads at a time help, as far as is known, where bytes come over a network.
+    /// How many reads in flight help, as far as is known, if bytes come over a network.
     fn in_flight(&self) -> Option<usize> {
         None
     }
 
-    /// What reading has taken so far, where bytes come over a network.
+    /// Counters of network reads, if bytes come over a network.
     fn transfers(&self) -> Option<Transfers> {
         None
     }
 
-    /// Says that bytes `range` of the file of shard `shard` were not right: the next read of them asks whoever has them, and no cache.
+    /// Marks bytes `range` of the file of shard `shard` as wrong: the next read bypasses every cache.
     fn forget(&self, _shard: usize, _range: Range<u64>) {}
 
-    /// What its cache has done so far, if it has one.
+    /// Counters of the cache, if there is one.
     fn cache(&self) -> Option<CacheUse> {
         None
     }
 }
 
-/// What is said of object stores and web servers beside what the environment says: names with values, as `endpoint` or `profile`.
-/// docs/how-to/training.md lists them. They apply to datasets at URLs alone.
+/// Settings for object stores and web servers beside the environment: names with values, such as `endpoint` or
+/// `profile`. docs/how-to/training.md lists them. They apply only to datasets at URLs.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct StoreSettings {
     pub(crate) pairs: Vec<(String, String)>,
-    /// Folder of a cache, and its limit in bytes.
+    /// Folder of a cache, with its limit in bytes.
     pub(crate) cache: Option<(PathBuf, u64)>,
 }
 
 impl StoreSettings {
-    /// Settings of names and values.
+    /// Settings from pairs of name and value.
     pub fn new(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
         Self { pairs: pairs.into_iter().collect(), cache: None }
     }
 
-    /// Keeps what is read of shards and indexes in `folder`, which holds `limit_bytes` at most, and does not ask for it again: neither this
-    /// process nor another that names the folder. docs/how-to/training.md says what becomes of it.
+    /// Caches bytes of shards and indexes in `folder`, at most `limit_bytes`; this process and others with the same
+    /// folder do not fetch them again. docs/how-to/training.md describes the cache.
     #[must_use]
     pub fn with_cache(mut self, folder: impl Into<PathBuf>, limit_bytes: u64) -> Self {
         self.cache = Some((folder.into(), limit_bytes));
         self
     }
 
-    /// Settings of texts `NAME=VALUE`.
+    /// Parses settings from texts `NAME=VALUE`.
     ///
     /// # Errors
-    /// When one has no `=`.
+    /// When a text has no `=`.
     pub fn parse<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Result<Self> {
         let pair = |text: T| match text.as_ref().split_once('=') {
             Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
-            // It may be a secret.
+            // The text may be a secret.
             None => Err(Error::usage("--store: a setting without =, which is not shown").help("write NAME=VALUE")),
         };
         Ok(Self::new(texts.into_iter().map(pair).collect::<Result<Vec<_>>>()?))
     }
 
-    /// Whether nothing is said.
+    /// Whether there are no settings.
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty() && self.cache.is_none()
     }
 
-    /// Names and values.
+    /// Names with values.
     pub fn pairs(&self) -> &[(String, String)] {
         &self.pairs
     }
 
-    /// Fails where something is said, since `folder` is no URL.
+    /// Refuses settings for `folder`, which is not a URL.
     ///
     /// # Errors
-    /// Then.
+    /// When there are settings.
     pub fn refuse_for(&self, folder: &Path) -> Result<()> {
         let given = match (self.pairs.is_empty(), &self.cache) {
             (true, None) => return Ok(()),
@@ -125,8 +125,8 @@ impl StoreSettings {
     }
 }
 
-/// Whether `folder` is no path, but the URL of a folder in an object store or on a web server. Without the feature `cloud` that is any URL,
-/// which [`Dataset::open`](crate::Dataset::open) then refuses.
+/// Whether `folder` is the URL of a folder in an object store or on a web server, and not a path. Without the feature
+/// `cloud` this is true for any URL, which [`Dataset::open`](crate::Dataset::open) then refuses.
 pub fn is_url(folder: impl AsRef<Path>) -> bool {
     let Some(text) = folder.as_ref().to_str() else { return false };
     #[cfg(feature = "cloud")]
@@ -138,7 +138,7 @@ pub fn is_url(folder: impl AsRef<Path>) -> bool {
     });
 }
 
-/// Fails where `folder` is a URL.
+/// Fails if `folder` is a URL.
 #[cfg(not(feature = "cloud"))]
 pub(crate) fn refuse_url(folder: &Path) -> Result<()> {
     match is_url(folder) {
@@ -156,23 +156,23 @@ impl fmt::Debug for StoreSettings {
     }
 }
 
-/// What reading over a network has taken.
+/// Counters of network reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transfers {
     /// Requests that were sent.
     pub requests: u64,
-    /// Bytes that came.
+    /// Bytes received.
     pub bytes: u64,
-    /// Requests that had to be sent again, from where they were.
+    /// Requests that were sent again, or resumed.
     pub again: u64,
-    /// Answers that said that requests were too many.
+    /// Responses that reported too many requests.
     pub too_many: u64,
-    /// Bytes that were sent.
+    /// Bytes sent.
     pub sent_bytes: u64,
 }
 
 impl Transfers {
-    /// What came after `before`.
+    /// The difference to the earlier counters `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self {
@@ -184,7 +184,7 @@ impl Transfers {
         }
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -197,29 +197,29 @@ impl Transfers {
     }
 }
 
-/// What a cache of bytes that came over a network has done; see [`StoreSettings::with_cache`].
+/// Counters of a cache; see [`StoreSettings::with_cache`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheUse {
-    /// Reads for which nothing was asked of the server.
+    /// Reads without a request to the server.
     pub reads: u64,
     /// Bytes that came from the cache.
     pub bytes: u64,
-    /// Bytes that were put into it.
+    /// Bytes that were added.
     pub added_bytes: u64,
     /// Bytes of other datasets that were removed to make room.
     pub evicted_bytes: u64,
-    /// Blocks, or whole files, that were not as they had been written, and were fetched again.
+    /// Blocks or whole files that were damaged and fetched again.
     pub damaged_blocks: u64,
-    /// Bytes that were fetched and not kept, since the cache or the disk is full, or cannot be written.
+    /// Bytes that were fetched and not kept, because the cache or the disk is full, or not writable.
     pub left_out_bytes: u64,
-    /// Bytes that all datasets together have in it, when that was last looked at.
+    /// Bytes of all datasets in the cache, at the last count.
     pub held_bytes: u64,
-    /// What the system said when something could not be read or kept, the first time.
+    /// The first error of the system when the cache could not be read or written.
     pub trouble: Option<String>,
 }
 
 impl CacheUse {
-    /// Both together, of one folder.
+    /// The sum of both, for one folder.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -237,7 +237,7 @@ impl CacheUse {
 
 /// The files beside a manifest.
 pub(crate) struct Files {
-    /// Of each shard its path, and its length in bytes as the manifest says.
+    /// Path of each shard, with its length in bytes from the manifest.
     shards: Box<[(PathBuf, u64)]>,
     open: OpenShards<File>,
 }

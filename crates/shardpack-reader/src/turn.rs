@@ -1,6 +1,8 @@
-//! Of many threads that want the same over a network one asks for it, and the others wait for what it brings.
+//! Shares one network request between threads that need the same data: the first thread sends it, the others wait for
+//! the result.
 //!
-//! Holds at all times: nobody waits for another process, nor for who asks again: where the first fails, all ask at once.
+//! Holds at all times: no thread waits for another process or for a second attempt; if the first request fails, all
+//! threads send their own at once.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -13,7 +15,8 @@ pub(crate) struct Turn {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    /// The process of who asks; 0 where nobody does. One that was forked has the state of any moment, but not the thread.
+    /// Process of the thread that sends the request; 0 if there is none. A forked process copies the state, but not
+    /// the thread.
     process: u32,
     has_ended: bool,
 }
@@ -27,7 +30,8 @@ impl Turn {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until nobody else asks. Who gets `None` came after the first, and has to look whether that brought what is wanted.
+    /// Waits until no other thread is sending. A thread that gets `None` came later and has to check whether the first
+    /// request brought the data.
     pub fn take(&self) -> Option<Taken<'_>> {
         let process = std::process::id();
         let mut state = self.state();

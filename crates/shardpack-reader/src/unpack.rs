@@ -1,6 +1,6 @@
-//! Unpacking one zstd frame into a buffer, trusting neither its length nor what it says it holds.
+//! Unpacks one zstd frame into a buffer, and trusts neither its length nor its declared content size.
 //!
-//! Without the feature `zstd` there is nothing here but the error that says so.
+//! Without the feature `zstd` this module only returns an error.
 
 use shardpack_format::{Error, Result, memory};
 
@@ -8,15 +8,15 @@ use shardpack_format::{Error, Result, memory};
 /// Source: RFC 8878, 3.1.1.2 (`Block_Header`, `RLE_Block`, `Block_Maximum_Size`).
 const MOST_BYTES_PER_PACKED_BYTE: u64 = 128 * 1024 / 4;
 
-/// What is longer when unpacked has to fit the memory that there is for a piece.
+/// A frame with a higher ratio must fit the memory limit of a piece.
 const USUAL_RATIO: u64 = 256;
 
-/// Checks the claim that `packed_bytes` unpack to `bytes`, before room is made for them.
+/// Checks the claim that `packed_bytes` unpack to `bytes` before memory is allocated.
 fn check_claim(packed_bytes: usize, bytes: u32) -> Result<()> {
     if u64::from(bytes) > (packed_bytes as u64).saturating_mul(MOST_BYTES_PER_PACKED_BYTE) {
         return Err(Error::data(format!("{packed_bytes} packed bytes cannot hold the {bytes} of the seek table")));
     }
-    // No images are packed so tight; what is, may be made to harm.
+    // No images compress this well; such a frame may be malicious.
     if (packed_bytes as u64).saturating_mul(USUAL_RATIO) < u64::from(bytes) {
         memory::admit(bytes.into())?;
     }
@@ -30,10 +30,10 @@ mod with_zstd {
     use super::{Error, Result, check_claim};
     use crate::buffer::make_room;
 
-    /// Up to here room for what a frame claims to hold is made at once; beyond, only as it comes.
+    /// Up to this size the declared size of a frame is allocated at once; a larger buffer grows with the data.
     const TRUSTED_BYTES: usize = if cfg!(test) { 1 << 20 } else { 64 << 20 };
 
-    /// Unpacks frames, one after the other, with one set of tables.
+    /// Unpacks frames one after the other and reuses its tables.
     pub(crate) struct Unpacker(zstd::bulk::Decompressor<'static>);
 
     impl Unpacker {
@@ -41,7 +41,7 @@ mod with_zstd {
             zstd::bulk::Decompressor::new().map(Self).map_err(|error| Error::io("cannot make a zstd decoder", error))
         }
 
-        /// Unpacks `packed`, which must hold exactly `bytes`, to `out[at..]`; `out` grows where it is shorter.
+        /// Unpacks `packed`, which must hold exactly `bytes`, to `out[at..]`; `out` grows if necessary.
         pub fn unpack(&mut self, packed: &[u8], bytes: u32, out: &mut Vec<u8>, at: usize) -> Result<()> {
             check_claim(packed.len(), bytes)?;
             let damaged = |error: std::io::Error| Error::data(format!("the frame does not unpack: {error}"));
@@ -54,7 +54,7 @@ mod with_zstd {
             } else {
                 out.truncate(at);
                 let decoder = zstd::stream::read::Decoder::with_buffer(packed).map_err(damaged)?;
-                // One byte more than there may be, so that it shows.
+                // One byte more than allowed, to detect frames that are too long.
                 decoder.take(u64::from(bytes) + 1).read_to_end(out).map_err(damaged)?
             };
             if found != expected {
@@ -96,7 +96,7 @@ mod with_zstd {
             let packed = zstd::bulk::compress(&[1; 100], 1).unwrap();
             let error = unpack(&packed, u32::MAX, 0).unwrap_err();
             assert!(error.to_string().contains("cannot hold"), "{error}");
-            // A whole frame of zeros is near the limit, and still believed.
+            // A whole frame of zeros is near the limit and still accepted.
             let zeros = vec![0; 8 << 20];
             let packed = zstd::bulk::compress(&zeros, 19).unwrap();
             assert!(unpack(&packed, zeros.len() as u32, 0).unwrap() == zeros);
@@ -107,7 +107,7 @@ mod with_zstd {
 #[cfg(feature = "zstd")]
 pub(crate) use with_zstd::Unpacker;
 
-/// Stands for the decoder where the feature `zstd` is off.
+/// Placeholder for the decoder if the feature `zstd` is off.
 #[cfg(not(feature = "zstd"))]
 pub(crate) struct Unpacker;
 

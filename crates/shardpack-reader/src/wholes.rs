@@ -1,8 +1,8 @@
-//! Shards that are a single frame, unpacked: the last ones that samples were read of, so that a shard is unpacked once and
-//! not once for each of its samples.
+//! Keeps recently used unpacked shards that are a single frame, so that a shard is unpacked once and not once for each
+//! sample.
 //!
-//! Holds at all times: those that are kept have at most a fixed number of bytes together, or are one. Nobody ever waits: who
-//! comes while another looks unpacks for itself, so a lock that was held while the process forked does no harm.
+//! Holds at all times: the kept shards are within a fixed number of bytes, or there is only one. No caller ever waits:
+//! a caller that finds the lock taken unpacks for itself, so a lock that was held during a fork does no harm.
 
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
@@ -11,10 +11,10 @@ use shardpack_format::Result;
 /// Four shards of the usual length.
 const MOST_BYTES: usize = if cfg!(test) { 1 << 12 } else { 256 << 20 };
 
-/// A shard by its number, unpacked.
+/// An unpacked shard with its number.
 type Whole = (usize, Arc<Vec<u8>>);
 
-/// See the module; the last used is the last.
+/// See the module; the most recently used shard is the last.
 #[derive(Default)]
 pub(crate) struct Wholes(Mutex<Vec<Whole>>);
 
@@ -27,7 +27,7 @@ impl Wholes {
         }
     }
 
-    /// Shard `number`: the one that is kept, or what `unpack` makes, which then is kept.
+    /// Shard `number`: the kept shard, or the result of `unpack`, which is kept.
     pub fn get(&self, number: usize, unpack: impl FnOnce() -> Result<Vec<u8>>) -> Result<Arc<Vec<u8>>> {
         if let Some(mut kept) = self.lock()
             && let Some(at) = kept.iter().position(|(of, _)| *of == number)
@@ -46,7 +46,7 @@ impl Wholes {
         Ok(whole)
     }
 
-    /// Lets go of the least used until the others are few enough.
+    /// Drops the least recently used shards until the others fit.
     fn make_room(&self) {
         let Some(mut kept) = self.lock() else { return };
         let mut bytes: usize = kept.iter().map(|(_, whole)| whole.len()).sum();

@@ -1,4 +1,4 @@
-//! A window is the part of an unpacked shard that is in memory, in a buffer that is used again and again.
+//! Holds a part of an unpacked shard in a reused buffer.
 
 use std::ops::Range;
 
@@ -6,28 +6,28 @@ use shardpack_format::Result;
 
 use crate::{buffer::make_room, unpack::Unpacker};
 
-/// Longer windows may be more than there is memory for, which is no reason to abort.
+/// A longer window may not fit into memory, which must not abort the process.
 const MOST_ZEROED_BYTES: usize = 32 << 20;
 
-/// Part of one (unpacked) shard, in a buffer that is used again; see [`crate::Shard::fill`].
+/// Part of one (unpacked) shard in a reused buffer; see [`crate::Shard::fill`].
 ///
-/// The buffer only grows: to the longest part that was asked for.
+/// The buffer only grows, to the longest part that was requested.
 #[derive(Default)]
 pub struct Window {
-    /// Long enough for what is held; bytes from `held` on are of earlier use.
+    /// At least `held` long; bytes from `held` on are stale.
     pub(crate) bytes: Vec<u8>,
-    /// Where `bytes` begins in the unpacked shard.
+    /// Offset of `bytes` in the unpacked shard.
     pub(crate) start: u64,
-    /// How many of `bytes` belong to the window.
+    /// Number of valid bytes in `bytes`.
     pub(crate) held: usize,
 }
 
-/// What it takes to fill [`Window`]s of compressed shards, used again and again: the packed frame, and a decoder.
+/// Reused memory to fill [`Window`]s of compressed shards: the packed frame, and a decoder.
 #[derive(Default)]
 pub struct Scratch {
-    /// The packed frame under way.
+    /// The current packed frame.
     pub(crate) packed: Vec<u8>,
-    /// Made when the first frame is unpacked.
+    /// Created when the first frame is unpacked.
     pub(crate) unpacker: Option<Unpacker>,
 }
 
@@ -44,14 +44,14 @@ impl std::fmt::Debug for Scratch {
 }
 
 impl Window {
-    /// An empty one whose buffer has room for `bytes` bytes, which are not touched before they are filled.
+    /// An empty window whose buffer has room for `bytes` bytes, untouched until they are filled.
     pub fn with_capacity(bytes: usize) -> Self {
         if bytes <= MOST_ZEROED_BYTES {
-            // The system hands it out as zeros, so that nobody has to write them.
+            // The system provides zeroed pages, so no thread has to write zeros.
             return Self { bytes: vec![0; bytes], ..Self::default() };
         }
         let mut window = Self::default();
-        // Where there is no memory, filling says so.
+        // If memory is insufficient, a later fill returns the error.
         let _ = window.bytes.try_reserve_exact(bytes);
         window
     }
@@ -61,15 +61,15 @@ impl Window {
         self.bytes.capacity()
     }
 
-    /// Forgets what is held, as for another shard; the buffer stays.
+    /// Empties the window, for another shard; keeps the buffer.
     pub fn clear(&mut self) {
         self.held = 0;
     }
 
-    /// Makes it hold `bytes` of the unpacked shard from `start` on.
+    /// Copies `bytes`, which begin at `start` of the unpacked shard, into the window.
     ///
     /// # Errors
-    /// When there is no memory.
+    /// When memory is insufficient.
     pub(crate) fn hold(&mut self, start: u64, bytes: &[u8]) -> Result<()> {
         make_room(&mut self.bytes, bytes.len())?;
         self.bytes[..bytes.len()].copy_from_slice(bytes);
@@ -77,7 +77,7 @@ impl Window {
         Ok(())
     }
 
-    /// Bytes `range` of the unpacked shard, if all are held.
+    /// Bytes `range` of the unpacked shard, if the window holds all of the range.
     pub fn get(&self, range: Range<u64>) -> Option<&[u8]> {
         let from = usize::try_from(range.start.checked_sub(self.start)?).ok()?;
         let to = usize::try_from(range.end.checked_sub(self.start)?).ok()?;

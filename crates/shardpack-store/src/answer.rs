@@ -1,4 +1,4 @@
-//! What a server answers to a request for a range, and whether that is the range.
+//! Parses the head of a response to a range request and checks that the response holds the requested range.
 
 use std::{ops::Range, time::Duration};
 
@@ -8,26 +8,26 @@ use reqwest::{
 };
 use shardpack_format::{Error, ErrorKind};
 
-/// Longest wait that a server is obeyed for without a look at the patience: longer ones are errors to whoever waits.
+/// Cap on `Retry-After` in seconds; a wait beyond the patience fails the request.
 const MOST_WAIT_S: u64 = 24 * 3600;
 
-/// Why a request was not answered with what was asked for.
+/// Why a request failed.
 #[derive(Debug)]
 pub(crate) enum Failed {
-    /// It may be the next time: what happened, and how long the server asks to wait.
+    /// A retry may succeed: the failure, and the wait that the server requests.
     Again { what: String, wait: Option<Duration>, too_many: bool },
-    /// There is no such object.
+    /// The object does not exist.
     NotThere,
     /// The object ends before the range begins.
     Shorter(Error),
-    /// The server refuses: other credentials may be right.
+    /// The server refuses the request; other credentials may be accepted.
     Refused(Error),
-    /// It will be the same the next time.
+    /// A retry fails the same way.
     Never(Error),
 }
 
 impl Failed {
-    /// A server that answers so says nothing of the object: nobody may take it for a bad one.
+    /// An error of the server, not of the object: callers must not count the object as damaged.
     pub fn of_server(what: impl Into<String>) -> Self {
         Self::Never(Error::new(ErrorKind::System, what))
     }
@@ -37,23 +37,23 @@ impl Failed {
     }
 }
 
-/// Bytes of the body of an answer that are what was asked for.
+/// Where the requested bytes lie in the body of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Body {
-    /// Bytes before them, which the server sent though it was not asked.
+    /// Bytes before the requested range, from a server that ignores ranges.
     pub skipped: u64,
-    /// Length of the object in bytes, where the answer says it.
+    /// Length of the object in bytes, if the response has it.
     pub object_bytes: Option<u64>,
-    /// Whether the answer says that it is a page for people.
+    /// Whether the response has the content type of an HTML page.
     pub is_html: bool,
 }
 
-/// What tells one version of an object from another, as far as the server says.
+/// Identifies one version of an object, by the headers that the server sends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Version {
     pub etag: Option<Vec<u8>>,
     pub modified: Option<Vec<u8>>,
-    /// When it was made, in seconds: what is left of one differs between lists and answers.
+    /// Time of the last change in seconds: lists and responses have different fractions of a second.
     pub modified_s: Option<i64>,
 }
 
@@ -63,7 +63,8 @@ impl Version {
         Self { etag: value(ETAG), modified: value(LAST_MODIFIED), modified_s: None }
     }
 
-    /// A number that another version would hardly have, as a list tells it: of the ETag, or else of the time; 0 where there is neither.
+    /// A number that is very likely unique to this version, as in a list: a hash of the ETag, or else the time; 0 if
+    /// both are missing.
     pub fn stamp(&self) -> i64 {
         match (&self.etag, self.modified_s) {
             (Some(etag), _) => shardpack_format::hash::content(plain_etag(etag)) as i64 | 1,
@@ -72,7 +73,7 @@ impl Version {
         }
     }
 
-    /// Whether it may be the version that a list told by `stamp`.
+    /// Whether this version may be the one listed with `stamp`.
     pub fn is_listed(&self, stamp: i64) -> bool {
         let own = match stamp & 1 {
             1 => Self { modified_s: None, ..self.clone() },
@@ -81,7 +82,7 @@ impl Version {
         stamp == 0 || own.stamp() == 0 || own.stamp() == stamp
     }
 
-    /// Whether both are of the same version, as far as that can be told.
+    /// Whether both versions agree in every header that both have.
     pub fn agrees(&self, other: &Self) -> bool {
         let differ =
             |one: &Option<Vec<u8>>, two: &Option<Vec<u8>>| matches!((one, two), (Some(one), Some(two)) if one != two);
@@ -89,14 +90,14 @@ impl Version {
     }
 }
 
-/// An ETag as lists and answers have it alike: Azure and Google have it without quotes in their lists. There `W/` is the beginning of
-/// one, and no mark of a weak one, as in 1 of 4,096 that are made of a hash in base64.
+/// Normalizes an ETag so that lists and responses compare equal: Azure and Google list ETags without quotes. A listed
+/// ETag may begin with `W/` without being a weak one: 1 of 4,096 ETags that are base64 of a hash do.
 fn plain_etag(etag: &[u8]) -> &[u8] {
     let quoted = etag.strip_prefix(b"W/\"").or_else(|| etag.strip_prefix(b"\""));
     quoted.and_then(|etag| etag.strip_suffix(b"\"")).unwrap_or(etag)
 }
 
-/// What the head of an answer says of a request for `range`, or for all of an object.
+/// Parses the head of a response to a request for `range`, or for the whole object if `range` is `None`.
 pub(crate) fn read(status: StatusCode, headers: &HeaderMap, range: Option<&Range<u64>>) -> Result<Body, Failed> {
     if let Some(encoding) = headers.get(CONTENT_ENCODING)
         && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
@@ -115,7 +116,7 @@ pub(crate) fn read(status: StatusCode, headers: &HeaderMap, range: Option<&Range
     let is_html = headers.get(CONTENT_TYPE).is_some_and(of_page);
     match (status, range) {
         (StatusCode::OK, None) => Ok(Body { skipped: 0, object_bytes: length(headers), is_html }),
-        // The server knows no ranges.
+        // The server ignores ranges.
         (StatusCode::OK, Some(range)) => Ok(Body { skipped: range.start, object_bytes: length(headers), is_html }),
         (StatusCode::PARTIAL_CONTENT, Some(range)) => {
             let text = headers.get(CONTENT_RANGE).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -128,13 +129,13 @@ pub(crate) fn read(status: StatusCode, headers: &HeaderMap, range: Option<&Range
                 ))),
             }
         }
-        // Those that lead to a web server are followed.
+        // Redirects of a web server are followed by the client.
         (status, _) if status.is_redirection() => Err(Failed::of_server(format!("the server answers {status}"))),
         (status, _) => Err(refused(status, headers, "")),
     }
 }
 
-/// What an answer says that is no object; `text` is its body, as far as it was read.
+/// The failure of a response that holds no object; `text` is the body as far as it was read.
 pub(crate) fn refused(status: StatusCode, headers: &HeaderMap, text: &str) -> Failed {
     let code = element(text, "Code").unwrap_or_default();
     let said = match (code, element(text, "Message")) {
@@ -172,32 +173,32 @@ pub(crate) fn refused(status: StatusCode, headers: &HeaderMap, text: &str) -> Fa
     }
 }
 
-/// Whether these are the first bytes of a page of HTML; where the server says so, any tag is one.
+/// Whether `bytes` begin an HTML page. If the content type is HTML, any tag counts.
 pub(crate) fn is_page(bytes: &[u8], is_html: bool) -> bool {
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii_start();
     let begins = |word: &[u8]| text.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word));
     begins(b"<!doctype html") || begins(b"<html") || is_html && text.starts_with(b"<")
 }
 
-/// Whether an object of this name may be such a page.
+/// Whether an object of this name may be an HTML page.
 pub(crate) fn is_named_as_page(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     [".html", ".htm", ".xhtml"].iter().any(|end| name.ends_with(end))
 }
 
-/// The text of an element of XML that has no others in it.
+/// The text of an XML element without child elements.
 pub(crate) fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
     rest.split_once(&format!("</{name}>")).map(|(text, _)| text.trim())
 }
 
-/// The first line of what a server says, and no more than fits on a screen.
+/// The first line of a server's message, shortened to fit on a screen.
 fn shortened(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     line.chars().filter(|c| !c.is_control()).take(300).collect()
 }
 
-/// What is the matter with the way to the server: what will be so the next time is told at once.
+/// The failure of a connection; failures that a retry cannot fix are reported at once.
 pub(crate) fn failed_way(error: &dyn std::error::Error, is_redirect: bool) -> Failed {
     let what = match causes(error) {
         what if what.is_empty() => error.to_string(),
@@ -213,7 +214,7 @@ pub(crate) fn failed_way(error: &dyn std::error::Error, is_redirect: bool) -> Fa
     Failed::again(what)
 }
 
-/// The innermost causes of an error: its own words name the URL again.
+/// The innermost causes of an error, because the outer message repeats the URL.
 pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     let mut causes = Vec::new();
     let mut source = error.source();
@@ -221,7 +222,7 @@ pub(crate) fn causes(error: &dyn std::error::Error) -> String {
         causes.push(cause.to_string());
         source = cause.source();
     }
-    // Each names those below it or adds something.
+    // A cause may repeat the causes below it.
     causes.dedup_by(|later, earlier| earlier.ends_with(later.as_str()));
     causes.join(": ")
 }
@@ -230,13 +231,13 @@ fn length(headers: &HeaderMap) -> Option<u64> {
     headers.get(reqwest::header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// The seconds that a server asks to wait. A date is not looked at: clocks differ.
+/// `Retry-After` in seconds. Dates are ignored, because clocks differ.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds: u64 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds.min(MOST_WAIT_S)))
 }
 
-/// `bytes FIRST-LAST/LENGTH`, where the length may be `*`.
+/// Parses `bytes FIRST-LAST/LENGTH`; the length may be `*`.
 fn content_range(text: &str) -> Option<(Range<u64>, Option<u64>)> {
     let (range, length) = text.trim().strip_prefix("bytes ")?.split_once('/')?;
     let (first, last) = range.trim().split_once('-')?;

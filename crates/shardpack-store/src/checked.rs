@@ -1,4 +1,4 @@
-//! Values of settings, of the environment and of profiles, checked before a client takes them: clients panic at some.
+//! Checks values from settings, environment and profiles before a client receives them: clients panic on some values.
 //!
 //! Holds at all times: an error names the setting and never its value, which may be a secret.
 
@@ -7,10 +7,11 @@ use shardpack_format::{Error, Result};
 
 use crate::location::{Kind, is_bucket};
 
-/// Characters that a URL may have anywhere, and that parsers of requests refuse.
+/// Characters that some URL parsers accept and request parsers refuse.
 const NOT_OF_URLS: [char; 8] = ['"', '<', '>', '\\', '^', '`', '{', '}'];
 
-/// Variables of the environment that the client of a kind of store may know: name as it is set, name as the client has it, value. Empty ones are as none.
+/// Environment variables that the client of this kind of store may know: name in the environment, name for the client,
+/// value. Empty variables are left out.
 pub(crate) fn environment(kind: Kind) -> Vec<(String, String, String)> {
     let (prefix, others): (_, &[(&str, &str)]) = match kind {
         Kind::Web => return Vec::new(),
@@ -30,10 +31,11 @@ pub(crate) fn environment(kind: Kind) -> Vec<(String, String, String)> {
     variables.collect()
 }
 
-/// Checks the value of the setting or variable `name`, which a client knows as `key`, for the place where the client puts it.
+/// Checks the value of the setting or variable `name`, which a client knows as `key`, for the part of a request that
+/// holds the value.
 ///
 /// # Errors
-/// When no request can have it there.
+/// When no request can hold the value there.
 pub(crate) fn value(name: &str, key: &str, value: &str) -> Result<()> {
     let is = |words: &[&str]| words.iter().any(|word| key.ends_with(word));
     if is(&["_file", "service_account", "service_account_path", "service_account_key", "application_credentials"]) {
@@ -83,7 +85,7 @@ pub(crate) fn url(name: &str, value: &str) -> Result<()> {
     }
 }
 
-/// Checks what is put into the name of a server, or into the scope of a signature.
+/// Checks a value that becomes part of a server name or of the scope of a signature.
 fn word(name: &str, value: &str) -> Result<()> {
     text(name, value)?;
     match is_bucket(value) {
@@ -93,7 +95,7 @@ fn word(name: &str, value: &str) -> Result<()> {
     }
 }
 
-/// Checks what is put into a header.
+/// Checks a value that goes into a header.
 pub(crate) fn text(name: &str, value: &str) -> Result<()> {
     let Some(odd) = value.chars().find(|c| !matches!(c, ' '..='~')) else { return Ok(()) };
     let what = match odd {

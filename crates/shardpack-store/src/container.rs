@@ -1,6 +1,7 @@
-//! Credentials of AWS that a server beside a container gives (ECS, EKS): <https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html>.
+//! AWS credentials from the credentials server of a container (ECS, EKS):
+//! <https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html>.
 //!
-//! Holds at all times: a token goes over TLS, or to this machine, or to the addresses that AWS has for it.
+//! Holds at all times: a token is sent over TLS, to this machine, or to the addresses that AWS reserves for it.
 
 use std::{env, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -17,13 +18,13 @@ use crate::{
     web,
 };
 
-/// Where a relative URI is.
+/// The server of a relative URI.
 const SERVER: &str = "http://169.254.170.2";
-/// The servers of ECS and EKS: what these clients of AWS speak to without TLS.
+/// The servers of ECS and EKS: AWS clients use these without TLS.
 const SERVERS: [&str; 3] = ["169.254.170.2", "169.254.170.23", "fd00:ec2::23"];
-/// Longest answer that is read.
+/// Longest response that is read.
 const MOST_BYTES: usize = 1 << 20;
-/// A server that does not answer is asked so often, with such a wait between.
+/// Attempts with a server that does not answer, and the wait between two attempts.
 const ATTEMPTS: u32 = 3;
 const WAIT: Duration = Duration::from_millis(200);
 
@@ -32,7 +33,7 @@ const FULL: &str = "AWS_CONTAINER_CREDENTIALS_FULL_URI";
 const TOKEN: &str = "AWS_CONTAINER_AUTHORIZATION_TOKEN";
 const TOKEN_FILE: &str = "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE";
 
-/// Where credentials are asked for.
+/// The server that credentials are requested from.
 #[derive(Clone, Debug)]
 pub(crate) struct Container {
     url: Url,
@@ -44,7 +45,7 @@ fn variable(name: &str) -> Option<String> {
 }
 
 impl Container {
-    /// That of the environment, if it names one.
+    /// The server that the environment names, if any.
     pub fn of_environment(connector: &Connector) -> Result<Option<Self>> {
         let relative = variable(RELATIVE).map(|path| (RELATIVE, format!("{SERVER}{path}")));
         let Some((name, text)) = relative.or_else(|| Some((FULL, variable(FULL)?))) else { return Ok(None) };
@@ -56,10 +57,10 @@ impl Container {
         Ok(Some(Self { url, connector: connector.clone() }))
     }
 
-    /// Asks for credentials.
+    /// Requests credentials.
     ///
     /// # Errors
-    /// Why there are none, without a word of them.
+    /// When there are no credentials; the message holds no part of them.
     pub async fn ask(&self) -> Result<Kept, String> {
         let token = token()?;
         let mut attempt = 1;
@@ -120,7 +121,7 @@ fn is_trusted(url: &Url) -> bool {
     url.scheme() == "https" || is_here || SERVERS.contains(&host)
 }
 
-/// A [`Container`] as a client of S3 takes credentials.
+/// A [`Container`] as a credential provider for an S3 client.
 pub(crate) fn provider(container: Container) -> object_store::aws::AwsCredentialProvider {
     Arc::new(profile::Asked::new(profile::From::Container(container)))
 }

@@ -1,4 +1,4 @@
-//! Bytes as what servers, programs and people write, for fuzzing.
+//! Entry points for fuzzing: bytes as responses, program output and configuration files.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use reqwest::{StatusCode, header::HeaderMap};
 
 use crate::{answer, pages, plain, profile};
 
-/// Bytes as the head of an answer to a request for bytes 5 to 9; whether it is taken.
+/// Parses bytes as the head of a response to a request for bytes 5 to 9; returns whether the response is accepted.
 pub fn head(bytes: &[u8]) -> bool {
     let Some((status, headers)) = plain::parsed(bytes).map(|(_, _, status, headers)| (status, headers)) else {
         return false;
@@ -16,11 +16,11 @@ pub fn head(bytes: &[u8]) -> bool {
     taken.is_ok()
 }
 
-/// Text as a page of a list, and as an error of a store.
+/// Parses text as a page of a list, and as an error of a store.
 pub fn page(text: &str) {
     let (kept, odd) = pages::without_odd(text);
     assert!(kept.len() <= text.len() && (odd.is_empty() || kept.len() < text.len()));
-    // What is left has nothing more to be taken out.
+    // A second pass removes nothing.
     let (again, _) = pages::without_odd(&kept);
     assert!(again.len() <= kept.len());
     for status in [400, 403, 404, 503] {
@@ -29,7 +29,7 @@ pub fn page(text: &str) {
     }
 }
 
-/// Text as a file of profiles, and as what gives credentials prints; names and values of the profile `default`.
+/// Parses text as a profile file and as credentials from a program; returns names and values of the profile `default`.
 pub fn profile(text: &str) -> BTreeMap<String, String> {
     let _ = profile::read_printed(text.as_bytes());
     let _ = profile::read_given(text.as_bytes());

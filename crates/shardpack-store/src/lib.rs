@@ -1,10 +1,11 @@
-//! Bytes that lie on servers and in buckets and not in files: read, listed and written.
+//! Reads, lists and writes objects on web servers and in buckets.
 //!
-//! What is read is asked for by range, many at a time, and what is written goes from memory; nothing is kept on a disk. This crate is the one room of the
-//! workspace that is asynchronous: callers are plain threads, and wait; each receives what it asked for itself.
+//! Reads are range requests, many in flight at a time; writes come from memory; nothing is kept on disk. This crate is
+//! the only asynchronous crate of the workspace: callers are plain threads and block, and each caller receives the
+//! bytes of its own requests.
 //!
-//! Holds at all times: bytes are of the object that was asked for, as long as it should be, and of one version of it; whatever a
-//! server sends is bounded by what was asked for. Whether the bytes are right their hashes say, which is the caller's part.
+//! Holds at all times: the bytes belong to the requested object, have the expected length and come from one version;
+//! the size of a response is bounded by the request. The caller checks the hashes of the bytes.
 
 mod answer;
 mod checked;

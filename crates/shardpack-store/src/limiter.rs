@@ -1,6 +1,7 @@
-//! One limit for all requests to a server: halved where it says that they are too many, and growing again. A server that answers at
-//! once gets fewer at first, since more might only take turns. Each gets more as long as that helps: while all that may run do, and
-//! answers still begin about as soon as they ever did on the average, nothing there or here is what they wait for.
+//! Limits the requests in flight to one server. The limit is halved when the server reports too many requests, and
+//! then grows again. A server with very low latency starts with fewer requests, because more requests might only
+//! queue. The limit grows as long as that helps: while it is fully used and responses begin about as fast as the best
+//! average so far, neither the server nor this machine is a bottleneck.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -9,23 +10,23 @@ use std::{
 
 use tokio::sync::Notify;
 
-/// Answers that were under way when the limit was halved say nothing new.
+/// Responses to requests that were in flight when the limit was halved are ignored.
 const DEAF: Duration = Duration::from_secs(1);
 
-/// Where the quickest answer begins sooner, the server is near by, and gets so many requests at first.
+/// A server whose fastest response begins sooner is near, and starts with this many requests.
 const NEAR: Duration = Duration::from_millis(5);
 const FIRST_NEAR: f64 = 16.0;
-/// Of so many answers the quickest tells how far it is: others had to wait for their turn.
+/// The fastest of this many responses measures the distance to the server: the others may have queued.
 const LOOKED_AT: u32 = 32;
 
-/// While answers begin within so many times what the quickest round took on the average, more at a time help. (Not what the quickest
-/// answer took: services have a few that take a third of the usual.)
+/// While the mean latency is below this multiple of the fastest round's mean, more requests in flight help. (Not of
+/// the fastest response: some responses of a service take a third of the usual time.)
 const AT_ONCE: f64 = 1.5;
-/// Where it takes so many times as long, they wait for each other.
+/// From this multiple on, requests queue behind each other.
 const IN_TURNS: f64 = 3.0;
-/// What a round leaves of the quickest one: the way may have become longer, or the requests others.
+/// Growth of the best mean with each round: the route or the kind of requests may have changed.
 const FORGETTING: f64 = 1.02;
-/// How much more or less is tried next.
+/// Factor between two tried limits.
 const STEP: f64 = 1.25;
 
 /// See the module.
@@ -37,53 +38,52 @@ pub(crate) struct Limiter {
 
 #[derive(Debug)]
 struct State {
-    /// Requests at a time until it is known whether more help, and the most there are.
+    /// Requests in flight until more are known to help, and the maximum.
     first: f64,
     most: f64,
     limit: f64,
     running: u32,
     halved: Option<Instant>,
-    /// The quickest answer of the last so many, and of those that came since.
+    /// The fastest of the last `LOOKED_AT` responses, and of the responses since then.
     quickest: Option<Duration>,
     since: Option<Duration>,
     looked_at: u32,
-    /// How many at a time help, as far as is known.
+    /// Number of requests in flight that help, as far as is known.
     helping: f64,
-    /// How many seconds answers of the quickest round took to begin on the average; and the round of those that came since it was last
-    /// looked at `helping`.
+    /// Mean latency of the fastest round in seconds; and the current round, since `helping` was last updated.
     floor: Option<f64>,
     round: Round,
 }
 
-/// About as many answers as run at once.
+/// About as many responses as run at once.
 #[derive(Debug, Default)]
 struct Round {
     answers: u32,
-    /// How long they took to begin, together.
+    /// Sum of their latencies.
     took: Duration,
-    /// Whether as many ran as may.
+    /// Whether the limit was reached.
     was_full: bool,
 }
 
 impl State {
-    /// How much fewer at a time help than of a server far away.
+    /// Factor for the limits of a near server, at most 1.
     fn nearness(&self) -> f64 {
         let quickest = self.quickest.into_iter().chain(self.since).min();
         if quickest.is_some_and(|quickest| quickest < NEAR) { (FIRST_NEAR / self.first).min(1.0) } else { 1.0 }
     }
 
-    /// How many may run at once now.
+    /// Current limit of requests in flight.
     fn now(&self) -> f64 {
         self.limit.min(self.helping * self.nearness()).max(1.0)
     }
 
-    /// At the end of a round: whether more at a time would have helped, or fewer would have done.
+    /// Ends a round: decides whether more requests would help, or fewer are enough.
     fn look_at_round(&mut self) {
         let round = std::mem::take(&mut self.round);
         let mean = round.took.as_secs_f64() / f64::from(round.answers.max(1));
         let quickest = self.floor.map_or(mean, |floor| mean.min(floor * FORGETTING));
         self.floor = Some(quickest);
-        // Where something else keeps them few, it is not known what more would do.
+        // If another limit holds, the effect of more requests is unknown.
         let was_full = round.was_full && self.helping * self.nearness() <= self.limit;
         if was_full && mean < quickest * AT_ONCE {
             self.helping = (self.helping * STEP).min(self.most);
@@ -93,7 +93,7 @@ impl State {
     }
 }
 
-/// A request that is under way.
+/// A request in flight.
 #[derive(Debug)]
 pub(crate) struct Running<'a>(&'a Limiter);
 
@@ -105,7 +105,7 @@ impl Drop for Running<'_> {
 }
 
 impl Limiter {
-    /// So many requests at first, and at most.
+    /// `first` is the limit at the start, `most` the maximum.
     pub fn new(first: u32, most: u32) -> Self {
         let (first, most) = (f64::from(first.max(1)), f64::from(most.max(first).max(1)));
         let state = State {
@@ -128,7 +128,7 @@ impl Limiter {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until one more request may begin.
+    /// Waits until the limit allows one more request.
     pub async fn enter(&self) -> Running<'_> {
         loop {
             let left = self.left.notified();
@@ -144,7 +144,7 @@ impl Limiter {
         }
     }
 
-    /// The server says that requests are too many.
+    /// Records that the server reported too many requests.
     pub fn too_many(&self) {
         let mut state = self.state();
         if state.halved.is_none_or(|halved| halved.elapsed() >= DEAF) {
@@ -153,7 +153,7 @@ impl Limiter {
         }
     }
 
-    /// An answer has begun after so long.
+    /// Records a response whose first byte came `after` the request.
     pub fn began(&self, after: Duration) {
         let mut state = self.state();
         let before = state.now();
@@ -172,7 +172,7 @@ impl Limiter {
         }
     }
 
-    /// A request has ended well.
+    /// Records a request that succeeded.
     pub fn well(&self) {
         let mut state = self.state();
         let before = state.limit.floor();
@@ -182,12 +182,12 @@ impl Limiter {
         }
     }
 
-    /// How many may run at once now.
+    /// Current limit of requests in flight.
     pub fn limit(&self) -> u32 {
         self.state().now() as u32
     }
 
-    /// The same, no more than at first.
+    /// The current limit, but at most the limit at the start.
     pub fn limit_of_first(&self) -> u32 {
         let state = self.state();
         state.now().min(state.first * state.nearness()) as u32
@@ -203,7 +203,7 @@ mod tests {
         let limiter = Limiter::new(64, 64);
         limiter.began(Duration::from_millis(40));
         assert_eq!(limiter.limit(), 64);
-        // Most had to wait for their turn.
+        // Most requests had to queue.
         (0..100).for_each(|number| limiter.began(Duration::from_millis(number % 31)));
         assert_eq!(limiter.limit(), 16);
         (0..64).for_each(|_| limiter.began(Duration::from_millis(30)));
@@ -252,7 +252,7 @@ mod tests {
         let round = |millis: u64| {
             for number in 0..64 {
                 limiter.state().round.was_full = true;
-                // One in eight tells that it is near.
+                // One response in eight shows that the server is near.
                 limiter.began(Duration::from_millis(if number % 8 == 0 { 1 } else { millis }));
             }
             limiter.limit()

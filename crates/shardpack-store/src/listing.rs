@@ -1,7 +1,7 @@
-//! What a store lists below a folder.
+//! Lists the objects of a store below a folder.
 //!
-//! Holds at all times: whatever a store lists is handed out, also where nothing can be asked for by its name; a list that does not end
-//! is an error.
+//! Holds at all times: every listed object is handed out, even if its name cannot be requested; an endless list is an
+//! error.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -16,9 +16,9 @@ use crate::{
     service::{Notes, Use},
 };
 
-/// So many pages are taken: as many objects as no bucket is packed of.
+/// Maximum number of pages: more objects than any bucket that is packed.
 const MOST_PAGES: u64 = 1_000_000;
-/// So many pages in a row may be empty, as they are where much was deleted of a bucket that keeps versions.
+/// Maximum number of empty pages in a row. A bucket that keeps versions has empty pages after many deletions.
 const MOST_EMPTY: u32 = 2000;
 
 /// An object that a store lists.
@@ -28,47 +28,48 @@ pub struct Object {
     pub name: String,
     /// Length in bytes.
     pub bytes: u64,
-    /// Tells this version from others, for [`Store::read_listed`]; 0 where the store has nothing for it.
+    /// Identifies this version for [`Store::read_listed`]; 0 if the store has no ETag and no time.
     pub stamp: i64,
 }
 
-/// An object of which no path can be made: it has empty parts, `.` or `..`, or control characters in its name, or it ends with a slash.
+/// An object whose name is not a path: it has empty parts, `.` or `..`, control characters, or a slash at its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Odd {
     /// Its name below the folder of the [`Store`].
     pub name: String,
-    /// Length in bytes; 0 for names that several begin with.
+    /// Length in bytes; 0 for a common prefix of several names.
     pub bytes: u64,
 }
 
 impl Odd {
-    /// Whether it stands for a folder, as the programs of the services make one: it holds nothing.
+    /// Whether it is the empty object that tools create to represent a folder.
     pub fn is_folder(&self) -> bool {
         self.bytes == 0 && (self.name.is_empty() || self.name.strip_suffix('/').is_some_and(crate::location::is_key))
     }
 }
 
-/// A part of what a store lists.
+/// A page of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
     /// Objects.
     pub objects: Vec<Object>,
-    /// Names, without a slash at their ends, of folders that were not looked into.
+    /// Names, without a trailing slash, of folders that were not listed.
     pub folders: Vec<String>,
-    /// What has a name that is no path.
+    /// Objects whose names are not paths.
     pub odd: Vec<Odd>,
 }
 
 impl Store {
-    /// Hands out all objects whose names begin with `below`, as those in a folder begin with its name and a slash, in parts of some 1,000.
+    /// Lists all objects whose names begin with `below` (a folder name with a slash, for example), in pages of about
+    /// 1,000.
     ///
     /// # Errors
-    /// When `take` fails, the server does not answer, or cannot list, as web servers.
+    /// When `take` fails, the server does not answer, or it cannot list, like a web server.
     pub fn list(&self, below: &str, mut take: impl FnMut(Page) -> Result<()>) -> Result<()> {
         self.pages(below, false, &mut take)
     }
 
-    /// The first objects of all, and whether there are more.
+    /// The first page of all objects, and whether there are more.
     ///
     /// # Errors
     /// As [`Store::list`].
@@ -77,7 +78,7 @@ impl Store {
         Ok((page, next.is_some()))
     }
 
-    /// What lies right in `below`, which is empty or a folder with a slash at its end.
+    /// The objects and folders directly in `below`, which is empty or a folder with a slash at its end.
     ///
     /// # Errors
     /// As [`Store::list`].
@@ -107,7 +108,7 @@ impl Store {
         }
     }
 
-    /// One page, and what stands for the next.
+    /// One page, and the token of the next page.
     fn page(&self, below: &str, are_folders: bool, token: Option<String>) -> Result<(Page, Option<String>)> {
         let place = format!("{}{below}", self.url());
         let shared = self.shared()?;
@@ -150,9 +151,9 @@ impl Store {
     }
 }
 
-/// The pages of a list that were taken.
+/// The pages of a list that were read.
 struct Turns {
-    /// Hashes of the tokens, as a server may send long ones.
+    /// Hashes of the tokens, because a server may send long tokens.
     tokens: HashSet<u128>,
     most: u64,
     empty: u32,
@@ -163,7 +164,7 @@ impl Turns {
         Self { tokens: HashSet::new(), most, empty: 0 }
     }
 
-    /// One was taken, and there is another, which `next` stands for.
+    /// Counts a page that was read; `next` is the token of the next page.
     fn one_more(&mut self, next: &str, is_empty: bool) -> Result<(), String> {
         self.empty = if is_empty { self.empty + 1 } else { 0 };
         if !self.tokens.insert(shardpack_format::hash::content(next.as_bytes())) {
@@ -203,7 +204,7 @@ async fn asked(
 mod tests {
     use super::*;
 
-    /// How many pages are taken of a list whose pages `next` stands for.
+    /// Number of pages that are read from a list with the tokens `next`.
     fn taken(most: u64, next: impl Fn(u64) -> (String, bool)) -> (u64, String) {
         let mut turns = Turns::up_to(most);
         let ends = |number: u64| {

@@ -1,9 +1,9 @@
-//! What a URL names: a folder on a web server, or a prefix in a bucket.
+//! Parses URLs of folders: on a web server, or a prefix in a bucket.
 
 use reqwest::Url;
 use shardpack_format::{Error, Result};
 
-/// Schemes of URLs that can be read from, and what answers there.
+/// Schemes of readable URLs, with the kind of server.
 const SCHEMES: [(&str, Kind); 6] = [
     ("http", Kind::Web),
     ("https", Kind::Web),
@@ -16,7 +16,7 @@ const SCHEMES: [(&str, Kind); 6] = [
 /// Longest key of S3 and Google in bytes; Azure counts 1,024 characters.
 const MOST_KEY_BYTES: usize = 1024;
 
-/// What answers at a URL.
+/// Kind of server at a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     Web,
@@ -29,21 +29,21 @@ pub(crate) enum Kind {
 #[derive(Clone, Debug)]
 pub(crate) struct Location {
     pub kind: Kind,
-    /// The URL as it is shown, which ends with a slash.
+    /// The URL for display, with a slash at its end.
     pub shown: String,
-    /// What all folders of one server have in common: it has one limit and one pool of connections.
+    /// Identifies the server: its folders share one limit and one pool of connections.
     pub server: String,
-    /// Of a web server alone; its path ends with a slash.
+    /// For web servers only; its path ends with a slash.
     pub web: Option<Url>,
     /// Bucket or container.
     pub bucket: String,
-    /// The account that the URL names, of Azure.
+    /// The Azure account in the URL.
     pub account: Option<String>,
-    /// What keys begin with: empty, or it ends with a slash.
+    /// Prefix of the keys: empty, or with a slash at its end.
     pub prefix: String,
 }
 
-/// Whether this is a URL that can be read from, and not a path.
+/// Whether this is a readable URL and not a path.
 pub fn is_url(text: &str) -> bool {
     kind(text).is_some()
 }
@@ -115,7 +115,7 @@ impl Location {
         })
     }
 
-    /// The URL of an object, as it is shown.
+    /// The URL of an object for display.
     pub fn shown(&self, name: &str) -> String {
         match self.web_object(name) {
             Ok(url) => url.into(),
@@ -149,19 +149,19 @@ impl Location {
     }
 }
 
-/// Whether a store can have an object of this name, and a client ask for it without another one being meant.
+/// Whether a store can have an object of this name, and a request for the name cannot mean another object.
 pub fn is_key(name: &str) -> bool {
     name.len() <= MOST_KEY_BYTES
         && name.split('/').all(|part| !["", ".", ".."].contains(&part))
         && !name.contains(|c: char| c.is_ascii_control())
 }
 
-/// Whether a bucket, an account or the like can have this name.
+/// Whether this is a valid name of a bucket, an account or the like.
 pub(crate) fn is_bucket(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '$'))
 }
 
-/// A URL as it may be shown.
+/// A URL without user and password, for display.
 fn without_secrets(url: &str) -> String {
     match url.rsplit_once('@') {
         Some((_, rest)) => format!("…@{rest}"),

@@ -1,4 +1,4 @@
-//! Objects of S3, Google Cloud Storage and Azure, through clients of `object_store` that do not repeat what failed: that is ours.
+//! Objects of S3, Google Cloud Storage and Azure, through `object_store` clients without retries: this crate retries.
 
 use std::{borrow::Cow, ops::Range, str::FromStr, sync::Arc};
 
@@ -24,7 +24,7 @@ use crate::{
     settings::{Settings, unknown},
 };
 
-/// What a client of a bucket does for us.
+/// The operations of a bucket that this crate uses.
 pub(crate) trait Bucket: ObjectStore + MultipartStore + PaginatedListStore {}
 
 impl<T: ObjectStore + MultipartStore + PaginatedListStore> Bucket for T {}
@@ -33,12 +33,12 @@ impl<T: ObjectStore + MultipartStore + PaginatedListStore> Bucket for T {}
 #[derive(Debug)]
 pub(crate) struct Objects {
     store: Arc<dyn Bucket>,
-    /// Where credentials were looked for.
+    /// The places where credentials were searched, for error messages.
     tried: String,
 }
 
 impl Objects {
-    /// Opens the bucket of `location`, with what the environment and `settings` say.
+    /// Opens the bucket of `location` with the configuration from the environment and `settings`.
     pub fn new(location: &Location, settings: &Settings, connector: Connector) -> Result<Self> {
         let made = match location.kind {
             Kind::S3 => s3(location, settings, connector),
@@ -50,7 +50,7 @@ impl Objects {
         Ok(Self { store, tried })
     }
 
-    /// Asks for an object, or a range of it.
+    /// Requests an object, or a range of it.
     pub async fn get(&self, key: &str, range: Option<&Range<u64>>, notes: &Notes) -> Result<GetResult, Failed> {
         let mut options = GetOptions::new().with_range(range.cloned().map(GetRange::Bounded));
         options.extensions.insert(notes.clone());
@@ -58,8 +58,8 @@ impl Objects {
         self.store.get_opts(&path, options).await.map_err(|error| self.failed(&error, notes))
     }
 
-    /// Asks for a page of the keys that begin with `prefix`, the one that `token` stands for; with `are_folders`, what is below the next
-    /// slash is one prefix.
+    /// Requests a page of the keys that begin with `prefix`: the page of `token`. With `are_folders`, keys are grouped
+    /// up to the next slash.
     pub async fn page(
         &self,
         prefix: &str,
@@ -72,7 +72,7 @@ impl Objects {
         options.extensions.insert(notes.clone());
         let prefix = Some(prefix).filter(|prefix| !prefix.is_empty());
         let page = self.store.list_paginated(prefix, options).await;
-        // A page that is cut short may be taken for one that is whole.
+        // A truncated page may parse as a complete page.
         match notes.failed() {
             Some(failed) => Err(failed),
             None => page.map_err(|error| self.failed(&error, notes)),
@@ -90,7 +90,7 @@ impl Objects {
         self.change(key, notes, async |path: &Path| self.store.create_multipart(path).await).await
     }
 
-    /// Puts part number `number`, from 0.
+    /// Puts part `number`, from 0.
     pub async fn part(
         &self,
         key: &str,
@@ -103,13 +103,13 @@ impl Objects {
         self.change(key, notes, work).await
     }
 
-    /// Makes an object of its parts.
+    /// Completes an object from its parts.
     pub async fn complete(&self, key: &str, id: &MultipartId, parts: Vec<PartId>, notes: &Notes) -> Result<(), Failed> {
         let work = async |path: &Path| self.store.complete_multipart(path, id, parts).await;
         self.change(key, notes, work).await.map(drop)
     }
 
-    /// Gives up the parts of an object.
+    /// Aborts a multipart upload.
     pub async fn abort(&self, key: &str, id: &MultipartId, notes: &Notes) -> Result<(), Failed> {
         self.change(key, notes, async |path: &Path| self.store.abort_multipart(path, id).await).await
     }
@@ -136,7 +136,7 @@ impl Objects {
         }
     }
 
-    /// Why a request failed: what was noted of it, or it was not sent, since it could not be signed.
+    /// Why a request failed: the noted failure, or the request could not be signed and was not sent.
     fn failed(&self, error: &object_store::Error, notes: &Notes) -> Failed {
         match notes.failed() {
             Some(failed) => failed,
@@ -153,20 +153,20 @@ impl Objects {
     }
 }
 
-/// Why a part of an object did not come.
+/// The failure of a body that was cut short.
 pub(crate) fn cut(error: &object_store::Error) -> Failed {
     Failed::again(format!("the answer was cut short: {}", crate::answer::causes(error)))
 }
 
-/// One attempt, and what is not its part left to us.
+/// One attempt without retries.
 fn once() -> RetryConfig {
     RetryConfig { max_retries: 0, ..RetryConfig::default() }
 }
 
 type Made = (Arc<dyn Bucket>, String);
 
-/// What the environment and `settings` say to the client of a kind of store, the latter last: its name where it is set, as the client's text and
-/// key have it, and the value.
+/// The configuration for the client of a kind of store, from the environment and then from `settings`: its name at its
+/// source, the client's name as text and as key, and the value.
 fn configured<K: FromStr>(
     kind: Kind,
     settings: &Settings,
@@ -174,7 +174,7 @@ fn configured<K: FromStr>(
 ) -> Result<Vec<(String, (String, K), String)>> {
     let mut all = Vec::new();
     for (name, text, value) in checked::environment(kind) {
-        // Others have variables that begin alike.
+        // Other programs use variables with the same prefix.
         if let Some(key) = text.parse().ok().filter(|key| !is_ours(key)) {
             all.push((name, (text, key), value));
         }
@@ -198,7 +198,7 @@ fn s3(location: &Location, settings: &Settings, connector: Connector) -> Result<
         builder = builder.with_config(key.1, value);
     }
     let has = |builder: &AmazonS3Builder, key| builder.get_config_value(&key).is_some_and(|value| !value.is_empty());
-    // An explicit profile is before the environment, as in the programs of AWS.
+    // An explicit profile overrides the environment, as in the AWS programs.
     let has_keys = has(&builder, AmazonS3ConfigKey::AccessKeyId) && settings.get("profile").is_none();
     let profile = profile::read(settings.get("profile"))?;
     let region = settings.get("region").or_else(|| {
@@ -224,7 +224,7 @@ fn s3(location: &Location, settings: &Settings, connector: Connector) -> Result<
     let mut tried = format!("AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, {}", profile.said);
     let is_anonymous = builder.get_config_value(&AmazonS3ConfigKey::SkipSignature).is_some_and(|value| value == "true");
     if is_anonymous {
-        // Nothing is looked for.
+        // No credentials are searched.
     } else if !has_keys && let Some(credentials) = profile.credentials? {
         builder = builder.with_credentials(credentials);
     } else if !has_keys {
@@ -247,7 +247,7 @@ fn s3(location: &Location, settings: &Settings, connector: Connector) -> Result<
             tried.push_str(", and those of the machine at 169.254.169.254");
         }
     }
-    // Not every server knows how to remove several at a time.
+    // Some servers cannot delete several objects in one request.
     let builder = builder.with_disable_bulk_delete(true).with_bucket_name(&location.bucket);
     let builder = builder.with_retry(once()).with_http_connector(connector);
     Ok((Arc::new(builder.build().map_err(usage)?), tried))
@@ -261,7 +261,7 @@ fn google(location: &Location, settings: &Settings, connector: Connector) -> Res
         builder = builder.with_config(key.1, value);
     }
     let emulator = std::env::var("STORAGE_EMULATOR_HOST").ok().filter(|host| !host.is_empty());
-    // Without a scheme it is http, as the clients of Google take it.
+    // Without a scheme it is http, as in the Google clients.
     let emulator = emulator.map(|host| if host.contains("://") { host } else { format!("http://{host}") });
     let is_emulator = emulator.is_some() && settings.get("endpoint").is_none();
     if let Some(endpoint) = settings.get("endpoint").map(str::to_owned).or(emulator) {
@@ -273,7 +273,8 @@ fn google(location: &Location, settings: &Settings, connector: Connector) -> Res
         builder = builder.with_skip_signature(true);
     }
     if builder.get_config_value(&GoogleConfigKey::SkipSignature).is_some_and(|value| value == "true") {
-        // Which holds for what is read alone: writes of this client look for credentials all the same. Empty ones are not sent.
+        // This applies to reads only: writes of this client look for credentials anyway. Empty credentials are not
+        // sent.
         let none = GcpCredential { bearer: String::new() };
         builder = builder.with_credentials(Arc::new(StaticCredentialProvider::new(none)));
     }

@@ -1,13 +1,13 @@
-//! Whether an answer comes as fast as it has to: one that trickles would be read for ever.
+//! Detects responses that arrive too slowly: a trickling response would never end.
 
 use std::time::{Duration, Instant};
 
 use crate::{answer::Failed, settings::Options};
 
-/// Bytes of one answer, and since when.
+/// The received bytes of one response, with the time of its start.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    /// Bytes a second; 0 where any pace is right.
+    /// Minimum in bytes a second; 0 accepts any rate.
     least: u64,
     time: Duration,
     since: Instant,
@@ -21,20 +21,20 @@ impl Pace {
         Self { least: least_rate, time: rate_time, since: Instant::now(), bytes: 0, is_slow: false }
     }
 
-    /// An answer begins.
+    /// A response begins.
     pub fn begin(&mut self, now: Instant) {
         (self.since, self.bytes, self.is_slow) = (now, 0, false);
     }
 
-    /// Whether the last answer was given up since it was too slow.
+    /// Whether the last response was cancelled because it was too slow.
     pub fn is_slow(&self) -> bool {
         self.is_slow
     }
 
-    /// So many bytes have come, and more are to.
+    /// Records `bytes` that arrived, with more to come.
     ///
     /// # Errors
-    /// Where too few have come of late.
+    /// When too few bytes arrived recently.
     pub fn came(&mut self, bytes: usize, now: Instant) -> Result<(), Failed> {
         self.bytes += bytes as u64;
         let waited = now.saturating_duration_since(self.since);
@@ -62,7 +62,7 @@ mod tests {
             let mut pace = Pace::new(&Options { least_rate, ..Options::default() });
             let start = Instant::now();
             pace.begin(start);
-            // So many bytes every two seconds.
+            // `bytes` every two seconds.
             let at = (1..=100).find(|second| pace.came(bytes, start + Duration::from_secs(2 * second)).is_err());
             assert_eq!((at, pace.is_slow()), (fails.then_some(30), fails), "{least_rate} {bytes}");
             pace.begin(start);

@@ -1,20 +1,20 @@
-//! Pages of lists as stores write them, in XML, and the keys in them that no client takes.
+//! Removes keys that clients reject from the XML list pages of stores.
 //!
-//! A page with a key like `a//b` is refused as a whole by clients that take keys for paths. So such elements are taken out of a page
-//! before it is parsed, and told beside it: nothing that a store lists is lost.
+//! Clients that parse keys as paths reject a whole page with a key like `a//b`. Such elements are removed from a page
+//! before parsing and returned separately: nothing that a store lists is lost.
 
 use crate::location::is_key;
 
-/// An object, or what keys begin with, whose key is no path: it has empty parts, `.` or `..`, or control characters, or it ends
-/// with a slash, as what stands for a folder does.
+/// An object or common prefix whose key is not a path: it has empty parts, `.` or `..`, or control characters, or it
+/// ends with a slash, like the objects that represent folders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Odd {
     pub key: String,
-    /// Length of the object in bytes; `None` of what keys begin with.
+    /// Length of the object in bytes; `None` for a common prefix.
     pub bytes: Option<u64>,
 }
 
-/// Elements that name objects, or what they begin with, and the one in them with the name.
+/// Elements of objects and common prefixes, the child element with the name, and whether it is an object.
 const ELEMENTS: [(&str, &str, bool); 4] = [
     ("Contents", "Key", true),
     ("Blob", "Name", true),
@@ -22,7 +22,7 @@ const ELEMENTS: [(&str, &str, bool); 4] = [
     ("BlobPrefix", "Name", false),
 ];
 
-/// `page` without what has an odd key, and that.
+/// `page` without the elements that have an invalid key, and those elements.
 pub(crate) fn without_odd(page: &str) -> (String, Vec<Odd>) {
     let mut odd = Vec::new();
     let mut left = page.to_owned();
@@ -42,7 +42,7 @@ pub(crate) fn without_odd(page: &str) -> (String, Vec<Odd>) {
                 true => is_key(&key),
                 false => key.strip_suffix('/').is_some_and(is_key),
             };
-            // Encoded names of Azure have an attribute, and so none of this form.
+            // Encoded names of Azure have an attribute and do not match.
             if is_right {
                 kept.extend([begin.as_str(), inner, &end]);
             } else {
@@ -60,13 +60,13 @@ pub(crate) fn without_odd(page: &str) -> (String, Vec<Odd>) {
     (left, odd)
 }
 
-/// The text of an element, spaces and all: those at the ends of a key are its own.
+/// The text of an element with all spaces: spaces at the ends of a key belong to the key.
 fn text_of<'a>(inner: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = inner.split_once(&format!("<{name}>"))?;
     rest.split_once(&format!("</{name}>")).map(|(text, _)| text)
 }
 
-/// Text of XML as it is meant.
+/// XML text with its entities decoded.
 fn unescaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

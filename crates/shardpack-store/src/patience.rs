@@ -1,4 +1,4 @@
-//! How long a server is asked again: a budget of time in which nothing came, and waits that grow.
+//! Retry budget of a request: a maximum time without progress, and waits that grow.
 
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
@@ -8,34 +8,35 @@ use std::{
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// What is left of the patience with one request.
+/// The remaining patience of one request.
 #[derive(Debug)]
 pub(crate) struct Patience {
     budget: Duration,
     since: Instant,
     next: Duration,
-    /// Attempts that failed.
+    /// Number of failed attempts.
     pub failed: u32,
 }
 
 impl Patience {
-    /// Gives up when nothing has come for `budget`.
+    /// Gives up after `budget` without progress.
     pub fn new(budget: Duration) -> Self {
         Self { budget, since: Instant::now(), next: FIRST_WAIT, failed: 0 }
     }
 
-    /// Something has come: all is as at the beginning, but for what is counted.
+    /// Records progress: resets everything but the counters.
     pub fn progress(&mut self) {
         (self.since, self.next) = (Instant::now(), FIRST_WAIT);
     }
 
-    /// How long there has been nothing.
+    /// Time since the last progress.
     pub fn waited(&self) -> Duration {
         self.since.elapsed()
     }
 
-    /// How long to wait before the next attempt, as long as the server asks for at least; `None` where the patience ends
-    /// before that. Many that fail at once do not come back at once: each wait is drawn from the second half of its length.
+    /// The wait before the next attempt, at least as long as the server requests; `None` if the patience ends before
+    /// the wait does. Each wait is drawn from the second half of its range, so that requests that fail together are
+    /// not retried together.
     pub fn wait(&mut self, asked: Option<Duration>) -> Option<Duration> {
         self.failed += 1;
         let random = RandomState::new().build_hasher().finish() as f64 / u64::MAX as f64;

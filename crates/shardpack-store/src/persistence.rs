@@ -1,4 +1,4 @@
-//! A request that is sent again until it is answered, or the patience with its server ends.
+//! Retries a request until it succeeds or the patience with its server ends.
 
 use std::{
     future::Future,
@@ -18,25 +18,26 @@ use crate::{
     store::Counters,
 };
 
-/// How long a server that refuses what it took before is asked again, with credentials that are looked for anew.
+/// How long requests are retried, with renewed credentials, at a server that accepted credentials before and now
+/// refuses them.
 const REFUSED_PATIENCE: Duration = Duration::from_secs(60);
 
-/// The same of what matters little: other requests find out that credentials have ended.
+/// The same for requests that matter little: other requests detect expired credentials.
 const BRIEF_PATIENCE: Duration = Duration::from_secs(2);
 
-/// What a server that refuses a request may mean by that.
+/// What a refusal may mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// That credentials have ended.
+    /// The credentials have expired.
     Credentials,
-    /// That, or that the request was carried out before, where it may have been: there are servers that refuse what they do not know any
-    /// more.
+    /// The credentials have expired; or, if an earlier attempt was sent, that attempt succeeded: some servers refuse
+    /// requests about uploads that they no longer know.
     Done,
-    /// The same, and it matters little: it is asked again for a moment alone.
+    /// As `Done` for a request that matters little: it is retried only briefly.
     DoneOrIdle,
 }
 
-/// What all requests to a folder have in common.
+/// Shared state of all requests to a folder.
 #[derive(Clone, Copy)]
 pub(crate) struct Asker<'a> {
     pub shared: &'a Shared,
@@ -47,7 +48,7 @@ pub(crate) struct Asker<'a> {
 }
 
 impl<'a> Asker<'a> {
-    /// All the patience that there is with one request.
+    /// The full patience of one request.
     pub fn persistence(self) -> Persistence<'a> {
         let Options { patience, first_patience, .. } = self.options;
         let budget = if self.shared.has_answered() { *patience } else { *first_patience.min(patience) };
@@ -58,26 +59,26 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// Counts what was noted of an attempt.
+    /// Adds the notes of an attempt to the counters.
     pub fn counted(&self, notes: &Notes) {
         self.counters.requests.fetch_add(notes.requests(), Ordering::Relaxed);
         self.counters.bytes.fetch_add(notes.bytes(), Ordering::Relaxed);
     }
 
-    /// Counts what was sent.
+    /// Counts bytes that were sent.
     pub fn sent(&self, bytes: u64) {
         self.counters.sent_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Waits for a part of an answer, but not for a server that is silent for longer than usual and `more`.
+    /// Waits for a part of a response, at most the usual silence plus `more`.
     pub async fn heard<T>(&self, more: Duration, part: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
         let silence = self.options.silence + more;
         let heard = tokio::time::timeout(silence, part).await;
         heard.map_err(|_| Failed::again(format!("nothing came for {} s", silence.as_secs())))?
     }
 
-    /// Sends a request until it is answered; its answer may take `more` than usual. `None` where there is no such object; the
-    /// other number says how often it was sent before without an answer, though it may have been carried out.
+    /// Sends a request until it succeeds; its response may take `more` than usual. Returns `None` if the object does
+    /// not exist; the number counts earlier attempts without a response, which the server may have carried out.
     pub async fn ask<T>(
         self,
         more: Duration,
@@ -116,7 +117,7 @@ impl<'a> Asker<'a> {
     }
 }
 
-/// What is left of the patience with one request.
+/// The remaining patience of one request.
 pub(crate) struct Persistence<'a> {
     asker: Asker<'a>,
     patience: Patience,
@@ -124,16 +125,16 @@ pub(crate) struct Persistence<'a> {
 }
 
 impl Persistence<'_> {
-    /// Something of use has come.
+    /// Records that useful data arrived.
     pub fn progress(&mut self) {
         self.patience.progress();
         self.refusals.progress();
     }
 
-    /// Waits until it is time to ask again after `failed`.
+    /// Waits until the request may be retried after `failed`.
     ///
     /// # Errors
-    /// When nothing is to be asked again.
+    /// When the request must not be retried.
     pub async fn after(&mut self, failed: Failed) -> Result<()> {
         let Asker { shared, settings, counters, .. } = self.asker;
         Err(match failed {
@@ -165,7 +166,7 @@ impl Persistence<'_> {
         })
     }
 
-    /// What was right before may have ended: whether to ask again with credentials that were looked for anew.
+    /// Credentials may have expired: renews them and returns whether to retry.
     async fn renewed(&mut self) -> Result<bool> {
         let Asker { shared, location, settings, counters, .. } = self.asker;
         if !shared.has_answered() || !shared.renew(location, settings)? {

@@ -1,8 +1,9 @@
-//! Objects of a web server that speaks HTTP/1.1 without TLS, received where they are wanted: nothing is copied between the socket and the
-//! caller's memory, and no thread but the caller's has to wake up.
+//! Receives objects of a web server over HTTP/1.1 without TLS directly into the caller's memory: no copy between
+//! socket and memory, and no other thread has to wake up.
 //!
-//! Holds at all times: it takes answers that say how long they are and are what was asked for, or that say why they are not. All others,
-//! and servers behind a proxy, are left to the general client. A connection is used again only after all of an answer was read.
+//! Holds at all times: this client accepts only responses that have a length and match the request, and complete error
+//! responses. Other responses, and servers behind a proxy, are left to the general client. A connection is reused only
+//! after the whole response was read.
 
 use std::{
     io::{self, Read, Write},
@@ -24,36 +25,36 @@ use reqwest::{
 
 use crate::{answer::Failed, settings::Settings, web};
 
-/// How all answers begin; whoever speaks something else may never end a line.
+/// Prefix of every response; a server of another protocol may never end a line.
 const BEGINNING: &[u8] = b"HTTP/1.";
-/// Longest head of an answer that is read here.
+/// Longest head of a response that is read here.
 const MOST_HEAD_BYTES: usize = 16 << 10;
 const MOST_HEADERS: usize = 64;
-/// What sends requests elsewhere: `NO_PROXY` is left to the general client.
+/// Variables that configure a proxy: the general client handles `NO_PROXY`.
 const PROXIES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
 
-/// Connections to one server, of one process.
+/// Connections of one process to one server.
 #[derive(Debug)]
 pub(crate) struct Plain {
-    /// `None` once it has turned out that the server is none for this.
+    /// `None` once a response showed that the server needs the general client.
     idle: Mutex<Option<Vec<TcpStream>>>,
 }
 
-/// An answer whose body is still to be read.
+/// A response whose body is not read yet.
 #[derive(Debug)]
 pub(crate) struct Answer<'a> {
     plain: &'a Plain,
     pub status: StatusCode,
     pub headers: HeaderMap,
     connection: Connection,
-    /// Bytes of the body that are still to come.
+    /// Remaining bytes of the body.
     left: u64,
     is_kept: bool,
-    /// How long nothing may come.
+    /// Longest silence before the read fails.
     silence: Duration,
 }
 
-/// A connection, and what of it has been read too early.
+/// A connection, and bytes that were read beyond the head.
 #[derive(Debug)]
 struct Connection {
     stream: TcpStream,
@@ -61,7 +62,7 @@ struct Connection {
 }
 
 impl Plain {
-    /// For the server of `url`; `None` where it is none for this.
+    /// A client for the server of `url`; `None` if the general client has to be used.
     pub fn of(url: &Url, settings: &Settings) -> Option<Self> {
         let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let has_proxy = settings.get("proxy").is_some() || PROXIES.iter().any(is_set);
@@ -72,7 +73,8 @@ impl Plain {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for `range` of the object at `url`, or all of it; `None` where the general client has to. What is sent is counted in `requests`.
+    /// Requests `range` of the object at `url`, or the whole object; `None` if the general client has to be used. Adds
+    /// the sent requests to `requests`.
     pub fn get(
         &self,
         url: &Url,
@@ -93,12 +95,12 @@ impl Plain {
                 kept.map_or_else(|| connect(url, silence), Ok).and_then(|stream| ask(stream, &request, silence));
             let (connection, head) = match asked {
                 Ok(asked) => asked,
-                // The server has ended what it had kept open, without having seen the request.
+                // The server closed the idle connection before it saw the request.
                 Err(error) if is_kept && !is_silence(&error) => continue,
                 Err(error) => return Err(failed(&error, silence)),
             };
             let Some(answer) = head.and_then(|head| self.answer(connection, &head, range, silence)) else {
-                // Its other answers will be alike.
+                // Other responses of the server will be similar.
                 *self.idle() = None;
                 return Ok(None);
             };
@@ -106,7 +108,7 @@ impl Plain {
         }
     }
 
-    /// An answer, if it is one for this.
+    /// A response, if this client can read it.
     fn answer(
         &self,
         mut connection: Connection,
@@ -118,7 +120,7 @@ impl Plain {
         let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
         let length: Option<u64> = lengths.next().and_then(|value| value.to_str().ok()?.parse().ok());
         let left = match (status, range) {
-            // What a server says that it does not give is in its head.
+            // The head has all that an error response needs.
             _ if status.is_client_error() || status.is_server_error() => 0,
             _ if lengths.next().is_some() || headers.contains_key(TRANSFER_ENCODING) => return None,
             (StatusCode::PARTIAL_CONTENT, Some(range)) => length.filter(|length| *length == range.end - range.start)?,
@@ -133,7 +135,7 @@ impl Plain {
 }
 
 impl Answer<'_> {
-    /// Reads some of what is left of the body into `into`; 0 at its end, or where there is no room.
+    /// Reads a part of the remaining body into `into`; returns 0 at its end, or if `into` is empty.
     pub fn read(&mut self, into: &mut [u8]) -> Result<usize, Failed> {
         let most = into.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
         let into = &mut into[..most];
@@ -156,7 +158,7 @@ impl Answer<'_> {
         Ok(read)
     }
 
-    /// Keeps the connection for another request, if all of the body was read.
+    /// Keeps the connection for another request, if the whole body was read.
     pub fn end(self) {
         let Self { plain, connection: Connection { stream, early }, left: 0, is_kept: true, .. } = self else { return };
         if early.is_empty()
@@ -167,7 +169,7 @@ impl Answer<'_> {
     }
 }
 
-/// Of the head of an answer its length, the version of HTTP after the dot, the status and the headers.
+/// Parses the head of a response: length in bytes, minor HTTP version, status and headers.
 pub(crate) fn parsed(head: &[u8]) -> Option<(usize, Option<u8>, StatusCode, HeaderMap)> {
     let mut parsed = [httparse::EMPTY_HEADER; MOST_HEADERS];
     let mut answer = httparse::Response::new(&mut parsed);
@@ -225,7 +227,7 @@ fn connect(url: &Url, silence: Duration) -> io::Result<TcpStream> {
     Err(failed)
 }
 
-/// Sends a request; the head of its answer, with what has come behind it, or `None` where that is longer than it should be.
+/// Sends a request; returns the head of its response with any bytes behind it, or `None` if the head is too long.
 fn ask(mut stream: TcpStream, request: &[u8], silence: Duration) -> io::Result<(Connection, Option<Vec<u8>>)> {
     stream.write_all(request)?;
     let (until, mut head) = (Instant::now() + silence, Vec::new());
@@ -233,7 +235,8 @@ fn ask(mut stream: TcpStream, request: &[u8], silence: Duration) -> io::Result<(
     loop {
         let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         stream.set_read_timeout(Some(left))?;
-        // There are servers that send head and body apart, and the body only once they hear that the head has come: 40 ms, if nobody hurries.
+        // Some servers send head and body separately, and the body only after the ACK of the head: 40 ms without a
+        // quick ACK.
         #[cfg(target_os = "linux")]
         std::os::linux::net::TcpStreamExt::set_quickack(&stream, true)?;
         let read = match stream.read(&mut part) {
@@ -244,7 +247,7 @@ fn ask(mut stream: TcpStream, request: &[u8], silence: Duration) -> io::Result<(
         };
         let searched = head.len().saturating_sub(2);
         head.extend_from_slice(&part[..read]);
-        // Some end lines without a carriage return.
+        // Some servers end lines without a carriage return.
         let is_whole = head[searched..].windows(3).any(|three| three.ends_with(b"\n\n") || three == b"\n\r\n");
         let is_other = head.iter().zip(BEGINNING).any(|(found, expected)| found != expected);
         if is_whole || is_other || head.len() > MOST_HEAD_BYTES {
@@ -258,7 +261,7 @@ fn ask(mut stream: TcpStream, request: &[u8], silence: Duration) -> io::Result<(
 }
 
 fn is_silence(error: &io::Error) -> bool {
-    // What Linux calls a read that takes too long, and what others do.
+    // Linux reports a read timeout as the first kind, other systems as the second.
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
@@ -283,11 +286,11 @@ mod tests {
 
     use super::*;
 
-    /// Longer than any machine is busy with something else.
+    /// Longer than any load on the machine can delay a response.
     const SILENCE: Duration = Duration::from_secs(60);
 
-    /// A server that gives `answers` one after the other, each to one request, and ends the connection behind an empty one; how many
-    /// connections it has had.
+    /// A server that sends `answers` one after the other, one a request, and closes the connection after an empty one;
+    /// returns the number of connections it accepted.
     fn serve(answers: &[&str]) -> (Url, Arc<AtomicUsize>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/a%20b/c", listener.local_addr().unwrap()).parse().unwrap();
@@ -329,7 +332,7 @@ mod tests {
         plain.get(url, &HeaderMap::new(), range.as_ref(), SILENCE, &AtomicU64::default())
     }
 
-    /// All of the body, three bytes at a time.
+    /// Reads the whole body, three bytes at a time.
     fn body(mut answer: Answer<'_>) -> Result<Vec<u8>, Failed> {
         let mut all = Vec::new();
         loop {

@@ -1,4 +1,5 @@
-//! Credentials of AWS that profiles of `~/.aws` give: keys, or a program that prints them; and those that are asked for again before they end.
+//! AWS credentials from profiles in `~/.aws` (keys, or a program that prints them), and credentials that are renewed
+//! before they expire.
 
 use std::{
     collections::BTreeMap,
@@ -20,31 +21,31 @@ use shardpack_format::{Error, Result, regular};
 
 use crate::{checked, container::Container};
 
-/// Credentials are asked for again so long before they end.
+/// Credentials are renewed this long before they expire.
 const BEFORE_END: Duration = Duration::from_secs(5 * 60);
 
-/// What a profile says.
+/// The values of a profile.
 pub(crate) struct Profile {
     pub region: Option<String>,
     pub endpoint: Option<String>,
     pub credentials: Result<Option<AwsCredentialProvider>>,
-    /// Where it was looked for, in words.
+    /// Places that were searched, in words.
     pub said: String,
 }
 
 pub(crate) type Values = BTreeMap<String, String>;
 
-/// What is taken of a profile as it is.
+/// Values of a profile that are used unchanged.
 const USED: [&str; 5] = ["region", "endpoint_url", "aws_access_key_id", "aws_secret_access_key", "aws_session_token"];
 
-/// Reads the profile `given`, or that of the environment, or the default one, which need not be there.
+/// Reads the profile `given`, or the profile from the environment, or the default profile, which may be missing.
 pub(crate) fn read(given: Option<&str>) -> Result<Profile> {
     let of_env = || ["AWS_PROFILE", "AWS_DEFAULT_PROFILE"].iter().find_map(|name| env::var(name).ok());
     let named = given.map(str::to_owned).or_else(of_env).filter(|name| !name.is_empty());
     let name = named.as_deref().unwrap_or("default");
     let mut values = Values::new();
     let mut files = Vec::new();
-    // Sections of the configuration are called "profile NAME"; what the credentials say is before it.
+    // Sections of the configuration file are called "profile NAME"; the credentials file overrides it.
     for (variable, file, prefix) in
         [("AWS_CONFIG_FILE", "config", "profile "), ("AWS_SHARED_CREDENTIALS_FILE", "credentials", "")]
     {
@@ -84,7 +85,7 @@ pub(crate) fn section(text: &str, is_ours: impl Fn(&str) -> bool) -> Values {
     let mut values = Values::new();
     let mut is_in = false;
     for line in text.lines() {
-        // Indented lines are parts of what stands above them, which none of ours has.
+        // Indented lines are nested values of the line above; no value used here is nested.
         if line.starts_with(['#', ';', ' ', '\t']) {
             continue;
         }
@@ -118,16 +119,16 @@ pub(crate) fn credentials(values: &Values) -> Result<Option<AwsCredentialProvide
     }
 }
 
-/// Who gives credentials that end.
+/// Source of credentials that expire.
 #[derive(Debug)]
 pub(crate) enum From {
     /// A program that prints them.
     Process(String),
-    /// A server beside a container.
+    /// A credentials server of a container.
     Container(Container),
 }
 
-/// Credentials that are asked for again before they end.
+/// Credentials that are renewed before they expire.
 #[derive(Debug)]
 pub(crate) struct Asked {
     from: From,
@@ -146,7 +147,7 @@ pub(crate) struct Kept {
     end: Option<SystemTime>,
 }
 
-/// What the program prints: <https://docs.aws.amazon.com/sdkref/latest/guide/feature-process-credentials.html>.
+/// Output of the program: <https://docs.aws.amazon.com/sdkref/latest/guide/feature-process-credentials.html>.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Printed {
@@ -184,7 +185,7 @@ impl CredentialProvider for Asked {
     }
 }
 
-/// Runs the program; what it prints may be a secret, and is in no message.
+/// Runs the program. Its output may be a secret and appears in no message.
 fn run(command: &str) -> Result<Kept, String> {
     let output = Command::new("sh").arg("-c").arg(command).stdin(Stdio::null()).output();
     let output = output.map_err(|error| format!("sh: {error}"))?;
@@ -198,7 +199,7 @@ fn run(command: &str) -> Result<Kept, String> {
 
 pub(crate) fn read_printed(text: &[u8]) -> Result<Kept, String> {
     let wrong = |what: String| format!("prints no credentials of version 1: {what}");
-    // Of an error, the place alone: the rest quotes what was printed.
+    // Only the position of the error: the error text quotes the output.
     let place = |error: serde_json::Error| wrong(format!("line {}, column {}", error.line(), error.column()));
     let printed: Printed = serde_json::from_slice(text).map_err(place)?;
     if printed.version != 1 {
@@ -211,7 +212,7 @@ pub(crate) fn read_printed(text: &[u8]) -> Result<Kept, String> {
     kept(AwsCredential { key_id, secret_key, token: printed.session_token }, end.transpose()?)
 }
 
-/// What the server of a container sends.
+/// Response of a container's credentials server.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Given {
@@ -221,10 +222,10 @@ struct Given {
     expiration: Option<String>,
 }
 
-/// Reads what the server of a container sends.
+/// Parses the response of a container's credentials server.
 ///
 /// # Errors
-/// The fault, without the value itself.
+/// When the response is invalid; the message does not hold the value.
 pub(crate) fn read_given(text: &[u8]) -> Result<Kept, String> {
     let wrong = |what: String| format!("the server of the container sends no credentials: {what}");
     let place = |error: serde_json::Error| wrong(format!("line {}, column {}", error.line(), error.column()));
@@ -236,7 +237,7 @@ pub(crate) fn read_given(text: &[u8]) -> Result<Kept, String> {
     kept(AwsCredential { key_id, secret_key, token: given.token }, end.transpose()?)
 }
 
-/// Credentials that a request can have.
+/// Checks that a request can hold the credentials.
 fn kept(credential: AwsCredential, end: Option<SystemTime>) -> Result<Kept, String> {
     let AwsCredential { key_id, secret_key, token } = &credential;
     let token = ("the session token", token.as_ref());

@@ -1,4 +1,4 @@
-//! One object that is being read: asked for again from where it was, until it is there or the patience with its server ends.
+//! Reads one object: resumes after failures, until the object is complete or the patience with its server ends.
 
 use std::{
     collections::HashMap,
@@ -25,9 +25,9 @@ use crate::{
     web,
 };
 
-/// Of an object of which there is another version than was read of it before.
+/// Error text: a later response came from another version of the object than an earlier one.
 pub(crate) const CHANGED_WHILE_READ: &str = "was changed on the server while it was read";
-/// What is said of an object that is not the one that was listed.
+/// Error text: the object is not the version that was listed.
 const CHANGED: &str = "changed since it was planned";
 
 /// See the module.
@@ -41,7 +41,8 @@ pub(crate) struct Reading<'a> {
 pub(crate) trait Sink {
     fn take(&mut self, bytes: &[u8]);
 
-    /// Memory where the next bytes may be put; they are not taken then, but said to have come. Empty where there is none.
+    /// Memory for the next bytes; bytes written here are reported as a count and not passed to `take`. Empty if there
+    /// is no such memory.
     fn room(&mut self) -> &mut [u8] {
         &mut []
     }
@@ -55,7 +56,7 @@ impl<T: FnMut(&[u8])> Sink for T {
     }
 }
 
-/// Memory that is to be filled, with no more than fits.
+/// Memory to fill; bytes that do not fit are dropped.
 pub(crate) struct Filling<'a>(pub &'a mut [u8]);
 
 impl Sink for Filling<'_> {
@@ -73,26 +74,26 @@ impl Sink for Filling<'_> {
     }
 }
 
-/// As many bytes of a plain answer are received at a time, where there is no room for more.
+/// Bytes of a plain response received at a time, if the sink has no larger memory.
 const PART_BYTES: usize = 64 << 10;
 
-/// The body of an answer.
+/// The body of a response.
 enum Chunks<'a> {
     Web(Response),
     Objects(BoxStream<'static, object_store::Result<Bytes>>),
     Plain(plain::Answer<'a>),
 }
 
-/// What comes of a body.
+/// The next part of a body.
 enum Next {
-    /// So many bytes, which are where there was room for them.
+    /// Number of bytes that were written into the memory of the sink.
     Put(usize),
     Bytes(Bytes),
     End,
 }
 
 impl Chunks<'_> {
-    /// The next bytes, in `room` or anywhere else.
+    /// The next bytes, in `room` or in a buffer of their own.
     async fn next(&mut self, room: &mut [u8]) -> Result<Next, Failed> {
         let chunk = match self {
             Self::Web(answer) => answer.chunk().await.map_err(web::failed)?,
@@ -110,7 +111,7 @@ impl Chunks<'_> {
 }
 
 impl Reading<'_> {
-    /// Hands out its bytes in order.
+    /// Hands out the bytes in order.
     pub async fn run(self, mut sink: impl Sink) -> Result<Found> {
         let Asker { shared, location, .. } = self.asker;
         let mut persistence = self.asker.persistence();
@@ -121,13 +122,13 @@ impl Reading<'_> {
                 Ok(object_bytes) => return Ok(Found { is_there: true, object_bytes }),
                 Err(failed) => failed,
             };
-            // A trickle is no progress, or it would be requested again without end.
+            // A trickle is no progress; otherwise the retries would never end.
             if done > before && !pace.is_slow() {
                 persistence.progress();
             }
             match failed {
                 Failed::NotThere => return Ok(Found::default()),
-                // Of an empty object there is no first byte.
+                // An empty object has no first byte.
                 Failed::Shorter(_) if self.wanted.object_bytes.is_none() => {
                     return Ok(Found { is_there: true, object_bytes: Some(0) });
                 }
@@ -145,7 +146,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Sends one request; what is known of the answer before its bytes come.
+    /// Sends one request; returns the parsed head of the response.
     async fn ask(&self, rest: Option<&Range<u64>>) -> Result<(Body, Version, Chunks<'_>), Failed> {
         let shared = self.asker.shared;
         let Some(objects) = shared.objects() else {
@@ -177,10 +178,10 @@ impl Reading<'_> {
         Ok((Body { skipped: 0, object_bytes: Some(meta.size), is_html: false }, version, Chunks::Objects(stream)))
     }
 
-    /// Asks once for what is missing behind the first `done` bytes; how long the object is.
+    /// One attempt to read the bytes after the first `done`; returns the length of the object.
     async fn attempt(&self, done: &mut u64, pace: &mut Pace, sink: &mut impl Sink) -> Result<Option<u64>, Failed> {
         let Wanted { name, range, object_bytes, most, .. } = &self.wanted;
-        // An object whose length is not known is read from its beginning again.
+        // An object of unknown length is read from its beginning again.
         let rest = range.as_ref().map(|range| range.start + *done..range.end);
         let _running = self.asker.shared.limiter.enter().await;
         let asked = Instant::now();
@@ -201,12 +202,12 @@ impl Reading<'_> {
         }
         self.asker.shared.answered();
         self.same_version(name, &version)?;
-        // Where the beginning comes again, what is done of it is passed by.
+        // If the response starts at the beginning again, the bytes that are done are skipped.
         let (mut skipped, mut left) = match &rest {
             Some(rest) => (body.skipped, rest.end - rest.start),
             None => (*done, most.saturating_sub(*done)),
         };
-        // The beginning of the object comes.
+        // The response includes the beginning of the object.
         let mut is_first = body.skipped > 0 || rest.as_ref().is_none_or(|rest| rest.start == 0);
         let mut came = 0;
         loop {
@@ -253,7 +254,7 @@ impl Reading<'_> {
             pace.came(chunk.len(), Instant::now())?;
         }
         let is_short = match &rest {
-            // Whoever asks for the length of an empty object gets it from a server without ranges.
+            // A server without ranges answers a request for the length of an empty object with an empty body.
             Some(_) => left > 0 && body.object_bytes != Some(0),
             None => body.object_bytes.is_some_and(|bytes| came < bytes) || skipped > 0,
         };
@@ -267,19 +268,20 @@ impl Reading<'_> {
         Ok(body.object_bytes)
     }
 
-    /// Whether what a web server sends is a page for people, as some have it where there is nothing: by its first bytes.
+    /// Whether a web server sent an HTML page in place of the object, judged by its first bytes. Some servers send a
+    /// page for missing objects.
     fn is_page(&self, bytes: &[u8], is_html: bool) -> bool {
         let may_be = self.asker.location.kind == Kind::Web && !answer::is_named_as_page(&self.wanted.name);
         may_be && answer::is_page(bytes, is_html)
     }
 
-    /// There is a page in place of the object.
+    /// The server sent an HTML page in place of the object.
     fn page(&self) -> Failed {
         self.asker.counters.pages.fetch_add(1, Ordering::Relaxed);
         Failed::NotThere
     }
 
-    /// Fails where this is another version than was listed, or was read of the object before.
+    /// Fails if this version differs from the listed version, or from the version read before.
     fn same_version(&self, name: &str, found: &Version) -> Result<(), Failed> {
         if let Some(listed) = self.wanted.stamp {
             return if found.is_listed(listed) { Ok(()) } else { Err(Failed::Never(Error::data(CHANGED))) };

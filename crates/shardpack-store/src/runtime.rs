@@ -1,9 +1,9 @@
-//! Each thread that reads has a runtime and connections of its own: what comes in is copied to where it is wanted by the thread that
-//! received it, while it is still in that core's cache, and no thread wakes another one. What a thread that ends leaves, the next one takes:
-//! connections stay open, and certificates are not read again.
+//! Gives each reading thread its own runtime and connections: the thread that receives the bytes copies them to their
+//! destination while they are in the cache of its core, and no thread wakes another. A new thread takes over the
+//! runtime and connections of a thread that ended: connections stay open, and certificates are not read again.
 //!
-//! Holds at all times: what a process that was forked finds of the one that it came from is neither used nor dropped, since that
-//! would close connections that are not its own.
+//! Holds at all times: a forked process neither uses nor drops the connections of its parent, because dropping would
+//! close connections that belong to the parent.
 
 use std::{cell::RefCell, collections::HashMap, future::Future, rc::Rc, sync::Mutex};
 
@@ -11,17 +11,17 @@ use reqwest::Client;
 use shardpack_format::{Error, ErrorKind, Result, contain};
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// Sets that are left at most: each has connections open.
+/// Maximum number of idle sets: each holds open connections.
 const MOST_LEFT: usize = 128;
 
 thread_local! {
     static OF_THREAD: RefCell<Held> = const { RefCell::new(Held(None)) };
 }
 
-/// What threads that have ended had.
+/// The sets of threads that have ended.
 static LEFT: Mutex<Vec<OfThread>> = Mutex::new(Vec::new());
 
-/// What a thread has; it is left to others when it ends.
+/// The set of a running thread; other threads may take it after the thread ends.
 struct Held(Option<Rc<OfThread>>);
 
 impl Drop for Held {
@@ -38,11 +38,11 @@ impl Drop for Held {
     }
 }
 
-/// What a thread has.
+/// Runtime and connections of a thread.
 struct OfThread {
     process: u32,
     runtime: Runtime,
-    /// By the number of the server.
+    /// Clients by server number.
     clients: RefCell<HashMap<u64, Client>>,
 }
 
@@ -54,7 +54,7 @@ fn of_thread() -> Result<Rc<OfThread>> {
         {
             return Ok(Rc::clone(of_thread));
         }
-        // Not waited for: a process may have been forked while another thread had it.
+        // Does not wait for the lock: a fork may have happened while another thread held it.
         let left = LEFT.try_lock().ok().and_then(|mut left| left.pop());
         match left {
             Some(left) if left.process == process => {
@@ -80,7 +80,7 @@ pub(crate) fn wait<T>(work: impl Future<Output = T>) -> Result<T> {
     }
     let of_thread = of_thread()?;
     contain::caught(|| of_thread.runtime.block_on(work)).map_err(|panic| {
-        // Whatever it was doing is not gone on with.
+        // The work that panicked is dropped.
         OF_THREAD.with_borrow_mut(|held| held.0 = None);
         let what = contain::message(&*panic).unwrap_or("it does not say why");
         Error::new(ErrorKind::System, format!("the client of the store gives up: {what}"))
@@ -88,7 +88,7 @@ pub(crate) fn wait<T>(work: impl Future<Output = T>) -> Result<T> {
     })
 }
 
-/// This thread's connections to server number `server`, which `make` opens.
+/// This thread's connections to server number `server`; `make` opens them at the first call.
 pub(crate) fn client(server: u64, make: impl FnOnce() -> Result<Client>) -> Result<Client> {
     let of_thread = of_thread()?;
     let mut clients = of_thread.clients.borrow_mut();
@@ -110,7 +110,7 @@ mod tests {
         assert!(address().is_ok() && address().is_ok());
         let left = LEFT.lock().unwrap().len();
         std::thread::spawn(|| wait(async { 1 }).unwrap()).join().unwrap();
-        // Other tests may have taken some meanwhile, but it is not made anew each time.
+        // Other tests may have taken some in the meantime, but sets are reused.
         assert!(left >= 1 && LEFT.lock().unwrap().len() <= left + 1);
     }
 

@@ -1,6 +1,7 @@
-//! How clients of object stores speak HTTP: over connections that we make, with notes of what became of each request.
+//! HTTP layer for object store clients: uses the connections of this crate and notes the result of each request.
 //!
-//! Holds at all times: of an answer that is no object, no more than [`MOST_TEXT_BYTES`] are read, or [`MOST_PAGE_BYTES`] of a list.
+//! Holds at all times: a response that is not an object is read up to [`MOST_TEXT_BYTES`], a list page up to
+//! [`MOST_PAGE_BYTES`].
 
 use std::{
     future::Future,
@@ -25,12 +26,12 @@ use crate::{
     shared::Maker,
 };
 
-/// Of an error, or an answer of who gives credentials, so much is read.
+/// Longest error or credentials response that is read.
 const MOST_TEXT_BYTES: usize = 1 << 20;
-/// Longest page of a list that is taken: 1,000 keys take less than 10 MB, and some servers give all in one page.
+/// Longest list page that is accepted: 1,000 keys take less than 10 MB, and some servers list everything in one page.
 const MOST_PAGE_BYTES: usize = 64 << 20;
 
-/// Makes clients that have the connections of whichever thread uses them.
+/// Makes clients that use the connections of the calling thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Connector(pub Arc<Maker>);
 
@@ -40,19 +41,19 @@ impl HttpConnector for Connector {
     }
 }
 
-/// What an answer is good for.
+/// How a response is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// Its body is handed on as it comes.
+    /// The body is passed on as it arrives.
     #[default]
     Body,
-    /// It is a page of a list.
+    /// The body is a page of a list.
     Page,
-    /// It says what became of a change.
+    /// The body reports the result of a change.
     Change,
 }
 
-/// What became of the requests of one attempt. It goes with them; requests of credentials have none.
+/// Results of the requests of one attempt. Requests carry their notes; credential requests have none.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Notes {
     of: Use,
@@ -68,12 +69,12 @@ struct Noted {
 }
 
 tokio::task_local! {
-    /// The key that is changed, and the notes of it: not all requests can be given any.
+    /// The key that is being changed, with its notes: some requests cannot carry notes.
     static CHANGED: (String, Notes);
 }
 
 impl Notes {
-    /// Those of requests whose answers are good for that.
+    /// Notes for requests whose responses are used as `of`.
     pub fn of(of: Use) -> Self {
         Self { of, noted: Arc::default() }
     }
@@ -87,27 +88,27 @@ impl Notes {
         self.noted().requests
     }
 
-    /// Bytes of answers that were read here.
+    /// Bytes of response bodies that were read here.
     pub fn bytes(&self) -> u64 {
         self.noted().bytes
     }
 
-    /// Why the last one failed, if it did.
+    /// The failure of the last request, if it failed.
     pub fn failed(&self) -> Option<Failed> {
         self.noted().failed.take()
     }
 
-    /// What a page of a list has that was taken out of it.
+    /// Elements that were removed from a list page.
     pub fn odd(&self) -> Vec<Odd> {
         std::mem::take(&mut self.noted().odd)
     }
 
-    /// Does `work`, which changes the object `key`, with notes of its requests.
+    /// Runs `work`, which changes the object `key`, with notes of its requests.
     pub async fn with<T>(&self, key: &str, work: impl Future<Output = T>) -> T {
         CHANGED.scope((key.to_owned(), self.clone()), work).await
     }
 
-    /// Those of `request`, if it has any.
+    /// The notes of `request`, if it has any.
     fn of_request(request: &HttpRequest) -> Option<Self> {
         if let Some(notes) = request.extensions().get::<Self>() {
             return Some(notes.clone());
@@ -156,7 +157,7 @@ impl HttpService for Service {
         };
         let of = notes.as_ref().map(|notes| notes.of);
         if answer.status().is_success() && of == Some(Use::Body) {
-            // Azurite's word for a range of an object that is empty.
+            // Azurite's response to a range request for an empty object.
             if answer.headers().get(CONTENT_RANGE).is_some_and(|range| range == "bytes 0--1/0") {
                 note(answer::refused(StatusCode::RANGE_NOT_SATISFIABLE, answer.headers(), ""));
             }
@@ -196,17 +197,17 @@ impl HttpService for Service {
     }
 }
 
-/// The status of a failure that the body of a success tells.
+/// The failure status inside the body of a response with a success status.
 fn inner_failure(text: &str) -> Option<StatusCode> {
     match text.split_once("\r\nHTTP/1.1 ") {
-        // Azure removes objects in batches, and answers for each.
+        // Azure deletes objects in batches and returns a status for each.
         Some((_, answer)) => answer.get(..3)?.parse().ok().filter(|status: &StatusCode| !status.is_success()),
-        // S3 has to begin its answer before it knows.
+        // S3 starts its response before the result is known.
         None => text.contains("<Error>").then_some(StatusCode::INTERNAL_SERVER_ERROR),
     }
 }
 
-/// Reads a body, and no more than `most` bytes and one chunk of it.
+/// Reads a body, at most `most` bytes plus one chunk.
 async fn text(
     body: object_store::client::HttpResponseBody,
     most: usize,

@@ -1,4 +1,4 @@
-//! Settings that a user gives of a store, NAME=VALUE: some are common to all, the rest are those of its kind of store.
+//! User settings of a store, NAME=VALUE: some are common to all stores, the rest depend on the kind of store.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use shardpack_format::{Error, Result};
 
 use crate::location::Kind;
 
-/// Settings that every store has, and what they are.
+/// Settings of every store, with descriptions.
 const ALL: [(&str, &str); 5] = [
     ("ca_file", "a file of certificates that are trusted besides the system's"),
     ("min_rate", "bytes a second of an answer, over a minute, below which it is asked for again (1024; 0: none)"),
@@ -25,9 +25,9 @@ const S3: [(&str, &str); 3] = [
     ("requester_pays", "true: requests are paid by whoever sends them"),
 ];
 
-/// What a user says of a store, beside what its environment says: names with values.
+/// User settings of a store beside the environment: names with values.
 ///
-/// Names are checked when a store is opened, since kinds of stores have different ones.
+/// Names are checked when a store is opened, because each kind of store has its own names.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Settings {
     given: Vec<(String, String)>,
@@ -40,21 +40,22 @@ impl std::fmt::Debug for Settings {
     }
 }
 
-/// How servers are asked.
+/// Timeouts and limits for requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    /// How long a server that answers nothing that is of use is asked again.
+    /// How long requests without a useful response are retried.
     pub patience: Duration,
-    /// The same of one that has never answered: a name may be wrong.
+    /// The same for a server that has never answered: its name may be wrong.
     pub first_patience: Duration,
-    /// How long nothing may come of an answer before it is asked for again from there.
+    /// Longest silence in a response before the request is resumed.
     pub silence: Duration,
-    /// Bytes a second of an answer, over `rate_time`, below which it is asked for again: one that trickles is no better than silence.
+    /// Minimum rate of a response in bytes a second over `rate_time`; a slower response is cancelled and resumed like
+    /// a silent one.
     pub least_rate: u64,
     pub rate_time: Duration,
-    /// Requests at a time until it is known whether more help.
+    /// Requests in flight until more are known to help.
     pub first_requests: u32,
-    /// Most requests at a time.
+    /// Maximum requests in flight.
     pub most_requests: u32,
 }
 
@@ -74,13 +75,13 @@ impl Default for Options {
 }
 
 impl Settings {
-    /// Settings of names and values.
+    /// Settings from pairs of name and value.
     pub fn of(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
         let given = pairs.into_iter().map(|(name, value)| (name.trim().to_ascii_lowercase(), value));
         Self { given: given.collect() }
     }
 
-    /// The value that was given last.
+    /// The last value of `name`.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.given.iter().rev().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
     }
@@ -100,14 +101,14 @@ impl Settings {
         self.given.iter().filter(move |(given, _)| given == name).map(|(_, value)| value.as_str())
     }
 
-    /// Settings that are not ours, which the client of a kind of store may know.
+    /// Settings that this crate does not know and the client of this kind of store may know.
     pub(crate) fn of_client(&self, kind: Kind) -> impl Iterator<Item = (&str, &str)> {
         let ours = known(kind);
         let others = self.given.iter().filter(move |(name, _)| ours.iter().all(|(known, _)| known != name));
         others.map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// What decides between two stores of one server.
+    /// Distinguishes two stores of one server.
     pub(crate) fn key(&self) -> String {
         format!("{:?}", self.given)
     }
@@ -126,7 +127,7 @@ impl Settings {
             options.first_patience = options.first_patience.min(options.patience);
         }
         if let Some(requests) = number("requests", 1, 1024)? {
-            // Whoever says how many has measured.
+            // A user who sets the number has measured it.
             (options.first_requests, options.most_requests) = (requests as u32, requests as u32);
         }
         if let Some(rate) = number("min_rate", 0, 1 << 40)? {
@@ -136,7 +137,7 @@ impl Settings {
     }
 }
 
-/// Settings of a kind of store that are ours.
+/// Settings of a kind of store that this crate handles.
 fn known(kind: Kind) -> Vec<(&'static str, &'static str)> {
     let more: &[&[_]] = match kind {
         Kind::Web => &[&WEB],
@@ -146,7 +147,7 @@ fn known(kind: Kind) -> Vec<(&'static str, &'static str)> {
     ALL.iter().chain(more.iter().copied().flatten()).copied().collect()
 }
 
-/// What is said of a setting that a kind of store does not have.
+/// The error for a setting that a kind of store does not have.
 pub(crate) fn unknown(kind: Kind, name: &str) -> Error {
     let (what, more) = match kind {
         Kind::Web => ("a web server", ""),
@@ -155,7 +156,7 @@ pub(crate) fn unknown(kind: Kind, name: &str) -> Error {
         Kind::Azure => ("Azure", "; azure_storage_account_name and the like are those of the environment"),
     };
     let known: Vec<_> = known(kind).iter().map(|(name, what)| format!("{name} ({what})")).collect();
-    // What is no name may be a secret that ends with =.
+    // Text that is not a name may be a secret that ends with =.
     let is_name = name.len() <= 40 && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
     let shown = if is_name { name } else { "of that name" };
     Error::usage(format!("{what} has no setting {shown}")).help(format!("it has {}{more}", known.join(", ")))

@@ -1,4 +1,4 @@
-//! What all who read from one server in one process have in common: connections, the limit of requests, credentials.
+//! Shares connections, request limit and credentials between all readers of one server in one process.
 
 use std::{
     collections::HashMap,
@@ -23,7 +23,7 @@ use crate::{
     web,
 };
 
-/// Credentials are made anew no more often than this.
+/// Shortest time between two renewals of the credentials.
 const RENEWED: Duration = Duration::from_secs(1);
 
 /// One server, as one process sees it.
@@ -32,17 +32,17 @@ pub(crate) struct Shared {
     /// How connections to it are made.
     pub maker: Arc<Maker>,
     pub headers: HeaderMap,
-    /// Connections without TLS, of a web server alone.
+    /// Connections without TLS, for web servers only.
     pub plain: Option<Plain>,
     pub limiter: Limiter,
     objects: Mutex<Option<(Arc<Objects>, Instant)>>,
     answers: AtomicU64,
 }
 
-/// Makes connections, for each thread its own.
+/// Makes connections for each thread.
 #[derive(Debug)]
 pub(crate) struct Maker {
-    /// Tells servers apart, and those of one name with other settings.
+    /// Identifies a server with its settings.
     number: u64,
     kind: Kind,
     settings: Settings,
@@ -68,7 +68,7 @@ type Servers = HashMap<(u32, String, String), Weak<Shared>>;
 static SERVERS: Mutex<Option<Servers>> = Mutex::new(None);
 
 impl Shared {
-    /// That of the server of `location`: the same for all who say the same of it.
+    /// The shared state of the server of `location`: one for all callers with the same server and settings.
     pub fn of(process: u32, location: &Location, settings: &Settings, options: &Options) -> Result<Arc<Self>> {
         let mut servers = SERVERS.lock().unwrap_or_else(PoisonError::into_inner);
         let servers = servers.get_or_insert_default();
@@ -79,7 +79,7 @@ impl Shared {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let (settings_of, options_of) = (settings.clone(), options.clone());
         let maker = Maker { number, kind: location.kind, settings: settings_of, options: options_of };
-        // What is wrong with the settings is said before anything is asked.
+        // Invalid settings are reported before the first request.
         maker.client()?;
         let made = Arc::new(Self {
             maker: Arc::new(maker),
@@ -107,12 +107,12 @@ impl Shared {
         Ok(())
     }
 
-    /// The bucket, where this is one.
+    /// The bucket, if this server has buckets.
     pub fn objects(&self) -> Option<Arc<Objects>> {
         self.lock().as_ref().map(|(objects, _)| Arc::clone(objects))
     }
 
-    /// Looks for credentials again, since those that were sent are refused; whether there are any to look for.
+    /// Renews credentials that were refused; returns whether there is a source of credentials.
     pub fn renew(&self, location: &Location, settings: &Settings) -> Result<bool> {
         let made = self.lock().as_ref().map(|(_, made)| *made);
         match made {
@@ -122,7 +122,7 @@ impl Shared {
         }
     }
 
-    /// Whether it has ever answered with what was of use.
+    /// Whether the server has ever sent a useful response.
     pub fn has_answered(&self) -> bool {
         self.answers.load(Ordering::Relaxed) > 0
     }

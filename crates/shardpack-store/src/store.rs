@@ -1,4 +1,4 @@
-//! Objects below a URL, read whole or by range.
+//! Reads objects below a URL, whole or by range.
 
 use std::{
     collections::HashMap,
@@ -22,18 +22,18 @@ use crate::{
     shared::Shared,
 };
 
-/// What reading has taken so far.
+/// Counters of requests and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Requests that were sent.
     pub requests: u64,
-    /// Bytes of bodies that came.
+    /// Bytes of response bodies.
     pub bytes: u64,
-    /// Requests that had to be sent again, from where they were.
+    /// Requests that were sent again, or resumed.
     pub again: u64,
-    /// Answers that said that requests were too many.
+    /// Responses that reported too many requests.
     pub too_many: u64,
-    /// Bytes of objects and parts that were sent.
+    /// Bytes of objects and parts that were uploaded.
     pub sent_bytes: u64,
 }
 
@@ -44,66 +44,66 @@ pub(crate) struct Counters {
     pub again: AtomicU64,
     pub too_many: AtomicU64,
     pub sent_bytes: AtomicU64,
-    /// Pages for people that came in place of objects.
+    /// HTML pages that came in place of objects.
     pub pages: AtomicU64,
 }
 
 /// A folder on a web server, or a prefix of a bucket.
 ///
-/// `Send` and `Sync`; a process that was forked from one that has it may go on with it.
+/// `Send` and `Sync`; usable in a forked process.
 #[derive(Debug)]
 pub struct Store {
     location: Location,
     settings: Settings,
     options: Options,
-    /// Of this process: connections are not shared with a process that was forked.
+    /// With the process id: a forked process does not share connections.
     shared: Mutex<Option<(u32, Arc<Shared>)>>,
-    /// The version of each object that was read first.
+    /// The version of each object at its first read.
     versions: Mutex<HashMap<String, Version>>,
     counters: Counters,
 }
 
-/// One object, or a range of it, to be read.
+/// An object, or a range of it, to read.
 pub(crate) struct Wanted {
     pub name: String,
     pub range: Option<Range<u64>>,
-    /// Length of the object in bytes, where that is known.
+    /// Length of the object in bytes, if known.
     pub object_bytes: Option<u64>,
-    /// The version that was listed, where that is known: [`Version::stamp`].
+    /// The listed version, if known: [`Version::stamp`].
     pub stamp: Option<i64>,
-    /// Whether it may be missing: S3 refuses what is not there to those who may not list.
+    /// Whether the object may be missing: S3 refuses requests for missing objects to callers that may not list.
     pub is_optional: bool,
-    /// As many are taken of an object whose length is not known.
+    /// Maximum bytes to read from an object of unknown length.
     pub most: u64,
 }
 
-/// What became of it.
+/// Result of a read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Found {
-    /// Whether there is such an object.
+    /// Whether the object exists.
     pub is_there: bool,
-    /// Its length, as far as the server says.
+    /// Its length in bytes, if the server sends it.
     pub object_bytes: Option<u64>,
 }
 
-/// How often an object is read anew that changes while it is read.
+/// How often an object that changes during the read is read again.
 const MOST_CHANGES: u32 = 10;
 
 impl Store {
-    /// The folder at `url`. Nothing is asked of it yet.
+    /// Opens the folder at `url` without a request.
     ///
     /// # Errors
-    /// When this is no URL of a folder, or a setting is none of its kind of store.
+    /// When this is no URL of a folder, or the kind of store has no such setting.
     pub fn new(url: &str, settings: &Settings) -> Result<Self> {
         let store = Self::later(url, settings)?;
         store.shared()?;
         Ok(store)
     }
 
-    /// As [`Store::new`], but credentials are looked for when something is asked for first.
+    /// As [`Store::new`], but credentials are looked up at the first request.
     ///
     /// # Errors
-    /// When it is no such URL, or there are no such settings.
+    /// When `url` is invalid, or there are no such settings.
     pub fn later(url: &str, settings: &Settings) -> Result<Self> {
         let location = Location::parse(url)?;
         let options = settings.options()?;
@@ -122,10 +122,10 @@ impl Store {
         })
     }
 
-    /// The folder `name` in it.
+    /// The subfolder `name`.
     ///
     /// # Errors
-    /// When this is no name of one.
+    /// When `name` is not a valid folder name.
     pub fn folder(&self, name: &str) -> Result<Self> {
         Self::new(&format!("{}{name}", self.url()), &self.settings)
     }
@@ -135,7 +135,7 @@ impl Store {
         &self.location.shown
     }
 
-    /// Whether nothing can be written to it, nor listed: it is a folder of a web server.
+    /// Whether the store can neither be written nor listed: it is a folder on a web server.
     pub fn is_read_only(&self) -> bool {
         self.location.kind == Kind::Web
     }
@@ -145,7 +145,7 @@ impl Store {
         self.location.shown(name)
     }
 
-    /// What reading has taken so far.
+    /// Counters of requests and bytes so far.
     pub fn counts(&self) -> Counts {
         let Counters { requests, bytes, again, too_many, sent_bytes, pages: _ } = &self.counters;
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -158,12 +158,12 @@ impl Store {
         }
     }
 
-    /// Whether the server has sent a page for people in place of an object.
+    /// Whether the server has sent an HTML page in place of an object.
     pub fn sends_pages(&self) -> bool {
         self.counters.pages.load(Ordering::Relaxed) > 0
     }
 
-    /// `error` of an object that is not there, with a word of it if the server has sent a page for people instead.
+    /// `error` for a missing object, with a note if the server has sent an HTML page instead.
     #[must_use]
     pub fn not_there(&self, error: Error) -> Error {
         match self.sends_pages() {
@@ -173,17 +173,18 @@ impl Store {
         }
     }
 
-    /// How many requests at a time help, as far as is known by now: fewer of a server that is near, or says that it is too much.
+    /// How many requests in flight help, as far as is known: fewer for a near server, or after the server reported too
+    /// many requests.
     pub fn in_flight(&self) -> u32 {
         self.shared().map_or(1, |shared| shared.limiter.limit())
     }
 
-    /// As [`Store::in_flight`], of reads that are long: of those, more than there are at first fill no line better.
+    /// As [`Store::in_flight`] for long reads: more of these than the initial limit do not use the network better.
     pub fn long_in_flight(&self) -> u32 {
         self.shared().map_or(1, |shared| shared.limiter.limit_of_first())
     }
 
-    /// Reads all of the object `name`, a path below the folder; `None` where there is none.
+    /// Reads the whole object `name`, a path below the folder; `None` if it does not exist.
     ///
     /// # Errors
     /// When it is longer than `most` bytes, or the server does not send it.
@@ -191,8 +192,8 @@ impl Store {
         self.read_whole(name, most, false)
     }
 
-    /// As [`Store::read_all`], of an object that others may write at any time: whatever was read of it before, and anew where it changes
-    /// while it is read.
+    /// As [`Store::read_all`] for an object that other writers may change at any time: ignores the version of earlier
+    /// reads, and starts again if the object changes during the read.
     ///
     /// # Errors
     /// As [`Store::read_all`].
@@ -208,7 +209,8 @@ impl Store {
         self.read_all(name, most)
     }
 
-    /// Whether the object `name`, which was read before, still is `bytes`; they are read again only where its version is another.
+    /// Whether the object `name`, which was read before, still has the content `bytes`; reads it again only if its
+    /// version changed.
     ///
     /// # Errors
     /// As [`Store::read_all`].
@@ -224,13 +226,13 @@ impl Store {
         }
     }
 
-    /// Takes whatever is called `name` from now on for the object.
+    /// Forgets the version of `name`: the next read accepts any version.
     pub fn forget(&self, name: &str) {
         self.versions.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
     }
 
-    /// As [`Store::read_all`] of an object that need not be there: one that is refused is taken for none, where the server has given others.
-    /// S3 refuses whoever may not list what is not there.
+    /// As [`Store::read_all`] for an optional object: a refused object counts as missing if the server has sent other
+    /// objects. S3 refuses requests for missing objects to callers that may not list.
     ///
     /// # Errors
     /// As [`Store::read_all`].
@@ -245,12 +247,13 @@ impl Store {
         Ok(found.is_there.then_some(all))
     }
 
-    /// Length of the object `name` in bytes; `None` where there is none.
+    /// Length of the object `name` in bytes; `None` if it does not exist.
     ///
     /// # Errors
-    /// When the server does not answer, or not with a length.
+    /// When the server does not answer, or its response has no length.
     pub fn length(&self, name: &str) -> Result<Option<u64>> {
-        // A range, since servers that know no HEAD, or compress their answers to it, tell another length or none.
+        // A range request, because servers that do not support HEAD, or compress responses to it, send a wrong length
+        // or none.
         let (range, object_bytes) = (Some(0..1), None);
         let wanted = Wanted { name: name.to_owned(), range, object_bytes, stamp: None, is_optional: false, most: 1 };
         match self.run(wanted, |_: &[u8]| ())? {
@@ -263,23 +266,23 @@ impl Store {
         }
     }
 
-    /// Reads bytes of the object `name` from `offset` on, as many as `into` has room for. It is `object_bytes` long.
+    /// Fills `into` with bytes of the object `name` from `offset` on. The object is `object_bytes` long.
     ///
     /// # Errors
-    /// When there is no such object, it is another one than before or has another length, or the server does not send it.
+    /// When the object does not exist, its version or length changed, or the server does not send it.
     pub fn read(&self, name: &str, object_bytes: u64, offset: u64, into: &mut [u8]) -> Result<()> {
         self.read_known(name, object_bytes, offset..offset.saturating_add(into.len() as u64), Filling(into))
     }
 
-    /// As [`Store::read`] of the bytes `range`, which are handed out in order, as they come.
+    /// As [`Store::read`] for the bytes `range`, which are handed out in order as they arrive.
     ///
     /// # Errors
-    /// As [`Store::read`]; what came before was right as far as the server says.
+    /// As [`Store::read`]; bytes that were handed out before the error match the server's headers.
     pub fn read_range(&self, name: &str, object_bytes: u64, range: Range<u64>, take: impl FnMut(&[u8])) -> Result<()> {
         self.read_known(name, object_bytes, range, take)
     }
 
-    /// As [`Store::read_range`], of bytes that go into `sink`.
+    /// As [`Store::read_range`], into `sink`.
     fn read_known(&self, name: &str, object_bytes: u64, range: Range<u64>, sink: impl Sink) -> Result<()> {
         match self.range(name, object_bytes, None, range, sink)? {
             true => Ok(()),
@@ -290,12 +293,13 @@ impl Store {
         }
     }
 
-    /// As [`Store::read`], of an object that was listed as so long and with this stamp.
+    /// As [`Store::read`] for an object that was listed with this length and stamp.
     ///
     /// # Errors
-    /// As [`Store::read`]; of kind [`ErrorKind::Data`] where it is not there any more, or another one than was listed.
+    /// As [`Store::read`]; of kind [`ErrorKind::Data`] when the object does not exist any more, or is not the listed
+    /// version.
     pub fn read_listed(&self, name: &str, object_bytes: u64, stamp: i64, offset: u64, into: &mut [u8]) -> Result<()> {
-        // Versions are told apart by a number alone, and are not kept for each of millions of objects.
+        // Versions are compared by the stamp alone and not stored for each of millions of objects.
         let range = offset..offset.saturating_add(into.len() as u64);
         match self.range(name, object_bytes, Some(stamp), range, Filling(into))? {
             true => Ok(()),
@@ -303,7 +307,7 @@ impl Store {
         }
     }
 
-    /// All of an object that was listed with this stamp, of whatever length.
+    /// The whole object that was listed with this stamp, of any length.
     ///
     /// # Errors
     /// As [`Store::read_listed`]; also when it is longer than `most` bytes.
@@ -318,7 +322,7 @@ impl Store {
         }
     }
 
-    /// The object `name` as a list would tell it; `None` where there is none.
+    /// The object `name` as in a list; `None` if it does not exist.
     ///
     /// # Errors
     /// As [`Store::length`].
@@ -329,19 +333,19 @@ impl Store {
         Ok(Some(Object { name: name.to_owned(), bytes, stamp }))
     }
 
-    /// Reads bytes of an object that was listed or looked at, from `offset` on, as many as `into` has room for.
+    /// Fills `into` from `offset` on with bytes of an object from a list or from [`Store::look`].
     ///
     /// # Errors
     /// As [`Store::read_listed`].
     pub fn read_part(&self, object: &Object, offset: u64, into: &mut [u8]) -> Result<()> {
-        // Where the server tells nothing, it is the version that was read first.
+        // If the server sends no version, the version of the first read applies.
         match object.stamp {
             0 => self.read(&object.name, object.bytes, offset, into),
             stamp => self.read_listed(&object.name, object.bytes, stamp, offset, into),
         }
     }
 
-    /// As [`Store::read_range`]; whether there is such an object.
+    /// As [`Store::read_range`]; returns whether the object exists.
     fn range(
         &self,
         name: &str,
@@ -371,7 +375,7 @@ impl Store {
         self.shared_by(std::process::id())
     }
 
-    /// What requests have in common, to whom `shared` is.
+    /// Shared state of the requests, with `shared`.
     pub(crate) fn asker<'a>(&'a self, shared: &'a Shared) -> Asker<'a> {
         let Self { location, settings, options, counters, .. } = self;
         Asker { shared, location, settings, options, counters }
@@ -389,7 +393,7 @@ impl Store {
         Ok(made)
     }
 
-    /// Reads what is wanted, and hands out its bytes in order.
+    /// Reads `wanted` and hands out its bytes in order.
     fn run(&self, wanted: Wanted, sink: impl Sink) -> Result<Found> {
         let shared = self.shared()?;
         let reading = Reading { asker: self.asker(&shared), versions: &self.versions, wanted };

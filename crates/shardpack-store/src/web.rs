@@ -1,4 +1,4 @@
-//! Connections to servers, and objects of web servers.
+//! Opens connections to servers and requests objects of web servers.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs},
@@ -19,17 +19,17 @@ use crate::{
     settings::{Options, Settings},
 };
 
-/// Redirects that are followed for one request.
+/// Maximum number of redirects for one request.
 const MOST_REDIRECTS: usize = 5;
 pub(crate) const USER_AGENT: &str = concat!("shardpack/", env!("CARGO_PKG_VERSION"));
 
-/// Connections to a server.
+/// A client with its connections to a server.
 pub(crate) fn client(kind: Kind, settings: &Settings, options: &Options) -> Result<Client> {
-    // Fails where it was installed before, which is as good.
+    // Fails if a provider is already installed, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut client = Client::builder().user_agent(USER_AGENT).connect_timeout(options.silence);
     client = client.pool_max_idle_per_host(options.most_requests as usize);
-    // A request to a store is signed for one host.
+    // A request to an object store is signed for one host.
     client = client.redirect(if kind == Kind::Web { followed(settings) } else { redirect::Policy::none() });
     let ca = settings.get("ca_file").map(str::to_owned);
     let of_aws = || std::env::var("AWS_CA_BUNDLE").ok().filter(|path| kind == Kind::S3 && !path.is_empty());
@@ -44,7 +44,7 @@ pub(crate) fn client(kind: Kind, settings: &Settings, options: &Options) -> Resu
     }
     if let Some(proxy) = settings.get("proxy") {
         checked::text("proxy", proxy)?;
-        // The error of the client may quote a password.
+        // The client's error may quote a password.
         let wrong = |_| Error::usage("proxy is no URL of a proxy").help("write proxy=http://HOST:PORT");
         let proxy = Proxy::all(proxy).map_err(wrong)?;
         client = client.proxy(proxy);
@@ -75,13 +75,12 @@ fn followed(settings: &Settings) -> redirect::Policy {
     })
 }
 
-/// Whether `url` names an address that no router passes on, where the credentials of machines are given out. One that is named otherwise is
-/// looked up.
+/// Whether `url` has a link-local address: machines get their credentials there. Host names are resolved.
 fn is_link_local(url: &Url) -> bool {
     let Some(host) = url.host_str() else { return false };
     match host.trim_start_matches('[').trim_end_matches(']').parse() {
         Ok(address) => is_local(address),
-        // A name that has no address here may have one where the proxy is.
+        // A name that does not resolve here may resolve at the proxy.
         Err(_) => (host, url.port_or_known_default().unwrap_or(80))
             .to_socket_addrs()
             .is_ok_and(|mut all| all.any(|address| is_local(address.ip()))),
@@ -89,7 +88,7 @@ fn is_link_local(url: &Url) -> bool {
 }
 
 fn is_local(address: IpAddr) -> bool {
-    // fd00:ec2::/32 is where AWS has the same of IPv6.
+    // fd00:ec2::/32 has the same role for IPv6 on AWS.
     let of_six = |address: Ipv6Addr| address.is_unicast_link_local() || address.segments()[..2] == [0xfd00, 0xec2];
     match address {
         IpAddr::V4(address) => address.is_link_local(),
@@ -97,7 +96,7 @@ fn is_local(address: IpAddr) -> bool {
     }
 }
 
-/// The address of IPv4 that one of IPv6 stands for: mapped, compatible, or behind NAT64.
+/// The IPv4 address inside an IPv6 address: mapped, compatible, or NAT64.
 fn four_in(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [a, b, c, d, e, f, high, low] = address.segments();
     let is_nat = [a, b, c, d, e, f] == [0x64, 0xff9b, 0, 0, 0, 0];
@@ -105,7 +104,7 @@ fn four_in(address: Ipv6Addr) -> Option<Ipv4Addr> {
     if is_nat { Some(four) } else { address.to_ipv4() }
 }
 
-/// The headers that the user gives, and those of each request.
+/// The user's headers, and the headers of every request.
 pub(crate) fn headers(settings: &Settings) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -121,7 +120,7 @@ pub(crate) fn headers(settings: &Settings) -> Result<HeaderMap> {
     Ok(headers)
 }
 
-/// Asks for an object, or a range of it.
+/// Requests an object, or a range of it.
 pub(crate) async fn get(
     client: &Client,
     headers: &HeaderMap,
@@ -135,7 +134,7 @@ pub(crate) async fn get(
     request.send().await.map_err(failed)
 }
 
-/// What the matter is, without the URL.
+/// The error text without the URL.
 pub(crate) fn said(error: &reqwest::Error) -> String {
     match causes(error) {
         said if said.is_empty() => "the request failed".to_owned(),

@@ -1,7 +1,7 @@
-//! Objects that are written: whole, or in parts from memory, many at a time.
+//! Writes objects: whole, or in parts from memory, many at a time.
 //!
-//! Holds at all times: an object is there whole or not at all; parts of one that was given up are removed where the server is asked to,
-//! and else by what the bucket's own rules say of parts that were left.
+//! Holds at all times: an object exists whole or not at all. Parts of an aborted upload are removed if the abort
+//! request succeeds, else by the bucket's own rules for abandoned parts.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -22,10 +22,10 @@ use crate::{
     shared::Shared,
 };
 
-/// A part may take a second for so many bytes beyond the silence that any answer may take: a slow line is not a dead one.
+/// A part may take one second for this many bytes, beyond the usual silence: a slow connection is not a dead one.
 const SLOWEST_BYTES_A_SECOND: u64 = 64 << 10;
 
-/// An object that is put in parts. Parts may come from many threads, in any order.
+/// A multipart upload. Parts may come from many threads, in any order.
 #[derive(Debug)]
 pub struct Upload {
     store: Arc<Store>,
@@ -34,12 +34,13 @@ pub struct Upload {
     parts: Mutex<Vec<Option<PartId>>>,
 }
 
-/// How an object that was put in parts ended.
+/// Result of a multipart upload.
 #[derive(Debug)]
 pub enum Completed {
-    /// It is there.
+    /// The object exists.
     Yes,
-    /// An answer was lost, and asked again the server says otherwise: whether it is there and right is to be looked at; the error if not.
+    /// A response was lost, and the server refused the retry: the caller has to check the object, and reports this
+    /// error if it is missing or wrong.
     Perhaps(Error),
 }
 
@@ -47,7 +48,7 @@ impl Store {
     /// Puts an object, or replaces it.
     ///
     /// # Errors
-    /// When the server does not take it, or this is a web server.
+    /// When the server refuses it, or is a web server.
     pub fn put(&self, name: &str, bytes: impl Into<Bytes>) -> Result<()> {
         let bytes = bytes.into();
         self.change(name, bytes.len() as u64, Refusal::Credentials, async |objects, key, notes| {
@@ -56,7 +57,7 @@ impl Store {
         .map_err(|(error, _)| error)
     }
 
-    /// Removes an object; one that is not there is fine.
+    /// Removes an object; a missing object is fine.
     ///
     /// # Errors
     /// As [`Store::put`].
@@ -70,7 +71,7 @@ impl Store {
         removed.map_err(|(error, _)| error)
     }
 
-    /// Begins to put an object in parts.
+    /// Begins a multipart upload.
     ///
     /// # Errors
     /// As [`Store::put`].
@@ -81,7 +82,7 @@ impl Store {
         Ok(Upload { store: Arc::clone(self), name: name.to_owned(), id, parts: Mutex::default() })
     }
 
-    /// Gives up what was begun as `id` of the object `name`; what is not known any more is fine.
+    /// Aborts the upload `id` of the object `name`; an unknown upload is fine.
     ///
     /// # Errors
     /// As [`Store::put`].
@@ -96,7 +97,8 @@ impl Store {
         removed.map_err(|(error, _)| error)
     }
 
-    /// Does one thing to an object until it is done; with an error, how often it was tried before without an answer.
+    /// Makes one change to an object, with retries; an error comes with the number of earlier attempts without a
+    /// response.
     fn change<T>(
         &self,
         name: &str,
@@ -141,12 +143,12 @@ async fn once<T>(
 }
 
 impl Upload {
-    /// What stands for it, to be given up by: [`Store::abort`].
+    /// The id of the upload for [`Store::abort`].
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Puts part number `number`, from 0. All but the last are of one length, 5 MiB at least.
+    /// Puts part `number`, from 0. All parts but the last have the same length, at least 5 MiB.
     ///
     /// # Errors
     /// As [`Store::put`].
@@ -165,7 +167,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Makes an object of the parts.
+    /// Completes the object.
     ///
     /// # Errors
     /// When a part is missing, and as [`Store::put`].
@@ -184,7 +186,7 @@ impl Upload {
         }
     }
 
-    /// Gives up its parts.
+    /// Aborts the upload.
     ///
     /// # Errors
     /// As [`Store::put`].

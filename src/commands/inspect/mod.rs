@@ -1,4 +1,4 @@
-//! `shardpack inspect`: what is in here?
+//! `shardpack inspect`: shows the content of datasets and shards.
 
 mod samples;
 mod splits;
@@ -26,7 +26,7 @@ use crate::{
     report,
 };
 
-/// Samples that are listed unless --limit says otherwise.
+/// Number of listed samples without --limit.
 const LISTED: u64 = 20;
 
 /// Options of `inspect`.
@@ -93,7 +93,7 @@ impl Args {
         self.target.paths.iter().map(PathBuf::as_path).collect()
     }
 
-    /// Threads: of a URL as many as keep requests in flight.
+    /// Number of threads; for a URL, enough to keep requests in flight.
     fn jobs(&self) -> usize {
         let jobs = self.machine.jobs();
         if self.urls().iter().any(|path| sys::is_store(path)) { jobs.max(inspect::REQUESTS) } else { jobs }
@@ -105,7 +105,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     progress::catch_interrupts();
     let monitor = Progress::new(args.talk.quiet);
     if let Some(path) = &args.table {
-        // What cannot be written is said before anything is read.
+        // Refuse an unsupported file type before reading anything.
         table::Kind::of(path)?;
     }
     let mut resolved = inspect::resolve(&args.target.paths, &args.store.settings()?)?;
@@ -141,7 +141,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let result = inspect::inspect(&resolved.targets, args.jobs(), &monitor);
     monitor.finish();
     let mut found = result?;
-    // What is missing comes before what is wrong with what is there.
+    // Report missing files before problems in existing files.
     found.problems.splice(0..0, std::mem::take(&mut resolved.problems));
     match args.talk.json {
         true => {
@@ -159,7 +159,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     Ok(tell(&found.problems))
 }
 
-/// The whole text; what to do next is left out if `quiet`.
+/// The whole text, without the hints for next steps if `quiet`.
 fn text_of(summaries: &[inspect::Summary], quiet: bool) -> Lines {
     let mut out = Lines::default();
     if splits::are(summaries) {
@@ -180,7 +180,7 @@ fn text_of(summaries: &[inspect::Summary], quiet: bool) -> Lines {
     out
 }
 
-/// Prints problems to stderr, and says what they mean for the outcome.
+/// Prints problems to stderr, and returns the outcome.
 fn tell(problems: &[Error]) -> Outcome {
     problems.iter().take(report::NAMED).for_each(report::error);
     if problems.len() > report::NAMED {

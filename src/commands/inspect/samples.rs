@@ -1,4 +1,4 @@
-//! `--samples`: samples as a table, or as a JSON document with one of them a line.
+//! `--samples`: samples as a table, or as a JSON document with one sample per line.
 
 use serde_json::Value;
 use shardpack_format::text;
@@ -10,20 +10,20 @@ use shardpack_packer::{
 use super::{problem, tell};
 use crate::{Outcome, args::Talk, lines::Lines, progress::Progress, report};
 
-/// The widths of columns follow from this many samples; a wider one later juts out.
+/// Number of samples for measuring column widths; wider values of later samples overflow.
 const MEASURED: usize = 1000;
-/// JSON is printed in pieces of about this length.
+/// Size of the pieces in which JSON is printed.
 const PIECE_BYTES: usize = 64 << 10;
-/// Widest class name and key.
+/// Largest width of a class name and a key.
 const CLASS_WIDTH: usize = 20;
 const KEY_WIDTH: usize = 40;
 
-/// Prints the samples that `filter` wants, and problems with those that come up.
+/// Prints the samples that match `filter`, and the problems found.
 pub fn list(resolved: &mut Resolved, filter: Filter, talk: Talk, monitor: &Progress) -> Result<Outcome> {
     let mut problems = std::mem::take(&mut resolved.problems);
     let targets = &resolved.targets;
     let limit = filter.limit;
-    // One more, so that it shows whether there are more.
+    // One more, to detect whether there are further samples.
     let filter = Filter { limit: limit.map(|limit| limit.saturating_add(1)), ..filter };
     let mut out: Box<dyn Output> = match talk.json {
         true => Box::new(Document::default()),
@@ -52,10 +52,10 @@ pub fn list(resolved: &mut Resolved, filter: Filter, talk: Talk, monitor: &Progr
     Ok(tell(&problems))
 }
 
-/// Where samples go.
+/// Output for samples.
 trait Output {
     fn add(&mut self, sample: &Sample) -> Result<()>;
-    /// Ends it: with what is wrong, and the error that came before all samples were told.
+    /// Ends the output with the problems, and with the error that stopped the list early.
     fn finish(&mut self, problems: &[Error], error: Option<&Error>, network: Value) -> Result<()>;
 }
 
@@ -92,7 +92,7 @@ impl Output for Document {
     }
 }
 
-/// A column: its name, and whether it is aligned to the right.
+/// A column: its name, and whether it is right-aligned.
 struct Column {
     name: &'static str,
     to_right: bool,
@@ -108,7 +108,7 @@ struct Table {
 }
 
 impl Table {
-    /// Foreign files alone have no paths, and one target needs no name.
+    /// Omits the path column for foreign files only, and the name column for one target.
     fn new(targets: &[Target]) -> Self {
         let with_dataset = targets.len() > 1;
         let with_path = targets.iter().any(|target| matches!(target, Target::Dataset(_)));
@@ -145,7 +145,7 @@ impl Table {
 
 impl Output for Table {
     fn add(&mut self, sample: &Sample) -> Result<()> {
-        // So that columns stay in line.
+        // Keeps the columns aligned.
         let text = |text: &str| text::line(text).into_owned();
         let label = || sample.label.map_or_else(|| "-".to_owned(), |label| label.to_string());
         let size = match sample.width {

@@ -1,4 +1,4 @@
-//! The splits of one folder, side by side: one table of them, and one of their classes.
+//! The splits of one folder: a table of the splits, and a table of their classes.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -8,17 +8,17 @@ use shardpack_packer::inspect::{Class, Summary, What};
 use super::text::{self, CLASSES_OF_ENDS, SHOWN_CLASSES, say};
 use crate::{lines::Lines, report};
 
-/// Splits that have a column in the table of classes.
+/// Number of splits with a column in the table of classes.
 const COLUMNS: usize = 4;
 
-/// Whether these are the splits of one folder: datasets beside each other.
+/// Whether these are the splits of one folder: several datasets in the same folder.
 pub fn are(summaries: &[Summary]) -> bool {
     let folder = |summary: &Summary| Path::new(&summary.path).parent().map(Path::to_path_buf);
     let are_datasets = summaries.iter().all(|summary| summary.what == What::Dataset);
     are_datasets && summaries.len() > 1 && summaries.windows(2).all(|two| folder(&two[0]) == folder(&two[1]))
 }
 
-/// Adds what is in them.
+/// Adds the content of the splits.
 pub fn report(out: &mut Lines, summaries: &[Summary], quiet: bool) {
     let Some(first) = summaries.first() else { return };
     let folder = Path::new(&first.path).parent().map_or_else(String::new, |path| self::path(path).to_string());
@@ -76,7 +76,7 @@ pub fn report(out: &mut Lines, summaries: &[Summary], quiet: bool) {
     }
 }
 
-/// Samples of each class in each split, by the label and the name.
+/// Samples of each class in each split, by label and name.
 fn classes(summaries: &[Summary]) -> BTreeMap<(i64, Option<&str>), Vec<u64>> {
     let mut classes: BTreeMap<_, Vec<u64>> = BTreeMap::new();
     for (number, summary) in summaries.iter().enumerate() {

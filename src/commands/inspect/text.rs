@@ -1,4 +1,4 @@
-//! What `inspect` prints for people: a line a subject, classes as a table, 80 columns wide where names allow it.
+//! Text output of `inspect`: one line per subject, a table of classes, 80 columns wide if names allow it.
 
 use shardpack_packer::{
     inspect::{Class, CropTables, Spread, Summary, What},
@@ -7,20 +7,20 @@ use shardpack_packer::{
 
 use crate::{lines::Lines, report};
 
-/// Up to so many classes are all shown; of more, [`CLASSES_OF_ENDS`] of the largest and of the smallest.
+/// Up to this number, all classes are shown; otherwise [`CLASSES_OF_ENDS`] of the largest and of the smallest.
 pub const SHOWN_CLASSES: usize = 12;
 pub const CLASSES_OF_ENDS: usize = 5;
 const NAME_WIDTH: usize = 30;
 const BAR_WIDTH: usize = 18;
-/// A DEFF up to here is as good as a true shuffle, up to there nearly, beyond chance.
+/// Up to the first limit, a DEFF is as good as a true shuffle; up to the second, nearly as good.
 const WELL_MIXED: f64 = 1.05;
 const NEARLY_MIXED: f64 = 2.0;
-/// Where a line is broken.
+/// Width at which lines wrap.
 const WIDTH: usize = 80;
-/// Width of the word that a line begins with.
+/// Width of the first word of a line.
 const WORD_WIDTH: usize = 8;
 
-/// A line that begins with `word`; where it gets too long it goes on below, between two parts.
+/// Adds a line that begins with `word`. A line that is too long wraps between two parts.
 pub fn say(out: &mut Lines, word: &str, parts: &[String]) {
     let mut line = format!("{word:<WORD_WIDTH$}");
     let mut is_first = true;
@@ -38,7 +38,7 @@ pub fn say(out: &mut Lines, word: &str, parts: &[String]) {
     out.line(&line);
 }
 
-/// Adds what is in one dataset, or in shards of one format.
+/// Adds the content of one dataset, or of shards of one format.
 pub fn dataset(out: &mut Lines, summary: &Summary) {
     let shown = |text: String| report::path(text.as_bytes());
     let (word, parts) = match summary.what {
@@ -95,7 +95,7 @@ pub fn dataset(out: &mut Lines, summary: &Summary) {
     classes(out, summary);
 }
 
-/// `256 MiB`, or from where to where; `each` is what there are so many of.
+/// `256 MiB`, or the range; `each` is the unit of the values.
 fn from_to(spread: &Spread, each: &str, text: impl Fn(u64) -> String) -> String {
     let [smallest, median, largest] = [spread.smallest, spread.median, spread.largest].map(text);
     match smallest == largest {
@@ -188,15 +188,15 @@ fn tar(out: &mut Lines, summary: &Summary) {
     }
 }
 
-/// What samples of typed components are made of.
+/// Noun for samples with typed components.
 const VALUE: &str = "value";
-/// What other samples that are no images are.
+/// Noun for other samples that are not images.
 const FILE: &str = "file";
 
-/// What samples are made of: images, values, or other files, of which nothing is known but their kinds.
+/// The noun for samples: images, values, or other files, of which only the kinds are known.
 pub(super) fn noun(summary: &Summary) -> &'static str {
     let images = &summary.images;
-    // Of shards of others nobody has said which component is the payload.
+    // For foreign shards, the payload component is unknown.
     let are_files = summary.payload_bytes == 0 && !summary.components.is_empty() || !images.kinds.is_empty();
     let are_typed = summary.components.iter().any(|component| component.kind.is_some());
     match () {
@@ -244,7 +244,7 @@ fn images_text(out: &mut Lines, summary: &Summary) {
     say(out, "pixels", &modes);
 }
 
-/// The most common first.
+/// Shares in descending order.
 fn shares(counts: &std::collections::BTreeMap<String, u64>, total: u64) -> Vec<String> {
     let mut counts: Vec<_> = counts.iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
@@ -254,7 +254,7 @@ fn shares(counts: &std::collections::BTreeMap<String, u64>, total: u64) -> Vec<S
         .collect()
 }
 
-/// Crop tables, where some of the summaries have them.
+/// Crop tables, if any summary has them.
 pub fn crops(out: &mut Lines, summaries: &[Summary]) {
     let mut all = CropTables::default();
     summaries.iter().filter_map(|summary| summary.crops.clone()).for_each(|crops| all.merge(crops));

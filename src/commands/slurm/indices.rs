@@ -1,15 +1,15 @@
-//! Which parts are submitted, and how long they may take: `--only`, the range of an array, and `--time`.
+//! The submitted parts and their time limit: `--only`, the range of an array, and `--time`.
 
 use std::{collections::BTreeSet, fmt::Write};
 
-/// Numbers of parts, as `--only 3,7,10-12` says them.
+/// Numbers of parts, as given to `--only`: `3,7,10-12`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parts(pub BTreeSet<u32>);
 
-/// Most parts.
+/// Largest number of parts.
 pub const MOST: u32 = 1_000_000;
 
-/// Reads `3,7,10-12`.
+/// Parses `3,7,10-12`.
 pub fn parts(text: &str) -> Result<Parts, String> {
     let number = |text: &str| {
         let number = text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
@@ -26,7 +26,7 @@ pub fn parts(text: &str) -> Result<Parts, String> {
     Ok(Parts(parts))
 }
 
-/// Parts as `sbatch --array` takes them: `3,7,10-12`.
+/// Parts in the syntax of `sbatch --array`: `3,7,10-12`.
 pub fn range(parts: &BTreeSet<u32>) -> String {
     let mut out = String::new();
     let mut numbers = parts.iter().copied().peekable();
@@ -42,17 +42,17 @@ pub fn range(parts: &BTreeSet<u32>) -> String {
     out
 }
 
-/// A limit of time, as Slurm writes it.
+/// A time limit in the syntax of Slurm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// As it was written.
+    /// The original text.
     pub text: String,
-    /// `None` where there is none.
+    /// `None` for no limit.
     pub seconds: Option<u64>,
 }
 
-/// Reads what `sbatch --time` takes: minutes, `minutes:seconds`, `hours:minutes:seconds`, `days-hours`, `days-hours:minutes`,
-/// `days-hours:minutes:seconds`, or UNLIMITED.
+/// Parses the syntax of `sbatch --time`: minutes, `minutes:seconds`, `hours:minutes:seconds`, `days-hours`,
+/// `days-hours:minutes`, `days-hours:minutes:seconds`, or UNLIMITED.
 pub fn limit(text: &str) -> Result<Limit, String> {
     let wrong = || "write minutes, hours:minutes:seconds, days-hours or days-hours:minutes:seconds".to_owned();
     if ["UNLIMITED", "INFINITE"].contains(&text.to_ascii_uppercase().as_str()) {
@@ -77,13 +77,13 @@ pub fn limit(text: &str) -> Result<Limit, String> {
         _ => return Err(wrong()),
     };
     match seconds {
-        // For Slurm, 0 is no limit.
+        // For Slurm, 0 means no limit.
         0 => Err("a limit of 0 is none: leave --time out, or write UNLIMITED".to_owned()),
         seconds => Ok(Limit { text: text.to_owned(), seconds: Some(seconds) }),
     }
 }
 
-/// How many seconds before its limit a part is told to end: 2 minutes, and a tenth of what is less than 20.
+/// Seconds between the warning to a part and its time limit: 2 minutes, or a tenth of a limit below 20 minutes.
 pub fn warning_seconds(limit: Option<&Limit>) -> u64 {
     limit.and_then(|limit| limit.seconds).map_or(120, |seconds| (seconds / 10).clamp(1, 120))
 }

@@ -1,4 +1,4 @@
-//! `shardpack slurm`: a pack as an array of Slurm, and the merge that depends on it.
+//! `shardpack slurm`: packs as a Slurm job array, with a dependent merge job.
 
 mod indices;
 mod script;
@@ -45,7 +45,7 @@ use crate::{
   shardpack slurm imagenet/ packed/ --array 64 --plan-job --shard-size 512MiB --on-bad skip --submit
   shardpack slurm s3://b/photos s3://b/packed --array 64 --submit   credentials: the environment")]
 pub struct Args {
-    // First: what follows takes its values out of what was written.
+    // First, because parsing these options must see all arguments before the fields below take them.
     #[command(flatten)]
     given: Given,
     /// Source, as for `shardpack pack`. Not with --plan, --missing or --split
@@ -101,7 +101,7 @@ pub struct Args {
     of_pack: PackArgs,
     #[command(flatten)]
     source: SourceArgs,
-    // Last: its headings hold for all that follows.
+    // Last: its headings apply to all options that follow.
     #[command(flatten)]
     plan: PlanArgs,
 }
@@ -124,14 +124,14 @@ struct PackArgs {
     sidecars: String,
 }
 
-/// What was written of the options of `pack`, to be passed on: those of the plan, and those of each part.
+/// The given options of `pack`, to be passed on: options of the plan, and options of each part.
 #[derive(Clone, Debug, Default)]
 struct Given {
     plan: Vec<OsString>,
     pack: Vec<OsString>,
 }
 
-/// The options that `matches` has of those of `known`, as they are written on a command line.
+/// The options in `matches` that `known` has, in command-line syntax.
 fn written(matches: &ArgMatches, known: &clap::Command) -> Vec<OsString> {
     let mut options = Vec::new();
     for option in known.get_arguments() {
@@ -200,7 +200,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
             ran.status.code()
         }
     };
-    // What failed has said so.
+    // The failed command has already reported its error.
     match code {
         Some(0) => Ok(Outcome::Done),
         Some(130) => Err(Error::new(ErrorKind::Interrupted, "interrupted while submitting")),
@@ -226,7 +226,7 @@ fn script(args: &Args) -> Result<Script> {
         let option = report::path(option.as_encoded_bytes());
         return Err(Error::usage(format!("{option} is of a plan that is yet to be made, and there is one")));
     }
-    // What is wrong with them is said now, and not by a job.
+    // Report invalid options now, not in a job.
     let options = args.plan.options(1)?;
     let is_changed = options.iter().any(|options| options.recipe.is_some());
     if is_changed && options.len() > 1 {
@@ -305,7 +305,7 @@ fn script(args: &Args) -> Result<Script> {
 
 const NO_PLAN: &str = "shardpack slurm SRC DST --array N makes it; --plan FILE says where one is";
 
-/// SRC, if there is one, and DST.
+/// SRC, if given, and DST.
 fn paths(args: &Args) -> Result<(Option<&Path>, &Path)> {
     match (args.missing || args.plan_file.is_some(), &args.second) {
         (true, None) => Ok((None, &args.first)),
@@ -315,7 +315,7 @@ fn paths(args: &Args) -> Result<(Option<&Path>, &Path)> {
     }
 }
 
-/// The folder beside `dst` that is called so with `.slurm`.
+/// The folder next to `dst` with the same name and `.slurm`.
 fn beside(dst: &Path) -> Result<PathBuf> {
     let mut name = dst.components().as_path().as_os_str().to_owned();
     match dst.file_name() {
@@ -327,20 +327,20 @@ fn beside(dst: &Path) -> Result<PathBuf> {
     }
 }
 
-/// What the jobs run.
+/// The program that the jobs run.
 fn program(args: &Args) -> Result<PathBuf> {
     match &args.program {
         Some(program) if program.components().count() > 1 => {
             absolute(program).map_err(|e| Error::io("cannot tell the full path", e).in_file(program))
         }
         Some(program) => Ok(program.clone()),
-        // The program is Python's there.
+        // In Python, the current executable is the interpreter.
         None if hosted::host().is_some() => Ok("shardpack".into()),
         None => std::env::current_exe().map_err(|e| Error::io("cannot tell where this program is", e)),
     }
 }
 
-/// How many parts there are, and those that are submitted.
+/// The number of all parts, and the parts to submit.
 fn parts(args: &Args, dst: &Path) -> Result<(u32, BTreeSet<u32>)> {
     if args.missing {
         return missing(args.array, dst);
@@ -353,7 +353,7 @@ fn parts(args: &Args, dst: &Path) -> Result<(u32, BTreeSet<u32>)> {
     }
 }
 
-/// The same, of what DST lacks, but for parts that run.
+/// As `parts`, for the parts that DST lacks, except those that are running.
 fn missing(array: Option<u32>, dst: &Path) -> Result<(u32, BTreeSet<u32>)> {
     let status = pack::status(dst, &StoreSettings::default())?
         .ok_or_else(|| Error::usage("nothing is unfinished here").in_file(dst))?;
@@ -450,7 +450,8 @@ mod tests {
             found.get_arguments().filter_map(|option| option.get_long().map(str::to_owned)).collect::<BTreeSet<_>>()
         };
         let (slurm, plan, pack) = (command("slurm"), command("plan"), command("pack"));
-        // A job says how many cores it has; the rest is of what parts cannot do: their shards lie in a folder.
+        // Not passed on: Slurm decides the number of cores, and parts do not support the others, because their shards are
+        // in a folder.
         let not_here =
             ["output", "json", "quiet", "jobs", "part", "force", "crops", "dry-run", "store", "work", "price"];
         let left_out = plan.union(&pack).filter(|name| !slurm.contains(*name)).collect::<Vec<_>>();

@@ -1,8 +1,8 @@
-//! The script that submits a pack to Slurm: plan, array of parts, merge.
+//! Generates the script that submits a pack to Slurm: plan, array of parts, merge.
 //!
-//! Holds at all times: what `bash` reads is what was asked for, whatever is in names; each part is given its number outright, so that a
-//! job of any range of indices packs the part of its index; options for `sbatch` stand on its command line, where no variable of the
-//! site's or the user's overrides them.
+//! Holds at all times: all names are quoted, so that `bash` runs exactly the requested commands; each part gets its number
+//! explicitly, so that a job with any range of indices packs the part of its index; options for `sbatch` are on its command line,
+//! where they take precedence over environment variables of the site or the user.
 
 use std::{
     collections::BTreeSet,
@@ -15,55 +15,55 @@ use shardpack_format::shell::{word, words};
 
 use super::indices::range;
 
-/// How often a part that ran into its limit of time is queued again by itself.
+/// Largest number of automatic requeues of a part that reached its time limit.
 const MOST_RESTARTS: u32 = 50;
 
-/// What is asked for.
+/// Parameters of the script.
 #[derive(Debug)]
 pub struct Script {
-    /// What runs: a path, or a name that is found on the `PATH` of the jobs.
+    /// The program to run: a path, or a name on the `PATH` of the jobs.
     pub program: PathBuf,
-    /// Where the script and its jobs run.
+    /// Working folder of the script and its jobs.
     pub folder: PathBuf,
-    /// What the parts pack.
+    /// The input of the parts.
     pub what: What,
     pub dst: PathBuf,
-    /// Where the jobs write what they print.
+    /// Folder for the output of the jobs.
     pub logs: PathBuf,
     /// Number of all parts.
     pub of: u32,
-    /// Parts that are submitted, counted from 1; none where only the merge is left.
+    /// Parts to submit, from 1; empty if only the merge remains.
     pub parts: BTreeSet<u32>,
-    /// Parts that may run at once.
+    /// Largest number of parts that run at once.
     pub throttle: Option<u32>,
     /// Options of `pack` for each part.
     pub pack_options: Vec<OsString>,
-    /// Whether `pack_options` have a budget of memory.
+    /// Whether `pack_options` have a memory budget.
     pub has_memory: bool,
     /// Whether merge hashes the shards.
     pub is_verified: bool,
-    /// How many seconds before its limit of time a part is told to end.
+    /// Seconds between the warning to a part and its time limit.
     pub warning_seconds: u64,
-    /// Options for `sbatch` of the parts alone.
+    /// `sbatch` options for the parts only.
     pub part_options: Vec<OsString>,
-    /// Options for `sbatch` of all jobs, in their order.
+    /// `sbatch` options for all jobs, in order.
     pub sbatch_options: Vec<OsString>,
 }
 
-/// What the parts pack.
+/// The input of the parts.
 #[derive(Debug)]
 pub enum What {
-    /// What this plan file says.
+    /// An existing plan file.
     Plan(PathBuf),
-    /// The same of one that is yet to be made, with the arguments of `plan` before `-o`; by a job, if `is_job`, and not by who
-    /// submits.
+    /// A plan file that does not exist yet, with the arguments of `plan` before `-o`. If `is_job`, a job makes it; otherwise the
+    /// submitting machine makes it.
     ToPlan { file: PathBuf, arguments: Vec<OsString>, is_job: bool },
-    /// What is planned when all parts have changed their images, with the arguments of `pack`.
+    /// A plan that is made after all parts have changed their images, with the arguments of `pack`.
     Changed(Vec<OsString>),
 }
 
 impl Script {
-    /// The text.
+    /// The text of the script.
     pub fn text(&self) -> String {
         let Self { of, .. } = self;
         let (program, dst, logs) = (word(&self.program), word(&self.dst), word(&self.logs));
@@ -121,7 +121,7 @@ impl Script {
         out
     }
 
-    /// Submits the parts, once the job `after` has ended well, where there is one.
+    /// Submits the parts, after the job `after` has succeeded, if there is such a job.
     fn array(&self, name: &str, job: &str, log: &str, after: &str) -> String {
         let most = self.throttle.map_or_else(String::new, |most| format!("%{most}"));
         let mut options: Vec<OsString> = vec![
@@ -132,12 +132,12 @@ impl Script {
         self.sbatch(name, &options, job, log, (!after.is_empty()).then_some(after), &self.part())
     }
 
-    /// Jobs may begin in another folder, where who submits says so.
+    /// Jobs may start in another folder, if the user's options set one.
     fn go_to_folder(&self) -> String {
         format!("cd -- {} || exit 2\n", word(&self.folder))
     }
 
-    /// Submits `body` and keeps the number of its job in the variable `name`.
+    /// Submits `body`, and stores the job number in the variable `name`.
     fn sbatch(
         &self,
         name: &str,
@@ -157,18 +157,19 @@ impl Script {
         if let Some(after) = after {
             line += &format!(" --dependency=\"afterok:{after}\" --kill-on-invalid-dep=yes");
         }
-        // With several clusters, --parsable gives JOB;CLUSTER.
+        // With several clusters, --parsable prints JOB;CLUSTER.
         format!("{name}=$(sbatch {line} <<'JOB'\n{body}JOB\n)\n{name}=${{{name}%%;*}}\n")
     }
 
     /// The script of a part.
     ///
-    /// Slurm sends TERM to all processes of a job that it cancels or requeues, so here the shell has only to outlive it. The warning
-    /// before the limit of time goes to the shell alone: it ends the part, and queues it again.
+    /// Slurm sends TERM to all processes of a job that it cancels or requeues, so the shell only has to outlive the signal. The
+    /// warning before the time limit goes to the shell alone: the shell ends the part and requeues it.
     fn part(&self) -> String {
         let memory = match self.has_memory {
             true => String::new(),
-            // A job may have less than the machine: a quarter of what it has, as pack takes of a machine.
+            // A job may have less memory than the machine: use a quarter of the job's memory, as pack uses a quarter of the
+            // machine's.
             false => "\
 mib=${SLURM_MEM_PER_NODE:-$((${SLURM_MEM_PER_CPU:-0} * ${SLURM_CPUS_ON_NODE:-1}))}
 if [ \"$mib\" -gt 0 ]; then budget=(--memory \"$((mib > 16384 ? 4096 : mib / 4 + 1))MiB\"); fi
@@ -210,8 +211,8 @@ exit \"$code\"
     }
 }
 
-/// What `sbatch --output` takes for the file `log` of `folder`: in names of folders, `%` begins a pattern, and with a backslash in it
-/// there are no patterns at all; all jobs then append to one file.
+/// The value of `sbatch --output` for the file `log` in `folder`. In folder names, `%` begins a pattern. A backslash disables all
+/// patterns; then all jobs append to one file.
 fn log_pattern(folder: &Path, log: &str) -> OsString {
     let folder = folder.as_os_str().as_bytes();
     let doubled = |what: u8| -> Vec<u8> {
@@ -226,7 +227,7 @@ fn log_pattern(folder: &Path, log: &str) -> OsString {
     OsString::from_vec(path)
 }
 
-/// Why an option for `sbatch` cannot be one, if so.
+/// The reason why an `sbatch` option is refused, or `None`.
 pub fn refusal(option: &OsStr) -> Option<&'static str> {
     let text = option.to_string_lossy();
     let name = text.split('=').next().unwrap_or_default();

@@ -1,18 +1,18 @@
-//! The bits of a JPEG's codes, of which `FF 00` is one byte, and where in the file they are.
+//! Reads the bits of a JPEG's entropy-coded data, with `FF 00` as one byte, and their positions in the file.
 //!
-//! Holds at all times: behind the last bit come zeros, without end, and [`Bits::is_over`] knows that they were read.
+//! Holds at all times: zeros follow the last bit without end, and [`Bits::is_over`] reports whether they were read.
 
-/// Reads bits from the highest of each byte on.
+/// Reads the bits of each byte from the highest on.
 pub(super) struct Bits<'a> {
     bytes: &'a [u8],
-    /// Where the codes begin.
+    /// Start of the codes.
     start: usize,
     /// The next byte that is not in `buffer`.
     at: usize,
-    /// The next bits, from the highest on. Below the `held` ones there may be some of the byte that comes next.
+    /// The next bits, from the highest on. Below the `held` bits there may be some bits of the next byte.
     buffer: u64,
     held: u32,
-    /// Of all bits that were ever held, those behind the end.
+    /// Number of bits behind the end that were ever held.
     zeros: u32,
 }
 
@@ -33,9 +33,9 @@ impl<'a> Bits<'a> {
     fn fill_more(&mut self) {
         if let Some(next) = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk()) {
             let next = u64::from_be_bytes(*next);
-            // Some byte of `next` is FF where this is not 0: Bit Twiddling Hacks, "Determine if a word has a zero byte".
+            // Not 0 if a byte of `next` is FF: Bit Twiddling Hacks, "Determine if a word has a zero byte".
             if (!next).wrapping_sub(0x0101_0101_0101_0101) & next & 0x8080_8080_8080_8080 == 0 {
-                // As many whole bytes as there is room for; the rest of `next` is put in again the next time.
+                // As many whole bytes as fit; the rest of `next` is loaded again the next time.
                 self.buffer |= next >> self.held;
                 self.at += (63 - self.held as usize) >> 3;
                 self.held |= 56;
@@ -67,13 +67,13 @@ impl<'a> Bits<'a> {
         }
     }
 
-    /// The next bits, 1 to 32 of them and no more than are held.
+    /// The next 1 to 32 bits, at most as many as are held.
     #[inline]
     pub(super) fn peek(&self, count: u32) -> u32 {
         (self.buffer >> (64 - count)) as u32
     }
 
-    /// Passes over bits that are held.
+    /// Skips bits that are held.
     #[inline]
     pub(super) fn take(&mut self, count: u32) {
         self.buffer <<= count;
@@ -85,8 +85,8 @@ impl<'a> Bits<'a> {
         self.zeros > self.held
     }
 
-    /// The next bit's place, in bits of the file from its start. Never in the 00 of an `FF 00`; where there is no further
-    /// bit, the first one of the marker.
+    /// Position of the next bit, in bits from the start of the file. Never in the 00 of an `FF 00`; after the last
+    /// bit, the first bit of the marker.
     pub(super) fn position(&self) -> u64 {
         let held = self.held.saturating_sub(self.zeros);
         let mut at = self.at;
@@ -98,7 +98,7 @@ impl<'a> Bits<'a> {
     }
 }
 
-/// Ends an image.
+/// End of image.
 pub(super) const END: u8 = 0xD9;
 
 /// Restart marker number `count`, from 0.
@@ -106,10 +106,10 @@ pub(super) fn restart(count: u32) -> u8 {
     0xD0 + (count & 7) as u8
 }
 
-/// The byte behind `marker`, where codes end at `bit`.
+/// The byte behind `marker`, if the codes end at `bit`.
 ///
 /// # Errors
-/// The byte at which there is another thing than that marker.
+/// The offset of the byte that does not belong to that marker.
 pub(super) fn behind_marker(bytes: &[u8], bit: u64, marker: u8) -> Result<usize, usize> {
     let mut at = usize::try_from(bit / 8).unwrap_or(usize::MAX);
     if !bit.is_multiple_of(8) {
@@ -129,7 +129,7 @@ pub(super) fn behind_marker(bytes: &[u8], bit: u64, marker: u8) -> Result<usize,
 mod tests {
     use super::*;
 
-    /// Every bit with its place, one by one.
+    /// Every bit with its position, one by one.
     fn twin(bytes: &[u8], start: usize) -> Vec<(bool, u64)> {
         let (mut found, mut at) = (Vec::new(), start);
         while let Some(&byte) = bytes.get(at) {

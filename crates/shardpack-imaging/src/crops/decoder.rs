@@ -1,6 +1,6 @@
-//! From an image's bytes, with a table of them or without, to the pixels of a part of it.
+//! Decodes a part of an image to pixels, with a crop table or without.
 //!
-//! Holds at all times: what one way cannot do, the next one does; decoding the whole image is the last.
+//! Holds at all times: if one method cannot decode the part, the next one does; the last one decodes the whole image.
 
 use shardpack_format::image_header::Kind;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{Layout, Limits, Picture, Refused, decode};
 
-/// Decodes parts of images, one after the other; keeps its memory from one to the next. One for each thread.
+/// Decodes parts of images one after the other, and reuses its memory. Use one decoder per thread.
 pub struct Decoder {
     limits: Limits,
     builder: Builder,
@@ -21,7 +21,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder that takes no larger images than these.
+    /// A decoder with limits on image size.
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -32,15 +32,15 @@ impl Decoder {
         }
     }
 
-    /// Puts the pixels of a part of an image of any kind that [`decode`] takes into `pixels`, which becomes as long as they
-    /// are and may hold columns beside them: [`Region`] says where they lie. Grey becomes RGB, alpha is left out, CMYK and
-    /// YCCK become RGB as in [`decode`].
+    /// Writes the pixels of a part of an image of any kind that [`decode`] accepts into `pixels`, and sets its length.
+    /// The buffer may hold columns beside the part: [`Region`] has their layout. Grey becomes RGB, alpha is dropped,
+    /// CMYK and YCCK become RGB as in [`decode`].
     ///
-    /// A table, as [`scan`](super::scan) makes it, is used if it fits these bytes, else passed over. With the feature
-    /// `turbo`, libjpeg-turbo decodes the JPEGs, also those without a table; without, zune-jpeg does, and never reduces.
+    /// A table, as made by [`scan`](super::scan), is used if it fits these bytes, else ignored. With the feature
+    /// `turbo`, libjpeg-turbo decodes JPEGs, also those without a table; otherwise zune-jpeg does, and never reduces.
     ///
     /// # Errors
-    /// Images that [`decode`] refuses, but for damaged JPEGs of which libjpeg-turbo makes something
+    /// Images that [`decode`] refuses, except damaged JPEGs that libjpeg-turbo decodes in part
     /// ([`Region::has_warned`]); a rectangle that is not within the image; a `reduce_by` other than 1, 2, 4 and 8.
     pub fn region(
         &mut self,
@@ -69,7 +69,7 @@ impl Decoder {
         Ok(cut(&picture, wanted, pixels))
     }
 
-    /// With a table; `None` where that is not possible.
+    /// Decodes with a table; `None` if that is not possible.
     fn by_table(&mut self, jpeg: &[u8], table: &[u8], wanted: &Wanted, pixels: &mut Vec<u8>) -> Option<Region> {
         let head = Head::read(jpeg).ok()?;
         self.limits.admit(head.width, head.height, 3).ok()?;
@@ -79,7 +79,7 @@ impl Decoder {
         self.decode_small(&small, &head, &part, wanted, pixels)
     }
 
-    /// Decodes the small JPEG of `part` by libjpeg-turbo.
+    /// Decodes the small JPEG of `part` with libjpeg-turbo.
     #[cfg(feature = "turbo")]
     fn decode_small(
         &mut self,
@@ -92,7 +92,7 @@ impl Decoder {
         let (by, size) = (wanted.reduce_by, (head.width, head.height));
         let (inner, outer) = (wanted.rect.reduced(by, size), part.reduced(by, size));
         let here = |at: u32, shift: i64| u32::try_from(i64::from(at) + shift / i64::from(by)).ok();
-        // Columns need their neighbours within the part, rows do not: C decodes those above and below all the same.
+        // Columns need their neighbours within the part, rows do not: C decodes the rows above and below anyway.
         let (x, y) = (here(outer.x, small.across)?, here(inner.y, small.down)?);
         let here = crate::turbo::Part { x, y, width: outer.width, height: inner.height };
         let most = self.limits.pixels.saturating_mul(2);
@@ -101,7 +101,7 @@ impl Decoder {
         Some(lay(inner, (left, top), made, wanted, Way::Table, pixels))
     }
 
-    /// Decodes the small JPEG by zune-jpeg.
+    /// Decodes the small JPEG with zune-jpeg.
     #[cfg(not(feature = "turbo"))]
     fn decode_small(
         &mut self,
@@ -119,7 +119,7 @@ impl Decoder {
         is_within.then(|| Region { x, y, way: Way::Table, ..cut(&picture, &Wanted { rect, ..*wanted }, pixels) })
     }
 
-    /// Decodes a part of a JPEG as it is.
+    /// Decodes a part of a JPEG without a table.
     #[cfg(feature = "turbo")]
     fn by_turbo(&mut self, jpeg: &[u8], wanted: &Wanted, pixels: &mut Vec<u8>) -> Option<Region> {
         let (by, rect) = (wanted.reduce_by, wanted.rect);
@@ -127,7 +127,7 @@ impl Decoder {
         let part = |width: u32, height: u32| {
             let inner = rect.is_within(width, height).then(|| rect.reduced(by, (width, height)))?;
             found = Some(inner);
-            // As much beside it as any sampling needs.
+            // As many neighbours as any sampling needs.
             let outer = grown(&inner, (2, 0), (width.div_ceil(by), height.div_ceil(by)));
             Some(crate::turbo::Part { x: outer.x, y: outer.y, width: outer.width, height: outer.height })
         };
@@ -138,14 +138,14 @@ impl Decoder {
     }
 }
 
-/// A part with so many pixels more on each side, where the image has them.
+/// A part with a margin on each side, cut at the edges of the image.
 fn grown(part: &Rect, (across, down): (u32, u32), (width, height): (u32, u32)) -> Rect {
     let (x, y) = (part.x.saturating_sub(across), part.y.saturating_sub(down));
     let (right, bottom) = ((part.x + part.width + across).min(width), (part.y + part.height + down).min(height));
     Rect { x, y, width: right - x, height: bottom - y }
 }
 
-/// The pixels of the image that are needed for those of `rect`, which is within it, when it is reduced.
+/// The pixels of the image that are needed for the pixels of `rect`, which is within the image, when it is reduced.
 fn widened(rect: &Rect, by: u32, head: &Head) -> Rect {
     let size = (head.width, head.height);
     let part = grown(&rect.reduced(by, size), head.margins(), (size.0.div_ceil(by), size.1.div_ceil(by)));
@@ -154,8 +154,8 @@ fn widened(rect: &Rect, by: u32, head: &Head) -> Rect {
     Rect { x, y, width: right - x, height: bottom - y }
 }
 
-/// Says where `inner` lies in what libjpeg-turbo made, from whose first pixel it is `left` and `top` away; rows that are too
-/// many go.
+/// The region of `inner` in the output of libjpeg-turbo, `left` and `top` away from its first pixel; removes extra
+/// rows.
 #[cfg(feature = "turbo")]
 fn lay(
     inner: Rect,
@@ -173,7 +173,7 @@ fn lay(
     Region { row_pixels, left, width, height, x, y, reduced_by: made.by, way, has_warned }
 }
 
-/// The part of a decoded picture.
+/// Copies the part out of a decoded picture.
 fn cut(picture: &Picture, wanted: &Wanted, pixels: &mut Vec<u8>) -> Region {
     let Rect { x, y, width, height } = wanted.rect;
     let (channels, from) = (picture.layout().channels(), x as usize * picture.layout().channels());

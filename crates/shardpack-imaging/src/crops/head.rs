@@ -1,7 +1,7 @@
-//! What is before the codes of a JPEG: its size, channels, tables, and where the codes begin.
+//! Parses the headers of a JPEG: size, channels, tables, and the start of the entropy-coded data.
 //!
-//! Holds at all times: a [`Head`] is of a JPEG whose codes are those of its MCUs from left to right and top to bottom, with
-//! all tables that they need.
+//! Holds at all times: the codes of a [`Head`]'s JPEG are its MCUs from left to right and top to bottom, and all
+//! tables that they need are present.
 //!
 //! Source: ITU-T T.81, B.1.1 (markers, Table B.1), B.2.2 to B.2.4 (frame, scan, tables), A.2 (MCUs); JFIF 1.02; Adobe
 //! Technical Note 5116, section 18 (the Adobe segment).
@@ -16,7 +16,7 @@ use super::{
 #[derive(Clone, Copy, Default)]
 pub(super) struct Channel {
     pub(super) id: u8,
-    /// Blocks of it in an MCU, across and down: 1, 2 or 4.
+    /// Blocks of the channel in an MCU, across and down: 1, 2 or 4.
     pub(super) across: u8,
     pub(super) down: u8,
     /// Numbers of its tables, 0 to 3.
@@ -37,35 +37,35 @@ pub(super) struct Head<'a> {
     pub(super) height: u32,
     /// SOF1 and not SOF0.
     pub(super) is_extended: bool,
-    /// As the frame names them.
+    /// In the order of the frame.
     frame: [Channel; 4],
     count: usize,
-    /// The numbers of the channels in the order of the scan.
+    /// Channel numbers in the order of the scan.
     order: [usize; 4],
-    /// For each number of a table what is behind its segment's length: precision and number, then the values.
+    /// Content of each table's segment after its length: precision and number, then the values.
     pub(super) quantisers: [Option<&'a [u8]>; 4],
     dc: [Option<Codes>; 4],
     ac: [Option<Codes>; 4],
     pub(super) is_jfif: bool,
-    /// What decides about colours in an Adobe segment, from its name on.
+    /// The bytes of the Adobe segment that determine the colours, from its name on.
     pub(super) adobe: Option<&'a [u8; 12]>,
-    /// MCUs from one restart marker to the next; 0 where there are none.
+    /// MCUs between two restart markers; 0 without restart markers.
     pub(super) restart_mcus: u32,
-    /// The first byte of the codes.
+    /// Offset of the first byte of the codes.
     pub(super) codes_at: usize,
-    /// Pixels of an MCU.
+    /// Size of an MCU in pixels.
     pub(super) mcu_width: u32,
     pub(super) mcu_height: u32,
-    /// MCUs of the image.
+    /// Size of the image in MCUs.
     pub(super) columns: u32,
     pub(super) rows: u32,
 }
 
 impl<'a> Head<'a> {
-    /// Reads the headers.
+    /// Parses the headers.
     ///
     /// # Errors
-    /// JPEGs of sorts that have no tables, and those whose headers are damaged.
+    /// JPEGs of types without tables, and damaged headers.
     pub(super) fn read(jpeg: &'a [u8]) -> Result<Self, NoTable> {
         if !jpeg.starts_with(&[0xFF, 0xD8]) {
             return Err(NoTable::NotJpeg);
@@ -93,7 +93,8 @@ impl<'a> Head<'a> {
         loop {
             let rest = jpeg.get(at..).unwrap_or_default();
             let marker = rest.windows(2).position(|pair| pair[0] == 0xFF && !matches!(pair[1], 0 | 0xFF));
-            // Any number of FF may stand before a marker (B.1.1.2). Strays are passed over by every decoder, and not without a warning.
+            // Any number of FF may stand before a marker (B.1.1.2). Every decoder skips other stray bytes, with a
+            // warning.
             if marker.is_some_and(|marker| rest[..marker].iter().any(|&byte| byte != 0xFF)) {
                 return Err(NoTable::Headers);
             }
@@ -131,7 +132,7 @@ impl<'a> Head<'a> {
                     let length = segment.try_into().map_err(|_| header())?;
                     head.restart_mcus = u32::from(u16::from_be_bytes(length));
                 }
-                // As libjpeg knows them; of another revision it warns.
+                // The segment as libjpeg detects it; libjpeg warns about other revisions.
                 0xE0 if segment.len() >= 14 && segment.starts_with(b"JFIF\0") => {
                     if segment[5] != 1 {
                         return Err(NoTable::Headers);
@@ -160,7 +161,7 @@ impl<'a> Head<'a> {
                     };
                 }
                 0xE0..=0xEF | 0xFE => {}
-                // Those that libjpeg refuses, and conditions of arithmetic codes, which it may.
+                // Markers that libjpeg refuses, and arithmetic conditioning, which it may refuse.
                 _ => return Err(NoTable::Headers),
             }
             at = end;
@@ -191,7 +192,7 @@ impl<'a> Head<'a> {
             *channel = Channel { id, across, down, quantiser, dc: 0, ac: 0 };
         }
         if count == 1 {
-            // What has one channel is not interleaved: an MCU is a block, whatever the factors say (A.2.2).
+            // An image with one channel is not interleaved: an MCU is one block, whatever the factors are (A.2.2).
             (self.frame[0].across, self.frame[0].down) = (1, 1);
         }
         (self.width, self.height, self.count) = (width.into(), height.into(), count);
@@ -207,7 +208,7 @@ impl<'a> Head<'a> {
             return Err(NoTable::Headers);
         }
         (self.mcu_width, self.mcu_height) = (8 * u32::from(first.across), 8 * u32::from(first.down));
-        // B.2.3: no MCU has more blocks.
+        // B.2.3: an MCU has at most 10 blocks.
         if count > 1 && self.channels().iter().map(Channel::blocks).sum::<usize>() > 10 {
             return Err(damaged);
         }
@@ -223,7 +224,7 @@ impl<'a> Head<'a> {
                 _ => return None,
             };
             let (codes, rest) = Codes::read(rest)?;
-            // A difference of DC values has at most 15 bits.
+            // A DC difference has at most 15 bits.
             if class >> 4 == 0 && codes.symbols().iter().any(|&symbol| symbol > 15) {
                 return None;
             }
@@ -255,7 +256,7 @@ impl<'a> Head<'a> {
         if count != self.count {
             return Err(NoTable::SeveralScans);
         }
-        // All coefficients at once; of anything else libjpeg warns, and decodes it so.
+        // All coefficients at once; libjpeg warns about other values and decodes as if they were these.
         if rest[2 * count..] != [0, 63, 0] {
             return Err(NoTable::Headers);
         }
@@ -272,12 +273,12 @@ impl<'a> Head<'a> {
         Ok(())
     }
 
-    /// The channels as the frame names them.
+    /// The channels in the order of the frame.
     pub(super) fn channels(&self) -> &[Channel] {
         &self.frame[..self.count]
     }
 
-    /// In the order of the scan: the channel's number, itself, and its tables for DC and AC.
+    /// In the order of the scan: the channel's number, the channel, and its DC and AC tables.
     pub(super) fn codes(&self) -> impl Iterator<Item = (usize, &Channel, &Codes, &Codes)> {
         self.order[..self.count].iter().filter_map(|&number| {
             let channel = &self.frame[number];
@@ -287,8 +288,8 @@ impl<'a> Head<'a> {
         })
     }
 
-    /// How many pixels beside a pixel, across and down, have a part in it when chroma is spread over the pixels that share
-    /// it: libjpeg and zune-jpeg look at the nearest neighbours where there are two of them to a value.
+    /// How many neighbours of a pixel, across and down, influence it through chroma upsampling: libjpeg and zune-jpeg
+    /// read the nearest neighbours if two pixels share a value.
     pub(super) fn margins(&self) -> (u32, u32) {
         let first = self.frame[0];
         let margin = |is_halved: bool| if is_halved { 2 } else { 0 };

@@ -1,23 +1,24 @@
-//! Huffman tables of a JPEG: the codes that they give, tables to read with, and what is appended to write with.
+//! Huffman tables of a JPEG: their codes, lookup tables for reading, and appended codes for writing.
 //!
 //! Holds at all times: a [`Codes`] is a prefix code of at most 16 bits in which no code is all ones.
 //!
-//! Source: ITU-T T.81, Annex C (codes of a table), F.1.2 (what symbols mean).
+//! Source: ITU-T T.81, Annex C (codes of a table), F.1.2 (meaning of symbols).
 
 use super::bits::Bits;
 
 /// A table as a file defines it.
 #[derive(Clone)]
 pub(super) struct Codes {
-    /// How many codes there are of each length, 1 to 16; none of length 0.
+    /// Number of codes of each length, 1 to 16; none of length 0.
     counts: [u8; 17],
     symbols: [u8; 256],
-    /// Of `symbols`, those in use.
+    /// Number of `symbols` in use.
     length: usize,
 }
 
 impl Codes {
-    /// The table that begins with 16 counts, and what is behind it; `None` unless it is all there and one.
+    /// Parses the table that begins with 16 counts; returns the rest of the bytes. `None` if the table is truncated or
+    /// invalid.
     pub(super) fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (counts, rest) = bytes.split_first_chunk::<16>()?;
         let length = counts.iter().map(|&count| usize::from(count)).sum::<usize>();
@@ -28,10 +29,10 @@ impl Codes {
         codes.free().map(|_| (codes, rest))
     }
 
-    /// How many codes of 16 bits are left besides the one of ones; `None` where there are more codes than there can be.
+    /// Number of free codes of 16 bits besides the code of all ones; `None` if there are too many codes.
     fn free(&self) -> Option<u32> {
         let used: u32 = (1..=16).map(|bits| u32::from(self.counts[bits]) << (16 - bits)).sum();
-        // A table without codes of 16 bits leaves a longer code of ones.
+        // A table without codes of 16 bits leaves a longer code of all ones.
         (0xFFFF_u32).checked_sub(used)
     }
 
@@ -39,7 +40,7 @@ impl Codes {
         &self.symbols[..self.length]
     }
 
-    /// Calls with each code, its bits, and its symbol.
+    /// Calls `call` with each code, its length in bits, and its symbol.
     fn each(&self, mut call: impl FnMut(u32, u32, u8)) {
         let (mut code, mut symbols) = (0, self.symbols().iter());
         for bits in 1..=16 {
@@ -51,15 +52,15 @@ impl Codes {
         }
     }
 
-    /// For each symbol its code and how many bits that has; no bits where there is no code.
+    /// For each symbol its code and the code's length in bits; length 0 without a code.
     pub(super) fn by_symbol(&self) -> [(u32, u32); 256] {
         let mut found = [(0, 0); 256];
         self.each(|code, bits, symbol| found[usize::from(symbol)] = (code, bits));
         found
     }
 
-    /// Gives codes to those of `wanted` that have none, behind the last code, so that no code changes; false if they do not
-    /// all fit in.
+    /// Adds codes for symbols of `wanted` without a code, behind the last code, so that existing codes do not change;
+    /// false if they do not all fit.
     pub(super) fn append(&mut self, wanted: std::ops::RangeInclusive<u8>) -> bool {
         let codes = self.by_symbol();
         let mut free = self.free().unwrap_or(0);
@@ -74,24 +75,24 @@ impl Codes {
         true
     }
 
-    /// Writes the table as its segment holds it, without class and number.
+    /// Writes the table as in its segment, without class and number.
     pub(super) fn write(&self, to: &mut Vec<u8>) {
         to.extend(&self.counts[1..]);
         to.extend(self.symbols());
     }
 }
 
-/// Bits that one look into a table covers.
+/// Bits that one table lookup covers.
 const LOOK: u32 = 11;
 const LOOKS: usize = 1 << LOOK;
 
 /// A table for reading symbol by symbol.
 pub(super) struct Lookup {
-    /// For the next [`LOOK`] bits: the bits of the code above the symbol; 0 where it is longer.
+    /// For the next [`LOOK`] bits: the code's length in the bits above the symbol; 0 if the code is longer.
     short: Box<[u16; LOOKS]>,
-    /// For each length, what all codes of it are below, aligned to 16 bits.
+    /// For each length, an upper bound of its codes, aligned to 16 bits.
     below: [u32; 17],
-    /// For each length, the number of the symbol of its first code, less that code.
+    /// For each length, the symbol number of its first code, minus that code.
     offset: [i32; 17],
     symbols: [u8; 256],
 }
@@ -118,7 +119,7 @@ impl Lookup {
         Self { short, below, offset, symbols: codes.symbols }
     }
 
-    /// The next symbol, of which `bits` holds 16 bits; `None` where they are no code.
+    /// Reads the next symbol; `bits` holds at least 16 bits. `None` if they are no code.
     #[inline]
     pub(super) fn next(&self, bits: &mut Bits) -> Option<u8> {
         let entry = self.short[bits.peek(LOOK) as usize % LOOKS];
@@ -129,7 +130,7 @@ impl Lookup {
         self.next_long(bits)
     }
 
-    /// The next difference of DC values, with at most `most` bits; `bits` holds 32. `None` where it is none.
+    /// Reads the next DC difference of at most `most` bits; `bits` holds at least 32. `None` if it is invalid.
     #[inline]
     pub(super) fn difference(&self, bits: &mut Bits, most: u32) -> Option<i32> {
         let size = self.next(bits).map(u32::from).filter(|&size| size <= most)?;
@@ -138,7 +139,7 @@ impl Lookup {
         }
         let value = bits.peek(size) as i32;
         bits.take(size);
-        // F.1.2.1.1: what begins with a 0 is negative.
+        // F.1.2.1.1: a value that begins with a 0 is negative.
         Some(if value >> (size - 1) == 0 { value + 1 - (1 << size) } else { value })
     }
 
@@ -152,14 +153,14 @@ impl Lookup {
     }
 }
 
-/// A table for passing over AC coefficients, several at a time.
+/// A table to skip AC coefficients, several at a time.
 pub(super) struct Skip {
-    /// For the next [`LOOK`] bits, what whole symbols with their values at the start of them say, as [`Step`].
+    /// For the next [`LOOK`] bits, the whole symbols with their values at their start, as a step.
     steps: Box<[u32; LOOKS]>,
     lookup: Lookup,
 }
 
-/// What a block says beyond its limit.
+/// Errors in a block.
 pub(super) enum Wrong {
     Code,
     Block,
@@ -169,9 +170,9 @@ pub(super) enum Wrong {
 const BLOCK: u32 = 64;
 
 impl Skip {
-    /// Each step has its bits in the lowest byte, the coefficients in the next, and above them whether the block ends.
+    /// A step: its bits in the lowest byte, the coefficients in the next byte, and above them whether the block ends.
     const ENDS: u32 = 1 << 16;
-    /// More coefficients than any block has: look for the symbol alone.
+    /// More coefficients than a block has: the symbol must be looked up alone.
     const NONE: u32 = 255 << 8;
 
     pub(super) fn new(codes: &Codes) -> Self {
@@ -182,12 +183,13 @@ impl Skip {
             loop {
                 let entry = u32::from(lookup.short[(window << bits) % LOOKS]);
                 let (code, run, size) = (entry >> 8, entry >> 4 & 15, entry & 15);
-                // The last value may end outside the window, for it is not looked at; a code may not.
+                // The last value may end outside the window, because it is not read; a code may not.
                 if entry == 0 || bits + code > LOOK || passed + run + 1 >= BLOCK {
                     break;
                 }
                 if size == 0 && run < 15 {
-                    // The end takes a place of its own, so that it is not read behind the last coefficient.
+                    // The end of the block counts as a coefficient, so that it is not read behind the last
+                    // coefficient.
                     *step = Self::ENDS | (passed + 1) << 8 | (bits + code);
                     break;
                 }
@@ -202,7 +204,7 @@ impl Skip {
         Self { steps, lookup }
     }
 
-    /// Passes over the AC coefficients of a block.
+    /// Skips the AC coefficients of a block.
     #[inline]
     pub(super) fn block(&self, bits: &mut Bits) -> Result<(), Wrong> {
         let mut at = 1;

@@ -1,8 +1,8 @@
-//! The codes of a row of a JPEG with restart markers, without them: where one was, the first MCU behind it has its DC values as
-//! differences to 0, and gets them as differences to the MCU before it.
+//! Copies the codes of a row of a JPEG without its restart markers. The first MCU behind a marker has DC differences
+//! to 0; they become differences to the MCU before it.
 //!
-//! Holds at all times: of all codes only those of the first DC values behind a marker change; all others are copied, bit by
-//! bit where they have moved in their bytes.
+//! Holds at all times: only the codes of the first DC values behind a marker change; all others are copied, with a bit
+//! shift if they have moved in their bytes.
 
 use super::{
     bits::{Bits, behind_marker, restart},
@@ -12,14 +12,14 @@ use super::{
     table::{Entry, first_restart},
 };
 
-/// What is needed to take markers out.
+/// State to remove markers.
 pub(super) struct Joints<'a> {
     head: &'a Head<'a>,
     jpeg: &'a [u8],
     lead: &'a Lead,
-    /// Of each channel in the order of the scan.
+    /// One for each channel, in the order of the scan.
     readers: Vec<Reader>,
-    /// The states before the markers that come next.
+    /// The states before the next markers.
     markers: std::slice::Iter<'a, Entry>,
 }
 
@@ -30,14 +30,14 @@ struct Reader {
 }
 
 impl<'a> Joints<'a> {
-    /// `markers` are those of [`States`](super::table::States).
+    /// `markers` are the markers of [`States`](super::table::States).
     pub(super) fn new(head: &'a Head<'a>, jpeg: &'a [u8], lead: &'a Lead, markers: &'a [Entry]) -> Self {
         let readers = head.codes().map(|(_, _, dc, ac)| Reader { dc: Lookup::new(dc), ac: Lookup::new(ac) });
         Self { head, jpeg, lead, readers: readers.collect(), markers: markers.iter() }
     }
 
-    /// Copies MCUs of `row` from `start` to `end`, which are before its MCUs `columns.0` and `columns.1`. Where they follow MCUs of the row above at
-    /// once, `before` is the state behind those.
+    /// Copies MCUs of `row` from `start` to `end`, the states before its MCUs `columns.0` and `columns.1`. If they
+    /// directly follow MCUs of the row above, `before` is the state behind those MCUs.
     pub(super) fn copy_row(
         &mut self,
         codes: &mut Out,
@@ -65,8 +65,8 @@ impl<'a> Joints<'a> {
         codes.copy(self.jpeg, from, end.bit)
     }
 
-    /// Writes the beginning of MCU `number`, up to its last DC value that counts from 0, behind a marker at which the state was
-    /// `before`. Returns the bit at which that ends.
+    /// Writes the beginning of MCU `number`, up to its last DC value relative to 0, behind a marker with the state
+    /// `before`. Returns the bit after that value.
     fn join(&self, codes: &mut Out, before: &Entry, number: u64) -> Option<u64> {
         let count = u32::try_from(number / u64::from(self.head.restart_mcus)).ok()?.checked_sub(1)?;
         let at = behind_marker(self.jpeg, before.bit, restart(count)).ok()?;
@@ -88,19 +88,19 @@ impl<'a> Joints<'a> {
                 reader.pass_ac(&mut bits)?;
             }
         }
-        // Zeros behind the end are no codes.
+        // Zeros behind the end are not codes.
         (!bits.is_over()).then_some(from)
     }
 }
 
 impl Reader {
-    /// Reads a difference of DC values of at most 11 bits: no table of a lead has longer ones.
+    /// Reads a DC difference of at most 11 bits: no table of a lead has longer ones.
     fn dc(&self, bits: &mut Bits) -> Option<i32> {
         bits.fill();
         self.dc.difference(bits, 11)
     }
 
-    /// Passes over the AC coefficients of a block.
+    /// Skips the AC coefficients of a block.
     fn pass_ac(&self, bits: &mut Bits) -> Option<()> {
         let mut at = 1;
         while at < 64 {

@@ -1,12 +1,13 @@
-//! Pixels of a part of an image, decoded without what is around it where that can be.
+//! Decodes the pixels of a part of an image, without its surroundings if possible.
 //!
-//! Two thirds of a JPEG's decoding is Huffman codes, and a crop needs all those before it, for nobody knows where they end. A
-//! *table* knows: for every few MCUs of a JPEG it keeps the bit at which they begin and the DC predictors there. With it, the
-//! codes of a crop's own rows and columns are copied behind a head into a small JPEG, which any decoder takes.
+//! Two thirds of the decoding time of a JPEG are Huffman codes, and a crop needs all codes before it, because their
+//! positions are unknown. A crop *table* stores, for every few MCUs of a JPEG, the bit position of their codes and the
+//! DC predictors. With a table, the codes of a crop's own rows and columns are copied behind a head into a small JPEG,
+//! which any decoder accepts.
 //!
-//! Holds at all times: the pixels are those that the same decoder gives for the whole image, bit for bit, whichever way they
-//! come. A table is never trusted: it has to fit its JPEG in size, order and range. That it is the table of these very bytes
-//! is for whoever keeps both to know, by a hash: of a JPEG of the same size, another table may fit.
+//! Holds at all times: the pixels equal those of the same decoder for the whole image, bit for bit, with every method.
+//! A table is never trusted: it has to fit its JPEG in size, order and range. The caller that stores table and JPEG
+//! has to check with a hash that they belong together: the table of another JPEG of the same size may fit.
 
 mod bits;
 mod decoder;
@@ -24,5 +25,5 @@ pub use no_table::{Damage, NoTable};
 pub use rect::{Rect, Region, Wanted, Way};
 pub use scan::scan;
 
-/// Most pixels on a side, as libjpeg has it.
+/// Maximum pixels on a side, as in libjpeg.
 const MAX_SIDE: u32 = 65_500;

@@ -1,10 +1,10 @@
-//! Why a file has no crop table: of a sort that none is made for, or damaged.
+//! Reasons why a file has no crop table: an unsupported type, or damage.
 //!
 //! Holds at all times: a reason's code in a file never changes.
 
 use std::fmt;
 
-/// Why there is no table for some bytes.
+/// Reason why there is no table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NoTable {
@@ -16,47 +16,47 @@ pub enum NoTable {
     Coding,
     /// Not 8 bits a channel.
     Depth,
-    /// The channels come one after the other, in scans of their own.
+    /// The channels are in separate scans.
     SeveralScans,
     /// Neither 1, 3 nor 4 channels.
     Channels,
-    /// Some channel has more pixels than the first, or a factor other than 1, 2 and 4.
+    /// A channel has more pixels than the first, or a factor other than 1, 2 and 4.
     Sampling,
-    /// Headers that decoders do not all read alike: repeated frames, two Adobe segments, a height that comes later, bytes
+    /// Headers that decoders parse differently: repeated frames, two Adobe segments, a height that comes later, bytes
     /// between segments.
     Headers,
-    /// Something else than the end of the image behind its codes; decoders pass over it with a warning.
+    /// Other data than the end of the image behind its codes; decoders skip it with a warning.
     End,
-    /// A DC predictor outside -1024 to 1023, which 8 bits cannot give; decoders do not mind.
+    /// A DC predictor outside -1024 to 1023, impossible with 8 bits; decoders accept it.
     Predictor,
-    /// No decoder gets all pixels of it without error or guess.
+    /// No decoder can decode all its pixels without an error or a guess.
     Damaged {
-        /// The byte at which that was noticed, from the start of the image.
+        /// Byte at which the damage was detected, from the start of the image.
         at: u64,
-        /// What it was.
+        /// The damage.
         what: Damage,
     },
 }
 
-/// What is damaged.
+/// Type of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Damage {
-    /// A header that is cut, contradicts itself, or is missing.
+    /// A header that is truncated, contradictory or missing.
     Header,
-    /// Huffman tables that are missing, or are none.
+    /// Huffman tables that are missing or invalid.
     HuffmanTable,
     /// The codes end before the image does, or the file before its end marker.
     Truncated,
-    /// Bits that are no code.
+    /// Bits that are not a code.
     Code,
     /// More than 64 coefficients in a block.
     Block,
-    /// Not the restart marker that has to be there.
+    /// The expected restart marker is missing.
     Restart,
 }
 
 impl NoTable {
-    /// Every reason that is no damage, and every damage. 8 was for restart markers within rows.
+    /// Every reason that is not damage, and every type of damage. 8 was for restart markers within rows.
     const ALL: [(u8, NoTable, &'static str); 16] = [
         (1, NoTable::NotJpeg, "not a JPEG"),
         (2, NoTable::Progressive, "progressive"),
@@ -89,22 +89,22 @@ impl NoTable {
         row.map_or((0, "no table"), |row| (row.0, row.2))
     }
 
-    /// Whether the image is damaged; else it is only of a sort that has no table.
+    /// Whether the image is damaged; otherwise its type has no tables.
     pub fn is_damage(&self) -> bool {
         matches!(self, NoTable::Damaged { .. })
     }
 
-    /// The number that stands for the reason in files: 1 to 127, or from 128 where the image is damaged.
+    /// The code of the reason in files: 1 to 127, or from 128 on for damage.
     pub fn code(&self) -> u8 {
         self.row().0
     }
 
-    /// The reason of a number; of a damage, the place is not in the number.
+    /// The reason with this code; the code does not hold the position of damage.
     pub fn of_code(code: u8) -> Option<Self> {
         Self::ALL.iter().find(|row| row.0 == code).map(|row| row.1)
     }
 
-    /// The reason in a few words, without the place.
+    /// The reason in a few words, without the position.
     pub fn name(&self) -> &'static str {
         self.row().1
     }

@@ -1,4 +1,4 @@
-//! Which part of an image is wanted, and how it lies in what was decoded.
+//! The requested part of an image, and its position in the decoded pixels.
 //!
 //! Holds at all times: a [`Region`] of a decoder lies in the pixels that came with it.
 
@@ -16,14 +16,14 @@ pub struct Rect {
 }
 
 impl Rect {
-    /// Whether it has pixels, and all of them are of an image of this size.
+    /// Whether it is not empty and lies within an image of this size.
     pub fn is_within(&self, width: u32, height: u32) -> bool {
         let fits = |at: u32, length: u32, all: u32| length > 0 && at < all && length <= all - at;
         fits(self.x, self.width, width) && fits(self.y, self.height, height)
     }
 
-    /// The pixels that have a part in it when every `by` times `by` pixels of an image of this size are one; `by` is at
-    /// least 1.
+    /// The reduced pixels that overlap the rectangle when every `by` times `by` pixels of an image of this size become
+    /// one; `by` is at least 1.
     pub fn reduced(&self, by: u32, (width, height): (u32, u32)) -> Self {
         let (x, y) = (self.x / by, self.y / by);
         let (right, bottom) =
@@ -32,15 +32,15 @@ impl Rect {
     }
 }
 
-/// What [`Decoder::region`](super::Decoder::region) is to deliver.
+/// Request to [`Decoder::region`](super::Decoder::region).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// The part.
     pub rect: Rect,
-    /// 1, 2, 4 or 8: how many pixels in each direction may become one, which a JPEG's decoder does faster than it decodes
-    /// all. Only where a decoder for it is at hand; [`Region::reduced_by`] says what was done.
+    /// 1, 2, 4 or 8: how many pixels in each direction may become one, which is faster for JPEGs than decoding all
+    /// pixels. Depends on the decoder; [`Region::reduced_by`] has the actual factor.
     pub reduce_by: u32,
-    /// Four bytes a pixel, of which the last is to be ignored, instead of three: resizing is faster on them.
+    /// Four bytes a pixel instead of three, with the last byte ignored: resizing is faster.
     pub padded: bool,
 }
 
@@ -51,26 +51,26 @@ impl Wanted {
     }
 }
 
-/// How pixels came about.
+/// Method of decoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Way {
-    /// With a table: of the codes, only those of the crop's rows and the MCUs next to them.
+    /// With a table: only the codes of the crop's rows and of the MCUs next to them.
     Table,
-    /// All codes down to the crop's last row, and pixels of the crop alone: what libjpeg-turbo does by itself.
+    /// All codes down to the crop's last row, and only the pixels of the crop: libjpeg-turbo without a table.
     Stock,
     /// The whole image.
     Whole,
 }
 
-/// Where the wanted pixels lie in a buffer of `[height, row_pixels, channels] uint8`: the columns `left .. left + width` of
-/// each row.
+/// Position of the requested pixels in a buffer of `[height, row_pixels, channels] uint8`: the columns `left .. left +
+/// width` of each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// Pixels from one row of the buffer to the next.
+    /// Length of a row of the buffer in pixels.
     pub row_pixels: u32,
-    /// The column of the buffer in which the part begins.
+    /// First column of the part in the buffer.
     pub left: u32,
-    /// Columns of the part, reduced: every pixel that has some of the wanted rectangle in it.
+    /// Columns of the part, reduced: every pixel that overlaps the requested rectangle.
     pub width: u32,
     /// Rows of the part, reduced.
     pub height: u32,
@@ -78,12 +78,12 @@ pub struct Region {
     pub x: u32,
     /// The first row of the part in the whole image, reduced: `rect.y / reduced_by`, rounded down.
     pub y: u32,
-    /// 1, 2, 4 or 8: pixels of the image in one pixel here, across and down.
+    /// 1, 2, 4 or 8: pixels of the image in one pixel of the buffer, across and down.
     pub reduced_by: u32,
-    /// How it was decoded.
+    /// Method of decoding.
     pub way: Way,
-    /// The decoder found something amiss and went on, as libjpeg-turbo does where codes are damaged or missing: pixels
-    /// may be grey or wrong. Damage outside the part may go unseen.
+    /// The decoder continued after a warning, as libjpeg-turbo does if codes are damaged or missing: pixels may be
+    /// grey or wrong. Damage outside the part may go undetected.
     pub has_warned: bool,
 }
 

@@ -1,7 +1,7 @@
-//! From a JPEG to its crop table, in one pass over all codes, without pixels.
+//! Makes the crop table of a JPEG in one pass over all codes, without pixels.
 //!
-//! Holds at all times: a JPEG that gets a table has all its codes, and each of them is one of its tables'. So this is a check
-//! as well, which sees what decoders guess over.
+//! Holds at all times: a JPEG with a table has all its codes, and each code is in its Huffman tables. So this is also
+//! a check, and it detects damage that decoders hide.
 
 use std::num::NonZeroU16;
 
@@ -13,11 +13,11 @@ use super::{
     table::{Entry, Writer},
 };
 
-/// Reads all codes of a JPEG and gives its table, with an entry at every `every`-th MCU of each row: about 2 % of the
-/// JPEG's bytes at 8, and at most eight times them at 1.
+/// Reads all codes of a JPEG and returns its table, with an entry at every `every`-th MCU of each row: about 2 % of
+/// the JPEG's bytes at 8, and at most eight times the JPEG's bytes at 1.
 ///
 /// # Errors
-/// Why there is none, which may be damage.
+/// The reason why there is no table, which may be damage.
 pub fn scan(jpeg: &[u8], every: NonZeroU16) -> Result<Vec<u8>, NoTable> {
     let head = Head::read(jpeg)?;
     let mut tables = Writer::new(&head, every.get().into());
@@ -42,7 +42,7 @@ pub fn scan(jpeg: &[u8], every: NonZeroU16) -> Result<Vec<u8>, NoTable> {
         let mut next = 0;
         for column in 0..head.columns {
             if head.restart_mcus > 0 && number > 0 && number % head.restart_mcus == 0 {
-                // The end of a row has its entry already.
+                // The end of a row already has its entry.
                 if column > 0 {
                     tables.push(state.entry());
                 }
@@ -62,7 +62,8 @@ pub fn scan(jpeg: &[u8], every: NonZeroU16) -> Result<Vec<u8>, NoTable> {
     if head.restart_mcus == 0 {
         tables.push(state.entry());
     }
-    // Where something else follows, a decoder that reads on to the end warns of the whole image, and could not of a part.
+    // If other data follows, a decoder that reads to the end warns about the whole image, but could not warn about a
+    // part.
     behind_marker(jpeg, state.bits.position(), END).map_err(|at| match jpeg.get(at..) {
         None | Some([] | [0xFF]) => NoTable::Damaged { at: at as u64, what: Damage::Truncated },
         Some(_) => NoTable::End,
@@ -77,7 +78,7 @@ struct Block<'a> {
     ac: &'a Skip,
 }
 
-/// How far the codes are read.
+/// Position in the codes.
 struct State<'a> {
     bits: Bits<'a>,
     predictors: [i32; 4],
@@ -85,12 +86,12 @@ struct State<'a> {
 
 impl<'a> State<'a> {
     fn entry(&self) -> Entry {
-        // They are in range behind every MCU.
+        // The predictors are in range behind every MCU.
         Entry { bit: self.bits.position(), predictors: self.predictors.map(|value| value as i16) }
     }
 
     fn damaged(&self, what: Damage) -> NoTable {
-        // What is wrong may be zeros that were read behind the end.
+        // The error may come from zeros that were read behind the end.
         let what = if self.bits.is_over() { Damage::Truncated } else { what };
         NoTable::Damaged { at: self.bits.position() / 8, what }
     }
@@ -99,7 +100,7 @@ impl<'a> State<'a> {
     fn mcu(&mut self, blocks: &[Block]) -> Result<(), NoTable> {
         for block in blocks {
             self.bits.fill();
-            // Tables have no longer ones.
+            // Tables have no longer differences.
             let Some(change) = block.dc.difference(&mut self.bits, 15) else { return Err(self.damaged(Damage::Code)) };
             let predictor = &mut self.predictors[block.channel & 3];
             *predictor += change;
@@ -122,7 +123,7 @@ impl<'a> State<'a> {
         Ok(())
     }
 
-    /// Goes on behind the restart marker, which is the `count`-th from 0.
+    /// Continues behind the restart marker with number `count`, from 0.
     fn restart(&mut self, jpeg: &'a [u8], count: u32) -> Result<(), NoTable> {
         let at = behind_marker(jpeg, self.bits.position(), restart(count)).map_err(|at| {
             let what = if at >= jpeg.len() { Damage::Truncated } else { Damage::Restart };

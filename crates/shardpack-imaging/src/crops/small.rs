@@ -1,13 +1,13 @@
-//! A small JPEG that holds the MCUs of a crop: a head, then the image's own codes, copied.
+//! Builds a small JPEG with the MCUs of a crop: a head, then copies of the image's own codes.
 //!
-//! Codes say DC values as differences to the MCU before, and begin at any bit. So an MCU of our own stands wherever codes that
-//! did not follow one another are to do so: its DC values lead from the one state to the other, and coefficients that nobody
-//! sees fill up to the bit where the copied codes begin. These MCUs stand in a column beside the crop or in a row above it:
-//! never where the image ends, for pixels at an image's edge are made without neighbours. Restart markers are left out: the
-//! differences behind them, which count from 0, are written anew ([`Joints`]).
+//! Codes hold DC values as differences to the previous MCU, and begin at any bit. So an extra MCU connects codes that
+//! did not follow each other: its DC values lead from one state to the other, and invisible coefficients fill up to
+//! the bit at which the copied codes begin. Extra MCUs are in a column beside the crop or in a row above it: never at
+//! an edge of the image, because decoders make pixels at an edge without neighbours. Restart markers are left out: the
+//! DC differences behind them, relative to 0, are written anew ([`Joints`]).
 //!
-//! Holds at all times: any decoder gives the crop's pixels as it gives them for the whole image, if it looks no further than
-//! [`Head::margins`]; the small JPEG is at most as long as the image, a head, and 300 bytes for each of its MCUs.
+//! Holds at all times: any decoder returns the crop's pixels as for the whole image, if it reads no more neighbours
+//! than [`Head::margins`]; the small JPEG is at most as long as the image, a head, and 300 bytes for each of its MCUs.
 
 use super::{
     MAX_SIDE,
@@ -18,40 +18,40 @@ use super::{
     table::{self, Entry, Mcus, States},
 };
 
-/// Zeros behind the JPEG: libjpeg-turbo reads codes the fast way while there are 512 more bytes for each block of an MCU, of
-/// which there are at most 10.
+/// Zeros behind the JPEG: libjpeg-turbo uses its fast path while 512 more bytes are available for each block of an
+/// MCU, and an MCU has at most 10 blocks.
 const SLACK: usize = 512 * 10;
 
-/// How the image's pixels lie in a small JPEG: what is in column `x` and row `y` there is in column `x + across` and row
-/// `y + down` here; both are multiples of 8.
+/// Position of the image's pixels in a small JPEG: column `x` and row `y` of the image are column `x + across` and row
+/// `y + down` here; both shifts are multiples of 8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Small {
-    /// Length of the JPEG, without the zeros behind it.
+    /// Length of the JPEG in bytes, without the zeros behind it.
     pub(super) bytes: usize,
     pub(super) across: i64,
     pub(super) down: i64,
 }
 
-/// Where the MCUs of our own are.
+/// Position of the extra MCUs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// A column before the crop, which begins within the image.
     Left,
-    /// A column behind the crop, which ends within the image, and a row above it.
+    /// A column behind the crop, which ends within the image, and a row above the crop.
     Right,
-    /// A row above: rows of the image as they are.
+    /// A row above, with unchanged rows of the image.
     Above,
 }
 
-/// The memory that a small JPEG is made with.
+/// Reused memory to build small JPEGs.
 #[derive(Default)]
 pub(super) struct Builder {
     states: States,
 }
 
 impl Builder {
-    /// Writes the JPEG of `part` into `to`. `None` where the table does not fit the image, where nothing is to be left out,
-    /// and in rare cases that are not worth it.
+    /// Writes the JPEG of `part` into `to`. `None` if the table does not fit the image, if no MCU can be left out,
+    /// and in rare cases that are not worth the effort.
     pub(super) fn build(
         &mut self,
         jpeg: &[u8],
@@ -104,7 +104,7 @@ impl Builder {
             }
             state = end.predictors;
             if place == Place::Right {
-                // Behind the last row, nothing is led to.
+                // The last row has no next state to lead to.
                 let next = self.states.rows.get(row + 1).map_or(first, |next| next.0);
                 lead.write(&mut codes, 1, state, &next)?;
                 state = next.predictors;
@@ -120,7 +120,7 @@ impl Builder {
     }
 }
 
-/// The MCUs that have pixels of `part`, widened to where a table has entries.
+/// The MCUs with pixels of `part`, widened to the entries of a table.
 fn cover(head: &Head, part: &Rect, every: u32) -> Option<Mcus> {
     if !part.is_within(head.width, head.height) {
         return None;
@@ -135,7 +135,8 @@ fn cover(head: &Head, part: &Rect, every: u32) -> Option<Mcus> {
 pub(super) struct Lead {
     /// In the order of the scan.
     pub(super) channels: Vec<LeadChannel>,
-    /// For each number of bits, modulo 8: the coefficients that fill so many bits, as code with value, and its length.
+    /// For each number of bits, modulo 8: the coefficients that fill this many bits, as code with value, and its
+    /// length.
     fillers: [Vec<(u32, u32)>; 8],
     /// Bits of an MCU that changes nothing.
     plain_bits: u32,
@@ -150,7 +151,7 @@ pub(super) struct LeadChannel {
 }
 
 impl Lead {
-    /// Writes the head of a JPEG of this size, with tables that have all codes which such MCUs need.
+    /// Writes the head of a JPEG of this size, with tables that have all codes for such MCUs.
     fn new(head: &Head, to: &mut Vec<u8>, width: u16, height: u16) -> Option<Self> {
         let mut channels = Vec::with_capacity(4);
         let mut tables: [[Option<Codes>; 4]; 2] = Default::default();
@@ -205,16 +206,16 @@ impl Lead {
     }
 }
 
-/// The size of a difference, and the bits that tell it from others of that size.
+/// The size category of a difference, and its bits within that category.
 fn sized(value: i32, before: i32) -> (u32, u32) {
     let change = value - before;
     let size = 32 - change.unsigned_abs().leading_zeros();
-    // F.1.2.1.1: of a negative value, the low bits of it less 1.
+    // F.1.2.1.1: a negative value is stored as the low bits of the value minus 1.
     (size, if change < 0 { change - 1 } else { change } as u32 & ((1 << size) - 1))
 }
 
 impl LeadChannel {
-    /// Writes a DC value of at most 11 bits behind another one; `None` where no difference is so large.
+    /// Writes a DC value of at most 11 bits after another; `None` if the difference is too large.
     pub(super) fn write_dc(&self, codes: &mut Out, value: i32, before: i32) -> Option<()> {
         let (size, value) = sized(value, before);
         let (code, length) = *self.dc.get(size as usize)?;
@@ -223,7 +224,7 @@ impl LeadChannel {
         Some(())
     }
 
-    /// Blocks that change nothing.
+    /// Writes blocks that change nothing.
     fn write_plain(&self, codes: &mut Out, count: usize) {
         for _ in 0..count {
             codes.put(self.dc[0].0, self.dc[0].1);
@@ -232,7 +233,8 @@ impl LeadChannel {
     }
 }
 
-/// The shortest sequences of coefficients for each number of bits, modulo 8; `None` where some number cannot be had in a block.
+/// The shortest sequences of coefficients for each number of bits, modulo 8; `None` if a block cannot fill some
+/// number.
 fn make_fillers(codes: &[(u32, u32); 256]) -> Option<[Vec<(u32, u32)>; 8]> {
     // Symbols of a short run and a small value, whose bits are zeros: the shortest for each number of bits, modulo 8.
     let mut steps = [None::<(u32, u8)>; 8];
@@ -244,7 +246,7 @@ fn make_fillers(codes: &[(u32, u32); 256]) -> Option<[Vec<(u32, u32)>; 8]> {
             *best = Some((bits, symbol));
         }
     }
-    // Shortest paths: from each number that is reached, each step; eight rounds are enough for eight numbers.
+    // Shortest paths: each step from each number that is reached; eight rounds are enough for eight numbers.
     let mut paths: [Option<(u32, Vec<u8>)>; 8] = Default::default();
     paths[0] = Some((0, Vec::new()));
     for _ in 0..8 {
@@ -277,7 +279,7 @@ fn make_fillers(codes: &[(u32, u32); 256]) -> Option<[Vec<(u32, u32)>; 8]> {
 fn write_head(head: &Head, tables: &[[Option<Codes>; 4]; 2], to: &mut Vec<u8>, width: u16, height: u16) {
     let segment = |to: &mut Vec<u8>, marker: u8, length: usize| {
         to.extend([0xFF, marker]);
-        // At most a table of 256 symbols.
+        // A table has at most 256 symbols.
         to.extend((length as u16 + 2).to_be_bytes());
     };
     to.extend([0xFF, 0xD8]);
@@ -321,14 +323,14 @@ fn write_head(head: &Head, tables: &[[Option<Codes>; 4]; 2], to: &mut Vec<u8>, w
 /// Codes being written.
 pub(super) struct Out<'a> {
     to: &'a mut Vec<u8>,
-    /// The bits that are no whole byte yet, in the lowest places.
+    /// The bits of the unfinished byte, in the lowest places.
     pending: u64,
-    /// How many they are: 0 to 7.
+    /// Number of pending bits: 0 to 7.
     count: u32,
 }
 
 impl Out<'_> {
-    /// Writes the lowest `bits` of `value`, above which there is nothing; at most 32.
+    /// Writes the lowest `bits` of `value`, at most 32; all higher bits are 0.
     #[inline]
     fn put(&mut self, value: u32, bits: u32) {
         self.pending = self.pending << bits | u64::from(value);
@@ -344,8 +346,8 @@ impl Out<'_> {
         self.pending &= (1 << self.count) - 1;
     }
 
-    /// Copies the codes from one bit of the file to another: as they are where the first one is at the place in its byte where
-    /// the next one comes here, else byte by byte.
+    /// Copies the codes between two bits of the file: whole bytes if source and target have the same bit offset, else
+    /// with a shift of each byte.
     pub(super) fn copy(&mut self, jpeg: &[u8], from: u64, to: u64) -> Option<()> {
         let split = |bit: u64| Some((usize::try_from(bit / 8).ok()?, (bit % 8) as u32));
         let ((mut at, first), (end, last)) = (split(from)?, split(to)?);

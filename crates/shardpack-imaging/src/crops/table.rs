@@ -1,6 +1,6 @@
-//! A crop table: where every few MCUs of a JPEG begin, packed.
+//! Reads and writes crop tables: the packed positions of every few MCUs of a JPEG.
 //!
-//! Holds at all times: what is read from a table lies within its JPEG, in order, with predictors that 8 bits can give.
+//! Holds at all times: entries of a table lie within its JPEG, in order, with predictors that 8 bits can give.
 //!
 //! ```text
 //! every          LEB128   MCUs from one entry of a row to the next, at least 1
@@ -18,7 +18,7 @@ use super::head::Head;
 /// The state between two MCUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// The next bit, from the start of the file.
+    /// Position of the next bit, from the start of the file.
     pub(super) bit: u64,
     /// DC predictors in the order of the frame, -1024 to 1023.
     pub(super) predictors: [i16; 4],
@@ -33,7 +33,7 @@ fn put(value: u64, to: &mut Vec<u8>) {
     to.push(rest as u8);
 }
 
-/// Takes a number of at most 35 bits off the front.
+/// Parses a number of at most 35 bits from the front.
 #[inline]
 fn number(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
@@ -78,7 +78,7 @@ impl Writer {
     }
 }
 
-/// The MCUs whose codes a crop takes: columns `from .. to` of the rows `top .. bottom`.
+/// The MCUs of a crop: columns `from .. to` of the rows `top .. bottom`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mcus {
     pub(super) from: u32,
@@ -87,22 +87,23 @@ pub(super) struct Mcus {
     pub(super) bottom: u32,
 }
 
-/// How many MCUs are between entries of a table; `None` where it does not say.
+/// Number of MCUs between entries of a table; `None` if the table is invalid.
 pub(super) fn every(table: &[u8]) -> Option<u32> {
     u32::try_from(number(&mut &*table)?).ok().filter(|&every| every > 0)
 }
 
-/// What a table says of the wanted MCUs.
+/// Entries of a table for the requested MCUs.
 #[derive(Default)]
 pub(super) struct States {
-    /// For each row, before its first wanted MCU, behind a restart marker that is there; and behind its last one, before a
-    /// marker.
+    /// For each row, the state before its first requested MCU, behind a restart marker if there is one; and the state
+    /// behind its last requested MCU, before a marker.
     pub(super) rows: Vec<(Entry, Entry)>,
-    /// Before each restart marker between two wanted MCUs of a row, row by row.
+    /// The state before each restart marker between two requested MCUs of a row, row by row.
     pub(super) markers: Vec<Entry>,
 }
 
-/// The column of the first MCU of `row`, but for column 0, before which there is a restart marker; may be behind the row.
+/// The column of the first MCU of `row`, except column 0, with a restart marker before it; may be behind the end of
+/// the row.
 pub(super) fn first_restart(head: &Head, row: u32) -> u64 {
     match u64::from(head.restart_mcus) {
         0 => u64::MAX,
@@ -110,8 +111,8 @@ pub(super) fn first_restart(head: &Head, row: u32) -> u64 {
     }
 }
 
-/// Reads all of a table, and puts what it says of `wanted` into `states`; the columns of `wanted` are multiples of what
-/// [`every`] says, or the end of the row. `None` where the table does not fit the JPEG.
+/// Parses a whole table, and stores the entries of `wanted` in `states`; the columns of `wanted` are multiples of
+/// [`every`], or the end of the row. `None` if the table does not fit the JPEG.
 pub(super) fn read(mut table: &[u8], head: &Head, jpeg_bytes: usize, wanted: &Mcus, states: &mut States) -> Option<()> {
     let States { rows, markers } = states;
     rows.clear();
@@ -127,7 +128,7 @@ pub(super) fn read(mut table: &[u8], head: &Head, jpeg_bytes: usize, wanted: &Mc
     let mut next = |is_at_marker: bool| {
         let bits = number(&mut table)?;
         entry.bit += bits;
-        // An MCU has bits.
+        // An MCU is never empty.
         if (bits == 0 && !is_at_marker) || entry.bit > end {
             return None;
         }
@@ -193,8 +194,8 @@ pub(super) fn read(mut table: &[u8], head: &Head, jpeg_bytes: usize, wanted: &Mc
 mod tests {
     use super::*;
 
-    /// A grey JPEG of 24 by 16 pixels with a restart marker behind so many MCUs, or none, whose codes begin at byte 200, up to
-    /// them.
+    /// A grey JPEG of 24 by 16 pixels with a restart marker after every `restart` MCUs, or without (0); truncated
+    /// before the codes, which begin at byte 200.
     fn grey(restart: u8) -> Vec<u8> {
         let frame = [0xFF, 0xC0, 0, 11, 8, 0, 16, 0, 24, 1, 1, 0x11, 0];
         let quantiser = [&[0xFF, 0xDB, 0, 67, 0][..], &[1; 64]].concat();
@@ -211,7 +212,7 @@ mod tests {
         [&parts[..], &comment, &scan].concat()
     }
 
-    /// The bytes that the page has under a name.
+    /// The bytes on the page with this name.
     fn vector(name: &str) -> Vec<u8> {
         let page = include_str!("../../../../docs/reference/formats/crops.md");
         let vector = page.split(&format!("```{name}\n")).nth(1).unwrap().split("```").next().unwrap();
@@ -231,7 +232,7 @@ mod tests {
         assert_eq!(writer.finish(), vector("restarts"));
 
         let mut states = States::default();
-        // Columns; the states of both rows, by their numbers above; those before markers.
+        // Columns; the states of both rows, by their numbers above; the states before markers.
         type Rows = [(usize, usize); 2];
         let rows: [((u32, u32), Rows, &[usize]); 3] =
             [((0, 2), [(0, 1), (4, 6)], &[5]), ((2, 3), [(2, 3), (6, 7)], &[]), ((0, 3), [(0, 3), (4, 7)], &[1, 5])];

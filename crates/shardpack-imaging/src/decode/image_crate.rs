@@ -1,4 +1,4 @@
-//! Decodes PNG, WebP, GIF, BMP and Netpbm, by the crate `image`.
+//! Decodes PNG, WebP, GIF, BMP and Netpbm with the crate `image`.
 
 use std::io::Cursor;
 
@@ -8,13 +8,13 @@ use shardpack_format::image_header::{Header, Kind};
 use super::{png, truncation, xmp};
 use crate::{Layout, Limits, Picture, Refused, error::plain, need};
 
-/// What is packed beside the pixels may unpack to so many bytes: colour profiles of printers have some.
+/// Limit for unpacked metadata beside the pixels: colour profiles of printers have some MB.
 const MOST_UNPACKED_BYTES: u64 = 16 << 20;
 
 fn open<'a>(bytes: &'a [u8], kind: Kind, limits: &Limits) -> Result<impl ImageDecoder + 'a, Refused> {
     let format = match kind {
         Kind::Png => ImageFormat::Png,
-        // Its decoder makes room for chunks that are longer than the file.
+        // The decoder allocates memory for chunks that are longer than the file.
         Kind::Webp if !truncation::webp_chunks_are_within(bytes) => {
             return Err(Refused::Damaged(kind, "truncated".to_owned()));
         }
@@ -27,9 +27,9 @@ fn open<'a>(bytes: &'a [u8], kind: Kind, limits: &Limits) -> Result<impl ImageDe
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
     let mut allowed = image::Limits::default();
     allowed.max_alloc = Some(match kind {
-        // For chunks alone, which may unpack to anything; pixels are admitted below.
+        // For chunks only, which may unpack to any size; pixels are checked below.
         Kind::Png => bytes.len() as u64 * 4 + MOST_UNPACKED_BYTES,
-        // Frames may be larger than the image; what is admitted below, is the image.
+        // Frames may be larger than the image; only the image is checked below.
         Kind::Gif => need::decode(bytes, &Header::of(bytes)).unwrap_or(limits.bytes) + MOST_UNPACKED_BYTES,
         _ => limits.bytes,
     });
@@ -41,7 +41,7 @@ fn open<'a>(bytes: &'a [u8], kind: Kind, limits: &Limits) -> Result<impl ImageDe
 }
 
 fn damaged(kind: Kind, error: ImageError) -> Refused {
-    // The kind is said already.
+    // The message already names the kind.
     let what = match &error {
         ImageError::Decoding(error) => std::error::Error::source(error).map(ToString::to_string),
         ImageError::IoError(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Some("truncated".to_owned()),
@@ -55,11 +55,11 @@ pub(super) fn orientation(bytes: &[u8], kind: Kind, limits: &Limits) -> Result<u
     open(bytes, kind, limits).map(|mut decoder| exif(bytes, &mut decoder).1)
 }
 
-/// Exif from its TIFF header on, and the orientation: of Exif, or where that has none, of XMP. What cannot be read does not
-/// make the pixels worse.
+/// Exif from its TIFF header on, and the orientation from Exif, or from XMP if Exif has none. Unreadable metadata is
+/// ignored, because the pixels are still good.
 fn exif(bytes: &[u8], decoder: &mut impl ImageDecoder) -> (Option<Vec<u8>>, u8) {
     let mut exif = decoder.exif_metadata().ok().flatten();
-    // WebP should not have the prefix that Exif has in JPEG, but some writers put it there.
+    // WebP should not have the prefix of Exif in JPEG, but some writers add it.
     if let Some(bare) = exif.as_ref().and_then(|exif| exif.strip_prefix(b"Exif\0\0")) {
         exif = Some(bare.to_vec());
     }
@@ -70,7 +70,7 @@ fn exif(bytes: &[u8], decoder: &mut impl ImageDecoder) -> (Option<Vec<u8>>, u8) 
     (exif, orientation)
 }
 
-/// Decodes all of an image.
+/// Decodes a whole image.
 pub(super) fn decode(bytes: &[u8], kind: Kind, limits: &Limits) -> Result<Picture, Refused> {
     match kind {
         Kind::Png => png::check(bytes)?,
@@ -91,7 +91,7 @@ pub(super) fn decode(bytes: &[u8], kind: Kind, limits: &Limits) -> Result<Pictur
         DynamicImage::ImageLumaA16(image) => (Layout::GrayA8, to_8_bits(image.as_raw())),
         DynamicImage::ImageRgb16(image) => (Layout::Rgb8, to_8_bits(image.as_raw())),
         DynamicImage::ImageRgba16(image) => (Layout::Rgba8, to_8_bits(image.as_raw())),
-        // Of floating point nobody says which number is white.
+        // The white level of floating point pixels is undefined.
         _ => return Err(Refused::Unsupported(kind, "pixels of floating point are not decoded here".to_owned())),
     };
     let picture = Picture::new(width, height, layout, pixels);
@@ -99,7 +99,7 @@ pub(super) fn decode(bytes: &[u8], kind: Kind, limits: &Limits) -> Result<Pictur
     Ok(Picture { icc, exif, orientation, ..picture })
 }
 
-/// Refuses a BMP whose pixels begin where its header or its colours are: readers do not agree on where they are then.
+/// Refuses a BMP whose pixels overlap its header or its colours: decoders disagree about their position then.
 ///
 /// Source: MS-WMF, 2.2.2.2 to 2.2.2.5, and BITMAPFILEHEADER.
 fn bmp_begins(bytes: &[u8]) -> Result<(), Refused> {
@@ -112,7 +112,7 @@ fn bmp_begins(bytes: &[u8]) -> Result<(), Refused> {
         _ => 0,
     };
     let bits = bits(if header == 12 { 24 } else { 28 });
-    // Of colours there is at least one.
+    // There is at least one colour.
     let colours = if bits <= 8 { 3 } else { 0 };
     match u64::from(offset) < 14 + u64::from(header) + masks + colours {
         true => Err(Refused::Damaged(Kind::Bmp, format!("its pixels begin at byte {offset}, inside its header"))),
@@ -120,7 +120,7 @@ fn bmp_begins(bytes: &[u8]) -> Result<(), Refused> {
     }
 }
 
-/// The nearest of 256 levels.
+/// Rounds to the nearest of 256 levels.
 pub(super) fn to_8_bits(levels: &[u16]) -> Vec<u8> {
     // 257 is 65535 / 255, so this is at most 255.
     levels.iter().map(|&level| ((u32::from(level) + 128) / 257) as u8).collect()

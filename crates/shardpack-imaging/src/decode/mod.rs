@@ -1,4 +1,4 @@
-//! From the bytes of a file to pixels, all of them or none: what is cut short is refused, also where a decoder would not mind.
+//! Decodes whole image files to pixels: a truncated file is refused, even if a decoder would accept it.
 
 mod image_crate;
 mod jpeg;
@@ -18,14 +18,14 @@ pub(crate) use xmp::orientation as orientation_in_xmp;
 
 use crate::{Limits, Picture, Refused, contain::contained, crops};
 
-/// Decodes all of an image, of an animation the first frame.
+/// Decodes a whole image, or the first frame of an animation.
 ///
-/// 16 bits are rounded to 8; CMYK and YCCK become RGB (inverted, as Adobe writes them and Pillow takes them); palettes
-/// become RGB, or RGBA where they have transparency. Arrays are of `uint8`: `[H, W]`, `[H, W, C]`, or, where the first
-/// axis is 1, 3 or 4 and the last is not, `[C, H, W]`.
+/// 16 bits are rounded to 8; CMYK and YCCK become RGB (inverted, as Adobe writes them and Pillow reads them); palettes
+/// become RGB, or RGBA if they have transparency. Arrays are of `uint8`: `[H, W]`, `[H, W, C]`, or, if the first axis
+/// is 1, 3 or 4 and the last is not, `[C, H, W]`.
 ///
 /// # Errors
-/// Kinds that have no decoder here, images above `limits`, and all that is truncated or damaged.
+/// Kinds without a decoder here, images above `limits`, and all truncated or damaged files.
 pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> {
     contained(bytes, || whole(bytes, limits))
 }
@@ -45,11 +45,11 @@ fn whole(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> {
     }
 }
 
-/// As [`decode`], for a picture that is to have `size` at the end: a JPEG may come with fewer pixels than it has, though on no
-/// side with fewer than twice that. Its reduction is a mean of squares; what is left for the good filter hides that, as
-/// Pillow's `reducing_gap=2` does.
+/// As [`decode`], for a picture that will be resized to `size`: a JPEG may be decoded with fewer pixels, but on each
+/// side at least twice `size`. The decoder's reduction averages squares; the good filter after it hides the
+/// difference, as with Pillow's `reducing_gap=2`.
 pub(crate) fn decode_for(bytes: &[u8], size: Option<(u32, u32)>, limits: &Limits) -> Result<Picture, Refused> {
-    // Without a size, libjpeg-turbo is still the faster one.
+    // Without a size, libjpeg-turbo is still faster.
     let (width, height) = size.unwrap_or((u32::MAX, u32::MAX));
     let at_least = (width.saturating_mul(2), height.saturating_mul(2));
     let is_jpeg = Kind::of(bytes) == Kind::Jpeg && truncation::is_whole(bytes, Kind::Jpeg);
@@ -57,10 +57,10 @@ pub(crate) fn decode_for(bytes: &[u8], size: Option<(u32, u32)>, limits: &Limits
     reduced.map_or_else(|| whole(bytes, limits), Ok)
 }
 
-/// Decodes all of an image and throws the pixels away; arrays of any type are asked for their length alone.
+/// Decodes a whole image and drops the pixels; for arrays of any type only the length is checked.
 ///
-/// Damage that decodes to other pixels goes unseen, and so does a JPEG that was cut and then given an end: no decoder takes
-/// that for an error.
+/// Damage that decodes to other pixels goes undetected, and so does a truncated JPEG with an end marker appended: no
+/// decoder treats that as an error.
 ///
 /// # Errors
 /// As [`decode`].
@@ -72,16 +72,16 @@ pub fn check(bytes: &[u8], limits: &Limits) -> Result<Header, Refused> {
     Ok(Header::of(bytes))
 }
 
-/// Reads all Huffman codes of a JPEG, without pixels; where they are not of one scan (progressive ones), or of a rare sort, and
-/// of other kinds of images, as [`check`].
+/// Reads all Huffman codes of a JPEG, without pixels. For JPEGs with several scans (progressive) or of a rare type,
+/// and for other kinds of images, as [`check`].
 ///
-/// Unlike a decoder, which makes pixels of whatever comes, it sees a JPEG that was cut and then given an end. Damage that gives
-/// other codes, and as many, goes unseen.
+/// Unlike a decoder, which makes pixels from any data, it detects a truncated JPEG with an end marker appended. Damage
+/// that yields other codes in the same number goes undetected.
 ///
 /// # Errors
-/// What is truncated or damaged; as [`check`], where the image is decoded.
+/// Truncated or damaged files; as [`check`] if the image is decoded.
 pub fn check_entropy(bytes: &[u8], limits: &Limits) -> Result<Header, Refused> {
-    // The table is not wanted, so it is as short as can be.
+    // The table is not used, so it is as short as possible.
     match crops::scan(bytes, NonZeroU16::MAX) {
         Ok(_) => Ok(Header::of(bytes)),
         Err(why) if why.is_damage() => Err(Refused::Damaged(Kind::Jpeg, why.to_string())),
@@ -93,10 +93,10 @@ fn without_end(bytes: &[u8], kind: Kind) -> Refused {
     Refused::Damaged(kind, format!("truncated: its end is not within its {} bytes", bytes.len()))
 }
 
-/// Width, height and Exif orientation of an image that [`decode`] may take, told by its headers.
+/// Width, height and Exif orientation of an image that [`decode`] may accept, from its headers.
 ///
 /// # Errors
-/// Kinds that have no decoder here, and headers that cannot be read.
+/// Kinds without a decoder here, and headers that cannot be parsed.
 pub(crate) fn look(bytes: &[u8], header: &Header, limits: &Limits) -> Result<(u32, u32, u8), Refused> {
     match header.kind {
         Kind::Jpeg => Ok((header.width, header.height, jpeg::orientation(bytes, limits)?)),

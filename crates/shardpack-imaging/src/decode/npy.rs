@@ -1,6 +1,6 @@
-//! Arrays of numpy as images: `uint8`, two or three axes.
+//! Decodes NumPy arrays as images: `uint8`, two or three axes.
 //!
-//! The head is read by [`shardpack_format::npy`].
+//! [`shardpack_format::npy`] parses the header.
 
 use shardpack_format::{
     image_header::Kind,
@@ -9,7 +9,7 @@ use shardpack_format::{
 
 use crate::{Layout, Limits, Picture, Refused, error::plain};
 
-/// An array as a picture.
+/// Shape of an array as a picture.
 pub(super) struct Shape {
     pub(super) width: u32,
     pub(super) height: u32,
@@ -26,7 +26,7 @@ fn head(bytes: &[u8]) -> Result<Head<'_>, Refused> {
     npy::read_head(bytes).map_err(|error| damaged(plain(&error.what())))
 }
 
-/// Whether all items are there. Behind them may be more: `np.save` puts several arrays into one file.
+/// Checks that all items are present. More data may follow: `np.save` can write several arrays into one file.
 pub(super) fn check(bytes: &[u8]) -> Result<(), Refused> {
     let head = head(bytes)?;
     let items = (bytes.len() - head.data_offset) as u64;
@@ -36,7 +36,7 @@ pub(super) fn check(bytes: &[u8]) -> Result<(), Refused> {
     }
 }
 
-/// How an array is a picture.
+/// The shape of the array as a picture.
 pub(super) fn shape(bytes: &[u8]) -> Result<Shape, Refused> {
     check(bytes)?;
     let head = head(bytes)?;
@@ -65,7 +65,7 @@ pub(super) fn shape(bytes: &[u8]) -> Result<Shape, Refused> {
     }
 }
 
-/// An array as a picture.
+/// Decodes an array as a picture.
 pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> {
     let Shape { width, height, layout, planes } = shape(bytes)?;
     let channels = layout.channels();

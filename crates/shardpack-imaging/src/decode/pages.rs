@@ -1,10 +1,10 @@
-//! Whether a file holds more pictures than the first, which is the one that is decoded: pages of a TIFF, frames of an animation.
+//! Detects further pictures in a file (pages of a TIFF, frames of an animation); only the first is decoded.
 //!
-//! Told from headers alone. What a TIFF calls a reduced version of another picture, or a mask, is no page of its own.
+//! Reads headers only. A TIFF directory marked as a reduced version of another picture, or as a mask, is not a page.
 
 use shardpack_format::image_header::Kind;
 
-/// Directories of a TIFF that are looked at: those of a file that leads in circles end.
+/// Maximum number of TIFF directories to read, which ends loops.
 const MOST_PAGES: usize = 1 << 16;
 
 /// Whether there is a second page or frame.
@@ -18,14 +18,14 @@ pub(crate) fn has_more(bytes: &[u8], kind: Kind) -> bool {
     }
 }
 
-/// A number of so many bytes at `at`.
+/// A number of `length` bytes at `at`.
 fn number(bytes: &[u8], at: usize, length: usize, is_big_endian: bool) -> Option<u64> {
     let found = bytes.get(at..at.checked_add(length)?)?;
     let add = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
     Some(if is_big_endian { found.iter().fold(0, add) } else { found.iter().rev().fold(0, add) })
 }
 
-/// Source: TIFF 6.0, section 2, and the BigTIFF design of 2004: each directory ends with the place of the next one.
+/// Source: TIFF 6.0, section 2, and the BigTIFF design of 2004: each directory ends with the offset of the next.
 fn tiff(bytes: &[u8]) -> Option<bool> {
     let is_big_endian = bytes.starts_with(b"MM");
     let number = |at, length| number(bytes, at, length, is_big_endian);
@@ -37,7 +37,7 @@ fn tiff(bytes: &[u8]) -> Option<bool> {
         let entries = usize::try_from(number(at, count)?).ok()?;
         let first = at.checked_add(count)?;
         let end = first.checked_add(entries.checked_mul(entry)?)?;
-        // A directory that the file does not hold is no page that could be lost.
+        // A directory outside the file is not a page.
         bytes.get(first..end)?;
         if page > 0
             && !(first..end).step_by(entry).any(|at| is_part_of_another(number, at, if is_big { 12 } else { 8 }))
@@ -52,12 +52,13 @@ fn tiff(bytes: &[u8]) -> Option<bool> {
     Some(false)
 }
 
-/// Whether the entry at `at` says that its directory is of a smaller version of another picture, or of a mask: tag 254, bits 0 and 2.
+/// Whether the entry at `at` marks its directory as a reduced version of another picture, or as a mask: tag 254, bits
+/// 0 and 2.
 fn is_part_of_another(number: impl Fn(usize, usize) -> Option<u64>, at: usize, value: usize) -> bool {
     number(at, 2) == Some(254) && number(at + value, 4).is_some_and(|kind| kind & 0b101 != 0)
 }
 
-/// Place of the second image descriptor. Source: GIF89a, appendix B.
+/// Offset of the second image descriptor. Source: GIF89a, appendix B.
 fn gif(bytes: &[u8]) -> Option<usize> {
     let table = |flags: u8| if flags & 0x80 == 0 { 0 } else { 3 << ((flags & 7) + 1) };
     let mut at = 13 + table(*bytes.get(10)?);
@@ -67,7 +68,7 @@ fn gif(bytes: &[u8]) -> Option<usize> {
             b',' if frames == 1 => return Some(at),
             b',' => {
                 frames += 1;
-                // A descriptor, its table of colours, and the size of codes.
+                // A descriptor, its colour table, and the code size.
                 at += 10 + table(*bytes.get(at + 9)?) + 1;
             }
             b'!' => at += 2,

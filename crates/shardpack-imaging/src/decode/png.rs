@@ -1,4 +1,4 @@
-//! PNG beside its pixels: the checksums of all chunks, and Exif as ImageMagick writes it into a text.
+//! Reads PNG data beside the pixels: the checksums of all chunks, and Exif in a text chunk from ImageMagick.
 
 use std::io::Read;
 
@@ -7,20 +7,20 @@ use shardpack_format::image_header::Kind;
 
 use crate::Refused;
 
-/// Texts are not read further than this: Exif of a camera is shorter.
+/// Limit for unpacked text: Exif of a camera is shorter.
 const MOST_TEXT_BYTES: u64 = 1 << 20;
 
-/// A chunk: where it begins, its type, what it holds, its checksum.
+/// A chunk: its offset, its type, its content, its checksum.
 struct Chunk<'a> {
     at: usize,
     name: [u8; 4],
     held: &'a [u8],
-    /// Of type and content.
+    /// Type and content.
     covered: &'a [u8],
     checksum: u32,
 }
 
-/// From chunk to chunk up to IEND, or to where no whole one follows. Source: PNG third edition, 5.3.
+/// Iterates over the chunks up to IEND, or to the last complete chunk. Source: PNG third edition, 5.3.
 fn chunks(bytes: &[u8]) -> impl Iterator<Item = Chunk<'_>> {
     let mut next = Some(8);
     std::iter::from_fn(move || {
@@ -35,7 +35,7 @@ fn chunks(bytes: &[u8]) -> impl Iterator<Item = Chunk<'_>> {
     })
 }
 
-/// Refuses a chunk whose checksum is not right, whether its decoder needs it or passes over it.
+/// Refuses a file with a wrong chunk checksum, whether the decoder uses the chunk or skips it.
 pub(super) fn check(bytes: &[u8]) -> Result<(), Refused> {
     let is_wrong = |chunk: &Chunk<'_>| {
         let mut checksum = Crc::new();
@@ -51,7 +51,8 @@ pub(super) fn check(bytes: &[u8]) -> Result<(), Refused> {
     }
 }
 
-/// Exif in a text with the keyword `Raw profile type exif` or `… APP1`: a name, a length, and hexadecimal digits in lines.
+/// Exif in a text chunk with the keyword `Raw profile type exif` or `… APP1`: a name, a length, and hexadecimal digits
+/// in lines.
 ///
 /// Source: ImageMagick 7, `coders/png.c`; PNG third edition, 11.3.3 (tEXt, zTXt).
 pub(super) fn raw_exif(bytes: &[u8]) -> Option<Vec<u8>> {

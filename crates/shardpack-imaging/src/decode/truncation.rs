@@ -1,22 +1,23 @@
-//! Detects truncated files. Decoders stop at the last pixel they need; what is cut behind it is still a cut file.
+//! Detects truncated files. Decoders stop at the last pixel they need; a file that is cut behind it is still
+//! truncated.
 //!
-//! What lies behind the end does not matter.
+//! Data behind the end is ignored.
 
 use shardpack_format::image_header::Kind;
 
-/// Whether the end that the structure of the file names lies within `bytes`; always, for kinds that name none.
+/// Whether the end of the file's structure lies within `bytes`; always true for kinds without such an end.
 pub(super) fn is_whole(bytes: &[u8], kind: Kind) -> bool {
     match kind {
         Kind::Jpeg => bytes.ends_with(&[0xFF, 0xD9]) || jpeg(bytes).is_some(),
         Kind::Png => png(bytes).is_some(),
         Kind::Gif => gif(bytes).is_some(),
-        // The length counts what is behind it.
+        // The length counts the bytes behind it.
         Kind::Webp => le32(bytes, 4).is_some_and(|length| length as usize <= bytes.len() - 8),
         _ => true,
     }
 }
 
-/// Whether no chunk of a WebP says that it reaches beyond `bytes`. Source: RFC 9649, 2.3 (RIFF file format).
+/// Whether all chunks of a WebP lie within `bytes`. Source: RFC 9649, 2.3 (RIFF file format).
 pub(super) fn webp_chunks_are_within(bytes: &[u8]) -> bool {
     let mut at = 12;
     while at + 8 <= bytes.len() {
@@ -33,7 +34,7 @@ fn le32(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word))
 }
 
-/// From marker to marker up to EOI; the data of a scan has no markers but those of restarts, which have no length.
+/// Walks from marker to marker up to EOI; the data of a scan has no markers but restart markers, which have no length.
 ///
 /// Source: ITU-T T.81, B.1.1 and B.2.
 fn jpeg(bytes: &[u8]) -> Option<()> {
@@ -52,7 +53,7 @@ fn jpeg(bytes: &[u8]) -> Option<()> {
     }
 }
 
-/// From chunk to chunk up to IEND. Source: PNG third edition, 5.3.
+/// Walks from chunk to chunk up to IEND. Source: PNG third edition, 5.3.
 fn png(bytes: &[u8]) -> Option<()> {
     let mut rest = bytes.get(8..)?;
     loop {
@@ -66,18 +67,18 @@ fn png(bytes: &[u8]) -> Option<()> {
     }
 }
 
-/// From block to block up to the trailer. Source: GIF89a, sections 17 to 27 and appendix A.
+/// Walks from block to block up to the trailer. Source: GIF89a, sections 17 to 27 and appendix A.
 fn gif(bytes: &[u8]) -> Option<()> {
     let colours = |packed: u8| if packed & 0x80 != 0 { 3 << ((packed & 7) + 1) } else { 0 };
     let mut rest = bytes.get(13 + colours(*bytes.get(10)?)..)?;
     loop {
         rest = match rest.first()? {
             0x3B => return Some(()),
-            // An image: its descriptor, its colours, the size of a code.
+            // An image: its descriptor, its colours, the code size.
             0x2C => rest.get(11 + colours(*rest.get(9)?)..)?,
             // An extension: its label.
             0x21 => rest.get(2..)?,
-            // Some writers put zeros between blocks; giflib and Pillow pass over them.
+            // Some writers put zeros between blocks; giflib and Pillow skip them.
             0x00 => {
                 rest = &rest[1..];
                 continue;

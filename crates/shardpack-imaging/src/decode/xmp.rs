@@ -1,10 +1,11 @@
-//! XMP: the orientation, which some editors write there and nowhere else.
+//! Reads the orientation from XMP; some editors write it only there.
 
 use image::metadata::Orientation;
 
 /// The value of `tiff:Orientation`, as an attribute or an element.
 ///
-/// Source: ISO 16684-1 (XMP), 7 (RDF/XML); the namespace is bound to this prefix by every writer, and readers look for it.
+/// Source: ISO 16684-1 (XMP), 7 (RDF/XML); every writer binds the namespace to this prefix, and readers search for the
+/// prefix.
 pub(crate) fn orientation(xmp: &[u8]) -> Option<u8> {
     const NAME: &[u8] = b"tiff:Orientation";
     let at = xmp.windows(NAME.len()).position(|name| name == NAME)?;

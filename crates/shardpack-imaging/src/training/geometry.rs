@@ -1,7 +1,7 @@
-//! Where an image is cut, and where that goes: numbers alone, with torchvision's rounding.
+//! Computes the cut of an image and its place in the slot: numbers only, with torchvision's rounding.
 //!
-//! Holds at all times: the window lies within the image and the region within the window; neither is empty; what is placed lies
-//! within the slot.
+//! Holds at all times: the window lies within the image and the region within the window; neither is empty; the placed
+//! rectangle lies within the slot.
 
 use super::{
     random::{self, Draws},
@@ -11,9 +11,9 @@ use super::{
 /// A rectangle of whole pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rect {
-    /// Columns left of it.
+    /// Columns to the left of the rectangle.
     pub left: u32,
-    /// Rows above it.
+    /// Rows above the rectangle.
     pub top: u32,
     /// Pixels across, at least 1.
     pub width: u32,
@@ -34,22 +34,23 @@ pub struct Region {
     pub height: f64,
 }
 
-/// What is cut of an image, and where it goes.
+/// The cut of an image, and its place in the slot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Geometry {
-    /// The pixels of the image that have a say; no other is looked at.
+    /// The pixels of the image that influence the result; no other pixel is read.
     pub window: Rect,
-    /// What of the window becomes the pixels of `placed`, in pixels of the window. Filters look beyond it, up to the window's edges.
+    /// The part of the window that becomes the pixels of `placed`, in pixels of the window. Filters read beyond it, up
+    /// to the window's edges.
     pub region: Region,
-    /// Where it goes in the slot, before any flip; the rest is black.
+    /// Its place in the slot, before any flip; the rest is black.
     pub placed: Rect,
-    /// Whether left and right of the slot are exchanged at last.
+    /// Whether the slot is flipped left to right at the end.
     pub flip: bool,
 }
 
-// What the random numbers of an image are for.
+// Purposes of an image's random numbers.
 const FLIP: u64 = 0;
-/// And the one behind it the aspect; of try `n`, 2 n further.
+/// The next number is for the aspect; try `n` uses numbers 2 n further.
 const FIRST_AREA: u64 = 1;
 const TOP: u64 = 21;
 const LEFT: u64 = 22;
@@ -79,13 +80,14 @@ pub(super) fn plan(options: &Options, log_ratio: (f64, f64), (width, height): (u
     }
 }
 
-/// All of `window` becomes all of the slot, and what is around it has no say, as after a crop of its own.
+/// The whole `window` becomes the whole slot, and its surroundings have no influence, as after a separate crop.
 fn whole(window: Rect, size: Size, flip: bool) -> Geometry {
     let region = Region { left: 0.0, top: 0.0, width: window.width.into(), height: window.height.into() };
     Geometry { window, region, placed: Rect { left: 0, top: 0, width: size.width, height: size.height }, flip }
 }
 
-/// Source: torchvision 0.29, `RandomResizedCrop.get_params`: ten tries, then the middle with the nearest aspect that is allowed.
+/// Source: torchvision 0.29, `RandomResizedCrop.get_params`: ten tries, then the center with the nearest allowed
+/// aspect.
 fn random_resized(
     (width, height): (u32, u32),
     scale: (f64, f64),
@@ -93,7 +95,7 @@ fn random_resized(
     log_ratio: (f64, f64),
     draws: Draws,
 ) -> Rect {
-    // Below 2^64; as a double like Python's.
+    // Below 2^64; a double as in Python.
     let area = (u64::from(width) * u64::from(height)) as f64;
     let between = |(low, high): (f64, f64), number| low + (high - low) * draws.unit(number);
     for attempt in 0..TRIES {
@@ -111,7 +113,7 @@ fn random_resized(
         }
     }
     let (across, down) = (f64::from(width), f64::from(height));
-    // Of an image of few pixels, an aspect far from 1 may want less than one.
+    // In an image of few pixels, an aspect far from 1 may need less than one pixel.
     let side = |wanted: f64, most: u32| (wanted.round_ties_even() as u32).clamp(1, most);
     let (across, down) = match across / down {
         aspect if aspect < ratio.0 => (width, side(across / ratio.0, height)),
@@ -135,29 +137,30 @@ fn resized((width, height): (u32, u32), resize: Resize) -> (u64, u64) {
     }
 }
 
-/// One axis of a middle.
+/// One axis of a center crop.
 struct Axis {
     /// First pixel of the window.
     first: u32,
     /// Pixels of the window.
     count: u32,
-    /// Where the region begins, from the window's edge.
+    /// Start of the region, from the window's edge.
     from: f64,
-    /// How long it is.
+    /// Length of the region.
     length: f64,
     /// The first pixel of the slot that is filled.
     at: u32,
-    /// How many are.
+    /// Number of filled pixels.
     pixels: u32,
 }
 
-/// The middle `wanted` pixels of `resized`, which are made of `source` by a filter of `support`; all of them if there are fewer.
+/// The center `wanted` pixels of `resized`, which a filter of `support` makes from `source`; all of the pixels if
+/// there are fewer.
 ///
-/// Source: torchvision 0.29, `center_crop`: less is put left of a middle than right of it; a half is rounded to the even number.
+/// Source: torchvision 0.29, `center_crop`: the smaller margin is on the left; a half is rounded to the even number.
 fn centered(source: u32, resized: u64, wanted: u32, support: f64) -> Axis {
     let pixels = resized.min(wanted.into()) as u32;
     let at = (wanted - pixels) / 2;
-    // Below 2^49: as a double, and halved, it is exact.
+    // Below 2^49: exact as a double, and when halved.
     let begin = ((resized - u64::from(pixels)) as f64 / 2.0).round_ties_even();
     let scale = f64::from(source) / resized as f64;
     if u64::from(source) == resized {

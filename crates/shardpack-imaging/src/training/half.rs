@@ -1,6 +1,6 @@
-//! Floats of 16 bits, made of floats of 32: the nearest, and of two that are equally near the one whose last bit is 0.
+//! Converts 32-bit floats to 16-bit floats: rounds to nearest, ties to even.
 
-/// IEEE binary16. What is too large for it becomes infinite; what is no number stays none.
+/// IEEE binary16. Larger values become infinite; NaN stays NaN.
 pub(super) fn float16(number: f32) -> u16 {
     let bits = number.to_bits();
     let sign = (bits >> 16) as u16 & 0x8000;
@@ -11,7 +11,7 @@ pub(super) fn float16(number: f32) -> u16 {
         0x477F_F000.. => 0x7C00,
         // Its exponent is 112 less than that of binary32, its significand has 13 bits fewer.
         0x3880_0000.. => rounded(magnitude - (112 << 23), 13),
-        // Multiples of 2^-24: the significand with its leading 1, shifted by as much as the exponent lacks.
+        // Subnormal, multiples of 2^-24: the significand with its leading 1, shifted by the missing exponent.
         0x3300_0000.. => rounded(magnitude & 0x7F_FFFF | 0x80_0000, 126 - (magnitude >> 23)),
         _ => 0,
     };
@@ -22,11 +22,11 @@ pub(super) fn float16(number: f32) -> u16 {
 /// The upper half of a binary32.
 pub(super) fn bfloat16(number: f32) -> u16 {
     let bits = number.to_bits();
-    // Rounding must not make an infinity of what is no number.
+    // Rounding must not turn NaN into an infinity.
     if number.is_nan() { (bits >> 16) as u16 | 0x40 } else { rounded(bits, 16) as u16 }
 }
 
-/// `bits` divided by 2^`shift`, rounded to the nearest, halves to the even one; `shift` is 1 to 24.
+/// `bits` divided by 2^`shift`, rounded to nearest, ties to even; `shift` is 1 to 24.
 fn rounded(bits: u32, shift: u32) -> u32 {
     let (whole, rest, half) = (bits >> shift, bits & ((1 << shift) - 1), 1 << (shift - 1));
     whole + u32::from(rest > half || rest == half && whole & 1 == 1)
@@ -36,12 +36,12 @@ fn rounded(bits: u32, shift: u32) -> u32 {
 mod tests {
     use super::*;
 
-    /// What the 16 bits of a half mean: a sign, 5 bits of exponent, 10 of significand.
+    /// The value of a half: a sign, 5 bits of exponent, 10 of significand.
     fn of_float16(half: u16) -> f64 {
         let (exponent, significand) = (i32::from(half >> 10 & 31), f64::from(half & 1023));
         let magnitude = match exponent {
             0 => significand * 2_f64.powi(-24),
-            // Infinity, as what would come next.
+            // Infinity, as the next value in sequence.
             31 => 65536.0,
             _ => (1024.0 + significand) * 2_f64.powi(exponent - 25),
         };
@@ -55,7 +55,7 @@ mod tests {
         }
     }
 
-    /// The nearest of all positive halves, by looking at every one.
+    /// The nearest of all positive halves, by comparing with every one.
     fn nearest(number: f32, infinity: u16, meaning: fn(u16) -> f64) -> u16 {
         let magnitude = f64::from(number).abs().min(meaning(infinity));
         let distance = |half: &u16| (meaning(*half) - magnitude).abs();
@@ -72,7 +72,7 @@ mod tests {
             numbers.push((f32::from(level) / 255.0 - 0.485) / 0.229);
             numbers.push(f32::from(level) / 255.0);
             let noise = u32::from(level).wrapping_mul(2_654_435_761).wrapping_add(12_345).wrapping_mul(747_796_405);
-            // Of any exponent of binary16, and halfway between two.
+            // With any exponent of binary16, and halfway between two halves.
             numbers.push(f32::from_bits((noise & 0x8000_0000) | (0x3300_0000 + (noise >> 1) % 0x1480_0000)));
             numbers.push(f32::from_bits(((noise >> 3) % 0x4780_0000) & 0xFFFF_E000 | 0x1000));
             numbers.push(f32::from_bits(((noise >> 3) % 0x4780_0000) & 0xFFFF_0000 | 0x8000));

@@ -1,4 +1,4 @@
-//! Encoded images into slots of batches for training: decode, cut, resize, flip, lay out, convert, normalise.
+//! Transforms encoded images into slots of batches for training: decode, cut, resize, flip, lay out, convert, normalise.
 //!
 //! ```
 //! use shardpack_imaging::{Limits, training::{Axes, Cut, Dtype, Normalise, Options, Size, Transform, Worker}};
@@ -20,8 +20,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The transforms are those of torchvision: the same distribution of boxes, the same rounding, pixels within the tolerance that
-//! docs/reference/transforms.md states. What comes out is a function of the bytes, the [`Transform`] and the key.
+//! The transforms match torchvision: the same distribution of boxes, the same rounding, pixels within the tolerance in
+//! docs/reference/transforms.md. The output is a function of the bytes, the [`Transform`] and the key.
 
 mod geometry;
 mod half;

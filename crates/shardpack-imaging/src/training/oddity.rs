@@ -1,34 +1,34 @@
-//! What is out of the ordinary about an image, to be counted: told by its headers, without its pixels.
+//! Detects unusual properties of an image from its headers, for statistics.
 
 use image::metadata::Orientation;
 use shardpack_format::image_header::{Header, Kind, Mode};
 
 use crate::decode::orientation_in_xmp;
 
-/// Something that training code stumbles over, and that is dealt with here.
+/// An unusual property that training code often fails on, and that is handled here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Oddity {
-    /// Has no colours: three equal channels are made of one.
+    /// No colours: its channel is copied to three.
     Gray,
-    /// Four inks: made into three colours.
+    /// Four inks: converted to RGB.
     Cmyk,
-    /// Four inks, stored as luma, chroma and black: made into three colours.
+    /// Four inks, stored as luma, chroma and black: converted to RGB.
     Ycck,
     /// 16 bits a channel: rounded to 8.
     SixteenBit,
-    /// A table of colours, which are looked up.
+    /// A colour table: looked up.
     Palette,
-    /// An alpha channel: left out, so that the colours under transparency come out.
+    /// An alpha channel: dropped, so colours under transparency become visible.
     Alpha,
-    /// More than one frame: the first is taken.
+    /// More than one frame: only the first is used.
     Animated,
-    /// An Exif orientation other than 1, whether [`super::Options::upright`] has it obeyed or not.
+    /// An Exif orientation other than 1, whether [`super::Options::upright`] applies it or not.
     Turned,
 }
 
 impl Oddity {
-    /// All of them, in the order of their numbers.
+    /// All, in the order of their numbers.
     pub const ALL: [Self; 8] = [
         Self::Gray,
         Self::Cmyk,
@@ -60,12 +60,12 @@ impl Oddity {
 pub struct Oddities(u8);
 
 impl Oddities {
-    /// Whether `oddity` is one of them.
+    /// Whether the set has `oddity`.
     pub fn has(self, oddity: Oddity) -> bool {
         self.0 >> oddity as u8 & 1 == 1
     }
 
-    /// Those that are there, in the order of [`Oddity::ALL`].
+    /// The members, in the order of [`Oddity::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Oddity> {
         Oddity::ALL.into_iter().filter(move |oddity| self.has(*oddity))
     }
@@ -74,7 +74,7 @@ impl Oddities {
         self.0 |= u8::from(is_there) << oddity as u8;
     }
 
-    /// What the headers of an image say. Of alpha and of orientations outside JPEG, only its pixels' decoder knows.
+    /// Properties in the headers of an image. Alpha, and orientations outside JPEG, are known only to the decoder.
     pub(super) fn of(bytes: &[u8], header: &Header, jpeg: Option<Jpeg>) -> Self {
         let mut oddities = Self::default();
         let is_ycck = jpeg.is_some_and(|jpeg| jpeg.is_ycck);
@@ -89,12 +89,12 @@ impl Oddities {
     }
 }
 
-/// What the segments of a JPEG before its pixels say beside its size.
+/// Data besides the size in the segments of a JPEG before its pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Jpeg {
-    /// Of Exif, or where that has none, of XMP; 1 to 8.
+    /// From Exif, or from XMP if Exif has none; 1 to 8.
     pub(super) orientation: u8,
-    /// Adobe's marker says that four channels are YCCK.
+    /// Adobe's marker declares four channels as YCCK.
     pub(super) is_ycck: bool,
 }
 
@@ -152,7 +152,7 @@ fn has_animation_control(bytes: &[u8]) -> bool {
     false
 }
 
-/// From block to block until there are two images; `None` where the file ends. Source: GIF89a, sections 17 to 27.
+/// Walks from block to block until there are two images; `None` if the file ends. Source: GIF89a, sections 17 to 27.
 fn has_two_images(bytes: &[u8]) -> Option<bool> {
     let colours = |packed: u8| if packed & 0x80 != 0 { 3 << ((packed & 7) + 1) } else { 0 };
     let mut rest = bytes.get(13 + colours(*bytes.get(10)?)..)?;
@@ -161,7 +161,7 @@ fn has_two_images(bytes: &[u8]) -> Option<bool> {
         let behind = match rest.first()? {
             0x2C => {
                 images += 1;
-                // A descriptor, its colours, the size of a code.
+                // A descriptor, its colours, the code size.
                 rest.get(11 + colours(*rest.get(9)?)..)?
             }
             0x21 => rest.get(2..)?,

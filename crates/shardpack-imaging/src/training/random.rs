@@ -1,12 +1,12 @@
-//! The random numbers of one image: a function of a key and of a number that says what it is for, so that nothing depends on
-//! what was drawn before, and all of it can be written in another language (docs/reference/transforms.md).
+//! Generates the random numbers of one image: a function of a key and of a number for the purpose. No draw depends on
+//! earlier draws, and other languages can implement it (docs/reference/transforms.md).
 //!
-//! Only additions, multiplications and divisions of IEEE doubles are used, which are the same on every machine; logarithms and
-//! powers of a system's library are not.
+//! Uses only additions, multiplications and divisions of IEEE doubles, which are the same on every machine; logarithms
+//! and powers of a system library are not.
 
 use shardpack_format::permutation::mix;
 
-/// The odd number that SplitMix64 steps by: 2^64 divided by the golden ratio.
+/// The odd increment of SplitMix64: 2^64 divided by the golden ratio.
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The random numbers of one image, by number.
@@ -14,7 +14,7 @@ const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 pub(super) struct Draws(pub(super) u64);
 
 impl Draws {
-    /// 64 random bits: what SplitMix64 gives as its `number`-th output, counted from 0, when its state is the key.
+    /// 64 random bits: the `number`-th output of SplitMix64, from 0, with the key as its state.
     fn bits(self, number: u64) -> u64 {
         mix(self.0.wrapping_add(STEP.wrapping_mul(number + 1)))
     }
@@ -26,7 +26,7 @@ impl Draws {
 
     /// At least 0 and less than `end`, which is not 0.
     pub(super) fn below(self, number: u64, end: u32) -> u32 {
-        // Less than 2^32, since the bits are less than 2^64.
+        // Less than 2^32, because the bits are less than 2^64.
         ((u128::from(self.bits(number)) * u128::from(end)) >> 64) as u32
     }
 }
@@ -44,7 +44,7 @@ pub(super) fn exp(x: f64) -> f64 {
     power
 }
 
-/// The natural logarithm of `x`, for `x` of 1/1000 to 1000: where Halley's method ends that seeks it with [`exp`].
+/// The natural logarithm of `x`, for `x` of 1/1000 to 1000, by Halley's method with [`exp`].
 pub(super) fn ln(x: f64) -> f64 {
     let mut logarithm = 0.0;
     for _ in 0..20 {

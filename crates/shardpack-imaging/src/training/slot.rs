@@ -1,7 +1,7 @@
-//! From resized pixels to the numbers of a slot: turned left to right, laid out, converted and normalised in one pass.
+//! Converts resized pixels to the numbers of a slot: flips, lays out, converts and normalises in one pass.
 //!
-//! There are 256 levels and 3 channels, so every number comes out of a table that was computed once, by the formula and with one
-//! rounding to the type asked for. All of the slot is written.
+//! There are 256 levels and 3 channels, so every number comes from a table that is computed once, by the formula and
+//! with one rounding to the target type. The whole slot is written.
 
 use super::{
     geometry::Rect,
@@ -9,10 +9,10 @@ use super::{
     transform::{Axes, Dtype, Normalise, Size},
 };
 
-/// For red, green and blue: each level's number, in the byte order of the machine.
+/// For red, green and blue: the number of each level, in the byte order of the machine.
 type Table<const N: usize> = Box<[[[u8; N]; 256]; 3]>;
 
-/// What becomes of levels.
+/// Conversion of levels.
 #[derive(Clone, Debug)]
 pub(super) enum Levels {
     AsTheyAre,
@@ -32,7 +32,7 @@ impl Levels {
     }
 }
 
-/// In single precision, step by step, as torchvision's `ToTensor` and `Normalize` do it.
+/// In single precision, step by step, like torchvision's `ToTensor` and `Normalize`.
 fn number(level: u8, channel: usize, normalise: Option<Normalise>) -> f32 {
     let number = f32::from(level) / 255.0;
     normalise.map_or(number, |Normalise { mean, std }| (number - mean[channel]) / std[channel])
@@ -41,24 +41,24 @@ fn number(level: u8, channel: usize, normalise: Option<Normalise>) -> f32 {
 fn table<const N: usize>(number: impl Fn(usize, u8) -> [u8; N]) -> Table<N> {
     let mut table = Box::new([[[0; N]; 256]; 3]);
     for (channel, row) in table.iter_mut().enumerate() {
-        // Of 256 there is a byte for each.
+        // A byte for each of the 256 levels.
         row.iter_mut().zip(0..=u8::MAX).for_each(|(entry, level)| *entry = number(channel, level));
     }
     table
 }
 
-/// Where pixels go.
+/// Place of the pixels.
 pub(super) struct Placing {
     pub(super) axes: Axes,
-    /// Of the slot.
+    /// Size of the slot.
     pub(super) size: Size,
-    /// Within the slot, before any flip; what is around it is black.
+    /// Within the slot, before any flip; the surroundings are black.
     pub(super) placed: Rect,
     pub(super) flip: bool,
 }
 
-/// Writes all of `slot`, whose length is that of its size and type. `pixels: [placed.height, placed.width, 4] uint8`, of which the
-/// fourth channel is passed over; where they are flipped, so are their rows in `pixels`.
+/// Writes the whole `slot`, whose length matches its size and type. `pixels: [placed.height, placed.width, 4] uint8`,
+/// with the fourth channel ignored; a flip also reverses the rows in `pixels`.
 pub(super) fn fill(levels: &Levels, placing: &Placing, pixels: &mut [u8], slot: &mut [u8]) {
     match levels {
         Levels::AsTheyAre => write(|_, level| [level], placing, pixels, slot),
@@ -75,7 +75,7 @@ fn write<const N: usize>(number: impl Fn(usize, u8) -> [u8; N], placing: &Placin
     let (width, height) = (size.width as usize, size.height as usize);
     let (across, down) = (placed.width as usize, placed.height as usize);
     let left = if flip { size.width - placed.left - placed.width } else { placed.left } as usize;
-    // Pixels of four bytes are turned faster than single ones behind each other, of which no register is made.
+    // Reversing pixels of four bytes is faster than reversing single bytes, because those are not vectorized.
     let rows = pixels.chunks_exact_mut(across).zip(placed.top as usize..).map(|(row, y)| {
         if flip {
             row.reverse();
@@ -94,7 +94,7 @@ fn write<const N: usize>(number: impl Fn(usize, u8) -> [u8; N], placing: &Placin
                     .for_each(|(plane, channel)| plane.fill(number(channel, 0)));
             }
             for (row, start) in rows {
-                // Channels as constants, so that the compiler makes vectors of it where levels stay as they are.
+                // Channels as constants, so that the compiler vectorizes unchanged levels.
                 fill_row::<0, N>(&number, row, &mut red[start..]);
                 fill_row::<1, N>(&number, row, &mut green[start..]);
                 fill_row::<2, N>(&number, row, &mut blue[start..]);
@@ -131,7 +131,7 @@ fn fill_row<const CHANNEL: usize, const N: usize>(
 mod tests {
     use super::*;
 
-    /// Number by number, from the formula.
+    /// Computes each number from the formula.
     fn slowly(dtype: Dtype, normalise: Option<Normalise>, placing: &Placing, pixels: &[u8]) -> Vec<u8> {
         let Placing { axes, size, placed, flip } = *placing;
         let level = |y: u32, x: u32, channel: u32| {

@@ -1,4 +1,4 @@
-//! What is to be made of images: the cut, the size, the numbers in a slot. Checked once, when it is built.
+//! The definition of a transform: cut, size, numbers in a slot. Checked once, when it is built.
 //!
 //! Holds at all times: every slot of a [`Transform`] has the same shape and length, whatever the image.
 
@@ -10,7 +10,7 @@ use super::{
     slot::Levels,
 };
 
-/// Pixels down and across, as torchvision orders them.
+/// Pixels down and across, in torchvision's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// Pixels down, 1 to 65,535.
@@ -20,45 +20,46 @@ pub struct Size {
 }
 
 impl Size {
-    /// As many down as across.
+    /// A square.
     pub const fn square(side: u32) -> Self {
         Self { height: side, width: side }
     }
 }
 
-/// The size to which an image is brought before [`Cut::Center`] cuts it, smaller or larger.
+/// The size of an image before [`Cut::Center`] cuts it, smaller or larger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resize {
-    /// Stays as it is.
+    /// No change.
     Not,
-    /// The shorter side becomes so long, 1 to 65,535; the longer one keeps the aspect, rounded down: `Resize(256)` of torchvision.
+    /// Length of the shorter side, 1 to 65,535; the longer side keeps the aspect, rounded down: `Resize(256)` of
+    /// torchvision.
     Short(u32),
-    /// Exactly so, whatever becomes of the aspect: `Resize((height, width))`.
+    /// Exactly this size; the aspect may change: `Resize((height, width))`.
     Exact(Size),
 }
 
-/// What part of an image is taken, and the size of what comes out.
+/// The part of an image, and the size of the output.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cut {
-    /// All of it, resized to `size`: `Resize((height, width))` of torchvision.
+    /// The whole image, resized to `size`: `Resize((height, width))` of torchvision.
     Whole {
-        /// Of what comes out.
+        /// Size of the output.
         size: Size,
     },
-    /// Resized, then its middle; where it is smaller than `size`, black is put around it: `Resize`, then `CenterCrop`.
+    /// Resized, then the center; padded with black if it is smaller than `size`: `Resize`, then `CenterCrop`.
     Center {
-        /// What comes first.
+        /// The first step.
         resize: Resize,
-        /// Of what comes out.
+        /// Size of the output.
         size: Size,
     },
     /// A random part of random area and aspect, resized: `RandomResizedCrop`.
     RandomResized {
-        /// Of what comes out.
+        /// Size of the output.
         size: Size,
-        /// Least and greatest part of the image's area: above 0, up to 1.
+        /// Minimum and maximum share of the image's area: above 0, up to 1.
         scale: (f64, f64),
-        /// Least and greatest width divided by height: 1/1000 to 1000.
+        /// Minimum and maximum of width divided by height: 1/1000 to 1000.
         ratio: (f64, f64),
     },
 }
@@ -69,7 +70,7 @@ impl Cut {
         Self::RandomResized { size, scale: (0.08, 1.0), ratio: (3.0 / 4.0, 4.0 / 3.0) }
     }
 
-    /// Of what comes out.
+    /// Size of the output.
     pub fn size(&self) -> Size {
         match *self {
             Cut::Whole { size } | Cut::Center { size, .. } | Cut::RandomResized { size, .. } => size,
@@ -77,12 +78,12 @@ impl Cut {
     }
 }
 
-/// How pixels are weighted when their number changes; where it falls, the support grows, which is called antialiasing.
+/// Weights of pixels in a resize; with a reduction, the support grows (antialiasing).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filter {
     /// A triangle: the default of torchvision's transforms.
     Bilinear,
-    /// Keys' cubic with a = -1/2, as Pillow has it.
+    /// Keys' cubic with a = -1/2, as in Pillow.
     Bicubic,
 }
 
@@ -129,41 +130,41 @@ pub struct Normalise {
 }
 
 impl Normalise {
-    /// What models that were trained on ImageNet are given.
+    /// The usual values for models trained on ImageNet.
     pub const IMAGENET: Self = Self { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] };
 }
 
-/// What a [`Transform`] is built of.
+/// Parameters of a [`Transform`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// What part, and the size.
+    /// The part, and the size.
     pub cut: Cut,
-    /// How it is resized.
+    /// The resize filter.
     pub filter: Filter,
-    /// How probable it is that left and right are exchanged: 0 to 1.
+    /// Probability of a left-right flip: 0 to 1.
     pub flip: f64,
     /// The order of the axes.
     pub axes: Axes,
     /// The type of the numbers; floats are `level / 255`.
     pub dtype: Dtype,
-    /// What is done to floats after that.
+    /// Applied to floats after that.
     pub normalise: Option<Normalise>,
-    /// Whether a JPEG may be decoded to 1/2, 1/4 or 1/8 of its size, where what is cut stays at least as large as what comes
-    /// out. Large photos are faster then; pixels are a little off those of the whole size (docs/reference/transforms.md).
+    /// Whether a JPEG may be decoded to 1/2, 1/4 or 1/8 of its size, if the cut stays at least as large as the output.
+    /// Faster for large photos; pixels differ slightly from a full decode (docs/reference/transforms.md).
     pub reduce: bool,
-    /// Turns images as their Exif orientation says, before anything else. torchvision's `ImageFolder` does not.
+    /// Turns images by their Exif orientation before anything else. torchvision's `ImageFolder` does not.
     pub upright: bool,
 }
 
 impl Options {
-    /// `cut`, bilinear, never flipped, `[3, H, W] uint8`, reduced where that helps, not turned.
+    /// `cut`, bilinear, never flipped, `[3, H, W] uint8`, reduced if that helps, not turned.
     pub const fn new(cut: Cut) -> Self {
         let (filter, axes, dtype) = (Filter::Bilinear, Axes::Chw, Dtype::Uint8);
         Self { cut, filter, flip: 0.0, axes, dtype, normalise: None, reduce: true, upright: false }
     }
 }
 
-/// Why [`Options`] make no [`Transform`]: one line of words.
+/// Why [`Options`] are invalid, in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unusable(String);
 
@@ -175,7 +176,7 @@ impl fmt::Display for Unusable {
 
 impl std::error::Error for Unusable {}
 
-/// What is to be made of images: a pure function of bytes and a key, which [`super::Worker`] computes.
+/// A pure function of image bytes and a key, which [`super::Worker`] computes.
 #[derive(Clone, Debug)]
 pub struct Transform {
     options: Options,
@@ -188,8 +189,8 @@ const MOST_PIXELS: u64 = 1 << 28;
 
 impl Transform {
     /// # Errors
-    /// Numbers that are out of the ranges that [`Options`] states, a slot of more than 2^28 pixels, and levels that are to be
-    /// normalised but no floats.
+    /// Numbers outside the ranges of [`Options`], a slot of more than 2^28 pixels, and normalisation of a type that is
+    /// not a float.
     pub fn new(options: Options) -> Result<Self, Unusable> {
         let unusable = |what: String| Err(Unusable(what));
         let side = |what: &str, side: u32| match side {
@@ -236,7 +237,7 @@ impl Transform {
         Ok(Self { options, levels: Levels::new(options.dtype, options.normalise), log_ratio })
     }
 
-    /// What it was built of.
+    /// Its parameters.
     pub fn options(&self) -> &Options {
         &self.options
     }
@@ -257,8 +258,8 @@ impl Transform {
         self.shape().iter().product::<usize>() * self.options.dtype.bytes()
     }
 
-    /// What is cut of an image of `width` × `height` pixels, as it is seen where [`Options::upright`] is set, else as stored, and
-    /// where it goes. Sides of 0 count as 1.
+    /// The cut of an image of `width` × `height` pixels (as seen if [`Options::upright`] is set, else as stored), and
+    /// its place in the slot. Sides of 0 count as 1.
     pub fn plan(&self, width: u32, height: u32, random_key: u64) -> Geometry {
         geometry::plan(&self.options, self.log_ratio, (width.max(1), height.max(1)), random::Draws(random_key))
     }

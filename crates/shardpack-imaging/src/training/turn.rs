@@ -1,8 +1,8 @@
-//! Exif orientations: where a part of an image as it is seen lies in the image as stored, and pixels turned to be seen.
+//! Applies Exif orientations: maps parts of an image as seen to the image as stored, and turns pixels.
 
 use super::geometry::Rect;
 
-/// How a stored image is to be turned: what column and row of the stored image a pixel that is seen comes from.
+/// A turn: maps a pixel as seen to column and row of the stored image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Turn {
     /// Columns and rows are exchanged, then …
@@ -16,7 +16,7 @@ pub(super) struct Turn {
 impl Turn {
     pub(super) const NONE: Self = Self { swaps: false, from_right: false, from_bottom: false };
 
-    /// Source: CIPA DC-008, "Orientation". Numbers other than 2 to 8 turn nothing.
+    /// Source: CIPA DC-008, "Orientation". Numbers outside 2 to 8 do not turn.
     pub(super) fn of(orientation: u8) -> Self {
         Self {
             swaps: matches!(orientation, 5..=8),
@@ -25,12 +25,12 @@ impl Turn {
         }
     }
 
-    /// The size that is seen, of a stored one, or the other way round.
+    /// Converts the stored size to the size as seen, and vice versa.
     pub(super) fn size(self, (width, height): (u32, u32)) -> (u32, u32) {
         if self.swaps { (height, width) } else { (width, height) }
     }
 
-    /// Where a part that is seen is stored, in an image stored with `width` and `height`, in which it lies.
+    /// The stored position of a part as seen, within an image stored with `width` and `height`.
     pub(super) fn stored(self, seen: Rect, (width, height): (u32, u32)) -> Rect {
         let Rect { left, top, .. } = seen;
         let (left, top) = if self.swaps { (top, left) } else { (left, top) };
@@ -43,8 +43,8 @@ impl Turn {
         }
     }
 
-    /// How far left of, and above, a part that is seen the pixels begin that were decoded for it: in pixels of the whole
-    /// size, never negative. `stored` is the part, `decoded` what was decoded for it, in pixels of `by` times `by`.
+    /// Distance from the first decoded pixel to a part as seen, across and down: in pixels of the full size, never
+    /// negative. `stored` is the part, `decoded` the rectangle that was decoded for it, in pixels of `by` times `by`.
     pub(super) fn beside(self, stored: Rect, decoded: Rect, by: u32) -> (f64, f64) {
         let beside = |from_end: bool, (at, length): (u32, u32), (decoded_at, decoded_length): (u32, u32)| {
             let wide = |number: u32| i64::from(number);
@@ -115,13 +115,13 @@ mod tests {
 
     #[test]
     fn what_is_decoded_beside_a_part_is_told_as_it_is_seen() {
-        // Of 20 columns, 5 to 14 are wanted, and 4 to 15 are decoded as 3 of 4 each; rows fit.
+        // Of 20 columns, 5 to 14 are requested, and 4 to 15 are decoded as 3 pixels of 4 columns each; rows fit.
         let stored = Rect { left: 5, top: 4, width: 10, height: 8 };
         let decoded = Rect { left: 1, top: 1, width: 3, height: 2 };
         for (orientation, expected) in [(1, (1.0, 0.0)), (2, (1.0, 0.0)), (5, (0.0, 1.0)), (7, (0.0, 1.0))] {
             assert_eq!(Turn::of(orientation).beside(stored, decoded, 4), expected, "{orientation}");
         }
-        // Of 17 columns, the last ones are wanted, and what is decoded goes beyond them.
+        // Of 17 columns, the last ones are requested, and the decoded pixels reach beyond them.
         let stored = Rect { left: 9, top: 0, width: 8, height: 8 };
         let decoded = Rect { left: 1, top: 0, width: 2, height: 1 };
         assert_eq!(Turn::of(1).beside(stored, decoded, 8), (1.0, 0.0));

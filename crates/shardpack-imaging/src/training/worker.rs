@@ -1,7 +1,7 @@
-//! Encoded bytes of one image into one slot of a batch.
+//! Transforms the encoded bytes of one image into one slot of a batch.
 //!
-//! Holds at all times: what is written depends on the bytes, the transform and the key alone: not on what a worker did before, on
-//! crop tables, or on the CPU. All of a slot is written, or it is to be thrown away.
+//! Holds at all times: the output depends only on the bytes, the transform and the key: not on earlier images, on crop
+//! tables, or on the CPU. The whole slot is written; after an error its content is invalid.
 
 use std::sync::Arc;
 
@@ -25,18 +25,18 @@ use crate::{
     decode, need,
 };
 
-/// How a slot came about.
+/// How a slot was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// What is out of the ordinary about the image.
+    /// Unusual properties of the image.
     pub oddities: Oddities,
-    /// How it was decoded; whatever is no JPEG: wholly.
+    /// Method of decoding; [`Way::Whole`] for all kinds but JPEG.
     pub way: Way,
-    /// 1, 2, 4 or 8: to which part of its size it was decoded.
+    /// 1, 2, 4 or 8: the reduction during decoding.
     pub reduced_by: u32,
 }
 
-/// A whole image: what is a caller's own function's.
+/// A whole image, for a caller's own function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rgb<'a> {
     /// Pixels across.
@@ -47,7 +47,7 @@ pub struct Rgb<'a> {
     pub pixels: &'a [u8],
 }
 
-/// Makes slots of images, one after the other: one worker for each thread. Keeps decoders and memory from one image to the next.
+/// Makes slots from images one after the other, with one worker per thread. Reuses decoders and memory.
 pub struct Worker {
     limits: Limits,
     budget: Option<Arc<Budget>>,
@@ -59,10 +59,10 @@ pub struct Worker {
     resized: Vec<u8>,
 }
 
-/// A buffer that one huge image has made longer than this is not kept: 16 million pixels.
+/// A buffer that a huge image has made longer than this is freed: 16 million pixels.
 const MOST_KEPT_BYTES: usize = 64 << 20;
 
-/// Where the pixels that were decoded for a window lie in a buffer, and which part of them is the region.
+/// Position of the pixels that were decoded for a window, in a buffer, with the region.
 struct Part {
     row_pixels: u32,
     left: u32,
@@ -72,28 +72,29 @@ struct Part {
 }
 
 impl Worker {
-    /// A worker that refuses larger images than these.
+    /// A worker with limits on image size.
     pub fn new(limits: Limits) -> Self {
         let (resizer, decoder) = (Resizer::new(), crops::Decoder::new(limits));
         Self { limits, budget: None, decoder, resizer, decoded: Vec::new(), turned: Vec::new(), resized: Vec::new() }
     }
 
-    /// The same, with memory of `budget` for decoding, which others may use too.
+    /// As `new`, with decoding memory from the shared `budget`.
     pub fn within(limits: Limits, budget: Arc<Budget>) -> Self {
         let limits = Limits { bytes: limits.bytes.min(budget.bytes()), ..limits };
         Self { budget: Some(budget), ..Self::new(limits) }
     }
 
-    /// Makes `slot`, which has [`Transform::slot_bytes`] bytes, of an encoded image.
+    /// Fills `slot`, which has [`Transform::slot_bytes`] bytes, from an encoded image.
     ///
-    /// Of a JPEG, once its buffers have grown, nothing is allocated here but the resizer's weights; decoders of other kinds
-    /// allocate what they decode.
+    /// For a JPEG, once the buffers have grown, only the resizer's weights are allocated; decoders of other kinds
+    /// allocate their output.
     ///
-    /// `table` is the crop table of these very bytes, if there is one ([`crops`]): it makes no other pixels, but makes them sooner.
+    /// `table` is the crop table of these very bytes, if there is one ([`crops`]): the pixels are the same, but
+    /// faster.
     ///
     /// # Errors
-    /// What [`decode`] refuses; but of a JPEG that is decoded in part, damage outside that part goes unseen. A slot of
-    /// another length. What is in `slot` after an error is not told.
+    /// Images that [`decode`] refuses; but in a JPEG that is decoded in part, damage outside that part goes
+    /// undetected. A slot of another length. After an error the content of `slot` is undefined.
     pub fn run(
         &mut self,
         transform: &Transform,
@@ -122,7 +123,7 @@ impl Worker {
         Ok(outcome)
     }
 
-    /// Frees buffers that a huge image left behind.
+    /// Frees buffers that grew for a huge image.
     fn forget(&mut self) {
         for buffer in [&mut self.decoded, &mut self.turned] {
             if buffer.capacity() > MOST_KEPT_BYTES {
@@ -131,10 +132,10 @@ impl Worker {
         }
     }
 
-    /// All pixels of an encoded image, turned as its Exif orientation says where `upright`: for functions of a caller's own.
+    /// All pixels of an encoded image, turned by its Exif orientation if `upright`: for a caller's own functions.
     ///
     /// # Errors
-    /// What [`decode`] refuses.
+    /// Images that [`decode`] refuses.
     pub fn decode(&mut self, bytes: &[u8], upright: bool) -> Result<(Rgb<'_>, Outcome), Refused> {
         let header = Header::of(bytes);
         self.forget();
@@ -169,7 +170,8 @@ impl Worker {
         Ok((Rgb { width, height, pixels }, Outcome { oddities, way: Way::Whole, reduced_by: 1 }))
     }
 
-    /// Puts all of a JPEG into `self.decoded`, `[height, width, 3]`, by the decoder that decodes parts; whether it could.
+    /// Decodes a whole JPEG into `self.decoded`, `[height, width, 3]`, with the decoder for parts; returns whether it
+    /// succeeded.
     fn whole_jpeg(&mut self, bytes: &[u8], header: &Header) -> Result<bool, Refused> {
         self.limits.admit(header.width, header.height, 3)?;
         let rect = crops::Rect { x: 0, y: 0, width: header.width, height: header.height };
@@ -180,7 +182,7 @@ impl Worker {
         }
     }
 
-    /// Decodes what the transform needs of a JPEG.
+    /// Decodes the part of a JPEG that the transform needs.
     fn part_of_jpeg(
         &mut self,
         transform: &Transform,
@@ -202,7 +204,8 @@ impl Worker {
         let wanted = Wanted { rect, reduce_by, padded: true };
         let decoded = match self.decoder.region(bytes, table, &wanted, &mut self.decoded) {
             Ok(decoded) if !decoded.has_warned => decoded,
-            // A stricter decoder has to say whether that is damage, and one that reads other headers how large it is.
+            // A stricter decoder has to decide whether that is damage, and a decoder that parses the headers
+            // differently has to report the size.
             Ok(_) | Err(Refused::NoSuchPart) => return self.part_of_whole(transform, bytes, header, random_key),
             Err(refused) => return Err(refused),
         };
@@ -222,7 +225,7 @@ impl Worker {
         Ok((Outcome { oddities, way: decoded.way, reduced_by: by }, geometry, turn, part))
     }
 
-    /// Decodes all of an image of any kind, and keeps what the transform needs.
+    /// Decodes a whole image of any kind, and keeps the part that the transform needs.
     fn part_of_whole(
         &mut self,
         transform: &Transform,
@@ -256,9 +259,10 @@ impl Worker {
         Ok((outcome, geometry, turn, part))
     }
 
-    /// Puts the pixels of the region into `self.resized`, `[placed.height, placed.width, 4]`.
+    /// Writes the pixels of the region into `self.resized`, `[placed.height, placed.width, 4]`.
     ///
-    /// Of four bytes a pixel, one is wasted, and it takes 0.87 to 0.93 of the time of three (example `training_speed`, AMD EPYC).
+    /// With four bytes a pixel, one byte is wasted, and the resize takes 0.87 to 0.93 of the time of three (example
+    /// `training_speed`, AMD EPYC).
     fn resize(&mut self, transform: &Transform, geometry: &Geometry, turn: Turn, part: Part) {
         let Part { mut row_pixels, mut left, mut width, mut height, region } = part;
         let mut pixels = &self.decoded;
@@ -287,7 +291,7 @@ impl Worker {
     }
 }
 
-/// What it takes to decode an image and to keep so many bytes of each pixel beside, of `budget`.
+/// Takes memory from `budget` to decode an image and to keep `of_pixel` further bytes of each pixel.
 fn taken<'b>(
     budget: Option<&'b Budget>,
     bytes: &[u8],
@@ -299,7 +303,7 @@ fn taken<'b>(
     budget.map(|budget| budget.for_work(needed())).transpose()
 }
 
-/// Red, green and blue of a pixel: grey thrice, alpha left out.
+/// Red, green and blue of a pixel: grey is copied to three, alpha is dropped.
 fn colours(layout: Layout, pixel: &[u8]) -> [u8; 3] {
     match layout {
         Layout::Gray8 | Layout::GrayA8 => [pixel[0]; 3],
@@ -307,7 +311,8 @@ fn colours(layout: Layout, pixel: &[u8]) -> [u8; 3] {
     }
 }
 
-/// The largest of 8, 4, 2 and 1 by which the region may be divided and still not be smaller than what is made of it.
+/// The largest of 8, 4, 2 and 1 by which the region can be divided and still be at least as large as its place in the
+/// slot.
 fn reduction(geometry: &Geometry) -> u32 {
     let Geometry { region, placed, .. } = geometry;
     let enough = |by: &u32| {
@@ -317,7 +322,7 @@ fn reduction(geometry: &Geometry) -> u32 {
     [8, 4, 2].into_iter().find(enough).unwrap_or(1)
 }
 
-/// A region in pixels of `by` times `by`, of which the first begins so far left of the window and above it.
+/// A region in pixels of `by` times `by`; the first such pixel begins `left` and `top` before the window.
 fn reduced(region: Region, (left, top): (f64, f64), by: u32) -> Region {
     let by = f64::from(by);
     Region {
@@ -328,7 +333,7 @@ fn reduced(region: Region, (left, top): (f64, f64), by: u32) -> Region {
     }
 }
 
-/// What of a region lies within pixels of this size: rounding may have put its end a little beyond.
+/// Clips a region to this size: rounding may have moved its end slightly beyond.
 fn within(region: Region, (width, height): (u32, u32)) -> Region {
     Region {
         width: region.width.min(f64::from(width) - region.left),
@@ -387,7 +392,7 @@ mod tests {
         let mut slot = vec![1; transform.slot_bytes()];
         Worker::new(Limits::default()).run(&transform, &array, None, 0, &mut slot).unwrap();
         let rows: Vec<Vec<u8>> = slot.chunks(18).map(|row| row.chunks(3).map(|pixel| pixel[0]).collect()).collect();
-        // One column is on the left and two are on the right, and then they change sides.
+        // One column is on the left and two are on the right; the flip exchanges them.
         let (black, image) = (vec![0; 6], vec![0, 0, 200, 200, 200, 0]);
         assert_eq!(rows, [black.clone(), image.clone(), image, black.clone(), black]);
     }
@@ -405,7 +410,7 @@ mod tests {
                 for key in 0..5 {
                     let mut slots = crate::resize::tests::extensions().into_iter().map(|extension| {
                         let mut worker = Worker::new(Limits::default());
-                        // SAFETY: `extensions` gives what this CPU supports.
+                        // SAFETY: `extensions` returns what this CPU supports.
                         unsafe { worker.resizer.set_cpu_extensions(extension) };
                         let mut slot = vec![0; transform.slot_bytes()];
                         worker.run(&transform, &array, None, key, &mut slot).unwrap();

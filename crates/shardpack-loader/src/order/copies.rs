@@ -1,7 +1,7 @@
-//! How often samples come in an epoch, where that is not once each: as copies, each a selection.
+//! Repeated and reduced samples of an epoch, expressed as copies, where each copy is a selection.
 //!
-//! Holds at all times: counts are exact, and the same in every epoch; which samples come once more than the others of their
-//! group follows from a key. Copy *k* has the samples that come more than *k* times.
+//! Holds at all times: counts are exact, and the same in every epoch; a key decides which samples of a group come once more
+//! than the others. Copy *k* has the samples that come more than *k* times.
 
 use std::sync::Arc;
 
@@ -9,29 +9,29 @@ use shardpack_format::Result;
 
 use super::{Rest, Selection};
 
-/// So many of `samples`, in whole rounds and what is left: each comes `rounds` times, and `rest` of them once more.
+/// A total of samples as whole rounds and a rest: each sample comes `rounds` times, and `rest` samples come once more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// How often each comes.
+    /// How often each sample comes.
     pub rounds: u64,
-    /// How many come once more: fewer than there are.
+    /// Number of samples that come once more: less than the number of samples.
     pub rest: u64,
 }
 
 impl Quota {
-    /// `total` of `samples`, which is not 0.
+    /// `total` occurrences of `samples` samples; `samples` is not 0.
     pub fn new(total: u64, samples: u64) -> Self {
         Self { rounds: total / samples.max(1), rest: total % samples.max(1) }
     }
 
-    /// Copies that it takes.
+    /// Number of copies needed.
     fn copies(self) -> u64 {
         self.rounds + u64::from(self.rest > 0)
     }
 }
 
-/// The copies of `selection`. The rest are blocks of `block_samples` selected samples, so that they can be read in large pieces:
-/// those that [`Rest`] picks by `key`. Takes no time or memory that grows with the samples.
+/// The copies of `selection`. The rest consists of blocks of `block_samples` selected samples, so that reads are large:
+/// [`Rest`] picks them by `key`. Time and memory do not grow with the number of samples.
 pub fn of_all(selection: &Selection, quota: Quota, block_samples: u64, key: u64) -> Vec<Selection> {
     let mut copies: Vec<_> = (0..quota.rounds).map(|_| selection.clone()).collect();
     if quota.rest > 0 {
@@ -41,20 +41,20 @@ pub fn of_all(selection: &Selection, quota: Quota, block_samples: u64, key: u64)
     copies
 }
 
-/// A group of samples, a class say, and how often they come.
+/// A group of samples, for example a class, and how often they come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Their numbers, ascending.
+    /// Numbers of the samples, ascending.
     pub numbers: Vec<u64>,
-    /// How often they come.
+    /// How often the samples come.
     pub quota: Quota,
 }
 
-/// The copies of groups of a dataset of `samples`, which have no sample in common. Of a group, the rest are those that [`Rest`]
-/// picks, in blocks of one, by `key` plus the number of the group. Takes some nanoseconds a sample.
+/// The copies of disjoint groups of a dataset of `samples`. [`Rest`] picks the rest of each group in blocks of one, with
+/// `key` plus the number of the group. Takes a few nanoseconds per sample.
 ///
 /// # Errors
-/// When groups share a sample, or have one that is not in the dataset.
+/// If groups share a sample, or a sample number is out of range.
 pub fn of_groups(groups: &[Group], samples: u64, key: u64) -> Result<Vec<Selection>> {
     let copies = groups.iter().map(|group| group.quota.copies()).max().unwrap_or(0);
     let of_copy = |copy: u64| {
@@ -74,8 +74,8 @@ pub fn of_groups(groups: &[Group], samples: u64, key: u64) -> Result<Vec<Selecti
     (0..copies).map(of_copy).collect()
 }
 
-/// Divides `total` in proportion to `shares` into whole numbers: what rounding down leaves goes to the largest remainders, of
-/// equal ones to the first.
+/// Divides `total` in proportion to `shares` into whole numbers. The parts are rounded down; the remainder goes to the parts
+/// with the largest fractions, one each, and among equal fractions to the first.
 pub fn divide(total: u64, shares: &[f64]) -> Vec<u64> {
     let sum: f64 = shares.iter().sum();
     let exact: Vec<f64> = shares.iter().map(|share| total as f64 * share / sum).collect();

@@ -1,8 +1,8 @@
-//! One epoch: a bijection between positions and samples, and the segments that each lane goes through.
+//! One epoch: a bijection between positions and samples, and the segments of each lane.
 //!
 //! Holds at all times: every sample has one position and every position one sample; lanes differ by at most one sample in
 //! length; a segment is consecutive samples of one rotated run, and no two segments share a sample, so each byte is read
-//! once. What is kept beside the layout is 24 bytes a shard.
+//! once. In addition to the layout, an epoch keeps 24 bytes per shard.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ pub(super) fn epoch_key(seed: u64, epoch: u64) -> u64 {
     mix(mix(seed.wrapping_add(GOLDEN)).wrapping_add(epoch.wrapping_add(1).wrapping_mul(GOLDEN)))
 }
 
-/// The key that chooses, of the part `part` of a mix, the samples that come once more than others in an epoch.
+/// The key that selects, for part `part` of a mix, the samples that come once more than others in an epoch.
 pub(crate) fn part_key(seed: u64, epoch: u64, part: u64) -> u64 {
     mix(mix(epoch_key(seed, epoch) ^ GOLDEN).wrapping_add(part.wrapping_add(1).wrapping_mul(GOLDEN)))
 }
@@ -31,7 +31,7 @@ pub(crate) fn part_key(seed: u64, epoch: u64, part: u64) -> u64 {
 pub struct Epoch {
     layout: Layout,
     runs: Runs,
-    /// Which run stands in a slot; `None` for the order in which they are stored.
+    /// Maps slots to runs; `None` for stored order.
     slots: Option<Permutation>,
     is_rotated: bool,
     key: u64,
@@ -43,9 +43,9 @@ pub struct Epoch {
 #[derive(Clone, Copy, Debug)]
 struct Short {
     slot: u64,
-    /// Where it ends in the sequence.
+    /// End of the slot in the sequence.
     end: u64,
-    /// By how much it and all before it are shorter.
+    /// Number of samples that this run and all short runs before it lack together.
     missing: u64,
 }
 
@@ -53,12 +53,12 @@ impl Epoch {
     /// The order of epoch `epoch`.
     ///
     /// # Errors
-    /// When an option is out of range.
+    /// If an option is out of range.
     pub fn new(layout: &Layout, options: &Options, epoch: u64) -> Result<Self> {
         options.check()?;
         let run_samples = match options.shuffle {
             Shuffle::Full => 1,
-            // More than all samples are no more than all, and keep every product below small.
+            // A run never has more than all samples; the cap also keeps every product below small.
             _ => options.run_blocks.saturating_mul(layout.block_samples()).min(layout.samples().max(1)),
         };
         let runs = Runs::new(layout, run_samples);
@@ -80,12 +80,12 @@ impl Epoch {
         Ok(Self { layout: layout.clone(), runs, slots, is_rotated, key, lanes, short: short.into() })
     }
 
-    /// Number of positions: that of samples.
+    /// Number of positions, equal to the number of samples.
     pub fn len(&self) -> u64 {
         self.layout.samples()
     }
 
-    /// Whether there is none.
+    /// Whether the epoch has no samples.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -95,12 +95,12 @@ impl Epoch {
         self.lanes
     }
 
-    /// Samples of a run, but for the last of each shard.
+    /// Samples of a run, except for the last run of each shard.
     pub fn run_samples(&self) -> u64 {
         self.runs.samples()
     }
 
-    /// The layout that it is of.
+    /// The layout of the dataset.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -124,7 +124,7 @@ impl Epoch {
         (index - self.lane_start(lane)) * self.lanes + lane
     }
 
-    /// Where in its run sample `number` is stored, which is less than [`Epoch::len`]: from 0 at the beginning up to 1, exclusive.
+    /// The stored place of sample `number` in its run, from 0 at the start to 1, exclusive. `number` is less than [`Epoch::len`].
     pub fn place_in_run(&self, number: u64) -> f64 {
         let run = self.runs.run(&self.layout, self.runs.of_sample(&self.layout, number)).samples;
         (number - run.start) as f64 / (run.end - run.start) as f64
@@ -140,7 +140,7 @@ impl Epoch {
         self.lane_start(lane + 1) - self.lane_start(lane)
     }
 
-    /// The segment of `lane` that holds its sample `step`, which is less than [`Epoch::lane_len`].
+    /// The segment of `lane` that holds sample `step` of the lane, which is less than [`Epoch::lane_len`].
     pub(super) fn lane_segment(&self, lane: u64, step: u64) -> Segment {
         let start = self.lane_start(lane);
         let mut segment = self.segment(start + step);
@@ -148,16 +148,16 @@ impl Epoch {
         segment
     }
 
-    /// The segments that `lane` goes through, from the one that holds its sample `from` on.
+    /// The segments of `lane`, from the segment that holds sample `from` of the lane.
     pub fn segments(&self, lane: u64, from: u64) -> Segments<'_> {
         Segments { epoch: self, lane, next: from, end: self.lane_len(lane) }
     }
 
-    /// The segment that holds index `index` of the sequence; its start counts in the sequence.
+    /// The segment that holds index `index` of the sequence. Its `start` is an index in the sequence, not in the lane.
     fn segment(&self, index: u64) -> Segment {
         let before = self.short.partition_point(|short| short.end <= index);
         let missing = before.checked_sub(1).map_or(0, |last| self.short[last].missing);
-        // Below the number of runs.
+        // Less than the number of runs.
         let slot = ((u128::from(index) + u128::from(missing)) / u128::from(self.runs.samples())) as u64;
         let run = self.slots.as_ref().map_or(slot, |slots| slots.sample_at(slot));
         let Run { shard, samples } = self.runs.run(&self.layout, run);
@@ -171,16 +171,16 @@ impl Epoch {
         Segment { shard, run: samples, from, len: end - start, start, order }
     }
 
-    /// Which sample of a run, from 0, is the first of it in the sequence.
+    /// The offset, in samples, at which a rotated run begins.
     fn first_of(&self, run: &Range<u64>) -> u64 {
         if !self.is_rotated {
             return 0;
         }
-        // Below the length of the run.
+        // Less than the length of the run.
         ((u128::from(rotation_key(self.key, run.start)) * u128::from(run.end - run.start)) >> 64) as u64
     }
 
-    /// Where slot `slot` begins in the sequence.
+    /// Start of slot `slot` in the sequence.
     fn slot_start(&self, slot: u64) -> u64 {
         let before = self.short.partition_point(|short| short.slot < slot);
         let missing = before.checked_sub(1).map_or(0, |last| self.short[last].missing);
@@ -188,7 +188,7 @@ impl Epoch {
         slot.wrapping_mul(self.runs.samples()).wrapping_sub(missing)
     }
 
-    /// Where lane `lane`, or the end, is in the sequence.
+    /// Start of lane `lane` in the sequence; for the number of lanes, the end of the sequence.
     fn lane_start(&self, lane: u64) -> u64 {
         let (each, more) = (self.len() / self.lanes, self.len() % self.lanes);
         lane * each + lane.min(more)
@@ -210,39 +210,39 @@ fn rotation_key(epoch_key: u64, first: u64) -> u64 {
     mix(mix(epoch_key.wrapping_add(GOLDEN)).wrapping_add(first.wrapping_add(1).wrapping_mul(GOLDEN)))
 }
 
-/// `(place + by) % len`, where `place` is below `len` and `by` at most `len`, whose sum may not fit.
+/// `(place + by) % len` without overflow, for `place` below `len` and `by` at most `len`.
 fn forward(place: u64, by: u64, len: u64) -> u64 {
     let left = len - place;
     if by < left { place + by } else { by - left }
 }
 
-/// Samples of one run that one lane goes through, one after the other.
+/// Consecutive samples of one run in one lane.
 #[derive(Clone, Debug)]
 pub struct Segment {
-    /// The shard that they are in.
+    /// The shard that holds the samples.
     pub shard: usize,
-    /// The run: numbers in the dataset.
+    /// The run: sample numbers in the dataset.
     run: Range<u64>,
-    /// The place in the run of the first sample; behind the last of the run comes its first.
+    /// Offset of the first sample in the run. The run wraps around: its first sample follows its last.
     from: u64,
     len: u64,
-    /// Which sample of the lane, from 0, is the first of them.
+    /// The index in the lane, from 0, of the first sample.
     pub start: u64,
-    /// `None` for the order in which they are stored.
+    /// `None` for stored order.
     order: Option<Permutation>,
 }
 
 impl Segment {
-    /// Number of its samples, 1 at least.
+    /// Number of samples, at least 1.
     #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// The numbers in the dataset of its samples: one range, or two with others of the run between them, ascending.
+    /// The sample numbers in the dataset, ascending: one range, or two ranges with other samples of the run between.
     pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> + use<> {
         let Range { start, end } = self.run;
-        // Samples from the first one up to the end of the run.
+        // Samples from the first one to the end of the run.
         let behind = (end - start) - self.from;
         let ranges = if self.len == end - start {
             [start..end, end..end]
@@ -254,7 +254,7 @@ impl Segment {
         ranges.into_iter().filter(|range| !range.is_empty())
     }
 
-    /// The number in the dataset of its sample `number`, which is less than [`Segment::len`].
+    /// The number in the dataset of sample `number` of the segment, which is less than [`Segment::len`].
     pub fn sample(&self, number: u64) -> u64 {
         let number = self.order.as_ref().map_or(number, |order| order.sample_at(number));
         self.run.start + forward(self.from, number, self.run.end - self.run.start)
@@ -299,7 +299,7 @@ mod tests {
         Epoch::new(&Layout::new(shards.iter().copied(), block).unwrap(), &options, number).unwrap()
     }
 
-    /// The order as the page tells it: all runs in a list, laid end to end, cut, each piece of a run put in order.
+    /// The order as `docs/reference/order.md` defines it: all runs in a list, joined, cut into lanes, each piece of a run permuted.
     fn twin(shards: &[u64], block: u64, options: &Options, number: u64) -> Vec<u64> {
         let key = epoch_key(options.seed, number);
         let total: u64 = shards.iter().sum();
@@ -368,7 +368,7 @@ mod tests {
             for (position, sample) in found.iter().enumerate() {
                 prop_assert_eq!(epoch.position_of(*sample), position as u64);
             }
-            // The lanes' segments are the same order, from any sample of a lane on.
+            // The segments of the lanes give the same order, from any sample of a lane.
             for lane in 0..epoch.lanes() {
                 let all: Vec<_> = (0..epoch.lane_len(lane)).map(|at| found[(at * epoch.lanes() + lane) as usize]).collect();
                 for from in [0, 1, all.len() / 2, all.len()] {
@@ -391,7 +391,7 @@ mod tests {
         }
     }
 
-    /// The lines of the page: what they say, and what is found.
+    /// The lines of the page: the expected values and the computed values.
     #[test]
     fn vectors_of_the_documentation() {
         let page = include_str!("../../../../docs/reference/order.md");
@@ -433,7 +433,7 @@ mod tests {
         assert_ne!(order(Shuffle::Full, 0, 0), order(Shuffle::Lanes, 0, 0));
     }
 
-    /// With as many lanes as samples in a batch, no batch has two samples of one run, but for runs that a lane's end cuts.
+    /// With as many lanes as samples in a batch, no batch has two samples of one run, except for runs that a lane end cuts.
     #[test]
     fn a_batch_has_one_sample_of_each_lane() {
         let options = Options { lanes: 48, run_blocks: 2, ..Options::default() };

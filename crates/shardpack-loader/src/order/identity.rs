@@ -1,8 +1,8 @@
-//! Identities of samples, 128 bits each, whose sum proves what was seen.
+//! Identities of samples, 128 bits each. Their sum proves which samples were seen.
 //!
-//! An identity follows from the dataset's id and the sample's number. A sum of them, modulo 2^128, does not depend on the
-//! order, adds up over ranks, and is that of an epoch only if every sample was seen as often as it should be, but for a
-//! chance of 2^-128.
+//! An identity is a function of the id of the dataset and the number of the sample. The sum is modulo 2^128, independent of the
+//! order, and additive over ranks. It equals the sum of an epoch only if every sample was seen as often as it should be,
+//! except with probability 2^-128.
 
 use shardpack_format::permutation::mix;
 
@@ -15,7 +15,7 @@ pub struct Identities {
 }
 
 impl Identities {
-    /// Those of the dataset with this id, a BLAKE3.
+    /// Identities for the dataset with this id, a BLAKE3 hash.
     pub fn new(dataset: &[u8; 32]) -> Self {
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| dataset[at + byte]));
         Self { keys: [word(0), word(8)] }
@@ -28,7 +28,7 @@ impl Identities {
         u128::from(high) << 64 | u128::from(low)
     }
 
-    /// The key that the random choices for a sample begin with: of the seed, the epoch and its identity.
+    /// The key for all random choices of a sample, derived from the seed, the epoch and the identity.
     pub fn random_key(&self, number: u64, seed: u64, epoch: u64) -> u64 {
         let identity = self.of(number);
         mix(super::epoch::epoch_key(seed, epoch) ^ (identity >> 64) as u64 ^ mix(identity as u64))
@@ -51,7 +51,7 @@ impl Sum {
         self.identities = self.identities.wrapping_add(identity);
     }
 
-    /// Adds what another rank, or another part of the run, has seen.
+    /// Adds the sum of another rank, or of another part of the run.
     pub fn join(&mut self, other: &Self) {
         self.samples += other.samples;
         self.identities = self.identities.wrapping_add(other.identities);

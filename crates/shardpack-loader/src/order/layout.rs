@@ -1,25 +1,25 @@
-//! How samples lie in shards, and the runs that they are read in.
+//! The samples per shard, and the runs that are read.
 //!
 //! Holds at all times: samples are numbered from 0 through the shards; a run is consecutive samples of one shard; all runs
-//! are of one length but the last of a shard, which may be shorter.
+//! have the same length, except the last of a shard, which may be shorter.
 
 use std::{ops::Range, sync::Arc};
 
 use shardpack_format::{Error, Result};
 
-/// The samples of each shard, and how many of them a block has. Clones share their memory.
+/// The number of samples in each shard, and in a block. Clones share their memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Number of the first sample of each shard, and of all samples at the end; never descending.
+    /// Number of the first sample of each shard, and of all samples at the end; ascending, with equal values for empty shards.
     starts: Arc<[u64]>,
     block_samples: u64,
 }
 
 impl Layout {
-    /// Shards of so many samples; a block, of which a run has whole ones, has `block_samples`.
+    /// `shards` has the number of samples per shard. A block has `block_samples`; runs consist of whole blocks.
     ///
     /// # Errors
-    /// When a block has no sample, or there are 2^64 samples or more.
+    /// If a block has no sample, or there are 2^64 samples or more.
     pub fn new(shards: impl IntoIterator<Item = u64>, block_samples: u64) -> Result<Self> {
         if block_samples == 0 {
             return Err(Error::usage("blocks of 0 samples"));
@@ -47,9 +47,9 @@ impl Layout {
         self.block_samples
     }
 
-    /// Shard and row, from 0 in it, of sample `number`, which is less than [`Layout::samples`].
+    /// The shard, and the row from 0 in the shard, of sample `number`, which is less than [`Layout::samples`].
     pub fn place(&self, number: u64) -> (usize, u64) {
-        // The last shard that begins at or before it: those without samples are passed over.
+        // The last shard that begins at or before the sample: this skips empty shards.
         let shard = self.starts.partition_point(|start| *start <= number).saturating_sub(1);
         (shard, number - self.starts[shard])
     }
@@ -59,7 +59,7 @@ impl Layout {
     }
 }
 
-/// A run: samples that are read at one go.
+/// A run: samples that are read together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub shard: usize,
@@ -77,14 +77,14 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// Runs of `samples`, 1 at least.
+    /// Runs of `samples`, at least 1.
     pub fn new(layout: &Layout, samples: u64) -> Self {
         let mut starts = Vec::with_capacity(layout.shards() + 1);
         let mut next = 0;
         starts.push(next);
         for shard in 0..layout.shards() {
             let range = layout.shard_samples(shard);
-            // No more than there are samples.
+            // At most the number of samples.
             next += (range.end - range.start).div_ceil(samples);
             starts.push(next);
         }
@@ -96,7 +96,7 @@ impl Runs {
         self.starts.last().copied().unwrap_or(0)
     }
 
-    /// Samples of every run that is not the last of its shard.
+    /// Samples of every run, except the last of a shard.
     pub fn samples(&self) -> u64 {
         self.samples
     }
@@ -115,7 +115,7 @@ impl Runs {
         self.starts[shard] + row / self.samples
     }
 
-    /// Numbers of the runs that are shorter than the others, and by how many samples.
+    /// Numbers of the runs that are shorter than the others, and the number of samples that each lacks.
     pub fn short<'r>(&'r self, layout: &'r Layout) -> impl Iterator<Item = (u64, u64)> + 'r {
         (0..layout.shards()).filter_map(|shard| {
             let range = layout.shard_samples(shard);

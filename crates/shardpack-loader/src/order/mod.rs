@@ -1,8 +1,8 @@
-//! The order of an epoch: which sample stands at a position, where a sample stands, and what each lane reads when.
+//! The order of an epoch: maps positions to samples and back, and lists the reads of each lane.
 //!
-//! Pure: no files, threads, clock. Everything follows from the numbers of samples in the shards, the [`Options`] and the
-//! number of the epoch; nothing is kept that grows with the samples. `docs/reference/order.md` specifies it with test vectors, so
-//! that it can be written in any language.
+//! Pure: no files, threads, clock. The order is a function of the numbers of samples in the shards, the [`Options`] and the
+//! number of the epoch; memory does not grow with the number of samples. `docs/reference/order.md` specifies the order with
+//! test vectors, so that it can be implemented in any language.
 //!
 //! ```
 //! use shardpack_loader::order::{Epoch, Layout, Options};

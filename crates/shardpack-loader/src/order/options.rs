@@ -1,25 +1,25 @@
-//! What an order follows from, beside the layout and the epoch.
+//! Options of an order, in addition to the layout and the epoch.
 
 use shardpack_format::{Error, Result};
 
-/// How samples are put in order.
+/// The kind of shuffle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shuffle {
-    /// Runs in random order, laid end to end and cut into lanes that are read at the same time; the samples of each run
-    /// in random order. Large reads, and as good as a true shuffle.
+    /// Runs in random order form one sequence, which is cut into lanes that are read at the same time; the samples of each run
+    /// are in random order. Reads are large, and mixing is as good as a true shuffle.
     #[default]
     Lanes,
-    /// Every sample for itself, in random order: a read for each.
+    /// All samples in random order: one read per sample.
     Full,
-    /// The order in which they are stored.
+    /// Stored order.
     None,
 }
 
 impl Shuffle {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Lanes, Self::Full, Self::None];
 
-    /// Its name.
+    /// The name in options and states.
     pub fn name(self) -> &'static str {
         match self {
             Self::Lanes => "lanes",
@@ -28,27 +28,27 @@ impl Shuffle {
         }
     }
 
-    /// The one with this name.
+    /// The kind with this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|shuffle| shuffle.name() == name)
     }
 }
 
-/// What an order follows from, beside the layout and the epoch.
+/// Options of an order, in addition to the layout and the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// How samples are put in order.
+    /// The kind of shuffle.
     pub shuffle: Shuffle,
-    /// Chooses between orders.
+    /// Seed of the random choices.
     pub seed: u64,
-    /// Lanes, K: at least as many as samples in a batch of all ranks together, so that no batch has two of one run.
-    /// Of use with [`Shuffle::Lanes`] alone; otherwise there is one.
+    /// Lanes, K: at least the number of samples in a batch of all ranks together, so that no batch has two samples of one run.
+    /// Only [`Shuffle::Lanes`] uses them; the other kinds have one lane.
     pub lanes: u64,
-    /// Blocks of a run, G. Of use with [`Shuffle::Lanes`] and [`Shuffle::None`].
+    /// Blocks per run, G. Only [`Shuffle::Lanes`] and [`Shuffle::None`] use them.
     pub run_blocks: u64,
-    /// Whether each run is rotated before it is laid into the sequence: it begins with a sample that epoch and run choose, and wraps
-    /// around. Then the end of a lane, which cuts a run, separates samples at random; without, a sample's place in its run decides
-    /// whether it comes early or late. `false` is the order of states of version 1.
+    /// Whether each run is rotated before it is placed in the sequence: it begins with a sample that depends on epoch and run, and
+    /// wraps around. Then a lane end that cuts a run separates samples at random; without rotation, the place of a sample in its
+    /// run decides whether it comes early or late. `false` is the order of states of version 1.
     pub rotated: bool,
 }
 
@@ -67,8 +67,8 @@ impl Options {
         }
     }
 
-    /// The number of lanes for `world` ranks of `batch` samples: as many as samples in a batch of all ranks, rounded up so
-    /// that 1, 2, 3, 4, 6, 8, 12 and 24 ranks can share them evenly, and `world`.
+    /// The number of lanes for `world` ranks of `batch` samples: the number of samples in a batch of all ranks, rounded up so
+    /// that 1, 2, 3, 4, 6, 8, 12, 24 or `world` ranks can share the lanes evenly.
     pub fn lanes_for(world: u64, batch: u64) -> u64 {
         let (world, batch) = (world.max(1), batch.max(1));
         let step = world / gcd(world, 24) * 24;

@@ -1,28 +1,28 @@
-//! What one rank reads in an epoch, in the order in which it needs it.
+//! The reads of one rank in an epoch, in the order in which the rank needs them.
 //!
-//! Holds at all times: a read is the whole of a segment; reads come in the order of the first sample that needs them; each
-//! sample of the rank is in one read, the next of its lane. Kept are 24 bytes for each lane of the rank.
+//! Holds at all times: a read is a whole segment; reads are ordered by the first sample that needs them; each sample of the
+//! rank is in exactly one read of its lane. Memory: 24 bytes for each lane of the rank.
 
 use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
 
 use super::{Epoch, Segment, Share, options::gcd};
 
-/// The lanes that one rank goes through.
+/// The lanes of one rank.
 ///
-/// Where the number of lanes is a multiple of that of ranks, no lane is gone through by two ranks. Else each is by several,
-/// and every one of them reads all of it: see [`RankLanes::readers`].
+/// If the number of lanes is a multiple of the number of ranks, each lane belongs to one rank. Otherwise several ranks share
+/// each lane, and every one reads the whole lane: see [`RankLanes::readers`].
 #[derive(Clone, Debug)]
 pub struct RankLanes {
     epoch: Arc<Epoch>,
     share: Share,
-    /// Lanes of the rank before they repeat.
+    /// Number of lanes of the rank, before they repeat.
     lanes: u64,
-    /// Steps that the rank makes in a lane at a time.
+    /// Steps in a lane between two samples of the rank.
     stride: u64,
 }
 
 impl RankLanes {
-    /// Those of `share` in `epoch`, which it is a share of.
+    /// The lanes of `share` in `epoch`. `share` must be a share of `epoch`.
     pub fn new(epoch: Arc<Epoch>, share: Share) -> Self {
         let common = gcd(epoch.lanes(), share.world());
         Self { lanes: epoch.lanes() / common, stride: share.world() / common, epoch, share }
@@ -33,17 +33,17 @@ impl RankLanes {
         &self.epoch
     }
 
-    /// The rank's share of it.
+    /// The share of this rank.
     pub fn share(&self) -> &Share {
         &self.share
     }
 
-    /// How many ranks read each byte: 1 where lanes are a multiple of ranks.
+    /// Number of ranks that read each byte: 1 if the number of lanes is a multiple of the number of ranks.
     pub fn readers(&self) -> u64 {
         self.stride
     }
 
-    /// Number of lanes that have samples of the rank; one more for a repeated sample at the end.
+    /// Number of lanes with samples of the rank, plus one for a repeated sample at the end.
     pub fn len(&self) -> usize {
         usize::try_from(self.lanes.min(self.share.own())).unwrap_or(usize::MAX).saturating_add(1)
     }
@@ -53,12 +53,12 @@ impl RankLanes {
         self.share.is_empty()
     }
 
-    /// Which lane of the rank, from 0, its sample `number` is in: the last, where it is a repeated one.
+    /// The lane of the rank, from 0, that holds its sample `number`; the last lane for a repeated sample.
     pub fn lane_of(&self, number: u64) -> usize {
         if number < self.share.own() { (number % self.lanes) as usize } else { self.len() - 1 }
     }
 
-    /// Which sample of its lane of the epoch that is: what [`Segment::start`] counts.
+    /// The index of sample `number` in its lane of the epoch, in the same count as [`Segment::start`].
     pub fn step_of(&self, number: u64) -> u64 {
         self.share.position(number) / self.epoch.lanes()
     }
@@ -75,24 +75,24 @@ impl RankLanes {
     }
 }
 
-/// A read: a segment, and what of it is needed.
+/// A read: a segment, and the samples that the rank needs from it.
 #[derive(Clone, Debug)]
 pub struct Read {
     /// The lane of the rank, from 0; see [`RankLanes::lane_of`].
     pub lane: usize,
-    /// What is read.
+    /// The segment to read.
     pub segment: Segment,
-    /// The rank's sample that needs it first.
+    /// The first sample of the rank in the segment.
     pub first: u64,
-    /// How many of the rank's samples are in it, one at least.
+    /// Number of samples of the rank in the segment, at least one.
     pub samples: u64,
 }
 
-/// Reads in the order in which they are needed.
+/// Reads in the order in which the rank needs them.
 #[derive(Clone, Debug)]
 pub struct Reads {
     lanes: RankLanes,
-    /// The rank's sample that needs the next segment of a lane, and the lane.
+    /// For each lane: the sample of the rank that needs the next segment, and the lane.
     next: BinaryHeap<Reverse<(u64, usize)>>,
 }
 
@@ -167,7 +167,7 @@ mod tests {
         }
     }
 
-    /// With a multiple of lanes, each sample of a dataset is read by one rank, once.
+    /// If the number of lanes is a multiple of the number of ranks, exactly one rank reads each sample, once.
     #[test]
     fn ranks_share_the_reads_without_overlap() {
         let layout = Layout::new([100, 57, 200], 7).unwrap();

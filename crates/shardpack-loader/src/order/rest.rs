@@ -1,16 +1,16 @@
-//! Which samples come once more than others: as many as are wanted, in whole blocks, spread evenly, others for each key.
+//! Picks the samples that come once more than others: an exact number, in whole blocks, evenly spread, different for each key.
 //!
-//! Holds at all times: a function of four numbers, told and inverted in a few steps, with nothing kept, however many samples
-//! there are; over all keys each sample is one of them with the same chance. `docs/reference/order.md` specifies it.
+//! Holds at all times: a pick is a function of four numbers, computed and inverted in a few steps without tables, for any
+//! number of samples; over all keys, each sample is picked with the same probability. `docs/reference/order.md` specifies it.
 
 use shardpack_format::permutation::mix;
 
 use super::GOLDEN;
 
-/// `len` of `samples` numbers from 0.
+/// A pick of `len` numbers from `0..samples`.
 ///
-/// The fewer of those that are picked and those that are not are *marked*: one block in each of as many equal stretches of blocks,
-/// and all of it turned around by a number of samples, so that no place is another's better.
+/// Marks the smaller of the two sets (picked, not picked): one block per stretch of equal length. The whole pattern is rotated
+/// by a random number of samples, so that no position is favoured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rest {
     samples: u64,
@@ -21,28 +21,28 @@ pub struct Rest {
     stretches: u64,
     turn: u64,
     key: u64,
-    /// Numbers that are picked and stand before the turn.
+    /// Count of picked numbers that the rotation moved from the end to the start.
     low: u64,
 }
 
-/// A number below `end`, of 64 random bits.
+/// Scales 64 random bits to a number below `end`.
 fn below(bits: u64, end: u64) -> u64 {
     // Less than `end`.
     ((u128::from(bits) * u128::from(end)) >> 64) as u64
 }
 
-/// ⌈`a` × `b` / `c`⌉, which is known to be small enough.
+/// ⌈`a` × `b` / `c`⌉; the caller ensures that the result fits.
 fn scaled_up(a: u64, b: u64, c: u64) -> u64 {
     (u128::from(a) * u128::from(b)).div_ceil(u128::from(c)) as u64
 }
 
 impl Rest {
-    /// `len` of `samples`, more than 0 and fewer than all, in blocks of `block`, by `key`.
+    /// Picks `len` of `samples`, more than 0 and fewer than all, in blocks of `block`, by `key`.
     pub fn new(samples: u64, len: u64, block: u64, key: u64) -> Self {
         debug_assert!(0 < len && len < samples, "{len} of {samples}");
         let block = block.clamp(1, samples);
         let marked = len.min(samples - len);
-        // Half of the samples are in no more stretches than there are whole blocks.
+        // At most half of the samples are marked, so there are no more stretches than whole blocks.
         let (blocks, stretches) = (samples / block, marked.div_ceil(block));
         let turn = below(mix(key), samples);
         let mut rest = Self { samples, len, marked, block, blocks, stretches, turn, key, low: 0 };
@@ -50,23 +50,23 @@ impl Rest {
         rest
     }
 
-    /// How many there are.
+    /// Number of picked samples.
     #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// The picked number that has `number` others before it, which are fewer than there are.
+    /// The picked number with index `number` in ascending order; `number` is less than [`Rest::len`].
     pub fn number(&self, number: u64) -> u64 {
         let end = self.samples - self.turn;
         match number.checked_sub(self.low) {
-            // Those that the turn has brought from the end to the beginning.
+            // Numbers that the rotation moved from the end to the start.
             None => self.picked(self.len - self.low + number) - end,
             Some(number) => self.picked(number) + self.turn,
         }
     }
 
-    /// How many picked numbers are below `number`, which may be one behind the last.
+    /// Count of picked numbers below `number`, which is at most the number of samples.
     pub fn before(&self, number: u64) -> u64 {
         match number.checked_sub(self.turn) {
             None => self.picked_before(self.samples - self.turn + number) - (self.len - self.low),
@@ -84,7 +84,7 @@ impl Rest {
         (u128::from(number) * u128::from(self.blocks) / u128::from(self.stretches)) as u64
     }
 
-    /// The first marked number of a stretch, and how many follow each other; before the turn, as all below.
+    /// The first marked number of a stretch, and the length of its mark; without the rotation, like all functions below.
     fn mark(&self, stretch: u64) -> (u64, u64) {
         let start = self.stretch(stretch);
         let bits = mix(self.key.wrapping_add(stretch.wrapping_add(1).wrapping_mul(GOLDEN)));
@@ -109,7 +109,7 @@ impl Rest {
         if self.picks_marked() {
             return self.mark(block).0 + row;
         }
-        // The last stretch that has no more unmarked numbers than these before it.
+        // The last stretch with at most `number` unmarked numbers before its mark.
         let others = self.blocks - self.stretches;
         let last = self.stretches - 1;
         let stretch = if others == 0 { last } else { (scaled_up(block + 1, self.stretches, others) - 1).min(last) };
@@ -125,7 +125,7 @@ mod tests {
 
     use super::*;
 
-    /// As the page tells it, with lists.
+    /// The definition in `docs/reference/order.md`, with lists.
     fn twin(samples: u64, len: u64, block: u64, key: u64) -> Vec<u64> {
         let (block, marked) = (block.clamp(1, samples), len.min(samples - len));
         let (blocks, stretches) = (samples / block, marked.div_ceil(block));

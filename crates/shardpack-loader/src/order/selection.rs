@@ -1,8 +1,8 @@
-//! Some of the samples of a dataset: which they are, and the number that each has among them.
+//! Some of the samples of a dataset, and the index of each in the selection.
 //!
-//! Holds at all times: an order counts the selected samples from 0, in the order of their numbers in the dataset; one bit a
-//! sample of the dataset and one number for 512 of them are kept, or the numbers where that is less; nothing where all are selected,
-//! or where a formula tells which.
+//! Holds at all times: an order numbers the selected samples from 0, in the order of their numbers in the dataset. Memory is
+//! one bit per sample of the dataset and one number per 512 samples, or the list of numbers if that is smaller. No memory is
+//! needed if all samples are selected, or if a formula selects them.
 
 use std::{ops::Range, sync::Arc};
 
@@ -10,20 +10,20 @@ use shardpack_format::{Error, Result};
 
 use super::Rest;
 
-/// Bits of a group, before each of which the selected ones are counted.
+/// Bits of a group. The selected samples before each group are counted.
 const GROUP_BITS: u64 = 512;
 const GROUP_WORDS: usize = (GROUP_BITS / 64) as usize;
 
-/// Which samples of a dataset an order is of. Clones share their memory.
+/// The samples of a dataset that an order has. Clones share their memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// All of so many.
+    /// All samples, with their number.
     All(u64),
-    /// Some.
+    /// A large part, as a bit set.
     Some(Picked),
-    /// Few: their numbers, ascending.
+    /// Few samples: their numbers, ascending.
     Few(Arc<[u64]>),
-    /// Of a selection, those that a formula picks.
+    /// The samples of a selection that a formula picks.
     Rest(Arc<Selection>, Rest),
 }
 
@@ -31,19 +31,19 @@ pub enum Selection {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picked {
     words: Arc<[u64]>,
-    /// Selected samples before each group, and of all.
+    /// Selected samples before each group, and in total.
     before: Arc<[u64]>,
 }
 
 impl Selection {
-    /// These samples of a dataset of `samples`, in any order.
+    /// Selects `numbers`, in any order, from a dataset of `samples`.
     ///
     /// # Errors
-    /// When one is not in the dataset, or comes twice.
+    /// If a number is out of range or comes twice.
     pub fn of(samples: u64, numbers: impl IntoIterator<Item = u64>) -> Result<Self> {
         let mut numbers = numbers.into_iter().peekable();
         let mut few = Vec::new();
-        // A number takes as much as 64 bits.
+        // A number takes as much memory as 64 bits.
         while few.len() as u64 <= samples / 64
             && let Some(number) = numbers.next()
         {
@@ -86,7 +86,7 @@ impl Selection {
         })
     }
 
-    /// Number of samples that are selected.
+    /// Number of selected samples.
     pub fn len(&self) -> u64 {
         match self {
             Self::All(samples) => *samples,
@@ -96,12 +96,12 @@ impl Selection {
         }
     }
 
-    /// Whether there is none.
+    /// Whether no sample is selected.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The number in the dataset of selected sample `selected`, which is less than [`Selection::len`].
+    /// The number in the dataset of the sample with index `selected`, which is less than [`Selection::len`].
     pub fn number(&self, selected: u64) -> u64 {
         let Picked { words, before } = match self {
             Self::All(_) => return selected,
@@ -114,7 +114,7 @@ impl Selection {
         for (at, word) in words.iter().enumerate().skip(group * GROUP_WORDS) {
             let ones = u64::from(word.count_ones());
             if left < ones {
-                // The lowest ones go until the wanted one is the lowest.
+                // Clear the lowest set bits until the wanted bit is the lowest.
                 let word = (0..left).fold(*word, |word, _| word & (word - 1));
                 return at as u64 * 64 + u64::from(word.trailing_zeros());
             }
@@ -124,7 +124,7 @@ impl Selection {
         0
     }
 
-    /// How many of the samples before `number` are selected; `number` may be one behind the last.
+    /// Number of selected samples below `number`, which is at most the number of samples.
     pub fn before(&self, number: u64) -> u64 {
         let Picked { words, before } = match self {
             Self::All(_) => return number,
@@ -141,7 +141,7 @@ impl Selection {
             + u64::from(rest)
     }
 
-    /// How many of these samples are selected.
+    /// Number of selected samples in this range.
     pub fn within(&self, numbers: Range<u64>) -> u64 {
         self.before(numbers.end) - self.before(numbers.start)
     }

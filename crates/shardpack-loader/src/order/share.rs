@@ -1,30 +1,31 @@
-//! What one of several ranks takes of an epoch: its batches, and the positions in them.
+//! The share of one rank in an epoch: its batches and their positions.
 //!
-//! Holds at all times: all ranks have the same number of batches; together they take every position once, but for what
-//! [`Last`] says of the end.
+//! Holds at all times: all ranks have the same number of batches; together they take every position once, except at the end,
+//! where [`Last`] decides.
 
 use shardpack_format::{Error, Result};
 
-/// What becomes of the end of an epoch, where the samples do not fill the batches of all ranks.
+/// Policy for the end of an epoch, if the samples do not fill the batches of all ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Last {
-    /// Every sample once: the last batch is shorter, and in it ranks may differ by one sample. None is left without: where there are fewer
-    /// samples than ranks at the last step, the step before gives it some of its own. Only where that has none to give, with batches of one
-    /// sample or fewer samples than ranks in all, the first samples come again, as with [`Last::Pad`].
+    /// Every sample once: the last batch is shorter, and its length may differ by one sample between ranks. Every rank gets a
+    /// sample: if the last step has fewer samples than ranks, the step before gives some of its samples. If that step has none to
+    /// spare, because batches have one sample or the epoch has fewer samples than ranks, the first samples come again, as with
+    /// [`Last::Pad`].
     #[default]
     Short,
-    /// Only whole batches: what is left at the end is not seen in this epoch.
+    /// Only whole batches: the rest is not seen in this epoch.
     Drop,
-    /// All ranks get as many samples: the first of the epoch come again at its end, as PyTorch's `DistributedSampler` has
-    /// it. The last batch is shorter, and equally long everywhere.
+    /// The same number of samples for all ranks: the first samples of the epoch come again at its end, as in the
+    /// `DistributedSampler` of PyTorch. The last batch is shorter, with the same length on all ranks.
     Pad,
 }
 
 impl Last {
-    /// All of them.
+    /// All policies.
     pub const ALL: [Self; 3] = [Self::Short, Self::Drop, Self::Pad];
 
-    /// Its name.
+    /// The name in options.
     pub fn name(self) -> &'static str {
         match self {
             Self::Short => "short",
@@ -33,13 +34,13 @@ impl Last {
         }
     }
 
-    /// The one with this name.
+    /// The policy with this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|last| last.name() == name)
     }
 }
 
-/// The part of one rank: of the positions from `start` on every `world`-th, beginning with its own, `batch` at a time.
+/// The share of one rank: from position `start + rank`, every `world`-th position, `batch` at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     samples: u64,
@@ -51,10 +52,10 @@ pub struct Share {
 }
 
 impl Share {
-    /// What rank `rank` of `world` takes of an epoch of `samples`, of which `start` have been taken before.
+    /// The share of rank `rank` of `world` in an epoch of `samples`, if `start` positions have been taken before.
     ///
     /// # Errors
-    /// When a number does not fit the others.
+    /// If the numbers are inconsistent or out of range.
     pub fn new(samples: u64, start: u64, (rank, world): (u64, u64), batch: u64, last: Last) -> Result<Self> {
         let wrong = |what: String| Err(Error::usage(what));
         if rank >= world {
@@ -72,7 +73,7 @@ impl Share {
         Ok(Self { samples, start, rank, world, batch, last })
     }
 
-    /// Samples that all ranks take at one step.
+    /// Number of samples that all ranks together take in one step.
     fn step(&self) -> u64 {
         self.world * self.batch
     }
@@ -81,7 +82,7 @@ impl Share {
         self.samples - self.start
     }
 
-    /// How many samples the step before the last gives to the last one, so that each rank has a sample there.
+    /// Number of samples that the step before the last gives to the last step, so that each rank has a sample there.
     fn lent(&self) -> u64 {
         let rest = self.left() % self.step();
         if self.last == Last::Short && 0 < rest && rest < self.world { self.world - rest } else { 0 }
@@ -89,7 +90,7 @@ impl Share {
 
     /// Whether the first samples come again at the end.
     fn pads(&self) -> bool {
-        // Of a step before that takes one sample of each rank, or is not there, nothing can be lent.
+        // A step with one sample per rank has none to give, and the first step has no step before it.
         self.last == Last::Pad || self.lent() > 0 && (self.batch == 1 || self.left() < self.world)
     }
 
@@ -110,37 +111,38 @@ impl Share {
         }
     }
 
-    /// Whether there are none.
+    /// Whether this rank has no samples.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The number of this rank's first sample in batch `batch`, of the last or later ones where there are none.
+    /// The number of this rank's first sample in batch `batch`. For the last batch, at most the last sample; after the last
+    /// batch, [`Share::len`].
     pub fn batch_start(&self, batch: u64) -> u64 {
         let (start, len) = (batch.saturating_mul(self.batch), self.len());
-        // The last batch has the last sample, whichever step that would be of.
+        // The last batch always holds the last sample, even if that sample belongs to an earlier step.
         start.min(if batch.checked_add(1) == Some(self.batches()) { len.saturating_sub(1) } else { len })
     }
 
-    /// Number of samples in batch `batch`: 1 at least, as long as there are batches.
+    /// Number of samples in batch `batch`: at least 1 for every existing batch.
     pub fn batch_len(&self, batch: u64) -> u64 {
         self.batch_start(batch.saturating_add(1)) - self.batch_start(batch)
     }
 
-    /// Most samples of a batch.
+    /// Largest number of samples in a batch.
     pub fn most_in_batch(&self) -> u64 {
         self.batch.min(self.left().div_ceil(self.world))
     }
 
     /// The position in the epoch of this rank's sample `number`, which is less than [`Share::len`].
     pub fn position(&self, number: u64) -> u64 {
-        // `len` times `world` is at most samples and world more, whose overflow is the end of a padded epoch of 2^64.
+        // `number` times `world` is at most `samples + world`, which overflows 64 bits for a padded epoch of almost 2^64.
         let position = u128::from(self.start) + u128::from(number) * u128::from(self.world) + u128::from(self.rank);
-        // Only padding goes beyond the end, and there are samples then.
+        // Only padding goes past the end, and then there is at least one sample.
         (position % u128::from(self.samples.max(1))) as u64
     }
 
-    /// How many of this rank's samples are none that repeat others.
+    /// Number of this rank's samples without repeated ones.
     pub fn own(&self) -> u64 {
         match self.last {
             Last::Drop => self.len(),
@@ -148,12 +150,12 @@ impl Share {
         }
     }
 
-    /// How many of this rank's samples are repeated ones, at its end: at most one.
+    /// Number of repeated samples of this rank, at its end: at most one.
     pub fn padded(&self) -> u64 {
         self.len() - self.own()
     }
 
-    /// The position that follows batch number `batches - 1`, for all ranks: where a run goes on that stopped there.
+    /// The position after batch `batches - 1`, for all ranks: a run that stopped there resumes at this position.
     pub fn position_after(&self, batches: u64) -> u64 {
         let lends = batches.checked_add(1) == Some(self.batches()) && !self.pads();
         let lent = if lends { self.lent() } else { 0 };
@@ -162,7 +164,7 @@ impl Share {
         u64::try_from(after).map_or(self.samples, |after| after.min(self.samples))
     }
 
-    /// Its rank.
+    /// The rank.
     pub fn rank(&self) -> u64 {
         self.rank
     }
@@ -177,7 +179,7 @@ impl Share {
         self.batch
     }
 
-    /// Where it starts in the epoch.
+    /// The first position of the share in the epoch.
     pub fn start(&self) -> u64 {
         self.start
     }
@@ -189,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    /// PyTorch's `DistributedSampler` without shuffling, in its own terms.
+    /// PyTorch's `DistributedSampler` without shuffling.
     fn distributed_sampler(samples: u64, rank: u64, world: u64) -> Vec<u64> {
         let each = samples.div_ceil(world);
         let mut indices: Vec<u64> = (0..samples).collect();
@@ -224,7 +226,7 @@ mod tests {
             (18, 0, 2, 4, &[&[4, 4, 1], &[4, 4, 1]]),
             (13, 0, 4, 3, &[&[3, 1], &[2, 1], &[2, 1], &[2, 1]]),
             (5, 0, 2, 9, &[&[3], &[2]]),
-            // Nothing can be lent: the first samples come again.
+            // No step has samples to give: the first samples come again.
             (5, 0, 2, 1, &[&[1, 1, 1], &[1, 1, 1]]),
             (2, 0, 3, 4, &[&[1], &[1], &[1]]),
             (17, 15, 3, 4, &[&[1], &[1], &[1]]),
@@ -279,7 +281,7 @@ mod tests {
                         let is_padded = padded > 0;
                         prop_assert!(seen[start as usize..].iter().all(|times| *times == 1 || is_padded && *times >= 1));
                         prop_assert_eq!(total - padded, left);
-                        // Never where each rank can have a sample in each batch without.
+                        // Never, if each rank can have a sample in each batch without repeats.
                         prop_assert!(!is_padded || left < world || batch == 1 && left % world > 0);
                         for number in 0..shares[0].batches() {
                             let lens = || shares.iter().map(|share| share.batch_len(number));
@@ -293,7 +295,7 @@ mod tests {
                         prop_assert_eq!(total - padded, left);
                     }
                 }
-                // What follows a step is what all ranks have taken.
+                // The position after a step is the number of positions that all ranks have taken.
                 for batches in 0..=shares[0].batches() {
                     let end = |share: &Share| share.batch_start(batches).min(share.own());
                     let taken: u64 = shares.iter().map(end).sum();

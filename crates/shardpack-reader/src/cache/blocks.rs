@@ -1,11 +1,11 @@
-//! One object of a dataset in the cache: a file with room for all of it, of which some blocks are there.
+//! One object of a dataset in the cache: a file with space for the whole object, with some blocks present.
 //!
-//! A file is the object's length as 8 bytes, an entry of 8 bytes for each block, zeros up to a multiple of 4,096, and then the object's
-//! bytes at their places; what is not there takes no room on the disk. An entry is 0, or 1 where room is counted for the block, or the
-//! checksum of its bytes.
+//! A file holds the object's length as 8 bytes, an entry of 8 bytes for each block, zeros up to a multiple of 4,096,
+//! and then the object's bytes at their offsets; missing blocks are holes and take no disk space. An entry is 0, or 1
+//! if room is reserved for the block, or the checksum of its bytes.
 //!
-//! Holds at all times: a block is handed out only where its bytes are those of its entry. So whatever a process that was killed, or a
-//! machine that lost power, has left half done is not there, and two processes that write the same block do no harm.
+//! Holds at all times: a block is handed out only if its bytes match its entry. So blocks that a killed process or a
+//! power failure left incomplete count as missing, and two processes may write the same block.
 
 use std::{
     fs::{File, OpenOptions},
@@ -18,33 +18,33 @@ use std::{
 use rustix::fs::OFlags;
 use shardpack_format::hash;
 
-/// What is kept or fetched at least: small, so that a miss fetches little more than was asked for.
+/// Unit of reads and fetches: small, so that a cache miss fetches little more than requested.
 pub(super) const BLOCK_BYTES: u64 = 64 * 1024;
 const PAGE_BYTES: u64 = 4096;
 const ENTRY_BYTES: u64 = 8;
 
-/// Entries that are no checksums.
+/// Entries that are not checksums.
 const NOTHING: u64 = 0;
 const ROOM: u64 = 1;
-/// In the place of the length: what is empty is not kept.
+/// Length field of an unfinished file: empty objects are not cached.
 const UNFINISHED: u64 = 0;
 
-/// An object that is open.
+/// An open object.
 pub(super) struct Blocks {
     file: File,
-    /// Length of the object.
+    /// Length of the object in bytes.
     bytes: u64,
 }
 
-/// What a file was found to be.
+/// State of a file.
 pub(super) enum Found {
     Right(Blocks),
-    /// There is none, or one that was not finished.
+    /// The file is missing or unfinished.
     Missing,
     Damaged,
 }
 
-/// Whether a block is there by its entry.
+/// Whether the entry marks the block as present.
 fn is_kept(entry: u64) -> bool {
     entry > ROOM
 }
@@ -57,23 +57,23 @@ fn blocks_of(bytes: u64) -> u64 {
     bytes.div_ceil(BLOCK_BYTES)
 }
 
-/// Bytes before those of an object of `bytes`; `None` where no file is so long.
+/// Bytes in front of an object of `bytes`; `None` if no file can be that long.
 fn front_bytes(bytes: u64) -> Option<u64> {
     (1 + blocks_of(bytes)).checked_mul(ENTRY_BYTES)?.checked_next_multiple_of(PAGE_BYTES)
 }
 
-/// Length of the file of an object of `bytes`.
+/// Length of the file for an object of `bytes`.
 fn file_bytes(bytes: u64) -> Option<u64> {
     front_bytes(bytes)?.checked_add(bytes)
 }
 
-/// Opens a file of the cache for reading and writing, never what a link leads to.
+/// Opens a file of the cache for reading and writing; does not follow symbolic links.
 pub(super) fn open(path: &Path, create: bool) -> io::Result<File> {
     open_as(path, OpenOptions::new().read(true).write(true).create(create).truncate(false))
 }
 
 fn open_as(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    // To open a pipe would wait for its other end.
+    // Opening a pipe would block until its other end opens.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = options.custom_flags(flags.bits().cast_signed()).open(path)?;
     match file.metadata()?.is_file() {
@@ -83,7 +83,7 @@ fn open_as(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 }
 
 impl Blocks {
-    /// Opens the file at `path` of an object of `bytes`.
+    /// Opens the file at `path` for an object of `bytes`.
     pub fn find(path: &Path, bytes: u64) -> io::Result<Found> {
         let file = match open(path, false) {
             Ok(file) => file,
@@ -98,53 +98,54 @@ impl Blocks {
         })
     }
 
-    /// Makes the file at `path`, with nothing in it. Nobody else may do so at the same time.
+    /// Creates the file at `path` without blocks. The caller must prevent concurrent calls.
     pub fn create(path: &Path, bytes: u64) -> io::Result<Self> {
         let file = open(path, true)?;
         let length = file_bytes(bytes).ok_or_else(|| io::Error::from(io::ErrorKind::FileTooLarge))?;
         file.set_len(0)?;
         file.set_len(length)?;
-        // Last: without it, it is not right.
+        // Last, because the length marks the file as complete.
         file.write_all_at(&bytes.to_le_bytes(), 0)?;
         Ok(Self { file, bytes })
     }
 
-    /// What the file of an object of `bytes` takes before there is any block.
+    /// Disk space of the file for an object of `bytes` without any block.
     pub fn empty_bytes(bytes: u64) -> u64 {
         front_bytes(bytes).unwrap_or(u64::MAX)
     }
 
-    /// The blocks that bytes `range` are in.
+    /// The blocks that overlap the bytes `range`.
     pub fn covering(range: &Range<u64>) -> Range<u64> {
         range.start / BLOCK_BYTES..range.end.div_ceil(BLOCK_BYTES)
     }
 
-    /// The bytes that `blocks` are.
+    /// The byte range of `blocks`.
     pub fn range(&self, blocks: &Range<u64>) -> Range<u64> {
         let end = blocks.end.saturating_mul(BLOCK_BYTES).min(self.bytes);
         blocks.start.saturating_mul(BLOCK_BYTES).min(end)..end
     }
 
-    /// Whether each of `blocks` is there by its entry.
+    /// Whether each of `blocks` is present, by its entry.
     pub fn kept(&self, blocks: &Range<u64>) -> io::Result<Vec<bool>> {
         Ok(self.entries(blocks)?.into_iter().map(is_kept).collect())
     }
 
-    /// Bytes of those of `blocks` for which no room is counted.
+    /// Bytes of the blocks in `blocks` without reserved room.
     pub fn uncounted_bytes(&self, blocks: &Range<u64>) -> io::Result<u64> {
         let entries = self.entries(blocks)?;
         let without = (blocks.start..).zip(&entries).filter(|(_, entry)| **entry == NOTHING);
         Ok(without.map(|(block, _)| self.room(block)).sum())
     }
 
-    /// Says that room is counted for `blocks`, those that are there excepted.
+    /// Marks `blocks` as reserved, except blocks that are present.
     pub fn count(&self, blocks: &Range<u64>) -> io::Result<()> {
         let mut entries = self.entries(blocks)?;
         entries.iter_mut().filter(|entry| **entry == NOTHING).for_each(|entry| *entry = ROOM);
         self.set_entries(blocks.start, &entries)
     }
 
-    /// Reads whole blocks from `first` on, as many as `into` holds, and says of each whether its bytes are right.
+    /// Reads whole blocks from `first` on into `into`; returns for each block whether it is present and its checksum
+    /// matches.
     pub fn read(&self, first: u64, into: &mut [u8]) -> io::Result<Vec<bool>> {
         let blocks = first..first + blocks_of(into.len() as u64);
         let entries = self.entries(&blocks)?;
@@ -153,28 +154,28 @@ impl Blocks {
         Ok(found.map(|(block, entry)| is_kept(*entry) && checksum(block) == *entry).collect())
     }
 
-    /// Writes whole blocks from `first` on. Their room was counted.
+    /// Writes whole blocks from `first` on. Their room must be reserved.
     pub fn write(&self, first: u64, blocks: &[u8]) -> io::Result<()> {
         self.file.write_all_at(blocks, self.place(first))?;
-        // Behind the bytes, so that whoever sees the entry sees them.
+        // After the bytes, so that a reader that sees the entry also sees the bytes.
         let entries: Vec<_> = blocks.chunks(BLOCK_BYTES as usize).map(checksum).collect();
         self.set_entries(first, &entries)
     }
 
-    /// Has `blocks` not be there any more; their room stays counted.
+    /// Marks `blocks` as missing; their room stays reserved.
     pub fn forget(&self, blocks: &Range<u64>) -> io::Result<()> {
         let mut entries = self.entries(blocks)?;
         entries.iter_mut().filter(|entry| is_kept(**entry)).for_each(|entry| *entry = ROOM);
         self.set_entries(blocks.start, &entries)
     }
 
-    /// What a block takes on the disk: of the last one, the pages that it begins.
+    /// Disk space of a block in whole pages.
     fn room(&self, block: u64) -> u64 {
         let range = self.range(&(block..block + 1));
         (range.end - range.start).next_multiple_of(PAGE_BYTES)
     }
 
-    /// Where a block begins in the file.
+    /// Offset of a block in the file.
     fn place(&self, block: u64) -> u64 {
         Self::empty_bytes(self.bytes).saturating_add(block.saturating_mul(BLOCK_BYTES))
     }
@@ -190,12 +191,12 @@ impl Blocks {
         self.file.write_all_at(&bytes, (1 + first) * ENTRY_BYTES)
     }
 
-    /// What is counted for the file at `path`: its beginning, and all blocks that are there or have room.
+    /// Counted bytes of the file at `path`: its front, and all blocks that are present or reserved.
     pub fn counted_bytes(path: &Path) -> io::Result<u64> {
         let file = open_as(path, OpenOptions::new().read(true))?;
         let (length, bytes) = (file.metadata()?.len(), length_of(&file)?);
         let (Some(front), true) = (front_bytes(bytes), file_bytes(bytes) == Some(length)) else {
-            // A damaged one is taken for as much as it can be; in one that is not finished is nothing.
+            // A damaged file counts with its full length; an unfinished file holds no blocks.
             return Ok(if bytes == UNFINISHED { length.min(PAGE_BYTES) } else { length });
         };
         let this = Self { file, bytes };
@@ -215,7 +216,7 @@ impl Blocks {
     }
 }
 
-/// Length of the object that a file is of; 0 where it is too short to tell.
+/// Length of the object that a file is for; 0 if the file is too short to hold a length.
 fn length_of(file: &File) -> io::Result<u64> {
     let mut bytes = [0; ENTRY_BYTES as usize];
     match file.read_exact_at(&mut bytes, 0) {
@@ -263,7 +264,7 @@ mod tests {
             assert_eq!(blocks.kept(&alone).unwrap(), [false]);
             let written = content((range.end - range.start) as usize);
             blocks.write(last, &written).unwrap();
-            // Whoever opens it now sees it.
+            // A reader that opens the file now sees the block.
             let other = found(&path, bytes).unwrap();
             let mut read = vec![0; written.len()];
             assert_eq!(other.read(last, &mut read).unwrap(), [true]);

@@ -1,11 +1,12 @@
-//! The folder of a cache: its mark, how many bytes are in it, and what is removed to make room.
+//! Manages the folder of a cache: its mark, the number of bytes in it, and eviction.
 //!
-//! A folder has one for each dataset, named by its id; in it a file for each shard or index, named by its BLAKE3. The file that marks the
-//! folder has the sum of what is counted for all of them, and its lock is held by whoever changes that sum, makes a file or removes one.
+//! The folder has a subfolder for each dataset, named by its id, with a file for each shard or index, named by its
+//! BLAKE3. The mark file of the folder holds the sum of all counted bytes. A process holds the lock of the mark file
+//! while it changes the sum, creates a file or removes a file.
 //!
-//! Holds at all times: locks are those of open files, which the system takes back from a process that ends in any way; nobody waits for
-//! one for long; room is counted before it is taken; only files with names of ours in a folder with our mark are removed, and none of a
-//! dataset that any process has open.
+//! Holds at all times: locks are locks of open files, which the system releases when a process ends in any way; no
+//! process waits long for a lock; room is reserved before it is used; only files with this crate's names in a folder
+//! with this crate's mark are removed, and never files of a dataset that a process has open.
 
 use std::{
     ffi::OsStr,
@@ -22,13 +23,14 @@ use shardpack_format::{Error, Result, hash};
 
 use super::blocks::{self, Blocks, Found};
 
-/// Marks a folder as a cache of ours.
+/// Marks a folder as a cache of shardpack.
 const MARK: &str = "shardpack-cache-1";
-/// In the folder of a dataset: locked by whoever has the dataset open, and as old as its last opening.
+/// File in the folder of a dataset: locked by each process that has the dataset open; its modification time is the
+/// last opening.
 const IN_USE: &str = "in-use";
-/// What files of objects end in.
+/// Extension of object files.
 const EXTENSION: &str = "blocks";
-/// How long the lock of a folder is waited for where there is no other way, and where there is.
+/// How long to wait for the lock of a folder: without an alternative, and with one.
 const PATIENCE: Duration = Duration::from_secs(10);
 const SHORT_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -38,7 +40,7 @@ pub(super) struct Folder {
     limit_bytes: u64,
 }
 
-/// A dataset that this process has open: nothing of it is removed.
+/// A dataset that this process has open, which protects its files from removal.
 pub(super) struct Opened {
     path: PathBuf,
     _in_use: File,
@@ -50,19 +52,19 @@ impl Opened {
     }
 }
 
-/// What a change of the folder came to.
+/// Result of a change of the folder.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Change {
     /// Whether there was room.
     pub is_made: bool,
     pub evicted_bytes: u64,
-    /// Files that were made anew.
+    /// Damaged files that were created again.
     pub damaged_files: u64,
-    /// What is counted now; 0 where that was not looked at.
+    /// Counted bytes after the change; 0 if they were not read.
     pub held_bytes: u64,
 }
 
-/// The lock of a folder, and the sum in it.
+/// The lock of a folder, with its sum.
 struct Locked<'a> {
     folder: &'a Folder,
     file: File,
@@ -70,12 +72,12 @@ struct Locked<'a> {
 }
 
 impl Folder {
-    /// The folder at `path`, which is made where there is none.
+    /// Opens the folder at `path`, or creates it.
     ///
     /// # Errors
-    /// When it is no folder, or holds something and has no mark; or the system refuses.
+    /// When it is not a folder, or is not empty and has no mark; or the system refuses.
     pub fn open(path: &Path, limit_bytes: u64) -> Result<Self> {
-        // As long as it is used, wherever this process goes.
+        // Absolute, because this process may change its working directory.
         let path =
             &std::path::absolute(path).map_err(|error| Error::io("cannot tell where it is", error).in_file(path))?;
         let open = || {
@@ -83,7 +85,7 @@ impl Folder {
             let mark = path.join(MARK);
             let is_marked = || fs::symlink_metadata(&mark).is_ok_and(|mark| mark.is_file());
             let mut inside = fs::read_dir(path).map_err(|error| Error::io("cannot list", error))?;
-            // Another process may just be making it.
+            // Another process may be creating it at the same time.
             if !is_marked() && inside.next().is_some() && !is_marked() {
                 return Err(Error::usage(format!("no cache: it is not empty, and there is no {MARK} in it"))
                     .help("name an empty folder, or one that is not there yet"));
@@ -94,7 +96,8 @@ impl Folder {
         open().map_err(|error| error.in_file(path))
     }
 
-    /// Opens the folder of the dataset `id`; where the cache holds more than it may, what is not in use is removed first.
+    /// Opens the folder of the dataset `id`; if the cache is over its limit, removes datasets that are not in use
+    /// first.
     pub fn dataset(&self, id: &[u8; 32]) -> io::Result<(Opened, Change)> {
         let path = self.path.join(hash::hex(id));
         let mut locked = self.lock(PATIENCE)?;
@@ -108,16 +111,17 @@ impl Folder {
             in_use.set_modified(SystemTime::now())?;
             Ok(in_use)
         };
-        // From now on it is the last that is removed where the limit is less than before; it may be, nevertheless.
+        // The dataset becomes the most recent, so it is removed last if the limit is smaller than before. It may still
+        // be removed, so it is entered again.
         drop(enter()?);
         locked.make_room(0)?;
         let in_use = enter()?;
-        // Whoever removes has the lock of the folder, which is ours now.
+        // A process that removes files holds the lock of the folder, which this process holds now.
         in_use.try_lock_shared().map_err(io::Error::from)?;
         Ok((Opened { path, _in_use: in_use }, locked.change))
     }
 
-    /// Opens the file of an object of `bytes` in `dataset`; `None` where there is none.
+    /// Opens the file of an object of `bytes` in `dataset`; `None` if it is missing or damaged.
     pub fn object(&self, dataset: &Opened, name: &[u8; 32], bytes: u64) -> io::Result<Option<Blocks>> {
         match Blocks::find(&dataset.object(name), bytes)? {
             Found::Right(blocks) => Ok(Some(blocks)),
@@ -125,7 +129,8 @@ impl Folder {
         }
     }
 
-    /// Makes the file of an object of `bytes` in `dataset`, unless another process has by now; `None` where there is no room for it.
+    /// Creates the file of an object of `bytes` in `dataset`, unless another process has created it; `None` if there
+    /// is no room for it.
     pub fn make_object(&self, dataset: &Opened, name: &[u8; 32], bytes: u64) -> io::Result<(Option<Blocks>, Change)> {
         let path = dataset.object(name);
         let mut locked = self.lock(SHORT_PATIENCE)?;
@@ -140,13 +145,13 @@ impl Folder {
         Ok((Some(Blocks::create(&path, bytes)?), locked.change))
     }
 
-    /// Counts room for `stretch` of `blocks`, where there is any.
+    /// Reserves room for `stretch` of `blocks`, if the limit allows.
     pub fn reserve(&self, blocks: &Blocks, stretch: &Range<u64>) -> io::Result<Change> {
         if blocks.uncounted_bytes(stretch)? == 0 {
             return Ok(Change { is_made: true, ..Change::default() });
         }
         let mut locked = self.lock(SHORT_PATIENCE)?;
-        // Another process may have counted some by now.
+        // Another process may have reserved some in the meantime.
         if locked.make_room(blocks.uncounted_bytes(stretch)?)? {
             blocks.count(stretch)?;
             locked.change.is_made = true;
@@ -155,7 +160,8 @@ impl Folder {
     }
 
     fn lock(&self, patience: Duration) -> io::Result<Locked<'_>> {
-        // Opened each time: what is locked through one opening is locked for all who share that, as parent and child after a fork.
+        // Opened for each lock: processes that share an open file, like parent and child after a fork, also share its
+        // lock.
         let file = blocks::open(&self.path.join(MARK), false)?;
         let since = Instant::now();
         loop {
@@ -177,7 +183,7 @@ impl Folder {
         Ok(locked)
     }
 
-    /// Folders of datasets, those first that were opened longest ago.
+    /// Folders of datasets, least recently opened first.
     fn datasets(&self) -> io::Result<Vec<PathBuf>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.path)? {
@@ -195,13 +201,13 @@ impl Folder {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        // Said, since a process that was forked meanwhile has it open too.
+        // Unlocked explicitly, because a process that was forked in the meantime has the file open too.
         let _ = self.file.unlock();
     }
 }
 
 impl Locked<'_> {
-    /// The sum; `None` where there is none yet, or it is none.
+    /// The sum; `None` if it is missing or invalid.
     fn written(&self) -> io::Result<Option<u64>> {
         let mut text = [0; 20];
         match self.file.read_exact_at(&mut text, 0) {
@@ -217,7 +223,7 @@ impl Locked<'_> {
         Ok(())
     }
 
-    /// Counts anew what is there: processes that were killed may have counted what they did not use.
+    /// Counts all files again: killed processes may have reserved room that they did not use.
     fn recount(&mut self) -> io::Result<u64> {
         let mut bytes = 0_u64;
         for dataset in self.folder.datasets()? {
@@ -229,7 +235,7 @@ impl Locked<'_> {
         Ok(bytes)
     }
 
-    /// Counts `bytes` more, if there is room for them or can be made.
+    /// Reserves `bytes`; removes other datasets if necessary. Returns whether there is room.
     fn make_room(&mut self, bytes: u64) -> io::Result<bool> {
         let limit = self.folder.limit_bytes;
         let fits = |held: u64| held.saturating_add(bytes) <= limit;
@@ -241,20 +247,20 @@ impl Locked<'_> {
         }
         let is_room = fits(self.change.held_bytes);
         if is_room && bytes > 0 {
-            // Before it is taken: a process that is killed between has counted too much, and not too little.
+            // Before the room is used: a process that is killed in between has counted too much, not too little.
             self.write(self.change.held_bytes + bytes)?;
         }
         Ok(is_room)
     }
 
-    /// Removes files until no more than `aim` bytes are left, of datasets that nobody has open.
+    /// Removes files of datasets that no process has open, until at most `aim` bytes remain.
     fn evict(&mut self, aim: u64) -> io::Result<()> {
         let mut failed = Ok(());
         for dataset in self.folder.datasets()? {
             if self.change.held_bytes <= aim {
                 break;
             }
-            // One that is another user's is passed by.
+            // Datasets of other users are skipped.
             if let Err(error) = self.evict_of(&dataset, aim) {
                 failed = failed.and(Err(error));
             }
@@ -277,19 +283,19 @@ impl Locked<'_> {
             self.write(self.change.held_bytes.saturating_sub(bytes))?;
         }
         if left.next().is_none() {
-            // What others have put there keeps it.
+            // Foreign files keep the folder.
             let _ = fs::remove_file(dataset.join(IN_USE)).and_then(|()| fs::remove_dir(dataset));
         }
         in_use.unlock()
     }
 }
 
-/// Whether it is a folder itself, and no link to one.
+/// Whether it is a folder and not a symbolic link to one.
 fn is_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
 }
 
-/// Whether this is a hash as we write it.
+/// Whether this is a hash as shardpack writes it.
 fn is_name(name: &OsStr) -> bool {
     let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     name.len() == 64 && name.as_encoded_bytes().iter().all(is_digit)

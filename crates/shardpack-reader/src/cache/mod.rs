@@ -1,7 +1,7 @@
-//! Bytes of a dataset at a URL that were read before, in a folder of this machine that all its processes share.
+//! Caches bytes of a dataset at a URL in a folder of this machine, shared by all its processes.
 //!
-//! Holds at all times: a byte that is handed out comes from the server, or from a block that is as it was written; no trouble with the
-//! cache ends a read, which then asks the server; the folder never holds more than its limit.
+//! Holds at all times: every byte comes from the server or from a block with a correct checksum; a failure of the
+//! cache never fails a read, which falls back to the server; the folder never exceeds its limit.
 
 mod blocks;
 mod folder;
@@ -26,20 +26,20 @@ use crate::{open_shards::OpenShards, store::CacheUse};
 use blocks::{BLOCK_BYTES, Blocks};
 use folder::{Change, Folder, Opened};
 
-/// A smaller limit is taken for a wrong unit.
+/// A smaller limit is probably a wrong unit.
 const LEAST_BYTES: u64 = 1 << 20;
-/// Where nothing could be kept, it is not tried again for so long: to find room costs time, under a lock that is everybody's.
+/// Pause after a failure to keep blocks: making room takes time under a lock that all processes share.
 const PAUSE: Duration = Duration::from_secs(10);
-/// Missing blocks with no more than so many others between them are one request.
+/// Missing blocks with at most this many present blocks between them are fetched in one request.
 const MOST_BLOCKS_BETWEEN: u64 = 4;
 
 /// The cache of one dataset.
 pub(crate) struct Cache {
-    /// `None` where there is no room for it at all.
+    /// `None` if there is no room for the dataset at all.
     place: Option<Place>,
     counts: Counts,
     began: Instant,
-    /// Nothing is added before so many milliseconds from then.
+    /// Milliseconds after `began` until which no blocks are added.
     paused_until: AtomicU64,
 }
 
@@ -64,20 +64,21 @@ struct Counts {
 /// An object of the dataset: a shard, or its index.
 #[derive(Clone, Copy)]
 pub(crate) struct Object<'a> {
-    /// The shard by its number, which then is kept open.
+    /// Number of the shard, if the object is a shard: its cache file is kept open.
     pub shard: Option<usize>,
     pub blake3: &'a [u8; 32],
     pub bytes: u64,
 }
 
-/// Asks the server for a range of the object, and hands its bytes out in order.
+/// Fetches a range of the object from the server and hands its bytes out in order.
 pub(crate) type Fetch<'a> = &'a dyn Fn(Range<u64>, &mut dyn FnMut(&[u8])) -> Result<()>;
 
 impl Cache {
-    /// The cache of the dataset of `manifest` in the folder at `path`, which may hold `limit_bytes` in all.
+    /// Opens the cache for the dataset of `manifest` in the folder at `path`, with a limit of `limit_bytes` for all
+    /// datasets.
     ///
     /// # Errors
-    /// When that is no folder for a cache, or cannot be written. That a disk is full is none.
+    /// When the path is not a cache folder, or is not writable. A full disk is not an error.
     pub fn open(path: &Path, limit_bytes: u64, manifest: &Manifest) -> Result<Self> {
         if limit_bytes < LEAST_BYTES {
             return Err(Error::usage(format!("a cache of {limit_bytes} bytes"))
@@ -106,7 +107,7 @@ impl Cache {
         Ok(this)
     }
 
-    /// What it has done so far.
+    /// Counters of the cache.
     pub fn used(&self) -> CacheUse {
         let of = |counter: &AtomicU64| counter.load(Relaxed);
         let counts = &self.counts;
@@ -122,10 +123,10 @@ impl Cache {
         }
     }
 
-    /// Reads bytes of `object` from `offset` on, as many as `into` has room for, and has `fetch` get those that are not there.
+    /// Fills `into` with bytes of `object` from `offset` on; `fetch` gets the missing bytes.
     ///
     /// # Errors
-    /// Those of `fetch`.
+    /// Errors of `fetch`.
     pub fn read(&self, object: Object<'_>, offset: u64, into: &mut [u8], fetch: Fetch<'_>) -> Result<()> {
         let wanted = offset..offset.saturating_add(into.len() as u64);
         let blocks = if wanted.is_empty() || wanted.end > object.bytes { None } else { self.blocks(object) };
@@ -156,7 +157,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Has bytes `range` of `object` be fetched the next time, since they are not what they should be.
+    /// Marks bytes `range` of `object` as missing, because they are wrong: the next read fetches them.
     pub fn forget(&self, object: Object<'_>, range: &Range<u64>) {
         let range = range.start..range.end.min(object.bytes);
         if !range.is_empty()
@@ -200,7 +201,7 @@ impl Cache {
         }
     }
 
-    /// Reads what is there of `wanted`; the blocks that are not, in stretches.
+    /// Reads the present blocks of `wanted`; returns the missing blocks as ranges.
     fn held(&self, blocks: &Blocks, wanted: &Range<u64>, into: &mut [u8]) -> io::Result<Vec<Range<u64>>> {
         let all = Blocks::covering(wanted);
         let mut kept = blocks.kept(&all)?;
@@ -213,7 +214,7 @@ impl Cache {
             }
             let (first, range) = (at, blocks.range(&(number(at)..number(at) + 1)));
             let are_right = if range.start < wanted.start || range.end > wanted.end {
-                // Its bytes are right or not as a whole, whatever is wanted of it.
+                // The checksum covers the whole block, even if only a part is wanted.
                 let mut block = vec![0; (range.end - range.start) as usize];
                 let is_right = blocks.read(number(at), &mut block)?;
                 let part = range.start.max(wanted.start)..range.end.min(wanted.end);
@@ -246,7 +247,7 @@ impl Cache {
         Ok(missing)
     }
 
-    /// Whether `stretch` may be written: then its room is counted.
+    /// Reserves room for `stretch`; returns whether it may be written.
     fn has_room(&self, blocks: &Blocks, stretch: &Range<u64>) -> bool {
         let Some(place) = self.place.as_ref().filter(|_| !self.is_paused()) else { return false };
         match place.folder.reserve(blocks, stretch) {
@@ -264,7 +265,7 @@ impl Cache {
         }
     }
 
-    /// Fetches `stretch` as whole blocks, hands out `wanted` of it, and keeps all.
+    /// Fetches `stretch` as whole blocks, copies the `wanted` part out, and keeps all blocks.
     fn fetch_blocks(
         &self,
         blocks: &Blocks,
@@ -274,7 +275,7 @@ impl Cache {
         fetch: Fetch<'_>,
     ) -> Result<()> {
         let all = blocks.range(stretch);
-        // Of the first and the last block, what is wanted may be a part: such a block has a buffer of its own.
+        // Only a part of the first and the last block may be wanted: such a block has its own buffer.
         let (mut head, mut tail) = (Vec::new(), Vec::new());
         let mut middle = all.clone();
         if wanted.start > all.start || wanted.end < all.end.min(all.start + BLOCK_BYTES) {
@@ -312,7 +313,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Says what went wrong first, and adds nothing for a while.
+    /// Records the first failure, and pauses additions.
     fn failed(&self, error: &io::Error) {
         let _ = self.counts.trouble.set(error.to_string());
         self.pause();
@@ -337,16 +338,16 @@ impl Counts {
     }
 }
 
-/// Fetches `range` into `into`, and keeps none of it.
+/// Fetches `range` into `into` without keeping it.
 fn plain(range: Range<u64>, into: &mut [u8], fetch: Fetch<'_>) -> Result<()> {
     let mut parts = Parts::new([into, &mut [], &mut []]);
     fetch(range, &mut |bytes| parts.take(bytes))
 }
 
-/// Pieces of memory that bytes go into, one after the other.
+/// Buffers that are filled one after the other.
 struct Parts<'a> {
     parts: [&'a mut [u8]; 3],
-    /// Which one is being filled, and how far.
+    /// The current buffer, and the position in it.
     now: usize,
     at: usize,
 }
@@ -356,7 +357,7 @@ impl<'a> Parts<'a> {
         Self { parts, now: 0, at: 0 }
     }
 
-    /// No more than there is room for.
+    /// Drops bytes that do not fit.
     fn take(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty()
             && let Some(room) = self.parts.get_mut(self.now).and_then(|part| part.get_mut(self.at..))

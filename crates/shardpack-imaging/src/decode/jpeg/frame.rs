@@ -1,15 +1,15 @@
-//! How a JPEG is coded, told by its headers: some ways have no decoder here, and one has another.
+//! Parses the coding of a JPEG from its headers: some codings have no decoder here, and some need another decoder.
 
 use shardpack_format::image_header::Kind;
 
 use crate::Refused;
 
-/// What the headers before the first pixels say.
+/// Data from the headers before the first pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Frame {
     /// Channels of the image.
     channels: u8,
-    /// Every block once, not refined from scan to scan.
+    /// Every block comes once and is not refined from scan to scan.
     is_sequential: bool,
     /// The first channel has fewer pixels than another.
     is_odd: bool,
@@ -18,10 +18,10 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Reads the headers; `None` where they cannot be told apart, which is the decoder's to say.
+    /// Parses the headers; `None` if they cannot be parsed, which the decoder then reports.
     ///
     /// # Errors
-    /// What has no decoder here, by what it is.
+    /// Codings without a decoder here, by name.
     ///
     /// Source: ITU-T T.81, B.1.1 (markers, Table B.1), B.2.2 (frame header), B.2.3 (scan header).
     pub(super) fn of(bytes: &[u8]) -> Result<Option<Self>, Refused> {
@@ -54,7 +54,7 @@ impl Frame {
             }
             let Some(said) = body(segment) else { return Ok(None) };
             let Some((&[bits, high, low, _, _, channels], parts)) = said.split_first_chunk() else { return Ok(None) };
-            // Of what no JPEG has, nobody has a decoder.
+            // Values that no JPEG has are damage.
             let refuse_by = |is_known: bool, what: String| match is_known {
                 true => Err(Refused::Unsupported(Kind::Jpeg, what)),
                 false => Err(Refused::Damaged(Kind::Jpeg, what)),
@@ -80,25 +80,25 @@ impl Frame {
         Ok(None)
     }
 
-    /// Whether pixels can be made only when all scans are read, or by a decoder that does so.
+    /// Whether pixels can be made only after all scans are read, or only by a decoder that works so.
     pub(super) fn comes_in_several_scans(&self) -> bool {
         !self.is_sequential || self.needs_another_decoder()
     }
 
-    /// Whether zune-jpeg 0.5 cannot be trusted with it: where channels come one after the other, it puts rows of those that
-    /// are subsampled, and what is behind restart markers, in wrong places; where luma has fewer pixels than chroma, all.
+    /// Whether zune-jpeg 0.5 decodes it wrongly: with channels in separate scans, it misplaces rows of subsampled
+    /// channels and data behind restart markers; if luma has fewer pixels than chroma, all pixels are wrong.
     pub(super) fn needs_another_decoder(&self) -> bool {
         self.is_odd || self.is_sequential && self.of_first_scan < self.channels
     }
 }
 
-/// The next marker, and what is behind it. Strays before it are passed over.
+/// The next marker, and the bytes behind it. Skips stray bytes before it.
 fn next(bytes: &[u8]) -> Option<(u8, &[u8])> {
     let at = bytes.windows(2).position(|pair| pair[0] == 0xFF && !matches!(pair[1], 0 | 0xFF))?;
     Some((bytes[at + 1], &bytes[at + 2..]))
 }
 
-/// What a segment holds behind its length.
+/// Content of a segment behind its length.
 fn body(segment: &[u8]) -> Option<&[u8]> {
     let length = usize::from(u16::from_be_bytes(*segment.first_chunk()?));
     segment.get(2..length)

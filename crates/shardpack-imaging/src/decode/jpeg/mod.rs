@@ -1,6 +1,7 @@
-//! JPEG, by zune-jpeg in strict mode: the tolerant one fills what is missing with grey and says nothing.
+//! Decodes JPEGs with zune-jpeg in strict mode: its tolerant mode fills missing data with grey and reports no error.
 //!
-//! What zune-jpeg decodes to other pixels than libjpeg-turbo is for jpeg-decoder; what neither takes is refused by what it is.
+//! jpeg-decoder decodes the JPEGs for which zune-jpeg and libjpeg-turbo disagree; a JPEG that neither supports is
+//! refused with a reason.
 
 mod frame;
 
@@ -25,7 +26,7 @@ fn damaged(what: impl ToString) -> Refused {
     Refused::Damaged(Kind::Jpeg, what.to_string())
 }
 
-/// What zune-jpeg says, in words of its own but without those for programmers.
+/// The error of zune-jpeg, without words for programmers.
 fn by_zune(error: DecodeErrors) -> Refused {
     damaged(match error {
         DecodeErrors::ExhaustedData | DecodeErrors::IoErrors(_) => "truncated".to_owned(),
@@ -45,7 +46,7 @@ fn options() -> DecoderOptions {
     DecoderOptions::default().set_strict_mode(true).set_max_width(MAX_SIDE).set_max_height(MAX_SIDE)
 }
 
-/// A decoder that has read the headers, and what it will deliver.
+/// A decoder that has read the headers, and the layout of its output.
 fn open<'a>(bytes: &'a [u8], limits: &Limits) -> Result<(JpegDecoder<ZCursor<&'a [u8]>>, Layout), Refused> {
     let options = options();
     let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
@@ -79,7 +80,7 @@ fn orientation_of(decoder: &JpegDecoder<ZCursor<&[u8]>>) -> u8 {
     of_exif.or_else(|| xmp::orientation(decoder.xmp()?)).unwrap_or(1)
 }
 
-/// Decodes all of a JPEG.
+/// Decodes a whole JPEG.
 pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> {
     let bytes = tidy(bytes);
     let frame = Frame::of(&bytes)?;
@@ -92,8 +93,8 @@ pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> 
     picture(&decoder, (width as u32, height as u32, pixels), layout)
 }
 
-/// Decodes all of a JPEG to half, a quarter or an eighth of its size, if that is `at_least` so large and a faster decoder for
-/// it is at hand; `None` where there is none, or it has anything to say against the file.
+/// Decodes a whole JPEG to half, a quarter or an eighth of its size, if that is `at_least` as large and a faster
+/// decoder is available; `None` if there is none, or it reports any error or warning.
 pub(super) fn decode_reduced(bytes: &[u8], at_least: (u32, u32), limits: &Limits) -> Option<Picture> {
     let bytes = tidy(bytes);
     let (decoder, layout) = open(&bytes, limits).ok()?;
@@ -101,7 +102,7 @@ pub(super) fn decode_reduced(bytes: &[u8], at_least: (u32, u32), limits: &Limits
     picture(&decoder, pixels, layout).ok()
 }
 
-/// All pixels, by the crate jpeg-decoder.
+/// All pixels, with the crate jpeg-decoder.
 fn by_another(bytes: &[u8], layout: Layout, limits: &Limits) -> Result<(u32, u32, Vec<u8>), Refused> {
     let by_decoder = |error: jpeg_decoder::Error| match error {
         jpeg_decoder::Error::Io(error) => {
@@ -125,21 +126,22 @@ fn by_another(bytes: &[u8], layout: Layout, limits: &Limits) -> Result<(u32, u32
     }
 }
 
-/// jpeg-decoder starts threads of its own: bytes in memory end early, and give no other error of the system.
+/// jpeg-decoder starts its own threads: bytes in memory can only end early, so any other system error is from a
+/// thread.
 fn of_threads(error: &std::io::Error) {
     if error.kind() != std::io::ErrorKind::UnexpectedEof && error.raw_os_error().is_some() {
         threads::refused();
     }
 }
 
-/// By libjpeg-turbo, which is faster at any size.
+/// With libjpeg-turbo, which is faster at any size.
 #[cfg(feature = "turbo")]
 fn reduced(bytes: &[u8], layout: Layout, at_least: (u32, u32), limits: &Limits) -> Option<(u32, u32, Vec<u8>)> {
     crate::turbo::Decoder::new()?.decode(bytes, layout.channels(), at_least, limits.pixels)
 }
 
-/// By the crate jpeg-decoder, from a quarter down. Measured: photographs of 12 million pixels at a quarter or an eighth in
-/// less than half of zune-jpeg's time, at half in 0.93 of it, at the whole size slower.
+/// With the crate jpeg-decoder, for a quarter and less. Measured: photographs of 12 million pixels at a quarter or an
+/// eighth take less than half of zune-jpeg's time, at half 0.93 of it; at full size it is slower.
 #[cfg(not(feature = "turbo"))]
 fn reduced(bytes: &[u8], layout: Layout, at_least: (u32, u32), limits: &Limits) -> Option<(u32, u32, Vec<u8>)> {
     let side = |side: u32| u16::try_from(side).ok();
@@ -165,7 +167,7 @@ fn reduced(bytes: &[u8], layout: Layout, at_least: (u32, u32), limits: &Limits) 
     }
 }
 
-/// Pixels with what the headers say beside them.
+/// Pixels with the metadata from the headers.
 fn picture(
     decoder: &JpegDecoder<ZCursor<&[u8]>>,
     (width, height, pixels): (u32, u32, Vec<u8>),
@@ -179,8 +181,8 @@ fn picture(
     Ok(picture)
 }
 
-/// Without the bytes that some writers leave between the segments before the pixels: every reader passes over them, but
-/// the strict mode calls them damage.
+/// Removes bytes that some writers leave between the segments before the pixels: every decoder skips them, but strict
+/// mode treats them as damage.
 fn tidy(bytes: &[u8]) -> Cow<'_, [u8]> {
     match segments_apart(bytes) {
         Some(parts) => Cow::Owned(parts.concat()),
@@ -188,7 +190,7 @@ fn tidy(bytes: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Segments up to the first scan, then the rest; `None` if nothing is between them, or they cannot be told apart.
+/// Segments up to the first scan, then the rest; `None` if there are no bytes between them, or they cannot be parsed.
 fn segments_apart(bytes: &[u8]) -> Option<Vec<&[u8]>> {
     let mut parts = vec![bytes.get(..2)?];
     let (mut at, mut strays) = (2, 0);

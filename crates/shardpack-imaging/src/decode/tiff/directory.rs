@@ -1,8 +1,8 @@
-//! The first directory of a TIFF: its tags and their numbers, in either byte order, of TIFF and of BigTIFF.
+//! Parses the first directory of a TIFF or BigTIFF: its tags and their numbers, in either byte order.
 //!
-//! Holds at all times: nothing is allocated for more numbers than the file has bytes for.
+//! Holds at all times: no more memory is allocated than the file has bytes for.
 
-/// A directory, and the file that it is in.
+/// A directory, with its file.
 pub(super) struct Directory<'a> {
     bytes: &'a [u8],
     is_little: bool,
@@ -28,13 +28,13 @@ fn value_bytes(kind: u16) -> Option<usize> {
 }
 
 impl<'a> Directory<'a> {
-    /// The first directory of the file; `None` where it, or what it says of pixels, is not within `bytes`.
+    /// The first directory of the file; `None` if the directory or its pixel tags are not within `bytes`.
     ///
-    /// Tags that say nothing of pixels are left out where their values are not within them.
+    /// Other tags are left out if their values are not within `bytes`.
     pub(super) fn first(bytes: &'a [u8]) -> Option<Self> {
         let is_little = bytes.starts_with(b"II");
         let mut directory = Self { bytes, is_little, entries: Vec::new() };
-        // Offset of the directory, bytes of its count, of an entry, and of what stands in place of values.
+        // Offset of the directory, bytes of its count, of an entry, and of the value field.
         let (at, count_bytes, entry_bytes, inline) = match directory.number(bytes.get(2..4)?) {
             42 => (directory.number(bytes.get(4..8)?), 2, 12, 4),
             43 if directory.number(bytes.get(4..6)?) == 8 => (directory.number(bytes.get(8..16)?), 8, 20, 8),
@@ -44,7 +44,7 @@ impl<'a> Directory<'a> {
         let count = usize::try_from(directory.number(rest.get(..count_bytes)?)).ok()?;
         let end = count_bytes.checked_add(count.checked_mul(entry_bytes)?)?;
         let entries = rest.get(count_bytes..end)?;
-        // Where the next directory is, stands behind it.
+        // The offset of the next directory follows.
         rest.get(end..end.checked_add(inline)?)?;
         for entry in entries.chunks_exact(entry_bytes) {
             let (tag, kind) = (directory.number(&entry[..2]) as u16, directory.number(&entry[2..4]) as u16);
@@ -85,7 +85,7 @@ impl<'a> Directory<'a> {
         self.entries.iter().find(|entry| entry.tag == tag)
     }
 
-    /// The values of `tag` as unsigned numbers; empty where it is not there or has other values.
+    /// The values of `tag` as unsigned numbers; empty if the tag is missing or has another type.
     pub(super) fn numbers(&self, tag: u16) -> Vec<u64> {
         let whole = |entry: &&Entry| matches!(entry.kind, 1 | 3 | 4 | 13 | 16 | 18);
         let entry = self.entry(tag).filter(whole);
@@ -95,7 +95,7 @@ impl<'a> Directory<'a> {
         entry.map_or_else(Vec::new, numbers)
     }
 
-    /// The first value of `tag`, or what it is where nothing is said.
+    /// The first value of `tag`, or the default `unless`.
     pub(super) fn first_of(&self, tag: u16, unless: u64) -> u64 {
         self.numbers(tag).first().copied().unwrap_or(unless)
     }

@@ -1,4 +1,4 @@
-//! Black and white as fax machines send it: CCITT group 4, and the runs of group 3, line by line.
+//! Decodes bilevel fax data: CCITT group 4, and the one-dimensional lines of group 3.
 //!
 //! Holds at all times: each line is exactly as long as the piece is wide, or the piece is damaged.
 
@@ -13,13 +13,13 @@ use fax::{
 /// How lines of runs begin.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lines {
-    /// With a mark, of which some writers put none. Source: ITU-T T.4, 4.1.
+    /// With an end-of-line code, which some writers leave out. Source: ITU-T T.4, 4.1.
     Marked,
-    /// With a byte. Source: TIFF 6.0, section 10.
+    /// At a byte boundary. Source: TIFF 6.0, section 10.
     OfBytes,
 }
 
-/// Bits of a slice; behind its end are zeros, which begin no code.
+/// Bits of a slice; zeros follow its end, and no code begins with them.
 struct Bits<'a> {
     packed: &'a [u8],
     at: usize,
@@ -45,9 +45,9 @@ impl BitReader for Bits<'_> {
 }
 
 impl Bits<'_> {
-    /// Passes over the mark before a line, with the zeros that fill a byte before it, if there is one.
+    /// Skips the end-of-line code before a line, with any fill bits before it.
     fn pass_mark(&mut self) -> bool {
-        // No code begins with eight zeros, and a mark has eleven.
+        // No code begins with eight zeros, and an end-of-line code has eleven.
         if self.peek(8) != Some(0) {
             return true;
         }
@@ -59,20 +59,20 @@ impl Bits<'_> {
         self.at - begin >= 12
     }
 
-    /// Pixels of one colour.
+    /// Reads a run: its length in pixels.
     fn run(&mut self, is_black: bool) -> Option<usize> {
         let mut pixels = 0_usize;
         loop {
             let part = if is_black { maps::black::decode(self) } else { maps::white::decode(self) }?;
             pixels = pixels.checked_add(part.into())?;
-            // Longer ones have a code for the whole of 64s before that of the rest.
+            // Longer runs have a code for the multiple of 64 before the code for the rest.
             if part < 64 {
                 return Some(pixels);
             }
         }
     }
 
-    /// A line of runs, the first of them white.
+    /// Decodes a line of runs; the first run is white.
     fn line(&mut self, width: usize, row: &mut [u8]) -> bool {
         let (mut x, mut is_black) = (0, false);
         while x < width {
@@ -88,7 +88,7 @@ impl Bits<'_> {
     }
 }
 
-/// Lines of runs alone.
+/// Decodes one-dimensional lines.
 pub(super) fn runs(packed: &[u8], lines: Lines, width: usize, out: &mut [u8]) -> bool {
     let mut bits = Bits { packed, at: 0 };
     for row in out.chunks_exact_mut(width.div_ceil(8)) {
@@ -106,7 +106,7 @@ pub(super) fn runs(packed: &[u8], lines: Lines, width: usize, out: &mut [u8]) ->
     bits.at <= packed.len() * 8
 }
 
-/// Lines by the ones before. Source: ITU-T T.6.
+/// Decodes two-dimensional lines. Source: ITU-T T.6.
 pub(super) fn group_4(packed: &[u8], width: usize, out: &mut [u8]) -> bool {
     let Ok(columns) = u16::try_from(width) else { return false };
     let bytes = packed.iter().map(|byte| Ok::<u8, Infallible>(*byte));

@@ -1,14 +1,14 @@
-//! CIE L*a*b* of 8 bits to sRGB.
+//! Converts 8-bit CIE L*a*b* to sRGB.
 //!
-//! Adds, multiplies and divides alone, so that every machine gives the same levels.
+//! Uses only addition, multiplication and division, so that every machine returns the same levels.
 
-/// From XYZ whose white is D50, here 1, 1, 1, to the red, green and blue of sRGB, whose white is D65, by Bradford.
+/// From XYZ with white D50, here 1, 1, 1, to the red, green and blue of sRGB with white D65, by Bradford.
 ///
 /// Source: the primaries of IEC 61966-2-1 in the connection space of ICC.1:2022, whose white is 0.9642, 1, 0.8249.
 const FROM_XYZ: [[f64; 3]; 3] =
     [[3.021_983, -1.617_209, -0.404_774], [-0.943_709, 1.916_130, 0.027_579], [0.069_388, -0.228_994, 1.159_606]];
 
-/// The greatest linear value that is each level of sRGB, but the last.
+/// The greatest linear value of each sRGB level, except the last.
 pub(super) fn levels() -> [f64; 255] {
     std::array::from_fn(|level| {
         let encoded = (level as f64 + 0.5) / 255.0;
@@ -23,7 +23,7 @@ pub(super) fn levels() -> [f64; 255] {
     })
 }
 
-/// Of a number from 0.001 to 1, by Newton's method.
+/// The fifth root of a number from 0.001 to 1, by Newton's method.
 fn fifth_root(of: f64) -> f64 {
     let mut root = 1.0_f64;
     for _ in 0..40 {
@@ -33,7 +33,7 @@ fn fifth_root(of: f64) -> f64 {
     root
 }
 
-/// Red, green and blue of one pixel; what sRGB does not have is the nearest of each.
+/// Red, green and blue of one pixel; values outside sRGB are clipped for each channel.
 ///
 /// Source: TIFF 6.0, section 23: L* from 0 to 255, a* and b* signed. CIE 15:2004, 8.2.1.
 pub(super) fn to_rgb([lightness, a, b]: [u8; 3], levels: &[f64; 255]) -> [u8; 3] {

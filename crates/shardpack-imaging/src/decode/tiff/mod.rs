@@ -1,8 +1,8 @@
-//! TIFF and BigTIFF: the first picture in the file.
+//! Decodes the first picture of a TIFF or BigTIFF.
 //!
-//! Gray, RGB, palettes and CMYK of 1, 2, 4, 8 and 16 bits, and Lab of 8, in strips or tiles, by pixel or by plane; not
-//! compressed, or by LZW, deflate, PackBits, zstd, CCITT group 4 or the one-dimensional group 3, or JPEG. All else is refused
-//! by what it is.
+//! Supports gray, RGB, palettes and CMYK of 1, 2, 4, 8 and 16 bits, and Lab of 8, in strips or tiles, by pixel or by
+//! plane; uncompressed, or with LZW, deflate, PackBits, zstd, CCITT group 4 or the one-dimensional group 3, or JPEG.
+//! Other files are refused with the name of the feature.
 //!
 //! # Specification
 //! TIFF revision 6.0 (1992); TIFF Technical Note 2 (JPEG); BigTIFF.
@@ -48,7 +48,7 @@ mod tag {
     pub const XMP: u16 = 700;
     pub const ICC: u16 = 34_675;
 
-    /// Those without which pixels would be others.
+    /// Tags that the pixels depend on.
     pub const OF_PIXELS: [u16; 22] = [
         WIDTH,
         HEIGHT,
@@ -79,7 +79,7 @@ fn refuse(what: impl Into<String>) -> Refused {
     Refused::Damaged(Kind::Tiff, what.into())
 }
 
-/// Refuses a sort of TIFF that has no decoder here.
+/// Refuses a TIFF feature that has no decoder here.
 fn refuse_sort(what: impl Into<String>) -> Refused {
     Refused::Unsupported(Kind::Tiff, format!("{} not decoded here", what.into()))
 }
@@ -88,7 +88,7 @@ fn open(bytes: &[u8]) -> Result<Directory<'_>, Refused> {
     Directory::first(bytes).ok_or_else(|| refuse("truncated: what it says of its pixels is not in it"))
 }
 
-/// Bytes that it takes to decode the first picture, beside the file; `None` where that cannot be told, which will be refused.
+/// Bytes needed to decode the first picture, besides the file; `None` if unknown, and decoding will refuse it.
 pub(crate) fn need(bytes: &[u8]) -> Option<u64> {
     let directory = open(bytes).ok()?;
     Plan::of(&directory, &Limits { pixels: u64::MAX, bytes: u64::MAX }).ok().map(|plan| plan.need(&directory))
@@ -101,14 +101,14 @@ pub(super) fn look(bytes: &[u8]) -> Result<(u32, u32, u8), Refused> {
     Ok((width, height, orientation_of(&directory)))
 }
 
-/// The orientation of its tag, or where there is none, of XMP.
+/// The orientation from its tag, or from XMP if the tag is missing.
 fn orientation_of(directory: &Directory<'_>) -> u8 {
     let of_tag = directory.numbers(tag::ORIENTATION).first().and_then(|number| u8::try_from(*number).ok());
     let of_tag = of_tag.and_then(Orientation::from_exif).map(Orientation::to_exif);
     of_tag.or_else(|| xmp::orientation(directory.bytes_of(tag::XMP)?)).unwrap_or(1)
 }
 
-/// Decodes all of the first picture.
+/// Decodes the whole first picture.
 pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> {
     let directory = open(bytes)?;
     let plan = Plan::of(&directory, limits)?;
@@ -117,28 +117,28 @@ pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> 
     let pixels = colours.pixels(samples, &plan);
     let picture = Picture::new(plan.width as u32, plan.height as u32, colours.layout(), pixels);
     let picture = picture.ok_or_else(|| refuse("no pixels"))?;
-    // What the samples of Lab are is no longer what the pixels are.
+    // The profile describes Lab samples and does not apply to the RGB pixels.
     let icc = directory.bytes_of(tag::ICC).filter(|_| !matches!(colours, Colours::Lab)).map(<[u8]>::to_vec);
     Ok(Picture { icc, orientation: orientation_of(&directory), ..picture })
 }
 
-/// What samples stand for.
+/// Meaning of the samples.
 enum Colours {
-    /// Gray, or red, green and blue; then what is said of the first sample beyond.
+    /// Gray, or red, green and blue; then the meaning of the first extra sample.
     Light { is_inverted: bool, channels: usize, alpha: Option<Alpha> },
-    /// Numbers of colours, which are red, green and blue.
+    /// Indexes into colours of red, green and blue.
     Palette(Vec<[u8; 3]>),
     /// Cyan, magenta, yellow, black.
     Inks,
-    /// Lightness, and two differences of colours.
+    /// Lightness and two colour differences.
     Lab,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Alpha {
-    /// Colours are as they are.
+    /// Colours are not multiplied by alpha.
     Straight,
-    /// Colours have been multiplied by it.
+    /// Colours are multiplied by alpha.
     Premultiplied,
 }
 
@@ -173,7 +173,7 @@ impl Colours {
             (None, _) => return Err(refuse(format!("{} samples a pixel, {channels} are needed", plan.samples))),
             (Some(0), _) | (_, Some(0)) => None,
             (_, Some(1)) => Some(Alpha::Premultiplied),
-            // Where nothing is said of a fourth sample, readers take it for alpha.
+            // Decoders treat an undeclared fourth sample as alpha.
             (Some(1), None) | (_, Some(_)) => Some(Alpha::Straight),
             _ => return Err(refuse(format!("{} samples a pixel without a word on them", plan.samples))),
         };
@@ -230,7 +230,7 @@ impl Colours {
     }
 }
 
-/// Red, green and blue of each number: 16 bits, of which some writers have filled the lower 8 alone, as libtiff tells it.
+/// Red, green and blue of each index: 16 bits; some writers fill only the lower 8 bits, as libtiff detects.
 fn palette(directory: &Directory<'_>, bits: usize) -> Result<Colours, Refused> {
     let (levels, count) = (directory.numbers(tag::COLOURS), 1 << bits);
     if levels.len() < 3 * count {
@@ -241,7 +241,7 @@ fn palette(directory: &Directory<'_>, bits: usize) -> Result<Colours, Refused> {
     Ok(Colours::Palette((0..count).map(|at| [level(at), level(count + at), level(2 * count + at)]).collect()))
 }
 
-/// Four inks without a profile, as the crate `image` has it.
+/// Four inks without a profile, as in the crate `image`.
 fn to_rgb([cyan, magenta, yellow, black]: [u16; 4], bits: usize) -> [u8; 3] {
     let most = if bits == 16 { 65_535.0 } else { 255.0_f32 };
     let left = 1.0 - f32::from(black) / most;

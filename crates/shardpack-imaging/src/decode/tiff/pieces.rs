@@ -1,6 +1,6 @@
-//! The strips and tiles of a TIFF: unpacked, and put together to samples.
+//! Unpacks the strips and tiles of a TIFF and assembles their samples.
 //!
-//! Holds at all times: of what a piece unpacks to, no more is taken than its size says; fewer bytes are an error.
+//! Holds at all times: a piece unpacks to at most its declared size; fewer bytes are an error.
 
 use std::{borrow::Cow, io::Read};
 
@@ -10,7 +10,7 @@ use shardpack_format::image_header::Kind;
 use super::{Directory, fax, refuse, refuse_sort, tag};
 use crate::{Limits, Picture, Refused, decode::jpeg};
 
-/// How samples lie in the file.
+/// Layout of the samples in the file.
 pub(super) struct Plan {
     pub width: usize,
     pub height: usize,
@@ -21,15 +21,15 @@ pub(super) struct Plan {
     pub photometric: u64,
     compression: u64,
     predictor: u64,
-    /// How group 3 was made: with lines by the ones before, with pixels that are not packed.
+    /// Group 3 options: two-dimensional coding, uncompressed mode.
     group_3: u64,
-    /// Each sample has a plane of its own.
+    /// Each sample has its own plane.
     is_planar: bool,
     /// The lowest bit of each byte comes first.
     is_reversed: bool,
 }
 
-/// A piece: where it begins, how many pixels it covers, how many of them are in the image.
+/// A piece: its position, its size in pixels, and its size within the image.
 struct Piece<'a> {
     x: usize,
     y: usize,
@@ -39,7 +39,7 @@ struct Piece<'a> {
 }
 
 impl Plan {
-    /// Reads how samples lie in the file, and refuses what is not taken here by what it is.
+    /// Parses the layout of the samples, and refuses unsupported layouts by name.
     pub(super) fn of(directory: &Directory<'_>, limits: &Limits) -> Result<Self, Refused> {
         let (width, height) = size(directory)?;
         let samples = directory.first_of(tag::SAMPLES, 1);
@@ -53,7 +53,7 @@ impl Plan {
         }
         match directory.numbers(tag::FORMAT).iter().find(|format| !matches!(format, 1 | 4)) {
             Some(2) => return Err(refuse_sort("signed samples are")),
-            // Of floating point nobody says which number is white.
+            // The white level of floating point pixels is undefined.
             Some(3) => return Err(refuse_sort("pixels of floating point are")),
             Some(other) => return Err(refuse(format!("samples of format {other} are not decoded here"))),
             None => {}
@@ -64,7 +64,7 @@ impl Plan {
                 _ => refuse(format!("{bits} bits a sample are not decoded here")),
             });
         }
-        // Samples are 16 bits while they are put together.
+        // Samples are 16 bits during assembly.
         limits.admit(width, height, samples as u8)?;
         let plan = Self {
             width: width as usize,
@@ -82,7 +82,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Refuses compressions and predictors that are not taken here.
+    /// Refuses unsupported compressions and predictors.
     ///
     /// Source: TIFF 6.0, sections 3 to 11, 14 and 22; TIFF Technical Note 2; libtiff 4.7, `tiff.h`, for the others.
     fn refuse_others(&self) -> Result<(), Refused> {
@@ -107,7 +107,7 @@ impl Plan {
             _ if !name.is_empty() => Err(refuse_sort(format!("{name} in TIFF is"))),
             1 => Ok(()),
             2 if matches!(self.bits, 8 | 16) => Ok(()),
-            // Only these know predictors.
+            // Only these compressions support predictors.
             _ if !matches!(self.compression, 5 | 8 | 32_946 | 50_000) => Ok(()),
             3 => Err(refuse_sort("the predictor of floating point is")),
             other => Err(refuse(format!("predictor {other} for {} bits is not decoded here", self.bits))),
@@ -118,7 +118,7 @@ impl Plan {
         self.predictor == 2 && matches!(self.compression, 5 | 8 | 32_946 | 50_000)
     }
 
-    /// `[height, width, samples]`, each as the file has it.
+    /// `[height, width, samples]`, unchanged from the file.
     pub(super) fn samples(&self, directory: &Directory<'_>, limits: &Limits) -> Result<Vec<u16>, Refused> {
         let mut out = vec![0; self.width * self.height * self.samples];
         let (planes, of_piece) = if self.is_planar { (self.samples, 1) } else { (1, self.samples) };
@@ -162,7 +162,7 @@ impl Plan {
     fn size_of_piece(&self, directory: &Directory<'_>, is_tiled: bool) -> (usize, usize) {
         let side = |side: u64, most: usize| usize::try_from(side).unwrap_or(usize::MAX).min(most);
         match is_tiled {
-            // A tile that is larger than the image is longer than what is taken of it.
+            // A tile that is larger than the image is unpacked to more than the used part.
             true => (
                 side(directory.first_of(tag::TILE_WIDTH, 0), 1 << 16),
                 side(directory.first_of(tag::TILE_HEIGHT, 0), 1 << 16),
@@ -171,14 +171,14 @@ impl Plan {
         }
     }
 
-    /// Bytes that it takes to decode the picture, beside the file: its samples, one piece, and the pixels.
+    /// Bytes needed to decode the picture, besides the file: its samples, one piece, and the pixels.
     pub(super) fn need(&self, directory: &Directory<'_>) -> u64 {
         let is_tiled = !directory.numbers(tag::TILE_OFFSETS).is_empty();
         let (width, height) = self.size_of_piece(directory, is_tiled);
         let area = |width: usize, height: usize| (width as u64).saturating_mul(height as u64);
         let (whole, piece) = (area(self.width, self.height), area(width, height.min(self.height)));
         let of_piece = match self.compression {
-            // As it is in the file.
+            // Used in place.
             1 => 0,
             7 => piece.saturating_mul(9),
             _ => piece.saturating_mul((self.samples * self.bits) as u64) / 8,
@@ -203,7 +203,7 @@ impl Plan {
         if offsets.len() < needed {
             return Err(refuse(format!("truncated: {} of {needed} strips or tiles", offsets.len())));
         }
-        // Some writers leave lengths out where there is one strip that is not compressed.
+        // Some writers leave lengths out if there is one uncompressed strip.
         let row_bytes = (width * self.samples / planes * self.bits).div_ceil(8);
         let whole = |number: usize| match self.compression {
             1 if !is_tiled => Some((row_bytes * height.min(self.height - number % (across * down) * height)) as u64),
@@ -219,7 +219,7 @@ impl Plan {
         (0..needed).map(piece).collect()
     }
 
-    /// The bytes of `rows` rows of a piece.
+    /// Unpacks `rows` rows of a piece.
     fn unpack<'a>(&self, piece: &Piece<'a>, row_bytes: usize, rows: usize) -> Result<Cow<'a, [u8]>, Refused> {
         let packed = match self.is_reversed {
             true => Cow::Owned(piece.packed.iter().map(|byte| byte.reverse_bits()).collect()),
@@ -241,9 +241,10 @@ impl Plan {
         is_whole.then_some(Cow::Owned(out)).ok_or_else(|| refuse("a strip or tile is damaged or truncated"))
     }
 
-    /// A piece that is a JPEG, and the length of its rows: red, green, blue, whatever the JPEG has, or gray.
+    /// Decodes a JPEG piece; returns it with the length of its rows: red, green, blue, whatever the colours of the
+    /// JPEG, or gray.
     ///
-    /// Tables that many pieces share stand in a tag. What its colours are says the TIFF: the marker of Adobe tells the
+    /// Tables that many pieces share are in a tag. The TIFF declares the colours, so an Adobe marker is added for the
     /// decoder. Source: TIFF Technical Note 2.
     fn jpeg<'a>(
         &self,
@@ -260,7 +261,7 @@ impl Plan {
         let tables = tables.strip_suffix(b"\xFF\xD9").unwrap_or(tables);
         let scan = piece.packed.strip_prefix(b"\xFF\xD8").ok_or_else(|| refuse("a JPEG in it does not begin"))?;
         let whole = [b"\xFF\xD8", &marker[..], tables, scan].concat();
-        // It may be a little larger than its piece, but not another picture.
+        // It may be slightly larger than its piece, but not another picture.
         let pixels = (piece.width as u64 * piece.height as u64 * 2).max(1 << 16).min(limits.pixels);
         let picture: Picture =
             jpeg::decode(&whole, &Limits { pixels, ..*limits }).map_err(|refused| match refused {
@@ -292,7 +293,7 @@ impl Plan {
         }
     }
 
-    /// Each sample says by how much it is more than the one of the pixel before. Source: TIFF 6.0, section 14.
+    /// Each sample is stored as the difference to the previous pixel. Source: TIFF 6.0, section 14.
     fn undo_predictor(&self, row: &mut [u16], samples: usize) {
         let most = if self.bits == 16 { u16::MAX } else { 0xFF };
         for at in samples..row.len() {
@@ -311,7 +312,7 @@ fn truncated() -> Refused {
     refuse("truncated")
 }
 
-/// A zstd frame, whose window is no longer than a strip or tile of the usual kind.
+/// Decodes a zstd frame with a bounded window, enough for a usual strip or tile.
 fn zstd_frame(packed: &[u8], out: &mut [u8]) -> std::io::Result<()> {
     const LOG_OF_WINDOW: u32 = 24;
     let mut decoder = zstd::stream::read::Decoder::new(packed)?;
@@ -319,7 +320,7 @@ fn zstd_frame(packed: &[u8], out: &mut [u8]) -> std::io::Result<()> {
     decoder.read_exact(out)
 }
 
-/// Runs of bytes. Source: TIFF 6.0, section 9.
+/// Decodes PackBits. Source: TIFF 6.0, section 9.
 fn pack_bits(packed: &[u8], out: &mut [u8]) -> bool {
     let (mut from, mut at) = (packed, 0);
     while at < out.len() {
@@ -340,7 +341,7 @@ fn pack_bits(packed: &[u8], out: &mut [u8]) -> bool {
     true
 }
 
-/// LZW as TIFF 6.0, section 13, has it; and as old writers had it, the lowest bit first, as libtiff tells it.
+/// Decodes LZW of TIFF 6.0, section 13, and the LZW of old writers with the lowest bit first, as libtiff detects it.
 fn lzw(packed: &[u8], out: &mut [u8]) -> bool {
     let is_old = matches!(packed, [0, second, ..] if second & 1 == 1);
     let mut decoder = match is_old {
