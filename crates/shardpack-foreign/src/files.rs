@@ -1,9 +1,9 @@
-//! From what a person writes to shards: files, folders, globs, brace patterns.
+//! Resolves the sources that a user names (files, folders, globs, brace patterns) to shards.
 //!
-//! Holds at all times: what is there is a shard, a problem, or counted with the reason why it is none; a file that is wrong
-//! keeps no other from being found. Content tells the format; where it does not, for a shard may be damaged in its first
-//! bytes, the name does. A folder stands for the shards right in it, in the order of their names, those that its
-//! `index.json` names first. Names in an index are taken from its own folder only.
+//! Every file found is a shard, a problem, or counted with the reason why it is skipped; an invalid file never hides another
+//! file. Content decides the format. If it cannot, because the first bytes of a shard are corrupt, the file name decides. A
+//! folder stands for the shards directly in it, sorted by name, the shards in its `index.json` first. Names in an index
+//! resolve only inside the folder of the index.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,15 +26,15 @@ use crate::sys;
 
 /// Name of the index of an MDS dataset.
 pub const INDEX_JSON: &str = "index.json";
-/// Extensions of files that lie beside shards and are none, however they begin.
+/// Extensions of files that lie beside shards and are never shards, whatever their content.
 const BESIDE: [&str; 7] = ["idx", "lst", "index", "json", "txt", "csv", "md"];
 
-/// What a file that is whole and holds nothing is counted as.
+/// Reason under which a valid but empty file is counted.
 pub const WITHOUT_SAMPLES: &str = "shard without samples";
-/// What is said where nothing holds any.
+/// Message if no source holds a shard.
 pub const NO_SAMPLE: &str = "no sample in it";
 
-/// Why something in a folder is passed over.
+/// Reason why an entry of a folder is skipped.
 const UNKNOWN: &str = "no shard by its first bytes";
 const HIDDEN: &str = "hidden";
 /// A folder that is no shard.
@@ -42,28 +42,28 @@ pub const FOLDER: &str = "folder";
 const IRREGULAR: &str = "not a regular file";
 const METADATA: &str = "metadata of parquet files";
 const TABLE: &str = "table beside a tar of its name";
-/// Most folders in one another that tell columns: a link may lead back.
+/// Maximum depth of nested column folders: a link may form a cycle.
 const MOST_PARTITIONS: usize = 16;
 
-/// The files that some sources stand for.
+/// The files that a list of sources stands for.
 #[derive(Debug, Default)]
 pub struct Files {
-    /// Shards in the order in which they were given, those of a folder by name or as its `index.json` has them.
+    /// Shards in the given order; shards of a folder by name or in the order of its `index.json`.
     pub shards: Vec<ShardFile>,
-    /// What is missing, cannot be looked at, or is no shard where one should be; each has its file.
+    /// Problems: missing files, unreadable files, and files that should be shards and are not. Each names its file.
     pub problems: Vec<Error>,
-    /// What lies in folders and is no shard, by the reason why.
+    /// Number of skipped entries of folders by reason.
     pub ignored: BTreeMap<String, u64>,
-    /// What is to be known of them.
+    /// Warnings about the sources.
     pub notes: Vec<String>,
-    /// Folders of which all shards are taken.
+    /// Folders whose shards are all taken.
     whole: BTreeSet<PathBuf>,
 }
 
 /// Finds the shards that `sources` stand for.
 ///
 /// # Errors
-/// When a source is not there, a folder cannot be read, or a file is given twice.
+/// If a source is missing, a folder cannot be read, or a file is given twice.
 pub fn look(sources: &[PathBuf]) -> Result<Files> {
     let mut files = Files::default();
     for source in sources {
@@ -72,10 +72,10 @@ pub fn look(sources: &[PathBuf]) -> Result<Files> {
     files.checked()
 }
 
-/// Finds the shards that `source` stands for; all of format `from` where that is said.
+/// Finds the shards that `source` stands for; all have format `from` if it is set.
 ///
 /// # Errors
-/// When it is not there, or a folder cannot be read.
+/// If the source is missing, or a folder cannot be read.
 pub fn find(source: &Path, from: Option<Kind>) -> Result<Files> {
     let mut files = Files::default();
     let with_kind = |path: PathBuf| Ok((sys::is_folder(&path)?, path));
@@ -89,18 +89,18 @@ pub fn find(source: &Path, from: Option<Kind>) -> Result<Files> {
     Ok(files)
 }
 
-/// The shards that files at URLs are, which a person has named; all of format `from` where that is said.
+/// Shards at URLs that the user named; all have format `from` if it is set.
 pub fn of_urls(remotes: Vec<Remote>, from: Option<Kind>) -> Files {
     let mut files = Files::default();
     files.named(remotes.into_iter().map(Place::Remote).collect(), from);
     files
 }
 
-/// The shards among the files `remotes`, which lie right in the folder at the URL `folder`; `at` is asked for one that its `index.json`
-/// names. Of `folders` in it, which are none, only the number is said.
+/// Finds the shards among `remotes`, the files directly in the folder at the URL `folder`. `at` resolves a name from its
+/// `index.json`. Subfolders (`folders`) are no shards and are only counted.
 ///
 /// # Errors
-/// When `index.json` cannot be read.
+/// If `index.json` cannot be read.
 pub fn of_url_folder(
     folder: &Path,
     remotes: Vec<Remote>,
@@ -127,7 +127,7 @@ fn wants_index(from: Option<Kind>) -> bool {
     from.is_none_or(|kind| kind.name() == mds::NAME)
 }
 
-/// Looks at each of `places`, many at a time: those at URLs take no time of the processor.
+/// Inspects each of `places`, many in parallel: requests to URLs use no processor time.
 fn of_each<T: Send>(places: &[Place], look: impl Fn(&Place) -> T + Sync) -> Vec<T> {
     if !places.iter().any(|place| matches!(place, Place::Remote(_))) {
         return places.par_iter().map(&look).collect();
@@ -141,14 +141,14 @@ fn of_each<T: Send>(places: &[Place], look: impl Fn(&Place) -> T + Sync) -> Vec<
     })
 }
 
-/// The shards right in `folder`.
+/// The shards directly in `folder`.
 ///
 /// # Errors
-/// When it cannot be read.
+/// If the folder cannot be read.
 pub fn of_folder(folder: &Path, from: Option<Kind>) -> Result<Files> {
     let mut files = Files::default();
     let paths = files.in_folder(folder)?;
-    // One that cannot be read is told in `checked`, once there are shards that it is about.
+    // An unreadable index is reported in `checked`, once shards that it may describe are known.
     let index = if wants_index(from) { read_index(folder)?.and_then(Result::ok) } else { None };
     let named = |name: &str| {
         let path = folder.join(name);
@@ -161,10 +161,10 @@ pub fn of_folder(folder: &Path, from: Option<Kind>) -> Result<Files> {
     Ok(files)
 }
 
-/// Whether what lies at `path` is a shard, or should be one: a link that leads nowhere may have led to one.
+/// Whether `path` is a shard or should be one. A broken link may have led to a shard.
 ///
 /// # Errors
-/// When it cannot be looked at.
+/// If the metadata of `path` cannot be read.
 pub fn is_shard(path: &Path) -> Result<bool> {
     let Some(meta) = sys::metadata_if_there(path)? else { return Ok(true) };
     if meta.is_dir() {
@@ -179,7 +179,7 @@ pub fn is_shard(path: &Path) -> Result<bool> {
     }
     match recognise(&path.into()) {
         Err(error) if error.kind() == ErrorKind::System => Err(error),
-        // Of a shard that cannot be read as one, the name tells.
+        // If a shard is unreadable, the file name decides.
         Err(_) => Ok(kind_by_name(path).is_some()),
         Ok(found) => Ok(found.is_some()),
     }
@@ -191,10 +191,10 @@ pub fn is_called_shard(path: &Path) -> bool {
 }
 
 impl Files {
-    /// Fails where there is no shard.
+    /// Fails if there is no shard.
     ///
     /// # Errors
-    /// The first problem, or that there is nothing in `sources`.
+    /// The first problem, or an error that `sources` hold no shard.
     pub fn some(mut self, sources: &[PathBuf]) -> Result<Self> {
         match (self.shards.is_empty(), self.problems.is_empty()) {
             (false, _) => Ok(self),
@@ -203,7 +203,7 @@ impl Files {
         }
     }
 
-    /// Adds what another source stands for.
+    /// Adds the shards of another source.
     pub fn append(&mut self, mut other: Self) {
         self.shards.append(&mut other.shards);
         self.problems.append(&mut other.problems);
@@ -214,11 +214,11 @@ impl Files {
         }
     }
 
-    /// All sources together: no file is there twice, and MDS shards that were given one by one know what an `index.json`
-    /// beside says of them. Of sets of which some were given, it is noted how many were not.
+    /// Checks all sources together: no file is listed twice, and MDS shards named one by one get their entries from an
+    /// `index.json` beside them. If only part of a set was given, a warning counts the missing shards.
     ///
     /// # Errors
-    /// When a file is given twice, or an index cannot be looked at.
+    /// If a file is given twice, or an index cannot be read.
     pub fn checked(mut self) -> Result<Self> {
         let mut seen = BTreeSet::new();
         if let Some(twice) = self.shards.iter().find(|shard| !seen.insert(&shard.path)) {
@@ -231,7 +231,7 @@ impl Files {
         Ok(self)
     }
 
-    /// Tells what is a shard of `places`, which lie in `folder`, and of those that its `index` names, where `at` finds them.
+    /// Detects the shards among `places`, which lie in `folder`, and the shards in its `index`, which `at` resolves.
     fn told(
         &mut self,
         folder: &Path,
@@ -241,7 +241,7 @@ impl Files {
         from: Option<Kind>,
     ) -> Result<()> {
         let looked = of_each(&places, |place| match recognise(place) {
-            // Compressed in a way that is not read, and not called a shard.
+            // The compression is not supported, and the name is not the name of a shard.
             Err(error) if error.kind() == ErrorKind::Usage && kind_by_name(place.path()).is_none() => Ok(None),
             found => Ok(found?.filter(|shard| from.is_none_or(|kind| kind == shard.kind))),
         });
@@ -276,7 +276,7 @@ impl Files {
         self.problems.extend(numbered::incomplete(&self.shards[first..]).iter().map(numbered::Set::error));
         self.whole.insert(folder.to_path_buf());
         if self.shards.is_empty() && from.is_some() {
-            // A person says what the files themselves do not.
+            // The user chose a format that the files themselves do not show.
             self.named(unknown, from);
         } else {
             unknown.iter().for_each(|_| self.ignore(UNKNOWN));
@@ -284,7 +284,7 @@ impl Files {
         Ok(())
     }
 
-    /// Adds the shards of `folder` whose folders tell columns, as Hive has them, in their order.
+    /// Adds the shards of a `folder` with Hive column folders, in their order.
     fn of_partitions(&mut self, folder: &Path, from: Option<Kind>) -> Result<()> {
         let failed = |e| sys::io_error("cannot read folder", folder, e);
         let depth = folder.ancestors().take_while(|folder| is_called_partition(folder)).count();
@@ -307,8 +307,8 @@ impl Files {
         Ok(())
     }
 
-    /// Counts tables that lie beside tars of the same name, as img2dataset writes them, and hold no images: they tell of the samples in
-    /// the tars. Looks at the shards from number `first` on.
+    /// Skips and counts tables without images beside tars of the same name: img2dataset writes them to describe the samples
+    /// in the tars. Inspects the shards from number `first` on.
     fn leave_tables(&mut self, first: usize) {
         let stem = |shard: &ShardFile| shard.path.with_extension("");
         let tars: BTreeSet<PathBuf> =
@@ -323,7 +323,7 @@ impl Files {
         tables.iter().for_each(|_| self.ignore(TABLE));
     }
 
-    /// Whether what lies in a folder as `path` may be a shard, by its name; counts it where it is none.
+    /// Whether the name of the folder entry `path` allows a shard; counts the entry otherwise.
     fn may_be(&mut self, path: &Path) -> bool {
         if path.file_name().is_some_and(is_metadata) {
             self.ignore(METADATA);
@@ -345,7 +345,7 @@ impl Files {
         *self.ignored.entry(reason.to_owned()).or_default() += 1;
     }
 
-    /// Files that a person named.
+    /// Adds files that the user named.
     fn named(&mut self, mut places: Vec<Place>, from: Option<Kind>) {
         let first = self.shards.len();
         if places.len() > 1 {
@@ -370,7 +370,7 @@ impl Files {
         self.leave_tables(first);
     }
 
-    /// The files right in `folder` that may be shards, by name.
+    /// Files directly in the folder that may be shards, by name.
     fn in_folder(&mut self, folder: &Path) -> Result<Vec<PathBuf>> {
         let failed = |e| sys::io_error("cannot read folder", folder, e);
         let mut paths = Vec::new();
@@ -385,7 +385,7 @@ impl Files {
             let is_file = |path: &Path| Ok(sys::metadata_if_there(path)?.map(|meta| (meta.is_file(), meta.is_dir())));
             match is_file(&path) {
                 Ok(Some((true, _))) => return Some(path),
-                // The folder of an LMDB is as good as its file.
+                // The folder of an LMDB is equivalent to its file.
                 Ok(Some((_, true))) => match is_file(&path.join(DATA_FILE)) {
                     Ok(Some((true, _))) => return Some(path.join(DATA_FILE)),
                     Ok(_) => self.ignore(FOLDER),
@@ -401,7 +401,7 @@ impl Files {
         Ok(kept.collect())
     }
 
-    /// A shard that the index of `folder` names; of two files the one that is not compressed.
+    /// A shard from the index of `folder`. If both exist, the uncompressed file is used.
     fn listed(&mut self, folder: &Path, shard: mds::Shard, at: &dyn Fn(&str) -> Result<Option<Place>>) -> Result<()> {
         let name = &shard.raw_data.basename;
         if !matches!(shard.format.as_str(), "" | mds::NAME) {
@@ -427,7 +427,7 @@ impl Files {
         Ok(())
     }
 
-    /// Adds what an `index.json` beside says of MDS shards that were given one by one.
+    /// Adds the entries of an `index.json` beside MDS shards that were named one by one.
     fn expect(&mut self) -> Result<()> {
         let mut indexes: BTreeMap<PathBuf, BTreeMap<String, mds::Shard>> = BTreeMap::new();
         for file in &mut self.shards {
@@ -460,7 +460,7 @@ impl Files {
     }
 }
 
-/// Whether a file of this name says where the parts of a parquet dataset are, and has no rows of its own.
+/// Whether the file name is the name of parquet metadata, which lists the parts of a dataset and has no rows.
 fn is_metadata(name: &OsStr) -> bool {
     name == "_metadata" || name == "_common_metadata"
 }
@@ -474,7 +474,7 @@ fn basenames(shard: &mds::Shard) -> impl Iterator<Item = &str> {
     [Some(&shard.raw_data), shard.zip_data.as_ref()].into_iter().flatten().map(|file| file.basename.as_str())
 }
 
-/// The `index.json` in `folder`, if there is one that speaks of shards or should.
+/// The `index.json` in `folder`, if it lists shards or should.
 fn read_index(folder: &Path) -> Result<Option<Result<mds::IndexJson>>> {
     let path = folder.join(INDEX_JSON);
     let index = match sys::read_if_there(&path)? {
@@ -485,7 +485,7 @@ fn read_index(folder: &Path) -> Result<Option<Result<mds::IndexJson>>> {
     Ok(index.map(|index| index.map_err(|error| error.in_file(&path))))
 }
 
-/// What is read, for messages.
+/// Names of the supported formats, for messages.
 fn known() -> String {
     Kind::names().join(", ")
 }
@@ -510,13 +510,13 @@ fn none_in(folder: &Path) -> Error {
     }
 }
 
-/// Folders below each other in which an image is looked for: split, class, image.
+/// Depth of nested folders searched for an image: split, class, image.
 const DEPTH: usize = 3;
-/// Entries of each folder that are looked at.
+/// Maximum number of entries inspected per folder.
 const LOOKED_AT: usize = 100;
 
-/// Whether a file among the first of `folder`, or of folders in it, is called like an image. What cannot be read holds none:
-/// this is for a hint alone.
+/// Whether one of the first files of `folder` or of its subfolders has the extension of an image. Unreadable folders count as
+/// empty: the result is only a hint.
 fn holds_images(folder: &Path, depth: usize) -> bool {
     let Ok(entries) = std::fs::read_dir(folder) else { return false };
     let paths = entries.take(LOOKED_AT).filter_map(|entry| entry.ok()).map(|entry| entry.path());
@@ -556,7 +556,7 @@ mod tests {
         assert!(find(&path, None).unwrap().problems[0].to_string().contains("no format"));
         let all = folder.path();
         assert_eq!(find(all, None).unwrap().ignored.len(), 1);
-        // One that is called a shard is one, damaged or not; and one that a person says is.
+        // A file with the name of a shard is a shard, even if corrupt; so is a file whose format the user chose.
         assert_eq!(find(all, Some(Kind::of("recordio").unwrap())).unwrap().shards.len(), 1);
         std::fs::write(folder.path().join("x.tar"), b"text").unwrap();
         assert_eq!(find(all, None).unwrap().shards.len(), 1);

@@ -1,8 +1,8 @@
-//! Records in files that others wrote: the kind of a file is told by its content; it is unpacked and walked, trusting nothing.
+//! Reads records in files that other tools wrote. Detects the format by content, decompresses the file and walks its records.
 //!
-//! Knows every format through [`formats::foreign`], and Hugging Face parquet, LMDB and HDF5 beside them; `convert`, `verify` and
-//! `inspect` all come to foreign shards this way. Nothing here trusts a name: an extension only says how a file is
-//! compressed where the bytes themselves cannot.
+//! Knows every format of [`formats::foreign`], and Hugging Face parquet, LMDB and HDF5. `convert`, `verify` and `inspect` all
+//! read foreign shards through this crate. No file name is trusted: an extension only selects the compression if the bytes
+//! cannot.
 
 mod arrow_file;
 mod checked;
@@ -52,26 +52,26 @@ pub use readers::{Readers, many};
 pub use remote::{Remote, RemoteFile};
 pub use unpack::Packed;
 
-/// Bytes of a file that its format is told by.
+/// Number of leading bytes used to detect the format of a file.
 const LOOK_BYTES: usize = 4096;
 
-/// Name of Hugging Face parquet, which is read and not written.
+/// Name of Hugging Face parquet, which is read but not written.
 const PARQUET: &str = "parquet";
-/// Name of LMDB, which is read and not written.
+/// Name of LMDB, which is read but not written.
 const LMDB: &str = "lmdb";
-/// Name of HDF5, which is read and not written.
+/// Name of HDF5, which is read but not written.
 const HDF5: &str = "hdf5";
 
-/// What a file holds.
+/// Format of a file.
 #[derive(Clone, Copy)]
 pub enum Kind {
-    /// Shards of a format that is written too.
+    /// Shards of a format that can also be written.
     Format(&'static formats::Entry),
-    /// Rows with images, as Hugging Face datasets have them. What offsets count in are the images end to end.
+    /// Rows with images, in the layout of Hugging Face datasets. Offsets count in the concatenated images.
     Parquet,
     /// Keys and values in an environment.
     Lmdb,
-    /// Datasets of arrays or of encoded images. What offsets count in are the images end to end.
+    /// Datasets of arrays or of encoded images. Offsets count in the concatenated images.
     Hdf5,
 }
 
@@ -90,10 +90,10 @@ impl PartialEq for Kind {
 impl Eq for Kind {}
 
 impl Kind {
-    /// The kind called `name`, as `--from` takes it: a name with a dialect, `lmdb:pickle`, is of the kind too.
+    /// Parses the value of `--from`. A name with a dialect, such as `lmdb:pickle`, is accepted.
     ///
     /// # Errors
-    /// When there is none; lists all.
+    /// If the name is unknown; the message lists all names.
     pub fn of(name: &str) -> Result<Self> {
         match name {
             PARQUET => Ok(Self::Parquet),
@@ -104,12 +104,12 @@ impl Kind {
         }
     }
 
-    /// Names of all, for [`Kind::of`]; [`lmdb::DIALECTS`] has those with dialects.
+    /// Names accepted by [`Kind::of`]; [`lmdb::DIALECTS`] has the names with dialects.
     pub fn names() -> Vec<&'static str> {
         formats::ALL.iter().map(|entry| entry.name).chain([PARQUET, LMDB, HDF5]).collect()
     }
 
-    /// Whether keys are paths of members, whose folders may be classes.
+    /// Whether keys are paths of members, so that their folders may be classes.
     pub fn has_member_names(self) -> bool {
         matches!(self, Self::Format(entry) if entry.name == webdataset::NAME)
     }
@@ -125,37 +125,37 @@ impl Kind {
     }
 }
 
-/// What fails where a person wants what takes long to stop.
+/// Callback of long operations: returns an error if the caller cancels.
 pub type GoOn<'a> = &'a dyn Fn() -> Result<()>;
 
 /// A file of a known format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardFile {
-    /// Where it is: its path, or its URL.
+    /// Path or URL of the file.
     pub path: PathBuf,
-    /// The file at that URL, if it is one.
+    /// The remote file, if it has a URL.
     pub remote: Option<Remote>,
     /// Length in bytes.
     pub bytes: u64,
-    /// Time of the last change in nanoseconds since 1970; at a URL, what tells its version.
+    /// Time of the last change in nanoseconds since 1970; for a URL, a number that identifies the version.
     pub mtime_ns: i64,
-    /// Inode of the file; `None` if it comes from a plan, which may run on another copy.
+    /// Inode of the file; `None` if the file comes from a plan, which may run on another copy.
     pub inode: Option<u64>,
     /// Its format.
     pub kind: Kind,
-    /// How it is compressed, if it is.
+    /// Compression of the file, if any.
     pub packed: Option<Packed>,
-    /// What an index beside it says of it, if there is one.
+    /// Entry for the file in an index beside it, if any.
     pub expected: Option<mds::Shard>,
-    /// The split that is meant of a file that holds several; all of it, if `None`.
+    /// The selected split of a file that holds several; `None` selects the whole file.
     pub part: Option<String>,
 }
 
 impl ShardFile {
-    /// Looks at a file: `None` where it is of no known format.
+    /// Opens a file and detects its format; `None` if the format is unknown.
     ///
     /// # Errors
-    /// When it cannot be read, or is no regular file.
+    /// If the file cannot be read or is no regular file.
     pub fn recognise(place: &Place) -> Result<Option<Self>> {
         let look = || {
             let facts = place.facts()?;
@@ -169,10 +169,10 @@ impl ShardFile {
         place.told(look())
     }
 
-    /// The file as one of `kind`, which a person has said.
+    /// Opens the file as `kind`, which the user chose.
     ///
     /// # Errors
-    /// When it cannot be read, or is no regular file.
+    /// If the file cannot be read or is no regular file.
     pub fn of_kind(place: &Place, kind: Kind) -> Result<Self> {
         let look = || {
             let facts = place.facts()?;
@@ -199,7 +199,7 @@ impl ShardFile {
         Self { path, remote, bytes, mtime_ns, inode: Some(inode), kind, packed, expected: None, part: None }
     }
 
-    /// Where it lies.
+    /// Location of the file.
     fn lies(&self) -> Place {
         match &self.remote {
             Some(remote) => Place::Remote(remote.clone()),
@@ -207,7 +207,7 @@ impl ShardFile {
         }
     }
 
-    /// Why it could not be read over a network, if that is so: whoever met with it may have called it something else.
+    /// The network error that made the file unreadable, if any. A parser may have reported the failure under another name.
     pub fn failure(&self) -> Option<Error> {
         self.remote.as_ref().and_then(Remote::failure)
     }
@@ -215,42 +215,42 @@ impl ShardFile {
     /// The current identity of the file. At a URL, each response carries the version.
     ///
     /// # Errors
-    /// When it cannot be looked at.
+    /// If the metadata of the file cannot be read.
     pub fn facts(&self) -> Result<Facts> {
         let place = self.lies();
         let facts = place.facts()?;
         let transaction = match (self.kind, &place) {
-            // One whose meta pages nobody can read is told by the rest.
+            // If the meta pages are invalid, the remaining facts identify the file.
             (Kind::Lmdb, Place::Local(_)) => lmdb::transaction(&place, facts.bytes).unwrap_or(0),
             _ => 0,
         };
         Ok(Facts { transaction, ..facts })
     }
 
-    /// Whether `now` are the facts of the file that was listed.
+    /// Whether `now` has the facts of the listed file.
     pub fn is_as_listed(&self, now: &Facts) -> bool {
         (self.bytes, self.mtime_ns) == (now.bytes, now.mtime_ns) && self.inode.is_none_or(|inode| inode == now.inode)
     }
 
-    /// The error that it is another one than the one that was listed.
+    /// The error for a file that differs from the listed file.
     pub fn changed(&self) -> Error {
         Error::data("was changed since it was listed; no sample is taken of two versions")
             .in_file(&self.path)
             .help(help::STILL_WRITTEN)
     }
 
-    /// Whether images can be read where they lie in it: neither it nor a part of it is compressed.
+    /// Whether images can be read in place: neither the file nor any part is compressed.
     pub fn is_plain(&self) -> bool {
         self.packed.is_none() && self.has_places()
     }
 
-    /// Whether offsets of records are places in the file, or in what it unpacks to; else they count in the images end to end,
-    /// which means nothing to anybody, and rows are told by their keys.
+    /// Whether record offsets are positions in the file or in its decompressed content. Otherwise they count in the
+    /// concatenated images, mean nothing to users, and rows are identified by key.
     pub fn has_places(&self) -> bool {
         !matches!(self.kind, Kind::Parquet | Kind::Hdf5)
     }
 
-    /// Where something is, for a message: the file, which is called `name`, and the byte if that means something.
+    /// Location for a message: the file, called `name`, and the byte offset if it is meaningful.
     pub fn place(&self, name: &str, offset: u64) -> String {
         match (self.has_places(), self.packed) {
             (false, _) => name.to_owned(),
@@ -259,24 +259,25 @@ impl ShardFile {
         }
     }
 
-    /// Its bytes, unpacked, from the first on.
+    /// The decompressed bytes from the start.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// If the file cannot be opened.
     pub fn input(&self) -> Result<Input> {
         input(&self.lies(), self.bytes, self.packed)
     }
 
-    /// Begins to walk it; what begins like no image is given as none, unless the field is named that holds it. Where columns are read
-    /// beforehand, `go_on` is asked now and then.
+    /// Starts a walk. Fields whose content begins like no image are skipped, unless the image field is named. If columns are
+    /// read in advance, `go_on` is called regularly.
     ///
     /// # Errors
-    /// As [`formats::foreign::Foreign::walk`], and when `go_on` says so.
+    /// As [`formats::foreign::Foreign::walk`], and if `go_on` cancels.
     pub fn walk(&self, wanted: &Wanted, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
         self.lies().told(self.checked(wanted, None, go_on))
     }
 
-    /// The same, where a `.npz` file in a sample of a tar that is not compressed is its arrays, unless it is wanted as it is.
+    /// As [`ShardFile::walk`], but a `.npz` file in a sample of an uncompressed tar is split into its arrays, unless it is
+    /// wanted whole.
     ///
     /// # Errors
     /// As [`ShardFile::walk`].
@@ -295,7 +296,7 @@ impl ShardFile {
         Ok(Box::new(Checked::new(walk, wanted, keys, npz, self.remote.clone())))
     }
 
-    /// The same with all that may be an image by its place.
+    /// As [`ShardFile::walk`], with every field whose position allows an image.
     fn walk_all(&self, wanted: &Wanted, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
         let place = self.lies();
         let walk = match self.kind {
@@ -307,7 +308,7 @@ impl ShardFile {
         walk.map_err(|error| error.in_file(&self.path))
     }
 
-    /// Makes the image of what was fetched of a record, as [`formats::foreign::Image::recipe`] says.
+    /// Builds the image from the bytes fetched for a record, following [`formats::foreign::Image::recipe`].
     ///
     /// # Errors
     /// As [`formats::foreign::Foreign::image`].
@@ -320,8 +321,8 @@ impl ShardFile {
         }
     }
 
-    /// How many bytes are fetched for a component of `bytes` bytes by [`formats::foreign::Other::recipe`], where those that the
-    /// image is made of are `of_image`.
+    /// Number of bytes to fetch for a component of `bytes` bytes by [`formats::foreign::Other::recipe`]; `of_image` is the
+    /// number of bytes fetched for the image.
     pub fn component_bytes(&self, recipe: u32, bytes: usize, of_image: usize) -> usize {
         match self.kind {
             _ if recipe == 0 => bytes,
@@ -332,7 +333,7 @@ impl ShardFile {
         }
     }
 
-    /// Makes the component of what was fetched.
+    /// Builds the component from the fetched bytes.
     ///
     /// # Errors
     /// As [`formats::foreign::Foreign::component`].
@@ -345,10 +346,10 @@ impl ShardFile {
         }
     }
 
-    /// What records' offsets count in, as a stream: what it holds, unpacked.
+    /// The decompressed content as a stream; record offsets are positions in this stream.
     ///
     /// # Errors
-    /// When it cannot be opened, and when `go_on` says so.
+    /// If the file cannot be opened, and if `go_on` cancels.
     pub fn unpacked(&self, wanted: &Wanted, go_on: GoOn<'_>) -> Result<Box<dyn Read>> {
         Ok(match self.kind {
             Kind::Format(_) | Kind::Lmdb => Box::new(self.input()?.bytes),
@@ -358,10 +359,10 @@ impl ShardFile {
         })
     }
 
-    /// Names of the classes in the order of labels, where the file tells them.
+    /// Class names in the order of labels, if the file has them.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If the file cannot be read.
     pub fn classes(&self, wanted: &Wanted) -> Result<Vec<Vec<u8>>> {
         let place = self.lies();
         let classes = match self.kind {
@@ -372,10 +373,10 @@ impl ShardFile {
         place.told(classes.map_err(|error| error.in_file(&self.path)))
     }
 
-    /// Names of the splits that the file itself holds; none where it is all of one.
+    /// Names of the splits in the file; empty if the file has no splits.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If the file cannot be read.
     pub fn splits(&self, wanted: &Wanted) -> Result<Vec<String>> {
         let place = self.lies();
         let splits = match self.kind {
@@ -388,7 +389,7 @@ impl ShardFile {
     /// The datasets of an HDF5 file without groups.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn outline(&self) -> Result<Option<hdf5::Outline>> {
         let place = self.lies();
         let outline = match self.kind {
@@ -398,10 +399,10 @@ impl ShardFile {
         place.told(outline.map_err(|error| error.in_file(&self.path)))
     }
 
-    /// What is odd about them.
+    /// Warnings about the datasets of the file.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn odd_splits(&self, wanted: &Wanted) -> Result<hdf5::OddSplits> {
         let place = self.lies();
         let odd = match self.kind {
@@ -412,11 +413,11 @@ impl ShardFile {
     }
 }
 
-/// What records of a walk hold, end to end.
+/// The concatenated records of a walk.
 struct Contents {
     walk: Box<dyn Walk>,
     content: Vec<u8>,
-    /// How much of `content` has been read.
+    /// Number of bytes of `content` already read.
     read: usize,
 }
 
@@ -439,7 +440,7 @@ impl Read for Contents {
     }
 }
 
-/// How a file may be compressed, the likeliest first.
+/// Possible compressions of a file, the likeliest first.
 fn ways(place: &Place) -> Result<Vec<Option<Packed>>> {
     Ok(match Packed::of(place)? {
         Some(Packed::Zlib) => vec![None, Some(Packed::Zlib)],
@@ -447,7 +448,7 @@ fn ways(place: &Place) -> Result<Vec<Option<Packed>>> {
     })
 }
 
-/// What a file is, by its first bytes, unpacked.
+/// Detects the format from the first decompressed bytes.
 fn told(place: &Place, bytes: u64, packed: Option<Packed>) -> Result<Option<Kind>> {
     let path = place.path();
     let mut first = vec![0; LOOK_BYTES];
@@ -460,7 +461,7 @@ fn told(place: &Place, bytes: u64, packed: Option<Packed>) -> Result<Option<Kind
     };
     let (filled, total_bytes) = match filled {
         Ok(filled) => filled,
-        // What cannot be unpacked from its first byte on is none of ours.
+        // A file that cannot be decompressed from its first byte has no known format.
         Err(error) if packed.is_some() && error.io_error().is_none_or(|error| error.raw_os_error().is_none()) => {
             return Ok(None);
         }

@@ -31,7 +31,7 @@ pub(super) fn no_class(file: &Hdf5File, labels: &Seen) -> Result<Option<String>>
     let mut texts = LabelTypes::default();
     let mut rows = Rows::open(file, &labels.path)?;
     for number in 0..labels.rows().unwrap_or(0) {
-        // Damage is told where the row is read.
+        // Corruption is reported when the row is read.
         let Ok(row) = rows.row(number)?.map(<[u8]>::to_vec) else { continue };
         let item_bytes = rows.dataset().raw_element_size().unwrap_or(0).max(1);
         let mut items = if are_several { row.chunks_exact(row.len().max(1)) } else { row.chunks_exact(item_bytes) };

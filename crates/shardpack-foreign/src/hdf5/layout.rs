@@ -19,7 +19,7 @@ pub(super) enum Layout {
     Rows(Vec<Table>),
     /// A dataset each, in groups that may be classes.
     ImageDatasets(Vec<Members>),
-    /// A group each, of values or of an image and what goes with it.
+    /// One group per sample, of values or of an image and its fields.
     SampleGroups(Samples),
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Samples {
     pub unused: Vec<String>,
 }
 
-/// A dataset of images, and what goes with it, by path.
+/// A dataset of images and the datasets that accompany it, by path.
 #[derive(Clone, Debug)]
 pub(super) struct Table {
     pub images: String,
@@ -47,15 +47,16 @@ pub(super) struct Table {
     /// Datasets of the file that nothing is made of.
     pub unused: Vec<String>,
     pub rows: Range<u64>,
-    /// Rows that no split names, where these are the first of those that are named.
+    /// Rows in no split, if they are the first of the named rows.
     pub strays: Vec<Range<u64>>,
     pub split: Option<String>,
-    /// What was understood, for a person.
+    /// Notes for the user about how the layout was interpreted.
     pub note: String,
 }
 
 impl Table {
-    /// One of samples that are no images, whose rows are those of `values`: paths and names, of which `all` are told.
+    /// A table of samples without images; its rows are the rows of `values`, which holds paths and names; `all` counts the
+    /// datasets that are reported.
     pub fn of_values(
         values: Vec<(String, String)>,
         label: Option<&Seen>,
@@ -83,7 +84,7 @@ impl Table {
         }
     }
 
-    /// The datasets that something is made of, some of them twice.
+    /// Paths of all datasets that the table uses; a path may repeat.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         let own = [Some(&self.images), self.labels.as_ref()];
         let named = [self.filenames.as_ref(), self.shapes.as_ref()];
@@ -92,10 +93,10 @@ impl Table {
         own.into_iter().chain(named).flatten().chain(values).chain(beside).map(String::as_str)
     }
 
-    /// The datasets beside the label whose values are those of an enum, the names of which are told to nobody.
+    /// The datasets beside the label whose values are an enum, and whose enum names are lost.
     ///
     /// # Errors
-    /// When the file is damaged.
+    /// If the file is corrupt.
     pub fn nameless<'t>(&'t self, file: &Hdf5File) -> Result<Vec<&'t str>> {
         let mut found = Vec::new();
         for path in self.paths().filter(|path| self.labels.as_deref() != Some(path)) {

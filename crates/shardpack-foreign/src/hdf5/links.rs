@@ -48,7 +48,7 @@ impl Link {
         if self.is_external { "external link" } else { "broken link" }
     }
 
-    /// What it is, for a person.
+    /// Description for the user.
     fn told(&self) -> String {
         match self.is_external {
             true => format!("{} is an external link to {}, and other files are not read", self.path, self.target),
@@ -95,7 +95,7 @@ impl Links {
         }
     }
 
-    /// How many of each there are, by what they are called; of many, only how many.
+    /// Number of links by description; long lists are reduced to a count.
     pub fn counted(&self) -> BTreeMap<String, u64> {
         let mut counted = BTreeMap::new();
         for link in &self.0 {
@@ -115,7 +115,7 @@ impl Links {
     }
 }
 
-/// What helps where a link is not followed.
+/// Advice for links that are not followed.
 const COPY: &str = "`h5copy` copies what a link leads to into the file; --image-feature PATH and --label-feature PATH name other datasets";
 
 /// The links of a group that are no hard ones, with their names.

@@ -1,15 +1,15 @@
-//! LZF, h5py's own filter: literals and copies of what was unpacked before.
+//! Decompresses LZF, h5py's own filter: literals and copies of earlier output.
 //!
 //! # Bytes
-//! A byte below 32 is followed by so many literals plus one. Of another, the three high bits are the length of a copy less
-//! two (7: the next byte is added), and the five low bits with the byte that follows how far back it begins, less one.
+//! A byte below 32 is followed by that many literals plus one. In any other byte, the three high bits are the length of a
+//! copy less two (7: the next byte is added); the five low bits with the following byte are the distance back, less one.
 //!
 //! Source: liblzf 3.6, `lzf_d.c`; h5py, `lzf/lzf_filter.c`.
 
 /// Number of the filter, as registered with The HDF Group.
 pub(super) const FILTER: u16 = 32000;
 
-/// What `input` unpacks to; `None` where it is damaged, or that would be more than `most` bytes.
+/// Decompresses `input`; `None` if it is corrupt, or the output would exceed `most` bytes.
 pub(super) fn unpacked(input: &[u8], most: usize) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let mut input = input.iter().copied();
@@ -26,7 +26,7 @@ pub(super) fn unpacked(input: &[u8], most: usize) -> Option<Vec<u8>> {
             let length = (control >> 5) + extra + 2;
             let back = (control & 31) << 8 | usize::from(input.next()?);
             let from = out.len().checked_sub(back + 1)?;
-            // It may copy what it writes.
+            // A copy may overlap its own output.
             (from..from + length).for_each(|at| out.push(out[at]));
         }
         if out.len() > most {

@@ -1,14 +1,15 @@
-//! HDF5 files of images, as h5py, Fuel and the scripts of the field write them: datasets to images and labels, trusting
-//! nothing.
+//! Reads HDF5 files of images, as h5py, Fuel and common scripts write them: maps datasets to images and labels, and trusts no
+//! number.
 //!
-//! An image is a row of a dataset, or a dataset of its own. The unpacked file that offsets speak of is all images end to
-//! end, in the order in which they are walked, each with what is beside it in other datasets of as many rows; pixels are `.npy` files there, with axes and values as they are stored.
+//! An image is a row of a dataset, or a dataset of its own. Offsets count in a virtual file: all images in walk order, each
+//! followed by its fields from other datasets with as many rows. Pixels are `.npy` files in this virtual file, with axes and
+//! values as stored.
 //!
-//! Holds at all times: of each dataset one batch of rows is in memory, whatever the number of rows; what is longer than
-//! that is refused by its size; a panic of the crate is an error here; a damaged chunk is said of its rows alone.
+//! Memory holds one batch of rows per dataset, whatever the number of rows; longer rows are refused by their size. A panic of
+//! the `hdf5` crate becomes an error. A corrupt chunk is reported for its rows only.
 //!
-//! Not read: pixels that are not uint8, compound types, compression by filters other than gzip, LZF, szip, shuffle,
-//! fletcher32, scale-offset and n-bit; data in other files, to which nothing here follows: links to them are refused or counted.
+//! Not supported: pixels that are not uint8, compound types, and filters other than gzip, LZF, szip, shuffle, fletcher32,
+//! scale-offset and n-bit. External data is never followed: links to other files are refused or counted.
 //!
 //! Specification: HDF5 File Format 3.0, superblocks 0 to 3. Written by: h5py 3.16 with HDF5 2.0.
 
@@ -50,10 +51,10 @@ use super::Place;
 pub use open::is;
 pub use split::{OddSplits, stray};
 
-/// Begins to walk `file`; of what it says are splits only `part`, where that is said.
+/// Starts to walk `file`; `part` selects one of the splits in the file.
 ///
 /// # Errors
-/// When it is damaged, has no images, several datasets that could be meant, or not what is wanted.
+/// If the file is corrupt, has no images, has several candidate datasets, or lacks a wanted dataset.
 pub fn walk(file: impl Into<Place>, wanted: &Wanted, part: Option<&str>) -> Result<Box<dyn Walk>> {
     let place = &file.into();
     let (images, left_out) = contained(|| {
@@ -103,7 +104,7 @@ fn layout_of(file: &Hdf5File, wanted: &Wanted) -> Result<(Layout, Links)> {
     }
 }
 
-/// Names of the classes in the order of their labels; none where the file does not tell them.
+/// Class names in the order of labels; empty if the file has none.
 ///
 /// # Errors
 /// As [`walk`].
@@ -158,7 +159,7 @@ pub fn outline(file: impl Into<Place>) -> Result<Option<Outline>> {
     })
 }
 
-/// What is odd about the splits that the file tells.
+/// Warnings about the splits in the file.
 ///
 /// # Errors
 /// As [`walk`].

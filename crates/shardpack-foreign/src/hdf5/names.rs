@@ -1,4 +1,4 @@
-//! What a file has, by name: its groups and datasets, and what their names say of what they are for.
+//! Lists the groups and datasets of a file and classifies them by name.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ pub(super) const FILENAMES: [&str; 8] =
 pub(super) const CLASSES: [&str; 5] = ["classes", "class_names", "label_names", "list_classes", "categories"];
 /// The same of the axes of images that are stored as pixels end to end.
 pub(super) const SHAPES: [&str; 3] = ["shapes", "shape", "sizes"];
-/// Groups of a MATLAB 7.3 file that hold no variables, but what cells and objects in variables refer to.
+/// Groups of a MATLAB 7.3 file without variables: they hold the targets of references from cells and objects.
 const MATLABS: [&str; 2] = ["#refs#", "#subsystem#"];
 /// How deep groups may be nested.
 const MOST_DEPTH: usize = 16;
@@ -74,7 +74,7 @@ pub(super) fn list(file: &Hdf5File) -> Result<Vec<Members>> {
     Ok(found)
 }
 
-/// What is shown of a group: its path, and the names of the groups and of the datasets right in it.
+/// Callback for each group: its path, and the names of the groups and of the datasets directly in it.
 pub(super) type Look<'l> = &'l mut dyn FnMut(&str, &Group, &[String], &[String]) -> Result<()>;
 
 /// Shows `look` each group once, by path.
@@ -124,8 +124,7 @@ pub(super) fn split(path: &str) -> Option<String> {
     words(path).find(|word| is_split(word))
 }
 
-/// The place of a path among `names`, one of which is its last part that is not a split, or is a word of it; smaller is
-/// likelier.
+/// Index in `names` of a name that equals the last path component that is no split, or a word in it; smaller is likelier.
 pub(super) fn rank(path: &str, names: &[&str]) -> Option<usize> {
     let words = own_words(path);
     let place = |name: &str| names.iter().position(|known| *known == name);

@@ -1,7 +1,6 @@
-//! An HDF5 file opened for reading, with limits on what its numbers may ask for.
+//! Opens an HDF5 file for reading, with limits on every size in the file.
 //!
-//! Holds at all times: no piece of the file longer than [`most_bytes`] is read at once, and nothing longer is unpacked;
-//! other files that it refers to are never opened.
+//! No read is longer than [`most_bytes`], and nothing longer is decompressed. External files are never opened.
 
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ use super::{
     lzf,
 };
 
-/// The first bytes of a file, or of what follows a block of the user's own of 512, 1024, 2048, … bytes.
+/// The first bytes of a file, or the bytes after a user block of 512, 1024, 2048, … bytes.
 const MAGIC: &[u8] = b"\x89HDF\r\n\x1a\n";
 /// The class of a layout that is made of other datasets.
 const VIRTUAL: u8 = 3;
@@ -37,9 +36,9 @@ pub(super) fn most_bytes() -> usize {
     MOST_BYTES.min(memory::most_of_piece() / 2) as usize
 }
 
-/// Datasets after which the file is opened anew: the crate keeps what it has read of each.
+/// Number of datasets after which the file is reopened: the crate caches all that it has read from each dataset.
 pub(super) const OPENED: usize = 4096;
-/// Most bytes that a byte of a file may be unpacked to: twice what deflate does at best. More are promised and not stored.
+/// Maximum decompression ratio: twice the best ratio of deflate. A higher ratio is claimed and not stored.
 const MOST_RATIO: u64 = 2048;
 
 /// Most bytes that all items of a dataset of `file` may have.
@@ -72,7 +71,7 @@ impl Storage for Bounded {
 /// Opens the file at `place`.
 ///
 /// # Errors
-/// When it cannot be read, is none, or is shorter than it says.
+/// If the file cannot be read, is not HDF5, or is shorter than its header claims.
 pub(super) fn open(place: &Place) -> Result<Hdf5File> {
     let mut filters = FilterRegistry::new();
     let lzf = |_: &_, input: &[u8], _| {
@@ -109,7 +108,7 @@ pub(super) fn open(place: &Place) -> Result<Hdf5File> {
     Ok(file)
 }
 
-/// What an error of the crate says of the file.
+/// Converts an error of the crate to an error of the file.
 pub(super) fn told(error: Hdf5Error) -> Error {
     match cause(error) {
         Hdf5Error::Io(error) if error.raw_os_error().is_some() => Error::io("cannot read", error),
@@ -130,7 +129,7 @@ pub(super) fn child(error: &Hdf5Error) -> Option<(String, String)> {
     }
 }
 
-/// What is wrong, for a message that says where.
+/// Description of the error, for a message that names the position.
 pub(super) fn said(error: &Hdf5Error) -> String {
     match error {
         Hdf5Error::UnsupportedFilter(_) => match filter(error) {
@@ -146,7 +145,7 @@ pub(super) fn said(error: &Hdf5Error) -> String {
     }
 }
 
-/// Whether it is what is not read here, rather than damage: then it holds for all of a dataset.
+/// Whether the error is an unsupported feature and not corruption: then it applies to the whole dataset.
 pub(super) fn is_limit(error: &Hdf5Error) -> bool {
     let is_elsewhere = matches!(error, Hdf5Error::Other(what) if what.starts_with(RAW));
     is_elsewhere
@@ -159,7 +158,7 @@ pub(super) fn is_limit(error: &Hdf5Error) -> bool {
         )
 }
 
-/// The innermost error: where it was is told here.
+/// The innermost error: the position is reported by this crate.
 pub(super) fn cause(error: Hdf5Error) -> Hdf5Error {
     match error {
         Hdf5Error::Context { source, .. } => cause(*source),

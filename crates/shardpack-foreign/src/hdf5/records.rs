@@ -20,7 +20,7 @@ use super::{
     walk::{Images, record},
 };
 
-/// Bytes of a batch of rows of values, of which there may be many datasets.
+/// Bytes in a batch of rows of values; there may be many such datasets.
 const BATCH_BYTES: usize = 1 << 20;
 
 /// The rows of one dataset after the other.
@@ -35,7 +35,7 @@ pub(super) struct Records {
     wanted: Wanted,
 }
 
-/// Datasets of images and what goes with them.
+/// Open datasets of images and of the fields beside them.
 struct Opened {
     table: Table,
     images: Rows,
@@ -119,7 +119,7 @@ impl Opened {
         Ok(Ok(()))
     }
 
-    /// What is beside the image of so many bytes that begins at `at`, its bytes behind it; or why it cannot be had.
+    /// The fields beside the image of the given length at `at`, whose bytes are appended; or the reason why they are missing.
     fn beside(&mut self, at: u64, out: &mut Vec<u8>) -> Result<Result<Vec<Other>, String>> {
         let mut others = Vec::with_capacity(self.beside.len());
         for one in &mut self.beside {

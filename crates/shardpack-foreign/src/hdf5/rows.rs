@@ -84,7 +84,7 @@ pub(super) struct Rows {
     /// Numbers of the rows in `held`, or that cannot be read.
     at: Range<u64>,
     held: Result<Vec<u8>, String>,
-    /// Before which row batches are of one band, for some of them is damaged.
+    /// Row before which batches hold a single band, because one is corrupt.
     narrow_end: u64,
 }
 
@@ -92,7 +92,7 @@ impl Rows {
     /// The rows of the dataset at `path`.
     ///
     /// # Errors
-    /// When it is damaged, a row or a chunk is longer than what is read at once, or it has more than the file can hold.
+    /// If the dataset is corrupt, a row or chunk exceeds the read limit, or the dataset claims more than the file can hold.
     pub fn open(file: &Hdf5File, path: &str) -> Result<Self> {
         Self::in_batches_of(BATCH_BYTES, file, path)
     }

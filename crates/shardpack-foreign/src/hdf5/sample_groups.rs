@@ -1,7 +1,8 @@
-//! Samples that are a group each: `/000001/{x, y}`, of which every group has datasets of the same names, and one may be the image.
+//! Reads samples that are one group each: `/000001/{x, y}`. All groups have datasets of the same names, and one may be the
+//! image.
 //!
-//! Holds at all times: one sample is in memory; a dataset is read whole, so one that is longer than what is read at once is refused by
-//! its size; the items of arrays are handed on as they are stored.
+//! Memory holds one sample. A dataset is read whole, so a dataset beyond the read limit is refused by its size. Items of
+//! arrays are passed on as stored.
 
 use std::{collections::BTreeMap, vec::IntoIter};
 
@@ -157,7 +158,7 @@ impl SampleGroups {
 /// Which dataset or attribute of the samples is their label.
 fn wanted_label(file: &Hdf5File, samples: &Samples, wanted: &Wanted) -> Result<Option<String>> {
     let first = samples.groups.iter().find(|one| !one.datasets.is_empty());
-    // Whether labels are wanted or not: what goes along is the same.
+    // Whether or not labels are wanted, the accompanying datasets are the same.
     match (&wanted.label, first) {
         (Some(name), _) => Ok(Some(name.clone())),
         (None, Some(first)) => label(file, first),
@@ -203,7 +204,7 @@ fn read(dataset: &Dataset, left: u64) -> Result<Vec<u8>, String> {
     dataset.read_raw_bytes().map_err(|error| open::said(&open::cause(error)))
 }
 
-/// What the items of a dataset are: an array, text, a list of texts, or bytes.
+/// Interprets the items of a dataset: an array, text, a list of texts, or bytes.
 fn content(dataset: &Dataset, read: Vec<u8>) -> Result<Found, String> {
     let (item, shape) = (dataset.dtype(), dataset.shape());
     if let Some(dtype) = dtype(item).or_else(|| array_dtype(item).filter(|_| !shape.is_empty())) {

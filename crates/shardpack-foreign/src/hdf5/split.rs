@@ -1,5 +1,5 @@
-//! The splits that a file tells: by the names of its datasets and groups, or by Fuel's attribute `split`, which says what rows of
-//! a dataset are of which.
+//! Reads the splits of a file: from the names of its datasets and groups, or from Fuel's attribute `split`, which assigns
+//! rows to splits.
 //!
 //! # Specification
 //! Fuel 0.2, `H5PYDataset.create_split_array`: an array of structures with `split`, `source`, `start`, `stop`, `indices`,
@@ -16,7 +16,7 @@ use super::{
     open, values,
 };
 
-/// What is odd about splits that are ranges of rows.
+/// Warnings about splits that are ranges of rows.
 #[derive(Debug, Default)]
 pub struct OddSplits {
     /// Rows that are of no split.
@@ -46,7 +46,7 @@ impl Layout {
         Ok(splits)
     }
 
-    /// What is odd about them.
+    /// Warnings about the splits of the layout.
     ///
     /// # Errors
     /// When the file is damaged.
@@ -58,17 +58,17 @@ impl Layout {
         Ok(OddSplits { strays, shared: shared(&ranges) })
     }
 
-    /// What of it is of the split `part`; all where that is `None`.
+    /// The part of the layout in the split `part`; all if `None`.
     ///
     /// # Errors
-    /// When there is no such split.
+    /// If the split does not exist.
     pub fn of_split(self, file: &Hdf5File, part: Option<&str>) -> Result<Self> {
         let Some(part) = part else { return self.told_splits(file) };
         let none = || Error::usage(format!("no split {part:?} in it"));
         match self {
             Self::Rows(tables) if tables.len() == 1 => {
                 let ranges = ranges(file, &tables[0])?;
-                // Each is told of once.
+                // Each is reported once.
                 let is_first = ranges.first().is_some_and(|(name, _)| name == part);
                 let strays = if is_first { strays(&ranges, &tables[0].rows) } else { Vec::new() };
                 let (_, rows) = ranges.into_iter().find(|(name, _)| name == part).ok_or_else(none)?;
@@ -96,7 +96,7 @@ impl Layout {
         }
     }
 
-    /// The same, of which notes tell the splits that are not followed.
+    /// The same layout, with notes about splits that are not followed.
     fn told_splits(mut self, file: &Hdf5File) -> Result<Self> {
         if let Self::Rows(tables) = &mut self
             && let [table] = &mut **tables
@@ -112,11 +112,10 @@ impl Layout {
     }
 }
 
-/// The splits of a dataset with their rows, in their order; none where no attribute says them, or where they are rows one
-/// by one.
+/// The splits of a dataset with their rows, in order; empty if no attribute defines them, or if it lists single rows.
 ///
 /// # Errors
-/// When the attribute is damaged, or its rows are none of the dataset.
+/// If the attribute is corrupt, or its rows are outside the dataset.
 pub(super) fn ranges(file: &Hdf5File, table: &Table) -> Result<Vec<(String, Range<u64>)>> {
     let attribute = file.root_group().and_then(|root| root.attribute("split"));
     let attribute = match attribute.map_err(open::cause) {

@@ -1,7 +1,8 @@
-//! Which datasets of a file hold images as rows, and which go with them: by shape, type and name, or as a person says.
+//! Selects the datasets that hold images as rows and the datasets that accompany them: by shape, type and name, or as the
+//! user chose.
 //!
-//! Holds at all times: several that could be meant are named and not guessed from; what goes with images has as many rows
-//! as they have; what a name says is the image or the label, and cannot be it, is a question and not passed over.
+//! If several datasets are candidates, the error names them; the code never guesses. Accompanying datasets have as many rows
+//! as the images. A dataset that is named like the image or the label and cannot be it is an error and is not skipped.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +21,7 @@ use super::{
 
 /// Rows that are looked at for the first image that is not empty.
 const LOOKS: u64 = 16;
-/// What to do where nothing tells images and labels.
+/// Advice if the images and labels cannot be detected.
 pub(super) const NAME_BOTH: &str = "--image-feature PATH and --label-feature PATH say which are meant";
 
 /// Datasets whose rows are images: one, or one for each split.
@@ -86,7 +87,7 @@ pub(super) fn begins_like_image(file: &Hdf5File, one: &Seen) -> Result<bool> {
     Ok(false)
 }
 
-/// The images, and what goes with them.
+/// The images and the datasets that accompany them.
 pub(super) fn table(
     file: &Hdf5File,
     images: &Seen,
@@ -167,7 +168,7 @@ pub(super) fn table(
     })
 }
 
-/// The dataset that goes with `images`, if one is called like one of `names` and is what it has to be.
+/// The dataset that accompanies `images`: named like one of `names` and of a valid type and shape.
 fn beside<'s>(
     images: &Seen,
     seen: &'s [Seen],
@@ -188,8 +189,8 @@ fn beside<'s>(
     }
 }
 
-/// Fails where the name of a dataset says that it is the labels of `images`, and it does not go with them; unless one that
-/// does, `found`, is called so at least as clearly.
+/// Fails if a dataset is named like the labels of `images` and does not fit them, unless the dataset `found` fits and has a
+/// name at least as clear.
 fn check_labels(images: &Seen, seen: &[Seen], found: Option<&Seen>) -> Result<()> {
     let split = names::split(&images.path);
     let place = |one: &Seen| (group_of(&one.path) != group_of(&images.path), label_rank(&one.path));

@@ -1,7 +1,6 @@
-//! Samples that are no images, as rows: datasets of as many rows each, of numbers, text or bytes.
+//! Reads samples without images as rows: datasets with equal numbers of rows, of numbers, text or bytes.
 //!
-//! Holds at all times: what its rows are is told by the head of a dataset; the items of arrays are handed on as they are
-//! stored.
+//! The header of a dataset decides the form of its rows. Items of arrays are passed on as stored.
 
 use hdf5_reader::{Datatype, VarLenKind};
 use shardpack_format::{Error, Result, component::Form};
@@ -59,7 +58,7 @@ pub(super) fn tables(seen: &[Seen]) -> Result<Vec<Table>> {
     Ok(tables)
 }
 
-/// What a dataset is called as a component: its own words, or all of its path where another has these too.
+/// Component name of a dataset: its own words, or its whole path if another dataset has the same words.
 fn name(one: &Seen, all: &[&Seen]) -> String {
     let short = |one: &Seen| own_words(&one.path).join("_");
     match all.iter().filter(|other| short(other) == short(one)).count() {
@@ -72,10 +71,10 @@ fn dtype_or_text(one: &Seen) -> bool {
     one.is_plain && (one.shape.len() == 1 || one.is_array)
 }
 
-/// What row `number` is, and its content as it is stored: of an array the items.
+/// Form of row `number` and its content as stored; for an array, the items.
 ///
 /// # Errors
-/// When the system fails; the inner one says why the row cannot be read.
+/// If a read fails; the inner error is the reason why the row is unreadable.
 pub(super) fn row(rows: &mut Rows, number: u64) -> Result<std::result::Result<(Form, Vec<u8>), String>> {
     let row = match rows.row(number)?.map(<[u8]>::to_vec) {
         Ok(row) => row,

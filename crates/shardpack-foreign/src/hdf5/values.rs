@@ -1,4 +1,4 @@
-//! Items of datasets as they are stored: what they are, their dtype, and what they say as a label or a name.
+//! Interprets stored items of datasets: kind, dtype, and value as a label or a name.
 
 use hdf5_reader::{Dataset, Datatype, EnumMember, StringSize, VarLenKind, error::ByteOrder};
 use shardpack_format::{
@@ -8,7 +8,7 @@ use shardpack_format::{
 
 use super::open;
 
-/// Up to here a float says exactly one whole number.
+/// Largest float range in which each whole number is exact.
 const MOST_WHOLE: f64 = 9_007_199_254_740_992.0;
 /// Longest name or label in bytes.
 const TEXT_BYTES: u32 = 4096;
@@ -16,7 +16,7 @@ const TEXT_BYTES: u32 = 4096;
 /// Type of pixels, as numpy names it.
 pub(super) const BYTES: &str = "|u1";
 
-/// What the items of a dataset are.
+/// Kind of the items of a dataset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A byte: of pixels, or of an encoded image.
@@ -36,7 +36,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// What items of a type are.
+    /// The kind of a type.
     pub fn of(item: &Datatype) -> Self {
         match item {
             Datatype::FixedPoint { size: 1, signed: false, .. } => Self::Byte,
@@ -56,7 +56,7 @@ impl Kind {
     }
 }
 
-/// What a type is called, as numpy does where it has a name.
+/// Name of a type, numpy's name if there is one.
 pub(super) fn name(item: &Datatype) -> String {
     match item {
         Datatype::FixedPoint { size, signed, .. } => {
@@ -80,15 +80,15 @@ pub(super) fn is_reference(item: &Datatype) -> bool {
     matches!(item, Datatype::VarLen { .. } | Datatype::String { size: StringSize::Variable, .. })
 }
 
-/// How many bytes an item of any length has, as it says.
+/// Claimed length in bytes of a variable-length item.
 pub(super) fn said_bytes(item: &[u8]) -> u32 {
     item.first_chunk().copied().map_or(0, u32::from_le_bytes)
 }
 
-/// What an item of any length refers to.
+/// The bytes that a variable-length item refers to.
 ///
 /// # Errors
-/// Why it cannot be read.
+/// The reason why the item is unreadable.
 pub(super) fn referred(dataset: &Dataset, item: &[u8]) -> Result<Vec<u8>, String> {
     if said_bytes(item) == 0 {
         return Ok(Vec::new());
@@ -108,10 +108,10 @@ pub(super) fn referred_items(dataset: &Dataset, item: &[u8], base: &Datatype) ->
     dataset.resolve_vlen_reference_bytes(item, bytes).map_err(|error| open::said(&open::cause(error)))
 }
 
-/// Text without what fills it up to its fixed length.
+/// Text without the padding to its fixed length.
 ///
 /// # Errors
-/// Why it cannot be read.
+/// The reason why the text is unreadable.
 pub(super) fn text(dataset: &Dataset, item: &[u8]) -> Result<Vec<u8>, String> {
     let mut text = match is_reference(dataset.dtype()) {
         true if said_bytes(item) > TEXT_BYTES => return Err(format!("text of {} bytes", said_bytes(item))),
@@ -124,7 +124,8 @@ pub(super) fn text(dataset: &Dataset, item: &[u8]) -> Result<Vec<u8>, String> {
     Ok(text)
 }
 
-/// The label that the items of a row say: one, or one of several if `number` is not 0; else which of them alone is set.
+/// The label in the items of a row: a single item, or one of several if `number` is not 0; otherwise the index of the only
+/// item that is set.
 pub(super) fn label(dataset: &Dataset, row: &[u8], number: usize) -> Label {
     let bytes = dataset.raw_element_size().unwrap_or(0).max(1);
     let mut items = row.chunks_exact(bytes);
@@ -191,7 +192,7 @@ pub(super) fn whole(kind: &Datatype, item: &[u8]) -> Label {
     }
 }
 
-/// Names of the values of an enum with their numbers, in the order of these; `None` for what is none, or a truth value.
+/// Names of the enum values with their numbers, sorted by number; `None` for other types and for booleans.
 pub(super) fn enum_values(item: &Datatype) -> Option<Vec<(i64, &str)>> {
     let Datatype::Enum { base, members } = item else { return None };
     if is_bool(members.iter().map(|one| one.name.as_str())) {
@@ -243,7 +244,7 @@ pub(super) fn encoded(dataset: &Dataset, mut item: Vec<u8>) -> Result<Vec<u8>, S
     match Kind::of(dataset.dtype()) {
         _ if is_reference(dataset.dtype()) => referred(dataset, &item),
         Kind::Text => {
-            // As numpy has it: what fills text up is no part of it.
+            // As in numpy, padding is not part of the text.
             let end = item.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
             item.truncate(end);
             Ok(item)
@@ -257,7 +258,7 @@ pub(super) fn is_image(bytes: &[u8]) -> bool {
     image_header::Kind::of(&bytes[..bytes.len().min(SNIFF_BYTES)]) != image_header::Kind::Unknown
 }
 
-/// The dtype of items as numpy writes it; `None` for what is no number.
+/// The dtype of items in numpy's notation; `None` if the items are no numbers.
 pub(super) fn dtype(item: &Datatype) -> Option<String> {
     let order = |order: &ByteOrder, size: usize| match order {
         _ if size == 1 => '|',

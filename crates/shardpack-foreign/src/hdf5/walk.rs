@@ -1,6 +1,6 @@
-//! Images of a file as a walk: what hands them out, one after the other, and their records.
+//! Walks the images of a file and their records.
 //!
-//! Holds at all times: a walk ends where something is wrong with the file as a whole; a panic of the crate is an error here.
+//! A walk ends at an error that concerns the whole file. A panic of the crate becomes an error.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,16 @@ use shardpack_format::{
 
 use super::super::{Lack, contain};
 
-/// What hands out the images of a file, one after the other.
+/// Iterator over the images of a file.
 pub(super) trait Images {
-    /// The next one, as a record whose image begins at `at`, its bytes in `out` and behind them those of what is beside it; `None`
-    /// behind the last.
+    /// The next image, as a record that begins at `at`. `out` receives its bytes and then the bytes of its fields; `None`
+    /// after the last.
     fn next(&mut self, at: u64, out: &mut Vec<u8>) -> Result<Option<Record>>;
 
-    /// What was understood of the file.
+    /// Notes about how the file was interpreted.
     fn notes(&self) -> Vec<String>;
 
-    /// What of the file is neither image nor goes with one, and how much of it.
+    /// Number of items of the file that are neither an image nor a field of an image, by kind.
     fn passed(&self) -> BTreeMap<String, u64> {
         BTreeMap::new()
     }
@@ -44,11 +44,11 @@ pub(super) struct Contained {
     images: Box<dyn Images>,
     /// Where the next image begins in the unpacked file.
     at: u64,
-    /// Image of the record that was read last, and what is beside it.
+    /// Bytes of the image of the last record and of its fields.
     content: Vec<u8>,
     /// Length of the image, if there is one.
     image_bytes: Option<usize>,
-    /// Whether there is anything of it.
+    /// Whether `content` holds any bytes of the record.
     has_content: bool,
     has_ended: bool,
     /// Left-out parts of the file, and their counts.

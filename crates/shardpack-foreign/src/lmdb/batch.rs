@@ -27,7 +27,7 @@ const THREAD_ENTRIES: usize = 64;
 /// How values are taken apart.
 pub(super) struct Decode {
     pub coding: Coding,
-    /// Bytes of each value that come before what it holds.
+    /// Length in bytes of the header before the content of each value.
     pub header_bytes: u64,
     pub wanted: Wanted,
 }

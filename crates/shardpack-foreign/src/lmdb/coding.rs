@@ -13,7 +13,7 @@ pub(super) enum Coding {
 }
 
 impl Coding {
-    /// What a value of this making is called.
+    /// Name of the coding.
     pub fn name(self) -> &'static str {
         match self {
             Self::Image => "images as they are",

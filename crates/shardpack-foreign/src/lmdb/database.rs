@@ -48,7 +48,7 @@ impl Database {
         self.environment.path()
     }
 
-    /// Number of entries, as its record says. Each duplicate is one, and each named database in the main one.
+    /// Number of entries, from the record. Each duplicate counts, and in the main database each named database.
     pub fn entries(&self) -> u64 {
         self.record.entries
     }
@@ -106,10 +106,10 @@ impl Database {
         Walk::begin(&self.environment, &self.record, self.role, Order::Keys, self.environment.room())
     }
 
-    /// Reads a value in place of what `out` holds.
+    /// Reads a value into `out`, replacing its content.
     ///
     /// # Errors
-    /// When it is not within the file, or cannot be read.
+    /// If the range is outside the file, or the read fails.
     pub fn read(&self, value: Range<u64>, out: &mut Vec<u8>) -> Result<()> {
         self.environment.read(value, out)
     }

@@ -1,4 +1,4 @@
-//! Detects how the values of an environment are coded, from the first of them; and says what was seen where that fails.
+//! Detects the coding of the values of an environment from the first values; if that fails, the error shows these values.
 
 use shardpack_format::{Error, Result, hash, image_header::Kind, text};
 
@@ -11,7 +11,7 @@ const MOST_OFFSET: usize = 64;
 /// Kinds whose first bytes come up by chance nowhere.
 const SURE: [Kind; 5] = [Kind::Jpeg, Kind::Png, Kind::Webp, Kind::Gif, Kind::Tiff];
 
-/// What the first values tell.
+/// Result of the detection from the first values.
 #[derive(Debug)]
 pub(super) struct Detected {
     pub coding: Coding,
@@ -19,7 +19,7 @@ pub(super) struct Detected {
     pub are_paths: bool,
 }
 
-/// Whether an entry is a sample, as far as its key tells.
+/// Whether the key allows the entry to be a sample.
 pub(super) fn is_sample(key: &[u8]) -> bool {
     !META_KEYS.contains(&key) && !key.starts_with(b"label-")
 }
@@ -53,7 +53,7 @@ pub(super) fn detect(database: &Database, said: &Overrides) -> Result<Detected> 
     }
 }
 
-/// What a message shows of a value.
+/// A value, shortened for a message.
 struct Shown {
     key: String,
     bytes: usize,
@@ -79,7 +79,8 @@ impl Shown {
     }
 }
 
-/// A request is missing rather than something wrong: nothing says that these values are damaged.
+/// The error if the coding is unknown. It requests an option and reports no corruption: nothing shows that these values are
+/// corrupt.
 fn unknown(shown: Vec<Shown>, said: &Overrides) -> Error {
     let text: Vec<_> = shown.iter().map(Shown::text).collect();
     let error = Error::usage(format!("values that are no images and of no known making: {}", text.join("; ")));

@@ -14,7 +14,7 @@ use super::{
 
 /// Most items of a list that are fields; a longer list is one field.
 const MOST_ITEMS: usize = 64;
-/// Name of what a value is as a whole.
+/// Field name of the whole value.
 const WHOLE: &str = "data";
 
 // How the content of a field is made of its value:
@@ -28,7 +28,7 @@ const SAMPLE_SHIFT: u32 = FIELD_SHIFT + FIELD_BITS;
 const SAMPLE_BITS: u32 = 12;
 /// Samples of a value that have numbers there.
 pub(super) const MOST_SAMPLES: usize = 1 << SAMPLE_BITS;
-/// Longest value in bytes that is kept taken apart until the next is asked for.
+/// Longest value in bytes whose parsed form is kept until the next request.
 const MOST_KEPT_BYTES: usize = 64 << 20;
 /// Those that have fields, by their number in a recipe.
 const CODINGS: [Coding; 3] = [Coding::Pickle, Coding::Msgpack, Coding::Arrow];
@@ -40,7 +40,7 @@ pub(super) struct Field {
     pub name: String,
     /// Its number in the sample.
     pub number: usize,
-    /// What it is, and the length of its content; or why it is no component.
+    /// Form and content length of the field; or the reason why the field is no component.
     pub form: std::result::Result<(Form, u64), String>,
     /// Where the items of an array lie in the value, if they lie there as they are.
     pub place: Option<Range<usize>>,
@@ -62,8 +62,8 @@ pub(super) fn fields(named: Named<'_>, input: &[u8]) -> Vec<Field> {
     named.into_iter().enumerate().filter_map(of).collect()
 }
 
-/// The label among the fields of a sample, which are `named`, with the name of its field, if `wanted` or its name tells it; in a list
-/// without names the whole number in place `label_number` among the whole numbers.
+/// The label among the fields `named` of a sample, with its field name. The field is `wanted` or has a label name. In a list
+/// without names, the label is whole number `label_number` among the whole numbers.
 pub(super) fn label(
     sample: &Value,
     named: &Named<'_>,
@@ -109,7 +109,8 @@ struct Kept {
 }
 
 thread_local! {
-    /// The last one: its other fields are asked for next, and maybe its other samples. It is known by all of its bytes.
+    /// The last parsed value: its other fields are requested next, and maybe its other samples. All bytes are compared to
+    /// identify the value.
     static KEPT: RefCell<Option<Kept>> = const { RefCell::new(None) };
 }
 
@@ -121,10 +122,10 @@ pub fn component(fetched: &[u8], recipe: u32) -> Result<Vec<u8>> {
     with_field(fetched, recipe, |field| content::content(field, fetched).map_err(Error::data))
 }
 
-/// What `make` makes of the field that `recipe` tells, of the value that was fetched.
+/// Applies `make` to the field that `recipe` identifies in the fetched value.
 ///
 /// # Errors
-/// When the value is damaged.
+/// If the value is corrupt.
 pub(super) fn with_field<T>(fetched: &[u8], recipe: u32, make: impl FnOnce(&Value) -> Result<T>) -> Result<T> {
     let kept = |shift: u32, bits: u32| (recipe >> shift & ((1 << bits) - 1)) as usize;
     let coding = CODINGS.get(kept(CODING_SHIFT, 2)).copied().filter(|_| recipe & IS_FIELD != 0);

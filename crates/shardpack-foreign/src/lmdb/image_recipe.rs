@@ -1,6 +1,6 @@
-//! How the image of a sample is made of the bytes of its value, as a number that the listing keeps.
+//! Encodes in one number, kept in the listing, how to build the image of a sample from the bytes of its value.
 //!
-//! Holds at all times: what was told when the value was walked is made again of the same bytes, and of no others.
+//! The same bytes always give the image that the walk saw; other bytes are never used.
 
 use std::{borrow::Cow, ops::Range, sync::Arc};
 
@@ -19,7 +19,7 @@ use super::{
     fields,
 };
 
-/// What holds the image of a sample.
+/// Source of the image of a sample.
 #[derive(Debug)]
 pub(super) enum Held {
     /// The bytes of its file.
@@ -53,8 +53,8 @@ pub(super) fn held_by(value: &Value, input: &[u8]) -> std::result::Result<Held, 
     }
 }
 
-// How an image is made of the bytes that are fetched: as they are, or with the head of a `.npy` before them, whose shape
-// is told by the length and what the recipe keeps:
+// How to build an image from the fetched bytes: as they are, or with a `.npy` header in front. The length and the recipe give
+// the shape of the header:
 //
 //     bit 0 each byte is a character of UTF-8   bit 1 pixels   bit 2 Fortran's order   bits 3, 4 what bits 12 to 30 hold:
 //     0 of two axes the last   1 of three the last, below 16, times 2^15, and the second   2 the first and the second
@@ -66,7 +66,7 @@ const PIXELS: u32 = 2;
 const FORTRAN: u32 = 4;
 const FORM_SHIFT: u32 = 3;
 const BLUE_PLANES: u32 = 32;
-/// The value is fetched whole; what is above is the recipe of the field that is its image.
+/// The value is fetched whole; the upper bits are the recipe of the field that holds the image.
 const WITHIN: u32 = 64;
 const WITHIN_SHIFT: u32 = 7;
 const SHAPE_SHIFT: u32 = 12;
@@ -75,7 +75,7 @@ const SHAPE_BITS: u32 = 19;
 const LONG_BITS: u32 = 15;
 const SHORT_BITS: u32 = 9;
 
-/// Where what an image is made of lies in its value, the length of the image in bytes, and how it is made.
+/// Range in the value that the image is built from, length of the image in bytes, and the recipe.
 pub(super) fn recipe(held: &Held) -> std::result::Result<(Range<usize>, usize, u32), String> {
     let part = match held {
         Held::Bytes(part) => part,
@@ -117,10 +117,10 @@ pub(super) fn within(coding: Coding, sample: usize, field: usize) -> Option<u32>
     fields::recipe(coding, sample, field).map(|recipe| recipe << WITHIN_SHIFT | WITHIN)
 }
 
-/// Makes the image of what was fetched of a value, as `recipe` says.
+/// Builds the image from the fetched bytes of a value, following `recipe`.
 ///
 /// # Errors
-/// When it is damaged.
+/// If the value is corrupt.
 pub fn image(fetched: &[u8], recipe: u32) -> Result<Cow<'_, [u8]>> {
     if recipe & WITHIN != 0 {
         return fields::with_field(fetched, recipe >> WITHIN_SHIFT, |field| {

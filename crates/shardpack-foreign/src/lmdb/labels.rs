@@ -1,5 +1,5 @@
-//! Where the labels of an environment are: in its values, under keys beside, in a database beside, in its name, or where a
-//! person says.
+//! Locates the labels of an environment: in the values, under separate keys, in a separate database, in the name of the
+//! environment, or where the user chose.
 
 use std::{path::Path, sync::Arc};
 
@@ -30,16 +30,16 @@ pub(super) enum Labels {
     Database(Database, String),
     /// All samples are of one class.
     One(Vec<u8>),
-    /// What was said: in the key, in a header of the value, or in a file.
+    /// Chosen by the user: in the key, in a header of the value, or in a file.
     Said(LabelFrom),
 }
 
 impl Labels {
-    /// Where they are in `environment`, whose images are in `images`: where a person `said`, else in the database `named` if
-    /// there is one.
+    /// Locates the labels in `environment`, whose images are in the database `images`: where the user chose (`said`), else in
+    /// the database `named`, if it exists.
     ///
     /// # Errors
-    /// When the environment is damaged, or the system fails.
+    /// If the environment is corrupt, or a read fails.
     pub fn of(
         environment: &Arc<Environment>,
         images: &Database,
@@ -111,14 +111,14 @@ fn are_beside(images: &Database) -> Result<bool> {
     Ok(false)
 }
 
-/// The class that the name of an LSUN environment tells: `bedroom_train_lmdb`.
+/// The class in the name of an LSUN environment, such as `bedroom_train_lmdb`.
 fn class_of(data: &Path) -> Option<Vec<u8>> {
     let stem = data.parent()?.file_name()?.to_str()?.strip_suffix("_lmdb")?;
     let class = ["_train", "_val", "_test"].iter().find_map(|split| stem.strip_suffix(split))?;
     (!class.is_empty()).then(|| class.as_bytes().to_vec())
 }
 
-/// The same of any environment, where a person says that its name is the class.
+/// The name of any environment, if the user chose the name as the class.
 fn name_of(data: &Path) -> Vec<u8> {
     let name = || match data.ends_with(DATA_FILE) {
         true => data.parent()?.file_name(),

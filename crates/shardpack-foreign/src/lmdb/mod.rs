@@ -1,12 +1,13 @@
-//! LMDB environments, as liblmdb 0.9 writes them on 64-bit little-endian machines: keys to where their values lie.
+//! Reads LMDB environments, as liblmdb 0.9 writes them on 64-bit little-endian machines: maps keys to the ranges of their
+//! values.
 //!
-//! Holds at all times: the file is read with `pread` and never mapped, because a mapping of a truncated file kills the
-//! process with SIGBUS; no lock file is made, looked for or written; every number is checked against its page and the
-//! file before it is used, and nothing is allocated by what a number claims; a walk refers to no more pages than the
-//! file has, so it ends; pages that are free and bytes after the last page are never looked at.
+//! The file is read with `pread` and never mapped, because a mapping of a truncated file kills the process with SIGBUS. No
+//! lock file is made, read or written. Every number is checked against its page and the file before use, and no allocation is
+//! sized by an unchecked number. A walk visits no more pages than the file has, so it ends. Free pages and bytes after the
+//! last page are never read.
 //!
-//! Not seen: a writer that goes on while the file is read. It may use pages again that a long walk has yet to come to;
-//! what it then finds is checked as all else.
+//! Concurrent writers are not detected. A writer may reuse pages that a long walk has yet to read; the content of such pages
+//! is checked like all other pages.
 //!
 //! # Bytes
 //! A folder with `data.mdb`, or one file (`subdir=False`), of pages of 512 to 32768 bytes. Each page begins
@@ -15,16 +16,17 @@
 //! 0 u64 its number   8 u16 size of items, if of one size   10 u16 flags   12 u16 lower, u16 upper; overflow: u32 pages
 //! ```
 //!
-//! Pages 0 and 1 are metas, see `meta.rs`; the one with the higher transaction counts. Of the others see `pages.rs`.
+//! Pages 0 and 1 are meta pages, see `meta.rs`; the meta page with the higher transaction number is valid. `pages.rs`
+//! describes all other pages.
 //!
 //! # Specification
 //! None but `mdb.c` of liblmdb 0.9.36, data version 1. Version 3, of LMDB 1.0, has longer page headers and is refused.
 //!
 //! # Quirks
-//! - The file may be shorter than its last page says, if the pages that it lacks are free: a transaction that frees
-//!   pages which it has just taken does not write them.
+//! - The file may be shorter than its last page number implies, if the missing pages are free: a transaction that frees pages
+//! which it has just allocated does not write them.
 //! - Counts of pages in databases with duplicates are wrong before 0.9.36 (ITS#9388), so they are not compared there.
-//! - The first key of a branch page is never compared: it is empty, or what it was before.
+//! - The first key of a branch page is never compared: it is empty or stale.
 
 mod batch;
 mod coding;
@@ -74,13 +76,13 @@ use crate::{
 pub const DATA_FILE: &str = "data.mdb";
 /// The first page that is no meta.
 const FIRST_PAGE: u64 = 2;
-/// Most named databases that are listed. liblmdb keeps an array of those it may open, so writers have a few.
+/// Maximum number of named databases listed. liblmdb keeps an array of the databases it may open, so writers have a few.
 const NAMES_LIMIT: usize = 1 << 16;
 
-/// The last transaction of the file at `place`, which has so many bytes.
+/// The last transaction of the file at `place`, which has `file_bytes` bytes.
 ///
 /// # Errors
-/// When it cannot be read, or no meta page tells.
+/// If the file cannot be read, or neither meta page is valid.
 pub(super) fn transaction(place: &Place, file_bytes: u64) -> Result<u64> {
     meta::choose(&place.open()?, file_bytes).map(|(meta, _)| meta.transaction())
 }
@@ -92,7 +94,7 @@ pub struct Environment {
     place: Place,
     file_bytes: u64,
     meta: Meta,
-    /// What is wrong with the meta page that was not read, and where that is.
+    /// The error in the invalid meta page, and its position.
     damage: Option<(u64, String)>,
 }
 
@@ -115,13 +117,13 @@ impl Environment {
         Ok(environment)
     }
 
-    /// Whether a file begins as an environment does; those that [`Environment::open`] refuses for their writer
-    /// included. Where page 0 is damaged, page 1 tells as far as it is within `first`.
+    /// Whether a file begins like an environment, including environments whose writer [`Environment::open`] refuses. If page
+    /// 0 is corrupt, page 1 decides, if `first` contains it.
     pub fn is(first: &[u8]) -> bool {
         meta::is(first)
     }
 
-    /// Number of entries in the main database, named databases included, as its record says.
+    /// Number of entries in the main database, named databases included, from its record.
     pub fn entries(&self) -> u64 {
         self.meta.main.entries
     }
@@ -141,7 +143,7 @@ impl Environment {
         &self.place
     }
 
-    /// What is wrong with one of the two metas: the other is read, and what was written after it may be missing.
+    /// The error in an invalid meta page, if one is invalid: the other page is used, and later writes may be missing.
     pub fn damage(&self) -> Option<Error> {
         self.damage.as_ref().map(|(at, what)| Error::data(what).at_byte(*at))
     }
@@ -211,7 +213,7 @@ impl Environment {
         let (mut walk, mut list, mut count) = (database.walk()?, Vec::new(), 0);
         while let Some(entry) = walk.next()? {
             database.read(entry.value, &mut list)?;
-            // The first number says how many follow.
+            // The first number is the count of the numbers that follow.
             let pages = list.chunks_exact(8).skip(1).map(|bytes| pages::u64_at(bytes, 0));
             count += pages.filter(|page| (first..=self.meta.last_page).contains(page)).count() as u64;
         }
@@ -248,7 +250,7 @@ impl Environment {
         Ok(())
     }
 
-    /// What a page of nodes is made of.
+    /// Parses the layout of a page of nodes.
     fn layout(&self, number: u64, page: &[u8], expected: Kind) -> Result<Layout> {
         let layout = pages::layout(page).and_then(|layout| match layout.kind == expected {
             true => Ok(layout),
@@ -257,7 +259,7 @@ impl Environment {
         layout.map_err(|damage| self.damaged(number, damage))
     }
 
-    /// The error of what is wrong in a page.
+    /// The error for a corrupt page.
     fn damaged(&self, number: u64, damage: Damage) -> Error {
         let at = number.saturating_mul(self.meta.page_bytes).saturating_add(damage.at as u64);
         Error::data(format!("damaged LMDB file: page {number}: {}", damage.what)).at_byte(at).in_file(self.path())

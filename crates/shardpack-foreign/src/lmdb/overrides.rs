@@ -1,4 +1,4 @@
-//! Overrides that a person gives for LMDB entries: how values are coded, where labels are, what keys are made of.
+//! User overrides for LMDB entries: coding of values, location of labels, pattern of keys.
 
 use std::{fmt, path::PathBuf};
 
@@ -18,11 +18,11 @@ const MOST_HEADER_BYTES: u64 = 1 << 20;
 pub struct Dialect {
     /// Its name, as `--from` takes it.
     pub name: &'static str,
-    /// Other names of it.
+    /// Aliases of the dialect.
     pub aliases: &'static [&'static str],
-    /// What it is, in a few words.
+    /// Short description.
     pub about: &'static str,
-    /// How values may be made: the first values tell which of them it is.
+    /// Possible codings: the first values decide between them.
     codings: &'static [Coding],
     label: Option<LabelFrom>,
     pub(super) is_basicsr: bool,
@@ -147,16 +147,16 @@ impl fmt::Display for Integer {
     }
 }
 
-/// What was said, understood.
+/// The parsed overrides.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Overrides {
-    /// How values may be made; empty where nobody says.
+    /// Possible codings of values; empty if the user chose none.
     pub codings: &'static [Coding],
-    /// Where labels are, if that was said.
+    /// Location of labels, if the user chose one.
     pub label: Option<LabelFrom>,
-    /// The file that labels are in, if that was said.
+    /// The file of labels, if the user named one.
     pub label_file: Option<PathBuf>,
-    /// What keys are made of, if that was said.
+    /// The pattern of keys, if the user gave one.
     pub pattern: Option<Pattern>,
     /// Bytes at the beginning of each value that come before the image.
     pub header_bytes: u64,
@@ -164,10 +164,10 @@ pub(super) struct Overrides {
 }
 
 impl Overrides {
-    /// Understands what was said.
+    /// Parses the overrides.
     ///
     /// # Errors
-    /// When something is not known, or does not go with something else.
+    /// If an option is unknown, or conflicts with another.
     pub fn of(entries: &Entries) -> Result<Self> {
         let dialect = match &entries.dialect {
             Some(name) => Some(dialect(name).ok_or_else(|| Error::usage(format!("no dialect {name:?} is known")))?),
@@ -216,22 +216,22 @@ impl Overrides {
         })
     }
 
-    /// What the file of labels is called in messages.
+    /// Name of the label file in messages.
     pub fn label_name(&self) -> String {
         self.label_file.as_deref().map_or_else(String::new, |file| text::path(&file).to_string())
     }
 }
 
-/// What was said of keys alone.
+/// The overrides for keys only.
 pub(crate) struct KeyPart {
-    /// What they are made of, if that was said.
+    /// The pattern of keys, if the user gave one.
     pub pattern: Option<Pattern>,
     /// Whether the label is in them.
     pub has_label: bool,
 }
 
 impl KeyPart {
-    /// Understands what was said.
+    /// Parses the overrides for keys.
     ///
     /// # Errors
     /// As [`Overrides::of`].
@@ -256,15 +256,15 @@ fn label_from(text: &str) -> Result<LabelFrom> {
     })
 }
 
-/// Checks what was said, and the file of labels.
+/// Checks the overrides and the file of labels.
 ///
 /// # Errors
-/// When something is not known or does not go with something else, or the file cannot be read or is none of labels.
+/// If an option is unknown or conflicts with another, or the file cannot be read or holds no labels.
 pub fn check(entries: &Entries) -> Result<()> {
     Overrides::of(entries)?.label_file.map_or(Ok(()), |file| KeyLabels::of_labels(&file).map(|_| ()))
 }
 
-/// The file that labels are in, if that was said.
+/// The file of labels, if the user named one.
 pub fn label_file(entries: &Entries) -> Option<PathBuf> {
     let text = entries.label_from.as_deref()?;
     (label_from(text).ok()? == LabelFrom::File).then(|| PathBuf::from(text))

@@ -1,17 +1,17 @@
-//! Pages of nodes, and of items of one size: what lies where in them.
+//! Parses pages of nodes and pages of items of one size.
 //!
-//! Holds at all times: ranges that are returned lie in the page.
+//! Returned ranges lie in the page.
 //!
-//! A page is one of the file, or the part of a leaf's node that holds duplicates:
+//! A page is a page of the file, or the part of a leaf node that holds duplicates:
 //!
 //! ```text
 //! 0 header, 16 bytes   16 u16 place of each node, in the order of keys   lower … upper nothing   upper … nodes
 //! ```
 //!
-//! A node: u16 low, u16 high, u16 flags, u16 bytes of the key, the key, the value. In a branch page low, high and flags
-//! are the page below; in a leaf low and high are the bytes of the value. It follows, or (flag 1) the u64 of the first
-//! of its overflow pages does, where the value begins after the header. Items of one size lie end to end after the
-//! header.
+//! A node: u16 low, u16 high, u16 flags, u16 key bytes, the key, the value. In a branch page, low, high and flags are the
+//! number of the child page; in a leaf, low and high are the length of the value. The key is followed by the value, or (flag
+//! 1) by the u64 number of the first overflow page, where the value begins after the header. Items of one size follow each
+//! other directly after the header.
 
 use std::{fmt, ops::Range};
 
@@ -38,7 +38,7 @@ pub(super) const INNER_PAGE: u16 = 4;
 /// A node's flags: the value is the record of a tree of duplicates.
 pub(super) const INNER_TREE: u16 = 6;
 
-/// What is wrong in a page, and where in it.
+/// An error in a page, and its position in the page.
 #[derive(Debug)]
 pub(super) struct Damage {
     pub at: usize,
@@ -56,7 +56,7 @@ impl Damage {
     }
 }
 
-/// What a page holds.
+/// Content of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Branch,
@@ -92,7 +92,7 @@ pub(super) struct Node {
     pub at: usize,
     pub flags: u16,
     pub key: Range<usize>,
-    /// What follows the key: the value, or the number of an overflow page.
+    /// Range after the key: the value, or the number of an overflow page.
     pub data: Range<usize>,
     /// Bytes of the value.
     pub value_bytes: u64,
@@ -191,7 +191,7 @@ pub(super) fn check(page: &[u8], layout: &Layout) -> Result<(), Damage> {
     }
 }
 
-/// Where a duplicate lies in a page of them: they are the keys of nodes without values, or items of one size.
+/// Range of a duplicate in a page of duplicates. Duplicates are keys of nodes without values, or items of one size.
 pub(super) fn duplicate(page: &[u8], layout: &Layout, index: usize) -> Result<Range<usize>, Damage> {
     if let Kind::Fixed(bytes) = layout.kind {
         let at = HEADER_BYTES + index * bytes;

@@ -1,9 +1,9 @@
-//! What keys are made of, as a person writes it: `{split}/{class}/{name}.jpg`, `img_{label}_*`.
+//! Patterns of keys, as a user writes them: `{split}/{class}/{name}.jpg`, `img_{label}_*`.
 //!
-//! `{label}` and `{class}` are the label, `{name}` is what the sample is called, any other name in braces is passed over,
-//! and `*` stands for anything. All of them take as little as they can, the first one first.
+//! `{label}` and `{class}` are the label, `{name}` is the name of the sample, any other name in braces is ignored, and `*`
+//! matches anything. All placeholders match as little as possible, leftmost first.
 //!
-//! Holds at all times: a key is matched in time that grows with its length times its length and that of the pattern.
+//! Match time grows at most with the square of the key length times the pattern length.
 
 use shardpack_format::formats::foreign::Label;
 
@@ -30,17 +30,17 @@ enum Part {
     Any,
 }
 
-/// What a key says.
+/// Parts of a matched key.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Detected {
     /// The label; missing where the pattern has none.
     pub label: Label,
-    /// What the sample is called, if the pattern says so.
+    /// Name of the sample, if the pattern has `{name}`.
     pub name: Option<Vec<u8>>,
 }
 
 impl Pattern {
-    /// Reads a pattern; or says what is wrong with it.
+    /// Parses a pattern; the error is the reason why the pattern is invalid.
     pub fn of(text: &str) -> Result<Self, String> {
         let mut parts: Vec<Part> = Vec::new();
         let mut rest = text;
@@ -86,7 +86,7 @@ impl Pattern {
         self.0.iter().any(|part| matches!(part, Part::Label | Part::Class))
     }
 
-    /// What `key` says, if it matches.
+    /// The parts of `key`, if it matches.
     pub fn read(&self, key: &[u8]) -> Option<Detected> {
         let mut search = Search { parts: &self.0, key, ends: vec![0; self.0.len()], failed: Vec::new() };
         search.failed.resize(self.0.len() * (key.len() + 1), false);

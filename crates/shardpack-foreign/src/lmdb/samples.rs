@@ -1,11 +1,10 @@
-//! What the entries of an environment are: images and labels, whatever script wrote them.
+//! Reads images and labels from the entries of an environment, whatever script wrote them.
 //!
-//! How values are made is told by the first of them, not by names, see `detect.rs`, unless a person says it. A label is in
-//! the value, under a key beside (`label-000000001`), in a database beside, in the key, in the name of the environment
-//! (LSUN), or in a file.
+//! The first values decide the coding, not names, see `detect.rs`; the user can override it. A label is in the value, under a
+//! separate key (`label-000000001`), in a separate database, in the key, in the name of the environment (LSUN), or in a file.
 //!
-//! Holds at all times: one value is in memory, or two batches of [`BATCH_BYTES`] and a value each, which other threads take apart; what
-//! cannot be understood is said of its sample, and the walk goes on.
+//! Memory holds one value, or two batches of [`BATCH_BYTES`] plus a value each, which other threads parse. An invalid value
+//! is reported for its sample, and the walk continues.
 
 use std::{
     borrow::Cow,
@@ -44,15 +43,16 @@ use super::{
 
 /// Entries of an environment that may all be names of databases.
 const MOST_NAMES: u64 = 1 << 16;
-/// Longest value in bytes of several samples with images, of which each reads all of it for what it has beside the image.
+/// Longest value in bytes that several samples with images share: each of them reads the whole value to get its other fields.
 const MOST_SHARED_BYTES: u64 = 4 << 20;
-/// What basicsr's list is called in messages.
+/// Name of basicsr's list in messages.
 const META_INFO: &str = "meta_info.txt";
 
-/// Begins to walk an environment.
+/// Starts to walk an environment.
 ///
 /// # Errors
-/// When it is none, is damaged, or its values are of no known making: then the first of them are shown.
+/// If the file is no environment or is corrupt, or the coding of its values is unknown: then the error shows the first
+/// values.
 pub fn walk(file: impl Into<Place>, wanted: &Wanted) -> Result<Box<dyn foreign::Walk>> {
     let said = Overrides::of(&wanted.entries)?;
     let environment = Environment::open(file)?;
@@ -173,7 +173,7 @@ fn unread(environment: &Arc<Environment>, names: &[Vec<u8>], is_named: bool) -> 
     if is_named { Ok(Vec::new()) } else { names.iter().map(unread).collect() }
 }
 
-/// A sample, where what its image is made of lies, and how it is made of that.
+/// A sample, the range that its image is built from, and the recipe.
 type Ready = (Record, Option<(Range<u64>, u32)>);
 
 /// The samples of an environment, in the order of its pages.
@@ -197,7 +197,7 @@ struct Samples {
     decode: Arc<Decode>,
     /// The last batch that was read, which is being taken apart.
     ahead: Option<Ahead>,
-    /// What came after it and is none of it.
+    /// The entry after the batch, already read.
     read_ahead: Option<Result<Option<Entry>>>,
     /// Samples of the last values that are to come.
     ready: VecDeque<Ready>,
@@ -210,12 +210,12 @@ struct Samples {
     of_planes: u64,
     /// Samples whose class is the folder of their key.
     in_folders: u64,
-    /// Entries that are none, by what they are.
+    /// Number of entries that are no samples, by kind.
     passed: BTreeMap<String, u64>,
     /// Number of entries with a label in the database of labels.
     labelled: u64,
     has_ended: bool,
-    /// What is missing or damaged, and what is merely odd.
+    /// Missing and corrupt items, and warnings.
     lost: Vec<Error>,
     notes: Vec<String>,
 }
@@ -234,8 +234,8 @@ impl Samples {
         taken
     }
 
-    /// Reads the values of an entry and of those that follow it, which are taken apart while the samples of those before are
-    /// taken.
+    /// Reads the values of an entry and of the entries after it. Other threads parse these values while the caller takes
+    /// earlier samples.
     fn read_batch(&mut self, first: Entry) {
         let mut batch = Batch::default();
         let mut next = Some(first);
@@ -279,7 +279,7 @@ impl Samples {
         }
     }
 
-    /// Takes what was found in the value of an entry.
+    /// Takes the parsed value of an entry.
     fn take(&mut self, entry: &Entry, value: &[u8], found: Vec<Found>) -> Result<()> {
         self.entries += 1;
         self.samples += found.len() as u64;
@@ -296,7 +296,7 @@ impl Samples {
         Ok(())
     }
 
-    /// The label that is where a person says, of the sample that is called `key`; and its name, if the key tells that.
+    /// The label of the sample `key` from the location that the user chose; and the name of the sample, if the key has one.
     fn label_said(&mut self, key: &[u8], value: &[u8]) -> (Option<Label>, Option<Vec<u8>>) {
         let told = match &self.said.pattern {
             None => None,
@@ -347,7 +347,7 @@ impl Samples {
         let is_name = number.is_none() && (entry.key.contains(&b'/') || entry.key.contains(&b'.'));
         let class = match &self.labels {
             Labels::One(class) => Some(class.clone()),
-            // As in an ImageFolder, where nothing else says it.
+            // As in an ImageFolder, if there is no other label.
             _ if label == Label::Missing && is_name => folder_of(&entry.key),
             _ => None,
         };
@@ -372,8 +372,8 @@ impl Samples {
             fields.iter_mut().for_each(|field| field.form = Err("beside an image that cannot be had".to_owned()));
         }
         let place = image.as_ref().ok().map(|image| (image.fetch.clone(), image.recipe));
-        // Beside an image, an array that lies there as it is, is fetched from there. What other fields are made of is fetched whole, and
-        // that is as long as what the image is made of: of a long value, too much for each of its samples.
+        // An array beside an image that is stored unchanged is fetched from its own range. Other fields are fetched as part
+        // of the whole value and count the length fetched for the image: of a long value, too much for each of its samples.
         let is_long = number.is_some() && entry.value.end - entry.value.start > MOST_SHARED_BYTES;
         fields.iter_mut().for_each(|field| match (image_field, &field.place) {
             (None, _) => field.place = None,
@@ -397,7 +397,7 @@ impl Samples {
         let coding = self.coding;
         let of_field = |Field { name, number: field, form, place }: Field| {
             let (form, bytes) = form.ok().unzip();
-            // What cannot be had has no place.
+            // A failed sample has no position.
             let (offset, recipe) = match place {
                 Some(place) => (form.as_ref().map(|_| start + place.start as u64), None),
                 None => {
@@ -425,7 +425,7 @@ impl Samples {
         (record, place)
     }
 
-    /// What is only known once all entries were seen.
+    /// Checks that need all entries.
     fn end(&mut self) {
         self.has_ended = true;
         let (missing, odd) = self.claims.differences(self.entries, self.samples);

@@ -108,6 +108,7 @@ impl Spool {
         &self.path
     }
 
+    /// The open file of the spool.
     pub fn file(&self) -> &File {
         &self.file
     }
