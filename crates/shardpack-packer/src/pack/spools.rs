@@ -266,12 +266,14 @@ pub(super) fn make(
     let Some(name) = run.file_name().and_then(|name| name.to_str()) else {
         return Err(Error::data("a process without a name").in_file(run));
     };
-    // The order matters: if a process ended before this point, its list exists.
+    // The order matters. A process exists before its spool, so a spool that is seen here and whose process does not run afterwards is
+    // abandoned; a spool of a process that begins later is not seen. If the process finished, its list exists.
+    let seen = spools(work, part)?;
     let running = runs::all(work)?.into_iter().filter(|run| run.is_running()).map(|run| run.name()).collect();
     if read(work, part, request)?.is_some() {
         return Ok(Vec::new());
     }
-    take_over(work, part, name, &running)?;
+    take_over(&folder, seen, name, &running)?;
     let Request { origin, found, recipe, plans } = *request;
     let (spool, known) = Spool::open(&folder.join(name), &words(recipe))?;
     let maker = Maker { origin, recipe, spool, known, jobs, monitor };
@@ -315,15 +317,16 @@ pub(super) fn make(
     Ok(Vec::new())
 }
 
-/// Renames the longest spool of `part` that no running process writes to `name`.
-fn take_over(work: &Path, part: Part, name: &str, running: &BTreeSet<String>) -> Result<()> {
-    let folder = work.join(FOLDER);
+/// Names of the spools of `part`.
+fn spools(work: &Path, part: Part) -> Result<Vec<String>> {
+    Ok(names(work)?.into_iter().filter(|name| spool_part(name) == Some(part)).collect())
+}
+
+/// Renames the longest of the spools `seen` that no running process writes to `name`.
+fn take_over(folder: &Path, seen: Vec<String>, name: &str, running: &BTreeSet<String>) -> Result<()> {
     let mut left = Vec::new();
-    for other in names(work)? {
-        if spool_part(&other) == Some(part)
-            && !running.contains(&other)
-            && let Some(stat) = sys::metadata_if_there(&folder.join(&other))?
-        {
+    for other in seen.into_iter().filter(|other| !running.contains(other)) {
+        if let Some(stat) = sys::metadata_if_there(&folder.join(&other))? {
             left.push((stat.len(), other));
         }
     }
@@ -332,4 +335,32 @@ fn take_over(work: &Path, part: Part, name: &str, running: &BTreeSet<String>) ->
         let _ = fs::rename(folder.join(longest), folder.join(name));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_abandoned_spools_that_were_seen_are_taken_over_and_the_longest_first() {
+        let work = tempfile::tempdir().unwrap();
+        let folder = work.path().join(FOLDER);
+        fs::create_dir(&folder).unwrap();
+        let part = Part::new(1, 2).unwrap();
+        for (name, bytes) in [("1-of-2-a", 1), ("1-of-2-b", 3), ("1-of-2-c", 9), ("2-of-2-d", 20), ("1-of-2.list", 30)]
+        {
+            fs::write(folder.join(name), vec![0; bytes]).unwrap();
+        }
+        let mut seen = spools(work.path(), part).unwrap();
+        seen.sort();
+        assert_eq!(seen, ["1-of-2-a", "1-of-2-b", "1-of-2-c"]);
+        // Its process began after the look: nobody knows yet whether it runs.
+        fs::write(folder.join("1-of-2-e"), vec![0; 40]).unwrap();
+        let running = BTreeSet::from(["1-of-2-c".to_owned()]);
+        take_over(&folder, seen, "1-of-2-f", &running).unwrap();
+        let mut left = names(work.path()).unwrap();
+        left.sort();
+        assert_eq!(left, ["1-of-2-a", "1-of-2-c", "1-of-2-e", "1-of-2-f", "1-of-2.list", "2-of-2-d"]);
+        assert_eq!(fs::metadata(folder.join("1-of-2-f")).unwrap().len(), 3);
+    }
 }
