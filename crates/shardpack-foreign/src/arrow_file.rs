@@ -1,15 +1,16 @@
-//! Files of Arrow, as `datasets.save_to_disk` and Feather write them: told by their first bytes, and refused by their name.
+//! Detects Arrow files, as `datasets.save_to_disk` and Feather write them, by their first bytes, so that they are refused by
+//! name.
 //!
 //! Source: Arrow columnar format 1.5, "IPC Streaming Format" and "IPC File Format"; Feather version 1 of R and of pandas before 1.0.
 
 use shardpack_format::{Error, help};
 
-/// What a message of a stream begins with, since Arrow 0.15.
+/// Prefix of a message in a stream, since Arrow 0.15.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 /// The metadata of a message is padded to this.
 const ALIGNMENT: u32 = 8;
 
-/// What `first`, the first bytes of a file, are of.
+/// The format whose files begin with `first`.
 pub(crate) fn told(first: &[u8]) -> Option<&'static str> {
     let number = |at: usize| Some(u32::from_le_bytes(first.get(at..at + 4)?.try_into().ok()?));
     let is_stream = || {

@@ -1,7 +1,7 @@
-//! What holds for records of every format: an image does not begin like none, and a label is where a person says that keys have it.
+//! Checks records of every format: an image begins like an image, and the label comes from the key if the user chose so.
 //!
-//! Holds at all times: what could not be fetched of a file at a URL ends the walk with an error of the machine; whatever was made of it, a
-//! record that is damaged or the end of the file, is no record and no end.
+//! A failed fetch from a URL ends the walk with a machine error, even if the parser reported a corrupt record or the end of
+//! the file.
 
 use std::collections::BTreeMap;
 
@@ -12,28 +12,28 @@ use shardpack_format::{
 
 use super::{header_check::no_image, key_class::KeyClass, npz::TakenApart, remote::Remote};
 
-/// Names of components that readers take for the label, and what a field of such a name is called that is none.
+/// Names of components that readers take for the label; a field with such a name that is no label is renamed.
 const LABELS: [&str; 2] = ["label", "cls"];
 const NO_LABEL: &str = "labels";
 
 /// A walk through a file of any format.
 pub(super) struct Checked {
     walk: Box<dyn Walk>,
-    /// Where `.npz` files in samples are their arrays.
+    /// Splits `.npz` files in samples into arrays, if enabled.
     npz: Option<TakenApart>,
-    /// Whether images are held against their first bytes: not where a person has named their field.
+    /// Whether the first bytes of images are checked: not if the user named the image field.
     by_content: bool,
-    /// Where a person has renamed fields.
+    /// Set if the user renamed fields.
     renamed: Option<Wanted>,
-    /// Where keys tell the label.
+    /// Derives labels from keys.
     keys: Option<KeyClass>,
-    /// Whether nobody wants what records say of labels, and whether a person has named the field.
+    /// Whether labels are disabled, and whether the user named the image field.
     no_labels: bool,
     is_label_said: bool,
     first: Vec<u8>,
     /// Why the last record has no image though the walk has one.
     refused: Option<String>,
-    /// What the file is read from, if it is at a URL.
+    /// The remote file that the records come from, if any.
     remote: Option<Remote>,
 }
 
@@ -61,7 +61,7 @@ impl Checked {
         }
     }
 
-    /// What came of a read, unless the network is why.
+    /// The result of a read, unless the network caused it.
     fn told<T>(&self, came: Result<T>) -> Result<T> {
         self.remote.as_ref().and_then(Remote::failure).map_or(came, Err)
     }
@@ -80,7 +80,7 @@ impl Checked {
             names.for_each(|name| *name = wanted.called(name).into_owned());
         }
         if record.image.is_ok() && !self.is_label_said && (self.no_labels || record.label == Label::Missing) {
-            // What is called so beside an image would be read as its label.
+            // Beside an image, a field with such a name would be read as the label.
             let is_label = |other: &&mut Other| LABELS.iter().any(|label| other.name.eq_ignore_ascii_case(label));
             record.others.iter_mut().filter(is_label).for_each(|other| other.name = NO_LABEL.to_owned());
         }
@@ -92,7 +92,7 @@ impl Checked {
         }
         if let Some(why) = &self.refused {
             record.image = Err(why.clone());
-            // What was beside it is no sample without it.
+            // Without the image, the other fields form no sample.
             record.others.iter_mut().for_each(|other| other.form = None);
         }
         Ok(Some(record))

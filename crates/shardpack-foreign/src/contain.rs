@@ -7,15 +7,15 @@ use shardpack_format::{
     contain::{self, caught},
 };
 
-/// What the language itself says where it panics.
+/// Fragments of the messages of Rust's own panics.
 const OF_CODE: [&str; 6] = ["`", "out of bounds", "out of range", "attempt to", "assertion", "overflow"];
 
-/// Calls into a crate that reads a file, `what`; a panic in there says that the file is damaged, as [`caught`] has it.
+/// Calls into a crate that parses a file, `what`; a panic there means that the file is corrupt, see [`caught`].
 pub(super) fn contained<T>(what: &str, call: impl FnOnce() -> Result<T>) -> Result<T> {
     caught(call).unwrap_or_else(|panic| Err(Error::data(format!("damaged {what}: {}", message(&*panic)))))
 }
 
-/// What the panic says of the file; what the language says of the crate's code tells nobody anything.
+/// The panic message, if it describes the file; messages about the code of the crate do not help users.
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = contain::message(panic).unwrap_or_default();
     let is_of_code = OF_CODE.iter().any(|part| text.contains(part));

@@ -1,4 +1,4 @@
-//! A shard compared with what the `index.json` beside it says: lengths and hashes of the file, and of what it unpacks to.
+//! Compares a shard with the `index.json` beside it: lengths and hashes of the file and of its decompressed content.
 //!
 //! Source: mosaicml-streaming `base/format/base/reader.py` for `index.json`.
 
@@ -9,28 +9,28 @@ use shardpack_format::{Error, ErrorKind, Result, formats::mds, hash::digest, siz
 use super::{Place, ShardFile};
 use crate::sys;
 
-/// What came of it.
+/// Result of the comparison.
 #[derive(Debug, Default)]
 pub struct Compared {
-    /// Where the files are not what the index says, or cannot be read; each has its file.
+    /// Files that differ from the index or are unreadable; each error names its file.
     pub problems: Vec<Error>,
-    /// What could not be compared, a line each.
+    /// One line for each check that was impossible.
     pub notes: Vec<String>,
 }
 
 impl ShardFile {
-    /// Says so where an `index.json` has another number of samples than was found.
+    /// The error if the number of samples in the `index.json` differs from `samples`.
     pub fn differing_samples(&self, samples: u64) -> Option<Error> {
         let expected = self.expected.as_ref().filter(|expected| expected.samples != samples)?;
         let what = format!("{}, index.json says {}", size::counted(samples, "sample"), expected.samples);
         Some(Error::data(what).in_file(&self.path))
     }
 
-    /// Compares lengths and hashes in an `index.json` with the files that it speaks of; `quick` takes lengths for enough.
-    /// Where only the compressed file is there, what it unpacks to is what the index speaks of.
+    /// Compares lengths and hashes in an `index.json` with its files; `quick` compares lengths only. If only the compressed
+    /// file exists, the index describes its decompressed content.
     ///
     /// # Errors
-    /// When `go_on` says so, which is asked now and then.
+    /// If `go_on`, which is called regularly, cancels.
     pub fn compare(&self, quick: bool, go_on: &dyn Fn() -> Result<()>) -> Result<Compared> {
         let mut compared = Compared::default();
         let Some(expected) = &self.expected else { return Ok(compared) };
@@ -55,7 +55,7 @@ impl ShardFile {
                 match unpacked {
                     Ok(found) => compared.add(&self.path, " unpacked", raw, found, &unknown),
                     Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
-                    // The walk tells what keeps it from being unpacked.
+                    // The walk reports the decompression error.
                     Err(_) => {}
                 }
             }
@@ -97,7 +97,7 @@ impl Compared {
         Ok(())
     }
 
-    /// Tells in what a file differs from its entry.
+    /// Reports how a file differs from its entry.
     fn add(
         &mut self,
         path: &Path,

@@ -1,11 +1,11 @@
-//! Bytes are no image because a field is called so: those that begin like none are refused, unless a person names their field.
+//! Refuses bytes that do not begin like an image although their field has an image name, unless the user named the field.
 
 use shardpack_format::{formats::foreign::Image, hash, image_header};
 
 /// First bytes that a message shows.
 const SHOWN_BYTES: usize = 16;
 
-/// Why `image`, whose first bytes are `first`, is none; `None` where it may be one.
+/// The reason why `image`, whose first bytes are `first`, is no image; `None` if it may be one.
 pub fn no_image(image: &Image, first: &[u8]) -> Option<String> {
     if image.bytes == 0 || image_header::Kind::of(first) != image_header::Kind::Unknown {
         return None;

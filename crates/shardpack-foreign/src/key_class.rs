@@ -7,24 +7,24 @@ use shardpack_format::{
 
 use super::lmdb::{KeyPart, Pattern};
 
-/// How the key of a sample tells its label, or what it is called.
+/// Derives the label or the name of a sample from its key.
 pub(super) struct KeyClass {
-    /// What keys are made of, if that was said.
+    /// The pattern of keys, if the user gave one.
     pattern: Option<Pattern>,
     has_label: bool,
 }
 
 impl KeyClass {
-    /// What a person said of keys; `None` where nothing was.
+    /// The user's options for keys; `None` if there are none.
     ///
     /// # Errors
-    /// When it is not right.
+    /// If an option is invalid.
     pub fn of(entries: &Entries) -> Result<Option<Self>> {
         let KeyPart { pattern, has_label } = KeyPart::of(entries)?;
         Ok((pattern.is_some() || has_label).then_some(Self { pattern, has_label }))
     }
 
-    /// Puts into `record` what its key tells.
+    /// Sets the fields of `record` that its key provides.
     pub fn tell(&self, record: &mut Record) {
         let (label, name) = match &self.pattern {
             None => (folder(&record.key).map(|folder| Label::Name(folder.to_vec())), None),

@@ -1,6 +1,6 @@
 //! Labels and names by key, from files beside the samples: label files, `meta_info.txt`, the list `__keys__`.
 //!
-//! Holds at all times: as much memory as the file is long, and 24 bytes a line; a file is at most [`MOST_BYTES`] long.
+//! As much memory as the file is long, and 24 bytes a line; a file is at most [`MOST_BYTES`] long.
 
 use std::{fmt, path::Path};
 
@@ -26,21 +26,21 @@ const SHOWN: usize = 3;
 /// Names of the column with the key, beside those of file names.
 const KEYS: [&str; 5] = ["key", "id", "image_id", "image", "sample"];
 
-/// Keys, each with what is said of it.
+/// Keys, each with its entry.
 #[derive(Debug, Default)]
 pub(crate) struct KeyLabels {
     text: Vec<u8>,
     rows: Vec<Row>,
-    /// Keys that were asked for and are not there: how many, and the first of them.
+    /// Requested keys that are missing: how many, and the first ones.
     unknown: (u64, Vec<String>),
 }
 
 #[derive(Debug)]
 struct Row {
-    /// Where the key begins in the text.
+    /// Offset of the key in the text.
     start: u32,
     key_bytes: u32,
-    /// Of what is said, which follows it.
+    /// Length of the entry, which follows the key.
     said_bytes: u32,
     is_used: bool,
 }
@@ -50,12 +50,12 @@ impl KeyLabels {
     /// before, or one JSON object.
     ///
     /// # Errors
-    /// When it cannot be read, is too long, has a line without a label, or two labels of one key.
+    /// If it cannot be read, is too long, has a line without a label, or two labels of one key.
     pub fn of_labels(path: &Path) -> Result<Self> {
         Self::of_label_text(path, &sys::read_at_most(path, MOST_BYTES)?)
     }
 
-    /// The same of what was read of the file.
+    /// As above, from the content of the file.
     ///
     /// # Errors
     /// As [`KeyLabels::of_labels`].
@@ -73,10 +73,10 @@ impl KeyLabels {
         }
     }
 
-    /// Takes basicsr's list of images, `0001.png (480,480,3) 1` a line, which was read at `path`: names by the keys that they have.
+    /// Parses basicsr's list of images at `path`, `0001.png (480,480,3) 1` a line: maps keys to names.
     ///
     /// # Errors
-    /// When it says two things of one key.
+    /// If a key has two different entries.
     pub fn of_meta_info(path: &Path, text: &[u8]) -> Result<Self> {
         let mut table = Self::default();
         for line in text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty()) {
@@ -92,19 +92,19 @@ impl KeyLabels {
         Ok(table)
     }
 
-    /// Keys of which nothing more is said; `None` if it is too much of them.
+    /// Keys without entries; `None` if they exceed the limit.
     pub fn of_keys<'k>(keys: impl Iterator<Item = &'k [u8]>) -> Option<Self> {
         let mut table = Self::default();
         keys.for_each(|key| table.push(key, b""));
         table.sort().ok().map(|()| table)
     }
 
-    /// Whether something is said of `key`.
+    /// Whether `key` has an entry.
     pub fn has(&self, key: &[u8]) -> bool {
         self.rows.binary_search_by(|row| row.key(&self.text).cmp(key)).is_ok()
     }
 
-    /// What is said of `key`, which is noted.
+    /// The entry of `key`; the request is recorded.
     pub fn get(&mut self, key: &[u8]) -> Option<&[u8]> {
         let found = self.rows.binary_search_by(|row| row.key(&self.text).cmp(key));
         match found {
@@ -122,13 +122,13 @@ impl KeyLabels {
         }
     }
 
-    /// Keys that were asked for and are not in it; `name` is what it is called.
+    /// Describes requested keys that are missing; `name` is the name of the list.
     pub fn unknown(&self, name: &str) -> Option<String> {
         let (count, examples) = &self.unknown;
         (*count > 0).then(|| line(name, *count, "of the source not in it", examples))
     }
 
-    /// Keys in it that nobody has asked for.
+    /// Describes keys that were never requested.
     pub fn unused(&self, name: &str) -> Option<String> {
         let unused = || self.rows.iter().filter(|row| !row.is_used);
         let examples: Vec<_> = unused().take(SHOWN).map(|row| shown(row.key(&self.text))).collect();
@@ -277,7 +277,7 @@ fn named(fields: &[Vec<u8>]) -> Option<(usize, usize)> {
     Some((place(&KEYS).or_else(|| place(&FILENAMES)).filter(|key| *key != label).or_else(id)?, label))
 }
 
-/// That so many keys are something, a few of them by name.
+/// A line for `count` keys with a few examples.
 fn line(name: &str, count: u64, what: &str, examples: &[String]) -> String {
     let keys = if count == 1 { "key" } else { "keys" };
     let more = if count > examples.len() as u64 { ", …" } else { "" };

@@ -1,11 +1,11 @@
-//! Why a record has no image: it is damaged, or it is as it was written and holds none that can be had.
+//! Reasons why a record has no image: the record is corrupt, or it is valid and holds no supported image.
 
 /// Why a record has no image, with the words for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Lack {
-    /// It is not what its writer wrote.
+    /// The data is corrupt.
     Damaged(String),
-    /// It holds none, or none of a kind that is read.
+    /// The record holds no image, or none of a supported kind.
     NoImage(String),
 }
 
@@ -20,7 +20,7 @@ impl Lack {
         what
     }
 
-    /// The same with where it is before it.
+    /// The same reason, prefixed with a location.
     pub fn at(self, place: &str) -> Self {
         match self {
             Self::Damaged(what) => Self::Damaged(format!("{place}: {what}")),

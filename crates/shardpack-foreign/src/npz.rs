@@ -1,7 +1,7 @@
-//! `.npz` files: zip archives of numpy, each member an array.
+//! Reads `.npz` files: zip archives of numpy, each member an array.
 //!
-//! Holds at all times: no file has more than [`MOST_MEMBERS`]; what is allocated is bounded by that and by what the caller has room for;
-//! a member that is read is as long as its own head says.
+//! A file has at most [`MOST_MEMBERS`] members. Allocations are bounded by this number and by the caller's limit. A member
+//! that is read has exactly the length that its header claims.
 //!
 //! # Specification
 //! numpy 2, `lib/_npyio_impl.py`, `savez`: members `NAME.npy`, stored or deflated, not encrypted, each with a zip64 field in its local
@@ -19,7 +19,7 @@ use self::zip::{Archive, Entry, Result, wrong};
 pub use self::zip::{Fault, ReadAt};
 pub(crate) use in_samples::{TakenApart, component, fetched_bytes};
 
-/// Most members of a file: a payload, and what a sample has room for beside it.
+/// Maximum number of members: a payload, and the other fields that a sample may have.
 pub const MOST_MEMBERS: usize = MOST + 1;
 /// Extension of the files.
 pub const EXTENSION: &str = "npz";
@@ -41,20 +41,21 @@ pub struct Npz<'f, R: ReadAt + ?Sized> {
     members: Vec<Member>,
 }
 
-/// What an array is.
+/// Description of an array.
 #[derive(Debug)]
 pub struct Array {
-    /// As a component whose content is `.npy`; bytes where its head says what none has: columns first, dates.
+    /// Form as a component whose content is `.npy`; bytes if the header has features that no component has: Fortran order,
+    /// dates.
     pub form: Form,
-    /// Where its items begin in the member.
+    /// Offset of the items in the member.
     head_bytes: usize,
 }
 
 impl<'f, R: ReadAt + ?Sized> Npz<'f, R> {
-    /// Reads the directory of a file of `total_bytes` bytes.
+    /// Parses the directory of a file of `total_bytes` bytes.
     ///
     /// # Errors
-    /// When it has none, or one that says what cannot be.
+    /// If the directory is missing or invalid.
     pub fn open(file: &'f R, total_bytes: u64) -> Result<Self> {
         let check = |members: u64| match members > MOST_MEMBERS as u64 {
             true => wrong(format!("{members} members, a sample has room for {MOST_MEMBERS}")),
@@ -81,10 +82,10 @@ impl<'f, R: ReadAt + ?Sized> Npz<'f, R> {
         &self.members
     }
 
-    /// Fails where members lie in each other.
+    /// Fails if members overlap.
     ///
     /// # Errors
-    /// Names them.
+    /// The message names the members.
     pub fn check_places(&self) -> Result<()> {
         let mut places = Vec::with_capacity(self.members.len());
         for member in &self.members {
@@ -98,16 +99,16 @@ impl<'f, R: ReadAt + ?Sized> Npz<'f, R> {
         }
     }
 
-    /// What the array of `member` is, by its head.
+    /// Describes the array of `member` from its header.
     ///
     /// # Errors
-    /// When it is none, or not as long as the directory says; names the member.
+    /// If the member is no array, or its length differs from the directory; the message names the member.
     pub fn array(&self, member: &Member) -> Result<Array> {
         let of_member = |error: Fault| error.of_member(&member.entry.name);
         let mut first = Vec::new();
         for most in [HEAD_BYTES, npy::HEAD_MAX_BYTES] {
             self.archive.first(&member.entry, most, &mut first).map_err(of_member)?;
-            // What is wrong with a longer one, all of it tells.
+            // The header may be longer: retry with the maximum length.
             if npy::read_head(&first).is_ok() || first.len() < most {
                 break;
             }
@@ -119,7 +120,7 @@ impl<'f, R: ReadAt + ?Sized> Npz<'f, R> {
     /// `.npy` file as it is.
     ///
     /// # Errors
-    /// When it is no longer there or another one, or is damaged; names the member.
+    /// If it is no longer there or another one, or is corrupt; names the member.
     pub fn read(&self, component: &str, form: &Form, out: &mut [u8]) -> Result<()> {
         let Some(member) = self.members.iter().find(|member| member.component == component) else {
             return wrong(format!("changed since it was planned: no member is component {component} any more"));
@@ -145,17 +146,17 @@ impl<'f, R: ReadAt + ?Sized> Npz<'f, R> {
     }
 }
 
-/// What the array of a `.npy` file of `bytes` bytes is whose first ones are `first`.
+/// Describes the array of a `.npy` file of `bytes` bytes that begins with `first`.
 fn array_of(first: &[u8], bytes: u64) -> Result<Array> {
     let head = npy::read_head(first).and_then(|head| head.check_length(bytes).map(|()| head));
     let head = head.map_err(|error| Fault::Data(error.what()))?;
-    // Axes of one item and none have one order, whatever is said.
+    // With at most one axis longer than 1, both orders are equal, whatever the header claims.
     let is_fortran = head.is_fortran && head.shape.iter().filter(|axis| **axis != 1).count() > 1;
     let form = Form::array(head.dtype, &head.shape).ok().filter(|_| !is_fortran);
     Ok(Array { form: form.unwrap_or_default(), head_bytes: head.data_offset })
 }
 
-/// What all arrays are called as.
+/// Form that stands for all arrays in messages.
 const ANY_ARRAY: Form = Form::Array { dtype: String::new(), shape: Vec::new() };
 
 impl Member {
@@ -180,7 +181,7 @@ impl Member {
         &self.entry.name
     }
 
-    /// CRC-32 of that file.
+    /// CRC-32 of the `.npy` file.
     pub fn crc(&self) -> u32 {
         self.entry.crc
     }

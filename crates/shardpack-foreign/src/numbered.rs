@@ -11,21 +11,21 @@ use shardpack_format::{Error, shell, size};
 
 use super::ShardFile;
 
-/// A number in a name has so many digits or more: `fold-3-of-5` is no shard of five.
+/// Minimum number of digits of a number in a name: `fold-3-of-5` is no shard of five.
 const LEAST_DIGITS: usize = 3;
-/// What stands between the number and that of all.
+/// Separator between the number and the total.
 const OF: &str = "-of-";
 /// Runs of missing numbers that are listed.
 const LISTED: usize = 8;
 
-/// A set of shards, of which some are there.
+/// A set of numbered shards; some may be missing.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Set {
     folder: PathBuf,
-    /// What stands before the number, and the number of all as it is written.
+    /// The text before the number, and the total as written.
     before: String,
     of: String,
-    /// What stands behind it.
+    /// The texts after the total.
     ends: BTreeSet<String>,
     present: BTreeSet<u64>,
 }
@@ -47,7 +47,7 @@ pub fn incomplete(shards: &[ShardFile]) -> Vec<Set> {
     sets.into_values().filter(|set| set.missing().0 > 0).collect()
 }
 
-/// What stands before the number in `train-00000-of-01024.parquet`, the number, and the number of all.
+/// Splits `train-00000-of-01024.parquet`: the text before the number, the number, and the total.
 fn parts(name: &str) -> Option<(&str, u64, &str)> {
     let (before, behind) = name.rsplit_once(OF)?;
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
@@ -64,7 +64,7 @@ fn parts(name: &str) -> Option<(&str, u64, &str)> {
 }
 
 impl Set {
-    /// How many are missing, and the runs of their numbers. They are counted from 0, or from 1 where the last number is there.
+    /// Number of missing shards, and the runs of their numbers. Numbers start at 0, or at 1 if the last number exists.
     fn missing(&self) -> (u64, Vec<(u64, u64)>) {
         let of: u64 = self.of.parse().unwrap_or(0);
         let first = u64::from(self.present.contains(&of) && !self.present.contains(&0));
@@ -99,7 +99,7 @@ impl Set {
         &self.folder
     }
 
-    /// What the files are called, with `*` for the number, and for what tells them apart behind it.
+    /// Pattern of the file names, with `*` for the number and for differing suffixes.
     pub fn pattern(&self) -> PathBuf {
         let mut ends = self.ends.iter();
         let end = match (ends.next(), ends.next()) {

@@ -1,4 +1,4 @@
-//! The offset index beside a shard: the `.idx` of RecordIO and TFRecord, and where it differs from the records that are there.
+//! Compares the offset index beside a shard, the `.idx` of RecordIO and TFRecord, with the records of the shard.
 //!
 //! Source: MXNet `recordio.py` (`MXIndexedRecordIO`) for key and offset; DALI `tools/tfrecord2idx` for offset and length.
 
@@ -25,7 +25,7 @@ const LISTED: usize = 100;
 /// An index beside a shard.
 pub struct Index {
     path: PathBuf,
-    /// What is in it, of one at a URL.
+    /// Content of the index, if it is at a URL.
     bytes: Option<Vec<u8>>,
 }
 
@@ -33,10 +33,10 @@ impl Index {
     /// The index beside `file`, if there is one.
     ///
     /// # Errors
-    /// When nobody can say whether there is one, or one at a URL cannot be read.
+    /// If it is unknown whether an index exists, or an index at a URL cannot be read.
     pub fn of(file: &ShardFile) -> Result<Option<Self>> {
         let path = match file.kind.name() {
-            // Offsets count in the file as it lies there.
+            // Offsets count in the stored file.
             _ if !file.is_plain() => return Ok(None),
             recordio::NAME => file.path.with_extension("idx"),
             tfrecord::NAME => {
@@ -56,15 +56,15 @@ impl Index {
         Ok(is_there.then_some(Self { path, bytes: None }))
     }
 
-    /// Where it lies.
+    /// Path of the index.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where it differs from the records of `file`, which begin at `starts` and end at `end`, a line each.
+    /// The differences to the records of `file`, which begin at `starts` and end at `end`; one line each.
     ///
     /// # Errors
-    /// When it cannot be read, or is none.
+    /// If the index cannot be read, or is invalid.
     pub fn differences(&self, file: &ShardFile, starts: &[u64], end: u64) -> Result<Vec<String>> {
         let entries = self.entries(file, starts.len() as u64)?;
         let shown = text::path(&file.path).to_string();
@@ -97,7 +97,7 @@ impl Index {
         Ok(all)
     }
 
-    /// Offset of each record that it names, and its length where it says so.
+    /// Offset of each record in the index, and its length if the index has lengths.
     fn entries(&self, file: &ShardFile, records: u64) -> Result<Vec<(u64, Option<u64>)>> {
         let failed = |error| sys::io_error("cannot read", &self.path, error);
         let most = ENTRY_BYTES * (records + 1);

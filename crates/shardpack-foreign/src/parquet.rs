@@ -1,11 +1,11 @@
-//! Parquet files as the `datasets` library of Hugging Face and others write them: rows to images with labels, or to samples of
-//! values where no column holds images; trusting nothing.
+//! Reads Parquet files, as Hugging Face's `datasets` library and others write them: rows become images with labels, or
+//! samples of values if no column holds images.
 //!
-//! A row is a record. The unpacked file that offsets speak of is all images end to end, in the order of the rows, each with what its
-//! row has beside it, or the values of the rows; rows without any take no bytes of it.
+//! A row is a record. Offsets count in a virtual file: all images in the order of the rows, each followed by the other fields
+//! of its row, or the values of the rows. Rows without content take no bytes.
 //!
-//! Holds at all times: of each column that is looked at, one page and the dictionary are in memory; lengths, counts and
-//! places are checked before they are used; a panic of the parquet crate, which some damage causes, is an error here.
+//! Memory holds one page and the dictionary of each column that is read. Lengths, counts and positions are checked before
+//! use. A panic of the parquet crate, which some corrupt files cause, becomes an error.
 //!
 //! Not read: encrypted files, columns in other files, the codecs Brotli, LZO and LZ4 with Hadoop's framing, bytes in one
 //! of the encodings `DELTA_*`, several images of a row in a list, or deeper in structures.
@@ -60,16 +60,15 @@ pub fn is(first: &[u8]) -> bool {
     first.starts_with(footer::MAGIC)
 }
 
-/// Begins to walk a file.
+/// Starts to walk a file.
 ///
 /// # Errors
-/// When its footer is damaged, which column holds the images is not clear, or it has none of those that are wanted; and when `go_on`
-/// says so.
+/// If the footer is corrupt, several columns may hold the images, or a wanted column is missing; and if `go_on` cancels.
 pub fn walk(file: impl Into<Bytes>, wanted: &Wanted, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
     walk_part(file, Partition::default(), wanted, go_on)
 }
 
-/// As [`walk`], of a file whose folders tell columns.
+/// As [`walk`], for a file in Hive column folders.
 ///
 /// # Errors
 /// As [`walk`].
@@ -115,7 +114,7 @@ pub fn walk_part(
 /// Whether one of its columns holds images.
 ///
 /// # Errors
-/// When its footer is damaged, or several look as if they did.
+/// If its footer is corrupt, or several look as if they did.
 pub fn has_images(file: impl Into<Bytes>) -> Result<bool> {
     let file = file.into();
     let footer = Footer::read(&file)?;
@@ -124,15 +123,15 @@ pub fn has_images(file: impl Into<Bytes>) -> Result<bool> {
     Ok(columns.image.is_some())
 }
 
-/// Names of the classes in the order of their labels; none where the file does not tell them.
+/// Class names in the order of labels; empty if the file has none.
 ///
 /// # Errors
-/// When its footer is damaged, or it has no column of labels with the wanted name.
+/// If the footer is corrupt, or the wanted column of labels is missing.
 pub fn classes(file: impl Into<Bytes>, wanted: &Wanted) -> Result<Vec<Vec<u8>>> {
     classes_part(file, &Partition::default(), wanted)
 }
 
-/// As [`classes`], of a file whose folders tell columns.
+/// As [`classes`], for a file in Hive column folders.
 ///
 /// # Errors
 /// As [`classes`].
@@ -150,9 +149,9 @@ struct Records {
     columns: Columns,
     of_folders: OfFolders,
     shadowed: Shadowed,
-    /// What the footer tells and nothing is made of.
+    /// Content of the footer that is not converted, by name.
     left_out: BTreeMap<String, u64>,
-    /// What rows hold: all of it where they are samples of values, else what is beside the image.
+    /// Fields of the rows: all columns if rows are samples of values, else the columns beside the image.
     values: Values,
     /// Number of the next row group.
     group: usize,
@@ -160,11 +159,11 @@ struct Records {
     open: Option<Group>,
     /// Number of the next row.
     number: u64,
-    /// Where the next image begins in the unpacked file.
+    /// Offset of the next image in the virtual file.
     at: u64,
     /// Image of the row that was read last.
     image: Option<Value>,
-    /// What it has beside it, end to end.
+    /// The fields of the row, concatenated.
     beside: Vec<u8>,
     has_ended: bool,
     label_number: Option<usize>,
@@ -175,7 +174,7 @@ struct Records {
 struct OfFolders {
     /// The label and its source.
     label: Option<(String, Vec<u8>)>,
-    /// Components, with their content where it is wanted.
+    /// Components, with their content if it is wanted.
     others: Vec<(String, Option<Vec<u8>>)>,
 }
 
@@ -187,7 +186,7 @@ impl OfFolders {
             Some(label) => label == name,
             None => columns.label.is_none() && columns.class.is_none() && field_names::is_label(name),
         };
-        // Whether labels are wanted or not: what goes along is the same.
+        // Whether or not labels are wanted, the other fields are the same.
         let label = all.iter().position(|(name, _)| is_label(name));
         let label = label.map(|at| match columns.image {
             Some(_) => all.remove(at),
@@ -254,7 +253,7 @@ impl Records {
             }
             // The pages of the last one make room first.
             self.open = None;
-            // What an empty one tells of its columns need not make sense.
+            // The column metadata of an empty row group may be invalid.
             if rows(&self.footer, self.group) > 0 {
                 self.open = Some(Group::open(self, self.group)?);
             }
@@ -291,7 +290,7 @@ impl Records {
             self.of_folders.add(form, at, (&mut others, &mut self.beside));
         }
         if self.columns.image.is_some() && image_bytes.is_none() {
-            // Without the image, what is beside it is no sample and has no place.
+            // Without the image, the other fields form no sample and have no position.
             others.iter_mut().for_each(|other| (other.form, other.offset) = (None, None));
         }
         group.rows_left -= 1;
@@ -333,7 +332,7 @@ impl Records {
         self.image = image;
         let number = self.number;
         self.number += 1;
-        // A value that has no label has no field of that.
+        // A sample of values without a label has no label field.
         let labelled = self.columns.label.as_ref().filter(|_| self.columns.image.is_some() || label != Label::Missing);
         Ok(Some(Record {
             range: start..self.at,

@@ -1,7 +1,7 @@
-//! From what a person writes to paths: globs and brace patterns, as a shell expands them.
+//! Expands globs and brace patterns to paths, as a shell does.
 //!
-//! Holds at all times: a folder that cannot be read is an error, never a folder without matches; silent is only what is
-//! not there and that no listing has named.
+//! An unreadable folder is an error, never a folder without matches; a path is silently skipped only if it is missing and no
+//! listing named it.
 
 use std::{
     io,
@@ -16,10 +16,10 @@ use crate::sys;
 /// Most files that a brace pattern may stand for.
 const MOST_EXPANDED: usize = 1 << 20;
 
-/// What `source` stands for: itself if it is there, or all that a glob or brace pattern matches.
+/// Expands `source`: the path itself if it exists, or all matches of a glob or brace pattern.
 ///
 /// # Errors
-/// When that is nothing, or something that is not there or cannot be looked at.
+/// If nothing matches, or a path is missing or unreadable.
 pub fn expanded(source: &Path) -> Result<Vec<PathBuf>> {
     if sys::metadata_if_there(source)?.is_some() {
         return Ok(vec![source.to_path_buf()]);
@@ -44,10 +44,10 @@ pub fn expanded(source: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// What a brace pattern stands for: `{a,b}` and `{000..146}`, also several and nested; itself where there is none.
+/// Expands a brace pattern: `{a,b}` and `{000..146}`, also several and nested; text without a pattern expands to itself.
 ///
 /// # Errors
-/// When it stands for too many.
+/// If the pattern has too many expansions.
 pub fn braces(text: &str) -> Result<Vec<String>> {
     let mut done = Vec::new();
     // Those that are not done, the next one last.
@@ -69,7 +69,7 @@ fn too_many() -> Error {
     Error::usage(format!("a pattern that stands for more than {MOST_EXPANDED} files"))
 }
 
-/// The first pair of braces in `text` that are a pattern: what is before, the choices, what is after.
+/// The first brace pattern in `text`: the text before, the choices, the text after.
 fn first_brace(text: &str) -> Result<Option<(&str, Vec<String>, &str)>> {
     for (open, _) in text.match_indices('{') {
         let (mut depth, mut commas, mut close) = (0, Vec::new(), None);
@@ -114,13 +114,13 @@ fn numbers(inner: &str) -> Result<Option<Vec<String>>> {
     Ok(Some(if from <= to { (from..=to).map(shown).collect() } else { (to..=from).rev().map(shown).collect() }))
 }
 
-/// What a glob stands for, in the order of names.
+/// Appends the matches of a glob, sorted by name.
 fn glob(pattern: &str, out: &mut Vec<PathBuf>) -> Result<()> {
     let parts: Vec<Component<'_>> = Path::new(pattern).components().collect();
     expand(PathBuf::new(), false, &parts, out).map_err(|error| error.in_file(pattern))
 }
 
-/// `is_listed` says that a listing has named `before`.
+/// `is_listed`: a listing has named `before`.
 fn expand(before: PathBuf, is_listed: bool, parts: &[Component<'_>], out: &mut Vec<PathBuf>) -> Result<()> {
     let Some((part, rest)) = parts.split_first() else {
         if is_listed || sys::metadata_if_there(&before)?.is_some() {

@@ -1,4 +1,4 @@
-//! Where a file lies, and its bytes from there: of the file system, or over a network.
+//! Location of a file, in the file system or at a URL, and access to its bytes.
 
 use std::{
     fs::File,
@@ -30,7 +30,7 @@ pub struct Facts {
     pub transaction: u64,
 }
 
-/// Where a file lies.
+/// Location of a file.
 #[derive(Clone, Debug)]
 pub enum Place {
     /// In the file system.
@@ -63,7 +63,7 @@ impl Place {
     /// The identity of the file.
     ///
     /// # Errors
-    /// When it cannot be looked at, or is no regular file.
+    /// If it cannot be looked at, or is no regular file.
     pub(crate) fn facts(&self) -> Result<Facts> {
         let path = match self {
             Self::Local(path) => path,
@@ -82,7 +82,7 @@ impl Place {
     /// Opens it, to be read wherever.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// If it cannot be opened.
     pub(crate) fn open(&self) -> Result<Bytes> {
         Ok(match self {
             Self::Local(path) => Bytes::File(open(path)?),
@@ -98,7 +98,7 @@ impl Place {
         })
     }
 
-    /// The first bytes of it, as many as `out` has room for, and how many those are.
+    /// Reads the first bytes into `out`; returns their number.
     pub(crate) fn first(&self, out: &mut [u8]) -> Result<usize> {
         match self {
             Self::Local(path) => {
@@ -114,11 +114,10 @@ impl Place {
         }
     }
 
-    /// All of the file `name` beside it, which has at most `most` bytes and is called as the path that comes with it; `None` where there
-    /// is none.
+    /// Reads the whole file `name` beside this file, at most `most` bytes; also returns its path. `None` if it is missing.
     ///
     /// # Errors
-    /// When it cannot be read, or is longer.
+    /// If it cannot be read, or is longer.
     pub(crate) fn read_beside(&self, name: &str, most: u64) -> Result<Option<(PathBuf, Vec<u8>)>> {
         let path = self.path().with_file_name(name);
         let bytes = match self {
@@ -129,7 +128,7 @@ impl Place {
         Ok(bytes.map(|bytes| (path, bytes)))
     }
 
-    /// What came of reading it, or why that has failed, where it is at a URL: what reads files knows nothing of networks.
+    /// The result of a read, or the network error if the file is at a URL: parsers do not know about networks.
     pub(crate) fn told<T>(&self, came: Result<T>) -> Result<T> {
         match self {
             Self::Remote(remote) => remote.failure().map_or(came, Err),

@@ -1,6 +1,6 @@
-//! Threads that read what is wanted soon.
+//! Threads that read ahead.
 //!
-//! Holds at all times: there are no more of them than were ever wanted at once, and [`MOST`] at most; they end with the last who has them.
+//! There are never more threads than concurrent requests, and at most [`MOST`]; they end with their last user.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -34,7 +34,7 @@ impl Default for Readers {
 }
 
 impl Readers {
-    /// Has one of the threads do `work`, once it has nothing else to do. Where none can be had it is dropped.
+    /// Runs `work` on an idle thread, or on a new one. If no thread can start, the work is dropped.
     pub(crate) fn begin(&self, work: Work) {
         let wanted = self.wanted.fetch_add(1, Ordering::Relaxed) + 1;
         let threads = self.threads.load(Ordering::Relaxed);
@@ -57,7 +57,7 @@ impl Readers {
     }
 }
 
-/// What `look` finds of each of `all`, in their order; many at a time, for they wait.
+/// Applies `look` to each of `all` in parallel, since the calls wait for I/O; results are in order.
 pub fn many<P: Sync, T: Send>(all: &[P], look: impl Fn(&P) -> T + Sync) -> Vec<T> {
     let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(all.len())));
     let work = || {

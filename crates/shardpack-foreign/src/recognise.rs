@@ -1,4 +1,4 @@
-//! What a file is: by its content, or else by its name, for a shard may be damaged in its first bytes.
+//! Detects the format of a file by its content, or else by its name, since the first bytes of a shard may be corrupt.
 
 use std::path::Path;
 
@@ -12,13 +12,13 @@ use super::{Kind, Place, ShardFile, lmdb::DATA_FILE};
 /// Extensions of files that are compressed.
 const PACKED: [&str; 9] = ["gz", "tgz", "zst", "zstd", "tzst", "bz2", "tbz2", "br", "snappy"];
 
-/// The file as a shard, by its content or else by its name; `None` where neither tells.
+/// The file as a shard, by its content or else by its name; `None` if neither identifies a format.
 pub(super) fn recognise(place: &Place) -> Result<Option<ShardFile>> {
     let path = place.path();
     match (ShardFile::recognise(place)?, kind_by_name(path)) {
         (None, Some(kind)) => {
             let file = ShardFile::of_kind(place, kind)?;
-            // There are formats of which nothing is a file without records, but nothing is compressed to it.
+            // In some formats, a file without records is empty; but a compressed file is never empty.
             match file.bytes == 0 && is_named_packed(path) {
                 true => Err(Error::data("0 bytes, and by its name it is compressed").in_file(path)),
                 false => Ok(Some(file)),
@@ -34,7 +34,7 @@ fn is_named_packed(path: &Path) -> bool {
     PACKED.contains(&extension.as_str())
 }
 
-/// What a file of this name should be.
+/// The format that a file name implies.
 pub(super) fn kind_by_name(path: &Path) -> Option<Kind> {
     let name = path.file_name()?.to_string_lossy().to_lowercase();
     if name == DATA_FILE {

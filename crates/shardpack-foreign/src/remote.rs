@@ -1,9 +1,9 @@
-//! Files at URLs: their bytes by range, in blocks that are kept for a while, and read ahead where they are wanted in order.
+//! Reads files at URLs by range, in cached blocks, with read-ahead for sequential reads.
 //!
-//! Knows no store: whoever has one brings a [`RemoteFile`].
+//! Independent of any store: the caller supplies a [`RemoteFile`].
 //!
-//! Holds at all times: what is open has at most [`KEPT`] blocks in memory; once a read has failed, all that comes of its file fails, with
-//! the reason of the first: whoever takes a file apart may call it damaged, or at its end, where a byte could not be had.
+//! An open file has at most [`KEPT`] blocks in memory. Once a read has failed, all later reads of the file fail with the
+//! first error: a parser might otherwise report corruption or the end of the file for a missing byte.
 
 use std::{
     collections::VecDeque,
@@ -20,15 +20,15 @@ use shardpack_format::{Error, ErrorKind, Result, formats::foreign::Skip};
 
 use crate::readers::Readers;
 
-/// Bytes that are asked for at once.
+/// Bytes per request.
 const BLOCK_BYTES: u64 = 1 << 20;
-/// Most blocks that are asked for before they are wanted: what is under way then is more than a fast line holds.
+/// Maximum number of blocks requested ahead: more in flight than a fast connection needs.
 const AHEAD: u64 = 8;
-/// Blocks that are kept, with those that come: what is read in several places at once finds its own again.
+/// Number of cached blocks, including blocks in flight: several concurrent sequential reads each find their own blocks.
 const KEPT: usize = 24;
 /// Places of a file that are read on from at the same time, as the columns of a table are.
 const RUNS: usize = 8;
-/// The first bytes, which tell what a file is.
+/// The first bytes, used to detect the format.
 const FIRST_BYTES: u64 = 4096;
 
 /// A file whose bytes come over a network. Called by many threads at once.
@@ -39,19 +39,20 @@ pub trait RemoteFile: fmt::Debug + Send + Sync {
     /// Its length in bytes.
     fn bytes(&self) -> u64;
 
-    /// A number that another version would hardly have; 0 where the server tells none.
+    /// A number that identifies the version with high probability; 0 if the server provides none.
     fn stamp(&self) -> i64;
 
-    /// Reads bytes from `offset` on, as many as `into` has room for.
+    /// Reads bytes from `offset` on, until `into` is full.
     ///
     /// # Errors
-    /// When they do not come, or the file is not the one any more that it was. It is of the file, and never of what is in it.
+    /// If the request fails, or the file has changed. The error concerns the file and never its content.
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<()>;
 
-    /// All of the file `name` in the same folder, which has at most `most` bytes; `None` where there is none, or who asks may not know.
+    /// Reads the whole file `name` in the same folder, at most `most` bytes; `None` if it is missing, or existence is hidden
+    /// by permissions.
     ///
     /// # Errors
-    /// When the server does not answer, or it is longer.
+    /// If the server does not answer, or the file is longer.
     fn read_beside(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>>;
 }
 
@@ -63,7 +64,7 @@ struct Inner {
     file: Box<dyn RemoteFile>,
     readers: Arc<Readers>,
     first: Mutex<Option<Arc<Vec<u8>>>>,
-    /// What went wrong first, and what helps.
+    /// The first error, and its advice.
     failed: OnceLock<(String, Option<String>)>,
 }
 
@@ -73,7 +74,7 @@ impl fmt::Debug for Remote {
     }
 }
 
-/// As paths are compared: what lies there may have changed meanwhile, which its length and stamp tell.
+/// Compared like paths: the content may have changed meanwhile, and length and stamp detect a change.
 impl PartialEq for Remote {
     fn eq(&self, other: &Self) -> bool {
         self.path() == other.path()
@@ -107,7 +108,7 @@ impl Remote {
     /// Reads bytes from `offset` on, with one request.
     ///
     /// # Errors
-    /// When they do not come; then all that is read of it later fails, too.
+    /// If the request fails; then all later reads of the file fail, too.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         self.ask(|file| file.read(offset, into))
     }
@@ -140,7 +141,7 @@ impl Remote {
         })
     }
 
-    /// Its first bytes, as many as tell what it is; kept until [`Remote::forget_first`].
+    /// The first bytes, enough to detect the format; cached until [`Remote::forget_first`].
     pub(crate) fn first(&self) -> Result<Arc<Vec<u8>>> {
         let mut first = lock(&self.0.first);
         if let Some(first) = &*first {
@@ -164,16 +165,16 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 /// A file at a URL that is being read, wherever.
 pub struct Blocks {
     remote: Remote,
-    /// Whether nobody goes back: what was read is let go of then.
+    /// Whether reads only move forward: blocks are then dropped after use.
     is_forward: bool,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Those that are at hand or come, the one that was wanted last at the end.
+    /// Blocks in memory or in flight; the most recently used one is last.
     kept: VecDeque<(u64, Block)>,
-    /// Where blocks were wanted one after the other: which would be next, and how many are asked for beforehand.
+    /// Sequential reads: the next expected block, and the number of blocks to request ahead.
     runs: VecDeque<(u64, u64)>,
 }
 
@@ -199,11 +200,11 @@ impl Blocks {
         self.remote.bytes()
     }
 
-    /// Reads bytes at `offset` and says how many; fewer than `out` has room for come before the end of a block, none at that of the
-    /// file.
+    /// Reads bytes at `offset` and returns their number. The number is smaller than `out` at the end of a block, and 0 at the
+    /// end of the file.
     ///
     /// # Errors
-    /// One of the machine, whose reason [`Remote::failure`] tells.
+    /// A machine error; [`Remote::failure`] has the reason.
     pub fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<usize> {
         if offset >= self.bytes() || out.is_empty() {
             return Ok(0);
@@ -211,7 +212,7 @@ impl Blocks {
         let number = offset / BLOCK_BYTES;
         let mut state = lock(&self.state);
         let block = self.block(&mut state, number).map_err(|_| io::Error::from(rustix::io::Errno::IO))?;
-        // A block is as long as the file has bytes there.
+        // A block is shorter than `BLOCK_BYTES` only at the end of the file.
         let rest = block.get((offset - number * BLOCK_BYTES) as usize..).unwrap_or_default();
         let bytes = out.len().min(rest.len());
         out[..bytes].copy_from_slice(&rest[..bytes]);
@@ -249,7 +250,7 @@ impl Blocks {
             Some((_, Block::Here(bytes))) => bytes,
             Some((_, Block::Coming(come))) => match come.recv() {
                 Ok(bytes) => bytes?,
-                // Whoever should have read it is gone.
+                // The thread that should have read the block is gone.
                 Err(_) => read(&self.remote, self.range(number))?,
             },
             None => read(&self.remote, self.range(number))?,
@@ -271,7 +272,7 @@ impl Blocks {
     fn begin(&self, number: u64) -> Receiver<Result<Vec<u8>>> {
         let (give, come) = channel();
         let (remote, range) = (self.remote.clone(), self.range(number));
-        // Nobody may want it any more.
+        // The receiver may be gone.
         self.remote.0.readers.begin(Box::new(move || drop(give.send(read(&remote, range)))));
         come
     }
@@ -284,7 +285,7 @@ fn read(remote: &Remote, range: Range<u64>) -> Result<Vec<u8>> {
 }
 
 impl State {
-    /// How many blocks behind `number` are asked for with it: more with each that goes on where one ended.
+    /// Number of blocks to request ahead with block `number`: grows with each sequential read.
     fn ahead_of(&mut self, number: u64) -> u64 {
         if self.runs.iter().any(|(next, _)| *next == number + 1) {
             // It is being read.

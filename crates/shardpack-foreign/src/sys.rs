@@ -1,6 +1,6 @@
-//! Files that are read: errors of the system with what helps, and what is there.
+//! File access: system errors with advice, and existence checks.
 //!
-//! Holds at all times: what cannot be looked at is an error and never taken for absent.
+//! An unreadable path is an error and never counts as missing.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use std::{
 
 use shardpack_format::{Error, Result, regular};
 
-/// Adds what to do to an error of the system, where there is something that helps.
+/// Adds advice to a system error, if there is any.
 pub fn io_error(what: &str, path: &Path, error: io::Error) -> Error {
     if regular::is_other(&error) {
         return Error::data(error.to_string()).in_file(path);
@@ -35,7 +35,7 @@ pub fn io_error(what: &str, path: &Path, error: io::Error) -> Error {
     }
 }
 
-/// What helps where [`is_out_of_files`].
+/// Advice for [`is_out_of_files`].
 pub const MORE_FILES: &str = "too few file descriptors: raise the limit (`ulimit -n 4096`) or use fewer --jobs";
 
 /// Whether there are too few file descriptors.
@@ -44,11 +44,10 @@ pub fn is_out_of_files(error: Option<&io::Error>) -> bool {
     matches!(errno, Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE))
 }
 
-/// Whether an error of reading tells of the machine at this moment and not of the file that is read: what is asked again may
-/// be there.
+/// Whether a read error concerns the current state of the machine and not the file: a retry may succeed.
 ///
-/// That a file is not there, is a folder, or may not be read, is so of the file. Source: errno(3); NFS, FUSE and Lustre
-/// give the others while a server or a disk is away.
+/// A missing file, a folder, and missing permission concern the file. Source: errno(3); NFS, FUSE and Lustre return the other
+/// errors while a server or a disk is away.
 pub fn is_of_machine(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let Some(errno) = error.raw_os_error().map(Errno::from_raw_os_error) else { return false };
@@ -86,8 +85,8 @@ fn is_reading(what: &str) -> bool {
         .any(|verb| what.starts_with(verb))
 }
 
-/// What the system says of a file, links followed; `None` where there is none. Whatever else keeps it from being looked
-/// at is an error: what cannot be looked at may be there.
+/// Metadata of a file, following links; `None` if the file is missing. All other failures are errors, since the file may
+/// exist.
 pub fn metadata_if_there(path: &Path) -> Result<Option<fs::Metadata>> {
     use io::ErrorKind::{InvalidFilename, NotADirectory, NotFound};
     // No path has such a byte: it leads nowhere.
@@ -101,10 +100,10 @@ pub fn metadata_if_there(path: &Path) -> Result<Option<fs::Metadata>> {
     }
 }
 
-/// Whether something is there; see [`metadata_if_there`].
+/// Whether the path exists; see [`metadata_if_there`].
 ///
 /// # Errors
-/// When that cannot be told.
+/// If existence cannot be determined.
 pub fn is_there(path: &Path) -> Result<bool> {
     Ok(metadata_if_there(path)?.is_some())
 }
@@ -125,7 +124,7 @@ pub fn is_file(path: &Path) -> Result<bool> {
     Ok(metadata_if_there(path)?.is_some_and(|meta| meta.is_file()))
 }
 
-/// Why [`metadata_if_there`] found nothing: `otherwise`, unless it is a link.
+/// The reason why [`metadata_if_there`] returned `None`: `otherwise`, unless the path is a link.
 pub fn missing(path: &Path, otherwise: &'static str) -> &'static str {
     if path.is_symlink() { "a link that leads nowhere" } else { otherwise }
 }
@@ -133,7 +132,7 @@ pub fn missing(path: &Path, otherwise: &'static str) -> &'static str {
 /// Reads a whole file, which has at most `most` bytes.
 ///
 /// # Errors
-/// When it cannot be read, is no regular file, or is longer.
+/// If it cannot be read, is no regular file, or is longer.
 pub fn read_at_most(path: &Path, most: u64) -> Result<Vec<u8>> {
     let failed = |e| match regular::is_other(&e) {
         true => Error::usage(e.to_string()).in_file(path),
@@ -147,7 +146,7 @@ pub fn read_at_most(path: &Path, most: u64) -> Result<Vec<u8>> {
     }
 }
 
-/// Reads a whole file; `None` where there is none.
+/// Reads a whole file; `None` if it is missing.
 pub fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>> {
     match regular::read(path) {
         Ok(bytes) => Ok(Some(bytes)),

@@ -1,7 +1,7 @@
-//! How files are compressed, told by magic, and by name where a format has none; and their bytes unpacked.
+//! Detects the compression of files by magic, or by name for formats without a magic, and decompresses them.
 //!
-//! Sources: RFC 1952 (gzip), RFC 1950 (zlib), RFC 8878 (zstd), the bzip2 manual, and mosaicml-streaming's `compression.py` for the names
-//! of what has no magic: `.br` and `.snappy`, the latter one block of the raw format.
+//! Sources: RFC 1952 (gzip), RFC 1950 (zlib), RFC 8878 (zstd), the bzip2 manual, and mosaicml-streaming's `compression.py`
+//! for the names of formats without a magic: `.br` and `.snappy`, the latter one block of the raw format.
 
 use std::io::{BufReader, Cursor, Read};
 
@@ -14,12 +14,12 @@ use shardpack_format::{
 
 use crate::place::Place;
 
-/// A block of snappy is at most so many times longer than what it is packed into: each copy of 64 bytes takes 3.
+/// Maximum expansion of a snappy block: each copy of 64 bytes takes 3.
 const SNAPPY_RATIO: u64 = 24;
 /// Bytes that are read from the compressed file at a time.
 const READ_BYTES: usize = 256 << 10;
 
-/// What decoders of zstd look back at without being asked to (`ZSTD_WINDOWLOG_LIMIT_DEFAULT`), and at least (RFC 8878, 3.1.1.1.2).
+/// Window that zstd decoders accept by default (`ZSTD_WINDOWLOG_LIMIT_DEFAULT`), and the minimum (RFC 8878, 3.1.1.1.2).
 const USUAL_WINDOW_LOG: u32 = 27;
 const LEAST_WINDOW_BYTES: u64 = 8 << 20;
 
@@ -29,8 +29,8 @@ const LEAST_WINDOW_BYTES: u64 = 8 << 20;
 pub enum Packed {
     /// RFC 1952, any number of members.
     Gzip,
-    /// RFC 1950, as TensorFlow's `ZLIB` has it. Its two first bytes may be those of a record, so it counts only where
-    /// the plain file is nothing.
+    /// RFC 1950, as TensorFlow's `ZLIB` has it. Its first two bytes may begin a record, so it counts only if the plain file
+    /// has no known format.
     Zlib,
     /// RFC 8878, any number of frames.
     Zstd,
@@ -46,7 +46,7 @@ impl Packed {
     /// How the file at `place` is compressed.
     ///
     /// # Errors
-    /// When it cannot be read, or is compressed in a way that is known and not read.
+    /// If it cannot be read, or is compressed in a way that is known and not read.
     pub(super) fn of(place: &Place) -> Result<Option<Self>> {
         let mut first = [0; 6];
         let (read, path) = (place.first(&mut first)?, place.path());
@@ -80,10 +80,10 @@ impl Packed {
         }
     }
 
-    /// What `file`, of so many bytes, holds.
+    /// The decompressed content of `file`, which has `bytes` bytes.
     ///
     /// # Errors
-    /// When it cannot be read, or promises what it cannot hold.
+    /// If the file is unreadable, or claims more content than it can hold.
     pub(super) fn open(self, file: impl Read + 'static, bytes: u64) -> Result<Box<dyn Skip>> {
         let mut file = BufReader::with_capacity(READ_BYTES, file);
         Ok(match self {

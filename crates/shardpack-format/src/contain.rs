@@ -1,4 +1,4 @@
-//! Panics of crates that read what others wrote, which some bytes cause: they become errors of whoever calls.
+//! Catches panics that malformed input causes in third-party crates and turns them into errors for the caller.
 
 use std::{
     any::Any,
@@ -11,14 +11,14 @@ use std::{
 use crate::{Error, ErrorKind, help};
 
 thread_local! {
-    /// Whether panics of this thread are about to be told, so that nothing is printed of them.
+    /// Whether [`caught`] runs on this thread, so that the hook prints nothing for a panic.
     static IS_CONTAINED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What `call` gives, or what it panicked with, of which nothing is printed. What it was doing must not be used again. It
-/// has no effect where a program is built to abort on panic.
+/// Returns the result of `call`, or the panic, which is not printed. State that `call` was changing must not be used again. Has
+/// no effect if the program is built to abort on panic.
 ///
-/// The first call puts a hook before the one that prints panics, for good. It changes nothing outside of these calls.
+/// The first call installs a hook before the hook that prints panics, for the life of the process. Other panics are unaffected.
 ///
 /// # Errors
 /// The panic.
@@ -42,7 +42,7 @@ pub fn caught<T>(call: impl FnOnce() -> T) -> thread::Result<T> {
 pub fn bug(panic: &(dyn Any + Send), place: Option<&str>) -> Error {
     let what = message(panic).unwrap_or("it does not say what");
     let place = place.map_or_else(String::new, |place| format!(" ({place})"));
-    // A bug is told in one line.
+    // A bug is reported in one line.
     let what = what.lines().next().unwrap_or_default();
     Error::new(ErrorKind::System, format!("a bug of shardpack: {what}{place}")).help(help::REPORT)
 }

@@ -1,8 +1,8 @@
-//! The crop tables of a shard's images, in a file beside its index: for each sample its table, or why there is none.
+//! The crop tables of a shard's images, in a file beside its index: for each sample its table, or the reason why it is missing.
 //!
-//! Opening costs the same whatever the size, as with an index: lengths are checked once, and each block's checksum when the
-//! block is first touched. A table is handed out for the content hash that it was made of, and for no other.
-//! `docs/reference/formats/crops.md` specifies the bytes; what a table holds is for the crate that makes it.
+//! Opening costs the same for any size, as with an index: lengths are checked once, and each block's checksum when the
+//! block is first touched. A table is returned only for the content hash of the image that it was made from.
+//! `docs/reference/formats/crops.md` specifies the bytes; the crate that makes the tables defines their content.
 //!
 //! ```text
 //! 0    magic "shardcrp" | u32 version | u32 every | u64 rows N | u64 bytes of tables T
@@ -32,15 +32,15 @@ pub const MAGIC: &[u8; 8] = b"shardcrp";
 pub const VERSION: u32 = 1;
 /// The file's extension, where the index has `index`.
 pub const EXTENSION: &str = "crops";
-/// Length in bytes of what one checksum covers.
+/// Length in bytes of the data that one checksum covers.
 pub const BLOCK_BYTES: usize = 64 * 1024;
 
 const HEADER_BYTES: usize = 104;
 const ROW_BYTES: usize = 24;
-/// What helps against a file that is damaged or of something else.
+/// Help for a file that is damaged or belongs to another shard.
 pub const HELP: &str = "`shardpack crops --force DST` makes the tables anew";
 
-/// What the tables of a file are of.
+/// Identifies the shard and dataset that the tables of a file belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// MCUs from one entry of a table to the next, at least 1.
@@ -158,7 +158,7 @@ impl<B: AsRef<[u8]>> Crops<B> {
         Ok(Self { bytes, summary, rows, tables_start, tables_end, checked })
     }
 
-    /// What the tables are of.
+    /// The shard and dataset that the tables belong to.
     pub fn summary(&self) -> &Summary {
         &self.summary
     }
@@ -209,7 +209,7 @@ impl<B: AsRef<[u8]>> Crops<B> {
         }
         // In range: `open` checked that all rows lie inside the file.
         let start = HEADER_BYTES + number as usize * ROW_BYTES;
-        // What ends before begins here.
+        // A row begins where the row before it ends.
         let before = if number == 0 { start } else { start - ROW_BYTES };
         let rows = self.checked(before, start + ROW_BYTES)?;
         let row = &rows[start - before..];

@@ -1,4 +1,4 @@
-//! The one error of the libraries: what kind, where, and what to do.
+//! The one error type of the libraries: kind, location and help.
 //!
 //! A layer that knows a fact (the file, the sample, the byte) adds it once, with [`Error::in_file`] and its like; the
 //! kind decides the exit code in the binary.
@@ -7,14 +7,14 @@ use std::{fmt, path::Path};
 
 use crate::text;
 
-/// What came of a call into the libraries.
+/// Result of a call into the libraries.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What is wrong, in the sense of who has to act.
+/// Kind of the error, by who has to act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The bytes are not what they should be: damage, or a sample that was refused.
+    /// The bytes are invalid: damage, or a sample that was refused.
     Data,
     /// The request does not fit: an option, a path, a folder that holds something else.
     Usage,
@@ -35,7 +35,7 @@ pub struct Location {
     pub byte: Option<u64>,
 }
 
-/// What went wrong, where, and what to do about it.
+/// A problem, its location, and the help for it.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
@@ -46,12 +46,12 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error of `kind`; `what` is lower case, one line, no full stop, with what was expected and what was found.
+    /// An error of `kind`; `what` is lower case, one line, no full stop, with expected and found.
     pub fn new(kind: ErrorKind, what: impl Into<String>) -> Self {
         Self { kind, at: Box::default(), what: what.into(), help: None, source: None }
     }
 
-    /// Bytes that are not what they should be.
+    /// Invalid bytes.
     pub fn data(what: impl Into<String>) -> Self {
         Self::new(ErrorKind::Data, what)
     }
@@ -61,7 +61,7 @@ impl Error {
         Self::new(ErrorKind::Usage, what)
     }
 
-    /// A call to the system that failed while doing `what` ("cannot read", "cannot create").
+    /// A failed system call; `what` names the action ("cannot read", "cannot create").
     pub fn io(what: impl Into<String>, source: std::io::Error) -> Self {
         Self { source: Some(source), ..Self::new(ErrorKind::System, what) }
     }
@@ -87,7 +87,7 @@ impl Error {
         self
     }
 
-    /// Adds to what is wrong.
+    /// Adds to the message.
     #[must_use]
     pub fn and(mut self, more: &str) -> Self {
         self.what += "; ";
@@ -95,7 +95,7 @@ impl Error {
         self
     }
 
-    /// Adds what to do: a flag or an action that really helps.
+    /// Adds help: a flag or an action that really helps.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help.get_or_insert_with(|| text::masked(&help.into()).into_owned());
@@ -112,12 +112,12 @@ impl Error {
         &self.at
     }
 
-    /// What to do, if there is something.
+    /// The help, if there is any.
     pub fn help_text(&self) -> Option<&str> {
         self.help.as_deref()
     }
 
-    /// What is wrong, without the place.
+    /// The message, without the location.
     pub fn what(&self) -> String {
         let what = match &self.source {
             Some(source) => format!("{}: {source}", self.what),
@@ -126,13 +126,13 @@ impl Error {
         text::masked(&what).into_owned()
     }
 
-    /// The failed system call, if that is what it was.
+    /// The failed system call, if this error comes from one.
     pub fn io_error(&self) -> Option<&std::io::Error> {
         self.source.as_ref()
     }
 }
 
-/// One line, whatever is in the names that it tells.
+/// One line, whatever characters its names contain.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Location { file, sample, byte } = &*self.at;
@@ -173,7 +173,7 @@ mod tests {
     fn names_neither_begin_a_line_nor_tell_a_secret() {
         let error = Error::data("is\u{1b}[2K").in_sample("a\nok      verified").in_file("https://h/x?sig=secret");
         assert_eq!(error.to_string(), r"https://h/x?sig=…: sample a\u{a}ok      verified: is\u{1b}[2K");
-        // For a program all of it is there but the secret.
+        // A program gets everything but the secret.
         assert_eq!(
             (error.what().as_str(), error.location().sample.as_deref()),
             ("is\u{1b}[2K", Some("a\nok      verified"))

@@ -22,7 +22,7 @@ pub const LABELS: [&str; 16] = [
     "category_name",
     "y",
 ];
-/// Those of them whose text may be any: a translation, a caption.
+/// Names whose text can be anything: a translation, a caption.
 const SENTENCES: [&str; 3] = ["target", "targets", "y"];
 /// Names of fields of text that hold the name of the class alone, beside labels that are numbers.
 pub const CLASSES: [&str; 3] = ["class_name", "classname", "class"];

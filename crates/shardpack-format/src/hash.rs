@@ -1,8 +1,8 @@
 //! The hashes on disk: BLAKE3 of whole files, XXH3 of samples; and how a file's BLAKE3 is computed in parts.
 //!
 //! BLAKE3 is a tree over chunks of 1,024 bytes, so any aligned run of [`UNIT_BYTES`] can be hashed apart, by any
-//! thread, and the results joined. A [`Span`] is what one thread knows of its part of a file: the hashes of the whole
-//! units in it, and the raw bytes of the two ragged ends.
+//! thread, and the results joined. A [`Span`] holds one thread's part of a file: the hashes of its whole
+//! units, and the raw bytes of the two ragged ends.
 //! Source: BLAKE3 specification (2021-11-05), 2.1 and 5.1; XXH3 as in xxHash 0.8.
 
 mod named;
@@ -24,7 +24,7 @@ pub fn content(payload: &[u8]) -> u128 {
     xxhash_rust::xxh3::xxh3_128(payload)
 }
 
-/// The hash of a component other than the first: XXH3-64, seed 0, of what is stored of it.
+/// The hash of a component other than the first: XXH3-64, seed 0, over its stored bytes.
 pub fn component(stored: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(stored)
 }
@@ -101,7 +101,7 @@ pub struct SpanHasher {
     raw: bool,
 }
 
-/// What is known of one part of a file; see the module.
+/// The hashed state of one part of a file; see the module.
 #[derive(Debug, Default)]
 pub struct Span {
     start: u64,

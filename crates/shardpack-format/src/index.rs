@@ -46,7 +46,7 @@ pub use write::{Rows, write, write_parts};
 pub const MAGIC: &[u8; 8] = b"shardpix";
 /// Highest version of the format that is written and read.
 pub const VERSION: u32 = 2;
-/// Length in bytes of what one checksum covers.
+/// Length in bytes of the data that one checksum covers.
 pub const BLOCK_BYTES: usize = 64 * 1024;
 
 const HEADER_BYTES: usize = 96;
@@ -58,21 +58,21 @@ const FORM_BYTES: usize = 1024;
 
 /// Bit of a form: the hash of the component covers it.
 const FLAG_HASH: u32 = 1 << 31;
-/// Bits of a form that are its number; all of them stand for bytes.
+/// Bits of a form that hold its number; all of them set stand for bytes.
 const FORM_BITS: u32 = FLAG_HASH - 1;
 
 /// The keys of the rows ascend in byte order, so a key can be found by bisection.
 const FLAG_KEYS_ASCEND: u32 = 1;
 const KNOWN_FLAGS: u32 = FLAG_KEYS_ASCEND;
 
-/// What an index says of its shard as a whole.
+/// The facts of an index about its shard as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// Names of the components, the image's first; an empty name means the extension of each sample's own kind.
     pub components: Vec<String>,
     /// Forms of components; rows have their numbers. Those that no row has are not written, and the others counted anew.
     pub forms: Vec<Form>,
-    /// Length of the shard in bytes, unpacked if it is compressed: what the offsets of rows count in.
+    /// Length of the shard in bytes, unpacked if it is compressed. Offsets of rows count in these bytes.
     pub content_bytes: u64,
     /// Length of the shard file in bytes.
     pub shard_bytes: u64,
@@ -80,7 +80,7 @@ pub struct Summary {
     pub shard_blake3: FileHash,
 }
 
-/// What the first bytes of an index say, which are enough to tell which shard it is of; nothing of it has been checked against
+/// The first bytes of an index, which identify its shard. They have not been checked against
 /// the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
@@ -93,7 +93,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// Length in bytes of what it is read from.
+    /// Length in bytes of the input.
     pub const BYTES: usize = 88;
 
     /// From the first bytes of an index; `None` where they are of none.
@@ -192,7 +192,7 @@ impl<B: AsRef<[u8]>> Index<B> {
         })
     }
 
-    /// What it says of the shard as a whole.
+    /// The facts about the shard as a whole.
     pub fn summary(&self) -> &Summary {
         &self.summary
     }
@@ -217,8 +217,8 @@ impl<B: AsRef<[u8]>> Index<B> {
         self.keys_ascend
     }
 
-    /// Where row `number` says that its record lies, without a look at whether that can be: to have it in the cache before
-    /// [`Index::row`] is asked for.
+    /// Range of the record of row `number`, as stored and unchecked. Use it to prefetch the record before
+    /// [`Index::row`].
     pub fn record_hint(&self, number: u64) -> Option<Range<u64>> {
         let start = self.body_start.checked_add(usize::try_from(number).ok()?.checked_mul(self.row_bytes)?)?;
         let row = self.bytes.as_ref().get(start..start.checked_add(FIXED_ROW_BYTES)?)?;

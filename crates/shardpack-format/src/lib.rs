@@ -1,7 +1,7 @@
-//! What shardpack puts on disk, to the byte: shards, their index, the manifest, and the order of samples.
+//! The bytes of shardpack on disk: shards, their index, the manifest, and the order of samples.
 //!
-//! Nothing here reads a clock; only [`regular`] opens paths, and only [`threads`] starts threads. Whatever is read is checked before it is used: no
-//! input makes these functions panic, hang, or allocate more than the input is long.
+//! Nothing here reads a clock; only [`regular`] opens paths, and only [`threads`] starts threads. Input is checked before it is used: no
+//! input makes these functions panic, hang, or allocate more than its own length.
 
 pub mod component;
 pub mod contain;

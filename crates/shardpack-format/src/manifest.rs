@@ -22,7 +22,7 @@ pub const LEDGER_FILE: &str = "ledger.jsonl";
 pub const SUMS_FILE: &str = "BLAKE3SUMS";
 /// Name of the folder of indexes.
 pub const INDEX_FOLDER: &str = "index";
-/// Name of the folder for what is not finished: a folder that has it is an unfinished pack, never a dataset.
+/// Name of the folder for unfinished work: a folder that contains it is an unfinished pack, never a dataset.
 pub const WORK_FOLDER: &str = ".shardpack";
 /// Value of [`Manifest::schema`].
 pub const SCHEMA: &str = "shardpack-manifest/1";
@@ -57,13 +57,13 @@ pub struct Manifest {
     pub schema: String,
     /// BLAKE3 of the manifest file with these digits replaced by zeros.
     pub id: Blake3,
-    /// Name of the split, or what `--name` said; shards are called after it.
+    /// Name of the split, or the value of `--name`; shards are named after it.
     pub name: String,
     /// The format of the shards, and its options.
     pub format: Format,
     /// How the samples were ordered.
     pub order: Order,
-    /// How images were changed before they were packed, in words, and by what; `None` where every byte is the source's.
+    /// How images were changed before they were packed, in words, and by which program; `None` if every byte is the source's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipe: Option<String>,
     /// Number of samples in the shards.
@@ -78,11 +78,11 @@ pub struct Manifest {
     pub components: Vec<String>,
     /// How many images there are of each kind, by their first bytes.
     pub kinds: BTreeMap<String, u64>,
-    /// What became of each image that was found.
+    /// Counts of packed, skipped, duplicate and filtered images.
     pub ledger: Ledger,
     /// Files of the source that are no samples, by the reason: `hidden`, `system`, `extension .txt`, …
     pub ignored_files: BTreeMap<String, u64>,
-    /// BLAKE3 over the plan (paths, sizes, labels, options), so that the same command can tell that it is done.
+    /// BLAKE3 over the plan (paths, sizes, labels, options), so that the same command can detect that it is done.
     pub plan: Blake3,
     /// Classes in the order of their labels.
     pub classes: Vec<Class>,
@@ -101,7 +101,7 @@ pub struct Format {
     pub name: String,
     /// `none`, or `zstd:LEVEL`.
     pub compression: String,
-    /// What only this format has, by name.
+    /// Settings of this format only, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
 }
@@ -116,7 +116,7 @@ pub struct Order {
     pub seed: u64,
 }
 
-/// What became of the images that were found: discovered = packed + skipped + duplicates + filtered.
+/// Counts of the images that were found: discovered = packed + skipped + duplicates + filtered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Counts {
@@ -128,7 +128,7 @@ pub struct Counts {
     pub skipped: u64,
     /// Images left out because another has the same bytes.
     pub duplicates: u64,
-    /// Images left out because the user asked for it.
+    /// Images left out at the user's request.
     pub filtered: u64,
 }
 
@@ -160,9 +160,9 @@ impl Counts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ledger {
-    /// Sum over the classes, and over what has none.
+    /// Sum over the classes and the images without a class.
     pub counts: Counts,
-    /// What became of images whose class cannot be told, of which none is packed; of all, where there are no classes.
+    /// Counts of images whose class is unknown, none of them packed; of all images, if there are no classes.
     #[serde(default, skip_serializing_if = "Counts::is_empty")]
     pub unclassified: Counts,
     /// `ledger.jsonl`, if any image is not in the shards.
@@ -190,7 +190,7 @@ pub struct Class {
     /// The bytes of the name in hexadecimal, where they are not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name_hex: Option<String>,
-    /// What became of its images.
+    /// Counts of its images.
     pub counts: Counts,
 }
 
@@ -321,7 +321,7 @@ impl Manifest {
             }
         }
         for sidecar in &self.sidecars {
-            // `.nv-meta/` is what one reader calls its folder.
+            // One reader names its folder `.nv-meta/`.
             let name = sidecar
                 .file
                 .strip_prefix(".nv-meta/")

@@ -1,6 +1,6 @@
-//! Limit of memory for records and chunks that must be in memory as a whole. It belongs to the process.
+//! Memory limit of the process for records and chunks that must be in memory as a whole.
 //!
-//! Holds at all times: a piece that is admitted is at most half of it, for there is more than one at a time.
+//! Holds at all times: an admitted piece is at most half of the limit, because several pieces are in memory at a time.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -8,7 +8,7 @@ use crate::{Error, Result, size};
 
 static ALLOWED_BYTES: AtomicU64 = AtomicU64::new(4 << 30);
 
-/// Says how many bytes there may be; before anything is read.
+/// Sets the limit in bytes; call it before anything is read.
 pub fn allow(bytes: u64) {
     ALLOWED_BYTES.store(bytes, Relaxed);
 }
@@ -34,7 +34,7 @@ pub fn admit(bytes: u64) -> Result<()> {
     }
 }
 
-/// That a piece of so many bytes is too long, and what helps, in words.
+/// The error text for a piece of this many bytes, with help.
 pub fn too_long(bytes: u64) -> String {
     let (piece, most) = (size::text(bytes), size::text(most_of_piece()));
     format!("{piece} in one piece, at most {most} are read: --memory {}MiB allows it", bytes.div_ceil(1 << 19))

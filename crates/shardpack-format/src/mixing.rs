@@ -1,15 +1,15 @@
 //! How evenly batches mix classes: DEFF, the variance of the mix over batches against draws by chance. `docs/reference/order.md` defines it.
 //!
-//! Holds at all times: this is the one place that computes it, whoever asks and whatever the batches are of. With N samples in
+//! Holds at all times: only this file computes it, for every caller and every kind of batch. With N samples in
 //! all, n_k of class k, p_k = n_k / N, and c_bk samples of class k in batch b of B samples:
 //! ```text
 //!                    Σ_k (c_bk − B p_k)²
 //! mean over b of ─────────────────────────────────
 //!                B (1 − Σ_k p_k²) (N − B) / (N − 1)
 //! ```
-//! Below the line stands the mean of what stands above it, if each set of B samples is a batch with equal chance: the
+//! The denominator is the mean of the numerator if each set of B samples is a batch with equal chance: the
 //! variance of the multivariate hypergeometric distribution, summed over the classes. So a true shuffle gives 1.00 on
-//! average, whatever N and the classes are; batches of one class each give about B. How far a true shuffle may be from 1.00
+//! average, for any N and classes; batches of one class each give about B. How far a true shuffle may be from 1.00
 //! by chance is the standard deviation of the mean, from that of one batch,
 //! ```text
 //! √( 4 B (Σp³ − (Σp²)²) + 2 B (B − 1) (Σp² − 2 Σp³ + (Σp²)²) ) / ( B (1 − Σp²) ) / √batches
@@ -37,7 +37,7 @@ pub struct Deff {
     squares: f64,
     /// Mean of Σ_k (c_k − B p_k)² over all sets of B samples; 0 where all are of one class.
     mean: f64,
-    /// Standard deviation of that sum in units of its mean, drawn with replacement.
+    /// Standard deviation of the sum in units of its mean, drawn with replacement.
     deviation: f64,
     /// Of each class its samples in a batch; all zeros between batches.
     found: Vec<u32>,

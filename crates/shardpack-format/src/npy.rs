@@ -1,23 +1,23 @@
-//! What stands before the items of a `.npy` file: written as numpy does, and read strictly.
+//! Reads and writes the head of a `.npy` file: written as numpy does, and parsed strictly.
 //!
-//! A head is read out of the bytes that are given, in one pass, and nothing is allocated but its axes. What it says of the
-//! items is held against the length of the file by [`Head::check_length`], so that no reader allocates what a head only claims.
+//! A head is parsed from the given bytes in one pass, and only its axes are allocated. [`Head::check_length`] compares the
+//! head with the length of the file, so that no reader allocates a length that a head only claims.
 //!
 //! # Specification
 //! numpy 2, `lib/format.py`: magic, version (1, 2 or 3), length of the rest (2 bytes in version 1, else 4), a Python dict
-//! with the keys `descr`, `fortran_order` and `shape`, spaces up to a multiple of 64 bytes of which the last is a line break.
+//! with the keys `descr`, `fortran_order` and `shape`, spaces up to a multiple of 64 bytes, the last byte a line break.
 
 use crate::{Error, Result, size};
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
 /// Longest head that is read, in bytes; a version 1 can say no more, and numpy itself takes 10,000 for an attack.
 pub const HEAD_MAX_BYTES: usize = 12 + (1 << 16);
-/// No head is longer that says no more than dtype and shape of an array that a component can be.
+/// No head is longer if it has only the dtype and shape of an array that a component can be.
 pub const PLAIN_HEAD_BYTES: usize = 1024;
 /// Most axes that an array has: `NPY_MAXDIMS` of numpy 2.
 pub const MAX_AXES: usize = 64;
 
-/// What the head of a `.npy` file says.
+/// The parsed head of a `.npy` file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head<'a> {
     /// Type of the items as numpy spells it, with the order of its bytes: `|u1`, `<f4`, `<U12`, `<M8[ns]`; never an object or a
@@ -36,10 +36,10 @@ pub struct Head<'a> {
 }
 
 impl Head<'_> {
-    /// Fails where a file of `bytes` bytes in all does not hold the items, or holds more than them.
+    /// Compares `bytes`, the length of the whole file, with the length of head and items.
     ///
     /// # Errors
-    /// Says what the head promises and what is there.
+    /// If the file is shorter or longer than the head promises. The message has both.
     pub fn check_length(&self, bytes: u64) -> Result<()> {
         let found = bytes.saturating_sub(self.data_offset as u64);
         let said = || format!("array {} of {}", shape_text(&self.shape), self.dtype);
@@ -64,7 +64,7 @@ pub fn head(dtype: &str, shape: &[u64], is_fortran: bool) -> Vec<u8> {
     head
 }
 
-/// Appends what [`head`] gives to `out`.
+/// Appends the bytes of [`head`] to `out`.
 pub fn write_head(dtype: &str, shape: &[u64], is_fortran: bool, out: &mut Vec<u8>) {
     let (start, bytes) = (out.len(), head_bytes(dtype, shape, is_fortran));
     out.extend_from_slice(MAGIC);
@@ -83,7 +83,7 @@ pub fn write_head(dtype: &str, shape: &[u64], is_fortran: bool, out: &mut Vec<u8
     out.push(b'\n');
 }
 
-/// Length in bytes of what [`head`] gives.
+/// Length in bytes of the result of [`head`].
 pub fn head_bytes(dtype: &str, shape: &[u64], is_fortran: bool) -> usize {
     let digits: usize = shape.iter().map(|axis| 1 + axis.checked_ilog10().unwrap_or(0) as usize).sum();
     let commas = if shape.len() == 1 { 1 } else { 2 * shape.len().saturating_sub(1) };
@@ -100,10 +100,10 @@ fn order(is_fortran: bool) -> &'static str {
     if is_fortran { "True" } else { "False" }
 }
 
-/// Reads the head of a `.npy` file from its first bytes, of which [`HEAD_MAX_BYTES`] always suffice.
+/// Parses the head of a `.npy` file from its first bytes; [`HEAD_MAX_BYTES`] always suffice.
 ///
 /// # Errors
-/// When it is no such head, or one of items that are no plain bytes: Python objects, structures; with negative axes or
+/// If it is no head, or if its items are not plain bytes (Python objects, structures), have negative axes or take
 /// more than 2^63 bytes in all.
 pub fn read_head(bytes: &[u8]) -> Result<Head<'_>> {
     let cut = || wrong("truncated: the head ends within the first bytes");
@@ -213,7 +213,7 @@ fn item_bytes(dtype: &str) -> Result<u64> {
     if is_fine && has_order && unit_fits { Ok(bytes) } else { Err(odd()) }
 }
 
-/// What is left of the dict, as `repr` writes it; blanks may be anywhere, and strings in either sort of quotes.
+/// The rest of the dict, as `repr` writes it; blanks may be anywhere, and strings in either sort of quotes.
 struct Text<'a> {
     rest: &'a [u8],
 }

@@ -1,7 +1,7 @@
-//! Files that are read, opened as what they have to be: regular files.
+//! Opens files for reading and refuses everything but regular files.
 //!
-//! Holds at all times: nothing waits for the other end of a pipe, no device and no socket is read, and no more is read than a file is long when it
-//! is opened. The one part of this crate that opens paths, for all crates above it.
+//! Holds at all times: nothing waits for the other end of a pipe, no device and no socket is read, and no more bytes are read than a file
+//! has when it is opened. The one part of this crate that opens paths, for all crates above it.
 
 use std::{
     error, fmt,
@@ -30,7 +30,7 @@ pub fn append(path: impl AsRef<Path>) -> io::Result<File> {
 }
 
 fn opened(options: &mut OpenOptions, path: impl AsRef<Path>) -> io::Result<File> {
-    // To open a pipe would wait for its other end; of a regular file the flag says nothing.
+    // Opening a pipe would wait for its other end; the flag has no effect on a regular file.
     let file = options.custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path).map_err(|error| {
         match error.raw_os_error().map(Errno::from_raw_os_error) {
             // A socket, a pipe without its other end, or a device that is not there.

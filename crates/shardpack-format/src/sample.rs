@@ -5,7 +5,7 @@ use crate::{component::Form, image_header, text};
 /// Most components that a sample can have in an index.
 pub const MAX_COMPONENTS: usize = 255;
 
-/// What is known of a sample before its payload is read; all that decides how long its record is.
+/// The facts of a sample before its payload is read; they decide the length of its record.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample<'a> {
     /// Key: ASCII, unique in the dataset.
@@ -21,7 +21,7 @@ pub struct Sample<'a> {
     /// Length in bytes of each of [`crate::formats::Choice::components`], `None` where the sample lacks it. Shorter is as
     /// good as filled up with `None`.
     pub components: &'a [Option<u32>],
-    /// What payload and components are, where they have types.
+    /// Types of payload and components, if they have types.
     pub forms: Forms<'a>,
 }
 
@@ -89,14 +89,14 @@ impl Extent {
     }
 }
 
-/// What an index of version 2 tells of a component of a sample beside its place.
+/// Facts of a component in an index of version 2, in addition to its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detail {
     /// Number of its form in the index's list of forms; [`Forms::BYTES`] where it is bytes.
     pub form: u32,
     /// Length of its content in bytes, however it is stored.
     pub content_bytes: u32,
-    /// [`crate::hash::component`] of what is stored of it, which the frame hash leaves out then.
+    /// [`crate::hash::component`] of its stored bytes, which the frame hash then leaves out.
     pub hash: Option<u64>,
 }
 
@@ -107,7 +107,7 @@ impl Detail {
     }
 }
 
-/// One sample of a shard, as its index says.
+/// One sample of a shard, from its index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Key.
@@ -122,16 +122,16 @@ pub struct Row {
     pub record_bytes: u32,
     /// Where each component lies in the record, in the order of the index's component names; the image is the first.
     pub components: Vec<Extent>,
-    /// What else there is to tell of each component; empty where there is nothing, in an index of version 1.
+    /// Further facts of each component; empty if there are none, as in an index of version 1.
     pub details: Vec<Detail>,
-    /// [`crate::hash::content`] of what is stored of the first component.
+    /// [`crate::hash::content`] of the stored bytes of the first component.
     pub content_hash: u128,
     /// [`crate::hash::frame`] of the rest of the record.
     pub frame_hash: u64,
-    /// What the image's headers say.
+    /// The parsed headers of the image.
     pub image: image_header::Header,
     /// The image is stored in parts, from its offset to the end of the record: [`crate::formats::whole`] joins them. Its
-    /// extent tells the length of the image, and [`Row::frame_hash`] covers all of the record.
+    /// extent is the length of the image, and [`Row::frame_hash`] covers the whole record.
     pub in_parts: bool,
 }
 

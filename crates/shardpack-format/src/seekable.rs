@@ -1,4 +1,4 @@
-//! The seek table of a compressed shard: where each zstd frame begins, in the file and in what it unpacks to.
+//! The seek table of a compressed shard: where each zstd frame begins, in the file and in the unpacked shard.
 //!
 //! A shard `.tar.zst` is one zstd frame for each block of samples, one for what follows the last record, and this
 //! table in a skippable frame, which every zstd decoder passes over.
@@ -6,8 +6,8 @@
 //! u32 0x184D2A5E | u32 length of the rest | for each frame: u32 packed bytes, u32 unpacked bytes
 //! u32 frames | u8 0 (no checksums: the frames have their own) | u32 0x8F92EAB1
 //! ```
-//! A shard that has to be a single frame (`.mds.zstd`) has no table. Some of an earlier build are of several frames and
-//! have one, so the end of the file decides.
+//! A shard that has to be a single frame (`.mds.zstd`) has no table. Some shards of an earlier build have several frames and
+//! a table, so the end of the file decides.
 //! Source: "Zstandard Seekable Format" 0.1.0 (facebook/zstd, contrib/seekable_format).
 
 use crate::{Error, Result};
@@ -15,7 +15,7 @@ use crate::{Error, Result};
 const SKIPPABLE_MAGIC: u32 = 0x184D_2A5E;
 const FOOTER_MAGIC: u32 = 0x8F92_EAB1;
 const HEADER_BYTES: usize = 8;
-/// Length in bytes of what ends the table.
+/// Length in bytes of the footer of the table.
 pub const FOOTER_BYTES: usize = 9;
 const ENTRY_BYTES: usize = 8;
 
@@ -129,7 +129,7 @@ impl SeekTable {
     /// Reads the table from the whole skippable frame; its frames must fill the `file_bytes` before it.
     ///
     /// # Errors
-    /// When it does not say what it should.
+    /// If the table is invalid.
     pub fn read(bytes: &[u8], file_bytes: u64) -> Result<Self> {
         let wrong = |what: &str| Error::data(format!("zstd seek table: {what}"));
         let word = |at: usize| {

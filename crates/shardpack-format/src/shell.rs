@@ -1,7 +1,7 @@
-//! What is there to be pasted: any name as one word that bash reads back as it was, or as a literal of Python.
+//! Quotes text for pasting: any name as one word that bash reads back unchanged, or as a Python literal.
 //!
-//! Holds at all times: a word is one line of printable text, whatever the name has in it, so that it may stand in a comment or in a
-//! here-document too, and in what is printed.
+//! Holds at all times: a word is one line of printable text, whatever the name contains, so it can also stand in a comment, in a
+//! here-document and in printed output.
 
 use std::{ffi::OsStr, path::Path};
 
@@ -28,7 +28,7 @@ pub fn path(path: impl AsRef<Path>) -> String {
     }
 }
 
-/// `text` as a literal of Python. What is no UTF-8 of a path is as [`os.fsdecode`] has it.
+/// `text` as a Python literal. Bytes of a path that are not UTF-8 are written as [`os.fsdecode`] does.
 ///
 /// [`os.fsdecode`]: https://docs.python.org/3/library/os.html#os.fsdecode
 pub fn python(text: impl AsRef<OsStr>) -> String {
@@ -84,7 +84,7 @@ mod tests {
 
     use super::*;
 
-    /// What bash makes of it.
+    /// The word as bash reads it.
     fn read_back(word: &str) -> Vec<u8> {
         let script = format!("# {word}\nprintf %s {word}\ncat <<'END'\n{word}\nEND\n");
         let out = Command::new("bash").args(["--norc", "-c", &script]).output().unwrap();

@@ -34,7 +34,7 @@ pub fn all_are(number: u64, noun: &str, what: &str) -> String {
     }
 }
 
-/// What is said of the first of so many, behind what is said of all: `: it is empty`, `, the first: it is empty`.
+/// Text about the first of `number` items, to append to text about all: `: it is empty`, `, the first: it is empty`.
 pub fn first_of(number: u64, what: &str) -> String {
     let before = if number == 1 { ": " } else { ", the first: " };
     format!("{before}{what}")

@@ -56,25 +56,25 @@ pub struct Split {
 pub struct Found {
     /// Name of the folder.
     pub folder: String,
-    /// BLAKE3 of the manifest's file; `None` where the manifest is damaged, which is told elsewhere.
+    /// BLAKE3 of the manifest's file; `None` if the manifest is damaged, which is reported elsewhere.
     pub manifest: Option<FileHash>,
 }
 
-/// What is not as the record says: name of the folder, what is wrong, and what helps.
+/// A difference from the record: name of the folder, the problem, and the help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// Name of the folder.
     pub folder: String,
-    /// What is wrong.
+    /// The problem.
     pub what: String,
-    /// What to do.
+    /// The help.
     pub help: String,
 }
 
-/// Fails where `name`, which a person or a list gives to a split, is none that shards and folders can be called.
+/// Checks `name`, which a user or a list gives to a split: shards and folders must be able to have it.
 ///
 /// # Errors
-/// Says what a split is called with.
+/// If the name is invalid. The message names the valid characters.
 pub fn check_name(name: &str) -> Result<()> {
     let is_fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     match !name.is_empty() && name.len() <= 100 && name.chars().all(is_fit) {
@@ -105,10 +105,10 @@ impl Record {
         render(Blake3(hash::file(&render(Blake3::default())?)))
     }
 
-    /// Reads a record, which has to be as it was written, to the byte.
+    /// Reads a record, which must be byte for byte as it was written.
     ///
     /// # Errors
-    /// When it is none of this schema, was changed, or names what cannot be a folder beside it.
+    /// If it has another schema, was changed, or has a name that cannot be a folder beside it.
     pub fn read(bytes: &[u8]) -> Result<Self> {
         let record: Self =
             serde_json::from_slice(bytes).map_err(|error| Error::data(format!("not a record of splits: {error}")))?;
@@ -138,7 +138,7 @@ impl Record {
         }
     }
 
-    /// What differs between the record and the datasets that are there, in the order of the record, then of `found`.
+    /// The differences between the record and the datasets that were found, in the order of the record, then of `found`.
     pub fn differences(&self, found: &[Found]) -> Vec<Difference> {
         let at = |name: &str| found.iter().find(|one| one.folder == name);
         let of = |hash: FileHash| self.splits.iter().find(|split| split.manifest.0 == hash);
@@ -188,7 +188,7 @@ impl Record {
         }
         for one in found.iter().filter(|one| !self.splits.iter().any(|split| split.name == one.folder)) {
             match one.manifest.and_then(of) {
-                // Told above.
+                // Reported above.
                 Some(split) if at(&split.name).is_none() => {}
                 Some(split) if is_in_place(split) => tell(
                     &one.folder,
@@ -211,7 +211,7 @@ impl Record {
 pub struct Named<'a> {
     /// Name of the folder.
     pub folder: &'a str,
-    /// What the manifest says that it is called.
+    /// The name in the manifest.
     pub name: &'a str,
     /// Its format: several formats of one source lie in folders that are called so.
     pub format: &'a str,

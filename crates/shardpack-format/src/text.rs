@@ -1,11 +1,11 @@
-//! What others have named or written, as a person is shown it: it stays on its line, moves no cursor, hides nothing, and has no secret of a
-//! URL in it.
+//! Makes foreign names and text safe to show: one line, no cursor movement, no hidden characters, no secret of a
+//! URL.
 //!
-//! Holds at all times: what has been made fit to be shown stays as it is when that is done again.
+//! Holds at all times: text that was already made safe stays unchanged if it passes through again.
 
 use std::{borrow::Cow, fmt, path::Path};
 
-/// Bytes that ought to be text: what is no UTF-8 is shown as `\xNN`, the rest as it is.
+/// Bytes that should be text: bytes that are not UTF-8 are shown as `\xNN`, the rest unchanged.
 #[derive(Clone, Copy)]
 pub struct Shown<'a>(&'a [u8]);
 
@@ -60,8 +60,8 @@ pub fn is_hidden(c: char) -> bool {
             | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// `text` as one line for a person: without secrets of URLs, and with `\u{…}` for what is [hidden](is_hidden), line feeds and tabs among
-/// it.
+/// `text` as one line for a person: without secrets of URLs, and with `\u{…}` for [hidden](is_hidden) characters, line feeds and
+/// tabs among them.
 pub fn line(text: &str) -> Cow<'_, str> {
     let text = masked(text);
     if !text.contains(is_hidden) {
@@ -93,7 +93,7 @@ const SECRETS: [&str; 12] = [
     "password",
 ];
 
-/// `text` without what in its URLs nobody else may see: a name and a password before the host, and the values of parameters.
+/// `text` without the secrets of its URLs: a name and a password before the host, and the values of parameters.
 pub fn masked(text: &str) -> Cow<'_, str> {
     if !text.contains("://") && !text.contains(['?', '&']) {
         return Cow::Borrowed(text);
@@ -133,7 +133,7 @@ fn masked_word(word: &str) -> Cow<'_, str> {
         }
     }
     let Some(query) = query else { return if out == word { word.into() } else { out.into() } };
-    // What stands behind the URL in the sentence.
+    // Punctuation of the sentence after the URL.
     let end = query.trim_end_matches([':', ';', ',', '.', ')', ']']).len();
     let (query, behind) = query.split_at(end);
     let is_web = before.to_ascii_lowercase().contains("http://") || before.to_ascii_lowercase().contains("https://");

@@ -13,7 +13,7 @@ use crate::{Error, ErrorKind, help};
 /// Whether somebody who cannot say so could start no thread.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// Notes that a crate of others could start no thread, and may take what it worked on for damaged.
+/// Notes that a third-party crate failed to start a thread, and may report its input as damaged.
 pub fn refused() {
     REFUSED.store(true, Ordering::Relaxed);
 }

@@ -1,4 +1,4 @@
-//! Attributes of groups and datasets: those that a person wrote, and their values.
+//! Reads attributes of groups and datasets that a user wrote, and their values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,7 +42,7 @@ const OF_LIBRARIES: [&str; 22] = [
     "MATLAB_empty",
 ];
 
-/// What a dataset or an attribute of a sample is.
+/// Content of a dataset or an attribute of a sample.
 pub(super) enum Found {
     /// Nothing.
     Absent,
@@ -51,7 +51,7 @@ pub(super) enum Found {
     Untold,
 }
 
-/// Those of a dataset that a person wrote.
+/// The user attributes of a dataset.
 pub(super) fn own(dataset: &Dataset) -> Vec<Attribute> {
     let mut all = dataset.attributes();
     all.retain(|attribute| !OF_LIBRARIES.contains(&attribute.name.as_str()));
@@ -61,7 +61,7 @@ pub(super) fn own(dataset: &Dataset) -> Vec<Attribute> {
 /// Number of datasets at `paths` with each attribute, by its name among the left-out fields.
 ///
 /// # Errors
-/// When the file is damaged.
+/// If the file is corrupt.
 pub(super) fn counted<'p>(file: &Hdf5File, paths: impl Iterator<Item = &'p str>) -> Result<BTreeMap<String, u64>> {
     let mut counted = BTreeMap::new();
     for path in paths {
@@ -76,7 +76,7 @@ pub(super) fn counted<'p>(file: &Hdf5File, paths: impl Iterator<Item = &'p str>)
 /// in use and not included.
 ///
 /// # Errors
-/// When the file is damaged.
+/// If the file is corrupt.
 pub(super) fn of_root(file: &Hdf5File, has_labels: bool) -> Result<BTreeMap<String, u64>> {
     let all = file.root_group().and_then(|root| root.attributes()).map_err(open::told)?;
     let is_used = |one: &Attribute| one.name == "split" || has_labels && class_names(one).is_some();
@@ -87,7 +87,7 @@ pub(super) fn of_root(file: &Hdf5File, has_labels: bool) -> Result<BTreeMap<Stri
 /// Number of groups below the root with each attribute, by its name among the left-out fields.
 ///
 /// # Errors
-/// When the file is damaged.
+/// If the file is corrupt.
 pub(super) fn of_groups(file: &Hdf5File) -> Result<BTreeMap<String, u64>> {
     let mut counted = BTreeMap::new();
     each_group(file, &mut |path, group, _, _| match path.is_empty() {
@@ -100,7 +100,7 @@ pub(super) fn of_groups(file: &Hdf5File) -> Result<BTreeMap<String, u64>> {
 /// As [`of_groups`], but only for groups that hold `samples`: attributes of a sample are its components.
 ///
 /// # Errors
-/// When the file is damaged.
+/// If the file is corrupt.
 pub(super) fn of_groups_above(file: &Hdf5File, samples: &[Members]) -> Result<BTreeMap<String, u64>> {
     let mut above: BTreeSet<&str> = BTreeSet::new();
     for sample in samples {
@@ -128,7 +128,7 @@ fn count(group: &Group, counted: &mut BTreeMap<String, u64>) -> Result<()> {
 /// The class names in an attribute of the root group, such as `classes`; empty if there is none.
 ///
 /// # Errors
-/// When the file is damaged.
+/// If the file is corrupt.
 pub(super) fn classes_of_root(file: &Hdf5File) -> Result<Vec<Vec<u8>>> {
     let all = file.root_group().and_then(|root| root.attributes()).map_err(open::told)?;
     Ok(all.iter().find_map(class_names).unwrap_or_default())
@@ -199,10 +199,10 @@ pub(super) fn of(attribute: &Attribute) -> Found {
     }
 }
 
-/// An array of these items, if they are as many as its axes say.
+/// An array of these items, if their number fits the axes.
 ///
 /// # Errors
-/// What does not fit.
+/// The reason why the items do not fit.
 pub(super) fn array(dtype: &str, shape: &[u64], items: Vec<u8>) -> std::result::Result<Found, String> {
     let form = Form::array(dtype, shape).map_err(|error| error.what())?;
     match form.items_bytes() {
@@ -213,8 +213,8 @@ pub(super) fn array(dtype: &str, shape: &[u64], items: Vec<u8>) -> std::result::
     }
 }
 
-/// Appends what was found as the field `name` of a record that begins at `at`, whose content so far is `out`. Beside an image, a
-/// single number of type `item` is its text, and text has no form, as it is where images are rows.
+/// Appends a field `name` to a record that begins at `at`, whose content so far is `out`. Beside an image, a single number of
+/// type `item` becomes its text, and text has no form, as in files whose images are rows.
 pub(super) fn add(
     (name, found, item): (&str, Found, &Datatype),
     is_beside: bool,

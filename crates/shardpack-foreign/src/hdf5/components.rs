@@ -1,10 +1,10 @@
-//! Components from datasets of as many rows as there are images: what their rows become.
+//! Converts datasets with as many rows as there are images to components.
 //!
-//! Text and bytes go as they are, a number as its text, several texts as JSON in the shape that they have; rows of numbers are arrays,
-//! whose items are handed on as they are stored.
+//! Text and bytes stay unchanged, a number becomes its text, several texts become JSON of the same shape. Rows of numbers are
+//! arrays, whose items are passed on as stored.
 //!
-//! Holds at all times: no row of texts of more than [`MOST_ROW_BYTES`] is taken for one, and of each dataset no more than
-//! [`MOST_BATCH_BYTES`] is in memory; a dataset that is not read is told by its name and costs no image.
+//! Rows of texts longer than [`MOST_ROW_BYTES`] are not read as a component. Memory holds at most [`MOST_BATCH_BYTES`] per
+//! dataset. An unsupported dataset is reported by name and loses no image.
 
 use hdf5_reader::{Dataset, Datatype, Hdf5File, error::ByteOrder};
 use shardpack_format::{ErrorKind, Result, component::Form, formats::foreign::Plain};
@@ -21,7 +21,7 @@ use super::{
 const MOST_ROW_BYTES: u64 = 1 << 20;
 /// Most datasets that are read: each has a batch in memory.
 const MOST: usize = 64;
-/// Bytes of a batch, where chunks are no longer.
+/// Bytes of a batch, unless a chunk is longer.
 const BATCH_BYTES: usize = 1 << 18;
 /// Longest chunk in bytes, unpacked.
 const MOST_BATCH_BYTES: u64 = 16 << 20;
@@ -30,11 +30,11 @@ const MOST_BATCH_BYTES: u64 = 16 << 20;
 #[derive(Clone, Debug)]
 pub(super) struct Component {
     path: String,
-    /// What its rows are called as components.
+    /// Component name of its rows.
     pub name: String,
 }
 
-/// Those of `seen` that go with `images`, but for those that are `used`.
+/// The datasets of `seen` that accompany `images`, except the datasets in `used`.
 pub(super) fn of(images: &Seen, seen: &[Seen], used: &[&str]) -> Vec<Component> {
     let own = split(&images.path);
     let goes_with = |one: &&Seen| {
@@ -58,13 +58,13 @@ pub(super) fn of(images: &Seen, seen: &[Seen], used: &[&str]) -> Vec<Component> 
 }
 
 impl Component {
-    /// Where its dataset is.
+    /// Path of the dataset.
     pub fn path(&self) -> &String {
         &self.path
     }
 }
 
-/// Whether rows can be told.
+/// Whether the rows can be converted.
 fn is_fit(one: &Seen) -> bool {
     let items = one.shape.iter().skip(1).try_fold(1u64, |items, axis| items.checked_mul(*axis));
     let few = items.is_some_and(|items| items <= Plain::MOST_VALUES as u64 && items * 8 <= MOST_ROW_BYTES);
@@ -72,14 +72,14 @@ fn is_fit(one: &Seen) -> bool {
         _ if one.shape.is_empty() => false,
         Kind::Bytes | Kind::Opaque => one.shape.len() == 1,
         Kind::Byte | Kind::Whole | Kind::Real | Kind::Text if one.dtype.is_none() => few,
-        // How long a row is, is told where it is opened.
+        // The length of a row is checked when the dataset is opened.
         _ if one.dtype.is_some() => true,
         // Of any length.
         _ => one.is_plain && one.shape.len() == 1,
     }
 }
 
-/// Whether the name of rows has told so far that they are arrays: pixels.
+/// Whether earlier rows were called arrays by name: pixels.
 fn is_npy(one: &Seen) -> bool {
     one.kind == Kind::Byte && one.shape.len() >= 3
 }
@@ -105,18 +105,18 @@ impl Opened {
     /// Opens it, if its content `is_wanted`.
     ///
     /// # Errors
-    /// When the system fails.
+    /// If the system fails.
     pub fn open(file: &Hdf5File, beside: &Component, is_wanted: bool) -> Result<Self> {
         let rows = is_wanted.then(|| Rows::in_batches_of(BATCH_BYTES, file, &beside.path)).transpose();
         let rows = told(rows)?.flatten().filter(|rows| rows.batch_bytes() <= MOST_BATCH_BYTES);
         Ok(Self { name: beside.name.clone(), rows })
     }
 
-    /// What row `number` holds: the items of an array with its form, or what is of none; nothing where that cannot be told, or why it
-    /// cannot be read.
+    /// Content of row `number`: the items of an array with its form, or bytes without a form; `None` if the row cannot be
+    /// converted. The inner error is the reason why the row is unreadable.
     ///
     /// # Errors
-    /// When the system fails.
+    /// If a read fails.
     pub fn next(&mut self, number: u64) -> Result<Result<Option<(Option<Form>, Vec<u8>)>, String>> {
         let Some(rows) = &mut self.rows else { return Ok(Ok(None)) };
         let found = match are_arrays(rows.dataset()) {
@@ -133,7 +133,7 @@ impl Opened {
     }
 }
 
-/// What was read, or nothing where the file is not to be read here.
+/// The result of the read, or `None` if the file uses an unsupported feature.
 fn told<T>(read: Result<T>) -> Result<Option<T>> {
     match read {
         Ok(read) => Ok(Some(read)),
@@ -160,7 +160,7 @@ fn content(dataset: &Dataset, row: Vec<u8>) -> Result<Option<Vec<u8>>, String> {
     }
 }
 
-/// A value as JSON; `None` where it cannot be told.
+/// A value as JSON; `None` if JSON cannot represent it.
 fn value(dataset: &Dataset, kind: Kind, item: &[u8]) -> Result<Option<Vec<u8>>, String> {
     let mut out = Vec::new();
     let said;
@@ -184,7 +184,7 @@ fn text(dataset: &Dataset, item: &[u8]) -> Result<Vec<u8>, String> {
     Ok(text)
 }
 
-/// A single number as its text; `None` for what is none.
+/// A single number as text; `None` if the item is no number.
 pub(super) fn number_text(kind: &Datatype, item: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     number(kind, item)?.write(&mut out);
@@ -216,7 +216,7 @@ fn number(kind: &Datatype, item: &[u8]) -> Option<Plain<'static>> {
     })
 }
 
-/// Appends `items`, in lists as long as `axes` say; `false` where they are not so many.
+/// Appends `items` as nested lists with lengths `axes`; returns `false` if the number of items differs.
 fn nested(items: &[Vec<u8>], axes: &[u64], out: &mut Vec<u8>) -> bool {
     let Some((axis, inner)) = axes.split_first() else {
         return match items {

@@ -1,4 +1,4 @@
-//! A dataset by what its head says (path, kind of items, shape), and what its rows may be by that: images or labels.
+//! Describes a dataset from its header (path, kind of items, shape), and classifies its rows as images or labels.
 
 use hdf5_reader::{Dataset, Hdf5File};
 use shardpack_format::{Result, field_names::LABELS, image_header::SNIFF_BYTES};
@@ -16,7 +16,7 @@ pub(super) const MOST_TABLES: usize = 64;
 const MOST_GROUPS: usize = 64;
 /// Longest axis that may be the colours of an image.
 const COLOURS: u64 = 4;
-/// The first names of [`IMAGES`], which are of nothing but images.
+/// Number of the first names in [`IMAGES`] that are used for images only.
 const NAMES_OF_ONE: usize = 4;
 /// Datasets that a message names.
 pub(super) const TOLD: usize = 12;
@@ -25,12 +25,12 @@ pub(super) const TOLD: usize = 12;
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub path: String,
-    /// Where its head lies in the file.
+    /// Offset of the header in the file.
     address: u64,
     pub kind: Kind,
     type_name: String,
     pub shape: Vec<u64>,
-    /// The dtype of its items, where they are numbers.
+    /// The dtype of the items, if they are numbers.
     pub dtype: Option<String>,
     /// Whether items are an array together.
     pub is_array: bool,
@@ -53,7 +53,7 @@ impl Seen {
         }
     }
 
-    /// Whether rows are numbers that are no bytes, of which an image could not be made.
+    /// Whether rows are numbers other than bytes, which cannot form an image.
     pub fn is_number(&self) -> bool {
         self.dtype.is_some() && self.kind != Kind::Byte
     }
@@ -62,7 +62,7 @@ impl Seen {
         self.shape.first().copied()
     }
 
-    /// What it is, for a person: `images uint8 100×32×32×3`.
+    /// Description for the user: `images uint8 100×32×32×3`.
     pub fn told(&self) -> String {
         let shape = if self.shape.is_empty() { "of one item".to_owned() } else { by(&self.shape) };
         format!("{} {} {shape}", self.path, self.type_name)
@@ -74,13 +74,13 @@ impl Seen {
             || self.is_padded()
     }
 
-    /// Whether a row is bytes of a fixed number, which may be an encoded image and what fills it up.
+    /// Whether a row is a fixed number of bytes, which may hold an encoded image and padding.
     pub fn is_padded(&self) -> bool {
         let are_bytes = |bytes: u64| bytes >= SNIFF_BYTES as u64;
         self.kind == Kind::Byte && matches!(self.shape[..], [_, bytes] | [_, bytes, 1] if are_bytes(bytes))
     }
 
-    /// Whether rows may be pixels of images: any of a name that says so, else such as have axes of images.
+    /// Whether rows may be pixels of images: by name, else by the axes of an image.
     pub fn is_pixels(&self) -> bool {
         let is_named = rank(&self.path, &IMAGES).is_some();
         let few = |axis: Option<&u64>| axis.is_some_and(|axis| (1..=4).contains(axis));
@@ -104,8 +104,8 @@ impl Seen {
             }
     }
 
-    /// Whether rows may be pixels though no name says so: of three axes, where neither the first nor the last can be colours, so that
-    /// the whole is no image.
+    /// Whether rows may be pixels although the name is no image name: three axes, and neither the first nor the last can be
+    /// colours, so that the whole dataset is no image.
     pub fn is_stack(&self) -> bool {
         let is_colours = |axis: Option<&u64>| axis.is_none_or(|axis| *axis <= 4);
         self.kind == Kind::Byte
@@ -125,7 +125,7 @@ impl Seen {
         fits && self.kind.is_label()
     }
 
-    /// Whether its name says that it is images, though their pixels or bytes are of no kind that is packed; how likely.
+    /// Rank of an image name whose pixels or bytes have an unsupported kind; `None` otherwise.
     pub fn odd_images(&self) -> Option<usize> {
         let is_of_images = match self.kind {
             Kind::Byte | Kind::Text => false,
@@ -140,12 +140,12 @@ impl Seen {
         self.is_plain && self.shape.len() == 1 && matches!(self.kind, Kind::Bytes | Kind::Other) && self.dtype.is_none()
     }
 
-    /// Whether the last word of its name, and not all of it, is one that labels are called by.
+    /// Whether the last word of the name, but not the whole name, is a label name.
     pub fn ends_in_label(&self) -> bool {
         self.is_called_label() && label_rank(&self.path).is_none()
     }
 
-    /// Whether its name says that it is labels: all of it, or its last word.
+    /// Whether the name, or its last word, is a label name.
     pub fn is_called_label(&self) -> bool {
         let is_of_names =
             self.kind == Kind::Text && (rank(&self.path, &CLASSES).is_some() || rank(&self.path, &FILENAMES).is_some());
@@ -155,7 +155,7 @@ impl Seen {
     }
 }
 
-/// Whether datasets look like one sample together: all have the height and the width of an image, which are their first axes or their last.
+/// Whether datasets look like one sample together: all have the height and width of one image as their first or last axes.
 pub(super) fn are_one_sample(seen: &[Seen]) -> bool {
     let are_numbers = seen.iter().all(|one| one.dtype.is_some() && one.shape.len() >= 2);
     let is_alone = |one: &Seen| {
@@ -168,7 +168,7 @@ pub(super) fn are_one_sample(seen: &[Seen]) -> bool {
     }
 }
 
-/// Whether two axes of one of them are the first or the last of all.
+/// Whether two axes of a dataset are the first or the last axes of all.
 fn have_one_size(seen: &[Seen]) -> bool {
     let Some(least) = seen.iter().min_by_key(|one| one.shape.len()) else { return false };
     let is_of_all = |axes: &[u64]| {

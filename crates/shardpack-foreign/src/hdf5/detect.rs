@@ -1,6 +1,7 @@
-//! How the samples of a file are kept, told by its datasets and groups, or as a person says.
+//! Detects how a file stores its samples, from its datasets and groups or as the user chose.
 //!
-//! Holds at all times: what is neither rows, images of a dataset each nor groups of values is refused with what the file has.
+//! A file that has neither rows, nor images of one dataset each, nor groups of values is refused; the error lists its
+//! content.
 
 use hdf5_reader::Hdf5File;
 use shardpack_format::{Error, ErrorKind, Result, formats::foreign::Wanted, image_header::SNIFF_BYTES};
@@ -19,15 +20,15 @@ use super::{
     values::{self, Kind},
 };
 
-/// Most classes whose names are told.
+/// Maximum number of classes whose names are read.
 const MOST_CLASSES: u64 = 1 << 16;
-/// Fewer groups than these, each of which may be a table by itself, are no samples.
+/// With fewer groups, each of which may be a table, the groups are not samples.
 const FEW_TABLES: usize = 16;
 
-/// How the images of `file` are kept.
+/// Detects how `file` stores its images.
 ///
 /// # Errors
-/// When it has none, several that could be meant, or not what is wanted.
+/// If the file has no images, has several candidates, or lacks a wanted dataset.
 pub(super) fn layout(file: &Hdf5File, wanted: &Wanted) -> Result<Layout> {
     let (groups, empty): (Vec<_>, Vec<_>) = names::list(file)?.into_iter().partition(|one| !one.datasets.is_empty());
     let seen = look(file, &groups)?;
@@ -84,7 +85,7 @@ pub(super) fn layout(file: &Hdf5File, wanted: &Wanted) -> Result<Layout> {
     rows(tables?, &seen)
 }
 
-/// Whether a table of values has several datasets, one of which can be no image of its own.
+/// Whether a table of values has several datasets, one of them unable to be an image by itself.
 fn has_companion(table: &Table, seen: &[Seen]) -> bool {
     let is_of_table = |one: &&Seen| table.values.iter().any(|(path, _)| *path == one.path);
     let is_no_image = |one: &Seen| {
@@ -96,7 +97,7 @@ fn has_companion(table: &Table, seen: &[Seen]) -> bool {
 /// The groups that are a sample each: an image and its components.
 ///
 /// # Errors
-/// When several of their datasets may be the image.
+/// If several of their datasets may be the image.
 fn image_samples(file: &Hdf5File, groups: &[Members], empty: &[Members], seen: &[Seen]) -> Result<Option<Samples>> {
     let Some(samples) = sample_groups(groups, empty.to_vec(), seen) else { return Ok(None) };
     let Some(first) = samples.groups.iter().find(|one| one.datasets.len() > 1) else { return Ok(None) };
@@ -125,7 +126,7 @@ fn image_samples(file: &Hdf5File, groups: &[Members], empty: &[Members], seen: &
     }
 }
 
-/// Tables as a layout, with what nothing is made of.
+/// A layout from tables, with the unused datasets.
 fn rows(mut tables: Vec<Table>, seen: &[Seen]) -> Result<Layout> {
     let is_used = |path: &str| tables.iter().any(|table| table.uses(path));
     let is_of_classes = |one: &Seen| one.kind == Kind::Text && names::is_called(&one.path, &CLASSES);
@@ -138,8 +139,8 @@ fn rows(mut tables: Vec<Table>, seen: &[Seen]) -> Result<Layout> {
     Ok(Layout::Rows(tables))
 }
 
-/// The groups among `groups` that are samples: of one depth, with datasets of the same names. `None` where they are tables, as
-/// [`Seen::rows`] tells, splits or classes. Those that are `empty` and as deep are samples that lack all.
+/// The groups among `groups` that are samples: of one depth, with datasets of the same names. `None` if they are tables (see
+/// [`Seen::rows`]), splits or classes. Groups in `empty` of the same depth are samples without any field.
 fn sample_groups(groups: &[Members], empty: Vec<Members>, seen: &[Seen]) -> Option<Samples> {
     let (samples, others): (Vec<&Members>, Vec<_>) = groups.iter().partition(|one| !one.group.is_empty());
     let (first, _) = (samples.first()?, samples.get(1)?);
@@ -174,10 +175,10 @@ fn sample_groups(groups: &[Members], empty: Vec<Members>, seen: &[Seen]) -> Opti
     })
 }
 
-/// Names of the classes in the order of labels, where the type of the labels or a dataset beside them has them.
+/// Class names in the order of labels, if the type of the labels or a dataset beside them has names.
 ///
 /// # Errors
-/// When the file is damaged.
+/// If the file is corrupt.
 pub(super) fn classes(file: &Hdf5File, layout: &Layout, wanted: &Wanted) -> Result<Vec<Vec<u8>>> {
     let told = |path: &str| -> Result<Option<Vec<Vec<u8>>>> {
         Ok(values::class_names(file.dataset(path).map_err(open::told)?.dtype()))
@@ -235,7 +236,7 @@ pub(super) fn classes(file: &Hdf5File, layout: &Layout, wanted: &Wanted) -> Resu
     (0..found.rows().unwrap_or(0)).map(item).collect()
 }
 
-/// The dataset that a person has named.
+/// The dataset that the user named.
 fn named(file: &Hdf5File, seen: &[Seen], path: &str) -> Result<Seen> {
     if let Some(found) = seen.iter().find(|one| one.path == path) {
         return Ok(found.clone());
@@ -255,8 +256,7 @@ fn is_wanted_pixels(one: &Seen) -> bool {
     one.kind == Kind::Byte && matches!(one.shape.len(), 3 | 4)
 }
 
-/// Fails where the images below `path` have a dataset each and there is one beside whose name says that it is the labels of
-/// all of them.
+/// Fails if the images below `path` have a dataset each and a dataset beside them is named like the labels of all.
 fn check_no_table(seen: &[Seen], path: &str, wanted: &Wanted) -> Result<()> {
     if wanted.no_labels || !wanted.entries.is_unsaid() {
         return Ok(());

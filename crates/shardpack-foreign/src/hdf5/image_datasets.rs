@@ -22,14 +22,14 @@ use super::{
     walk::{Images, record},
 };
 
-/// What a list of labels beside `NAME.hdf5` may be called, `*` standing for that name, the likeliest first.
+/// Names of a list of labels beside `NAME.hdf5`; `*` stands for `NAME`, the likeliest first.
 const LISTS: [&str; 6] = ["*-metadata.csv", "*_metadata.csv", "*.csv", "*-labels.csv", "metadata.csv", "labels.csv"];
-/// What may stand at the end of the name of a file of images and not of that of its list.
+/// Suffixes in the name of a file of images that the name of its list may lack.
 const OF_IMAGES: [&str; 4] = ["-images", "_images", "-image", "_image"];
-/// Images by which it is told whether a list is of this file.
+/// Number of images used to check whether a list belongs to this file.
 const LOOKS: usize = 64;
 
-/// The datasets of groups, one after the other.
+/// Reads the datasets of groups in sequence.
 pub(super) struct ImageDatasets {
     place: Place,
     file: Option<Hdf5File>,
@@ -41,21 +41,21 @@ pub(super) struct ImageDatasets {
     group: (String, IntoIter<String>),
     groups: IntoIter<Members>,
     are_splits: bool,
-    /// Labels by the names of datasets, and where they come from.
+    /// Labels by dataset name, and their source.
     labels: Option<(KeyLabels, String)>,
-    /// The attribute that is the label, where nothing else tells labels.
+    /// The attribute with the label, if there is no other source of labels.
     label_attribute: Option<String>,
-    /// A person has said where labels are.
+    /// Whether the user chose the location of labels.
     is_said: bool,
     notes: Vec<String>,
 }
 
 impl ImageDatasets {
-    /// The datasets of `groups`, whose first parts are splits if `are_splits`. Where groups are no classes, labels are taken
-    /// of a list beside the file at `place`, or of the one that is wanted.
+    /// The datasets of `groups`, whose first path components are splits if `are_splits`. If groups are not classes, labels
+    /// come from a list beside the file at `place`, or from the wanted list.
     ///
     /// # Errors
-    /// When the list that is wanted cannot be read.
+    /// If the wanted list cannot be read.
     pub fn new(
         file: &Hdf5File,
         place: &Place,
@@ -73,7 +73,7 @@ impl ImageDatasets {
         let shown = |list: PathBuf| list.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let labels = labels.map(|(table, list)| (table, shown(list)));
         let images = size::counted(images as u64, "image");
-        // Whether labels are wanted or not: what goes along is the same.
+        // Whether or not labels are wanted, the accompanying fields are the same.
         let label_attribute = match (&wanted.label, &labels) {
             (Some(name), _) => Some(name.clone()),
             (None, None) if named == 0 => first_label(file, &groups)?,
@@ -106,7 +106,8 @@ impl ImageDatasets {
         })
     }
 
-    /// The image of the dataset at `path`, its bytes in `out`, with its attributes; or why it has none.
+    /// Reads the image of the dataset at `path` into `out`, with its attributes; the inner error is the reason why there is
+    /// no image.
     fn read(&mut self, path: &str, out: &mut Vec<u8>) -> Result<Result<Vec<Attribute>, Lack>> {
         if self.opened == OPENED {
             (self.file, self.opened) = (None, 0);
@@ -126,10 +127,10 @@ impl ImageDatasets {
     }
 }
 
-/// Appends the image that a dataset is to `out`; at most `left` bytes of it are stored.
+/// Appends the image in a dataset to `out`; at most `left` bytes of the dataset are stored.
 ///
 /// # Errors
-/// Why it is none.
+/// The reason why the dataset is no image.
 pub(super) fn bytes(dataset: &Dataset, left: u64, out: &mut Vec<u8>) -> Result<(), Lack> {
     let kind = Kind::of(dataset.dtype());
     let is_one = dataset.num_elements().is_ok_and(|items| items == 1);
@@ -160,7 +161,7 @@ pub(super) fn bytes(dataset: &Dataset, left: u64, out: &mut Vec<u8>) -> Result<(
     Ok(())
 }
 
-/// Whether all of a dataset is an encoded image, as its first bytes tell.
+/// Whether a whole dataset is an encoded image, judged by its first bytes.
 pub(super) fn is_encoded(dataset: &Dataset) -> bool {
     let is_one = dataset.num_elements().is_ok_and(|items| items == 1);
     let is_line = match Kind::of(dataset.dtype()) {
@@ -244,10 +245,10 @@ fn first_label(file: &Hdf5File, groups: &[Members]) -> Result<Option<String>> {
     Ok(attributes::label(&attributes).map(|one| one.name.clone()))
 }
 
-/// A list of labels beside the file at `place`, if one is there that names most of its images.
+/// A list of labels beside the file at `place`, if it exists and names most of the images.
 ///
 /// # Errors
-/// When the machine does not show what is there.
+/// If the folder is unreadable.
 fn list_beside(place: &Place, groups: &[Members]) -> Result<Option<(KeyLabels, PathBuf)>> {
     let Some(stem) = place.path().file_stem().and_then(|stem| stem.to_str()) else { return Ok(None) };
     let bare = OF_IMAGES.iter().find_map(|end| stem.strip_suffix(end)).unwrap_or(stem);
@@ -266,14 +267,14 @@ fn list_beside(place: &Place, groups: &[Members]) -> Result<Option<(KeyLabels, P
         match found {
             Ok((table, list)) if of_these(&table) => return Ok(Some((table, list))),
             Err(error) if error.kind() == ErrorKind::System => return Err(error),
-            // What is no list of labels, or of others, is somebody else's.
+            // A file that is no list of labels, or a list for other images, is ignored.
             _ => {}
         }
     }
     Ok(None)
 }
 
-/// The class that a group is; one that is called `images` is none.
+/// The class name of a group; a group called `images` is no class.
 fn class(group: &str, are_splits: bool) -> Option<&str> {
     let class = match are_splits {
         true => group.split_once('/')?.1,

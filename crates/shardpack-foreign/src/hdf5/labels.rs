@@ -1,6 +1,6 @@
-//! Datasets that are called as labels are, and say more than one class of a row, or none.
+//! Checks datasets with label names whose rows hold several classes, or none.
 //!
-//! Holds at all times: if one row is no class, the whole dataset becomes a component, and a note names it.
+//! If one row is no class, the whole dataset becomes a component, and a note names it.
 
 use hdf5_reader::Hdf5File;
 use shardpack_format::{
@@ -19,10 +19,10 @@ pub(super) fn of_lists(labels: &Seen) -> String {
     format!("; {} has lists of labels: a component, and no class", labels.told())
 }
 
-/// Why the rows of `labels` are no classes, for a note; `None` where they are.
+/// The reason why the rows of `labels` are no classes, for a note; `None` if they are classes.
 ///
 /// # Errors
-/// When the dataset cannot be read.
+/// If the dataset cannot be read.
 pub(super) fn no_class(file: &Hdf5File, labels: &Seen) -> Result<Option<String>> {
     let are_several = matches!(labels.shape[..], [_, items] if items > 1) && labels.shape[0] != 1;
     if !are_several && !matches!(labels.kind, Kind::Real | Kind::Text) {

@@ -23,7 +23,7 @@ pub(super) enum Layout {
     SampleGroups(Samples),
 }
 
-/// Groups of samples, and datasets of the file that are in none.
+/// Groups of samples, and datasets of the file outside all groups.
 #[derive(Debug)]
 pub(super) struct Samples {
     pub groups: Vec<Members>,
@@ -40,11 +40,11 @@ pub(super) struct Table {
     pub values: Vec<(String, String)>,
     pub labels: Option<String>,
     pub filenames: Option<String>,
-    /// The axes of each image, where rows are pixels of any number.
+    /// The axes of each image, if rows are pixels of varying number.
     pub shapes: Option<String>,
     /// Datasets whose rows go with the images.
     pub beside: Vec<Component>,
-    /// Datasets of the file that nothing is made of.
+    /// Unused datasets of the file.
     pub unused: Vec<String>,
     pub rows: Range<u64>,
     /// Rows in no split, if they are the first of the named rows.

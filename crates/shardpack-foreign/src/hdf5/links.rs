@@ -1,6 +1,6 @@
-//! Links that lead out of the file, or to nothing in it.
+//! Lists links that lead out of the file, or to a missing object.
 //!
-//! Holds at all times: other files are never opened; a link that may stand for the images or the labels is refused by
+//! Other files are never opened; a link that may stand for the images or the labels is refused by
 //! its name, all others are counted.
 
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ const SOFT: u32 = 2;
 struct Link {
     path: String,
     is_external: bool,
-    /// Where it leads.
+    /// Target of the link.
     target: String,
 }
 
@@ -62,10 +62,10 @@ impl Link {
 pub(super) struct Links(Vec<Link>);
 
 impl Links {
-    /// Those of `file`.
+    /// The links of `file`.
     ///
     /// # Errors
-    /// When one is called as images or labels are, or is wanted as such.
+    /// If a link has the name of images or labels, or is wanted as such.
     pub fn of(file: &Hdf5File, wanted: &Wanted) -> Result<Self> {
         let mut all = Vec::new();
         names::each_group(file, &mut |path, group, groups, datasets| {
@@ -137,7 +137,7 @@ fn links(file: &Hdf5File, group: &Group) -> Hdf5Result<Vec<(String, LinkTarget)>
     Ok(all)
 }
 
-/// Those of a group of many, which are in a heap.
+/// The links of a large group, which are in a heap.
 fn dense(group: &Group, info: &LinkInfoMessage, all: &mut Vec<(String, LinkTarget)>) -> Hdf5Result<()> {
     let (storage, offset, length) = (group.storage(), group.offset_size(), group.length_size());
     let heap = FractalHeap::parse_at_storage(storage, info.fractal_heap_address, offset, length)?;
@@ -152,7 +152,7 @@ fn dense(group: &Group, info: &LinkInfoMessage, all: &mut Vec<(String, LinkTarge
     Ok(())
 }
 
-/// Those of a group in the form before HDF5 1.8, which has no external ones.
+/// The links of a group in the form before HDF5 1.8, which has no external links.
 fn old(group: &Group, table: &SymbolTableMessage, all: &mut Vec<(String, LinkTarget)>) -> Hdf5Result<()> {
     let (storage, offset, length) = (group.storage(), group.offset_size(), group.length_size());
     let heap = LocalHeap::parse_at_storage(storage, table.heap_address, offset, length)?;

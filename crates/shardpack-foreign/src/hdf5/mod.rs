@@ -116,8 +116,7 @@ pub fn classes(file: impl Into<Place>, wanted: &Wanted) -> Result<Vec<Vec<u8>>> 
     })
 }
 
-/// Names of the splits that the file is parted into, by the names of its datasets and groups or Fuel's attribute; none
-/// where it is not.
+/// Names of the splits, from the names of datasets and groups or from Fuel's attribute; empty if the file has none.
 ///
 /// # Errors
 /// As [`walk`].
@@ -134,16 +133,16 @@ pub fn splits(file: impl Into<Place>, wanted: &Wanted) -> Result<Vec<String>> {
 pub struct Outline {
     /// The names of its datasets.
     pub names: Vec<String>,
-    /// The same with their types and axes, for a person.
+    /// The same with types and axes, for the user.
     pub told: String,
     /// Whether they look like one sample, an image with masks of its size, and not like rows of a table.
     pub is_sample: bool,
 }
 
-/// The datasets of a file, if they all lie in its root group.
+/// The datasets of a file, if all are in the root group.
 ///
 /// # Errors
-/// When it is damaged.
+/// If it is corrupt.
 pub fn outline(file: impl Into<Place>) -> Result<Option<Outline>> {
     let place = &file.into();
     contained(|| {

@@ -59,10 +59,10 @@ pub(super) fn join(group: &str, name: &str) -> String {
     if group.is_empty() { name.to_owned() } else { format!("{group}/{name}") }
 }
 
-/// All groups that have datasets or nothing in them, each once.
+/// All groups with datasets, and all empty groups, each once.
 ///
 /// # Errors
-/// When the file is damaged, or groups are nested too deep.
+/// If the file is corrupt, or groups are nested too deep.
 pub(super) fn list(file: &Hdf5File) -> Result<Vec<Members>> {
     let mut found = Vec::new();
     each_group(file, &mut |path, _, groups, datasets| {
@@ -80,7 +80,7 @@ pub(super) type Look<'l> = &'l mut dyn FnMut(&str, &Group, &[String], &[String])
 /// Shows `look` each group once, by path.
 ///
 /// # Errors
-/// When the file is damaged, or groups are nested too deep; and when `look` fails.
+/// If the file is corrupt, or groups are nested too deep; and when `look` fails.
 pub(super) fn each_group(file: &Hdf5File, look: Look<'_>) -> Result<()> {
     let mut seen = BTreeSet::new();
     // The next one last.

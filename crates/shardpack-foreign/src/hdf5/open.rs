@@ -83,7 +83,7 @@ pub(super) fn open(place: &Place) -> Result<Hdf5File> {
         .with_filter_registry(filters)
         .with_max_read_bytes(most_bytes())
         .with_max_chunk_bytes(most_bytes())
-        // Rows are read in the order of chunks, and none is needed twice.
+        // Rows are read in chunk order, so each chunk is needed once.
         .with_chunk_cache_bytes(0);
     let storage: Box<dyn Storage> = match place {
         Place::Local(path) => Box::new(FileStorage::open(path).map_err(told)?),

@@ -1,4 +1,4 @@
-//! Images that are rows of datasets: pixels of one size, pixels end to end with their axes beside, or encoded ones.
+//! Reads images that are rows of datasets: pixels of one size, concatenated pixels with separate axes, or encoded images.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -43,11 +43,11 @@ struct Opened {
     filenames: Option<Rows>,
     shapes: Option<Rows>,
     beside: Vec<components::Opened>,
-    /// Those of samples that are no images, with their names.
+    /// The datasets of samples without images, with their names.
     values: Vec<(Rows, String)>,
     /// Number of the next row.
     number: u64,
-    /// Rows that no split names, once those that one does are done.
+    /// Rows outside all splits, read after the rows of the splits.
     strays: std::iter::Flatten<std::vec::IntoIter<std::ops::Range<u64>>>,
 }
 
@@ -72,7 +72,7 @@ impl Opened {
         })
     }
 
-    /// The next image, or why there is none.
+    /// Reads the next image; the inner error is the reason why there is no image.
     fn image(&mut self, out: &mut Vec<u8>) -> Result<Result<(), Lack>> {
         let (number, path) = (self.number, self.table.images.as_str());
         let shape = match &mut self.shapes {

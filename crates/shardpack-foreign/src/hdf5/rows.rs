@@ -1,8 +1,7 @@
-//! The rows of a dataset: its parts along the first axis, read in batches of whole chunks.
+//! Reads the rows of a dataset, its parts along the first axis, in batches of whole chunks.
 //!
-//! Holds at all times: one batch is in memory, of [`BATCH_BYTES`] or of the rows of one chunk; in sequence, each chunk is
-//! read once. Where the chunks of a row and its neighbours have more bytes together than are read at once, some are read
-//! again for each batch.
+//! Memory holds one batch, of [`BATCH_BYTES`] or of the rows of one chunk; sequential reads read each chunk once. If the
+//! chunks of a row and its neighbours exceed the read limit together, some chunks are read again for each batch.
 
 use std::ops::Range;
 
@@ -19,8 +18,8 @@ use super::{
 
 /// Bytes of a batch of rows.
 const BATCH_BYTES: usize = 16 << 20;
-/// Rows of a batch: items other than bytes take more memory than their bytes while they are read, and the crate keeps where the
-/// chunks of several batches are.
+/// Maximum number of rows in a batch: items other than bytes take more memory than their bytes while they are read, and the
+/// crate caches the chunk positions of several batches.
 const BATCH_ROWS: u64 = 1 << 12;
 
 /// An item as it is stored, whatever its type.
@@ -97,7 +96,7 @@ impl Rows {
         Self::in_batches_of(BATCH_BYTES, file, path)
     }
 
-    /// As [`Rows::open`], with batches of so many bytes, or of the rows of one chunk.
+    /// As [`Rows::open`], with batches of `batch_bytes` bytes, or of the rows of one chunk.
     ///
     /// # Errors
     /// As [`Rows::open`].
@@ -147,10 +146,10 @@ impl Rows {
         &self.dataset
     }
 
-    /// The bytes of row `number`, or why it cannot be read.
+    /// The bytes of row `number`; the inner error is the reason why the row is unreadable.
     ///
     /// # Errors
-    /// When none of the dataset can be read.
+    /// If the whole dataset is unreadable.
     pub fn row(&mut self, number: u64) -> Result<Result<&[u8], String>> {
         if !self.at.contains(&number) {
             self.fill(number)?;

@@ -57,7 +57,7 @@ impl SampleGroups {
     /// The samples in the file at `place`, whose first parts are splits if `are_splits`.
     ///
     /// # Errors
-    /// When the first one cannot be read.
+    /// If the first one cannot be read.
     pub fn new(file: &Hdf5File, place: &Place, samples: Samples, are_splits: bool, wanted: &Wanted) -> Result<Self> {
         let first = samples.groups.iter().find(|one| !one.datasets.is_empty());
         let label = wanted_label(file, &samples, wanted)?;
@@ -169,7 +169,7 @@ fn wanted_label(file: &Hdf5File, samples: &Samples, wanted: &Wanted) -> Result<O
 /// The path of the dataset that is the label of the first sample, if one is.
 ///
 /// # Errors
-/// When it cannot be read.
+/// If it cannot be read.
 pub(super) fn label_path(file: &Hdf5File, samples: &Samples, wanted: &Wanted) -> Result<Option<String>> {
     let Some(name) = wanted_label(file, samples, wanted)? else { return Ok(None) };
     let first = samples.groups.iter().find(|one| one.datasets.contains(&name));

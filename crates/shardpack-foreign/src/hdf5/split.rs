@@ -26,10 +26,10 @@ pub struct OddSplits {
 }
 
 impl Layout {
-    /// Names of the splits that it is parted into; none where it is not.
+    /// Names of the splits; empty if there are none.
     ///
     /// # Errors
-    /// When the file is damaged.
+    /// If the file is corrupt.
     pub fn splits(&self, file: &Hdf5File) -> Result<Vec<String>> {
         let all: Option<Vec<String>> = match self {
             Self::Rows(tables) => match &**tables {
@@ -49,7 +49,7 @@ impl Layout {
     /// Warnings about the splits of the layout.
     ///
     /// # Errors
-    /// When the file is damaged.
+    /// If the file is corrupt.
     pub fn odd_splits(&self, file: &Hdf5File) -> Result<OddSplits> {
         let Self::Rows(tables) = self else { return Ok(OddSplits::default()) };
         let [table] = &**tables else { return Ok(OddSplits::default()) };
@@ -137,7 +137,7 @@ pub(super) fn ranges(file: &Hdf5File, table: &Table) -> Result<Vec<(String, Rang
         else {
             return Ok(Vec::new());
         };
-        // A reference to the numbers of rows, which is all zeros where there is none.
+        // A reference to row numbers; all zeros if unused.
         if entry.field("indices").is_some_and(|(bytes, _)| bytes.iter().any(|byte| *byte != 0)) {
             return Ok(Vec::new());
         }
@@ -156,7 +156,7 @@ pub(super) fn ranges(file: &Hdf5File, table: &Table) -> Result<Vec<(String, Rang
     Ok(found)
 }
 
-/// Those of `rows` that are in none of `ranges`.
+/// The parts of `rows` outside all `ranges`.
 pub(super) fn strays(ranges: &[(String, Range<u64>)], rows: &Range<u64>) -> Vec<Range<u64>> {
     let mut named: Vec<_> = ranges.iter().map(|(_, range)| range.clone()).collect();
     named.sort_unstable_by_key(|range| (range.start, range.end));
@@ -179,7 +179,7 @@ pub fn stray(row: u64) -> String {
 pub(super) fn shared(ranges: &[(String, Range<u64>)]) -> Option<String> {
     let mut named: Vec<_> = ranges.iter().filter(|(_, rows)| !rows.is_empty()).collect();
     named.sort_by_key(|(_, rows)| (rows.start, rows.end));
-    // Where any two meet, two that follow each other do.
+    // If any two ranges overlap, two neighbours overlap.
     let (one, other) = named.windows(2).map(|two| (two[0], two[1])).find(|(one, other)| other.1.start < one.1.end)?;
     let rows = other.1.start..one.1.end.min(other.1.end);
     Some(format!("splits {} and {} share rows {} to {} by attribute split", one.0, other.0, rows.start, rows.end))

@@ -48,7 +48,7 @@ pub(super) fn candidates(file: &Hdf5File, seen: &[Seen]) -> Result<Vec<Seen>> {
         }
         found = likeliest;
     }
-    // Images by name and shape, of a type that is none.
+    // Datasets with the name and shape of images and an unsupported type.
     let odd = seen.iter().filter_map(|one| Some((one.odd_images()?, one))).min_by_key(|(rank, _)| *rank);
     let best = found.iter().filter_map(|one| rank(&one.path, &IMAGES)).min().unwrap_or(usize::MAX);
     match (odd, &*found) {

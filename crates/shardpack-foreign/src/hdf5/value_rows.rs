@@ -13,10 +13,10 @@ use super::{
     values::{self, array_dtype, dtype, encoded},
 };
 
-/// The datasets of `seen` that are samples by their rows: a table for each split; none where there are no such.
+/// The datasets of `seen` whose rows are samples: one table per split; empty if there are none.
 ///
 /// # Errors
-/// When datasets have different numbers of rows, and none of these is that of most.
+/// If datasets have different numbers of rows, and no number is the most common one.
 pub(super) fn tables(seen: &[Seen]) -> Result<Vec<Table>> {
     let is_value = |one: &&Seen| {
         one.rows().is_some_and(|rows| rows > 0)

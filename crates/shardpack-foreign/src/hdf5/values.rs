@@ -96,10 +96,10 @@ pub(super) fn referred(dataset: &Dataset, item: &[u8]) -> Result<Vec<u8>, String
     dataset.resolve_vlen_reference_bytes(item, 1).map_err(|error| open::said(&open::cause(error)))
 }
 
-/// The items of any number that an item refers to, which are `base` each.
+/// The items in a variable-length item; each has type `base`.
 ///
 /// # Errors
-/// Why they cannot be read.
+/// The reason why the items are unreadable.
 pub(super) fn referred_items(dataset: &Dataset, item: &[u8], base: &Datatype) -> Result<Vec<u8>, String> {
     if said_bytes(item) == 0 {
         return Ok(Vec::new());

@@ -27,7 +27,7 @@ pub(super) trait Images {
     }
 }
 
-/// The record of an image of so many bytes that begins at `at`, or of one that cannot be had.
+/// The record of an image with its length at `at`, or of a missing image.
 pub(super) fn record(at: u64, key: Vec<u8>, name: String, image: Result<usize, Lack>) -> Record {
     let image = image.and_then(|bytes| {
         let end = at.checked_add(bytes as u64).ok_or_else(|| Lack::no_image("images of more than 64 bits of bytes"))?;
@@ -39,10 +39,10 @@ pub(super) fn record(at: u64, key: Vec<u8>, name: String, image: Result<usize, L
     Record { key, is_damaged, image: image.map_err(Lack::what), ..Record::numbered(at..end, 0, String::new()) }
 }
 
-/// A walk that ends where something is wrong with the file as a whole.
+/// A walk that ends at the first error that concerns the whole file.
 pub(super) struct Contained {
     images: Box<dyn Images>,
-    /// Where the next image begins in the unpacked file.
+    /// Offset of the next image in the virtual file.
     at: u64,
     /// Bytes of the image of the last record and of its fields.
     content: Vec<u8>,

@@ -1,6 +1,6 @@
 //! Values that are taken apart together, by all threads.
 //!
-//! Holds at all times: a batch has [`BATCH_BYTES`] and one value more at most; its samples keep the order of its entries.
+//! A batch has [`BATCH_BYTES`] and one value more at most; its samples keep the order of its entries.
 
 use std::{
     ops::Range,
@@ -18,7 +18,7 @@ use super::{
     values::{Found, of_image},
 };
 
-/// Bytes of values that are taken apart at once: long enough that to begin threads for them costs nothing.
+/// Bytes of values parsed together: enough to make the cost of starting threads negligible.
 pub(super) const BATCH_BYTES: usize = 1 << 19;
 /// Values that are, at most.
 pub(super) const BATCH_ENTRIES: usize = 1 << 12;
@@ -33,7 +33,7 @@ pub(super) struct Decode {
 }
 
 impl Decode {
-    /// The samples of a value of so many bytes, which begins so.
+    /// The samples of a value of `bytes` bytes that begins with `value`.
     pub fn found(&self, value: &[u8], bytes: u64) -> Vec<Found> {
         let header_bytes = self.header_bytes;
         match value.get(header_bytes as usize..) {
@@ -52,9 +52,9 @@ impl Decode {
 /// Values that are taken apart together.
 #[derive(Default)]
 pub(super) struct Batch {
-    /// End to end.
+    /// The values, concatenated.
     pub values: Vec<u8>,
-    /// Their entries, and where the value of each is among them.
+    /// The entries, each with the range of its value in `values`.
     pub entries: Vec<(Entry, Range<usize>)>,
     /// The samples of each.
     pub found: Vec<Vec<Found>>,
@@ -69,7 +69,7 @@ pub enum Ahead {
 
 impl Ahead {
     pub fn begin(batch: Batch, decode: Arc<Decode>, threads: usize) -> Self {
-        // It is there still where the thread is not.
+        // The batch is still available if the thread cannot start.
         let batch = Arc::new(Mutex::new(Some(batch)));
         let take = |batch: &Mutex<Option<Batch>>| batch.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (given, of_thread) = (Arc::clone(&batch), Arc::clone(&decode));
@@ -90,7 +90,7 @@ impl Ahead {
 }
 
 impl Batch {
-    /// The same with its samples.
+    /// The same batch with its samples.
     pub fn decoded(self, decode: &Decode, threads: usize) -> Self {
         let found_in = |part: &[(Entry, Range<usize>)]| -> Vec<_> {
             part.iter().map(|(_, place)| decode.found(&self.values[place.clone()], place.len() as u64)).collect()
@@ -106,7 +106,7 @@ impl Batch {
             for other in others {
                 found.extend(match other {
                     Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
-                    // The system lets nobody start more.
+                    // The system cannot start more threads.
                     Err(part) => found_in(part),
                 });
             }

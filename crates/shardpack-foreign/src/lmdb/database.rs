@@ -63,13 +63,12 @@ impl Database {
         self.record.flags & INTEGER_KEY != 0
     }
 
-    /// Where the value of a key lies in the file; where it has several, the first. `None` for a named database too.
+    /// Range of the value of a key in the file; the first value if the key has several. `None` for a named database too.
     ///
-    /// A writer that has set an order of its own (`mdb_set_compare`) does not say so in the file; its keys may not be
-    /// found.
+    /// The file does not record a custom key order (`mdb_set_compare`); keys of such a database may not be found.
     ///
     /// # Errors
-    /// When a page on the way cannot be read or is damaged.
+    /// If a page on the way cannot be read or is corrupt.
     pub fn get(&self, key: &[u8]) -> Result<Option<Range<u64>>> {
         let mut page = Vec::new();
         let Some((number, node)) = self.find(key, &mut page)? else { return Ok(None) };
@@ -93,7 +92,7 @@ impl Database {
     /// page in the order of keys.
     ///
     /// # Errors
-    /// When a branch page cannot be read or is damaged, or a page stands twice in the tree.
+    /// If a branch page cannot be read or is corrupt, or a page stands twice in the tree.
     pub fn walk(&self) -> Result<Walk> {
         Walk::begin(&self.environment, &self.record, self.role, Order::Pages, self.environment.room())
     }

@@ -6,7 +6,7 @@ use super::{Database, coding::Coding, metadata::META_KEYS, overrides::Overrides,
 
 /// Values that are looked at.
 const LOOKS: usize = 3;
-/// An image is looked for so many bytes from the beginning of a value.
+/// Maximum offset of an image in a value.
 const MOST_OFFSET: usize = 64;
 /// Kinds whose first bytes come up by chance nowhere.
 const SURE: [Kind; 5] = [Kind::Jpeg, Kind::Png, Kind::Webp, Kind::Gif, Kind::Tiff];
@@ -27,7 +27,7 @@ pub(super) fn is_sample(key: &[u8]) -> bool {
 /// How the first values are made.
 ///
 /// # Errors
-/// When they are of no known making: shows them, and how they might be described.
+/// If they are of no known making: shows them, and how they might be described.
 pub(super) fn detect(database: &Database, said: &Overrides) -> Result<Detected> {
     let (mut walk, mut value, mut first) = (database.walk()?, Vec::new(), Vec::new());
     let mut are_paths = true;
@@ -58,7 +58,7 @@ struct Shown {
     key: String,
     bytes: usize,
     first: String,
-    /// The kind of the image that begins within it, and where.
+    /// Kind and offset of an image in the value.
     image: Option<(Kind, usize)>,
 }
 

@@ -1,7 +1,7 @@
 //! The fields of samples that are no images: which values of a pickle, msgpack or the like are components, and their
 //! content.
 //!
-//! Holds at all times: the content of a field is found again in its value by the numbers that its recipe keeps.
+//! The content of a field is found again in its value by the numbers that its recipe keeps.
 
 use std::{borrow::Cow, cell::RefCell, ops::Range};
 
@@ -30,7 +30,7 @@ const SAMPLE_BITS: u32 = 12;
 pub(super) const MOST_SAMPLES: usize = 1 << SAMPLE_BITS;
 /// Longest value in bytes whose parsed form is kept until the next request.
 const MOST_KEPT_BYTES: usize = 64 << 20;
-/// Those that have fields, by their number in a recipe.
+/// Codings with fields, by their number in a recipe.
 const CODINGS: [Coding; 3] = [Coding::Pickle, Coding::Msgpack, Coding::Arrow];
 
 /// A field of a sample that is no image.
@@ -42,14 +42,14 @@ pub(super) struct Field {
     pub number: usize,
     /// Form and content length of the field; or the reason why the field is no component.
     pub form: std::result::Result<(Form, u64), String>,
-    /// Where the items of an array lie in the value, if they lie there as they are.
+    /// Range of the items of an array in the value, if stored unchanged.
     pub place: Option<Range<usize>>,
 }
 
 /// The values in a sample with their names, in the order of their numbers.
 pub(super) type Named<'v> = Vec<(Cow<'v, str>, &'v Value)>;
 
-/// The fields that hold something among those `named` of a sample, in the order of their numbers.
+/// The non-empty fields among the fields `named` of a sample, in the order of their numbers.
 pub(super) fn fields(named: Named<'_>, input: &[u8]) -> Vec<Field> {
     let of = |(number, (name, value)): (usize, (Cow<'_, str>, &Value))| {
         let form = content::form(value, input).transpose()?;
@@ -93,7 +93,7 @@ pub(super) fn label(
     }
 }
 
-/// How the content of field `field` of sample `sample` in a value is made; `None` where that cannot be kept.
+/// The recipe of field `field` of sample `sample` in a value; `None` if the numbers do not fit into a recipe.
 pub(super) fn recipe(coding: Coding, sample: usize, field: usize) -> Option<u32> {
     let coding = CODINGS.iter().position(|known| *known == coding)? as u32;
     let within = |number: usize, bits: u32| u32::try_from(number).ok().filter(|number| number >> bits == 0);
@@ -117,7 +117,7 @@ thread_local! {
 /// Makes the content of a field of the value that was fetched.
 ///
 /// # Errors
-/// When the value is damaged.
+/// If the value is corrupt.
 pub fn component(fetched: &[u8], recipe: u32) -> Result<Vec<u8>> {
     with_field(fetched, recipe, |field| content::content(field, fetched).map_err(Error::data))
 }

@@ -112,7 +112,8 @@ pub(super) fn recipe(held: &Held) -> std::result::Result<(Range<usize>, usize, u
     Ok((range, head.len() + part.len(), recipe))
 }
 
-/// How the image is made that is field `field` of sample `sample` in a value which is fetched whole; `None` where that cannot be kept.
+/// The recipe of an image in field `field` of sample `sample` in a value that is fetched whole; `None` if the numbers do not
+/// fit into a recipe.
 pub(super) fn within(coding: Coding, sample: usize, field: usize) -> Option<u32> {
     fields::recipe(coding, sample, field).map(|recipe| recipe << WITHIN_SHIFT | WITHIN)
 }

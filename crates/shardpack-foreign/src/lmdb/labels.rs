@@ -20,9 +20,9 @@ pub(super) const LABEL_KEY: &[u8] = b"label-";
 /// Entries that are searched for the key of an image.
 const LOOKS: usize = 16;
 
-/// Where labels are.
+/// Location of labels.
 pub(super) enum Labels {
-    /// In the value; where it has none, in the folder of the key.
+    /// In the value; if the value has none, in the folder of the key.
     InValue,
     /// Under `label-…` beside `image-…`.
     Beside,
@@ -63,7 +63,7 @@ impl Labels {
     /// The label of the image under `key` of `images` that is in another entry, if it is there.
     ///
     /// # Errors
-    /// When the environment is damaged, or the system fails.
+    /// If the environment is corrupt, or the system fails.
     pub fn beside(&self, images: &Database, key: &[u8]) -> Result<Option<Label>> {
         let (database, key) = match self {
             Self::Beside => (images, [LABEL_KEY, key.strip_prefix(IMAGE_KEY).unwrap_or(key)].concat()),
@@ -80,7 +80,7 @@ impl Labels {
         }))
     }
 
-    /// Where they are, for a person.
+    /// Description of the location for the user.
     pub fn told(&self, said: &Overrides, coding: Coding, are_paths: bool) -> String {
         match self {
             Self::Beside => "under label-… beside image-…".to_owned(),

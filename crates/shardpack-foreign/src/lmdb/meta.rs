@@ -1,6 +1,6 @@
-//! The meta pages: which of the two counts, and where its trees begin.
+//! Parses the meta pages, selects the valid one, and locates the roots of its trees.
 //!
-//! Holds at all times: a meta that is returned has been checked as far as one page can be.
+//! A meta that is returned has been checked as far as one page can be.
 //!
 //! After the page's header of 16 bytes:
 //!
@@ -46,10 +46,10 @@ pub(super) const INTEGER_KEY: u16 = 0x08;
 pub(super) const FIXED_DUPLICATES: u16 = 0x10;
 const KNOWN_FLAGS: u16 = REVERSE_KEY | DUPLICATES | INTEGER_KEY | FIXED_DUPLICATES | 0x20 | 0x40;
 
-/// What is known of a tree.
+/// The record of a tree.
 #[derive(Clone, Debug)]
 pub(super) struct Record {
-    /// Bytes of an item where all have one size.
+    /// Bytes of an item if all items have one size.
     pub item_bytes: u32,
     pub flags: u16,
     /// Levels, leaves included.
@@ -57,9 +57,9 @@ pub(super) struct Record {
     pub branch_pages: u64,
     pub leaf_pages: u64,
     pub entries: u64,
-    /// Number of the topmost page; none where there are no entries.
+    /// Number of the root page; `None` for an empty tree.
     pub root: Option<u64>,
-    /// The page that the record stands in, and where in it.
+    /// The page of the record, and the offset in the page.
     pub page: u64,
     pub at: usize,
 }
@@ -86,7 +86,7 @@ impl Record {
         self.flags & DUPLICATES != 0
     }
 
-    /// Checks it against the file's last page; returns what is wrong.
+    /// Checks the record against the file's last page; the error is the reason.
     pub fn check(&self, last_page: u64) -> Result<(), String> {
         let Self { depth, entries, branch_pages, leaf_pages, .. } = *self;
         match self.root {
@@ -107,7 +107,7 @@ impl Record {
         }
     }
 
-    /// Checks that the flags are known, since some of them say how keys are ordered; returns what is wrong.
+    /// Rejects unknown flags, since some flags define the order of keys; the error is the reason.
     pub fn check_flags(&self) -> Result<(), String> {
         match self.flags & !KNOWN_FLAGS {
             0 => Ok(()),
@@ -116,7 +116,7 @@ impl Record {
     }
 }
 
-/// What a meta page says.
+/// Content of a meta page.
 #[derive(Debug)]
 pub(super) struct Meta {
     pub page_bytes: u64,
@@ -128,7 +128,7 @@ pub(super) struct Meta {
 }
 
 impl Meta {
-    /// The meta with this number from the beginning of its page; or what is wrong.
+    /// Parses the meta with this number from the beginning of its page; the error is the reason.
     fn parse(bytes: &[u8], number: u64) -> Result<Self, String> {
         if bytes.len() < META_BYTES {
             return Err(format!("truncated: {} bytes, a meta page has at least {META_BYTES}", bytes.len()));
@@ -175,7 +175,7 @@ pub(super) fn is(first: &[u8]) -> bool {
         || PAGE_SIZES.iter().any(|bytes| second(first.get(*bytes as usize..).unwrap_or_default(), *bytes).is_ok())
 }
 
-/// Why an environment is not read although nothing is wrong with it.
+/// Why a valid environment is not supported.
 fn refused(first: &[u8]) -> Option<&'static str> {
     let magic = |at: usize| first.get(at..at + 4).map_or(0, |bytes| u32_at(bytes, 0));
     match [HEADER_32_BYTES, HEADER_BYTES, HEADER_1_0_BYTES].map(magic) {
@@ -187,7 +187,7 @@ fn refused(first: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// The second meta from its first bytes; they lie at `place`, which has to be the size of pages that it says.
+/// Parses the second meta from its first bytes at `place`, which must equal the page size in the meta.
 fn second(bytes: &[u8], place: u64) -> Result<Meta, String> {
     let meta = Meta::parse(bytes, 1)?;
     match meta.page_bytes {
@@ -196,7 +196,7 @@ fn second(bytes: &[u8], place: u64) -> Result<Meta, String> {
     }
 }
 
-/// Reads both metas; returns the one that counts, and where and what is wrong with the other.
+/// Reads both metas; returns the valid one, and the position and reason of an error in the other.
 pub(super) fn choose(file: &Bytes, file_bytes: u64) -> Result<(Meta, Option<(u64, String)>)> {
     let mut buffer = [0; META_BYTES];
     let read = |at: u64, buffer: &mut [u8; META_BYTES]| {
@@ -212,7 +212,7 @@ pub(super) fn choose(file: &Bytes, file_bytes: u64) -> Result<(Meta, Option<(u64
     let mut first = Meta::parse(&buffer[..bytes], 0);
     let said = first.as_ref().ok().map(|meta| meta.page_bytes);
     let mut wrong = String::new();
-    // Where the first is good its size of pages is tried first; but that may be what is damaged.
+    // The page size in a valid first meta is tried first; but that size may be corrupt.
     for place in said.into_iter().chain(PAGE_SIZES) {
         let bytes = read(place, &mut buffer)?;
         match (second(&buffer[..bytes], place), first) {
@@ -249,7 +249,7 @@ pub(super) fn choose(file: &Bytes, file_bytes: u64) -> Result<(Meta, Option<(u64
     }
 }
 
-/// Nobody can tell whether the damaged meta was the newer one, and then its twin tells an older state.
+/// It is unknown whether the corrupt meta was the newer one; if so, the other meta describes an older state.
 fn damage(number: u64, at: u64, why: &str, transaction: u64) -> (u64, String) {
     let twin = 1 - number;
     let what = format!(

@@ -13,7 +13,7 @@ use super::{
 /// Keys that are no samples.
 pub(super) const META_KEYS: [&[u8]; 9] =
     [b"__keys__", b"__len__", b"num-samples", b"num_samples", b"length", b"len", b"meta", b"__meta__", b"keys"];
-/// Those that say how many samples there are.
+/// Keys with the number of samples.
 const COUNTS: [&str; 5] = ["__len__", "num-samples", "num_samples", "length", "len"];
 /// The one that lists the keys.
 const KEYS: &str = "__keys__";
@@ -22,7 +22,7 @@ const MOST_COUNT_BYTES: u64 = 1 << 16;
 /// A longer value is more than a list of keys is worth.
 const MOST_KEYS_BYTES: u64 = 1 << 30;
 
-/// What is said.
+/// Claims of an environment about its own content.
 #[derive(Debug, Default)]
 pub(super) struct Metadata {
     counts: Vec<(&'static str, i64)>,
@@ -30,10 +30,10 @@ pub(super) struct Metadata {
 }
 
 impl Metadata {
-    /// Reads what `database` says of itself. What cannot be read says nothing.
+    /// Reads the metadata in `database`. Unreadable metadata is ignored.
     ///
     /// # Errors
-    /// When a page is damaged.
+    /// If a page is corrupt.
     pub fn of(database: &Database) -> Result<Self> {
         let (mut claims, mut value) = (Self::default(), Vec::new());
         let read = |name: &str, most: u64, value: &mut Vec<u8>| -> Result<bool> {
@@ -53,8 +53,8 @@ impl Metadata {
         Ok(claims)
     }
 
-    /// Where that is not so, as there are so many entries that are no such claims, and so many samples in them: what is
-    /// missing, and what is merely odd, a line each.
+    /// Compares the metadata with the number of entries that are not metadata, and with the number of samples in them.
+    /// Returns one line for each missing item, and one line for each inconsistency.
     pub fn differences(&self, entries: u64, samples: u64) -> (Vec<String>, Vec<String>) {
         let differs = |said: &i64| ![entries, samples].iter().any(|found| i64::try_from(*found) == Ok(*said));
         let line = |(name, said): &(&str, i64)| match entries == samples {

@@ -24,7 +24,7 @@
 //!
 //! # Quirks
 //! - The file may be shorter than its last page number implies, if the missing pages are free: a transaction that frees pages
-//! which it has just allocated does not write them.
+//!   which it has just allocated does not write them.
 //! - Counts of pages in databases with duplicates are wrong before 0.9.36 (ITS#9388), so they are not compared there.
 //! - The first key of a branch page is never compared: it is empty or stale.
 
@@ -102,7 +102,7 @@ impl Environment {
     /// Opens a file, or `data.mdb` in a folder.
     ///
     /// # Errors
-    /// When it cannot be read, is truncated, both metas are damaged, or another kind of machine or library wrote it.
+    /// If it cannot be read, is truncated, both metas are corrupt, or another kind of machine or library wrote it.
     pub fn open(file: impl Into<Place>) -> Result<Arc<Self>> {
         let place = match file.into() {
             Place::Local(path) if sys::is_folder(&path)? => Place::Local(path.join(DATA_FILE)),
@@ -138,7 +138,7 @@ impl Environment {
         self.place.path()
     }
 
-    /// Where it lies.
+    /// Location of the file.
     pub(crate) fn place(&self) -> &Place {
         &self.place
     }
@@ -148,10 +148,10 @@ impl Environment {
         self.damage.as_ref().map(|(at, what)| Error::data(what).at_byte(*at))
     }
 
-    /// The main database, or the one with this name.
+    /// The main database, or the database `name`.
     ///
     /// # Errors
-    /// When there is none, its record is damaged, or it has flags that are not known.
+    /// If the database is missing, its record is corrupt, or it has unknown flags.
     pub fn database(self: &Arc<Self>, name: Option<&[u8]>) -> Result<Database> {
         Database::open(self, name)
     }
@@ -159,7 +159,7 @@ impl Environment {
     /// Names of the named databases, in the order of keys.
     ///
     /// # Errors
-    /// When the main database is damaged, or there are more than 65536.
+    /// If the main database is corrupt, or there are more than 65536.
     pub fn names(&self) -> Result<Vec<Vec<u8>>> {
         let (mut names, mut page) = (Vec::new(), Vec::new());
         let mut room = self.room();

@@ -70,7 +70,7 @@ pub fn dialect(name: &str) -> Option<&'static Dialect> {
     DIALECTS.iter().find(|dialect| dialect.name == name || dialect.aliases.contains(&name))
 }
 
-/// Where the label of an entry is.
+/// Location of the label of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LabelFrom {
     /// In the value.
@@ -87,7 +87,7 @@ pub(super) enum LabelFrom {
     File,
 }
 
-/// How a whole number lies in bytes.
+/// Encoding of a whole number in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Integer {
     /// 1, 2, 4 or 8.

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! A node: u16 low, u16 high, u16 flags, u16 key bytes, the key, the value. In a branch page, low, high and flags are the
-//! number of the child page; in a leaf, low and high are the length of the value. The key is followed by the value, or (flag
-//! 1) by the u64 number of the first overflow page, where the value begins after the header. Items of one size follow each
-//! other directly after the header.
+//! number of the child page; in a leaf, low and high are the length of the value. The value follows the key. With flag 1, the
+//! u64 number of the first overflow page follows instead, and the value begins after the header of that page. Items of one
+//! size follow each other directly after the header.
 
 use std::{fmt, ops::Range};
 
@@ -81,14 +81,14 @@ pub(super) struct Layout {
     pub kind: Kind,
     /// Number of nodes or items.
     pub count: usize,
-    /// Where the nodes begin.
+    /// Offset of the first node.
     upper: usize,
 }
 
 /// A node of a page.
 #[derive(Debug)]
 pub(super) struct Node {
-    /// Where it begins.
+    /// Offset of the node.
     pub at: usize,
     pub flags: u16,
     pub key: Range<usize>,

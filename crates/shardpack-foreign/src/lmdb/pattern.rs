@@ -33,7 +33,7 @@ enum Part {
 /// Parts of a matched key.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Detected {
-    /// The label; missing where the pattern has none.
+    /// The label; missing if the pattern has none.
     pub label: Label,
     /// Name of the sample, if the pattern has `{name}`.
     pub name: Option<Vec<u8>>,
@@ -126,7 +126,7 @@ pub(crate) fn label(text: &[u8]) -> Label {
 struct Search<'a> {
     parts: &'a [Part],
     key: &'a [u8],
-    /// Where each part ends, as far as the search has come.
+    /// End of each matched part so far.
     ends: Vec<usize>,
     /// For each part and place, whether the rest is known not to match from there.
     failed: Vec<bool>,

@@ -160,7 +160,7 @@ fn others(
     others.map(count).collect()
 }
 
-/// Databases that lie beside entries, which are read.
+/// Reports databases beside the entries that are not read.
 fn unread(environment: &Arc<Environment>, names: &[Vec<u8>], is_named: bool) -> Result<Vec<Error>> {
     let unread = |name: &Vec<u8>| {
         let entries = environment.database(Some(name))?.entries();
@@ -183,12 +183,12 @@ struct Samples {
     labels: Labels,
     /// The labels in a file, if they are there.
     label_list: Option<KeyLabels>,
-    /// Names of images by their keys, where basicsr's list is beside.
+    /// Names of images by key, if basicsr's list exists.
     names: Option<KeyLabels>,
     claims: Metadata,
     coding: Coding,
     are_paths: bool,
-    /// The database with the images, where there are several.
+    /// The database with the images, if there are several.
     of_database: Option<Vec<u8>>,
     said: Overrides,
     wanted: Wanted,
@@ -201,7 +201,7 @@ struct Samples {
     read_ahead: Option<Result<Option<Entry>>>,
     /// Samples of the last values that are to come.
     ready: VecDeque<Ready>,
-    /// Where the image of the last record lies, and how it is made.
+    /// Range of the image of the last record, and its recipe.
     image: Option<(Range<u64>, u32)>,
     /// Entries that are samples, and samples in them.
     entries: u64,
@@ -224,7 +224,7 @@ impl Samples {
     /// Reads the image that an entry is.
     fn read_image(&mut self, entry: &Entry) -> Result<()> {
         let bytes = entry.value.end - entry.value.start;
-        // Nothing but its beginning is of interest here.
+        // Only the beginning of the value is needed.
         let looked_at = bytes.min(self.said.header_bytes + SNIFF_BYTES as u64);
         let mut value = mem::take(&mut self.value);
         self.database.read(entry.value.start..entry.value.start + looked_at, &mut value)?;
@@ -272,7 +272,7 @@ impl Samples {
         let batch = batch.end();
         for ((entry, place), found) in batch.entries.iter().zip(batch.found) {
             if let Err(error) = self.take(entry, &batch.values[place.clone()], found) {
-                // Once those before it are taken.
+                // The error is returned after the entries before it.
                 (self.read_ahead, self.ahead) = (Some(Err(error)), None);
                 return;
             }
@@ -469,12 +469,12 @@ impl Samples {
         }
     }
 
-    /// Whether the key of an entry is none of a sample. Other keys of such environments have lexicons, paths and the like.
+    /// Whether the key of an entry is no sample key. Other keys of such environments hold lexicons, paths and similar data.
     fn is_odd(&self, entry: &Entry) -> bool {
         !is_sample(&entry.key) || matches!(self.labels, Labels::Beside) && !entry.key.starts_with(IMAGE_KEY)
     }
 
-    /// Takes an entry whose key is none of a sample: it may be one all the same.
+    /// Reads an entry whose key is no sample key: the entry may be a sample all the same.
     fn read_odd(&mut self, entry: &Entry) -> Result<()> {
         let looked_at = (entry.value.end - entry.value.start).min(self.said.header_bytes + SNIFF_BYTES as u64);
         self.database.read(entry.value.start..entry.value.start + looked_at, &mut self.value)?;

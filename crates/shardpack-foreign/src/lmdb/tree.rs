@@ -1,6 +1,6 @@
-//! The B+ tree of a database: the way down to a leaf, all leaves, and where the values of nodes lie.
+//! Reads the B+ tree of a database: the path to a leaf, the list of leaves, and the ranges of node values.
 //!
-//! Holds at all times: a tree is descended no deeper than its record says; leaves are found without being read.
+//! A tree is descended no deeper than its record claims. Leaves are located without reading them.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::sys;
 
-/// What a tree is there for.
+/// Role of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// The main database, whose entries may be others.
@@ -44,7 +44,7 @@ pub(super) enum Value {
 }
 
 impl Environment {
-    /// Reads a part of the file that a value has been said to be.
+    /// Reads the range of a value from the file.
     pub(super) fn read(&self, value: Range<u64>, out: &mut Vec<u8>) -> Result<()> {
         let bytes = value.end.checked_sub(value.start).filter(|_| value.end <= self.file_bytes);
         let Some(bytes) = bytes.and_then(|bytes| usize::try_from(bytes).ok()) else {
@@ -107,7 +107,7 @@ impl Environment {
             branches.append(&mut level);
             level = below;
         }
-        // The counts in databases with duplicates are not what they should be, see the module.
+        // The counts are unreliable in databases with duplicates, see the module.
         let (found, said) = ((branches.len() as u64, level.len() as u64), (record.branch_pages, record.leaf_pages));
         if found != said && !record.has_duplicates() {
             let what =
@@ -122,7 +122,7 @@ impl Environment {
         Ok(level)
     }
 
-    /// Sorts numbers of pages and checks that none is there twice.
+    /// Sorts page numbers and checks that they are unique.
     fn check_once(&self, mut numbers: Vec<u64>) -> Result<Vec<u64>> {
         numbers.sort_unstable();
         match numbers.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -131,7 +131,7 @@ impl Environment {
         }
     }
 
-    /// Takes pages that a place refers to from those that are left.
+    /// Subtracts referenced pages from the pages still allowed.
     pub(super) fn take(&self, room: &mut u64, pages: u64, number: u64, at: usize) -> Result<()> {
         let left = room.checked_sub(pages);
         let what = "with what it refers to there are more pages than the file has, so some stand twice in the tree";
@@ -139,7 +139,7 @@ impl Environment {
         Ok(())
     }
 
-    /// What a node's value is.
+    /// The value of a node.
     pub(super) fn value(&self, number: u64, page: &[u8], node: &Node, record: &Record, role: Role) -> Result<Value> {
         let start = number * self.meta.page_bytes;
         match node.flags {
@@ -164,7 +164,7 @@ impl Environment {
         }
     }
 
-    /// Where a value on overflow pages lies.
+    /// Range of a value on overflow pages.
     fn overflow(&self, number: u64, page: &[u8], node: &Node) -> Result<Value> {
         let first = pages::u64_at(page, node.data.start);
         let damaged = |what: String| self.damaged(number, Damage::new(node.data.start, what));
@@ -221,7 +221,7 @@ impl Environment {
         layout.map_err(|damage| self.damaged(number, damage.within(within.start)))
     }
 
-    /// Where a duplicate lies in the file; `page` is a page of them that begins at `start` in page `number`.
+    /// Range of a duplicate in the file; `page` is a page of duplicates that begins at `start` in page `number`.
     pub(super) fn duplicate(
         &self,
         number: u64,
@@ -240,7 +240,7 @@ impl Environment {
     }
 }
 
-/// What the leaves of a tree are.
+/// Kind of the leaves of a tree.
 pub(super) fn leaf_kind(record: &Record, role: Role) -> Kind {
     match role == Role::Duplicates && record.flags & FIXED_DUPLICATES != 0 {
         true => Kind::Fixed(record.item_bytes as usize),

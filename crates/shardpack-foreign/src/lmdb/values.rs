@@ -1,9 +1,9 @@
-//! What a value is: an image or many, raw pixels, each with its label.
+//! Parses a value: one image or several, or raw pixels, each with its label.
 //!
-//! Known makings are an image as it is, a pickle, msgpack, Caffe's `Datum` and what `pyarrow.serialize` wrote. Of many
-//! samples a value is a list of them, a map of lists or arrays beside each other, or one array of images.
+//! Supported codings are a plain image, a pickle, msgpack, Caffe's `Datum` and the output of `pyarrow.serialize`. A value
+//! with many samples is a list of samples, a map of parallel lists or arrays, or one array of images.
 //!
-//! Holds at all times: what cannot be understood is said of its sample; images are told by where they lie.
+//! An unsupported sample is reported and skipped. Images are ranges in the value, not copies.
 
 use std::{borrow::Cow, ops::Range, sync::Arc};
 
@@ -32,7 +32,7 @@ pub(super) const IMAGES: [&str; 10] = ["image", "images", "img", "imgs", "jpg", 
 pub(super) const SHOWN_BYTES: usize = 16;
 
 impl Coding {
-    /// How a value is made, by its content: one of `known`, or of all where that is empty.
+    /// Detects the coding of a value by its content: one of `known`, or of all codings if `known` is empty.
     pub fn of(value: &[u8], known: &[Self]) -> Option<Self> {
         let holds_samples = |coding: Self| {
             let found = coding.samples(value, &Wanted::default());
@@ -74,13 +74,14 @@ pub(super) struct Found {
     pub held: Result<Held, Lack>,
     pub label: Label,
     pub filename: Option<Vec<u8>>,
-    /// What else there is: what it is called, and where it lies in the value if it is text or bytes that lie there as they are.
+    /// Other fields: name, and range in the value if the field is text or bytes stored unchanged.
     pub others: Vec<(String, Option<Range<usize>>)>,
-    /// Its fields, where it has no image; else those that are numbers, lists, maps and arrays, which are not in `others` then.
+    /// The fields, if the sample has no image; else the fields that are numbers, lists, maps and arrays, which `others`
+    /// omits.
     pub fields: Vec<Field>,
-    /// The number of the field that is its image, where there are such.
+    /// The number of the field that is the image, if the sample has fields.
     pub image_field: Option<usize>,
-    /// Where it has no image: the name of the field that is its label.
+    /// The name of the label field, if the sample has no image.
     pub label_field: Option<String>,
 }
 
@@ -102,7 +103,7 @@ impl Found {
     }
 }
 
-/// A field that is neither image nor label; `None` where it holds nothing.
+/// A field that is neither image nor label; `None` if it is empty.
 fn other(name: String, value: &Value) -> Option<(String, Option<Range<usize>>)> {
     match value {
         Value::None => None,
@@ -111,7 +112,7 @@ fn other(name: String, value: &Value) -> Option<(String, Option<Range<usize>>)> 
     }
 }
 
-/// The fields of a map that are none of `used`, with their names.
+/// The fields of a map that are not in `used`, with their names.
 fn further<'v>(value: &'v Value, input: &[u8], used: &[Option<&Value>]) -> Vec<(String, &'v Value)> {
     let is_used = |value: &Value| used.iter().flatten().any(|used| std::ptr::eq(*used, value));
     let name = |key: &Value| match key {
@@ -122,7 +123,7 @@ fn further<'v>(value: &'v Value, input: &[u8], used: &[Option<&Value>]) -> Vec<(
     entries.filter(|(_, value)| !is_used(value)).map(|(key, value)| (name(key), value)).collect()
 }
 
-/// A value of so many bytes that is the image itself, which begins with `first`.
+/// A value of `bytes` bytes that is an image itself and begins with `first`.
 pub(super) fn of_image(first: &[u8], bytes: u64) -> Found {
     match (Kind::of(first), usize::try_from(bytes)) {
         (Kind::Unknown, _) | (_, Err(_)) => {
@@ -185,7 +186,7 @@ fn samples_of(value: &Value, input: &[u8], wanted: &Wanted) -> Vec<Found> {
 
 /// A sample with an image, or with the fields that it has instead.
 fn or_fields(sample: &Value, input: &[u8], wanted: &Wanted) -> Found {
-    // An image is not told by the name of its field.
+    // The name of a field does not make it an image.
     let no_image = match held_of(sample, input, wanted) {
         Err(Lack::NoImage(what)) => what,
         Ok(Held::Bytes(part)) if Kind::of(&part.first(input, SNIFF_BYTES)) == Kind::Unknown => {
@@ -198,7 +199,7 @@ fn or_fields(sample: &Value, input: &[u8], wanted: &Wanted) -> Found {
     let told = fields::label(sample, &named, input, wanted.label.as_deref(), wanted.label_number.unwrap_or(0));
     let (label, label_field) = told.map_or((Label::Missing, None), |(label, name)| (label, Some(name)));
     let fields = fields::fields(named, input);
-    // Where nothing can be had, that is why.
+    // If no field is available, the reason of the first failure is reported.
     let no_image = match fields.first() {
         Some(Field { form: Err(what), .. }) if fields.iter().all(|field| field.form.is_err()) => what.clone(),
         _ => no_image,
@@ -228,7 +229,7 @@ fn image_of(items: &[Value]) -> Option<usize> {
     items.iter().position(|item| matches!(item, Value::Bytes(_)) || item.has_axes())
 }
 
-/// Samples whose images, labels and names stand in lists or arrays of their own; `None` where that is not so.
+/// Samples whose images, labels and names are in parallel lists or arrays; `None` if the value has another layout.
 fn beside_each_other(value: &Value, input: &[u8], wanted: &Wanted) -> Option<Result<Vec<Found>, String>> {
     let may_be_several = |images: &&Value| match images {
         Value::List(_) => true,
@@ -260,7 +261,7 @@ fn beside_each_other(value: &Value, input: &[u8], wanted: &Wanted) -> Option<Res
     };
     let images = match images {
         Value::List(items) if matches!(value, Value::List(_)) => {
-            // A list of two is two samples, unless the second is nothing but labels.
+            // A list of two is two samples, unless the second holds only labels.
             let is_label =
                 |label: &Value| !matches!(label, Value::Bytes(_) | Value::List(_) | Value::Map(_)) && !label.has_axes();
             let is_labels = label_list.as_ref().is_some_and(|labels| labels.iter().all(is_label));
@@ -286,7 +287,7 @@ fn beside_each_other(value: &Value, input: &[u8], wanted: &Wanted) -> Option<Res
         false => (labels, label_list, None),
     };
     let used = [Some(images_of), labels, filenames];
-    // Lists of as many items, one for each sample; the others are told by their names alone.
+    // Lists with one item per sample; other fields are reported by name only.
     let beside = further(value, input, &used).into_iter().chain(of_pair.map(|labels| ("labels".to_owned(), labels)));
     let beside: Vec<_> = beside.map(|(name, value)| (name, column(value))).collect();
     let filenames = filenames.and_then(column);
@@ -324,8 +325,8 @@ fn field<'v>(value: &'v Value, input: &[u8], wanted: &Option<String>, likely: &[
     }
 }
 
-/// The field of a map that holds the image: the one that a person says or that is called so, else the only one of bytes that begins
-/// as images do.
+/// The field of a map that holds the image: the field that the user chose or that has the name of an image, else the only
+/// bytes field that begins like an image.
 fn image_field<'v>(value: &'v Value, input: &[u8], wanted: &Wanted) -> Option<&'v Value> {
     let begins = |value: &&Value| match held_by(value, input) {
         Ok(Held::Bytes(part)) => Kind::of(&part.first(input, SNIFF_BYTES)) != Kind::Unknown,
@@ -337,14 +338,14 @@ fn image_field<'v>(value: &'v Value, input: &[u8], wanted: &Wanted) -> Option<&'
     })
 }
 
-/// The label that `value` says, unless there are to be none; `None` where it is none that a class can be, such as a list or a fraction,
-/// and nobody has said that it is one: it is a field as all others are.
+/// The label in `value`, unless labels are disabled. `None` if no class can have this value, such as a list or a fraction,
+/// and the user did not choose it as the label: it is then an ordinary field.
 fn label_in(value: Option<&Value>, input: &[u8], wanted: &Wanted) -> Option<Label> {
     let label = label_of(value.filter(|_| !wanted.no_labels)?, input);
     (wanted.label.is_some() || wanted.label_number.is_some() || !matches!(label, Label::Unfit(_))).then_some(label)
 }
 
-/// What holds the image of a sample.
+/// The data that holds the image of a sample.
 fn held_of(value: &Value, input: &[u8], wanted: &Wanted) -> Result<Held, Lack> {
     if value.entries().is_some() {
         let image = image_field(value, input, wanted).ok_or_else(|| Lack::no_image("a map without an image"));
@@ -382,7 +383,7 @@ fn sample_of(value: &Value, input: &[u8], wanted: &Wanted) -> Found {
     let image = image_of(items);
     let others = items.iter().enumerate().filter(|(number, _)| Some(*number) != image);
     let labels: Vec<_> = others.clone().map(|(_, item)| label_in(Some(item), input, wanted)).collect();
-    // What has no name is called by its place, from 0.
+    // Unnamed fields are named by index, from 0.
     // A text beside a number is a name.
     let is_number = |label: &Option<Label>| matches!(label, Some(Label::Number(_)));
     let number = wanted.label_number.or_else(|| labels.iter().position(is_number)).unwrap_or(0);
@@ -393,7 +394,7 @@ fn sample_of(value: &Value, input: &[u8], wanted: &Wanted) -> Found {
         others: others.collect(),
         held,
         label: match labels.get(number) {
-            // Nothing in a list has a name.
+            // Items of a list have no names.
             _ if wanted.label.is_some() => Label::Missing,
             Some(label) => label.clone().unwrap_or(Label::Missing),
             None if number == 0 => Label::Missing,

@@ -1,6 +1,6 @@
 //! All entries of a database, leaf by leaf.
 //!
-//! Holds at all times: 8 bytes a leaf and one page are in memory, and as much again for the duplicates of one key; no
+//! 8 bytes a leaf and one page are in memory, and as much again for the duplicates of one key; no
 //! page is come to twice, so a walk ends.
 
 use std::{mem, ops::Range, sync::Arc, vec};
@@ -19,7 +19,7 @@ use super::{
 pub struct Entry {
     /// The key.
     pub key: Vec<u8>,
-    /// Where the value lies in the file, in bytes.
+    /// Range of the value in the file, in bytes.
     pub value: Range<u64>,
     /// Number of the leaf page that has the entry.
     pub page: u64,
@@ -88,10 +88,10 @@ impl Walk {
         })
     }
 
-    /// The next entry. After an error there is none. Named databases are passed over in the main one.
+    /// The next entry; `None` after an error. Named databases in the main database are skipped.
     ///
     /// # Errors
-    /// When a page cannot be read or is damaged, or there are more or fewer entries than the record says.
+    /// If a page is unreadable or corrupt, or the number of entries differs from the record.
     #[expect(clippy::should_implement_trait, reason = "named as in the walks of all foreign files")]
     pub fn next(&mut self) -> Result<Option<Entry>> {
         if self.has_ended {
@@ -102,7 +102,7 @@ impl Walk {
         step
     }
 
-    /// The bytes of the value of the last entry, if they lie in the leaf that is in memory.
+    /// The bytes of the value of the last entry, if they are in the leaf in memory.
     pub(super) fn value(&self, entry: &Entry) -> Option<&[u8]> {
         let start = self.number.checked_mul(self.environment.meta.page_bytes)?;
         let place = |at: u64| usize::try_from(at.checked_sub(start)?).ok();

@@ -1,7 +1,7 @@
-//! `KEY.npz` in the samples of a tar: each array in it is a component, read from where it lies.
+//! Splits `KEY.npz` in the samples of a tar: each array becomes a component, read from its range in the tar.
 //!
-//! Holds at all times: a file that cannot be taken apart as a whole stays the one component that it is, and how many do is told; what is
-//! fetched of an array later is all that its CRC-32 is of, and that is compared.
+//! An archive that cannot be parsed stays one component, and such archives are counted. Reading an array fetches the whole
+//! member and checks its CRC-32.
 
 use std::io;
 
@@ -15,8 +15,8 @@ use shardpack_format::{
 use super::super::Bytes;
 use super::{EXTENSION, Fault, Npz, ReadAt, zip};
 
-/// Recipes count what is fetched in so many bytes: fewer than the directory has that follows the last array, so that all of it lies in the
-/// file.
+/// Unit of fetch lengths in recipes. The unit is smaller than the directory after the last array, so that every fetch lies in
+/// the file.
 const UNIT_BYTES: u64 = 64;
 
 /// How many bytes a component with this recipe is made of.
@@ -24,10 +24,10 @@ pub(crate) fn fetched_bytes(recipe: u32) -> usize {
     recipe as usize * UNIT_BYTES as usize
 }
 
-/// What an array is as a component, made of what was fetched: its local header, its data, and what follows.
+/// Builds the component of an array from the fetched bytes: its local header, its data, and the bytes after them.
 ///
 /// # Errors
-/// When it is damaged.
+/// If the fetched bytes are corrupt.
 pub(crate) fn component(fetched: &[u8]) -> Result<Vec<u8>> {
     let made = zip::member(fetched).and_then(|(name, content)| {
         let array = super::array_of(&content, content.len() as u64).map_err(|fault| fault.of_member(&name))?;
@@ -42,11 +42,11 @@ pub(crate) fn component(fetched: &[u8]) -> Result<Vec<u8>> {
     })
 }
 
-/// What takes them apart, in the samples of a tar that is not compressed.
+/// Splits archives in the samples of an uncompressed tar.
 pub(crate) struct TakenApart {
     file: Bytes,
     wanted: Wanted,
-    /// How many files stay what they are, and why the first does.
+    /// Number of archives that stay whole, and the reason for the first.
     left: u64,
     why: String,
 }
@@ -101,7 +101,7 @@ impl TakenApart {
             };
             let recipe = recipe.map_or_else(too_long, Ok)?;
             let bytes = form.items_bytes().map_or(member.bytes().into(), |items| items + form.head().len() as u64);
-            // Of a sample of files, bytes are one of them; beside an image nothing says what a file is.
+            // Bytes take the form of the archive: a file in a sample of files, no form beside an image.
             let form = if form == Form::Bytes { other.form.clone() } else { Some(form) };
             let name = member.component.clone();
             Ok(Other { name, bytes, offset: Some(start + place.start), recipe, form })
@@ -112,7 +112,7 @@ impl TakenApart {
     /// Puts the arrays in the place of each such file of a sample.
     ///
     /// # Errors
-    /// When the system fails.
+    /// If the system fails.
     pub fn take_apart(&mut self, record: &mut Record) -> Result<()> {
         let is_image = record.image.is_ok();
         let names = record.others.iter().filter_map(|other| Component::field(&other.name).ok());
@@ -141,7 +141,7 @@ impl TakenApart {
         Ok(())
     }
 
-    /// How many files stay what they are, if any do.
+    /// Number of archives that stay whole, if any.
     pub fn note(&self) -> Option<String> {
         (self.left > 0).then(|| {
             let all = size::counted(self.left, "file");

@@ -1,8 +1,8 @@
-//! Zip archives: where their members are, and what is in them.
+//! Reads zip archives: positions and content of their members.
 //!
-//! Holds at all times: what is allocated is bounded by [`MOST_DIRECTORY_BYTES`] and by what the caller has room for, whatever the
-//! directory claims; every offset and length is held against the length of the file; names are names and never opened as paths; a
-//! member that is read is as long as its directory says, and of its checksum; what readers of zip differ about is refused.
+//! Allocations are bounded by [`MOST_DIRECTORY_BYTES`] and by the caller's limit, whatever the directory claims. Every offset
+//! and length is compared with the length of the file. Names are never opened as paths. A member that is read has the length
+//! and the checksum in its directory. Archives that zip readers interpret differently are refused.
 //!
 //! # Specification
 //! PKWARE APPNOTE 6.3.10, 4.3.7 (local header), 4.3.12 (directory), 4.3.14 to 4.3.16 (end), 4.5.3 (zip64).
@@ -17,11 +17,11 @@ use std::{
 use flate2::{Crc, bufread::DeflateDecoder};
 use shardpack_format::{memory, size, text};
 
-/// Longest directory in bytes: that of so many members, with names and fields as long as anybody writes.
+/// Maximum length of a directory in bytes: the maximum number of members, with the longest names and fields of real writers.
 const MOST_DIRECTORY_BYTES: u64 = 1 << 16;
 /// The end of a directory, without the comment of the file.
 pub(super) const END_BYTES: usize = 22;
-/// What points to the end of a directory of zip64.
+/// Length of the locator of the zip64 directory end.
 const LOCATOR_BYTES: u64 = 20;
 const END64_BYTES: usize = 56;
 const ENTRY_BYTES: usize = 46;
@@ -30,17 +30,17 @@ const LOCAL_BYTES: usize = 30;
 const MOST_RATIO: u64 = 1032;
 /// Bytes that are inflated at a time.
 const BUFFER_BYTES: usize = 64 << 10;
-/// Set where a member is encrypted, or its directory is.
+/// Set if a member or its directory is encrypted.
 const ENCRYPTED: u16 = 1 | 1 << 6 | 1 << 13;
-/// Set where lengths and checksum follow the data.
+/// Set if lengths and checksum follow the data.
 const FOLLOWED: u16 = 1 << 3;
 
-/// Why a file, or a member of it, cannot be had.
+/// Reason why a file or a member is unreadable.
 #[derive(Debug)]
 pub enum Fault {
-    /// The system says so.
+    /// A system error.
     Io(io::Error),
-    /// It is damaged, or none that is read.
+    /// The data is corrupt, or the feature is not supported.
     Data(String),
 }
 
@@ -80,11 +80,11 @@ pub(super) struct Entry {
     pub name: String,
     /// Its length in bytes, unpacked.
     pub bytes: u32,
-    /// CRC-32 of that.
+    /// CRC-32 of the unpacked content.
     pub crc: u32,
     is_deflated: bool,
     packed_bytes: u64,
-    /// Where its local header begins.
+    /// Offset of the local header.
     offset: u64,
 }
 
@@ -92,26 +92,26 @@ pub(super) struct Entry {
 #[derive(Debug)]
 pub(super) struct Archive<'f, R: ReadAt + ?Sized> {
     file: &'f R,
-    /// Where the directory begins.
+    /// Offset of the directory.
     directory: u64,
 }
 
-/// The members of a directory, one after the other.
+/// Iterates over the members of a directory.
 pub(super) struct Entries {
     bytes: Vec<u8>,
-    /// Where the next one begins in `bytes`.
+    /// Offset of the next member in `bytes`.
     at: usize,
     /// How many are to come.
     left: u64,
-    /// Where the directory begins in the file.
+    /// Offset of the directory in the file.
     offset: u64,
 }
 
 impl<'f, R: ReadAt + ?Sized> Archive<'f, R> {
-    /// Finds the directory of a file of `total_bytes` bytes; what `check` says of the number of its members comes before they are read.
+    /// Finds the directory of a file of `total_bytes` bytes; `check` sees the number of members before they are read.
     ///
     /// # Errors
-    /// When it has none, or one that says what cannot be.
+    /// If the directory is missing or invalid.
     pub fn open(file: &'f R, total_bytes: u64, check: impl FnOnce(u64) -> Result<()>) -> Result<(Self, Entries)> {
         let end = End::find(file, total_bytes)?;
         check(end.members)?;
@@ -124,18 +124,18 @@ impl<'f, R: ReadAt + ?Sized> Archive<'f, R> {
         Ok((Self { file, directory: end.offset }, entries))
     }
 
-    /// Where `entry` lies: its header, and behind that its data.
+    /// Range of `entry`: its header and its data.
     ///
     /// # Errors
-    /// When its header does not say what the directory does; names it.
+    /// If the header differs from the directory; the message names the entry.
     pub fn place(&self, entry: &Entry) -> Result<Range<u64>> {
         Ok(entry.offset..self.data_offset(entry)? + entry.packed_bytes)
     }
 
-    /// Where all of `entry` lies that [`member`] makes it of.
+    /// Range of `entry` that [`member`] needs.
     ///
     /// # Errors
-    /// As [`Archive::place`], and when its header does not tell its lengths and checksum; names it.
+    /// As [`Archive::place`], and if the header lacks its lengths and checksum; the message names the entry.
     pub fn alone(&self, entry: &Entry) -> Result<Range<u64>> {
         let place = self.place(entry)?;
         let mut header = vec![0; (place.end - entry.packed_bytes - place.start) as usize];
@@ -151,10 +151,10 @@ impl<'f, R: ReadAt + ?Sized> Archive<'f, R> {
         }
     }
 
-    /// Reads all of `entry` into `head` and `items`, which are as long as it together.
+    /// Reads all of `entry` into `head` and `items`, whose total length is the length of the entry.
     ///
     /// # Errors
-    /// When it is damaged.
+    /// If it is corrupt.
     pub fn content(&self, entry: &Entry, head: &mut [u8], items: &mut [u8]) -> Result<()> {
         let mut crc = Crc::new();
         let start = self.data_offset(entry)?;
@@ -185,10 +185,10 @@ impl<'f, R: ReadAt + ?Sized> Archive<'f, R> {
         }
     }
 
-    /// The first bytes of `entry`, `most` if it has so many, over `out`.
+    /// Reads the first bytes of `entry`, at most `most`, into `out`.
     ///
     /// # Errors
-    /// When it is damaged.
+    /// If it is corrupt.
     pub fn first(&self, entry: &Entry, most: usize, out: &mut Vec<u8>) -> Result<()> {
         let start = self.data_offset(entry)?;
         out.clear();
@@ -199,7 +199,7 @@ impl<'f, R: ReadAt + ?Sized> Archive<'f, R> {
         }
     }
 
-    /// Where the data of `entry` begins: behind its local header, which says the same as the directory.
+    /// Offset of the data of `entry`: after its local header, which must match the directory.
     fn data_offset(&self, entry: &Entry) -> Result<u64> {
         let of_member = |what: &str| wrong(what).map_err(|error| error.of_member(&entry.name));
         let mut local = vec![0; LOCAL_BYTES + entry.name.len()];
@@ -232,7 +232,7 @@ impl<'f, R: ReadAt + ?Sized> Archive<'f, R> {
     }
 }
 
-/// What the header before a member says of it.
+/// Content of the local header of a member.
 struct Local<'h> {
     name: &'h str,
     is_deflated: bool,
@@ -242,7 +242,7 @@ struct Local<'h> {
 }
 
 impl<'h> Local<'h> {
-    /// The one at the beginning of `bytes`, and what follows; `None` where there is none that is read.
+    /// Parses the header at the beginning of `bytes`; also returns the rest. `None` if the header is missing or unsupported.
     fn of(bytes: &'h [u8]) -> Option<(Self, &'h [u8])> {
         let (fixed, rest) =
             bytes.split_at_checked(LOCAL_BYTES).filter(|(fixed, _)| fixed.starts_with(b"PK\x03\x04"))?;
@@ -250,17 +250,17 @@ impl<'h> Local<'h> {
         let (extra, rest) = rest.split_at_checked(u16_at(fixed, 28) as usize)?;
         let [bytes, packed_bytes, _] = whole_lengths([u32_at(fixed, 22), u32_at(fixed, 18), 0], extra)?;
         let method = u16_at(fixed, 8);
-        // No longer than a component may be: it bounds what is made of it.
+        // Limited to the length of a component, which bounds the allocation.
         let is_read = u16_at(fixed, 6) & ENCRYPTED == 0 && matches!(method, 0 | 8) && bytes <= u64::from(u32::MAX);
         let (name, crc) = (str::from_utf8(name).ok().filter(|_| is_read)?, u32_at(fixed, 14));
         Some((Self { name, is_deflated: method == 8, crc, bytes, packed_bytes }, rest))
     }
 }
 
-/// The member whose header `stored` begins with, and its name; what follows it is passed over.
+/// The member whose header is at the beginning of `stored`, and its name; bytes after the member are ignored.
 ///
 /// # Errors
-/// When it is damaged, or none.
+/// If the member is corrupt, or missing.
 pub(super) fn member(stored: &[u8]) -> Result<(String, Vec<u8>)> {
     let gone = || Fault::Data("changed since it was planned: no array where it was".to_owned());
     let (local, rest) = Local::of(stored).ok_or_else(gone)?;
@@ -339,7 +339,7 @@ fn inflate(unpacked: &mut impl Read, out: &mut [u8]) -> Result<()> {
     })
 }
 
-/// An error of unpacking: the system's, or that what is packed is none.
+/// An error of decompression: a system error, or corrupt data.
 fn failed(error: io::Error) -> Fault {
     match error.raw_os_error() {
         Some(_) => Fault::Io(error),
@@ -347,7 +347,7 @@ fn failed(error: io::Error) -> Fault {
     }
 }
 
-/// What is packed of a member.
+/// The compressed data of a member.
 struct Packed<'f, R: ReadAt + ?Sized> {
     inner: BufReader<Part<'f, R>>,
 }
@@ -439,7 +439,7 @@ impl End {
                 (Self { members: members.into(), bytes: bytes.into(), offset: offset.into() }, at)
             }
         };
-        // Readers look for what lies before or between in different places.
+        // Readers disagree on the position of bytes before or between the parts.
         match end.offset.checked_add(end.bytes) == Some(at)
             && end.members.saturating_mul(ENTRY_BYTES as u64) <= end.bytes
         {
@@ -528,8 +528,8 @@ impl Entry {
     }
 }
 
-/// Length, packed length and offset of a member, of which those that are all ones are in its zip64 field; `None` where they are
-/// not.
+/// Length, compressed length and offset of a member; fields of all ones are taken from its zip64 field; `None` if that field
+/// lacks them.
 fn whole_lengths(said: [u32; 3], mut extra: &[u8]) -> Option<[u64; 3]> {
     let mut field: &[u8] = &[];
     while let Some((head, rest)) = extra.split_at_checked(4) {

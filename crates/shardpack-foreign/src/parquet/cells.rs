@@ -30,7 +30,7 @@ pub(super) enum Value {
     Other,
 }
 
-/// What a column holds in a row: one value or null, or a list of them.
+/// Content of a column in a row: one value or null, or a list of values.
 pub(super) type Cell = Vec<Option<Value>>;
 
 /// Reads a column that is no list, or one of values.
@@ -43,7 +43,7 @@ pub(super) struct Cells {
     listed: Option<Arc<AtomicU64>>,
 }
 
-/// Where the values of a row are null, as parquet tells it.
+/// Definition and repetition levels, which mark the nulls in a row.
 struct Levels {
     /// Level of a value that is there.
     most: i16,
@@ -83,7 +83,7 @@ pub(super) fn is_text(column: &ColumnDescriptor) -> bool {
             || matches!(column.converted_type(), ConvertedType::UTF8 | ConvertedType::ENUM))
 }
 
-/// The dtype of a column's values as numpy writes it; `None` for what is no number.
+/// The dtype of a column's values in numpy's notation; `None` if they are no numbers.
 pub(super) fn dtype(column: &ColumnDescriptor) -> Option<&'static str> {
     Some(match (column.physical_type(), sign(column)) {
         (Physical::BOOLEAN, _) => "|b1",
@@ -110,7 +110,7 @@ pub(super) fn dtype(column: &ColumnDescriptor) -> Option<&'static str> {
     })
 }
 
-/// Whether a column holds bytes, all of one length, that mean nothing more.
+/// Whether a column holds plain bytes, all of one length.
 pub(super) fn is_fixed_bytes(column: &ColumnDescriptor) -> bool {
     column.physical_type() == Physical::FIXED_LEN_BYTE_ARRAY
         && match column.logical_type_ref() {
@@ -172,7 +172,7 @@ impl Cells {
     /// The cell of the next row.
     ///
     /// # Errors
-    /// When there is none, too.
+    /// Also if there is no next row.
     pub fn next(&mut self) -> Result<Cell> {
         let Self { reader, levels, sign, listed, .. } = self;
         let sign = *sign;
@@ -204,7 +204,7 @@ impl Cells {
     /// # Errors
     /// As [`Cells::next`].
     pub fn next_levels(&mut self) -> Result<Vec<(i16, i16, Option<Value>)>> {
-        // All values, and nothing for what is not there: that is told by the levels.
+        // All non-null values; the levels mark the nulls.
         let (most, element) = (self.levels.most, self.levels.element);
         // A column without levels has none written.
         self.levels.element = (most > 0).then_some(0);
@@ -216,8 +216,8 @@ impl Cells {
         Ok(row.map(|(at, value)| (level(definitions, at, most), level(repetitions, at, 0), value)).collect())
     }
 
-    /// The next row as items of an array: appends those that are there to `out`, each of the column's [`dtype`], or as it is
-    /// stored where it has none; their levels are [`Cells::levels`].
+    /// The next row as items of an array: appends the non-null items to `out`, each in the column's [`dtype`], or as stored
+    /// if the column has no dtype; [`Cells::levels`] returns their levels.
     ///
     /// # Errors
     /// As [`Cells::next`], and for a number that its type cannot hold.
@@ -264,7 +264,7 @@ impl Cells {
         }
     }
 
-    /// The bytes that the next row of a list of them has; `None` where it has none, or nulls among them.
+    /// The next row of a list column of bytes, as one value; `None` if the row is empty or contains nulls.
     ///
     /// # Errors
     /// As [`Cells::next_items`].

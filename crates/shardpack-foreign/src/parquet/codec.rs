@@ -1,6 +1,6 @@
-//! What is packed in pages, unpacked.
+//! Decompresses pages.
 //!
-//! Holds at all times: not many more bytes are unpacked than are expected, whatever the codec.
+//! No codec decompresses much more than the expected number of bytes.
 
 use std::io::{self, Read};
 
@@ -26,7 +26,7 @@ impl Codec {
     /// The one that a footer names.
     ///
     /// # Errors
-    /// When it is not supported.
+    /// If it is not supported.
     pub fn of(compression: Compression) -> Result<Self> {
         Ok(match compression {
             Compression::UNCOMPRESSED => Self::None,
@@ -39,12 +39,12 @@ impl Codec {
         })
     }
 
-    /// What is packed in `content`, which should be `expected` bytes; not many more of them are unpacked.
+    /// Decompresses `content`, which should yield `expected` bytes; stops soon after that many.
     ///
     /// # Errors
-    /// When it is damaged, or the machine has no room for it.
+    /// If the content is corrupt, or memory is exhausted.
     pub fn unpack(&mut self, content: &[u8], expected: usize) -> io::Result<Vec<u8>> {
-        // Some writers leave out the content where there is none.
+        // Some writers omit empty content.
         if expected == 0 {
             return Ok(Vec::new());
         }

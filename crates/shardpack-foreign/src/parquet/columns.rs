@@ -21,24 +21,24 @@ use super::{
     leaf::{begins_like_image, is_whole, may_be_several},
 };
 
-/// Names of image columns, the likeliest first, where there are several.
+/// Names of image columns, the likeliest first, if there are several.
 const IMAGES: [&str; 6] = ["image", "img", "jpg", "jpeg", "png", "webp"];
 /// Names of text columns that name the image's file, the likeliest first.
 const FILENAMES: [&str; 8] = ["filename", "file_name", "filepath", "file_path", "path", "image_path", "key", "__key__"];
-/// Name of the text column that names a sample where there are no images: no component can be called so.
+/// Name of the text column that names a sample without images: no component can have this name.
 pub(super) const KEY: &str = "__key__";
-/// What `datasets` calls columns of files that are no images.
+/// Feature names in `datasets` of columns with files other than images.
 const FILES: [&str; 5] = ["Audio", "Video", "Pdf", "Nifti", "Mesh"];
 
-/// What the columns are for. Those that have values are told by their number among the leaves of the schema.
+/// Roles of the columns. Columns with values are identified by their leaf number in the schema.
 #[derive(Clone, Debug)]
 pub(super) struct Columns {
-    /// `None` where rows are samples of values.
+    /// `None` if rows are samples of values.
     pub image: Option<Images>,
     pub label: Option<Labels>,
     pub class: Option<usize>,
     pub filename: Option<usize>,
-    /// What the other columns are.
+    /// The other columns.
     pub others: Vec<Component>,
     /// Notes on the columns.
     pub notes: Vec<String>,
@@ -49,7 +49,7 @@ pub(super) struct Columns {
 pub(super) struct Images {
     pub name: String,
     pub bytes: usize,
-    /// Where the images' paths are told.
+    /// The column with the paths of the images.
     pub path: Option<usize>,
     is_plain: bool,
     /// Whether the bytes of an image are numbers in a list.
@@ -98,7 +98,7 @@ impl Columns {
             found.find(|leaf| is_text(&schema.column(*leaf)))
         };
         let (class, filename) = (text(&CLASSES), text(&FILENAMES));
-        // What another column tells first goes along.
+        // A class or filename column that another source replaces is kept as a field.
         let is_told = |leaf: Option<usize>| {
             let of_class = class.filter(|_| label.as_ref().is_none_or(|label| label.names.is_none()));
             leaf.is_some() && (leaf == of_class || leaf == filename.filter(|_| image.path.is_none()))
@@ -108,7 +108,7 @@ impl Columns {
         let others = others.filter(|root| !is_told(flat(schema, root.name())));
         let rows = Rows::Images(wanted);
         let mut others: Vec<_> = others.flat_map(|root| Component::of(footer, root, rows, &mut leaves_left)).collect();
-        // What the column of images has beside them.
+        // Other fields in the column of images.
         if !image.is_plain {
             let own = asked(schema, &image.name)?;
             let members = Component::of(footer, own, rows, &mut leaves_left).into_iter();
@@ -120,7 +120,7 @@ impl Columns {
 }
 
 impl Images {
-    /// The column of images; `None` where no column is.
+    /// The column of images; `None` if there is none.
     fn of(
         footer: &Footer,
         wanted: &Wanted,
@@ -137,7 +137,7 @@ impl Images {
         let all: Vec<_> = all.filter_map(|root| Self::in_column(schema, root.name())).collect();
         let mut found: Vec<_> = all.iter().filter(|column| footer.is_of_type(&column.name, "Image")).collect();
         if found.is_empty() {
-            // Files of other kinds are bytes with a path too. What cannot be looked at is told where rows are read.
+            // Files of other kinds are also bytes with a path. Unreadable columns are reported when rows are read.
             let mut may_be = |column: &&Self| {
                 let is_other = FILES.iter().any(|kind| footer.is_of_type(&column.name, kind));
                 let is_called = field_names::rank(&column.name, &IMAGES).is_some();
@@ -178,7 +178,7 @@ impl Images {
         }
     }
 
-    /// The images in a column: bytes, a list of them, or a structure of bytes and path as `datasets` writes it.
+    /// The images in a column: bytes, a list of bytes, or a structure of bytes and path as `datasets` writes it.
     fn in_column(schema: &SchemaDescriptor, name: &str) -> Option<Self> {
         let is_of_bytes = |leaf: &usize| {
             let column = schema.column(*leaf);
@@ -202,8 +202,8 @@ impl Images {
 }
 
 impl Labels {
-    /// The same where rows are samples of values: a list or a number with a fraction is a label only where it is asked for, and
-    /// so is the only column.
+    /// As above, for rows that are samples of values: a list, a number with a fraction, and the only column are a label only
+    /// on request.
     pub fn of_values(footer: &Footer, wanted: &Wanted) -> Result<Option<Self>> {
         if wanted.no_labels {
             return Ok(None);
@@ -212,14 +212,14 @@ impl Labels {
         let label = Self::of(footer, wanted)?;
         Ok(label.filter(|label| {
             let column = schema.column(label.leaf);
-            // What is to be said for a text is a text too.
+            // Text is no label, unless the column name is a name for class words.
             let is_sentence = is_text(&column) && !field_names::is_class_in_words(&label.name);
             let is_one_of_several = schema.root_schema().get_fields().len() > 1;
             wanted.label.is_some() || is_one_of_several && !label.is_list && !is_real(&column) && !is_sentence
         }))
     }
 
-    /// The column that holds the label, if one is asked for or found.
+    /// The column with the label, requested or detected.
     pub fn of(footer: &Footer, wanted: &Wanted) -> Result<Option<Self>> {
         let schema = footer.metadata.file_metadata().schema_descr();
         if let Some(name) = &wanted.label {
@@ -234,7 +234,7 @@ impl Labels {
             is_number(&column) || is_text(&column)
         };
         let mut called = called(schema, &LABELS);
-        // Text that names the class is the label where nothing else is.
+        // A text column with class names is the label if no other column is.
         let names_class = |name: &str| flat(schema, name).is_some_and(|leaf| is_text(&schema.column(leaf)));
         called.sort_by_key(|name| field_names::rank(name, &CLASSES).is_some() && names_class(name));
         let mut named = called.iter().filter_map(|name| Self::in_column(footer, name)).filter(is_label);
@@ -295,7 +295,7 @@ fn label(value: &Value) -> Label {
     match value {
         Value::Number(number) => Label::Number(*number),
         Value::Large(number) => Label::Unfit(format!("{number} is beyond 63 bits")),
-        // Up to 2^53 a float says exactly one whole number.
+        // Up to 2^53, a float represents each whole number exactly.
         Value::Real(number) if number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0 => {
             Label::Number(*number as i64)
         }
@@ -331,7 +331,7 @@ fn asked<'s>(schema: &'s SchemaDescriptor, name: &str) -> Result<&'s Type> {
     found.map(|root| &**root).ok_or_else(|| Error::usage(format!("no column {name:?}: {}", names(schema))))
 }
 
-/// The column that is called as images are, and holds neither what may be their bytes, nor paths or ids.
+/// The column that is named like images, but holds neither bytes of images, nor paths or ids.
 fn odd_image(schema: &SchemaDescriptor) -> Option<&str> {
     let is_of_one = |leaf: usize| is_text(&schema.column(leaf)) || is_number(&schema.column(leaf));
     let may_be = |name: &str| flat(schema, name).is_some_and(is_of_one);
@@ -341,7 +341,7 @@ fn odd_image(schema: &SchemaDescriptor) -> Option<&str> {
         .filter(|name| !may_be(name) && Images::in_column(schema, name).is_none_or(|column| column.is_list))
 }
 
-/// What a column is, for a message.
+/// Type of a column, for a message.
 fn kind(schema: &SchemaDescriptor, name: &str) -> String {
     match flat(schema, name) {
         Some(leaf) => format!("values of type {}", schema.column(leaf).physical_type()),

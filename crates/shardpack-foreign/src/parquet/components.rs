@@ -1,10 +1,10 @@
-//! Components from the columns beside image and label: how their cells become bytes.
+//! Converts the columns beside image and label to components: cells become bytes.
 //!
-//! Bytes and text go as they are, a number or truth value as its text, lists and structures as JSON with what they hold; which lists
-//! are arrays instead, `values.rs` says. A null is nothing. What cannot be told so in full is told of by its name alone: bytes in lists that are no text, dates and amounts of
-//! money, lists of more than [`Plain::MOST_VALUES`].
+//! Bytes and text stay unchanged, a number or boolean becomes its text, lists and structures become JSON; `values.rs` decides
+//! which lists are arrays instead. A null is omitted. Cells that JSON cannot represent in full are only reported by name:
+//! bytes in lists that are no text, dates and decimals, and lists of more than [`Plain::MOST_VALUES`].
 //!
-//! Holds at all times: of each column one page is in memory; a column that is not wanted is not read.
+//! Memory holds one page per column; unwanted columns are not read.
 
 use std::{ops::Range, sync::Arc};
 
@@ -26,7 +26,7 @@ use super::{
     pages::Pages,
 };
 
-/// What a file in a column calls its bytes.
+/// Field name of the bytes of a file in a column.
 pub(super) const BYTES: &str = "bytes";
 /// Most leaves that are read: each has a page in memory.
 const MOST_LEAVES: usize = 256;
@@ -35,26 +35,27 @@ const MOST_LEAVES: usize = 256;
 #[derive(Clone, Debug)]
 pub(super) struct Component {
     pub name: String,
-    /// Its leaves among those of the schema.
+    /// Range of its leaves in the schema.
     pub leaves: Range<usize>,
-    /// How cells are put together; `None` where they are not read.
+    /// Nesting of the cells; `None` if they are not read.
     pub node: Option<Node>,
     /// Whether the values are floats of 32 bits, or truth values, for each leaf.
     kinds: Vec<Physical>,
-    /// Whether a NaN whose bits JSON cannot tell makes a cell one that cannot be told: where it is all that a sample has.
+    /// Whether a NaN with bits that JSON cannot represent makes its cell unrepresentable: true if the cell is the whole
+    /// sample.
     is_exact: bool,
 }
 
-/// What rows are, of which columns are read.
+/// Kind of rows whose columns are read.
 #[derive(Clone, Copy)]
 pub(super) enum Rows<'w> {
-    /// Images with what is beside them, as far as it is wanted.
+    /// Images with the wanted fields beside them.
     Images(&'w Wanted),
     /// Samples that are no images.
     Values,
 }
 
-/// What values are in, by the levels that parquet tells them with.
+/// Nesting of values, with the levels that encode it.
 #[derive(Clone, Debug)]
 pub(super) enum Node {
     /// The values of a leaf, by its number in the column.
@@ -76,7 +77,7 @@ pub(super) struct Levels {
 }
 
 impl Node {
-    /// The lists that the values of a single leaf are in, from the outermost; `None` where they are in something else.
+    /// The lists around the values of a single leaf, outermost first; `None` if the values have other parents.
     pub fn lists(&self) -> Option<Vec<Levels>> {
         match self {
             Self::Leaf(_) => Some(Vec::new()),
@@ -106,13 +107,13 @@ impl Node {
 /// The cells of a column in a row group.
 pub(super) struct Opened(pub Vec<Cells>);
 
-/// What a row has of a column.
+/// Content of a column in a row.
 pub(super) enum Content {
     /// Nothing.
     Absent,
     /// This.
     Is(Vec<u8>),
-    /// Something that cannot be told.
+    /// Content that cannot be represented.
     Untold,
 }
 
@@ -145,7 +146,7 @@ impl Component {
         };
         let is_wanted = |name: &str| match rows {
             Rows::Images(wanted) => wanted.wants(name),
-            // One of them is the payload.
+            // One column is the payload.
             Rows::Values => true,
         };
         let take = |one: Self| {
@@ -187,7 +188,7 @@ impl Component {
         Self { name, leaves, node: is_read.then_some(node), kinds, is_exact: are_values }
     }
 
-    /// Whether rows tell what they have of it.
+    /// Whether the cells of the column are read.
     pub fn is_read(&self) -> bool {
         self.node.is_some()
     }
@@ -198,7 +199,7 @@ impl Component {
         leaves.map(|leaf| open(file, footer, group, leaf)).collect::<Result<_>>().map(Opened)
     }
 
-    /// What the next row has of it.
+    /// Content of the next row.
     pub fn next(&self, opened: &mut Opened, group: usize) -> Result<Content> {
         let Some(node) = &self.node else { return Ok(Content::Untold) };
         let row = |cells: &mut Cells| cells.next_levels().map_err(|error| in_place(error, group, &cells.name()));
@@ -235,7 +236,7 @@ impl Component {
         if is_untold { None } else { plain(value, self.kinds[leaf]) }
     }
 
-    /// Appends what the rows hold in `at` to `out`; `false` where that cannot be told.
+    /// Appends the rows in `at` to `out`; returns `false` if they cannot be represented.
     fn write(&self, node: &Node, rows: &[Row], at: &mut [Range<usize>], out: &mut Vec<u8>) -> Result<bool> {
         match node {
             Node::Leaf(leaf) => {
@@ -302,7 +303,7 @@ impl Component {
     }
 }
 
-/// The definition level that what `node` holds begins with.
+/// The first definition level in the content of `node`.
 fn first(node: &Node, rows: &[Row], at: &[Range<usize>]) -> Result<i16> {
     let leaf = node.leaves().start;
     let first = rows.get(leaf).and_then(|row| row.get(at.get(leaf)?.start));
@@ -353,7 +354,7 @@ fn leaves_of(schema: &SchemaDescriptor, name: &str) -> Range<usize> {
     start..start + (start..schema.num_columns()).take_while(is_own).count()
 }
 
-/// What a type is, where its parents have these levels; `is_element` where it is what a list repeats.
+/// The node for a type whose parents have these levels; `is_list` if the type is the repeated part of a list.
 fn node(kind: &Type, definition: i16, repetition: i16, leaves: &mut usize, is_list: bool) -> Node {
     let info = kind.get_basic_info();
     let repeats = if info.has_repetition() { info.repetition() } else { Repetition::REQUIRED };

@@ -1,6 +1,6 @@
-//! What errors of the parquet crate say of the file.
+//! Converts errors of the parquet crate to errors of the file.
 //!
-//! Holds at all times: a panic of the crate is an error here.
+//! A panic of the crate becomes an error.
 
 use parquet::errors::ParquetError;
 use shardpack_format::{Error, Result};
@@ -15,12 +15,12 @@ pub(super) fn in_place(error: ParquetError, group: usize, column: &str) -> Error
     }
 }
 
-/// What an error of the parquet crate says of the file.
+/// Converts an error of the parquet crate.
 pub(super) fn failed(error: ParquetError) -> Error {
     told(error).map_or_else(|error| error, |what| Error::data(format!("damaged parquet file: {what}")))
 }
 
-/// What is wrong with the file; an error if it is the system that failed.
+/// Description of a corrupt file; an error if the system failed.
 fn told(error: ParquetError) -> Result<String> {
     match error {
         ParquetError::General(what) | ParquetError::EOF(what) | ParquetError::NYI(what) => Ok(what),

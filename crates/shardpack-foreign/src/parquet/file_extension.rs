@@ -1,5 +1,5 @@
-//! The extension of files in a column of bytes and paths, as `datasets` has audio: that of all paths, else what the bytes begin
-//! like.
+//! Detects the file extension of a column of bytes and paths, such as audio of `datasets`: the common extension of all paths,
+//! else by the first bytes.
 
 use std::{ops::ControlFlow, path::Path, sync::Arc};
 
@@ -17,11 +17,11 @@ const LONGEST: usize = 5;
 /// Extensions that say how a component is decoded: no file here is called so.
 const OF_VALUES: [&str; 4] = ["npy", "json", "txt", "cls"];
 
-/// The extension, without a dot, that all files of a column have; `None` where they have several, or none is known. `bytes` and
-/// `paths` are its leaves.
+/// The extension, without a dot, that all files of a column share; `None` if they have several, or the extension is unknown.
+/// `bytes` and `paths` are the leaves of the column.
 ///
 /// # Errors
-/// When `go_on` says so, and when bytes cannot be read; where paths cannot be is told with the rows.
+/// If `go_on` cancels, or bytes are unreadable; unreadable paths are reported with the rows.
 pub(super) fn of(
     file: &Arc<Bytes>,
     footer: &Footer,
@@ -32,7 +32,7 @@ pub(super) fn of(
     let mut told = Common::None;
     match each_value(file, footer, paths, u64::MAX, go_on, &mut |path| told.add(of_path(path))) {
         Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
-        // What lies before damage is all that the walk comes to.
+        // The walk reads only the values before the corrupt part.
         _ => {}
     }
     if let Common::One(extension) = told {
@@ -52,7 +52,7 @@ pub(super) fn of(
     })
 }
 
-/// What values have in common.
+/// Common property of the values.
 enum Common {
     None,
     One(String),

@@ -1,7 +1,6 @@
-//! The footer of a parquet file: its schema, where its column chunks lie, and what the `datasets` library noted.
+//! Parses the footer of a parquet file: schema, positions of column chunks, and metadata of the `datasets` library.
 //!
-//! Holds at all times: what the parquet crate allocates or recurses by without asking has been checked before it is
-//! called.
+//! Every number by which the parquet crate allocates or recurses is checked before the crate is called.
 
 use std::{borrow::Cow, collections::HashSet, ops::Range};
 
@@ -17,26 +16,26 @@ use super::{
 
 /// The first bytes of a file, and its last.
 pub(super) const MAGIC: &[u8] = b"PAR1";
-/// In the place of the magic where the footer is encrypted.
+/// Replaces the magic if the footer is encrypted.
 const MAGIC_ENCRYPTED: &[u8] = b"PARE";
 /// The footer's length in 32 bits, and the magic.
 const TAIL_BYTES: u64 = 8;
 /// Longest footer that is read. One of 10,000 row groups of 10 columns takes some 20 MB.
 const LIMIT_BYTES: u64 = 64 << 20;
-/// Most columns, and groups of them, in a schema.
+/// Maximum number of columns and groups in a schema.
 const SCHEMA_LIMIT: usize = 1 << 16;
 /// Most groups within groups in a schema: the parquet crate recurses into them.
 const DEPTH_LIMIT: usize = 100;
-/// Most rows for a byte of the file. Pages of nothing but nulls are that small; a walk through them would not end in
-/// our time.
+/// Maximum number of rows per byte of the file. Pages of nulls only are that small; a walk through them would practically not
+/// end.
 const ROWS_A_BYTE: u64 = 64;
 
-/// What a footer says.
+/// Content of a footer.
 pub(super) struct Footer {
     pub metadata: ParquetMetaData,
-    /// Where the footer begins in the file, and the column chunks end.
+    /// Offset of the footer in the file, and end of the column chunks.
     pub start: u64,
-    /// What `datasets` says of each column; null if another program wrote the file.
+    /// Features that `datasets` records for each column; null if another program wrote the file.
     features: Value,
 }
 
@@ -106,18 +105,18 @@ impl Footer {
         }
         let notes = metadata.file_metadata().key_value_metadata().map_or(&[][..], Vec::as_slice);
         let note = notes.iter().find(|note| note.key == "huggingface").and_then(|note| note.value.as_deref());
-        // What cannot be read is no reason to refuse the rows: other programs do without it.
+        // Unreadable metadata is no reason to refuse the rows: other programs ignore it.
         let mut note: Value = note.and_then(|note| serde_json::from_str(note).ok()).unwrap_or_default();
         let features = note.pointer_mut("/info/features").map(Value::take).unwrap_or_default();
         Ok(Self { metadata, start, features })
     }
 
-    /// What `datasets` says of a column.
+    /// The feature that `datasets` records for a column.
     pub fn feature(&self, column: &str) -> Option<&Value> {
         self.features.get(column)
     }
 
-    /// What `datasets` says of each column.
+    /// The features that `datasets` records, by column.
     pub fn each_feature(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.features.as_object().into_iter().flatten().map(|(column, feature)| (column.as_str(), feature))
     }
@@ -128,13 +127,13 @@ impl Footer {
         schema.root_schema().get_fields().iter().any(|root| root.name() == name)
     }
 
-    /// Whether `datasets` says that a column has this type.
+    /// Whether `datasets` records this type for a column.
     pub fn is_of_type(&self, column: &str, kind: &str) -> bool {
         let feature = self.feature(column).and_then(|feature| feature.get("_type"));
         feature.and_then(Value::as_str) == Some(kind)
     }
 
-    /// Names of the classes in a column of labels, or of lists of them, in the order of their numbers.
+    /// Class names in a column of labels, or of lists of labels, in the order of their numbers.
     pub fn names(&self, column: &str) -> Option<Vec<Vec<u8>>> {
         let mut feature = self.feature(column)?;
         // A list of a feature is written `[feature]`, or as `{"feature": …, "_type": "List" or "Sequence"}`.
@@ -149,8 +148,9 @@ impl Footer {
     }
 }
 
-/// The footer with notes that are text: other programs write bytes there, for which the parquet crate refuses all of the file. What is
-/// beyond ASCII in such a note is replaced byte by byte. The fields' numbers are those of `FileMetaData` and `KeyValue`.
+/// The footer with its metadata values as valid UTF-8: other programs write bytes in metadata, for which the parquet
+/// crate refuses the whole file. In an invalid value, each byte beyond ASCII is replaced. The field numbers are those in
+/// `FileMetaData` and `KeyValue`.
 fn with_text(footer: &[u8]) -> Cow<'_, [u8]> {
     let mut wrong: Vec<Range<usize>> = Vec::new();
     let mut text = |thrift: &mut Thrift<'_>, kind| {

@@ -20,14 +20,14 @@ use super::{
 
 /// Rows that are looked at for the first values of a column that may hold images.
 pub(super) const SNIFFED_ROWS: u64 = 1000;
-/// Rows after which it is asked whether to go on.
+/// Number of rows between calls of `go_on`.
 pub(super) const ASKED_ROWS: u64 = 1024;
-/// Values that are looked at: one of them may be damaged.
+/// Number of values inspected: one may be corrupt.
 pub(super) const SNIFFED_VALUES: usize = 16;
 
 /// Rows of a row group.
 pub(super) fn rows(footer: &Footer, group: usize) -> u64 {
-    // The footer has been checked: none is negative.
+    // The footer was checked: no number is negative.
     footer.metadata.row_group(group).num_rows().try_into().unwrap_or_default()
 }
 
@@ -40,7 +40,7 @@ pub(super) fn open(file: &Arc<Bytes>, footer: &Footer, group: usize, leaf: usize
     Ok(Cells::new(column, pages))
 }
 
-/// Whether the first value of a leaf, or most of the first ones, begin like an image; `None` where there are none.
+/// Whether the first value of a leaf, or most of the first values, begin like an image; `None` if there are no values.
 pub(super) fn begins_like_image(file: &Arc<Bytes>, footer: &Footer, leaf: usize) -> Result<Option<bool>> {
     let (mut images, mut others) = (0, 0);
     let looked = each_value(file, footer, leaf, SNIFFED_ROWS, &|| Ok(()), &mut |value| {
@@ -54,7 +54,7 @@ pub(super) fn begins_like_image(file: &Arc<Bytes>, footer: &Footer, leaf: usize)
         }
     });
     match looked {
-        // What is damaged is told where the rows are read.
+        // Corruption is reported when the rows are read.
         Err(error) if images + others == 0 => Err(error),
         _ => Ok((images + others > 0).then_some(others == 0 || images > others)),
     }
@@ -90,11 +90,11 @@ pub(super) fn each_value(
     Ok(())
 }
 
-/// Whether no number of a leaf has a fraction, and its texts spell neither measured values nor lists. A damaged leaf counts as whole: the walk
-/// reports the damage.
+/// Whether no number of a leaf has a fraction, and its texts are neither measured values nor lists. A corrupt leaf counts as
+/// whole: the walk reports the corruption.
 ///
 /// # Errors
-/// When `go_on` says so.
+/// If `go_on` cancels.
 pub(super) fn is_whole(file: &Arc<Bytes>, footer: &Footer, leaf: usize, go_on: GoOn<'_>) -> Result<bool> {
     let mut texts = LabelTypes::default();
     for group in (0..footer.metadata.num_row_groups()).filter(|group| rows(footer, *group) > 0) {
@@ -115,7 +115,7 @@ pub(super) fn is_whole(file: &Arc<Bytes>, footer: &Footer, leaf: usize, go_on: G
     Ok(texts.no_classes().is_none())
 }
 
-/// Whether lists of a leaf may have several values in a row, as far as the footer tells, or none.
+/// Whether, according to the footer, lists of a leaf may have several values in a row, or none.
 pub(super) fn may_be_several(footer: &Footer, leaf: usize) -> bool {
     footer.metadata.row_groups().iter().any(|group| group.column(leaf).num_values() != group.num_rows())
 }

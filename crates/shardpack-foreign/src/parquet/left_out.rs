@@ -1,5 +1,4 @@
-//! What the footer of a file tells beside its rows and nothing is made of: names of classes of columns that are no label, and metadata
-//! that a person wrote.
+//! Counts footer content that is not converted: class names of columns that are no label, and user metadata.
 
 use std::collections::BTreeMap;
 
@@ -20,10 +19,10 @@ const OF_PROGRAMS: [&str; 10] = [
     "writer.time.zone",
     "content_defined_chunking",
 ];
-/// What such keys begin with.
+/// Prefixes of metadata keys that writers add themselves.
 const PREFIXES: [&str; 5] = ["org.apache.", "PANDAS_ATTRS", "ARROW:", "presto", "trino"];
 
-/// The names of it all, each once.
+/// The names of this content, each once.
 pub(super) fn of(footer: &Footer, columns: &Columns) -> BTreeMap<String, u64> {
     let mut found = BTreeMap::new();
     let notes = footer.metadata.file_metadata().key_value_metadata().map_or(&[][..], Vec::as_slice);
@@ -40,7 +39,7 @@ pub(super) fn of(footer: &Footer, columns: &Columns) -> BTreeMap<String, u64> {
     found
 }
 
-/// Counts the lists of class names in what `datasets` says of the column or the member `path`.
+/// Counts the lists of class names that `datasets` records for the column or the member `path`.
 fn class_lists(path: &str, feature: &Value, found: &mut BTreeMap<String, u64>) {
     match feature {
         // A list of a feature, and a structure without a type of its own or with one.

@@ -1,4 +1,4 @@
-//! The headers of pages: what follows, how long it is, and how it is coded.
+//! Parses page headers: kind, length and encoding of the content.
 //!
 //! Specification: <https://github.com/apache/parquet-format>, 2.12, `parquet.thrift`.
 
@@ -6,7 +6,7 @@ use parquet::basic::Encoding;
 
 use super::thrift::{Kind, Thrift};
 
-/// What a header says.
+/// Content of a header.
 #[derive(Clone, Copy)]
 pub(super) struct Header {
     pub what: What,
@@ -17,7 +17,7 @@ pub(super) struct Header {
     pub encoding: Encoding,
 }
 
-/// What follows a header.
+/// Kind of content after a header.
 #[derive(Clone, Copy)]
 pub(super) enum What {
     Data { of_definitions: Encoding, of_repetitions: Encoding },
@@ -27,7 +27,7 @@ pub(super) enum What {
 }
 
 impl Header {
-    /// `None` if it is cut or no header; text if it is one of a page that cannot be read.
+    /// `None` if the header is truncated or invalid; text if the page has an unsupported feature.
     pub fn read(thrift: &mut Thrift<'_>) -> Option<Result<Self, String>> {
         let mut own = [None; 5];
         let (mut data, mut dictionary, mut data2) = ([None; 8], [None; 8], [None; 8]);
@@ -63,8 +63,8 @@ impl Header {
             3 => Ok(Encoding::RLE),
             5 => Ok(Encoding::DELTA_BINARY_PACKED),
             8 => Ok(Encoding::RLE_DICTIONARY),
-            // Of 6 and 7, lengths and values are made of those before them: a few bytes could stand for more than there is memory;
-            // 9 is for floats. Writers use them where they are told to. What they hold is refused or counted by its name.
+            // In 6 and 7, lengths and values build on earlier ones: a few bytes could expand beyond all memory; 9 is for
+            // floats. Writers use these encodings only on request. Columns in them are refused or counted by name.
             6 => Err("the encoding DELTA_LENGTH_BYTE_ARRAY is not supported".to_owned()),
             7 => Err("the encoding DELTA_BYTE_ARRAY is not supported".to_owned()),
             9 => Err("the encoding BYTE_STREAM_SPLIT is not supported".to_owned()),
@@ -72,7 +72,7 @@ impl Header {
         };
         let of_levels = |value| match number(value)? {
             3 => Ok(Encoding::RLE),
-            // What Java writes where there are none; the others have ceased to.
+            // Java writes this value if there are no levels; other writers no longer use it.
             #[expect(deprecated)]
             4 => Ok(Encoding::BIT_PACKED),
             other => Err(format!("levels in the encoding with the number {other} are not supported")),

@@ -1,9 +1,8 @@
-//! The pages of a column chunk, one after another, unpacked.
+//! Reads and decompresses the pages of a column chunk in sequence.
 //!
-//! Holds at all times: one page in memory; nothing is allocated for a length before it has been compared with what is
-//! left of the chunk and with the limits below; what is unpacked is exactly as long as the page's header says. The
-//! parquet crate's own reader of pages does not keep this: it follows gzip as far as it goes, and makes a dictionary of
-//! as many entries as a page claims.
+//! Memory holds one page. Every length is compared with the rest of the chunk and with the limits below before memory is
+//! allocated. The decompressed length must equal the length in the page header. The page reader of the parquet crate
+//! guarantees neither: it follows gzip without a limit, and allocates a dictionary with as many entries as a page claims.
 //!
 //! Specification: <https://github.com/apache/parquet-format>, 2.12, `parquet.thrift`.
 
@@ -31,9 +30,9 @@ use super::{
 
 /// Longest page that is unpacked. Writers begin a new one after 1 MiB, but some look only every 1024 rows.
 const LIMIT_BYTES: u64 = 1 << 30;
-/// Most entries of a dictionary, of which each takes some 40 bytes in memory.
+/// Maximum number of dictionary entries; an entry takes about 40 bytes in memory.
 const ENTRIES_LIMIT: u64 = 1 << 22;
-/// Most values in the pages that one row of lists goes on to: they are in memory at once.
+/// Maximum number of values in the pages of one row of lists: they are in memory together.
 const LISTED_LIMIT: u64 = 1 << 24;
 /// How much is read in search of the end of a page's header: with most, and with all that hold statistics.
 const HEADER_BYTES: [u64; 2] = [4 << 10, 4 << 20];
@@ -41,9 +40,9 @@ const HEADER_BYTES: [u64; 2] = [4 << 10, 4 << 20];
 /// Reads the pages of a chunk.
 pub(super) struct Pages {
     file: Arc<Bytes>,
-    /// Where the next page's header, or its content where that has been read, begins in the file.
+    /// Offset in the file of the next page's header, or of its content if the header has been read.
     at: u64,
-    /// Where the chunk ends in the file.
+    /// End of the chunk in the file.
     end: u64,
     /// Values that pages may still have.
     values_left: u64,
@@ -62,7 +61,7 @@ impl Pages {
         if let Some(path) = meta.file_path() {
             return Err(failed(format!("it lies in another file, {path:?}, which is not supported")));
         }
-        // Some writers tell 0 for a dictionary that is not there.
+        // Some writers store 0 if there is no dictionary.
         let dictionary = meta.dictionary_page_offset().filter(|at| (1..meta.data_page_offset()).contains(at));
         let at = dictionary.unwrap_or(meta.data_page_offset());
         let (at, bytes) = (u64::try_from(at).ok(), u64::try_from(meta.compressed_size()).ok());
@@ -95,7 +94,7 @@ impl Pages {
         })
     }
 
-    /// Whether the pages of a chunk can be read, as far as what the footer says of it goes.
+    /// Whether the chunk metadata in the footer allows the pages to be read.
     pub fn are_read(meta: &ColumnChunkMetaData) -> bool {
         use Compression as C;
         let codec = matches!(
@@ -124,7 +123,7 @@ impl Pages {
         self.listed.clone()
     }
 
-    /// The header of the next page; `None` behind the last.
+    /// The header of the next page; `None` after the last.
     fn header(&mut self) -> Result<Option<Header>> {
         while self.header.is_none() && self.at < self.end {
             let (header, header_bytes) = self.read_header()?;

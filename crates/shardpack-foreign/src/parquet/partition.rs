@@ -1,6 +1,7 @@
-//! Columns that the folders of a file tell, as Hive, Spark and Dask write them: `kind=a/color=b/part-0.parquet`.
+//! Columns in folder names, as Hive, Spark and Dask write them: `kind=a/color=b/part-0.parquet`.
 //!
-//! Holds at all times: a column of the file itself goes before one of its folders; where the two differ, [`super::shadowed`] says so.
+//! A column of the file itself takes precedence over its folders; if the two differ, [`super::shadowed`] reports the
+//! difference.
 
 use std::{borrow::Cow, path::Path};
 
@@ -8,15 +9,15 @@ use shardpack_format::formats::foreign::Wanted;
 
 use super::footer::Footer;
 
-/// What stands for no value. Source: Hive, `hive.exec.default.partition.name`.
+/// Marks a missing value. Source: Hive, `hive.exec.default.partition.name`.
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// Names and values that the folders right above a file tell, the outermost first.
+/// Names and values of the column folders directly above a file, the outermost first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Partition(pub(super) Vec<(String, Vec<u8>)>);
 
 impl Partition {
-    /// Those of the file at `path`.
+    /// The columns in the path of a file.
     pub fn of(path: &Path) -> Self {
         let folders = path.ancestors().skip(1).map_while(|folder| pair(folder.file_name()?.to_str()?));
         let mut all: Vec<_> = folders.filter(|(_, value)| value != NULL.as_bytes()).collect();
@@ -35,7 +36,7 @@ impl Partition {
     }
 }
 
-/// Whether a folder of this name tells a column.
+/// Whether the folder name has the form of a column.
 pub fn is_partition(name: &str) -> bool {
     pair(name).is_some()
 }

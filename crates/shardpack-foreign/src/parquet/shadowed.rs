@@ -1,5 +1,5 @@
-//! Columns that both the folders of a file and the file itself tell, as `label=cat/x.parquet` with a column `label`: the file's own counts,
-//! and a row where the folder says otherwise is counted, or is lost where that is its label.
+//! Compares columns that both the folders and the file have, such as `label=cat/x.parquet` with a column `label`. The file's
+//! own value is used. A row that differs from the folder is counted; if the column is the label, the row is lost.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -22,16 +22,16 @@ pub(super) struct Shadowed(Vec<Column>);
 
 struct Column {
     name: String,
-    /// What the folder says.
+    /// Value in the folder name.
     value: Vec<u8>,
-    /// `None` where what the file says cannot be compared.
+    /// `None` if the file's values cannot be compared.
     leaf: Option<usize>,
-    /// Names of the classes, where they are numbers in the file.
+    /// Class names, if the file has class numbers.
     names: Option<Vec<Vec<u8>>>,
     /// Whether rows have their class from it.
     is_label: bool,
     differing: u64,
-    /// The first row that says otherwise, and what it says.
+    /// The first row that differs, and its value.
     first: Option<(u64, String)>,
 }
 
@@ -85,7 +85,7 @@ impl Shadowed {
         Ok(())
     }
 
-    /// That labels are not what the folders say.
+    /// The errors for labels that differ from the folder names.
     pub fn lost(&self) -> Vec<Error> {
         let lost = self.0.iter().filter(|column| column.is_label).filter_map(|column| {
             let (row, says) = column.first.as_ref()?;
@@ -109,7 +109,7 @@ impl Shadowed {
 }
 
 impl Column {
-    /// Whether `own`, of the file, is what the folder says.
+    /// Whether `own`, from the file, equals the value of the folder.
     fn says(&self, own: &Value) -> bool {
         let told = str::from_utf8(&self.value).unwrap_or_default();
         let is_name = |number: i64| {
@@ -126,7 +126,7 @@ impl Column {
                 number == Some(*own) || is_name(*own)
             }
             Value::Large(own) => told.parse() == Ok(*own),
-            // As the folder's name was made of it, of 32 bits or 64.
+            // The folder name was formatted from a float of 32 or 64 bits.
             Value::Real(own) => told.parse().is_ok_and(|told: f64| told == *own || f64::from(told as f32) == *own),
             Value::Bytes(_) => bytes_of(own) == Some(&self.value),
             Value::Other => false,

@@ -1,4 +1,4 @@
-//! A parquet file as a table: columns of numbers, text and truth values, and lists of them, row after row.
+//! Reads a parquet file as a table: columns of numbers, text and booleans, and lists of these, row by row.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,7 +16,7 @@ use super::{
 /// Most columns that are read: each has a page in memory.
 const MOST_COLUMNS: usize = 256;
 
-/// What a cell holds.
+/// Content of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Datum {
     /// Nothing.
@@ -60,7 +60,7 @@ impl Table {
     /// Begins to read a file.
     ///
     /// # Errors
-    /// When its footer is damaged.
+    /// If its footer is corrupt.
     pub fn open(file: impl Into<Bytes>) -> Result<Self> {
         let file = file.into();
         let footer = Footer::read(&file)?;
@@ -99,7 +99,7 @@ impl Table {
         &self.left_out
     }
 
-    /// Names of the classes of a column of labels, if the file tells them.
+    /// Class names of a column of labels, if the file has them.
     pub fn classes(&self, name: &str) -> Option<&[Vec<u8>]> {
         self.columns.iter().find(|column| column.name == name)?.classes.as_deref()
     }
@@ -107,7 +107,7 @@ impl Table {
     /// The cells of the next row, one for each column.
     ///
     /// # Errors
-    /// When the file is damaged.
+    /// If the file is corrupt.
     pub fn next_row(&mut self) -> Result<Option<Vec<Datum>>> {
         contained(|| self.step())
     }
@@ -149,7 +149,7 @@ fn datum(value: Value, column: &Column) -> Datum {
         Value::Number(number) if column.is_bool => Datum::Bool(number != 0),
         Value::Number(number) => Datum::Number(number.into()),
         Value::Large(number) => Datum::Number(number.into()),
-        // As few digits as tell it from others of its width.
+        // The shortest digits that identify the number at its width.
         Value::Real(number) if column.is_single => real(Plain::Single(number as f32)),
         Value::Real(number) => real(Plain::Double(number)),
         Value::Other => Datum::Null,

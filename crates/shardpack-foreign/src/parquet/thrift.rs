@@ -1,6 +1,6 @@
-//! The Thrift compact protocol, as far as it is needed to know what a footer or a page claims before it is believed.
+//! Parses the Thrift compact protocol, as far as needed to check a footer or a page before use.
 //!
-//! `None` anywhere: the bytes end early, or are no Thrift. Nothing is allocated; each step takes a byte or more.
+//! `None` anywhere: the bytes end early, or are no Thrift. Nothing is allocated; each step consumes a byte or more.
 //!
 //! Specification: <https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>.
 
@@ -145,7 +145,7 @@ impl<'a> Thrift<'a> {
         if matches!(kind.0, TRUE | FALSE) { self.pass(1) } else { self.skip(kind) }
     }
 
-    /// How many elements a list has, and of which type. Each takes a byte at least, so there cannot be more than bytes.
+    /// Length and element type of a list. Each element takes a byte at least, so the length is at most the number of bytes.
     fn list(&mut self) -> Option<(usize, Kind)> {
         let head = self.byte()?;
         let count = match head >> 4 {

@@ -1,10 +1,11 @@
-//! What each column of a row is as a component, and the content of its cells.
+//! Maps each column of a row to a component, and reads the content of its cells.
 //!
-//! Lists of numbers are an array with an axis for each list, where those of all rows of the file are full: no null in them, and inner
-//! lists of one length. Of samples that are no images, a number is an array without axes, text is text, bytes are bytes, and all else is
-//! JSON. Beside an image, all that is no array is what `components.rs` makes of it, and of no kind. A null is nothing.
+//! Lists of numbers are an array with an axis for each list, if the lists of all rows of the file are full: no nulls, and
+//! inner lists of one length. In samples without images, a number is an array without axes, text is text, bytes are bytes,
+//! and all other types are JSON. Beside an image, `components.rs` converts everything except arrays, without a form. A null
+//! is omitted.
 //!
-//! Holds at all times: what a column is holds for all rows of a file; the items of arrays keep their bits.
+//! The form of a column is the same for all rows of a file; the items of arrays keep their bits.
 
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ use super::{
     leaf::{ASKED_ROWS, in_column, open, rows},
 };
 
-/// What the columns are.
+/// The columns and their forms.
 #[derive(Default)]
 pub(super) struct Values(Vec<Column>);
 
@@ -35,32 +36,32 @@ struct Column {
     what: What,
 }
 
-/// What the cells of a column are.
+/// Form of the cells of a column.
 enum What {
-    /// Items in lists, whose levels these are; of axes that are told beforehand, the lengths.
+    /// Items in lists, with the levels of the lists; and the lengths of axes that are known in advance.
     Array { dtype: &'static str, lists: Vec<Levels>, axes: Vec<Option<u64>> },
     /// Bytes of one length, and of this form.
     Fixed(Option<Form>),
-    /// Told by a component; of this form, or beside an image of none.
+    /// Converted by a component; with this form, or without a form beside an image.
     Whole(Option<Form>),
     /// Not read.
     Unread,
 }
 
-/// What a row has of a column.
+/// Content of a column in a row.
 enum Cell {
     Absent,
     Is(Option<Form>),
-    /// What cannot be told.
+    /// Content that cannot be represented.
     Untold(Option<Form>),
     Damaged(String),
 }
 
 impl Values {
-    /// What the columns of a file without images are.
+    /// The columns of a file without images.
     ///
     /// # Errors
-    /// When one that nobody leaves out holds lists of files, and when `go_on` says so.
+    /// If a column that is not excluded holds lists of files, and if `go_on` cancels.
     pub fn of(file: &Arc<Bytes>, footer: &Footer, wanted: &Wanted, go_on: GoOn<'_>) -> Result<Self> {
         let schema = footer.metadata.file_metadata().schema_descr();
         let mut leaves_left = Component::most_leaves();
@@ -90,10 +91,10 @@ impl Values {
         Self::looked(all, file, footer, &Some(Form::Json), go_on)
     }
 
-    /// What these columns of a file with images are beside them.
+    /// The columns beside the images of a file.
     ///
     /// # Errors
-    /// When `go_on` says so.
+    /// If `go_on` cancels.
     pub fn beside(file: &Arc<Bytes>, footer: &Footer, components: Vec<Component>, go_on: GoOn<'_>) -> Result<Self> {
         let schema = footer.metadata.file_metadata().schema_descr();
         let column = |component: Component| {
@@ -110,7 +111,7 @@ impl Values {
         Self::looked(components.into_iter().map(column).collect(), file, footer, &None, go_on)
     }
 
-    /// These columns; lists of numbers that are no arrays in all rows are told as a whole, and of this form.
+    /// These columns; lists of numbers that are not arrays in all rows are converted as a whole, with this form.
     fn looked(
         mut all: Vec<Column>,
         file: &Arc<Bytes>,
@@ -129,15 +130,15 @@ impl Values {
     /// Their cells in a row group.
     ///
     /// # Errors
-    /// When one cannot be read.
+    /// If one cannot be read.
     pub fn open(&self, file: &Arc<Bytes>, footer: &Footer, group: usize) -> Result<Vec<Opened>> {
         self.0.iter().map(|column| column.component.open(file, footer, group)).collect()
     }
 
-    /// What the next row holds, whose content begins at `at`, written to `out`; and why it has no image.
+    /// Content of the next row, which begins at `at` and is written to `out`; and the reason if the row has no image.
     ///
     /// # Errors
-    /// When the file cannot be followed further.
+    /// If the rest of the file is unreadable.
     pub fn row(&self, opened: &mut [Opened], group: usize, at: u64, out: &mut Vec<u8>) -> Result<(Vec<Other>, Lack)> {
         let (mut others, mut damaged) = (Vec::with_capacity(self.0.len()), None);
         for (column, opened) in self.0.iter().zip(opened) {
@@ -191,7 +192,7 @@ impl What {
     }
 }
 
-/// Lengths of the axes as `datasets` tells them of its features `Array2D` to `Array5D`; else none.
+/// Lengths of the axes that `datasets` records for its features `Array2D` to `Array5D`; else unknown.
 fn told_axes(footer: &Footer, column: &str, lists: usize) -> Vec<Option<u64>> {
     let feature =
         footer.feature(column).filter(|_| (2..=5).any(|axes| footer.is_of_type(column, &format!("Array{axes}D"))));
@@ -210,7 +211,7 @@ fn is_list_of_files(schema: &SchemaDescriptor, root: &Type) -> bool {
 }
 
 impl Column {
-    /// Whether lists of numbers may have nulls or lengths that make them no arrays, as far as the footer tells.
+    /// Whether, according to the footer, lists of numbers may have nulls or unequal lengths and so be no arrays.
     fn may_lack_items(&self, footer: &Footer) -> bool {
         let What::Array { lists, axes, .. } = &self.what else { return false };
         let chunks = footer.metadata.row_groups().iter().filter(|group| group.num_rows() > 0);
@@ -225,7 +226,7 @@ impl Column {
         }
     }
 
-    /// Whether lists of numbers are arrays in all rows, as far as they can be read: damage is told where it is met.
+    /// Whether lists of numbers are arrays in all readable rows: corruption is reported by the walk.
     fn is_full(&self, file: &Arc<Bytes>, footer: &Footer, go_on: GoOn<'_>) -> Result<bool> {
         let (mut is_full, mut items) = (true, Vec::new());
         let mut look = || -> Result<()> {
@@ -254,7 +255,7 @@ impl Column {
         }
     }
 
-    /// What the next row has, its content behind `out`: of an array the items.
+    /// Reads the next row and appends its content to `out`; for an array, the items.
     fn next(&self, opened: &mut Opened, group: usize, out: &mut Vec<u8>) -> Result<Cell> {
         let dtype = match &self.what {
             What::Unread => return Ok(Cell::Untold(None)),
@@ -298,14 +299,14 @@ impl Column {
         matches!((&self.component.node, first), (Some(Node::Optional(level, _)), Some(first)) if first < *level)
     }
 
-    /// The axes of the lists in a row with these levels; `None` where they are no array.
+    /// The axes of the lists in a row with these levels; `None` if the lists are no array.
     fn shape(&self, definitions: &[i16], repetitions: &[i16], most: i16) -> Option<Vec<u64>> {
         let What::Array { lists, axes, .. } = &self.what else { return None };
         if lists.is_empty() {
             return Some(Vec::new());
         }
         let mut shape = shape(lists, definitions, repetitions, most)?;
-        // What is in nothing has the lengths that it would have.
+        // Axes below an empty axis get the lengths that they would have.
         if let Some(empty) = shape.iter().position(|axis| *axis == 0) {
             for (axis, told) in shape.iter_mut().zip(axes).skip(empty + 1) {
                 *axis = told.unwrap_or(0);
@@ -315,7 +316,8 @@ impl Column {
     }
 }
 
-/// The axes of `lists`, if none has a null and those beside each other are of one length; `most` is the definition level of a value.
+/// The axes of `lists`, if no list has a null and lists of one level have equal lengths; `most` is the definition level of a
+/// value.
 fn shape(lists: &[Levels], definitions: &[i16], repetitions: &[i16], most: i16) -> Option<Vec<u64>> {
     let Some((list, inner)) = lists.split_first() else { return (definitions == [most]).then(Vec::new) };
     if *definitions.first()? < list.definition {

@@ -1,6 +1,6 @@
-//! Arrays taken apart: along their first axis, and into single values.
+//! Splits arrays along their first axis, and into single values.
 //!
-//! Holds at all times: items are told by where they lie, not copied; an array without bytes has no parts.
+//! Items are ranges in the input, not copies; an array without bytes has no parts.
 
 use super::{
     Array, Part, Value,
@@ -11,10 +11,10 @@ use super::{
 const MOST_ITEMS: u64 = 1 << 18;
 
 impl Array {
-    /// The arrays along its first axis; `input` is what it was read from.
+    /// The arrays along the first axis; `input` is the source of the array.
     ///
     /// # Errors
-    /// When they do not lie one after the other, or are too many.
+    /// If the parts are not contiguous, or are too many.
     pub fn rows(&self, input: &[u8]) -> Result<Vec<Self>, String> {
         let Some((count, shape)) = self.shape.split_first() else { return Err("an array without axes".to_owned()) };
         if self.is_fortran && self.shape.len() > 1 {
@@ -30,7 +30,7 @@ impl Array {
         Ok(parts.into_iter().map(row).collect())
     }
 
-    /// The number of an array without axes; `None` where it has some, or is of no number of 64 bits.
+    /// The number in an array without axes; `None` if the array has axes, or no number of at most 64 bits.
     pub fn scalar(&self, input: &[u8]) -> Option<Value> {
         let dtype = Dtype::parse(self.dtype.as_bytes()).ok().filter(|_| self.shape.is_empty())?;
         dtype.number(&self.data.read(input)).map(Number::into)
@@ -47,7 +47,7 @@ impl Array {
 }
 
 impl Part {
-    /// So many parts of so many bytes each, which it is made of.
+    /// The `count` parts of `bytes` bytes each.
     fn parts(&self, input: &[u8], count: usize, bytes: usize) -> Result<Vec<Self>, String> {
         match self {
             Self::Plain(range) => Ok((0..count)
@@ -71,7 +71,7 @@ impl Part {
         }
     }
 
-    /// Its first bytes, at most so many; `input` is what it was read from.
+    /// The first bytes, at most `bytes`; `input` is the source of the array.
     pub fn first(&self, input: &[u8], bytes: usize) -> Vec<u8> {
         let short = match self {
             Self::Plain(range) => Self::Plain(range.start..range.end.min(range.start.saturating_add(bytes))),

@@ -1,5 +1,4 @@
-//! What `pyarrow.serialize` wrote before it was taken out of pyarrow: bytes, text, numbers, and lists and tuples of
-//! them.
+//! Parses the output of `pyarrow.serialize`, since removed from pyarrow: bytes, text, numbers, and lists and tuples of these.
 //!
 //! Bytes: four counts of 32 bits (tensors, sparse tensors, arrays, buffers: all 0 here), then an Arrow stream, padded:
 //! a message with a schema, a message with one batch of one row.
@@ -9,9 +8,9 @@
 //! column     a dense union; the name of a child is the kind of Python object: 2 int, 4 bytes, 5 str, 10 list, 12 tuple …
 //! ```
 //!
-//! Specification: `arrow/python/serialize.cc` of Arrow 10.0; <https://arrow.apache.org/docs/format/Columnar.html>,
-//! 1.3. Read are streams of version 5, which Arrow writes since 1.0. Refused: numpy arrays and tensors, dicts, sets
-//! and what had to be pickled, in words.
+//! Specification: `arrow/python/serialize.cc` of Arrow 10.0; <https://arrow.apache.org/docs/format/Columnar.html>, 1.3.
+//! Supported: streams of version 5, which Arrow writes since 1.0. Refused with a message: numpy arrays and tensors, dicts,
+//! sets and pickled objects.
 
 mod flat;
 
@@ -40,7 +39,7 @@ const BATCH: u8 = 3;
 /// Reads a value.
 ///
 /// # Errors
-/// When it is damaged or has parts that are no plain data.
+/// If it is corrupt or has parts that are no plain data.
 pub fn arrow(bytes: &[u8]) -> Result<Value, String> {
     read(bytes).map_err(|what| format!("pyarrow: {what}"))
 }
@@ -74,7 +73,7 @@ fn read(bytes: &[u8]) -> Result<Value, String> {
     column.value(bytes, 0, &mut Room::of(bytes))
 }
 
-/// The header of a message and where its body lies.
+/// The header of a message and the range of its body.
 fn message<'b>(cursor: &mut Cursor<'b>, kind: u8) -> Result<(Table<'b>, Range<usize>), String> {
     if cursor.array()? != CONTINUATION {
         return Err(format!("no message at byte {}", cursor.at - 4));
@@ -134,7 +133,7 @@ impl Columns<'_> {
         if field.has(4) {
             return Err("a dictionary".to_owned());
         }
-        // Nothing is missing, so what says which is not looked at. Unions have none.
+        // No value is null, so the validity buffer is not read. Unions have no validity buffer.
         if !matches!(kind, NULL | UNION) {
             self.buffer()?;
         }
@@ -175,7 +174,7 @@ impl Columns<'_> {
         Ok(Data::Union { types, offsets, children })
     }
 
-    /// Where the next buffer lies in the input.
+    /// Range of the next buffer in the input.
     fn buffer(&mut self) -> Result<Range<usize>, String> {
         let (offset, bytes) = self.buffers.pair(self.next_buffer).ok_or("fewer buffers than the schema says")?;
         self.next_buffer += 1;
@@ -254,7 +253,7 @@ fn item<const N: usize>(bytes: &[u8], range: &Range<usize>, row: usize) -> Optio
     bytes[range.clone()].get(start..)?.first_chunk().copied()
 }
 
-/// Where item `row` begins and ends, by the offsets.
+/// Range of item `row`, from the offsets.
 fn span(bytes: &[u8], offsets: &Range<usize>, row: usize) -> Option<(usize, usize)> {
     let offset = |row| usize::try_from(u32::from_le_bytes(item(bytes, offsets, row)?)).ok();
     let (start, end) = (offset(row)?, offset(row.checked_add(1)?)?);

@@ -1,6 +1,6 @@
-//! Values as components: what they are, how long their content is, and the content itself.
+//! Converts values to components: form, content length, and content.
 //!
-//! Holds at all times: form and length are told without a look at the items of an array.
+//! Form and length are computed without reading the items of an array.
 
 use shardpack_format::{component::Form, formats::foreign::Plain};
 
@@ -11,11 +11,11 @@ const NAN_BITS: u64 = 0x7ff8_0000_0000_0000;
 /// The dtype of a float of 64 bits.
 const FLOAT64: &str = "<f8";
 
-/// What a value is as a component, and the length of its content in bytes; `None` where it is nothing at all. `input` is
-/// what it was read from.
+/// Form of a value as a component, and the length of its content in bytes; `None` if the value is null. `input` is the source
+/// of the value.
 ///
 /// # Errors
-/// Says why it is no component: it is not plain, or of lists of arrays, or has numbers beyond 64 bits.
+/// The reason why the value is no component: not plain data, lists of arrays, or numbers beyond 64 bits.
 pub fn form(value: &Value, input: &[u8]) -> Result<Option<(Form, u64)>, String> {
     let form = match value {
         Value::None => return Ok(None),
@@ -45,7 +45,7 @@ pub fn form(value: &Value, input: &[u8]) -> Result<Option<(Form, u64)>, String> 
     Ok(Some((form, bytes)))
 }
 
-/// The content of a value; `input` is what it was read from.
+/// The content of a value; `input` is the source of the value.
 ///
 /// # Errors
 /// As [`form`].
@@ -107,7 +107,7 @@ fn items(array: &Array, input: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// A number, a list or a map as JSON that says all of it.
+/// A number, a list or a map as lossless JSON.
 fn json(value: &Value, input: &[u8]) -> Result<Vec<u8>, String> {
     // Enough for any number.
     let mut out = Vec::with_capacity(32);

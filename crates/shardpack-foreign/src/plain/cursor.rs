@@ -17,7 +17,7 @@ impl<'b> Cursor<'b> {
         self.bytes.len().saturating_sub(self.at)
     }
 
-    /// Where the next `bytes` lie; they are passed over.
+    /// Range of the next `bytes` bytes; advances the cursor.
     pub(super) fn range(&mut self, bytes: u64) -> Result<Range<usize>, String> {
         let left = self.left();
         let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes <= left).ok_or_else(|| match bytes {

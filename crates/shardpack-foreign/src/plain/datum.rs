@@ -17,7 +17,7 @@ pub struct Datum {
     pub height: u32,
     /// Width in pixels.
     pub width: u32,
-    /// Where the image lies in the input: a file if `encoded`, else `[channels, height, width] uint8`.
+    /// Range of the image in the input: a file if `encoded`, else `[channels, height, width] uint8`.
     pub data: Range<usize>,
     /// Its label, if it has one.
     pub label: Option<i64>,
@@ -30,7 +30,7 @@ pub struct Datum {
 /// Reads a `Datum`.
 ///
 /// # Errors
-/// When it is damaged, is another message, or has a size that is negative.
+/// If it is corrupt, is another message, or has a size that is negative.
 pub fn datum(bytes: &[u8]) -> Result<Datum, String> {
     let mut cursor = Cursor::new(bytes);
     let mut datum = Datum::default();

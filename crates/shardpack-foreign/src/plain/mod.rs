@@ -1,9 +1,9 @@
-//! Serialised plain data from anyone, as values of databases hold it: pickles, msgpack, Caffe's `Datum` and what
-//! `pyarrow.serialize` wrote.
+//! Parses serialised plain data from untrusted sources, as in values of databases: pickles, msgpack, Caffe's `Datum` and the
+//! output of `pyarrow.serialize`.
 //!
-//! Holds at all times: nothing is executed and nothing is looked up by name outside of a short list; a value is at
-//! most [`MAX_DEPTH`] deep and, shared parts counted as often as they appear, not of many more values than the input
-//! has bytes; long parts are not copied but told by where they lie; lengths are checked before they are used.
+//! Nothing is executed, and names resolve only through a short fixed list. A value is at most [`MAX_DEPTH`] deep. Its number
+//! of values, with shared parts counted at each use, is not much larger than the number of input bytes. Long parts are ranges
+//! in the input, not copies. Lengths are checked before use.
 
 mod array;
 mod arrow;
@@ -39,7 +39,7 @@ pub fn by<T: ToString>(axes: &[T]) -> String {
     axes.iter().map(T::to_string).collect::<Vec<_>>().join("×")
 }
 
-/// A value; its long parts lie in the input, which is not kept.
+/// A value; its long parts are ranges in the input, which is not kept.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// Nothing.
@@ -66,16 +66,16 @@ pub enum Value {
     Foreign(Arc<str>),
 }
 
-/// Where bytes are.
+/// Position of bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     /// In the input, as they are.
     Plain(Range<usize>),
     /// In the input, each as a character of UTF-8: how pickles of protocol 2 and below hold bytes.
     Latin1 {
-        /// Where the text lies.
+        /// Range of the text.
         range: Range<usize>,
-        /// Its characters, each of which is a byte.
+        /// Number of characters; each character is a byte.
         bytes: usize,
     },
     /// Here: they were escaped in the input.
@@ -91,7 +91,7 @@ pub struct Array {
     pub shape: Vec<u64>,
     /// Whether the first axis is the one that changes fastest.
     pub is_fortran: bool,
-    /// Its items, exactly as many as `shape` says.
+    /// The items, exactly as many as `shape` requires.
     pub data: Part,
 }
 
@@ -105,12 +105,12 @@ impl Part {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Where they lie in the input as they are, if they do.
+    /// Range of the bytes in the input, if stored unchanged.
     pub fn range(&self) -> Option<Range<usize>> {
         match self {
             Self::Plain(range) => Some(range.clone()),
@@ -118,7 +118,7 @@ impl Part {
         }
     }
 
-    /// The bytes; `input` is what the value was read from.
+    /// The bytes; `input` is the source of the value.
     pub fn read<'a>(&'a self, input: &'a [u8]) -> Cow<'a, [u8]> {
         match self {
             Self::Plain(range) => Cow::Borrowed(input.get(range.clone()).unwrap_or_default()),
@@ -158,7 +158,7 @@ impl Value {
         }
     }
 
-    /// The same of a number that has a type of numpy, too: an array without axes. `input` is what the value was read from.
+    /// As above, and also for a numpy scalar: an array without axes. `input` is the source of the value.
     pub fn as_whole(&self, input: &[u8]) -> Option<i64> {
         match self {
             Self::Array(array) => array.scalar(input)?.as_int(),
@@ -171,7 +171,7 @@ impl Value {
         matches!(self, Self::Array(array) if !array.shape.is_empty())
     }
 
-    /// Text, or bytes that are UTF-8; `input` is what the value was read from.
+    /// Text, or bytes that are UTF-8; `input` is the source of the value.
     pub fn as_text<'a>(&'a self, input: &'a [u8]) -> Option<Cow<'a, str>> {
         let (Self::Text(part) | Self::Bytes(part)) = self else { return None };
         match part.read(input) {
@@ -180,7 +180,7 @@ impl Value {
         }
     }
 
-    /// What a list holds.
+    /// Items of a list.
     pub fn items(&self) -> Option<&[Self]> {
         match self {
             Self::List(items) => Some(items),
@@ -188,7 +188,7 @@ impl Value {
         }
     }
 
-    /// What a map holds.
+    /// Entries of a map.
     pub fn entries(&self) -> Option<&[(Self, Self)]> {
         match self {
             Self::Map(entries) => Some(entries),
@@ -196,7 +196,7 @@ impl Value {
         }
     }
 
-    /// The value of the key `name` in a map; `input` is what the map was read from.
+    /// The value of the key `name` in a map; `input` is the source of the map.
     pub fn get(&self, input: &[u8], name: &str) -> Option<&Self> {
         // Of bytes as UTF-8 as well: a key of Python 2 is of bytes.
         let is_it = |key: &Self| match key {
@@ -206,10 +206,10 @@ impl Value {
         self.entries()?.iter().rev().find(|(key, _)| is_it(key)).map(|(_, value)| value)
     }
 
-    /// The value in a map whose key is called as `names` say, letters in any case: of the likeliest of them.
+    /// The value in a map whose key is one of `names`, ignoring case; the likeliest name wins.
     pub fn called(&self, input: &[u8], names: &[&str]) -> Option<&Self> {
         let rank = |key: &Self| match key {
-            // Longer ones are none of them.
+            // Longer keys match no name.
             Self::Text(part) | Self::Bytes(part) if part.len() <= MOST_NAME_BYTES => {
                 field_names::rank(&key.as_text(input)?, names)
             }
@@ -219,7 +219,7 @@ impl Value {
         found.min_by_key(|(rank, _)| *rank).map(|(_, value)| value)
     }
 
-    /// What it is, for a message.
+    /// Kind of the value, for a message.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::None => "nothing",
@@ -248,8 +248,8 @@ impl From<Number> for Value {
     }
 }
 
-/// How many values may still be made, and what may be looked at more than once: a few bytes that refer to others again
-/// and again cost no more than bytes that say it all.
+/// Limits on the number of values still to be built, and on bytes that may be read repeatedly: a short input with many
+/// references costs no more than the same input written out in full.
 struct Room {
     left: usize,
     all: usize,

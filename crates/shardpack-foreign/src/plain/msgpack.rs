@@ -10,7 +10,7 @@ use super::{Array, MAX_DEPTH, Part, Room, Value, cursor::Cursor, dtype::Dtype, m
 /// Reads a value.
 ///
 /// # Errors
-/// When it is damaged, has parts that are no plain data, or is followed by more.
+/// If it is corrupt, has parts that are no plain data, or is followed by more.
 pub fn msgpack(bytes: &[u8]) -> Result<Value, String> {
     let mut reader = Reader { cursor: Cursor::new(bytes), room: Room::of(bytes) };
     let value = reader.value(0).and_then(|value| match reader.cursor.left() {
@@ -111,7 +111,7 @@ impl Reader<'_> {
     }
 }
 
-/// What msgpack-numpy wrote as a map of `nd`, `type`, `kind`, `shape` and `data`.
+/// Converts a map written by msgpack-numpy: `nd`, `type`, `kind`, `shape` and `data`.
 fn numpy(map: &Value, input: &[u8]) -> Result<Value, String> {
     let get = |name: &str| map.get(input, name).ok_or_else(|| format!("a numpy array without {name:?}"));
     let dtype = get("type")?;
@@ -119,7 +119,7 @@ fn numpy(map: &Value, input: &[u8]) -> Result<Value, String> {
         return Err("an array of structures, which are no numbers".to_owned());
     };
     let dtype = Dtype::parse(dtype.as_bytes())?;
-    // A short array may be kept as text by writers that do not tell the two apart.
+    // Writers that do not distinguish text from bytes may store a short array as text.
     let data = match get("data")? {
         Value::Bytes(part) | Value::Text(part) => part.clone(),
         other => return Err(format!("the data of a numpy array is {}", other.kind())),

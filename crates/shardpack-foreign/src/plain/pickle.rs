@@ -1,9 +1,8 @@
-//! Pickles of plain data: an interpreter of the opcodes that numbers, text, bytes, containers and numpy arrays need.
+//! Parses pickles of plain data: interprets the opcodes that numbers, text, bytes, containers and numpy arrays need.
 //!
-//! Holds at all times: nothing is executed, and the only names that mean anything are those of [`Global`]; a container
-//! is a number into a list of all, so what is shared or contains itself costs no more than its opcodes, until
-//! [`Machine::value`] writes it out under limits. As with `pickle.loads`, what follows the end of a pickle is not
-//! looked at.
+//! Nothing is executed, and only the names of [`Global`] resolve. A container is an index into a list of all containers, so
+//! shared or self-containing data costs no more than its opcodes until [`Machine::value`] writes it out under limits. As with
+//! `pickle.loads`, bytes after the end of a pickle are not read.
 //!
 //! Specification: `Lib/pickletools.py` of Python 3.11, protocols 0 to 5. Written by: Python 2.7 and 3, numpy 1 and 2.
 //!
@@ -28,8 +27,8 @@ use std::{
 use self::global::Global;
 use super::{Array, MAX_DEPTH, Part, Room, Value, cursor::Cursor, dtype::Dtype, too_deep};
 
-/// Values on the stack where no mark says that a container of any length is to come; each level has its key, its
-/// function and its arguments there at most.
+/// Maximum number of stack values without a mark, which announces a container of any length. Each level has at most its key,
+/// its function and its arguments there.
 const MAX_UNMARKED: usize = 16 * MAX_DEPTH;
 
 /// Longest pickle in bytes whose memory is kept for the next one.
@@ -52,7 +51,7 @@ enum Slot {
     Object(u32),
 }
 
-/// What slots share.
+/// Content shared by slots.
 #[derive(Debug)]
 enum Object {
     /// Where its items lie in [`Machine::items`].
@@ -64,9 +63,9 @@ enum Object {
     Text(Arc<[u8]>),
     Bytes(Arc<[u8]>),
     Dtype(Dtype),
-    /// An array that has not been told its content.
+    /// An array whose content is still missing.
     Unfilled,
-    /// What is no plain data, which is never made: why.
+    /// An object that is not plain data and is never built, with the reason.
     Foreign(Arc<str>),
     Array(Arc<Array>),
 }
@@ -77,13 +76,13 @@ struct Machine<'b> {
     memory: Memory,
     /// Whether it is one of the pickles that the storage of a tensor is saved as, the only ones with persistent ids.
     is_storage: bool,
-    /// The storage that such an id told of: the type of its items, and how many they should be.
+    /// The storage from the last persistent id: the type of its items, and their number.
     storage: Option<(Dtype, i64)>,
     /// Whether anything in it is made of storage.
     has_storage: bool,
 }
 
-/// What a machine works with; emptied, the next one allocates less.
+/// Working memory of a machine; cleared and reused to save allocations.
 #[derive(Default)]
 struct Memory {
     stack: Vec<Slot>,
@@ -95,10 +94,10 @@ struct Memory {
     depths: Vec<u8>,
     /// The items of all tuples.
     items: Vec<Slot>,
-    /// Room for what is taken from the stack.
+    /// Buffer for slots taken from the stack.
     taken: Vec<Slot>,
-    /// Where numbers and bytes lie, from and to, that decided what is made: all that is looked at and may be of [`Slot::Int`],
-    /// [`Slot::Float`] or [`Slot::Bytes`].
+    /// Ranges of numbers and bytes that influenced the result: every [`Slot::Int`], [`Slot::Float`] or [`Slot::Bytes`] that
+    /// was read.
     looked: RefCell<Vec<(u32, u32)>>,
 }
 
@@ -110,7 +109,7 @@ thread_local! {
 /// Reads a pickle of any protocol.
 ///
 /// # Errors
-/// When it is damaged, or asks for something that is no plain data; names it.
+/// If the pickle is corrupt, or needs an object that is not plain data; the message names the object.
 pub fn pickle(bytes: &[u8]) -> Result<Value, String> {
     if u32::try_from(bytes.len()).is_err() {
         return Err("a pickle of 4 GiB or more".to_owned());
@@ -127,7 +126,7 @@ fn interpreted(bytes: &[u8]) -> Result<Value, String> {
     let is_long = bytes.len() > KEPT_BYTES;
     let value = machine.run().map_err(|what| format!("pickle, {what}")).and_then(|root| {
         if is_long {
-            // What is written out takes as much room again.
+            // Writing the value out needs as much memory again.
             (machine.memory.stack, machine.memory.memo) = (Vec::new(), Vec::new());
         }
         let value = machine.value(root).map_err(|what| format!("pickle: {what}"))?;
@@ -163,7 +162,7 @@ impl<'b> Machine<'b> {
         MEMORY.set(memory);
     }
 
-    /// Does all of it; what it is of is to be written out with [`Machine::value`].
+    /// Runs the whole pickle; [`Machine::value`] writes out the result.
     fn run(&mut self) -> Result<Slot, String> {
         let mut start = 0;
         loop {
@@ -175,7 +174,7 @@ impl<'b> Machine<'b> {
         }
     }
 
-    /// Does one opcode; returns what the pickle is of at its end.
+    /// Runs one opcode; returns the result at the end of the pickle.
     fn step(&mut self) -> Result<Option<Slot>, String> {
         let opcode = self.cursor.byte()?;
         match opcode {
@@ -183,7 +182,7 @@ impl<'b> Machine<'b> {
                 0..=5 => {}
                 protocol => return Err(format!("protocol {protocol}, the last one known is 5")),
             },
-            // FRAME: what it holds is read when its turn comes.
+            // FRAME: the content of the frame is read in sequence.
             0x95 => {
                 let bytes = u64::from_le_bytes(self.cursor.array()?);
                 let start = self.cursor.at;
@@ -235,7 +234,7 @@ impl<'b> Machine<'b> {
                 self.push(Slot::Float(number, place))?;
             }
 
-            // BINBYTES …, BYTEARRAY8; BINSTRING: what Python 2 calls a string is bytes.
+            // BINBYTES …, BYTEARRAY8; BINSTRING: a Python 2 string is bytes.
             b'B' | b'C' | 0x8e | 0x96 | b'T' | b'U' => {
                 let bytes = self.length(opcode)?;
                 let (start, end) = place(self.cursor.range(bytes)?)?;
@@ -407,7 +406,7 @@ impl<'b> Machine<'b> {
         usize::try_from(number).map_err(|_| format!("number {number} is not in the memo"))
     }
 
-    /// Where the last mark lies; what is below it is not to be touched.
+    /// Index of the last mark; slots below the mark must not be popped.
     fn floor(&self) -> usize {
         self.memory.marks.last().copied().unwrap_or(0)
     }
@@ -467,7 +466,7 @@ impl<'b> Machine<'b> {
         Ok(())
     }
 
-    /// Notes that what is made depends on these bytes.
+    /// Records that the result depends on these bytes.
     fn look(&self, part: &Part) {
         if let Part::Plain(range) = part {
             // Below 4 GiB, as the whole pickle is.
@@ -475,7 +474,7 @@ impl<'b> Machine<'b> {
         }
     }
 
-    /// Notes that what is made depends on the number whose operand lies at `place`.
+    /// Records that the result depends on the number whose operand is at `place`.
     fn look_at(&self, place: u32) {
         self.memory.looked.borrow_mut().push((place, place + 1));
     }
@@ -494,7 +493,7 @@ impl<'b> Machine<'b> {
         Ok(top)
     }
 
-    /// Takes what lies from `at` on.
+    /// Pops the slots from `at` on.
     fn split(&mut self, at: usize) -> Result<Vec<Slot>, String> {
         match at {
             at if at >= self.floor() && at <= self.memory.stack.len() => Ok(self.take(at)),
@@ -502,7 +501,7 @@ impl<'b> Machine<'b> {
         }
     }
 
-    /// Takes what lies from `at` on, which is within the stack.
+    /// Pops the slots from `at` on; `at` is within the stack.
     fn take(&mut self, at: usize) -> Vec<Slot> {
         let mut items = mem::take(&mut self.memory.taken);
         items.clear();
@@ -510,7 +509,7 @@ impl<'b> Machine<'b> {
         items
     }
 
-    /// Takes what lies above the last mark, and the mark.
+    /// Pops the slots above the last mark, and the mark.
     fn marked(&mut self) -> Result<Vec<Slot>, String> {
         let at = self.memory.marks.pop().ok_or("there is no mark")?;
         Ok(self.take(at))

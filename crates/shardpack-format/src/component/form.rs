@@ -1,12 +1,12 @@
-//! What components of samples are: files, text, numbers, arrays; of one sample (a form), and of all of them (a type).
+//! Forms and types of components: files, text, numbers, arrays; for one sample (a form), and for all samples (a type).
 //!
-//! The content of a component, whatever format it is stored in:
-//! - *bytes*: a file, or bytes that mean nothing here;
+//! The content of a component, in every storage format:
+//! - *bytes*: a file, or bytes that are opaque here;
 //! - *text*: UTF-8; *json*: a JSON text; *int*, *float*: the JSON text of a whole number of 64 bits, or of a float64;
-//! - *array*: a `.npy` file, version 1.0, in C's order: its head follows from dtype and shape.
+//! - *array*: a `.npy` file, version 1.0, in C order: dtype and shape determine its head.
 //!
-//! So the content of each has an extension that readers of webdataset know how to decode. Formats may store it in
-//! another way ([`crate::formats::Format::encode`]) and give it back to the byte.
+//! So each content has an extension that readers of webdataset can decode. Formats may store it in
+//! another way ([`crate::formats::Format::encode`]) and return it to the byte.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ const FLOAT64: &str = "<f8";
 /// The NaN that the word for it is read as.
 const NAN_BITS: u64 = 0x7ff8_0000_0000_0000;
 
-/// What the component of one sample is.
+/// The form of one sample's component.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Form {
     /// A file, or bytes.
@@ -33,7 +33,7 @@ pub enum Form {
     Json,
     /// A whole number of 64 bits, as JSON.
     Int,
-    /// A float64 as JSON, with as many digits as tell it from all others.
+    /// A float64 as JSON, with the fewest digits that identify it.
     Float,
     /// An array of numbers or of strings of one length, as `.npy`.
     Array {
@@ -57,8 +57,8 @@ impl Form {
         }
     }
 
-    /// The array whose content a file of `bytes` bytes is that begins with `first`, at least [`npy::PLAIN_HEAD_BYTES`] or all of it; `None`
-    /// where its head is not the one that follows from dtype and shape, or the items are not as long as that says.
+    /// The array in a `.npy` file of `bytes` bytes that begins with `first`, at least [`npy::PLAIN_HEAD_BYTES`] or the whole file; `None`
+    /// if its head is not the one that dtype and shape determine, or if the length of the items differs.
     pub fn of_npy(first: &[u8], bytes: u64) -> Option<Self> {
         let head = npy::read_head(first).ok().filter(|head| !head.is_fortran && head.check_length(bytes).is_ok())?;
         Self::array(head.dtype, &head.shape).ok().filter(|form| first.starts_with(&form.head()))
@@ -74,7 +74,7 @@ impl Form {
         }
     }
 
-    /// That of a float64: an array without axes where it is a NaN whose bits JSON cannot tell.
+    /// The form of a float64: an array without axes for a NaN whose bits JSON cannot represent.
     pub fn of_float(number: f64) -> Self {
         match number.is_nan() && number.to_bits() != NAN_BITS {
             true => Self::Array { dtype: FLOAT64.to_owned(), shape: Vec::new() },
@@ -82,7 +82,7 @@ impl Form {
         }
     }
 
-    /// What a single value is where others of its field are lists of any length, or floats that JSON cannot tell: a list of
+    /// The form of a single value if other values of its field are lists of any length, or floats that JSON cannot represent: a list of
     /// one, or an array without axes.
     pub fn wider(&self) -> Option<Self> {
         let array = |dtype: &str, shape: &[u64]| Some(Self::Array { dtype: dtype.to_owned(), shape: shape.to_vec() });
@@ -95,7 +95,7 @@ impl Form {
         }
     }
 
-    /// Length in bytes of the items of an array; `None` for what is none, or would be longer than can be.
+    /// Length in bytes of the items of an array; `None` for other forms and for lengths out of range.
     pub fn items_bytes(&self) -> Option<u64> {
         let Self::Array { dtype, shape } = self else { return None };
         let item = item_bytes(dtype)?;
@@ -105,7 +105,7 @@ impl Form {
         shape.iter().try_fold(item, |bytes, axis| bytes.checked_mul(*axis)).filter(|bytes| *bytes < 1 << 32)
     }
 
-    /// What stands before the items of an array in its content; empty for all else.
+    /// The bytes before the items of an array in its content; empty for other forms.
     pub fn head(&self) -> Vec<u8> {
         match self {
             Self::Array { dtype, shape } => npy::head(dtype, shape, false),
@@ -113,14 +113,14 @@ impl Form {
         }
     }
 
-    /// Appends what [`Form::head`] gives to `out`.
+    /// Appends the bytes of [`Form::head`] to `out`.
     pub fn write_head(&self, out: &mut Vec<u8>) {
         if let Self::Array { dtype, shape } = self {
             npy::write_head(dtype, shape, false, out);
         }
     }
 
-    /// Length in bytes of what [`Form::head`] gives.
+    /// Length in bytes of [`Form::head`].
     pub fn head_bytes(&self) -> u64 {
         match self {
             Self::Array { dtype, shape } => npy::head_bytes(dtype, shape, false) as u64,
@@ -170,16 +170,16 @@ impl std::str::FromStr for Form {
     }
 }
 
-/// What the component of all samples is.
+/// The type of a component over all samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Type {
-    /// What it is where a sample has it.
+    /// Its kind in samples that have the component.
     pub kind: Kind,
     /// Whether there are samples without it.
     pub is_optional: bool,
 }
 
-/// What the component is of those samples that have it.
+/// The kind of a component in the samples that have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Of all [`Form::Bytes`].
@@ -217,7 +217,7 @@ impl Type {
         Self { kind, is_optional: false }
     }
 
-    /// The type of what is of one of two; `None` where their content has different extensions.
+    /// The common type of both; `None` if their contents have different extensions.
     pub fn join(self, other: Self) -> Option<Self> {
         let is_optional = self.is_optional || other.is_optional;
         let kind = match (self.kind, other.kind) {

@@ -1,6 +1,6 @@
-//! Components of samples: what a source declares (`Component`), and what values of one are (`Form`, `Type`).
+//! Components of samples: the declaration by a source (`Component`), and the forms of their values (`Form`, `Type`).
 //!
-//! The payload is the first component of a sample, an image or what else it is; the others come with it. To a format
+//! The payload is the first component of a sample, an image or other content; the others come with it. To a format
 //! they are bytes. Their lengths are known before the copy, and they are in their places when a record is framed.
 
 mod form;
@@ -13,9 +13,9 @@ use crate::{Error, Result};
 
 pub use form::{Form, Kind, MAX_AXES, Type, item_bytes, numpy_name, of_numpy_name};
 
-/// Most of them in a dataset.
+/// Maximum number of components in a dataset.
 pub const MOST: usize = 32;
-/// Name of the component with the text that a source tells of a sample.
+/// Name of the component with a source's text about a sample.
 pub const TEXT: &str = "json";
 /// Longest name in bytes.
 const NAME_BYTES: usize = 32;
@@ -24,8 +24,8 @@ const STEM: char = '*';
 
 /// A component of samples: its name, and where a source has it.
 ///
-/// In manifests it is `NAME` where the source tells it as text, `NAME=PATTERN` where it is a file, and `NAME:TYPE` where it
-/// is a value of a type.
+/// In manifests it is `NAME` for a source's text, `NAME=PATTERN` for a file, and `NAME:TYPE` for
+/// a typed value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Component {
@@ -35,7 +35,7 @@ pub struct Component {
 }
 
 impl Component {
-    /// The text that a source tells of each sample: an object of JSON.
+    /// A source's text about each sample: a JSON object.
     pub fn text() -> Self {
         Self { name: TEXT.to_owned(), pattern: None, kind: None }
     }
@@ -75,11 +75,11 @@ impl Component {
         Ok(Self { name, pattern: Some(pattern), kind: None })
     }
 
-    /// The component that a field called `field` is: a feature, column or extension. Letters become lower case, and what a
-    /// component's name cannot have becomes `_`: `image/object/bbox` is `image_object_bbox`.
+    /// The component for a field named `field`: a feature, column or extension. Letters become lower case, and characters that a
+    /// component's name cannot have become `_`: `image/object/bbox` is `image_object_bbox`.
     ///
     /// # Errors
-    /// When no component can be called so all the same.
+    /// If the result is still no valid component name.
     pub fn field(field: &str) -> Result<Self> {
         let fine = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c.to_ascii_lowercase() } else { '_' };
         Self::files(&field.chars().map(fine).collect::<String>())
@@ -108,7 +108,7 @@ impl Component {
         Self { kind: Some(kind), ..self }
     }
 
-    /// What both are: of one name, and of the type that they have in common; `None` where they are not.
+    /// The common component of both, with the same name and the joined type; `None` if there is none.
     pub fn join(&self, other: &Self) -> Option<Self> {
         let is_same = self.name == other.name && self.pattern == other.pattern;
         match (&self.kind, &other.kind) {
@@ -134,7 +134,7 @@ impl Component {
         &self.name
     }
 
-    /// Whether it is the text that the source tells.
+    /// Whether it is the source's text.
     pub fn is_text(&self) -> bool {
         self.pattern.is_none() && self.kind.is_none()
     }
@@ -160,20 +160,20 @@ impl Component {
         all.iter().map(Self::to_string).collect::<Vec<_>>().join(",")
     }
 
-    /// Reads what [`Component::list`] has written.
+    /// Parses the output of [`Component::list`].
     ///
     /// # Errors
-    /// When it is not such.
+    /// If `text` is invalid.
     pub fn of_list(text: &str) -> Result<Vec<Self>> {
         let all: Vec<Self> = text.split(',').map(|one| Self::try_from(one.to_owned())).collect::<Result<_>>()?;
         check(&all).map(|()| all)
     }
 }
 
-/// Fails where there are too many, or two of one name.
+/// Checks that there are not too many components and that no name repeats.
 ///
 /// # Errors
-/// Names what is wrong.
+/// Names the problem.
 pub fn check(all: &[Component]) -> Result<()> {
     if all.len() > MOST {
         return Err(Error::usage(format!("{} further components, a sample has at most {MOST}", all.len())));
@@ -219,7 +219,7 @@ impl TryFrom<String> for Component {
             text => {
                 let wrong = || Error::data(format!("{text:?} is no component"));
                 let (name, kind) = text.split_once(':').ok_or_else(wrong)?;
-                // The field is what its length is limited of.
+                // The limit on the length applies to the field.
                 let field = name.rsplit_once('.').map_or(name, |(field, _)| field);
                 if !Self::field(field).is_ok_and(|one| one.name == field) {
                     return Err(wrong());

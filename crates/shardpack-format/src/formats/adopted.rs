@@ -1,5 +1,5 @@
-//! Shards that somebody else wrote and that stay as they are: an index tells where their images lie, and hashes cover
-//! every byte; nothing is known of how their records are made.
+//! Shards that another tool wrote and that stay unchanged: an index locates their images, and hashes cover
+//! every byte; how their records are made is unknown.
 //!
 //! Records tile the shard: the first begins at its first byte, each goes on to where the next begins, the last ends
 //! with the file.
@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, path::Path};
 use super::{Choice, Entry, Format, Layout};
 use crate::{Error, Result, image_header::Header, index::RowRef, sample::Sample};
 
-/// The setting in a manifest that says so.
+/// The setting in a manifest that marks adopted shards.
 pub const SETTING: &str = "adopted";
 
 /// Shards of the format `entry` that were not written by this program.

@@ -1,20 +1,20 @@
 //! How formats with typed values store components: as numbers and items, without the heads of files.
 //!
-//! Holds at all times: what [`Encoding::decode`] gives is, to the byte, the content that [`Encoding::encode`] was given.
+//! Holds at all times: [`Encoding::decode`] returns, to the byte, the content that [`Encoding::encode`] received.
 
 use std::borrow::Cow;
 
 use super::foreign::Plain;
 use crate::{Error, Result, component::Form};
 
-/// Length in bytes of a number that is written as a varint: that of the longest, so that the length of a record does not
-/// depend on what is in it.
+/// Length in bytes of a number written as a varint: always the maximum, so that the length of a record does not
+/// depend on its content.
 pub(super) const VARINT_BYTES: usize = 10;
 /// Length in bytes of a number of 64 bits.
 const NUMBER_BYTES: usize = 8;
 /// The dtype of whole numbers of 64 bits, as numpy writes it.
 pub(super) const INT64: &str = "<i8";
-/// Fewer axes than this have their number in six bits, beside the two that tell how long each is.
+/// Shapes with fewer axes than this fit their number in six bits, next to the two bits for the width of each length.
 const SHAPE_AXES: usize = 64;
 
 /// How the component of a sample is stored.
@@ -35,10 +35,10 @@ pub(super) enum Encoding {
 }
 
 impl Encoding {
-    /// Length in bytes of what is stored of a content of so many bytes.
+    /// Length in bytes of the stored form of a content of `content_bytes` bytes.
     ///
     /// # Errors
-    /// When nothing of this form can be stored so.
+    /// If this encoding cannot store the form.
     pub fn stored_bytes(self, form: &Form, content_bytes: u32) -> Result<u64> {
         let items = || form.items_bytes().ok_or_else(|| unfit(form));
         Ok(match self {
@@ -54,10 +54,10 @@ impl Encoding {
         })
     }
 
-    /// Writes what is stored of `content` over `stored`, which is [`Encoding::stored_bytes`] long.
+    /// Writes the stored form of `content` over `stored`, which is [`Encoding::stored_bytes`] long.
     ///
     /// # Errors
-    /// When the content is not of this form.
+    /// If the content does not have this form.
     pub fn encode(self, form: &Form, content: &[u8], stored: &mut [u8]) -> Result<()> {
         let items = || form.items(content).ok_or_else(|| unfit(form));
         let stored_bytes = stored.len() as u64;
@@ -132,10 +132,10 @@ impl Encoding {
 }
 
 impl Encoding {
-    /// The items of an array that is stored so; `None` of what is no array, or of a content that is shorter than they.
+    /// The items of an array in this encoding; `None` if the form is no array, or the content is shorter than its items.
     ///
     /// # Errors
-    /// When this is nothing of this form.
+    /// If `stored` does not have this form.
     pub fn items<'s>(self, form: &Form, stored: &'s [u8]) -> Result<Option<Cow<'s, [u8]>>> {
         let Form::Array { .. } = form else { return Ok(None) };
         let whole = |items: &'s [u8]| match form.items_bytes() == Some(items.len() as u64) {

@@ -1,8 +1,8 @@
-//! Shards that anybody may have written: told by their first bytes, walked record by record, trusting nothing.
+//! Shards by any writer: detected from their first bytes, walked record by record, trusting nothing.
 //!
-//! Holds at all times: a length is checked against what is left of the file before anything is allocated for it; each
-//! step goes forward; names in a file are names and never opened; what is wrong with one record is in that record, and
-//! the walk goes on; an error ends it, for where the next record begins is unknown then.
+//! Holds at all times: a length is checked against the rest of the file before anything is allocated for it; each
+//! step goes forward; names in a file are names and never opened; a problem in one record is reported in that record, and
+//! the walk continues; an error ends the walk, because the start of the next record is then unknown.
 
 mod input;
 mod label_types;
@@ -22,7 +22,7 @@ pub use label_types::LabelTypes;
 pub use literal::is_list;
 pub use plain::Plain;
 
-/// What a user said of records whose fields have names: features, columns, extensions.
+/// The user's choices for records with named fields: features, columns, extensions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wanted {
@@ -32,11 +32,11 @@ pub struct Wanted {
     pub label: Option<String>,
     /// Index of the label that is the class, from 0, if a record has several. If `None`, several labels are a component.
     pub label_number: Option<usize>,
-    /// Samples have no labels, whatever records say: nothing is looked for, and what does not fit is no reason to refuse.
+    /// Samples have no labels, whatever the records contain: no label is looked for, and an invalid label is no reason to refuse.
     #[serde(default, skip_serializing_if = "is_false")]
     pub no_labels: bool,
-    /// Names of the components that are wanted, see [`Component::field`]; all, if `None`. Of what is not wanted nobody
-    /// needs the content.
+    /// Names of the wanted components, see [`Component::field`]; all, if `None`. Nobody needs the content of the
+    /// others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub components: Option<Vec<String>>,
     /// Fields that get other names, and these: names of components.
@@ -47,7 +47,7 @@ pub struct Wanted {
     pub entries: Entries,
 }
 
-/// Names of what [`Wanted::said`] tells: those of the options of the command line.
+/// Names of the texts from [`Wanted::said`], the same as the command line options.
 pub const SAID: [&str; 8] =
     ["fields", "image_feature", "label_feature", "label_index", "from", "label_from", "key_pattern", "skip_header"];
 
@@ -57,12 +57,12 @@ impl Wanted {
         self.label.is_none() && self.label_number.is_none()
     }
 
-    /// Whether nothing was said.
+    /// Whether the user chose nothing.
     pub fn is_unsaid(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What was said of fields, labels and keys, as text, each with its name: what a manifest keeps.
+    /// The choices for fields, labels and keys, as text, each with its name, as a manifest stores them.
     pub fn said(&self) -> impl Iterator<Item = (&'static str, String)> {
         let Entries { dialect, label_from, key_pattern, header_bytes } = &self.entries;
         let renames: Vec<_> = self.renames.iter().map(|(field, name)| format!("{field}:{name}")).collect();
@@ -74,10 +74,10 @@ impl Wanted {
         SAID.into_iter().zip(said).filter_map(|(name, said)| Some((name, said?)))
     }
 
-    /// What [`Wanted::said`] told, of which `take` gives the text by its name.
+    /// Parses the choices that [`Wanted::said`] wrote; `take` returns the text for a name.
     ///
     /// # Errors
-    /// When a text is not what it tells.
+    /// If a text is invalid.
     pub fn of_said(take: impl FnMut(&str) -> Option<String>) -> Result<Self> {
         let [renames, image, label, number, dialect, label_from, key_pattern, header_bytes] = SAID.map(take);
         let rename = |one: &str| one.rsplit_once(':').map(|(field, name)| (field.to_owned(), name.to_owned()));
@@ -105,7 +105,7 @@ impl Wanted {
         })
     }
 
-    /// What the field `field` is called. One that has the name which another gets is said to be of the source.
+    /// The component name of the field `field`. If another field gets that name, the name is marked as the source's.
     pub fn called<'f>(&'f self, field: &'f str) -> Cow<'f, str> {
         if let Some((_, name)) = self.renames.iter().find(|(from, _)| from == field) {
             return name.into();
@@ -120,7 +120,7 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// What a user said of keys with values, as databases have them; their reader knows what the words mean.
+/// The user's choices for keys with values, as databases have them; their reader interprets the words.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Entries {
@@ -128,31 +128,31 @@ pub struct Entries {
     pub dialect: Option<String>,
     /// Where labels are.
     pub label_from: Option<String>,
-    /// What keys are made of.
+    /// Pattern of the keys.
     pub key_pattern: Option<String>,
     /// Bytes at the beginning of each value that come before the image.
     pub header_bytes: Option<u64>,
 }
 
 impl Entries {
-    /// Whether nothing was said.
+    /// Whether the user chose nothing.
     pub fn is_unsaid(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// What a record says of the class of its sample.
+/// A record's information about the class of its sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Label {
     /// Nothing.
     Missing,
     /// A whole number.
     Number(i64),
-    /// Text: whether it spells a number or is a word, the labels of all samples tell.
+    /// Text: the labels of all samples decide whether it spells a number or is a word.
     Text(Vec<u8>),
     /// A word, even if it spells a number: the name of a class.
     Name(Vec<u8>),
-    /// Something else; says what, for a message.
+    /// Something else, described for a message.
     Unfit(String),
 }
 
@@ -207,11 +207,11 @@ pub struct Image {
     pub fetch: Range<u64>,
     /// Length of the image in bytes.
     pub bytes: u32,
-    /// Where its first byte lies in the unpacked file, or that of what it is made of.
+    /// Offset of its first byte in the unpacked file, or of the first byte that it is made from.
     pub offset: u64,
     /// Whether it does not lie there in one piece, as it is.
     pub in_parts: bool,
-    /// How the format makes the image of what is fetched; means something to that format alone; 0 where there is one
+    /// How the format makes the image from the fetched bytes; meaningful to that format alone; 0 if there is only one
     /// way; below 2^31.
     pub recipe: u32,
 }
@@ -223,20 +223,20 @@ pub struct Other {
     pub name: String,
     /// Length of its content in bytes.
     pub bytes: u64,
-    /// Where the content, or what it is made of, lies in the unpacked file; `None` where it cannot be had as bytes or text that
+    /// Offset of the content, or of the bytes that it is made from, in the unpacked file; `None` if it cannot be read as bytes or text that
     /// mean something by themselves.
     pub offset: Option<u64>,
-    /// How the format makes the content of what lies there, see [`Foreign::component`]; 0 where it is as it lies there, or where
-    /// the items of an array do; below [`Other::RECIPES`].
+    /// How the format makes the content from the bytes there, see [`Foreign::component`]; 0 if the content, or the
+    /// items of an array, are stored unchanged; below [`Other::RECIPES`].
     pub recipe: u32,
-    /// What the field is, where it is a value of a kind; `None` where nobody but its reader knows.
+    /// The form of the field, if it is a value of a kind; `None` if only its reader knows.
     pub form: Option<Form>,
 }
 
 impl Other {
     /// Recipes are numbers below this.
     pub const RECIPES: u32 = 1 << 23;
-    /// Added to the recipe of a single value, makes it what [`Form::wider`] says, see [`Walk::wider`].
+    /// Added to the recipe of a single value to make the wider form of [`Form::wider`], see [`Walk::wider`].
     pub const WIDER: u32 = 1;
 }
 
@@ -245,13 +245,13 @@ impl Other {
 pub struct Record {
     /// Where it lies in the unpacked file, framing and padding included.
     pub range: Range<u64>,
-    /// What its format calls it: key, id, or the record's number in its file, from 0.
+    /// Its name in its format: key, id, or the record's number in its file, from 0.
     pub key: Vec<u8>,
     /// Whether `key` should be unique in a dataset.
     pub key_is_unique: bool,
-    /// Name of the image file that it was made of, if it says so.
+    /// Name of the image file that it was made from, if the record has it.
     pub filename: Option<Vec<u8>>,
-    /// Name of its class, if it says so.
+    /// Name of its class, if the record has it.
     pub class: Option<Vec<u8>>,
     /// Name of the field that holds its label; empty where fields have no names, or there is none.
     pub label_name: String,
@@ -261,7 +261,7 @@ pub struct Record {
     pub labels: usize,
     /// Its image, or why it has none that can be had: it is damaged, or of another kind.
     pub image: Result<Image, String>,
-    /// Whether the record is not what its writer wrote; else one without an image holds none.
+    /// Whether the record differs from the writer's output; otherwise a record without an image holds none.
     pub is_damaged: bool,
     /// Other fields.
     pub others: Vec<Other>,
@@ -278,13 +278,13 @@ impl Record {
         self.image.is_err() && !self.is_damaged && self.others.iter().any(|other| other.form.is_some())
     }
 
-    /// Takes the forms away of values beside an image that are told as text, of which `wider` is what [`Walk::wider`] says.
+    /// Removes the forms of values beside an image, which become text; `wider` comes from [`Walk::wider`].
     pub fn tell_numbers(&mut self, wider: &[Option<u32>]) {
         let is_text = |(_, wider): &(&mut Other, &Option<u32>)| self.image.is_ok() && wider.is_some();
         self.others.iter_mut().zip(wider).filter(is_text).for_each(|(other, _)| other.form = None);
     }
 
-    /// The record at `range`, number `number` of its file, of which nothing is known but why it has no image so far.
+    /// The record at `range`, number `number` of its file; so far only the reason why it has no image is known.
     pub fn numbered(range: Range<u64>, number: u64, no_image: String) -> Self {
         Self {
             range,
@@ -307,7 +307,7 @@ pub trait Walk {
     /// The next record, its checksums compared; `None` behind the last.
     ///
     /// # Errors
-    /// When the file cannot be followed further: says at which byte.
+    /// If the rest of the file cannot be parsed; the message has the byte.
     fn next(&mut self) -> Result<Option<Record>>;
 
     /// The image of the record that [`Walk::next`] gave last; it replaces what `out` holds.
@@ -322,7 +322,7 @@ pub trait Walk {
     /// As [`Walk::image`].
     fn first(&mut self, out: &mut Vec<u8>) -> Result<()>;
 
-    /// All that the unpacked file holds of that record, where it is one that is made of records: the image, and what there is beside
+    /// All data of the last record in the unpacked file, if the file consists of records: the image, and the fields beside
     /// it.
     ///
     /// # Errors
@@ -331,9 +331,9 @@ pub trait Walk {
         self.image(out)
     }
 
-    /// Of each of the other fields of the record that [`Walk::next`] gave last the length in bytes of what [`Form::wider`] says of
-    /// it, where it is a single value of a field that may be a list, or told from its content, elsewhere; nothing, where none is.
-    /// Beside an image, the content of such a value is its text, and its form what the wider one is of.
+    /// For each other field of the record that [`Walk::next`] returned last: its encoded length in bytes as [`Form::wider`]. Only a
+    /// single value has one, if its field may be a list, or if its form is detected from its content, in other records.
+    /// Beside an image, the content of such a value is its text, and its form comes from the wider form.
     fn wider(&self) -> &[Option<u32>] {
         &[]
     }
@@ -343,23 +343,23 @@ pub trait Walk {
         Vec::new()
     }
 
-    /// What is wrong with the file as a whole, after the last record: each with the byte where it begins.
+    /// Problems of the file as a whole, after the last record: each with the byte where it begins.
     fn remarks(&mut self) -> Vec<Error> {
         Vec::new()
     }
 
-    /// What of the file cannot be had, or is missing from it, beyond what records say; after the last record, or where the walk
-    /// has failed. Each is as good as a record that is damaged.
+    /// Parts of the file that are unreadable or missing and that no record reports; complete after the last record, or when the walk
+    /// has failed. Each counts as a damaged record.
     fn lost(&mut self) -> Vec<Error> {
         Vec::new()
     }
 
-    /// What the file holds that is no record, by what it is, and how much of it: known after the last record.
+    /// Contents of the file that are no records, by kind, with their number: known after the last record.
     fn passed(&self) -> BTreeMap<String, u64> {
         BTreeMap::new()
     }
 
-    /// What was understood of the file beyond what records say, a line each, for a person.
+    /// Facts about the file that no record has, a line each, for a person.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
@@ -377,11 +377,11 @@ pub trait Foreign: Send + Sync {
     /// When its first bytes cannot be read, or are none of this format.
     fn walk(&self, input: Input, wanted: &Wanted) -> Result<Box<dyn Walk>>;
 
-    /// The image that [`Image::recipe`] makes of the bytes of [`Image::fetch`]; the record's own checksum, where it has
+    /// The image that [`Image::recipe`] makes of the bytes of [`Image::fetch`]; the record's own checksum, if it has
     /// one, is compared.
     ///
     /// # Errors
-    /// Says why they are damaged.
+    /// If the bytes are damaged; the message has the reason.
     fn image<'r>(&self, fetched: &'r [u8], recipe: u32, wanted: &Wanted) -> Result<Cow<'r, [u8]>>;
 
     /// How many bytes [`Foreign::component`] makes a component of, from [`Other::offset`] on: `None` for as many as the image of
@@ -390,10 +390,10 @@ pub trait Foreign: Send + Sync {
         None
     }
 
-    /// The component that [`Other::recipe`] makes of what was fetched.
+    /// The component that [`Other::recipe`] makes of the fetched bytes.
     ///
     /// # Errors
-    /// Says why it is damaged.
+    /// If the bytes are damaged; the message has the reason.
     fn component(&self, _fetched: &[u8], recipe: u32) -> Result<Vec<u8>> {
         Err(Error::data(format!("no component is made by recipe {recipe}")))
     }

@@ -13,14 +13,14 @@ use crate::{Error, Result, index::Index, manifest};
 pub struct Kind {
     /// Name on the command line.
     pub name: &'static str,
-    /// Who reads it, and what it is, for help texts.
+    /// Its readers and its purpose, for help texts.
     pub about: &'static str,
     /// Whether `--sidecars auto` writes it.
     pub auto: bool,
-    /// Whether there are files of it for each shard, which follow from the index of that shard alone:
+    /// Whether each shard has files of it, which follow from the index of that shard alone:
     /// [`super::Format::shard_sidecar`].
     pub of_shards: bool,
-    /// Fails for a sample's path that it cannot tell, where there are such: asked before anything is packed.
+    /// Checks a sample's path before anything is packed, for sidecars that cannot represent every path.
     pub path_fits: Option<fn(&[u8]) -> Result<()>>,
 }
 
@@ -32,13 +32,13 @@ pub struct Sealed<'a> {
     pub index: &'a Index<Vec<u8>>,
     /// Names of the components, as in the manifest.
     pub components: &'a [String],
-    /// `none`, or what the shards are compressed with.
+    /// `none`, or the compression of the shards.
     pub compression: &'a str,
 }
 
 /// A sealed dataset, as its sidecars see it.
 pub struct Dataset<'a> {
-    /// Name of the dataset: the split, or what `--name` said.
+    /// Name of the dataset: the split, or the value of `--name`.
     pub name: &'a str,
     /// Its shards in order.
     pub shards: &'a [manifest::Shard],
@@ -50,7 +50,7 @@ pub struct Dataset<'a> {
     pub kinds: &'a BTreeMap<String, u64>,
     /// Names of the components, as in the manifest.
     pub components: &'a [String],
-    /// `none`, or what the shards are compressed with.
+    /// `none`, or the compression of the shards.
     pub compression: &'a str,
     /// Hashes of each shard file by name, in lower-case hexadecimal: those of [`super::Format::file_hashes`].
     pub hashes: &'a [BTreeMap<String, String>],
@@ -101,7 +101,7 @@ pub(super) fn write(format: &str, name: &str, dataset: &Dataset<'_>, files: &mut
     if dataset.classes.is_empty() { Ok(()) } else { write(dataset, files) }
 }
 
-/// What would break a line, and bytes that are not UTF-8, are escaped as `\n`, `\u{85}`, `\xff`.
+/// Line breaks, and bytes that are not UTF-8, are escaped as `\n`, `\u{85}`, `\xff`.
 fn classes(dataset: &Dataset<'_>, files: &mut dyn Files) -> Result<()> {
     files.begin("classes.txt")?;
     let lines: String = dataset.classes.iter().map(|class| readable(&class.name_bytes(), true) + "\n").collect();

@@ -1,6 +1,6 @@
 //! Hashes by the names that other formats' sidecars give them, as text in the form that their readers compare.
 //!
-//! These tell others whether a file arrived; what this program itself trusts is BLAKE3.
+//! Others use these hashes to check that a file arrived; this program itself trusts BLAKE3.
 //! Source: FIPS 180-4 (SHA-1, SHA-256), RFC 1321 (MD5), xxHash 0.8 (the rest, seed 0, digits in canonical big-endian order
 //! as python-xxhash's `hexdigest` has them).
 
@@ -79,10 +79,10 @@ impl Named {
     }
 }
 
-/// Length in bytes of what `input` gives, and its hashes by their names, all in one pass; `go_on` is asked before each read.
+/// Length in bytes of `input`, and its hashes by their names, all in one pass; calls `go_on` before each read.
 ///
 /// # Errors
-/// When `input` cannot be read to its end, a name is none of [`Named::ALL`], or `go_on` says so.
+/// If `input` cannot be read to its end, a name is not in [`Named::ALL`], or `go_on` fails.
 pub fn digest<'n>(
     input: &mut (impl Read + ?Sized),
     names: impl IntoIterator<Item = &'n str>,

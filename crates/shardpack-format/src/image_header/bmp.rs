@@ -9,7 +9,7 @@ pub(super) fn header(bytes: &[u8]) -> Option<Header> {
     let (width, height, bits) = if header_bytes == 12 {
         (le16(bytes, 18)?.into(), le16(bytes, 20)?.into(), le16(bytes, 24)?)
     } else {
-        // A negative height says that the top row comes first.
+        // A negative height means that the top row comes first.
         (le32(bytes, 18)?, le32(bytes, 22)?.cast_signed().unsigned_abs(), le16(bytes, 28)?)
     };
     let compression = if header_bytes < 40 { 0 } else { le32(bytes, 30)? };

@@ -6,7 +6,7 @@ use super::{Header, Kind, Mode, array, be16};
 
 /// A frame that leaves its height to a later DNL segment has no size here.
 ///
-/// Like libjpeg, passes over bytes that belong to no segment, so what decodes with a warning has a size here.
+/// Like libjpeg, skips bytes outside every segment, so a file that decodes with a warning has a size here.
 /// Source: ITU-T T.81, B.1.1 (markers, fill bytes, Table B.1) and B.2.2 (frame header).
 pub(super) fn header(bytes: &[u8]) -> Option<Header> {
     let mut rest = bytes.get(2..)?.iter();
@@ -86,7 +86,7 @@ pub(super) mod tests {
 
     #[test]
     fn the_frame_is_found_behind_a_segment_of_any_length() {
-        // What is in the segment looks like frames and markers; the real frame is as wide as the segment is long.
+        // The content of the segment looks like frames and markers; the real frame is as wide as the segment is long.
         let mut bytes = b"\xFF\xC0\0\x0B\x08\0\x09\0\x09\x01\xFF\xDA".repeat(6000);
         for length in 2..=u16::MAX {
             let [high, low] = length.to_be_bytes();

@@ -1,8 +1,8 @@
-//! What an image is, told by its first bytes.
+//! The kind of an image, detected from its first bytes.
 
 use super::{be32, le32};
 
-/// What an image file is, told by its first bytes.
+/// The kind of an image file, detected from its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -28,7 +28,7 @@ pub enum Kind {
     Jxl = 9,
     /// AVIF, still or sequence.
     Avif = 10,
-    /// HEIF with HEVC inside (HEIC), or with a coding that its brands do not tell.
+    /// HEIF with HEVC inside (HEIC), or with a coding that its brands do not identify.
     Heif = 11,
     /// A numpy array: raw pixels.
     Npy = 12,
@@ -57,7 +57,7 @@ impl Kind {
 
     /// The kind of the file that begins with `bytes`; the first [`SNIFF_BYTES`] suffice.
     ///
-    /// Source: for the kinds whose headers are read, what their files name. JPEG 2000: ISO/IEC 15444-1 I.5.1
+    /// Source: for the kinds whose headers are parsed, see their files. JPEG 2000: ISO/IEC 15444-1 I.5.1
     /// (signature box), A.4.1 and A.5.1 (codestream: SOC, SIZ). JPEG XL: ISO/IEC 18181-2 9.1 (signature box), ISO/IEC
     /// 18181-1 (signature of the codestream). Arrays: numpy 2, `lib/format.py`.
     pub fn of(bytes: &[u8]) -> Kind {

@@ -1,4 +1,4 @@
-//! Image headers: the kind of an image told by its first bytes, and its size, colour mode and depth.
+//! Image headers: the kind of an image, detected from its first bytes, and its size, colour mode and depth.
 //!
 //! Names are never looked at and pixels never decoded. No input makes these functions panic, allocate, or look at a
 //! byte more than a few times.
@@ -57,10 +57,10 @@ impl Mode {
     }
 }
 
-/// What the headers of an image say; whether the pixels are there and agree is not asked.
+/// The parsed headers of an image; the pixels are not checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What the file is.
+    /// The kind of the file.
     pub kind: Kind,
     /// Pixels across, as stored (an Exif orientation is not applied); 0 exactly when `height` is.
     pub width: u32,
@@ -73,12 +73,12 @@ pub struct Header {
 }
 
 impl Header {
-    /// Of what is no image, or of an image whose headers tell nothing.
+    /// For data that is no image, or an image whose headers have no facts.
     pub const NONE: Self = Self { kind: Kind::Unknown, width: 0, height: 0, mode: Mode::Unknown, depth: 0 };
 
-    /// What the headers in `bytes`, a whole file, say; what cannot be read is 0 or `Unknown`.
+    /// Parses the headers in `bytes`, a whole file; fields that cannot be parsed are 0 or `Unknown`.
     ///
-    /// Of JPEG 2000, JPEG XL, AVIF, HEIF and arrays only the kind is told.
+    /// For JPEG 2000, JPEG XL, AVIF, HEIF and arrays only the kind is returned.
     pub fn of(bytes: &[u8]) -> Header {
         let kind = Kind::of(bytes);
         let found = match kind {

@@ -30,9 +30,9 @@ pub(super) fn header(bytes: &[u8]) -> Option<Header> {
     let entries = directory.get(count_bytes..count_bytes.checked_add(count.checked_mul(entry_bytes)?)?)?;
     let (mut width, mut height, mut bits, mut photometric, mut samples) = (0, 0, 1, None, 1);
     for entry in entries.chunks_exact(entry_bytes) {
-        // What stands in place of values, or of their offset.
+        // The field that holds values, or their offset.
         let here = entry_bytes - inline;
-        // The first of the numbers, SHORT, LONG or LONG8. What does not fit in here stands elsewhere.
+        // The first of the numbers, SHORT, LONG or LONG8. Numbers that do not fit in the entry are stored elsewhere.
         let value = match (int16(entry, 2)?, number(entry, 4)?) {
             (3, count) if count <= inline / 2 => int16(entry, here)?.into(),
             (3, _) => int16(bytes, number(entry, here)?).unwrap_or(0).into(),

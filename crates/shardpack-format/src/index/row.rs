@@ -1,4 +1,4 @@
-//! A row of an index: what it says of a sample and of each of its components, read where it lies.
+//! A row of an index: the facts of a sample and of each of its components, read in place.
 
 use std::ops::Range;
 
@@ -27,7 +27,7 @@ pub struct RowRef<'a> {
     pub content_hash: u128,
     /// XXH3-64 of the record without the image.
     pub frame_hash: u64,
-    /// What the image's headers say.
+    /// The parsed headers of the image.
     pub image: Header,
     /// See [`Row::in_parts`].
     pub in_parts: bool,
@@ -48,7 +48,7 @@ impl<'a> RowRef<'a> {
         self.extents.len() / self.component_bytes
     }
 
-    /// What is told of component `number` beside its place.
+    /// The facts of component `number` in addition to its place.
     fn detail(&self, number: usize) -> Detail {
         let told = self.component_row(number).and_then(|bytes| bytes.get(8..24)).map(|bytes| {
             let (form, content_bytes) = (u32_at(bytes, 0), u32_at(bytes, 4));
@@ -59,7 +59,7 @@ impl<'a> RowRef<'a> {
         told.unwrap_or(Detail::plain(0))
     }
 
-    /// What component `number` is; `None` where the sample does not have it.
+    /// The form of component `number`; `None` if the sample does not have it.
     pub fn form(&self, number: usize) -> Option<&'a Form> {
         self.component(number)?;
         Some(self.forms.get(self.detail(number).form as usize).unwrap_or(&Form::Bytes))
@@ -104,7 +104,7 @@ impl<'a> RowRef<'a> {
         self.component(0).map_or((self.offset, 0), |image| (self.offset + u64::from(image.offset), image.bytes))
     }
 
-    /// The bytes of the record that the content hash covers; the frame hash covers the others. None of them where the
+    /// The bytes of the record that the content hash covers; the frame hash covers the others. Empty if the
     /// image is stored in parts.
     pub fn covered(&self) -> Range<usize> {
         match self.component(0) {

@@ -1,6 +1,6 @@
-//! Writing an index: rows as they lie in it, collected in few pieces of memory, and what only all of them tell.
+//! Writes an index: rows in their final layout, collected in few pieces of memory, and the facts that need all rows.
 //!
-//! Holds at all times: what is known of all rows alone (where strings begin, the numbers of forms, whether keys ascend) is filled in
+//! Holds at all times: facts that need all rows (where strings begin, the numbers of forms, whether keys ascend) are filled in
 //! at the end, so that rows of parts of a shard may be collected apart.
 
 use super::{
@@ -26,7 +26,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// No rows so far, of samples with so many components, with what [`Row::details`] has if that is wanted.
+    /// An empty collection for samples with `components` components, with room for [`Row::details`] if `is_detailed`.
     pub fn new(components: usize, is_detailed: bool) -> Self {
         Self { components, is_detailed, count: 0, fixed: Vec::new(), heap: Vec::new() }
     }
@@ -110,7 +110,7 @@ impl Rows {
     }
 }
 
-/// What is told of each component of a row that tells it.
+/// The details of each component of a row that has details.
 fn details(row: &[u8]) -> impl Iterator<Item = &[u8]> {
     row[FIXED_ROW_BYTES..].chunks_exact(COMPONENT_BYTES[1]).map(|component| &component[8..])
 }

@@ -53,7 +53,7 @@ impl<'b> Table<'b> {
         }
     }
 
-    /// What a field holds; zeros, which are the default of all that are asked for, if it is not there.
+    /// Value of a field; zeros, the default of every field read here, if the field is missing.
     fn number<const N: usize>(&self, number: usize) -> Result<[u8; N], String> {
         self.field(number).map_or(Ok([0; N]), |at| chunk(self.bytes, at))
     }

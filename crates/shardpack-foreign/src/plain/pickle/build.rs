@@ -1,4 +1,4 @@
-//! What the known names make of their arguments, and objects written out as values.
+//! Calls the known functions with their arguments, and writes objects out as values.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -64,7 +64,7 @@ impl Machine<'_> {
                     _ => None,
                 };
                 let items = pairs.iter().map(both).collect::<Option<Vec<_>>>();
-                // What is held at once is no more than the list; how often that may be is limited.
+                // A single copy is no longer than the list; the number of copies is limited.
                 self.room.work(bytes)?;
                 let Some(items) = items else { return wrong() };
                 self.push_object(Object::Map(Vec::new()), 0)?;
@@ -78,7 +78,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Tells an object what it holds.
+    /// Sets the content of an object.
     pub(super) fn build(&mut self, object: Slot, state: Slot) -> Result<(), String> {
         let Slot::Object(number) = object else { return Err("a state for what has none".to_owned()) };
         if let Object::Foreign(_) = self.object(number) {
@@ -120,7 +120,7 @@ impl Machine<'_> {
     fn array(&self, dtype: Dtype, shape: Slot, is_fortran: bool, data: Slot) -> Result<Array, String> {
         let items = self.bytes(data).ok_or("an array whose items are no bytes")?;
         if self.is_text(data) {
-            // What is no UTF-8 would not have come so far.
+            // Text that is not UTF-8 was rejected earlier.
             self.look(&items);
         }
         dtype.array(self.shape(shape)?, is_fortran, items)
@@ -131,7 +131,7 @@ impl Machine<'_> {
         let axes = self.shape(shape)?;
         let Some(items) = self.sequence(items) else { return Err("an array of values without a list".to_owned()) };
         let (bytes, count) = (size_of_val(items), items.len() as u64);
-        // What is copied is as long as the list; how often that may be is limited.
+        // A single copy is no longer than the list; the number of copies is limited.
         let items = items.to_vec();
         self.room.work(bytes)?;
         let depth = self.depth_around(&items)?;
@@ -171,7 +171,7 @@ impl Machine<'_> {
             let text: String = characters.collect::<Option<_>>().ok_or("text that is not Unicode")?;
             return self.push_object(Object::Text(text.into_bytes().into()), 0);
         }
-        // What Python has a type for is of that type.
+        // Types that Python itself has become Python's types.
         let number = match dtype.number(&bytes).filter(|_| dtype.is_of_python()) {
             Some(Number::Bool(yes)) => Slot::Bool(yes),
             Some(Number::Int(number)) => Slot::Int(number, 0),
@@ -286,7 +286,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Writes a value out. What contains itself is found to be too deep.
+    /// Writes a value out. Self-containing data exceeds the depth limit.
     pub(super) fn value(&self, slot: Slot) -> Result<Value, String> {
         self.written(slot, 0, &mut Room::of(self.cursor.bytes))
     }

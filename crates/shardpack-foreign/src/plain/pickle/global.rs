@@ -1,4 +1,4 @@
-//! The names that plain data asks for; they are known here and looked up nowhere.
+//! Names that plain data needs; they are fixed here and never looked up elsewhere.
 
 use std::fmt;
 
@@ -33,11 +33,11 @@ pub(super) enum Global {
     Storage(&'static str),
 }
 
-/// Of the name of a module and of what is in it, so many bytes are told.
+/// Maximum number of bytes of a module name and of a name in it that messages show.
 const MAX_TOLD: usize = 100;
 
 impl Global {
-    /// What `module` has under `name`, if it is plain data.
+    /// The object `name` of `module`, if it is plain data.
     pub(super) fn of(module: &[u8], name: &[u8]) -> Result<Self, String> {
         Ok(match (module, name) {
             (b"numpy.core.multiarray" | b"numpy._core.multiarray", b"_reconstruct") => Self::Reconstruct,

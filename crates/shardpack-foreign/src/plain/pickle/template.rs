@@ -1,11 +1,10 @@
-//! Pickles that differ in numbers and items of arrays alone: the second of them is not interpreted again.
+//! Caches pickles that differ only in numbers and items of arrays: from the second on, they are not interpreted again.
 //!
-//! Small samples are written by one loop, so that most of their pickles have the same opcodes, names and shapes at the same
-//! bytes. What such a pickle is follows from another one that was interpreted, and the numbers that it has itself.
+//! Small samples are written by one loop, so most of their pickles have the same opcodes, names and shapes at the same bytes.
+//! The value of such a pickle follows from an interpreted pickle and from its own numbers.
 //!
-//! Holds at all times: a value that is made of a template is the one that interpreting the pickle would give. What may
-//! differ is operands of numbers, and bytes, which [`Machine`] has taken to where they are wanted and has not looked at; all else has to
-//! be equal byte for byte.
+//! A value built from a template equals the value that interpreting the pickle would give. Only operands of numbers may
+//! differ, and bytes that [`Machine`] moved without reading them; everything else must be equal byte for byte.
 
 use std::{cell::RefCell, iter, ops::Range};
 
@@ -23,7 +22,7 @@ const PATIENCE: u32 = 2 * MOST_TEMPLATES as u32;
 /// A pickle that was interpreted.
 struct Template {
     bytes: Vec<u8>,
-    /// What has to be the same in another one; ordered.
+    /// Ranges that must be equal in another pickle; sorted.
     fixed: Vec<Range<usize>>,
     value: Value,
     /// Where the operand of each number of `value` lies, in the order in which they are written out; 0 for one that is fixed.
@@ -43,7 +42,7 @@ thread_local! {
     static TEMPLATES: RefCell<Templates> = RefCell::default();
 }
 
-/// The value of a pickle, where a template tells it.
+/// The value of a pickle, if a template matches.
 pub(super) fn known(bytes: &[u8]) -> Option<Value> {
     TEMPLATES.with_borrow_mut(|templates| {
         let value = templates.all.iter().find_map(|template| template.value(bytes));
@@ -98,7 +97,7 @@ fn made<'n>(value: &Value, numbers: &mut impl Iterator<Item = &'n u32>, bytes: &
     })
 }
 
-/// The number whose operand lies at `place`, behind its opcode, and the length of the operand in bytes.
+/// The number whose operand is at `place`, after its opcode, and the length of the operand in bytes.
 fn number(bytes: &[u8], place: usize) -> Option<(Value, usize)> {
     let operand = bytes.get(place..)?;
     Some(match bytes.get(place.checked_sub(1)?)? {
@@ -111,8 +110,8 @@ fn number(bytes: &[u8], place: usize) -> Option<(Value, usize)> {
 }
 
 impl Machine<'_> {
-    /// The pickle that was interpreted as a template; `None` where it is too long, has too many parts, or bytes that may differ have
-    /// been looked at.
+    /// The interpreted pickle as a template; `None` if the pickle is too long, has too many parts, or bytes that may differ
+    /// influenced the result.
     fn template(&self, root: Slot, value: &Value) -> Option<Template> {
         let bytes = self.cursor.bytes;
         if bytes.len() > LONGEST_BYTES || self.has_storage {
@@ -135,8 +134,8 @@ impl Machine<'_> {
         None
     }
 
-    /// Collects the places of all numbers of `slot`, in the order in which it is written out, and what of the pickle may differ;
-    /// `None` where that is too much.
+    /// Collects the positions of all numbers in `slot`, in the order in which it is written out, and the ranges of the pickle
+    /// that may differ; `None` if they are too many.
     fn parts(&self, slot: Slot, numbers: &mut Vec<u32>, free: &mut Vec<Range<usize>>) -> Option<()> {
         if numbers.len() + free.len() > MOST_PARTS {
             return None;

@@ -1,23 +1,24 @@
-//! Tensors of PyTorch as `pickle.dumps` writes them: the storage lies inside, as `torch.save` wrote it before it wrote zip files.
+//! Parses PyTorch tensors as `pickle.dumps` writes them: with the storage inside, in the format of `torch.save` before zip
+//! files.
 //!
-//! Holds at all times: shape, strides and offset stay within the storage; items are told by where they lie, and gathered
-//! only where they lie in no order that an array has.
+//! Shape, strides and offset stay within the storage. Items are ranges in the input, and are copied only if their order is no
+//! order of an array.
 //!
 //! Written by: PyTorch 1 and 2, `Tensor.__reduce_ex__` and `_legacy_save`. The storage is five pickles (magic, version, sizes of
 //! the machine, the storage's type and length, its key), a count of 64 bits, and the items.
 //!
-//! Refused: bfloat16 and what else numpy has no type for, tensors of a big-endian machine, sparse and quantised ones.
+//! Refused: bfloat16 and other types that numpy lacks, tensors of a big-endian machine, sparse and quantised tensors.
 
 use std::{ops::Range, sync::Arc};
 
 use super::{super::Array, Dtype, Global, Machine, Object, Part, Slot, Value};
 
-/// What a storage begins with: a pickle of the number 0x1950a86a20f9469cfc6c.
+/// Prefix of a storage: a pickle of the number 0x1950a86a20f9469cfc6c.
 const MAGIC: &[u8] = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.";
-/// The version of what follows.
+/// Version of the storage format.
 const VERSION: i64 = 1001;
 
-/// The type of the items of `torch.NAME`, where numpy has it.
+/// The type of the items of `torch.NAME`, if numpy has it.
 pub(super) fn storage_dtype(name: &[u8]) -> Option<&'static str> {
     Some(match name {
         b"FloatStorage" => "<f4",
@@ -54,7 +55,7 @@ impl Machine<'_> {
         self.push_object(Object::Array(Arc::new(dtype.array(vec![count], false, items)?)), 0)
     }
 
-    /// Notes the storage that a persistent id tells of: `('storage', type, key, location, items, None)`.
+    /// Records the storage in a persistent id: `('storage', type, key, location, items, None)`.
     pub(super) fn storage_id(&mut self) -> Result<(), String> {
         let id = self.pop()?;
         let id = match self.tuple(id) {
@@ -89,7 +90,7 @@ impl Machine<'_> {
     }
 }
 
-/// Where the items of a tensor lie in its storage, counted in items.
+/// Positions of the items of a tensor in its storage, counted in items.
 struct Places {
     /// Items of the storage.
     held: u64,
@@ -100,7 +101,7 @@ struct Places {
 }
 
 impl Places {
-    /// The items as an array; `work` is asked before so many bytes are copied.
+    /// The items as an array; `work` is called before bytes are copied.
     fn array(
         self,
         dtype: Dtype,
@@ -158,7 +159,7 @@ fn is_dense<'a>(mut axes: impl Iterator<Item = (&'a u64, &'a u64)>) -> bool {
     })
 }
 
-/// The type of the items of a saved storage, and where they lie in it.
+/// The type of the items of a saved storage, and their range in the storage.
 fn items(saved: &[u8]) -> Result<(Dtype, Range<usize>), String> {
     if !saved.starts_with(MAGIC) {
         return Err("it does not begin as torch.save begins it".to_owned());

@@ -8,7 +8,7 @@ pub(super) fn int(line: &[u8]) -> Result<Slot, String> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return Err("a number that is none".to_owned());
     }
-    // What has only digits and cannot be read is too large.
+    // A number of digits only that fails to parse is too large.
     let number = str::from_utf8(line).ok().and_then(|line| line.parse().ok());
     Ok(number.map_or(Slot::Huge, |number| Slot::Int(number, 0)))
 }

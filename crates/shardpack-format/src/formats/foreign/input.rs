@@ -1,6 +1,6 @@
-//! Bytes of a file as a walk takes them: from the first on, read or passed over.
+//! Input of a walk: bytes of a file from the first on, read or skipped.
 //!
-//! Holds at all times: what is read grows with what comes, never with what is promised.
+//! Holds at all times: buffers grow with the bytes that arrive, never with a promised length.
 
 use std::{
     fs::File,
@@ -84,7 +84,7 @@ impl std::fmt::Debug for Input {
     }
 }
 
-/// Fills `buffer` as far as `inner` goes; says how far.
+/// Fills `buffer` as far as `inner` goes; returns the number of bytes.
 ///
 /// # Errors
 /// The first of `inner` that is no interruption.
@@ -101,7 +101,7 @@ pub fn fill(inner: &mut (impl Read + ?Sized), buffer: &mut [u8]) -> io::Result<u
     Ok(filled)
 }
 
-/// Appends up to `bytes` to `out`, which grows with what comes, not with what is promised; says how many came.
+/// Appends up to `bytes` to `out`, which grows with the bytes that arrive, not with a promised length; returns their number.
 ///
 /// # Errors
 /// The first of `inner`.
@@ -109,8 +109,8 @@ pub fn append(inner: &mut (impl Read + ?Sized), bytes: u64, out: &mut Vec<u8>) -
     Read::take(inner, bytes).read_to_end(out).map(|read| read as u64)
 }
 
-/// What an error while reading at `offset` says: a decompressor tells by an error without a number from the system that
-/// its input is damaged.
+/// The error for a failed read at `offset`: a decompressor reports damaged input by an error without an OS error
+/// number.
 pub fn unreadable(error: io::Error, offset: u64) -> Error {
     match error.raw_os_error() {
         Some(_) => Error::io("cannot read", error).at_byte(offset),

@@ -4,7 +4,7 @@ use super::literal::is_list;
 
 /// Counts of the text labels of a source by type.
 ///
-/// A number with a fraction is a measured value, and no class. A single one among words is a name. A list says more than one class.
+/// A number with a fraction is a measured value, and no class. A single fraction among words is a name. A list has more than one class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LabelTypes {
     /// Whole numbers.

@@ -1,7 +1,7 @@
 //! Tar files of any writer as shards: a record is a sample as webdataset groups members.
 //!
-//! Holds at all times: a member is read only while the walk stands at it, so a file is read once, forwards; of what is
-//! no image at most 1 MiB a member is read; a sample is given when the member that ends it has been seen.
+//! Holds at all times: a member is read only while the walk stands at it, so a file is read once, forwards; at most 1 MiB
+//! is read from a member that is no image; a sample is returned when the member that ends it has been seen.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -66,14 +66,14 @@ impl Foreign for Tar {
     }
 }
 
-/// Whether a member that is in no sample is an image that is lost, or breaks its sample: it has to be told by name. `first`
-/// are the first bytes of its data; `current` is the sample that stands before it.
+/// Whether a member outside every sample is a lost image, or breaks its sample, and must be reported by name. `first`
+/// are the first bytes of its data; `current` is the sample before it.
 pub fn is_lost(dropped: &Dropped, first: &[u8], current: Option<&ForeignSample>) -> bool {
     match dropped.issue {
         Issue::DuplicateExtension | Issue::Sparse => true,
-        // By what it is, for its name does not tell.
+        // Its content decides, because its name does not.
         Issue::NoExtension | Issue::Meta => Kind::of(first) != Kind::Unknown,
-        // There is nothing to look at. What it is to its sample, that tells.
+        // There are no bytes to inspect. Its relation to the sample decides.
         Issue::Link | Issue::NotAFile => {
             let key = split(&dropped.name).map(|(key, _)| key);
             is_named_image(&dropped.name) && current.is_none_or(|sample| Some(&*sample.key) != key)
@@ -86,7 +86,7 @@ fn is_named_tar(name: &str) -> bool {
     name.split('.').skip(1).any(|part| part == "tar")
 }
 
-/// What has been read of the components of a sample.
+/// The data read so far from the components of a sample.
 #[derive(Default)]
 struct Read {
     /// Offset of the data of the first image, and the data.
@@ -106,14 +106,14 @@ struct Samples {
     image: Option<Vec<u8>>,
     /// Whether the reader stands at a member that began a sample and is not read yet.
     is_at_member: bool,
-    /// What ends the walk, once the sample before it has been given.
+    /// The error that ends the walk, once the sample before it has been returned.
     failed: Option<Error>,
     is_over: bool,
     /// An extension that the sample has twice.
     twice: Option<Vec<u8>>,
     /// Members that are in no sample and that nobody misses.
     passed: BTreeMap<&'static str, u64>,
-    /// What is wrong with how it ends.
+    /// Problems at the end of the file.
     ends: Vec<Error>,
 }
 
@@ -159,7 +159,7 @@ impl Samples {
         let read = self.read_members(buffer);
         let Err(error) = read else { return read };
         let Some(mut sample) = std::mem::take(&mut self.grouper).finish() else { return Err(error) };
-        // The last component may be what could not be read.
+        // The last component may be the unreadable one.
         sample.components.pop_if(|last| self.reader.position() < last.offset + last.bytes);
         if sample.components.is_empty() {
             return Err(error);
@@ -209,7 +209,7 @@ impl Samples {
         Ok(std::mem::take(&mut self.grouper).finish().map(|sample| self.record(sample)))
     }
 
-    /// What [`Walk::next`] gives of a member that is in no sample.
+    /// The record that [`Walk::next`] returns for a member outside every sample.
     fn lost(&mut self, dropped: Dropped) -> Record {
         if dropped.issue == Issue::DuplicateExtension {
             self.twice = split(&dropped.name).map(|(_, extension)| extension.to_ascii_lowercase());
@@ -246,7 +246,7 @@ impl Samples {
         Ok(())
     }
 
-    /// What [`Walk::next`] gives of a sample, all of whose components have been passed.
+    /// The record that [`Walk::next`] returns for a sample, after all of its components have passed.
     fn record(&mut self, sample: ForeignSample) -> Record {
         let mut read = std::mem::take(&mut self.read);
         let is_of_files = self.twice.is_none() && self.wanted.image.is_none() && is_of_files(&sample.components);
@@ -261,7 +261,7 @@ impl Samples {
             .map(|(_, bytes)| bytes);
         let Told { label, component: label_component, member, class, filename } =
             read.texts.told(&sample.components, &self.wanted);
-        // Of files that are no images, how many say one tells whether it is a label.
+        // For files that are no images, the number of files with a label field decides whether the field is a label.
         let member = member.filter(|_| !is_of_files).map(|member| format!("{member} in json"));
         let labels = usize::from(label != Label::Missing);
         let label = match self.wanted.label_number {
@@ -278,7 +278,7 @@ impl Samples {
         let others = sample
             .components
             .iter()
-            // Beside files it is one of them, until the labels of all samples tell what it is.
+            // Beside files it is one of the files, until the labels of all samples decide.
             .filter(|component| image_offset != Some(component.offset) && (is_of_files || !is_label(component)))
             .map(|component| {
                 let Component { extension, offset, bytes } = component;

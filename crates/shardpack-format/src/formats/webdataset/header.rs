@@ -94,8 +94,8 @@ pub(super) fn check_sum(block: &Block, offset: u64) -> Result<()> {
     Err(Error::data(what).at_byte(offset))
 }
 
-/// Checks the numbers that nothing here needs: at a header where one of them is damaged, tarfile takes the file to be
-/// over, without a word unless it is the first.
+/// Checks the numbers that are not used here: at a header with a damaged number, tarfile treats the file as
+/// ended, silently unless it is the first header.
 pub(super) fn check_numbers(block: &Block, offset: u64) -> Result<()> {
     for (what, range) in NUMBERS {
         let field = &block[range.clone()];

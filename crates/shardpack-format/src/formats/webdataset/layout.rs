@@ -4,7 +4,7 @@
 pub const BLOCK_BYTES: u64 = 512;
 /// A tar file is padded to a multiple of this many bytes, as GNU tar and Python do.
 pub const RECORD_BYTES: u64 = 10_240;
-/// Longest name of a member in bytes that is written: what fits the `name` field with its terminator.
+/// Longest member name in bytes that is written: it fits the `name` field with its terminator.
 pub const MAX_NAME_BYTES: usize = 99;
 
 /// Length in bytes of a member: its header, and its data padded to whole blocks.

@@ -26,7 +26,7 @@ const COPY_BYTES: usize = 256 << 10;
 const SPARSE_GOES_ON: usize = 482;
 const MAP_GOES_ON: usize = 504;
 
-/// What a member is.
+/// The type of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberKind {
     /// A regular file: types `0`, NUL and `7`.
@@ -39,25 +39,25 @@ pub enum MemberKind {
     Folder,
     /// A regular file without its holes: its data is not the file.
     Sparse,
-    /// Any other type byte: devices, FIFOs, and what a vendor made up.
+    /// Any other type byte: devices, FIFOs, and vendor extensions.
     Other(u8),
 }
 
-/// A member of a tar file, with all that was said about it in one or more headers.
+/// A member of a tar file, with the facts from all of its headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     /// Name as stored, neither cleaned nor necessarily UTF-8; slashes at the end of a folder's name or of a PAX path
     /// are dropped, as tarfile does.
     pub name: Vec<u8>,
-    /// What it is.
+    /// Its type.
     pub kind: MemberKind,
     /// Offset of the first header that is its own: a PAX or GNU one, if it has one, else the USTAR header.
     pub header_offset: u64,
     /// Offset of its data, a multiple of 512.
     pub data_offset: u64,
-    /// Length of its data, without padding; 0 for links, folders and devices, whatever their header says.
+    /// Length of its data, without padding; 0 for links, folders and devices, whatever their header has.
     pub bytes: u64,
-    /// Whether a single POSIX USTAR header says it all: no GNU or PAX header before it or for the whole file, and no
+    /// Whether a single POSIX USTAR header describes the member: no GNU or PAX header before it or for the whole file, and no
     /// base-256 size.
     pub plain: bool,
 }
@@ -75,7 +75,7 @@ pub enum Ending {
 
 /// Walks the members in file order.
 ///
-/// An error is the last thing it says, but for a limit in [`Reader::read_data`]: where the next member begins is
+/// No member follows an error, except after a limit in [`Reader::read_data`]: the start of the next member is
 /// unknown then.
 pub struct Reader<R> {
     inner: R,
@@ -117,7 +117,7 @@ impl<R: Skip> Reader<R> {
         }
     }
 
-    /// The next member, after passing over what was not read of the former; `None` at the end and after an error.
+    /// Skips the rest of the current member and returns the next; `None` at the end and after an error.
     #[expect(clippy::should_implement_trait, reason = "the reader is needed between two members, to read data")]
     pub fn next(&mut self) -> Result<Option<Member>> {
         if self.done {
@@ -129,7 +129,7 @@ impl<R: Skip> Reader<R> {
         Ok(member)
     }
 
-    /// Replaces `out` by what is not yet read of the member's data; fails without reading if that is more than `max`
+    /// Replaces `out` by the unread rest of the member's data; fails without reading if the rest is more than `max`
     /// bytes.
     pub fn read_data(&mut self, out: &mut Vec<u8>, max: u64) -> Result<()> {
         let bytes = self.data_end.saturating_sub(self.position);
@@ -144,7 +144,7 @@ impl<R: Skip> Reader<R> {
         self.read_bytes(out, bytes)
     }
 
-    /// Replaces `out` by the first bytes of what is not yet read of the member's data, `most` of them if there are as many.
+    /// Replaces `out` by the first bytes of the unread rest of the member's data, at most `most`.
     pub fn read_first(&mut self, out: &mut Vec<u8>, most: u64) -> Result<()> {
         out.clear();
         self.read_bytes(out, self.data_end.saturating_sub(self.position).min(most))
@@ -164,7 +164,7 @@ impl<R: Skip> Reader<R> {
         }
     }
 
-    /// Gives what is not yet read of the member's data to `sink`, piece by piece; how it is cut has no meaning.
+    /// Passes the unread rest of the member's data to `sink`, piece by piece; the size of the pieces has no meaning.
     pub fn copy_data(&mut self, sink: &mut dyn FnMut(&[u8])) -> Result<()> {
         self.buffer.resize(COPY_BYTES, 0);
         while self.position < self.data_end {
@@ -196,7 +196,7 @@ impl<R: Skip> Reader<R> {
         self.end_offset
     }
 
-    /// Offset of the first byte after the end marker that is not zero: no reader looks at what is there.
+    /// Offset of the first byte after the end marker that is not zero; no reader reads the bytes there.
     pub fn trailing_offset(&self) -> Option<u64> {
         self.trailing_offset
     }
@@ -224,7 +224,7 @@ impl<R: Skip> Reader<R> {
                     Pax::parse(&records, offset + BLOCK_BYTES as u64, true)?;
                     self.global_header = true;
                 }
-                // `X` is what Solaris wrote before POSIX said `x`.
+                // Solaris wrote `X` before POSIX defined `x`.
                 b'x' | b'X' => {
                     let records = self.read_extension(&block, offset)?;
                     let pax = Pax::parse(&records, offset + BLOCK_BYTES as u64, false)?;
@@ -277,7 +277,7 @@ impl<R: Skip> Reader<R> {
         let has_data = match kind {
             MemberKind::File | MemberKind::Sparse => true,
             MemberKind::HardLink | MemberKind::SymLink | MemberKind::Folder => false,
-            // Devices and FIFOs have none, as the types above; what is not known has what its header says.
+            // Devices and FIFOs have no data, like the types above; an unknown type has the length in its header.
             MemberKind::Other(flag) => !matches!(flag, b'3' | b'4' | b'6'),
         };
         let stated = size_field(block, offset)?;
@@ -341,7 +341,7 @@ impl<R: Skip> Reader<R> {
         Ok(())
     }
 
-    /// The next header, or `None` at the end, of which everything is known then.
+    /// The next header, or `None` at the end of the file.
     fn read_header(&mut self) -> Result<Option<Block>> {
         let offset = self.position;
         let mut block = [0; BLOCK_BYTES];
@@ -381,7 +381,7 @@ impl<R: Skip> Reader<R> {
         Ok(())
     }
 
-    /// Fills `buffer` as far as the file goes; says how far.
+    /// Fills `buffer` as far as the file goes; returns the number of bytes.
     fn read_up_to(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let left = self.total_bytes.map_or(u64::MAX, |total| total.saturating_sub(self.position));
         let bytes = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
@@ -407,7 +407,7 @@ impl<R: Skip> Reader<R> {
     }
 }
 
-/// What PAX and GNU headers have said of the member to come.
+/// The facts from PAX and GNU headers about the next member.
 #[derive(Default)]
 struct Announced {
     first_offset: Option<u64>,

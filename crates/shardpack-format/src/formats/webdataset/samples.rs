@@ -1,7 +1,7 @@
 //! Samples groups the members of a tar file into samples, as the webdataset package does.
 //!
-//! Holds at all times: a sample is a run of members with one key; what webdataset passes over, or fails at, is handed
-//! back with the reason; the work for a member does not grow with the sample it belongs to.
+//! Holds at all times: a sample is a run of members with one key; members that webdataset skips, or fails at, are returned
+//! with the reason; the work for a member does not grow with the size of its sample.
 //! Source: webdataset 1.0.2, `tariterators.py` (`base_plus_ext`, `tar_file_iterator`, `group_by_keys`).
 
 use std::{collections::HashSet, fmt};
@@ -90,7 +90,7 @@ pub enum Issue {
 }
 
 impl Issue {
-    /// What a member is counted as that nobody needs to be told of by name.
+    /// The word under which a member is counted that need not be reported by name.
     pub fn counted_as(self) -> &'static str {
         match self {
             Self::NoExtension => "member without extension",

@@ -1,7 +1,7 @@
-//! What readers of tar shards look for beside them, so that none has to walk the shards first.
+//! Sidecars of tar shards, so that no reader has to walk the shards first.
 //!
-//! Holds at all times: offsets are those of the tar itself, so where shards are compressed, what holds offsets is not
-//! written, nor what only readers of plain tars read; the bytes follow from manifest and indexes alone.
+//! Holds at all times: offsets are offsets in the tar itself, so for compressed shards no sidecar with offsets is
+//! written, and none that only readers of plain tars read; the bytes follow from manifest and indexes alone.
 //! Source: DALI `indexed_file_index`/`wds2idx` (v1.2); wids of webdataset 0.2.111; megatron-energon 7.4.1; timm
 //! `reader_wds`; open_clip `data.py`.
 
@@ -26,7 +26,7 @@ use crate::{
 
 const OF_DATASET: Kind = Kind { auto: true, ..sidecars::CLASSES };
 
-/// All of them.
+/// All sidecars of the format.
 pub(super) const KINDS: &[Kind] = &[
     Kind {
         name: "dali",
@@ -49,10 +49,10 @@ pub(super) const KINDS: &[Kind] = &[
     sidecars::LABELS,
 ];
 
-/// What is gathered before it goes to the file.
+/// Bytes collected before a write to the file.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Writes what the sidecar `name` has of one shard.
+/// Writes the part of one shard of the sidecar `name`.
 pub(super) fn write_of_shard(name: &str, of: &Sealed<'_>, files: &mut dyn Files) -> Result<()> {
     match name {
         "dali" if of.compression == "none" => dali(of, files),
@@ -61,7 +61,7 @@ pub(super) fn write_of_shard(name: &str, of: &Sealed<'_>, files: &mut dyn Files)
     }
 }
 
-/// Writes what the sidecar `name` has of the whole dataset.
+/// Writes the part of the whole dataset of the sidecar `name`.
 pub(super) fn write(name: &str, dataset: &Dataset<'_>, files: &mut dyn Files) -> Result<()> {
     let is_plain = dataset.compression == "none";
     match name {
@@ -89,7 +89,7 @@ fn dali(of: &Sealed<'_>, files: &mut dyn Files) -> Result<()> {
     files.write(text.unwrap_or_default().as_bytes())
 }
 
-/// What [`dali`] writes for one shard, in v1.2 with names or in v1.1 without.
+/// The text that [`dali`] writes for one shard, in v1.2 with names or in v1.1 without.
 ///
 /// `None` where a name that is wanted has a space: DALI reads word by word, so it would break its line.
 fn dali_text(index: &Index<Vec<u8>>, components: &[String], has_names: bool) -> Result<Option<String>> {
@@ -169,7 +169,7 @@ fn energon_offsets(of: &Sealed<'_>, files: &mut dyn Files) -> Result<()> {
     files.write(&bytes)
 }
 
-/// What `energon prepare` asks a person for.
+/// The answers that `energon prepare` requests from a person.
 ///
 /// `index.sqlite` is not written: only joining datasets and looking up keys need it, and `energon prepare` makes it.
 fn energon(dataset: &Dataset<'_>, files: &mut dyn Files) -> Result<()> {
@@ -185,7 +185,7 @@ fn energon(dataset: &Dataset<'_>, files: &mut dyn Files) -> Result<()> {
     files.write(dataset_yaml(dataset, &extensions)?.as_bytes())
 }
 
-/// All shards in the part that the dataset's name says.
+/// Puts all shards in the part that the dataset's name determines.
 fn split_yaml(dataset: &Dataset<'_>) -> Result<String> {
     let own = match dataset.name {
         "val" | "valid" | "validation" => "val",

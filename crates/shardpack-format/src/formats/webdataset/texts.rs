@@ -1,4 +1,4 @@
-//! The components of a tar sample that are text and say something of it: its label, its class, the file it was made of.
+//! Text components of a tar sample with facts about it: its label, its class, its source file.
 
 use std::{borrow::Cow, fmt};
 
@@ -17,24 +17,24 @@ use crate::{
 
 /// Longest label or metadata in bytes that is looked at.
 pub(super) const TEXT_BYTES: u64 = 1 << 20;
-/// Extensions that are labels unless the user says otherwise, the first before the second.
+/// Extensions that are labels unless the user chooses otherwise, the first before the second.
 const EXTENSIONS: [&str; 2] = ["cls", "label"];
 /// The member of a `json` component that names the class, as writers here have it.
 const CLASS: &str = "class";
 
-/// What has been read of the texts of a sample; `None` for what it does not have or is too long.
+/// The texts of a sample read so far; `None` for a text that is missing or too long.
 #[derive(Debug, Default)]
 pub struct Texts {
     labels: [Option<Vec<u8>>; 2],
     json: Option<Vec<u8>>,
 }
 
-/// What texts say of their sample.
+/// The facts in the texts of a sample.
 #[derive(Debug)]
 pub struct Told<'c> {
     /// Its label.
     pub label: Label,
-    /// The component that says it, where it is one of its own.
+    /// The component with the label, if the label has its own component.
     pub component: Option<&'c Component>,
     /// The member of `json` that holds the label, if one does.
     pub member: Option<String>,
@@ -45,7 +45,7 @@ pub struct Told<'c> {
 }
 
 impl Texts {
-    /// Where the data of a component of this extension and length goes; `None` where it says nothing, or too much.
+    /// Buffer for the data of a component with this extension and length; `None` if the component is of no use or too long.
     pub fn slot(&mut self, extension: &[u8], bytes: u64, wanted: &Wanted) -> Option<&mut Vec<u8>> {
         let slot = match label_number(extension, wanted) {
             Some(number) => &mut self.labels[number],
@@ -55,7 +55,7 @@ impl Texts {
         (bytes <= TEXT_BYTES).then(|| slot.insert(Vec::new()))
     }
 
-    /// What they say of the sample of `components`.
+    /// The facts in the texts about the sample of `components`.
     pub fn told<'c>(&self, components: &'c [Component], wanted: &Wanted) -> Told<'c> {
         let meta = self
             .json
@@ -144,13 +144,13 @@ impl Meta {
         self.bytes("path", "path_hex").or_else(|| self.text("filename").map(|name| name.as_bytes().to_vec()))
     }
 
-    /// The label, and the member that says it: the likeliest that holds a whole number or the name of a class.
+    /// The label and its member: the likeliest member that holds a whole number or the name of a class.
     fn label(&self) -> Option<(Label, &str)> {
         let likely = field_names::ranked(self.0.iter().map(|(name, _)| &**name), &LABELS);
         likely.into_iter().find_map(|(place, name)| {
             let label = match &self.0[place].1 {
                 Value::Number(number) => Label::Number(number.as_i64()?),
-                // What is called `class` is the class's name, beside a label or without one.
+                // A member named `class` is the class's name, beside a label or without one.
                 Value::String(text) if name != CLASS && field_names::is_class_in_words(name) => label(text.as_bytes()),
                 _ => return None,
             };
@@ -167,7 +167,7 @@ fn label_number(extension: &[u8], wanted: &Wanted) -> Option<usize> {
     }
 }
 
-/// The label that a component says, without the spaces around it, which Python's `int` takes too.
+/// The label in a component, without the spaces around it, which Python's `int` accepts too.
 pub(super) fn label(text: &[u8]) -> Label {
     // As `bytes.strip` has it.
     let is_space = |byte: &u8| matches!(byte, b' ' | 0x09..=0x0d);

@@ -1,4 +1,4 @@
-//! Samples to tar bytes: exactly as long as the layout says, plain USTAR, nothing of the machine or the time.
+//! Writes samples as tar bytes: exactly as long as the layout promises, plain USTAR, nothing about the machine or the time.
 
 use std::path::Path;
 
@@ -86,7 +86,7 @@ impl WebDataset {
         }
     }
 
-    /// Whether the headers of `record` are, to the byte, those that this writer gives the row: the usual case, told
+    /// Whether the headers of `record` equal, to the byte, the headers that this writer makes for the row: the usual case, detected
     /// without parsing.
     fn is_own(&self, row: &RowRef<'_>, record: &[u8]) -> bool {
         let Ok(key) = std::str::from_utf8(row.key) else { return false };
