@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[path = "support/markdown.rs"]
+mod markdown;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -233,7 +236,7 @@ fn every_relative_link_has_a_file() {
     // Written by `cargo xtask docs`.
     let generated = ["cli.md"];
     let mut pages = vec!["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].into_iter().map(|p| root().join(p)).collect();
-    collect(&root().join("docs"), &mut pages);
+    markdown::below(&root().join("docs"), &mut pages);
     let mut missing = Vec::new();
     for page in &pages {
         let text = fs::read_to_string(page).unwrap();
@@ -260,15 +263,4 @@ fn anchors(page: &Path) -> Vec<String> {
     let slugs = headings.map(|line| line.to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-"));
     let named = text.split("<a id=\"").skip(1).filter_map(|rest| rest.split('"').next());
     slugs.chain(named.map(str::to_owned)).collect()
-}
-
-fn collect(folder: &Path, pages: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        match path.extension() {
-            _ if path.is_dir() => collect(&path, pages),
-            Some(extension) if extension == "md" => pages.push(path),
-            _ => {}
-        }
-    }
 }

@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
+#[path = "support/markdown.rs"]
+mod markdown;
 mod support;
 
 use std::{
@@ -236,22 +238,12 @@ struct Block {
     text: String,
 }
 
-/// Pages below `folder`, relative to the root.
-fn pages_below(folder: &Path, pages: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(root().join(folder)).unwrap() {
-        let path = folder.join(entry.unwrap().file_name());
-        match path.extension() {
-            None => pages_below(&path, pages),
-            Some(extension) if extension == "md" => pages.push(path),
-            Some(_) => {}
-        }
-    }
-}
-
 /// All blocks of all pages, but for those without a language, which are shown and not run, and the recipes of Python and shell.
 fn blocks() -> Vec<Block> {
     let mut pages = vec![PathBuf::from("README.md"), PathBuf::from("CONTRIBUTING.md")];
-    pages_below(Path::new("docs"), &mut pages);
+    let mut below = Vec::new();
+    markdown::below(&root().join("docs"), &mut below);
+    pages.extend(below.iter().map(|path| path.strip_prefix(root()).unwrap().to_path_buf()));
     pages.sort();
     let mut found = Vec::new();
     for path in pages {
