@@ -52,6 +52,20 @@ pub fn make_room(out: &mut Vec<u8>, bytes: u64) -> Result<()> {
     })
 }
 
+/// Makes `out` `bytes` long for a caller that overwrites all of it: its old content stays, because clearing it costs
+/// as much time as a small sample takes.
+///
+/// # Errors
+/// As [`make_room`].
+pub fn resize(out: &mut Vec<u8>, bytes: usize) -> Result<()> {
+    match bytes.checked_sub(out.len()) {
+        Some(more) if more > 0 => make_room(out, more as u64)?,
+        _ => {}
+    }
+    out.resize(bytes, 0);
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,5 +79,9 @@ mod tests {
         make_room(&mut out, 1000).unwrap();
         assert!(out.capacity() >= 1000);
         assert!(make_room(&mut out, u64::MAX).is_err());
+        resize(&mut out, 3).unwrap();
+        assert_eq!(out.len(), 3);
+        assert!(resize(&mut out, usize::MAX).is_err());
+        assert_eq!(out.len(), 3);
     }
 }

@@ -51,7 +51,6 @@ impl<'a> ImageReader<'a> {
 
     /// Reads image `number` over `out`; `None` if it cannot be read.
     pub fn whole(&self, number: u64, out: &mut Vec<u8>) -> Result<Option<()>> {
-        out.clear();
         out.resize(self.listing.entry(number).bytes as usize, 0);
         self.passable(number, self.reader.read(number, out))
     }

@@ -141,17 +141,19 @@ impl Records {
             })?;
             return Ok(Some((record_bytes, false)));
         }
-        self.record.clear();
         memory::admit(record_bytes).map_err(|error| error.at_byte(at))?;
-        self.record.extend_from_slice(&head);
         let came = match left {
             // The file is known to be so long: one read, without growing on the way.
             Some(_) => {
-                memory::make_room(&mut self.record, rest_bytes).map_err(|error| error.at_byte(at))?;
-                self.record.resize(record_bytes as usize, 0);
+                memory::resize(&mut self.record, record_bytes as usize).map_err(|error| error.at_byte(at))?;
+                self.record[..HEAD_BYTES].copy_from_slice(&head);
                 foreign::fill(&mut self.input, &mut self.record[HEAD_BYTES..]).map(|came| came as u64)
             }
-            None => foreign::append(&mut self.input, rest_bytes, &mut self.record),
+            None => {
+                self.record.clear();
+                self.record.extend_from_slice(&head);
+                foreign::append(&mut self.input, rest_bytes, &mut self.record)
+            }
         };
         let came = came.map_err(|error| foreign::unreadable(error, at))?;
         if came == rest_bytes { Ok(Some((record_bytes, true))) } else { Err(cut(came)) }

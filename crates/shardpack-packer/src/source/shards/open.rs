@@ -347,15 +347,9 @@ impl ShardReader<'_> {
         let (place, bytes) = ((self.number, number, offset), shard.component_bytes(recipe, out.len(), record_bytes));
         let read = match fetched.place.take() == Some(place) && fetched.bytes.len() == bytes {
             true => Ok(()),
-            false => {
-                fetched.bytes.clear();
-                memory::make_room(&mut fetched.bytes, bytes as u64)
-                    .map_err(|error| self.refuse(number, offset, &error.what()))
-                    .and_then(|()| {
-                        fetched.bytes.resize(bytes, 0);
-                        fetch(&mut fetched.bytes)
-                    })
-            }
+            false => memory::resize(&mut fetched.bytes, bytes)
+                .map_err(|error| self.refuse(number, offset, &error.what()))
+                .and_then(|()| fetch(&mut fetched.bytes)),
         };
         let done = read.and_then(|()| {
             fetched.place = Some(place);
@@ -391,9 +385,7 @@ impl ShardReader<'_> {
         }
         FETCHED.with_borrow_mut(|Fetched { bytes: fetched, place }| {
             *place = None;
-            fetched.clear();
-            memory::make_room(fetched, bytes as u64).map_err(|error| self.refuse(number, offset, &error.what()))?;
-            fetched.resize(bytes, 0);
+            memory::resize(fetched, bytes).map_err(|error| self.refuse(number, offset, &error.what()))?;
             self.fetch(at_hand, (number, offset), fetched, "the record")?;
             let image =
                 self.files[number].shard.image(fetched, recipe, self.wanted).map_err(|error| match error.kind() {
