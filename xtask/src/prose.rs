@@ -1,7 +1,9 @@
-//! Checks the English of pages: paraphrases and long sentences.
+//! Checks the English of pages, `--help`, docstrings and messages: paraphrases and long sentences.
 //!
 //! Counts per 1,000 words of prose; code blocks, tables and indented lines are no prose. The page of the Python API is made of docstrings
-//! and checks those; the page of the command line holds `--help`, whose texts are counted apart.
+//! and checks those; the page of the command line holds `--help`. Help and messages are each counted apart.
+
+mod messages;
 
 use crate::{
     Result,
@@ -52,7 +54,7 @@ const AVOIDED: [(&str, &str); 14] = [
 /// `check`'s step: every page, and the texts of `--help`.
 pub fn check() -> Result<()> {
     let mut names: Vec<String> = PAGES.map(str::to_owned).into();
-    pages_below("docs", &mut names)?;
+    files_below("docs", ".md", &mut names)?;
     names.retain(|name| name != HELP);
     names.sort();
     let pages = names.into_iter().map(|name| Ok((name.clone(), read(&root().join(name))?)));
@@ -60,6 +62,7 @@ pub fn check() -> Result<()> {
     let mut wrong = lengths(&pages);
     wrong.extend(judge(&pages.into_iter().map(|(name, page)| (name, prose(&page))).collect::<Vec<_>>()));
     wrong.extend(judge(&[("--help".to_owned(), help(&read(&root().join(HELP))?))]));
+    wrong.extend(judge(&messages::all()?));
     match wrong.is_empty() {
         true => Ok(()),
         false => Err(wrong.join("\n")),
@@ -95,16 +98,16 @@ fn words(text: &str) -> usize {
     text.split_whitespace().filter(|word| word.contains(char::is_alphabetic)).count()
 }
 
-/// Adds the pages below a folder, relative to the root.
-fn pages_below(folder: &str, names: &mut Vec<String>) -> Result<()> {
+/// Adds the files below a folder whose names end so, relative to the root.
+fn files_below(folder: &str, end: &str, names: &mut Vec<String>) -> Result<()> {
     let place = root().join(folder);
     let wrong = |error| format!("{}: cannot list: {error}", place.display());
     for entry in std::fs::read_dir(&place).map_err(wrong)? {
         let entry = entry.map_err(wrong)?;
         let name = format!("{folder}/{}", entry.file_name().to_string_lossy());
         if entry.path().is_dir() {
-            pages_below(&name, names)?;
-        } else if name.ends_with(".md") {
+            files_below(&name, end, names)?;
+        } else if name.ends_with(end) {
             names.push(name);
         }
     }
