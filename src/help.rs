@@ -102,7 +102,7 @@ const SHORT: [(&str, &str); 50] = [
     ("cpus_per_task", "Cores of each part"),
     ("throttle", "Maximum number of parts at a time"),
     ("jobs", ""),
-    ("force", "Replace what is there"),
+    ("force", "Replace the existing output"),
     ("dry_run", ""),
     ("json", "One JSON document on stdout"),
     ("quiet", "Only results and errors"),

@@ -37,7 +37,7 @@ pub fn prices(text: &str) -> Result<Prices, String> {
             _ => return Err(wrong("bytes are priced by GB, GiB or TB")),
         };
         if !(amount.is_finite() && amount >= 0.0 && of > 0.0) {
-            return Err(wrong("a price is no less than 0"));
+            return Err(wrong("a price cannot be negative"));
         }
         let slot = match name.trim() {
             "list" => &mut prices.list,
@@ -47,7 +47,7 @@ pub fn prices(text: &str) -> Result<Prices, String> {
             "out" => &mut prices.received,
             _ => {
                 return Err(wrong(
-                    "there are get, put and list, in (bytes that a store takes) and out (bytes that it gives)",
+                    "the kinds are get, put, list, in (bytes into the store) and out (bytes out of the store)",
                 ));
             }
         };
@@ -107,7 +107,7 @@ fn cost(requests: Requests, prices: &Prices) -> (f64, Vec<&'static str>) {
 
 /// The error for prices without any request to a store.
 pub fn of_nothing() -> Error {
-    Error::usage("--price, and neither SRC nor DST is at a URL: nothing is asked of a store")
+    Error::usage("--price is for URLs, and neither SRC nor DST is one: there are no requests to a store")
 }
 
 #[cfg(test)]

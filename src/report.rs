@@ -228,7 +228,7 @@ pub fn network(transfers: Transfers) -> Lines {
         line += &format!(" received, {} sent", bytes(sent_bytes));
     }
     if again > 0 {
-        line += &format!("; {} sent again, {} of them since there were too many", count(again), count(too_many));
+        line += &format!("; {} sent again, {} because of throttling", count(again), count(too_many));
     }
     Lines::of(&line)
 }
@@ -249,9 +249,9 @@ pub fn left_uploads(names: &[String]) -> Lines {
     let all = counted(names.len() as u64, "upload");
     line!(
         out,
-        "        {all} of an earlier run may have left parts, the first of {first}: the store refuses to give them up;"
+        "        {all} of an earlier run may have left parts, the first of {first}: the store refuses to delete them;"
     );
-    out.line("        a rule of the bucket that removes unfinished uploads does");
+    out.line("        a bucket rule that removes unfinished uploads deletes them");
     out
 }
 

@@ -97,9 +97,9 @@ impl SourceArgs {
             (true, Some(dst)) => Ok((Some(first), dst)),
             (true, None) => Err(Error::usage("DST is missing")),
             (false, None) => Ok((None, first)),
-            (false, Some(_)) => Err(Error::usage("--split names the sources: only DST stands beside it")
-                .in_file(first)
-                .help(SPLITS_ALONE)),
+            (false, Some(_)) => {
+                Err(Error::usage("--split already names the sources: give only DST").in_file(first).help(SPLITS_ALONE))
+            }
         }
     }
 
@@ -154,7 +154,7 @@ impl SourceArgs {
         if !any_tree && (!self.files.is_empty() || self.group.is_some()) {
             return Err(Error::usage("--files and --group are for trees: a list names its files")
                 .in_file(origin.path())
-                .help("--include takes some of them, --with EXT the files beside them"));
+                .help("select files with --include, and files beside them with --with EXT"));
         }
         match columns.is_empty() || any_list {
             true => Ok(origin),

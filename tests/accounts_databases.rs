@@ -208,7 +208,7 @@ fn entries_of_an_lmdb_are_accounted_for() {
         ("missing", Lost(5, 1)),
         ("damaged-meta", Lost(5, 1)),
         ("duplicates", Counted(5, 1, 0)),
-        ("databases", Asked("several databases, and none is called as images are: train, val")),
+        ("databases", Asked("several databases, and no name shows which holds the images: train, val")),
         ("databases-beside", Counted(5, 2, 0)),
     ];
     for (name, expected) in rows {

@@ -134,7 +134,7 @@ fn shards_of_a_dataset_keep_classes_names_and_hashes() {
         command("convert", &shards, &[back.to_str().unwrap(), "--quiet"]).code(0);
         command("verify", &[back], &["--quiet", "--against", bench.src().to_str().unwrap()]).code(0);
         let ran = command("convert", &shards[..1], &[some.to_str().unwrap(), "--meta", "json"]).code(0);
-        ran.says("1 of 2 shards of a dataset, as they were named");
+        ran.says("1 of 2 shards of a dataset, as given");
         let packed = shardpack_reader::Dataset::open(&some).unwrap();
         let names = |dataset: &shardpack_reader::Dataset| {
             dataset.classes().iter().map(|class| class.name.clone()).collect::<Vec<_>>()
@@ -249,11 +249,11 @@ fn labels_and_columns_that_are_others_in_the_source_are_problems() {
     let rows = [
         (&same, 0, 0, ""),
         (&at("one"), 0, 0, ""),
-        (&swapped, 1, 4, "its class is cat, the source says dog"),
-        (&at("two"), 1, 4, "its class is dog, the source says cat"),
+        (&swapped, 1, 4, "its class is cat, dog in the source"),
+        (&at("two"), 1, 4, "its class is dog, cat in the source"),
         // All of a class may have got another name; some of it may not.
         (&renamed, 0, 0, ""),
-        (&mixed, 1, 2, "the source says felis"),
+        (&mixed, 1, 2, ", felis in the source"),
         (&no_label, 1, 1, "4 samples with labels, and the source has none"),
         (&no_cap, 1, 1, "the source does not have the component json any more"),
     ];

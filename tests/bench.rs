@@ -33,7 +33,7 @@ fn rates_waits_and_order_are_told_for_photographs() {
     // All but two of the photographs are JPEGs, and none has a table; then all are said to have.
     assert_eq!((&found["without_tables"], &found["by_table"]), (&30.into(), &0.into()));
     let said = said.says(&format!(
-        "tables  30 of 32 images had none; crop tables spare most of the decoding beside a crop: shardpack crops {}",
+        "tables  30 of 32 images had none; with a table, loaders skip most of the decoding: shardpack crops {}",
         dst.display()
     ));
     run(&["crops", dst.to_str().unwrap(), "--quiet"]).code(0);

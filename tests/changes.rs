@@ -386,7 +386,7 @@ fn shards_can_be_changed_too_and_a_plan_alone_cannot() {
     let src = bench.src();
     run(&["plan", src.to_str().unwrap(), "x", "--resize", "40"])
         .code(2)
-        .says("is known only when they have been changed")
+        .says("are known only after the images are changed")
         .clean_error();
     bench
         .pack_to(&bench.at("none"), &["--quality", "50"])
@@ -520,7 +520,7 @@ fn columns_that_only_together_say_where_something_is_are_not_left_behind() {
         let ran = run(&["pack", list.to_str().unwrap(), dst.to_str().unwrap(), "--resize", "8"]);
         match is_fine {
             true => drop(ran.code(0)),
-            false => drop(ran.code(2).clean_error().says("says where things are in them").says("--meta none")),
+            false => drop(ran.code(2).clean_error().says("holds positions in the images").says("--meta none")),
         }
     }
 }

@@ -47,7 +47,7 @@ fn a_tar_of_a_class_tree_has_its_folders_as_classes() {
     let bench = Bench::new();
     let tar = tar(&bench, &CALTECH);
     let ran = convert(&[&tar], &bench.at("guessed"), &[]).code(0);
-    ran.says("the last folder of each name is its class, 2 of them; --no-labels leaves it");
+    ran.says("the last folder of each name is its class, 2 in all; --no-labels leaves it out");
     assert_eq!(classes(&bench.at("guessed")), ["accordion", "wrench"]);
     assert_eq!(labels(&bench, "guessed"), [1, 0, 0, 0]);
     let mut paths: Vec<_> = lists::samples(&bench.at("guessed")).into_keys().collect();
@@ -86,7 +86,7 @@ fn folders_that_may_be_something_else_are_no_classes_unless_a_person_says_so() {
         assert_eq!(classes(&bench.dst()), Vec::<String>::new(), "{names:?}");
         let said = convert(&[&tar], &bench.at("said"), &["--label-from", "key"]);
         match names.contains(&"3.jpg") {
-            true => drop(said.code(1).says("the key has no folder; --key-pattern says where the label is in it")),
+            true => drop(said.code(1).says("the key has no folder; set the place of the label with --key-pattern")),
             false => drop(said.code(0)),
         }
     }
@@ -102,7 +102,7 @@ fn folders_of_splits_and_of_pairs_in_a_tar_are_a_question_and_its_answers_work()
         ),
         (
             ["d/image/1.jpg", "d/image/2.jpg", "d/mask/1.jpg", "d/mask/2.jpg"],
-            "called as images and what belongs to them are, and are no classes then: image, mask",
+            "named like images and their counterparts, not like classes: image, mask",
             [vec!["--include", "*image/*", "--no-labels"], vec!["--label-from", "key"]],
         ),
         (
@@ -112,7 +112,7 @@ fn folders_of_splits_and_of_pairs_in_a_tar_are_a_question_and_its_answers_work()
         ),
         (
             ["d/HR/1.jpg", "d/HR/2.jpg", "d/LR/1.jpg", "d/LR/2.jpg"],
-            "called as images and what belongs to them are, and are no classes then: HR, LR",
+            "named like images and their counterparts, not like classes: HR, LR",
             [vec!["--include", "*HR/*", "--no-labels"], vec!["--label-from", "key"]],
         ),
     ] {
@@ -150,7 +150,7 @@ fn a_tar_for_each_class_is_a_class_and_a_tar_of_tars_says_what_to_do() {
         let expected = if are_classes { stems.map(str::to_owned).to_vec() } else { Vec::new() };
         assert_eq!(classes(&bench.dst()), expected, "{stems:?}");
         if are_classes {
-            ran.says("the name of each file is its class, 2 of them; --no-labels leaves it");
+            ran.says("the name of each file is its class, 2 in all; --no-labels leaves it out");
             verify(&bench.dst(), &folder, &[]);
             convert(&[&folder], &bench.at("none"), &["--no-labels"]).code(0);
             assert_eq!(classes(&bench.at("none")), Vec::<String>::new());

@@ -120,7 +120,7 @@ fn which_components_go_along_can_be_chosen() {
     refused(
         &[&tar],
         "caption",
-        "no sample has a component \"caption\" that can go along: they have json, seg.npy, txt",
+        "no sample has a component \"caption\" that can be packed: they have json, seg.npy, txt",
     );
     refused(&[&two], "json", "no sample has a component \"json\"");
     refused(&[&tar], "cls", "the component cls is the label");

@@ -297,7 +297,7 @@ fn what_is_wrong_with_single_samples_is_named_and_counted() {
             "a word among numbers",
             "x.tfrecord",
             record(&[("image", Feature::Bytes(&extra)), ("label", Feature::Bytes(b"cat"))]),
-            vec!["label \"cat\" is no number"],
+            vec!["label \"cat\" is not a number"],
         ),
         (
             "a huge label",

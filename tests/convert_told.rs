@@ -162,7 +162,7 @@ fn a_folder_that_says_another_label_than_its_file_is_refused_and_another_column_
     let src = bench.at("written");
     support::python(WRITE, &src);
     let ran = convert(&[&src.join("differs")], &bench.at("differs"), &[]);
-    ran.code(1).says("column \"label\" says 0 in row 0, and its folder says label=cat: 4 rows differ");
+    ran.code(1).says("column \"label\" is 0 in row 0, but its folder is label=cat: 4 rows differ");
     run(&["verify", src.join("differs").to_str().unwrap()]).code(1).says("its folder says label=dog");
     for (name, left_out) in [
         ("agrees", None),

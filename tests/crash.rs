@@ -238,7 +238,7 @@ fn ends_in_good_order(which: Signal) {
         assert!(wait_for(&mut child, || finished(&dst) > 2));
         signal(&child, which);
         let ran = Ran::from(child.wait_with_output().unwrap());
-        ran.code(130).clean_error().says("interrupted").says("help: the same command goes on");
+        ran.code(130).clean_error().says("interrupted").says("help: the same command resumes");
         assert!(!dst.join("manifest.json").exists());
         nothing_looks_finished(&dst, &whole);
         pack(&bench.src(), &dst, &options).code(0).says("shards were finished before");

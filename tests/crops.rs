@@ -211,7 +211,7 @@ fn pack_and_convert_make_the_same_tables_when_they_are_asked_to() {
     let inode = |file: &Path| fs::metadata(Path::new(with).join(file)).unwrap().ino();
     let kept = inode(&expected[1].0);
     fs::remove_file(Path::new(with).join(&expected[0].0)).unwrap();
-    run(&["pack", photos, with, "--shards", "3", "--crops"]).code(0).says("those of 2 of 3 shards were there");
+    run(&["pack", photos, with, "--shards", "3", "--crops"]).code(0).says("of 2 of 3 shards already existed");
     assert!(files(Path::new(with)) == expected && inode(&expected[1].0) == kept);
     run(&["verify", with]).code(0);
     let json = run(&["convert", with, anew, "--format", "mds", "--crops", "--json"]).code(0).json();
@@ -267,7 +267,7 @@ fn inspect_tells_how_many_images_have_tables_and_why_others_have_none() {
     let part = json(&[])["crops"].clone();
     assert_eq!((part["shards"].as_u64(), &part["every"]), (Some(2), &serde_json::json!([3, 8])));
     assert!(part["tables"].as_u64().unwrap() < tables);
-    inspect(&[]).code(0).says("every 3, 8 MCUs").says("in 2 of 3 shards alone (shardpack crops makes the others)");
+    inspect(&[]).code(0).says("every 3, 8 MCUs").says("in 2 of 3 shards only (shardpack crops makes the others)");
 
     // Tables that are not right are a problem, told once, and not counted.
     fs::write(dst.join(&all[0].0), &all[2].1).unwrap();
@@ -322,7 +322,7 @@ fn tables_of_shards_that_are_adopted_anew_are_kept_where_they_fit() {
     let checksum = shardpack_format::hash::block(&other[..96]).to_le_bytes();
     other[96..104].copy_from_slice(&checksum);
     fs::write(dst.join("index/other.crops"), other).unwrap();
-    let ran = adopt(&["--name", "again"]).code(0).says("crops   those of 2 shards were here and fit");
+    let ran = adopt(&["--name", "again"]).code(0).says("crops   the existing tables of 2 shards match");
     let ran = ran.says("index/more.crops: removed: ").says("index/other.crops: removed: crop tables of another shard");
     ran.says(&format!("{}: removed: ", kept[0].0.display()));
     assert_eq!(files(&dst).len(), 2);

@@ -66,14 +66,14 @@ fn a_sealed_folder_in_which_something_is_missing_or_short_is_not_called_done() {
 fn an_image_that_was_replaced_by_one_of_the_same_length_is_told_by_its_time() {
     let bench = Bench::of(30, 500);
     bench.pack(&[]).code(0);
-    bench.pack(&[]).code(0).says("names, lengths and options are those of then").says_not("newer");
+    bench.pack(&[]).code(0).says("names, lengths and options are unchanged").says_not("newer");
     let image = fs::read_dir(bench.src().join("class-1")).unwrap().next().unwrap().unwrap().path();
     let mut bytes = fs::read(&image).unwrap();
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
     fs::write(&image, bytes).unwrap();
     let name = image.file_name().unwrap().to_str().unwrap();
-    bench.pack(&[]).code(0).says("1 file is newer than it").says(name).says("--against SRC");
+    bench.pack(&[]).code(0).says("1 file is newer than the dataset").says(name).says("--against SRC");
     assert_eq!(bench.pack(&["--json"]).code(0).json()["newer_files"], 1);
     let (dst, src) = (bench.dst(), bench.src());
     support::run(&["verify", dst.to_str().unwrap(), "--against", src.to_str().unwrap()]).code(1).says("other bytes");
@@ -510,7 +510,7 @@ fn a_destination_is_looked_at_before_the_source_is_listed() {
     fs::create_dir(bench.at("empty")).unwrap();
     for source in ["pack @empty", "pack @empty --dry-run", "pack @empty --part 1/2", "convert @sealed"] {
         bench.shardpack(&format!("{source} @strange")).code(2).clean_error().says("thesis.tex");
-        bench.shardpack(&format!("{source} @file")).code(2).clean_error().says("is a file, and no folder");
+        bench.shardpack(&format!("{source} @file")).code(2).clean_error().says("is a file, not a folder");
     }
     let formats = "--format webdataset --format mds";
     bench.shardpack(&format!("pack @empty @formats {formats}")).code(2).says("thesis.tex");
@@ -565,7 +565,7 @@ fn of_two_formats_one_is_no_dataset_of_both() {
     fs::remove_dir_all(bench.dst().join("mds")).unwrap();
     fs::create_dir_all(bench.dst().join("mds/.shardpack")).unwrap();
     bench.shardpack("verify DST").code(1).says("mds").says("an unfinished pack");
-    bench.shardpack("status DST").code(2).says("of which are unfinished: mds").says("shardpack status ");
+    bench.shardpack("status DST").code(2).says("unfinished: mds").says("shardpack status ");
     bench.shardpack(&format!("status {}", bench.dst().join("mds").display())).code(0).says("not planned yet");
     bench.pack(&["--format", "webdataset", "--format", "mds"]).code(0);
     bench.shardpack("verify DST").code(0);

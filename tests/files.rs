@@ -144,7 +144,7 @@ fn files_that_are_named_are_samples_beside_images_too() {
         .pack_to(&bench.at("mixed"), &["--files", "jpg,flac"])
         .code(2)
         .clean_error()
-        .says("jpg is of images, flac is not");
+        .says("jpg is an image extension, flac is not");
     let list = list(&bench, "list.csv", "path\na/1.jpg\n");
     pack(&list, &bench.at("list"), &["--files", "flac"]).code(2).clean_error().says("are for trees");
 }
@@ -182,7 +182,7 @@ fn an_array_that_is_none_is_told() {
     bench.file("b/more.npy", &[head("|u1", &[1]), vec![0; 2]].concat());
     bench.file("c/text.npy", b"1 2 3");
     let ran = bench.pack(&[]).code(0).says("c/text.npy is no array by its first bytes");
-    ran.says("component npy is files, and no arrays: 4 of 13 begin as none, or are cut");
+    ran.says("component npy is files, not arrays: 4 of 13 have no header or are cut");
     assert_eq!(manifest(&bench.dst()).format.settings["payload"], "npy=*.npy");
     let dst = bench.dst();
     run(&["verify", "--quiet", dst.to_str().unwrap()]).code(0);
@@ -252,7 +252,7 @@ fn an_array_that_becomes_another_of_the_same_length_is_refused() {
         fs::write(&path, bytes).unwrap();
         fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
         let ran = run(&["pack", "--quiet", "--plan", plan, dst]).code(1);
-        ran.says("a/0.npy").says("it does not begin as the array <f4[3x5] does");
+        ran.says("a/0.npy").says("its header is not that of an array <f4[3x5]");
     }
 }
 

@@ -52,7 +52,7 @@ fn what_is_wrong_in_a_foreign_shard_is_named() {
         (
             "a repeated key",
             &[good[0], good[1], good[2], good[3], ("a.cls", b"3"), ("a.jpg", b"x")],
-            "the key stands earlier in this file too",
+            "the key is also earlier in this file",
         ),
         ("a missing component", &[good[0], good[1], good[2], good[3], ("c.cls", b"3")], "holds no image: there is cls"),
         (

@@ -265,8 +265,8 @@ fn an_index_json_that_is_wrong_is_named() {
     };
     let shard = "shard.00001.mds: ";
     wrong(&|_| {}).code(0).says("5 samples in 2 shards");
-    wrong(&|entry| entry["samples"] = json!(7)).code(1).says(shard).says("samples, index.json says 7");
-    wrong(&|entry| entry["raw_data"]["bytes"] = json!(7)).code(1).says(shard).says("bytes, index.json says 7");
+    wrong(&|entry| entry["samples"] = json!(7)).code(1).says(shard).says("samples, 7 in index.json");
+    wrong(&|entry| entry["raw_data"]["bytes"] = json!(7)).code(1).says(shard).says("bytes, 7 in index.json");
     wrong(&|entry| entry["raw_data"]["hashes"]["sha1"] = json!("ab")).code(1).says(shard).says("its sha1 is ");
     wrong(&|entry| entry["raw_data"]["basename"] = json!("gone.mds"))
         .code(1)
@@ -278,7 +278,7 @@ fn an_index_json_that_is_wrong_is_named() {
     assert_eq!(verify(&[&folder], &["--json"]).json()["notes"].as_array().unwrap().len(), 1);
     // One of the files says the same.
     wrong(&|entry| entry["samples"] = json!(7)).code(1);
-    verify(&[&folder.join("shard.00001.mds")], &[]).code(1).says("index.json says 7");
+    verify(&[&folder.join("shard.00001.mds")], &[]).code(1).says("7 in index.json");
     verify(&[&folder.join("shard.00000.mds")], &[]).code(0);
     fs::write(&path, b"{").unwrap();
     verify(&[&folder], &[]).code(1).says("index.json: not an index.json of streaming");
@@ -411,7 +411,7 @@ fn a_number_that_several_files_have_is_not_chosen_from() {
     let folder = packed(&bench, "tfrecord", &[]);
     let output = bench.at("out");
     let options = ["--extract", "0", "-o", output.to_str().unwrap()];
-    inspect(&[&folder], &options).code(2).clean_error().says("is in ").says("give one of them");
+    inspect(&[&folder], &options).code(2).clean_error().says("is in ").says("give one path only");
     assert!(!output.exists());
     inspect(&[&shards(&folder)[1]], &options).code(0).says("wrote");
 }

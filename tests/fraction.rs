@@ -110,7 +110,7 @@ fn what_cannot_be_parted_is_refused() {
     for (fraction, said) in [
         ("0.1", "write val=0.05,test=0.05"),
         ("val=2", "is no fraction"),
-        ("train=0.1", "split train is what is left"),
+        ("train=0.1", "split train is the remainder"),
         ("val=0.5,test=0.5", "nothing is left for train"),
         ("val=0.1,val=0.1", "there twice"),
         ("v/l=0.1", "a split is called with"),
@@ -118,7 +118,7 @@ fn what_cannot_be_parted_is_refused() {
         bench.pack(&["--split-fraction", fraction]).code(2).clean_error().says(said);
     }
     let ran = bench.pack(&["--split-fraction", "val=0.000001"]).code(2).clean_error();
-    ran.says("no sample falls to val").says("another --seed");
+    ran.says("no sample falls into val").says("another --seed");
     let parted = Bench::with(&["train/a/1.jpg", "val/a/2.jpg"]);
     let ran = parted.pack(&["--split-fraction", "val=0.5"]).code(2).clean_error();
     ran.says("the source has splits of its own, train, val").says("leave --split-fraction out");

@@ -128,7 +128,7 @@ fn what_is_no_label_or_no_image_is_said_with_its_dataset() {
     convert(&source.join("isic.h5"), &bench.at("isic"), &[])
         .code(0)
         .says("no record has a label")
-        .says("no labels of them in it");
+        .says("no labels in the file");
     let isic = Dataset::open(bench.at("isic")).unwrap();
     assert_eq!((isic.len(), isic.classes().len(), isic.sample(0).unwrap().label()), (32, 0, None));
     // With a list beside, as the challenge has it, or the one that is said.
@@ -148,7 +148,7 @@ fn what_is_no_label_or_no_image_is_said_with_its_dataset() {
     assert!(images(&bench.at("isic-beside")) == tree);
     // One of other images is nobody's.
     fs::write(source.join("isic-metadata.csv"), "isic_id,target\nISIC_9999999,0\n").unwrap();
-    convert(&source.join("isic.h5"), &bench.at("isic-not"), &[]).code(0).says("no labels of them in it");
+    convert(&source.join("isic.h5"), &bench.at("isic-not"), &[]).code(0).says("no labels in the file");
     convert(&source.join("vlen.h5"), &bench.at("refused"), &said).code(2).says("rows have no keys").clean_error();
     // Floats are no pixels: arrays, as they are.
     convert(&source.join("float.h5"), &bench.at("float"), &[]).code(0).says("components images <f4[4x5x3]");
@@ -169,7 +169,7 @@ fn a_truncated_file_is_refused_with_both_lengths() {
     let path = bench.at("cut.h5");
     fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
     let (are, said) = (bytes.len() - 1, bytes.len());
-    convert(&path, &bench.dst(), &[]).code(1).says(&format!("{are} bytes, it says that it has {said}"));
+    convert(&path, &bench.dst(), &[]).code(1).says(&format!("{are} bytes, {said} in its header"));
     assert!(!bench.dst().join("manifest.json").exists());
 }
 

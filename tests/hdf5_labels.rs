@@ -142,7 +142,7 @@ fn files_that_number_their_classes_differently_are_joined_by_the_names() {
     let words = ["convert", names[0].to_str().unwrap(), names[1].to_str().unwrap(), bench.dst().to_str().unwrap()]
         .map(str::to_owned);
     let ran = run(&[&words[..], &["--order".to_owned(), "source".to_owned()]].concat()).code(0);
-    ran.says("files number their classes differently: labels are joined by the names");
+    ran.says("files number their classes differently: classes are joined by name");
     let unnamed = source.join("row.h5");
     let words = ["convert", names[0].to_str().unwrap(), names[1].to_str().unwrap(), unnamed.to_str().unwrap()];
     let ran = run(&[&words[..], &[bench.at("three").to_str().unwrap()]].concat()).code(2).clean_error();
@@ -192,7 +192,7 @@ fn labels_of_images_that_have_a_dataset_each_are_asked_for() {
     let source = written(&bench);
     let from = source.join("each.h5");
     let ran = convert(&from, &bench.dst(), &["--image-feature", "images"]).code(2).clean_error();
-    ran.says("labels int64 70: images have a dataset each").says("--label-from FILE");
+    ran.says("labels int64 70: each image is a dataset").says("--label-from FILE");
     convert(&from, &bench.dst(), &["--image-feature", "images", "--no-labels"]).code(0);
     assert_eq!(labels(&bench.dst()), [None; 70]);
     same(&bench.dst(), &from);
@@ -219,14 +219,14 @@ fn rows_that_no_split_names_are_refused_or_named() {
     let source = written(&bench);
     let from = source.join("fuel.h5");
     let ran = convert(&from, &bench.at("refused"), &[]).code(1);
-    ran.says("row 0 is of none of the splits that attribute split names").says("row 5 is of none");
+    ran.says("row 0 is in none of the splits of attribute split").says("row 5 is in none");
     let ran = run(&["verify", from.to_str().unwrap()]).code(1);
-    ran.says("row 0 is of none of the splits that attribute split names").says("2 of 6 samples damaged");
+    ran.says("row 0 is in none of the splits of attribute split").says("2 of 6 samples damaged");
     let dst = bench.dst();
     convert(&from, &dst, &["--on-bad", "skip", "--quiet"]).code(0);
     assert_eq!([labels(&dst.join("train")).len(), labels(&dst.join("test")).len()], [2, 2]);
     let ledger = fs::read_to_string(dst.join("train/ledger.jsonl")).unwrap();
-    assert_eq!(ledger.lines().filter(|line| line.contains("is of none of the splits")).count(), 2, "{ledger}");
+    assert_eq!(ledger.lines().filter(|line| line.contains("is in none of the splits")).count(), 2, "{ledger}");
     run(&["verify", "--quiet", dst.to_str().unwrap()]).code(0);
     convert(&from, &bench.at("all"), &["--splits", "none", "--quiet"]).code(0);
     assert_eq!(labels(&bench.at("all")).len(), 6);
@@ -478,7 +478,7 @@ fn files_of_a_sample_each_are_a_question() {
     assert_eq!(Dataset::open(bench.dst()).unwrap().len(), 180);
     // PatchCamelyon's: a column of the table in each file.
     let ran = convert(&source.join("column_*.h5"), &bench.at("columns"), &[]).code(2);
-    ran.says("it has nothing but dataset x, and column_y.h5 nothing but dataset y").clean_error();
+    ran.says("it has only dataset x, and column_y.h5 has only dataset y").clean_error();
     convert(&source.join("column_*.h5"), &bench.at("columns"), &["--images", "x", "--quiet"])
         .code(2)
         .says("column_y.h5: no dataset x");

@@ -96,7 +96,7 @@ next    shardpack verify packed
     for part in [
         "kinds   jpeg 30 (93.8 %); png 2 (6.2 %); 2 strays (--samples --strays)\n",
         "size    width 128 to 500 px, median 256; height 80 to 480 px, median 300\n",
-        "mix     too small to tell: fewer than 2,048 samples\n",
+        "mix     not known: fewer than 2,048 samples\n",
         "ledger  32 images found: 32 packed\n",
         "classes 5; the largest has 2.0 times the samples of the smallest\n",
     ] {
@@ -456,7 +456,7 @@ fn a_foreign_file_that_ends_early_is_described_up_to_there() {
 fn what_is_no_tar_file_is_refused() {
     let bench = Bench::new();
     let rows: [(&str, &[u8], i32, &str); 5] = [
-        ("text.tar", &[b'x'; 1024], 1, "no tar file begins so"),
+        ("text.tar", &[b'x'; 1024], 1, "named as a tar file, but does not begin as one"),
         ("short.tar", b"x", 1, "truncated header"),
         ("packed.tar.gz", b"\x1f\x8b\x08\0\0\0\0\0", 1, "cannot read"),
         ("packed.tar.xz", b"\xfd7zXZ\0", 2, "xz -dk"),

@@ -279,7 +279,7 @@ fn an_interruption_is_a_document_too() {
         fits(&document, "failed");
         assert_eq!(document["error"]["kind"], "interrupted");
         let help = document["error"]["help"].as_str().unwrap();
-        assert!(help.starts_with("the same command goes on; ") && help.contains("of 300 shards kept in"), "{help}");
+        assert!(help.starts_with("the same command resumes; ") && help.contains("of 300 shards kept in"), "{help}");
         return;
     }
     panic!("it was never interrupted");

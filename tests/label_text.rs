@@ -202,7 +202,7 @@ fn a_label_below_0_is_refused_among_numbers_and_said_where_words_are_told() {
     convert(&[&bench.at("x.tar")], &bench.dst(), &["--quiet", "--force"]).code(0);
     assert_eq!(classes(&bench.dst()), ["3", "unknown"]);
     let ran = convert(&[&bench.at("x.tar")], &bench.at("again"), &[]).code(0);
-    ran.says("labels are words, the 1 of 2 that spell numbers too: \"unknown\" is no number of a class");
+    ran.says("labels are words, also the 1 of 2 that spell numbers: \"unknown\" is not a class number");
 }
 
 #[test]
@@ -213,5 +213,5 @@ fn text_beside_records_whose_labels_are_numbers_is_refused() {
     }];
     fs::write(bench.at("x.tfrecord"), records.concat()).unwrap();
     let ran = convert(&[&bench.at("x.tfrecord")], &bench.dst(), &[]).code(1);
-    ran.says("label \"007\" is no number, as those of others are");
+    ran.says("label \"007\" is not a number, but other labels are");
 }

@@ -64,7 +64,7 @@ fn splits_beside_what_is_none_are_a_question_and_each_answer_works() {
         (
             "one level too high",
             &["CLS-LOC/train/a/1.jpg", "CLS-LOC/val/a/2.jpg"],
-            "all images would be of one class, CLS-LOC, and lie in folders of it, the first in CLS-LOC/train/a",
+            "all images would be of one class, CLS-LOC, and are in its subfolders, the first in CLS-LOC/train/a",
             &[(&["--splits", "none"], &[])],
         ),
         (
@@ -103,7 +103,7 @@ fn splits_beside_what_is_none_are_a_question_and_each_answer_works() {
     }
     // What is left alone on request is counted.
     let bench = Bench::with(&["train/a/1.jpg", "val/a/2.jpg", "meta/notes.jpg"]);
-    bench.pack(&["--splits", "train,val"]).code(0).says("1 folder that is none of the splits");
+    bench.pack(&["--splits", "train,val"]).code(0).says("1 folder that is not a split");
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn classes_that_happen_to_be_called_like_splits_are_classes() {
 fn a_split_without_class_folders_is_refused_with_what_helps() {
     let bench = imagenet();
     let ran = bench.pack(&["--splits", "train,val"]).code(2).clean_error();
-    ran.says("split val has 4 images right in it and no class folders").says("--split val=LIST");
+    ran.says("split val has 4 images directly in it and no class folders").says("--split val=LIST");
 }
 
 #[test]
@@ -348,7 +348,7 @@ fn sources_that_cannot_share_their_classes_are_refused() {
         .says("docs/how-to/recipes.md");
     let others = list("others.txt", ["cat", "dog"]);
     let ran = pack(&[&train, &others], &at_root).code(2).clean_error();
-    ran.says("no class of split val is one of split train").says("--class-map");
+    ran.says("split val shares no class with split train").says("--class-map");
     // What the help says works.
     let map = bench.at("map.txt");
     fs::write(&map, "cat\tn01440764\ndog\tn01443537\n").unwrap();
@@ -370,7 +370,7 @@ fn sources_that_cannot_share_their_classes_are_refused() {
     run(&["pack", text(&bench.src()), text(&dst), "--split", &train])
         .code(2)
         .clean_error()
-        .says("only DST stands beside it");
+        .says("--split already names the sources: give only DST");
     assert!(!dst.exists());
 }
 

@@ -61,7 +61,7 @@ fn a_split_that_the_first_object_lacks_is_a_split_that_is_missing() {
     for (number, first) in [r#"{"path":"0.jpg"}"#, r#"{"path":"0.jpg","split":null}"#].iter().enumerate() {
         for path in written(&bench, &format!("split{number}"), [first, rest[0], rest[1]]) {
             let ran = pack(&path, &bench.dst(), &["--force"]).code(0);
-            ran.says("some lines have a split, but line 1 has none: all of them are one dataset");
+            ran.says("some lines have a split, but line 1 has none: all lines are one dataset");
             let ran = pack(&path, &bench.at("named"), &["--split-column", "split"]).code(2).clean_error();
             ran.says("line 1");
         }
@@ -111,8 +111,8 @@ fn a_column_that_is_named_for_labels_and_holds_none_is_refused() {
         (&scores, "score", "--label-column score: labels are numbers with fractions, and no classes"),
         (&scores, "tags", "--label-column tags: labels are lists, objects or truth values, and no classes"),
         (&tags, "tags", "--label-column tags: labels are lists, objects or truth values, and no classes"),
-        (&scores, "Path", "--label-column path: the column with the paths"),
-        (&bare, "1", "--label-column 1: the column with the paths"),
+        (&scores, "Path", "--label-column path: this is the path column"),
+        (&bare, "1", "--label-column 1: this is the path column"),
     ] {
         let ran = pack(path, &bench.dst(), &["--label-column", column]).code(2).clean_error();
         ran.says(what).says("--no-labels packs samples without a class");

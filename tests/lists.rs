@@ -460,7 +460,7 @@ fn labels_that_are_no_classes_go_along_in_the_text_and_that_is_said() {
             let dst = bench.at(&format!("{name}-{number}"));
             let ran = pack(&path, &dst, &[options, more].concat()).code(0);
             if number == 0 {
-                ran.says("and no classes: they go along in the component json");
+                ran.says("and no classes: they are packed in the component json");
             }
             let packed = samples(&dst);
             assert_eq!(text(one(&packed, "a/1.jpg"), "json").unwrap(), expected, "{name} {more:?}");
@@ -485,7 +485,7 @@ fn paths_without_an_extension_get_that_of_their_files() {
     let bench = tree();
     let path = list(&bench, "ids.csv", "id,breed\na/1,boston\nb/3,dingo\ngone,dingo\n");
     let options = ["--path-column", "id", "--label-column", "breed", "--on-bad", "skip"];
-    let ran = pack(&path, &bench.at("x"), &options).code(0).says("paths have no extension: .jpg is put behind them");
+    let ran = pack(&path, &bench.at("x"), &options).code(0).says("paths have no extension: .jpg is appended");
     ran.says("gone.jpg: cannot be read");
     assert_eq!(samples(&bench.at("x")).keys().collect::<Vec<_>>(), ["a/1.jpg", "b/3.jpg"]);
     // Two that are called so are a question of the person who made them.
@@ -539,11 +539,11 @@ fn changes_that_move_pixels_are_refused_where_something_beside_an_image_tells_wh
             pack(path, &dst, &[change, options, &["--force"]].concat()).code(0);
             fs::remove_dir_all(&dst).unwrap();
         };
-        refused(&coco, &[], "the component json beside them, which says where things are");
+        refused(&coco, &[], "their component json, which holds positions");
         works(&coco, &["--meta", "none"]);
         works(&captions, &[]);
-        refused(&src, &["--with", "mask=*_mask.png"], "the component mask.png beside them, which is an image too");
-        refused(&src, &["--with", "xml"], "the component xml beside them, which says where things are");
+        refused(&src, &["--with", "mask=*_mask.png"], "their component mask.png, which is an image too");
+        refused(&src, &["--with", "xml"], "their component xml, which holds positions");
         works(&src, &["--with", "txt"]);
         works(&src, &[]);
     }

@@ -198,5 +198,5 @@ fn colours_of_a_raw_datum_are_those_that_caffe_meant() {
     let floats = bench.at("floats");
     convert(&source.join("float-caffe"), &floats, &[])
         .code(1)
-        .says("a Datum of numbers of floating point (float_data), 1×2×2, which are no image");
+        .says("a Datum of floating-point numbers (float_data), 1×2×2: no image");
 }

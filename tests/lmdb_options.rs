@@ -105,8 +105,8 @@ fn the_key_tells_the_label_as_a_pattern_says() {
     let (packed, list) = (dst.to_str().unwrap(), ["--label-from", "labels.csv"]);
     let against = ["verify", packed, "--against", from.to_str().unwrap()];
     run(&[&against[..], &list].concat()).code(2).says("did not come from a file").clean_error();
-    run(&[&against[..2], &list].concat()).code(2).says("goes with --against or --repair").clean_error();
-    convert(&from, &bench.dst(), &["--label-from", "key"]).code(2).says("--key-pattern says where");
+    run(&[&against[..2], &list].concat()).code(2).says("use it with --against or --repair").clean_error();
+    convert(&from, &bench.dst(), &["--label-from", "key"]).code(2).says("label with --key-pattern");
     convert(&from, &bench.dst(), &["--key-pattern", "{id}"]).code(2).says("{class}/{name}.jpg");
     // The first folder, though the values say more.
     let paths = bench.at("paths");
@@ -149,7 +149,7 @@ fn labels_in_a_file_are_found_by_key_and_what_has_none_is_said() {
         compare(&[])
             .code(2)
             .says("its labels came from a file")
-            .says("--label-from FILE says where they are")
+            .says("give the file with --label-from FILE")
             .clean_error();
         assert!(
             !fs::read_to_string(dst.join("manifest.json")).unwrap().contains(file),
@@ -177,7 +177,7 @@ fn what_is_claimed_and_missing_is_as_good_as_a_damaged_record() {
     let bench = Bench::new();
     let source = written(&bench);
     let from = source.join("claims");
-    let missing = ["__len__ says 33, it has 32 samples", "__keys__: 2 keys in it without an entry: \"32\", \"33\""];
+    let missing = ["__len__ is 33, found 32 samples", "__keys__: 2 keys in it without an entry: \"32\", \"33\""];
     let refused = convert(&from, &bench.at("refused"), &[]).code(1);
     let skipped = convert(&from, &bench.dst(), &["--on-bad", "skip"]).code(0);
     let problems = run(&["verify", from.to_str().unwrap()]).code(1);

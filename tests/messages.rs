@@ -73,7 +73,7 @@ fn what_is_said_of_one_thing_is_in_the_singular() {
     let flat = Bench::with(&["train/a/1.jpg", "val/2.jpg"]);
     let (src, dst) = (flat.src(), flat.dst());
     let (src, dst) = (src.to_str().unwrap(), dst.to_str().unwrap());
-    one(&["pack", src, dst, "--splits", "train,val"]).code(2).says("split val has 1 image right in it");
+    one(&["pack", src, dst, "--splits", "train,val"]).code(2).says("split val has 1 image directly in it");
     let splits = Bench::with(&["train/a/1.jpg", "val/a/2.jpg"]);
     let (src, dst) = (splits.src(), splits.dst());
     let (src, dst) = (src.to_str().unwrap(), dst.to_str().unwrap());

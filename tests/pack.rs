@@ -330,8 +330,8 @@ fn images_that_vanish_or_change_after_the_plan_are_bad() {
     for said in [
         "a/gone.jpg: cannot be read: No such file",
         "a/link.jpg: cannot be read: No such file",
-        "a/longer.jpg: changed since it was planned: more bytes, the plan says 6000",
-        "a/shorter.jpg: changed since it was planned: 5900 bytes, the plan says 6000",
+        "a/longer.jpg: changed since it was planned: more bytes, 6000 in the plan",
+        "a/shorter.jpg: changed since it was planned: 5900 bytes, 6000 in the plan",
         "b/folder.jpg: cannot be read: Is a directory",
     ] {
         ran = ran.says(said);

@@ -279,7 +279,7 @@ fn a_flipped_or_missing_byte_of_a_list_or_a_spool_is_found_and_the_file_named() 
     }
     // The list of another part, and of one that is none of these.
     fs::copy(&spools(&bench.dst(), true)[1], &first).unwrap();
-    bench.shardpack(&format!("{line} --part 2/2")).code(1).says("is of other images than its name says");
+    bench.shardpack(&format!("{line} --part 2/2")).code(1).says("holds other images than those of its name");
     fs::remove_file(&first).unwrap();
     bench.shardpack(&format!("{line} --part 2/2")).code(0).says("missing 1/2");
     bench.shardpack(&format!("{line} --part 1/2")).code(0);
@@ -309,7 +309,7 @@ fn a_flipped_or_missing_byte_of_a_list_or_a_spool_is_found_and_the_file_named() 
         let ran = if ran.code == 0 { bench.shardpack(&format!("{line} --part 1/2")) } else { ran };
         match ran.code {
             1 => {
-                ran.says("remove the file: then its images are made anew")
+                ran.says("remove the file: its images are then transformed again")
                     .says(spool.file_name().unwrap().to_str().unwrap());
                 found += 1;
             }

@@ -80,7 +80,7 @@ fn parts_of_another_plan_are_refused_by_name() {
     // Sidecars that not all parts have.
     bench.shardpack("pack SRC DST --shards 6 --part 2/3 --sidecars none").code(0);
     bench.shardpack("pack SRC DST --shards 6 --part 3/3").code(0);
-    bench.shardpack("merge DST").code(2).says("part 2/3 has none").says("pack one of them again");
+    bench.shardpack("merge DST").code(2).says("part 2/3 has none").says("pack one part again");
     bench.shardpack("pack SRC DST --shards 6 --part 2/3").code(0);
     bench.shardpack("merge DST").code(0);
     bench.shardpack("pack SRC @whole --shards 6").code(0);
@@ -130,18 +130,18 @@ fn receipts_that_lie_and_files_that_were_changed_are_named_and_nothing_is_sealed
     let rows: [(Box<dyn Fn(&str) -> String>, &str); 6] = [
         (
             Box::new(|all| all.replace(&format!("\"bytes\":{bytes}"), &format!("\"bytes\":{}", bytes + 512))),
-            "the receipt says",
+            " in the receipt",
         ),
-        (Box::new(|all| all.replace(blake3, &other)), "shard-000000.index: is of another shard than the receipt says"),
+        (Box::new(|all| all.replace(blake3, &other)), "shard-000000.index: does not match the shard in the receipt"),
         (
             Box::new(|all| all.replacen(&format!("\"samples\":{samples}"), &format!("\"samples\":{}", samples - 1), 1)),
-            "shard 0 is none of the plan",
+            "shard 0 is not in the plan",
         ),
         (
             Box::new(|all| all.replacen(&format!("\"jpeg\":{samples}"), &format!("\"jpeg\":{}", samples - 1), 1)),
-            "shard 0 is none of the plan",
+            "shard 0 is not in the plan",
         ),
-        (Box::new(|all| all.replace("shard-000000.tar\"", "../shard-000000.tar\"")), "shard 0 is none of the plan"),
+        (Box::new(|all| all.replace("shard-000000.tar\"", "../shard-000000.tar\"")), "shard 0 is not in the plan"),
         (Box::new(|all| all.replace("\"0\":{\"entry\"", "\"9\":{\"entry\"")), "its hash differs"),
     ];
     for (change, said) in rows {

@@ -90,7 +90,7 @@ fn splits_by_other_names_are_a_question_and_each_answer_works() {
         &[(&answer, &["seg_train", "seg_test"], &["forest", "sea"])],
     );
     let ran = bench.pack(&["--splits", "seg_train,seg_test"]).code(2).clean_error();
-    ran.says("no class of split seg_test is one of split seg_train").says(&test.replace("SRC", text(&bench.src())));
+    ran.says("split seg_test shares no class with split seg_train").says(&test.replace("SRC", text(&bench.src())));
     let bench = numbered(&[("train/train/a", 2, "jpg"), ("train/train/b", 2, "jpg"), ("test/test/a", 2, "jpg")]);
     let answer = ["--split", "train=SRC/train/train", "--split", "test=SRC/test/test"];
     asks(
@@ -133,7 +133,7 @@ fn splits_by_other_names_are_a_question_and_each_answer_works() {
     asks(
         "images of a split",
         &bench,
-        "no class of split val is one of split train: \"n1\" there, \"images\" here",
+        "split val shares no class with split train: \"n1\" there, \"images\" here",
         &answers,
     );
     // Few-shot sets have other classes in each.
@@ -231,11 +231,11 @@ fn folders_with_the_same_folders_in_them_are_a_question_and_each_answer_works() 
         (&["--exclude", "plants/**"], &[], &["corn", "oak", "pine", "plants"]),
         (&["--splits", "none"], &[], &["corn", "oak", "pine", "plants"]),
     ];
-    asks("a copy", &bench, "plants has folders in it that are called like those beside it: corn, oak, pine", &answers);
+    asks("a copy", &bench, "plants has subfolders with the names of the folders beside it: corn, oak, pine", &answers);
     // Folders that are no classes are told of.
     let bench =
         numbered(&["birds/finch", "birds/hawk", "fungi/bolete", "fungi/morel"].map(|folder| (folder, 1, "jpg")));
-    bench.pack(&[]).code(0).says("classes are the folders of the first level; the 4 folders in them are no classes");
+    bench.pack(&[]).code(0).says("classes are the first-level folders; the 4 folders in them are not classes");
     // Places'.
     let bench = numbered(&["a/abbey", "a/airport", "b/bakery"].map(|folder| (folder, 1, "jpg")));
     let answer: (&[&str], &[&str], &[&str]) = (&["--splits", "none"], &[], &["a", "b"]);
@@ -257,7 +257,7 @@ fn images_right_in_a_source_are_never_passed_over_for_what_is_in_its_folders() {
     for folder in [("scripts", 2, "py"), ("features", 1, "npy"), ("xml", 2, "xml"), ("thumbs", 2, "jpg")] {
         let bench = numbered(&[("", 18, "jpg"), folder]);
         let images = if folder.0 == "thumbs" { 20 } else { 18 };
-        bench.pack(&[]).code(2).clean_error().says("18 images right in here").says("--no-labels packs");
+        bench.pack(&[]).code(2).clean_error().says("18 images directly in this folder").says("--no-labels packs");
         bench.pack(&["--no-labels"]).code(0).says(&format!("{images} images"));
     }
     // A few among many are counted, as they were.

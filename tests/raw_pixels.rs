@@ -120,7 +120,7 @@ fn an_image_is_asked_for_where_its_name_and_its_content_disagree() {
     let bench = Bench::new();
     let image = jpeg(1, 6000);
     let file = written(&bench, "x.tfrecord", &tf_record(&[("image", Bytes(b"000012.jpg")), ("raw", Bytes(&image))]));
-    let what = "feature \"image\" holds no image, and \"raw\" looks like one: --image-feature says which is meant";
+    let what = "feature \"image\" holds no image, and \"raw\" looks like one: choose one with --image-feature";
     convert(&[&file], &bench.dst(), &OPTIONS).code(1).says(what);
     convert(&[&file], &bench.dst(), &["--quiet", "--image-feature", "raw"]).code(0);
     assert_eq!(lists::samples(&bench.dst()).len(), 1);

@@ -59,7 +59,7 @@ fn what_force_is_refused_leaves_the_dataset_of_before() {
     }
     // Images that cannot be packed seal nothing; what was there is kept until something is.
     let ran = pack(&broken.src(), &bench.dst(), &["--force"]).code(1).says("nothing is sealed");
-    ran.says("the dataset of before is kept in ").says("replaced");
+    ran.says("the previous dataset is kept in ").says("replaced");
     let kept = contents(&bench.dst().join(WORK).join("replaced"));
     assert_eq!(kept, before);
     // Packed without them it is replaced, and nothing of it is left.
@@ -113,7 +113,7 @@ fn force_replaces_a_dataset_that_lost_its_manifest_or_has_a_damaged_one() {
         }
         let ran = bench.pack(&[]).code(2).clean_error().says("holds another dataset").says("--force to replace it");
         if damage == "lost" {
-            ran.says("its manifest.json is missing, which tells what it was made of");
+            ran.says("its manifest.json is missing, so its source is unknown");
         }
         bench.pack(&["--force"]).code(0);
         Dataset::read(&bench.dst()).check_source(&bench.src());
@@ -160,9 +160,9 @@ fn until_the_images_of_a_replacement_are_made_the_dataset_of_before_is_whole() {
             let first = if twice { dst.join("mds") } else { dst.clone() };
             assert!(first.join(WORK).exists(), "{row}");
             let verified = run(&["verify", dst.to_str().unwrap()]).code(0);
-            verified.says("a pack that is to replace this was begun").says("has changed none of its files");
+            verified.says("a pack to replace this dataset was begun").says("has changed none of its files");
             let json = run(&["verify", dst.to_str().unwrap(), "--json"]).code(0).json();
-            assert!(json["notes"].to_string().contains("is to replace this"), "{row}: {json}");
+            assert!(json["notes"].to_string().contains("to replace this"), "{row}: {json}");
             run(&["inspect", first.to_str().unwrap()]).code(0).says("3 samples");
             run(&["convert", first.to_str().unwrap(), new.at("converted").to_str().unwrap(), "--force"]).code(0);
             // Whatever is wrong with it is found as before.
@@ -212,11 +212,11 @@ fn a_replacement_that_is_stopped_while_its_images_are_made_leaves_the_dataset_of
             std::thread::sleep(Duration::from_millis(1));
         }
         // While it runs, too.
-        run(&["verify", dst.to_str().unwrap(), "--quick"]).code(0).says("is to replace this");
+        run(&["verify", dst.to_str().unwrap(), "--quick"]).code(0).says("to replace this");
         kill_process(Pid::from_child(&child), signal).unwrap();
         assert!(!child.wait().unwrap().success());
         assert_eq!(beside_work(&dst), before);
-        run(&["verify", dst.to_str().unwrap()]).code(0).says("3 samples").says("is to replace this");
+        run(&["verify", dst.to_str().unwrap()]).code(0).says("3 samples").says("to replace this");
         new.pack_to(&dst, &options).code(0);
         assert_eq!(contents(&dst), contents(&whole));
     }
@@ -326,7 +326,7 @@ fn where_space_is_short_the_dataset_of_before_makes_room_and_else_it_stays() {
             ran.code(0);
             assert_eq!(contents(&kept), contents(&whole));
         } else {
-            ran.code(2).says(" are free, and ").says("in what is replaced");
+            ran.code(2).says(" are free, and ").says("in files to be replaced");
             assert_eq!(Dataset::read(&kept).manifest.shards.len(), 3);
         }
     }

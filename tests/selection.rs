@@ -73,7 +73,7 @@ fn sizes_are_read_from_headers_wherever_they_are_in_the_file() {
     let reason = format!("{}×{} pixels, --min-side is {}", small.width, small.height, side + 1);
     assert!(filtered.contains(&pair("a/photo.jpg", &reason)), "{filtered:?}");
     assert!(filtered.contains(&pair("b/late.jpg", &reason)), "{filtered:?}");
-    let unknown = "its headers do not tell its size, which --min-side or --max-pixels asks for";
+    let unknown = "its headers have no size, and --min-side or --max-pixels needs one";
     assert!(filtered.contains(&pair("b/text.jpg", unknown)), "{filtered:?}");
     assert!(dataset.paths().contains(&"b/large.jpg".to_owned()));
 

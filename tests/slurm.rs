@@ -183,7 +183,7 @@ fn a_bucket_is_packed_to_another(cluster: &Cluster) {
     slurm(&submitted).code(0).says("1,3 of 3");
     cluster.wait_for_all();
     assert!(!places::files_at(&server, "again").contains_key("manifest.json"));
-    slurm(&["--missing", &dst, "--submit"]).code(0).says("2 of 3").says("a store does not tell which parts run");
+    slurm(&["--missing", &dst, "--submit"]).code(0).says("2 of 3").says("running parts cannot be recognised");
     cluster.wait_for_all();
     places::same(&found, &places::files_at(&server, "again"), "missing");
 }
@@ -243,7 +243,7 @@ fn a_node_is_lost_a_part_is_requeued_and_one_runs_into_its_limit(cluster: &Clust
 
     assert!(run.is_sealed(), "{}\n{}", run.log("merge.log"), cluster.logs());
     assert_eq!((run.codes(2), run.codes(3), run.codes(4)), (String::new(), "130\n".to_owned(), "130\n".to_owned()));
-    assert!(run.log("part-0004.log").contains("is not done in its time: queued again"), "{}", run.log("part-0004.log"));
+    assert!(run.log("part-0004.log").contains("time limit: queued again"), "{}", run.log("part-0004.log"));
     for part in 2..=4 {
         let log = run.log(&format!("part-{part:04}.log"));
         assert!(log.contains("of 8, run 1, on n") && log.contains("of 8, run 2, on n"), "{log}");
@@ -259,7 +259,7 @@ fn a_part_fails_and_the_missing_ones_are_submitted_again(cluster: &Cluster, benc
     args.extend(SHARDS);
     run.slurm(&args).code(0).says("plan    job");
     let killed = run.held(3);
-    run.slurm(&["--missing", "DST"]).code(0).says("note    parts that run are left to themselves: ");
+    run.slurm(&["--missing", "DST"]).code(0).says("note    running parts are left out: ");
     send(killed[0], Signal::KILL);
     cluster.wait_for_all();
     // The merge was cancelled with what it depends on.
@@ -377,8 +377,8 @@ fn images_are_changed_by_an_array_of_their_own() {
     let missing: Vec<&OsStr> = vec!["slurm".as_ref(), "--missing".as_ref(), dst.as_os_str()];
     support::run(&missing)
         .code(2)
-        .says("of which no plan file tells")
-        .says("the command that began it submits all again");
+        .says("changes images first, so it has no plan file")
+        .says("run the command that began it again: it submits all parts");
     args[2] = dst.as_os_str();
     args.push("--plan-job".as_ref());
     support::run(&args).code(2).says("--plan-job: there is no plan before").says("the parts change the images first");
@@ -443,12 +443,12 @@ fn what_cannot_be_submitted_is_refused() {
     let cases: [(&[&str], &str); 12] = [
         (&["--array", "0"], "0 is not in 1..=1000000"),
         (&["--array", "4", "--only", "5"], "there is no part 5 of 4"),
-        (&["--array", "4", "--only", "4-3"], "write numbers of parts"),
+        (&["--array", "4", "--only", "4-3"], "write part numbers"),
         (&["--array", "4", "--time", "1h"], "write minutes"),
         (&["--array", "4", "--", "--array=1-3"], "--array=1-3: parts are numbered by"),
         (&["--array", "4", "--", "-d", "afterok:3"], "-d: the merge depends on the parts"),
-        (&["--array", "4", "--", "--wrap=x"], "jobs have scripts of their own"),
-        (&["--array", "4", "--", "job.sh"], "job.sh: after -- stand options for sbatch"),
+        (&["--array", "4", "--", "--wrap=x"], "shardpack slurm submits scripts"),
+        (&["--array", "4", "--", "job.sh"], "job.sh: only options for sbatch can follow --"),
         (&["--array", "4", "--encode", "x"], "invalid value 'x'"),
         (&["--array", "4", "--set", "x=y"], "has no setting"),
         (&["--array", "4", "--fix", "--format", "mds", "--format", "tfrecord"], "--part packs one format"),
@@ -473,5 +473,5 @@ fn what_cannot_be_submitted_is_refused() {
     fs::write(&plan, "").unwrap();
     let (plan, dst) = (plan.to_str().unwrap(), dst.to_str().unwrap());
     let args = ["slurm", "--plan", plan, dst, "--array=2", "--seed=3"];
-    support::run(&args).code(2).says("--seed=3 is of a plan that is yet to be made");
+    support::run(&args).code(2).says("--seed=3 applies only to a new plan");
 }

@@ -205,7 +205,9 @@ fn a_dataset_from_before_the_record_verifies_and_says_so() {
     bench.pack(&[]).code(0);
     let (dst, whole) = (bench.dst(), folder_hash(&bench.dst()));
     fs::remove_file(dst.join("splits.json")).unwrap();
-    run(&["verify", text(&dst)]).code(0).says("note    splits.json: not there: whether a split is lost cannot be told");
+    run(&["verify", text(&dst)])
+        .code(0)
+        .says("note    splits.json: missing: whether a split is lost cannot be determined");
     let report = run(&["verify", text(&dst), "--json"]).code(0).json();
     assert_eq!((report["ok"].as_bool(), report["notes"].as_array().unwrap().len()), (Some(true), 1));
     convert(&[&dst], &bench.at("converted"), &["--format", "mds"]).code(0).says("splits train, val, test");
@@ -249,7 +251,7 @@ fn splits_of_the_source_that_are_gone_or_new_are_found_by_a_comparison() {
     let against = |source: &Path| run(&["verify", text(&bench.dst()), "--against", text(source)]);
     against(&bench.src()).code(0);
     bench.file("dev/cat/9.jpg", &support::jpeg(9, 5000));
-    against(&bench.src()).code(1).says("dev: a split of the source that is not here, of 1 image");
+    against(&bench.src()).code(1).says("dev: this split of the source is not here; it has 1 image");
     fs::remove_dir_all(bench.src().join("dev")).unwrap();
     fs::remove_dir_all(bench.src().join("val")).unwrap();
     against(&bench.src()).code(1).says("val/manifest.json: this split is not in the source");
@@ -267,9 +269,9 @@ fn splits_of_the_source_that_are_gone_or_new_are_found_by_a_comparison() {
     run(&["pack", text(&source), text(&list.at("same"))]).code(0);
     against(&list.at("same")).code(0);
     write(&["1.jpg,a,train", "2.jpg,b,val", "3.jpg,a,test"]);
-    against(&source).code(1).says("test: a split of the source that is not here");
+    against(&source).code(1).says("test: this split of the source is not here");
     run(&["pack", text(&source), text(&list.at("more"))]).code(0);
-    against(&list.at("more")).code(1).says("test: a split of the source that is not here");
+    against(&list.at("more")).code(1).says("test: this split of the source is not here");
     write(&["1.jpg,a,train", "3.jpg,b,train"]);
     against(&source).code(1).says("val/manifest.json: this split is not in the source");
 }

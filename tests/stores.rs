@@ -220,7 +220,7 @@ fn credentials_come_from_where_the_programs_of_aws_have_them() {
     none.says("AWS_WEB_IDENTITY_TOKEN_FILE").says("public objects: --store anonymous=true");
     // Where a machine would have some, but has not: nothing listens there.
     let nowhere = [at, ("AWS_EC2_METADATA_DISABLED", ""), ("AWS_METADATA_ENDPOINT", "http://127.0.0.1:1")];
-    verify(&nowhere, &[]).code(2).says("no credentials").says("and those of the machine at 169.254.169.254");
+    verify(&nowhere, &[]).code(2).says("no credentials").says("and the credentials of the machine at 169.254.169.254");
     let no_profile = verify(&[&files[..], &[at]].concat(), &["profile=none"]).code(2).says("the profile none");
     no_profile.says("AWS_PROFILE or --store profile=NAME names it");
     verify(&[&files[..], &[at]].concat(), &["profile=by-sso"]).code(2).says("sso_session").says("credential_process");
@@ -318,7 +318,7 @@ fn what_cannot_be_done_at_a_url_is_said() {
     let (url, src, dst) = (nginx.url("packed"), bench.src(), bench.dst());
     let (src, dst) = (src.to_str().unwrap(), dst.to_str().unwrap());
     for (args, said) in [
-        (vec!["verify", &url, "--repair", src], "nothing is mended at a web server, which is only read from"),
+        (vec!["verify", &url, "--repair", src], "a web server is only read from: nothing can be mended there"),
         (vec!["verify", &url, dst], "is a URL, and "),
         (vec!["verify", dst, "--store", "requests=3"], "this is a folder"),
         (vec!["inspect", dst, "--store", "requests=3"], "this is a folder"),
@@ -332,7 +332,7 @@ fn what_cannot_be_done_at_a_url_is_said() {
     }
     run(&["verify", &nginx.url("none")], &[]).code(2).says("no dataset").says("manifest.json");
     let repair = run(&["verify", &url, "--repair", src], &[]);
-    repair.code(2).says("mend a copy that is a folder, and copy what was mended");
+    repair.code(2).says("mend a copy in a folder, and copy the mended files");
     for (setting, said) in [
         ("requests", "write NAME=VALUE"),
         ("header=x", "write header=NAME: VALUE"),
@@ -343,7 +343,7 @@ fn what_cannot_be_done_at_a_url_is_said() {
     let refused = run(&["verify", &nginx.url("403/packed")], &[]).code(2);
     refused.says("no credentials were sent; --store \"header=Authorization: …\" sends some");
     let refused = run(&["verify", &nginx.url("403/packed"), "--store", "header=Authorization: x"], &[]).code(2);
-    refused.says("look at the credentials, and at what they allow");
+    refused.says("check the credentials and their permissions");
     let with_password = nginx.url("packed").replace("127", "user:hunter2@127");
     let with_password = run(&["verify", &with_password], &[]).code(2).says_not("hunter2");
     with_password.says("send it as a header: --store \"header=Authorization: …\"");

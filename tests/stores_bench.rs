@@ -87,7 +87,7 @@ fn an_epoch_at_a_url_is_measured_in_requests_and_bytes_and_has_the_order_of_the_
             }
             let said = run(&with("bench", &place.url(name, place.port()), &options), &[]).code(0);
             let said = said.says("one request of 8 MiB at a time").says("in flight at most").says("\nnetwork ");
-            said.says_not("; by what was read of it");
+            said.says_not("; extrapolated from the part that was read");
         }
     }
 }
@@ -110,11 +110,11 @@ fn what_fails_and_what_is_too_much_is_counted_and_a_row_that_ends_early_is_told_
     }
     assert!(number(&found["network"]["throttled"]) <= proxy.faults());
     proxy.fail(4, Fault::Status(503, false));
-    let said = run(&with("bench", &url, &["--crop", "24"]), &[]).code(0).says("since there were too many");
+    let said = run(&with("bench", &url, &["--crop", "24"]), &[]).code(0).says("because of throttling");
     // A bucket takes them; to a web server they are copied.
     match url[0].starts_with("http") {
-        true => said.says("makes them in a folder, and its index/*.crops are copied here"),
-        false => said.says(&format!("beside a crop: shardpack crops {}", url[0])),
+        true => said.says("makes tables in a folder; copy its index/*.crops here"),
+        false => said.says(&format!("most of the decoding: shardpack crops {}", url[0])),
     };
     // An epoch of some 40 requests, one at a time.
     proxy.fail(1, Fault::Delay(Duration::from_millis(100)));
@@ -148,7 +148,7 @@ fn what_cannot_be_measured_at_a_url_is_refused_and_splits_are_told_apart() {
         );
     }
     let cold = run(&with("bench", &url, &["--cold"]), &[]).code(2);
-    cold.says("--cold: of what is at a URL nothing is in this machine's memory");
+    cold.says("--cold: data at a URL is not in this machine's page cache");
     run(&["bench", dst.to_str().unwrap(), "--store", "requests=3"], &[]).code(2).says("this is a folder");
     run(&with("bench", &place.url("none", place.port()), &[]), &[]).code(2).says("no dataset");
     run(&["bench", "ftp://host/x"], &[]).code(2).says("is a URL");

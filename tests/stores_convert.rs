@@ -108,7 +108,7 @@ fn what_is_converted_from_a_url_is_what_is_converted_from_the_folder() {
         let said = run(&with("convert", &url, &[]).into_iter().chain([dst.to_str().unwrap()]).collect::<Vec<_>>(), &[]);
         // DST is the last of the paths, wherever options stand.
         let said = said.code(0).says("a sealed dataset").says("source  network (").says("64 reads in flight");
-        said.says("network ").says("what lies there and is no part of it was not looked for");
+        said.says("network ").says("stray files at the URL were not looked for");
         // Samples that lie together come with one request, and what one has beside its image with it.
         let captions = place.url("captions", place.port());
         for (order, most) in [("auto", 40), ("plan", 130)] {
@@ -303,19 +303,19 @@ fn what_cannot_be_converted_from_a_url_is_said() {
         (vec!["convert", "--split", &by_name, "--split", &of_folder, to], "is a URL, and "),
         (vec!["convert", &url, &url, to], "is given twice"),
         (vec!["convert", &nginx.url("foreign/{0..3}.tar"), to], "no such object"),
-        (vec!["convert", &url, "--from", "webdataset", to], "a web server does not list what it has"),
-        (vec!["convert", &url, "--image-feature", "jpg", to], "its index tells image and label"),
-        (vec!["convert", &url, "--fields", "a:b", to], "its components have their names"),
+        (vec!["convert", &url, "--from", "webdataset", to], "a web server has no listing"),
+        (vec!["convert", &url, "--image-feature", "jpg", to], "its index defines image and label"),
+        (vec!["convert", &url, "--fields", "a:b", to], "its components already have names"),
         (vec!["convert", &foreign, to], "a folder of MDS is read by its index.json"),
         (
             vec!["convert", &nginx.url("foreign/0.tar?token=1"), "--from", "webdataset", to],
-            "sends what a server wants to know",
+            "sends credentials to the server",
         ),
         (vec!["convert", dst, to, "--store", "requests=3"], "this is a folder"),
         (vec!["convert", &url, to, "--store", "region=x"], "has no setting region"),
         (vec!["convert", &url, &url], "a web server is only read from"),
         (vec!["convert", dst, &url], "a web server is only read from"),
-        (vec!["pack", &url, to], "a web server does not list what it has"),
+        (vec!["pack", &url, to], "a web server has no listing"),
     ] {
         run(&args, &[]).code(2).says(said);
         assert!(!Path::new(to).exists(), "{args:?}");

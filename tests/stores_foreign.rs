@@ -123,7 +123,7 @@ fn folders_globs_and_braces_at_urls_are_what_they_are_of_files() {
                 let dst = bench.at(&format!("{name}-{number}-{}", place.name()));
                 if is_web && !pattern.contains('{') && *name != "mds" {
                     let words = [&["convert".to_owned()], &source[..], &[dst.display().to_string()]].concat();
-                    run(&words, &[]).code(2).says("a web server does not list what it has").says("name the shards");
+                    run(&words, &[]).code(2).says("a web server has no listing").says("name the shards");
                     continue;
                 }
                 let local = bench.at(&format!("{name}-{number}-local-{}", place.name()));
@@ -284,7 +284,7 @@ fn what_cannot_be_converted_from_a_url_is_said() {
     let ours = ours.iter().find(|name| name.ends_with(".tar")).unwrap();
     let to = to.to_str().unwrap();
     for (args, code, said) in [
-        (vec![nginx.url("gone.tar")], 2, "a web server does not list what it has"),
+        (vec![nginx.url("gone.tar")], 2, "a web server has no listing"),
         (vec![nginx.url("gone-{0..3}.tar")], 2, "no such object"),
         (vec![nginx.url("a%20b.tar?sig=secret")], 2, "a URL with ? or #"),
         (vec![nginx.url("*.tar")], 2, "name the shards"),

@@ -313,7 +313,7 @@ fn what_lies_there_is_never_written_over_unless_it_is_asked_for() {
         let go = |to: &str, options: &[&str]| pack(&bench, src, &server.url(to), &settings, options);
         server.put("others/notes.txt", b"somebody's");
         let said = go("others", &[]).code(2).says("holds \"notes.txt\", which is no part of this pack");
-        said.says("another prefix; nothing is removed that no manifest names");
+        said.says("choose another prefix: files that no manifest names are never removed");
         go("others", &["--force"]).code(2).says("notes.txt");
         assert_eq!(server.keys("others/"), ["others/notes.txt"], "{:?}", server.kind);
         go("packed", &["--shards", "5"]).code(0);
@@ -393,7 +393,7 @@ fn an_object_that_is_changed_or_gone_is_one_bad_sample() {
         let told = run(&words, &environment).code(0).json();
         let bad: Vec<_> = told["bad"].as_array().unwrap().iter().map(|bad| bad.to_string()).collect();
         assert_eq!(bad.len(), 3, "{bad:?}");
-        for (key, why) in [(3, "changed since it was planned"), (7, "the plan says"), (11, "not there any more")] {
+        for (key, why) in [(3, "changed since it was planned"), (7, "in the plan"), (11, "not there any more")] {
             let name = keys[key].strip_prefix("tree/").unwrap();
             assert!(bad.iter().any(|bad| bad.contains(name) && bad.contains(why)), "{name} {why}: {bad:?}");
         }
@@ -413,7 +413,7 @@ fn what_cannot_be_packed_from_or_to_a_url_is_said() {
         (vec!["pack", src, "https://127.0.0.1:1/x"], "copy it to where the web server has its files"),
         (
             vec!["pack", src, "s3://b/x", "--part", "1/2", "--resize", "32", "--store=anonymous=true"],
-            "pack into a folder that all machines have, or without --part",
+            "pack into a folder that all machines share, or without --part",
         ),
         (vec!["pack", src, dst, "--part", "1/2", "--work", "x"], "--work is for a DST at a URL"),
         (vec!["merge", dst, "--work", "x"], "--work is for parts at a URL"),
@@ -422,17 +422,17 @@ fn what_cannot_be_packed_from_or_to_a_url_is_said() {
         (vec!["status", "https://127.0.0.1:1/x"], "a web server is only read from"),
         (
             vec!["pack", src, "s3://b/x", "--crops", "--dry-run", "--store=anonymous=true"],
-            "leave --crops out; for them, all shards are read once more",
+            "leave --crops out; crop tables need a second read of all shards",
         ),
     ] {
         run(&args, &[("HOME", "/nothing")]).code(2).says(said);
         assert!(!Path::new(dst).exists(), "{args:?}");
     }
     let nowhere = [("HOME", ""), ("XDG_STATE_HOME", "")];
-    run(&["pack", src, "s3://b/x", "--store=anonymous=true"], &nowhere).code(2).says("--work DIR says which");
+    run(&["pack", src, "s3://b/x", "--store=anonymous=true"], &nowhere).code(2).says("choose one with --work DIR");
     let Some(nginx) = Nginx::start() else { return };
-    let said = run(&["pack", &nginx.url("tree"), dst], &[]).code(2).says("a web server does not list what it has");
-    said.says("a list of paths as the source, or a bucket (s3://, gs://, az://), can be listed");
+    let said = run(&["pack", &nginx.url("tree"), dst], &[]).code(2).says("a web server has no listing");
+    said.says("give a list of paths as the source, or use a bucket (s3://, gs://, az://)");
     for server in stores::all().into_iter().filter(|server| server.kind != Kind::Moto) {
         server.put("nothing/else", b"x");
         let settings = settings(&server, server.port());

@@ -302,8 +302,8 @@ fn a_part_whose_plan_is_taken_away_or_replaced_says_so_and_leaves_no_receipt() {
         let machines = Machines::new(&bench, server, proxy.port(), src.to_str().unwrap(), "packed");
         let plan = "packed/.shardpack/plan";
         for (bytes, what) in [
-            (None, "the same command begins or goes on"),
-            (server.get("other/.shardpack/plan"), "one of them at a time, or another prefix for one"),
+            (None, "the same command starts or resumes"),
+            (server.get("other/.shardpack/plan"), "run one pack at a time, or choose another prefix"),
         ] {
             proxy.fail(1, Fault::Delay(Duration::from_millis(100)));
             let ran = thread::scope(|scope| {
@@ -394,7 +394,7 @@ fn of_two_packs_that_begin_at_once_one_is_sealed_and_the_other_says_so() {
         let there = machines.status();
         assert_eq!((&there["unfinished"], &there["shards"]), (&true.into(), &3.into()), "{there}");
         let said = run(&words("5", &[]), &[]).code(2).says("holds an unfinished pack of something else");
-        said.says("--force replaces it, once nobody is at it");
+        said.says("--force replaces it if no pack runs");
         run(&words("5", &["--force"]), &[]).code(0);
         same(&wholes[1], &files_at(server, "stopped"), "forced");
         run(&words("3", &[]), &[]).code(2).says("another prefix, or --force to replace it");

@@ -115,7 +115,7 @@ fn a_split_of_an_unfinished_pack_is_named_as_one_by_every_command() {
     let bench = Bench::with(&["train/a/1.jpg", "train/b/2.jpg", "val/a/3.jpg", "val/b/4.jpg"]);
     bench.pack(&["--shards", "2", "--part", "1/2"]).code(0);
     let train = bench.dst().join("train");
-    bench.shardpack("status @dst/train").code(2).says("is a split of an unfinished pack").says("looks at all of it");
+    bench.shardpack("status @dst/train").code(2).says("is a split of an unfinished pack").says("shows the whole pack");
     bench.shardpack("status DST").code(0);
     for line in ["verify @dst/train", "convert @dst/train @out", "convert @dst/train @out --from webdataset"] {
         bench.shardpack(line).code(1).says("unfinished pack").says("run the same pack command again").clean_error();

@@ -177,7 +177,7 @@ fn values_beside_an_image_go_along() {
     let source = values.join("pictures.lmdb");
     let small = bench.at("small");
     let change = ["--resize", "16", "--encode", "png"];
-    convert(&source, &small, &change).code(2).says("not the component boxes.json beside them");
+    convert(&source, &small, &change).code(2).says("not their component boxes.json");
     convert(&source, &small, &[&change[..], &["--components", "caption,score,embedding"]].concat()).code(0);
     verified(&small);
     let none = bench.at("none");
@@ -300,7 +300,7 @@ fn fields_get_other_names() {
     convert(&source, &no, &["--fields", "energy:x,name:x"]).code(2).says("two components are called \"x\"");
     convert(&source, &no, &["--fields", "energy", "--components", "name"]).code(2);
     // A dataset of ours has its names.
-    convert(&dst, &no, &["--fields", "fp:x"]).code(2).says("its components have their names");
+    convert(&dst, &no, &["--fields", "fp:x"]).code(2).says("its components already have names");
     convert(&dst, &no, &["--fields", "fp"]).code(0);
 }
 
@@ -357,7 +357,7 @@ fn a_label_that_some_lack_is_a_component_unless_it_is_asked_for() {
     let dst = bench.at("component");
     convert(&source, &dst, &[])
         .code(0)
-        .says("field \"label\" is a component, and no label, for 19 of 20 samples have it");
+        .says("field \"label\" is a component, not a label, because 19 of 20 samples have it");
     assert_eq!(Dataset::open(&dst).unwrap().manifest().components, ["x.npy", "label.json"]);
     let asked = ["--label-feature", "label"];
     convert(&source, &bench.at("asked"), &asked).code(1).says("no label");

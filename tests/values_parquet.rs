@@ -153,7 +153,7 @@ fn a_label_of_named_classes_that_a_row_lacks_is_a_component() {
     let dst = bench.at("component");
     convert(&source, &dst, &[])
         .code(0)
-        .says("field \"label\" is a component, and no label, for 29 of 30 samples have it");
+        .says("field \"label\" is a component, not a label, because 29 of 30 samples have it");
     let dataset = Dataset::open(&dst).unwrap();
     assert_eq!((dataset.len(), dataset.classes().len()), (30, 0));
     assert_eq!(types(&dst), "x.npy:<f4[8],label.npy:<i8[]?");

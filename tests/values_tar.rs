@@ -193,7 +193,7 @@ fn arrays_of_which_one_is_none_are_files_in_all() {
             let tar = tarred(&bench, "all.tar", &[]);
             let dst = bench.at("dst");
             let ran = convert(&tar, &dst, &["--format", "mds"]).code(0);
-            ran.says("component npy is files, and no arrays: 1 of 6 begin as none, or are cut");
+            ran.says("component npy is files, not arrays: 1 of 6 have no header or are cut");
             let found = components(&dst);
             assert_eq!(found[&format!("b/4.{payload}")]["npy"], content, "{what}");
             for number in [0, 1, 2, 3, 5] {
@@ -309,14 +309,14 @@ fn labels_are_those_that_all_have() {
     fs::remove_file(bench.src().join("a/0.cls")).unwrap();
     let tar = tarred(&bench, "lacking.tar", &[]);
     let dst = bench.at("lacking");
-    convert(&tar, &dst, &[]).code(0).says("field \"cls\" is a component, and no label, for 5 of 6 samples");
+    convert(&tar, &dst, &[]).code(0).says("field \"cls\" is a component, not a label, because 5 of 6 samples");
     let found = components(&dst);
     assert_eq!((&found["b/1.flac"]["cls.txt"][..], found["a/0.flac"].get("cls.txt")), (&b"1"[..], None));
     // Of a json only what all tell is a label.
     let bench = groups(&["flac", "json"]);
     bench.file("a/0.json", b"{\"label\": 3}");
     let tar = tarred(&bench, "json.tar", &[]);
-    convert(&tar, &bench.dst(), &[]).code(0).says("1 of 6 samples tell a label").says("6 samples");
+    convert(&tar, &bench.dst(), &[]).code(0).says("1 of 6 samples have a usable label").says("6 samples");
 }
 
 fn fixture(name: &str) -> Vec<u8> {

@@ -141,7 +141,7 @@ class Mapping:
         return True
 
     def _begin(self, native: _native.Batch) -> list[Future[Any]]:
-        assert native.encoded is not None, "a loader with a sample_transform asks for payloads"
+        assert native.encoded is not None, "a loader with a sample_transform needs payloads"
         payloads = Encoded(native.encoded)
         labels, numbers, sources = (np.asarray(one) for one in (native.labels, native.numbers, native.sources))
         # The seed of the run: after `load_state_dict`, it may differ from the loader's option.

@@ -31,7 +31,7 @@ _NOT_IN_PARTS = {
     "force": "remove the folder, or pack into another one",
     "crops": "shardpack.crops(dst) makes them afterwards",
     "dry_run": "shardpack.plan(src, dst) shows the plan",
-    "part": "parts=N says how many there are",
+    "part": "set the number of parts with parts=N",
 }
 #: Limit of the default number of parts; large clusters get more.
 _PARTS = 256
@@ -141,7 +141,7 @@ def pack(
     began = time.monotonic()
     of_plan, of_parts = _told_apart(options)
     if plan is not None and of_plan:
-        raise UsageError(f"{next(iter(of_plan))}: of a plan that is yet to be made, and there is one")
+        raise UsageError(f"{next(iter(of_plan))} applies only to a new plan, and the plan exists already")
     if plan_on not in ("driver", "cluster"):
         raise UsageError(f"plan_on={plan_on!r}: 'driver' or 'cluster'")
     if parts is not None and parts < 1:
@@ -463,7 +463,7 @@ def _raise(error: BaseException, where: str) -> NoReturn:
     if isinstance(error, ray.exceptions.RayTaskError) and not isinstance(cause, _child.Lost):
         raise MachineError(f"{where}: {cause}") from error
     raise MachineError(
-        f"{where} was lost too often: {cause}", help="the same call goes on, max_retries=N has more patience"
+        f"{where} was lost too often: {cause}", help="the same call resumes; max_retries=N tries more often"
     ) from error
 
 

@@ -121,4 +121,4 @@ _SHARDS = (".tar", ".tfrecord", ".tfrecords", ".mds", ".parquet", ".rec", ".mdb"
 
 def _packing(path: PathLike, command: str) -> str:
     """Advice for images, or shards of other tools."""
-    return f'shardpack.{command}({os.fspath(path)!r}, "packed") makes a dataset of it, which is to be opened then'
+    return f'shardpack.{command}({os.fspath(path)!r}, "packed") makes a dataset from it: open that one'

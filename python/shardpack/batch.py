@@ -53,7 +53,7 @@ class Encoded:
 
     def _parts(self) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64]]:
         if self._joined is None:
-            assert self._native is not None, "one of them is there"
+            assert self._native is not None, "only one is there"
             self._joined = tuple(map(np.asarray, self._native.joined()))
         parts: tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64]] = self._joined
         return parts

@@ -104,7 +104,7 @@ def pack(
         on_bad: Bad images: error (seal nothing) or skip: error, skip [default: error].
         sidecars: Extra files for certain readers, beside the shards: auto, none, or NAMES separated by commas. See
             docs/reference/formats/ [default: auto].
-        force: Replace what is there.
+        force: Replace the existing output.
         crops: Also make crop tables for loaders, as `shardpack crops DST` does.
         dry_run: Show the plan and stop.
         part: Pack part I of N. Parts are runs of whole shards of about equal size in bytes, and can be packed on any
@@ -261,7 +261,7 @@ def convert(
         on_bad: Bad images: error (seal nothing) or skip: error, skip [default: error].
         sidecars: Extra files for certain readers, beside the shards: auto, none, or NAMES separated by commas. See
             docs/reference/formats/ [default: auto].
-        force: Replace what is there.
+        force: Replace the existing output.
         crops: Also make crop tables for loaders, as `shardpack crops DST` does.
         dry_run: Show the plan and stop.
         part: Pack part I of N. Parts are runs of whole shards of about equal size in bytes, and can be packed on any
@@ -360,7 +360,7 @@ def adopt(
         skip_header: For LMDB: number of bytes in each value before the image, label included.
         name: Name of the dataset [default: shard].
         on_bad: Bad images: error (seal nothing) or skip: error, skip [default: error].
-        force: Replace what is there.
+        force: Replace the existing output.
         progress: See the module.
 
     Returns:
@@ -617,7 +617,7 @@ def crops(
     Args:
         folder: Folder of a dataset, or of its splits.
         every: MCUs (8 or 16 pixels wide) between two entries of a table [default: 8].
-        force: Replace what is there.
+        force: Replace the existing output.
         part: Only the tables for part I of N of the shards, about equal in bytes. Parts can run at the same time.
             auto: I and N from Slurm, Kubernetes, AWS Batch, MPI, torchrun and others.
         store: Object store setting, in addition to the environment: endpoint=URL, region=NAME, profile=NAME,
@@ -662,7 +662,7 @@ def inspect(
         extract: Write one image, by key or path, to -o FILE.
         output: With --extract: file to write, or - for stdout.
         table: Write the index as FILE.parquet or FILE.csv.
-        force: Replace what is there.
+        force: Replace the existing output.
         memory: Memory; one piece (record, page) of a foreign file may take at most half [default: a quarter of the
             machine's memory, at most 4GiB].
         store: Object store setting, in addition to the environment: endpoint=URL, region=NAME, profile=NAME,

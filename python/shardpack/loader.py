@@ -166,7 +166,7 @@ class Loader:
             choice(output, "output", ("torch", "numpy"))
         pipeline = _pipeline(transform)
         if transform is not None and sample_transform is not None:
-            raise UsageError("transform and sample_transform: one of them makes the images")
+            raise UsageError("transform and sample_transform: give only one")
         if flag(pin_memory, "pin_memory") and (transform is None or output == "numpy"):
             raise UsageError("pin_memory is for images that a native transform makes, as torch tensors")
         stores = _stores_of(parts, Settings.of(store), Settings().with_cache(cache_dir, cache_bytes))
@@ -178,7 +178,7 @@ class Loader:
             0,
             len(weights),
         ):
-            raise UsageError("weights: all parts have one, and epoch_samples says how long an epoch is")
+            raise UsageError("weights: give all parts a weight, and set the length of an epoch with epoch_samples")
         holds_images = all(one.holds_images for one in opened)
         if transform is None and sample_transform is None and not components and not holds_images:
             # The component cls is the label, which is in every batch.
@@ -518,7 +518,7 @@ class Loader:
         if self._receipt is not None:
             return Receipt(self._receipt)
         if self._stream is None:
-            raise UsageError("no batch has been asked for yet")
+            raise UsageError("no batch has been requested yet")
         return Receipt(self._stream.receipt())
 
     def stats(self) -> dict[str, Any]:
@@ -534,7 +534,7 @@ class Loader:
             UsageError: Before the first batch.
         """
         if self._stream is None:
-            raise UsageError("no batch has been asked for yet")
+            raise UsageError("no batch has been requested yet")
         stats: dict[str, Any] = json.loads(self._stream.stats())
         slow = "disk" if stats["disk_wait_ms"] > 0.5 * stats["consumer_wait_ms"] else "decode"
         # Either the threads wait for room, or the consumer waits for batches.

@@ -69,10 +69,10 @@ class Part:
         }
         chosen = {name: value for name, value in chosen.items() if value is not None}
         if len(chosen) > 1:
-            raise UsageError(f"{' and '.join(chosen)}: one of them chooses the samples")
+            raise UsageError(f"{' and '.join(chosen)}: give only one")
         times: Any = "once"
         if self.total is not None and self.balance is not None:
-            raise UsageError("total and balance: one of them says how often samples come")
+            raise UsageError("total and balance: give only one")
         if self.total is not None:
             times = {"total": whole(self.total, "total")}
         if self.balance is not None:

@@ -170,7 +170,7 @@ fn values(py: Python<'_>, values: Values, samples: usize) -> PyResult<Py<PyAny>>
             let shape = std::iter::once(samples).chain(shape.iter().map(|&axis| axis as usize)).collect();
             Ok(Py::new(py, Array::shaped(items, &dtype, shape))?.into_any())
         }
-        Values::Stacked { .. } => Err(PyRuntimeError::new_err("stacked values that are no arrays")),
+        Values::Stacked { .. } => Err(PyRuntimeError::new_err("stacked values that are not arrays")),
         Values::Each(each) => {
             let each = each.into_iter().map(|value| match value {
                 None => Ok(py.None()),
@@ -183,7 +183,7 @@ fn values(py: Python<'_>, values: Values, samples: usize) -> PyResult<Py<PyAny>>
 
 /// The value of a component of one sample: bytes, str, parsed JSON, int, float, or an array.
 pub fn value_of(py: Python<'_>, form: &Form, content: &[u8]) -> PyResult<Py<PyAny>> {
-    let wrong = || raised(py, &shardpack_loader::Error::data("text that is no UTF-8"));
+    let wrong = || raised(py, &shardpack_loader::Error::data("text that is not UTF-8"));
     Ok(match form {
         Form::Bytes => PyBytes::new(py, content).into_any().unbind(),
         Form::Text => PyString::new(py, std::str::from_utf8(content).map_err(|_| wrong())?).into_any().unbind(),
@@ -193,7 +193,7 @@ pub fn value_of(py: Python<'_>, form: &Form, content: &[u8]) -> PyResult<Py<PyAn
         }
         Form::Array { dtype, shape } => {
             let items = form.items(content).ok_or_else(|| {
-                raised(py, &shardpack_loader::Error::data("an array that is not as long as its head says"))
+                raised(py, &shardpack_loader::Error::data("an array whose length differs from its head"))
             })?;
             let shape = shape.iter().map(|&axis| axis as usize).collect();
             Py::new(py, Array::shaped(items.to_vec(), dtype, shape))?.into_any()

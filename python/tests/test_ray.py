@@ -209,7 +209,7 @@ def test_images_are_changed_by_the_parts_first(cluster: Any, large: Path, tmp_pa
     (next(folder for folder in bad.iterdir() if folder.is_dir()) / "x0.jpg").write_bytes(b"no image")
     report = shardpack.ray.pack(bad, tmp_path / "other", parts=3, **options)
     assert not report.ok and [one["path"].endswith("x0.jpg") for one in report.bad] == [True]
-    with pytest.raises(shardpack.UsageError, match="of a plan that is yet to be made"):
+    with pytest.raises(shardpack.UsageError, match="applies only to a new plan"):
         shardpack.ray.pack(dst, plan=tmp_path / "x.plan", resize=32)
 
 

@@ -80,7 +80,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
                     line!(out, "left    {count} {what}: not in the index");
                 }
                 if found.crops.shards > 0 {
-                    line!(out, "crops   those of {} were here and fit", report::counted(found.crops.shards, "shard"));
+                    line!(out, "crops   the existing tables of {} match", report::counted(found.crops.shards, "shard"));
                 }
                 line!(out, "next    shardpack verify {}", shell::path(&args.folder));
             }

@@ -152,7 +152,7 @@ fn from_where(cold: Cold) -> String {
         Some(bytes) => {
             format!("; not cold: {} of {} from the disk", report::bytes(bytes), report::bytes(needed_bytes))
         }
-        None => "; not known to be cold: this system does not count what comes from the disk".to_owned(),
+        None => "; not known to be cold: this system does not count disk reads".to_owned(),
     }
 }
 
@@ -213,11 +213,11 @@ fn text(dataset: &Dataset, args: &Args, measured: &Measured) -> Lines {
                 rows.push((
                     "tables",
                     format!(
-                        "{} of {} had none; crop tables spare most of the decoding beside a crop: shardpack crops {}",
+                        "{} of {} had none; with a table, loaders skip most of the decoding: shardpack crops {}",
                         report::count(measured.without_tables),
                         report::counted(measured.made, "image"),
                         match dataset.folder().as_os_str().as_encoded_bytes().starts_with(b"http") {
-                            true => "makes them in a folder, and its index/*.crops are copied here".to_owned(),
+                            true => "makes tables in a folder; copy its index/*.crops here".to_owned(),
                             false => shell::path(dataset.folder()),
                         }
                     ),
@@ -228,7 +228,7 @@ fn text(dataset: &Dataset, args: &Args, measured: &Measured) -> Lines {
     }
     if measured.skipped > 0 {
         let skipped = report::counted(measured.skipped, "sample");
-        rows.push(("skipped", format!("{skipped} not right: verify --decode names them")));
+        rows.push(("skipped", format!("{skipped} with invalid data: verify --decode names them")));
     }
     rows.push((
         "waits",
@@ -244,7 +244,7 @@ fn text(dataset: &Dataset, args: &Args, measured: &Measured) -> Lines {
     ));
     let figure = |name: &str, figure: Option<Figure>| match figure {
         Some(Figure { value, spread }) => format!("{name} {value:.2} (± {spread:.2})"),
-        None => format!("{name} too few samples to tell"),
+        None => format!("{name} unknown (too few samples)"),
     };
     let ordered = match measured.is_whole {
         true => "two epochs that were delivered".to_owned(),
@@ -261,10 +261,10 @@ fn text(dataset: &Dataset, args: &Args, measured: &Measured) -> Lines {
                 "correlation {:+.2} of place in run and time, {:+.2} of two epochs (± {:.2}); 0 is a true shuffle",
                 place.value, epochs.value, place.spread
             ),
-            None => "too few runs to tell".to_owned(),
+            None => "unknown: too few runs".to_owned(),
         },
     ));
-    rows.push(("memory", format!("{} at most for what was read ahead", report::bytes(measured.peak_run_bytes))));
+    rows.push(("memory", format!("{} at most for read-ahead", report::bytes(measured.peak_run_bytes))));
     let network = measured.network.map(|network| report::network(network.all));
     let mut out: Lines = rows.into_iter().map(|(name, value)| format!("{name:<8}{value}")).collect();
     out.extend(network);
@@ -283,10 +283,10 @@ fn epoch(network: &Network) -> String {
     );
     if epoch.again > 0 {
         let (again, too_many) = (report::count(epoch.again), report::count(epoch.too_many));
-        line += &format!("; {again} sent again, {too_many} of them since there were too many");
+        line += &format!("; {again} sent again, {too_many} because of throttling");
     }
     if !is_whole {
-        line += "; by what was read of it";
+        line += "; extrapolated from the part that was read";
     }
     line
 }

@@ -112,7 +112,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
             several(parts, |src| origin(args, &components, &fields.renames, &[src.to_path_buf()]))?
         }
         ([first, ..], _) => {
-            return Err(Error::usage("--split names the sources: only DST stands beside it")
+            return Err(Error::usage("--split already names the sources: give only DST")
                 .in_file(first)
                 .help(crate::source_args::SPLITS_ALONE));
         }
@@ -177,7 +177,7 @@ impl Fields {
 fn component(name: &str) -> Result<Component, String> {
     let wrong = |error: Error| error.what();
     match Component::field(name) {
-        Ok(_) if name.contains('=') => Err(format!("{name:?}: a name alone, files have no place here")),
+        Ok(_) if name.contains('=') => Err(format!("{name:?}: give only a name, without =PATTERN")),
         found => found.map_err(wrong),
     }
 }
@@ -213,19 +213,21 @@ fn origin(args: &Args, components: &Components, renames: &[(String, String)], so
         given.refuse_lost_manifests()?;
         match given.only_ours()? {
             Some(roots) if url.is_some() && (records.chooses_fields() || !renames.is_empty()) => {
-                let what = "a sealed dataset: its index tells image and label, and its components have their names";
+                let what = "a sealed dataset: its index defines image and label, and its components already have names";
                 return Err(Error::usage(what).in_file(&roots[0].folder));
             }
             Some(roots) if records.chooses_fields() => {
-                return Err(Error::usage("a sealed dataset: its index tells image and label").in_file(&roots[0].folder).help(
-                    "leave out the options that describe records, or say --from FORMAT: then it is taken as shards of any writer",
-                ));
-            }
-            Some(roots) if !renames.is_empty() => {
-                return Err(Error::usage("a sealed dataset: its components have their names")
+                return Err(Error::usage("a sealed dataset: its index defines image and label")
                     .in_file(&roots[0].folder)
                     .help(
-                        "--fields without other names chooses some; --from FORMAT takes it as shards of any writer",
+                        "leave out the options for records, or add --from FORMAT to read it as shards of any writer",
+                    ));
+            }
+            Some(roots) if !renames.is_empty() => {
+                return Err(Error::usage("a sealed dataset: its components already have names")
+                    .in_file(&roots[0].folder)
+                    .help(
+                        "--fields without new names selects components; --from FORMAT reads it as shards of any writer",
                     ));
             }
             Some(roots) => return Ok(Origin::Dataset(roots)),

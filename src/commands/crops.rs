@@ -98,7 +98,7 @@ pub fn as_text(report: &Report) -> Lines {
     );
     if report.kept_shards > 0 {
         let (kept, shards) = (report::count(report.kept_shards), report::counted(report.shards, "shard"));
-        line!(out, "        those of {kept} of {shards} were there");
+        line!(out, "        the tables of {kept} of {shards} already existed");
     }
     for (why, samples) in &report.without {
         line!(out, "        {} without: {why}", report::count(*samples));

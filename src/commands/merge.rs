@@ -59,7 +59,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     progress::catch_interrupts();
     let monitor = Progress::new(args.talk.quiet);
     if args.work.is_some() && !sys::is_store(&args.folder) {
-        let what = "--work is for parts at a URL: a folder has all that is unfinished in it";
+        let what = "--work is for parts at a URL: a folder holds its own unfinished files";
         return Err(Error::usage(what).in_file(&args.folder));
     }
     let options = MergeOptions {
@@ -108,15 +108,15 @@ fn as_text(merged: &Merged, args: &Args) -> Lines {
             }
             (false, false) => format!("shardpack pack --plan FILE {dst} --part {part}"),
         };
-        line!(out, "  help: {command} packs the first of them; shardpack status {dst} tells what runs");
+        line!(out, "  help: {command} packs the first missing part; shardpack status {dst} shows the running parts");
         return out;
     }
     let problem = |(file, what): &(String, String)| Lines::of(&format!("{file}: {what}"));
     out += report::first_of(&merged.problems, "", "--json names all", problem);
     if !merged.problems.is_empty() {
         let problems = report::counted(merged.problems.len() as u64, "file");
-        line!(out, "failed  {problems} not as the receipts of the parts say: nothing is sealed");
-        line!(out, "  help: remove what is named, and pack its part again");
+        line!(out, "failed  {problems} not as recorded in the receipts of the parts: nothing is sealed");
+        line!(out, "  help: remove each named file, and pack its part again");
         return out;
     }
     let samples: u64 = merged.manifests.iter().map(|manifest| manifest.samples).sum();
@@ -140,7 +140,7 @@ fn as_text(merged: &Merged, args: &Args) -> Lines {
     if merged.stray_samples > 0 {
         line!(
             out,
-            "        {} not of the kind that the extension says: shardpack inspect {dst} --samples --strays",
+            "        {} whose content does not match the extension: shardpack inspect {dst} --samples --strays",
             report::count(merged.stray_samples)
         );
     }

@@ -130,7 +130,7 @@ impl RunArgs {
         match self.work.is_some() && !sys::is_store(dst) {
             false => Ok(()),
             true => {
-                let what = "--work is for a DST at a URL: a folder has all that is unfinished in it";
+                let what = "--work is for a DST at a URL: a folder holds its own unfinished files";
                 Err(Error::usage(what).in_file(dst))
             }
         }
@@ -280,8 +280,8 @@ fn go(
         folder_of(dst, format, planned.len())
     };
     if run.dry_run && run.crops && sys::is_store(dst) {
-        let error = Error::usage("--dry-run with --crops, and DST is a URL: what crop tables take is not counted");
-        return Err(error.in_file(dst).help("leave --crops out; for them, all shards are read once more"));
+        let error = Error::usage("--dry-run with --crops, and DST is a URL: requests for crop tables are not counted");
+        return Err(error.in_file(dst).help("leave --crops out; crop tables need a second read of all shards"));
     }
     let options = run.options(store.clone());
     if run.dry_run || planned.len() > 1 {
@@ -399,7 +399,7 @@ fn kept(error: Error, planned: &Planned, dst: &Path) -> Error {
         0 => "no shard was finished yet".to_owned(),
         _ => format!("{} of {} kept in {}", report::count(finished), report::counted(shards, "shard"), text::path(dst)),
     };
-    error.help(format!("the same command goes on; {kept}"))
+    error.help(format!("the same command resumes; {kept}"))
 }
 
 /// Prints the plan of a dry run, and fails if the real run would fail.
@@ -442,18 +442,18 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Lines
             report::counted(report.bad.len() as u64, planned.noun())
         );
         out += report::list_left_out(&report.bad, "--json names all");
-        line!(out, "  help: mend them and run the same command again: finished shards that they are not in stay;");
+        line!(out, "  help: mend them and run the same command again: finished shards without them are kept;");
         line!(out, "        or --on-bad skip leaves them out and names them in the ledger");
-        line!(out, "        (more or fewer images than now are another order: then --force packs all anew)");
+        line!(out, "        (if the number of images changes, so does the order: then --force packs all anew)");
         if let Some(replaced) = &report.replaced {
-            line!(out, "        the dataset of before is kept in {} until then", text::path(replaced));
+            line!(out, "        the previous dataset is kept in {} until then", text::path(replaced));
         }
         return out;
     }
     if report.already_sealed {
         line!(
             out,
-            "sealed  {} are packed here already, nothing to do: names, lengths and options are those of then",
+            "sealed  {} are packed here already, nothing to do: names, lengths and options are unchanged",
             report::counted(packed, planned.noun())
         );
         if let Some((newer, first)) = &report.newer {
@@ -463,10 +463,14 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Lines
                 false => format!("shardpack verify {} --against SRC compares their bytes", shell::path(dst)),
             };
             let are = if *newer == 1 { "is" } else { "are" };
-            line!(out, "        {} {are} newer than it, the first {first}: {how}", report::counted(*newer, "file"));
+            line!(
+                out,
+                "        {} {are} newer than the dataset, the first {first}: {how}",
+                report::counted(*newer, "file")
+            );
         }
         if report.other_sidecars {
-            line!(out, "        its sidecars are those of then, not those of --sidecars: --force packs it anew");
+            line!(out, "        the sidecars differ from those of --sidecars: --force packs the dataset anew");
         }
         return out;
     }
@@ -550,7 +554,7 @@ pub fn strays_as_text(strays: &[(Vec<u8>, Kind)], stray_samples: u64, planned: &
     if stray_samples > NAMED as u64 {
         line!(
             out,
-            "        … {} such in all: shardpack inspect {} --samples --strays",
+            "        … {} in all: shardpack inspect {} --samples --strays",
             report::count(stray_samples),
             shell::path(dst)
         );

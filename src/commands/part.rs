@@ -105,9 +105,9 @@ pub fn one_format() -> Error {
 
 /// The error for changed images at a URL: parts share changed images through a folder.
 pub fn changed_parts(dst: &Path) -> Error {
-    Error::usage("--part with images that are changed, and DST is a URL").in_file(dst).help(
-        "each part needs what the others have changed: pack into a folder that all machines have, or without --part",
-    )
+    Error::usage("--part with images that are changed, and DST is a URL")
+        .in_file(dst)
+        .help("each part needs all changed images: pack into a folder that all machines share, or without --part")
 }
 
 fn go(
@@ -132,7 +132,7 @@ fn go(
     let packed = pack::pack_part(planned, dst, &run.options(store.clone()), monitor);
     monitor.finish();
     let packed = packed.map_err(|error| match error.kind() {
-        ErrorKind::Interrupted => error.help("the same command goes on"),
+        ErrorKind::Interrupted => error.help("the same command resumes"),
         _ => error,
     })?;
     say(&packed, planned.part, Some(planned), &planned.planned.source, dst, run, recognised)
@@ -181,7 +181,7 @@ fn as_text(packed: &PartReport, planned: Option<&PlannedPart>, dst: &Path, quiet
                 out,
                 "  help: --on-bad skip leaves them out and names them in the ledger; or mend them, plan again, and pack"
             );
-            line!(out, "        all parts into another folder: a plan is of samples as they were");
+            line!(out, "        all parts into another folder: a plan is valid only for unchanged samples");
             return out;
         }
         Ended::Done | Ended::Sealed => {}
@@ -197,7 +197,7 @@ fn as_text(packed: &PartReport, planned: Option<&PlannedPart>, dst: &Path, quiet
     );
     if packed.resumed_shards > 0 {
         let were = if packed.resumed_shards == 1 { "was" } else { "were" };
-        line!(out, "        {} of them {were} finished before", packed.resumed_shards);
+        line!(out, "        {} of these shards {were} finished before", packed.resumed_shards);
     }
     out += report::left_uploads(&packed.left_uploads);
     if !packed.bad.is_empty() {
@@ -235,7 +235,7 @@ fn changed_as_text(changed: &ChangedPart, dst: &Path, quiet: bool) -> Lines {
     let more = if more > 0 { format!(" and {more} more (--json has all)") } else { String::new() };
     line!(out, "missing {missing}{more}: there is no plan before all parts have changed their images");
     if !quiet {
-        line!(out, "next    when they have, which shardpack status {dst} tells: the same command packs the part");
+        line!(out, "next    run the same command again when shardpack status {dst} shows no missing part");
     }
     out
 }

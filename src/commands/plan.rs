@@ -73,7 +73,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     monitor.finish();
     if let Some(output) = &args.output {
         let [planned] = all.as_slice() else {
-            return Err(Error::usage("a plan file is of one format").help("give --format once, or leave --output out"));
+            return Err(Error::usage("a plan file holds one format").help("give --format once, or leave --output out"));
         };
         plan_file::write(output, &planned.source.resolved()?, &planned.plans)?;
     }

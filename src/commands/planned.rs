@@ -187,7 +187,7 @@ pub fn describe_source(planned: &Planned) -> Vec<String> {
                 continue;
             }
             Fate::Skipped => "cannot be packed",
-            Fate::Filtered => "left out as asked",
+            Fate::Filtered => "left out by filters",
             Fate::Duplicate => "duplicates",
         };
         *left_out.entry(fate).or_default() += 1;
@@ -211,7 +211,7 @@ pub fn describe_source(planned: &Planned) -> Vec<String> {
         found += &format!(", {} {fate}", report::count(*images));
     }
     if places > 0 {
-        found += &format!(", {} cannot be looked into", report::counted(places, "place"));
+        found += &format!(", {} cannot be read", report::counted(places, "place"));
     }
     if !splits.is_empty() {
         found += &format!("; splits {}", splits.join(", "));

@@ -87,7 +87,7 @@ fn as_text(status: &Status, args: &Args) -> Lines {
         let count = |state| report::count(status.count(state) as u64);
         let others = match status.knows_running {
             true => format!("{} running, {} missing", count(PartState::Running), count(PartState::Missing)),
-            false => format!("{} missing or running, which a store does not tell", count(PartState::Missing)),
+            false => format!("{} missing or running (not distinguished at a URL)", count(PartState::Missing)),
         };
         line!(out, "parts   {} of {} are done, {others}", count(PartState::Done), report::count(of));
         for (state, name) in [(PartState::Running, "running"), (PartState::Missing, "missing")] {
@@ -98,11 +98,11 @@ fn as_text(status: &Status, args: &Args) -> Lines {
     }
     if let Some(rate) = status.bytes_per_second {
         let left = status.left().map_or_else(String::new, |left| format!(", {} left", report::coarse_duration(left)));
-        line!(out, "rate    {}/s of late{left}", report::bytes(rate as u64));
+        line!(out, "rate    {}/s recently{left}", report::bytes(rate as u64));
     }
     if status.is_complete && !args.talk.quiet {
         match status.is_changing {
-            true => line!(out, "next    the same commands, which pack the parts; then shardpack merge {dst}"),
+            true => line!(out, "next    run the same commands again to pack the parts; then shardpack merge {dst}"),
             false => line!(out, "next    shardpack merge {dst}"),
         }
     }

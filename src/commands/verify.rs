@@ -107,7 +107,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let subject = subject(&args.target.paths, &store)?;
     let has_source = !args.against.is_empty() || !args.repair.is_empty();
     if args.label_from.is_some() && !has_source {
-        return Err(Error::usage("--label-from is said of a source: it goes with --against or --repair"));
+        return Err(Error::usage("--label-from describes a source: use it with --against or --repair"));
     }
     let (said, asking) = match &subject {
         Subject::Dataset(dst, _) if has_source => verify::said_of_records(dst, &store, args.label_from.as_deref())?,
@@ -162,7 +162,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
 
 /// The error for operations that need a whole dataset.
 fn whole(done: &str) -> Error {
-    Error::usage(format!("only a whole dataset can be {done}")).help("give its folder alone")
+    Error::usage(format!("only a whole dataset can be {done}")).help("give only its folder")
 }
 
 /// The object to verify.
@@ -235,7 +235,7 @@ fn as_text(report: &Report, repaired: &Repaired, args: &Args) -> Lines {
     for (what, images) in &report.not_decoded {
         match what.strip_suffix(NO_IMAGE) {
             None => line!(out, "unsure  {}, only the headers checked: {what}", report::counted(*images, "image")),
-            Some(kind) => line!(out, "unsure  {} not looked into: {kind}", report::counted(*images, "file")),
+            Some(kind) => line!(out, "unsure  {} not checked: {kind}", report::counted(*images, "file")),
         }
     }
     let read = match args.quick {

@@ -31,7 +31,7 @@ const LAYOUTS: &str = "splits_beside_what_is_none_are_a_question_and_each_answer
 /// Help lines that no test can follow, and why.
 const NOT_HERE: &[(&str, &str)] = &[
     (
-        "SSL_CERT_FILE=ca.pem names authorities of one's own",
+        "set your own certificate authorities with SSL_CERT_FILE=ca.pem",
         "python/tests/test_http.py follows it, in a process of its own",
     ),
     (
@@ -39,8 +39,8 @@ const NOT_HERE: &[(&str, &str)] = &[
         "python/tests/test_loader.py follows it: the program makes no mixes",
     ),
     ("make more parts", "nobody has a part of more than 2^32 samples here"),
-    ("the same command goes on with the images that were changed", "no test knows when it is to interrupt"),
-    ("adopt takes images alone: shardpack convert SRC DST takes what is beside them", "the command line has no loader"),
+    ("the same command resumes and keeps the changed images", "no test knows when it is to interrupt"),
+    ("adopt keeps images only: shardpack convert SRC DST keeps the other components", "the command line has no loader"),
     ("run the same command again once nobody writes to it any more", "no test knows when it is to write"),
     ("use the version of shardpack that wrote it, or a newer one", "there is no newer one"),
     ("leave image/class/label out of the features", "the command line gives labels to all samples or to none"),
@@ -68,7 +68,7 @@ const NOT_HERE: &[(&str, &str)] = &[
         "it takes minutes to write such a file",
     ),
     (
-        "`h5copy` copies what a link leads to into the file; --image-feature PATH and --label-feature PATH name other datasets",
+        "copy the target of the link into the file with `h5copy`, or choose other datasets with --image-feature PATH and --label-feature PATH",
         "h5copy is no program of ours",
     ),
 ];
@@ -223,7 +223,7 @@ fn an_unfinished_pack_of_other_options_can_be_finished_or_started_anew() {
         let (bench, _) = bad();
         bench.pack(&["--shards", "3"]).code(1);
         let ran = bench.pack(&["--seed", "5"]).code(2);
-        ran.says("give the source and options of then to finish it, or --force to start anew");
+        ran.says("repeat its source and options to finish it, or --force to start anew");
         run(&["verify", bench.dst().to_str().unwrap()]).code(1).says("run the same pack command again");
         bench.pack(helps).code(0);
         run(&["verify", bench.dst().to_str().unwrap()]).code(0);
@@ -239,8 +239,8 @@ fn what_is_wrong_with_a_file_that_nothing_tells_is_said_where_its_format_is_name
     fs::write(bench.at("data.bin"), bytes).unwrap();
     on(&bench, "convert @data.bin @x")
         .code(1)
-        .says("told by themselves")
-        .says("convert --from FORMAT says what is wrong with one");
+        .says("these formats of shards are detected: ")
+        .says("convert --from FORMAT reports the error in a damaged shard");
     on(&bench, "convert @data.bin @x --from tfrecord").code(1).says("length CRC differs");
 }
 

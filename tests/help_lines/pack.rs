@@ -151,7 +151,7 @@ pub const ROWS: &[Row] = &[
         },
         "pack @flat DST",
         2,
-        "--no-labels packs images that have no classes, wherever they lie",
+        "--no-labels packs images from any folder, without classes",
         &["pack @flat DST --no-labels"],
     ),
     (
@@ -200,7 +200,7 @@ pub const ROWS: &[Row] = &[
         },
         "pack @lists/list.csv DST",
         2,
-        "--root FOLDER names the folder that all files are in; --root / takes them from anywhere",
+        "set the folder that holds all files with --root FOLDER; --root / accepts any path",
         &["pack @lists/absolute.csv DST --root SRC"],
     ),
     (
@@ -213,7 +213,7 @@ pub const ROWS: &[Row] = &[
         },
         "adopt @adopted",
         2,
-        "--force replaces what a manifest needs; shards stay",
+        "--force replaces the manifest and its files; shards stay",
         &["adopt @adopted --force", "verify @adopted"],
     ),
     (
@@ -232,7 +232,7 @@ pub const ROWS: &[Row] = &[
         packed,
         "convert @src/../dst/shard-000000.tar @x --skip-header 4 --from webdataset",
         2,
-        "--label-from and --skip-header are for LMDBs; of a tar, --label-from key and --key-pattern are taken too",
+        "--label-from and --skip-header are for LMDBs; for tar, --label-from key and --key-pattern work too",
         &["convert DST/shard-000000.tar @x --from webdataset"],
     ),
     (
@@ -243,7 +243,7 @@ pub const ROWS: &[Row] = &[
         },
         "inspect DST",
         2,
-        "run the same pack command again: it goes on from the finished shards",
+        "run the same pack command again: it resumes after the finished shards",
         &["pack SRC DST --on-bad skip", "inspect DST"],
     ),
     (
@@ -254,7 +254,7 @@ pub const ROWS: &[Row] = &[
         },
         "convert DST @x",
         1,
-        "run the same pack command again: it goes on from the finished shards",
+        "run the same pack command again: it resumes after the finished shards",
         &["pack SRC DST --on-bad skip", "convert DST @x"],
     ),
     (
@@ -281,7 +281,7 @@ pub const ROWS: &[Row] = &[
         },
         "pack SRC DST --shards 2",
         2,
-        "undo that to go on from them, or --force to pack all anew",
+        "undo that to resume after them, or --force to pack all anew",
         &[
             "$ cp -a SRC @after && rm -r SRC/* && cp -a @before/. SRC",
             "pack SRC DST --shards 2 --on-bad skip",
@@ -296,7 +296,7 @@ pub const ROWS: &[Row] = &[
         },
         "convert @p DST --resize 32 --format recordio --format webdataset",
         2,
-        "--format webdataset before --format recordio, or one after the other",
+        "give --format webdataset before --format recordio, or pack each in a run of its own",
         &[
             "convert @p DST --resize 32 --format webdataset --format recordio",
             "convert @p @x --resize 32 --format recordio",
@@ -308,7 +308,7 @@ pub const ROWS: &[Row] = &[
         nothing,
         "plan SRC DST --resize 32",
         2,
-        "shardpack pack makes it and packs",
+        "shardpack pack makes the plan and packs",
         &["pack SRC DST --resize 32"],
     ),
     (

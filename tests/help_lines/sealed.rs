@@ -140,7 +140,7 @@ pub const ROWS: &[Row] = &[
         },
         "verify DST --against @s",
         1,
-        "pack all splits anew; or verify DST/SPLIT --against SRC/SPLIT compares one that was packed without it",
+        "pack all splits anew; or verify DST/SPLIT --against SRC/SPLIT compares a split packed alone",
         &["pack @s @x", "verify @x --against @s", "verify DST/train --against @s/train"],
     ),
     (
@@ -151,7 +151,7 @@ pub const ROWS: &[Row] = &[
         },
         "convert DST @p @x",
         2,
-        "--splits none makes one dataset of all; --split NAME=SRC says which split each is",
+        "--splits none packs all as one dataset; --split NAME=SRC names the split of each source",
         &["convert DST @p @x --splits none", "convert @y --split train=DST/train --split val=@p"],
     ),
     (
@@ -162,7 +162,7 @@ pub const ROWS: &[Row] = &[
         },
         "convert @a @b DST",
         2,
-        "--meta none leaves it behind",
+        "--meta none leaves them out",
         &["convert @a @b DST --meta none"],
     ),
     (
@@ -173,7 +173,7 @@ pub const ROWS: &[Row] = &[
         },
         "convert DST @x --fields json:notes",
         2,
-        "--fields without other names chooses some; --from FORMAT takes it as shards of any writer",
+        "--fields without new names selects components; --from FORMAT reads it as shards of any writer",
         &["convert DST @x --fields json", "convert DST @y --from webdataset --fields json:notes"],
     ),
     (
@@ -181,7 +181,7 @@ pub const ROWS: &[Row] = &[
         packed,
         "verify DST/shard-000000.tar --repair SRC",
         2,
-        "give its folder alone",
+        "give only its folder",
         &["verify DST --repair SRC"],
     ),
     (
@@ -200,7 +200,14 @@ pub const ROWS: &[Row] = &[
         "give a folder that `shardpack pack` wrote, or shards of these formats: ",
         &["inspect DST", "inspect DST/shard-000000.tar"],
     ),
-    ("a source is inspected", nothing, "inspect SRC", 2, "DST` shows what pack would make of them", &["plan SRC DST"]),
+    (
+        "a source is inspected",
+        nothing,
+        "inspect SRC",
+        2,
+        "DST` shows the shards that pack would write",
+        &["plan SRC DST"],
+    ),
     (
         "a manifest by another name",
         |bench| go(bench, &["pack SRC DST", "$ cp DST/manifest.json @copy.json"]),
@@ -240,7 +247,7 @@ pub const ROWS: &[Row] = &[
         |bench| go(bench, &["pack SRC DST", "pack SRC @x --seed 2"]),
         "inspect DST @x --extract 00000000 -o @o.jpg",
         2,
-        "give one of them: DST",
+        "give one path only: DST",
         &["inspect DST --extract 00000000 -o @o.jpg"],
     ),
     (
@@ -323,7 +330,7 @@ pub const ROWS: &[Row] = &[
         |bench| go(bench, &["$ cp -r VECTORS/mds-pil @m"]),
         "adopt @m",
         2,
-        "shardpack convert makes lossless images of them",
+        "shardpack convert turns them into lossless images",
         &["convert @m DST"],
     ),
     (

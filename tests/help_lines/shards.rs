@@ -39,7 +39,7 @@ pub const ROWS: &[Row] = &[
         components,
         "convert @c.tar DST",
         2,
-        "--components NAMES takes some of them, with commas between; --components none leaves all",
+        "choose components with --components NAMES, separated by commas; --components none leaves out all",
         &["convert @c.tar DST --components c1,c32", "convert @c.tar @x --components none"],
     ),
     (
@@ -89,7 +89,7 @@ pub const ROWS: &[Row] = &[
         },
         "convert DST @a @x",
         2,
-        "convert that one by itself first: two sealed datasets are taken together",
+        "convert that source by itself first: sealed datasets can be combined",
         &["convert @a @b --class-map @map.csv", "convert DST @b @x"],
     ),
     (
@@ -97,7 +97,7 @@ pub const ROWS: &[Row] = &[
         packed,
         "convert DST @x --label-feature cls",
         2,
-        "leave out the options that describe records, or say --from FORMAT: then it is taken as shards of any writer",
+        "leave out the options for records, or add --from FORMAT to read it as shards of any writer",
         &["convert DST @x", "convert DST @y --label-feature cls --from webdataset"],
     ),
     (
@@ -108,8 +108,7 @@ pub const ROWS: &[Row] = &[
         },
         "convert DST @x",
         1,
-        "copy it again from where this dataset came from, or pack anew with --force; convert --from FORMAT takes its shards \
-         as those of any writer",
+        "copy it again from where this dataset came from, or pack anew with --force; convert --from FORMAT reads its shards without the manifest",
         &["convert DST @x --from webdataset", "pack SRC DST --force"],
     ),
     (
@@ -127,7 +126,7 @@ pub const ROWS: &[Row] = &[
         },
         "convert @x.tar.xz DST",
         2,
-        "unpack it with xz -dk and give what comes out",
+        "unpack it with xz -dk and give the unpacked file",
         &["$ xz -dk @x.tar.xz", "convert @x.tar DST"],
     ),
     (
@@ -182,12 +181,12 @@ pub const ROWS: &[Row] = &[
         &["convert @l.mdb DST --skip-header 5", "convert @l.mdb @x --skip-header 5 --label-from header:u32le"],
     ),
     (
-        "values of no known making",
+        "values of no known encoding",
         |bench| lmdb(bench, "bytes(100) +"),
         "convert @l.mdb DST",
         2,
-        "known are images as they are, pickles, msgpack, Caffe's Datum and pyarrow.serialize: --from lmdb:DIALECT says which it is, \
-         --skip-header N how many bytes come before, --label-from where the label is",
+        "values can be images, pickles, msgpack, Caffe's Datum or pyarrow.serialize: set their type with --from lmdb:DIALECT, \
+         the header length with --skip-header N, the place of the label with --label-from",
         &["convert @l.mdb DST --skip-header 100"],
     ),
     (
@@ -201,7 +200,7 @@ pub const ROWS: &[Row] = &[
         },
         "convert @l.mdb DST",
         2,
-        "--image-feature NAME says which holds the images",
+        "choose the feature that holds the images with --image-feature NAME",
         &["convert @l.mdb DST --image-feature one"],
     ),
     (
@@ -209,7 +208,7 @@ pub const ROWS: &[Row] = &[
         |bench| python(bench, "with h5py.File(\"../f.h5\", \"w\") as f: f[\"one\"], f[\"two\"] = pixels, pixels"),
         "convert @f.h5 DST",
         2,
-        "--image-feature PATH and --label-feature PATH say which are meant",
+        "choose the datasets with --image-feature PATH and --label-feature PATH",
         &["convert @f.h5 DST --image-feature one"],
     ),
     (
@@ -231,7 +230,7 @@ pub const ROWS: &[Row] = &[
         },
         "convert @f.h5 DST",
         2,
-        "--label-feature PATH says which is meant",
+        "choose one with --label-feature PATH",
         &["convert @f.h5 DST --label-feature a/labels"],
     ),
     (
@@ -264,7 +263,7 @@ pub const ROWS: &[Row] = &[
         },
         "convert @f.h5 DST --label-feature y",
         2,
-        "--image-feature PATH names one of them",
+        "choose one with --image-feature PATH",
         &["convert @f.h5 DST --label-feature y --image-feature train/images"],
     ),
     (
@@ -289,7 +288,7 @@ pub const ROWS: &[Row] = &[
         },
         "convert @f.h5 DST --image-feature images",
         2,
-        "--no-labels packs without labels; --label-from FILE has them by the images' names",
+        "--no-labels packs without labels; --label-from FILE reads labels by image name",
         &[
             "convert @f.h5 DST --image-feature images --no-labels",
             "convert @f.h5 @x --image-feature images --label-from @labels.csv",

@@ -12,7 +12,7 @@ pub const ROWS: &[Row] = &[
         nothing,
         "slurm --plan @p DST --array 4",
         2,
-        "shardpack slurm SRC DST --array N makes it; --plan FILE says where one is",
+        "shardpack slurm SRC DST --array N makes it; choose another one with --plan FILE",
         &["slurm SRC DST --array 4", "plan SRC DST -o @p", "slurm --plan @p DST --array 4"],
     ),
     (
@@ -41,7 +41,7 @@ pub const ROWS: &[Row] = &[
         |bench| go(bench, &["pack SRC DST --resize 16 --part 1/4"]),
         "slurm --missing DST",
         2,
-        "the command that began it submits all again: what is done is not done twice",
+        "run the command that began it again: it submits all parts, and finished work is not repeated",
         &["slurm SRC DST --array 4 --resize 16"],
     ),
     (
@@ -49,7 +49,7 @@ pub const ROWS: &[Row] = &[
         nothing,
         "slurm SRC / --array 4",
         2,
-        "--logs FOLDER names one",
+        "set it with --logs FOLDER",
         &["slurm SRC / --array 4 --logs @x"],
     ),
     (
@@ -60,7 +60,7 @@ pub const ROWS: &[Row] = &[
         },
         "slurm --plan @p --missing DST",
         2,
-        "--array N says how many there are",
+        "set the number of parts with --array N",
         &["slurm --plan @p --missing DST --array 4"],
     ),
     (

@@ -35,7 +35,7 @@ pub const ROWS: &[Row] = &[
         },
         "pack SRC DST",
         2,
-        "--files wav packs these alone; --group stem makes files of one name one sample",
+        "--files wav packs only these; --group stem combines files of one name into one sample",
         &["pack SRC DST --files wav", "pack SRC @x --group stem"],
     ),
     (
@@ -43,7 +43,7 @@ pub const ROWS: &[Row] = &[
         |bench| go(bench, &["$ for i in SRC/*/*.jpg; do echo sound > ${i%.jpg}.wav; done"]),
         "pack SRC DST --files jpg,wav",
         2,
-        "--group stem makes files of one name one sample; or pack each by itself",
+        "--group stem combines files of one name into one sample; or pack each kind by itself",
         &["pack SRC DST --group stem", "pack SRC @x --files wav", "pack SRC @y --files jpg"],
     ),
     (
@@ -59,7 +59,7 @@ pub const ROWS: &[Row] = &[
         |bench| go(bench, &["$ for i in SRC/*/*.jpg; do cp $i ${i%.jpg}.png; done"]),
         "pack SRC DST --group stem",
         2,
-        "--files EXT says which; the others are components beside it then",
+        "choose one with --files EXT; the other files become components",
         &["pack SRC DST --group stem --files jpg"],
     ),
     (
@@ -91,7 +91,7 @@ pub const ROWS: &[Row] = &[
         |bench| go(bench, &[LIST]),
         "pack @lists/l.csv DST --root SRC --files jpg",
         2,
-        "--include takes some of them, --with EXT the files beside them",
+        "select files with --include, and files beside them with --with EXT",
         &["pack @lists/l.csv DST --root SRC --include *.jpg --with txt"],
     ),
     (
@@ -99,7 +99,7 @@ pub const ROWS: &[Row] = &[
         |bench| go(bench, &["$ mkdir @in && cp -r SRC @in/train && cp -r SRC @in/val"]),
         "pack @in DST --split-fraction val=0.5",
         2,
-        "leave --split-fraction out; or give the folder of one of them",
+        "leave out --split-fraction, or give the folder of one split",
         &["pack @in DST", "pack @in/train @x --split-fraction val=0.5"],
     ),
     (
@@ -115,7 +115,7 @@ pub const ROWS: &[Row] = &[
         |bench| go(bench, &["$ mkdir -p @in/Data && cp -r SRC @in/Data/CLS-LOC"]),
         "pack @in DST",
         2,
-        "where its folders are classes or splits; --splits none says that this is the one class",
+        "if its folders are classes or splits; --splits none packs all as this one class",
         &["pack @in/Data/CLS-LOC DST", "pack @in @x --splits none"],
     ),
     (
@@ -126,7 +126,7 @@ pub const ROWS: &[Row] = &[
         },
         "pack @in DST --splits train,val",
         2,
-        "beside --split NAME=@in/NAME for the others; without it in --splits it is left out; --no-labels packs all without labels",
+        "with --split NAME=@in/NAME for the others; --splits without its name leaves it out; --no-labels packs all without labels",
         &[
             "pack DST --split train=@in/train --split val=@val.csv --root @in/val",
             "pack @in @x --splits train",
@@ -138,7 +138,7 @@ pub const ROWS: &[Row] = &[
         |bench| go(bench, &[LIST]),
         "pack @lists/l.csv DST",
         1,
-        "--root FOLDER says which folder the paths of a list are relative to",
+        "set the folder of relative paths in a list with --root FOLDER",
         &["pack @lists/l.csv DST --root SRC"],
     ),
     (
@@ -146,7 +146,7 @@ pub const ROWS: &[Row] = &[
         |bench| go(bench, &["$ mkdir @lists && (echo path,label; ls SRC/*/*.jpg | sed s/$/,0/) > @lists/l.csv"]),
         "pack @lists/l.csv DST",
         2,
-        "--root FOLDER names the folder that all files are in; --root / takes them from anywhere",
+        "set the folder that holds all files with --root FOLDER; --root / accepts any path",
         &["pack @lists/l.csv DST --root SRC", "pack @lists/l.csv @x --root /"],
     ),
     (
@@ -157,7 +157,7 @@ pub const ROWS: &[Row] = &[
         },
         "pack @coco/c.json DST",
         2,
-        "--root FOLDER says where they are",
+        "set their folder with --root FOLDER",
         &["pack @coco/c.json DST --root @far"],
     ),
     (
@@ -165,7 +165,7 @@ pub const ROWS: &[Row] = &[
         |bench| go(bench, &["$ cd SRC && (echo image,photo; ls */*.jpg | sed s/^/0,/) > @l.csv"]),
         "pack @l.csv DST --root SRC --label-column image",
         2,
-        "--path-column NAME says which has the paths; --no-labels packs samples without a class",
+        "choose the path column with --path-column NAME; --no-labels packs samples without a class",
         &[
             "pack @l.csv DST --root SRC --label-column image --path-column photo",
             "pack @l.csv @x --root SRC --path-column photo --no-labels",
@@ -195,7 +195,7 @@ pub const ROWS: &[Row] = &[
         |bench| go(bench, &["$ cd SRC && (echo photo,label; ls */*.jpg | sed s/$/,0/) > @l.csv"]),
         "pack @l.csv DST",
         2,
-        "--path-column NAME says which, --root FOLDER where files are",
+        "choose one with --path-column NAME; set the folder of the files with --root FOLDER",
         &["pack @l.csv DST --path-column photo --root SRC", "pack @l.csv @x --root SRC"],
     ),
     (
@@ -203,7 +203,7 @@ pub const ROWS: &[Row] = &[
         |bench| go(bench, &[r#"$ cd SRC && ls */*.jpg | sed 's/.*/{"photo":"src\/&","label":0}/' > @l.jsonl"#]),
         "pack @l.jsonl DST",
         2,
-        "--path-column NAME says which",
+        "choose one with --path-column NAME",
         &["pack @l.jsonl DST --path-column photo"],
     ),
     (
@@ -215,7 +215,7 @@ pub const ROWS: &[Row] = &[
         },
         "pack @l.parquet DST",
         2,
-        "--path-column NAME says which; shardpack convert reads files that hold the images themselves",
+        "choose one with --path-column NAME; shardpack convert reads files that hold the images themselves",
         &["pack @l.parquet DST --path-column photo --root SRC"],
     ),
     (
@@ -231,7 +231,7 @@ pub const ROWS: &[Row] = &[
         |bench| go(bench, &["$ (echo path,label; echo https://example.org/1.jpg,0) > @l.csv"]),
         "pack @l.csv DST",
         2,
-        "--root URL names what all of them begin with, as in --root s3://bucket/images/",
+        "set the common start of the paths with --root URL, as in --root s3://bucket/images/",
         &[
             "$ cp SRC/class-1/$(ls SRC/class-1|head -n1) @1.jpg && sed -i s,https://example.org/,, $(dirname SRC)/l.csv",
             "pack @l.csv DST",
@@ -242,7 +242,7 @@ pub const ROWS: &[Row] = &[
         |bench| go(bench, &["$ cd SRC && (echo path,label,path_hex; ls */*.jpg | sed s/$/,0,ff/) > @l.csv"]),
         "pack @l.csv DST --root SRC --meta json",
         2,
-        "leave --meta json out: the other columns are in the component json without it",
+        "leave out --meta json: the component json has the other columns without it",
         &["pack @l.csv DST --root SRC"],
     ),
     (
@@ -254,7 +254,7 @@ pub const ROWS: &[Row] = &[
         },
         "pack @l.csv DST --root SRC --split-column split",
         2,
-        "--split-column NAME says which column has them, --splits none that there are none",
+        "choose the split column with --split-column NAME; --splits none packs without splits",
         &["pack @l.csv DST --root SRC --split-column part", "pack @l.csv @x --root SRC --splits none"],
     ),
     (
@@ -262,7 +262,7 @@ pub const ROWS: &[Row] = &[
         |bench| go(bench, &["$ cd SRC && (echo path,label,part; ls */*.jpg | sed s/$/,0,a/) > @l.csv"]),
         "pack @l.csv DST --root SRC --splits a",
         2,
-        "--split-column NAME says which column has them",
+        "choose the split column with --split-column NAME",
         &["pack @l.csv DST --root SRC --splits a --split-column part"],
     ),
     (
@@ -270,7 +270,7 @@ pub const ROWS: &[Row] = &[
         |bench| go(bench, &["$ cd SRC && (echo path; ls */*.jpg) > @l.csv"]),
         "pack DST --split train=SRC --split val=@l.csv --root SRC",
         2,
-        "--no-labels of pack leaves labels out; what has some and what has none are two datasets",
+        "pack --no-labels leaves labels out; or pack sources with and without labels as two datasets",
         &[
             "pack DST --split train=SRC --split val=@l.csv --root SRC --no-labels",
             "pack SRC @x",
@@ -286,7 +286,7 @@ pub const ROWS: &[Row] = &[
         },
         "pack DST --split train=SRC --split val=@numbers.csv --root SRC",
         2,
-        "name the classes of both: in a list by a column with names (docs/how-to/recipes.md has it for ImageNet), in a dataset by \
+        "name the classes of both: in a list by a column with names (docs/how-to/recipes.md shows it for ImageNet), in a dataset by \
          shardpack convert --class-map FILE",
         &[
             "pack DST --split train=SRC --split val=@names.csv --root SRC",
@@ -301,7 +301,7 @@ pub const ROWS: &[Row] = &[
         |bench| go(bench, &["$ cd SRC && (echo path,label; ls */*.jpg | sed s/$/,0/) > @all.csv"]),
         "pack DST --split a=SRC/class-1 --split a=SRC/class-2",
         2,
-        "a list can name files of several folders: --root says where they all are",
+        "a list can name files of several folders: set their common folder with --root",
         &["pack DST --split a=@all.csv --root SRC"],
     ),
     (
@@ -309,7 +309,7 @@ pub const ROWS: &[Row] = &[
         |bench| go(bench, &["$ mkdir @s && cp -r SRC @s/train && cp -r SRC @s/val"]),
         "pack DST --split a=@s --split b=SRC",
         2,
-        "--splits none takes all as one",
+        "--splits none packs all as one split",
         &["pack DST --split a=@s/train --split b=SRC", "pack @x --split a=@s --split b=@s --splits none"],
     ),
     (
@@ -321,7 +321,7 @@ pub const ROWS: &[Row] = &[
         },
         "convert DST --split train=@a --split val=@b",
         2,
-        "--meta none leaves behind what lists say beside path and label",
+        "--meta none leaves out all list columns except path and label",
         &["convert DST --split train=@a --split val=@b --meta none"],
     ),
     (
@@ -331,7 +331,7 @@ pub const ROWS: &[Row] = &[
         },
         "pack DST --split train=SRC --split val=@o",
         2,
-        "--class-map FILE says which old names are which new ones",
+        "map the old names to the new ones with --class-map FILE",
         &["pack DST --split train=SRC --split val=@o --class-map @map.csv"],
     ),
     (
@@ -341,7 +341,7 @@ pub const ROWS: &[Row] = &[
         },
         "pack SRC DST --classes @classes.txt",
         2,
-        "--class-map FILE says which old names are which new ones",
+        "map the old names to the new ones with --class-map FILE",
         &["pack SRC DST --classes @classes.txt --class-map @map.csv"],
     ),
     (

@@ -22,7 +22,7 @@ impl ShardFile {
     /// The error if the number of samples in the `index.json` differs from `samples`.
     pub fn differing_samples(&self, samples: u64) -> Option<Error> {
         let expected = self.expected.as_ref().filter(|expected| expected.samples != samples)?;
-        let what = format!("{}, index.json says {}", size::counted(samples, "sample"), expected.samples);
+        let what = format!("{}, {} in index.json", size::counted(samples, "sample"), expected.samples);
         Some(Error::data(what).in_file(&self.path))
     }
 
@@ -108,12 +108,12 @@ impl Compared {
     ) {
         let mut wrong = |what: String| self.problems.push(Error::data(what).in_file(path));
         if bytes != expected.bytes {
-            wrong(format!("{bytes} bytes{state}, index.json says {}", expected.bytes));
+            wrong(format!("{bytes} bytes{state}, {} in index.json", expected.bytes));
         }
         for (name, found) in hashes {
             let said = expected.hashes.get(&name).map_or("", String::as_str);
             if !found.eq_ignore_ascii_case(said) {
-                wrong(format!("its {name}{state} is {found}, index.json says {said}"));
+                wrong(format!("its {name}{state} is {found}, {said} in index.json"));
             }
         }
         for name in unknown {

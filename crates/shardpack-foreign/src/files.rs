@@ -492,7 +492,7 @@ fn known() -> String {
 
 fn unknown(path: &Path) -> Error {
     Error::data("of no format that this program knows, by its first bytes and its name").in_file(path).help(format!(
-        "shards of these formats are told by themselves: {}; convert --from FORMAT says what is wrong with one",
+        "these formats of shards are detected: {}; convert --from FORMAT reports the error in a damaged shard",
         known()
     ))
 }
@@ -501,7 +501,7 @@ fn none_in(folder: &Path) -> Error {
     let error = Error::usage("no manifest.json in it, nor in its folders, and no shards").in_file(folder);
     match holds_images(folder, DEPTH) {
         true => error.help(format!(
-            "it holds images: `shardpack plan {} DST` shows what pack would make of them",
+            "it holds images: `shardpack plan {} DST` shows the shards that pack would write",
             shell::path(folder)
         )),
         false => {

@@ -37,7 +37,7 @@ impl KeyClass {
                 }
             }
         };
-        let unfit = || Label::Unfit("the key has no folder; --key-pattern says where the label is in it".to_owned());
+        let unfit = || Label::Unfit("the key has no folder; set the place of the label with --key-pattern".to_owned());
         let label = label.unwrap_or_else(unfit);
         if self.has_label || matches!(label, Label::Unfit(_)) {
             (record.label, record.class) = (label, None);

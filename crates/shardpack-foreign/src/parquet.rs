@@ -369,7 +369,7 @@ impl Walk for Records {
 
     fn image(&mut self, out: &mut Vec<u8>) -> Result<()> {
         let image = self.image.as_ref().and_then(bytes_of);
-        let image = image.ok_or_else(|| Error::data("the row has no image that can be had"))?;
+        let image = image.ok_or_else(|| Error::data("the row has no image that can be read"))?;
         out.clear();
         out.extend_from_slice(image);
         Ok(())

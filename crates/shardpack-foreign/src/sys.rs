@@ -17,7 +17,7 @@ pub fn io_error(what: &str, path: &Path, error: io::Error) -> Error {
     }
     let help = match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
         Some(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) => {
-            Some("free space and run the same command again: it goes on from the finished shards")
+            Some("free space and run the same command again: it resumes after the finished shards")
         }
         Some(rustix::io::Errno::ROFS) => Some("choose a folder that can be written"),
         Some(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM) => Some(match is_reading(what) {

@@ -59,7 +59,7 @@ impl Packed {
             [0xfd, b'7', b'z', b'X', b'Z', 0] => {
                 return Err(Error::usage("compressed with xz: gzip, zstd and bzip2 are read")
                     .in_file(path)
-                    .help("unpack it with xz -dk and give what comes out"));
+                    .help("unpack it with xz -dk and give the unpacked file"));
             }
             [0x78, flags, ..] if (0x7800 + u32::from(*flags)) % 31 == 0 => Some(Self::Zlib),
             _ if name == "br" => Some(Self::Brotli),
@@ -105,7 +105,7 @@ impl Packed {
                 let wrong = |error: snap::Error| Error::data(format!("damaged snappy: {error}"));
                 let promised = snap::raw::decompress_len(&packed).map_err(wrong)? as u64;
                 if promised > bytes.saturating_mul(SNAPPY_RATIO) {
-                    let what = format!("damaged snappy: {bytes} bytes cannot hold the {promised} that it promises");
+                    let what = format!("damaged snappy: {bytes} bytes cannot hold the {promised} in its header");
                     return Err(Error::data(what).at_byte(0));
                 }
                 let mut unpacked = Vec::new();

@@ -40,7 +40,7 @@ pub fn caught<T>(call: impl FnOnce() -> T) -> thread::Result<T> {
 
 /// The error that a panic is to whoever may not see one; `place` is where in the code it came about, where that is known.
 pub fn bug(panic: &(dyn Any + Send), place: Option<&str>) -> Error {
-    let what = message(panic).unwrap_or("it does not say what");
+    let what = message(panic).unwrap_or("panic without a message");
     let place = place.map_or_else(String::new, |place| format!(" ({place})"));
     // A bug is reported in one line.
     let what = what.lines().next().unwrap_or_default();

@@ -159,11 +159,11 @@ mod tests {
 
     #[test]
     fn a_message_says_where_then_what() {
-        let error = Error::data("payload is 5 bytes, the index says 7").at_byte(512).in_sample("00000003");
+        let error = Error::data("payload is 5 bytes, 7 in the index").at_byte(512).in_sample("00000003");
         let error = error.in_file("train-000017.tar").in_file("outer").help("copy it again");
         assert_eq!(
             error.to_string(),
-            "train-000017.tar: sample 00000003, byte 512: payload is 5 bytes, the index says 7"
+            "train-000017.tar: sample 00000003, byte 512: payload is 5 bytes, 7 in the index"
         );
         assert_eq!(error.help_text(), Some("copy it again"));
         assert_eq!(error.kind(), ErrorKind::Data);

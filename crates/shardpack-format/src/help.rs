@@ -7,7 +7,7 @@ pub const COPY_AGAIN: &str = "copy it again from where this dataset came from";
 /// The same, where it can be packed anew.
 pub const COPY_OR_PACK: &str = "copy it again from where this dataset came from, or pack anew with --force";
 /// There is no dataset at a URL.
-pub const URL_OF_FOLDER: &str = "the URL is that of the folder that was packed into";
+pub const URL_OF_FOLDER: &str = "give the URL of the folder that was the DST of pack";
 /// Files on a web server cannot be changed through it.
 pub const COPY_TO_WEB: &str = "write to a folder, and copy it to where the web server has its files";
 /// Packed files are missing or changed, and the source may be available.
@@ -15,11 +15,11 @@ pub const PACK_ANEW: &str = "--force packs it anew";
 /// Another version wrote it.
 pub const OTHER_VERSION: &str = "use the version of shardpack that wrote it, or a newer one";
 /// A pack was not finished.
-pub const FINISH_PACK: &str = "run the same pack command again: it goes on from the finished shards";
+pub const FINISH_PACK: &str = "run the same pack command again: it resumes after the finished shards";
 /// A file of the source is another one than before.
 pub const STILL_WRITTEN: &str = "run the same command again once nobody writes to it any more";
 /// Several fields may be the images, and none has the usual name.
-pub const WHICH_IMAGES: &str = "--image-feature NAME says which holds the images";
+pub const WHICH_IMAGES: &str = "choose the feature that holds the images with --image-feature NAME";
 /// Samples of one source are images, those of another are not.
 pub const ONE_KIND: &str = "each kind is a dataset of its own: pack them one by one";
 /// An existing file is in the way or invalid, and nothing in it can be kept.
@@ -29,10 +29,10 @@ pub const ARROW_TO_PARQUET: &str = "convert reads parquet: datasets.load_from_di
 /// The chosen labels of samples are no labels.
 pub const NO_LABELS: &str = "--no-labels packs samples without a class";
 /// Classes of one side have other names than those of the other.
-pub const MAP_CLASSES: &str = "--class-map FILE says which old names are which new ones";
+pub const MAP_CLASSES: &str = "map the old names to the new ones with --class-map FILE";
 
 /// shardpack itself is wrong.
-pub const REPORT: &str = "please report it with the command and what it says with RUST_BACKTRACE=1";
+pub const REPORT: &str = "please report it with the command and its output under RUST_BACKTRACE=1";
 /// The system lets nobody start more threads.
 pub const THREADS: &str = "raise `ulimit -u`, or use fewer threads: --jobs 1";
 

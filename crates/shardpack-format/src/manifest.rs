@@ -358,7 +358,7 @@ impl Manifest {
 fn check_sum(what: &str, mut parts: impl Iterator<Item = u64>, total: u64) -> Result<()> {
     match parts.try_fold(0u64, |sum, part| sum.checked_add(part)) {
         Some(sum) if sum == total => Ok(()),
-        Some(sum) => Err(Error::data(format!("{what}: the parts add up to {sum}, the total says {total}"))),
+        Some(sum) => Err(Error::data(format!("{what}: the parts add up to {sum}, the total is {total}"))),
         None => Err(Error::data(format!("{what}: the parts add up to more than 2^64"))),
     }
 }

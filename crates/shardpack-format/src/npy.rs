@@ -150,7 +150,7 @@ pub fn read_head(bytes: &[u8]) -> Result<Head<'_>> {
     }
     text.skip_blanks();
     if !text.rest.is_empty() {
-        return Err(wrong("its head goes on behind the dict"));
+        return Err(wrong("its head continues after the dict"));
     }
     let (Some(dtype), Some(is_fortran), Some(shape)) = (dtype, is_fortran, shape) else {
         return Err(wrong("a head has the keys descr, fortran_order and shape, each once"));
@@ -180,7 +180,7 @@ fn shape_text(shape: &[u64]) -> String {
 ///
 /// Source: numpy 2, "The array interface protocol", `typestr`.
 fn item_bytes(dtype: &str) -> Result<u64> {
-    let odd = || wrong(format!("items of type {dtype:?}, which is no type of plain numbers or text"));
+    let odd = || wrong(format!("items of type {dtype:?}, which is neither plain numbers nor text"));
     let (order, rest) = dtype.split_at_checked(1).ok_or_else(odd)?;
     let (kind, rest) = rest.split_at_checked(1).ok_or_else(odd)?;
     if kind == "O" {
@@ -234,7 +234,7 @@ impl<'a> Text<'a> {
         match self.takes(byte) {
             true => Ok(()),
             false => Err(wrong(format!(
-                "its head is no dict as numpy writes it: no {:?} where one has to be",
+                "its head is not a dict as numpy writes it: no {:?} where one is expected",
                 char::from(byte)
             ))),
         }
@@ -249,14 +249,14 @@ impl<'a> Text<'a> {
             let text = str::from_utf8(&rest[..end]).ok()?;
             text.bytes().all(|b| b.is_ascii_graphic() && b != b'\\').then_some(text)
         });
-        text.ok_or_else(|| wrong("its head is no dict as numpy writes it: no string where one has to be"))
+        text.ok_or_else(|| wrong("its head is not a dict as numpy writes it: no string where one is expected"))
     }
 
     fn dtype(&mut self) -> Result<&'a str> {
         self.skip_blanks();
         match self.rest.first() {
             Some(b'[' | b'(') => {
-                Err(wrong("items have fields of their own (a structured type), which no plain array has"))
+                Err(wrong("items have named fields (a structured type), which plain arrays do not have"))
             }
             _ => self.string(),
         }
@@ -285,7 +285,7 @@ impl<'a> Text<'a> {
             // Python 2 wrote 3L.
             self.rest = rest.strip_prefix(b"L").unwrap_or(rest);
             let axis = str::from_utf8(axis).ok().filter(|axis| !axis.is_empty());
-            let axis = axis.ok_or_else(|| wrong("an axis whose length is no whole number"))?;
+            let axis = axis.ok_or_else(|| wrong("an axis whose length is not a whole number"))?;
             let axis = axis.parse::<u64>().ok().filter(|&axis| axis <= i64::MAX as u64);
             shape.push(axis.ok_or_else(|| wrong("an axis of 2^63 and more"))?);
             if shape.len() > MAX_AXES {
@@ -294,7 +294,7 @@ impl<'a> Text<'a> {
             let is_more = self.takes(b',');
             // `(3)` is a number, no tuple.
             if !is_more && (shape.len() == 1 || !self.takes(b')')) {
-                return Err(wrong("its shape is no tuple"));
+                return Err(wrong("its shape is not a tuple"));
             }
             if !is_more {
                 break;
@@ -410,24 +410,24 @@ mod tests {
             (
                 "structure",
                 dict("[('a', '<f4'), ('\u{e4}', '<i8')]", "(3,)"),
-                "items have fields of their own (a structured type), which no plain array has",
+                "items have named fields (a structured type), which plain arrays do not have",
             ),
-            ("no order", dict("'f4'", "(3,)"), "items of type \"f4\", which is no type of plain numbers or text"),
+            ("no order", dict("'f4'", "(3,)"), "items of type \"f4\", which is neither plain numbers nor text"),
             (
                 "order of the machine",
                 dict("'=f4'", "(3,)"),
-                "items of type \"=f4\", which is no type of plain numbers or text",
+                "items of type \"=f4\", which is neither plain numbers nor text",
             ),
-            ("length", dict("'<f3'", "(3,)"), "items of type \"<f3\", which is no type of plain numbers or text"),
+            ("length", dict("'<f3'", "(3,)"), "items of type \"<f3\", which is neither plain numbers nor text"),
             (
                 "unit of a number",
                 dict("'<f4[ns]'", "(3,)"),
-                "items of type \"<f4[ns]\", which is no type of plain numbers or text",
+                "items of type \"<f4[ns]\", which is neither plain numbers nor text",
             ),
-            ("no tuple", dict("'<f4'", "(3)"), "its shape is no tuple"),
-            ("a list", dict("'<f4'", "[3]"), "its head is no dict as numpy writes it: no '(' where one has to be"),
-            ("fraction", dict("'<f4'", "(3.5,)"), "its shape is no tuple"),
-            ("word", dict("'<f4'", "(x,)"), "an axis whose length is no whole number"),
+            ("no tuple", dict("'<f4'", "(3)"), "its shape is not a tuple"),
+            ("a list", dict("'<f4'", "[3]"), "its head is not a dict as numpy writes it: no '(' where one is expected"),
+            ("fraction", dict("'<f4'", "(3.5,)"), "its shape is not a tuple"),
+            ("word", dict("'<f4'", "(x,)"), "an axis whose length is not a whole number"),
             ("axes", dict("'<f4'", &format!("({huge})")), "more than 64 axes"),
             (
                 "twice",
@@ -447,9 +447,9 @@ mod tests {
             (
                 "behind it",
                 "{'descr': '<f4', 'fortran_order': True, 'shape': ()} + x".to_owned(),
-                "its head goes on behind the dict",
+                "its head continues after the dict",
             ),
-            ("nothing", String::new(), "its head is no dict as numpy writes it: no '{' where one has to be"),
+            ("nothing", String::new(), "its head is not a dict as numpy writes it: no '{' where one is expected"),
         ];
         for (name, text, expected) in rows {
             for version in 1..=3 {

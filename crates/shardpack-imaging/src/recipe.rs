@@ -147,7 +147,7 @@ fn make(bytes: &[u8], recipe: &Recipe, limits: &Limits, budget: Option<&Budget>)
     let (width, height, orientation) = decode::look(bytes, &header, limits)?;
     if width == 0 && recipe.resize.is_some() {
         // An image without a size would count as small enough.
-        return Err(Refused::Damaged(header.kind, "its headers do not tell its size".to_owned()));
+        return Err(Refused::Damaged(header.kind, "its headers have no size".to_owned()));
     }
     let turned = recipe.rotate && orientation != 1;
     let resized = stored_size(recipe, (width, height), turned && orientation > 4);

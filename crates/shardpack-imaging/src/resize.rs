@@ -51,7 +51,7 @@ fn typed<P: PixelTrait>(
     resized: &mut [u8],
 ) {
     let source = TypedImage::<P>::from_buffer(picture.width, picture.height, &mut picture.pixels);
-    let source = source.expect("a picture has as many bytes as its size says");
+    let source = source.expect("a picture has as many bytes as its size needs");
     let mut resized = TypedImage::<P>::from_buffer(width, height, resized).expect("it was made for that size");
     let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(filter));
     resizer.resize_typed(&source, &mut resized, &options).expect("nothing is cropped");

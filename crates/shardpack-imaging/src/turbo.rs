@@ -274,7 +274,8 @@ impl Encoder {
         quality: u8,
     ) -> Result<Vec<u8>, String> {
         let needed = usize::from(width) * usize::from(height) * channels;
-        let format = format(channels).filter(|_| pixels.len() == needed).ok_or("other pixels than their size says")?;
+        let format =
+            format(channels).filter(|_| pixels.len() == needed).ok_or("the number of pixels does not fit the size")?;
         let handle = &mut self.0;
         let sampling = if channels == 1 { tj::TJSAMP_TJSAMP_GRAY } else { tj::TJSAMP_TJSAMP_420 };
         let set = handle.set(tj::TJPARAM_TJPARAM_SUBSAMP, sampling);

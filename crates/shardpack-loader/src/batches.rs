@@ -168,7 +168,7 @@ impl Batches {
         match finished {
             Finished::End => Ok(None),
             Finished::Broken => {
-                let what = "the batches have ended by an error that was told before: begin anew from the state after the last one";
+                let what = "an earlier error ended the batches: start again from the state after the last batch";
                 Err(Error::new(ErrorKind::System, what))
             }
             Finished::Failed(error) => Err(error),

@@ -32,7 +32,7 @@ pub(crate) fn merge(sources: &mut [Source]) -> Result<Vec<String>> {
             Unclear::Double(at, name) => {
                 let name = String::from_utf8_lossy(&name).into_owned();
                 Error::usage(format!(
-                    "two of its classes are called {name:?}, and classes of a mix are told by their names"
+                    "two of its classes are called {name:?}, and the classes of a mix are identified by name"
                 ))
                 .in_file(folder(at).unwrap_or_default())
             }

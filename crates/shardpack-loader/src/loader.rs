@@ -122,7 +122,7 @@ fn source(part: Part, components: &[String]) -> Result<Source> {
             let error = Error::usage(what).in_file(dataset.folder());
             // The index of adopted shards has images only.
             match dataset.manifest().format.settings.contains_key(adopted::SETTING) {
-                true => error.help("adopt takes images alone: shardpack convert SRC DST takes what is beside them"),
+                true => error.help("adopt keeps images only: shardpack convert SRC DST keeps the other components"),
                 false => error,
             }
         })
@@ -324,8 +324,8 @@ impl Loader {
     fn check(&self, state: &State) -> Result<()> {
         match state.is_of(&self.plan)? {
             true => Ok(()),
-            false => Err(Error::usage("the state is of a run in another order, or of other samples")
-                .help("resume with the same datasets, subsets and shares as the run that the state is of")),
+            false => Err(Error::usage("the state belongs to a run with another order or other samples")
+                .help("resume with the datasets, subsets and shares of the run that saved the state")),
         }
     }
 

@@ -164,7 +164,7 @@ impl Making {
 /// The reason for a refused image, with the remedy if memory is too small.
 fn said(refused: &Refused) -> String {
     match refused {
-        Refused::OverBudget { .. } => format!("{refused} for decoding; the loader's memory is what allows more"),
+        Refused::OverBudget { .. } => format!("{refused} for decoding; raise the memory of the loader"),
         refused => refused.to_string(),
     }
 }

@@ -168,7 +168,7 @@ pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Res
     let is_remote = dataset.transfers().is_some();
     if request.cold && is_remote {
         let error =
-            Error::usage("--cold: of what is at a URL nothing is in this machine's memory that could be dropped");
+            Error::usage("--cold: data at a URL is not in this machine's page cache, so nothing can be dropped");
         return Err(error.in_file(dataset.folder()));
     }
     let threads = match request.threads {

@@ -81,9 +81,9 @@ impl Ring {
             }
             if state.consumer_waits && state.kept == state.total {
                 if self.is_callers {
-                    let what = format!("all {} memories are of batches that are kept", state.total);
+                    let what = format!("all {} memories belong to batches that are still held", state.total);
                     return Err(
-                        Error::usage(what).help("drop a batch before the next is asked for, or give more memories")
+                        Error::usage(what).help("drop a batch before requesting the next, or give more memories")
                     );
                 }
                 state.unmade += 1;

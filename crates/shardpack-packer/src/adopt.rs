@@ -88,8 +88,10 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
     let begun = sys::is_there(&folder.join(WORK_FOLDER))? && !sys::is_there(&folder.join(manifest::FILE))?;
     for name in OURS {
         if !begun && !options.force && sys::is_there(&folder.join(name))? {
-            let what = format!("{name} is here already, from this program");
-            return Err(Error::usage(what).in_file(folder).help("--force replaces what a manifest needs; shards stay"));
+            let what = format!("{name} exists already, written by this program");
+            return Err(Error::usage(what)
+                .in_file(folder)
+                .help("--force replaces the manifest and its files; shards stay"));
         }
     }
     // Components stay as they are in the shards, and so do components inside files.
@@ -118,9 +120,9 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
     // Shards that cannot be adopted are refused before any file is written.
     if let Some(entry) = found.listing.entries().iter().find(|entry| !shards.is_as_it_lies(entry.stamp)) {
         let file = files.get(shards.of_place(entry.place).0);
-        return Err(Error::usage("raw pixels: no reader takes them for an image as they lie there")
+        return Err(Error::usage("raw pixels: no reader accepts them as an image")
             .in_file(file.map_or(folder, |file| &file.path))
-            .help("shardpack convert makes lossless images of them"));
+            .help("shardpack convert turns them into lossless images"));
     }
     let samples = by_file(&found.listing, &shards, files.len());
     if let Some((file, _)) = files.iter().zip(&samples).find(|(_, samples)| samples.is_empty()) {
@@ -164,12 +166,12 @@ fn fit<'f>(folder: &Path, files: &[&'f ShardFile]) -> Result<(&'f ShardFile, &'s
     let help = CONVERT;
     for file in files {
         if !matches!(file.kind, Kind::Format(_)) {
-            return Err(Error::usage(format!("{} is no format that the reader serves", file.kind.name()))
+            return Err(Error::usage(format!("{} is not a format that the reader supports", file.kind.name()))
                 .in_file(&file.path)
                 .help(help));
         }
         if let Some(packed) = file.packed {
-            let what = format!("compressed with {}: its images have no places", packed.name());
+            let what = format!("compressed with {}: its images have no positions in the file", packed.name());
             return Err(Error::usage(what).in_file(&file.path).help(help));
         }
         if file.kind != first.kind {
@@ -179,7 +181,7 @@ fn fit<'f>(folder: &Path, files: &[&'f ShardFile]) -> Result<(&'f ShardFile, &'s
                 .help("move those of one format into a folder of their own, and adopt that"));
         }
         if file.path.parent() != Some(folder) {
-            return Err(Error::usage("lies in a folder below").in_file(&file.path));
+            return Err(Error::usage("lies in a subfolder").in_file(&file.path));
         }
     }
     Ok((first, first.kind.name()))

@@ -112,7 +112,7 @@ impl ComponentTable {
         let text = self.text(cell);
         if text.len() != out.len() {
             let (now, then) = (text.len(), out.len());
-            return Err(format!("changed since it was planned: a text of {now} bytes, the plan says {then}"));
+            return Err(format!("changed since it was planned: a text of {now} bytes, {then} in the plan"));
         }
         out.copy_from_slice(text);
         Ok(())

@@ -147,7 +147,7 @@ impl Place {
 }
 
 fn replaced(files: &DatasetFiles) -> Error {
-    Error::usage("was replaced while tables of it were made").in_file(files.path())
+    Error::usage("was replaced while its crop tables were made").in_file(files.path())
 }
 
 /// Makes the tables of the dataset in `dst`, or of its splits. `dst` is a folder or a URL, `store` has settings

@@ -101,7 +101,7 @@ struct Claim {
 const GIVE: &str = "give the part: --part I/N";
 
 fn help_of_index(index: &str) -> String {
-    format!("give the part as the whole array has it: of 0 to 63, --part $(({index} + 1))/64")
+    format!("give the part of the whole array: for 0 to 63, --part $(({index} + 1))/64")
 }
 
 /// The part of a process, counted from 1, and the number of parts, from the variables that `lookup` finds.
@@ -137,7 +137,7 @@ pub fn part_auto(lookup: impl Fn(&str) -> Option<String>) -> Result<(u32, u32)> 
             if is_slurm { product(array, job) } else { agreed(&[array, job])?.map(|claim| claim.part).ok_or_else(none) }
         }
         (None, Some(job)) if job.index == SLURM_STEP && job.part.1 == 1 => Err(Error::usage(format!(
-            "--part auto: {} is a step of one process, of which a job may have many",
+            "--part auto: {} is a step of one process, and a job may have many such steps",
             job.seen
         ))
         .help(GIVE)),
@@ -213,8 +213,12 @@ fn agreed<'a>(claims: &[&'a Claim]) -> Result<Option<&'a Claim>> {
         None => Ok(Some(first)),
         Some(other) => {
             let said = |claim: &Claim| format!("{}/{} by {}", claim.part.0, claim.part.1, claim.seen);
-            Err(Error::usage(format!("--part auto: two parts are said here: {}, and {}", said(first), said(other)))
-                .help(format!("give the one that is meant: --part I/N, counted from 1, or unset {}", other.index)))
+            Err(Error::usage(format!(
+                "--part auto: the variables name two parts: {}, and {}",
+                said(first),
+                said(other)
+            ))
+            .help(format!("give the right part with --part I/N, counted from 1, or unset {}", other.index)))
         }
     }
 }
@@ -231,7 +235,7 @@ fn product(array: &Claim, job: &Claim) -> Result<(u32, u32)> {
 
 fn without_count(row: &Row, index: &str) -> Error {
     let error = Error::usage(format!(
-        "--part auto: {}={index} ({}) does not say of how many{}",
+        "--part auto: {}={index} ({}) gives no number of parts{}",
         row.index,
         row.who,
         match row.count {
@@ -257,15 +261,15 @@ fn of_batch_script(lookup: &impl Fn(&str) -> Option<String>) -> Option<Error> {
     let job = lookup("SLURM_JOB_ID")?;
     let tasks = lookup("SLURM_NTASKS").map_or_else(String::new, |tasks| format!(" with SLURM_NTASKS={tasks}"));
     let what = format!(
-        "--part auto: SLURM_JOB_ID={job}{tasks} is a job, and this is none of its processes, nor is it an array"
+        "--part auto: SLURM_JOB_ID={job}{tasks} is a job without an array, and this process is not one of its steps"
     );
     Some(Error::usage(what).help("start it with srun, submit an array as `shardpack slurm` does, or give --part I/N"))
 }
 
 fn none() -> Error {
     let names: Vec<&str> = ROWS.iter().filter(|row| !matches!(row.count, Unsaid)).map(|row| row.index).collect();
-    Error::usage("--part auto: nothing here says which part this is")
-        .help(format!("give --part I/N; it is taken from {}", names.join(", ")))
+    Error::usage("--part auto: no variable names the part")
+        .help(format!("give --part I/N; auto reads {}", names.join(", ")))
 }
 
 #[cfg(test)]
@@ -352,7 +356,7 @@ mod tests {
         let huge =
             "SLURM_ARRAY_TASK_ID=1 SLURM_ARRAY_TASK_MIN=0 SLURM_ARRAY_TASK_MAX=65535 SLURM_ARRAY_TASK_COUNT=65536";
         let cases: [(&str, &str, &[&str], &str); 29] = [
-            ("nothing", "", &["nothing here says"], "SLURM_ARRAY_TASK_ID, JOB_COMPLETION_INDEX"),
+            ("nothing", "", &["no variable names the part"], "SLURM_ARRAY_TASK_ID, JOB_COMPLETION_INDEX"),
             (
                 "a rerun of two",
                 &array(3, 3, 7, 2, 1),
@@ -387,7 +391,7 @@ mod tests {
             (
                 "a batch script with four processes",
                 "SLURM_JOB_ID=9 SLURM_NTASKS=4 SLURM_PROCID=0",
-                &["NTASKS=4", "none of its"],
+                &["NTASKS=4", "not one of its"],
                 "srun",
             ),
             ("a batch script", "SLURM_JOB_ID=9 SLURM_PROCID=0", &["SLURM_JOB_ID=9"], "srun"),
@@ -411,11 +415,16 @@ mod tests {
                 "--part",
             ),
             ("AWS Batch without a size", "AWS_BATCH_JOB_ARRAY_INDEX=5", &["ARRAY_SIZE is not set"], "--part"),
-            ("PBS", "PBS_ARRAY_INDEX=5", &["PBS_ARRAY_INDEX=5 (PBS array)", "how many"], "$((PBS_ARRAY_INDEX + 1))/64"),
+            (
+                "PBS",
+                "PBS_ARRAY_INDEX=5",
+                &["PBS_ARRAY_INDEX=5 (PBS array)", "no number of parts"],
+                "$((PBS_ARRAY_INDEX + 1))/64",
+            ),
             ("PBS with ranks", "PBS_ARRAY_INDEX=5 RANK=1 WORLD_SIZE=2", &["PBS_ARRAY_INDEX=5"], "--part"),
             ("Torque", "PBS_ARRAYID=5", &["PBS_ARRAYID=5"], "--part"),
             ("LSF", "LSB_JOBINDEX=5 LSB_JOBINDEX_END=8", &["LSB_JOBINDEX=5"], "--part"),
-            ("PMIx alone", "PMIX_RANK=5", &["PMIX_RANK=5", "how many"], "--part"),
+            ("PMIx alone", "PMIX_RANK=5", &["PMIX_RANK=5", "no number of parts"], "--part"),
             ("a rank without a size", "RANK=5", &["WORLD_SIZE is not set"], "--part"),
             ("no number", "RANK=x WORLD_SIZE=2", &["RANK=\"x\" is no number"], "--part"),
             ("a sign", "RANK=+1 WORLD_SIZE=2", &["RANK=\"+1\""], "--part"),

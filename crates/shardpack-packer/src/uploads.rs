@@ -376,7 +376,7 @@ impl ObjectOutput {
     /// Writes `bytes` at `offset`; sends parts that are then full.
     pub fn write_at(&self, mut bytes: &[u8], mut offset: u64) -> Result<()> {
         if self.bytes.is_some_and(|all| offset + bytes.len() as u64 > all) {
-            return Err(Error::data("more is written than the plan says").in_file(self.path()).at_byte(offset));
+            return Err(Error::data("more bytes were written than planned").in_file(self.path()).at_byte(offset));
         }
         while !bytes.is_empty() {
             let number = offset / self.part_bytes;
@@ -435,7 +435,7 @@ impl ObjectOutput {
             None => rest.len() <= 1,
         };
         if !is_whole || end != bytes {
-            let what = format!("{end} bytes were written, it should be {bytes} long");
+            let what = format!("{end} bytes were written, {bytes} expected");
             return Err(Error::data(what).in_file(self.path()));
         }
         let upload = lock(&self.upload).clone();

@@ -18,7 +18,7 @@ pub struct Uploads(());
 pub(crate) struct ObjectOutput(());
 
 fn none<T>() -> Result<T> {
-    Err(Error::usage("a URL, and this program was built without what writes to them"))
+    Err(Error::usage("this build cannot write to URLs (it lacks the feature cloud)"))
 }
 
 #[allow(missing_docs, clippy::missing_errors_doc, reason = "never called")]

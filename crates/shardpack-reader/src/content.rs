@@ -294,7 +294,7 @@ fn read_table(
     let table = SeekTable::read(&table, file_bytes)?;
     match table.end().1 {
         end if end == bytes => Ok(table),
-        end => Err(Error::data(format!("zstd seek table: the frames hold {end} bytes, the index says {bytes}"))),
+        end => Err(Error::data(format!("zstd seek table: the frames hold {end} bytes, {bytes} in the index"))),
     }
 }
 

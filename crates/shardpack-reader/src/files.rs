@@ -26,7 +26,7 @@ pub(crate) fn open(path: &Path, bytes: u64) -> Result<File> {
         let file = regular::open(path).map_err(failed)?;
         match file.metadata().map_err(|error| io_error("cannot look at", error))?.len() {
             found if found == bytes => Ok(file),
-            found => Err(Error::data(format!("{found} bytes, the manifest says {bytes}")).help(help::COPY_AGAIN)),
+            found => Err(Error::data(format!("{found} bytes, {bytes} in the manifest")).help(help::COPY_AGAIN)),
         }
     };
     open().map_err(|error| error.in_file(path))
@@ -67,8 +67,8 @@ mod tests {
         std::fs::write(&path, b"12345").unwrap();
         assert!(open(&path, 5).is_ok());
         let cases = [
-            ("too long", path.clone(), 4, "5 bytes, the manifest says 4"),
-            ("too short", path.clone(), 6, "5 bytes, the manifest says 6"),
+            ("too long", path.clone(), 4, "5 bytes, 4 in the manifest"),
+            ("too short", path.clone(), 6, "5 bytes, 6 in the manifest"),
             ("missing", folder.path().join("other"), 5, "it is not there"),
             ("folder", folder.path().to_path_buf(), 5, "not a regular file"),
             ("device", "/dev/null".into(), 0, "not a regular file"),

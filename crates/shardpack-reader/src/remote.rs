@@ -177,7 +177,7 @@ impl Store for Remote {
                 cache.forget(object, &(0..file.bytes));
             }
         }
-        let what = format!("{} bytes of another hash than the manifest says", found.len());
+        let what = format!("{} bytes whose hash differs from the one in the manifest", found.len());
         Err(Error::data(what).help(help::COPY_AGAIN))
     }
 

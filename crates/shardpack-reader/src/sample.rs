@@ -219,7 +219,7 @@ fn differs(
     found: String,
     expected: String,
 ) -> Error {
-    Error::data(format!("{what} of bytes {}–{} is {found}, the index says {expected}", bytes.start, bytes.end))
+    Error::data(format!("{what} of bytes {}–{} is {found}, {expected} in the index", bytes.start, bytes.end))
         .in_file(shard.path())
         .in_sample(row.name())
         .at_byte(bytes.start)

@@ -211,5 +211,5 @@ pub(crate) fn no_manifest(folder: &Path) -> Error {
 
 /// The error for a folder of several datasets with these names; `first` is the path of one dataset.
 pub(crate) fn several(names: &[&str], first: &str) -> Error {
-    Error::usage(format!("holds several datasets: {}", names.join(", "))).help(format!("open one of them: {first}"))
+    Error::usage(format!("holds several datasets: {}", names.join(", "))).help(format!("open one dataset: {first}"))
 }

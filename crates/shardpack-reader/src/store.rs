@@ -143,7 +143,7 @@ pub fn is_url(folder: impl AsRef<Path>) -> bool {
 pub(crate) fn refuse_url(folder: &Path) -> Result<()> {
     match is_url(folder) {
         false => Ok(()),
-        true => Err(Error::usage("a URL, and this program was built without what reads them")
+        true => Err(Error::usage("this build cannot read URLs (it lacks the feature cloud)")
             .in_file(folder)
             .help("build the crate shardpack-reader with its feature `cloud`")),
     }

@@ -58,7 +58,7 @@ mod with_zstd {
                 decoder.take(u64::from(bytes) + 1).read_to_end(out).map_err(damaged)?
             };
             if found != expected {
-                return Err(Error::data(format!("the frame holds {found} bytes, the seek table says {expected}")));
+                return Err(Error::data(format!("the frame holds {found} bytes, {expected} in the seek table")));
             }
             Ok(())
         }
@@ -83,9 +83,9 @@ mod with_zstd {
                 for at in [0, 5] {
                     assert!(unpack(&packed, length as u32, at).unwrap() == content, "{length}");
                 }
-                assert!(unpack(&packed, length as u32 + 1, 0).is_err(), "{length}: less than the table says");
+                assert!(unpack(&packed, length as u32 + 1, 0).is_err(), "{length}: less than in the table");
                 if length > 0 {
-                    assert!(unpack(&packed, length as u32 - 1, 0).is_err(), "{length}: more than the table says");
+                    assert!(unpack(&packed, length as u32 - 1, 0).is_err(), "{length}: more than in the table");
                     assert!(unpack(&packed[..packed.len() - 1], length as u32, 0).is_err(), "{length}: cut");
                 }
             }
@@ -114,7 +114,7 @@ pub(crate) struct Unpacker;
 #[cfg(not(feature = "zstd"))]
 impl Unpacker {
     pub fn new() -> Result<Self> {
-        Err(Error::usage("compressed with zstd, and this program was built without zstd")
+        Err(Error::usage("compressed with zstd, which this build cannot read (it lacks the feature zstd)")
             .help("build the crate shardpack-reader with its feature `zstd`"))
     }
 

@@ -190,7 +190,7 @@ fn splits_are_listed_and_named_where_one_dataset_was_asked_for() {
     assert_eq!(splits(&found[0].path).unwrap(), []);
     let error = Dataset::open(folder.path()).unwrap_err();
     assert!(error.to_string().ends_with("holds several datasets: train, val"), "{error}");
-    assert_eq!(error.help_text(), Some(format!("open one of them: {}", found[0].path.display()).as_str()));
+    assert_eq!(error.help_text(), Some(format!("open one dataset: {}", found[0].path.display()).as_str()));
     let all = Dataset::open_all(folder.path()).unwrap();
     assert_eq!(
         all.iter().map(|dataset| (dataset.name(), dataset.len())).collect::<Vec<_>>(),

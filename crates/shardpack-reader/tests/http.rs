@@ -96,7 +96,7 @@ fn splits_are_those_of_their_record() {
     assert_eq!(opened.iter().map(|one| (one.name(), one.len())).collect::<Vec<_>>(), [("train", 40), ("val", 9)]);
     assert_eq!(opened[1].sample(8).unwrap().bytes(), images(9)[8]);
     let error = Dataset::open(&url).unwrap_err();
-    assert_eq!(error.help_text(), Some(format!("open one of them: {url}/train").as_str()));
+    assert_eq!(error.help_text(), Some(format!("open one dataset: {url}/train").as_str()));
     compare(error.help_text().unwrap().split_once(": ").unwrap().1, &images(40));
     fs::remove_file(folder.join("val").join(manifest::FILE)).unwrap();
     let error = Dataset::open_all(&url).unwrap_err().to_string();
@@ -109,14 +109,14 @@ fn what_is_no_dataset_or_not_to_be_had_is_an_error_that_says_so_at_once() {
     packing().pack(&nginx.data().join("plain"), &images(30));
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let rows = [
-        (nginx.url("none"), ErrorKind::Usage, "the URL is that of the folder that was packed into", 5),
+        (nginx.url("none"), ErrorKind::Usage, "give the URL of the folder that was the DST of pack", 5),
         (nginx.url("403/plain"), ErrorKind::Usage, "no credentials were sent", 5),
         (nginx.url("loop/plain"), ErrorKind::System, "too many redirects", 5),
         (nginx.url("elsewhere/plain"), ErrorKind::System, "the server answers 302 Found", 5),
         (nginx.url("packed-by-server/plain"), ErrorKind::System, "serve shards as they are, without compression", 5),
-        (nginx.url("503/plain"), ErrorKind::System, "503 Service Unavailable, which asks to wait 1 s; asked", 20),
-        (nginx.url("drop/plain"), ErrorKind::System, "look whether the server is well, and try again", 20),
-        (format!("http://127.0.0.1:{closed}/x"), ErrorKind::System, "asked", 20),
+        (nginx.url("503/plain"), ErrorKind::System, "503 Service Unavailable, retry after 1 s; tried", 20),
+        (nginx.url("drop/plain"), ErrorKind::System, "check that the server works, and try again", 20),
+        (format!("http://127.0.0.1:{closed}/x"), ErrorKind::System, "tried", 20),
         ("http://user:secret@127.0.0.1/x".to_owned(), ErrorKind::Usage, "a URL with a password", 5),
         ("http://user:secret@[/x".to_owned(), ErrorKind::Usage, "no URL", 5),
         (nginx.url("plain?x=1"), ErrorKind::Usage, "a URL with ?", 5),
@@ -200,7 +200,7 @@ fn what_is_damaged_on_the_server_is_named() {
     // Shorter, longer, gone, another version.
     let same = || Dataset::open(nginx.url("plain")).unwrap();
     fs::write(&shard, &right[..right.len() - 512]).unwrap();
-    assert!(same().sample(30).unwrap_err().to_string().contains("the manifest says"));
+    assert!(same().sample(30).unwrap_err().to_string().contains("in the manifest"));
     fs::remove_file(&shard).unwrap();
     let error = same().sample(30).unwrap_err().to_string();
     assert!(error.contains("it is not there") && error.contains("shard-000001.tar"), "{error}");
@@ -213,7 +213,7 @@ fn what_is_damaged_on_the_server_is_named() {
     assert!(error.to_string().contains("was changed on the server"), "{error}");
     // No verdict on a sample, which a loader might leave out.
     assert_eq!(error.kind(), ErrorKind::System);
-    assert_eq!(error.help_text(), Some("open the dataset again once it does not change any more"));
+    assert_eq!(error.help_text(), Some("open the dataset again when it no longer changes"));
     assert_eq!(same().sample(31).unwrap().bytes(), images[31]);
     let index = folder.join("index/shard-000002.index");
     let mut bytes = fs::read(&index).unwrap();

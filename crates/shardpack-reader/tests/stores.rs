@@ -182,7 +182,7 @@ fn what_is_wrong_with_a_url_or_a_setting_is_said() {
         }
         // Nothing listens there.
         let (kind, said) = told(&server.url("plain"), server.settings(1));
-        assert!(kind == ErrorKind::System && said.contains("asked"), "{said}");
+        assert!(kind == ErrorKind::System && said.contains("tried"), "{said}");
         if server.kind == Kind::S3 {
             let (kind, said) = told(&server.url("plain"), with(&[("aws_secret_access_key", "wrong")]));
             assert!(kind == ErrorKind::Usage && said.contains("SignatureDoesNotMatch"), "{said}");

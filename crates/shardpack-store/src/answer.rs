@@ -123,7 +123,7 @@ pub(crate) fn read(status: StatusCode, headers: &HeaderMap, range: Option<&Range
             match content_range(text) {
                 Some((found, object_bytes)) if found == *range => Ok(Body { skipped: 0, object_bytes, is_html }),
                 _ => Err(Failed::of_server(format!(
-                    "bytes {}-{} were asked for, the server answers {text:?}",
+                    "requested bytes {}-{}, the server sent the range {text:?}",
                     range.start,
                     range.end - 1
                 ))),
@@ -146,7 +146,7 @@ pub(crate) fn refused(status: StatusCode, headers: &HeaderMap, text: &str) -> Fa
     let is_old = code.starts_with("Expired") || ["RequestTimeTooSkewed", "TokenRefreshRequired"].contains(&code);
     match status {
         StatusCode::NOT_FOUND if ["NoSuchBucket", "ContainerNotFound"].contains(&code) => Failed::Never(
-            Error::usage(format!("there is no such bucket: {said}")).help("look at the URL, and at the endpoint"),
+            Error::usage(format!("there is no such bucket: {said}")).help("check the URL and the endpoint"),
         ),
         StatusCode::NOT_FOUND | StatusCode::GONE => Failed::NotThere,
         StatusCode::RANGE_NOT_SATISFIABLE => Failed::Shorter(Error::data("is shorter than it should be")),
@@ -166,7 +166,7 @@ pub(crate) fn refused(status: StatusCode, headers: &HeaderMap, text: &str) -> Fa
             let error = Error::usage(format!("the server sends to another place: {said}"));
             Failed::Never(match region {
                 Some(region) => error.help(format!("the bucket is in {region}: set AWS_REGION={region}")),
-                None => error.help("look at the region and the endpoint"),
+                None => error.help("check the region and the endpoint"),
             })
         }
         _ => Failed::of_server(format!("the server answers {said}")),
@@ -209,7 +209,7 @@ pub(crate) fn failed_way(error: &dyn std::error::Error, is_redirect: bool) -> Fa
     }
     if ["certificate", "UnknownIssuer", "invalid peer"].iter().any(|word| what.contains(word)) {
         let error = Error::new(ErrorKind::System, format!("the server is not trusted: {what}"));
-        return Failed::Never(error.help("SSL_CERT_FILE=ca.pem names authorities of one's own"));
+        return Failed::Never(error.help("set your own certificate authorities with SSL_CERT_FILE=ca.pem"));
     }
     Failed::again(what)
 }
@@ -330,7 +330,7 @@ mod tests {
             refused(StatusCode::from_u16(status).unwrap(), &headers(&[("x-amz-bucket-region", "eu-west-1")]), &text)
         };
         for (status, code, expected) in [
-            (404, "NoSuchBucket", "look at the URL, and at the endpoint"),
+            (404, "NoSuchBucket", "check the URL and the endpoint"),
             (404, "NoSuchKey", "NotThere"),
             (403, "AccessDenied", "Refused"),
             (400, "ExpiredToken", "Refused"),
@@ -344,7 +344,7 @@ mod tests {
             assert!(status == 404 || failed.contains(": why") && !failed.contains("more"), "{failed}");
         }
         let nowhere = refused(StatusCode::MOVED_PERMANENTLY, &headers(&[]), "");
-        assert!(format!("{nowhere:?}").contains("look at the region and the endpoint"), "{nowhere:?}");
+        assert!(format!("{nowhere:?}").contains("check the region and the endpoint"), "{nowhere:?}");
     }
 
     #[test]

@@ -113,8 +113,8 @@ impl Store {
         let place = format!("{}{below}", self.url());
         let shared = self.shared()?;
         if shared.objects().is_none() {
-            let error = Error::usage("a web server does not list what it has").in_file(place);
-            return Err(error.help("a list of paths as the source, or a bucket (s3://, gs://, az://), can be listed"));
+            let error = Error::usage("a web server has no listing").in_file(place);
+            return Err(error.help("give a list of paths as the source, or use a bucket (s3://, gs://, az://)"));
         }
         let asker = self.asker(&shared);
         let prefix = format!("{}{below}", self.location().prefix);

@@ -44,7 +44,7 @@ impl Objects {
             Kind::S3 => s3(location, settings, connector),
             Kind::Google => google(location, settings, connector),
             Kind::Azure => azure(location, settings, connector),
-            Kind::Web => Err(Error::usage("a web server is no bucket")),
+            Kind::Web => Err(Error::usage("a web server is not a bucket")),
         };
         let (store, tried) = made.map_err(|error| error.in_file(&location.shown))?;
         Ok(Self { store, tried })
@@ -140,9 +140,7 @@ impl Objects {
     fn failed(&self, error: &object_store::Error, notes: &Notes) -> Failed {
         match notes.failed() {
             Some(failed) => failed,
-            None if notes.requests() > 0 => {
-                Failed::of_server(format!("the server answers what is not its part: {error}"))
-            }
+            None if notes.requests() > 0 => Failed::of_server(format!("the server sent an invalid response: {error}")),
             None => {
                 let error = Error::usage(format!("no credentials: {error}"));
                 Failed::Refused(
@@ -240,11 +238,11 @@ fn s3(location: &Location, settings: &Settings, connector: Connector) -> Result<
             builder = builder.with_credentials(container::provider(container));
         } else if !is_elsewhere && is_disabled {
             let error = Error::usage("no credentials").help(format!(
-                "looked for {tried}; AWS_EC2_METADATA_DISABLED says that there are none of the machine; public objects: --store anonymous=true"
+                "looked for {tried}; AWS_EC2_METADATA_DISABLED turns off the credentials of the machine; public objects: --store anonymous=true"
             ));
             return Err(error);
         } else if !is_elsewhere {
-            tried.push_str(", and those of the machine at 169.254.169.254");
+            tried.push_str(", and the credentials of the machine at 169.254.169.254");
         }
     }
     // Some servers cannot delete several objects in one request.
@@ -279,7 +277,8 @@ fn google(location: &Location, settings: &Settings, connector: Connector) -> Res
         builder = builder.with_credentials(Arc::new(StaticCredentialProvider::new(none)));
     }
     let tried = "GOOGLE_SERVICE_ACCOUNT, GOOGLE_SERVICE_ACCOUNT_KEY, GOOGLE_APPLICATION_CREDENTIALS, \
-                 what `gcloud auth application-default login` keeps, and those of the machine at metadata.google.internal";
+                 the file of `gcloud auth application-default login`, \
+                 and the credentials of the machine at metadata.google.internal";
     let builder = builder.with_bucket_name(&location.bucket).with_retry(once()).with_http_connector(connector);
     Ok((Arc::new(builder.build().map_err(usage)?), tried.to_owned()))
 }
@@ -322,7 +321,8 @@ fn azure(location: &Location, settings: &Settings, connector: Connector) -> Resu
         ));
     }
     let tried = "AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN, AZURE_STORAGE_CONNECTION_STRING, AZURE_CLIENT_ID with \
-                 AZURE_CLIENT_SECRET or AZURE_FEDERATED_TOKEN_FILE, and those of the machine at 169.254.169.254";
+                 AZURE_CLIENT_SECRET or AZURE_FEDERATED_TOKEN_FILE, and the \
+                 credentials of the machine at 169.254.169.254";
     let builder = builder.with_container_name(&location.bucket).with_retry(once()).with_http_connector(connector);
     Ok((Arc::new(builder.build().map_err(usage)?), tried.to_owned()))
 }

@@ -46,7 +46,7 @@ pub(crate) fn without_odd(page: &str) -> (String, Vec<Odd>) {
             if is_right {
                 kept.extend([begin.as_str(), inner, &end]);
             } else {
-                let key = if key.is_empty() { format!("what is named in {inner:.200}") } else { key };
+                let key = if key.is_empty() { format!("the entry {inner:.200}") } else { key };
                 let bytes = text_of(inner, "Size").or_else(|| text_of(inner, "Content-Length"));
                 odd.push(Odd {
                     key,

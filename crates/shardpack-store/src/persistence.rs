@@ -146,7 +146,7 @@ impl Persistence<'_> {
                     error.help("no credentials were sent; --store \"header=Authorization: …\" sends some")
                 }
                 false if error.help_text().is_some() => error,
-                false => error.help("look at the credentials, and at what they allow"),
+                false => error.help("check the credentials and their permissions"),
             },
             Failed::Again { what, wait, too_many } => {
                 if too_many {
@@ -159,9 +159,9 @@ impl Persistence<'_> {
                     return Ok(());
                 }
                 let times = size::counted(u64::from(self.patience.failed), "time");
-                let asked = wait.map_or_else(String::new, |wait| format!(", which asks to wait {} s", wait.as_secs()));
-                let what = format!("{what}{asked}; asked {times} in {} s", self.patience.waited().as_secs());
-                Error::new(ErrorKind::System, what).help("look whether the server is well, and try again")
+                let asked = wait.map_or_else(String::new, |wait| format!(", retry after {} s", wait.as_secs()));
+                let what = format!("{what}{asked}; tried {times} in {} s", self.patience.waited().as_secs());
+                Error::new(ErrorKind::System, what).help("check that the server works, and try again")
             }
         })
     }

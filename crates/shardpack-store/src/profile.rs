@@ -114,7 +114,7 @@ pub(crate) fn credentials(values: &Values) -> Result<Option<AwsCredentialProvide
         None => Ok(None),
         Some(name) => Err(Error::usage(format!("{name} is not read here")).help(
             "a profile with `credential_process = aws configure export-credentials --profile NAME --format process` \
-             gives what the programs of AWS find",
+             supplies the credentials that the AWS tools find",
         )),
     }
 }

@@ -195,8 +195,8 @@ impl Reading<'_> {
                 return Err(self.page());
             }
             return Err(Failed::Never(match self.wanted.stamp {
-                Some(_) => Error::data(format!("{CHANGED}: {found} bytes, the plan says {expected}")),
-                None => Error::data(format!("{found} bytes, the manifest says {expected}"))
+                Some(_) => Error::data(format!("{CHANGED}: {found} bytes, {expected} in the plan")),
+                None => Error::data(format!("{found} bytes, {expected} in the manifest"))
                     .help(shardpack_format::help::COPY_AGAIN),
             }));
         }
@@ -292,7 +292,7 @@ impl Reading<'_> {
             Some(before) if before.agrees(found) => {}
             Some(_) => {
                 let error = Error::new(ErrorKind::System, CHANGED_WHILE_READ);
-                return Err(Failed::Never(error.help("open the dataset again once it does not change any more")));
+                return Err(Failed::Never(error.help("open the dataset again when it no longer changes")));
             }
         }
         Ok(())

@@ -9,12 +9,12 @@ use crate::location::Kind;
 /// Settings of every store, with descriptions.
 const ALL: [(&str, &str); 5] = [
     ("ca_file", "a file of certificates that are trusted besides the system's"),
-    ("min_rate", "bytes a second of an answer, over a minute, below which it is asked for again (1024; 0: none)"),
+    ("min_rate", "bytes per second over a minute, below which a response is requested again (1024; 0: none)"),
     ("proxy", "the URL of a proxy"),
-    ("requests", "requests at a time at most, 1 to 1024 (64, and up to 256 where that helps)"),
-    ("retry_for", "seconds in which nothing of use came before it is an error (300)"),
+    ("requests", "most requests at a time, 1 to 1024 (64, and up to 256 if that helps)"),
+    ("retry_for", "seconds without progress until an error (300)"),
 ];
-const WEB: [(&str, &str); 1] = [("header", "one that is sent with each request, NAME: VALUE")];
+const WEB: [(&str, &str); 1] = [("header", "a header for each request, NAME: VALUE")];
 const STORES: [(&str, &str); 2] = [
     ("anonymous", "true: public objects, without credentials"),
     ("endpoint", "the URL of a server that is not the service itself"),
@@ -22,7 +22,7 @@ const STORES: [(&str, &str); 2] = [
 const S3: [(&str, &str); 3] = [
     ("profile", "a profile of ~/.aws"),
     ("region", "where the bucket is"),
-    ("requester_pays", "true: requests are paid by whoever sends them"),
+    ("requester_pays", "true: the sender pays for the requests"),
 ];
 
 /// User settings of a store beside the environment: names with values.
@@ -92,7 +92,7 @@ impl Settings {
             None => Ok(false),
             Some(value) if ["true", "1", "yes"].contains(&value) => Ok(true),
             Some(value) if ["false", "0", "no"].contains(&value) => Ok(false),
-            Some(value) => Err(Error::usage(format!("{name}={value}: it is true or false"))),
+            Some(value) => Err(Error::usage(format!("{name}={value}: expected true or false"))),
         }
     }
 
@@ -119,7 +119,7 @@ impl Settings {
             None => Ok(None),
             Some(value) => match value.parse::<u64>() {
                 Ok(number) if (least..=most).contains(&number) => Ok(Some(number)),
-                _ => Err(Error::usage(format!("{name}={value}: it is a number from {least} to {most}"))),
+                _ => Err(Error::usage(format!("{name}={value}: expected a number from {least} to {most}"))),
             },
         };
         if let Some(seconds) = number("retry_for", 1, 7 * 86400)? {
@@ -151,9 +151,11 @@ fn known(kind: Kind) -> Vec<(&'static str, &'static str)> {
 pub(crate) fn unknown(kind: Kind, name: &str) -> Error {
     let (what, more) = match kind {
         Kind::Web => ("a web server", ""),
-        Kind::S3 => ("S3", "; aws_access_key_id and the like are those of the environment"),
-        Kind::Google => ("Google Cloud Storage", "; google_service_account and the like are those of the environment"),
-        Kind::Azure => ("Azure", "; azure_storage_account_name and the like are those of the environment"),
+        Kind::S3 => ("S3", "; aws_access_key_id and similar settings come from the environment"),
+        Kind::Google => {
+            ("Google Cloud Storage", "; google_service_account and similar settings come from the environment")
+        }
+        Kind::Azure => ("Azure", "; azure_storage_account_name and similar settings come from the environment"),
     };
     let known: Vec<_> = known(kind).iter().map(|(name, what)| format!("{name} ({what})")).collect();
     // Text that is not a name may be a secret that ends with =.

@@ -168,8 +168,9 @@ impl Store {
     pub fn not_there(&self, error: Error) -> Error {
         match self.sends_pages() {
             false => error,
-            true => error
-                .and("the server answers with a page of HTML, as some do for what is not there, or to ask for a login"),
+            true => {
+                error.and("the server answers with a page of HTML, as some servers do for missing files or for a login")
+            }
         }
     }
 
@@ -260,8 +261,7 @@ impl Store {
             Found { is_there: false, .. } => Ok(None),
             Found { object_bytes: Some(bytes), .. } => Ok(Some(bytes)),
             Found { .. } => {
-                Err(Error::new(ErrorKind::System, "the server does not say how long it is")
-                    .in_file(self.object_url(name)))
+                Err(Error::new(ErrorKind::System, "the server sends no length").in_file(self.object_url(name)))
             }
         }
     }

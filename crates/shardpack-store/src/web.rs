@@ -45,7 +45,7 @@ pub(crate) fn client(kind: Kind, settings: &Settings, options: &Options) -> Resu
     if let Some(proxy) = settings.get("proxy") {
         checked::text("proxy", proxy)?;
         // The client's error may quote a password.
-        let wrong = |_| Error::usage("proxy is no URL of a proxy").help("write proxy=http://HOST:PORT");
+        let wrong = |_| Error::usage("proxy is not the URL of a proxy").help("write proxy=http://HOST:PORT");
         let proxy = Proxy::all(proxy).map_err(wrong)?;
         client = client.proxy(proxy);
     }
@@ -61,14 +61,14 @@ fn followed(settings: &Settings) -> redirect::Policy {
         if attempt.previous().len() > MOST_REDIRECTS {
             attempt.error("too many redirects")
         } else if !["http", "https"].contains(&attempt.url().scheme()) {
-            attempt.error("a redirect to what is no web server")
+            attempt.error("a redirect to a URL that is neither http nor https")
         } else if from_https && attempt.url().scheme() != "https" {
             attempt.error("a redirect from https to http")
         } else if !before.is_some_and(is_link_local) && is_link_local(attempt.url()) {
             attempt
                 .error("a redirect to an address of the machine's own network (link-local), where its secrets may be")
         } else if is_elsewhere && has_headers {
-            attempt.error("a redirect to another server, which would be sent the header, too")
+            attempt.error("a redirect to another server, which would also receive the header")
         } else {
             attempt.follow()
         }
@@ -110,7 +110,7 @@ pub(crate) fn headers(settings: &Settings) -> Result<HeaderMap> {
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     for text in settings.all("header") {
         // The value may be a secret.
-        let wrong = || Error::usage("header is none of HTTP").help("write header=NAME: VALUE");
+        let wrong = || Error::usage("header is not an HTTP header").help("write header=NAME: VALUE");
         let (name, value) = text.split_once(':').ok_or_else(wrong)?;
         let name: HeaderName = name.trim().parse().map_err(|_| wrong())?;
         let mut value: HeaderValue = value.trim().parse().map_err(|_| wrong())?;

@@ -122,7 +122,7 @@ impl Store {
             Err((error, unanswered)) => return Err((of_object(error), unanswered)),
         };
         done.ok_or_else(|| {
-            (of_object(Error::usage("the server does not know it, or what was begun of it, any more")), unanswered)
+            (of_object(Error::usage("the object, or its unfinished upload, is no longer on the server")), unanswered)
         })
     }
 }

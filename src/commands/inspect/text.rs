@@ -278,7 +278,7 @@ pub fn crops(out: &mut Lines, summaries: &[Summary]) {
         format!("{}, {} of the images", report::bytes(all.bytes), report::share(all.bytes, payload_bytes)),
     ];
     if all.shards < shards {
-        let some = format!("in {} of {} alone", report::count(all.shards), report::counted(shards, "shard"));
+        let some = format!("in {} of {} only", report::count(all.shards), report::counted(shards, "shard"));
         parts.push(format!("{some} (shardpack crops makes the others)"));
     }
     say(out, "crops", &parts);
@@ -300,7 +300,7 @@ fn mix(out: &mut Lines, summary: &Summary) {
             _ if summary.classes.count == 0 => "not known: there are no labels".to_owned(),
             0 => "not known: there are no samples".to_owned(),
             1 => "nothing to mix: there is one class".to_owned(),
-            _ => format!("too small to tell: fewer than {} samples", report::count(FEWEST_BATCHES * BATCH_SAMPLES)),
+            _ => format!("not known: fewer than {} samples", report::count(FEWEST_BATCHES * BATCH_SAMPLES)),
         };
         return say(out, "mix", &[why]);
     };

@@ -20,7 +20,7 @@ pub fn parts(text: &str) -> Result<Parts, String> {
         let (from, to) = piece.split_once('-').unwrap_or((piece, piece));
         match (number(from), number(to)) {
             (Some(from), Some(to)) if from <= to => parts.extend(from..=to),
-            _ => return Err("write numbers of parts and ranges of them, as in 3,7,10-12".to_owned()),
+            _ => return Err("write part numbers and ranges, as in 3,7,10-12".to_owned()),
         }
     }
     Ok(Parts(parts))
@@ -78,7 +78,7 @@ pub fn limit(text: &str) -> Result<Limit, String> {
     };
     match seconds {
         // For Slurm, 0 means no limit.
-        0 => Err("a limit of 0 is none: leave --time out, or write UNLIMITED".to_owned()),
+        0 => Err("0 means no limit: leave --time out, or write UNLIMITED".to_owned()),
         seconds => Ok(Limit { text: text.to_owned(), seconds: Some(seconds) }),
     }
 }

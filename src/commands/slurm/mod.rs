@@ -211,7 +211,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
 fn script(args: &Args) -> Result<Script> {
     if let Some(first) = args.sbatch.first().filter(|word| !word.as_encoded_bytes().starts_with(b"-")) {
         return Err(Error::usage(format!(
-            "{}: after -- stand options for sbatch",
+            "{}: only options for sbatch can follow --",
             report::path(first.as_encoded_bytes())
         )));
     }
@@ -224,7 +224,7 @@ fn script(args: &Args) -> Result<Script> {
     }
     if let (Some(option), true) = (args.given.plan.first(), args.missing || args.plan_file.is_some()) {
         let option = report::path(option.as_encoded_bytes());
-        return Err(Error::usage(format!("{option} is of a plan that is yet to be made, and there is one")));
+        return Err(Error::usage(format!("{option} applies only to a new plan, and the plan exists already")));
     }
     // Report invalid options now, not in a job.
     let options = args.plan.options(1)?;
@@ -238,9 +238,9 @@ fn script(args: &Args) -> Result<Script> {
     }
     let full = |path: &Path| match sys::is_store(path) {
         true => Ok(path.to_owned()),
-        false => absolute(path).map_err(|e| Error::io("cannot tell the full path", e).in_file(path)),
+        false => absolute(path).map_err(|e| Error::io("cannot determine the full path", e).in_file(path)),
     };
-    let folder = std::env::current_dir().map_err(|e| Error::io("cannot tell the current folder", e))?;
+    let folder = std::env::current_dir().map_err(|e| Error::io("cannot determine the current folder", e))?;
     let dst = full(dst)?;
     if sys::is_store(&dst) && dst.as_os_str().as_encoded_bytes().to_ascii_lowercase().starts_with(b"http") {
         return Err(Error::usage("a web server is only read from").in_file(&dst).help(help::COPY_TO_WEB));
@@ -255,9 +255,9 @@ fn script(args: &Args) -> Result<Script> {
     };
     let plan_file = args.plan_file.as_deref().map_or_else(|| Ok(logs.join("plan")), full)?;
     if args.missing && pack::status(&dst, &StoreSettings::default())?.is_some_and(|status| status.is_changed) {
-        return Err(Error::usage("images are changed first here, of which no plan file tells")
+        return Err(Error::usage("this pack changes images first, so it has no plan file")
             .in_file(&dst)
-            .help("the command that began it submits all again: what is done is not done twice"));
+            .help("run the command that began it again: it submits all parts, and finished work is not repeated"));
     }
     if (args.missing || args.plan_file.is_some()) && !plan_file.is_file() {
         return Err(Error::usage("there is no such plan file").in_file(&plan_file).help(NO_PLAN));
@@ -303,13 +303,13 @@ fn script(args: &Args) -> Result<Script> {
     })
 }
 
-const NO_PLAN: &str = "shardpack slurm SRC DST --array N makes it; --plan FILE says where one is";
+const NO_PLAN: &str = "shardpack slurm SRC DST --array N makes it; choose another one with --plan FILE";
 
 /// SRC, if given, and DST.
 fn paths(args: &Args) -> Result<(Option<&Path>, &Path)> {
     match (args.missing || args.plan_file.is_some(), &args.second) {
         (true, None) => Ok((None, &args.first)),
-        (true, Some(_)) => Err(Error::usage("the plan file names the source already: only DST stands beside it")
+        (true, Some(_)) => Err(Error::usage("the plan file already names the source: give only DST")
             .help("shardpack slurm --plan FILE DST --array N, or shardpack slurm --missing DST")),
         (false, second) => args.source.paths(&args.first, second.as_deref()),
     }
@@ -319,7 +319,7 @@ fn paths(args: &Args) -> Result<(Option<&Path>, &Path)> {
 fn beside(dst: &Path) -> Result<PathBuf> {
     let mut name = dst.components().as_path().as_os_str().to_owned();
     match dst.file_name() {
-        None => Err(Error::usage("has no name for a folder beside it").in_file(dst).help("--logs FOLDER names one")),
+        None => Err(Error::usage("has no name for the log folder").in_file(dst).help("set it with --logs FOLDER")),
         Some(_) => {
             name.push(".slurm");
             Ok(name.into())
@@ -331,12 +331,12 @@ fn beside(dst: &Path) -> Result<PathBuf> {
 fn program(args: &Args) -> Result<PathBuf> {
     match &args.program {
         Some(program) if program.components().count() > 1 => {
-            absolute(program).map_err(|e| Error::io("cannot tell the full path", e).in_file(program))
+            absolute(program).map_err(|e| Error::io("cannot determine the full path", e).in_file(program))
         }
         Some(program) => Ok(program.clone()),
         // In Python, the current executable is the interpreter.
         None if hosted::host().is_some() => Ok("shardpack".into()),
-        None => std::env::current_exe().map_err(|e| Error::io("cannot tell where this program is", e)),
+        None => std::env::current_exe().map_err(|e| Error::io("cannot determine the path of this program", e)),
     }
 }
 
@@ -362,7 +362,7 @@ fn missing(array: Option<u32>, dst: &Path) -> Result<(u32, BTreeSet<u32>)> {
         (None, None) => {
             return Err(Error::usage("no part was packed here yet")
                 .in_file(dst)
-                .help("--array N says how many there are"));
+                .help("set the number of parts with --array N"));
         }
         (None, Some((part, _))) => part.of,
         (Some(of), Some((part, _))) if part.of == of => of,
@@ -378,13 +378,13 @@ fn missing(array: Option<u32>, dst: &Path) -> Result<(u32, BTreeSet<u32>)> {
     };
     if sys::is_store(dst) {
         report::say(
-            "note    a store does not tell which parts run: those that do are submitted once more, which does no harm",
+            "note    at a URL, running parts cannot be recognised: they are submitted again, which does no harm",
         );
     }
     let running = indices::range(&all(PartState::Running));
     if !running.is_empty() {
         report::say(&format!(
-            "note    parts that run are left to themselves: {running}; --plan FILE DST --array {of} --only {running} submits them too"
+            "note    running parts are left out: {running}; add them with --plan FILE DST --array {of} --only {running}"
         ));
     }
     Ok((of, all(PartState::Missing)))

@@ -68,8 +68,9 @@ impl Script {
         let Self { of, .. } = self;
         let (program, dst, logs) = (word(&self.program), word(&self.dst), word(&self.logs));
         let mut out = format!(
-            "#!/bin/bash\n# Packs into {dst} as an array of Slurm, and seals it when all parts are packed: bash FILE submits it.\n\
-             # A second run packs what is missing. Made by `shardpack slurm`.\n\
+            "#!/bin/bash\n\
+             # Packs into {dst} as a Slurm job array, and seals it when all parts are packed. Submit with: bash FILE\n\
+             # A second run packs the missing parts. Made by `shardpack slurm`.\n\
              set -euo pipefail\n\
              command -v sbatch >/dev/null || {{ echo 'error: there is no sbatch on this machine' >&2; exit 2; }}\n\
              cd -- {}\nmkdir -p -- {logs}\n",
@@ -80,7 +81,7 @@ impl Script {
             let command = format!("{program} plan {} -o {}", words(arguments), word(file));
             if *is_job {
                 let body = format!("#!/bin/bash\n{}exec {command}\n", self.go_to_folder());
-                out += "\n# The plan, by a job of its own.\n";
+                out += "\n# The plan, made by a separate job.\n";
                 out += &self.sbatch("plan", &[], "shardpack-plan", "plan.log", None, &body);
                 after = "$plan";
             } else {
@@ -89,7 +90,7 @@ impl Script {
         }
         if let (What::Changed(_), false) = (&self.what, self.parts.is_empty()) {
             out += &format!(
-                "\n# The images: job I of the array changes those of part I of {of}; shards are planned when all are.\n"
+                "\n# The images: job I of the array changes the images of part I of {of}. Planning follows.\n"
             );
             out += &self.array("images", "shardpack-images", "images-%4a.log", after);
             after = "$images";
@@ -99,7 +100,7 @@ impl Script {
             out += &self.array("parts", "shardpack-part", "part-%4a.log", after);
             after = "$parts";
         }
-        out += "\n# The merge, once all of them have ended well.\n";
+        out += "\n# The merge, after all parts have succeeded.\n";
         let verify = if self.is_verified { " --verify" } else { "" };
         let merge = format!("#!/bin/bash\nexec {program} merge {dst}{verify}\n");
         out += &self.sbatch("merge", &[], "shardpack-merge", "merge.log", (!after.is_empty()).then_some(after), &merge);
@@ -191,7 +192,7 @@ if [ \"$mib\" -gt 0 ]; then budget=(--memory \"$((mib > 16384 ? 4096 : mib / 4 +
         format!(
             "\
 #!/bin/bash
-# Ends in good order where it is told to, and goes on where it is run again.
+# Stops cleanly on a signal, and resumes when it is run again.
 {begin}told= late=
 trap 'told=1' TERM
 trap 'told=1; late=1; kill -TERM \"$pack\" 2>/dev/null' USR1
@@ -201,7 +202,7 @@ budget=()
 pack=$!
 while told=; wait \"$pack\"; code=$?; [ -n \"$told\" ]; do :; done
 if [ -n \"$late\" ] && [ \"$code\" = 130 ] && [ \"${{SLURM_RESTART_COUNT:-0}}\" -lt {MOST_RESTARTS} ]; then
-    echo \"part    $SLURM_ARRAY_TASK_ID is not done in its time: queued again, it goes on\"
+    echo \"part    $SLURM_ARRAY_TASK_ID has reached its time limit: queued again, it resumes\"
     scontrol requeue \"${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID\"
 fi
 exit \"$code\"
@@ -236,7 +237,7 @@ pub fn refusal(option: &OsStr) -> Option<&'static str> {
     match () {
         () if is("--array") || is_short('a') => Some("parts are numbered by --array and --only of shardpack slurm"),
         () if is("--dependency") || is_short('d') => Some("the merge depends on the parts"),
-        () if is("--wrap") || is("--test-only") => Some("jobs have scripts of their own, whose numbers are needed"),
+        () if is("--wrap") || is("--test-only") => Some("shardpack slurm submits scripts and needs their job numbers"),
         () => None,
     }
 }

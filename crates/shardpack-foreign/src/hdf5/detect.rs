@@ -78,7 +78,7 @@ pub(super) fn layout(file: &Hdf5File, wanted: &Wanted) -> Result<Layout> {
     let label = wanted.label.as_ref().map(trimmed).map(|path| named(file, &seen, &path)).transpose()?;
     if let (Some(label), [_, _, ..]) = (&label, &*images) {
         let what = format!("labels {} for {} datasets of images: {}", label.path, images.len(), told(&images));
-        return Err(Error::usage(what).help("--image-feature PATH names one of them"));
+        return Err(Error::usage(what).help("choose one with --image-feature PATH"));
     }
     let table = |images| tables::table(file, images, &seen, label.as_ref(), wanted);
     let tables: Result<Vec<_>> = images.iter().map(table).collect();
@@ -263,8 +263,8 @@ fn check_no_table(seen: &[Seen], path: &str, wanted: &Wanted) -> Result<()> {
     }
     let is_labels = |one: &&Seen| one.shape.len() == 1 && one.is_called_label() && !is_in(group_of(&one.path), path);
     let Some(labels) = seen.iter().find(is_labels) else { return Ok(()) };
-    let what = format!("labels {}: images have a dataset each, and rows do not say which is whose", labels.told());
-    Err(Error::usage(what).help("--no-labels packs without labels; --label-from FILE has them by the images' names"))
+    let what = format!("labels {}: each image is a dataset, so no row belongs to an image", labels.told());
+    Err(Error::usage(what).help("--no-labels packs without labels; --label-from FILE reads labels by image name"))
 }
 
 /// A file whose images have a dataset each.

@@ -84,7 +84,7 @@ impl ImageDatasets {
                 format!("{images}, a dataset each; their labels are attribute {name}")
             }
             (Some((_, list)), _) => format!("{images}, a dataset each; their labels are in {list}"),
-            (None, 0) => format!("{images}, a dataset each, and no labels of them in it"),
+            (None, 0) => format!("{images}, a dataset each, no labels in the file"),
             (None, groups) => {
                 format!("{images}, a dataset each, in {}: classes", size::counted(groups as u64, "group"))
             }

@@ -116,7 +116,8 @@ impl Links {
 }
 
 /// Advice for links that are not followed.
-const COPY: &str = "`h5copy` copies what a link leads to into the file; --image-feature PATH and --label-feature PATH name other datasets";
+const COPY: &str = "copy the target of the link into the file with `h5copy`, or choose other datasets with \
+                    --image-feature PATH and --label-feature PATH";
 
 /// The links of a group that are no hard ones, with their names.
 fn links(file: &Hdf5File, group: &Group) -> Hdf5Result<Vec<(String, LinkTarget)>> {

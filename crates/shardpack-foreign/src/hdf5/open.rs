@@ -28,7 +28,7 @@ const MOST_BYTES: u64 = 256 << 20;
 pub(super) fn at_once() -> String {
     let most = most_bytes();
     let how = if most as u64 == MOST_BYTES { "" } else { "; more --memory allows more" };
-    format!("more than {most}, which is what is read at once{how}")
+    format!("more than the limit of {most} for one read{how}")
 }
 
 /// The same, of the memory that there is: a chunk is in it as it is stored, unpacked, and as rows.
@@ -101,9 +101,7 @@ pub(super) fn open(place: &Place) -> Result<Hdf5File> {
     let file = Hdf5File::from_storage_with_options(storage, options).map_err(told)?;
     let end = file.superblock().eof_address;
     if end > bytes {
-        return Err(
-            Error::data(format!("truncated HDF5 file: {bytes} bytes, it says that it has {end}")).at_byte(bytes)
-        );
+        return Err(Error::data(format!("truncated HDF5 file: {bytes} bytes, {end} in its header")).at_byte(bytes));
     }
     Ok(file)
 }

@@ -202,7 +202,7 @@ fn axes(shapes: &mut Rows, number: u64) -> Result<Result<Vec<u64>, String>> {
         _ => None,
     };
     let axes: Option<Vec<u64>> = items.map(axis).collect();
-    Ok(axes.ok_or_else(|| format!("row {number}: axes that are none")))
+    Ok(axes.ok_or_else(|| format!("row {number}: invalid axes")))
 }
 
 impl Records {

@@ -105,7 +105,7 @@ impl Layout {
             let told: Vec<_> =
                 ranges.iter().map(|(name, rows)| format!("{name} {} to {}", rows.start, rows.end)).collect();
             if !told.is_empty() {
-                table.note += &format!("; attribute split says {}, and is not followed", told.join(", "));
+                table.note += &format!("; attribute split is not followed: {}", told.join(", "));
             }
         }
         Ok(self)
@@ -172,7 +172,7 @@ pub(super) fn strays(ranges: &[(String, Range<u64>)], rows: &Range<u64>) -> Vec<
 
 /// Why a row that no split names does not go in.
 pub fn stray(row: u64) -> String {
-    format!("row {row} is of none of the splits that attribute split names")
+    format!("row {row} is in none of the splits of attribute split")
 }
 
 /// Two splits that share rows, and which, in words.

@@ -22,7 +22,7 @@ use super::{
 /// Rows that are looked at for the first image that is not empty.
 const LOOKS: u64 = 16;
 /// Advice if the images and labels cannot be detected.
-pub(super) const NAME_BOTH: &str = "--image-feature PATH and --label-feature PATH say which are meant";
+pub(super) const NAME_BOTH: &str = "choose the datasets with --image-feature PATH and --label-feature PATH";
 
 /// Datasets whose rows are images: one, or one for each split.
 pub(super) fn candidates(file: &Hdf5File, seen: &[Seen]) -> Result<Vec<Seen>> {
@@ -183,7 +183,7 @@ fn beside<'s>(
     match &*found {
         [(first, one), (second, two), ..] if first == second => {
             let what = format!("{} and {} both go with images {}", one.told(), two.told(), images.told());
-            Err(Error::usage(what).help("--label-feature PATH says which is meant"))
+            Err(Error::usage(what).help("choose one with --label-feature PATH"))
         }
         found => Ok(found.first().map(|(_, one)| *one)),
     }

@@ -143,7 +143,7 @@ pub(super) fn label(dataset: &Dataset, row: &[u8], number: usize) -> Label {
                 [set] if found.iter().filter(|label| **label == Label::Number(0)).count() == several - 1 => {
                     Label::Number(set as i64)
                 }
-                _ => Label::Unfit(format!("{several} numbers, of which not one alone is 1 and the others 0")),
+                _ => Label::Unfit(format!("{several} numbers that are not one-hot: a single 1, the others 0")),
             }
         }
     }
@@ -222,7 +222,7 @@ pub(super) fn whole_or_name(kind: &Datatype, item: &[u8]) -> Label {
     match values.iter().find(|(known, _)| known == value) {
         Some(_) if *value < 0 || (0..).zip(&values).all(|(number, (value, _))| number == *value) => number,
         Some((_, name)) => Label::Name(name.as_bytes().to_vec()),
-        None => Label::Unfit(format!("{value} is none of the values of its enum")),
+        None => Label::Unfit(format!("{value} is not a value of its enum")),
     }
 }
 

@@ -84,7 +84,7 @@ impl Walk for Contained {
     }
 
     fn image(&mut self, out: &mut Vec<u8>) -> Result<()> {
-        let bytes = self.image_bytes.ok_or_else(|| Error::data("the row has no image that can be had"))?;
+        let bytes = self.image_bytes.ok_or_else(|| Error::data("the row has no image that can be read"))?;
         self.content(out)?;
         out.truncate(bytes);
         Ok(())
@@ -98,7 +98,7 @@ impl Walk for Contained {
 
     fn content(&mut self, out: &mut Vec<u8>) -> Result<()> {
         if !self.has_content {
-            return Err(Error::data("the row has nothing that can be had"));
+            return Err(Error::data("the row has nothing that can be read"));
         }
         out.clear();
         out.extend_from_slice(&self.content);

@@ -38,7 +38,7 @@ impl Decode {
         let header_bytes = self.header_bytes;
         match value.get(header_bytes as usize..) {
             None => {
-                let what = format!("{bytes} bytes, and {header_bytes} of them come before the image");
+                let what = format!("{bytes} bytes, but {header_bytes} are skipped before the image");
                 vec![Found::nothing(Lack::Damaged(what))]
             }
             Some(input) => match self.coding {

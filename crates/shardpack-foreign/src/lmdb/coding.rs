@@ -27,7 +27,7 @@ impl Coding {
     /// The plain data that a value of this making is.
     pub fn decoded(self, input: &[u8]) -> Result<Value, String> {
         let value = match self {
-            Self::Image | Self::Datum => Err("no plain data".to_owned()),
+            Self::Image | Self::Datum => Err("not plain data".to_owned()),
             Self::Pickle => plain::pickle(input),
             Self::Msgpack => plain::msgpack(input),
             Self::Arrow => plain::arrow(input),

@@ -83,7 +83,7 @@ impl Shown {
 /// corrupt.
 fn unknown(shown: Vec<Shown>, said: &Overrides) -> Error {
     let text: Vec<_> = shown.iter().map(Shown::text).collect();
-    let error = Error::usage(format!("values that are no images and of no known making: {}", text.join("; ")));
+    let error = Error::usage(format!("values that are no images, in no known encoding: {}", text.join("; ")));
     let mut offsets: Vec<_> = shown.iter().map(|one| one.image.map(|(_, at)| at)).collect();
     offsets.dedup();
     let help = match offsets[..] {
@@ -99,8 +99,8 @@ fn unknown(shown: Vec<Shown>, said: &Overrides) -> Error {
             let bytes = if at == 1 { "a byte" } else { "bytes" };
             format!("each has {at} {bytes} before its image: --skip-header {at}{label}")
         }
-        _ => "known are images as they are, pickles, msgpack, Caffe's Datum and pyarrow.serialize: --from lmdb:DIALECT says \
-              which it is, --skip-header N how many bytes come before, --label-from where the label is"
+        _ => "values can be images, pickles, msgpack, Caffe's Datum or pyarrow.serialize: set their type with --from \
+              lmdb:DIALECT, the header length with --skip-header N, the place of the label with --label-from"
             .to_owned(),
     };
     error.help(help)

@@ -129,7 +129,7 @@ pub fn component(fetched: &[u8], recipe: u32) -> Result<Vec<u8>> {
 pub(super) fn with_field<T>(fetched: &[u8], recipe: u32, make: impl FnOnce(&Value) -> Result<T>) -> Result<T> {
     let kept = |shift: u32, bits: u32| (recipe >> shift & ((1 << bits) - 1)) as usize;
     let coding = CODINGS.get(kept(CODING_SHIFT, 2)).copied().filter(|_| recipe & IS_FIELD != 0);
-    let coding = coding.ok_or_else(|| Error::data("its value is not what it was"))?;
+    let coding = coding.ok_or_else(|| Error::data("its value has changed since it was listed"))?;
     let (sample, field) = (kept(SAMPLE_SHIFT, SAMPLE_BITS), kept(FIELD_SHIFT, FIELD_BITS));
     let now = match KEPT.take() {
         Some(last) if last.coding == coding && last.bytes == fetched => last,
@@ -140,7 +140,7 @@ pub(super) fn with_field<T>(fetched: &[u8], recipe: u32, make: impl FnOnce(&Valu
             Kept { coding, bytes, value: coding.decoded(fetched).map_err(Error::data)? }
         }
     };
-    let gone = || Error::data("its value is not what it was");
+    let gone = || Error::data("its value has changed since it was listed");
     let field = samples(&now.value).get(sample).and_then(|sample| field_of(sample, field)).ok_or_else(gone);
     let made = field.and_then(make);
     KEPT.set(Some(now).filter(|now| now.bytes.len() <= MOST_KEPT_BYTES));

@@ -84,7 +84,7 @@ pub(super) fn recipe(held: &Held) -> std::result::Result<(Range<usize>, usize, u
     let (range, coded) = match part {
         Part::Plain(range) => (range.clone(), 0),
         Part::Latin1 { range, .. } => (range.clone(), LATIN1),
-        Part::Owned(_) => return Err("its bytes are escaped, as pickles of protocol 0 have them".to_owned()),
+        Part::Owned(_) => return Err("its bytes are escaped, as in pickles of protocol 0".to_owned()),
     };
     let (array, planes) = match held {
         Held::Bytes(_) => return Ok((range, part.len(), coded)),
@@ -127,16 +127,16 @@ pub fn image(fetched: &[u8], recipe: u32) -> Result<Cow<'_, [u8]>> {
         return fields::with_field(fetched, recipe >> WITHIN_SHIFT, |field| {
             let held = held_by(field, fetched).map_err(|lack| Error::data(lack.what()))?;
             let (place, _, recipe) = self::recipe(&held).map_err(Error::data)?;
-            let bytes = fetched.get(place).ok_or_else(|| Error::data("its value is not what it was"))?;
+            let bytes = fetched.get(place).ok_or_else(|| Error::data("its value has changed since it was listed"))?;
             image(bytes, recipe).map(|image| Cow::Owned(image.into_owned()))
         });
     }
     let bytes = match recipe & LATIN1 {
         0 => Cow::Borrowed(fetched),
         _ => {
-            let text = str::from_utf8(fetched).map_err(|_| Error::data("its bytes are no text, as they were"))?;
+            let text = str::from_utf8(fetched).map_err(|_| Error::data("its value has changed: not UTF-8 text"))?;
             let bytes = text.chars().map(|c| u8::try_from(u32::from(c)).ok());
-            Cow::Owned(bytes.collect::<Option<_>>().ok_or_else(|| Error::data("its text holds what is no byte"))?)
+            Cow::Owned(bytes.collect::<Option<_>>().ok_or_else(|| Error::data("its text is not Latin-1"))?)
         }
     };
     if recipe & PIXELS == 0 {
@@ -151,7 +151,7 @@ pub fn image(fetched: &[u8], recipe: u32) -> Result<Cow<'_, [u8]>> {
         2 => third(two(LONG_BITS).0, two(LONG_BITS).1).map(|c| vec![two(LONG_BITS).0, two(LONG_BITS).1, c]),
         _ => third(two(SHORT_BITS).0, two(SHORT_BITS).1).map(|a| vec![a, two(SHORT_BITS).1, two(SHORT_BITS).0]),
     };
-    let shape = shape.ok_or_else(|| Error::data(format!("{all} bytes of pixels, which are of another shape")))?;
+    let shape = shape.ok_or_else(|| Error::data(format!("{all} bytes of pixels do not fit the listed shape")))?;
     if recipe & BLUE_PLANES != 0 {
         let mut out = npy::head("|u1", &woven_shape(&shape), false);
         let plane = bytes.len() / 3;

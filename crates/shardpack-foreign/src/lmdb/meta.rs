@@ -111,7 +111,7 @@ impl Record {
     pub fn check_flags(&self) -> Result<(), String> {
         match self.flags & !KNOWN_FLAGS {
             0 => Ok(()),
-            unknown => Err(format!("a database has the flags {unknown:#x}, which are not known")),
+            unknown => Err(format!("a database has the unknown flags {unknown:#x}")),
         }
     }
 }
@@ -142,7 +142,7 @@ impl Meta {
         }
         let (said, flags) = (u64_at(bytes, 0), u16_at(bytes, 10));
         if said != number || flags != META_FLAG {
-            return Err(format!("it says that it is page {said} with the flags {flags:#x}"));
+            return Err(format!("its header has page number {said} and the flags {flags:#x}"));
         }
         let (free, main) = (Record::parse(bytes, number, 40), Record::parse(bytes, number, 88));
         let page_bytes = u64::from(free.item_bytes);
@@ -181,7 +181,7 @@ fn refused(first: &[u8]) -> Option<&'static str> {
     match [HEADER_32_BYTES, HEADER_BYTES, HEADER_1_0_BYTES].map(magic) {
         [_, MAGIC, _] => None,
         [MAGIC, _, _] => Some("a 32-bit machine wrote it"),
-        [_, _, MAGIC] => Some("LMDB 1.0 wrote it, whose format is another one"),
+        [_, _, MAGIC] => Some("LMDB 1.0 wrote it, in another format"),
         places if places.contains(&MAGIC.swap_bytes()) => Some("a big-endian machine wrote it"),
         _ => None,
     }
@@ -192,7 +192,7 @@ fn second(bytes: &[u8], place: u64) -> Result<Meta, String> {
     let meta = Meta::parse(bytes, 1)?;
     match meta.page_bytes {
         bytes if bytes == place => Ok(meta),
-        bytes => Err(format!("it says that pages have {bytes} bytes and lies at byte {place}")),
+        bytes => Err(format!("its page size is {bytes} bytes, but it is at byte {place}")),
     }
 }
 
@@ -227,7 +227,7 @@ pub(super) fn choose(file: &Bytes, file_bytes: u64) -> Result<(Meta, Option<(u64
                 return Ok((if is_newer { meta } else { first }, None));
             }
             (Ok(meta), Ok(first)) => {
-                let why = format!("it says that pages have {} bytes", first.page_bytes);
+                let why = format!("its page size is {} bytes", first.page_bytes);
                 let damage = damage(0, 0, &why, meta.transaction);
                 return Ok((meta, Some(damage)));
             }
@@ -253,8 +253,8 @@ pub(super) fn choose(file: &Bytes, file_bytes: u64) -> Result<(Meta, Option<(u64
 fn damage(number: u64, at: u64, why: &str, transaction: u64) -> (u64, String) {
     let twin = 1 - number;
     let what = format!(
-        "meta page {number} is damaged: {why}; read from its twin, page {twin}, as of transaction {transaction}: what may \
-         have been written after it is missing"
+        "meta page {number} is damaged: {why}; read from its twin, page {twin}, as of transaction {transaction}: \
+         any later write is missing"
     );
     (at, what)
 }

@@ -58,9 +58,9 @@ impl Metadata {
     pub fn differences(&self, entries: u64, samples: u64) -> (Vec<String>, Vec<String>) {
         let differs = |said: &i64| ![entries, samples].iter().any(|found| i64::try_from(*found) == Ok(*said));
         let line = |(name, said): &(&str, i64)| match entries == samples {
-            true => format!("{name} says {said}, it has {}", size::counted(samples, "sample")),
+            true => format!("{name} is {said}, found {}", size::counted(samples, "sample")),
             false => format!(
-                "{name} says {said}, it has {} in {}",
+                "{name} is {said}, found {} in {}",
                 size::counted(samples, "sample"),
                 size::counted(entries, "entry")
             ),
@@ -115,8 +115,8 @@ mod tests {
         let claims = Metadata { counts: vec![("__len__", 10), ("len", 3), ("length", -1)], keys: None };
         let (missing, odd) = claims.differences(3, 10);
         assert!(missing.is_empty());
-        assert_eq!(odd, ["length says -1, it has 10 samples in 3 entries"]);
-        assert_eq!(claims.differences(10, 10).1[0], "len says 3, it has 10 samples");
-        assert_eq!(claims.differences(9, 9).0, ["__len__ says 10, it has 9 samples"]);
+        assert_eq!(odd, ["length is -1, found 10 samples in 3 entries"]);
+        assert_eq!(claims.differences(10, 10).1[0], "len is 3, found 10 samples");
+        assert_eq!(claims.differences(9, 9).0, ["__len__ is 10, found 9 samples"]);
     }
 }

@@ -233,7 +233,7 @@ impl Environment {
             && at.checked_add(self.meta.page_bytes).is_some_and(|end| end <= self.file_bytes);
         if !is_there {
             let last = self.meta.last_page.min((self.file_bytes / self.meta.page_bytes).saturating_sub(1));
-            let what = format!("damaged LMDB file: page {number} is referred to, pages are 2 to {last}");
+            let what = format!("damaged LMDB file: reference to page {number}, pages are 2 to {last}");
             return Err(Error::data(what).in_file(self.path()));
         }
         match self.file.read_exact_at(bytes, at) {
@@ -245,7 +245,7 @@ impl Environment {
         }
         let said = pages::u64_at(bytes, 0);
         if said != number {
-            return Err(self.damaged(number, Damage::new(0, format!("it says that it is page {said}"))));
+            return Err(self.damaged(number, Damage::new(0, format!("its header has page number {said}"))));
         }
         Ok(())
     }
@@ -254,7 +254,7 @@ impl Environment {
     fn layout(&self, number: u64, page: &[u8], expected: Kind) -> Result<Layout> {
         let layout = pages::layout(page).and_then(|layout| match layout.kind == expected {
             true => Ok(layout),
-            false => Err(Damage::new(10, format!("{expected} was expected, this is {}", layout.kind))),
+            false => Err(Damage::new(10, format!("expected {expected}, found {}", layout.kind))),
         });
         layout.map_err(|damage| self.damaged(number, damage))
     }

@@ -65,9 +65,7 @@ impl Pattern {
             };
             let is_plain = |part: &Part| matches!(part, Part::Plain(_));
             if parts.last().is_some_and(|last| !is_plain(last) && !is_plain(&part)) {
-                return Err(
-                    "two parts without anything between, so that nobody can say where the first ends".to_owned()
-                );
+                return Err("two parts without text between them, so the end of the first is ambiguous".to_owned());
             }
             parts.push(part);
         }

@@ -81,7 +81,7 @@ pub fn walk(file: impl Into<Place>, wanted: &Wanted) -> Result<Box<dyn foreign::
         (None, [one]) if is_named => Some(one.clone()),
         (None, [_, _, ..]) if is_named => {
             let names: Vec<_> = names.iter().map(|name| text::shown(name).to_string()).collect();
-            let what = format!("several databases, and none is called as images are: {}", names.join(", "));
+            let what = format!("several databases, and no name shows which holds the images: {}", names.join(", "));
             return Err(Error::usage(what).in_file(path).help(help::WHICH_IMAGES));
         }
         (image, _) => image,
@@ -107,7 +107,7 @@ pub fn walk(file: impl Into<Place>, wanted: &Wanted) -> Result<Box<dyn foreign::
     let list = if may_be { read()? } else { None };
     let mut notes = Vec::new();
     if is_basicsr && list.is_none() {
-        notes.push("meta_info.txt is missing, which names the images".to_owned());
+        notes.push("meta_info.txt, which names the images, is missing".to_owned());
     }
     let mut lost: Vec<Error> = environment.damage().into_iter().collect();
     lost.extend(unread(&environment, &names, is_named)?);
@@ -309,7 +309,7 @@ impl Samples {
         let label = match &self.labels {
             Labels::Said(LabelFrom::Key) => Some(in_key.unwrap_or_else(|| match folder_of(key) {
                 Some(folder) => Label::Name(folder),
-                None => Label::Unfit("the key has no folder; --key-pattern says where the label is in it".to_owned()),
+                None => Label::Unfit("the key has no folder; set the place of the label with --key-pattern".to_owned()),
             })),
             Labels::Said(LabelFrom::Header(integer)) => Some(integer.label(value)),
             Labels::Said(LabelFrom::File) => {
@@ -334,7 +334,7 @@ impl Samples {
         let is_beyond = number.is_some_and(|number| number >= fields::MOST_SAMPLES) && !fields.is_empty();
         if is_beyond && image_field.is_none() {
             let what =
-                format!("one of more than {} samples of values in one entry, which are not read", fields::MOST_SAMPLES);
+                format!("more than {} samples of values in one entry, which is not supported", fields::MOST_SAMPLES);
             (held, fields) = (Err(Lack::NoImage(what)), Vec::new());
         }
         let mut key = entry.key.clone();
@@ -369,7 +369,7 @@ impl Samples {
         });
         if image.is_err() && image_field.is_some() {
             // Without the image that is there, they are no sample.
-            fields.iter_mut().for_each(|field| field.form = Err("beside an image that cannot be had".to_owned()));
+            fields.iter_mut().for_each(|field| field.form = Err("beside an image that cannot be read".to_owned()));
         }
         let place = image.as_ref().ok().map(|image| (image.fetch.clone(), image.recipe));
         // An array beside an image that is stored unchanged is fetched from its own range. Other fields are fetched as part

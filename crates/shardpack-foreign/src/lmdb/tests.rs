@@ -283,11 +283,11 @@ fn a_damaged_meta_is_read_from_its_twin_and_said() {
     for (page, at, byte, why) in [
         (0, 16, 0, "it does not hold 0xbeefc0de but 0xbeefc000"),
         (0, 20, 9, "version 9 of the format, expected 1"),
-        (0, 10, 2, "it says that it is page 0 with the flags 0x2"),
-        (0, 41, 4, "it says that pages have 1024 bytes"),
+        (0, 10, 2, "its header has page number 0 and the flags 0x2"),
+        (0, 41, 4, "its page size is 1024 bytes"),
         (0, 40, 1, "pages of 513 bytes, a power of 2 from 512 to 32768 is possible"),
         (0, 135, 1, "a tree begins at page 72057594037927948, pages are 2 to 12"),
-        (1, 0, 3, "it says that it is page 3 with the flags 0x8"),
+        (1, 0, 3, "its header has page number 3 and the flags 0x8"),
         (1, 94, 40, "a tree of 40 levels, 1 to 32 are possible"),
     ] {
         let mut bytes = good.clone();
@@ -296,8 +296,8 @@ fn a_damaged_meta_is_read_from_its_twin_and_said() {
         let environment = Environment::open(file.path()).unwrap();
         let (twin, of) = (1 - page, 5 + page);
         let expected = format!(
-            "meta page {page} is damaged: {why}; read from its twin, page {twin}, as of transaction {of}: what may have been \
-             written after it is missing"
+            "meta page {page} is damaged: {why}; read from its twin, page {twin}, as of transaction {of}: any later \
+             write is missing"
         );
         assert_eq!(environment.damage().map(|damage| damage.what()).unwrap_or_default(), expected);
         assert_eq!(ask(file.path()).unwrap(), 15);
@@ -315,7 +315,7 @@ fn other_machines_and_versions_are_refused_with_words() {
     for (at, magic, why) in [
         (12, magic.to_le_bytes(), "a 32-bit machine wrote it"),
         (16, magic.to_be_bytes(), "a big-endian machine wrote it"),
-        (24, magic.to_le_bytes(), "LMDB 1.0 wrote it, whose format is another one"),
+        (24, magic.to_le_bytes(), "LMDB 1.0 wrote it, in another format"),
     ] {
         let mut bytes = vec![0; 8192];
         put(&mut bytes, at, &magic);
@@ -339,18 +339,18 @@ fn what_is_wrong_in_a_tree_is_said_with_its_page() {
     let (child, other) = (at(root, PAGE - 8), at(root, PAGE - 20));
     let large = at(later, usize::from(good[at(later, 20)]) + 256 * usize::from(good[at(later, 21)]));
     let cases: [(&str, usize, &[u8], &str); 13] = [
-        ("a page twice", child, &[2], "page 2: it stands twice in the tree"),
-        ("a cycle", child, &[root as u8], "a leaf page was expected, this is a branch page"),
+        ("a page twice", child, &[2], "page 2: it is in the tree twice"),
+        ("a cycle", child, &[root as u8], "expected a leaf page, found a branch page"),
         ("a page beyond", other, &[200], "page 200 is below it, pages are 2 to"),
         ("a meta in the tree", other, &[1], "page 1 is below it, pages are 2 to"),
-        ("too deep", at(0, 94), &[3], "a branch page was expected, this is a leaf page"),
+        ("too deep", at(0, 94), &[3], "expected a branch page, found a leaf page"),
         ("other pages", at(0, 104), &[3], "page 0: a tree of 1 branch and 3 leaf pages, it has 1 and 2"),
         ("other entries", at(0, 120), &[8], "page 0: a database of 8 entries has 7"),
-        ("another page", at(first, 0), &[1], "it says that it is page 1"),
+        ("another page", at(first, 0), &[1], "its header has page number 1"),
         ("lower above upper", at(first, 13), &[2], "its free room is from"),
         ("a far node", at(first, 16), &[0xff, 0x7f], "node 0 is at 32767"),
         ("nodes on one another", at(first, 16), &[good[at(first, 18)], good[at(first, 19)]], "two nodes overlap"),
-        ("a far value", large + 9, &[99], "its value is said to be on page 99"),
+        ("a far value", large + 9, &[99], "its value is on page 99"),
         ("a value of no pages", large, &[0, 2], "1 pages of 512 bytes for a value of 512"),
     ];
     for (name, at, bytes, expected) in cases {
@@ -371,7 +371,7 @@ fn a_tree_that_grows_as_a_power_ends() {
         below = pages.branch(&[("k", below); 20]);
     }
     let error = refused(&pages.finish(&record(0, 0, 30, [29, 1, 0, 1], below)));
-    assert!(error.contains("there are more pages than the file has"), "{error}");
+    assert!(error.contains("the tree has more pages than the file"), "{error}");
 }
 
 #[test]
@@ -381,7 +381,7 @@ fn a_value_that_many_entries_share_ends() {
     let same = |key: u8| Given(flags, vec![key], data.clone(), said);
     let root = pages.leaf(&[same(b'a'), same(b'b')]);
     let error = refused(&pages.finish(&record(0, 0, 1, [0, 1, 10, 2], root)));
-    assert!(error.contains("there are more pages than the file has"), "{error}");
+    assert!(error.contains("the tree has more pages than the file"), "{error}");
 }
 
 #[test]

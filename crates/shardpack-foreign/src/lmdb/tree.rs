@@ -126,7 +126,7 @@ impl Environment {
     fn check_once(&self, mut numbers: Vec<u64>) -> Result<Vec<u64>> {
         numbers.sort_unstable();
         match numbers.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(pair) => Err(self.damaged(pair[0], Damage::new(0, "it stands twice in the tree"))),
+            Some(pair) => Err(self.damaged(pair[0], Damage::new(0, "it is in the tree twice"))),
             None => Ok(numbers),
         }
     }
@@ -134,7 +134,7 @@ impl Environment {
     /// Subtracts referenced pages from the pages still allowed.
     pub(super) fn take(&self, room: &mut u64, pages: u64, number: u64, at: usize) -> Result<()> {
         let left = room.checked_sub(pages);
-        let what = "with what it refers to there are more pages than the file has, so some stand twice in the tree";
+        let what = "the tree has more pages than the file, so some pages are in it twice";
         *room = left.ok_or_else(|| self.damaged(number, Damage::new(at, what)))?;
         Ok(())
     }
@@ -154,7 +154,7 @@ impl Environment {
                 let inner = self.record(number, page, node)?;
                 match (inner.flags ^ record.flags) & FIXED_DUPLICATES {
                     0 => Ok(Value::Tree(inner)),
-                    _ => Err(self.damaged(number, Damage::new(node.at, "duplicates are of one size, or not"))),
+                    _ => Err(self.damaged(number, Damage::new(node.at, "its duplicates differ in their size flag"))),
                 }
             }
             flags => {
@@ -171,7 +171,7 @@ impl Environment {
         let mut header = [0; HEADER_BYTES];
         if !(FIRST_PAGE..=self.meta.last_page).contains(&first) {
             let last = self.meta.last_page;
-            return Err(damaged(format!("its value is said to be on page {first}, pages are 2 to {last}")));
+            return Err(damaged(format!("its value is on page {first}, pages are 2 to {last}")));
         }
         self.read_at(first, &mut header)?;
         let count = pages::overflow_pages(&header).map_err(|damage| self.damaged(first, damage))?;
@@ -179,8 +179,7 @@ impl Environment {
         // Neither sum nor product overflows: the first page is in the file, the others have 32 bits.
         let (end, bytes) = (first + count, node.value_bytes);
         if HEADER_BYTES as u64 + bytes > count * page_bytes {
-            let what =
-                format!("{count} pages of {page_bytes} bytes for a value of {bytes} that page {number} has here");
+            let what = format!("{count} pages of {page_bytes} bytes for a value of {bytes} bytes in page {number}");
             return Err(self.damaged(first, Damage::new(12, what)));
         }
         if end - 1 > self.meta.last_page || end * page_bytes > self.file_bytes {

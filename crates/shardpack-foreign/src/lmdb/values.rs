@@ -147,9 +147,7 @@ fn of_datum(input: &[u8]) -> Found {
         true => Ok(Held::Bytes(data)),
         false if datum.float_data => {
             let shape = plain::by(&shape);
-            Err(Lack::NoImage(format!(
-                "a Datum of numbers of floating point (float_data), {shape}, which are no image"
-            )))
+            Err(Lack::NoImage(format!("a Datum of floating-point numbers (float_data), {shape}: no image")))
         }
         false if pixels == Some(data.len() as u64) => {
             let array = Array { dtype: "|u1".to_owned(), shape: shape.to_vec(), is_fortran: false, data };
@@ -158,7 +156,7 @@ fn of_datum(input: &[u8]) -> Found {
         }
         false => {
             let [channels, height, width] = shape;
-            Err(Lack::Damaged(format!("{} bytes of pixels, its size says {channels}×{height}×{width}", data.len())))
+            Err(Lack::Damaged(format!("{} bytes of pixels, its size is {channels}×{height}×{width}", data.len())))
         }
     };
     Found { label: datum.label.map_or(Label::Missing, Label::Number), ..Found::of(held) }

@@ -97,7 +97,7 @@ impl TakenApart {
             let units = (place.end - place.start).div_ceil(UNIT_BYTES);
             let recipe = u32::try_from(units).ok().filter(|recipe| *recipe < Other::RECIPES);
             let too_long = || {
-                zip::wrong::<u32>("longer than what is read at once").map_err(|fault| fault.of_member(member.name()))
+                zip::wrong::<u32>("longer than the limit for one read").map_err(|fault| fault.of_member(member.name()))
             };
             let recipe = recipe.map_or_else(too_long, Ok)?;
             let bytes = form.items_bytes().map_or(member.bytes().into(), |items| items + form.head().len() as u64);

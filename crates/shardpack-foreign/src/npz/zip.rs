@@ -146,7 +146,7 @@ impl<'f, R: ReadAt + ?Sized> Archive<'f, R> {
         match is_told {
             true => Ok(place),
             false => {
-                wrong("its lengths and CRC-32 do not stand before it").map_err(|error| error.of_member(&entry.name))
+                wrong("its lengths and CRC-32 are not in its header").map_err(|error| error.of_member(&entry.name))
             }
         }
     }
@@ -167,11 +167,11 @@ impl<'f, R: ReadAt + ?Sized> Archive<'f, R> {
             }
             let more = unpacked.read(&mut [0]).map_err(failed)?;
             if more > 0 {
-                return wrong(format!("unpacks to more than the {} bytes that the directory says", entry.bytes));
+                return wrong(format!("unpacks to more than the {} bytes in the directory", entry.bytes));
             }
             let unused = packed.left();
             if unused > 0 {
-                return wrong(format!("{} behind what is packed", size::counted(unused, "byte")));
+                return wrong(format!("{} after the packed data", size::counted(unused, "byte")));
             }
         } else {
             read(self.file, start, head)?;
@@ -181,7 +181,7 @@ impl<'f, R: ReadAt + ?Sized> Archive<'f, R> {
         }
         match crc.sum() == entry.crc {
             true => Ok(()),
-            false => wrong(format!("damaged: its CRC-32 is {:08x}, the directory says {:08x}", crc.sum(), entry.crc)),
+            false => wrong(format!("damaged: its CRC-32 is {:08x}, {:08x} in the directory", crc.sum(), entry.crc)),
         }
     }
 
@@ -210,7 +210,7 @@ impl<'f, R: ReadAt + ?Sized> Archive<'f, R> {
         let (fixed, name) = local.split_at(LOCAL_BYTES);
         let (flags, method) = (u16_at(fixed, 6), u16_at(fixed, 8));
         if fixed[..4] != *b"PK\x03\x04" {
-            return of_member("no header where the directory says");
+            return of_member("no header at its offset in the directory");
         }
         let is_same = flags & ENCRYPTED == 0
             && (method == 8) == entry.is_deflated
@@ -226,7 +226,7 @@ impl<'f, R: ReadAt + ?Sized> Archive<'f, R> {
         }
         let start = entry.offset + local.len() as u64 + u64::from(u16_at(fixed, 28));
         match start + entry.packed_bytes > self.directory {
-            true => of_member("its data goes on into the directory"),
+            true => of_member("its data overlaps the directory"),
             false => Ok(start),
         }
     }
@@ -287,7 +287,7 @@ pub(super) fn member(stored: &[u8]) -> Result<(String, Vec<u8>)> {
     match content.len() as u64 == local.bytes && left.is_empty() && crc.sum() == local.crc {
         true => Ok((local.name.to_owned(), content)),
         false => wrong(format!(
-            "damaged: {} bytes of CRC-32 {:08x}, its header says {} and {:08x}",
+            "damaged: {} bytes of CRC-32 {:08x}, {} and {:08x} in its header",
             content.len(),
             crc.sum(),
             local.bytes,
@@ -306,7 +306,7 @@ impl Iterator for Entries {
             let unread = rest.len() as u64;
             self.at = self.bytes.len();
             return (unread > 0)
-                .then(|| wrong(format!("{} behind the last member of the directory", size::counted(unread, "byte"))));
+                .then(|| wrong(format!("{} after the last member of the directory", size::counted(unread, "byte"))));
         }
         let entry = Entry::take(&mut rest, self.offset);
         self.left -= 1;
@@ -327,14 +327,14 @@ impl Fault {
 
 fn read<R: ReadAt + ?Sized>(file: &R, offset: u64, out: &mut [u8]) -> Result<()> {
     file.read_at(offset, out).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => Fault::Data("truncated: the file ends before its directory says".to_owned()),
+        io::ErrorKind::UnexpectedEof => Fault::Data("truncated: shorter than its directory requires".to_owned()),
         _ => Fault::Io(error),
     })
 }
 
 fn inflate(unpacked: &mut impl Read, out: &mut [u8]) -> Result<()> {
     unpacked.read_exact(out).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => Fault::Data("damaged: unpacks to less than the directory says".to_owned()),
+        io::ErrorKind::UnexpectedEof => Fault::Data("damaged: unpacks to less than in the directory".to_owned()),
         _ => failed(error),
     })
 }
@@ -458,7 +458,7 @@ impl End {
 
     /// That of zip64 whose plain one begins at `at`; also where it begins.
     fn find64<R: ReadAt + ?Sized>(file: &R, at: u64) -> Result<(Self, u64)> {
-        let lies = || wrong("its zip64 directory is not where it says");
+        let lies = || wrong("its zip64 directory is not at the expected offset");
         let Some(locator_at) = at.checked_sub(LOCATOR_BYTES) else { return lies() };
         let (mut locator, mut end) = ([0; LOCATOR_BYTES as usize], [0; END64_BYTES]);
         read(file, locator_at, &mut locator)?;
@@ -518,7 +518,7 @@ impl Entry {
             return of_member(format!("is stored in {packed_bytes} bytes, and {bytes} long"));
         }
         if u64::from(bytes) > packed_bytes.saturating_mul(MOST_RATIO).saturating_add(MOST_RATIO) {
-            return of_member(format!("{bytes} bytes of {packed_bytes}, more than can be packed so"));
+            return of_member(format!("{bytes} bytes of {packed_bytes} packed, more than deflate can pack"));
         }
         if name.starts_with('/') || name.contains(['\\', '\0']) || name.split('/').any(|part| part == "..") {
             return of_member("its name leads out of the file".to_owned());

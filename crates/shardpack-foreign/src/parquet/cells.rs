@@ -312,7 +312,7 @@ impl Levels {
             return Err(ParquetError::General("it ends before its row group does".to_owned()));
         }
         if repetitions.first().is_some_and(|level| *level != 0) {
-            return Err(ParquetError::General("its first value goes on with a row that does not begin".to_owned()));
+            return Err(ParquetError::General("its first value continues a row without a start".to_owned()));
         }
         Ok(values)
     }

@@ -91,8 +91,8 @@ impl Shadowed {
             let (row, says) = column.first.as_ref()?;
             let Column { name, value, differing, .. } = column;
             Some(Error::data(format!(
-                "column {name:?} says {says} in row {row}, and its folder says {name}={}: {differing} rows differ; one of the two has to \
-                 be renamed",
+                "column {name:?} is {says} in row {row}, but its folder is {name}={}: {differing} rows differ; \
+                 rename the column or the folder",
                 text::shown(value)
             )))
         });

@@ -67,7 +67,7 @@ impl Part {
                 }
                 Ok(parts)
             }
-            Self::Owned(_) => Err("an array whose bytes are escaped, as pickles of protocol 0 have them".to_owned()),
+            Self::Owned(_) => Err("an array whose bytes are escaped, as in pickles of protocol 0".to_owned()),
         }
     }
 

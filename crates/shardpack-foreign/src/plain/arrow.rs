@@ -62,13 +62,13 @@ fn read(bytes: &[u8]) -> Result<Value, String> {
     }
     let fields = schema.vector(1, 4)?;
     if fields.count != 1 {
-        return Err(format!("{} columns, where there is one", fields.count));
+        return Err(format!("{} columns, expected 1", fields.count));
     }
     let (nodes, buffers) = (batch.vector(1, 16)?, batch.vector(2, 16)?);
     let mut columns = Columns { bytes, body, nodes, buffers, next_node: 0, next_buffer: 0 };
     let column = columns.of(&fields.table(0)?, 0)?;
     if column.count != 1 {
-        return Err(format!("{} values, where there is one", column.count));
+        return Err(format!("{} values, expected 1", column.count));
     }
     column.value(bytes, 0, &mut Room::of(bytes))
 }
@@ -123,7 +123,7 @@ impl Columns<'_> {
             return Err(too_deep());
         }
         // Each column takes one of these, so a field that is its own child comes to an end.
-        let (count, nulls) = self.nodes.pair(self.next_node).ok_or("fewer columns than the schema says")?;
+        let (count, nulls) = self.nodes.pair(self.next_node).ok_or("fewer columns than in the schema")?;
         self.next_node += 1;
         let count = usize::try_from(count).map_err(|_| format!("{count} values are claimed"))?;
         let kind = field.u8(2)?;
@@ -176,7 +176,7 @@ impl Columns<'_> {
 
     /// Range of the next buffer in the input.
     fn buffer(&mut self) -> Result<Range<usize>, String> {
-        let (offset, bytes) = self.buffers.pair(self.next_buffer).ok_or("fewer buffers than the schema says")?;
+        let (offset, bytes) = self.buffers.pair(self.next_buffer).ok_or("fewer buffers than in the schema")?;
         self.next_buffer += 1;
         let mut body = Cursor { bytes: &self.bytes[..self.body.end], at: self.body.start };
         body.range(offset)?;
@@ -207,7 +207,7 @@ impl Column {
         if row >= self.count {
             return Err(format!("value {row} of {}", self.count));
         }
-        let gone = || format!("value {row} is not there");
+        let gone = || format!("value {row} is missing");
         Ok(match &self.data {
             Data::None => Value::None,
             Data::Bools(range) => {

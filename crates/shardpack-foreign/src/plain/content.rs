@@ -121,7 +121,7 @@ fn write(value: &Value, input: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
         Value::Bool(yes) => Plain::Bool(*yes).write(out),
         Value::Int(number) => Plain::Whole((*number).into()).write(out),
         Value::Float(number) if number.is_nan() && number.to_bits() != NAN_BITS => {
-            return Err("a list with a NaN whose bits JSON cannot tell".to_owned());
+            return Err("a list with a NaN whose bits JSON cannot express".to_owned());
         }
         Value::Float(number) => Plain::Double(*number).write(out),
         Value::Text(_) => Plain::Text(&String::from_utf8_lossy(&text(value, input)?)).write(out),
@@ -147,7 +147,7 @@ fn write(value: &Value, input: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
                 }
                 match key {
                     Value::Text(_) => write(key, input, out)?,
-                    key => return Err(format!("a map within others whose keys are {}", key.kind())),
+                    key => return Err(format!("a nested map whose keys are {}", key.kind())),
                 }
                 out.push(b':');
                 write(value, input, out)?;

@@ -64,7 +64,7 @@ impl Reader<'_> {
             }
             0xc1 => return Err("byte c1 begins no value".to_owned()),
             ext @ (0xc7..=0xc9 | 0xd4..=0xd8) => {
-                return Err(format!("an extension type ({ext:x}), which is no plain data"));
+                return Err(format!("an extension type ({ext:x}), which is not plain data"));
             }
         })
     }
@@ -195,7 +195,7 @@ mod tests {
             (b"\xc6\xff\xff\xff\xffabc", "msgpack, byte 5: 4294967295 bytes are claimed, 3 are left"),
             (b"\xdd\xff\xff\xff\xff\xc0", "msgpack, byte 5: 4294967295 values are claimed, 1 bytes are left"),
             (b"\xdf\xff\xff\xff\xff\xc0", "msgpack, byte 5: 8589934590 values are claimed, 1 bytes are left"),
-            (b"\xd4\x01a", "msgpack, byte 1: an extension type (d4), which is no plain data"),
+            (b"\xd4\x01a", "msgpack, byte 1: an extension type (d4), which is not plain data"),
             (b"\xc1", "msgpack, byte 1: byte c1 begins no value"),
             (b"\xc0\xc0", "msgpack, byte 1: 1 bytes follow the value"),
             (b"\x81\xa2nd\xc3", "msgpack, byte 5: a numpy array without \"type\""),

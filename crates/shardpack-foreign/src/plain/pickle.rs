@@ -341,7 +341,7 @@ impl<'b> Machine<'b> {
                 let (module, name) = (self.cursor.line()?, self.cursor.line()?);
                 let global = Global::of(module, name);
                 if opcode == b'i' {
-                    return Err(global.err().unwrap_or_else(|| "opcode INST, which is no plain data".to_owned()));
+                    return Err(global.err().unwrap_or_else(|| "opcode INST, which is not plain data".to_owned()));
                 }
                 self.push_global(global, start)?;
             }
@@ -522,11 +522,11 @@ fn place(range: Range<usize>) -> Result<(u32, u32), String> {
 }
 
 fn underflow() -> String {
-    "a value is wanted and there is none".to_owned()
+    "a value is missing on the stack".to_owned()
 }
 
 fn no_container() -> String {
-    "values are put into what is no container".to_owned()
+    "values are added to an object that is not a container".to_owned()
 }
 
 fn refused(opcode: u8) -> String {
@@ -545,7 +545,7 @@ fn refused(opcode: u8) -> String {
         0x91 => "FROZENSET",
         _ => return format!("{opcode:#04x} is no opcode"),
     };
-    format!("opcode {name}, which is no plain data")
+    format!("opcode {name}, which is not plain data")
 }
 
 #[cfg(test)]

@@ -206,7 +206,7 @@ fn number(place: &[u8; VARINT_BYTES]) -> Option<u64> {
 
 #[cold]
 fn unfit(form: &Form) -> Error {
-    Error::data(format!("what is stored is no {form}"))
+    Error::data(format!("the stored value does not have the form {form}"))
 }
 
 #[cfg(test)]

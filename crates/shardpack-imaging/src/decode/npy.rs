@@ -40,7 +40,7 @@ pub(super) fn check(bytes: &[u8]) -> Result<(), Refused> {
 pub(super) fn shape(bytes: &[u8]) -> Result<Shape, Refused> {
     check(bytes)?;
     let head = head(bytes)?;
-    let odd = || damaged(plain(&format!("{} of {:?} is no picture", head.dtype, head.shape)));
+    let odd = || damaged(plain(&format!("{} of shape {:?} is not a picture", head.dtype, head.shape)));
     if head.is_fortran || !matches!(head.dtype, "|u1" | "<u1" | ">u1" | "=u1") {
         return Err(odd());
     }
@@ -77,7 +77,7 @@ pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> 
         true => (0..pixels).flat_map(|at| (0..channels).map(move |channel| items[channel * pixels + at])).collect(),
         false => items.to_vec(),
     };
-    Picture::new(width, height, layout, pixels).ok_or_else(|| damaged("fewer items than its shape says"))
+    Picture::new(width, height, layout, pixels).ok_or_else(|| damaged("fewer items than its shape needs"))
 }
 
 #[cfg(test)]

@@ -283,7 +283,7 @@ impl Worker {
             .resize_alg(ResizeAlg::Convolution(filter))
             .crop(region.left, region.top, region.width, region.height)
             .use_alpha(false);
-        let rows = TypedImageRef::<U8x4>::from_buffer(row_pixels, height, pixels).expect("rows of it were decoded");
+        let rows = TypedImageRef::<U8x4>::from_buffer(row_pixels, height, pixels).expect("its rows were decoded");
         let window = TypedCroppedImage::from_ref(&rows, left, 0, width, height).expect("the part lies in its rows");
         let resized = TypedImage::from_buffer(placed.width, placed.height, &mut self.resized);
         let mut resized = resized.expect("it was made for that size");

@@ -451,7 +451,7 @@ impl Run<'_, '_> {
         bad: BTreeMap<u64, Refusal>,
         send: &mpsc::SyncSender<sealer::Finished>,
     ) -> Result<()> {
-        let nothing = || Error::data("a shard of which nothing was written").in_file(self.copy.temporary(shard));
+        let nothing = || Error::data("nothing was written to this shard").in_file(self.copy.temporary(shard));
         let output = output.ok_or_else(nothing)?;
         // The sealers end only after the last send.
         let _ = send.send(sealer::Finished { shard, output, parts: parts.into_values().collect(), bad });

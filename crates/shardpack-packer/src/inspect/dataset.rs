@@ -156,7 +156,7 @@ fn read_rows(
             beyond.get_or_insert_with(|| {
                 let label = row.label.unwrap_or_default();
                 let what = format!(
-                    "label {label}, and there {}",
+                    "label {label}, but there {}",
                     if classes == 1 { "is 1 class".to_owned() } else { format!("are {classes} classes") }
                 );
                 Error::data(what).in_file(shard.index_path()).in_sample(row.name())
@@ -197,7 +197,7 @@ fn summary(view: &View, facts: Facts, labels: &shuffle_quality::Labels, index_by
             problems.push(Error::data(what).in_file(path()));
         }
         if images.kinds != manifest.kinds {
-            let what = "the kinds of images are not those that the indexes have";
+            let what = "the kinds of images differ from the indexes";
             problems.push(Error::data(what).in_file(path()));
         }
     }

@@ -96,7 +96,7 @@ pub fn extract(targets: &[Target], wanted: &[u8], jobs: usize, monitor: &dyn Mon
 
 /// The error for an ambiguous name.
 fn in_several(what: &str, one: &Path) -> Error {
-    Error::usage(what).help(format!("give one of them: {}", shell::path(one)))
+    Error::usage(what).help(format!("give one path only: {}", shell::path(one)))
 }
 
 fn read(view: &View, number: u64) -> Result<Extracted> {

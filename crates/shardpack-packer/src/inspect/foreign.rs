@@ -239,7 +239,7 @@ fn no_shard(error: Error, files: &[ShardFile]) -> Error {
     let is_tar = files.first().is_some_and(|file| file.kind.name() == webdataset::NAME);
     match error.location().byte {
         Some(0..512) if error.kind() == ErrorKind::Data && is_tar => {
-            error.and("no tar file begins so, though its name says that it is one")
+            error.and("named as a tar file, but does not begin as one")
         }
         _ => error,
     }

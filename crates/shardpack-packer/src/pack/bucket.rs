@@ -84,8 +84,8 @@ fn work_of_url(url: &Path, work: Option<&Path>) -> Result<PathBuf> {
             let of_variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
             let of_home = || of_variable("HOME").map(|home| home.join(".local/state"));
             let state = of_variable("XDG_STATE_HOME").or_else(of_home);
-            let none = || Error::usage("no folder for what is not finished: neither HOME nor XDG_STATE_HOME is set");
-            state.ok_or_else(|| none().in_file(url).help("--work DIR says which"))?.join("shardpack")
+            let none = || Error::usage("no folder for unfinished files: neither HOME nor XDG_STATE_HOME is set");
+            state.ok_or_else(|| none().in_file(url).help("choose one with --work DIR"))?.join("shardpack")
         }
     };
     let text = url.to_string_lossy();
@@ -214,7 +214,7 @@ impl Bucket {
             if let Some((file, bytes)) = wrong {
                 let what = match there.get(file.as_str()) {
                     None => "is missing".to_owned(),
-                    Some(found) => format!("is {found} bytes, the manifest says {bytes}"),
+                    Some(found) => format!("is {found} bytes, {bytes} in the manifest"),
                 };
                 let what = format!("was packed from this source, and is damaged now: {file} {what}");
                 return Err(Error::data(what).in_file(self.uploads.url()).help(help::PACK_ANEW));
@@ -241,7 +241,10 @@ impl Bucket {
             if !self.is_of(&own)? {
                 return Err(Error::usage("holds an unfinished pack of something else, whose plan is in .shardpack/")
                     .in_file(self.uploads.url())
-                    .help("the command of then goes on with it, --force replaces it, once nobody is at it; or another prefix"));
+                    .help(
+                        "the command that began it resumes it; --force replaces it if no pack runs; or choose another \
+                         prefix",
+                    ));
             }
         }
         if !force && (is_begun || destination::sealed_here(&local, plans)?.is_some()) {
@@ -261,7 +264,7 @@ impl Bucket {
             None => Ok(()),
             Some(name) => Err(Error::usage(format!("holds {name:?}, which is no part of this pack"))
                 .in_file(self.uploads.url())
-                .help("another prefix; nothing is removed that no manifest names")),
+                .help("choose another prefix: files that no manifest names are never removed")),
         }
     }
 

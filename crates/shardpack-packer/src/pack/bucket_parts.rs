@@ -52,9 +52,9 @@ fn hashes(plans: &[Plan]) -> Result<Vec<(Option<String>, hash::FileHash)>> {
 }
 
 fn gone(url: &str) -> Error {
-    Error::usage(format!("{} was removed while shards were put", plan_name()))
+    Error::usage(format!("{} was removed while shards were uploaded", plan_name()))
         .in_file(url)
-        .help("the same command begins or goes on")
+        .help("the same command starts or resumes")
 }
 
 impl Bucket {
@@ -132,7 +132,7 @@ impl Bucket {
                 true => Ok(()),
                 false => Err(Error::usage("another pack has begun here while this one ran")
                     .in_file(&url)
-                    .help("one of them at a time, or another prefix for one")),
+                    .help("run one pack at a time, or choose another prefix")),
             }
         }))
     }

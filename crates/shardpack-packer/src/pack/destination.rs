@@ -164,7 +164,7 @@ impl Destination {
                     size::counted(changed.finished as u64, "finished shard")
                 ))
                 .in_file(dst)
-                .help("undo that to go on from them, or --force to pack all anew")),
+                .help("undo that to resume after them, or --force to pack all anew")),
                 _ => Ok(State::Changed(changed)),
             };
         }
@@ -387,7 +387,7 @@ const START_ANEW: &str = "--force starts anew";
 fn something_else(dst: &Path, what: &str) -> Error {
     Error::usage(format!("holds an unfinished pack of something else: {what}"))
         .in_file(dst)
-        .help("give the source and options of then to finish it, or --force to start anew")
+        .help("repeat its source and options to finish it, or --force to start anew")
 }
 
 /// A folder where work may start before there is a plan.
@@ -481,10 +481,10 @@ pub fn look_at(dst: &Path, source: &Origin, is_part: bool) -> Result<()> {
     own::check(dst, WORK_FOLDER)?;
     let found = sys::metadata_if_there(dst)?;
     if found.is_none() && dst.is_symlink() {
-        return Err(Error::usage("is a symbolic link to what is not there").in_file(dst).help(own::REMOVE));
+        return Err(Error::usage("is a symbolic link whose target is missing").in_file(dst).help(own::REMOVE));
     }
     if found.as_ref().is_some_and(|found| !found.is_dir()) {
-        return Err(Error::usage("is a file, and no folder").in_file(dst).help(own::REMOVE));
+        return Err(Error::usage("is a file, not a folder").in_file(dst).help(own::REMOVE));
     }
     sys::check_writable(dst)?;
     // The earlier pack here is compared with this one.
@@ -566,7 +566,7 @@ pub(super) fn still_there(dst: &Path, plans: &[Plan], manifests: &[Manifest]) ->
             let path = dataset_folder(dst, plan).join(file);
             let what = match fs::metadata(&path) {
                 Ok(stat) if stat.len() == bytes => continue,
-                Ok(stat) => format!("is {} bytes, the manifest says {bytes}", stat.len()),
+                Ok(stat) => format!("is {} bytes, {bytes} in the manifest", stat.len()),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => "is missing".to_owned(),
                 Err(error) => return Err(sys::io_error("cannot look at", &path, error)),
             };

@@ -58,7 +58,7 @@ const PLACES: [&str; 33] = [
 const ELSEWHERE: [&str; 10] = ["dpi", "geo", "gps", "map", "mean", "resolution", "scale", "std", "tile", "utm"];
 
 /// Description of a component that is a position only together with others.
-const NUMBER: &str = "is one of the numbers that say where something is in an image";
+const NUMBER: &str = "is one of several numbers that form a position in an image";
 
 /// Fails if `recipe` moves pixels and a component holds positions.
 ///
@@ -86,7 +86,7 @@ pub(super) fn refuse(source: &Origin, found: &[Found], recipe: Option<&Recipe>) 
         };
         let help = match kind {
             kind if kind.is_text() => {
-                "--meta none leaves behind what a list says; without the option all is packed as it is"
+                "--meta none leaves out the columns of a list; without the option all is packed as it is"
             }
             kind if source.is_of_files() && kind.kind().is_none() => {
                 "leave it out of --with; without the option all is packed as it is"
@@ -94,7 +94,7 @@ pub(super) fn refuse(source: &Origin, found: &[Found], recipe: Option<&Recipe>) 
             _ => "--components takes those that it names, or none; without the option all is packed as it is",
         };
         return Err(Error::usage(format!(
-            "{option} changes images, and not the component {} beside them, which {what}",
+            "{option} changes images but not their component {}, which {what}",
             kind.name()
         ))
         .in_file(source.path())
@@ -150,8 +150,9 @@ fn named(kind: &Component) -> Option<&'static str> {
     let is_image = Kind::of_extension(extension).is_some_and(|kind| kind != Kind::Npy);
     match is_image {
         true => Some("is an image too"),
-        false => (is_place(kind.name()) && !is_number_of_points(kind))
-            .then_some("is called like what says where something is in an image"),
+        false => {
+            (is_place(kind.name()) && !is_number_of_points(kind)).then_some("has the name of a position in an image")
+        }
     }
 }
 
@@ -179,7 +180,7 @@ fn by_content<'f>(source: &Origin, found: &'f Found) -> Result<Option<(&'f Compo
                 return Ok(Some((kind, "is an array as large as the image")));
             }
             if tells_places(&content) {
-                return Ok(Some((kind, "says where things are in them")));
+                return Ok(Some((kind, "holds positions in the images")));
             }
             let is_number = |text: &str| text.trim().parse::<f64>().is_ok();
             if std::str::from_utf8(&content).is_ok_and(is_number) {

@@ -128,7 +128,7 @@ impl Held {
     fn lost_manifest(&self) -> Option<String> {
         let sums = self.files.iter().filter(|path| path.ends_with(manifest::SUMS_FILE));
         let lost = sums.map(|path| path.with_file_name(manifest::FILE)).find(|path| !self.files.contains(path))?;
-        Some(format!("its {} is missing, which tells what it was made of", text::path(&lost)))
+        Some(format!("its {} is missing, so its source is unknown", text::path(&lost)))
     }
 
     /// Describes how the splits differ from the splits of `plans`.

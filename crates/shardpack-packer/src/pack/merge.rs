@@ -209,7 +209,7 @@ fn merge_at(at: &At<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Mer
             return Err(Error::usage("images were changed in parts here, and nothing is packed yet")
                 .in_file(dst)
                 .help(
-                    "shardpack status DST tells whose images are missing; when all are changed, the same commands pack",
+                    "shardpack status DST shows which parts are missing; when all are changed, the same commands pack",
                 ));
         }
         return match sealed? {
@@ -342,7 +342,7 @@ fn same_sidecars(found: &[Found]) -> Result<Vec<String>> {
                 other.part,
                 named(other)
             );
-            Err(Error::usage(what).help("pack one of them again with those of the other"))
+            Err(Error::usage(what).help("pack one part again with the --sidecars of the other"))
         }
     }
 }
@@ -429,11 +429,9 @@ fn united(
             }
             let Some(right) = right else {
                 let file = plan.shard_file(shard);
-                return Err(Error::data(
-                    "receipts of two parts say different things of this shard, and neither is right",
-                )
-                .in_file(dataset_folder(at.dst, plan).join(file))
-                .help("pack those parts again"));
+                return Err(Error::data("receipts of two parts differ on this shard, and neither is right")
+                    .in_file(dataset_folder(at.dst, plan).join(file))
+                    .help("pack those parts again"));
             };
             let received = right.shards[number][&shard].clone();
             all[number].insert(shard, received);
@@ -534,7 +532,7 @@ fn check_one(
     for (name, expected) in [(file, *bytes), (&index.file, index.bytes)].into_iter().chain(sidecars) {
         let what = match at.length(folder, name)? {
             None => "is missing".to_owned(),
-            Some(found) if found != expected => format!("is {found} bytes, the {by} says {expected}"),
+            Some(found) if found != expected => format!("is {found} bytes, {expected} in the {by}"),
             Some(_) => continue,
         };
         return Ok(Some((name.clone(), what)));
@@ -547,7 +545,7 @@ fn check_one(
     let head = Head::read(&head)
         .filter(|head| (head.rows, head.shard_bytes, head.shard_blake3) == (*samples, *bytes, blake3.0));
     if head.is_none() {
-        return Ok(Some((index.file.clone(), format!("is of another shard than the {by} says"))));
+        return Ok(Some((index.file.clone(), format!("does not match the shard in the {by}"))));
     }
     let differs = |name: &String| Some((name.clone(), format!("its hash differs from the {by}")));
     // A downloaded index is in memory already.

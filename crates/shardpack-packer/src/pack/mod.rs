@@ -282,7 +282,7 @@ fn ready(
     if needed > free.saturating_add(held) {
         let besides = match held {
             0 => String::new(),
-            _ => format!(", and {} in what is replaced", size::text(held)),
+            _ => format!(", and {} in files to be replaced", size::text(held)),
         };
         let what = format!("needs {}, {} are free{besides}", size::text(needed), size::text(free));
         return Err(no_space(what, dst));

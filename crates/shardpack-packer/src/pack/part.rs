@@ -459,7 +459,7 @@ impl PlannedPart {
                     }
                     _ => None,
                 };
-                whole.unwrap_or_else(|| "its samples are others: names, lengths or classes".to_owned())
+                whole.unwrap_or_else(|| "its samples differ: names, lengths or classes".to_owned())
             }
         };
         Err(other_plan(dst, &what))

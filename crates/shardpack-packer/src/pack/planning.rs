@@ -51,8 +51,8 @@ pub fn plan_all(
     let Some(surveyed) = Surveyed::of(source, options, place.is_some(), monitor)? else { return Ok(Vec::new()) };
     let Some(recipe) = surveyed.recipe.clone() else { return surveyed.plan() };
     let place = place.ok_or_else(|| {
-        Error::usage("how long images are is known only when they have been changed: there is no plan before that")
-            .help("shardpack pack makes it and packs")
+        Error::usage("the lengths of images are known only after the images are changed: there is no plan before that")
+            .help("shardpack pack makes the plan and packs")
     })?;
     copy::fit_any(place.memory_bytes)?;
     let plans = surveyed.plans_before()?;
@@ -75,7 +75,7 @@ pub fn plan_all(
 
 fn goes_on(error: Error) -> Error {
     match error.kind() {
-        ErrorKind::Interrupted => error.help("the same command goes on with the images that were changed"),
+        ErrorKind::Interrupted => error.help("the same command resumes and keeps the changed images"),
         _ => error,
     }
 }
@@ -104,7 +104,7 @@ pub fn plan_part(
     on_bad: OnBad,
     monitor: &dyn Monitor,
 ) -> Result<PartPlanning> {
-    let none = || Error::usage("nothing is to be planned");
+    let none = || Error::usage("there is nothing to plan");
     let surveyed = Surveyed::of(source, std::slice::from_ref(options), false, monitor)?.ok_or_else(none)?;
     let Some(recipe) = surveyed.recipe.clone() else {
         return surveyed.plan_one().map(Box::new).map(PartPlanning::Planned);
@@ -167,8 +167,10 @@ impl Surveyed {
         {
             // Preprocessed images exist only until the first dataset is sealed.
             let (first, other) = (&first.format.name, &other.format.name);
-            return Err(Error::usage(format!("{other} holds components that {first} cannot, and is made of it"))
-                .help(format!("--format {other} before --format {first}, or one after the other")));
+            return Err(Error::usage(format!(
+                "{other} is made from the shards of {first}, which cannot hold all components"
+            ))
+            .help(format!("give --format {other} before --format {first}, or pack each in a run of its own")));
         }
         Ok(Some(Self { source, found, sniffed, bytes, recipe: first.recipe.clone() }))
     }
@@ -192,7 +194,7 @@ impl Surveyed {
 
     /// Plans of one format.
     fn plan_one(self) -> Result<Planned> {
-        self.plan()?.pop().ok_or_else(|| Error::usage("nothing is to be planned"))
+        self.plan()?.pop().ok_or_else(|| Error::usage("there is nothing to plan"))
     }
 
     /// Plans of each format.
@@ -221,7 +223,7 @@ fn check_fraction(found: &Found, options: &PlanOptions) -> Result<()> {
         return Ok(());
     }
     let split = found.split.as_deref().unwrap_or_default();
-    Err(Error::usage(format!("--split-fraction: no sample falls to {split}, each is of one by its path"))
+    Err(Error::usage(format!("--split-fraction: no sample falls into {split}; the path of a sample decides its split"))
         .help("another --seed, or a larger fraction"))
 }
 
@@ -257,7 +259,7 @@ fn check_any(source: &Origin, found: &Found) -> Result<()> {
                 said(count, first)
             ));
             match origin.is_list() {
-                true => error.help("--root FOLDER says which folder the paths of a list are relative to"),
+                true => error.help("set the folder of relative paths in a list with --root FOLDER"),
                 false => error,
             }
         }
@@ -350,7 +352,7 @@ fn refuse_of_images(options: &PlanOptions, payload: &Component) -> Result<()> {
         (has_values && survey.leaks, "--leaks compares"),
         (options.bytes.check == plan::Check::Full, "--check full decodes"),
         (options.bytes.check == plan::Check::Entropy, "--check entropy reads the codes of"),
-        (options.extension == Extension::Content, "--ext content tells the kinds of"),
+        (options.extension == Extension::Content, "--ext content detects the kinds of"),
         (settings.get("encoding").is_some_and(|encoding| encoding != "bytes"), "--mds-encoding is for"),
         (settings.contains_key("image_column"), "--set image_column names the column of"),
     ];
@@ -388,12 +390,10 @@ fn settled(
     }
     if let (Some(payload), Extension::Fixed(name)) = (&mut bytes.format.payload, &options.extension) {
         if payload.kind().is_some() {
-            return Err(Error::usage(format!("--ext {name}: samples are values, and no files that have an extension")));
+            return Err(Error::usage(format!("--ext {name}: samples are values, not files with an extension")));
         }
         if is_of_shards {
-            return Err(Error::usage(format!(
-                "--ext {name}: files of samples keep the names that they have in shards"
-            )));
+            return Err(Error::usage(format!("--ext {name}: files of samples keep their names in shards")));
         }
         *payload = Component::field(name)?;
     }
@@ -458,7 +458,7 @@ fn are_there(components: &Components, renames: &[(String, String)], found: &[Fou
     let renamed =
         renames.iter().find(|(_, name)| Component::field(name).is_ok_and(|kind| kind.name() == missing.name()));
     let missing = renamed.map_or(missing.name(), |(field, _)| field);
-    Err(Error::usage(format!("no sample has a component {missing:?} that can go along: {there}")))
+    Err(Error::usage(format!("no sample has a component {missing:?} that can be packed: {there}")))
 }
 
 /// Inspects a few samples of each dataset in storage; `is_copied` if the images are read next.

@@ -167,7 +167,7 @@ impl Receipt {
                 && sidecars.iter().all(|sidecar| stays_inside(&sidecar.file));
             match is_right {
                 true => Ok((number, Received { sealed, sidecars })),
-                false => Err(Error::data(format!("shard {number} is none of the plan")).help(PACK_AGAIN)),
+                false => Err(Error::data(format!("shard {number} is not in the plan")).help(PACK_AGAIN)),
             }
         };
         let of_dataset = |(plan, of): (&Plan, OfDataset)| {

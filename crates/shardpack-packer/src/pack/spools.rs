@@ -137,7 +137,7 @@ impl List {
             && spool_part(&head.spool) == Some(part)
         {
             true => Ok(()),
-            false => Err(Error::data("is of other images than its name says").help(REMOVE)),
+            false => Err(Error::data("holds other images than those of its name").help(REMOVE)),
         }
     }
 }

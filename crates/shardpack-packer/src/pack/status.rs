@@ -127,7 +127,7 @@ fn refuse_a_split(dst: &Path) -> Result<()> {
     let Some(whole) = unfinished(dst)? else { return Ok(()) };
     let whole = whole.canonicalize().unwrap_or(whole);
     let error = Error::usage("is a split of an unfinished pack").in_file(dst);
-    Err(error.help(format!("shardpack status {} looks at all of it", shell::path(whole))))
+    Err(error.help(format!("shardpack status {} shows the whole pack", shell::path(whole))))
 }
 
 /// Fails if folders of `dst` have unfinished packs, as for several formats.
@@ -144,7 +144,7 @@ fn refuse_several(dst: &Path) -> Result<()> {
     let Some(first) = unfinished.first() else { return Ok(()) };
     let names: Vec<_> =
         unfinished.iter().filter_map(|path| path.file_name()).map(|name| name.to_string_lossy()).collect();
-    let what = format!("holds packs of their own, of which are unfinished: {}", names.join(", "));
+    let what = format!("holds several packs; unfinished: {}", names.join(", "));
     Err(Error::usage(what).in_file(dst).help(format!("shardpack status {}", shell::path(first))))
 }
 

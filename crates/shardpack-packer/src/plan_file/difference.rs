@@ -90,8 +90,8 @@ fn fractions(choice: &Choice) -> String {
 /// The option behind a setting of the manifest.
 fn option(setting: &str) -> String {
     match setting {
-        "beside" => "what samples have beside the image (--with, --components, --fields)".to_owned(),
-        "payload" => "what samples are (--files, --image-feature)".to_owned(),
+        "beside" => "components beside the image (--with, --components, --fields)".to_owned(),
+        "payload" => "kind of samples (--files, --image-feature)".to_owned(),
         "encoding" => "--mds-encoding".to_owned(),
         adopted::SETTING => "shards of another writer (adopt)".to_owned(),
         "files" | "split_fraction" | "meta" | "label_offset" | "features" => format!("--{}", setting.replace('_', "-")),

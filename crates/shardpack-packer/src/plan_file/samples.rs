@@ -122,7 +122,7 @@ impl<'h> Samples<'h> {
         self.add_columns(&mut input, samples)?;
         match input.read(&mut [0]).map_err(ends_early)? {
             0 => Ok(()),
-            _ => Err(Error::data("the samples of a shard of the plan are longer than they say")),
+            _ => Err(Error::data("a shard of the plan has data after its last sample")),
         }
     }
 

@@ -269,8 +269,8 @@ impl Classes {
                 Some(Some(class)) => Ok(Some(*class)),
                 _ if said.form == Form::List => Err(IS_LIST.to_owned()),
                 Some(None) => Err(format!("label {:?} is the name of two classes", name())),
-                None if self.is_numbered => Err(format!("label {:?} is no number, as those of others are", name())),
-                None => Err(format!("label {:?} is none of the known classes", name())),
+                None if self.is_numbered => Err(format!("label {:?} is not a number, but other labels are", name())),
+                None => Err(format!("label {:?} is not a known class", name())),
             }
         };
         let said = if self.is_numbered { said } else { said.in_words(words) };
@@ -319,8 +319,8 @@ fn spelled(
         Some(_) if numbers == 0 => (false, None),
         Some(word) => {
             let word = sample::name(words.text(word), b"");
-            let what = format!("labels are words, the {numbers} of {} that spell numbers too", numbers + others);
-            (false, Some(format!("{what}: {word:?} is no number of a class")))
+            let what = format!("labels are words, also the {numbers} of {} that spell numbers", numbers + others);
+            (false, Some(format!("{what}: {word:?} is not a class number")))
         }
     }
 }
@@ -502,7 +502,7 @@ mod tests {
         assert_eq!(numbers, [Ok(Some(1)), Ok(Some(0)), Err("no label".to_owned())]);
         assert_eq!(settle(&[(Label::Missing, None)], &[]), (Vec::new(), vec![Ok(None)]));
         let mixed = settle(&[(text("dog"), None), (Label::Number(0), None)], &[]);
-        assert!(mixed.1[0].as_ref().unwrap_err().contains("is no number"), "{mixed:?}");
+        assert!(mixed.1[0].as_ref().unwrap_err().contains("is not a number"), "{mixed:?}");
     }
 
     #[test]
@@ -547,7 +547,7 @@ mod tests {
         assert_eq!(names(["1", "1"]), (["folder", "folder"].map(str::to_owned), None));
         let (classes, note) = names(["2019", "hello"]);
         assert_eq!(classes, ["2019", "hello"]);
-        assert!(note.unwrap().contains("the 1 of 2 that spell numbers too: \"hello\""));
+        assert!(note.unwrap().contains("also the 1 of 2 that spell numbers: \"hello\""));
     }
 
     #[test]

@@ -172,10 +172,10 @@ pub(super) fn discover(roots: &[Root], options: &Options, monitor: &dyn Monitor)
             let parted = members.iter().find(|member| member.split.is_some());
             let whole = members.iter().find(|member| member.split.is_none());
             if let (Some(parted), Some(whole)) = (parted, whole) {
-                let what = format!("has no splits, and {} is one", text::path(&parted.dataset.folder()));
+                let what = format!("has no splits, but {} is a split", text::path(&parted.dataset.folder()));
                 return Err(Error::usage(what)
                     .in_file(whole.dataset.folder())
-                    .help("--splits none makes one dataset of all; --split NAME=SRC says which split each is"));
+                    .help("--splits none packs all as one dataset; --split NAME=SRC names the split of each source"));
             }
         }
     }
@@ -258,7 +258,7 @@ fn together(members: &[&Member<'_>], options: &Options) -> Result<(Vec<Component
         };
         let Some(payloads) = payloads else {
             let say = |payload: &Option<Component>| payload.as_ref().map_or("image", Component::name).to_owned();
-            let what = format!("its samples are {}s, those of others {}s", say(&choice.payload), say(payload));
+            let what = format!("its samples are {}s, those of other datasets {}s", say(&choice.payload), say(payload));
             return Err(Error::usage(what).in_file(member.dataset.folder()).help(help::ONE_KIND));
         };
         let joined: Option<Vec<_>> = match own.len() == kinds.len() {
@@ -270,8 +270,8 @@ fn together(members: &[&Member<'_>], options: &Options) -> Result<(Vec<Component
                 [] => "nothing".to_owned(),
                 kinds => kinds.iter().map(Component::name).collect::<Vec<_>>().join(", "),
             };
-            let what = format!("has {} beside its images, others have {}", say(&own), say(kinds));
-            return Err(Error::usage(what).in_file(member.dataset.folder()).help("--meta none leaves it behind"));
+            let what = format!("has {} beside its images, other datasets have {}", say(&own), say(kinds));
+            return Err(Error::usage(what).in_file(member.dataset.folder()).help("--meta none leaves them out"));
         };
         all = Some((joined, payloads));
     }
@@ -374,7 +374,7 @@ fn of_members(
         }
         if member.root.only.is_some() {
             let (named, all) = (member.shards().count(), dataset.manifest().shards.len());
-            note(member, format!("{named} of {all} shards of a dataset, as they were named"));
+            note(member, format!("{named} of {all} shards of a dataset, as given"));
         }
         let counts = dataset.manifest().ledger.counts;
         let left_out = counts.discovered - counts.packed;

@@ -42,7 +42,7 @@ impl Fractions {
             if name == REST || bounds.iter().any(|(known, _)| known == name) {
                 return Err(wrong(format!(
                     "split {name} is {}",
-                    if name == REST { "what is left" } else { "there twice" }
+                    if name == REST { "the remainder" } else { "there twice" }
                 )));
             }
             let fraction: f64 =
@@ -177,7 +177,7 @@ impl Parted {
         let names: Vec<_> = found.iter().filter_map(|found| found.split.as_deref()).collect();
         Error::usage(format!("--split-fraction: the source has splits of its own, {}", names.join(", ")))
             .in_file(self.origin.path())
-            .help("leave --split-fraction out; or give the folder of one of them")
+            .help("leave out --split-fraction, or give the folder of one split")
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) const STRANGER: &str = "a stranger: the manifest does not name this f
 /// The problem with a file beside the folders of splits.
 pub(crate) const STRANGER_BESIDE: &str = "a stranger beside the splits";
 /// The note that replaces the list of strangers at a URL, because a URL cannot be listed.
-pub(crate) const NOT_LISTED: &str = "what lies there and is no part of it was not looked for";
+pub(crate) const NOT_LISTED: &str = "stray files at the URL were not looked for";
 
 /// Sorted command line paths.
 #[derive(Debug, Default)]
@@ -118,7 +118,7 @@ impl Given {
         self.roots.retain(|root| root.only.is_none() || !whole.contains(&root.folder));
         self.others.retain(|path| !whole.contains(&folder_of(path)));
         if let Some(path) = beside.into_iter().find(|path| !whole.contains(&folder_of(path))) {
-            return Err(Error::usage("no shard: the manifest beside it names it as something else")
+            return Err(Error::usage("not a shard: the manifest beside it lists it as another file")
                 .in_file(path)
                 .help("give the folder of the dataset, or its shards"));
         }
@@ -205,7 +205,7 @@ impl Given {
         for InFolder { folder, names, manifest } in found {
             let Some(known) = manifest.as_ref().map(Known::of) else {
                 let what =
-                    "the pattern is of shards of a sealed dataset, and of files in this folder, which has no manifest";
+                    "the pattern matches shards of a sealed dataset and files in this folder, which has no manifest";
                 return Err(Error::usage(what).in_file(folder).help("name them one by one"));
             };
             for name in names {
@@ -287,12 +287,12 @@ impl Given {
             }
             (Some(ours), Some(other)) => {
                 let what = format!(
-                    "is a sealed dataset, and {} is none: their classes are told in different ways",
+                    "is a sealed dataset, but {} is not: their classes are determined in different ways",
                     text::path(&other)
                 );
                 Err(Error::usage(what)
                     .in_file(&ours.folder)
-                    .help("convert that one by itself first: two sealed datasets are taken together"))
+                    .help("convert that source by itself first: sealed datasets can be combined"))
             }
         }
     }
@@ -332,8 +332,8 @@ pub(crate) fn refuse_lost_manifest(folder: &Path) -> Result<()> {
 
 /// The error for a dataset without its manifest.
 pub(super) fn lost_manifest(folder: &Path) -> Error {
-    let help = format!("{}; convert --from FORMAT takes its shards as those of any writer", help::COPY_OR_PACK);
-    Error::data("manifest.json is missing, but what belongs to it is here").in_file(folder).help(help)
+    let help = format!("{}; convert --from FORMAT reads its shards without the manifest", help::COPY_OR_PACK);
+    Error::data("manifest.json is missing, but other files of the dataset are here").in_file(folder).help(help)
 }
 
 /// Whether `url` is a pattern or has the name of a shard. The manifest beside such a file decides whose shard it is.
@@ -343,7 +343,7 @@ pub(super) fn names_shards(url: &Path) -> bool {
 }
 
 fn text(url: &Path) -> Result<&str> {
-    url.to_str().ok_or_else(|| Error::usage("a URL that is no text").in_file(url))
+    url.to_str().ok_or_else(|| Error::usage("a URL that is not UTF-8").in_file(url))
 }
 
 /// Whether `paths` are URLs.
@@ -361,8 +361,7 @@ pub fn refuse_mixed(paths: &[PathBuf], settings: &StoreSettings) -> Result<bool>
 
 /// The error for a URL together with a local path.
 pub fn url_beside(url: &Path, local: &Path) -> Error {
-    let what =
-        format!("is a URL, and {} is none: sources at URLs are taken together with such alone", text::path(&local));
+    let what = format!("is a URL, but {} is not: sources must be all at URLs or all local", text::path(&local));
     Error::usage(what).in_file(url)
 }
 

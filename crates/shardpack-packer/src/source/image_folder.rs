@@ -146,7 +146,7 @@ fn discover_as(tree: Tree<'_>, options: &Options, monitor: &dyn Monitor) -> Resu
                 top.folders.iter().filter(|folder| !names.iter().any(|name| name.as_bytes() == folder.as_slice()));
             let others = others.count() as u64;
             if others > 0 {
-                top.ignored.insert("folder that is none of the splits".to_owned(), others);
+                top.ignored.insert("folder that is not a split".to_owned(), others);
             }
             names.iter().cloned().map(Some).collect()
         }
@@ -238,7 +238,7 @@ fn with_labels(
     if names.is_empty() {
         return Err(Error::usage("no class folders in here: an ImageFolder is SRC/<class>/<image>")
             .in_file(root)
-            .help("--no-labels packs images that have no classes, wherever they lie"));
+            .help("--no-labels packs images from any folder, without classes"));
     }
     let classes: Arc<Vec<Box<[u8]>>> = Arc::new(names.iter().map(|name| name.as_slice().into()).collect());
     let mut found = Vec::new();

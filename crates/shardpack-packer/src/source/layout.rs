@@ -70,8 +70,8 @@ fn with_list(name: &[u8]) -> String {
 /// Help text: the option that declares folders to be classes, for a source with these splits or without splits.
 fn help_classes(splits: &[&str]) -> String {
     match splits.is_empty() {
-        true => "--splits none says that all are classes".to_owned(),
-        false => format!("--splits {} says that they are classes of these splits", splits.join(",")),
+        true => "--splits none packs all as classes".to_owned(),
+        false => format!("--splits {} packs them as classes of these splits", splits.join(",")),
     }
 }
 
@@ -124,7 +124,8 @@ pub(super) fn are_they_splits(root: &Path, seen: &Seen<'_>, no_labels: bool) -> 
             let path = paths.first().unwrap_or(parted[0]);
             help.push(alike::help_splits(root, paths.iter()));
             help.push(format!(
-                "--split {} --split {} takes the labels of {other} from a list, as docs/how-to/recipes.md has it for ImageNet",
+                "--split {} --split {} takes the labels of {other} from a list, as docs/how-to/recipes.md shows it \
+                 for ImageNet",
                 part(root, parted[0], path),
                 with_list(flat[0]),
             ));
@@ -135,7 +136,7 @@ pub(super) fn are_they_splits(root: &Path, seen: &Seen<'_>, no_labels: bool) -> 
     }
     if no_labels {
         help = vec![alike::help_splits(root, splits.iter().copied())];
-        help.push("--splits none takes all as one set".to_owned());
+        help.push("--splits none packs all as one set".to_owned());
     } else {
         help.push(help_classes(&[]));
     }
@@ -144,11 +145,11 @@ pub(super) fn are_they_splits(root: &Path, seen: &Seen<'_>, no_labels: bool) -> 
 
 /// The error for a split that has images and no class folders.
 pub(super) fn no_classes(root: &Path, split: &str, path: &Path, images: u64) -> Error {
-    Error::usage(format!("split {split} has {} right in it and no class folders", size::counted(images, "image")))
+    Error::usage(format!("split {split} has {} directly in it and no class folders", size::counted(images, "image")))
         .in_file(path)
         .help(format!(
-            "--split {} takes its labels from a list (docs/how-to/recipes.md has it for ImageNet), beside --split {} for the \
-             others; without it in --splits it is left out; --no-labels packs all without labels",
+            "--split {} takes its labels from a list (docs/how-to/recipes.md shows it for ImageNet), with --split {} for \
+             the others; --splits without its name leaves it out; --no-labels packs all without labels",
             with_list(split.as_bytes()),
             part(root, b"NAME", b"NAME"),
         ))
@@ -179,13 +180,13 @@ pub(super) fn refuse_one_deep_class(root: &Path, found: &[Found]) -> Result<()> 
     let Some(name) = first.split(|byte| *byte == b'/').next().filter(|_| class.is_some()) else { return Ok(()) };
     let inside = root.join(names::as_path(name));
     Err(Error::usage(format!(
-        "all images would be of one class, {}, and lie in folders of it, the first in {}",
+        "all images would be of one class, {}, and are in its subfolders, the first in {}",
         text::shown(name),
         text::shown(&first)
     ))
     .in_file(root)
     .help(format!(
-        "give {} where its folders are classes or splits; --splits none says that this is the one class",
+        "give {} if its folders are classes or splits; --splits none packs all as this one class",
         shell::path(&inside)
     )))
 }
@@ -219,8 +220,8 @@ pub(super) fn refuse_splits_in_classes(root: &Path, found: &[Found]) -> Result<(
     Err(Error::usage(format!("{} look like splits inside of classes: {}", shown(&names), shown(&one)))
         .in_file(root)
         .help(format!(
-            "--splits none packs them together, as classes; --include {} takes one of them alone; a list with a \
-             column split gives each its own, as docs/how-to/recipes.md has it",
+            "--splits none packs all as classes; --include {} packs one split; a list with a column split assigns \
+             each image to its split, as docs/how-to/recipes.md shows",
             shell::word(names::as_path(&[b"*/", names[0].as_slice(), b"/**"].concat()))
         )))
 }
@@ -228,16 +229,16 @@ pub(super) fn refuse_splits_in_classes(root: &Path, found: &[Found]) -> Result<(
 /// The error for a source with more images outside folders than inside.
 pub(super) fn images_outside(root: &Path, images: u64, packed: u64) -> Error {
     let what = match packed {
-        0 => format!("{} right in here, and none in its folders", size::counted(images, "image")),
+        0 => format!("{} directly in this folder, and none in its subfolders", size::counted(images, "image")),
         packed => format!(
-            "{} right in here, in no class, and {} in its folders",
+            "{} directly in this folder, in no class, and {} in its subfolders",
             size::counted(images, "image"),
             size::counted(packed, "image")
         ),
     };
     Error::usage(what)
         .in_file(root)
-        .help("--no-labels packs images that have no classes, wherever they lie; a list says what they are")
+        .help("--no-labels packs images from any folder, without classes; a list gives them classes")
 }
 
 fn parent(path: &[u8]) -> &[u8] {

@@ -51,7 +51,7 @@ pub(super) fn merge(lists: &[Named<'_>]) -> Result<Vec<Name>> {
         && !longest.names.is_empty()
     {
         return Err(Error::usage(format!("{} has labels and {} has none", longest.who, without.who))
-            .help("--no-labels of pack leaves labels out; what has some and what has none are two datasets"));
+            .help("pack --no-labels leaves labels out; or pack sources with and without labels as two datasets"));
     }
     // All lists are prefixes of the longest: numbers and names agree.
     if lists.iter().all(|list| list.starts(longest.names)) {
@@ -70,7 +70,8 @@ pub(super) fn merge(lists: &[Named<'_>]) -> Result<Vec<Name>> {
         let other = lists.iter().find(differs).unwrap_or(longest);
         let what = match bound.is_unnamed() {
             true => format!(
-                "{} numbers its classes, {} in all, and {} names them, the first {:?}: nobody can say which is which",
+                "{} numbers its classes, {} in all, and {} names them, the first {:?}: names cannot be matched to \
+                 numbers",
                 bound.who,
                 bound.names.len(),
                 other.who,
@@ -84,8 +85,8 @@ pub(super) fn merge(lists: &[Named<'_>]) -> Result<Vec<Name>> {
             }
         };
         return Err(Error::usage(what).help(
-            "name the classes of both: in a list by a column with names (docs/how-to/recipes.md has it for ImageNet), in a dataset by \
-             shardpack convert --class-map FILE",
+            "name the classes of both: in a list by a column with names (docs/how-to/recipes.md shows it for \
+             ImageNet), in a dataset by shardpack convert --class-map FILE",
         ));
     }
     let all: BTreeSet<&Name> = lists.iter().flat_map(|list| list.names).collect();
@@ -106,7 +107,7 @@ pub(super) fn refuse_double(who: &str, names: &[impl AsRef<[u8]>]) -> Result<()>
     Err(Error::usage(format!(
         "classes {first} and {second} of {who} are both called {name:?}, and other lists differ from its list"
     ))
-    .help("convert it by itself: its labels stay the numbers they are; or --no-labels"))
+    .help("convert it by itself to keep its labels as numbers; or use --no-labels"))
 }
 
 /// The first name that two classes share, and their numbers.

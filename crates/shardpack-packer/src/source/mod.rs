@@ -125,7 +125,7 @@ pub trait Source: Sync {
     /// As [`Source::read`].
     fn read_component(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
         let _ = (number, which, out);
-        Err(ReadError::Refused(Refusal("has nothing beside its image".to_owned())))
+        Err(ReadError::Refused(Refusal("has no components".to_owned())))
     }
 
     /// Whether `next`, stored after `before`, should be read in one batch with `before` and with `first`, the first sample of the batch.

@@ -60,7 +60,7 @@ pub(crate) fn settle(source: &Origin, found: &mut [Found], monitor: &dyn Monitor
     let name = Kind::Npy.extension();
     let note = match files {
         0 => format!("each .{name} is an array: {kind}"),
-        _ => format!("component {name} is files, and no arrays: {files} of {samples} begin as none, or are cut"),
+        _ => format!("component {name} is files, not arrays: {files} of {samples} have no header or are cut"),
     };
     found[0].notes.push(note);
     if files > 0 {

@@ -129,7 +129,7 @@ impl Source for FolderReader<'_> {
                 match payload.starts_with(&form.head()) {
                     true => Ok(()),
                     false => Err(ReadError::Refused(Refusal(format!(
-                        "changed since it was planned: it does not begin as the array {form} does"
+                        "changed since it was planned: its header is not that of an array {form}"
                     )))),
                 }
             }
@@ -139,7 +139,7 @@ impl Source for FolderReader<'_> {
     fn read_component(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
         let components = self.listing.components();
         let (Some(kind), Some(cell)) = (components.kinds.get(which), components.cells_of(number).get(which)) else {
-            return Err(ReadError::Refused(Refusal("has nothing of this kind beside it".to_owned())));
+            return Err(ReadError::Refused(Refusal("has no such component".to_owned())));
         };
         if kind.kind().is_some() {
             return self.npz(number, |npz| npz.read(kind.name(), components.form(cell.form), out));
@@ -171,7 +171,7 @@ impl Source for FolderReader<'_> {
 }
 
 fn changed(found: String, planned: usize) -> ReadError {
-    ReadError::Refused(Refusal(format!("changed since it was planned: {found}, the plan says {planned}")))
+    ReadError::Refused(Refusal(format!("changed since it was planned: {found}, {planned} in the plan")))
 }
 
 #[cfg(test)]
@@ -202,9 +202,9 @@ mod tests {
             })
         };
         assert!(read(0).unwrap_err().starts_with("cannot be read: No such file"));
-        assert_eq!(read(1).unwrap_err(), "changed since it was planned: more bytes, the plan says 5");
+        assert_eq!(read(1).unwrap_err(), "changed since it was planned: more bytes, 5 in the plan");
         assert_eq!(read(2), Ok(()));
-        assert_eq!(read(3).unwrap_err(), "changed since it was planned: 4 bytes, the plan says 5");
+        assert_eq!(read(3).unwrap_err(), "changed since it was planned: 4 bytes, 5 in the plan");
         assert_eq!(&payload, b"xxxxx");
     }
 }

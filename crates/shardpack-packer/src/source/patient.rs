@@ -22,9 +22,12 @@ fn patiently<T>(mut ask: impl FnMut() -> Result<T, ReadError>) -> Result<T, Read
         }
     }
     ask().map_err(|error| match error {
-        ReadError::Fatal(error) if sys::is_out_of_files(error.io_error()) => ReadError::Fatal(error.help(sys::MORE_FILES)),
+        ReadError::Fatal(error) if sys::is_out_of_files(error.io_error()) => {
+            ReadError::Fatal(error.help(sys::MORE_FILES))
+        }
         ReadError::Fatal(error) => ReadError::Fatal(error.help(
-            "it was asked four times; the same command goes on once the machine can read it, and --exclude leaves it out",
+            "four attempts failed; the same command resumes when the machine can read the file, and --exclude \
+             leaves it out",
         )),
         refused => refused,
     })

@@ -56,10 +56,10 @@ impl Payloads {
             let glob = if is_glob { pattern.clone() } else { format!("*.{}", pattern.trim_start_matches('.')) };
             let extension = glob.rsplit_once('.').map_or("", |(_, extension)| extension).to_ascii_lowercase();
             if extension.is_empty() || !extension.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-+".contains(&b)) {
-                return Err(wrong("write an extension, as in flac, or names that end in one, as in '*_rec.flac'"));
+                return Err(wrong("write an extension such as flac, or a pattern such as '*_rec.flac'"));
             }
             if glob.contains(['/', ',']) {
-                return Err(wrong("a pattern is of file names, and has no / or ,").help("--include takes paths"));
+                return Err(wrong("a pattern of file names cannot contain / or ,").help("--include takes paths"));
             }
             let built = GlobBuilder::new(&glob).case_insensitive(!is_glob || glob == format!("*.{extension}")).build();
             set.add(built.map_err(|error| wrong(&error.to_string()))?);
@@ -69,8 +69,8 @@ impl Payloads {
             };
         }
         if let (Some(image), Some(other)) = (images.first(), others.first()) {
-            return Err(Error::usage(format!("--files: {image} is of images, {other} is not"))
-                .help("--group stem makes files of one name one sample; or pack each by itself"));
+            return Err(Error::usage(format!("--files: {image} is an image extension, {other} is not"))
+                .help("--group stem combines files of one name into one sample; or pack each kind by itself"));
         }
         let payload = match (others.first(), others.len()) {
             (None, _) => None,
@@ -351,7 +351,7 @@ pub(super) fn told(tree: Tree<'_>, found: &[Found], options: &Options) -> Result
     }
     let help = match kinds.len() {
         1 => format!("--files {payload} packs them"),
-        _ => format!("--files {payload} packs these alone; --group stem makes files of one name one sample"),
+        _ => format!("--files {payload} packs only these; --group stem combines files of one name into one sample"),
     };
     Err(Error::usage(format!("no images found, but {}", counts.join(", "))).in_file(tree.root).help(help))
 }
@@ -371,7 +371,7 @@ fn groups(tree: Tree<'_>, found: &[Found], options: &Options, is_empty: bool) ->
     if let Some(twice) = &seen.twice {
         return Err(Error::usage(format!("several {}s of one name: which is the payload?", called(&payloads)))
             .in_file(twice)
-            .help("--files EXT says which; the others are components beside it then"));
+            .help("choose one with --files EXT; the other files become components"));
     }
     let is_payload = |extension: &String| payloads.takes(format!("x.{extension}").as_bytes());
     let of_payload = |extension: &String| {

@@ -293,7 +293,7 @@ impl Source for ObjectReader<'_> {
         let components = self.listing.components();
         let found = components.kinds.get(which).zip(components.cells_of(number).get(which));
         let Some((kind, cell)) = found else {
-            return Err(ReadError::Refused(Refusal("has nothing of this kind beside it".to_owned())));
+            return Err(ReadError::Refused(Refusal("has no such component".to_owned())));
         };
         if let Some(read) = self.read_component_of(number, which, None, out) {
             return read;

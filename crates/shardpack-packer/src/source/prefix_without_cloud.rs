@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The error message.
-const NONE: &str = "a URL, and this program was built without what reads them";
+const NONE: &str = "a URL, and this build cannot read URLs (it lacks the feature cloud)";
 
 /// Cannot be created.
 #[derive(Clone, Debug)]

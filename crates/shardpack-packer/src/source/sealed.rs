@@ -177,7 +177,7 @@ fn put_image(dataset: &Dataset, row: &RowRef<'_>, stored: &[u8], payload: &mut [
     };
     if image.len() != payload.len() {
         let (found, planned) = (image.len(), payload.len());
-        let what = format!("changed since it was planned: {found} bytes, the plan says {planned}");
+        let what = format!("changed since it was planned: {found} bytes, {planned} in the plan");
         return Err(ReadError::Refused(Refusal(what)));
     }
     payload.copy_from_slice(&image);
@@ -209,9 +209,9 @@ fn put_component(
     let names = &dataset.manifest().components;
     let number = kinds.get(which).and_then(|kind| names.iter().position(|name| name == kind.name()));
     let found = number.map(|number| sample.content(number)).transpose().map_err(refused)?.flatten();
-    let found = found.filter(|found| found.len() == out.len()).ok_or_else(|| {
-        ReadError::Refused(Refusal("changed since it was planned: what it has beside its image".to_owned()))
-    })?;
+    let found = found
+        .filter(|found| found.len() == out.len())
+        .ok_or_else(|| ReadError::Refused(Refusal("changed since it was planned: its components differ".to_owned())))?;
     out.copy_from_slice(&found);
     Ok(())
 }

@@ -47,7 +47,7 @@ impl Several {
             splits::check_name(split)?;
             if !names.insert(split) {
                 return Err(Error::usage(format!("split {split:?} is given twice"))
-                    .help("a list can name files of several folders: --root says where they all are"));
+                    .help("a list can name files of several folders: set their common folder with --root"));
             }
         }
         Ok(Self { parts })
@@ -136,7 +136,7 @@ impl Several {
             if let Some(first) = own.first() {
                 return Err(Error::usage(format!("split {split} has splits of its own: {}", own.join(", ")))
                     .in_file(origin.path())
-                    .help(format!("give the folder of one, as {first}; --splits none takes all as one")));
+                    .help(format!("give the folder of one split, as {first}; --splits none packs all as one split")));
             }
             let one = found.into_iter().next().unwrap_or_default();
             all.push(Found { split: Some(split.clone()), ..one });
@@ -163,15 +163,12 @@ fn together(all: &[Found]) -> Result<Vec<Component>> {
                 Some((Some(joined), known)) => *known = joined,
                 None => kinds.push(kind.clone()),
                 Some((None, _)) => {
-                    let what = format!(
-                        "component {:?} of split {} is not made as",
-                        kind.name(),
-                        one.split.as_deref().unwrap_or("")
-                    );
+                    let what =
+                        format!("component {:?} of split {} differs", kind.name(), one.split.as_deref().unwrap_or(""));
                     return Err(Error::usage(format!(
-                        "{what} that of the splits before it: one is text, one is a file"
+                        "{what} from that of earlier splits: one is text, the other is a file"
                     ))
-                    .help("--meta none leaves behind what lists say beside path and label"));
+                    .help("--meta none leaves out all list columns except path and label"));
                 }
             }
         }
@@ -214,7 +211,7 @@ pub(crate) fn check_shared(source: &Origin, found: &[Found]) -> Result<()> {
         if !own.is_empty() && !of_first.is_empty() && own.is_disjoint(&of_first) {
             let split = |one: &Found| one.split.clone().unwrap_or_default();
             return Err(Error::usage(format!(
-                "no class of split {} is one of split {}: {:?} there, {:?} here",
+                "split {} shares no class with split {}: {:?} there, {:?} here",
                 split(one),
                 split(first),
                 name(&of_first),

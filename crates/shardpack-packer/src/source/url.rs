@@ -33,8 +33,8 @@ pub(super) fn named(url: &str) -> Result<Option<Named>> {
         return Ok(None);
     }
     if is_web(url) && path.contains(['?', '#']) {
-        let error = Error::usage("a URL with ? or #: shards are read by ranges of files").in_file(format!("{host}/…"));
-        return Err(error.help("--store \"header=Authorization: …\" sends what a server wants to know"));
+        let error = Error::usage("a URL with ? or #: only plain file URLs are supported").in_file(format!("{host}/…"));
+        return Err(error.help("--store \"header=Authorization: …\" sends credentials to the server"));
     }
     let slash = if before.is_empty() { "" } else { "/" };
     let name = if is_web(url) { decoded(name) } else { name.to_owned() };
@@ -58,7 +58,7 @@ pub(super) fn before_glob(url: &str) -> Result<Option<&str>> {
 
 /// The error for a web server, which cannot list objects.
 pub(super) fn no_list(url: &str) -> Error {
-    Error::usage("a web server does not list what it has").in_file(url).help(
+    Error::usage("a web server has no listing").in_file(url).help(
         "name the shards, as in 'https://host/train-{000000..000146}.tar'; a folder of MDS is read by its index.json",
     )
 }
@@ -114,6 +114,6 @@ mod tests {
         ] {
             assert_eq!(before_glob(url).unwrap(), folder, "{url}");
         }
-        assert!(before_glob("https://h/*.tar").unwrap_err().to_string().contains("does not list"));
+        assert!(before_glob("https://h/*.tar").unwrap_err().to_string().contains("has no listing"));
     }
 }

@@ -442,7 +442,7 @@ pub(super) fn beside(file: &[u8], bytes: u64) -> Result<u32, String> {
     match bytes > MAX_IMAGE_BYTES {
         true => {
             let file = text::shown(file);
-            Err(format!("{file} beside it has {bytes} bytes, a sample stays below 4 GiB"))
+            Err(format!("{file} beside it has {bytes} bytes, a sample must stay below 4 GiB"))
         }
         // Checked: fits 32 bits.
         false => Ok(bytes as u32),

@@ -182,7 +182,7 @@ pub(super) fn apply(found: &mut [Found], choice: &Choice) -> Result<()> {
     if let Some((name, [first, second])) = merge::double(&old) {
         let what =
             format!("classes {first} and {second} of the source are both called {:?}", String::from_utf8_lossy(name));
-        return Err(Error::usage(what + ": --classes and --class-map tell classes by their names"));
+        return Err(Error::usage(what + ": --classes and --class-map identify classes by their names"));
     }
     let map = choice.class_map.as_ref().map(|ClassMap(map)| map);
     let renamed = |name: &[u8]| map.and_then(|map| map.get(name)).map_or_else(|| name.into(), Clone::clone);

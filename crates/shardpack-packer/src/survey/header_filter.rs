@@ -67,7 +67,7 @@ fn refusal(header: &Header, choice: &Choice) -> Option<String> {
     }
     let is_unknown = width == 0 && (choice.min_side.is_some() || choice.max_pixels.is_some());
     if is_unknown {
-        return Some("its headers do not tell its size, which --min-side or --max-pixels asks for".to_owned());
+        return Some("its headers have no size, and --min-side or --max-pixels needs one".to_owned());
     }
     match (choice.min_side, choice.max_pixels) {
         (Some(least), _) if width.min(height) < least => {
@@ -101,10 +101,7 @@ mod tests {
             (header(Kind::Jpeg, 21, 10), Some("21×10 pixels, --max-pixels is 200")),
             (header(Kind::Gif, 10, 10), Some("a gif; --formats names others")),
             (header(Kind::Unknown, 0, 0), Some("no image by its first bytes; --formats names others")),
-            (
-                header(Kind::Jpeg, 0, 0),
-                Some("its headers do not tell its size, which --min-side or --max-pixels asks for"),
-            ),
+            (header(Kind::Jpeg, 0, 0), Some("its headers have no size, and --min-side or --max-pixels needs one")),
         ];
         for (header, expected) in rows {
             assert_eq!(refusal(&header, &choice).as_deref(), expected, "{header:?}");

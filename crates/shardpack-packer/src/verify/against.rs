@@ -106,13 +106,13 @@ pub fn said_of_records(
     match (label_file, lmdb::label_file(&said.entries)) {
         (None, None) => {}
         (Some(file), Some(_)) => {
-            let text = file.to_str().ok_or_else(|| Error::usage("a path that is no text").in_file(file))?;
+            let text = file.to_str().ok_or_else(|| Error::usage("a path that is not UTF-8").in_file(file))?;
             said.entries.label_from = Some(text.to_owned());
         }
         (None, Some(_)) => {
             return Err(Error::usage("its labels came from a file, and are not in the source")
                 .in_file(dst)
-                .help("--label-from FILE says where they are, as it did for convert"));
+                .help("give the file with --label-from FILE, as for convert"));
         }
         (Some(file), None) => {
             return Err(Error::usage("--label-from: the labels of this dataset did not come from a file").in_file(file));
@@ -187,7 +187,7 @@ impl<'a> Original<'a> {
         let name = |name: Option<&[u8]>| name.map_or_else(|| "none".to_owned(), |name| text::shown(name).to_string());
         let here = label.and_then(|label| self.names.get(usize::try_from(label).ok()?)).map(Vec::as_slice);
         let there = there.and_then(|there| self.found.listing.classes.get(there as usize)).map(|there| &there[..]);
-        format!("its class is {}, the source says {}", name(here), name(there))
+        format!("its class is {}, {} in the source", name(here), name(there))
     }
 
     /// Class number in the listing for a label of the dataset, if the listing has a class with that name.
@@ -275,7 +275,7 @@ impl<'a> Original<'a> {
             return Err(wrong("the source has another image of this name now"));
         }
         if (1..format.components().len()).any(|number| bytes(number) != planned(number)) {
-            return Err(wrong("the source has something else beside this image now"));
+            return Err(wrong("the source has other components beside this image now"));
         }
         if layout.record_bytes as usize > record.len() {
             return Err(wrong("its record would have another length"));
@@ -313,7 +313,7 @@ pub(super) fn compare(
         let Some(found) = found.iter().find(|found| found.split.as_deref() == name) else {
             let what = match name {
                 Some(_) => "this split is not in the source",
-                None => "has no splits, and the source has",
+                None => "has no splits, but the source has splits",
             };
             problems.push(dataset.problem(manifest::FILE, what));
             continue;
@@ -331,16 +331,16 @@ pub(super) fn compare(
         problems.push(match &new.split {
             Some(split) => Problem {
                 file: split.clone(),
-                what: format!("a split of the source that is not here, of {}", size::counted(images, "image")),
+                what: format!("this split of the source is not here; it has {}", size::counted(images, "image")),
                 help: Some(
-                    "pack all splits anew; or verify DST/SPLIT --against SRC/SPLIT compares one that was packed without it"
+                    "pack all splits anew; or verify DST/SPLIT --against SRC/SPLIT compares a split packed alone"
                         .to_owned(),
                 ),
                 ..Problem::default()
             },
             None => Problem {
                 file: text::path(&source.path()).to_string(),
-                what: format!("{} in no split; what was packed has splits", size::counted(images, "image")),
+                what: format!("{} in no split; the packed dataset has splits", size::counted(images, "image")),
                 ..Problem::default()
             },
         });

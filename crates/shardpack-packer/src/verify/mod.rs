@@ -189,7 +189,8 @@ impl Opened {
     /// Fails if images were changed when they were packed: their bytes then differ from the source.
     fn has_bytes_of_source(&self) -> Result<()> {
         let Some(recipe) = &self.manifest.recipe else { return Ok(()) };
-        let what = format!("its images were changed when they were packed, {recipe}: they are not those of a source");
+        let what =
+            format!("its images were changed when they were packed, {recipe}: they differ from those of a source");
         Err(Error::usage(what)
             .in_file(self.files.path())
             .help("verify without SRC checks every byte; pack --force packs anew"))
@@ -313,8 +314,8 @@ pub fn verify(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Re
             continue;
         }
         report.notes.push(format!(
-            "{}: a pack that is to replace this was begun and has changed none of its files; the same pack command \
-             goes on, and while none runs the folder can be removed",
+            "{}: a pack to replace this dataset was begun and has changed none of its files; the same pack command \
+             resumes, and the folder can be removed if no pack runs",
             text::path(&folder.join(WORK_FOLDER))
         ));
     }
@@ -363,7 +364,7 @@ fn check_splits(files: &DatasetFiles, datasets: &[Opened], report: &mut Report) 
     };
     if record.is_none() && datasets.iter().any(|dataset| dataset.split() == Some(&dataset.manifest.name)) {
         report.notes.push(format!(
-            "{}: not there: whether a split is lost cannot be told; the same pack command writes it",
+            "{}: missing: whether a split is lost cannot be determined; the same pack command writes it",
             splits::FILE
         ));
     }
@@ -468,7 +469,7 @@ fn check_sidecars(dataset: &Opened, options: &Options) -> Result<Vec<Problem>> {
         let what = match dataset.files.read_if_there(&expected.file, Some(expected.bytes), is_right)? {
             None => "missing".to_owned(),
             Some(found) if !is_right(&found) => {
-                format!("BLAKE3 differs: {} bytes, the manifest says {}", found.len(), expected.bytes)
+                format!("BLAKE3 differs: {} bytes, {} in the manifest", found.len(), expected.bytes)
             }
             Some(_) => return Ok(None),
         };
@@ -487,7 +488,7 @@ fn check_ledger(dataset: &Opened) -> Result<Vec<Problem>> {
     };
     let mut problems = Vec::new();
     if !is_right(&bytes) {
-        problems.push(problem(format!("BLAKE3 differs: {} bytes, the manifest says {}", bytes.len(), expected.bytes)));
+        problems.push(problem(format!("BLAKE3 differs: {} bytes, {} in the manifest", bytes.len(), expected.bytes)));
     }
     match ledger::read(&bytes) {
         Err(error) => problems.push(from_error(format!("{}{}", dataset.prefix, manifest::LEDGER_FILE), &error)),
@@ -505,8 +506,8 @@ fn check_ledger(dataset: &Opened) -> Result<Vec<Problem>> {
                     let [skipped, filtered, duplicates] = numbers(lines);
                     let said = numbers(expected).map(|number| number.to_string()).join(", ");
                     problems.push(problem(format!(
-                        "class {class}: {skipped} skipped, {filtered} filtered, {duplicates} duplicates; the manifest \
-                         says {said}"
+                        "class {class}: {skipped} skipped, {filtered} filtered, {duplicates} duplicates; {said} in \
+                         the manifest"
                     )));
                 }
             }

@@ -39,14 +39,14 @@ impl Remote {
             return match &options.work {
                 None => Ok(None),
                 Some(_) => {
-                    Err(Error::usage("--work is for a dataset at a URL: a folder is mended in itself").in_file(url))
+                    Err(Error::usage("--work is for a dataset at a URL: a folder is mended in place").in_file(url))
                 }
             };
         }
         if files.is_read_only() {
-            return Err(Error::usage("nothing is mended at a web server, which is only read from")
+            return Err(Error::usage("a web server is only read from: nothing can be mended there")
                 .in_file(url)
-                .help("mend a copy that is a folder, and copy what was mended"));
+                .help("mend a copy in a folder, and copy the mended files"));
         }
         let work = pack::repair_folder(url, options.work.as_deref())?;
         pack::make_work(&work, options.work.is_some())?;

@@ -150,7 +150,7 @@ impl Checker<'_> {
     fn head(&self, found: &[u8], expected: &[u8]) -> Option<Problem> {
         let at = found.iter().zip(expected).position(|(found, expected)| found != expected);
         let at = at.or((found.len() < expected.len()).then_some(found.len()))? as u64;
-        let problem = self.dataset.problem(self.file_name, "the head differs from what the records make");
+        let problem = self.dataset.problem(self.file_name, "the head does not match the records");
         Some(Problem { bytes: Some(at..expected.len() as u64), ..problem })
     }
 
@@ -193,7 +193,7 @@ impl Checker<'_> {
         };
         if table.end().1 != index.summary().content_bytes {
             let (found, expected) = (table.end().1, index.summary().content_bytes);
-            done.problems.push(wrong(format!("unpacks to {found} bytes by its seek table, the index says {expected}")));
+            done.problems.push(wrong(format!("unpacks to {found} bytes by its seek table, {expected} in the index")));
             return Ok(done);
         }
         let head = copy::head_of(self.format, index)?;
@@ -228,7 +228,7 @@ impl Checker<'_> {
             let rest = content.at;
             let is_zero = content.finish(&mut record)?;
             if content.wrong.is_some() && !named {
-                done.problems.push(wrong(format!("{}, in no sample", content.what())));
+                done.problems.push(wrong(format!("{}, outside of all samples", content.what())));
             } else if !is_zero {
                 done.problems.push(self.after_the_last(rest..frame.end()));
             }
@@ -251,7 +251,7 @@ impl Checker<'_> {
         }
         if row.frame_hash_of(record) != row.frame_hash {
             let what = match self.format.check(row, record) {
-                Ok(()) => "framing differs from what was packed".to_owned(),
+                Ok(()) => "framing differs from the packed framing".to_owned(),
                 Err(error) => format!("framing: {}", error.what()),
             };
             return Some(self.problem(row, 0, row.record_bytes, what));

@@ -56,7 +56,7 @@ const BATCH_RECORDS: u64 = 4096;
 const PIECES: usize = 8;
 const PIECE_BYTES: u64 = 8 << 20;
 /// Message for a file whose new content differs from the packed one.
-const DIFFERS: &str = "what the source gives is not what was packed: its BLAKE3 differs";
+const DIFFERS: &str = "the file made from the source is not the packed one: its BLAKE3 differs";
 
 /// Advice if the source alone is not enough.
 pub(super) const ANEW: &str = help::COPY_OR_PACK;
@@ -124,7 +124,7 @@ fn repair_one(
 ) -> Result<()> {
     // The damage may be in the hashes of other files: such a manifest would cause good files to be rewritten.
     if let Err(error) = dataset.manifest.check_id(&dataset.bytes) {
-        let why = format!("{}; nothing can be mended by it: {}", error.what(), ANEW);
+        let why = format!("{}; nothing can be mended with it: {}", error.what(), ANEW);
         repaired.failed.push((format!("{}{}", dataset.prefix, manifest::FILE), why));
         return Ok(());
     }
@@ -296,7 +296,8 @@ impl Repair<'_> {
                 // In a local folder the file is already in place; the final verification checks it.
                 if self.place.uploads().is_some() {
                     if !manifest.sidecars.contains(&file) {
-                        why = Some("what the indexes give is not what was packed: its BLAKE3 differs".to_owned());
+                        why =
+                            Some("the file made from the indexes is not the packed one: its BLAKE3 differs".to_owned());
                         continue;
                     }
                     self.place.put(&file.file, file.bytes, &file.blake3.0)?;
@@ -304,7 +305,7 @@ impl Repair<'_> {
                 mended.insert(file.file);
             }
         }
-        let why = why.unwrap_or_else(|| "nothing known here makes it".to_owned());
+        let why = why.unwrap_or_else(|| "no index or manifest can rebuild it".to_owned());
         let lost = damaged.iter().filter(|sidecar| !mended.contains(**sidecar));
         repaired.failed.extend(lost.map(|sidecar| (name(sidecar), why.clone())));
         repaired.files.extend(mended.iter().map(|file| name(file)));
@@ -458,7 +459,7 @@ impl Repair<'_> {
         };
         if found.listing.len() != manifest.samples {
             return Err(Error::data(format!(
-                "the source has {} now, {} were packed: the order cannot be told",
+                "the source has {} now, {} were packed: the order cannot be determined",
                 size::counted(found.listing.len(), "image"),
                 manifest.samples
             ))

@@ -80,7 +80,7 @@ impl Seen {
             }
             let others = match samples - 1 {
                 0 => String::new(),
-                more => format!(", and so of {} more", size::counted(more, "sample")),
+                more => format!(", and the same for {} more", size::counted(more, "sample")),
             };
             let what = format!("{}{others}", original.differs(Some(label), Some(class)));
             problems.push(Problem { what, ..first });

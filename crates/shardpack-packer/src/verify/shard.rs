@@ -165,7 +165,7 @@ fn open<'a>(dataset: &Opened, entry: &'a manifest::Shard) -> Result<Shard<'a>> {
     };
     let bytes = file.as_ref().map_or(0, DatasetFile::bytes);
     if file.is_some() && bytes != entry.bytes {
-        let what = format!("{bytes} bytes, the manifest says {}", entry.bytes);
+        let what = format!("{bytes} bytes, {} in the manifest", entry.bytes);
         let range = bytes.min(entry.bytes)..bytes.max(entry.bytes);
         problems.push(Problem { bytes: Some(range), ..dataset.problem(&entry.file, what) });
     }
@@ -222,7 +222,7 @@ fn open_index(
     }
     close(&mut first_bad, index.len());
     if !intact && problems.len() == before {
-        let what = format!("BLAKE3 differs: {length} bytes, the manifest says {}", entry.index.bytes);
+        let what = format!("BLAKE3 differs: {length} bytes, {} in the manifest", entry.index.bytes);
         problems.push(dataset.problem(name, what));
     }
     let summary = index.summary();
@@ -234,7 +234,7 @@ fn open_index(
         problems.push(dataset.problem(
             name,
             format!(
-                "is the index of another shard: {} in {} bytes, the manifest says {} in {}",
+                "is the index of another shard: {} in {} bytes, {} in {} in the manifest",
                 size::counted(index.len(), "sample"),
                 summary.shard_bytes,
                 entry.samples,
@@ -266,9 +266,9 @@ fn check_rows(dataset: &Opened, format: &dyn Format, shard: &mut Shard<'_>) {
             None => classes == 0,
         };
         if row.offset != at {
-            wrong = Some((number, format!("its record starts at {}, the one before ends at {at}", row.offset)));
+            wrong = Some((number, format!("its record starts at {}, the previous record ends at {at}", row.offset)));
         } else if !is_known {
-            wrong = Some((number, "its label is none of a class in the manifest".to_owned()));
+            wrong = Some((number, "its label belongs to no class in the manifest".to_owned()));
         }
         if wrong.is_some() {
             break;
@@ -310,7 +310,9 @@ fn check_totals(dataset: &Opened, shards: &[Shard<'_>]) -> Vec<Problem> {
         (found.labels == labels, "samples packed of each class"),
     ];
     let wrong = checks.into_iter().filter(|(right, _)| !right);
-    wrong.map(|(_, what)| dataset.problem(manifest::FILE, format!("{what}: not what the indexes add up to"))).collect()
+    wrong
+        .map(|(_, what)| dataset.problem(manifest::FILE, format!("{what}: differs from the totals of the indexes")))
+        .collect()
 }
 
 fn is_packed(entry: &manifest::Shard) -> bool {

@@ -78,8 +78,8 @@ impl Folder {
     /// When it is not a folder, or is not empty and has no mark; or the system refuses.
     pub fn open(path: &Path, limit_bytes: u64) -> Result<Self> {
         // Absolute, because this process may change its working directory.
-        let path =
-            &std::path::absolute(path).map_err(|error| Error::io("cannot tell where it is", error).in_file(path))?;
+        let path = &std::path::absolute(path)
+            .map_err(|error| Error::io("cannot determine its absolute path", error).in_file(path))?;
         let open = || {
             fs::create_dir_all(path).map_err(|error| Error::io("cannot make the folder of a cache", error))?;
             let mark = path.join(MARK);
@@ -87,7 +87,7 @@ impl Folder {
             let mut inside = fs::read_dir(path).map_err(|error| Error::io("cannot list", error))?;
             // Another process may be creating it at the same time.
             if !is_marked() && inside.next().is_some() && !is_marked() {
-                return Err(Error::usage(format!("no cache: it is not empty, and there is no {MARK} in it"))
+                return Err(Error::usage(format!("not a cache: the folder is not empty and has no {MARK}"))
                     .help("name an empty folder, or one that is not there yet"));
             }
             blocks::open(&mark, true).map_err(|error| Error::io("cannot write", error).in_file(mark))?;
@@ -105,7 +105,7 @@ impl Folder {
             match fs::create_dir(&path) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
                 _ if is_folder(&path) => {}
-                _ => return Err(io::Error::new(io::ErrorKind::NotADirectory, "no folder, but a link or a file")),
+                _ => return Err(io::Error::new(io::ErrorKind::NotADirectory, "not a folder, but a link or a file")),
             }
             let in_use = blocks::open(&path.join(IN_USE), true)?;
             in_use.set_modified(SystemTime::now())?;

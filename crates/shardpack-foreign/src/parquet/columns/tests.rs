@@ -51,7 +51,7 @@ fn a_row_that_begins_inside_of_another_is_damage() {
     bytes[at + 5] = 0b001;
     let (found, error) = all(&mut *walk(written(&bytes), &Wanted::default(), &|| Ok(())).unwrap());
     assert!(found.is_empty());
-    assert!(error.unwrap().to_string().contains("goes on with a row that does not begin"));
+    assert!(error.unwrap().to_string().contains("continues a row without a start"));
 }
 
 #[test]

@@ -22,7 +22,7 @@ impl Machine<'_> {
         {
             return self.push(function);
         }
-        let Slot::Global(function) = function else { return Err("something is called that is no function".to_owned()) };
+        let Slot::Global(function) = function else { return Err("a call of a value, not a function".to_owned()) };
         let wrong = || Err(format!("{function} is called with the wrong arguments"));
         let Some(arguments) = self.tuple(arguments) else { return wrong() };
         match (function, arguments) {
@@ -80,11 +80,11 @@ impl Machine<'_> {
 
     /// Sets the content of an object.
     pub(super) fn build(&mut self, object: Slot, state: Slot) -> Result<(), String> {
-        let Slot::Object(number) = object else { return Err("a state for what has none".to_owned()) };
+        let Slot::Object(number) = object else { return Err("a state for an object without state".to_owned()) };
         if let Object::Foreign(_) = self.object(number) {
             return Ok(());
         }
-        let state = self.tuple(state).ok_or("a state that is no tuple")?;
+        let state = self.tuple(state).ok_or("a state that is not a tuple")?;
         let built = match (self.object(number), state) {
             (Object::Dtype(dtype), &[Slot::Int(..), order, subtype, names, fields, ..]) => {
                 if !matches!((subtype, names, fields), (Slot::None, Slot::None, Slot::None)) {
@@ -103,14 +103,14 @@ impl Machine<'_> {
                         self.look_at(place);
                         number != 0
                     }
-                    _ => return Err("an array of no order".to_owned()),
+                    _ => return Err("an array without an order".to_owned()),
                 };
                 if dtype.is_objects() {
                     return self.fill(number, shape, is_fortran, data);
                 }
                 Object::Array(Arc::new(self.array(dtype, shape, is_fortran, data)?))
             }
-            _ => return Err("a state for what has none".to_owned()),
+            _ => return Err("a state for an object without state".to_owned()),
         };
         self.memory.objects[number as usize] = built;
         Ok(())
@@ -186,7 +186,7 @@ impl Machine<'_> {
 
     /// Bytes of text whose characters are bytes.
     fn encode(&mut self, text: Slot) -> Result<(), String> {
-        let part = self.bytes(text).filter(|_| self.is_text(text)).ok_or("what is no text is encoded")?;
+        let part = self.bytes(text).filter(|_| self.is_text(text)).ok_or("a value that is not text is encoded")?;
         self.room.work(part.len())?;
         let bytes = part.read(self.cursor.bytes);
         let characters = str::from_utf8(&bytes).map_err(|_| "text that is not UTF-8")?.chars();
@@ -303,7 +303,7 @@ impl Machine<'_> {
             Slot::Float(number, _) => return Ok(Value::Float(number)),
             Slot::Text(start, end) => return Ok(Value::Text(Part::Plain(start as usize..end as usize))),
             Slot::Bytes(start, end) => return Ok(Value::Bytes(Part::Plain(start as usize..end as usize))),
-            Slot::Global(global) => return Err(format!("{global} itself is no plain data")),
+            Slot::Global(global) => return Err(format!("{global} itself is not plain data")),
             Slot::Object(number) => number,
         };
         Ok(match self.object(number) {
@@ -319,7 +319,7 @@ impl Machine<'_> {
             }
             Object::Text(text) => Value::Text(Part::Owned(Arc::clone(text))),
             Object::Latin1(..) | Object::Bytes(_) => Value::Bytes(self.bytes(slot).ok_or_else(underflow)?),
-            Object::Dtype(dtype) => return Err(format!("the type {dtype} itself is no plain data")),
+            Object::Dtype(dtype) => return Err(format!("the type {dtype} itself is not plain data")),
             Object::Unfilled => return Err("an array without content".to_owned()),
             Object::Array(array) => Value::Array(Arc::clone(array)),
             Object::Foreign(what) => Value::Foreign(Arc::clone(what)),

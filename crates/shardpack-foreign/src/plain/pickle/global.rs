@@ -52,7 +52,7 @@ impl Global {
             (b"torch._utils", b"_rebuild_tensor_v2") => Self::RebuildTensor,
             (b"torch.storage", b"_load_from_bytes") => Self::LoadStorage,
             (b"torch", name) if let Some(dtype) = tensor::storage_dtype(name) => Self::Storage(dtype),
-            _ => return Err(format!("it asks for {}.{}, which is no plain data", told(module), told(name))),
+            _ => return Err(format!("it uses {}.{}, which is not plain data", told(module), told(name))),
         })
     }
 }

@@ -43,7 +43,7 @@ impl Machine<'_> {
         if self.is_storage {
             return Err("a storage within a storage".to_owned());
         }
-        let saved = self.bytes(saved).filter(|_| !self.is_text(saved)).ok_or("a storage that is no bytes")?;
+        let saved = self.bytes(saved).filter(|_| !self.is_text(saved)).ok_or("a storage that is not bytes")?;
         self.room.work(saved.len())?;
         let bytes = saved.read(self.cursor.bytes);
         let (dtype, items) = items(&bytes).map_err(|what| format!("storage of a tensor: {what}"))?;
@@ -162,7 +162,7 @@ fn is_dense<'a>(mut axes: impl Iterator<Item = (&'a u64, &'a u64)>) -> bool {
 /// The type of the items of a saved storage, and their range in the storage.
 fn items(saved: &[u8]) -> Result<(Dtype, Range<usize>), String> {
     if !saved.starts_with(MAGIC) {
-        return Err("it does not begin as torch.save begins it".to_owned());
+        return Err("it does not begin like a file of torch.save".to_owned());
     }
     let mut at = MAGIC.len();
     let mut next = || -> Result<(Value, &[u8], Option<(Dtype, i64)>), String> {
@@ -180,7 +180,7 @@ fn items(saved: &[u8]) -> Result<(Dtype, Range<usize>), String> {
         return Err("it is not of a little-endian machine".to_owned());
     }
     let (_, _, id) = next()?;
-    let (dtype, count) = id.ok_or("it tells of none")?;
+    let (dtype, count) = id.ok_or("it describes no storage")?;
     let (keys, _, _) = next()?;
     if keys.items().map(<[_]>::len) != Some(1) {
         return Err("it is not of one storage".to_owned());
@@ -193,6 +193,6 @@ fn items(saved: &[u8]) -> Result<(Dtype, Range<usize>), String> {
         Some(claimed) if claimed == count && bytes == Some(saved.len().saturating_sub(start) as u64) => {
             Ok((dtype, start..saved.len()))
         }
-        _ => Err(format!("{count} items of {dtype} are not what it holds")),
+        _ => Err(format!("{count} items of {dtype} do not match its length")),
     }
 }

@@ -183,44 +183,44 @@ fn pickles_of_python_2_are_read() {
 #[test]
 fn what_is_not_plain_is_refused_by_name() {
     let long = [b"c".as_slice(), &b"a".repeat(300), b"\nx\n."].concat();
-    let long_told = format!("byte 0: it asks for {}….x, which is no plain data", "a".repeat(100));
+    let long_told = format!("byte 0: it uses {}….x, which is not plain data", "a".repeat(100));
     let rows: [(&[u8], &str); 25] = [
-        (b"cos\nsystem\n(S'true'\ntR.", "byte 0: it asks for os.system, which is no plain data"),
+        (b"cos\nsystem\n(S'true'\ntR.", "byte 0: it uses os.system, which is not plain data"),
         (
             b"\x80\x02cposix\nsystem\nq\0X\x04\0\0\0trueq\x01\x85q\x02Rq\x03.",
-            "byte 2: it asks for posix.system, which is no plain data",
+            "byte 2: it uses posix.system, which is not plain data",
         ),
         (
             b"\x80\x04\x8c\x02os\x94\x8c\x06system\x94\x93\x94\x8c\x04true\x85R.",
-            "byte 16: it asks for os.system, which is no plain data",
+            "byte 16: it uses os.system, which is not plain data",
         ),
-        (b"(S'true'\nios\nsystem\n.", "byte 9: it asks for os.system, which is no plain data"),
+        (b"(S'true'\nios\nsystem\n.", "byte 9: it uses os.system, which is not plain data"),
         (
             b"cnumpy.core.multiarray\n_reconstruct\x00\n.",
-            "byte 0: it asks for numpy.core.multiarray._reconstruct\\0, which is no plain data",
+            "byte 0: it uses numpy.core.multiarray._reconstruct\\0, which is not plain data",
         ),
-        (b"cbuiltins\neval\n.", "byte 0: it asks for builtins.eval, which is no plain data"),
+        (b"cbuiltins\neval\n.", "byte 0: it uses builtins.eval, which is not plain data"),
         (&long, &long_told),
-        (b"\x93.", "byte 0: a value is wanted and there is none"),
+        (b"\x93.", "byte 0: a value is missing on the stack"),
         (b"K\x01K\x02\x93.", "byte 4: STACK_GLOBAL without names"),
-        (b"K\x01)R.", "byte 3: something is called that is no function"),
+        (b"K\x01)R.", "byte 3: a call of a value, not a function"),
         (b"cnumpy\nndarray\n)R.", "byte 16: numpy.ndarray is called with the wrong arguments"),
-        (b"cnumpy\nndarray\n.", " numpy.ndarray itself is no plain data"),
+        (b"cnumpy\nndarray\n.", " numpy.ndarray itself is not plain data"),
         (b"cbuiltins\nbytes\nK\x05\x85R.", "byte 19: bytes is called with the wrong arguments"),
         (
             b"c_codecs\nencode\nX\x03\0\0\0\xe7\x8c\xabX\x06\0\0\0latin1\x86R.",
             "byte 36: '猫' in text that stands for bytes",
         ),
-        (b"Pid\n.", "byte 0: opcode PERSID, which is no plain data"),
-        (b"\x82\x01.", "byte 0: opcode EXT1, which is no plain data"),
-        (b"\x97.", "byte 0: opcode NEXT_BUFFER, which is no plain data"),
-        (b"\x8f.", "byte 0: opcode EMPTY_SET, which is no plain data"),
+        (b"Pid\n.", "byte 0: opcode PERSID, which is not plain data"),
+        (b"\x82\x01.", "byte 0: opcode EXT1, which is not plain data"),
+        (b"\x97.", "byte 0: opcode NEXT_BUFFER, which is not plain data"),
+        (b"\x8f.", "byte 0: opcode EMPTY_SET, which is not plain data"),
         (b"\xff.", "byte 0: 0xff is no opcode"),
         (b"\x80\x06N.", "byte 0: protocol 6, the last one known is 5"),
         (b"NN.", "byte 2: it ends in the middle of a value"),
         (b"(N.", "byte 2: it ends in the middle of a value"),
-        (b"](a.", "byte 2: a value is wanted and there is none"),
-        (b")Na.", "byte 2: values are put into what is no container"),
+        (b"](a.", "byte 2: a value is missing on the stack"),
+        (b")Na.", "byte 2: values are added to an object that is not a container"),
         (b"(Nd.", "byte 2: a key without a value"),
     ];
     for (bytes, what) in rows {
@@ -247,7 +247,7 @@ fn lengths_are_checked_before_they_are_used() {
         (b"Nr\xff\xff\xff\xff.", "number 4294967295 in a memo of 0"),
         (b"Np18446744073709551615\n.", "number 18446744073709551615 in a memo of 0"),
         (b"j\xff\xff\xff\xff.", "number 4294967295 is not in the memo"),
-        (b"Np99999999999999999999\n.", "a number in the memo that is none"),
+        (b"Np99999999999999999999\n.", "an invalid number in the memo"),
     ];
     for (bytes, what) in rows {
         let error = pickle(bytes).unwrap_err();
@@ -370,7 +370,7 @@ fn what_asks_for_a_program_within_others_is_left_out_and_they_are_read() {
                   U\x03oddcmine\nDict\n)\x81K\x01K\x02s}bu.";
     let value = pickle(bytes).unwrap();
     assert_eq!(*value.get(bytes, "image").unwrap().as_bytes().unwrap().read(bytes), *b"abc");
-    for (key, asked) in [("when", "it asks for datetime.date"), ("odd", "it asks for mine.Dict")] {
+    for (key, asked) in [("when", "it uses datetime.date"), ("odd", "it uses mine.Dict")] {
         let Some(Value::Foreign(what)) = value.get(bytes, key) else { panic!("{key}") };
         assert!(what.contains(asked), "{what}");
         assert!(crate::plain::content::form(value.get(bytes, key).unwrap(), bytes).is_err());

@@ -6,7 +6,7 @@ use super::Slot;
 pub(super) fn int(line: &[u8]) -> Result<Slot, String> {
     let digits = line.strip_prefix(b"-").unwrap_or(line);
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return Err("a number that is none".to_owned());
+        return Err("an invalid number".to_owned());
     }
     // A number of digits only that fails to parse is too large.
     let number = str::from_utf8(line).ok().and_then(|line| line.parse().ok());
@@ -16,12 +16,12 @@ pub(super) fn int(line: &[u8]) -> Result<Slot, String> {
 /// The number of something, from 0.
 pub(super) fn number(line: &[u8]) -> Result<usize, String> {
     let number = str::from_utf8(line).ok().and_then(|line| line.parse().ok());
-    number.ok_or_else(|| "a number in the memo that is none".to_owned())
+    number.ok_or_else(|| "an invalid number in the memo".to_owned())
 }
 
 pub(super) fn float(line: &[u8]) -> Result<f64, String> {
     let number = str::from_utf8(line).ok().and_then(|line| line.parse().ok());
-    number.ok_or_else(|| "a number that is none".to_owned())
+    number.ok_or_else(|| "an invalid number".to_owned())
 }
 
 /// Two's complement, the lowest byte first, of any length.

@@ -146,7 +146,7 @@ impl Mds {
             Role::Filename => Ok(Value::Filename(String::from_utf8_lossy(path))),
             Role::Label => match label {
                 Some(label) => Ok(Value::Label(label.to_le_bytes())),
-                None => Err(Error::usage("it has no label, and every sample of an mds shard has each column")
+                None => Err(Error::usage("it has no label, and an mds shard needs a value in every column")
                     .help("leave the label out with --set label_column=")),
             },
         };
@@ -265,7 +265,7 @@ impl Format for Mds {
     }
 
     fn head(&self, record_bytes: &mut dyn Iterator<Item = u32>, head: &mut [u8]) -> Result<()> {
-        let short = || Error::data("the head of the shard is not as long as its number of samples asks for");
+        let short = || Error::data("the length of the shard head does not fit the number of samples");
         let too_long = || Error::usage("MDS stores offsets in 32 bits, so a shard must be below 4 GiB");
         let mut offset = u32::try_from(head.len()).map_err(|_| too_long())?;
         let table_bytes = head.len().checked_sub(self.config.len()).ok_or_else(short)?;
@@ -321,7 +321,7 @@ impl Format for Mds {
         if layout.components[0] != image || layout.record_bytes as usize != record.len() {
             let Layout { record_bytes, components: [Extent { offset, .. }, ..] } = layout;
             return Err(Error::data(format!(
-                "a payload of {} bytes lies at {offset} of {record_bytes} bytes, the index says at {} of {}",
+                "a payload of {} bytes lies at {offset} of {record_bytes} bytes, at {} of {} in the index",
                 image.bytes,
                 image.offset,
                 record.len()
@@ -333,14 +333,14 @@ impl Format for Mds {
             all.skip(1).find(|(number, extent)| row.component(*number).unwrap_or(Extent::ABSENT) != **extent)
         {
             let what =
-                format!("column {:?} lies at {}, not where the index says", self.components[number], extent.offset);
+                format!("column {:?} lies at {}, elsewhere in the index", self.components[number], extent.offset);
             return Err(Error::data(what).at_byte(extent.offset.into()));
         }
         let mut at = 0;
         let mut expect = |what: &str, length: usize, expected: Option<&[u8]>| {
             let found = record.get(at..at + length).unwrap_or_default();
             if expected.is_some_and(|expected| expected != found) {
-                return Err(Error::data(format!("{what} is not what the index says")).at_byte(at as u64));
+                return Err(Error::data(format!("{what} differs from the index")).at_byte(at as u64));
             }
             at += length;
             Ok(())

@@ -164,7 +164,7 @@ impl<R: Skip> Records<R> {
             return Err(Error::data(format!("a part of flag {flag}, expected {expected}")).at_byte(start));
         }
         if !is_aligned(part) {
-            let what = format!("a part of {} bytes is followed by others, and no multiple of 4", part.bytes);
+            let what = format!("a part of {} bytes is followed by others, but is not a multiple of 4", part.bytes);
             return Err(Error::data(what).at_byte(start));
         }
         if u64::from(part.padded_bytes()) > left.saturating_sub(PART_HEADER_BYTES as u64) {

@@ -92,7 +92,7 @@ fn list(dataset: &Dataset<'_>, out: &mut dyn Files) -> Result<()> {
 /// im2rec takes the last column and strips what is white, so there is no way to write some paths.
 fn path_fits(path: &[u8]) -> Result<()> {
     match path.iter().any(|byte| matches!(byte, b'\t' | b'\n' | b'\r')) {
-        true => Err(Error::data("its path holds a tab or a line break, which a .lst file cannot tell")
+        true => Err(Error::data("its path holds a tab or a line break, which a .lst file cannot represent")
             .help("--sidecars idx,dali writes the indexes without the list")),
         false => Ok(()),
     }

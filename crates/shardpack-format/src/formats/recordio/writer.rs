@@ -128,7 +128,7 @@ impl Format for RecordIo {
                 return wrong(at, format!("a part of {bytes} bytes ends beyond its record of {}", record.len()));
             };
             if !part.place.ends() && !padding.is_empty() {
-                return wrong(at, format!("a part of {bytes} bytes is followed by others, and no multiple of 4"));
+                return wrong(at, format!("a part of {bytes} bytes is followed by others, but is not a multiple of 4"));
             }
             if padding.iter().any(|byte| *byte != 0) {
                 return wrong(start + bytes, "its padding is not zero".to_owned());
@@ -145,8 +145,8 @@ impl Format for RecordIo {
             return wrong(at, format!("its parts end at {at}, the record at {}", record.len()));
         }
         if row.in_parts != (before == Some(Place::Last)) {
-            let (found, told) = if row.in_parts { ("in one part", "several") } else { ("in parts", "one") };
-            return wrong(0, format!("the image is stored {found}, the index says {told}"));
+            let (found, told) = if row.in_parts { ("in one part", "in several") } else { ("in parts", "in one") };
+            return wrong(0, format!("the image is stored {found}, {told} in the index"));
         }
         let image_bytes = payload_bytes - IMAGE_HEADER_BYTES;
         let (id, label) = (id(row.key)?, label(row.label)?);
@@ -157,7 +157,7 @@ impl Format for RecordIo {
             let found = found.map_or_else(String::new, |found| {
                 format!("flag {}, label {}, id {}, id2 {}", found.flag, found.label, found.id, found.id2)
             });
-            let what = format!("its header says {found}; expected flag 0, label {label}, id {id}, id2 0");
+            let what = format!("its header has {found}; expected flag 0, label {label}, id {id}, id2 0");
             return wrong(PART_HEADER_BYTES, what);
         }
         let extent = row.component(0).unwrap_or(Extent::ABSENT);
@@ -165,7 +165,7 @@ impl Format for RecordIo {
             return wrong(
                 IMAGE_OFFSET,
                 format!(
-                    "an image of {image_bytes} bytes at {IMAGE_OFFSET}, the index says {} at {}",
+                    "an image of {image_bytes} bytes at {IMAGE_OFFSET}, {} at {} in the index",
                     extent.bytes, extent.offset
                 ),
             );

@@ -146,7 +146,7 @@ pub(super) fn data(record: &[u8]) -> Result<&[u8], Fault> {
     let (data, crc) = rest
         .split_last_chunk::<FOOT_BYTES>()
         .filter(|(data, _)| data.len() as u64 == promised)
-        .ok_or_else(|| Fault::new(0, format!("record of {} bytes, its head says {promised} + 16", record.len())))?;
+        .ok_or_else(|| Fault::new(0, format!("record of {} bytes, {promised} + 16 in its head", record.len())))?;
     same_crc("data", HEAD_BYTES + data.len(), data, *crc).map(|()| data)
 }
 

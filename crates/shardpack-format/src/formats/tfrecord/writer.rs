@@ -224,7 +224,7 @@ impl TfRecord {
         let value = value.ok_or_else(|| format!("{key} has {} values, not one", list.values))?;
         match (value, expected_number) {
             (example::Value::Int(found), Some(expected)) if found == expected => Ok(()),
-            (found, Some(expected)) => Err(format!("{key} is {found:?}, the index says {expected}")),
+            (found, Some(expected)) => Err(format!("{key} is {found:?}, {expected} in the index")),
             (example::Value::Bytes(range), None) => {
                 let bytes = data.get(range.clone()).unwrap_or_default();
                 let place = (Some(range.start + HEAD_BYTES), Some(range.len()));
@@ -233,13 +233,13 @@ impl TfRecord {
                     Feature::Encoded
                         if place != (image.map(|at| at.offset as usize), image.map(|at| at.bytes as usize)) =>
                     {
-                        Err(format!("{key} is at {}, not where the index says", HEAD_BYTES + range.start))
+                        Err(format!("{key} is at {}, elsewhere in the index", HEAD_BYTES + range.start))
                     }
                     Feature::Format if bytes != format_name(row.image.kind).as_bytes() => {
-                        Err(format!("{key} is {:?}, the index says {}", lossy(bytes), row.image.kind.name()))
+                        Err(format!("{key} is {:?}, {} in the index", lossy(bytes), row.image.kind.name()))
                     }
                     Feature::Filename if !row.path.ends_with(bytes) => {
-                        Err(format!("{key} is {:?}, the index says {:?}", lossy(bytes), lossy(row.path)))
+                        Err(format!("{key} is {:?}, {:?} in the index", lossy(bytes), lossy(row.path)))
                     }
                     _ => Ok(()),
                 }
@@ -380,7 +380,7 @@ impl Format for TfRecord {
         if let Some((key, _)) =
             example.iter().find(|(key, _)| !self.entries.iter().any(|(own, _)| own.as_bytes() == *key))
         {
-            return Err(Error::data(format!("feature {:?} is none that is written", lossy(key))).at_byte(0));
+            return Err(Error::data(format!("unexpected feature {:?}", lossy(key))).at_byte(0));
         }
         for (key, entry) in &self.entries {
             let told = |number: usize| row.component(number).map(|at| (at.offset as usize, at.bytes as usize));
@@ -392,7 +392,7 @@ impl Format for TfRecord {
                     let found = found.map(|range| (range.start + HEAD_BYTES, range.len()));
                     match found.is_some() && found == told(*number) {
                         true => Ok(()),
-                        false => Err(format!("{key} is not where the index says")),
+                        false => Err(format!("{key} is elsewhere in the index")),
                     }
                 }
                 Entry::Value(number, _) | Entry::Dtype(number) | Entry::Shape(number) => {
@@ -404,7 +404,7 @@ impl Format for TfRecord {
                         },
                         (list, place, _) => list.is_none() && place.is_none(),
                     };
-                    if same { Ok(()) } else { Err(format!("{key} is not what the index says")) }
+                    if same { Ok(()) } else { Err(format!("{key} differs from the index")) }
                 }
             };
             same.map_err(|what| Error::data(what).at_byte(0))?;

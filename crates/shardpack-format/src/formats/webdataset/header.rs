@@ -90,7 +90,7 @@ pub(super) fn check_sum(block: &Block, offset: u64) -> Result<()> {
     if stated == sum || Some(stated) == signed() {
         return Ok(());
     }
-    let what = format!("damaged header: its bytes sum to {sum}, its checksum says {stated}");
+    let what = format!("damaged header: its bytes sum to {sum}, its checksum is {stated}");
     Err(Error::data(what).at_byte(offset))
 }
 

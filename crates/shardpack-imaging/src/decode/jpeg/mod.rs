@@ -120,7 +120,7 @@ fn by_another(bytes: &[u8], layout: Layout, limits: &Limits) -> Result<(u32, u32
             Ok((info.width.into(), info.height.into(), pixels))
         }
         _ => {
-            let what = "four inks that are scanned one after the other are not decoded here";
+            let what = "four inks in separate scans are not decoded here";
             Err(Refused::Unsupported(Kind::Jpeg, what.to_owned()))
         }
     }
@@ -174,7 +174,7 @@ fn picture(
     layout: Layout,
 ) -> Result<Picture, Refused> {
     let picture = Picture::new(width, height, layout, pixels);
-    let mut picture = picture.ok_or_else(|| damaged("fewer pixels than its header says"))?;
+    let mut picture = picture.ok_or_else(|| damaged("fewer pixels than in its header"))?;
     picture.icc = decoder.icc_profile();
     picture.exif = decoder.exif().cloned();
     picture.orientation = orientation_of(decoder);

@@ -85,7 +85,7 @@ fn refuse_sort(what: impl Into<String>) -> Refused {
 }
 
 fn open(bytes: &[u8]) -> Result<Directory<'_>, Refused> {
-    Directory::first(bytes).ok_or_else(|| refuse("truncated: what it says of its pixels is not in it"))
+    Directory::first(bytes).ok_or_else(|| refuse("truncated: its directory or the tags of its pixels are incomplete"))
 }
 
 /// Bytes needed to decode the first picture, besides the file; `None` if unknown, and decoding will refuse it.
@@ -165,7 +165,7 @@ impl Colours {
             10 => return refuse_inks("ITU Lab"),
             32_803 | 34_892 => return refuse_inks("camera raw"),
             32_844 | 32_845 => return refuse_inks("LogLuv"),
-            u64::MAX => return Err(refuse("nothing says what its samples are")),
+            u64::MAX => return Err(refuse("the tag PhotometricInterpretation is missing")),
             other => return Err(refuse(format!("photometric {other} TIFF is not decoded here"))),
         };
         let extra = directory.numbers(tag::EXTRA);
@@ -175,7 +175,7 @@ impl Colours {
             (_, Some(1)) => Some(Alpha::Premultiplied),
             // Decoders treat an undeclared fourth sample as alpha.
             (Some(1), None) | (_, Some(_)) => Some(Alpha::Straight),
-            _ => return Err(refuse(format!("{} samples a pixel without a word on them", plan.samples))),
+            _ => return Err(refuse(format!("{} samples a pixel, and no tag describes the extra ones", plan.samples))),
         };
         Ok(Self::Light { is_inverted: plan.photometric == 0, channels, alpha })
     }

@@ -178,7 +178,7 @@ pub(super) fn scan(file: &ShardFile, found: &mut Found<'_>) -> Result<FileFacts>
     for (first, all, said) in [
         (first_lost, lost, "members in this file are in no sample"),
         (first_lacking, lacking, "samples in this file hold no image"),
-        (first_several, several, "samples in this file hold no image that can be told from others"),
+        (first_several, several, "samples in this file hold no image that can be distinguished from others"),
     ] {
         let first: Option<Error> = first;
         let first = first.map(|error| error.in_file(&file.path));

@@ -110,7 +110,7 @@ pub(in crate::source) fn refuse_copies(root: &Path, found: &[Found]) -> Result<(
         let (copy, names) = (cut(path).0.to_vec(), names.iter().map(|name| name.to_vec()).collect::<Vec<_>>());
         let pattern = [copy.as_slice(), b"/**"].concat();
         return Err(Error::usage(format!(
-            "{} has folders in it that are called like those beside it: {}",
+            "{} has subfolders with the names of the folders beside it: {}",
             shown(&[&copy]),
             shown(&names.iter().collect::<Vec<_>>())
         ))
@@ -129,8 +129,7 @@ pub(in crate::source) fn deeper_folders(found: &[Found]) -> Option<String> {
     let all: Vec<_> = found.iter().flat_map(inside).collect();
     let below: usize = all.iter().map(|(_, names)| names.len()).sum();
     let are_deeper = all.len() > 1 && all.iter().all(|(_, names)| names.len() > 1 && !names.contains(b"".as_slice()));
-    are_deeper
-        .then(|| format!("classes are the folders of the first level; the {below} folders in them are no classes"))
+    are_deeper.then(|| format!("classes are the first-level folders; the {below} folders in them are not classes"))
 }
 
 /// Fails if the first-level folders are the first letters of the class folders in them, as in Places.
@@ -153,10 +152,7 @@ pub(in crate::source) fn refuse_letters(root: &Path, found: &[Found]) -> Result<
                 shown(&classes.iter().collect::<Vec<_>>())
             ))
             .in_file(root)
-            .help(format!(
-                "a list of paths and labels says what the classes are; {}",
-                help_classes(&splits_of(found))
-            )));
+            .help(format!("a list of paths and labels gives the classes; {}", help_classes(&splits_of(found)))));
         }
     }
     Ok(())
@@ -164,7 +160,7 @@ pub(in crate::source) fn refuse_letters(root: &Path, found: &[Found]) -> Result<
 
 /// Help text: the options that make `folders` splits, if the classes are right in them.
 pub(super) fn help_splits<'p>(root: &Path, folders: impl Iterator<Item = &'p Vec<u8>> + Clone) -> String {
-    format!("{} takes these alone", split_options(root, folders))
+    format!("{} packs only these", split_options(root, folders))
 }
 
 /// `--splits NAMES`; or `--split NAME=FOLDER` for each folder, if a path is nested or not a valid split name.
@@ -185,7 +181,7 @@ fn split_name(path: &[u8]) -> String {
 }
 
 fn help_deep(root: &Path, folders: &[Vec<u8>]) -> String {
-    format!("{} takes the folders in there for classes", split_options(root, folders.iter()))
+    format!("{} takes their subfolders as classes", split_options(root, folders.iter()))
 }
 
 /// Fails if a split has classes and shares none with the largest split: its folders are not classes.
@@ -227,15 +223,15 @@ pub(in crate::source) fn refuse_strange_splits(root: &Path, found: &[Found], are
     } else {
         let alone: Vec<_> = (0..found.len()).filter(|at| !all.contains(at)).map(split).collect();
         format!(
-            "--splits {} leaves it out; --split {} takes its labels from a list (docs/how-to/recipes.md has it for ImageNet), beside \
-             --split {} for the others; --no-labels packs all without labels",
+            "--splits {} leaves it out; --split {} takes its labels from a list (docs/how-to/recipes.md shows it for \
+             ImageNet), with --split {} for the others; --no-labels packs all without labels",
             alone.join(","),
             with_list(split(strange).as_bytes()),
             part(root, b"NAME", b"NAME"),
         )
     };
     let what = format!(
-        "no class of split {} is one of split {}: {:?} there, {:?} here",
+        "split {} shares no class with split {}: {:?} there, {:?} here",
         split(strange),
         split(other),
         class(other),

@@ -50,7 +50,7 @@ pub(in crate::source) fn refuse(root: &Path, found: &[Found]) -> Result<()> {
         found.iter().flat_map(|one| of(one).iter().filter_map(|class| name(one, class)).collect::<Vec<_>>()).collect();
     let Some(what) = containers(&names.iter().collect::<Vec<_>>()) else { return Ok(()) };
     Err(Error::usage(what).in_file(root).help(format!(
-        "--no-labels packs images without labels; a list says what they are; {}",
+        "--no-labels packs images without labels; a list gives them labels; {}",
         help_classes(&splits_of(found))
     )))
 }

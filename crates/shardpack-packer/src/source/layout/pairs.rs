@@ -267,7 +267,7 @@ pub(in crate::source) fn refuse(tree: Tree<'_>, found: &[Found]) -> Result<()> {
                     return Err(pair(tree, found, one, [a.name, b.name], SAME_NAMES));
                 }
                 if classes.len() == 2 && are_images_and_more(a.name, b.name) {
-                    let what = "are called as images and what belongs to them are: pairs, and no classes";
+                    let what = "are named like images and their counterparts: pairs, and no classes";
                     return Err(pair(tree, found, one, [a.name, b.name], what));
                 }
             }
@@ -307,7 +307,7 @@ fn pair(tree: Tree<'_>, all: &[Found], found: &Found, names: [&[u8]; 2], what: &
     }
     let folder = found.split.as_ref().map_or_else(|| tree.root.to_path_buf(), |split| tree.root.join(split));
     Error::usage(format!("{} {what}", shown(&[&a, &b]))).in_file(folder).help(format!(
-        "--no-labels --include {} packs these alone; {}",
+        "--no-labels --include {} packs only these; {}",
         shell::word(as_path(&[a.as_slice(), b"/**"].concat())),
         help_classes(&splits_of(all))
     ))

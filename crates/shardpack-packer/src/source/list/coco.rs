@@ -275,7 +275,7 @@ pub(super) fn root(path: &Path, folder: &Path, member: &[u8]) -> Result<PathBuf>
     let first = names.first().map_or_else(String::new, |name| format!(", the first being {name:?},"));
     Err(Error::usage(format!("its images{first} are neither beside it nor in {}", shown(&folders[1..])))
         .in_file(path)
-        .help("--root FOLDER says where they are"))
+        .help("set their folder with --root FOLDER"))
 }
 
 fn shown(folders: &[PathBuf]) -> String {

@@ -88,8 +88,8 @@ fn known(names: &[String], likely: &[&str]) -> Option<usize> {
 /// The requested column `label`, if it differs from the path column.
 fn apart(label: usize, path: usize, name: &str) -> Result<usize> {
     match label == path {
-        true => Err(Error::usage(format!("--label-column {name}: the column with the paths"))
-            .help("--path-column NAME says which has the paths; --no-labels packs samples without a class")),
+        true => Err(Error::usage(format!("--label-column {name}: this is the path column"))
+            .help("choose the path column with --path-column NAME; --no-labels packs samples without a class")),
         false => Ok(label),
     }
 }
@@ -107,9 +107,7 @@ fn named(names: &[String], name: &str) -> Result<usize> {
 pub(super) fn numbered(count: usize, name: &str) -> Result<usize> {
     let number = name.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
     number.filter(|number| *number < count).ok_or_else(|| {
-        Error::usage(format!(
-            "no column {name:?}: the list has no line of names, and {count} columns, told by their numbers"
-        ))
+        Error::usage(format!("no column {name:?}: the list has no header line, give a column number from 1 to {count}"))
     })
 }
 

@@ -187,7 +187,7 @@ pub(super) fn read(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Monitor)
             let line = records.next()?;
             let path = is_file(&records.fields())?.filter(|_| line.is_some()).ok_or_else(|| {
                 Error::usage(format!("no column of paths: it has {}", names.join(", ")))
-                    .help("--path-column NAME says which, --root FOLDER where files are")
+                    .help("choose one with --path-column NAME; set the folder of the files with --root FOLDER")
             })?;
             let said = super::Columns { path: names.get(path).cloned(), ..rows.columns.clone() };
             match Roles::of(&names, &said, rows.no_labels, rows.splits)? {

@@ -134,7 +134,7 @@ impl Names {
         let roles = roles(&columns)?.ok_or_else(|| {
             let all = all.iter().take(MOST_COLUMNS).map(String::as_str).collect::<Vec<_>>().join(", ");
             Error::usage(format!("no member with the path of the image: it has {all}"))
-                .help("--path-column NAME says which")
+                .help("choose one with --path-column NAME")
         })?;
         rows.begin(all, &roles);
         let name = |at: Option<usize>| at.map(|at| all[at].clone());

@@ -246,8 +246,8 @@ impl List {
             rows = Rows::new(self, options, splits)?;
             rows.no_labels = true;
             let place = match rows.wants_text {
-                true => "they go along in the component json",
-                false => "--meta none leaves them behind",
+                true => "they are packed in the component json",
+                false => "--meta none leaves them out",
             };
             rows.note(format!("labels are {what}, and no classes: {place}"));
             self.read(&mut rows, monitor)?;

@@ -22,7 +22,7 @@ pub(super) fn read(file: File, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Re
     let names = table.names();
     let roles = Roles::of(&names, rows.columns, rows.no_labels, rows.splits)?.ok_or_else(|| {
         Error::usage(format!("no column of paths: it has {}", names.join(", ")))
-            .help("--path-column NAME says which; shardpack convert reads files that hold the images themselves")
+            .help("choose one with --path-column NAME; shardpack convert reads files that hold the images themselves")
     })?;
     rows.begin(&names, &roles);
     if !table.left_out().is_empty() {

@@ -198,7 +198,7 @@ impl<'a> Rows<'a> {
     pub fn splits_among_others(&self) -> Option<String> {
         let (line, other) = self.other_splits.as_ref().filter(|_| self.has_known_split)?;
         let says = if other.is_empty() { "none".to_owned() } else { format!("{other:?}") };
-        Some(format!("some lines have a split, but line {line} has {says}: all of them are one dataset"))
+        Some(format!("some lines have a split, but line {line} has {says}: all lines are one dataset"))
     }
 
     /// The name of a split, and whether it is a known name.
@@ -274,11 +274,11 @@ impl<'a> Rows<'a> {
         let shown = text::shown(row.path);
         if sys::is_url(&shown.to_string()) && self.remote.is_none() {
             return Err(in_line(format!("path {shown:?} is a URL, and the root is a folder"))
-                .help("--root URL names what all of them begin with, as in --root s3://bucket/images/"));
+                .help("set the common start of the paths with --root URL, as in --root s3://bucket/images/"));
         }
         let mut path = self.inside(row.path).ok_or_else(|| {
             in_line(format!("path {shown:?} leads out of {}", text::path(&self.root)))
-                .help("--root FOLDER names the folder that all files are in; --root / takes them from anywhere")
+                .help("set the folder that holds all files with --root FOLDER; --root / accepts any path")
         })?;
         if path.is_empty() {
             return Err(in_line(format!("path {shown:?} is the root itself")));
@@ -287,7 +287,7 @@ impl<'a> Rows<'a> {
             self.extension = Some(self.missing_extension(&path)?);
             if let Some(Some(extension)) = &self.extension {
                 self.notes.push(format!(
-                    "paths have no extension: {extension} is put behind them, as the file of the first has it"
+                    "paths have no extension: {extension} is appended, as in the file of the first path"
                 ));
             }
         }
@@ -340,7 +340,7 @@ impl<'a> Rows<'a> {
                 "line {}: column {name:?} has the name of a member that --meta json writes",
                 row.line
             ))
-            .help("leave --meta json out: the other columns are in the component json without it")),
+            .help("leave out --meta json: the component json has the other columns without it")),
             None => Ok(()),
         }
     }
@@ -365,7 +365,7 @@ impl<'a> Rows<'a> {
         let known = self.split_names.iter().position(|known| *known == name);
         if known.is_none() && self.split_names.len() == MOST_SPLITS {
             return Err(Error::usage(format!("line {}: more than {MOST_SPLITS} splits", row.line))
-                .help("--split-column NAME says which column has them, --splits none that there are none"));
+                .help("choose the split column with --split-column NAME; --splits none packs without splits"));
         }
         Ok(Some(known.unwrap_or_else(|| {
             self.split_names.push(name);

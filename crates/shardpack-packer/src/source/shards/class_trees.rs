@@ -64,12 +64,12 @@ pub(super) fn find(
     }
     let is_alone = scanned.iter().all(|file| file.files.len() <= usize::from(file.fields.are_files));
     if let Some(names) = of_files(files, scanned).filter(|_| is_alone) {
-        let note = format!("no record has a label: the name of each file is its class, {} of them", names.len());
+        let note = format!("no record has a label: the name of each file is its class, {} in all", names.len());
         for (file, name) in scanned.iter_mut().zip(names) {
             let label = Label::Name(name.into_bytes());
             file.rows.iter_mut().for_each(|row| row.said = words.said(&label, None, None).unwrap_or(row.said));
         }
-        return Ok(Trees { are_classes: false, note: Some(note + "; --no-labels leaves it") });
+        return Ok(Trees { are_classes: false, note: Some(note + "; --no-labels leaves it out") });
     }
     let mut folders: BTreeMap<Option<&[u8]>, u64> = BTreeMap::new();
     rows().for_each(|(file, row)| *folders.entry(folder(file.name(row))).or_default() += 1);
@@ -95,7 +95,7 @@ pub(super) fn find(
     if let Some((what, help)) = question(kept) {
         return Err(Error::usage(what).in_file(&files[0].shard.path).help(help));
     }
-    let note = format!("no record has a label: the last folder of each name is its class, {} of them", names.len());
+    let note = format!("no record has a label: the last folder of each name is its class, {} in all", names.len());
     for file in scanned {
         let mut said = Vec::with_capacity(file.rows.len());
         for row in &file.rows {
@@ -104,7 +104,7 @@ pub(super) fn find(
         }
         file.rows.iter_mut().zip(said).for_each(|(row, said)| row.said = said);
     }
-    Ok(Trees { are_classes, note: Some(note + "; --no-labels leaves it") })
+    Ok(Trees { are_classes, note: Some(note + "; --no-labels leaves it out") })
 }
 
 /// The stems of the files, if the stems are the classes; `None` otherwise.
@@ -178,8 +178,8 @@ fn question<'n>(names: impl Iterator<Item = &'n [u8]> + Clone) -> Option<(String
     let are_all_splits = classes.iter().all(|name| Likeness::of(name).is_sure());
     let is_sure = of_splits.iter().any(|name| Likeness::of(name).is_sure());
     if words.len() > 1 && is_sure && !are_all_splits {
-        let what = format!("folders in it are splits: {}; test images would be trained on", listed(&of_splits));
-        let help = format!("--include {} packs one of them", option(of_splits[0]));
+        let what = format!("folders in it are splits: {}; test images would be used for training", listed(&of_splits));
+        let help = format!("--include {} packs one split", option(of_splits[0]));
         return Some((what, help));
     }
     let classes: Vec<&[u8]> = classes.into_iter().collect();
@@ -197,8 +197,8 @@ fn question<'n>(names: impl Iterator<Item = &'n [u8]> + Clone) -> Option<(String
         (above.len() > 1 && above.iter().all(|name| pairs::is_half(name))).then_some(above)
     });
     let (what, first) = match &halves {
-        _ if are_all_splits && !classes.is_empty() => ("are called as splits are, and are no classes then", &classes),
-        Some(halves) => ("are called as images and what belongs to them are, and are no classes then", halves),
+        _ if are_all_splits && !classes.is_empty() => ("are named like splits, not like classes", &classes),
+        Some(halves) => ("are named like images and their counterparts, not like classes", halves),
         None => return None,
     };
     let help = format!("--include {} --no-labels packs one; --label-from key takes them as classes", option(first[0]));
@@ -236,8 +236,8 @@ mod tests {
             (&["ds/train/cat/1.png", "ds/train/test_tube/2.png"], ""),
             (&["ds/train/image/1.png", "ds/train/label/1.png"], "image, label"),
             (&["ds/image/1.png", "ds/label/1_gt.png", "ds/label/2.png"], "image, label"),
-            (&["a/train/1.png", "a/trainannot/1.png", "a/val/2.png", "a/valannot/2.png"], "called as splits"),
-            (&["a/trainA/1.png", "a/trainB/1.png"], "called as splits"),
+            (&["a/train/1.png", "a/trainannot/1.png", "a/val/2.png", "a/valannot/2.png"], "named like splits"),
+            (&["a/trainA/1.png", "a/trainB/1.png"], "named like splits"),
             (&["101/accordion/1.png", "101/training_shoe/1.png", "101/cat/2.png"], ""),
             (&["trains/bullet_train/1.png", "trains/freight_train/2.png"], ""),
             (&["x/evaluation/1.png", "x/cat/2.png"], ""),

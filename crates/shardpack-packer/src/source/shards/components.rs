@@ -438,7 +438,7 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
         let more = if chosen.len() > TOLD { format!(" and {} more", chosen.len() - TOLD) } else { String::new() };
         let what = format!("{} components beside the images, a sample has room for {MOST}: ", chosen.len());
         return Err(Error::usage(format!("{what}{}{more}", told.join(", ")))
-            .help("--components NAMES takes some of them, with commas between; --components none leaves all"));
+            .help("choose components with --components NAMES, separated by commas; --components none leaves out all"));
     }
     let place = |at: usize| match Some(at) == payload {
         true => Some(Place::Payload),
@@ -449,7 +449,7 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
         .map(|(owned, file)| OfFile { places: owned.into_iter().map(|at| at.and_then(place)).collect(), ..file });
     let notes = all.iter().filter(|one| one.kind.is_some() && one.files > 0).map(|one| {
         let name = one.one.name();
-        format!("component {name} is files, and no arrays: {} of {} begin as none, or are cut", one.files, one.samples)
+        format!("component {name} is files, not arrays: {} of {} have no header or are cut", one.files, one.samples)
     });
     Ok(Settled {
         notes: notes.collect(),

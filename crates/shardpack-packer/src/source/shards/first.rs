@@ -96,7 +96,7 @@ impl Source for First<'_> {
     fn read_component(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
         let (entry, table) = (self.listing.entry(number), self.listing.components());
         let Some(cell) = table.cells_of(number).get(which) else {
-            return refused("has nothing of this kind beside it");
+            return refused("has no such component");
         };
         let (offset, recipe) = of_component_stamp(cell.stamp);
         let shard = &self.shards.files[of_place(entry.place).0].shard;

@@ -31,7 +31,7 @@ impl Shards {
             for row in scanned.rows.iter_mut().chain(values) {
                 let Some(number) = row.said.number.filter(|number| *number >= 0) else { continue };
                 if names.is_empty() {
-                    let what = "has numbers for labels and no names of classes, which other files number differently";
+                    let what = "has numeric labels but no names of classes, and other files number classes differently";
                     return Err(Error::usage(what).in_file(&file.shard.path).help("convert these files by themselves"));
                 }
                 let name = usize::try_from(number).ok().and_then(|number| names.get(number));
@@ -114,7 +114,7 @@ pub(super) fn settle_values(scanned: &mut [Scanned], wanted: &Wanted) -> (Option
             return (None, None);
         }
         scanned.iter_mut().flat_map(|file| &mut file.rows).for_each(|row| row.said = Said::NOTHING);
-        let why = format!("{saying} of {samples} samples tell a label or class that classes can have");
+        let why = format!("{saying} of {samples} samples have a usable label or class");
         return (None, Some(why));
     };
     // With an explicit label field, a sample without a valid label is reported as that sample's problem.
@@ -123,8 +123,8 @@ pub(super) fn settle_values(scanned: &mut [Scanned], wanted: &Wanted) -> (Option
     }
     let why = match count == samples {
         true if is_believed() => return (Some(name), None),
-        true => format!("field {name:?} is a component, for its numbers are none that classes have"),
-        false => format!("field {name:?} is a component, and no label, for {count} of {samples} samples have it"),
+        true => format!("field {name:?} is a component, because its numbers are not valid class numbers"),
+        false => format!("field {name:?} is a component, not a label, because {count} of {samples} samples have it"),
     };
     scanned.iter_mut().flat_map(|file| &mut file.rows).for_each(|row| row.said = Said::NOTHING);
     (None, Some(why))

@@ -117,7 +117,7 @@ impl Shards {
     ) -> Result<Self> {
         let mut found = Vec::new();
         for source in sources {
-            let url = source.to_str().ok_or_else(|| Error::usage("a URL that is no text").in_file(source))?;
+            let url = source.to_str().ok_or_else(|| Error::usage("a URL that is not UTF-8").in_file(source))?;
             found.extend(urls.of_source(url, from, splits)?);
         }
         Ok(Self { urls: Some(urls), ..Self::of_found(sources, found, wanted, splits)? })
@@ -192,9 +192,9 @@ impl Shards {
         };
         if let Some(other) = files.iter().find(|file| !wanted.entries.is_unsaid() && !has_keys(file.shard.kind)) {
             let what = format!("{}, which has no keys with values", other.shard.kind.name());
-            return Err(Error::usage(what)
-                .in_file(&other.shard.path)
-                .help("--label-from and --skip-header are for LMDBs; of a tar, --label-from key and --key-pattern are taken too"));
+            return Err(Error::usage(what).in_file(&other.shard.path).help(
+                "--label-from and --skip-header are for LMDBs; for tar, --label-from key and --key-pattern work too",
+            ));
         }
         if files.len() > open::MOST_FILES || files.iter().any(|file| file.shard.bytes > open::MOST_FILE_BYTES) {
             return Err(Error::usage("more than 16 million files, or one of more than 1 TiB"));
@@ -382,7 +382,7 @@ impl Shards {
                             let (bytes, offset, recipe, fetch_bytes) = match (&settled.payload, payload) {
                                 // A requested component that no sample has is reported later.
                                 (None, _) if row.bytes == 0 && !is_asked => {
-                                    let reason = "nothing of it can be a component".to_owned();
+                                    let reason = "it has nothing that can be a component".to_owned();
                                     one.unpacked.push(refuse(class, name, Fate::Skipped, reason));
                                     continue;
                                 }
@@ -459,12 +459,12 @@ impl Shards {
             if notes.len() > NOTES {
                 let more = notes.len() - NOTES;
                 notes.truncate(NOTES);
-                notes.push(format!("… {more} such notes more: shardpack verify names them all"));
+                notes.push(format!("… and {more} more such notes: shardpack verify lists all"));
             }
             one.notes.append(&mut notes);
             one.notes.extend(classes.note.iter().chain(&trees.note).cloned());
             if are_joined && found.is_empty() && !classes.is_unlabelled {
-                one.notes.push("files number their classes differently: labels are joined by the names".to_owned());
+                one.notes.push("files number their classes differently: classes are joined by name".to_owned());
             }
             if found.is_empty() {
                 one.notes.extend_from_slice(&settled.notes);

@@ -48,5 +48,5 @@ impl Urls {
 }
 
 fn refused(path: &Path) -> Error {
-    Error::usage("a URL, and this program was built without what reads them").in_file(path)
+    Error::usage("a URL, and this build cannot read URLs (it lacks the feature cloud)").in_file(path)
 }

@@ -411,7 +411,7 @@ impl ShardReader<'_> {
     ) -> Result<(), ReadError> {
         let components = self.listing.components();
         let (Some(kind), Some(cell)) = (components.kinds.get(which), components.cells_of(number).get(which)) else {
-            return Err(ReadError::Refused(Refusal("has nothing of this kind beside it".to_owned())));
+            return Err(ReadError::Refused(Refusal("has no such component".to_owned())));
         };
         let entry = self.listing.entry(number);
         let (number, (offset, recipe)) = (of_place(entry.place).0, of_component_stamp(cell.stamp));

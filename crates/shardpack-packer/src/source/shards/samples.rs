@@ -40,7 +40,7 @@ pub(super) fn check<'f>(mut files: impl ExactSizeIterator<Item = &'f ShardFile>,
 /// The error for files with one dataset each under different names: images in one, labels in the other. Rows are never joined across files.
 fn columns(first: &ShardFile, own: &str, last: &ShardFile, theirs: &str) -> Error {
     let last = last.path.file_name().unwrap_or_default().display();
-    Error::usage(format!("it has nothing but dataset {own}, and {last} nothing but dataset {theirs}: columns of one table"))
+    Error::usage(format!("it has only dataset {own}, and {last} has only dataset {theirs}: columns of one table"))
         .in_file(&first.path)
         .help(
             "write the columns of each split as datasets of one file; --images PATH or --components NAMES packs the rows of each file all \

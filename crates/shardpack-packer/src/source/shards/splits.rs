@@ -88,7 +88,7 @@ pub(super) fn inside(files: &mut Vec<File>, wanted: &Wanted, splits: &Splits) ->
             return Ok(());
         }
         if let (Splits::Auto, Some(shared)) = (splits, file.shard.odd_splits(wanted)?.shared) {
-            return Err(Error::usage(format!("{shared}: what is tested would be trained on"))
+            return Err(Error::usage(format!("{shared}: test samples would be used for training"))
                 .in_file(&file.shard.path)
                 .help(format!(
                     "--splits {} packs such a row in each of its splits, --splits none each row once",

@@ -203,7 +203,7 @@ impl Urls {
         for (_, files) in of_source.map_err(|error| match error.kind() {
             ErrorKind::Usage if url::is_web(source) && !given::names_shards(Path::new(source)) => {
                 let what = format!(
-                    "no dataset: there is neither {} nor {}, and a web server does not list what else it has",
+                    "no dataset: there is neither {} nor {}, and a web server has no listing",
                     manifest::FILE,
                     splits::FILE
                 );
@@ -296,7 +296,7 @@ impl Urls {
         let level = store.level("")?;
         // The caller already checked the top folder: this is the folder of a split whose splits record is missing.
         if from.is_none() && level.objects.iter().any(|object| object.name == manifest::FILE) {
-            let what = "is a sealed dataset in a folder that is none, with no splits.json beside it";
+            let what = "is a sealed dataset, but the folder above it has no splits.json";
             return Err(Error::data(what).in_file(store.url()).help(help::COPY_OR_PACK));
         }
         if level.objects.len() > MOST_LISTED {

@@ -104,7 +104,8 @@ impl Transformed {
         work: Option<&Path>,
         monitor: &dyn Monitor,
     ) -> Result<TransformedReader<'a>> {
-        let none = || shardpack_format::Error::usage("nothing was made of this split").in_file(self.origin.path());
+        let none =
+            || shardpack_format::Error::usage("no image of this split was transformed").in_file(self.origin.path());
         let of = self.splits.iter().find(|one| one.name.as_deref() == split).ok_or_else(none)?;
         let before = of.leaves_any().then(|| self.origin.open(split, &of.before, work, monitor)).transpose()?;
         let (places, kinds) = (&of.places, &of.before.components().kinds);
@@ -149,7 +150,7 @@ impl TransformedReader<'_> {
             }
             _ => self.before.as_deref().map(Place::Before),
         };
-        place.ok_or_else(|| shardpack_format::Error::data("an image that was not made"))
+        place.ok_or_else(|| shardpack_format::Error::data("an image that was not transformed"))
     }
 }
 
@@ -167,7 +168,7 @@ impl Source for TransformedReader<'_> {
         let of_source = kinds.get(which).and_then(|kind| self.kinds.iter().position(|one| one == kind));
         match (&self.before, of_source) {
             (Some(before), Some(which)) => before.read_component(number, which, out),
-            _ => Err(ReadError::Refused(Refusal("has nothing beside its image".to_owned()))),
+            _ => Err(ReadError::Refused(Refusal("has no components".to_owned()))),
         }
     }
 

@@ -151,8 +151,8 @@ impl Spool {
     pub fn read(&self, place: u64, out: &mut [u8]) -> Result<()> {
         let mut expected = [0; HASH_BYTES];
         let damaged = || {
-            let error = Error::data("what was made of an image is damaged").in_file(&self.path).at_byte(place);
-            error.help("remove the file: then its images are made anew")
+            let error = Error::data("a transformed image is damaged").in_file(&self.path).at_byte(place);
+            error.help("remove the file: its images are then transformed again")
         };
         let at = place.checked_sub(HASH_BYTES as u64).ok_or_else(damaged)?;
         let read = self.file.read_exact_at(&mut expected, at).and_then(|()| self.file.read_exact_at(out, place));

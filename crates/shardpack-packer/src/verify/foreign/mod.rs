@@ -222,7 +222,7 @@ fn find_twice<'f>(
             true => "earlier in this file".to_owned(),
             false => format!("in {}", text::path(&files[first].path)),
         };
-        let what = format!("the key stands {at} too: readers mix up or drop one of them");
+        let what = format!("the key is also {at}: readers mix up or drop one of the samples");
         walked.add(of_sample(file, &keys.remove(&offset).unwrap_or_default(), offset, what));
     }
 }
@@ -281,7 +281,7 @@ fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor) -> Result<Wa
     }
     let mut again = walk_once(file, options, monitor)?;
     if again.problems != walked.problems {
-        let differs = "its bytes came another way when it was read again: what is said is of the second time";
+        let differs = "its bytes differed when it was read again: the problems are those of the second read";
         again.notes.push(format!("{}: {differs}", shown(file)));
     }
     Ok(again)

@@ -39,11 +39,11 @@ impl<'a> Pixels<'a> {
     pub fn of(bytes: &'a [u8]) -> Result<Self, String> {
         let words = (word(bytes, 0), word(bytes, 1), word(bytes, 2));
         let (Some(width), Some(height), Some(mode_bytes)) = words else {
-            return Err(format!("raw pixels in {} bytes: width, height and mode alone are longer", bytes.len()));
+            return Err(format!("raw pixels in {} bytes: too short for width, height and mode", bytes.len()));
         };
         let split = usize::try_from(mode_bytes).ok().and_then(|length| bytes[MODE_START..].split_at_checked(length));
         let (mode, pixels) = split.ok_or_else(|| {
-            format!("raw pixels whose mode of {mode_bytes} bytes reaches beyond its value of {}", bytes.len())
+            format!("raw pixels with a mode of {mode_bytes} bytes in a value of only {}", bytes.len())
         })?;
         let (width, height) = (u64::from(width), u64::from(height));
         let array = |dtype: &str, shape: &[u64]| npy::head(dtype, shape, false);
@@ -60,7 +60,7 @@ impl<'a> Pixels<'a> {
             _ => {
                 let shown = text::shown(&mode[..mode.len().min(SHOWN_BYTES)]);
                 return Err(format!(
-                    "raw pixels of mode {shown:?} are refused: nothing here tells what colours they are"
+                    "raw pixels of mode {shown:?} are refused: the shard does not define their colours"
                 ));
             }
         };

@@ -82,7 +82,7 @@ pub(super) fn image<'a>(example: &Example<'a>, data: &[u8], wanted: &Wanted) -> 
     let odd = named.iter().find(|(_, list)| is_bytes(list) || list.values > 1);
     match (like.next(), like.next()) {
         (Some((like, _)), None) if let Some((odd, _)) = odd => Err(format!(
-            "feature {:?} holds no image, and {:?} looks like one: --image-feature says which is meant",
+            "feature {:?} holds no image, and {:?} looks like one: choose one with --image-feature",
             lossy(odd),
             lossy(like)
         )),
@@ -120,8 +120,8 @@ pub(super) fn lost_steps(example: &Example<'_>, data: &[u8], wanted: &Wanted) ->
     lost.map(|(key, _)| {
         let key = lossy(key);
         format!(
-            "a SequenceExample whose feature_lists {key:?} are steps of bytes that are no text and differ in length; \
-             --components takes those that it names"
+            "a SequenceExample whose feature_lists {key:?} has steps of bytes that are not text and differ in length; \
+             select other components with --components"
         )
     })
 }

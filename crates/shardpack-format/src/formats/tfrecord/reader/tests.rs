@@ -217,7 +217,7 @@ fn images_are_found_by_name_or_by_their_first_bytes() {
     assert_eq!(found(&some, Some("image")).unwrap_err(), "feature \"image\" holds no bytes");
     assert!(found(&some[..1], None).is_err() && found(&[], None).is_err());
     let pixels = [("image", small(&[3, 4])), ("thumb", text(JPEG))];
-    assert!(found(&pixels, None).unwrap_err().contains("\"thumb\" looks like one: --image-feature says which"));
+    assert!(found(&pixels, None).unwrap_err().contains("\"thumb\" looks like one: choose one with --image-feature"));
     assert_eq!(found(&pixels, Some("thumb")).unwrap(), "thumb");
     let frames = field(0x0a, &[field(0x0a, JPEG), field(0x0a, JPEG)].concat());
     assert_eq!(found(&[("jpeg", frames)], None).unwrap_err(), "feature \"jpeg\" has 2 values, not one");
@@ -439,7 +439,7 @@ fn a_sequence_that_cannot_be_had_whole_is_no_sample() {
     let frames = [("frames", vec![text(JPEG), text(&[JPEG, b"\0"].concat())])];
     let of = |file: &[u8]| both(file).0[0].0.image.clone().unwrap_err();
     let what = of(&sequence(&[("image", text(JPEG))], &frames));
-    assert!(what.starts_with("a SequenceExample whose feature_lists \"frames\" are steps of bytes"), "{what}");
+    assert!(what.starts_with("a SequenceExample whose feature_lists \"frames\" has steps of bytes"), "{what}");
     let what = of(&sequence(&[("x", small(&[1]))], &[("x", vec![small(&[1])])]));
     assert!(what.contains("\"x\" is in the context and in the feature_lists"), "{what}");
     let what = of(&sequence(&[], &[("x", vec![small(&[1]), float(1.0)])]));

@@ -164,7 +164,7 @@ fn an_error_names_the_byte() {
     let x = |records: &[u8]| [pax(b'x', records), jpg()].concat();
     let rows: [(Vec<u8>, &str); 24] = [
         (vec![b'a'; 512], "byte 148: header checksum: expected a number, found `aaaaaaaa`"),
-        ([jpg(), vec![b'0'; 512]].concat(), "byte 1024: damaged header: its bytes sum to 24448, its checksum says 0"),
+        ([jpg(), vec![b'0'; 512]].concat(), "byte 1024: damaged header: its bytes sum to 24448, its checksum is 0"),
         (jpg()[..300].to_vec(), "byte 0: truncated header: 300 of 512 bytes"),
         (jpg()[..515].to_vec(), "byte 0: member a.jpg: its data ends at byte 516, the file has 515"),
         (jpg()[..516].to_vec(), "byte 0: member a.jpg: its padding ends at byte 1024, the file has 516"),

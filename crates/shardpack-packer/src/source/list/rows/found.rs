@@ -58,7 +58,7 @@ impl Rows<'_> {
         let numbers = are_numbers().filter(|(_, said)| said.number.is_none()).count();
         let labels = said.iter().filter(|said| said.word.is_some()).count();
         let is_mixed = numbers > 0 && numbers < labels;
-        is_mixed.then(|| format!("labels are words, the {numbers} of {labels} that spell numbers too"))
+        is_mixed.then(|| format!("labels are words, also the {numbers} of {labels} that spell numbers"))
     }
 
     /// Returns one listing for each split, or one for all rows.
@@ -70,7 +70,7 @@ impl Rows<'_> {
             && let Some(missing) = names.iter().find(|name| !self.split_names.contains(name))
         {
             return Err(Error::usage(format!("no split {missing:?}, which --splits names"))
-                .help("--split-column NAME says which column has them"));
+                .help("choose the split column with --split-column NAME"));
         }
         let said = self.said();
         self.notes.extend(self.numbers_among_words(&said));
