@@ -4,14 +4,18 @@
 
 use std::{
     fs,
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
+use self::ports::free_port;
 use super::BUCKET;
+
+#[path = "ports.rs"]
+mod ports;
 
 /// Of S3, what each asks for: a key of garage has its form.
 pub const REGION: &str = "us-east-1";
@@ -83,10 +87,6 @@ fn tools() -> PathBuf {
     // Of the workspace, whichever crate's test this is.
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().filter(|at| at.join("Cargo.lock").is_file()).last();
     target.unwrap_or_else(|| root.unwrap().join("target")).join("tools")
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// Runs a program until what it reads from is closed, as it is when this process has ended, and removes the folder.

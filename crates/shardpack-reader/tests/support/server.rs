@@ -18,15 +18,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+use self::ports::free_port;
+
+#[path = "ports.rs"]
+mod ports;
+
 /// A web server that runs.
 pub struct Nginx {
     folder: tempfile::TempDir,
     port: u16,
-}
-
-/// A free port of this machine.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 impl Nginx {
