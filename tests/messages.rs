@@ -1,5 +1,4 @@
-//! What is said of one thing is in the singular, whatever says it; and what others have named neither begins a line nor commands a
-//! terminal.
+//! Messages about one item use the singular. Foreign names neither begin a line nor control the terminal.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -19,7 +18,7 @@ use shardpack_format::text;
 use shards::{Feature, Tar, mds_index, mds_shard, parquet_file, tf_record};
 use support::{Bench, Ran, binary, photo, run};
 
-/// Fails where one thing is said to be several.
+/// Fails if a message uses the plural for one item.
 fn singular(ran: Ran) -> Ran {
     let said = format!(" {}\n{}", ran.stdout, ran.stderr).replace('\n', " \n ");
     for noun in ["image", "sample", "shard", "file", "record", "duplicate", "problem", "row", "split", "byte"] {
@@ -83,17 +82,17 @@ fn what_is_said_of_one_thing_is_in_the_singular() {
     one(&["inspect", dst]).code(1);
 }
 
-/// What a name may have in it to fool who reads: it ends its line, begins one of ours, takes back what is written, turns letters around.
+/// A name that tries to deceive the reader: it ends its line, forges a line of shardpack, erases output and reverses letters.
 const EVIL: &str = "e\u{1b}[2K\u{1b}]0;x\u{7}\nok      verified 7 samples\rok: verified\t\u{202e}gpj\u{2066}\u{200b}\u{feff}\u{85}\u{9b}2J\u{7f}";
 
-/// The same as bytes that are no UTF-8.
+/// The same name as bytes that are not UTF-8.
 fn evil_bytes(end: &[u8]) -> OsString {
     OsString::from_vec([EVIL.as_bytes(), b"\xff\xfe", end].concat())
 }
 
-/// Fails where something of [`EVIL`] is on the terminal as it is: in text nothing is, in JSON nothing is either, but it means the same.
+/// Fails if part of [`EVIL`] reaches the terminal unescaped, as text or in JSON. In JSON the escaped name keeps its value.
 fn tame(args: &[&OsStr]) -> Ran {
-    // Colours of our own are the only thing that commands the terminal.
+    // Only shardpack's own colours control the terminal.
     let mut command = Command::new(binary());
     let ran = Ran::from(command.arg("--color=always").args(args).output().unwrap());
     for printed in [&ran.stdout, &ran.stderr] {
@@ -111,7 +110,7 @@ fn tame(args: &[&OsStr]) -> Ran {
     ran
 }
 
-/// Runs a command for people, and again for scripts: their document has the name `exact` somewhere, as it is, if one is given.
+/// Runs a command for text, and again for JSON. If `exact` is given, the JSON document contains this name unchanged.
 fn both(args: &[&OsStr], exact: Option<&str>) -> Value {
     tame(args);
     let with_json: Vec<&OsStr> = args.iter().copied().chain([OsStr::new("--json")]).collect();
@@ -123,7 +122,7 @@ fn both(args: &[&OsStr], exact: Option<&str>) -> Value {
     document
 }
 
-/// Whether a text of `value`, or one of its names, has `text` in it.
+/// Whether a text or a member name in `value` contains `text`.
 fn has(value: &Value, text: &str) -> bool {
     match value {
         Value::String(found) => found.contains(text),
@@ -133,7 +132,7 @@ fn has(value: &Value, text: &str) -> bool {
     }
 }
 
-/// Words of a command line, of which `$0` and so on are those of `names`.
+/// Words of a command line. `$0` and so on stand for the words in `names`.
 fn words<'a>(line: &'a str, names: &'a [&OsStr]) -> Vec<&'a OsStr> {
     let word = |word: &'a str| match word.strip_prefix('$').and_then(|number| number.parse::<usize>().ok()) {
         Some(number) => names[number],
@@ -153,7 +152,8 @@ fn a_tree_of_hostile_names_commands_no_terminal() {
     bench.file(format!("{EVIL}/1.jpg"), &photo());
     bench.file(OsStr::from_bytes(&below(b".txt")), b"x");
     let (src, dst, other) = (bench.src(), bench.at("out").join(evil_bytes(b"")), bench.at("other"));
-    let names = [src.as_os_str(), dst.as_os_str(), other.as_os_str()];
+    let table = bench.at("rows.csv");
+    let names = [src.as_os_str(), dst.as_os_str(), other.as_os_str(), table.as_os_str()];
     let go = |line: &str, exact| both(&words(line, &names), exact);
     fs::create_dir_all(bench.at("out")).unwrap();
 
@@ -171,13 +171,13 @@ fn a_tree_of_hostile_names_commands_no_terminal() {
     go("inspect $1", Some(EVIL));
     go("inspect $1 --samples", Some(EVIL));
     go("inspect $1 --extract nobody -o $2", None);
-    go("inspect $1 --table $2.csv", None);
+    go("inspect $1 --table $3 --force", None);
     go("crops $1", None);
     tame(&words("bench $1 --seconds 1", &names));
     go("convert $1 $2", None);
     tame(&words("slurm $0 $2 --array 2", &names)).code(0);
 
-    // What is not right, and names it.
+    // Reports that name a damaged file.
     let index = fs::read_dir(dst.join("index")).unwrap().map(|entry| entry.unwrap().path()).next().unwrap();
     let shard = dst.join(format!("{}.tar", index.file_stem().unwrap().to_str().unwrap()));
     let mut bytes = fs::read(&shard).unwrap();
@@ -290,7 +290,7 @@ fn a_foreign_shard_of_hostile_names_commands_no_terminal() {
         ("x.h5", EVIL.as_bytes().to_vec()),
     ];
     for (name, bytes) in &files {
-        // In a folder of a hostile name, under its own name, and under a hostile one.
+        // In a folder with a hostile name: `index.json` under its own name, the other files under hostile names.
         let folder = bench.at(name).join(evil_bytes(b""));
         fs::create_dir_all(&folder).unwrap();
         let own = if *name == "index.json" { (*name).to_owned() } else { format!("{EVIL}{name}") };
@@ -358,7 +358,7 @@ fn a_manifest_and_a_list_of_hostile_names_command_no_terminal() {
             both(&words(line, &names), None);
         }
     }
-    // What is written on the command line may come from names too.
+    // Arguments of the command line may come from names, too.
     let long = format!("--{EVIL}");
     for line in [
         &["pack", &long][..],
