@@ -1,6 +1,6 @@
-//! What a source holds is what is packed and what is not, and what is not is named: in the ledger, and in `--json`.
+//! Checks that every entry of a source is either packed or named in the ledger and in `--json`.
 //!
-//! The numbers come from how the files were made, and from readers of others.
+//! The expected numbers come from how the files were made, and from the readers of other projects.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
@@ -21,14 +21,14 @@ use shards::{Feature, Sample, Tar, convert, mds_index, mds_shard, parquet_file, 
 use support::{Bench, jpeg};
 use tar::EntryType;
 
-/// Path, fate and reason of all that is not in the shards of a dataset, as its ledger has them.
+/// Path, fate and reason of every line in the ledger of a dataset.
 fn in_ledger(dst: &Path) -> BTreeSet<(String, Fate, String)> {
     let lines = ledger::read(&fs::read(dst.join("ledger.jsonl")).unwrap_or_default()).unwrap().into_iter();
     let lines = lines.filter(|line| line.fate != Fate::Kept);
     lines.map(|line| (String::from_utf8(line.path).unwrap(), line.fate, line.reason.to_string())).collect()
 }
 
-/// The same as `--json` has them.
+/// The same triples from the `--json` document.
 fn in_json(document: &Value) -> BTreeSet<(String, Fate, String)> {
     let entries = document["unpacked"].as_array().unwrap().iter();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -44,7 +44,7 @@ fn json_names_all_that_is_not_packed_whatever_became_of_it() {
     fs::copy(bench.src().join("a/1.jpg"), bench.src().join("b/twice.jpg")).unwrap();
     let options = ["--exclude", "**/left-*", "--dedup", "exact", "--on-bad", "skip", "--json"];
     let expected = [Fate::Skipped, Fate::Filtered, Fate::Duplicate].map(Some);
-    // The second time there is nothing to do, and the answer is the same.
+    // The second run has nothing to do and gives the same answer.
     for _ in 0..2 {
         let document = bench.pack(&options).code(0).json();
         let unpacked = in_json(&document);
@@ -53,17 +53,17 @@ fn json_names_all_that_is_not_packed_whatever_became_of_it() {
         assert_eq!(fates, expected.into());
         assert_eq!(document["ignored_files"], serde_json::json!({"extension .txt": 1}));
     }
-    // Where nothing is sealed, too.
+    // A run that seals nothing reports the same entries.
     fs::remove_dir_all(bench.dst()).unwrap();
     let document = bench.pack(&["--exclude", "**/left-*", "--json"]).code(1).json();
     let fates: Vec<Fate> = in_json(&document).into_iter().map(|(_, fate, _)| fate).collect();
     assert_eq!(fates, [Fate::Skipped, Fate::Filtered]);
 }
 
-/// The variable that names the Python of a reader, and what `tests/peers/count_records.py` calls it.
+/// The variable that names the Python of a reader, and the name of this reader in `tests/peers/count_records.py`.
 type Reader = (&'static str, &'static str);
 
-/// How many records a reader of others counts in a file; `None` where its environment is not there.
+/// Number of records that the other reader counts in a file; `None` if its environment is missing.
 fn counted((variable, how): Reader, file: &Path) -> Option<u64> {
     let Some(python) = std::env::var_os(variable) else {
         assert_ne!(variable, "SHARDPACK_PYTHON", "not set: run `cargo xtask test`, which makes the environment");
@@ -76,18 +76,18 @@ fn counted((variable, how): Reader, file: &Path) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{how}: {text}{}", String::from_utf8_lossy(&stderr))))
 }
 
-/// A file with sound and odd records, by what reads it.
+/// A file with good and odd records, and the readers for it.
 struct Nasty {
     readers: Vec<Reader>,
     file: &'static str,
     bytes: Vec<u8>,
-    /// How many of its records are sound.
+    /// Number of good records.
     sound: u64,
 }
 
 const PYTHON: &str = "SHARDPACK_PYTHON";
 
-/// One file of odd records for each way to read it.
+/// One file of odd records for each reader.
 fn nasty() -> Vec<Nasty> {
     let image = |number: u64| jpeg(number, 5000 + number as usize);
     let sound = |number: u64| (number as i64 % 2, image(number));
@@ -112,7 +112,7 @@ fn nasty() -> Vec<Nasty> {
         .file("d.jpg", &image(3))
         .file("e.cls", b"x y")
         .file("e.jpg", &image(5))
-        // The key stands there already.
+        // The key exists already.
         .sample("a", "1", &image(4))
         .file("f.cls", b"99999999999")
         .file("f.jpg", &image(6));
@@ -168,7 +168,7 @@ fn all_that_readers_of_others_count_is_packed_or_named() {
         let bench = Bench::new();
         bench.file(file, &bytes);
         if file.ends_with(".mds") {
-            // Streaming reads by it, and so is it compared.
+            // Streaming reads through `index.json`, so the comparison includes it.
             let samples = u32::from_le_bytes(*bytes.first_chunk().unwrap()) as usize;
             bench.file("index.json", &mds_index(&[(file, &bytes, samples, &[])]));
         }

@@ -1,5 +1,8 @@
-//! What an LMDB or an HDF5 file holds, counted by py-lmdb and h5py: each entry or row is packed, named as not packed, or counted as
-//! something that is no sample; and `convert`, `verify` and `inspect` say the same of it.
+//! Checks LMDB and HDF5 files against the counts of py-lmdb and h5py.
+//!
+//! Each entry or row is packed, named as not packed, or counted as something other than a sample. `convert`, `verify` and
+//! `inspect`
+//! agree on these counts.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -16,7 +19,7 @@ use serde_json::Value;
 use shardpack_packer::ledger::{self, Fate};
 use support::{Bench, Ran, photo, run};
 
-/// Writes environments that are odd, each with its number of entries in `NAME.count`, as py-lmdb has it.
+/// Writes odd environments; `NAME.count` holds the number of entries that py-lmdb counts.
 const WRITE_LMDB: &str = r"
 import os, pickle, sys, lmdb
 photo, out = open(sys.argv[1], 'rb').read(), sys.argv[2]
@@ -77,7 +80,7 @@ for name, beside in (('databases', []), ('databases-beside', plain)):
     open(os.path.join(out, name + '.count'), 'w').write(str(entries))
 ";
 
-/// Writes HDF5 files that are odd, each with its number of rows in `NAME.count`, as h5py has it.
+/// Writes odd HDF5 files; `NAME.count` holds the number of rows that h5py counts.
 const WRITE_HDF5: &str = r"
 import os, sys, h5py, numpy as np
 photo, out = open(sys.argv[1], 'rb').read(), sys.argv[2]
@@ -122,18 +125,18 @@ fn convert(source: &Path, dst: &Path, options: &[&str]) -> Ran {
     run(&[&["convert", source.to_str().unwrap(), dst.to_str().unwrap()], options].concat())
 }
 
-/// What becomes of a file.
+/// Expected result for a file.
 enum Expected {
-    /// So many samples, so many that are refused, so many that are no samples.
+    /// Numbers of samples, of refused samples, and of entries that are no samples.
     Counted(u64, u64, u64),
-    /// As many samples, and what is missing in so many lines: what the library counts is not what there was.
+    /// Number of samples, and number of lines about missing data. The count of the library differs from the original count here.
     Lost(u64, u64),
-    /// A question.
+    /// `convert` stops with a question that contains this text.
     Asked(&'static str),
 }
 use Expected::{Asked, Counted, Lost};
 
-/// Converts a file both ways, and holds what is said of it against what its library counts.
+/// Converts a file with and without `--on-bad skip`, and compares the report with the count of its library.
 fn check(bench: &Bench, from: &Path, name: &str, expected: &Expected) {
     let count: u64 = fs::read_to_string(from.with_extension("count")).unwrap().parse().unwrap();
     let dst = bench.at(&format!("out-{name}"));
@@ -161,12 +164,12 @@ fn check(bench: &Bench, from: &Path, name: &str, expected: &Expected) {
         (*packed, *skipped, 0, 0),
         "{name}: {document}"
     );
-    // Each that is not packed has a line of its own, in the ledger and here.
+    // Each entry that is not packed has its own line, in the ledger and in the document.
     let lines = ledger::read(&fs::read(dst.join("ledger.jsonl")).unwrap_or_default()).unwrap();
     let paths: BTreeSet<_> = lines.iter().filter(|line| line.fate == Fate::Skipped).map(|line| &line.path).collect();
     let named = document["unpacked"].as_array().map_or(0, Vec::len);
     assert_eq!((paths.len() as u64, named as u64), (*skipped, *skipped), "{name}: {document}");
-    // Images of an HDF5 file are taken out first; where they lie then is nobody's business.
+    // Images of an HDF5 file are extracted first, so their byte offsets mean nothing to the user.
     let is_hdf5 = from.extension().is_some_and(|extension| extension == "h5");
     let is_plain = |line: &Value| {
         let reason = line["reason"].as_str().unwrap();
@@ -174,12 +177,13 @@ fn check(bench: &Bench, from: &Path, name: &str, expected: &Expected) {
     };
     assert!(document["unpacked"].as_array().unwrap().iter().all(is_plain), "{name}: {document}");
     run(&["verify", "--quiet", dst.to_str().unwrap()]).code(0);
-    // Without the option it is refused, and verify says why, or all is well everywhere.
+    // Without `--on-bad skip`, `convert` refuses the file and `verify` reports the reason; a file without bad entries passes
+    // both.
     let code = i32::from(*skipped > 0);
     convert(from, &bench.at(&format!("all-{name}")), &["--quiet"]).code(code);
     let ran = run(&["verify", from.to_str().unwrap()]).code(code);
     if name == "no-images" {
-        // As they were written, but for a row of HDF5 that holds nothing at all.
+        // Each sample is as written, except one HDF5 row that is empty.
         let verified = run(&["verify", from.to_str().unwrap(), "--json"]).json();
         let count = |name: &str| verified[name].as_u64().unwrap();
         let empty = u64::from(is_hdf5);
@@ -197,7 +201,7 @@ fn entries_of_an_lmdb_are_accounted_for() {
         ("claims", Counted(5, 0, 2)),
         ("keys-of-claims", Counted(8, 0, 0)),
         ("no-images", Counted(5, 3, 0)),
-        // Two keys have folders, which are classes; the others have none.
+        // Two keys have folders, which become classes; the other keys have no folder.
         ("odd-keys", Counted(2, 9, 0)),
         ("ocr", Counted(5, 0, 7)),
         ("ocr-odd", Counted(5, 3, 6)),
@@ -219,7 +223,7 @@ fn entries_of_an_lmdb_are_accounted_for() {
     convert(&source.join("odd-keys.lmdb"), &dst, &options).code(0);
     assert_eq!(shardpack_reader::Dataset::open(&dst).unwrap().len(), 9);
     run(&["verify", "--quiet", dst.to_str().unwrap()]).code(0);
-    // What the question and the lines say is there to be had.
+    // The database that the question and the ledger lines name can be converted.
     for name in ["databases", "databases-beside"] {
         let dst = bench.at(&format!("named-{name}"));
         convert(&source.join(format!("{name}.lmdb")), &dst, &["--image-feature", "val", "--quiet"]).code(0);

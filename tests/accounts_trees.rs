@@ -1,6 +1,6 @@
-//! What a tree, a list or a COCO file holds is what others count in it, and each image of it is packed or named.
+//! Checks that the counts of a tree, a list or a COCO file match those of other tools, and that each image is packed or named.
 //!
-//! Python counts: os.walk by torchvision's rule, csv, json, pyarrow.
+//! Python counts: `os.walk` with torchvision's rule, `csv`, `json`, pyarrow.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use shardpack_packer::ledger::{self, Fate};
 use support::{Bench, jpeg, run};
 
-/// What Python counts.
+/// The counts of Python.
 fn counted(kind: &str, path: &Path) -> Value {
     let Some(python) = std::env::var_os("SHARDPACK_PYTHON") else {
         panic!("SHARDPACK_PYTHON is not set: run `cargo xtask test`, which sets up Python");
@@ -23,7 +23,7 @@ fn counted(kind: &str, path: &Path) -> Value {
     serde_json::from_slice(&out.stdout).unwrap()
 }
 
-/// Packs `source`, and holds what came of it against what Python counts; gives the counts of the ledger.
+/// Packs `source`, compares the result with the counts of Python, and returns the counts of the ledger.
 fn check(kind: &str, source: &Path, dst: &Path, options: &[&str]) -> Value {
     let args = [&["pack", source.to_str().unwrap(), dst.to_str().unwrap(), "--json"], options].concat();
     let ran = run(&args).code(0).json();
@@ -52,14 +52,14 @@ fn check(kind: &str, source: &Path, dst: &Path, options: &[&str]) -> Value {
         in_json.insert((entry["path"].as_str().unwrap().to_owned(), entry["reason"].as_str().unwrap().to_owned()));
     }
     assert_eq!(sum[0], python["images"].as_u64().unwrap(), "{kind}: {ran}");
-    // Each that is not packed has a line, and each line is in the document.
+    // Each image that is not packed has a ledger line, and each ledger line is in the document.
     assert_eq!(in_ledger.len() as u64, sum[0] - sum[1], "{kind}: {in_ledger:?}");
     assert_eq!(in_ledger.into_iter().collect::<BTreeSet<_>>(), in_json, "{kind}");
     run(&["verify", dst.to_str().unwrap(), "--against", source.to_str().unwrap()]).code(0);
     json!(sum)
 }
 
-/// A tree with what trees have.
+/// A tree with the usual oddities.
 fn tree() -> Bench {
     let bench = Bench::with(&["cat/1.jpg", "cat/deep/2.JPEG", "dog/3.png", "dog/left-1.jpg", "dog/v1.2/4.jpg"]);
     bench.file("cat/empty.jpg", b"");
@@ -79,7 +79,7 @@ fn a_tree_holds_what_torchvision_finds_in_it() {
     let bench = tree();
     let options = ["--on-bad", "skip", "--exclude", "**/left-*", "--dedup", "exact"];
     let sum = check("tree", &bench.src(), &bench.dst(), &options);
-    // 4.jpg is found by two ways, and one of them is left out as a duplicate, as is the copy of 1.jpg.
+    // Two paths lead to 4.jpg, and one is left out as a duplicate, like the copy of 1.jpg.
     assert_eq!(sum, json!([10, 4, 3, 2, 1]));
 }
 
@@ -88,7 +88,7 @@ fn a_list_holds_as_many_images_as_it_has_rows() {
     let bench = Bench::with(&["1.jpg", "2.jpg", "3.jpg", "4.jpg", "left-5.jpg"]);
     bench.file("empty.jpg", b"");
     bench.file("same.jpg", &fs::read(bench.src().join("1.jpg")).unwrap());
-    // Path, label, caption; a row that comes twice, one with another caption, one of a file that is not there.
+    // Path, label, caption. One row is repeated, one differs in its caption, one names a missing file.
     let rows = [
         ("1.jpg", "a", "one"),
         ("2.jpg", "b", "two"),
@@ -119,7 +119,7 @@ fn a_list_holds_as_many_images_as_it_has_rows() {
     let options = ["--on-bad", "skip", "--exclude", "left-*"];
     for (kind, path) in [("csv", &csv), ("jsonl", &jsonl), ("parquet", &parquet), ("text", &text)] {
         let sum = check(kind, path, &bench.at(kind), &options);
-        // Of a text list nothing tells the captions apart.
+        // A text list has no captions, so rows that differ only in the caption are duplicates.
         let expected = if kind == "text" { json!([10, 5, 2, 2, 1]) } else { json!([10, 6, 2, 1, 1]) };
         assert_eq!(sum, expected, "{kind}");
         check(
@@ -129,7 +129,7 @@ fn a_list_holds_as_many_images_as_it_has_rows() {
             &[&options[..], &["--dedup", "exact", "--meta", "none"]].concat(),
         );
     }
-    // A line that came twice is no reason not to mend what was packed of it.
+    // A repeated line does not prevent a repair of the packed samples.
     for kind in ["csv", "text"] {
         let shard = bench.at(kind).join("shard-000000.tar");
         let whole = fs::read(&shard).unwrap();
@@ -145,7 +145,7 @@ fn a_list_holds_as_many_images_as_it_has_rows() {
         let source = if kind == "csv" { &csv } else { &text };
         run(&["verify", bench.at(kind).to_str().unwrap(), "--repair", source.to_str().unwrap()]).code(0).says("mended");
     }
-    // With splits, too.
+    // The same with splits.
     let splits: String = rows
         .iter()
         .enumerate()

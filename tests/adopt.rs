@@ -1,4 +1,4 @@
-//! Adopt: shards of any writer become a dataset that the reader and `verify` serve, and none of their bytes is touched.
+//! `adopt`: shards of any writer become a dataset for the reader and `verify`, and no byte of the shards changes.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -14,7 +14,7 @@ use shardpack_format::formats;
 use shardpack_reader::Dataset;
 use support::{Bench, Ran, images, jpeg, pack, photos, run};
 
-/// The photographs as shards of `format` that know nothing of us.
+/// The photographs as shards of `format`, without any file that only shardpack writes.
 fn foreign(bench: &Bench, format: &str, options: &[&str]) -> PathBuf {
     let dst = bench.at(&format!("foreign-{format}"));
     pack(&photos(), &dst, &[&["--format", format, "--shards", "3", "--quiet"], options].concat()).code(0);
@@ -57,14 +57,14 @@ fn shards_of_every_format_are_served_as_they_are() {
         assert_eq!(images(&folder), expected, "{format}");
         verify(&folder, &["--decode"]).code(0);
         verify(&folder, &["--against", folder.to_str().unwrap()]).code(0);
-        // Single samples by key.
+        // Random access by key.
         let dataset = Dataset::open(&folder).unwrap();
         for number in [0, 7, 31] {
             let key = dataset.row(number).unwrap().key.to_vec();
             assert_eq!(dataset.find(&key).unwrap(), Some(number), "{format}");
         }
         let again = adopt(&folder, &[]).code(2);
-        assert!(again.stderr.contains("manifest.json is here already"), "{}", again.stderr);
+        assert!(again.stderr.contains("manifest.json exists already"), "{}", again.stderr);
         let id = fs::read_to_string(folder.join("manifest.json")).unwrap();
         adopt(&folder, &["--force"]).code(0);
         assert_eq!(
@@ -95,7 +95,7 @@ fn every_flipped_byte_is_found_and_has_a_sample() {
         }
         fs::write(&shard, &bytes).unwrap();
         verify(&folder, &[]).code(0);
-        // What lies beside is known too.
+        // The manifest covers the sidecars too.
         if let Some(name) = dataset.manifest().sidecars.first().map(|file| file.file.clone()) {
             fs::write(folder.join(&name), b"other").unwrap();
             assert!(verify(&folder, &[]).code(1).stdout.contains(&name), "{format}");
@@ -147,7 +147,7 @@ fn shards_of_several_splits_are_not_adopted_as_one_dataset() {
     let said = adopt(&folder, &[]).code(2).clean_error().says("of several splits by their names: test, train");
     said.says("move the shards of each split into a folder of their own");
     assert!(!folder.join("manifest.json").exists() && !folder.join(".shardpack").exists());
-    // What the help says works, both ways.
+    // Both actions of the help line work.
     let dst = bench.at("splits");
     run(&["convert", folder.to_str().unwrap(), dst.to_str().unwrap(), "--quiet"]).code(0);
     assert!(dst.join("train/manifest.json").exists() && dst.join("test/manifest.json").exists());
@@ -183,7 +183,7 @@ fn what_the_index_of_adopted_shards_leaves_out_is_counted_when_they_are_converte
     let said = convert("without", &[]).code(0).json();
     assert_eq!(said["ignored_files"]["component txt"], 3, "{said}");
     assert!(said["notes"].to_string().contains("left behind: txt, which adopt left out of its index"), "{said}");
-    // As the note says.
+    // The note's advice works.
     assert!(said["notes"].to_string().contains("convert --from webdataset takes the shards with them"), "{said}");
     convert("with", &["--from", "webdataset"]).code(0);
     assert!(
@@ -224,7 +224,7 @@ fn records_that_are_no_samples_are_named_or_left_out() {
     assert_eq!((counts.discovered, counts.packed, counts.skipped), (4, 2, 2));
     assert_eq!(dataset.classes().len(), 6);
     assert_eq!(images(&folder), [(3, jpeg(1, 5000)), (5, jpeg(1, 5000))]);
-    // A byte of what was left out is somebody's all the same.
+    // `verify` also finds a changed byte in a component that `adopt` left out.
     let path = folder.join("a.tar");
     let mut bytes = fs::read(&path).unwrap();
     let at = bytes.windows(9).position(|window| window == b"caption a").unwrap();

@@ -1,6 +1,6 @@
-//! `convert`, `adopt`, `verify` and `inspect` agree on foreign files: the same counts, and the same verdict.
+//! Checks that `convert`, `adopt`, `verify` and `inspect` agree on foreign files: the same counts and the same verdict.
 //!
-//! One table of files; what each row comes to is known from how it was made.
+//! One table of files; the expected result of each row follows from how it was made.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -22,22 +22,22 @@ use shards::{
 use support::{Bench, Ran, contents, jpeg, run};
 use tar::EntryType;
 
-/// Files as somebody left them, and what they come to.
+/// Files of another writer, and the expected result.
 struct Row {
     name: String,
-    /// What is written: paths from the folder that is the source, with their bytes.
+    /// Paths relative to the source folder, with their bytes.
     files: Vec<(String, Vec<u8>)>,
-    /// Links: path, and where it leads.
+    /// Symbolic links: path and target.
     links: Vec<(&'static str, &'static str)>,
-    /// Samples that can be packed.
+    /// Number of samples that can be packed.
     samples: u64,
-    /// What is not packed and named, by `convert --on-bad skip`.
+    /// Number of samples that `convert --on-bad skip` names as not packed.
     named: u64,
-    /// Exit code of all, where nothing is left out on request.
+    /// Exit code of all commands without `--on-bad skip`.
     code: i32,
-    /// Whether only reading every byte tells, which `inspect` does not.
+    /// True if only a read of every byte finds the damage; `inspect` then misses it.
     is_deep: bool,
-    /// Whether the folder is one that can be adopted at all.
+    /// True if `adopt` can take the folder.
     adoptable: bool,
 }
 
@@ -56,22 +56,22 @@ impl Row {
         }
     }
 
-    /// All is well.
+    /// The files have no fault.
     fn sound(self, samples: u64) -> Self {
         Self { samples, ..self }
     }
 
-    /// So many samples can be packed, and so much is named that cannot.
+    /// `samples` can be packed, and `named` cannot and are named.
     fn wrong(self, samples: u64, named: u64) -> Self {
         Self { samples, named, code: 1, ..self }
     }
 
-    /// A look does not tell what is wrong.
+    /// `inspect` does not find the fault.
     fn deep(self) -> Self {
         Self { is_deep: true, ..self }
     }
 
-    /// `adopt` has reasons of its own to refuse it.
+    /// `adopt` refuses the folder for its own reasons.
     fn not_to_adopt(self) -> Self {
         Self { adoptable: false, ..self }
     }
@@ -81,7 +81,7 @@ impl Row {
         self
     }
 
-    /// Writes it into the source of `bench`.
+    /// Writes the row into the source of `bench`.
     fn make(&self, bench: &Bench) -> PathBuf {
         self.files.iter().for_each(|(path, bytes)| bench.file(path, bytes));
         self.links.iter().for_each(|(path, to)| bench.link(path, to));
@@ -89,12 +89,12 @@ impl Row {
     }
 }
 
-/// Samples of two classes.
+/// Samples in two classes.
 fn samples(number: u64) -> Vec<Sample> {
     (0..number).map(|number| ((number % 2) as i64, jpeg(number, 5000 + 3 * number as usize))).collect()
 }
 
-/// Two shards of MDS, and an index of them that `change` has changed.
+/// Two MDS shards with an index, which `change` edits.
 fn mds(name: &str, change: impl Fn(&mut Value)) -> Row {
     let (one, two) = (mds_shard(&samples(3)), mds_shard(&samples(5)));
     let hashes = |bytes: &[u8]| [("sha1", sha1(bytes))];
@@ -187,7 +187,6 @@ fn tars() -> Vec<Row> {
     rows
 }
 
-/// The table.
 fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
     for format in BY_HAND {
@@ -208,7 +207,7 @@ fn rows() -> Vec<Row> {
         [("webdataset", 2, 2), ("tfrecord", 2, 1), ("recordio", 2, 1), ("mds", 2, 1), ("parquet", 0, 1)]
     {
         let (name, bytes) = written_by_hand(format, &samples(4));
-        // In the image of the third.
+        // The cut is in the third image.
         let cut = bytes[..bytes.len() * 5 / 8].to_vec();
         rows.push(Row::new(format!("{format}: cut"), vec![(name, cut)]).wrong(whole, named).not_to_adopt());
         rows.push(Row::new(format!("{format}: empty"), vec![(name, Vec::new())]).wrong(0, 0).not_to_adopt());
@@ -229,9 +228,9 @@ fn rows() -> Vec<Row> {
     ] {
         let (good, bytes) = written_by_hand(format, &samples(4));
         let what = format!("{format}: {} bytes without a sample", empty.len());
-        // A shard that is adopted holds at least one.
+        // `adopt` needs at least one sample in each shard.
         let row = |files| Row::new(what.clone(), files).not_to_adopt();
-        // Nothing at all is nothing, whatever holds it.
+        // A file without samples alone is an error, even if the file itself is valid.
         rows.push(Row { name: format!("{what}, alone"), ..row(vec![(name, empty.clone())]) }.wrong(0, 0));
         let beside = row(vec![(good, bytes), (name, empty)]);
         rows.push(if is_whole { beside.sound(4) } else { beside.wrong(4, 1) });
@@ -276,12 +275,11 @@ fn rows() -> Vec<Row> {
     rows
 }
 
-/// Runs `verify` or `inspect`.
 fn look(command: &str, source: &Path) -> Ran {
     run(&[command, source.to_str().unwrap(), "--json"])
 }
 
-/// Total of a count in each of several documents.
+/// Sum of a count over several documents.
 fn total(documents: &Value, count: impl Fn(&Value) -> &Value) -> u64 {
     documents.as_array().unwrap().iter().map(|document| count(document).as_u64().unwrap()).sum()
 }
@@ -343,7 +341,7 @@ fn what_the_machine_does_not_show_is_never_passed_over() {
     let at = |path: &str| bench.at(path).to_str().unwrap().to_owned();
     let dst = at("dst");
     let (folder, glob) = (at("src/a"), at("src/*/*.tar"));
-    // Call, what it is made on, and what is asked for.
+    // System call, the path that fails, and the source argument.
     let cases = [
         ("stat", "y.tar", &folder),
         ("open", "y.tar", &folder),

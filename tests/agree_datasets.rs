@@ -1,5 +1,5 @@
-//! `convert`, `verify` and `inspect` agree on datasets of ours: on whole ones, on some shards of them, and on what lies in their
-//! folders and is none of it.
+//! Checks that `convert`, `verify` and `inspect` agree on sealed datasets: on whole datasets, on some shards, and on stray files
+//! in their folders.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -14,16 +14,16 @@ use std::{
 
 use support::{Bench, Ran, run};
 
-/// What is done to a dataset of twelve images in three shards, which paths are given, and what they come to.
+/// A change to a dataset of twelve images in three shards, the paths given to the commands, and the expected result.
 struct Row {
     name: &'static str,
     change: fn(&Path),
     given: &'static [&'static str],
-    /// Exit code of all.
+    /// Exit code of all commands.
     code: i32,
-    /// Samples that can be packed, and what `convert --on-bad skip` names; `None` where it refuses too.
+    /// Number of samples that can be packed, and number that `convert --on-bad skip` names; `None` if it refuses as well.
     lax: Option<(u64, u64)>,
-    /// What all of them say.
+    /// Text in the output of all commands.
     says: &'static str,
 }
 
@@ -71,7 +71,7 @@ fn rows() -> Vec<Row> {
             })
         },
         Row { code: 2, lax: None, says: "is given twice", ..row("a shard twice", &[SHARD, SHARD], nothing) },
-        Row { code: 2, lax: None, says: "no shard", ..row("what lies beside shards", &["dst/wids.json"], nothing) },
+        Row { code: 2, lax: None, says: "not a shard", ..row("what lies beside shards", &["dst/wids.json"], nothing) },
     ]
 }
 
@@ -93,13 +93,13 @@ fn commands_agree_on_datasets_and_their_shards() {
         let lax = command("convert", &given, &[&to("lax"), "--json", "--on-bad", "skip"]);
         let verified = command("verify", &given, &[]);
         let mut ran = vec![("convert", &strict), ("verify", &verified)];
-        // What is given twice is shown once, and of what is no shard it says that.
+        // `inspect` differs for code 2: it shows a repeated path once, and reports paths that are no shards.
         let inspected = command("inspect", &given, &[]);
         if row.code != 2 {
             ran.push(("inspect", &inspected));
         }
         for (what, ran) in ran {
-            // A number of shards is nothing that inspect tells.
+            // `inspect` does not report a number of shards.
             let says =
                 what == "inspect" && row.code == 0 || ran.stdout.contains(row.says) || ran.stderr.contains(row.says);
             if ran.code != row.code || !says {
@@ -147,13 +147,13 @@ fn shards_of_a_dataset_keep_classes_names_and_hashes() {
             paths
         };
         assert_eq!(paths(&packed, 0..packed.len()), paths(&sealed, 0..packed.len()), "{format}");
-        // No format but TFRecord has a checksum of an image.
+        // Only TFRecord has a checksum for each image.
         let mut bytes = fs::read(&shards[0]).unwrap();
         bytes[3000] ^= 0x10;
         fs::write(&shards[0], bytes).unwrap();
         let to = bench.at(&format!("{format}-flipped"));
         command("convert", &shards[..1], &[to.to_str().unwrap(), "--json"]).code(1).says("hash");
-        // A plan of some of the shards is carried out as it was made.
+        // A resumed conversion of some of the shards uses its plan unchanged.
         command("convert", &shards[1..], &[to.to_str().unwrap(), "--quiet"]).code(0);
         command("convert", &shards[1..], &[to.to_str().unwrap()]).code(0).says("nothing to do");
     }
@@ -174,7 +174,7 @@ fn what_stands_beside_splits_is_told_by_all() {
     let document = ran.json();
     assert_eq!(document["unpacked"].as_array().unwrap().len(), 1);
     assert_eq!(document["ignored_files"], serde_json::json!({"a stranger beside the splits": 1}));
-    // Several folders: what is a folder of splits is no folder of nothing.
+    // With several sources, a folder of splits is not taken for an empty folder.
     fs::remove_file(bench.dst().join("val-000000.tar")).unwrap();
     bench.pack_to(&bench.at("other"), &["--splits", "none", "--quiet"]);
     let both = [bench.dst(), bench.at("foreign.tar")];
@@ -200,7 +200,7 @@ fn a_manifest_that_cannot_be_looked_at_is_not_one_that_is_missing() {
                 &["inspect", &shard],
                 &["verify", &dst, "--against", &source],
             ] {
-                // A file that is read at once is not looked at before.
+                // A file that is given itself is opened without a `stat`.
                 if call == "stat" && args.contains(&shard.as_str()) {
                     continue;
                 }
@@ -212,7 +212,7 @@ fn a_manifest_that_cannot_be_looked_at_is_not_one_that_is_missing() {
             }
         }
     }
-    // Where it is, an unfinished pack is not taken for none.
+    // If `stat` fails on an unfinished pack, the command fails and does not treat the pack as absent.
     for path in ["dst/.shardpack", "dst/train"] {
         let fault = [faults::fault("stat", faults::EIO, 0, path)];
         fs::remove_file(bench.dst().join("manifest.json")).unwrap_or_default();
@@ -251,7 +251,7 @@ fn labels_and_columns_that_are_others_in_the_source_are_problems() {
         (&at("one"), 0, 0, ""),
         (&swapped, 1, 4, "its class is cat, dog in the source"),
         (&at("two"), 1, 4, "its class is dog, cat in the source"),
-        // All of a class may have got another name; some of it may not.
+        // A rename of a whole class is accepted; a rename of a part is not.
         (&renamed, 0, 0, ""),
         (&mixed, 1, 2, ", felis in the source"),
         (&no_label, 1, 1, "4 samples with labels, and the source has none"),

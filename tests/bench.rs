@@ -1,4 +1,4 @@
-//! `shardpack bench`: what it says is of what was really delivered.
+//! `shardpack bench`: checks that each reported number matches the data that was delivered.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -30,7 +30,7 @@ fn rates_waits_and_order_are_told_for_photographs() {
     let found = &json["datasets"][0];
     assert_eq!(found["crops"]["samples"], found["samples"]);
     assert_eq!(found["waits"]["batches"], 8);
-    // All but two of the photographs are JPEGs, and none has a table; then all are said to have.
+    // All but two of the photographs are JPEGs. None has a table at first; after `crops`, none is reported without one.
     assert_eq!((&found["without_tables"], &found["by_table"]), (&30.into(), &0.into()));
     let said = said.says(&format!(
         "tables  30 of 32 images had none; with a table, loaders skip most of the decoding: shardpack crops {}",
@@ -43,7 +43,7 @@ fn rates_waits_and_order_are_told_for_photographs() {
     assert!(with["datasets"][0]["by_table"].as_u64().unwrap() > 15, "{with}");
     bench(&dst, &["--crop", "24"]).code(0).says_not("had none");
     assert_eq!((&found["ordered"], &found["whole_epochs"]), (&found["samples"], &true.into()));
-    // Records are longer than images, and none is counted twice.
+    // Records are longer than images, and no record is counted twice.
     let bytes = |of: &serde_json::Value| of.as_u64().unwrap();
     assert!(bytes(&found["raw"]["bytes"]) >= bytes(&found["crops"]["bytes"]));
     assert!(bytes(&found["raw"]["bytes"]) <= bytes(&found["shard_bytes"]));
@@ -53,7 +53,7 @@ fn rates_waits_and_order_are_told_for_photographs() {
     let json = bench(&dst, &["--crop", "24", "--transform", "eval", "--json", "--jobs", "1"]).code(0).json();
     let found = &json["datasets"][0];
     assert_eq!(found["crops"]["samples"], found["samples"]);
-    // One thread decodes: it cannot take much more of the CPU than time has passed, nor nothing of it.
+    // One thread decodes: its CPU time is above zero and not much above the elapsed time.
     let ratio = |row: &str| found[row]["cpu_ms"].as_f64().unwrap() / found[row]["elapsed_ms"].as_f64().unwrap();
     assert!((0.01..1.5).contains(&ratio("decode")), "{found}");
     assert!(ratio("crops") > 0.0, "{found}");
@@ -86,7 +86,7 @@ fn damaged_images_are_counted_and_a_missing_shard_is_an_error() {
     run(&["pack", photos().to_str().unwrap(), dst.to_str().unwrap(), "--quiet", "--shards", "2"]).code(0);
     let shard = dst.join("shard-000001.tar");
     let mut bytes = std::fs::read(&shard).unwrap();
-    // The heads of all images of that shard.
+    // The first bytes of all images of that shard.
     let heads: Vec<usize> =
         bytes.windows(3).enumerate().filter(|(_, window)| *window == [0xff, 0xd8, 0xff]).map(|(at, _)| at).collect();
     heads.iter().for_each(|at| bytes[*at] = 0);
@@ -129,7 +129,7 @@ fn of_a_row_that_ends_early_all_parts_are_of_what_they_are_said_to_be() {
     assert!(found.made >= 4 && found.without_tables <= found.made && found.by_table == 0, "{found:?}");
 }
 
-/// Whether files in `folder` lie on a disk of this machine that counts what is read from it.
+/// True if `folder` lies on a local disk with counters for the bytes read.
 fn is_on_disk(folder: &Path) -> bool {
     // ext2 to ext4, XFS and btrfs.
     let known = [0xef53, 0x5846_5342, 0x9123_683e];
@@ -162,7 +162,7 @@ fn a_cold_row_is_said_to_be_cold_only_if_its_bytes_came_from_a_disk() {
     }
 }
 
-/// A copy in a file system that is in memory, if there is one.
+/// A copy in a file system in memory, if there is one.
 fn in_memory(dst: &Path) -> Option<std::path::PathBuf> {
     let to = Path::new("/dev/shm").join(format!("shardpack-test-{}", std::process::id()));
     std::fs::create_dir(&to).ok()?;
@@ -170,7 +170,7 @@ fn in_memory(dst: &Path) -> Option<std::path::PathBuf> {
     copied.success().then(|| to.join("packed"))
 }
 
-/// Two epochs of crops: what was made of each sample in each, and the statistics.
+/// Two epochs of crops: the result for each sample and epoch, and the statistics.
 fn crops(dst: &Path) -> (BTreeMap<(u64, u64), Vec<u8>>, Stats) {
     let transform = Transform::new(training::Options::new(Cut::random_resized(Size::square(48)))).unwrap();
     let output = Output::Images(Box::new(transform));
@@ -195,7 +195,7 @@ fn crop_tables_change_no_pixel_and_wrong_ones_are_counted_and_not_used() {
     let dst = folder.at("packed");
     run(&["pack", photos().to_str().unwrap(), dst.to_str().unwrap(), "--quiet", "--shards", "2"]).code(0);
     let (without, stats) = crops(&dst);
-    // 30 JPEGs, twice.
+    // 30 JPEGs in two epochs.
     assert_eq!((stats.decoded_by_table, stats.wrong_tables, stats.without_tables), (0, 0, 60));
     run(&["crops", dst.to_str().unwrap(), "--quiet"]).code(0);
     let (with, stats) = crops(&dst);
@@ -203,7 +203,7 @@ fn crop_tables_change_no_pixel_and_wrong_ones_are_counted_and_not_used() {
     assert!(stats.decoded_by_table > 10 && stats.without_tables == 0, "{stats:?}");
     let file = dst.join("index/shard-000000.crops");
     let mut bytes = std::fs::read(&file).unwrap();
-    // In the tables, behind head and rows.
+    // In the tables, after header and rows.
     let at = bytes.len() * 2 / 3;
     bytes[at] ^= 1;
     std::fs::write(&file, bytes).unwrap();
@@ -214,7 +214,7 @@ fn crop_tables_change_no_pixel_and_wrong_ones_are_counted_and_not_used() {
     assert!(others == without && stats.wrong_tables > 0, "{stats:?}");
 }
 
-/// Payloads and labels of an epoch by sample, as they are stored, and the arrays beside them.
+/// Stored payload, label and component arrays of each sample in one epoch, by sample number.
 fn encoded(dst: &Path, components: &[&str]) -> BTreeMap<u64, (Vec<u8>, i64, Vec<String>)> {
     let components = components.iter().map(|name| (*name).to_owned()).collect();
     let options = Options {
@@ -283,7 +283,7 @@ fn arrays_and_texts_beside_a_payload_go_along() {
     let all = encoded(&dst, &["npy", "txt"]);
     assert_eq!(all.len(), 12);
     for (_, label, beside) in all.values() {
-        // The last bytes of "number 7" and "number 10", as they are printed.
+        // The last bytes of "number 7" and "number 10" from the printed list.
         let text: Vec<u8> =
             beside[1].split(['[', ']']).nth(1).unwrap().split(", ").map(|byte| byte.parse().unwrap()).collect();
         let number: u8 = std::str::from_utf8(&text[7..]).unwrap().parse().unwrap();

@@ -1,6 +1,6 @@
-//! Images that are changed on the way: fixed, turned, resized, encoded anew; and checked whole.
+//! Images that are changed on the way (fixed, rotated, resized, re-encoded) or checked in full.
 //!
-//! What comes out is decoded with the `image` crate and looked at, not compared with what the packer says.
+//! The tests decode the output with the `image` crate and compare pixels; they do not rely on the packer's report.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -24,13 +24,13 @@ fn encoded(image: &DynamicImage, format: ImageFormat) -> Vec<u8> {
     out.into_inner()
 }
 
-/// A picture of `width` × `height` with a slope in each colour.
+/// A `width` × `height` picture with a gradient in two colours.
 fn slope(width: u32, height: u32) -> DynamicImage {
     let pixel = |x: u32, y: u32| image::Rgb([(x * 255 / width) as u8, (y * 255 / height) as u8, 128]);
     DynamicImage::ImageRgb8(image::RgbImage::from_fn(width, height, pixel))
 }
 
-/// The image of a sample, decoded.
+/// The decoded image of a sample.
 fn decoded(dataset: &Dataset, path: &str) -> (ImageFormat, DynamicImage) {
     let bytes = dataset.samples.iter().find(|sample| sample.path == path.as_bytes()).unwrap().image();
     (image::guess_format(bytes).unwrap(), image::load_from_memory(bytes).unwrap())
@@ -40,7 +40,7 @@ fn bytes_of<'d>(dataset: &'d Dataset, path: &str) -> &'d [u8] {
     dataset.samples.iter().find(|sample| sample.path == path.as_bytes()).unwrap().image()
 }
 
-/// Photographs, and what loaders stumble over.
+/// Photographs, and images that loaders fail on.
 fn odd() -> Bench {
     let bench = Bench::new();
     bench.file("a/good.jpg", &jpeg(0, 5000));
@@ -54,7 +54,7 @@ fn odd() -> Bench {
     bench
 }
 
-/// The one photograph with four inks.
+/// The only CMYK photograph.
 fn cmyk() -> Vec<u8> {
     let mut all = fs::read_dir(photos()).unwrap().flat_map(|class| fs::read_dir(class.unwrap().path()).unwrap());
     let is_cmyk = |bytes: &Vec<u8>| shardpack_format::image_header::Header::of(bytes).mode.name() == "cmyk";
@@ -68,7 +68,7 @@ fn only_what_loaders_stumble_over_is_fixed_and_the_ledger_names_it() {
     let dataset = Dataset::read(&bench.dst());
     assert_eq!(bytes_of(&dataset, "a/good.jpg"), jpeg(0, 5000));
     assert_eq!(bytes_of(&dataset, "a/spoon.png"), png());
-    // What is called .jpg becomes one.
+    // A file named .jpg becomes a JPEG.
     for path in ["a/gif.jpg", "b/named.jpg"] {
         assert_eq!(decoded(&dataset, path).0, ImageFormat::Jpeg, "{path}");
     }
@@ -112,7 +112,7 @@ fn resized_images_have_the_shorter_side_that_was_asked_for_and_small_ones_stay_a
     let (format, tall) = decoded(&dataset, "a/tall.png");
     assert_eq!((format, tall.dimensions()), (ImageFormat::Png, (64, 192)));
     assert_eq!(bytes_of(&dataset, "a/small.jpg"), encoded(&slope(50, 70), ImageFormat::Jpeg));
-    // It is the picture that it was.
+    // The pixels are still those of the gradient.
     let (near, far) = (tall.get_pixel(2, 2), tall.get_pixel(61, 189));
     assert!(near[0] < 20 && near[1] < 20 && far[0] > 235 && far[1] > 235, "{near:?} {far:?}");
 
@@ -139,7 +139,7 @@ fn what_is_changed_is_the_same_on_any_number_of_threads_and_in_every_format() {
     bench.pack_to(&bench.at("both"), &[&options[..], &both].concat()).code(0);
     assert_eq!(contents(&bench.at("both/webdataset")), contents(&bench.dst()));
     assert_eq!(support::images(&bench.at("both/tfrecord")), support::images(&bench.dst()));
-    // The same command has nothing to do, and does not change images to find out.
+    // The same command has nothing to do, and changes no image to detect this.
     bench.pack(&options).code(0).says("are packed here already").says_not("images changed").says_not("0 shards");
     bench.pack(&["--resize", "99"]).code(2).says("--rotate): was changed by fix, rotate, resize 100").clean_error();
     bench.pack(&["--resize", "99", "--force"]).code(0);
@@ -185,7 +185,7 @@ fn where_no_image_can_be_changed_the_first_is_named_with_the_reason() {
         .says_not("ImageFolder");
 }
 
-/// A TIFF of Lab as ICC has it, which nothing here decodes: 4 × 4, one strip, little-endian.
+/// A TIFF with ICC Lab pixels, which no decoder here supports: 4 × 4, one strip, little-endian.
 fn lab() -> Vec<u8> {
     let tags: [(u16, u32); 8] = [(256, 4), (257, 4), (258, 8), (259, 1), (262, 9), (273, 110), (277, 3), (279, 48)];
     let mut bytes = b"II\x2A\0\x08\0\0\0\x08\0".to_vec();
@@ -214,7 +214,7 @@ fn what_cannot_be_fixed_is_refused_by_what_it_is_and_never_kept_in_silence() {
         let line = dataset.unpacked().into_iter().find(|line| line.0 == "a/lab.tif").unwrap();
         assert_eq!((line.1, line.2), (Fate::Skipped, "TIFF: ICC Lab TIFF is not decoded here".to_owned()));
     }
-    // It is packed as it is where nothing is asked, and --decode counts it, which is no damage.
+    // Without an option that decodes, such an image is packed unchanged. `verify --decode` counts it and does not report damage.
     bench.file("a/lab-2.tif", &lab());
     bench.file("a/new.jpg", &[&b"\0\0\0\x1Cftypavif\0\0\0\0avifmif1miaf"[..], &[7; 500]].concat());
     for options in [&["--force"][..], &["--force", "--format", "tfrecord"], &["--force", "--compress", "zstd"]] {
@@ -229,7 +229,7 @@ fn what_cannot_be_fixed_is_refused_by_what_it_is_and_never_kept_in_silence() {
         let json = run(&["verify", dst, "--decode", "--json"]).code(0).json();
         assert_eq!((&json["not_decoded"], &json["problems"]), (&expected, &serde_json::json!([])));
         run(&["verify", dst]).code(0).says_not("unsure");
-        // The same of shards without a manifest.
+        // The same with shards without a manifest.
         let _ = fs::remove_dir_all(&shards);
         fs::create_dir(&shards).unwrap();
         let manifest: serde_json::Value =
@@ -243,7 +243,7 @@ fn what_cannot_be_fixed_is_refused_by_what_it_is_and_never_kept_in_silence() {
     }
 }
 
-/// A TIFF of one strip, of the pixels of `image`.
+/// A TIFF with one strip that holds the pixels of `image`.
 fn tiff(image: &DynamicImage) -> Vec<u8> {
     let rgb = image.to_rgb8();
     let (width, height) = rgb.dimensions();
@@ -276,11 +276,11 @@ fn checked_whole_a_truncated_image_is_bad_and_else_it_is_packed() {
         assert_eq!(dataset.samples.len(), 12);
     }
     assert_eq!(contents(&bench.at("plan")), contents(&bench.at("physical")));
-    // What was packed with less is not taken for what was checked.
+    // A pack with a weaker check does not count as a pack with the full check.
     bench.pack_to(&bench.at("header"), &["--check", "full"]).code(2).says("holds another dataset");
 }
 
-/// The bytes of a photograph with some in the middle of its codes replaced.
+/// The bytes of a photograph, with some bytes in the middle of its codes replaced.
 fn with_bad_codes(photo: &[u8]) -> Vec<u8> {
     let mut bytes = photo.to_vec();
     let at = bytes.len() / 2;
@@ -297,17 +297,17 @@ fn codes_that_are_missing_or_damaged_are_found_without_decoding() {
     let cut = |bytes: &[u8]| [&bytes[..bytes.len() / 2], end].concat();
     let mut bad_png = png.clone();
     bad_png[png.len() / 2] ^= 1;
-    // What is said; whether `full` says so, too; and the file.
+    // Expected message, whether `full` gives the message as well, and the file.
     let rows: [(&str, Option<&str>, bool, Vec<u8>); 9] = [
         ("whole.jpg", None, true, baseline.clone()),
         ("progressive.jpg", None, true, progressive.clone()),
         ("whole.png", None, true, png),
         ("cut.jpg", Some("JPEG does not decode: byte "), true, baseline[..baseline.len() / 2].to_vec()),
-        // No decoder minds these two.
+        // Every decoder accepts these two.
         ("bad-codes.jpg", Some("JPEG does not decode: byte "), false, with_bad_codes(&baseline)),
         ("cut-with-end.jpg", Some(": truncated"), false, cut(&baseline)),
         ("without-end.jpg", Some(": truncated"), true, baseline[..baseline.len() - 2].to_vec()),
-        // As `full` has it.
+        // `full` gives the same message.
         ("cut-progressive.jpg", Some("JPEG does not decode: "), true, progressive[..progressive.len() / 2].to_vec()),
         ("bad.png", Some("PNG does not decode: "), true, bad_png),
     ];
@@ -332,14 +332,14 @@ fn codes_that_are_missing_or_damaged_are_found_without_decoding() {
             assert!(named.contains(&format!("a/{name}")), "{name}: {named:?}");
         }
     }
-    // What is whole has tables, and none is damaged.
+    // The good images get tables, and none is damaged.
     run(&["crops", bench.dst().to_str().unwrap()]).code(0);
     let ran = bench.pack_to(&bench.at("full"), &["--check", "full"]).code(1);
     for (name, _, in_full, _) in rows.iter().filter(|row| row.1.is_some()) {
         let is_told = format!("{}{}", ran.stdout, ran.stderr).contains(&format!("a/{name}: "));
         assert_eq!(is_told, *in_full, "{name}");
     }
-    // It is another dataset than one that was checked otherwise, and `plan` takes the option, too.
+    // Another check makes another dataset. `plan` accepts the option too.
     bench.pack(&["--check", "full"]).code(2).says("holds another dataset");
     let (src, other) = (bench.src(), bench.at("other"));
     let [src, other] = [&src, &other].map(|path| path.to_str().unwrap());
@@ -397,7 +397,7 @@ fn shards_can_be_changed_too_and_a_plan_alone_cannot() {
     assert!(!bench.at("dry").exists());
 }
 
-/// Runs `pack` and kills it when the spool is so long; says whether it was still running.
+/// Runs `pack` and kills it once the spool has this many bytes; returns whether `pack` was still running.
 fn killed_at(bench: &Bench, options: &[&str], bytes: u64) -> bool {
     let spool: PathBuf = bench.dst().join(".shardpack/made");
     let mut child = Command::new(binary())
@@ -444,7 +444,7 @@ fn a_run_that_was_killed_goes_on_with_what_was_made_and_gives_the_same_bytes() {
 fn a_pack_of_something_else_is_refused_before_an_image_is_changed() {
     let bench = Bench::with(&["a/1.jpg", "a/2.jpg"]);
     bench.file("a/text.jpg", b"no image");
-    // Bad, so that the plan stays.
+    // A bad image, so that the plan stays.
     bench.pack(&["--check", "full"]).code(1);
     bench
         .pack(&["--resize", "32"])
@@ -456,7 +456,7 @@ fn a_pack_of_something_else_is_refused_before_an_image_is_changed() {
     assert_eq!(Dataset::read(&bench.dst()).paths(), ["a/1.jpg", "a/2.jpg"]);
 }
 
-/// Three times the image, as a GIF.
+/// The image three times, as a GIF.
 fn animation(image: &DynamicImage) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut encoder = image::codecs::gif::GifEncoder::new(&mut bytes);
@@ -467,7 +467,7 @@ fn animation(image: &DynamicImage) -> Vec<u8> {
     bytes
 }
 
-/// A TIFF of two pages: the second directory is the first one again.
+/// A TIFF with two pages: the second directory repeats the first.
 fn two_pages(image: &DynamicImage) -> Vec<u8> {
     let mut bytes = tiff(image);
     let (count, entries) = (8, 10..10 + 8 * 12);

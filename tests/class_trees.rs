@@ -1,4 +1,4 @@
-//! Folders as classes in files that are no folders: tar files of a tree, and stacks of images in HDF5.
+//! Folders as classes inside files: tar files of a tree, and stacks of images in HDF5.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -18,7 +18,7 @@ use lists::verify;
 use shards::{Tar, classes, convert, manifest, samples};
 use support::{Bench, jpeg, run};
 
-/// A tar of images with these names, which are of 6000 bytes and one more each.
+/// A tar of images with these names. The first image has 6,000 bytes, each next image one byte more.
 fn tar(bench: &Bench, names: &[&str]) -> PathBuf {
     let path = bench.at("x.tar");
     let tar = names
@@ -70,7 +70,7 @@ fn a_tar_of_a_class_tree_has_its_folders_as_classes() {
 #[test]
 fn folders_that_may_be_something_else_are_no_classes_unless_a_person_says_so() {
     for names in [
-        // Splits, parts, one folder, a folder for each, none for one, and something beside the images.
+        // Splits, parts, one folder, one folder for each image, an image without a folder, and files next to the images.
         &["train/1.jpg", "train/2.jpg", "val/3.jpg"][..],
         &["00000/1.jpg", "00000/2.jpg", "00001/3.jpg"],
         &["images/1.jpg", "images/2.jpg"],

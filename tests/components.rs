@@ -1,4 +1,4 @@
-//! What samples have beside their images: masks and captions as files; and images that have no labels.
+//! Files next to the images as components (masks and captions), and images without labels.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -72,7 +72,7 @@ fn files_beside_images_are_components_of_their_samples() {
         .code(2)
         .clean_error()
         .says("no place for txt");
-    // In both ways of reading, with both formats at once, and from a list.
+    // Both read orders, both formats in one run, and a list as the source.
     let both = [&options[..], &["--format", "webdataset", "--format", "mds", "--read-order", "physical"]].concat();
     pack(&bench.src(), &bench.at("both"), &both).code(0);
     for format in ["webdataset", "mds"] {
@@ -84,7 +84,7 @@ fn files_beside_images_are_components_of_their_samples() {
     let first = one(&first, "a/1.jpg");
     assert_eq!(first.2.keys().collect::<Vec<_>>(), ["jpg", "json", "mask.png", "txt"]);
     verify(&bench.at("list"), &list, &[]);
-    // What is beside an image changes: the dataset is no longer what the source is.
+    // A file next to an image changes: the dataset no longer matches the source.
     bench.file("a/1.txt", b"two");
     let dst = bench.at("webdataset");
     run(&["verify", dst.to_str().unwrap(), "--against", bench.src().to_str().unwrap()]).code(1).says("a/1.jpg");

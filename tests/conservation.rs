@@ -1,5 +1,5 @@
-//! Nothing is lost: in any tree, discovered = packed + skipped + duplicates + filtered for each class, and whatever is not
-//! packed is in the ledger once.
+//! Nothing is lost: in any tree, discovered = packed + skipped + duplicates + filtered for each class, and each image that is
+//! not packed is in the ledger exactly once.
 //!
 //! The expected fate of each file comes from how the tree was made, not from the packer.
 
@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use shardpack_packer::ledger::Fate;
 use support::{Bench, Dataset, jpeg, png, run};
 
-/// What lies at a path.
+/// The kind of file at a path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Entry {
     Good,
@@ -27,19 +27,19 @@ enum Entry {
     Directory,
     Text,
     Hidden,
-    /// There when the plan is made, gone when it is packed.
+    /// Present for the plan, missing for the pack.
     Vanishes,
-    /// Longer by a byte when it is packed.
+    /// One byte longer for the pack than for the plan.
     Grows,
 }
 
-/// What becomes of it.
+/// The fate of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Expected {
     Packed,
     Skipped,
     Filtered,
-    /// No image by its name: counted among the other files.
+    /// Its name is no image name: counted among the other files.
     Ignored,
     /// A folder.
     Nothing,
@@ -63,7 +63,7 @@ fn entry() -> impl Strategy<Value = Entry> {
 /// Class, folder below it, entry.
 type Tree = Vec<(u8, u8, Entry)>;
 
-/// `--include` and `--exclude` with what they are meant to keep, by number of the entry and of its class.
+/// `--include` and `--exclude`, with the entries that they keep, by number of the entry and of its class.
 #[derive(Clone, Copy, Debug)]
 enum Globs {
     None,
@@ -95,7 +95,7 @@ impl Globs {
     }
 }
 
-/// Makes entry `number`; returns its path.
+/// Writes entry `number` and returns its path.
 fn make(bench: &Bench, number: usize, (class, folder, entry): (u8, u8, Entry)) -> String {
     let folder = ["", "x/", "x/y/"][folder as usize % 3];
     let name = match entry {
@@ -128,7 +128,7 @@ fn expected(number: usize, (class, _, entry): (u8, u8, Entry), globs: Globs) -> 
 fn check(tree: &Tree, globs: Globs, shards: usize, order: &str) {
     let bench = Bench::new();
     fs::write(bench.at("elsewhere.jpg"), jpeg(999, 5000)).unwrap();
-    // One that is always there, so that there is something to pack.
+    // One good entry, so that there is always something to pack.
     let tree: Tree = [&[(0, 0, Entry::Good)], tree.as_slice()].concat();
     let fates: BTreeMap<String, Expected> = tree
         .iter()
@@ -141,7 +141,7 @@ fn check(tree: &Tree, globs: Globs, shards: usize, order: &str) {
     let plan = bench.at("tree.plan");
     let plan = plan.to_str().unwrap();
     let (src, dst) = (bench.src(), bench.dst());
-    // No more shards than samples of the plan.
+    // At most as many shards as the plan has samples.
     let planned = tree.iter().enumerate().filter(|(number, entry)| {
         expected(*number, **entry, globs) == Expected::Packed
             || expected(*number, **entry, globs) == Expected::Skipped
@@ -158,7 +158,7 @@ fn check(tree: &Tree, globs: Globs, shards: usize, order: &str) {
         }
     }
 
-    // First as an error: everything bad is named, nothing is sealed.
+    // First without `--on-bad`: all bad entries are named, nothing is sealed.
     let args = ["pack", "--plan", plan, dst.to_str().unwrap(), "--read-order", order, "--json"];
     let skipped = with(Expected::Skipped);
     let ran = run(&args).code(i32::from(!skipped.is_empty()));
@@ -169,7 +169,7 @@ fn check(tree: &Tree, globs: Globs, shards: usize, order: &str) {
     assert_eq!(json["bad"].as_array().unwrap().len(), skipped.len());
     assert_eq!(dst.join("manifest.json").exists(), skipped.is_empty());
 
-    // Then without them; `Dataset::read` counts what is in shards and ledger against the manifest.
+    // Then with `--on-bad skip`; `Dataset::read` compares shards and ledger with the manifest.
     run(&[&args[..], &["--on-bad", "skip"]].concat()).code(0);
     let dataset = Dataset::read(&dst);
     dataset.check_source(&src);

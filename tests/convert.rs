@@ -1,5 +1,5 @@
-//! Convert from shards of any format, and from sealed datasets, to every format: nothing is lost, nothing changes, and the
-//! bytes depend on the source and the options alone.
+//! Converts from shards of any format, and from sealed datasets, to every format: no sample is lost or changed, and the bytes
+//! depend only on the source and the options.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -20,7 +20,7 @@ use shards::{
 };
 use support::{Bench, contents, jpeg, pack, run, run_after};
 
-/// A source of odd images, and what a dataset of it holds.
+/// A source of odd images, and the expected samples.
 fn odd() -> (Bench, Vec<Sample>) {
     let bench = Bench::new();
     let expected = odd_images().into_iter().map(|(path, image)| {
@@ -73,7 +73,7 @@ fn a_sealed_dataset_becomes_what_packing_its_tree_would_have_made() {
         .collect();
     for from in names() {
         let sealed = bench.at(from);
-        // Other shards in another order.
+        // The same samples in other shards and another order.
         pack(&bench.src(), &sealed, &["--format", from, "--shards", "5"]).code(0);
         for to in names() {
             let (what, dst) = (format!("{from} to {to}"), bench.at(&format!("{from}-to-{to}")));
@@ -87,7 +87,7 @@ fn a_sealed_dataset_becomes_what_packing_its_tree_would_have_made() {
     }
 }
 
-/// How a JPEG begins: what begins like no image is none. Of four bytes, so that magics stay aligned.
+/// First bytes of a JPEG; other first bytes are not accepted as an image. Four bytes, so that magics stay aligned.
 const START: &[u8] = b"\xff\xd8\xff\xe0";
 
 #[test]
@@ -107,7 +107,7 @@ fn an_image_of_5_mb_with_the_magic_at_its_ends_goes_through_every_pair() {
     }
 }
 
-/// An image of few bytes: any, or some that hold the magic, at any alignment, also cut at the end.
+/// An image of few bytes: arbitrary bytes, or bytes with the magic at any alignment, also cut at the end.
 fn image() -> impl Strategy<Value = Vec<u8>> {
     let any = |most| prop::collection::vec(any::<u8>(), 0..=most);
     let magic = (any(5), 1usize..4, any(5), 0usize..4).prop_map(|(before, times, after, cut)| {
@@ -125,7 +125,7 @@ proptest! {
         images in prop::collection::vec((0i64..4, image()), 0..14),
     ) {
         let bench = Bench::new();
-        // One that is not empty, so that there is something to convert.
+        // One image with content, so that there is something to convert.
         let images = [&[(2, START.to_vec())], images.as_slice()].concat();
         let expected = sorted(images.iter().filter(|(_, image)| !image.is_empty()).cloned());
         let empty = images.len() - expected.len();
@@ -138,7 +138,7 @@ proptest! {
                 check_sealed(&dst, &what);
                 prop_assert_eq!(&sorted(samples(&dst)), &expected, "{}", what);
                 prop_assert_eq!(skipped(&dst).len(), empty, "{}", what);
-                // And back, of some as a dataset, of others as shards of somebody else.
+                // And back: some sets as a sealed dataset, others as foreign shards.
                 let back = bench.at("back");
                 if images.len() % 2 == 0 {
                     make_foreign(&dst);
@@ -169,11 +169,11 @@ fn order_source_is_that_of_files_as_given_and_records_as_stored() {
         convert(&given, &dst, &["--format", to, "--order", "source", "--shards", "3"]).code(0);
         assert!(samples(&dst) == expected, "{from} to {to}");
         check_sealed(&dst, from);
-        // A folder stands for its shards by name.
+        // A folder means its shards in the order of their names.
         let dst = bench.at(&format!("folder-{from}-to-{to}"));
         convert(&[&foreign], &dst, &["--format", to, "--order", "source"]).code(0);
         assert!(samples(&dst) == stored, "folder of {from} to {to}");
-        // Shuffled again, unless told otherwise.
+        // Shuffled by default.
         let dst = bench.at(&format!("shuffled-{from}-to-{to}"));
         convert(&[&foreign], &dst, &["--format", to]).code(0).says("shuffled with seed 0");
         let shuffled = samples(&dst);
@@ -290,7 +290,7 @@ fn from_says_what_files_do_not_tell_and_leaves_out_what_is_something_else() {
     let images = [(0, jpeg(1, 5000)), (1, jpeg(2, 6000))];
     for format in BY_HAND {
         let (name, bytes) = written_by_hand(format, &images);
-        // The content tells, not the name.
+        // The format is detected from the content, not from the name.
         fs::write(folder.join(name).with_extension(format!("{format}-bin")), bytes).unwrap();
     }
     fs::write(folder.join("notes.bin"), b"nothing that is known").unwrap();
@@ -320,7 +320,7 @@ fn a_destination_among_the_shards_is_refused() {
     make_foreign(&foreign);
     let before = contents(&foreign);
     convert(&[&foreign], &foreign, &["--force"]).code(2).clean_error().says("inside the source");
-    // Whatever the folder is called.
+    // The same with the folder given as `.`.
     let there = format!("cd '{}'", foreign.display());
     let args = ["convert", "shard-000000.tar", ".", "--force"];
     run_after(&there, &args).code(2).clean_error().says("inside the source");
@@ -340,7 +340,7 @@ fn shards_that_give_no_sample_are_refused_and_leave_nothing() {
     let ran = convert(&[&foreign], &bench.dst(), &["--exclude", "**"]).code(2).clean_error();
     ran.says("--include and --exclude leave no samples");
     assert!(!bench.dst().exists());
-    // Beside one that has some, it is no matter.
+    // An empty shard next to one with samples is accepted.
     convert(&[&empty, &foreign], &bench.dst(), &[]).code(0);
     assert_eq!(manifest(&bench.dst()).samples, 2);
 }

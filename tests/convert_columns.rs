@@ -1,5 +1,5 @@
-//! What records of databases and tables have beside image and label goes along: columns, features and datasets that the libraries
-//! themselves wrote, numbers and lists as text; and several splits, each with components of its own.
+//! Extra fields of records in databases and tables are kept as components: columns, features and datasets that the original
+//! libraries wrote, with numbers and lists as text; and several splits, each with its own components.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -22,7 +22,7 @@ use serde_json::Value;
 use shards::{Feature, Tar, convert, manifest, tf_record};
 use support::{Bench, contents, jpeg, run};
 
-/// Components by name, by the length of the image.
+/// Components by name, for each image by its length.
 type Expected = BTreeMap<u64, BTreeMap<String, Vec<u8>>>;
 
 const FILES: [&str; 5] = ["x.parquet", "x.tfrecord", "x.h5", "pickle.lmdb", "msgpack.lmdb"];
@@ -61,7 +61,7 @@ fn base64(text: &str) -> Vec<u8> {
     out
 }
 
-/// The files that libraries wrote, and what samples of each should have.
+/// The files that the libraries wrote, and the expected components of each file.
 fn written(bench: &Bench) -> (PathBuf, BTreeMap<String, Expected>) {
     let folder = bench.src();
     script(["write", folder.to_str().unwrap()]);
@@ -71,7 +71,7 @@ fn written(bench: &Bench) -> (PathBuf, BTreeMap<String, Expected>) {
     (folder, json.as_object().unwrap().iter().map(|(file, all)| (file.clone(), expected(all))).collect())
 }
 
-/// What samples of a dataset have beside image and label.
+/// The components of a dataset other than image and label.
 fn found(dst: &Path) -> Expected {
     let first = manifest(dst).components[0].clone();
     let not_beside = |name: &str| ["cls", &first].contains(&name) || name.starts_with("image/") || name == "label";
@@ -109,7 +109,7 @@ fn columns_features_and_datasets_go_along_as_the_libraries_wrote_them() {
             convert(&[&source], &dst, &["--format", format]).code(0);
             let mut expected = expected.clone();
             if format != "webdataset" {
-                // What is lacking is empty where the format cannot say so.
+                // A missing component is empty in formats that cannot record its absence.
                 let names: Vec<_> = expected.values().flat_map(BTreeMap::keys).cloned().collect();
                 for components in expected.values_mut() {
                     for name in &names {
@@ -119,7 +119,7 @@ fn columns_features_and_datasets_go_along_as_the_libraries_wrote_them() {
             }
             let mut found = found(&dst);
             if format != "webdataset" {
-                // These have values as what they are; tests/values.rs and tests/values_beside.rs read them.
+                // These components keep their type; tests/values.rs and tests/values_beside.rs check them.
                 let is_text = |name: &String| !name.ends_with(".json") && !name.ends_with(".npy");
                 found.values_mut().chain(expected.values_mut()).for_each(|one| one.retain(|name, _| is_text(name)));
             }
@@ -160,10 +160,10 @@ fn which_columns_go_along_can_be_chosen_and_the_others_are_counted() {
             }
             assert_eq!(components, expected, "{file}");
         }
-        // Whatever does not go along is told.
+        // Every component that is left out is reported.
         let told: Vec<String> = ignored(&none).into_iter().map(|(what, _)| what.replace('/', "_")).collect();
         for name in all[file].values().flat_map(BTreeMap::keys) {
-            // Pixels are called so by their reader.
+            // The reader of pixels gives them this name.
             let name = if name == "mask.npy" { name } else { name.trim_end_matches(".npy") };
             let name = if name == "clip_score" { "Clip-Score" } else { name };
             assert!(told.contains(&format!("component {name}")), "{file}: {name}: {told:?}");
@@ -218,7 +218,7 @@ fn more_components_than_have_room_are_a_question_that_names_them() {
     convert(&[&fits], &bench.at("fits"), &[]).code(0);
     assert_eq!(found(&bench.at("fits"))[&7700].len(), 32);
     verify(&bench.at("fits"), &fits, &[]);
-    // Where nothing goes along, nothing is too much.
+    // Without components, the limit on their number does not apply.
     convert(&[&many], &bench.at("rec"), &["--format", "recordio"]).code(0);
     assert_eq!(ignored(&bench.at("rec")).len(), 33);
 }
@@ -271,7 +271,8 @@ fn splits_have_the_components_of_all_and_none_that_they_lack() {
     }
 }
 
-/// Writes parquet files of four images: a duplicate column, several class names for one label, typed lists of labels, and a test split
+/// Writes parquet files with four images: a duplicate column, several class names for one label, typed lists of labels, and a
+/// test split
 /// without labels.
 const WRITE: &str = "
 import io, json, os, sys, pyarrow as pa, pyarrow.parquet as pq
@@ -322,13 +323,13 @@ fn labels_of_columns_that_are_no_single_class_are_refused_counted_or_a_component
     let dst = bench.at("lists.parquet.dst");
     assert_eq!(shards::classes(&dst), Vec::<String>::new());
     assert_eq!(manifest(&dst).components.len(), 2);
-    // A single label beside lists, or that nobody wants, is counted.
+    // A single label next to lists, or one that `--no-labels` drops, is counted.
     to("mixed", &[]).code(0).says("1 sample with several labels");
     assert_eq!(manifest(&bench.at("mixed.dst")).ignored_files["component label"], 4);
     to("named.parquet", &["--no-labels", "--force"]).code(0);
     let ignored = manifest(&bench.at("named.parquet.dst")).ignored_files;
     assert_eq!((ignored["component label"], ignored["name of a class"]), (4, 4));
-    // A split whose labels are kept back has none, and is converted again.
+    // A split with withheld labels has none, and can be converted again.
     for (name, classes) in [("kept-back", ["cat", "dog"]), ("words", ["a", "b"])] {
         to(name, &[]).code(0);
         let (dst, again) = (bench.at(&format!("{name}.dst")), bench.at(&format!("{name}.again")));

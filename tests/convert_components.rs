@@ -1,4 +1,4 @@
-//! What samples of shards have beside image and label goes along: captions, texts, masks, byte for byte.
+//! Components of shards other than image and label are kept byte for byte: captions, texts, masks.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -23,7 +23,7 @@ use support::{Bench, binary, contents, jpeg, run};
 
 const CAPTION: &[u8] = b"a cat, na\xc3\xafve\0\xff\n";
 
-/// A tar of three samples: the first has all, the second no caption, the third an empty one.
+/// A tar with three samples: the first has all components, the second has no caption, the third an empty caption.
 fn image_text(bench: &Bench) -> PathBuf {
     let tar = Tar::new()
         .sample("a/1", "0", &jpeg(1, 5001))
@@ -40,7 +40,7 @@ fn image_text(bench: &Bench) -> PathBuf {
     path
 }
 
-/// Components by name of the sample whose image has so many bytes.
+/// Components, by name, of the sample whose image has `image_bytes` bytes.
 fn components(dst: &Path, image_bytes: usize) -> BTreeMap<String, Vec<u8>> {
     let all = lists::samples(dst);
     let is_it = |components: &&BTreeMap<String, Vec<u8>>| components.values().any(|bytes| bytes.len() == image_bytes);
@@ -68,7 +68,7 @@ fn captions_come_back_byte_for_byte_whatever_the_formats() {
         assert_eq!(first["txt"], CAPTION, "{format}");
         assert_eq!(first["json"], br#"{"url": "x", "n": 1.50}"#, "{format}");
         assert_eq!(first["seg.npy"], [7; 1025], "{format}");
-        // What is lacking is lacking where the format can say so, and what is empty is there.
+        // A missing component stays missing if the format can record this; an empty component is present.
         let lacking = if format == "webdataset" { None } else { Some(Vec::new()) };
         assert_eq!(components(&dst, 7000).get("txt"), lacking.as_ref(), "{format}");
         assert_eq!(components(&dst, 8000)["txt"], b"", "{format}");
@@ -76,7 +76,7 @@ fn captions_come_back_byte_for_byte_whatever_the_formats() {
         assert_eq!(ignored(&dst), [], "{format}");
         verify(&dst, source, &[]);
         mend(&dst, source);
-        // And on from there: as a dataset, and as shards of anybody.
+        // And on from there: the output as a dataset and as foreign shards.
         let again = bench.at(&format!("again-{format}"));
         convert(&[&dst], &again, &["--quiet"]).code(0);
         assert_eq!(components(&again, 5001)["txt"], CAPTION);
@@ -108,7 +108,7 @@ fn which_components_go_along_can_be_chosen() {
     verify(&one, &tar, &[]);
     convert(&[&tar], &two, &["--components", "seg.npy,TXT", "--format", "mds"]).code(0);
     assert_eq!(manifest(&two).format.settings["beside"], "seg.npy=*.seg.npy,txt=*.txt");
-    // Of a dataset too.
+    // The same with a dataset as the source.
     let again = bench.at("again");
     convert(&[&two], &again, &["--components", "txt"]).code(0).says("left behind: seg.npy");
     assert_eq!(components(&again, 5001).keys().collect::<Vec<_>>(), ["cls", "jpg", "txt"]);
@@ -125,7 +125,7 @@ fn which_components_go_along_can_be_chosen() {
     refused(&[&two], "json", "no sample has a component \"json\"");
     refused(&[&tar], "cls", "the component cls is the label");
     refused(&[&tar], "txt,txt", "two components are called");
-    refused(&[&tar], "mask=*_mask.png", "a name alone");
+    refused(&[&tar], "mask=*_mask.png", "give only a name");
     refused(&[&tar], "", "a component's name");
 }
 
@@ -143,7 +143,7 @@ fn what_has_no_place_for_components_counts_them_and_refuses_those_named() {
         .code(2)
         .clean_error()
         .says("recordio has no place for txt beside the image");
-    // Each of several formats is what it would be by itself, whichever comes first.
+    // Each of several formats equals its own single run, in any order of the formats.
     for formats in [["recordio", "mds"], ["mds", "recordio"]] {
         let both = bench.at(&formats.concat());
         convert(&[&tar], &both, &["--quiet", "--format", formats[0], "--format", formats[1]]).code(0);
@@ -151,7 +151,7 @@ fn what_has_no_place_for_components_counts_them_and_refuses_those_named() {
         assert_eq!(components(&both.join("mds"), 5001)["txt"], CAPTION);
         assert_eq!(ignored(&both.join("mds")), []);
     }
-    // The image's own name has only one place.
+    // With `--ext png` the image takes the name png, so a component png has no place.
     let clash = Tar::new().sample("1", "0", &jpeg(1, 7700)).file("1.png", b"beside").bytes();
     fs::write(bench.at("clash.tar"), clash).unwrap();
     let options = ["--image-feature", "jpg", "--ext", "png"];
@@ -161,7 +161,7 @@ fn what_has_no_place_for_components_counts_them_and_refuses_those_named() {
     assert_eq!(components(&bench.at("jpg"), 7700)["png"], b"beside");
     let named = [&options[..], &["--components", "png"]].concat();
     convert(&[&bench.at("clash.tar")], &bench.at("no"), &named).code(2).clean_error().says("\"png\"");
-    // So has the text that is made here.
+    // `--meta json` takes the name json in the same way.
     convert(&[&tar], &bench.at("meta"), &["--meta", "json"]).code(0);
     assert_eq!(ignored(&bench.at("meta")), all[..1]);
     assert!(components(&bench.at("meta"), 5001)["json"].starts_with(b"{\"class\""));
@@ -180,7 +180,7 @@ fn components_that_cannot_go_along_are_counted_each() {
     convert(&[&bench.at("x.tar")], &bench.dst(), &[]).code(0);
     let found = components(&bench.dst(), 7700);
     assert_eq!(found.keys().collect::<Vec<_>>(), ["a", "b", "cls", "jpg", "odd_name"]);
-    // The first of two that would be called alike.
+    // Two names map to `odd_name`; the first is kept.
     assert_eq!(found["odd_name"], b"x");
     let left = [("__c", 1), ("a..b", 1), ("odd-name", 1), (long.as_str(), 1)];
     assert_eq!(ignored(&bench.dst()), left.map(|(name, samples)| (format!("component {name}"), samples)));
@@ -209,10 +209,10 @@ fn features_go_along_whatever_they_are() {
         convert(&[&file], &dst, &["--format", format]).code(0);
         assert_eq!(components(&dst, 7700)["caption"], CAPTION);
         assert_eq!(components(&dst, 7700)["tags"], b"only");
-        // A text in one and a list of numbers in another are two components.
+        // A text in one record and a list of numbers in another are two components.
         assert!(components(&dst, 7800)["tags.npy"].ends_with(&[1i64, 2].map(i64::to_le_bytes).concat()), "{format}");
         assert_eq!(components(&dst, 7800)["width"], b"-20");
-        // The image says that itself.
+        // The image itself has its width.
         assert_eq!(ignored(&dst), [("component image/width".to_owned(), 2)], "{format}");
         verify(&dst, &file, &[]);
         mend(&dst, &file);
@@ -272,7 +272,7 @@ fn a_caption_that_is_another_now_is_found_and_mended() {
     let dst = bench.dst();
     run(&["verify", dst.to_str().unwrap(), "--repair", tar.to_str().unwrap()]).code(0);
     assert_eq!(fs::read(&shard).unwrap(), whole);
-    // The source is no longer what was packed.
+    // The source has changed since the pack.
     let mut source = fs::read(&tar).unwrap();
     let at = source.windows(CAPTION.len()).position(|bytes| bytes == CAPTION).unwrap();
     source[at] = b'A';
@@ -295,7 +295,7 @@ fn a_conversion_that_was_killed_goes_on_with_its_components() {
     let options = ["--shards", "20", "--jobs", "1", "--json"];
     let expected = convert(&[&source], &whole, &options).code(0).json();
     let mut resumed = 0;
-    // Kills when so many shards are finished; none at the first.
+    // Kills once this many shards are finished; 0 kills at once.
     for finished in [0, 1, 3, 6, 10] {
         let dst = bench.at(&format!("killed{finished}"));
         let mut child = Command::new(binary())

@@ -1,5 +1,5 @@
-//! Damaged shards as a source: each damage is named with file and byte and counted, the rest is packed if the user says
-//! so, and nothing that looks whole comes of it otherwise.
+//! Damaged shards as a source: each damage is counted and named with file and byte. With `--on-bad skip` the other samples
+//! are packed; without it no output looks complete.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -21,7 +21,7 @@ use shards::{
 use support::{Bench, jpeg, pack};
 use tar::EntryType;
 
-/// A foreign shard of our making: where it is, its samples in order, and where each record lies.
+/// A foreign shard made here: its path, its samples in order, and the byte range of each record.
 struct Shard {
     file: PathBuf,
     name: String,
@@ -30,12 +30,12 @@ struct Shard {
     records: Vec<std::ops::Range<usize>>,
 }
 
-/// One shard of 7 images of some 15 KB in 3 classes.
+/// One shard with 7 images of about 15 KB in 3 classes.
 fn shard(bench: &Bench, format: &str) -> Shard {
     shard_of(bench, format, 15_000)
 }
 
-/// One shard of 7 images of `bytes` bytes or some more.
+/// One shard with 7 images of `bytes` bytes or slightly more.
 fn shard_of(bench: &Bench, format: &str, bytes: usize) -> Shard {
     for number in 0..7u64 {
         bench.file(format!("class-{}/{number}.jpg", number % 3), &jpeg(number, bytes + 4 * number as usize));
@@ -50,14 +50,14 @@ fn shard_of(bench: &Bench, format: &str, bytes: usize) -> Shard {
     });
     let records = records.collect();
     let file = make_foreign(&folder).remove(0);
-    // Without `index.json` it stands for itself.
+    // Without `index.json` the shard is used alone.
     let _ = fs::remove_file(folder.join("index.json"));
     let name = file.file_name().unwrap().to_str().unwrap().to_owned();
     Shard { name, bytes: fs::read(&file).unwrap(), samples, records, file }
 }
 
-/// Converts what is damaged: refused whole by default, with these texts; with `--on-bad skip` these samples come out, and
-/// the ledger has so many lines with these texts.
+/// Converts a damaged file. By default the conversion fails and prints the texts of `said`. With `--on-bad skip` the output has the
+/// samples `rest`, and the ledger has `lines` lines with these texts.
 fn damaged(what: &str, file: &Path, dst: &Path, rest: &[Sample], said: &[&str], lines: usize) {
     let ran = convert(&[file], dst, &[]);
     assert_eq!(ran.code, 1, "{what}: {}{}", ran.stdout, ran.stderr);
@@ -88,7 +88,7 @@ fn a_record_with_a_wrong_crc_is_left_out_alone_and_named() {
     let shard = shard(&bench, "tfrecord");
     for number in [0, 3, 6] {
         let record = shard.records[number].clone();
-        // In the data, at its ends, and in its CRC.
+        // In the data, at both ends of the data, and in its CRC.
         for at in [record.start + 12, record.start + 1000, record.end - 5, record.end - 4, record.end - 1] {
             let mut wrong = shard.bytes.clone();
             wrong[at] ^= 0x40;
@@ -103,7 +103,7 @@ fn a_record_with_a_wrong_crc_is_left_out_alone_and_named() {
 
 #[test]
 fn where_the_next_record_is_unknown_all_before_is_kept_and_the_byte_named() {
-    // For each format where a bit of a record's framing is flipped, from its start.
+    // Format, and the byte of the record's framing with the flipped bit, counted from the start of the record.
     let cases = [("webdataset", 10), ("tfrecord", 3), ("tfrecord", 9), ("recordio", 0), ("recordio", 7)];
     for (format, flip) in cases {
         let bench = Bench::new();
@@ -130,9 +130,9 @@ fn a_shard_that_is_cut_short_gives_its_whole_records_and_the_byte_is_named() {
             for cut in [record.start + 1, record.start + 300, record.end - 3000, record.end - 5, record.end - 1] {
                 fs::write(&shard.file, &shard.bytes[..cut]).unwrap();
                 let what = format!("{format}, record {number}, cut at {cut} of {}", shard.bytes.len());
-                // A tar's records end in padding: if only that is cut, the image is whole.
+                // A tar record ends in padding: if only the padding is cut, the image is complete.
                 let whole = number + usize::from(format == "webdataset" && cut >= record.end - 5);
-                // Where a tar ends in an image, the label before it is there and is left out too.
+                // If the tar ends inside an image, the label before the image is complete and is left out too.
                 let lines = 1 + usize::from(format == "webdataset" && cut == record.end - 3000);
                 let place = match format {
                     "webdataset" | "recordio" => format!("({}, byte ", shard.name),
@@ -149,7 +149,7 @@ fn a_shard_that_is_cut_short_gives_its_whole_records_and_the_byte_is_named() {
 fn packed_shards_that_are_cut_give_what_can_be_unpacked() {
     for format in names() {
         let bench = Bench::new();
-        // Longer than a block of zstd, of which a decompressor hands out all or nothing.
+        // Longer than a zstd block: a decompressor outputs a block as a whole or not at all.
         let shard = shard_of(&bench, format, 60_000);
         for packed in ["gz", "zst"] {
             let bytes = match packed {
@@ -167,7 +167,7 @@ fn packed_shards_that_are_cut_give_what_can_be_unpacked() {
             assert!(!found.is_empty() && found.len() < 7, "{what}: {}", found.len());
             let known = sorted(shard.samples.clone());
             assert!(sorted(found).iter().all(|sample| known.contains(sample)), "{what}");
-            // What cannot be read any more, and of a tar the label before the image that breaks off.
+            // The unreadable rest, and in a tar the label before the truncated image.
             let reasons: Vec<String> = skipped(&dst).into_iter().map(|(_, reason)| reason).collect();
             let is_known =
                 |reason: &String| reason.starts_with("cannot be read from") || reason.starts_with("no image");
@@ -187,7 +187,7 @@ fn a_shard_of_which_nothing_can_be_read_does_not_keep_others_from_being_packed()
         let (name, bytes) = written_by_hand(format, &images);
         fs::write(folder.join(name), &bytes).unwrap();
         let mut broken = bytes;
-        // What tells the format stays.
+        // The bytes that identify the format stay.
         let keep = if format == "mds" { 200 } else { 12 };
         broken[keep..].fill(0xaa);
         let broken_file = folder.join(format!("broken-{name}"));
@@ -196,7 +196,7 @@ fn a_shard_of_which_nothing_can_be_read_does_not_keep_others_from_being_packed()
         let files = [folder.join(name), broken_file.clone()];
         let files = [files[0].as_path(), files[1].as_path()];
         let from = ["--from", format];
-        // Rows of parquet have no places.
+        // Rows of parquet have no byte offsets.
         let place = if format == "parquet" { ")" } else { ", byte " };
         convert(&files, &dst, &from).code(1).says(&format!("(broken-{name}{place}"));
         assert!(!dst.join("manifest.json").exists());
@@ -204,7 +204,7 @@ fn a_shard_of_which_nothing_can_be_read_does_not_keep_others_from_being_packed()
         check_sealed(&dst, format);
         assert_eq!(sorted(samples(&dst)), sorted(images.clone()), "{format}");
         assert!(!skipped(&dst).is_empty(), "{format}");
-        // Alone there is nothing to pack, which is said as such.
+        // The broken file alone leaves nothing to pack, and the error names the file.
         let ran = convert(&[&broken_file], &bench.at("none"), &[&from[..], &["--on-bad", "skip"]].concat()).code(1);
         ran.clean_error().says(&format!("broken-{name}"));
         assert!(!bench.at("none").exists());
@@ -224,7 +224,7 @@ proptest! {
         let bench = Bench::new();
         let images: Vec<Sample> = (0..3).map(|number| (number, vec![b'a' + number as u8; 60])).collect();
         let (name, mut bytes) = written_by_hand(format, &images);
-        // Small images, so that most bits are of framing; the zeros of a tar are passed over.
+        // Small images, so that most bits are framing; the zeros of a tar are left out.
         let at = at.index(bytes.len().min(4096));
         bytes[at] ^= 1 << bit;
         if cut {
@@ -242,7 +242,7 @@ proptest! {
             prop_assert!(format!("{}{}", ran.stdout, ran.stderr).contains(name), "{}: {}{}", what, ran.stdout, ran.stderr);
         }
         if silent && format == "tfrecord" {
-            // Every byte is under a CRC: only a cut between two records goes unseen.
+            // A CRC covers every byte: only a cut between two records goes undetected.
             prop_assert!(cut && sorted(samples(&bench.dst())).iter().all(|sample| whole.contains(sample)), "{}", &what);
         }
         let ran = convert(&[&file], &bench.dst(), &["--from", format, "--on-bad", "skip"]);
@@ -280,7 +280,7 @@ fn what_is_wrong_with_single_samples_is_named_and_counted() {
     };
     let extra = image(9);
     let (bytes, no_bytes) = (Feature::Bytes(&extra), Feature::Bytes(b""));
-    // Two samples before: each `cls` takes 1,024 bytes, each image 5,632.
+    // Two samples come before: each `cls` takes 1,024 bytes, each image 5,632.
     let cases: Vec<(&str, &str, Vec<u8>, Vec<&str>)> = vec![
         (
             "a repeated key",
@@ -389,7 +389,7 @@ fn what_is_left_out_counts_for_its_class_and_the_rest_is_unclassified() {
         .sample("e", "0", &jpeg(4, 5000));
     let file = bench.at("x.tar");
     let bytes = tar.bytes();
-    // Cut behind the last sample.
+    // Cut after the last sample.
     fs::write(&file, &bytes[..bytes.len() - 1024 - 1]).unwrap();
     convert(&[&file], &bench.dst(), &["--on-bad", "skip", "--exclude", "**/e.jpg"]).code(0);
     check_sealed(&bench.dst(), "counts");

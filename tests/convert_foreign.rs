@@ -1,5 +1,5 @@
-//! Convert from what other programs write: every kind of tar name and member, other features and columns, several labels,
-//! compressed files, parquet. The shards are made here, from the formats' specifications.
+//! Converts files of other writers: every kind of tar name and member, other features and columns, several labels,
+//! compressed files, parquet. The shards are made here from the specifications of the formats.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -19,7 +19,7 @@ use shards::{
 use support::{Bench, contents, jpeg, png};
 use tar::EntryType;
 
-/// Writes a file beside source and destination.
+/// Writes a file next to source and destination.
 fn written(bench: &Bench, name: &str, bytes: &[u8]) -> PathBuf {
     let path = bench.at(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -27,7 +27,7 @@ fn written(bench: &Bench, name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// Converts one file that has these samples and nothing that is bad: to every format, or to one where it is compressed.
+/// Converts a file with exactly these samples and no fault to every format; a compressed file to one format only.
 fn good(what: &str, bench: &Bench, file: &Path, options: &[&str], expected: &[Sample]) {
     let is_packed = ["gz", "tgz", "zst", "zstd"].iter().any(|end| file.extension().is_some_and(|found| found == *end));
     for to in names().take(if is_packed { 1 } else { usize::MAX }) {
@@ -338,7 +338,7 @@ fn recordio_with_and_without_idx_and_with_several_labels() {
         let what = if with_idx { "with idx" } else { "without idx" };
         good(what, &bench, &file, &["--label-index", "0"], &labelled(&|number| number as i64));
         good(what, &bench, &file, &["--label-index", "1"], &labelled(&|_| 1));
-        // An `.idx` beside it is no shard.
+        // A neighbouring `.idx` does not count as a shard.
         let folder = file.parent().unwrap();
         convert(&[folder], &bench.at("all/of"), &["--dry-run"]).code(0).says("1 file of recordio");
     }
@@ -364,7 +364,7 @@ fn mds_is_read_alone_compressed_and_by_its_index_whose_hashes_count() {
     good("zstd", &bench, &written(&bench, "x.mds.zstd", &zstd::encode_all(&*shards[0], 3).unwrap()), &[], first);
 
     let hashes = shards.each_ref().map(|shard| [("sha1", sha1(shard))]);
-    // The index names its shards in its own order.
+    // The index lists its shards in its own order.
     let index =
         mds_index(&[("b.mds", &shards[0], first.len(), &hashes[0]), ("a.mds", &shards[1], second.len(), &hashes[1])]);
     written(&bench, "with-index/index.json", &index);
@@ -375,7 +375,7 @@ fn mds_is_read_alone_compressed_and_by_its_index_whose_hashes_count() {
     let dst = bench.at("in-order");
     convert(&[&folder], &dst, &["--order", "source"]).code(0);
     assert!(samples(&dst) == all);
-    // streaming would not read it: whether it belongs there is not for this program to say.
+    // streaming would not read this file, and `convert` cannot decide whether it belongs to the dataset.
     written(&bench, "with-index/stranger.mds", &shards[1]);
     convert(&[&folder], &bench.dst(), &[]).code(1).says("stranger.mds: index.json does not name it");
     convert(&[&folder], &bench.dst(), &["--on-bad", "skip"]).code(0);
@@ -426,7 +426,7 @@ fn parquet_of_hugging_face_is_converted_with_the_names_of_its_classes() {
     {
         convert(&[&file], &bench.at("none"), &[option, "nowhere"]).code(2).clean_error().says(says);
     }
-    // Rows without a label, and one whose label is beyond the names.
+    // Rows without a label, and a row whose label is beyond the class names.
     let rows = [(Some(0), jpeg(1, 5000), None), (None, jpeg(2, 5000), None), (Some(-1), jpeg(3, 5000), None)];
     let file = written(&bench, "gaps.parquet", &parquet_file(&["cat", "dog"], &rows));
     let dst = bench.at("gaps");

@@ -1,4 +1,4 @@
-//! Splits, several formats in one run, and runs that are broken off: what comes out is what each would have made alone.
+//! Splits, several formats in one run, and interrupted runs: each output equals the output of a run on its own.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 
@@ -18,7 +18,7 @@ use shardpack_format::manifest::WORK_FOLDER;
 use shards::{check_sealed, classes, convert, make_foreign, manifest, names, samples, skipped, sorted};
 use support::{Bench, binary, contents, jpeg, pack};
 
-/// A tree of two splits, of which one lacks a class.
+/// A tree with two splits; one split lacks a class.
 fn with_splits() -> Bench {
     Bench::with(&[
         "train/cat/1.jpg",
@@ -31,7 +31,7 @@ fn with_splits() -> Bench {
     ])
 }
 
-/// Packs the tree of [`with_splits`] and makes foreign shards of it: the folder, and the one shard of each split.
+/// Packs the tree of [`with_splits`] and makes foreign shards from it. Returns the folder and the one shard of each split.
 fn foreign_splits(bench: &Bench, format: &str) -> (PathBuf, Vec<PathBuf>) {
     let foreign = bench.at(&format!("foreign-{format}"));
     pack(&bench.src(), &foreign, &["--format", format, "--shards", "1"]).code(0);
@@ -54,7 +54,7 @@ fn folders_and_files_that_are_splits_become_splits_with_one_list_of_classes() {
     {
         let (foreign, shards) = foreign_splits(&bench, format);
         let (folder, dst) = (bench.at(&format!("files-{format}")), bench.at(&format!("to-{other}")));
-        // All in one folder, called after their splits: `train-000000.tar`, `val-000000.tar`.
+        // All shards in one folder, named after their splits: `train-000000.tar`, `val-000000.tar`.
         fs::create_dir(&folder).unwrap();
         for (split, shard) in ["train", "val"].iter().zip(shards) {
             let name = shard.file_name().unwrap().to_str().unwrap();
@@ -76,7 +76,7 @@ fn folders_and_files_that_are_splits_become_splits_with_one_list_of_classes() {
             assert_eq!(found.get_or_insert_with(|| now.clone()), &now, "{what}");
             fs::remove_dir_all(&dst).unwrap();
         }
-        // Without splits all are one dataset.
+        // With `--splits none` all shards form one dataset.
         let (train, val) = (foreign.join("train"), foreign.join("val"));
         for sources in [vec![folder.as_path()], vec![&train, &val]] {
             convert(&sources, &dst, &["--format", other, "--splits", "none"]).code(0).says_not("splits");
@@ -84,11 +84,11 @@ fn folders_and_files_that_are_splits_become_splits_with_one_list_of_classes() {
             assert_eq!(labels(&dst), [0, 0, 0, 1, 2, 2, 2], "{format}");
             fs::remove_dir_all(&dst).unwrap();
         }
-        // One split alone is no split.
+        // A single split is converted as a plain dataset.
         convert(&[&train], &dst, &["--format", other]).code(0).says_not("splits");
         assert_eq!(labels(&dst), [0, 0, 1, 2], "{format}");
         fs::remove_dir_all(&dst).unwrap();
-        // Those that are named, and no others.
+        // Only the named splits.
         convert(&[&foreign], &dst, &["--format", other, "--splits", "val"]).code(0).says("splits val");
         assert!(!dst.join("train").exists());
         assert_eq!(manifest(&dst.join("val")).samples, 3);
@@ -113,7 +113,7 @@ fn splits_of_a_sealed_dataset_become_those_that_packing_its_tree_makes() {
     assert_eq!(manifest(&bench.at("train")).samples, 4);
 }
 
-/// A file that says that it has 4,096 bytes and gives fewer: it can be listed and not packed.
+/// A file with a reported size of 4,096 bytes and less content: it can be listed but not packed.
 fn short_file() -> Option<PathBuf> {
     let names = ["/sys/kernel/mm/transparent_hugepage/enabled", "/sys/kernel/uevent_seqnum", "/sys/power/state"];
     let is_short = |path: &PathBuf| {
@@ -175,7 +175,7 @@ fn a_bad_image_is_in_the_ledger_of_every_format_of_a_run() {
     let mut bad = vec!["class-0/empty.jpg"];
     match short_file() {
         Some(path) => {
-            // It is found out when it is read, by the first format; the second has it from there.
+            // The first format detects the short file when it reads it; the second takes the fault from the first.
             bench.link("class-1/short.jpg", path);
             bad.push("class-1/short.jpg");
         }
@@ -203,7 +203,7 @@ fn spawn(command: &str, source: &Path, dst: &Path, options: &[&str]) -> Child {
     process.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// Kills `child` as soon as `there` holds; fails the test if it came to its end before.
+/// Kills `child` as soon as `there` holds; fails the test if `child` ended before.
 fn kill_when(mut child: Child, there: impl Fn() -> bool) {
     let start = Instant::now();
     while !there() {
@@ -215,7 +215,7 @@ fn kill_when(mut child: Child, there: impl Fn() -> bool) {
     child.wait().unwrap();
 }
 
-/// Finished shards in `dst`: their indexes have their names.
+/// Number of finished shards in `dst`, counted from the indexes with their final names.
 fn finished(dst: &Path) -> usize {
     fs::read_dir(dst.join("index")).map_or(0, Iterator::count)
 }
@@ -238,10 +238,10 @@ fn a_run_of_several_formats_that_is_killed_at_any_of_them_goes_on() {
         let (whole, dst) = (bench.at(&format!("whole-{command}")), bench.at(command));
         go(&whole, &options).code(0);
         let whole = contents(&whole);
-        // First in the first format, then in the second.
+        // First kill in the first format, then in the second.
         kill_when(spawn(command, &source, &dst, &options), || finished(&dst.join(formats[0])) > 2);
         assert!(!dst.join(formats[0]).join("manifest.json").exists(), "{command}");
-        // There from the start, as unfinished, so that nobody takes the first for all.
+        // The second folder exists from the start and is marked unfinished, so that the first does not look like the whole.
         assert!(dst.join(formats[1]).join(WORK_FOLDER).exists() && finished(&dst.join(formats[1])) == 0, "{command}");
         kill_when(spawn(command, &source, &dst, &options), || finished(&dst.join(formats[1])) > 2);
         assert!(dst.join(formats[0]).join("manifest.json").exists(), "{command}");
@@ -283,7 +283,7 @@ fn a_source_that_was_changed_in_between_is_refused_by_name() {
     kill_when(spawn("convert", &source, &dst, &SHARDS), || finished(&dst) > 1);
     let name = files[1].file_name().unwrap().to_str().unwrap();
     let (whole, time) = (fs::read(&files[1]).unwrap(), files[1].metadata().unwrap().modified().unwrap());
-    // Other bytes, and as many: only the time tells.
+    // Other bytes of the same length: only the modification time differs.
     let mut other = whole.clone();
     *other.last_mut().unwrap() ^= 1;
     thread::sleep(Duration::from_millis(20));
@@ -294,7 +294,7 @@ fn a_source_that_was_changed_in_between_is_refused_by_name() {
     fs::remove_file(&files[1]).unwrap();
     convert(&[&source], &dst, &SHARDS).code(2).clean_error().says(name);
     assert_eq!(contents(&dst), before, "a refusal changes nothing");
-    // As it was, and one more than there were.
+    // The original file again, and one more shard.
     fs::write(&files[1], &whole).unwrap();
     fs::File::options().write(true).open(&files[1]).unwrap().set_modified(time).unwrap();
     fs::write(source.join("zzz.rec"), shards::rec_record(7, &[0.0], &jpeg(1, 5000))).unwrap();

@@ -1,5 +1,5 @@
-//! What sources tell beside their samples is kept, counted or refused: numbers of classes of one name, indexes and names that tell how many
-//! records and shards there are, folders that tell columns, names of classes and metadata that nothing is made of.
+//! Extra information of sources is kept, counted or refused: numbers of classes with the same name, indexes and file names that
+//! record how many records and shards exist, folders that name columns, class names and metadata without a use.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -12,7 +12,7 @@ use std::{fs, path::Path};
 use shards::{Feature, classes, convert, manifest, rec_record, samples, skipped, sorted, tf_record};
 use support::{Bench, jpeg, run};
 
-/// Files that only their own libraries write.
+/// Files that only their own libraries can write.
 const WRITE: &str = "
 import io, json, os, sys, h5py, numpy as np, pyarrow as pa, pyarrow.parquet as pq
 out = sys.argv[1]
@@ -49,7 +49,7 @@ with h5py.File(f'{out}/enum.h5', 'w') as file:
     file.create_dataset('quality', data=np.array([1, 2, 1, 2], 'i1'), dtype=kind)
 ";
 
-/// The records of six images, in a file of this format with its own index; the file holds the first `there`.
+/// The records of six images in a file of this format, with its own index; the file holds the first `there` records.
 fn indexed(folder: &Path, format: &str, there: usize) {
     fs::create_dir_all(folder).unwrap();
     let (mut all, mut index, mut end) = (Vec::new(), String::new(), 0);
@@ -73,7 +73,7 @@ fn indexed(folder: &Path, format: &str, there: usize) {
     fs::write(folder.join(of_index), index).unwrap();
 }
 
-/// What a conversion left out, by what it is.
+/// The entries that a conversion left out, with their counts.
 fn ignored(dst: &Path) -> Vec<(String, u64)> {
     manifest(dst).ignored_files.into_iter().collect()
 }
@@ -98,7 +98,7 @@ fn two_classes_of_one_name_stay_two_when_their_dataset_is_converted_again() {
     assert_eq!(sorted(samples(&again)), sorted(samples(&cranes)));
     assert_eq!(classes(&again), ["crane", "dog", "crane"]);
     run(&["verify", "--quiet", again.to_str().unwrap(), "--against", cranes.to_str().unwrap()]).code(0);
-    // By name nobody can say which crane is meant.
+    // The name `crane` is ambiguous: two classes have it.
     let others = list("others.json", r#"["ant", "crane", "dog"]"#);
     let ran = convert(&[&cranes, &others], &bench.at("both"), &[]);
     ran.code(2).says("classes 0 and 2 of").says("are both called \"crane\"").says("convert it by itself").clean_error();
@@ -163,7 +163,7 @@ fn a_folder_that_says_another_label_than_its_file_is_refused_and_another_column_
     support::python(WRITE, &src);
     let ran = convert(&[&src.join("differs")], &bench.at("differs"), &[]);
     ran.code(1).says("column \"label\" is 0 in row 0, but its folder is label=cat: 4 rows differ");
-    run(&["verify", src.join("differs").to_str().unwrap()]).code(1).says("its folder says label=dog");
+    run(&["verify", src.join("differs").to_str().unwrap()]).code(1).says("its folder is label=dog");
     for (name, left_out) in [
         ("agrees", None),
         ("names", None),

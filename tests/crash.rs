@@ -1,5 +1,5 @@
-//! Whatever ends a pack — a kill, Ctrl-C, a full disk, too few descriptors — nothing looks finished that is not, and the
-//! same command goes on to the same bytes.
+//! Interrupted packs: a kill, Ctrl-C, a full disk, too few descriptors. No unfinished file looks finished, and the
+//! same command resumes to the same bytes.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr, clippy::type_complexity)]
 
@@ -31,7 +31,7 @@ fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
-/// Waits until `there` holds, for a minute at most; false when the child ended first.
+/// Waits until `there` holds, for at most a minute; returns false if the child ended first.
 fn wait_for(child: &mut Child, there: impl Fn() -> bool) -> bool {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(60) {
@@ -46,19 +46,19 @@ fn wait_for(child: &mut Child, there: impl Fn() -> bool) -> bool {
     panic!("nothing happened for a minute");
 }
 
-/// Finished shards in `dst`: their indexes have their names.
+/// Number of finished shards in `dst`, counted from the indexes with their final names.
 fn finished(dst: &Path) -> usize {
     fs::read_dir(dst.join("index")).map_or(0, Iterator::count)
 }
 
-/// Fails the test if anything in `dst` looks finished and is not as in `whole`, which was packed without a break.
+/// Fails the test if a file in `dst` looks finished but differs from `whole`, the result of an uninterrupted pack.
 fn nothing_looks_finished(dst: &Path, whole: &BTreeMap<PathBuf, String>) {
     if !dst.exists() {
         return;
     }
     let found = contents(dst);
     for (path, hash) in found.iter().filter(|(path, hash)| !path.starts_with(WORK) && !hash.is_empty()) {
-        // A shard without an index may have its name already, and is whole then.
+        // A shard without an index may have its final name already; the shard is then complete.
         assert_eq!(whole.get(path), Some(hash), "{} after a kill", path.display());
     }
     if let Ok(bytes) = fs::read(dst.join("manifest.json")) {
@@ -71,7 +71,7 @@ fn nothing_looks_finished(dst: &Path, whole: &BTreeMap<PathBuf, String>) {
     }
 }
 
-/// 3,000 images of 5 to 13 KB: a second or so of packing in a debug build.
+/// 3,000 images of 5 to 13 KB: about one second of packing in a debug build.
 fn large() -> Bench {
     Bench::of(3000, 8000)
 }
@@ -92,7 +92,7 @@ fn a_pack_killed_at_any_of_50_moments_goes_on_to_the_same_bytes() {
     let (mut killed, mut mid_pack, mut with_shards, mut resumed, mut moments) = (0, 0, 0, 0, 0);
     while moments < 50 {
         moments += 1;
-        // Two of three anywhere in the pack; the others soon after it has begun to write, or right before its end.
+        // Two of three kills fall anywhere in the pack; every third falls soon after the first write or right before the end.
         let wait = takes.mul_f64(rng.below(1000) as f64 / 1000.0);
         let mut child = spawn(&bench.src(), &dst, &SHARDS);
         let began = Instant::now();
@@ -112,7 +112,7 @@ fn a_pack_killed_at_any_of_50_moments_goes_on_to_the_same_bytes() {
         if was_killed {
             killed += 1;
         } else {
-            // The machine is faster now than it was: aim shorter.
+            // The machine is faster now than before: shorten the wait.
             takes = takes.min(began.elapsed());
         }
         mid_pack += usize::from(was_killed && dst.join(WORK).exists());
@@ -157,7 +157,7 @@ fn a_pack_killed_again_and_again_ends_with_the_same_bytes() {
 #[test]
 fn a_kill_before_the_first_shard_leaves_a_folder_that_can_be_packed_into() {
     let bench = Bench::with(&["a/1.jpg", "b/2.jpg"]);
-    // What a kill can leave of the first steps: the work folder, the lock, a plan that was not yet renamed.
+    // Files that a kill during the first steps can leave: the work folder, the lock, a plan not yet renamed.
     let steps = [".shardpack/", ".shardpack/lock", ".shardpack/plan.part"];
     for count in 1..=steps.len() {
         let dst = bench.at(&format!("dst-{count}"));
@@ -195,7 +195,7 @@ fn a_replacement_that_is_killed_never_looks_finished_and_goes_on() {
     let whole = contents(&whole_dst);
     let (mut rng, dst, mut replacing) = (Rng::new(7), bench.dst(), 0);
     for _ in 0..8 {
-        // More shards than the new one, with other names.
+        // More shards than in the new dataset, with other names.
         pack(&old.src(), &dst, &["--shards", "3", "--name", "old"]).code(0);
         let before = contents(&dst);
         let mut child = spawn(&bench.src(), &dst, &[&SHARDS[..], &["--force"]].concat());
@@ -249,8 +249,8 @@ fn ends_in_good_order(which: Signal) {
 #[test]
 fn ctrl_c_right_after_the_start_ends_with_130_and_the_same_command_goes_on() {
     let bench = large();
-    // On a busy machine the pack may be done before the signal comes; and where a shell has the process ignore it, it does so
-    // until the handler is there. Then it is tried again, a bit later.
+    // On a busy machine the pack may finish before the signal arrives. If a shell makes the process ignore the signal, the
+    // process ignores it until the handler is installed. In both cases the test retries with a longer delay.
     for attempt in 0..20 {
         let dst = bench.at(&format!("dst-{attempt}"));
         let mut child = spawn(&bench.src(), &dst, &SHARDS);
@@ -260,7 +260,7 @@ fn ctrl_c_right_after_the_start_ends_with_130_and_the_same_command_goes_on() {
         if status.success() {
             continue;
         }
-        // Before the handler is there the signal itself ends the process, which is as good.
+        // Before the handler is installed the signal itself ends the process, which is accepted too.
         assert!(status.code() == Some(130) || status.signal() == Some(2), "{status}");
         bench.pack_to(&dst, &SHARDS).code(0);
         Dataset::read(&dst);
@@ -275,7 +275,7 @@ fn two_packers_at_once_the_second_is_refused_and_the_first_goes_on() {
     let dst = bench.dst();
     let mut child = spawn(&bench.src(), &dst, &SHARDS);
     assert!(wait_for(&mut child, || finished(&dst) > 0));
-    // Stopped, it holds the lock for as long as it takes.
+    // A stopped process keeps the lock.
     signal(&child, Signal::STOP);
     bench.pack(&SHARDS).code(2).clean_error().says("another shardpack is packing into this folder");
     bench.pack(&["--force"]).code(2).clean_error().says("another shardpack is packing into this folder");
@@ -298,7 +298,7 @@ fn a_shard_that_was_damaged_or_cut_in_between_is_packed_again() {
     let mut indexes: Vec<_> = fs::read_dir(dst.join("index")).unwrap().map(|entry| entry.unwrap().path()).collect();
     indexes.sort();
     let shard = |index: &Path| dst.join(index.file_stem().unwrap()).with_extension("tar");
-    // The power went before these reached the disk: a shorter shard, none, an index with a wrong byte, half an index.
+    // A power failure before these reached the disk: a short shard, no shard, an index with a wrong byte, half an index.
     fs::OpenOptions::new().write(true).open(shard(&indexes[0])).unwrap().set_len(5000).unwrap();
     fs::remove_file(shard(&indexes[1])).unwrap();
     let mut bytes = fs::read(&indexes[2]).unwrap();
@@ -309,7 +309,7 @@ fn a_shard_that_was_damaged_or_cut_in_between_is_packed_again() {
     assert_eq!(contents(&dst), whole);
 }
 
-/// Three small shards and a large one, in source order: a limit on the length of a file strikes at the last.
+/// Three small shards and a large one, in source order: a limit on the file size is reached in the last shard.
 fn uneven() -> (Bench, [&'static str; 6]) {
     let bench = Bench::new();
     for number in 0..12 {
@@ -328,7 +328,8 @@ fn a_write_that_the_system_refuses_names_the_file_and_the_same_command_goes_on()
     bench.pack_to(&whole_dst, &options).code(0);
     let (src, dst) = (bench.src(), bench.dst());
     let args = [&["pack", src.to_str().unwrap(), dst.to_str().unwrap()][..], &options].concat();
-    // 512,000 bytes in dash, 1,024,000 in bash; the last shard has 1.2 MB. Ignored, the signal becomes an error.
+    // 512,000 bytes in dash, 1,024,000 in bash; the last shard has 1.2 MB. If the signal is ignored, the write fails with an
+    // error.
     let ran = run_after("trap '' XFSZ && ulimit -f 1000", &args).code(2).clean_error();
     ran.says("shard-000003.tar").says("File too large");
     nothing_looks_finished(&dst, &contents(&whole_dst));
@@ -366,7 +367,7 @@ fn too_few_file_descriptors_are_named_and_the_same_command_goes_on() {
 #[test]
 fn more_than_there_is_space_for_is_refused_at_once() {
     let bench = Bench::new();
-    // 3 GiB that take no space themselves, thousands of times.
+    // Sparse 3 GiB that take no disk space, thousands of times.
     fs::File::create(bench.at("hole")).unwrap().set_len(3 << 30).unwrap();
     let free = rustix::fs::statvfs(bench.src()).map(|stat| stat.f_bavail * stat.f_frsize).unwrap();
     for number in 0..free / (3 << 30) + 2 {
@@ -384,7 +385,7 @@ fn more_than_there_is_space_for_is_refused_at_once() {
 #[test]
 fn a_folder_that_cannot_be_written_is_refused_by_name() {
     let bench = Bench::with(&["a/1.jpg"]);
-    // Not even root makes a folder there.
+    // Even root cannot create a folder there.
     let ran = bench.pack_to(Path::new("/proc/self/packed"), &[]).code(2).clean_error();
     ran.says("/proc/self: cannot write to");
     bench.file("b/2.jpg", &jpeg(5, 6000));
@@ -392,7 +393,7 @@ fn a_folder_that_cannot_be_written_is_refused_by_name() {
     let ran = bench.pack_to(&bench.at("file"), &[]).code(2).clean_error();
     ran.says(bench.at("file").to_str().unwrap());
     if !mounts_work() {
-        // Nothing more can be shown here but by a user whom permissions stop.
+        // The rest of the test needs a user without write permission.
         println!("no mounts here: a read-only file system was not tried");
         return;
     }
@@ -402,7 +403,7 @@ fn a_folder_that_cannot_be_written_is_refused_by_name() {
     ran.code(2).clean_error().says(dst.to_str().unwrap()).says("Read-only file system").says("help: choose a folder");
 }
 
-/// Runs `script` with a tmpfs at `dst` in a mount namespace; its arguments are those of a pack.
+/// Runs `script` with a tmpfs at `dst` in a mount namespace; the arguments of the script are those of `pack`.
 fn on_tmpfs(dst: &Path, mount: &str, script: &str, bench: &Bench, options: &[&str]) -> Ran {
     let script = format!("mount -t tmpfs -o {mount} none {} && {script}", dst.display());
     let mut command = Command::new("unshare");
@@ -413,7 +414,7 @@ fn on_tmpfs(dst: &Path, mount: &str, script: &str, bench: &Bench, options: &[&st
 #[test]
 fn a_disk_that_fills_up_is_named_and_the_same_command_goes_on() {
     if !mounts_work() {
-        // `a_write_that_the_system_refuses_…` shows the same with a limit on the length of files.
+        // `a_write_that_the_system_refuses_…` covers the same case with a limit on the file size.
         println!("no mounts here: a full file system was not tried, a refused write is tried in the test before");
         return;
     }
@@ -423,15 +424,15 @@ fn a_disk_that_fills_up_is_named_and_the_same_command_goes_on() {
     let dst = bench.at("mounted");
     fs::create_dir(&dst).unwrap();
 
-    // A tmpfs of few inodes says that it has space, and then refuses the next file: the same error as a full disk.
+    // A tmpfs with few inodes reports free space and then refuses the next file: the same error as a full disk.
     let script = "\"$@\"; echo first $? >&2; mount -o remount,nr_inodes=1000 none \"$4\" && \"$@\" && cp -r \"$4\" \"$4/../kept\"";
     let ran = on_tmpfs(&dst, "size=8m,nr_inodes=9", script, &bench, &options).code(0).says("first 2");
     let ran = ran.says("No space left on device").says("help: free space and run the same command again");
     ran.says(dst.to_str().unwrap());
     assert_eq!(contents(&bench.at("kept")), contents(&whole_dst));
 
-    // One that another program fills during the copy, with the packer stopped; then that space is free again. The
-    // part of a shard that is left may not stand in the way of the whole.
+    // Another program fills the tmpfs during the copy while the packer is stopped; then the space is free again. The
+    // partial shard must not block the complete shard.
     let bench = large();
     let options = ["--shards", "10", "--jobs", "1"];
     let whole_dst = bench.at("whole");

@@ -1,4 +1,4 @@
-//! A pack of several sources that are splits is killed: wherever that is, the same command goes on to the same bytes.
+//! Kills a pack of several sources as splits: at each moment, the same command resumes to the same bytes.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
@@ -16,7 +16,7 @@ use support::{Bench, Dataset, Ran, binary, contents, jpeg, run};
 
 const WORK: &str = ".shardpack";
 
-/// A tree of classes for `train`, images and a list of them for `val`, and the options that name them.
+/// A tree of classes for `train`, images with a list for `val`, and the options that name both.
 struct Sources {
     bench: Bench,
     options: Vec<String>,
@@ -55,7 +55,7 @@ impl Sources {
         run(&self.args(dst, more))
     }
 
-    /// Packs, and kills that when `there` holds; says whether it was still running.
+    /// Packs and kills the pack once `there` holds; returns whether the pack was still running.
     fn killed_when(&self, dst: &Path, more: &[&str], there: impl Fn(&Path) -> bool) -> bool {
         let mut command = Command::new(binary());
         command.args(self.args(dst, more)).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -73,7 +73,7 @@ impl Sources {
     }
 }
 
-/// Finished shards of a split.
+/// Number of finished shards of a split.
 fn finished(dst: &Path, split: &str) -> usize {
     fs::read_dir(dst.join(split).join("index")).map_or(0, Iterator::count)
 }
@@ -82,7 +82,7 @@ fn spool_bytes(dst: &Path) -> u64 {
     fs::metadata(dst.join(WORK).join("made")).map_or(0, |spool| spool.len())
 }
 
-/// Nothing says that it is finished but what is.
+/// Fails the test if an unfinished pack looks finished.
 fn does_not_look_finished(dst: &Path, row: &str) {
     if dst.join(WORK).exists() {
         run(&["verify", dst.to_str().unwrap()]).code(1).clean_error().says("unfinished");
@@ -117,11 +117,11 @@ fn a_pack_of_several_sources_that_is_killed_goes_on_to_the_same_bytes() {
         let dst = sources.bench.at(&format!("dst-{number}"));
         killed += usize::from(sources.killed_when(&dst, &options, there));
         does_not_look_finished(&dst, row);
-        // Killed once more on the way, in some of them.
+        // Every second run is killed once more on the way.
         if number % 2 == 0 {
             sources.killed_when(&dst, &options, |dst| finished(dst, "val") >= 4);
         }
-        // What changes no byte may be other than it was.
+        // Options that change no byte may differ from the first run.
         let ran = sources.pack(&dst, &["--shards", "9", "--jobs", "1", "--read-order", "physical"]).code(0);
         resumed += usize::from(ran.stdout.contains("finished before"));
         assert_eq!(contents(&dst), whole, "{row}");
@@ -155,7 +155,7 @@ fn another_option_between_the_kill_and_the_same_command_is_refused_and_costs_not
         ran.says("holds an unfinished pack of something else").says(says);
         assert_eq!(contents(&dst), before, "{more:?}");
     }
-    // A split less.
+    // One split fewer.
     let args = ["pack", dst.to_str().unwrap(), "--split", &sources.options[1], "--shards", "9"];
     run(&args).code(2).clean_error().says("holds an unfinished pack of something else");
     assert_eq!(contents(&dst), before);
@@ -190,7 +190,7 @@ fn several_sources_whose_images_are_changed_go_on_after_a_kill() {
     }
     assert!(killed >= 3, "{killed} killed");
 
-    // Another size in between, killed too: what was made for the one is not taken for the other.
+    // A run with another size in between, killed too: its images are not used for the first size, nor the reverse.
     let small = ["--resize", "150", "--jobs", "1", "--shards", "4"];
     let whole_small = sources.bench.at("whole-small");
     sources.pack(&whole_small, &small).code(0);
@@ -202,7 +202,7 @@ fn several_sources_whose_images_are_changed_go_on_after_a_kill() {
         sources.pack(&dst, &small).code(0);
         assert_eq!(contents(&dst), contents(&whole_small));
     }
-    // Over a dataset that is there, with --force.
+    // Replaces an existing dataset with --force.
     let forced = [&options[..], &["--force"]].concat();
     sources.killed_when(&dst, &forced, |dst| spool_bytes(dst) > train / 3);
     sources.pack(&dst, &forced).code(0);

@@ -1,5 +1,5 @@
-//! `shardpack crops`: files beside the indexes that change nothing of the dataset, are the same on any number of threads, and
-//! are checked and mended like all else.
+//! `shardpack crops`: the crop tables change no other file of the dataset, are identical for any number of threads, and are
+//! checked and repaired like the other files.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -30,14 +30,14 @@ fn verify(dst: &Path, options: &[&str]) -> Ran {
     run(&args)
 }
 
-/// The files of tables, with what is in them.
+/// The files of crop tables, with their bytes.
 fn files(dst: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let all = contents(dst).into_keys();
     let tables = all.filter(|path| path.extension().is_some_and(|extension| extension == "crops"));
     tables.map(|path| (path.clone(), fs::read(dst.join(&path)).unwrap())).collect()
 }
 
-/// Photographs, in three shards.
+/// The photographs in three shards.
 fn packed() -> Bench {
     let bench = Bench::new();
     let (photos, dst) = (photos(), bench.dst());
@@ -64,7 +64,7 @@ fn tables_come_beside_the_indexes_and_change_nothing_else() {
     assert_eq!(before.into_iter().collect::<Vec<_>>(), after);
     verify(&dst, &[]).code(0);
 
-    // With other threads the same, and what is there is kept.
+    // Any number of threads gives the same files, and existing files are kept.
     let inode = |file: &Path| fs::metadata(dst.join(file)).unwrap().ino();
     let inodes: Vec<u64> = made.iter().map(|(file, _)| inode(file)).collect();
     let json = crops(&dst, &["--json"]).code(0).json();
@@ -74,13 +74,13 @@ fn tables_come_beside_the_indexes_and_change_nothing_else() {
         crops(&dst, &["--force", "--jobs", jobs]).code(0);
         assert!(files(&dst) == made, "{jobs} threads");
     }
-    // Other distances are other tables.
+    // Another `--every` gives other tables.
     crops(&dst, &["--every", "4"]).code(0);
     assert!(files(&dst) != made);
     crops(&dst, &[]).code(0);
     assert!(files(&dst) == made);
 
-    // What an interrupted run leaves is no stranger, and does not count.
+    // The partial file of an interrupted run is accepted, and does not count as a table.
     let left = dst.join("index").join("shard-000001.crops.part");
     fs::rename(dst.join(&made[1].0), &left).unwrap();
     verify(&dst, &[]).code(0);
@@ -143,7 +143,7 @@ fn wrong_tables_are_found_and_mended() {
         assert_eq!(problems.len(), 1, "{name}: {found}");
         assert_eq!(problems[0]["file"].as_str().unwrap(), first.0.to_str().unwrap(), "{name}");
         verify(&dst, &["--quick"]).code(i32::from(is_quick));
-        // The source is asked for by --repair alone; its images are not read for this.
+        // Only --repair needs a source; this repair reads no image from it.
         verify(&dst, &["--repair", photos().to_str().unwrap()]).code(0);
         assert!(files(&dst) == made, "{name}");
         fs::write(dst.join(&first.0), b"").unwrap();
@@ -157,7 +157,7 @@ fn damaged_images_and_shards_are_named() {
     let bench = Bench::new();
     let photo = fs::read(photos().join("animals/cat.jpg")).unwrap();
     bench.file("a/whole.jpg", &photo);
-    // An end is there, but codes before it are not.
+    // The end marker is present, but codes before it are missing.
     bench.file("a/cut.jpg", &[&photo[..photo.len() / 2], &[0xFF, 0xD9]].concat());
     bench.pack(&["--shards", "1"]).code(0);
     let ran = crops(&bench.dst(), &[]).code(1);
@@ -167,7 +167,7 @@ fn damaged_images_and_shards_are_named() {
     assert_eq!(json["damaged"][0]["path"], "a/cut.jpg");
     verify(&bench.dst(), &[]).code(0);
 
-    // Of a shard that is not as it was sealed, there are none.
+    // A shard that was changed after its seal gets no tables.
     let bench = packed();
     let shard = bench.dst().join("shard-000001.tar");
     let mut bytes = fs::read(&shard).unwrap();
@@ -207,7 +207,7 @@ fn pack_and_convert_make_the_same_tables_when_they_are_asked_to() {
     let said = run(&["pack", photos, with, "--shards", "3", "--crops"]).code(0).says("crops   tables of");
     assert!(said.stdout.contains("packed  32 of 32"));
     assert!(files(Path::new(with)) == expected);
-    // The same command finds all of it done; without a file, it makes that one.
+    // The same command finds everything done; if one file is missing, it writes only this file.
     let inode = |file: &Path| fs::metadata(Path::new(with).join(file)).unwrap().ino();
     let kept = inode(&expected[1].0);
     fs::remove_file(Path::new(with).join(&expected[0].0)).unwrap();
@@ -234,7 +234,7 @@ fn a_damaged_image_is_packed_named_and_no_success() {
     let (src, dst) = (bench.src(), bench.dst());
     let [src, dst] = [&src, &dst].map(|path| path.to_str().unwrap());
     run(&["pack", src, dst, "--crops"]).code(1).says("cut.jpg").says("packed  2 of 2").says("1 damaged");
-    // It was packed as it is; only the tables say that it is damaged.
+    // The damaged image was packed unchanged, so `verify` accepts it; only `--crops` detects the damage.
     run(&["verify", dst]).code(0);
 }
 
@@ -259,7 +259,7 @@ fn inspect_tells_how_many_images_have_tables_and_why_others_have_none() {
     let text = inspect(&[]).code(0).says(&format!("crops   {tables} of 32 samples have tables ("));
     text.says("; an entry every 8 MCUs;").says(" of the images\n").says("        without: ");
 
-    // One shard without, one with other distances.
+    // One shard without tables, one with another `--every`.
     let all = files(&dst);
     crops(&dst, &["--every", "3"]).code(0);
     fs::write(dst.join(&all[0].0), &all[0].1).unwrap();
@@ -269,7 +269,7 @@ fn inspect_tells_how_many_images_have_tables_and_why_others_have_none() {
     assert!(part["tables"].as_u64().unwrap() < tables);
     inspect(&[]).code(0).says("every 3, 8 MCUs").says("in 2 of 3 shards only (shardpack crops makes the others)");
 
-    // Tables that are not right are a problem, told once, and not counted.
+    // Wrong tables are reported as one problem, and are not counted.
     fs::write(dst.join(&all[0].0), &all[2].1).unwrap();
     let ran = inspect(&["--json"]).code(1).json();
     assert_eq!(ran["problems"].as_array().unwrap().len(), 1, "{ran}");
@@ -301,7 +301,7 @@ fn tables_of_shards_that_are_adopted_anew_are_kept_where_they_fit() {
     let adopt = |options: &[&str]| run(&[&["adopt", dst.to_str().unwrap(), "--force"], options].concat());
     crops(&dst, &["--every", "5"]).code(0);
     fs::remove_dir_all(dst.join(".nv-meta")).unwrap();
-    // Other indexes, names and id: the images are the same.
+    // Indexes, names and id differ; the images are the same.
     let json = adopt(&["--json"]).code(0).json();
     assert_eq!(json["crops"], serde_json::json!({"kept_shards": 3, "removed": []}));
     let kept = files(&dst);
@@ -311,7 +311,7 @@ fn tables_of_shards_that_are_adopted_anew_are_kept_where_they_fit() {
     crops(&dst, &["--every", "5", "--force"]).code(0);
     assert!(files(&dst) == kept, "made anew they are other tables");
 
-    // One damaged, one of no shard that is here, and one that is nothing.
+    // One damaged file, one for a shard that is not here, and one that is no table.
     let mut bytes = kept[0].1.clone();
     let at = bytes.len() / 2;
     bytes[at] ^= 1;
@@ -327,7 +327,7 @@ fn tables_of_shards_that_are_adopted_anew_are_kept_where_they_fit() {
     ran.says(&format!("{}: removed: ", kept[0].0.display()));
     assert_eq!(files(&dst).len(), 2);
     verify(&dst, &[]).code(0);
-    // None there, none told of.
+    // Without tables, `adopt` prints no line about them.
     fs::remove_dir_all(dst.join("index")).unwrap();
     assert!(!adopt(&[]).code(0).stdout.contains("crops "));
 }

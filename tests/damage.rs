@@ -1,4 +1,4 @@
-//! Damage: whatever is done to a dataset, verify finds it and names the sample; and what can be mended is mended.
+//! Damage: `verify` finds every change to a dataset and names the sample; all repairable damage is repaired.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -26,7 +26,7 @@ fn problems(dst: &Path) -> Vec<Value> {
     json["problems"].as_array().unwrap().clone()
 }
 
-/// A dataset with a ledger, of several shards, small enough to be verified a thousand times.
+/// A dataset with a ledger and several shards, small enough for a thousand runs of `verify`.
 fn dataset() -> Bench {
     let bench = Bench::of(120, 3000);
     bench.file("class-1/empty.jpg", b"");
@@ -35,7 +35,7 @@ fn dataset() -> Bench {
     bench
 }
 
-/// Keys and places of the samples of each shard, from its index.
+/// Key, start and end offset of each sample in the shard `file`, from its index. The end is exclusive.
 fn places(dst: &Path, file: &str) -> Vec<(String, u64, u64)> {
     let manifest = Manifest::read(&fs::read(dst.join("manifest.json")).unwrap()).unwrap();
     let shard = manifest.shards.iter().find(|shard| shard.file == file).unwrap();
@@ -63,7 +63,7 @@ fn each_of_a_thousand_flipped_bits_is_found_and_its_sample_named() {
     let mut rng = Rng::new(1);
     let mut in_samples = 0;
     for flipped in 0..1000 {
-        // Every tenth in one of the small files, which a fair draw would hardly meet.
+        // Every tenth flip falls in a file chosen by number, because a choice by bytes rarely selects the small files.
         let mut at = rng.below(total);
         let mut number =
             lengths.iter().position(|length| at.checked_sub(*length).map(|rest| at = rest).is_none()).unwrap();
@@ -159,7 +159,7 @@ fn swapped_renamed_missing_and_extra_files_are_named() {
     }
 }
 
-/// A manifest whose id is made to fit after an edit is one that a hostile hand wrote.
+/// Only an attacker edits a manifest and recomputes its id.
 #[test]
 fn an_edited_manifest_is_a_clear_error_whether_or_not_its_id_fits() {
     let edits: [(&str, &str, &str); 11] = [
@@ -186,7 +186,7 @@ fn an_edited_manifest_is_a_clear_error_whether_or_not_its_id_fits() {
         if let Ok(manifest) = serde_json::from_str::<Manifest>(&edited) {
             fs::write(&path, manifest.to_bytes().unwrap().0).unwrap();
             let ran = verify(&bench.dst(), &["--quiet"]);
-            // A seed that nobody used changes nothing that could be checked against the shards.
+            // A wrong seed changes nothing that can be checked against the shards.
             assert_eq!(ran.code, i32::from(name != "seed"), "{name}:\n{}{}", ran.stdout, ran.stderr);
         }
     }
@@ -224,7 +224,7 @@ fn a_manifest_with_any_bit_flipped_mends_nothing_and_no_other_file_changes() {
     let (dst, path) = (bench.dst(), bench.dst().join("manifest.json"));
     let (before, manifest) = (contents(&dst), fs::read(&path).unwrap());
     let options = verify::Options { jobs: 1, ..verify::Options::default() };
-    // A bit of each second byte, each of the eight in turn.
+    // One bit of every second byte, at each of the eight positions in turn.
     for at in (0..manifest.len()).step_by(2) {
         let mut flipped = manifest.clone();
         flipped[at] ^= 1 << (at / 2 % 8);
@@ -235,7 +235,7 @@ fn a_manifest_with_any_bit_flipped_mends_nothing_and_no_other_file_changes() {
         fs::write(&path, &manifest).unwrap();
         assert_eq!(contents(&dst), before, "byte {at}");
     }
-    // The same through the binary, where a shard would have been made of other bytes.
+    // The same through the binary, with an edit that would change the bytes of a repaired shard.
     fs::write(&path, String::from_utf8(manifest).unwrap().replacen("\"seed\": 0", "\"seed\": 1", 1)).unwrap();
     flip(&dst.join("shard-000000.tar"), 3_000, 2);
     let damaged = contents(&dst);
@@ -329,7 +329,7 @@ fn an_unfinished_pack_is_no_dataset() {
         verify(&bench.dst(), &[]).code(1).clean_error().says("unfinished");
         fs::remove_dir_all(bench.dst().join(".shardpack")).unwrap();
     }
-    // With nothing of it begun, and nothing to replace.
+    // With an empty work folder, and without a dataset to replace.
     fs::create_dir(bench.dst().join(".shardpack")).unwrap();
     fs::remove_file(bench.dst().join("manifest.json")).unwrap();
     verify(&bench.dst(), &[]).code(1).clean_error().says("unfinished");

@@ -1,4 +1,4 @@
-//! Where `pack` writes to: what it refuses, replaces, goes on with, or finds done.
+//! Where `pack` writes to: destinations that it refuses, replaces, resumes, or finds complete.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -46,7 +46,7 @@ fn a_sealed_folder_in_which_something_is_missing_or_short_is_not_called_done() {
             let mends = !file.ends_with("ledger.jsonl");
             assert_eq!(ran.stderr.contains("--repair SRC"), mends, "{}", ran.stderr);
             assert_eq!(contents(&bench.dst()), damaged);
-            // What the help says helps.
+            // The command in the help line repairs the dataset.
             if mends && damage == "missing" {
                 let (dst, src) = (bench.dst(), bench.src());
                 let args = ["verify", dst.to_str().unwrap(), "--repair", src.to_str().unwrap(), "--quiet"];
@@ -129,7 +129,7 @@ fn force_replaces_a_dataset_and_leaves_no_strangers() {
         bench.pack_to(&dst, &["--force"]).code(0);
         assert_eq!(contents(&dst), contents(&whole), "{row}");
     }
-    // Splits by none, and none by splits.
+    // Replaces splits by a dataset without splits, and the reverse.
     let (dst, whole_split) = (bench.at("dst-split"), bench.at("whole-split"));
     split.pack_to(&whole_split, &[]).code(0);
     split.pack_to(&dst, &[]).code(0);
@@ -137,7 +137,7 @@ fn force_replaces_a_dataset_and_leaves_no_strangers() {
     assert_eq!(contents(&dst), contents(&whole), "splits before");
     split.pack_to(&dst, &["--force"]).code(0);
     assert_eq!(contents(&dst), contents(&whole_split), "none before");
-    // What is no part of it stays, and a dataset in a folder of its own is no part.
+    // Files of other programs stay, and so does a dataset in its own subfolder.
     fs::write(dst.join("thesis.tex"), b"x").unwrap();
     bench.pack_to(&dst.join("train"), &["--force"]).code(0);
     split.pack_to(&bench.at("sets/one"), &["--splits", "none"]).code(0);
@@ -164,7 +164,7 @@ fn an_unfinished_pack_is_refused_to_other_options_and_another_source_with_what_c
     refused(bench.pack(&["--shards", "3", "--order", "source"]), "--order: was shuffled, is now source");
     refused(bench.pack(&["--shards", "3", "--name", "x"]), "--name: was shard, is now x");
     bench.file("b/new.jpg", &photo());
-    // A source that has changed is told, and goes on where a shard stays.
+    // A changed source is reported, and `pack` resumes if at least one finished shard stays valid.
     bench.file("b/new.jpg", &photo());
     bench.pack(&["--shards", "3"]).code(1).says("b/new.jpg is new since then");
     fs::remove_file(bench.src().join("b/new.jpg")).unwrap();
@@ -175,7 +175,7 @@ fn an_unfinished_pack_is_refused_to_other_options_and_another_source_with_what_c
     assert!([1, 2].contains(&ran.code));
     fs::rename(&kept, &path).unwrap();
     fs::remove_file(bench.src().join("a/empty.jpg")).unwrap();
-    // What is left out is not in the shards: all of them stay.
+    // Skipped images are not in the shards, so all finished shards stay.
     let ran = bench.pack(&["--shards", "3"]).code(1).says("could not be packed");
     ran.says("other images are left out since then: 3 of 3 finished shards stayed");
     bench.pack(&["--shards", "3", "--on-bad", "skip", "--force"]).code(0);
@@ -199,7 +199,7 @@ fn a_destination_inside_the_source_is_refused() {
         bench.pack_to(&dst, &["--force"]).code(2).clean_error();
         assert_eq!(contents(&bench.src()), before);
     }
-    // Beside it, and with a name that begins like it, is fine.
+    // A folder next to the source is accepted, even if its name begins with the name of the source.
     bench.pack_to(&bench.at("src-packed"), &[]).code(0);
 }
 
@@ -218,7 +218,7 @@ fn a_destination_beside_a_source_that_is_a_file_is_fine_whatever_becomes_of_the_
             let dst = at(&format!("in/{command}-{number}"));
             support::run(&[&[command, &at(source), &dst][..], change].concat()).code(0);
             assert_eq!(Dataset::read(Path::new(&dst)).samples.len(), samples);
-            // The folder that they lie in is refused, and before anything is made of them.
+            // The folder of the source files is refused before any image is changed.
             let before = contents(&bench.at("in"));
             let ran = support::run(&[&[command, &at(source), &at("in"), "--force"][..], change].concat()).code(2);
             ran.clean_error().says("lies inside the source");
@@ -236,7 +236,7 @@ fn a_destination_may_be_relative_and_deep() {
     Dataset::read(&bench.at("x/y/packed")).check_source(&bench.src());
 }
 
-// What it says.
+// Messages.
 
 #[test]
 fn a_sealed_dataset_of_something_else_is_said_to_differ_in_what_it_does() {
@@ -263,14 +263,14 @@ fn a_sealed_dataset_of_something_else_is_said_to_differ_in_what_it_does() {
     bench.pack(&["--shards", "1"]).code(2).says("images: was 2, is now 3");
 }
 
-// What changed between two runs.
+// Changes between two runs.
 
 #[test]
 fn what_was_finished_stays_where_a_bad_image_was_mended() {
     let bench = Bench::of(60, 500);
     let image = fs::read_dir(bench.src().join("class-1")).unwrap().next().unwrap().unwrap().path();
     let good = fs::read(&image).unwrap();
-    // Checked as a whole, half an image is refused by the copy.
+    // With `--check full` the copy refuses half an image.
     let checked = ["--shards", "6", "--check", "full"];
     fs::write(&image, &good[..good.len() / 2]).unwrap();
     bench.pack(&checked).code(1).says("mend them and run the same command again").says("1 image could not be packed");
@@ -283,7 +283,7 @@ fn what_was_finished_stays_where_a_bad_image_was_mended() {
     bench.pack_to(&whole_checked, &checked).code(0);
     assert_eq!(contents(&bench.dst()), contents(&whole_checked));
 
-    // An image less is another order: nothing would stay, and that is said before anything is lost.
+    // One image fewer changes the order: no shard would stay, and `pack` reports this before anything is lost.
     let dst = bench.at("less");
     fs::write(&image, &good[..good.len() / 2]).unwrap();
     bench.pack_to(&dst, &checked).code(1);
@@ -294,7 +294,7 @@ fn what_was_finished_stays_where_a_bad_image_was_mended() {
     assert_eq!(contents(&dst), before);
     bench.pack_to(&dst, &[&checked[..], &["--force"]].concat()).code(0);
     Dataset::read(&dst).check_source(&bench.src());
-    // In source order, what stands before it stays.
+    // In source order, the shards before the change stay.
     let dst = bench.at("source");
     let ordered = [&checked[..], &["--order", "source"]].concat();
     let last = fs::read_dir(bench.src().join("class-6")).unwrap().map(|entry| entry.unwrap().path()).max().unwrap();
@@ -325,7 +325,7 @@ fn a_source_that_changes_anyhow_between_two_runs_gives_what_one_run_gives() {
         let good = fs::read(&bad).unwrap();
         fs::write(&bad, &good[..good.len() / 2]).unwrap();
         bench.pack(options).code(1);
-        // Mended, and others changed: the same length, another one, none.
+        // The bad image is repaired, and up to two others change: same length, another length, or removed.
         fs::write(&bad, &good).unwrap();
         for _ in 0..rng.below(3) {
             let other = pick(&mut rng);
@@ -358,7 +358,7 @@ fn a_source_that_changes_anyhow_between_two_runs_gives_what_one_run_gives() {
     assert!(stayed >= 4, "{stayed} of 12");
 }
 
-/// A folder of somebody else's, which nothing may touch.
+/// A folder of another user, which must not change.
 fn strangers(bench: &Bench) -> std::path::PathBuf {
     for (path, bytes) in [("keep/me.txt", "mine"), ("lock", ""), ("plan", "mine"), ("train/shard-000000.tar", "mine")] {
         bench.file(bench.at("strangers").join(path), bytes.as_bytes());
@@ -395,7 +395,7 @@ fn nothing_is_written_moved_or_removed_where_a_link_in_the_place_of_our_own_fold
         assert!(ran.stderr.contains(&format!("{}: is a symbolic link", work.display())), "{command}: {}", ran.stderr);
         assert_eq!(contents(&strangers), before, "{command}");
         fs::remove_file(&work).unwrap();
-        // The same with a folder of which parts are links.
+        // The same with a real work folder that contains links.
         if !["pack SRC DST", "pack SRC DST --resize 8", "pack SRC DST --part 1/2", "merge DST"].contains(&command) {
             fs::remove_dir_all(bench.dst()).unwrap();
             continue;
@@ -417,7 +417,7 @@ fn folders_of_a_dataset_that_are_links_are_not_written_to() {
     let strangers = strangers(&bench);
     let before = contents(&strangers);
     let dst = bench.dst();
-    // Of a pack that is to be finished.
+    // Folders of an unfinished pack.
     bench.file(bench.src().join("b/3.jpg"), b"");
     bench.pack(&[]).code(1);
     fs::remove_file(bench.src().join("b/3.jpg")).unwrap();
@@ -427,7 +427,7 @@ fn folders_of_a_dataset_that_are_links_are_not_written_to() {
     bench.pack(&["--force"]).code(2);
     assert_eq!(contents(&strangers), before);
     fs::remove_dir_all(&dst).unwrap();
-    // Of a dataset that is mended, or given crop tables.
+    // Folders of a dataset under repair, or of one that gets crop tables.
     bench.pack(&[]).code(0);
     fs::rename(dst.join("index"), bench.at("index")).unwrap();
     symlink(bench.at("index"), dst.join("index")).unwrap();
@@ -454,14 +454,14 @@ fn folders_of_a_dataset_that_are_links_are_not_written_to() {
     assert_eq!(contents(&strangers), before);
     fs::remove_file(dst.join(".shardpack-repair")).unwrap();
     bench.shardpack("verify DST --repair SRC").code(0);
-    // Of a format.
+    // Folders of a format.
     fs::create_dir(bench.at("formats")).unwrap();
     symlink(&dst, bench.at("formats/mds")).unwrap();
     let packed = contents(&dst);
     let ran = bench.shardpack("pack SRC @formats --format webdataset --format mds --force").code(2).clean_error();
     ran.says("mds: is a symbolic link");
     assert_eq!(contents(&dst), packed);
-    // Of shards that are adopted.
+    // Folders of adopted shards.
     fs::create_dir(bench.at("adopted")).unwrap();
     fs::copy(&shard, bench.at("adopted/x.tar")).unwrap();
     for name in ["index", ".shardpack"] {
@@ -506,7 +506,7 @@ fn a_destination_is_looked_at_before_the_source_is_listed() {
     strange("formats/mds");
     fs::write(bench.at("file"), "").unwrap();
     bench.shardpack("pack SRC @sealed").code(0);
-    // Nothing is in it, which would be said first if it were listed.
+    // The folder is empty: if it were listed first, its error would come first.
     fs::create_dir(bench.at("empty")).unwrap();
     for source in ["pack @empty", "pack @empty --dry-run", "pack @empty --part 1/2", "convert @sealed"] {
         bench.shardpack(&format!("{source} @strange")).code(2).clean_error().says("thesis.tex");
@@ -561,7 +561,7 @@ fn of_two_formats_one_is_no_dataset_of_both() {
     let bench = Bench::with(&["a/1.jpg"]);
     bench.pack(&["--format", "webdataset", "--format", "mds"]).code(0);
     bench.shardpack("verify DST").code(0);
-    // As it lies there while the first is packed.
+    // The state of the second format while the first is packed.
     fs::remove_dir_all(bench.dst().join("mds")).unwrap();
     fs::create_dir_all(bench.dst().join("mds/.shardpack")).unwrap();
     bench.shardpack("verify DST").code(1).says("mds").says("an unfinished pack");
@@ -570,7 +570,7 @@ fn of_two_formats_one_is_no_dataset_of_both() {
     bench.pack(&["--format", "webdataset", "--format", "mds"]).code(0);
     bench.shardpack("verify DST").code(0);
     bench.shardpack("status DST").code(0).says("nothing is unfinished here");
-    // Nothing is left of the second where the first is refused.
+    // If the first format is refused, the second leaves no files.
     let refused = Bench::with(&["a/1.jpg"]);
     refused.pack(&["--format", "webdataset", "--format", "mds", "--sidecars", "x"]).code(2);
     assert!(!refused.dst().exists());

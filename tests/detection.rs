@@ -1,4 +1,4 @@
-//! Boxes of objects are no class of an image: they go along as a component, whatever shards they come from.
+//! Boxes of objects are no class of an image: they become a component, for shards of every format.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -14,21 +14,21 @@ use lists::verify;
 use shards::{Feature, classes, convert, manifest, rec_record, samples, tf_record};
 use support::{Bench, jpeg, run};
 
-/// The bytes of a component of each sample, in the order of their images.
+/// The bytes of a component of each sample, sorted by the length of the longest component, which is the image.
 fn files(dst: &Path, component: &str) -> Vec<Option<Vec<u8>>> {
     let mut all: Vec<_> = lists::samples(dst).into_values().flatten().collect();
     all.sort_by_key(|sample| sample.2.values().map(Vec::len).max());
     all.iter().map(|sample| sample.2.get(component).cloned()).collect()
 }
 
-/// The same of one that is an array of whole numbers.
+/// The values of a component that is an int64 array.
 fn numbers(dst: &Path, component: &str) -> Vec<Option<Vec<i64>>> {
     let item = |item: &[u8]| i64::from_le_bytes(item.try_into().unwrap());
     let items = |file: Vec<u8>| file[128..].chunks_exact(8).map(item).collect();
     files(dst, component).into_iter().map(|file| file.map(items)).collect()
 }
 
-/// The same of one that is an array of float32.
+/// The values of a component that is a float32 array.
 fn floats(dst: &Path, component: &str) -> Vec<Option<Vec<f32>>> {
     let item = |item: &[u8]| f32::from_le_bytes(item.try_into().unwrap());
     let items = |file: Vec<u8>| file[128..].chunks_exact(4).map(item).collect();
@@ -52,7 +52,7 @@ fn boxes_of_im2rec_are_a_component_and_no_label() {
     assert_eq!(floats(&bench.dst(), "boxes.npy"), labels.map(|labels| Some(labels.to_vec())));
     verify(&bench.dst(), &file, &[]);
     run(&["verify", file.to_str().unwrap()]).code(0);
-    // A person may say that one of the numbers is the label all the same.
+    // The user may still choose one of the numbers as the label.
     let dst = bench.at("second");
     convert(&[&file], &dst, &["--quiet", "--label-index", "1"]).code(0);
     let mut found: Vec<_> = samples(&dst).into_iter().map(|(label, _)| label).collect();
@@ -63,7 +63,7 @@ fn boxes_of_im2rec_are_a_component_and_no_label() {
 #[test]
 fn several_labels_that_are_no_boxes_are_a_component_and_no_class() {
     let bench = Bench::new();
-    // Of too few numbers for an object, of one that is no class, and of lengths that do not fit.
+    // Too few numbers for an object, a number that is no class, and lengths that do not fit.
     let labels: [&[f32]; 4] =
         [&[2.0, 5.0], &[2.0, 5.0, 0.5, 0.1, 0.2, 0.5, 1.0], &[1.0, 5.0, 3.0], &[2.0, 5.0, 1.0, 1.0]];
     let records = labels.iter().zip(0..).flat_map(|(labels, id)| rec_record(id, labels, &jpeg(id, 6000 + id as usize)));
@@ -78,7 +78,7 @@ fn several_labels_that_are_no_boxes_are_a_component_and_no_class() {
     found.sort_unstable();
     assert_eq!(found, [(6000, 2), (6001, 2), (6002, 1), (6003, 2)]);
     assert_eq!(floats(&bench.dst(), "labels.npy"), labels.map(|labels| Some(labels.to_vec())));
-    // What has no room for it counts it.
+    // A format without a place for the component counts it as left out.
     let dst = bench.at("rec");
     let ran = convert(&[&file], &dst, &["--format", "recordio"]).code(2).clean_error();
     ran.says("RecordIO has a label in every record");
@@ -105,11 +105,11 @@ fn labels_of_objects_in_tfrecord_are_no_class_of_the_image() {
         convert(&[&file], &bench.dst(), &["--force"]).code(0).says(what);
         assert_eq!(classes(&bench.dst()), Vec::<String>::new(), "{key}");
         assert_eq!(numbers(&bench.dst(), component), [Some(vec![3, 7]), Some(vec![7, 7, 1])], "{key}");
-        // Shards of ours say the same when they are read as anybody's.
+        // The same dataset, read as foreign shards, gives the same result.
         let again = bench.at("again");
         convert(&[&bench.dst()], &again, &["--force", "--from", "webdataset", "--quiet"]).code(0);
         assert_eq!(classes(&again), Vec::<String>::new(), "{key}");
-        // A person may say that one of them is.
+        // The user may choose one of them as the label.
         convert(&[&file], &bench.at("said"), &["--quiet", "--force", "--label-feature", key]).code(0);
         assert_eq!(samples(&bench.at("said")).iter().map(|(label, _)| *label).max(), Some(7), "{key}");
     }

@@ -1,4 +1,4 @@
-//! The same source, options and seed give the same folder, byte for byte, however the work is done.
+//! The same source, options and seed give the same folder, byte for byte, for any number of threads, memory and read order.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr, clippy::type_complexity)]
 
@@ -9,7 +9,7 @@ use support::{Bench, Dataset, contents, members, plain, run};
 #[test]
 fn the_bytes_do_not_depend_on_threads_memory_or_order_of_reading() {
     let bench = Bench::of(700, 60_000);
-    // Large images among them, so that the 9 MiB windows hold anything from one to all spans of a shard.
+    // Some images are large, so that a 9 MiB window holds anywhere from one to all spans of a shard.
     for number in 0..4 {
         bench.file(format!("class-0/large-{number}.jpg"), &support::jpeg(number, 2_500_000));
     }
@@ -23,7 +23,7 @@ fn the_bytes_do_not_depend_on_threads_memory_or_order_of_reading() {
     let expected = contents(&reference);
     for jobs in ["1", "2", "7"] {
         for order in ["plan", "physical"] {
-            // The longest sample alone takes 2.8 MiB; a span of a shard 8 MiB; all together 30 MiB.
+            // The longest sample takes 2.8 MiB, a span of a shard 8 MiB, all images 30 MiB.
             for memory in ["3MiB", "11MiB", "1GiB"] {
                 let dst = bench.at(&format!("dst-{jobs}-{order}-{memory}"));
                 let how = ["--jobs", jobs, "--read-order", order, "--memory", memory];
@@ -42,7 +42,7 @@ fn a_budget_below_the_longest_sample_is_refused_with_one_that_works() {
     for order in ["plan", "physical"] {
         bench.pack(&["--memory", "1MiB", "--read-order", order]).code(2).clean_error().says("--memory").says("3MiB");
     }
-    // The memory is no part of what is packed, so the same folder goes on.
+    // The memory does not affect the output, so `pack` resumes in the same folder.
     bench.pack(&["--memory", "3MiB"]).code(0);
     Dataset::read(&bench.dst()).check_source(&bench.src());
 }
@@ -89,7 +89,7 @@ fn seed_and_order_alone_decide_who_goes_where() {
     assert_eq!(order(&["--seed", "0"]), (zero.clone(), zero_id));
     let (one, _) = order(&["--seed", "1"]);
     assert_ne!(one, zero);
-    // Shards are cuts of one order.
+    // The order does not depend on the cuts between shards.
     assert_eq!(order(&["--shards", "7"]).0, zero);
     let (source, _) = order(&["--order", "source", "--shards", "3"]);
     assert!(source.is_sorted());
@@ -149,7 +149,7 @@ fn an_mds_shard_that_is_one_frame_has_the_same_bytes_however_the_work_is_done() 
             assert_eq!(contents(&other), contents(&bench.dst()), "{how:?}");
         }
     }
-    // One frame that tells its length, and nothing behind it.
+    // A single frame with its content size, and no bytes after it.
     let packed = std::fs::read(other.join("shard.00000.mds.zstd")).unwrap();
     let content = zstd::decode_all(packed.as_slice()).unwrap();
     assert_eq!(zstd::zstd_safe::get_frame_content_size(&packed).unwrap(), Some(content.len() as u64));

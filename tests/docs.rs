@@ -1,4 +1,4 @@
-//! The documentation against the program: the schema of the manifest, and the order in `docs/reference/order.md`.
+//! Checks the documentation against the program: the schema of the manifest, and the order in `docs/reference/order.md`.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -33,7 +33,7 @@ fn pack(source: &Path, dst: &Path, options: &[&str]) {
     assert!(out.status.success(), "pack {options:?}: {}", String::from_utf8_lossy(&out.stderr));
 }
 
-/// All manifests in and right below `dst`.
+/// All manifests in `dst` and in its direct subfolders.
 fn manifests(dst: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let below = fs::read_dir(dst).unwrap().map(|entry| entry.unwrap().path().join("manifest.json"));
     let mut files: Vec<PathBuf> = below.chain([dst.join("manifest.json")]).filter(|path| path.is_file()).collect();
@@ -120,7 +120,7 @@ fn every_manifest_that_pack_writes_fits_the_schema() {
     }
 }
 
-/// The id as docs/reference/manifest.md says: BLAKE3 of the file with its 64 digits replaced by zeros.
+/// The id by docs/reference/manifest.md: BLAKE3 of the file with the 64 digits of the id replaced by zeros.
 fn id_by_the_rule(bytes: &[u8]) -> String {
     let key = br#""id": ""#;
     let start = bytes.windows(key.len()).position(|window| window == key).unwrap() + key.len();
@@ -138,7 +138,7 @@ fn the_schema_refuses_what_the_reader_refuses() {
     let whole: Value = serde_json::from_slice(&fs::read(dst.join("manifest.json")).unwrap()).unwrap();
     assert!(schema.is_valid(&whole));
 
-    // Where, and what is put there; `None` takes the key away.
+    // JSON pointer and new value; `None` removes the key.
     let changes: [(&str, &str, Option<Value>); 26] = [
         ("another schema", "/schema", Some(json!("shardpack-manifest/2"))),
         ("an extra key", "/extra", Some(json!(1))),
@@ -214,7 +214,7 @@ fn the_index_in_the_documentation_is_the_one_that_pack_writes() {
     let (_, dump) = page.split_once("## A real one").unwrap();
     let mut found = Vec::new();
     for line in dump.split("```").nth(1).unwrap().lines().filter(|line| !line.is_empty()) {
-        // Address, then bytes in hexadecimal or text in quotes, then words.
+        // Address, then bytes in hexadecimal or text in quotes, then an explanation.
         let (address, rest) = line.split_once(' ').unwrap();
         assert_eq!(usize::from_str_radix(address, 16).unwrap(), found.len(), "{line}");
         let before = found.len();
@@ -230,10 +230,10 @@ fn the_index_in_the_documentation_is_the_one_that_pack_writes() {
     assert_eq!(found, expected);
 }
 
-/// Links between the pages lead somewhere, to a heading if they name one.
+/// Each link between the pages leads to a file, and to a heading if the link has a fragment.
 #[test]
 fn every_relative_link_has_a_file() {
-    // Written by `cargo xtask docs`.
+    // `cargo xtask docs` writes these pages.
     let generated = ["cli.md"];
     let mut pages = vec!["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].into_iter().map(|p| root().join(p)).collect();
     markdown::below(&root().join("docs"), &mut pages);
@@ -255,7 +255,7 @@ fn every_relative_link_has_a_file() {
     assert!(missing.is_empty(), "{missing:#?}");
 }
 
-/// What a link may have behind `#`: the headings of a page as GitHub writes them, and its `<a id=…>`.
+/// Valid fragments for a page: its headings in GitHub's form, and its `<a id=…>`.
 fn anchors(page: &Path) -> Vec<String> {
     let text = fs::read_to_string(page).unwrap();
     let headings = text.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());

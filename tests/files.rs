@@ -1,4 +1,4 @@
-//! Samples that are no images: files of any kind, and files of one name as the components of a sample.
+//! Samples that are no images: files of any kind, and files with the same name as the components of one sample.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
@@ -16,13 +16,13 @@ use support::{Bench, Rng, contents, run};
 
 const FORMATS: [&str; 4] = ["webdataset", "tfrecord", "mds", "recordio"];
 
-/// Bytes that are of no kind, as many as a photograph has.
+/// Random bytes without a format, about as many as a photograph has.
 fn noise(seed: u64) -> Vec<u8> {
     let mut rng = Rng::new(seed);
     (0..3000 + seed * 7).map(|_| rng.next() as u8).collect()
 }
 
-/// An array of numbers that are no pixels.
+/// A `.npy` array whose numbers are no pixels.
 fn array(seed: u64) -> Vec<u8> {
     let rows = 3 + seed;
     let mut bytes = npy::head("<f4", &[rows, 5], false);
@@ -34,7 +34,7 @@ fn manifest(dst: &Path) -> Manifest {
     Manifest::read(&fs::read(dst.join("manifest.json")).unwrap()).unwrap()
 }
 
-/// Nine files of this extension in three classes.
+/// Nine files with this extension in three classes.
 fn tree(extension: &str, make: fn(u64) -> Vec<u8>) -> Bench {
     let bench = Bench::new();
     (0..9).for_each(|number| {
@@ -75,12 +75,12 @@ fn files_of_one_kind_are_samples_where_there_are_no_images() {
                 _ => assert_eq!(decoded["not_decoded"], json!({".flac, which is no image": 9})),
             }
             let inspected = run(&["inspect", at, "--json"]).code(0).json();
-            // Of an array TFRecord and MDS have the items alone.
+            // TFRecord and MDS store only the items of an array.
             let kind = if extension == "npy" && ["tfrecord", "mds"].contains(&format) { "values" } else { extension };
             assert_eq!(inspected["datasets"][0]["images"]["kinds"], json!({kind: 9}), "{inspected}");
             let manifest = fs::read_to_string(dst.join("manifest.json")).unwrap();
             assert!(manifest.contains(&format!("\"{kind}\": 9")) || manifest.contains(&format!("\"{kind}\":9")));
-            // Into every other format and back, nothing of it is lost.
+            // A conversion to every other format and back loses nothing.
             for other in FORMATS {
                 let (there, back) =
                     (bench.at(&format!("{format}-{other}")), bench.at(&format!("{format}-{other}-back")));
@@ -130,13 +130,13 @@ fn files_that_are_named_are_samples_beside_images_too() {
     verify(&bench.dst(), &bench.src(), &[]);
     bench.pack(&["--force", "--files", "*_rec.flac"]).code(0).says("1 sample").says("2 .jpg").says("1 .flac");
     verify(&bench.dst(), &bench.src(), &[]);
-    // A file that is new is missing from the dataset; what is of another kind is not.
+    // A new file with a matching name is missing from the dataset; a new file of another kind is not.
     bench.file("a/3_rec.flac", &noise(3));
     bench.file("a/4.flac", &noise(4));
     let (dst, src) = (bench.dst(), bench.src());
     let against = ["verify", dst.to_str().unwrap(), "--against", src.to_str().unwrap()];
     run(&against).code(1).says("a/3_rec.flac").says_not("4.flac");
-    // Extensions of images name images, which stay what they were.
+    // The extension of an image selects images, which are packed as without `--files`.
     bench.pack_to(&bench.at("plain"), &["--quiet"]).code(0);
     bench.pack_to(&bench.at("named"), &["--quiet", "--files", "jpg"]).code(0);
     assert_eq!(samples(&bench.at("plain")), samples(&bench.at("named")));
@@ -168,7 +168,7 @@ fn what_only_images_have_is_refused_of_other_samples() {
         let ran = bench.pack(options).code(2).clean_error();
         ran.says(said).says("images, and these samples are .flac files");
     }
-    // What is of any file works.
+    // Options that work on any file work here.
     bench.file("c/same.flac", &noise(0));
     bench.pack(&["--dedup", "exact", "--sample-per-class", "2"]).code(0).says("6 of 10 samples").says("1 duplicates");
 }
@@ -215,7 +215,7 @@ fn trees_and_lists_of_arrays_have_dtype_and_shape_in_the_index() {
         ("parted", &["--split-fraction", "val=0.3"]),
     ];
     for (name, options) in rows {
-        // RecordIO has a label in every record.
+        // RecordIO has a label in every record, so it is left out for samples without labels.
         for format in FORMATS.into_iter().filter(|format| name != "unlabelled" || *format != "recordio") {
             let dst = bench.at(&format!("{name}-{format}"));
             let ran = bench.pack_to(&dst, &[options, &["--format", format]].concat()).code(0);
@@ -228,7 +228,7 @@ fn trees_and_lists_of_arrays_have_dtype_and_shape_in_the_index() {
             bench.pack_to(&dst, &[options, &["--format", format]].concat()).code(0).says("packed here already");
         }
     }
-    // One of another type makes all what both are; files that a person gives a name are files.
+    // One array of another type widens the type of all. Files under an extension from `--ext` stay files.
     bench.file("a/9.npy", &[npy::head("<i8", &[2], false), vec![7; 16]].concat());
     bench.pack(&[]).code(0).says("each .npy is an array: array");
     verify(&bench.dst(), &bench.src(), &[]);
@@ -256,7 +256,7 @@ fn an_array_that_becomes_another_of_the_same_length_is_refused() {
     }
 }
 
-/// Files of one name, of which a few lack one.
+/// Three files for each name: `.wav`, `.txt` and `.json`.
 fn groups() -> Bench {
     let bench = tree("wav", noise);
     for number in 0..9u64 {
@@ -270,7 +270,7 @@ fn groups() -> Bench {
 #[test]
 fn files_of_one_name_are_one_sample() {
     let bench = groups();
-    // Each name has all of them: nothing else can be meant.
+    // Every name has all three files, so the grouping is unambiguous.
     bench.pack(&[]).code(0).says("files of one name are a sample, .json and .txt and .wav").says("9 samples");
     let told = contents(&bench.dst());
     bench.pack(&["--force", "--quiet", "--group", "stem"]).code(0);
@@ -292,7 +292,7 @@ fn files_of_one_name_are_one_sample() {
     }
     let recordio = ["--group", "stem", "--format", "recordio"];
     bench.pack_to(&bench.at("rec"), &recordio).code(2).clean_error().says("no place for");
-    // Another one is the payload.
+    // Another file of the group as the payload.
     bench.pack_to(&bench.at("txt"), &["--quiet", "--group", "stem", "--files", "txt"]).code(0);
     assert!(samples(&bench.at("txt")).contains_key("b/4.txt"));
 }
@@ -311,7 +311,7 @@ fn a_sample_of_a_group_may_lack_a_file_and_is_counted() {
     let packed = samples(&bench.dst());
     assert!(!one(&packed, "a/0.wav").2.contains_key("txt") && one(&packed, "a/3.wav").2.contains_key("txt"));
     verify(&bench.dst(), &bench.src(), &[]);
-    // Beside images the same: they are the payload.
+    // In a group with an image, the image is the payload.
     let bench = Bench::with(&["a/1.jpg", "b/2.jpg"]);
     bench.file("a/1.txt", b"one");
     bench.file("b/2.txt", b"two");
@@ -348,7 +348,7 @@ fn a_list_of_other_files_calls_them_by_their_extension() {
             }
         }
     }
-    // Beside images they are strays, as they were; and pixels in arrays become images where that is asked for.
+    // Arrays in a list of images are still packed as images with a wrong extension; arrays of pixels become images with `--encode`.
     let bench = tree("npy", array);
     bench.file("a/picture.jpg", &support::photo());
     let mixed = list(&bench, "mixed.csv", "path,label\na/0.npy,x\na/picture.jpg,y\n");
@@ -369,12 +369,12 @@ fn a_plan_of_files_packs_what_pack_does() {
     run(&["pack", "--quiet", "--plan", plan, dst]).code(0);
     assert_eq!(contents(Path::new(dst)), contents(&bench.dst()));
     run(&[&["pack", src, dst, "--dry-run"], &options[..]].concat()).code(0).says("9 samples");
-    // The same command has nothing to do; another choice of files is another dataset.
+    // The same command has nothing to do; another `--files` makes another dataset.
     bench.pack(&options).code(0).says("packed here already");
     bench.pack(&["--files", "txt", "--seed", "5"]).code(2).clean_error().says("--force");
 }
 
-/// Has the Python that `variable` names read what was packed of `bench`.
+/// Reads the packed samples of `bench` with the Python that `variable` names.
 fn read_with(variable: &str, how: &str, bench: &Bench, dst: &Path, payload: &str) {
     let Some(python) = std::env::var_os(variable) else {
         assert_ne!(

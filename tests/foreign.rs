@@ -1,4 +1,4 @@
-//! Verify on tar shards without a manifest, of any writer; `foreign_formats.rs` has what holds for every format.
+//! `verify` on tar shards of any writer without a manifest; `foreign_formats.rs` covers all formats.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -12,7 +12,7 @@ fn verify(path: &Path) -> Ran {
     run(&["verify", path.to_str().unwrap(), "--quiet"])
 }
 
-/// A tar file with these members, by another writer than ours; those that are called as images are begin as one does.
+/// A tar file with these members, from another writer. Members with the name of an image begin like an image.
 fn tar(path: &Path, members: &[(&str, &[u8])]) {
     let mut builder = tar::Builder::new(fs::File::create(path).unwrap());
     for (name, bytes) in members {
@@ -61,7 +61,7 @@ fn what_is_wrong_in_a_foreign_shard_is_named() {
             "member \"noext\" is not read",
         ),
     ];
-    // Images of two kinds are no fault.
+    // Images of two kinds are accepted.
     let bench = Bench::new();
     tar(&bench.src().join("x.tar"), &[good[0], good[1], ("b.cls", b"2"), ("b.png", b"two")]);
     verify(&bench.src().join("x.tar")).code(0);

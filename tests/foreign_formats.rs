@@ -1,4 +1,4 @@
-//! Verify and inspect on shards of every format whose manifest is gone: what they say alone, and with what lies beside.
+//! `verify` and `inspect` on shards of every format without a manifest: alone, and with the index files next to them.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -35,7 +35,7 @@ fn inspect(paths: &[&Path], options: &[&str]) -> Ran {
     run(&[&["inspect"], &paths.collect::<Vec<_>>()[..], options].concat())
 }
 
-/// Takes away all that only this program writes, so that the shards are anybody's.
+/// Removes all files that only shardpack writes, so that the shards look foreign.
 fn forget(dst: &Path) -> PathBuf {
     for file in ["manifest.json", "BLAKE3SUMS"] {
         fs::remove_file(dst.join(file)).unwrap();
@@ -101,7 +101,7 @@ fn whole_shards_are_right_as_a_folder_as_files_and_as_patterns() {
     }
 }
 
-/// Changes a byte at every step, and says what `verify` makes of it.
+/// Flips a bit at every `step` bytes, and returns the result of `verify` for each.
 fn flipped(folder: &Path, shard: &Path, step: usize) -> Vec<(usize, Ran)> {
     let whole = fs::read(shard).unwrap();
     let ran = (0..whole.len()).step_by(step).map(|at| {
@@ -122,12 +122,12 @@ fn a_changed_byte_is_found_where_the_format_has_checksums() {
     let shard = &shards(&folder)[0];
     for (at, ran) in flipped(&folder, shard, 997) {
         let ran = ran.code(1).says("shard-00000-of-00001: ");
-        // Of a record whose head is wrong nobody can say where it ends.
+        // If the header of a record is wrong, the end of the record is unknown.
         if at % 5000 > 200 {
             ran.says("sample ").says("CRC");
         }
     }
-    // With the hashes of index.json every byte of MDS is covered.
+    // The hashes of index.json cover every byte of MDS.
     let bench = Bench::new();
     let folder = small(&bench, "mds", &["--shards", "1"]);
     let shard = &shards(&folder)[0];
@@ -149,7 +149,7 @@ fn changed_framing_is_found_in_every_format() {
             wrong[at] ^= 0x10;
             fs::write(shard, &wrong).unwrap();
             verify(&[&folder], &[]).code(1).says(shard.file_name().unwrap().to_str().unwrap());
-            // Not left out of its folder because it is damaged.
+            // The search of the folder above still finds the damaged shard; the shard alone fails too.
             verify(&[shard], &[]).code(1);
         }
     }
@@ -178,17 +178,17 @@ fn a_cut_shard_is_found_at_every_cut() {
         let bench = Bench::new();
         let folder = small(&bench, format, &["--shards", "1"]);
         let shard = &shards(&folder)[0];
-        // Alone, so that only its own framing can tell.
+        // Alone, so that only the framing of the shard can detect the cut.
         let alone = bench.at("alone");
         fs::create_dir(&alone).unwrap();
         let copy = alone.join(shard.file_name().unwrap());
         let whole = fs::read(shard).unwrap();
         let starts = match format {
-            // What ends behind a record is whole.
+            // A file that ends after a complete record is valid.
             "tfrecord" | "recordio" => record_starts(&folder, shard),
             _ => Vec::new(),
         };
-        // Of the zeros that end a tar file only the first two blocks count.
+        // Only the first two blocks of the zeros at the end of a tar file are required.
         let last = whole.iter().rposition(|byte| *byte != 0).unwrap();
         let end = if format == "webdataset" { last.next_multiple_of(512) + 1024 } else { whole.len() };
         for cut in (0..end).step_by(911).chain([end - 1]).chain(starts.iter().copied().map(|start| start - 1)) {
@@ -198,7 +198,7 @@ fn a_cut_shard_is_found_at_every_cut() {
             fs::write(&copy, &whole[..cut]).unwrap();
             verify(&[&alone], &[]).code(1).says(shard.file_name().unwrap().to_str().unwrap());
         }
-        // With the index beside, a file that ends behind a record is found, too.
+        // With the index, `verify` also detects a file that ends after a complete record.
         for start in starts {
             fs::write(shard, &whole[..start]).unwrap();
             verify(&[&folder], &[]).code(1).says(".idx: 5 entries").says("no record begins at byte");
@@ -206,7 +206,7 @@ fn a_cut_shard_is_found_at_every_cut() {
     }
 }
 
-/// Where records begin, from the index beside, without the first.
+/// Offsets of the records except the first, from the index next to the shard.
 fn record_starts(folder: &Path, shard: &Path) -> Vec<usize> {
     let appended = PathBuf::from(format!("{}.idx", shard.display()));
     let (path, column) = match appended.exists() {
@@ -237,7 +237,7 @@ fn an_index_with_a_wrong_offset_is_named() {
         fs::write(&idx, wrong).unwrap();
         verify(&[&folder], &[]).code(1).says("shard-000000.idx: ").says(says);
     }
-    // Which number a record is called by is up to its writer.
+    // The writer may number the records freely.
     fs::write(&idx, right.replacen("0\t", "77\t", 1)).unwrap();
     verify(&[&folder], &[]).code(0);
 
@@ -276,7 +276,7 @@ fn an_index_json_that_is_wrong_is_named() {
     let loud = run(&["verify", folder.to_str().unwrap()]).code(0);
     loud.says("hash blake2b in index.json is not known here and was not checked");
     assert_eq!(verify(&[&folder], &["--json"]).json()["notes"].as_array().unwrap().len(), 1);
-    // One of the files says the same.
+    // `verify` on a single file reports the same.
     wrong(&|entry| entry["samples"] = json!(7)).code(1);
     verify(&[&folder.join("shard.00001.mds")], &[]).code(1).says("7 in index.json");
     verify(&[&folder.join("shard.00000.mds")], &[]).code(0);
@@ -440,7 +440,7 @@ fn compressed_files_are_looked_at_like_plain_ones() {
                 fs::write(&path, &bytes[..cut]).unwrap();
                 verify(&[&alone], &[]).code(1).says(name);
             }
-            // Damage in the first bytes does not hide a file.
+            // Damage in the first bytes does not hide a file from the search.
             fs::write(&path, [&bytes[..12], &[0xff; 40]].concat()).unwrap();
             verify(&[&alone], &[]).code(1).says(name);
         }
@@ -465,7 +465,7 @@ fn files_of_several_formats_are_told_apart() {
         .map(|group| (group["format"].as_str().unwrap(), group["shards"]["count"].as_u64().unwrap()))
         .collect();
     assert_eq!(groups, names().map(|format| (format, 2)).collect());
-    // What is no shard is named, and the rest is looked at.
+    // A file that is no shard is named, and the other files are checked.
     files.insert(1, benches[0].1.at("notes"));
     fs::write(&files[1], b"text").unwrap();
     let paths: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
@@ -475,7 +475,8 @@ fn files_of_several_formats_are_told_apart() {
     inspect(&[&files[1]], &["--json"]).code(1).clean_error();
 }
 
-/// All that `verify` and `inspect` do with the files of a folder, in this process; whether `verify` found it right.
+/// Everything that `verify` and `inspect` do with the files of a folder, in this process; returns whether `verify` found no
+/// fault.
 fn look_at_all(folder: &Path, decode: bool) -> bool {
     let sources = [folder.to_path_buf()];
     let Ok(looked) = look(&sources).and_then(|looked| looked.some(&sources)) else { return false };
@@ -510,9 +511,9 @@ fn no_damage_to_a_shard_or_to_what_lies_beside_makes_it_panic() {
         }
         for file in &files {
             let whole = fs::read(file).unwrap();
-            // Behind its members a tar file is zeros for long.
+            // A tar file ends in many zeros after its members.
             let end = whole.iter().rposition(|byte| *byte != 0).unwrap_or(0) + 1;
-            // A step that is prime meets all fields.
+            // A prime step covers all fields.
             for at in (0..end).step_by(7) {
                 let mut wrong = whole.clone();
                 wrong[at] ^= if at % 2 == 0 { 0x80 } else { 0x01 };

@@ -1,4 +1,4 @@
-//! Every format alike: packed, verified, read back, damaged and mended, with the same bytes on any number of threads.
+//! The same tests for every format: pack, verify, read, damage and repair, with the same bytes for any number of threads.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -12,7 +12,7 @@ use support::{Bench, contents, pack, photos, run};
 /// First word of every part of a RecordIO file: images that hold it are stored in parts.
 const MAGIC: [u8; 4] = [0x0a, 0x23, 0xd7, 0xce];
 
-/// Images of odd lengths, some with the magic at each alignment, alone and one after the other.
+/// Images of odd lengths, some with the magic at each alignment, single and repeated.
 fn plant(bench: &Bench) {
     let jpeg = b"\xff\xd8\xff\xc0\0\x0b\x08\0\x02\0\x03\x01\x01\x11\0\xff\xd9";
     for length in [0usize, 1, 2, 3, 700] {
@@ -22,14 +22,14 @@ fn plant(bench: &Bench) {
         bench.file(format!("bee/magic{length}.jpg"), &magic);
         bench.file(format!("bee/deep/ends{length}.jpg"), &[magic.as_slice(), &vec![0; length], &MAGIC].concat());
     }
-    // What begins as an image is one, as far as packing looks.
+    // `pack` accepts any file that begins like an image.
     let begin = &jpeg[..4];
     bench.file("bee/only.jpg", &[begin, &MAGIC].concat());
     bench.file("cow/one.jpg", begin);
     bench.file("cow/large.jpg", &[begin, &MAGIC, &vec![3; 5 << 20], &MAGIC].concat());
 }
 
-/// The images of a tree by their paths.
+/// The images of a tree by path.
 fn images(root: &Path) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let is_image = |path: &Path| {
         let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
@@ -39,7 +39,7 @@ fn images(root: &Path) -> BTreeMap<Vec<u8>, Vec<u8>> {
     files.map(|(path, _)| (path.to_str().unwrap().into(), fs::read(root.join(path)).unwrap())).collect()
 }
 
-/// Reads all samples of `dst` in both ways, and compares them with the tree.
+/// Reads all samples of `dst` in both ways, and compares the samples with the tree.
 fn check_against(src: &Path, dst: &Path, what: &str) {
     let dataset = Dataset::open(dst).unwrap().check_content(true);
     let (mut left, mut bytes) = (images(src), Vec::new());
@@ -110,7 +110,7 @@ fn every_damaged_place_is_found_and_mended() {
         let shard = bench.dst().join(&dataset.manifest().shards[0].file);
         let whole = fs::read(&shard).unwrap();
         let dst = bench.dst().to_str().unwrap().to_owned();
-        // A prime step meets heads, framing, images, checksums and padding alike.
+        // A prime step covers headers, framing, images, checksums and padding.
         for at in (0..whole.len()).step_by(211) {
             let mut wrong = whole.clone();
             wrong[at] ^= 0x10;

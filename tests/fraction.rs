@@ -1,4 +1,4 @@
-//! `--split-fraction`: a source without splits becomes some, each sample by its own path.
+//! `--split-fraction`: divides a source without splits; the path of each sample decides its split.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -15,7 +15,7 @@ use std::{
 use lists::{list, pack, samples};
 use support::{Bench, contents, jpeg, run};
 
-/// Paths of the samples of each split.
+/// Paths of the samples in each split.
 fn splits(dst: &Path) -> BTreeMap<String, BTreeSet<String>> {
     let folders = fs::read_dir(dst).unwrap().map(|entry| entry.unwrap().path());
     let folders = folders.filter(|path| path.join("manifest.json").exists());
@@ -35,14 +35,14 @@ fn each_sample_is_of_a_split_and_more_samples_move_none() {
     let (dst, src) = (bench.dst(), bench.src());
     let (dst, src) = (dst.to_str().unwrap(), src.to_str().unwrap());
     run(&["verify", "--quiet", dst, "--against", src]).code(0);
-    // One of them by itself, too.
+    // The same for a single split.
     let val = bench.dst().join("val");
     run(&["verify", "--quiet", val.to_str().unwrap(), "--against", src]).code(0);
     lists::mend(&val, &bench.src());
     bench.pack(&options).code(0).says("packed here already");
     bench.pack_to(&bench.at("again"), &[&options[..], &["--jobs", "1", "--quiet"]].concat()).code(0);
     assert_eq!(contents(&bench.at("again")), contents(&bench.dst()));
-    // By way of a plan, and in other formats.
+    // The same through a plan, and in another format.
     let (plan, planned) = (bench.at("x.plan"), bench.at("planned"));
     let (plan, planned_at) = (plan.to_str().unwrap(), planned.to_str().unwrap());
     run(&[&["plan", src, planned_at, "-o", plan], &options[..]].concat()).code(0).says("val");
@@ -51,7 +51,7 @@ fn each_sample_is_of_a_split_and_more_samples_move_none() {
     let mds = bench.at("mds");
     bench.pack_to(&mds, &[&options[..], &["--quiet", "--format", "mds"]].concat()).code(0);
     assert_eq!(splits(&mds), first);
-    // More samples, of an old class and a new one: those of before stay where they were.
+    // With more samples, in an old class and a new one, the earlier samples stay in their splits.
     for number in 0..20 {
         bench.file(format!("class-{}/new-{number}.jpg", number % 9), &jpeg(number, 5000));
     }
@@ -60,7 +60,7 @@ fn each_sample_is_of_a_split_and_more_samples_move_none() {
     bench.pack_to(&more, &[&options[..], &["--quiet"]].concat()).code(0);
     let grown = splits(&more);
     assert!(first.iter().all(|(name, paths)| grown[name].is_superset(paths)));
-    // Another seed is another choice, and says so.
+    // Another seed makes another choice. Without `--force`, `pack` refuses to replace a dataset with another fraction.
     bench.pack_to(&bench.at("other"), &["--quiet", "--split-fraction", "val=0.2,test=0.1", "--seed", "4"]).code(0);
     assert_ne!(splits(&bench.at("other")), grown);
     bench.pack(&["--split-fraction", "val=0.3", "--seed", "3"]).code(2).clean_error().says("--force");
@@ -72,18 +72,18 @@ fn shards_and_lists_are_parted_as_trees_are() {
     let fraction = ["--quiet", "--split-fraction", "val=0.25"];
     bench.pack(&fraction).code(0);
     let expected = splits(&bench.dst());
-    // A dataset of ours knows the paths of its samples.
+    // A sealed dataset records the paths of its samples.
     let (whole, dst) = (bench.at("whole"), bench.at("converted"));
     bench.pack_to(&whole, &["--quiet"]).code(0);
     let (whole, dst_at) = (whole.to_str().unwrap(), dst.to_str().unwrap());
     run(&[&["convert", whole, dst_at], &fraction[..]].concat()).code(0);
     assert_eq!(splits(&dst), expected);
     run(&["verify", "--quiet", dst_at, "--against", whole]).code(0);
-    // What is changed on the way stays where its path puts it.
+    // A changed image stays in the split of its path.
     let small = bench.at("small");
     bench.pack_to(&small, &[&fraction[..], &["--resize", "32"]].concat()).code(0);
     assert_eq!(splits(&small), expected);
-    // Rows of one file are of one split.
+    // Rows of one file are in the same split.
     let names: Vec<String> = expected.values().flatten().cloned().collect();
     let rows: String = names.iter().flat_map(|name| [format!("{name},a\n"), format!("{name},b\n")]).collect();
     let list = list(&bench, "list.csv", &format!("path,caption\n{rows}"));
@@ -121,7 +121,7 @@ fn what_cannot_be_parted_is_refused() {
     ran.says("no sample falls into val").says("another --seed");
     let parted = Bench::with(&["train/a/1.jpg", "val/a/2.jpg"]);
     let ran = parted.pack(&["--split-fraction", "val=0.5"]).code(2).clean_error();
-    ran.says("the source has splits of its own, train, val").says("leave --split-fraction out");
+    ran.says("the source has splits of its own, train, val").says("leave out --split-fraction");
     let part = format!("x={}", bench.src().display());
     run(&["pack", "--split", &part, parted.dst().to_str().unwrap(), "--split-fraction", "val=0.5"])
         .code(2)

@@ -1,13 +1,14 @@
-//! The bytes that a release has written are the bytes that every later one writes.
+//! Every later release writes the same bytes as the first release.
 //!
-//! `fixtures/golden/FORMAT/v1/` holds them: `photos.txt` the hashes of all files of the photographs packed in a few
-//! ways, `tiny/` a whole tiny dataset. `SHARDPACK_UPDATE_GOLDEN=1 cargo test --test golden` writes them anew. That is
-//! right only before a release; afterwards changed bytes get a folder `v2/`, a line marked **on disk** in the CHANGELOG
-//! and a reason. Compressed shards are not here: their bytes are those of one version of the zstd library.
+//! `fixtures/golden/FORMAT/v1/` holds the bytes: `photos.txt` has the hashes of all files of the photographs packed with a few
+//! sets of options, `tiny/` is a complete tiny dataset. `SHARDPACK_UPDATE_GOLDEN=1 cargo test --test golden` rewrites these
+//! files. Use
+//! it only before a release; afterwards changed bytes need a folder `v2/`, a line marked **on disk** in the CHANGELOG
+//! and a reason. Compressed shards are left out: their bytes depend on the version of the zstd library.
 //!
-//! `mds/frames/` is such a dataset of an earlier build, which wrote several frames where there is one now.
+//! `mds/frames/` is a dataset of an earlier build, which wrote several frames per shard; the current build writes one.
 //!
-//! The files of webdataset are older than sidecars, which have a list of their own there.
+//! The webdataset files are older than sidecars, so their sidecars have a separate list.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr, clippy::type_complexity)]
 
@@ -21,20 +22,20 @@ use std::{
 use shardpack_format::manifest::Manifest;
 use support::{Bench, Dataset, contents, pack, photos, run};
 
-/// All sidecars of each format, those too that are written only where they are asked for.
+/// All sidecars of each format, including those that are written only on request.
 const SIDECARS: [(&str, &str); 4] = [
     ("webdataset", "dali,wids,energon,timm,openclip,classes,labels"),
     ("tfrecord", "dali,classes,labels"),
     ("recordio", "idx,dali,lst,classes,labels"),
     ("mds", "index,classes,labels"),
 ];
-/// A header that says what it is and how large, and then nothing: no image is decoded to be packed.
+/// A header with kind and size, and no pixels: `pack` decodes no image.
 const JPEG: &[u8] = b"\xff\xd8\xff\xc0\0\x0b\x08\0\x02\0\x03\x01\x01\x11\0\xff\xd9";
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x05\0\0\0\x04\x08\x02\0\0\0";
 /// First word of every part of a RecordIO file: images that hold it are stored in parts.
 const MAGIC: &[u8] = &[0x0a, 0x23, 0xd7, 0xce];
 
-/// Fails the test unless `bytes` are those of the golden file; writes them there where that is asked for.
+/// Fails the test unless `bytes` equal the golden file; with `SHARDPACK_UPDATE_GOLDEN` writes `bytes` to the file.
 fn check(format: &str, file: &str, bytes: &[u8]) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/golden").join(format).join("v1").join(file);
     if std::env::var_os("SHARDPACK_UPDATE_GOLDEN").is_some() {
@@ -54,12 +55,12 @@ fn files(dst: &Path) -> Vec<(PathBuf, String)> {
     contents(dst).into_iter().filter(|(_, hash)| !hash.is_empty()).collect()
 }
 
-/// Fails the test unless the dataset is right and holds what the source does.
+/// Fails the test unless the dataset is valid and matches the source.
 fn verify(dst: &Path, source: &Path) {
     run(&["verify", dst.to_str().unwrap(), "--against", source.to_str().unwrap(), "--quiet"]).code(0);
 }
 
-/// The lines of a golden list: the photographs packed in some ways, each with a name.
+/// The lines of a golden list: the photographs packed with each named set of options.
 fn list(ways: &[(&str, &[&str])], sidecars: &str) -> String {
     let mut lines = String::new();
     for (way, options) in ways {
@@ -109,7 +110,6 @@ fn the_photographs_have_the_bytes_of_the_first_release_in_every_other_format() {
     }
 }
 
-/// Packs a tiny tree.
 fn tiny(options: &[&str]) -> Bench {
     let bench = Bench::new();
     bench.file("ant/1.jpg", JPEG);
@@ -125,7 +125,7 @@ fn tiny(options: &[&str]) -> Bench {
     bench
 }
 
-/// Compares all files of a tiny dataset, whose number is known.
+/// Compares all files of a tiny dataset with the golden files; `expected` is the number of files.
 fn check_tiny(format: &str, bench: &Bench, expected: usize) {
     let files = files(&bench.dst());
     assert_eq!(files.len(), expected, "{format}: {files:?}");
@@ -146,7 +146,7 @@ fn a_tiny_dataset_has_the_very_bytes_of_the_first_release() {
 
 #[test]
 fn a_tiny_dataset_has_the_very_bytes_of_the_first_release_in_every_other_format() {
-    // Manifest, sums, ledger, two shards and two indexes; and the sidecars.
+    // Manifest, sums, ledger, two shards and two indexes; plus the sidecars.
     let files = [("tfrecord", 7 + 4), ("recordio", 7 + 6), ("mds", 7 + 3)];
     for ((format, sidecars), (_, expected)) in SIDECARS.into_iter().skip(1).zip(files) {
         let bench = tiny(&["--format", format, "--sidecars", sidecars]);
@@ -162,18 +162,18 @@ fn compressed_mds_shards_of_several_frames_are_still_read_checked_and_converted(
         let number = number + 1;
         bench.file(format!("{class}/{number}.jpg"), &[JPEG, &vec![number as u8; 400_000 + 1000 * number]].concat());
     }
-    // Each shard has a frame for two images and one for the third, and a seek table.
+    // Each shard has one frame for two images, one frame for the third, and a seek table.
     let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/golden/mds/frames");
     let shard = fs::read(old.join("tiny.00000.mds.zstd")).unwrap();
     assert!(zstd::zstd_safe::find_frame_compressed_size(&shard).unwrap() < shard.len());
     verify(&old, &bench.src());
-    // What is written now holds the same, in one frame.
+    // The current build writes the same images in one frame.
     bench.pack(&["--format", "mds", "--compress", "zstd", "--shards", "2", "--name", "tiny"]).code(0);
     assert_ne!(fs::read(bench.dst().join("tiny.00000.mds.zstd")).unwrap(), shard);
     assert_eq!(support::images(&old), support::images(&bench.dst()));
     for folder in [&old, &bench.dst()] {
         let dataset = shardpack_reader::Dataset::open(folder).unwrap();
-        // Back and forth, so that no window helps.
+        // In a mixed order, so that no window helps.
         for number in [5, 0, 4, 1, 3, 2] {
             let sample = dataset.sample(number).unwrap();
             let path = String::from_utf8(sample.path().to_vec()).unwrap();
@@ -188,7 +188,7 @@ fn compressed_mds_shards_of_several_frames_are_still_read_checked_and_converted(
 #[test]
 fn an_image_that_holds_the_magic_is_stored_in_the_parts_of_the_first_release() {
     let bench = Bench::new();
-    // Behind 24 bytes of header, at a multiple of 4 and not, two in a row, and at the end.
+    // After 24 bytes of header: the magic aligned to 4 and not aligned, twice in a row, and at the end.
     let image = [JPEG, b"xyz", MAGIC, b"abcd", MAGIC, MAGIC, b"e", MAGIC, b"fgh", MAGIC].concat();
     bench.file("ant/magic.jpg", &image);
     bench.file("bee/plain.jpg", JPEG);

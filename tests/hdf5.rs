@@ -1,4 +1,4 @@
-//! HDF5 files as h5py writes them, in the way of each script of the field, as sources.
+//! HDF5 files as sources: h5py writes them in the layouts of the common scripts.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -15,12 +15,12 @@ use shardpack_packer::foreign::hdf5;
 use shardpack_reader::Dataset;
 use support::{Bench, Ran, Rng, contents, images, pack, photos, run};
 
-/// Images of each file of arrays; as in `write_hdf5.py`.
+/// Number of images in each file of arrays; the same as in `write_hdf5.py`.
 const ROWS: usize = 14;
-/// The names of the classes of the photographs.
+/// Class names of the photographs.
 const CLASSES: [&str; 5] = ["animals", "people", "space", "textures", "things"];
 
-/// Files of the photographs and of arrays, each in a way of its own.
+/// Files of the photographs and of arrays, each with its own layout.
 fn written(bench: &Bench) -> PathBuf {
     let Some(python) = std::env::var_os("SHARDPACK_PYTHON") else {
         panic!("SHARDPACK_PYTHON is not set: run `cargo xtask test`, which sets up Python");
@@ -36,7 +36,7 @@ fn convert(source: &Path, dst: &Path, options: &[&str]) -> Ran {
     run(&[&["convert", source.to_str().unwrap(), dst.to_str().unwrap()], options].concat())
 }
 
-/// Labels and `.npy` files of images `rows` of the arrays `name`, sorted.
+/// Labels and `.npy` files of the images in `rows` of the arrays `name`, sorted.
 fn arrays(source: &Path, name: &str, rows: std::ops::Range<usize>) -> Vec<(i64, Vec<u8>)> {
     let file = |n: usize| fs::read(source.join(format!("expected/{name}-{n}.npy"))).unwrap();
     let mut all: Vec<_> = rows.map(|n| (n as i64 % 3, file(n))).collect();
@@ -62,7 +62,7 @@ fn encoded_images_of_every_layout_are_converted_without_an_option() {
         let classes: Vec<_> = Dataset::open(&dst).unwrap().classes().iter().map(|class| class.name.clone()).collect();
         assert!(way == "fixed" || classes == CLASSES, "{way}: {classes:?}");
     }
-    // The names of the files, which one of them tells.
+    // The vlen file records the file names, so its shard equals the shard of the tree.
     assert_eq!(
         contents(&bench.at("out-vlen"))[Path::new("shard-000000.tar")],
         contents(&bench.at("tree"))[Path::new("shard-000000.tar")]
@@ -131,7 +131,7 @@ fn what_is_no_label_or_no_image_is_said_with_its_dataset() {
         .says("no labels in the file");
     let isic = Dataset::open(bench.at("isic")).unwrap();
     assert_eq!((isic.len(), isic.classes().len(), isic.sample(0).unwrap().label()), (32, 0, None));
-    // With a list beside, as the challenge has it, or the one that is said.
+    // Labels come from a list next to the file, as in the ISIC challenge, or from `--label-from`.
     pack(&photos(), &bench.at("tree"), &["--quiet"]).code(0);
     let tree = images(&bench.at("tree"));
     let list = fs::read_to_string(source.join("list-of-isic.csv")).unwrap();
@@ -146,13 +146,13 @@ fn what_is_no_label_or_no_image_is_said_with_its_dataset() {
         .says("their labels are in isic-metadata.csv")
         .says("1 key in it without an entry: \"ISIC_9999999\"");
     assert!(images(&bench.at("isic-beside")) == tree);
-    // One of other images is nobody's.
+    // A list of other images is ignored.
     fs::write(source.join("isic-metadata.csv"), "isic_id,target\nISIC_9999999,0\n").unwrap();
     convert(&source.join("isic.h5"), &bench.at("isic-not"), &[]).code(0).says("no labels in the file");
     convert(&source.join("vlen.h5"), &bench.at("refused"), &said).code(2).says("rows have no keys").clean_error();
-    // Floats are no pixels: arrays, as they are.
+    // Floats are no pixels: they are kept as arrays.
     convert(&source.join("float.h5"), &bench.at("float"), &[]).code(0).says("components images <f4[4x5x3]");
-    // Several labels of a row are no class.
+    // Several labels in a row are no class.
     let many = bench.at("many");
     convert(&source.join("vlen-many.h5"), &many, &[])
         .code(0)
@@ -178,7 +178,7 @@ fn a_damaged_chunk_costs_its_rows_and_no_others() {
     let bench = Bench::new();
     let source = written(&bench);
     let mut bytes = fs::read(source.join("sums-earliest.h5")).unwrap();
-    // Pixels of row 5, which is in the chunk of rows 4 and 5.
+    // Pixels of row 5; its chunk holds rows 4 and 5.
     let pixels = fs::read(source.join("expected/sums-earliest-5.npy")).unwrap();
     let pixels = &pixels[pixels.len() - 72..];
     let at = bytes.windows(72).position(|part| part == pixels).unwrap();
@@ -193,7 +193,7 @@ fn a_damaged_chunk_costs_its_rows_and_no_others() {
     assert!(images(&bench.dst()) == expected);
 }
 
-/// Walks a file to its end; as many images as it gives have the length that it says.
+/// Reads a file to its end and returns the number of images; each image must have its announced length.
 fn walk(path: &Path) -> usize {
     let wanted = Wanted::default();
     let _ = hdf5::classes(path, &wanted);
@@ -238,7 +238,7 @@ fn cuts_and_flips_give_errors_or_images_and_never_a_panic() {
         for _ in 0..80 {
             let mut wrong = bytes.clone();
             for _ in 0..1 + rng.below(4) {
-                // Most in what comes first, where the structures are.
+                // Most flips fall in the first bytes, which hold the structures.
                 let end = if rng.below(4) == 0 { bytes.len() as u64 } else { bytes.len().min(4096) as u64 };
                 wrong[rng.below(end) as usize] ^= 1 << rng.below(8);
             }

@@ -1,5 +1,6 @@
-//! HDF5 files in which the labels do not fit the images, or something else is called as the images are: each is a question, whose
-//! help works, and nothing is passed over.
+//! HDF5 files whose labels do not fit the images, or in which another dataset looks like the images or labels. `convert` asks a
+//! question for each,
+//! the help line works, and no data is skipped silently.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -13,7 +14,7 @@ use std::{
 use shardpack_reader::Dataset;
 use support::{Bench, Ran, run};
 
-/// Six images, and what goes with them or does not.
+/// Six images, with labels and other datasets that fit or do not fit.
 const WRITE: &str = "
 import sys, h5py, numpy as np
 out = sys.argv[1]
@@ -71,19 +72,19 @@ fn convert(source: &Path, dst: &Path, options: &[&str]) -> Ran {
     run(&[&["convert", source.to_str().unwrap(), dst.to_str().unwrap()], options].concat())
 }
 
-/// Passes where the dataset has all of its source, and nothing else.
+/// Fails the test unless the dataset matches its source exactly.
 fn same(dst: &Path, source: &Path) {
     run(&["verify", "--quiet", dst.to_str().unwrap(), "--against", source.to_str().unwrap()]).code(0);
 }
 
-/// The labels of a dataset in the order of its source.
+/// The labels of a dataset, in the order of the dataset.
 fn labels(dst: &Path) -> Vec<Option<i64>> {
     let dataset = Dataset::open(dst).unwrap();
     (0..dataset.len()).map(|number| dataset.sample(number).unwrap().label()).collect()
 }
 
 const LABELS: [Option<i64>; 6] = [Some(2), Some(0), Some(1), Some(2), Some(0), Some(1)];
-/// In the order of classes, then rows, as an ordered conversion has them.
+/// Options for the order of the source: by class, then by row.
 const ORDERED: &[&str] = &["--order", "source", "--quiet"];
 
 #[test]
@@ -105,11 +106,11 @@ fn labels_that_do_not_fit_are_a_question_and_not_left_out() {
         assert!(!dst.join("manifest.json").exists(), "{name}");
         run(&["verify", from.to_str().unwrap()]).code(1).says(says);
         run(&["inspect", from.to_str().unwrap()]).says(says);
-        // As the help line advises.
+        // The option from the help line.
         convert(&from, &dst, &[&["--no-labels"], ORDERED].concat()).code(0);
         assert_eq!(labels(&dst), [None; 6], "{name}");
         run(&["verify", "--quiet", dst.to_str().unwrap(), "--against", from.to_str().unwrap()]).code(0);
-        // Pairs of options that cannot both be meant.
+        // Options that exclude each other.
         convert(&from, &bench.at("both"), &["--no-labels", "--label-feature", "y"]).code(2);
     }
     let from = source.join("second-best.h5");
@@ -129,7 +130,7 @@ fn labels_in_a_row_or_a_column_are_labels() {
         convert(&source.join(format!("{name}.h5")), &dst, ORDERED).code(0);
         assert_eq!(labels(&dst), LABELS, "{name}");
     }
-    // What is called otherwise says nothing of the images.
+    // A dataset with another name gives the images no labels.
     convert(&source.join("weights.h5"), &bench.at("weights"), ORDERED).code(1).says("no label");
     convert(&source.join("weights.h5"), &bench.at("weights"), &[&["--no-labels"], ORDERED].concat()).code(0);
 }
@@ -166,7 +167,7 @@ fn files_that_number_their_classes_differently_are_joined_by_the_names() {
     assert_eq!(names, ["cat", "dog"]);
     for number in 0..dataset.len() {
         let sample = dataset.sample(number).unwrap();
-        // In the first file the even rows are cats, in the second one the odd rows.
+        // In the first file the even rows are cats, in the second file the odd rows.
         let ends = |row: &u32| sample.bytes().ends_with(&[(row * 60 + 58) as u8, (row * 60 + 59) as u8]);
         let row = (0..6_u32).find(ends).unwrap();
         let is_first = String::from_utf8_lossy(sample.path()).contains("other-a");
@@ -196,7 +197,7 @@ fn labels_of_images_that_have_a_dataset_each_are_asked_for() {
     convert(&from, &bench.dst(), &["--image-feature", "images", "--no-labels"]).code(0);
     assert_eq!(labels(&bench.dst()), [None; 70]);
     same(&bench.dst(), &from);
-    // Names are those of the datasets alone, as lists beside have them.
+    // The names of the images in the list are those of the datasets, without the group.
     let list = |line: &dyn Fn(usize) -> String| {
         fs::write(bench.at("labels.csv"), (0..70).map(line).collect::<String>()).unwrap();
         bench.at("labels.csv")
@@ -246,7 +247,7 @@ fn rows_that_two_splits_share_are_a_question() {
     assert_eq!(labels(&bench.at("all")).len(), 6);
 }
 
-/// Links, enums, attributes, tables and groups of six samples, and labels that are no classes.
+/// Files with links, enums, attributes, tables and groups of six samples, and labels that are no classes.
 const WRITE_ODD: &str = "
 import io, sys, h5py, numpy as np
 from PIL import Image
@@ -347,7 +348,7 @@ fn odd(bench: &Bench) -> PathBuf {
     out
 }
 
-/// What is beside the images of a dataset, and the names of its classes.
+/// The components of a dataset other than image and label, and its class names.
 fn beside(dst: &Path) -> (String, Vec<String>) {
     let dataset = Dataset::open(dst).unwrap();
     let beside = dataset.manifest().format.settings.get("beside").cloned().unwrap_or_default();
@@ -369,7 +370,7 @@ fn links_out_of_a_file_are_refused_or_counted_and_never_passed_over() {
         convert(&from, &bench.at(name), &[]).code(1).says(says).clean_error();
         run(&["verify", from.to_str().unwrap()]).code(1).says(says);
     }
-    // One that is asked for, too.
+    // The same if an option requests the link.
     let ran = convert(&source.join("link.h5"), &bench.at("named"), &["--image-feature", "images"]);
     ran.code(2).says("external link");
     for (name, says) in [
@@ -473,10 +474,10 @@ fn files_of_a_sample_each_are_a_question() {
     let from = source.join("one-*.h5");
     let ran = convert(&from, &bench.dst(), &[]).code(2);
     ran.says("3 files that look like a sample each").says("image uint8 60×60×3, mask uint8 60×60").clean_error();
-    // As the help line advises.
+    // The option from the help line.
     convert(&from, &bench.dst(), &["--images", "image", "--quiet"]).code(0);
     assert_eq!(Dataset::open(bench.dst()).unwrap().len(), 180);
-    // PatchCamelyon's: a column of the table in each file.
+    // The layout of PatchCamelyon: each file holds one column of the table.
     let ran = convert(&source.join("column_*.h5"), &bench.at("columns"), &[]).code(2);
     ran.says("it has only dataset x, and column_y.h5 has only dataset y").clean_error();
     convert(&source.join("column_*.h5"), &bench.at("columns"), &["--images", "x", "--quiet"])

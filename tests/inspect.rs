@@ -1,4 +1,4 @@
-//! `shardpack inspect` at the process boundary: what it says of datasets, of parts of them, and of foreign tar files.
+//! Tests `shardpack inspect` as a process: reports on datasets, parts of datasets and foreign tar files.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -49,7 +49,7 @@ fn flip(path: &Path, at: u64) {
     file.write_all_at(&[byte[0] ^ 1], at).unwrap();
 }
 
-/// The shards alone, in a folder of their own.
+/// The shards alone, in a folder without a manifest.
 fn without_manifest(bench: &Bench) -> Vec<PathBuf> {
     let folder = bench.at("foreign");
     fs::create_dir(&folder).unwrap();
@@ -272,7 +272,7 @@ fn extract_writes_what_it_was_told_to_and_nothing_else() {
     let out = assert_cmd::Command::new(support::binary()).args(args).output().unwrap();
     assert!(out.stdout == support::png() && out.status.success());
 
-    // Of two splits with one key, it does not choose.
+    // If two splits have the key, `--extract` does not choose one.
     let bench = Bench::with(&["train/cat/a.jpg", "val/cat/b.jpg"]);
     bench.pack(&["--quiet"]).code(0);
     extract(&[bench.dst()], "00000000", &output, &["--force"]).code(2).says("is in train and in val").says("dst/train");
@@ -381,7 +381,7 @@ fn without_the_manifest_the_same_is_found_in_the_shards() {
     }
 }
 
-/// A tar file as others write them.
+/// A tar file as other tools write it.
 fn tar(path: &Path, members: &[(&str, &[u8])]) {
     let mut builder = tar::Builder::new(fs::File::create(path).unwrap());
     for (name, data) in members {

@@ -1,4 +1,4 @@
-//! `--json`: one document on stdout however a command ends, and each fits `docs/reference/json.schema.json`.
+//! `--json` prints one document to stdout however a command ends. Each document fits `docs/reference/json.schema.json`.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -37,8 +37,8 @@ fn fits(document: &Value, definition: &str) {
     assert!(errors.is_empty(), "{definition}: {errors:?}\n{document:#}");
 }
 
-/// Runs with `--json`, and fails the test unless the exit code is `code` and the document is one of `definition` and of
-/// the command.
+/// Runs with `--json`. Fails the test unless the exit code is `code` and the document fits `definition` and the schema of the
+/// command.
 #[track_caller]
 fn tell(args: &[&str], code: i32, definition: &str) -> Ran {
     let ran = run(&[args, &["--json"]].concat()).code(code);
@@ -74,7 +74,7 @@ fn pack_and_plan_print_what_the_schema_says() {
     tell(&["plan", src, dst], 0, "planned");
     assert_eq!(tell(&["plan", src], 0, "planned").json()["free_bytes"], Value::Null);
     tell(&["plan", src, dst, "--format", "mds", "--format", "tfrecord"], 0, "several_planned");
-    // Bad images are those of the run.
+    // A dry run reports the same bad images as the run.
     let dry = ["pack", src, dst, "--dry-run"];
     let formats = ["--format", "mds", "--format", "tfrecord"];
     tell(&dry, 1, "planned");
@@ -217,7 +217,7 @@ fn verify_and_inspect_print_what_the_schema_says() {
     }
 }
 
-/// Kind, exit code and a word of the message for each way to fail before anything is done.
+/// Kind, exit code and a word of the message for each failure before any work is done.
 #[test]
 fn an_error_is_a_document_too() {
     let bench = Bench::with(&["a/1.jpg"]);
@@ -268,7 +268,7 @@ fn an_interruption_is_a_document_too() {
             std::thread::sleep(Duration::from_millis(1));
         }
         let id = rustix::process::Pid::from_child(&child);
-        // It may have ended.
+        // The process may have ended.
         let _ = rustix::process::kill_process(id, rustix::process::Signal::INT);
         let ran = Ran::from(child.wait_with_output().unwrap());
         if ran.code == 0 {

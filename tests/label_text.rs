@@ -1,4 +1,4 @@
-//! Labels that are text are numbers only where all of them spell numbers, in the one way that there is: so in every source.
+//! Text labels become numbers only if every label is a number in canonical form. This rule holds in every source.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -16,7 +16,7 @@ use serde_json::json;
 use shards::{Feature, Tar, classes, convert, samples, tf_record};
 use support::{Bench, jpeg, run};
 
-/// Writes images `N.jpg` with labels, which are JSON, as databases, parquet and HDF5.
+/// Writes images `N.jpg` with the labels, given as JSON, as LMDB, Parquet and HDF5.
 const WRITE: &str = "
 import json, pickle, sys, h5py, lmdb, numpy as np, pyarrow as pa, pyarrow.parquet as pq
 out, labels = sys.argv[1], json.loads(sys.argv[2])
@@ -38,7 +38,7 @@ with h5py.File(f'{out}/x.h5', 'w') as file:
     file['labels'] = labels
 ";
 
-/// An MDS shard with a column `label` of text.
+/// An MDS shard with a text column `label`.
 fn mds(images: &[Vec<u8>], labels: &[&str]) -> Vec<u8> {
     let config = json!({
         "column_encodings": ["jpeg", "str"], "column_names": ["image", "label"], "column_sizes": [null, null],
@@ -58,7 +58,7 @@ fn mds(images: &[Vec<u8>], labels: &[&str]) -> Vec<u8> {
     [table, config.into_bytes(), records.concat()].concat()
 }
 
-/// Every source that has labels as text, and the options that it takes.
+/// Every source that stores labels as text, with the options that it needs.
 fn written(bench: &Bench, labels: &[&str]) -> Vec<(PathBuf, Vec<&'static str>)> {
     let images: Vec<_> = (0..labels.len()).map(image).collect();
     for (number, image) in images.iter().enumerate() {
@@ -70,7 +70,7 @@ fn written(bench: &Bench, labels: &[&str]) -> Vec<(PathBuf, Vec<&'static str>)> 
     let ran = Command::new(python).args(["-c", WRITE]).arg(&out).arg(json!(labels).to_string()).output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     let tar = rows().fold(Tar::new(), |tar, (number, (image, label))| {
-        // A folder, which is no class where labels are words.
+        // The folder in the path is not a class, because the labels are words.
         let path = json!({"path": format!("folder/{number}.jpg")}).to_string();
         tar.sample(&format!("{number}"), &format!(" {label}\n"), image).file(&format!("{number}.json"), path.as_bytes())
     });
@@ -111,7 +111,7 @@ fn packed_right(source: &Path, dst: &Path, options: &[&str]) {
     run(&["verify", "--quiet", dst.to_str().unwrap(), "--against", source.to_str().unwrap()]).code(0);
 }
 
-/// The names of the classes of the samples, in the order of their images.
+/// Class names of the samples, in the order of their images.
 fn packed(source: &Path, dst: &Path, options: &[&str]) -> Vec<String> {
     packed_right(source, dst, options);
     let mut samples = samples(dst);

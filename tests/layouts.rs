@@ -1,4 +1,4 @@
-//! Trees that can be meant in more than one way, and sources that are splits: what is asked, and that each answer works.
+//! Tests ambiguous trees and sources that are splits: each question, and that each answer works.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -8,7 +8,7 @@ use std::{ffi::OsStr, fs, path::Path, process::Command};
 
 use support::{Bench, Dataset, Ran, binary, contents, jpeg, run};
 
-/// The binary with these arguments, in a folder.
+/// Runs the binary with these arguments in `folder`.
 fn run_in(folder: &Path, args: &[&str]) -> Ran {
     Command::new(binary()).args(args).current_dir(folder).output().unwrap().into()
 }
@@ -17,7 +17,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// ImageNet as it is downloaded, with three classes: what a person has in `ILSVRC/Data/CLS-LOC`.
+/// ImageNet as downloaded, with three classes: the content of `ILSVRC/Data/CLS-LOC`.
 fn imagenet() -> Bench {
     let bench = Bench::with(&[
         "train/n01440764/n01440764_1.JPEG",
@@ -34,7 +34,7 @@ fn imagenet() -> Bench {
 
 #[test]
 fn splits_beside_what_is_none_are_a_question_and_each_answer_works() {
-    // Files; what is seen; answers, with the splits that come of them, or none.
+    // Name; files; expected question; answers, each with its splits (empty: one dataset).
     type Row<'r> = (&'r str, &'r [&'r str], &'r str, &'r [(&'r [&'r str], &'r [&'r str])]);
     let rows: [Row<'_>; 7] = [
         (
@@ -85,7 +85,7 @@ fn splits_beside_what_is_none_are_a_question_and_each_answer_works() {
         let asked: &[&str] = if row.contains("without labels") { &["--no-labels"] } else { &[] };
         let ran = bench.pack(asked).code(2).clean_error().says(seen).says(text(&bench.src()));
         assert!(!bench.dst().exists(), "{row}");
-        // `plan` asks the same.
+        // `plan` raises the same question.
         run(&["plan", text(&bench.src()), text(&bench.dst())].iter().chain(asked).collect::<Vec<_>>())
             .code(2)
             .says(seen);
@@ -101,7 +101,7 @@ fn splits_beside_what_is_none_are_a_question_and_each_answer_works() {
             run(&["verify", text(&dst), "--quick"]).code(0);
         }
     }
-    // What is left alone on request is counted.
+    // `--splits` counts the folders that it leaves out.
     let bench = Bench::with(&["train/a/1.jpg", "val/a/2.jpg", "meta/notes.jpg"]);
     bench.pack(&["--splits", "train,val"]).code(0).says("1 folder that is not a split");
 }
@@ -149,7 +149,7 @@ fn splits_inside_of_classes_are_a_question_and_each_answer_works() {
         assert!(!bench.dst().exists(), "{row}");
         run(&["plan", text(&bench.src()), text(&bench.dst())]).code(2).says(seen);
         bench.pack(&["--resize", "8"]).code(2).says(seen);
-        // As it stands in the help.
+        // The pattern exactly as in the help.
         let (_, include) = ran.stderr.split_once("--include '").unwrap();
         let include = include.split('\'').next().unwrap();
         let name = include.trim_start_matches("*/").trim_end_matches("/**");
@@ -162,7 +162,7 @@ fn splits_inside_of_classes_are_a_question_and_each_answer_works() {
         Dataset::read(&bench.dst()).check_source(&bench.src());
         run(&["verify", text(&bench.dst()), "--against", text(&bench.src())]).code(0);
     }
-    // The recipe, as it is written.
+    // The recipe exactly as written.
     let bench = Bench::with(&whole);
     bench.file("cat/test/with, comma.jpg", &jpeg(9, 5900));
     let recipes = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/how-to/recipes.md")).unwrap();
@@ -251,7 +251,7 @@ fn a_packed_dataset_is_no_tree_of_images() {
         }
     }
     bench.shardpack("slurm @sealed @out --array 4").code(2).says("shardpack convert packs it anew");
-    // Others have files of these names, too.
+    // Trees of images may have files with these names, too.
     fs::create_dir_all(bench.src().join("index")).unwrap();
     for name in ["manifest.json", "splits.json", "index/3.jpg"] {
         let bytes = if name.ends_with("jpg") { jpeg(3, 5100) } else { b"{}".to_vec() };
@@ -293,7 +293,7 @@ fn sources_that_are_splits_share_one_list_of_classes() {
         assert_eq!(fs::read(root.join(OsStr::new(&*String::from_utf8_lossy(&sample.path)))).unwrap(), sample.image());
     }
 
-    // The same again, as a plan, in several formats, resumed.
+    // The same command again, through a plan, in several formats, and with `--resize`.
     pack(&bench.dst(), &[]).code(0).says("nothing to do");
     let plan = bench.at("x.plan");
     let args = [&["plan", text(&dst), "-o", text(&plan)], sources.as_slice()].concat();
@@ -305,7 +305,7 @@ fn sources_that_are_splits_share_one_list_of_classes() {
     pack(&bench.at("small"), &["--resize", "16"]).code(0);
     run(&["verify", text(&bench.at("small"))]).code(0);
 
-    // Compared with all of it, and mended from it.
+    // Compared with all of the sources, and repaired from them.
     let against = |what: &str| {
         let args = ["verify", text(&dst), what, &train, what, &val, "--root", text(&root)];
         run(&args)
@@ -349,7 +349,7 @@ fn sources_that_cannot_share_their_classes_are_refused() {
     let others = list("others.txt", ["cat", "dog"]);
     let ran = pack(&[&train, &others], &at_root).code(2).clean_error();
     ran.says("split val shares no class with split train").says("--class-map");
-    // What the help says works.
+    // The advice of the help works.
     let map = bench.at("map.txt");
     fs::write(&map, "cat\tn01440764\ndog\tn01443537\n").unwrap();
     let mapped = [at_root.as_slice(), &["--class-map", text(&map)]].concat();
@@ -412,7 +412,7 @@ fn the_recipes_for_imagenet_work_as_they_are_written() {
         let folder = bench.at("work");
         fs::create_dir(&folder).unwrap();
         std::os::unix::fs::symlink(bench.src(), folder.join("CLS-LOC")).unwrap();
-        // As Kaggle, the development kit and Caffe have it; several boxes in one.
+        // As Kaggle, the development kit and Caffe write it, with several boxes in one line.
         fs::write(
             folder.join("LOC_val_solution.csv"),
             "ImageId,PredictionString\nILSVRC2012_val_00000001,n01484850 1 2 3 4 n01484850 5 6 7 8 \n\

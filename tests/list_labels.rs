@@ -1,4 +1,4 @@
-//! Lists: nothing that a list says is taken for something else, or left out, without a word.
+//! Tests lists: no value of a list is misread or left out without a message.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -23,7 +23,7 @@ fn bench() -> Bench {
     Bench::with(&["0.jpg", "1.jpg", "2.jpg"])
 }
 
-/// Lines with these objects, and a list of them.
+/// Writes these objects as JSON lines and as a JSON array.
 fn written(bench: &Bench, name: &str, objects: [&str; 3]) -> [std::path::PathBuf; 2] {
     let array = format!("[{}]", objects.join(",\n"));
     [list(bench, &format!("{name}.jsonl"), &objects.join("\n")), list(bench, &format!("{name}.json"), &array)]
@@ -41,7 +41,7 @@ fn the_members_of_all_objects_decide_what_they_are_for() {
             assert_eq!(samples(&bench.dst()).keys().collect::<Vec<_>>(), ["1.jpg", "2.jpg"]);
         }
     }
-    // Only the path that all have is one.
+    // Only the member that all objects have is the path.
     for path in written(
         &bench,
         "paths",
@@ -147,7 +147,7 @@ fn numbers_that_json_has_no_word_for_stay_in_a_parquet_list() {
     let texts = ["0.jpg", "1.jpg", "2.jpg"].map(|path| text(one(&found, path), "json").unwrap());
     let expected = [r#"{"a":NaN,"label":1.0}"#, r#"{"a":-Infinity,"label":0.0}"#, r#"{"a":null,"label":NaN}"#];
     assert_eq!(texts, expected);
-    // The members are looked at all the same.
+    // The names of the members are checked all the same.
     pack(&path, &bench.at("meta"), &["--no-labels", "--meta", "json"]).code(2).says("column \"label\" has the name");
 }
 
@@ -168,7 +168,7 @@ fn text_that_is_not_utf_8_is_refused_by_line_and_column_where_it_goes_into_json(
         pack(&path, &bench.dst(), &["--meta", "none", "--quiet"]).code(0);
         fs::remove_dir_all(bench.dst()).unwrap();
     }
-    // A label is bytes.
+    // A label may be any bytes.
     let path = write("label.csv", b"path,label\n0.jpg,caf\xe9\n1.jpg,caf\xe8\n");
     pack(&path, &bench.dst(), &[]).code(0).says("2 classes");
 }

@@ -1,4 +1,4 @@
-//! Lists as sources: CSV, JSONL, Parquet, lines of text and COCO.
+//! Packs lists: CSV, JSONL, Parquet, lines of text and COCO.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -54,7 +54,7 @@ fn a_csv_is_packed_by_its_columns_and_the_others_become_json() {
     let third = one(&samples, "b/3.jpg");
     assert_eq!(text(third, "json").unwrap(), r#"{"score":"","caption":"x","id":12345678901234567890}"#);
     verify(&bench.dst(), &list, &[]);
-    // The same from another kind of list, and in every format that can hold it.
+    // Another kind of list gives the same samples, and so does every format that can hold them.
     let jsonl = CSV_AS_JSONL.to_owned();
     let jsonl = self::list(&bench, "list.jsonl", &jsonl);
     let array = self::list(&bench, "list.json", &format!("[\n{}]", CSV_AS_JSONL.trim_end().replace("}\n", "},\n")));
@@ -72,7 +72,7 @@ fn a_csv_is_packed_by_its_columns_and_the_others_become_json() {
             assert_eq!((found.0, found.2.get("json")), (expected.0, expected.2.get("json")), "{format} {path}");
         }
         verify(&dst, &list, &[]);
-        // The text goes along from one format to another.
+        // A conversion keeps the text.
         let back = bench.at(&format!("{format}-back"));
         run(&["convert", "--quiet", dst.to_str().unwrap(), back.to_str().unwrap()]).code(0);
         let back = self::samples(&back);
@@ -124,7 +124,7 @@ fn labels_that_are_numbers_stay_and_names_are_taken_from_a_column_of_classes() {
 fn lines_of_text_are_path_and_label_as_in_val_txt() {
     let bench = Bench::with(&["x y.jpg", "2.jpg"]);
     let with = list(&bench, "val.txt", "x y.jpg 5\r\n\n2.jpg\t 7\n");
-    // A tab in the first line would make it a table.
+    // A tab in the first line would make the file a table.
     pack(&with, &bench.dst(), &["--quiet"]).code(0);
     let found = samples(&bench.dst());
     assert_eq!((one(&found, "x y.jpg").0, one(&found, "2.jpg").0), (Some(5), Some(7)));
@@ -133,7 +133,7 @@ fn lines_of_text_are_path_and_label_as_in_val_txt() {
     pack(&without, &bench.at("paths"), &["--quiet"]).code(0);
     assert_eq!(one(&samples(&bench.at("paths")), "x y.jpg").0, None);
     verify(&bench.at("paths"), &without, &[]);
-    // As im2rec of MXNet has it: number, label, path.
+    // As im2rec of MXNet writes it: number, label, path.
     let lst = list(&bench, "im2rec.lst", "0\t1.000000\tx y.jpg\n1\t0.000000\t2.jpg\n");
     pack(&lst, &bench.at("lst"), &["--quiet", "--meta", "none"]).code(0);
     assert_eq!(one(&samples(&bench.at("lst")), "x y.jpg").0, Some(1));
@@ -202,7 +202,7 @@ fn a_column_of_splits_makes_datasets_with_one_list_of_classes() {
     assert_eq!(json["ignored_files"]["split train"], 2);
     assert_eq!(json["unpacked"].as_array().map(Vec::len), Some(0));
     assert!(!bench.at("val/val/ledger.jsonl").exists());
-    // A column of that name with other things in it is one like all others.
+    // A column `split` with other values is an ordinary column.
     let other = self::list(&bench, "other.csv", "split,path,fold\n1,a/1.jpg,x\n2,b/2.jpg,y\n");
     pack(&other, &bench.at("other"), &["--quiet"]).code(0);
     assert_eq!(text(one(&samples(&bench.at("other")), "a/1.jpg"), "json").unwrap(), r#"{"split":1,"fold":"x"}"#);
@@ -302,7 +302,7 @@ fn coco_becomes_images_and_their_annotations_to_the_letter() {
         for annotation in annotations {
             assert_eq!(annotation["image_id"], json["image"]["id"]);
             assert!(named.contains(&&annotation["category_id"]), "{text}");
-            // The line of the file, without its blanks, is there letter by letter.
+            // The text has the line of the file unchanged, without its blanks.
             let id = format!("\"id\": {}}}", annotation["id"]);
             let line =
                 file.lines().find(|line| line.contains("segmentation") && line.trim_end_matches(',').ends_with(&id));
@@ -313,7 +313,7 @@ fn coco_becomes_images_and_their_annotations_to_the_letter() {
     }
     assert!(boxes == 48 && spelled > 30, "{boxes} {spelled}");
     verify(&bench.dst(), &coco(), &root);
-    // The images are looked for where they usually are.
+    // shardpack finds the images in their usual folder.
     let tree = bench.at("coco");
     fs::create_dir_all(tree.join("annotations")).unwrap();
     fs::copy(coco(), tree.join("annotations/instances_photos.json")).unwrap();
@@ -344,7 +344,7 @@ fn a_list_gives_the_same_bytes_with_any_number_of_threads_and_from_its_plan() {
     run(&[&["plan", coco.to_str().unwrap(), "dst", "--quiet", "-o", plan], &options[..]].concat()).code(0);
     run(&["pack", "--quiet", "--plan", plan, bench.dst().to_str().unwrap()]).code(0);
     assert_eq!(contents(&bench.dst()), hashes[0]);
-    // In the order of its lines.
+    // In the order of the list.
     let order = [&options[..], &["--quiet", "--order", "source"]].concat();
     pack(&coco, &bench.at("lines"), &order).code(0);
     let dataset = Dataset::open(bench.at("lines")).unwrap();
@@ -382,7 +382,7 @@ fn a_pack_of_a_list_that_was_killed_goes_on_to_the_same_bytes() {
         assert_eq!(contents(&dst), contents(&bench.at("whole")));
     }
     assert!(resumed > 0, "no kill came in time");
-    // A text that has changed is another plan.
+    // A changed text makes another plan.
     let dst = bench.at("changed");
     fs::create_dir_all(dst.join(".shardpack")).unwrap();
     let plan = bench.at("plan");
@@ -398,7 +398,7 @@ fn python_reads_what_was_packed_of_a_list() {
     let Some(python) = std::env::var_os("SHARDPACK_PYTHON") else {
         panic!("SHARDPACK_PYTHON is not set: run `cargo xtask test`, which sets up Python");
     };
-    // The rows by Python's own csv, against what its tarfile and json find.
+    // Compares the rows that Python's csv reads with the members that its tarfile and json find.
     let script = "
 import csv, glob, json, sys, tarfile
 rows = {r['file']: r for r in csv.DictReader(open(sys.argv[1], newline='', encoding='utf-8'))}
@@ -468,7 +468,7 @@ fn labels_that_are_no_classes_go_along_in_the_text_and_that_is_said() {
         }
         run(&["verify", bench.at(&format!("{name}-0")).to_str().unwrap(), "--against", path.to_str().unwrap()]).code(0);
     }
-    // A few gaps among words are words, as they were.
+    // Numbers among words are words.
     let path = list(&bench, "words.csv", "path,label\na/1.jpg,0.5\na/2.jpg,cat\n");
     pack(&path, &bench.at("words"), &[]).code(0).says("2 classes");
 }
@@ -488,7 +488,7 @@ fn paths_without_an_extension_get_that_of_their_files() {
     let ran = pack(&path, &bench.at("x"), &options).code(0).says("paths have no extension: .jpg is appended");
     ran.says("gone.jpg: cannot be read");
     assert_eq!(samples(&bench.at("x")).keys().collect::<Vec<_>>(), ["a/1.jpg", "b/3.jpg"]);
-    // Two that are called so are a question of the person who made them.
+    // If two files have this stem, the user must choose.
     bench.file("a/1.png", b"x");
     pack(&path, &bench.at("y"), &options).says("a/1: cannot be read");
 }

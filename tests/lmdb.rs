@@ -1,4 +1,4 @@
-//! LMDBs as py-lmdb writes them, in the way of each script of the field, as sources.
+//! Converts LMDBs that py-lmdb wrote in the way of each common script.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -13,7 +13,7 @@ use shardpack_packer::foreign::lmdb::{Environment, Walk};
 use shardpack_reader::Dataset;
 use support::{Bench, images, pack, photos, run};
 
-/// Images of every way in the usual run; `SHARDPACK_LMDB_IMAGES` says how many else, `SHARDPACK_LMDB_TREE` of which tree.
+/// Images per LMDB in a normal run. `SHARDPACK_LMDB_IMAGES` sets another number, `SHARDPACK_LMDB_TREE` another tree.
 const IMAGES: usize = 300;
 
 #[test]
@@ -22,7 +22,7 @@ fn environments_of_every_script_are_converted_without_an_option() {
     let variable = |name| std::env::var(name).ok();
     let count = variable("SHARDPACK_LMDB_IMAGES").map_or(IMAGES, |count| count.parse().unwrap());
     let tree = variable("SHARDPACK_LMDB_TREE").unwrap_or_else(|| photos().display().to_string());
-    // Many images fill a disk unless each way goes before the next one comes.
+    // Many images fill the disk unless each LMDB is removed before the next one is written.
     for ways in WAYS.chunks(if count > 1000 { 1 } else { WAYS.len() }) {
         let source = bench.at("many");
         write(&[&[&*tree, source.to_str().unwrap(), &count.to_string()], ways].concat());
@@ -54,7 +54,7 @@ fn what_comes_out_depends_on_the_images_alone() {
         convert(&from, &same, &["--jobs", "1", "--quiet", "--read-order", "physical"]).code(0);
         assert_eq!(support::contents(&same), support::contents(&dst), "{way}: the bytes depend on how they are read");
     }
-    // The order of the tree, though `10` stands before `2` in the file.
+    // The order of the tree, although `10` stands before `2` in the file.
     let ordered = bench.at("ordered");
     convert(&source.join("folder2lmdb-5.lmdb"), &ordered, &["--order", "source", "--quiet"]).code(0);
     let tree = bench.at("tree-ordered");
@@ -64,7 +64,7 @@ fn what_comes_out_depends_on_the_images_alone() {
         (0..dataset.len()).map(|number| dataset.sample(number).unwrap().bytes().to_vec()).collect::<Vec<_>>()
     };
     assert!(bytes(&ordered) == bytes(&tree), "another order than that of the keys' numbers");
-    // Names of classes, where keys or folders tell them.
+    // Class names, if keys or folders have them.
     for way in ["paths", "lsun", "dict", "basicsr"] {
         let classes: Vec<_> =
             Dataset::open(bench.at(&format!("out-{way}"))).unwrap().classes().iter().map(|c| c.name.clone()).collect();
@@ -88,7 +88,7 @@ fn raw_pixels_become_the_npy_files_that_numpy_would_write() {
         assert_eq!(Dataset::open(&dst).unwrap().manifest().kinds["npy"], 6);
         run(&["verify", "--quiet", "--decode", dst.to_str().unwrap()]).code(0);
     }
-    // Images on request, with the same pixels.
+    // `--encode` makes image files with the same pixels.
     for kind in ["png", "webp"] {
         let dst = bench.at(kind);
         convert(&source.join("raw-nhwc-4"), &dst, &["--quiet", "--encode", kind]).code(0);
@@ -123,13 +123,13 @@ fn several_environments_are_one_source() {
     let mut all: Vec<_> = ways.iter().flat_map(|way| expected(&source, way)).collect();
     all.sort();
     assert!(hashed(&dst) == all, "images or labels differ");
-    // Labels that are words, in environments of a class each, some of them named one by one.
+    // Labels that are words: each environment holds one class, and the command line lists some environments.
     let classes: Vec<_> = ["animals", "things"].map(|class| source.join(format!("lsun/{class}_train_lmdb"))).to_vec();
     let two = bench.at("two");
     run(&arguments(&classes, &two)).code(0).says("2 files of lmdb");
     let dataset = Dataset::open(&two).unwrap();
     assert_eq!(dataset.classes().iter().map(|class| class.name.as_str()).collect::<Vec<_>>(), ["animals", "things"]);
-    // A folder of environments is that of `lsun`; one with labels in its values is none the less one source.
+    // A folder of environments, as in `lsun`. Environments with labels in their values are one source, too.
     let folder = bench.at("folder");
     fs::create_dir(&folder).unwrap();
     for way in ["caffe", "ocr"] {
@@ -141,7 +141,7 @@ fn several_environments_are_one_source() {
     assert_eq!(hashed(&dst).len(), 64);
 }
 
-/// An entry as the script lists it: length and key, length and value.
+/// An entry in the form that the script lists: length and key, length and value.
 fn listed(database: &shardpack_packer::foreign::lmdb::Database, mut walk: Walk) -> Vec<Vec<u8>> {
     let (mut entries, mut value) = (Vec::new(), Vec::new());
     while let Some(entry) = walk.next().unwrap() {
@@ -189,7 +189,7 @@ fn colours_of_a_raw_datum_are_those_that_caffe_meant() {
     let mut decoded: Vec<_> =
         decoded.map(|(label, image)| (label, image::load_from_memory(&image).unwrap().to_rgb8().into_raw())).collect();
     decoded.sort();
-    // The planes are those of these pixels, which the Datum has the other way round.
+    // The planes hold the same pixels. The Datum has the channels in reverse order.
     let turned = |npy: Vec<u8>| npy[128..].chunks_exact(3).flat_map(|c| [c[2], c[1], c[0]]).collect::<Vec<u8>>();
     let of = |n: i64| turned(fs::read(source.join(format!("expected/raw-numpy-{n}.npy"))).unwrap());
     let mut pixels: Vec<_> = (0..6).map(|n| (n % 3, of(n))).collect();

@@ -1,4 +1,4 @@
-//! Damaged and hostile LMDBs: an error or a dataset, soon, and never a signal.
+//! Reads damaged and hostile LMDBs. The result is an error or a dataset, soon, and never a signal.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -19,22 +19,22 @@ use shardpack_format::formats::foreign::Wanted;
 use shardpack_packer::foreign::ShardFile;
 use support::{Bench, Rng, images, photos, run};
 
-/// Names the file, to the child that flips its bits.
+/// Environment variable for the child: the path of the file to damage, and the number of the child.
 const FLIPPED: &str = "SHARDPACK_LMDB_FLIPPED";
-/// Flips in all, in so many children.
+/// Number of flips, shared among `CHILDREN` processes.
 const FLIPS: u64 = 1000;
 const CHILDREN: u64 = 4;
-/// Longest time that anything may take; a debug build on a busy machine needs some of it.
+/// Time limit of one read. A debug build on a busy machine is slow.
 const SOON: Duration = Duration::from_secs(20);
 
-/// A small environment: seven photographs, with one of more than a page among them.
+/// A small environment: seven photographs, at least one larger than a page.
 fn small(bench: &Bench, way: &str) -> PathBuf {
     let out = bench.at("small");
     write(&[photos().to_str().unwrap(), out.to_str().unwrap(), "7", way]);
     out.join(way)
 }
 
-/// Reads all that is in a file; what is wrong is said somewhere else.
+/// Reads everything in a file and ignores errors. Other tests check the errors.
 fn read_all(path: &Path) {
     let Ok(Some(file)) = ShardFile::recognise(&path.into()) else { return };
     let Ok(mut walk) = file.walk(&Wanted::default(), &|| Ok(())) else { return };
@@ -45,7 +45,7 @@ fn read_all(path: &Path) {
     walk.remarks();
 }
 
-/// Flip number `number` of `bytes`: one to three bits, most of them where pages begin, where they matter.
+/// Applies flip `number` to `bytes`: one to three bits, most of them near the start of a page, where a flip has most effect.
 fn flip(bytes: &mut [u8], number: u64) {
     let mut rng = Rng::new(number + 1);
     for _ in 0..1 + rng.below(3) {
@@ -55,7 +55,7 @@ fn flip(bytes: &mut [u8], number: u64) {
     }
 }
 
-/// The child of the test below; nothing by itself.
+/// The child process of the next test. Does nothing without the variable.
 #[test]
 fn flips_of_one_child() {
     let Some(given) = std::env::var_os(FLIPPED) else { return };

@@ -1,4 +1,4 @@
-//! LMDBs that have to be described, or that say of themselves what is not so.
+//! Converts LMDBs that need options, and LMDBs with false metadata.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -12,7 +12,7 @@ use lmdb::{convert, expected, hashed, write, written};
 use shardpack_reader::Dataset;
 use support::{Bench, contents, mounts_work, photos, run};
 
-/// Passes where the dataset has all of its source, and nothing else.
+/// Passes if the dataset has all samples of its source and no others.
 fn same(dst: &Path, source: &Path) {
     run(&["verify", "--quiet", dst.to_str().unwrap(), "--against", source.to_str().unwrap()]).code(0);
 }
@@ -108,7 +108,7 @@ fn the_key_tells_the_label_as_a_pattern_says() {
     run(&[&against[..2], &list].concat()).code(2).says("use it with --against or --repair").clean_error();
     convert(&from, &bench.dst(), &["--label-from", "key"]).code(2).says("label with --key-pattern");
     convert(&from, &bench.dst(), &["--key-pattern", "{id}"]).code(2).says("{class}/{name}.jpg");
-    // The first folder, though the values say more.
+    // The label is the first folder of the key, although the values hold more.
     let paths = bench.at("paths");
     convert(&source.join("paths"), &paths, &["--label-from", "key"]).code(0);
     assert!(hashed(&paths) == expected(&source, "paths"));
@@ -188,9 +188,9 @@ fn what_is_claimed_and_missing_is_as_good_as_a_damaged_record() {
         let says = |ran: &&support::Ran| ran.stdout.contains(row) || ran.stderr.contains(row);
         assert!(all.iter().all(says) && ledger.contains(row), "{row}: {ledger}");
     }
-    // That a list lacks a key which is there is odd, and nothing is missing.
+    // A key that is present but not listed is reported as odd; nothing is missing.
     skipped.says("__keys__: 1 key of the source not in it: \"0\"");
-    // basicsr's list with a name more, and without the first of the others.
+    // basicsr's list with an extra name, and without its first name.
     let from = source.join("basicsr");
     let list = from.join("meta_info.txt");
     let text = fs::read_to_string(&list).unwrap();
@@ -225,7 +225,7 @@ fn inspect_and_convert_show_what_was_understood() {
             );
         }
     }
-    // A meta page that cannot be read is an error, and the other one taken on request.
+    // A meta page that cannot be read is an error. On request, the other meta page is used.
     let path = source.join("paths/data.mdb");
     let mut bytes = fs::read(&path).unwrap();
     bytes[16..20].fill(0);
@@ -238,7 +238,7 @@ fn inspect_and_convert_show_what_was_understood() {
     convert(&source.join("paths"), &bench.dst(), &["--on-bad", "skip"]).code(0).says("meta page 0");
     let ledger = fs::read_to_string(bench.dst().join("ledger.jsonl")).unwrap();
     assert!(ledger.contains("meta page 0") && ledger.contains("is missing"), "{ledger}");
-    // Ten samples were written at a time.
+    // The script writes ten samples at a time.
     let (found, expected) = (hashed(&bench.dst()), expected(&source, "paths"));
     assert!(found.len() >= 30 && found.iter().all(|one| expected.contains(one)), "{} samples", found.len());
 }
@@ -301,7 +301,7 @@ fn labels_beside_images_are_found_under_every_name_and_what_is_not_read_is_count
         .code(1)
         .says("no entry of database \"label\" is the label of a sample");
     convert(&from("lists"), &bench.dst(), &["--force"]).code(1).says("label: a list");
-    // Labels that are not wanted are counted too.
+    // `--no-labels` counts the labels that it leaves out.
     for (name, what) in
         [("named", "entry of database label"), ("together", "component labels"), ("lists", "component labels")]
     {

@@ -1,7 +1,7 @@
-//! What docs/how-to/many-machines.md shows is run as it stands: recipes with the programs that start parts, manifests by what they start.
+//! Runs docs/how-to/many-machines.md as written: recipes with the programs that start parts, manifests by the commands that they start.
 //!
-//! Holds at all times: whatever starts the parts, what is merged is what one process packs, to the byte. `ssh`, `kubectl` and `aws` are stood
-//! in for by programs that do the same here, or say what they were asked.
+//! Always holds: whatever starts the parts, the merged dataset equals the dataset of one process, to the byte. Stand-ins replace `ssh`,
+//! `kubectl` and `aws`: they do the same work on this machine, or record their arguments.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
@@ -17,7 +17,7 @@ const MANIFESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/manife
 const PART_AUTO: &str = include_str!("../crates/shardpack-packer/src/part_auto.rs");
 const SHARDS: &str = "12";
 
-/// The block of this language that has `line` in it, with `folder` in the place of /data.
+/// The block in this language that contains `line`, with `folder` in place of /data.
 fn block(language: &str, line: &str, folder: &Path) -> String {
     let page = fs::read_to_string(PAGE).unwrap();
     let blocks = page.split("\n```").filter_map(|block| block.strip_prefix(&format!("{language}\n")));
@@ -59,7 +59,7 @@ fn good(bench: &Bench, script: &str) -> Ran {
     ran
 }
 
-/// Compares what was merged with what one process packs.
+/// Compares the merged dataset with the dataset that one process packs.
 fn same(bench: &Bench) {
     good(bench, "diff -r reference packed && shardpack verify packed --quiet");
 }
@@ -72,7 +72,7 @@ fn parts_by_xargs_are_one_dataset() {
     let recipe = block("sh", "photos.plan packed --part {}/8", &bench.at(""));
     good(&bench, &recipe);
     same(&bench);
-    // All of it again: nothing is left to do.
+    // A second run has nothing to do.
     good(&bench, &recipe);
     same(&bench);
 }
@@ -102,7 +102,7 @@ fn a_part_ends_with_the_codes_that_engines_are_told() {
         ("merge", "shardpack merge packed".to_owned(), 0),
         ("merge again", "shardpack merge packed".to_owned(), 0),
         ("a part after that", format!("{part} 1/2"), 0),
-        // Of the copies, one image is not as long as it was planned.
+        // One image of the copies is longer than planned.
         (
             "a bad sample",
             "cp -rL photos copies && shardpack plan copies -o bad.plan --quiet && chmod u+w copies/things/spoon.png \
@@ -119,7 +119,7 @@ fn a_part_ends_with_the_codes_that_engines_are_told() {
 
 #[test]
 fn parts_by_ssh_are_one_dataset() {
-    // What stands for ssh runs what it is given in a shell of its own, as another machine does.
+    // The stand-in for ssh runs the command in a shell of its own, as another machine does.
     let ssh = "#!/bin/sh\n[ \"$1\" != -n ] || shift\necho \"$1\" >> asked\nshift\ncd / && exec sh -c \"$*\"\n";
     let bench = bench(&[("ssh", ssh)]);
     fs::write(bench.at("hosts"), "one\ntwo.example.org\nthree\n").unwrap();
@@ -147,7 +147,7 @@ fn a_machine_that_ssh_cannot_reach_leaves_its_part_alone_undone() {
         "{}",
         merged.stdout
     );
-    // Elsewhere.
+    // Another host packs the part.
     fs::write(bench.at("hosts"), "one\nfour\nthree\n").unwrap();
     good(&bench, &recipe);
     same(&bench);
@@ -194,7 +194,7 @@ fn jobs_are_started_in_their_order() {
     assert!(asked.lines().zip(waits).all(|(line, waits)| line.contains(waits)), "{asked}");
 }
 
-/// What the manifests start, where there is a Python that has the schemas.
+/// The commands that the manifests start. `None` if no Python with the schemas is set up.
 fn manifests() -> Option<Value> {
     let Some(python) = std::env::var_os("SHARDPACK_PYTHON_MANIFESTS") else {
         eprintln!("SHARDPACK_PYTHON_MANIFESTS is not set: the manifests were NOT checked");
@@ -221,7 +221,7 @@ fn what_the_manifests_start_makes_one_dataset() {
         let bench = bench(&[]);
         for job in jobs {
             let count = job["parts"].as_u64();
-            // The last first: an engine starts them as it likes.
+            // Last index first: an engine may start the jobs in any order.
             for index in (0..count.unwrap_or(1)).rev() {
                 let mut command = Command::new(binary());
                 for argument in job["args"].as_array().unwrap() {

@@ -1,7 +1,7 @@
-//! Little that unpacks to much, and images that take much: each is decoded within what `--memory` says, or refused by its name,
-//! and where the system has no memory nothing dies.
+//! Tests memory limits with small files that decompress to gigabytes and with large images. Each image is decoded within `--memory`
+//! or refused by name. If the system has no memory, no process dies.
 //!
-//! What is made here would take gigabytes. The programs may have 700 MB of address space, of which they use half without it.
+//! The programs may use 700 MB of address space. Without these files they use half as much.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -23,14 +23,14 @@ fn limited(bench: &Bench, line: &str) -> Ran {
     ran
 }
 
-/// Zeros, so many MiB of them, as a stream of deflate that does not end: a piece that stands for itself, again and again.
+/// `mib` MiB of zeros as a deflate stream without an end: one self-contained piece, repeated.
 fn deflated(mib: usize) -> Vec<u8> {
     let mut piece = Vec::with_capacity(1 << 16);
     Compress::new(Compression::best(), false).compress_vec(&vec![0; MIB], &mut piece, FlushCompress::Full).unwrap();
     piece.repeat(mib)
 }
 
-/// Zeros, so many MiB of them, as frames of zstd behind `before`: blocks of one byte each that is repeated 128 Ki times.
+/// `mib` MiB of zeros as zstd frames after `before`. Each block repeats one byte 128 Ki times.
 ///
 /// Source: RFC 8878, 3.1.1.2.
 fn zstd_zeros(before: &[u8], mib: usize) -> Vec<u8> {
@@ -54,7 +54,7 @@ fn chunk(out: &mut Vec<u8>, name: &[u8], held: &[&[u8]]) {
     out.extend(checksum.sum().to_be_bytes());
 }
 
-/// A small PNG with a chunk right behind its header.
+/// A small PNG with a chunk directly after its header.
 fn png_with(name: &[u8], before: &[u8]) -> Vec<u8> {
     let png = png();
     let (head, rest) = png.split_at(33);
@@ -63,7 +63,7 @@ fn png_with(name: &[u8], before: &[u8]) -> Vec<u8> {
     [&out, rest].concat()
 }
 
-/// A PNG that says that it is so large.
+/// A PNG whose header has this size, in pixels.
 fn png_of(width: u32, height: u32) -> Vec<u8> {
     let mut out = b"\x89PNG\r\n\x1a\n".to_vec();
     chunk(&mut out, b"IHDR", &[&width.to_be_bytes(), &height.to_be_bytes(), &[8, 2, 0, 0, 0]]);
@@ -72,7 +72,7 @@ fn png_of(width: u32, height: u32) -> Vec<u8> {
     out
 }
 
-/// A progressive JPEG that says that it is so large.
+/// A progressive JPEG whose header has this size, in pixels.
 fn jpeg_of(width: u16, height: u16) -> Vec<u8> {
     let side = |side: u16| side.to_be_bytes();
     let frame = [&[8][..], &side(height), &side(width), &[3, 1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0]].concat();
@@ -101,7 +101,7 @@ fn an_image_that_takes_more_than_the_memory_ends_the_run_and_is_named() {
     bench.file("a/large.png", &png_of(6_000, 6_000));
     bench.file("a/large.jpg", &jpeg_of(6_000, 6_000));
     bench.file("a/large.ppm", &[b"P6 6000 6000 255\n".as_slice(), &[0; 100]].concat());
-    // The packed samples must not depend on memory: no such image is skipped.
+    // The packed samples must not depend on memory, so such an image is never skipped.
     for options in ["--check full", "--check entropy", "--resize 8", "--near-duplicates"] {
         for on_bad in ["", "--on-bad skip"] {
             let line = format!("pack SRC DST --force --memory 64MiB --jobs 2 {options} {on_bad}");
@@ -110,7 +110,7 @@ fn an_image_that_takes_more_than_the_memory_ends_the_run_and_is_named() {
             assert!(!bench.dst().join("manifest.json").exists(), "{line}");
         }
     }
-    // The help is right: with as much, these are bad images.
+    // The help is right: with this much memory, these images are bad.
     limited(&bench, "pack SRC DST --force --memory 400MiB --jobs 1 --check full --on-bad skip").code(0);
     let skipped = support::Dataset::read(&bench.dst()).unpacked();
     assert!(skipped.len() == 3 && skipped.iter().all(|(_, fate, _)| *fate == Fate::Skipped), "{skipped:?}");
@@ -128,7 +128,7 @@ fn where_the_system_has_no_memory_the_image_is_named() {
     }
 }
 
-/// The head of a tar member of so many bytes.
+/// The header of a tar member of `bytes` bytes.
 fn tar_head(name: &str, bytes: u64) -> Vec<u8> {
     let mut head = tar::Header::new_ustar();
     head.set_path(name).unwrap();
@@ -168,7 +168,7 @@ fn shards_of_others_that_unpack_to_more_than_the_memory_are_refused_by_their_nam
         if name != "a.json.tar.zst" {
             ran.says(name).says("--memory");
         }
-        // To unpack a whole stream of deflate takes long without optimisation.
+        // Without optimisation, a whole deflate stream takes long to decompress.
         if !name.ends_with("gz") {
             limited(&bench, &format!("verify {file} --memory 64MiB"));
             limited(&bench, &format!("inspect {file} --memory 64MiB"));

@@ -1,4 +1,4 @@
-//! Lists of OpenMMLab: an object with `metainfo` and `data_list`.
+//! Packs lists of OpenMMLab: an object with `metainfo` and `data_list`.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -53,7 +53,7 @@ fn objects_of_an_image_are_no_class_and_keep_their_names() {
             {"img_path": "0.jpg", "instances": [{"bbox": [0, 0, 1.50, 2], "bbox_label": 1, "ignore_flag": 0}]},
             {"img_path": "1.jpg", "instances": []}], "metainfo": {"classes": ["cat", "dog"]}}"#,
     );
-    // Images are looked for beside the list and in folders of its name.
+    // shardpack searches for images beside the list and in folders with the name of the list.
     let dst = bench.dst();
     pack(&path, &dst, &[]).code(0);
     let all = samples(&dst);

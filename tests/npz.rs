@@ -1,4 +1,4 @@
-//! Trees of `.npz` files: each array in them is a component, in every format; and files that are damaged, or lie.
+//! Packs trees of `.npz` files: each array is a component, in every format. Covers damaged files and false headers.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
@@ -17,7 +17,7 @@ use lists::{list, mend, verify};
 use shardpack_reader::Dataset;
 use support::{Bench, Ran, contents, run};
 
-/// Formats, and the Python that reads each.
+/// Formats, each with the environment variable of the Python that reads it.
 const READERS: [(&str, &str); 3] = [
     ("webdataset", "SHARDPACK_PYTHON"),
     ("mds", "SHARDPACK_PYTHON_STREAMING"),
@@ -28,7 +28,7 @@ fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers").join(name)
 }
 
-/// What `write_npz.py` writes.
+/// Runs `write_npz.py` and returns the folder of its files.
 fn written(bench: &Bench) -> PathBuf {
     let Some(python) = std::env::var_os("SHARDPACK_PYTHON") else {
         panic!("SHARDPACK_PYTHON is not set: run `cargo xtask test`, which sets up Python");
@@ -50,7 +50,7 @@ fn sorted(json: &[u8]) -> Vec<BTreeMap<String, String>> {
     told
 }
 
-/// Contents of components by path and name, and the types.
+/// Component contents by path and name, and the component types.
 fn components(dst: &Path) -> (BTreeMap<String, BTreeMap<String, Vec<u8>>>, String) {
     let dataset = Dataset::open(dst).unwrap();
     let names = &dataset.manifest().components;
@@ -100,7 +100,7 @@ fn arrays_are_components_that_every_reader_reads() {
         }
     }
     assert!(of_formats.iter().all(|found| *found == of_formats[0] && found.len() == 30));
-    // The same whatever the threads, by way of a plan, and from one format to the other.
+    // One thread, a plan file, and a conversion from another format give the same data.
     let alone = bench.at("alone");
     let options = ["--quiet", "--format", "mds", "--shards", "2", "--jobs", "1", "--read-order", "physical"];
     pack(&source, &alone, &options).code(0);
@@ -132,7 +132,7 @@ fn arrays_that_are_none_of_a_component_stay_files() {
         let names: Vec<_> = sample.keys().map(|name| name.trim_end_matches(".npy")).collect();
         assert_eq!(names, expected[path].keys().collect::<Vec<_>>(), "{path}");
     }
-    // As numpy has written it, columns first.
+    // The bytes are as numpy wrote them: Fortran order.
     let fortran = String::from_utf8_lossy(&found["a/2.npz"]["f.npy"]).into_owned();
     assert!(fortran.contains("'fortran_order': True"), "{fortran}");
     verify(&dst, &source, &[]);
@@ -148,7 +148,7 @@ fn a_file_that_is_damaged_or_lies_is_named_with_its_member() {
         ("half", "without a directory at its end"),
         ("none", "no zip file by its first bytes"),
         ("objects", "member \"x.npy\": items are Python objects"),
-        ("structured", "member \"x.npy\": items have fields"),
+        ("structured", "member \"x.npy\": items have named fields"),
         ("twice", "member \"x.npy\" is there twice"),
         ("case", "would be one component, x.npy"),
         ("absolute", "member \"/x.npy\": its name leads out of the file"),
@@ -180,7 +180,7 @@ fn a_file_that_is_damaged_or_lies_is_named_with_its_member() {
         let skip = bench.at(&format!("skip-{name}"));
         pack(&source, &skip, &["--on-bad", "skip"]).code(0).says("1 of 2 samples");
         assert_eq!(components(&skip).0.into_keys().collect::<Vec<_>>(), ["a/good.npz"], "{name}");
-        // Alone it is all that there is.
+        // Without the good file, the tree has no other sample.
         fs::remove_file(source.join("a/good.npz")).unwrap();
         let alone = pack(&source, &bench.at("alone"), &["--dry-run"]);
         if !matches!(name, "flipped") {
@@ -205,7 +205,7 @@ fn groups_lists_and_other_trees_of_such_files() {
     assert_eq!(found["dog/4.npz"]["txt"], b"said 4");
     verify(&dst, &good, &[]);
     mend(&dst, &good);
-    // A list names such files, too.
+    // A list can name `.npz` files, too.
     for number in 0..3 {
         let from = good.join(["cat", "dog", "eel"][number % 3]).join(format!("{number}.npz"));
         bench.file(format!("{number}.npz"), &fs::read(from).unwrap());
@@ -216,11 +216,11 @@ fn groups_lists_and_other_trees_of_such_files() {
     assert_eq!(components(&dst).0["1.npz"]["x.npy"], found["dog/1.npz"]["x.npy"]);
     verify(&dst, &list, &[]);
     mend(&dst, &list);
-    // Values have no extension, and RecordIO no place for several.
+    // Values have no extension, and RecordIO has no place for several values.
     pack(&good, &bench.at("no"), &["--ext", "npz"]).code(2).clean_error().says("--ext npz: samples are values");
     let rec = ["--files", "npz", "--format", "recordio"];
     pack(&good, &bench.at("no"), &rec).code(2).clean_error().says("no place for");
-    // Beside other kinds of files they are files.
+    // Together with other kinds of files, `.npz` files stay files.
     bench.file("a/0.npy", b"any");
     bench.file("a/0.npz", b"any");
     let (mixed, src) = (bench.at("mixed"), bench.src());

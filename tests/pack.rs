@@ -1,4 +1,4 @@
-//! `shardpack pack`: what is found in a source and what is not, what is packed, and what DST may hold.
+//! Tests `shardpack pack`: files that a source yields, packed samples, and allowed contents of DST.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr, clippy::type_complexity)]
 
@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 use shardpack_packer::ledger::Fate;
 use support::{Bench, Dataset, bad, contents, jpeg, name, pack, photo, photos, plain, png, run, sealed};
 
-// What a source holds.
+// Contents of a source.
 
 #[test]
 fn the_photographs_are_packed_as_they_are() {
@@ -153,7 +153,7 @@ fn links_to_files_and_folders_are_followed() {
     bench.link("a/relative.jpg", "1.jpg");
     bench.link("b", bench.at("elsewhere"));
     bench.link("c/more", "../../elsewhere/deep");
-    // Named like an image, and a folder all the same.
+    // A folder with the name of an image is still a folder.
     bench.link("c/folder.jpg", bench.at("elsewhere/deep"));
     bench.pack(&[]).code(0);
     let expected =
@@ -163,7 +163,7 @@ fn links_to_files_and_folders_are_followed() {
 
 #[test]
 fn paths_that_differ_by_case_or_unicode_form_alone_are_all_packed() {
-    // An é in one code point and in two.
+    // An é as one code point and as two.
     let paths = ["a/x.jpg", "a/X.jpg", "a/x.JPG", "a/caf\u{e9}.jpg", "a/cafe\u{301}.jpg", "A/x.jpg"];
     let bench = Bench::with(&paths);
     if contents(&bench.src()).len() != paths.len() + 2 {
@@ -191,7 +191,7 @@ fn names_that_are_no_utf_8_are_packed_and_kept_to_the_byte() {
     assert_eq!(dataset.manifest.classes[1].name_bytes(), b"caf\xe9");
     let text = fs::read_to_string(bench.dst().join("ledger.jsonl")).unwrap();
     assert!(text.contains("path_hex"), "{text}");
-    // And the name of DST and SRC themselves.
+    // DST and SRC may have such names, too.
     let (src, dst) = (bench.at("x").with_file_name(name(b"src-\xff")), bench.at("x").with_file_name(name(b"dst-\xff")));
     fs::rename(bench.src(), &src).unwrap();
     pack(&src, &dst, &["--on-bad", "skip", "--meta", "json"]).code(0);
@@ -252,14 +252,14 @@ fn include_and_exclude_leave_images_out_and_the_ledger_names_them() {
     let expected = ["a/2.jpg", "a/deep/3.jpg", "b/4.jpg"].map(|path| (path.to_owned(), Fate::Filtered));
     assert_eq!(left_out, expected);
     bench.pack(&["--include", "[", "--force"]).code(2).clean_error().says("--include");
-    // A refusal leaves what was there.
+    // A refusal leaves the existing dataset unchanged.
     sealed(&bench);
     let left_out = "all 5 images are left out, the first: a/1.jpg: left out by --include or --exclude";
     bench.pack(&["--exclude", "**", "--force"]).code(2).clean_error().says(left_out);
     sealed(&bench);
 }
 
-// What cannot be packed.
+// Images that cannot be packed.
 
 #[test]
 fn bad_images_are_all_named_the_others_finished_and_nothing_sealed() {
@@ -277,7 +277,7 @@ fn bad_images_are_all_named_the_others_finished_and_nothing_sealed() {
     assert_eq!((json["sealed"].as_bool(), json["resumed_shards"].as_u64()), (Some(false), Some(3)));
     assert_eq!(json["bad"].as_array().unwrap().len(), 4);
 
-    // The shards that are finished are those of the pack without the bad ones.
+    // The finished shards are the shards of a pack without the bad images.
     bench.pack(&["--shards", "3", "--on-bad", "skip"]).code(0).says("3 of 3 shards were finished before");
     sealed(&bench);
 }
@@ -301,7 +301,7 @@ fn bad_images_are_skipped_on_request_and_the_ledger_says_why() {
     assert_eq!(counts, [(1, 2), (2, 2)]);
 }
 
-/// A tree, its plan in a file, and then the tree changed under it.
+/// A tree and its plan file. The tree has changed since the plan.
 fn changed_under_its_plan() -> (Bench, String) {
     let bench = Bench::of(40, 500);
     for path in ["a/gone.jpg", "a/longer.jpg", "a/shorter.jpg", "a/link.jpg", "b/folder.jpg"] {
@@ -340,7 +340,7 @@ fn images_that_vanish_or_change_after_the_plan_are_bad() {
     run(&[&args[..], &["--on-bad", "skip"]].concat()).code(0).says("packed  40 of 45 images");
     let dataset = sealed(&bench);
     assert_eq!((dataset.samples.len(), dataset.ledger.len()), (40, 5));
-    // And in one go, to the same bytes.
+    // A single run writes the same bytes.
     let other = bench.at("other");
     run(&["pack", "--plan", &plan, other.to_str().unwrap(), "--on-bad", "skip"]).code(0);
     assert_eq!(contents(&other), contents(&dst));
@@ -364,7 +364,7 @@ fn a_shard_of_which_no_image_is_left_is_still_sealed() {
     }
 }
 
-// What is in a sample.
+// Contents of a sample.
 
 #[test]
 fn an_image_of_another_kind_keeps_the_common_extension_and_is_named() {
@@ -425,7 +425,7 @@ fn images_behind_links_out_of_the_source_are_told_and_refused_where_no_link_is_f
     assert_eq!(sealed(&bench).samples.len(), 3);
     bench.pack(&["--force", "--no-follow"]).code(1);
     bench.pack(&["--force", "--no-labels", "--no-follow", "--on-bad", "skip"]).code(0).says("3 of ");
-    // Beside images, and in lists.
+    // Symbolic links beside images, and in lists.
     bench.link("a/1.txt", raw.join("9.txt").to_str().unwrap());
     let with = ["--force", "--with", "txt", "--exclude", "{b/o*,c/**}"];
     bench.pack(&with).code(0);
@@ -436,7 +436,7 @@ fn images_behind_links_out_of_the_source_are_told_and_refused_where_no_link_is_f
     run(&["pack", list, dst.to_str().unwrap()]).code(0);
     let ran = run(&["pack", list, dst.to_str().unwrap(), "--no-follow", "--force", "--on-bad", "skip"]).code(0);
     ran.says("b/own.jpg: a symbolic link").says("c/8.jpg: a symbolic link");
-    // The folder of a split.
+    // The folder of a split is a symbolic link.
     let parted = Bench::with(&["train/a/1.jpg"]);
     parted.link("val", outside.src().to_str().unwrap());
     parted.pack(&["--no-labels", "--no-follow"]).code(1).says("val: a symbolic link, and --no-follow");
@@ -491,7 +491,7 @@ fn shards_come_out_even_and_within_the_size() {
         let dataset = sealed(&bench);
         let bytes: Vec<u64> = dataset.manifest.shards.iter().map(|shard| shard.bytes).collect();
         let (least, most) = (*bytes.iter().min().unwrap(), *bytes.iter().max().unwrap());
-        // A sample takes up to 36 KB: where four do not fit, a shard may be longer by one.
+        // A sample takes up to 36 KB. If a shard has no room for four samples, it may be longer by one sample.
         assert!(most <= size + if size < 150_000 { 60_000 } else { 0 }, "{size}: {bytes:?}");
         assert!(most - least <= 80_000, "{size}: {bytes:?}");
     }
@@ -505,7 +505,7 @@ fn shards_come_out_even_and_within_the_size() {
     sealed(&bench);
 }
 
-// What DST may hold.
+// Allowed contents of DST.
 
 #[test]
 fn results_go_to_stdout_and_all_else_to_stderr() {

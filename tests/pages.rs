@@ -1,6 +1,6 @@
-//! Each code block of the README and of the pages in `docs/` is run by a test, or says here why not.
+//! Runs each code block of the README and of the pages in `docs/`, or records here why not.
 //!
-//! What a console shows is compared, but for numbers, which depend on the machine and on the files.
+//! The output of a console is compared without numbers, which depend on the machine and on the files.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
@@ -16,17 +16,17 @@ use std::{
 
 use support::{Bench, Ran, binary, photos};
 
-/// What becomes of a block.
+/// How a block is checked.
 enum How {
-    /// A console: its commands are run after these lines of the shell, in a folder with the photographs in `photos`.
+    /// A console. These lines of the shell run first, in a folder with the photographs in `photos`; then the commands of the block.
     Console(&'static str),
-    /// Run by the Python that the variable names, in a folder where they are packed so.
+    /// The Python of this environment variable runs the block in a folder where these options packed the photographs.
     Python(&'static str, &'static [&'static str]),
-    /// Run by the shell where they are packed, if these programs are there.
+    /// The shell runs the block where the photographs are packed, if these programs are installed.
     Shell(&'static [&'static str]),
-    /// Its lines stand in a test.
+    /// A test has its lines: file and name of the test.
     Test(&'static str, &'static str),
-    /// No program, or not one that can be run.
+    /// Not a program, or a program that cannot run: the reason.
     Not(&'static str),
 }
 
@@ -34,10 +34,10 @@ use How::{Console, Not, Python, Shell, Test};
 
 const PYTHON: &str = "SHARDPACK_PYTHON";
 
-/// Pages of the package for Python.
+/// Pages of the Python package.
 const PACKAGE: [&str; 3] = ["docs/reference/python.md", "docs/reference/python-api.md", "docs/how-to/coming-from.md"];
 
-/// Page, the beginning of a line of the block, and what becomes of it.
+/// Page, the beginning of a line of the block, and how the block is checked.
 const BLOCKS: &[(&str, &str, How)] = &[
     ("README.md", "$ cargo run --release -- pack fixtures/photos packed", Console(README)),
     ("docs/start/ten-minutes.md", "$ cargo run --release -- inspect packed", Console(README_PACKED)),
@@ -199,7 +199,7 @@ const BLOCKS: &[(&str, &str, How)] = &[
     ),
 ];
 
-/// As in a clone of this repository.
+/// Folders as in a clone of this repository.
 const README: &str = "mkdir fixtures && mv photos fixtures";
 const README_PACKED: &str = "mkdir fixtures && mv photos fixtures && shardpack pack fixtures/photos packed --quiet";
 const OLD: &str =
@@ -238,7 +238,7 @@ struct Block {
     text: String,
 }
 
-/// All blocks of all pages, but for those without a language, which are shown and not run, and the recipes of Python and shell.
+/// All blocks of all pages, except blocks without a language (shown, not run) and the Python and shell recipes.
 fn blocks() -> Vec<Block> {
     let mut pages = vec![PathBuf::from("README.md"), PathBuf::from("CONTRIBUTING.md")];
     let mut below = Vec::new();
@@ -259,10 +259,10 @@ fn blocks() -> Vec<Block> {
             }
         }
     }
-    // recipes.rs runs these, and fails where it does not know one.
+    // recipes.rs runs these blocks, and fails on an unknown block.
     let is_recipe =
         |block: &Block| block.page == "docs/how-to/recipes.md" && ["python", "sh"].contains(&block.language.as_str());
-    // python/tests/test_pages.py runs all Python of these pages, and fails where it has left out a block.
+    // python/tests/test_pages.py runs all Python of these pages, and fails if it leaves out a block.
     let is_of_package = |block: &Block| PACKAGE.contains(&block.page.as_str()) && block.language == "python";
     found.retain(|block| !block.language.is_empty() && !is_recipe(block) && !is_of_package(block));
     assert!(found.len() > 20, "{}", found.len());
@@ -273,7 +273,7 @@ fn is_of(row: &(&str, &str, How), block: &Block) -> bool {
     block.page == row.0 && block.text.lines().any(|line| line.starts_with(row.1))
 }
 
-/// The blocks that `how` takes, each with its row.
+/// Calls `run` for each block whose row `how` accepts.
 fn each<T>(how: impl Fn(&'static How) -> Option<T>, run: impl Fn(&Block, T)) {
     for block in blocks() {
         if let Some(given) = BLOCKS.iter().find(|row| is_of(row, &block)).and_then(|row| how(&row.2)) {
@@ -312,7 +312,7 @@ fn each_block_of_each_page_is_run_or_says_why_not() {
     }
 }
 
-/// A folder with the photographs, and a PATH with this binary; `cargo run --release --` is it as well.
+/// A folder with the photographs, and a PATH with this binary, also as `cargo run --release --`.
 fn bench() -> Bench {
     let bench = Bench::new();
     fs::create_dir(bench.at("tools")).unwrap();
@@ -332,11 +332,11 @@ fn shell(bench: &Bench, script: &str) -> Ran {
     command.env("NO_COLOR", "1").output().unwrap().into()
 }
 
-/// The words of a text, without what is another number on another machine or at another time. Ids stay as they are.
+/// The words of a text, with numbers masked, because numbers differ between machines and between runs. Ids stay unchanged.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     for line in text.lines() {
-        // What is read how depends on the disk and on the cores.
+        // The method of reading depends on the disk and on the cores.
         if line.starts_with("source  ") {
             continue;
         }
@@ -374,7 +374,7 @@ fn each_console_shows_what_is_shown() {
             let (line, shown) = command.split_once('\n').unwrap();
             let ran = shell(&bench, &format!("{{ {line} ; }} 2>&1"));
             let (found, shown) = (words(&ran.stdout), words(shown));
-            // A page may show the first lines alone.
+            // A page may show the first lines only.
             let head = found.iter().take(shown.len()).collect::<Vec<_>>();
             assert_eq!(head, shown.iter().collect::<Vec<_>>(), "{}: {line}\n{}", block.page, ran.stdout);
         }

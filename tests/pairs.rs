@@ -1,5 +1,5 @@
-//! Every kind of source with every kind of option: each pair gives a dataset that verifies, with every image accounted for and
-//! what was beside it still there, or is refused in words that are written down here.
+//! Combines every kind of source with every kind of option. Each pair gives a dataset that verifies, accounts for every image and
+//! keeps the components beside the images, or fails with an error that is listed here.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -26,7 +26,7 @@ use shardpack_reader::Dataset;
 use shards::{Sample, manifest, written_by_hand};
 use support::{Bench, Rng, run};
 
-/// The images: path, width, height. Number 4 is number 3 again.
+/// The images: path, width, height. Number 4 has the same bytes as number 3.
 const IMAGES: [(&str, u32, u32); 6] = [
     ("a/0.jpg", 40, 30),
     ("a/1.jpg", 36, 30),
@@ -35,23 +35,23 @@ const IMAGES: [(&str, u32, u32); 6] = [
     ("b/4.jpg", 31, 40),
     ("b/5.jpg", 6, 6),
 ];
-/// What becomes of them: packed, filtered, duplicates.
+/// Number of packed, filtered and duplicate images.
 type Counts = (u64, u64, u64);
 const ALL: Counts = (6, 0, 0);
 
-/// A source: its name, what it is of, and what it has.
+/// A source: its name, the command that reads it, its path and its options.
 struct Source {
     name: &'static str,
     verb: &'static str,
     path: PathBuf,
     options: Vec<&'static str>,
-    /// The component that each sample has beside its image, if it has one.
+    /// The component beside the image in each sample, if any.
     beside: Option<&'static str>,
-    /// Names of the classes; none where there are no labels.
+    /// Class names; `None` without labels.
     classes: Option<[&'static str; 2]>,
 }
 
-/// Options that are tried: a name, the options, and what becomes of the images.
+/// Options under test: a name, the options, and the expected counts.
 struct Asked {
     name: &'static str,
     options: Vec<String>,
@@ -77,12 +77,12 @@ fn images() -> Vec<(&'static str, i64, Vec<u8>)> {
     IMAGES.iter().enumerate().map(image).collect()
 }
 
-/// What lies beside the image of this path.
+/// Content of the component beside the image at `path`.
 fn text(path: &str) -> String {
     format!("{{\"said\":\"of {path}\"}}")
 }
 
-/// Whether `found` is the component that the image of `path` had.
+/// Whether `found` is the component of the image at `path`.
 fn is_beside(path: &str, found: &[u8]) -> bool {
     String::from_utf8_lossy(found).contains(path)
 }
@@ -118,7 +118,7 @@ with h5py.File(out, 'w') as file:
 
 fn sources(bench: &Bench) -> Vec<Source> {
     let images = images();
-    // Beside where it is packed to, as people have it.
+    // The sources stand beside their destination, as users have them.
     let at = |name: &str| bench.at(name);
     let (tree, with) = (at("tree"), at("with"));
     for (path, _, image) in &images {
@@ -233,11 +233,11 @@ fn asked() -> Vec<Asked> {
     all
 }
 
-/// Why a pair is refused, if it has to be.
+/// The expected error of a pair, or `None` if the pair must pass.
 fn refusal(source: &Source, asked: &Asked) -> Option<&'static str> {
     let has = |option: &str| asked.options.iter().any(|one| one == option);
     match () {
-        // Its boxes would stay where they are.
+        // The boxes would not change with the images.
         () if has("--resize") && source.name == "coco" => Some("--resize changes images"),
         () if has("recordio") && source.beside.is_some() => Some("recordio"),
         () if has("recordio") && source.classes.is_none() => Some("RecordIO has a label in every record"),
@@ -246,7 +246,7 @@ fn refusal(source: &Source, asked: &Asked) -> Option<&'static str> {
     }
 }
 
-/// Runs a pair; what is wrong with it, if anything is.
+/// Runs a pair and returns the problem, if any, as the error.
 fn tried(bench: &Bench, number: usize, source: &Source, asked: &Asked) -> Result<(), String> {
     let dst = bench.at(&format!("out-{number}"));
     let classes = bench.at(&format!("classes-{number}"));
@@ -279,7 +279,7 @@ fn tried(bench: &Bench, number: usize, source: &Source, asked: &Asked) -> Result
     Ok(())
 }
 
-/// What is wrong with a dataset, if anything is.
+/// Checks a dataset and returns the problem, if any, as the error.
 fn checked(dst: &Path, source: &Source, asked: &Asked) -> Result<(), String> {
     let ran = run(&["verify", "--quiet", dst.to_str().unwrap()]);
     if ran.code != 0 {
@@ -287,7 +287,7 @@ fn checked(dst: &Path, source: &Source, asked: &Asked) -> Result<(), String> {
     }
     let (manifest, dataset) = (manifest(dst), Dataset::open(dst).unwrap().check_content(true));
     let (packed, filtered, duplicates) = match source.classes {
-        // Without classes, all are of one.
+        // Without labels, all images are in one class.
         None if asked.name == "sample-per-class" => (2, 4, 0),
         _ => asked.counts,
     };

@@ -1,4 +1,4 @@
-//! Parts: whatever their number and order, whichever run twice, at once or are killed, `merge` makes the bytes of one process.
+//! Tests parts: for any number and order of parts, repeated, concurrent or killed, `merge` makes the bytes of one process.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr, clippy::type_complexity)]
 
@@ -28,7 +28,7 @@ fn spawn(bench: &Bench, line: &str) -> Child {
     command.spawn().unwrap()
 }
 
-/// Numbers 1 to `of` in an order drawn from `rng`.
+/// Numbers 1 to `of` in a random order from `rng`.
 fn shuffled(of: u64, rng: &mut Rng) -> Vec<u64> {
     let mut numbers: Vec<u64> = (1..=of).collect();
     for at in (1..numbers.len()).rev() {
@@ -37,7 +37,7 @@ fn shuffled(of: u64, rng: &mut Rng) -> Vec<u64> {
     numbers
 }
 
-/// A source with splits, a list, and shards of somebody.
+/// A source with splits, a list, and foreign shards.
 fn sources() -> Bench {
     let bench = Bench::of(90, 4000);
     for file in contents(&bench.src()).into_iter().filter(|(_, hash)| !hash.is_empty()).map(|(path, _)| path) {
@@ -110,7 +110,7 @@ fn parts_of_every_kind_of_source_and_format_make_the_bytes_of_one_process() {
                 for number in shuffled(*of, &mut rng).into_iter().take(40.max(*of as usize)) {
                     bench.shardpack(&format!("{packed} --part {number}/{of}")).code(0);
                 }
-                // Again, though it is done.
+                // Runs a finished part again.
                 bench.shardpack(&format!("{packed} --part 1/{of}")).code(0);
                 bench.shardpack(&format!("status @{name}")).code(0).says(&format!("parts   {of} of {of} are done"));
                 bench.shardpack(&format!("merge @{name}")).code(0);
@@ -130,7 +130,7 @@ fn what_cannot_be_packed_is_in_the_ledger_as_one_process_writes_it() {
     for number in 4..60 {
         bench.file(format!("b/{number}.jpg"), &jpeg(number, 5000 + number as usize));
     }
-    // Found out when its bytes are read, and known to the part alone.
+    // Only a read detects this damage, so only the part that holds the image knows about it.
     for name in ["a/torn.jpg", "b/9.jpg"] {
         let bytes = jpeg(7, 9000);
         bench.file(name, &bytes[..bytes.len() / 2]);
@@ -147,7 +147,7 @@ fn what_cannot_be_packed_is_in_the_ledger_as_one_process_writes_it() {
     let merged = bench.shardpack("merge DST --json").code(0).json();
     assert_eq!(merged["unpacked"].as_array().unwrap().len(), 6);
     assert_eq!(contents(&bench.dst()), contents(&bench.at("whole")));
-    // What only shows when it is read ends the part that has it, and no other.
+    // Damage that only a read detects fails the part that holds the image, and no other part.
     for name in ["a/empty.jpg", "a/dangling.jpg", "b/device.png", "b/pipe.jpg"] {
         fs::remove_file(bench.src().join(name)).unwrap();
     }
@@ -178,7 +178,7 @@ fn parts_of_any_number_that_are_killed_at_any_moment_and_run_at_once_make_the_sa
         let start = Instant::now();
         loop {
             assert!(start.elapsed() < Duration::from_secs(240), "round {round} does not end");
-            // Of another number of parts each time, two at once, each killed at some moment.
+            // Two parts at once, with another number of parts each time; each part is killed at a random moment.
             let of = [1, 3, 8, 50][rng.below(4) as usize];
             let mut children: Vec<_> =
                 (0..2).map(|_| spawn(&bench, &format!("{how} --part {}/{of} --jobs 2", 1 + rng.below(of)))).collect();
@@ -223,7 +223,7 @@ fn what_a_merge_that_was_stopped_has_left_is_cleared_up_by_the_next() {
     let bench = Bench::of(60, 3000);
     bench.shardpack("pack SRC @whole --shards 3").code(0);
     let whole = contents(&bench.at("whole"));
-    // From the plan's removal on, whatever is left of the folder.
+    // States of the work folder after `merge` has removed the plan.
     for left in [&["lock", "merge.lock", "parts/1-of-1.json"][..], &["merge.lock"], &["runs/1-of-1-00.lock"], &[]] {
         bench.shardpack("pack SRC DST --shards 3 --part 1/1").code(0);
         bench.shardpack("merge DST").code(0);
@@ -240,7 +240,7 @@ fn what_a_merge_that_was_stopped_has_left_is_cleared_up_by_the_next() {
     }
 }
 
-/// Fails the test if anything in `dst` that has its final name is not as in `whole`, or a manifest stands beside less than all.
+/// Fails the test if a file in `dst` under its final name differs from `whole`, or if a manifest exists in an incomplete dataset.
 fn nothing_looks_finished(dst: &Path, whole: &BTreeMap<PathBuf, String>) {
     if !dst.exists() {
         return;
@@ -312,7 +312,7 @@ fn status_tells_what_is_done_what_runs_and_what_is_missing() {
     assert_eq!((&status["finished_shards"], &status["shards"]), (&4.into(), &8.into()));
     assert_eq!((&status["complete"], &status["samples"]), (&false.into(), &400.into()));
     bench.shardpack("pack SRC DST --shards 8 --part 1/4").code(0);
-    // A process that is stopped runs for as long as it is let.
+    // A process under SIGSTOP stays running until the test ends it.
     let start = Instant::now();
     let mut child = loop {
         let mut child = spawn(&bench, "pack SRC DST --shards 8 --part 3/4");
@@ -328,7 +328,7 @@ fn status_tells_what_is_done_what_runs_and_what_is_missing() {
         if status["parts"]["running"] == serde_json::json!(["3/4"]) {
             break child;
         }
-        // It was done before.
+        // The part was done before SIGSTOP: try again.
         assert!(start.elapsed() < Duration::from_secs(60), "{status}");
         kill_process(Pid::from_child(&child), Signal::CONT).unwrap();
         child.wait().unwrap();
@@ -358,7 +358,7 @@ fn one_process_goes_on_with_what_parts_have_begun() {
     bench.shardpack("pack SRC DST --shards 9").code(0).says("6 of 9 shards were finished before");
     bench.shardpack("pack SRC @whole --shards 9").code(0);
     assert_eq!(contents(&bench.dst()), contents(&bench.at("whole")));
-    // And what it has begun, it throws away when it is told to.
+    // With `--force`, one process discards the parts.
     bench.shardpack("pack SRC @again --shards 9 --part 1/3").code(0);
     bench.shardpack("pack SRC @again --shards 9 --force --seed 3").code(0);
     bench.shardpack("verify @again").code(0);
@@ -382,7 +382,7 @@ fn verify_and_crops_in_parts_do_all_that_they_do_at_once() {
     };
     let samples: u64 = all(&bench).iter().map(|report| report["samples"].as_u64().unwrap()).sum();
     assert_eq!(samples, 90);
-    // Damage of any file is found by one of the parts, and by no other.
+    // Exactly one part detects damage to a file. Several parts may detect damage to the manifest.
     let files: BTreeSet<PathBuf> =
         contents(&bench.dst()).into_iter().filter(|(_, hash)| !hash.is_empty()).map(|(path, _)| path).collect();
     for file in files {

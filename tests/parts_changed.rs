@@ -1,4 +1,4 @@
-//! Images that are changed in parts: two passes of the same commands make the bytes of one process.
+//! Tests parts that change images: two passes of the same commands make the bytes of one process.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
@@ -26,7 +26,7 @@ fn encoded(width: u32, height: u32, format: ImageFormat) -> Vec<u8> {
     out.into_inner()
 }
 
-/// Images that a recipe changes and some that it leaves alone, of which none is like another; with splits beside.
+/// Distinct images: a recipe changes some and leaves others alone. A second folder has the same images in splits.
 fn images(count: u32) -> Bench {
     let bench = Bench::new();
     for number in 0..count {
@@ -86,12 +86,12 @@ fn two_passes_of_any_number_of_parts_make_the_bytes_of_one_process() {
                         .code(2)
                         .says("when all are changed, the same commands pack");
                 } else {
-                    // The last one to change its images knows all, and packs.
+                    // The last part to change its images has all the results, so it packs.
                     assert_eq!(said["done"], true, "{line}: {said}");
                 }
             }
             for number in 1..=*of {
-                // Once there is a plan, in another number of parts too.
+                // Once a plan exists, the number of parts may differ.
                 let said = bench.shardpack(&part(number)).code(0).json();
                 assert_eq!((&said["done"], &said["already_sealed"]), (&true.into(), &false.into()), "{line}: {said}");
             }
@@ -122,7 +122,7 @@ fn parts_that_are_killed_at_any_moment_and_run_at_once_make_the_same_bytes() {
         for _ in 0..12 {
             assert!(start.elapsed() < Duration::from_secs(120), "round {round} does not end");
             let number = 1 + rng.below(of);
-            // The same part twice, or two.
+            // The same part twice, or two parts.
             let other = if rng.below(2) == 0 { number } else { 1 + rng.below(of) };
             let mut children = [spawn(&bench, &part(number, of)), spawn(&bench, &part(other, of))];
             thread::sleep(Duration::from_millis(rng.below(80)));
@@ -154,7 +154,7 @@ fn parts_that_are_killed_at_any_moment_and_run_at_once_make_the_same_bytes() {
     assert!(changing >= 5, "{changing}");
 }
 
-/// Names of files in the folder of spools that end so.
+/// Files in the spool folder, sorted: the lists (with an extension) or the spools (without).
 fn spools(dst: &Path, is_list: bool) -> Vec<PathBuf> {
     let all = fs::read_dir(dst.join(WORK).join("spools")).unwrap().map(|entry| entry.unwrap().path());
     let mut found: Vec<_> = all.filter(|path| path.extension().is_some() == is_list).collect();
@@ -169,9 +169,9 @@ fn what_a_part_that_was_stopped_has_changed_is_not_changed_again() {
     let mut seen = 0;
     for _ in 0..50 {
         let mut child = spawn(&bench, line);
-        // Until it has changed more than there was.
+        // Until the part has changed more bytes than the previous run.
         let length = || {
-            // One that is taken over has another name now.
+            // A spool that another process takes over gets another name.
             spools(&bench.dst(), false).iter().map(|path| fs::metadata(path).map_or(0, |stat| stat.len())).sum::<u64>()
         };
         let start = Instant::now();
@@ -222,7 +222,7 @@ fn images_that_cannot_be_changed_end_their_part_or_are_in_the_ledger_as_one_proc
             bench.shardpack(&format!("pack SRC DST {options} --on-bad skip --part {number}/8")).code(0);
         }
     }
-    // What others have left out, a part that leaves none out does not pass over.
+    // A part without `--on-bad skip` fails on images that other parts skipped.
     bench.shardpack(&format!("pack SRC DST {options} --part 3/8")).code(1).says("could not be packed");
     let merged = bench.shardpack("merge DST --json").code(0).json();
     assert_eq!(merged["unpacked"].as_array().unwrap().len(), 2, "{merged}");
@@ -245,7 +245,7 @@ fn parts_of_another_recipe_plan_or_source_are_refused_by_name() {
         ran.says("another folder for another plan").clean_error();
         assert_eq!(contents(&bench.dst()), before, "{options}");
     }
-    // What is not to be changed is planned at once.
+    // Without a recipe, the part makes the plan at once.
     bench.shardpack("pack SRC DST --shards 4 --part 2/2").code(0);
     bench
         .shardpack("pack SRC DST --resize 16 --shards 4 --part 2/2")
@@ -277,7 +277,7 @@ fn a_flipped_or_missing_byte_of_a_list_or_a_spool_is_found_and_the_file_named() 
             .clean_error();
         assert!(!bench.dst().join("index").exists(), "damage {row}");
     }
-    // The list of another part, and of one that is none of these.
+    // The list of another part, then a missing list.
     fs::copy(&spools(&bench.dst(), true)[1], &first).unwrap();
     bench.shardpack(&format!("{line} --part 2/2")).code(1).says("holds other images than those of its name");
     fs::remove_file(&first).unwrap();
@@ -288,7 +288,7 @@ fn a_flipped_or_missing_byte_of_a_list_or_a_spool_is_found_and_the_file_named() 
     bench.shardpack("merge DST").code(0);
     assert_eq!(contents(&bench.dst()), contents(&bench.at("whole")));
 
-    // Images in a spool.
+    // Damage to images in a spool.
     let whole = contents(&bench.at("whole"));
     fs::remove_dir_all(bench.dst()).unwrap();
     bench.shardpack(&format!("{line} --part 1/2")).code(0);
@@ -313,7 +313,7 @@ fn a_flipped_or_missing_byte_of_a_list_or_a_spool_is_found_and_the_file_named() 
                     .says(spool.file_name().unwrap().to_str().unwrap());
                 found += 1;
             }
-            // What stands between images.
+            // The flip lies between images.
             _ => {
                 ran.code(0);
                 for (path, hash) in contents(&bench.dst()).iter().filter(|(path, _)| !path.starts_with(WORK)) {
@@ -325,7 +325,7 @@ fn a_flipped_or_missing_byte_of_a_list_or_a_spool_is_found_and_the_file_named() 
     }
     println!("{found} flips found, {harmless} not in an image");
     assert!(found > 20, "{found} of {}", found + harmless);
-    // It is made anew where it is gone.
+    // A missing spool is made again.
     fs::remove_file(&spool).unwrap();
     bench.shardpack(&format!("{line} --part 2/2")).code(0).says("missing 1/2");
     bench.shardpack(&format!("{line} --part 1/2")).code(0);

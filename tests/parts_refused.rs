@@ -1,4 +1,4 @@
-//! Parts that are not of one plan, not whole or not true are refused by name, and nothing is sealed.
+//! Refuses parts of another plan, incomplete parts and false receipts by name, and seals nothing.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::type_complexity)]
 
@@ -45,7 +45,7 @@ fn parts_of_another_plan_are_refused_by_name() {
     bench.file("class-0/new.jpg", &jpeg(5, 6000));
     bench.shardpack("pack SRC DST --shards 6 --part 2/3").code(2).says("class-0/new.jpg is new");
     fs::remove_file(bench.src().join("class-0/new.jpg")).unwrap();
-    // Another version.
+    // A receipt of another version.
     let receipt = bench.dst().join(WORK).join("parts/1-of-3.json");
     let right = fs::read_to_string(&receipt).unwrap();
     let version = format!("\"shardpack\":\"{}\"", env!("CARGO_PKG_VERSION"));
@@ -57,7 +57,7 @@ fn parts_of_another_plan_are_refused_by_name() {
         .says("1-of-3.json: was packed by shardpack 0.0.9")
         .says("use one version for all parts");
     fs::write(&receipt, &right).unwrap();
-    // A receipt of another plan, and what is none.
+    // A receipt of another plan, and a file that is not a receipt.
     bench.shardpack("pack SRC @other --shards 6 --seed 9 --part 2/3").code(0);
     let (from, to) =
         (bench.at("other").join(WORK).join("parts/2-of-3.json"), bench.dst().join(WORK).join("parts/2-of-3.json"));
@@ -70,14 +70,14 @@ fn parts_of_another_plan_are_refused_by_name() {
     fs::rename(&to, bench.dst().join(WORK).join("parts/notes.txt")).unwrap();
     bench.shardpack("merge DST").code(1).says("notes.txt: is no receipt of a part");
     fs::remove_file(bench.dst().join(WORK).join("parts/notes.txt")).unwrap();
-    // The receipt of one part in the place of another.
+    // The receipt of one part under the name of another part.
     fs::write(&to, &right).unwrap();
     bench
         .shardpack("merge DST")
         .code(1)
         .says("2-of-3.json: is of part 1/3")
         .says("remove it, and pack that part again");
-    // Sidecars that not all parts have.
+    // Sidecars that some parts lack.
     bench.shardpack("pack SRC DST --shards 6 --part 2/3 --sidecars none").code(0);
     bench.shardpack("pack SRC DST --shards 6 --part 3/3").code(0);
     bench.shardpack("merge DST").code(2).says("part 2/3 has none").says("pack one part again");
@@ -103,7 +103,7 @@ fn parts_of_another_plan_are_refused_by_name() {
     assert!(!bench.at("new").exists());
 }
 
-/// The bytes of a receipt that is as it was but for `change`, with its own hash.
+/// The bytes of a receipt after `change`, with a valid hash.
 fn lying(receipt: &str, change: impl Fn(&str) -> String) -> Vec<u8> {
     let value: serde_json::Value = serde_json::from_str(receipt).unwrap();
     let own = value["blake3"].as_str().unwrap();
@@ -151,7 +151,7 @@ fn receipts_that_lie_and_files_that_were_changed_are_named_and_nothing_is_sealed
         bench.shardpack("merge DST").code(1).says(said);
         assert!(!bench.dst().join("manifest.json").exists(), "{said}");
     }
-    // Any flipped bit, and any cut.
+    // Any flipped bit, and a cut at any byte.
     let options = MergeOptions { verify: false, jobs: 1, store: StoreSettings::default(), work: None };
     for at in 0..right.len() {
         let mut wrong = right.clone().into_bytes();
@@ -161,7 +161,7 @@ fn receipts_that_lie_and_files_that_were_changed_are_named_and_nothing_is_sealed
         fs::write(&path, &right.as_bytes()[..at]).unwrap();
         assert!(pack::merge(&bench.dst(), &options, &Silent).is_err(), "cut at {at}");
     }
-    // Two that say different things of one shard: what is there decides, and where it is neither, nothing does.
+    // Two receipts disagree about a shard: the shard on disk decides. If it matches neither receipt, `merge` fails.
     fs::write(&path, &right).unwrap();
     bench.shardpack("pack SRC DST --shards 4 --part 1/4").code(0);
     let index = entry["index"]["blake3"].as_str().unwrap();
@@ -179,7 +179,7 @@ fn receipts_that_lie_and_files_that_were_changed_are_named_and_nothing_is_sealed
     bench.shardpack("merge DST").code(1).says("shard-000000.tar").says("pack those parts again");
     fs::remove_file(&second).unwrap();
     fs::write(&path, &right).unwrap();
-    // Files that were changed after the part had written them.
+    // Files that changed after the part wrote them.
     let shard = bench.dst().join("shard-000000.tar");
     let whole = fs::read(&shard).unwrap();
     fs::write(&shard, &whole[..whole.len() - 512]).unwrap();
@@ -196,7 +196,7 @@ fn receipts_that_lie_and_files_that_were_changed_are_named_and_nothing_is_sealed
     bench.shardpack("merge DST --verify").code(0);
     bench.shardpack("pack SRC @whole --shards 4").code(0);
     assert_eq!(contents(&bench.dst()), contents(&bench.at("whole")));
-    // What was merged before is looked at as closely as it is asked for.
+    // A repeated merge checks the sealed dataset as closely as the options request.
     bench.shardpack("merge DST --verify").code(0).says("nothing to do");
     let mut flipped = whole.clone();
     flipped[2000] ^= 1;
@@ -224,7 +224,7 @@ fn receipts_of_different_numbers_of_parts_are_taken_together_and_what_they_lack_
     let missing = bench.shardpack("merge DST --json").code(1).json();
     assert_eq!(missing["missing"]["parts"], serde_json::json!(["4/4"]));
     let ran = bench.shardpack("merge DST").code(1).says("missing 4 of 16 shards").says("        part 4/4");
-    // The help is a command that packs one of them.
+    // The help is a command that packs one of the missing parts.
     let help = ran.stdout.lines().find_map(|line| line.strip_prefix("  help: shardpack ")).unwrap();
     let command = help.split(" packs the first").next().unwrap();
     run(&command.split(' ').collect::<Vec<_>>()).code(0).says("packed  part 4/4");
@@ -250,7 +250,7 @@ fn a_plan_on_another_file_system_serves_as_well() {
             .says("give the one that `shardpack plan` wrote");
         bench.shardpack("merge DST").code(1).says("shardpack pack --plan FILE");
     }
-    // A walk finds the same plan.
+    // A walk of the source makes the same plan.
     bench.shardpack("pack SRC DST --shards 6 --part 1/2").code(0);
     bench.shardpack("merge DST").code(0);
     bench.shardpack("pack SRC @whole --shards 6").code(0);
@@ -282,7 +282,7 @@ fn a_plan_of_another_version_or_one_that_is_damaged_is_refused() {
         bench.shardpack("pack SRC DST --shards 4 --part 2/2").code(1).says("remove the folder to begin anew");
         bench.shardpack("merge DST").code(1).says("plan file");
     }
-    // The samples of a shard are looked at by who packs it, and by nobody else.
+    // Only the part that packs a shard reads the samples of the shard in the plan.
     let mut wrong = right.clone();
     wrong[start - 1] ^= 1;
     fs::write(&path, wrong).unwrap();

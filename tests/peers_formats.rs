@@ -1,4 +1,4 @@
-//! Other people's readers on our TFRecord, RecordIO and MDS shards: see `tests/peers/read_records.py` for which they are.
+//! Reads our TFRecord, RecordIO and MDS shards with foreign readers, listed in `tests/peers/read_records.py`.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
 use std::{fs, path::Path, process::Command};
@@ -17,7 +17,7 @@ fn copy_folders(from: &Path, to: &Path) {
     }
 }
 
-/// The photographs, and a class of images that hold the magic of RecordIO, behind their end where decoders do not look.
+/// The photographs, and a class of images with the magic of RecordIO after their end, where decoders do not look.
 fn source() -> tempfile::TempDir {
     let source = tempfile::tempdir().unwrap();
     copy_folders(Path::new(PHOTOS), source.path());
@@ -31,7 +31,8 @@ fn source() -> tempfile::TempDir {
     source
 }
 
-/// Has the Python that `variable` names read shards of `format` with `how`; nothing where it names none.
+/// Reads shards of `format` with the reader `how`, in the Python of the environment variable `variable`. Without the variable,
+/// nothing is read; `SHARDPACK_PYTHON` must be set.
 fn read_with(variable: &str, format: &str, how: &str) {
     let Some(python) = std::env::var_os(variable) else {
         assert_ne!(

@@ -1,4 +1,4 @@
-//! The tables of `inspect --table`, opened with pyarrow and polars.
+//! Reads the tables of `inspect --table` with pyarrow and polars.
 
 mod support;
 

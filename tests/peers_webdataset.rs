@@ -1,5 +1,5 @@
-//! Other people's readers on our shards and sidecars: webdataset, Python's tarfile, GNU tar, b3sum; wids, Hugging Face
-//! datasets and NVIDIA DALI where their environments are.
+//! Reads our shards and sidecars with foreign readers: webdataset, Python's tarfile, GNU tar and b3sum. wids, Hugging Face
+//! datasets and NVIDIA DALI run if their environments exist.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
 use std::{
@@ -64,7 +64,7 @@ fn extract(shards: &[PathBuf]) -> tempfile::TempDir {
     folder
 }
 
-/// Every line of BLAKE3SUMS is right, and every file of the dataset has one.
+/// Fails unless every line of BLAKE3SUMS is right and every file of the dataset has a line.
 fn check_sums(folder: &Path) {
     let sums = fs::read_to_string(folder.join("BLAKE3SUMS")).unwrap();
     let mut named = 0;
@@ -111,7 +111,7 @@ fn webdataset_tarfile_and_gnu_tar_read_every_sample_as_it_was() {
 #[test]
 fn splits_are_datasets_of_their_own_with_one_list_of_classes() {
     let source = tempfile::tempdir().unwrap();
-    // Class `people` is in one split only, and the labels of the others must not move.
+    // Class `people` is in one split only, and the labels of the other classes must not move.
     for (split, classes) in [("train", &["animals", "people", "things"][..]), ("val", &["animals", "things"])] {
         for class in ["animals", "people", "things"] {
             let to = source.path().join(split).join(class);
@@ -130,7 +130,7 @@ fn splits_are_datasets_of_their_own_with_one_list_of_classes() {
     }
 }
 
-/// The Python that `variable` names, if it is set.
+/// The Python of the environment variable `variable`, if it is set.
 fn other_python(variable: &str) -> Option<PathBuf> {
     let python = std::env::var_os(variable).map(PathBuf::from);
     if python.is_none() {

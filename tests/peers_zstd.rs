@@ -1,5 +1,5 @@
-//! Other people's decompressors on our compressed shards, thousands of samples in many shards of many blocks: each
-//! version of the package that mosaicml-streaming unpacks with, which differ in what they make of several frames.
+//! Decompresses our shards with foreign decompressors: thousands of samples in many shards of many blocks. Covers each version of
+//! the package that mosaicml-streaming uses, because the versions differ on several frames.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
@@ -15,7 +15,7 @@ use support::Bench;
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/unpack_zstd.py");
 const SAMPLES: u64 = 2500;
 
-/// The Pythons that `SHARDPACK_PYTHON_ZSTD` names, as PATH names folders.
+/// The Pythons in `SHARDPACK_PYTHON_ZSTD`, separated as in PATH.
 fn pythons() -> Vec<PathBuf> {
     let Some(named) = std::env::var_os("SHARDPACK_PYTHON_ZSTD") else {
         eprintln!("SHARDPACK_PYTHON_ZSTD is not set: the package zstd was NOT asked");
@@ -43,7 +43,7 @@ fn read_with(how: &str, bench: &Bench) -> bool {
 #[test]
 fn every_version_of_zstd_unpacks_every_mds_shard_whole() {
     let bench = Bench::of(SAMPLES, 4000);
-    // Shards of one sample, of a part of a block, of one block and a bit, and of many.
+    // Shards of one sample, of part of a block, of slightly more than one block, and of many blocks.
     for shards in ["2500", "200", "17", "5", "1"] {
         let bench_of = ["--format", "mds", "--compress", "zstd", "--set", "hashes=sha1", "--force", "--shards", shards];
         bench.pack(&bench_of).code(0);

@@ -1,7 +1,7 @@
-//! Pictures of the pages in a browser: no label leaves the picture or lies over another one, in a narrow and in a wide font, and all
-//! text stands out from the page in light and in dark.
+//! Checks the pictures of the pages in a browser. No label leaves the picture or covers another label, in a narrow and in a wide
+//! font. All text stands out from the page in light and in dark.
 //!
-//! Debian's Chromium measures; where it is missing this says so, and with `CI=true` it fails.
+//! Debian's Chromium measures. Without Chromium the test prints a message; with `CI=true` it fails.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
@@ -81,7 +81,7 @@ fn labels_of_pictures_are_whole_apart_and_readable() {
     let folder = tempfile::tempdir().unwrap();
     let pictures = pictures();
     assert!(pictures.len() >= 6, "{pictures:?}");
-    // A browser may have any font for system-ui: a twentieth of an em per letter is as wide as Verdana beside Arial.
+    // A browser may have any font for system-ui. A twentieth of an em per letter makes the text as wide as Verdana beside Arial.
     let styles = [("as it is", ""), ("in a wide font", "svg text{letter-spacing:.05em}")];
     for path in pictures {
         let picture = fs::read_to_string(&path).unwrap();
@@ -95,7 +95,7 @@ fn labels_of_pictures_are_whole_apart_and_readable() {
         let found = measured(chromium, folder.path(), &picture, "", true);
         assert_eq!(found["colour"], "rgb(230, 237, 243)", "{name}: text in dark");
     }
-    // It can fail.
+    // The check finds a bad picture.
     let cut = r#"<svg xmlns="http://www.w3.org/2000/svg" width="90" height="40"><text x="0" y="20">dpack from Python</text><text x="4" y="22">crops</text></svg>"#;
     let found = measured(chromium, folder.path(), cut, "", false);
     assert_eq!(found["wrong"].as_array().unwrap().len(), 2, "{found}");

@@ -1,4 +1,4 @@
-//! `shardpack plan`: what pack would do, in numbers, and the plan as a file.
+//! Tests `shardpack plan`: the expected numbers of a pack, and the plan file.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr, clippy::type_complexity)]
 
@@ -8,7 +8,7 @@ use std::fs;
 
 use support::{Bench, Dataset, Ran, contents, jpeg, photo, photos, run};
 
-/// `shardpack plan src dst` with these options.
+/// Runs `shardpack plan src dst` with these options.
 fn plan(bench: &Bench, options: &[&str]) -> Ran {
     let (src, dst) = (bench.src(), bench.dst());
     run(&[&["plan", src.to_str().unwrap(), dst.to_str().unwrap()][..], options].concat())
@@ -57,7 +57,7 @@ fn a_plan_as_json_has_the_numbers_that_pack_comes_to() {
             planned["classes"].as_array().unwrap().iter().map(|c| c["images"].as_u64().unwrap()).collect();
         assert_eq!(classes, manifest.classes.iter().map(|class| class.counts.packed).collect::<Vec<_>>());
         assert_eq!(planned["largest"].as_array().unwrap().len(), 10);
-        // Indexes are promised to a few parts in a thousand and 256 bytes a shard.
+        // The promised size of the indexes may be off by 0.5 % and 256 bytes a shard.
         let index: u64 = manifest.shards.iter().map(|shard| shard.index.bytes).sum();
         let promised = planned["index_bytes"].as_u64().unwrap();
         assert!(
@@ -106,7 +106,7 @@ fn a_plan_file_gives_the_same_bytes_as_the_source_itself() {
         bench.pack(options).code(0);
         Dataset::read(&by_plan).check_source(&bench.src());
         assert_eq!(contents(&by_plan), contents(&bench.dst()), "{options:?}");
-        // Each takes what the other has sealed for its own.
+        // Each run accepts the dataset that the other run sealed.
         run(&[&["pack", "--plan", file, bench.dst().to_str().unwrap()][..], on_bad].concat())
             .code(0)
             .says("nothing to do");
@@ -132,7 +132,7 @@ fn planning_twice_gives_the_same_plan_file() {
     plan(&bench, &["-o", one.to_str().unwrap(), "--jobs", "1"]).code(0);
     plan(&bench, &["-o", two.to_str().unwrap(), "--jobs", "7"]).code(0);
     assert_eq!(fs::read(&one).unwrap(), fs::read(&two).unwrap());
-    // And again over an old one, from another folder, by a relative name.
+    // Again, over an existing file, from another folder, with a relative path.
     let mut command = assert_cmd::Command::new(support::binary());
     let ran: Ran =
         command.current_dir(bench.at("")).args(["plan", "src", "dst", "-o", "one.plan"]).output().unwrap().into();

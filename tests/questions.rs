@@ -1,4 +1,4 @@
-//! Folders of a tree that may not be classes: each question, and that each answer works.
+//! Tests folders of a tree that may not be classes: each question, and that each answer works.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -13,7 +13,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A source of these folders, each with so many files of an extension, numbered from 0; each file has bytes of its own.
+/// A source of these folders, each with this number of files of an extension, numbered from 0. Each file has bytes of its own.
 fn numbered(folders: &[(&str, u64, &str)]) -> Bench {
     let bench = Bench::new();
     for (seed, (folder, files, extension)) in (0u64..).zip(folders) {
@@ -32,8 +32,8 @@ fn manifest(folder: &Path) -> Manifest {
     Manifest::read(&fs::read(folder.join("manifest.json")).unwrap()).unwrap()
 }
 
-/// Packs what is a question, and each time with the options of an answer, whose words the help has: the splits that come of it, or
-/// none, and the classes.
+/// Packs a tree that raises a question, then once with the options of each answer, which the help must contain. Each answer has its
+/// splits (empty: one dataset) and its classes.
 fn asks(row: &str, bench: &Bench, seen: &str, answers: &[(&[&str], &[&str], &[&str])]) {
     let ran = bench.pack(&[]).code(2).clean_error().says(seen);
     assert!(!bench.dst().exists(), "{row}");
@@ -74,7 +74,7 @@ fn splits_by_other_names_are_a_question_and_each_answer_works() {
         "test_set, training_set look like splits",
         &[(&named, &splits, &["cats", "dogs"]), (&["--splits", "none"], &[], &splits)],
     );
-    // Each in a folder of its own name, as archives are unpacked.
+    // Each split is in a folder of its own name, as archives unpack.
     let bench = numbered(&[
         ("seg_train/seg_train/sea", 2, "jpg"),
         ("seg_train/seg_train/forest", 2, "jpg"),
@@ -126,7 +126,7 @@ fn splits_by_other_names_are_a_question_and_each_answer_works() {
         "train_images looks like a split",
         &[(&["--splits", "none"], &[], &["sketches", "train_images"])],
     );
-    // Splits whose folders are no classes: Tiny ImageNet's.
+    // Splits with folders that are not classes, as in Tiny ImageNet.
     let bench = numbered(&[("train/n1/images", 2, "jpg"), ("train/n2/images", 2, "jpg"), ("val/images", 3, "jpg")]);
     let answers: [(&[&str], &[&str], &[&str]); 2] =
         [(&["--splits", "train"], &["train"], &["n1", "n2"]), (&["--no-labels"], &["train", "val"], &[])];
@@ -136,7 +136,7 @@ fn splits_by_other_names_are_a_question_and_each_answer_works() {
         "split val shares no class with split train: \"n1\" there, \"images\" here",
         &answers,
     );
-    // Few-shot sets have other classes in each.
+    // Few-shot sets have other classes in each split.
     let bench = numbered(&["train/a", "train/b", "test/c", "test/d"].map(|folder| (folder, 1, "jpg")));
     bench.pack(&[]).code(2).clean_error();
     bench.pack(&["--splits", "train,test"]).code(0).says("4 images in 4 classes");
@@ -211,20 +211,20 @@ fn folders_with_the_same_folders_in_them_are_a_question_and_each_answer_works() 
         (&["--splits", "none"], &[], &["north", "south"]),
     ];
     asks("domains", &bench, "north, south have the same folders in them: cat, dog", &answers);
-    // Office-31's.
+    // As in Office-31.
     let bench = numbered(
         &["amazon/images/bike", "amazon/images/mug", "dslr/images/bike", "dslr/images/mug"]
             .map(|folder| (folder, 2, "jpg")),
     );
     let answer = ["--split", "amazon=SRC/amazon/images", "--split", "dslr=SRC/dslr/images"];
     asks("deeper", &bench, "have the same folders", &[(&answer, &["amazon", "dslr"], &["bike", "mug"])]);
-    // Omniglot's: folders that begin alike, as many as each has.
+    // As in Omniglot: the numbered folders have the same names, and their number differs.
     let folders =
         ["greek/c1", "greek/c2", "greek/c3", "latin/c1", "latin/c2", "tagalog/c1", "tagalog/c2", "tagalog/c3"];
     let bench = numbered(&folders.map(|folder| (folder, 1, "jpg")));
     let answer: (&[&str], &[&str], &[&str]) = (&["--splits", "none"], &[], &["greek", "latin", "tagalog"]);
     asks("numbered", &bench, "greek, latin, tagalog have the same folders in them: c1, c2", &[answer]);
-    // A copy of the tree in itself.
+    // A copy of the tree inside the tree.
     let bench =
         numbered(&["corn", "oak", "pine", "plants/corn", "plants/oak", "plants/pine"].map(|folder| (folder, 1, "jpg")));
     let answers: [(&[&str], &[&str], &[&str]); 2] = [
@@ -232,15 +232,15 @@ fn folders_with_the_same_folders_in_them_are_a_question_and_each_answer_works() 
         (&["--splits", "none"], &[], &["corn", "oak", "pine", "plants"]),
     ];
     asks("a copy", &bench, "plants has subfolders with the names of the folders beside it: corn, oak, pine", &answers);
-    // Folders that are no classes are told of.
+    // Folders that are not classes are reported.
     let bench =
         numbered(&["birds/finch", "birds/hawk", "fungi/bolete", "fungi/morel"].map(|folder| (folder, 1, "jpg")));
     bench.pack(&[]).code(0).says("classes are the first-level folders; the 4 folders in them are not classes");
-    // Places'.
+    // As in Places.
     let bench = numbered(&["a/abbey", "a/airport", "b/bakery"].map(|folder| (folder, 1, "jpg")));
     let answer: (&[&str], &[&str], &[&str]) = (&["--splits", "none"], &[], &["a", "b"]);
     asks("letters", &bench, "a, b are first letters of the folders in them: abbey, airport, bakery", &[answer]);
-    // One folder too high in each split.
+    // The source of each split is one folder too high.
     let bench = numbered(&["train/data/x", "train/data/y", "val/data/x"].map(|folder| (folder, 1, "jpg")));
     let answer = ["--split", "train=SRC/train/data", "--split", "val=SRC/val/data"];
     asks("deeper in splits", &bench, "would be of one class, data", &[(&answer, &["train", "val"], &["x", "y"])]);
@@ -260,7 +260,7 @@ fn images_right_in_a_source_are_never_passed_over_for_what_is_in_its_folders() {
         bench.pack(&[]).code(2).clean_error().says("18 images directly in this folder").says("--no-labels packs");
         bench.pack(&["--no-labels"]).code(0).says(&format!("{images} images"));
     }
-    // A few among many are counted, as they were.
+    // A few images outside class folders are only counted.
     let bench = numbered(&[("", 1, "jpg"), ("cat", 2, "jpg")]);
     bench.pack(&[]).code(0).says("1 image outside a class folder");
 }

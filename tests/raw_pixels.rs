@@ -1,5 +1,5 @@
-//! What begins like no image is none, whatever its field is called: pixels with their size beside them become arrays, all else is
-//! refused with what it is.
+//! Bytes without the signature of an image are not an image, whatever the name of their field. Pixels with a size beside them become
+//! arrays. All other bytes are refused with a description.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -18,7 +18,7 @@ use support::{Bench, jpeg, run};
 
 const OPTIONS: [&str; 1] = ["--quiet"];
 
-/// Pixels that begin like no image.
+/// Pixels that do not begin like an image.
 fn pixels(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at * 7 + 1) as u8).collect()
 }
@@ -84,7 +84,7 @@ fn bytes_that_are_no_image_are_refused_by_name_length_and_first_bytes() {
     let rows: [(&str, Vec<u8>, &str); 8] = [
         ("none.tfrecord", sized(&[]), "\"image_raw\" holds "),
         ("other.tfrecord", sized(&[("height", Ints(&[9])), ("width", Ints(&[9]))]), "\"image_raw\" holds "),
-        // Colours with alpha, or a number of 32 bits: nobody can say.
+        // The size fits colours with alpha and 32-bit numbers, so the type is ambiguous.
         ("two.tfrecord", sized(&[("height", Ints(&[7])), ("width", Ints(&[25]))]), "\"image_raw\" holds "),
         ("x.tar", tar(Tar::new().sample("a", "0", &junk)), "\"jpg\" holds "),
         ("img.tar", tar(Tar::new().file("a.cls", b"0").file("a.img", &junk)), "\"img\" holds "),
@@ -104,7 +104,7 @@ fn bytes_that_are_no_image_are_refused_by_name_length_and_first_bytes() {
         convert(&[&file], &bench.dst(), &["--quiet", "--on-bad", "skip", "--force"]).code(0);
         assert_eq!(samples(&bench.dst()), [(1, good.clone())], "{name}");
         run(&["verify", file.to_str().unwrap()]).code(1).says(&what);
-        // What a person names is taken as it is.
+        // A field that the user names is packed as it is.
         let named = holds.split('"').nth(1).filter(|field| *field != "img");
         if let Some(field) = named {
             let dst = bench.at("named");

@@ -1,5 +1,5 @@
-//! Errors of the machine while images are read: what passes changes nothing, what stays ends the run, and none is taken for
-//! a verdict on an image.
+//! Tests system errors while images are read. A transient error changes nothing, a lasting error ends the run, and no error is
+//! taken for a verdict on an image.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -14,7 +14,7 @@ use image::{DynamicImage, ImageFormat};
 use shardpack_packer::ledger::Fate;
 use support::{Bench, Dataset, contents, run};
 
-/// What looks at images before they are copied, and a plain copy.
+/// Options that read images before the copy, and a plain copy.
 const LOOKS: [&[&str]; 8] = [
     &[],
     &["--resize", "16"],
@@ -26,7 +26,7 @@ const LOOKS: [&[&str]; 8] = [
     &["--check", "entropy"],
 ];
 
-/// A BMP of one colour; with `--fix` or `--resize` it is no BMP any more.
+/// A BMP of one colour. `--fix` and `--resize` convert it to another format.
 fn bmp(side: u32, level: u8) -> Vec<u8> {
     let image = DynamicImage::ImageRgb8(image::RgbImage::from_pixel(side, side, image::Rgb([level; 3])));
     let mut out = Cursor::new(Vec::new());
@@ -34,7 +34,7 @@ fn bmp(side: u32, level: u8) -> Vec<u8> {
     out.into_inner()
 }
 
-/// Images of which each look finds something: two of the same bytes, a small one, and all to be changed.
+/// Images on which each option of `LOOKS` has an effect: two with the same bytes, a small one, and all in a format that changes.
 fn source() -> Bench {
     let bench = Bench::new();
     bench.file("a/first.bmp", &bmp(120, 7));
@@ -78,7 +78,7 @@ fn a_read_that_goes_on_failing_ends_the_run_whatever_is_asked() {
             let Some(ran) = faults::run(&[fault("read", EIO, 0, "/a/odd.bmp")], &args) else { return };
             ran.code(2).says("a/odd.bmp: cannot read: ").says("--exclude").clean_error();
             assert!(!dst.join("manifest.json").exists(), "{options:?}");
-            // What it advises works.
+            // The advice of the error works.
             let args: Vec<_> = args.iter().map(|arg| arg.to_str().unwrap()).collect();
             run(&[&args[..], &["--exclude", "a/odd.bmp", "--force"]].concat()).code(0);
             fs::remove_dir_all(&dst).unwrap();
@@ -90,7 +90,7 @@ fn a_read_that_goes_on_failing_ends_the_run_whatever_is_asked() {
 fn an_image_that_may_not_be_read_is_bad_and_neither_judged_nor_packed_as_it_was() {
     let bench = source();
     for options in LOOKS {
-        // Always, and at one call alone.
+        // 0: every call fails; 1 to 3: only this call fails.
         for when in 0..=3 {
             let dst = bench.at("dst");
             let faults = [fault("open", EACCES, when, "/a/odd.bmp")];
@@ -127,7 +127,7 @@ fn shards_whose_reading_fails_for_a_moment_give_what_they_hold() {
         let args = |dst: &Path| ["convert".into(), shards.clone(), dst.to_path_buf(), "--resize".into(), "16".into()];
         let expected = bench.at(&format!("{name}-expected"));
         run(&args(&expected)).code(0);
-        // The walk of the shard has calls of its own, so this begins behind them and meets those of the images.
+        // The walk of the shard makes the first reads. These numbers are the reads of the images.
         for when in [5, 8, 11] {
             let dst = bench.at("dst");
             let faults = [fault("read", ESTALE, when, "shard-000000.tar")];

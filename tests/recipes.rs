@@ -1,4 +1,4 @@
-//! What `pack` prints for readers, and the recipes of the documentation, are run as they stand.
+//! Runs the lines that `pack` prints for readers, and the recipes of the documentation, as written.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
@@ -15,8 +15,8 @@ use support::{Bench, Ran, binary, photos};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/recipes.py");
 
-/// The Python that `variable` names. Without one of the large environments that is said; `cargo xtask test --full`
-/// and every run with CI=true have them.
+/// The Python of the environment variable `variable`. Prints a message if a large environment is missing. `cargo xtask test --full`
+/// and every run with CI=true have all environments.
 fn python(variable: &str) -> Option<OsString> {
     let python = std::env::var_os(variable);
     if python.is_none() {
@@ -26,7 +26,7 @@ fn python(variable: &str) -> Option<OsString> {
     python
 }
 
-/// PATH with this binary, and what unpacks zstd where the machine has no `zstd`.
+/// PATH with this binary, and with a program that decompresses zstd if the machine has no `zstd`.
 fn path(tools: &Path) -> OsString {
     fs::create_dir_all(tools).unwrap();
     let link = tools.join("shardpack");
@@ -45,7 +45,7 @@ fn path(tools: &Path) -> OsString {
     std::env::join_paths(all).unwrap()
 }
 
-/// The lines below `next`: which reader, and its line.
+/// The lines below `next`: the reader and its line.
 fn printed(ran: &Ran) -> Vec<(String, String)> {
     let (_, below) = ran.stdout.split_once("\nnext    ").unwrap();
     let lines = below.lines().skip(1).filter_map(|line| line.strip_prefix("        ")?.split_once(": "));
@@ -80,7 +80,7 @@ fn each_printed_line_gives_every_sample_of_several_shards() {
     ];
     let mut run = 0;
     for (source, samples) in trees {
-        // Of splits once each is enough.
+        // For splits, one row per format is enough.
         let of_these =
             |(_, options, _): &&(&str, &[&str], &[&str])| samples.len() == 1 || **options == ["--shards", "3"];
         for (format, options, readers) in rows.iter().filter(of_these).copied() {
@@ -100,7 +100,7 @@ fn each_printed_line_gives_every_sample_of_several_shards() {
                     other => panic!("{other}"),
                 };
                 let own = python(own);
-                // The script stands in for all but DALI.
+                // The script replaces all readers except DALI.
                 if reader == "DALI" && own.is_none() {
                     continue;
                 }
@@ -117,7 +117,7 @@ fn each_printed_line_gives_every_sample_of_several_shards() {
     assert!(run >= 8 + 8, "{run}");
 }
 
-/// Code blocks of a page with what they are written in, and the last headline above each.
+/// Code blocks of a page: the last headline above the block, the language, and the text.
 fn blocks(page: &str) -> Vec<(String, String, String)> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/how-to").join(page);
     let text = fs::read_to_string(path).unwrap();
@@ -141,7 +141,7 @@ fn blocks(page: &str) -> Vec<(String, String, String)> {
     found
 }
 
-/// A folder with the photographs and `packed`, ten shards of them.
+/// A folder with the photographs and `packed`, which has ten shards.
 fn prepared(options: &[&str]) -> Bench {
     let bench = Bench::new();
     let copy = Command::new("cp").arg("-r").arg(photos()).arg(bench.at("photos")).status().unwrap();
@@ -156,7 +156,7 @@ fn in_folder(bench: &Bench, program: impl AsRef<std::ffi::OsStr>, args: &[PathBu
     command.output().unwrap().into()
 }
 
-/// Beside the recipe, modules with the names that wids takes from torch and does not use here: torch itself is not in its environment.
+/// Writes modules beside the recipe for the torch names that wids imports and does not use here. Its environment has no torch.
 fn without_torch(bench: &Bench) {
     fs::create_dir_all(bench.at("torch/utils")).unwrap();
     for (file, text) in [
@@ -219,11 +219,11 @@ fn each_python_recipe_runs_as_it_stands() {
 fn each_shell_recipe_runs_as_it_stands() {
     let mut run = 0;
     for (title, language, block) in blocks("recipes.md") {
-        // layouts.rs runs those of trees of another layout, with the files that they are of.
+        // layouts.rs runs the recipes for trees of another layout, with their files.
         if language != "sh" || ["ImageNet", "Splits inside of classes"].contains(&title.as_str()) {
             continue;
         }
-        // Other machines, other people's programs.
+        // These recipes need other machines or other people's programs.
         let needs = ["srun", "ssh", "train.py"].into_iter().find(|program| block.contains(program));
         let missing = ["b3sum", "jq", "zstd"]
             .into_iter()
@@ -234,12 +234,12 @@ fn each_shell_recipe_runs_as_it_stands() {
         }
         let options: &[&str] = if block.contains("tar.zst") { &["--compress", "zstd"] } else { &[] };
         let bench = prepared(options);
-        // A recipe that packs does so into a folder that is not there yet.
+        // A recipe that packs needs a folder that does not exist yet.
         if block.contains("shardpack pack ") {
             fs::remove_dir_all(bench.at("packed")).unwrap();
         }
         let script = bench.at("recipe.sh");
-        // Each line by itself: they are choices.
+        // The lines are alternatives, so each line runs by itself.
         for line in block.lines() {
             fs::write(&script, format!("set -e\n{line}\n")).unwrap();
             let ran = in_folder(&bench, "bash", std::slice::from_ref(&script));

@@ -1,4 +1,4 @@
-//! `--force`: what it replaces, what it refuses, and that the dataset of before is whole until the new one is sealed.
+//! Tests `--force`: files that it replaces and refuses. The old dataset stays whole until the new dataset is sealed.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
@@ -17,7 +17,7 @@ use support::{Bench, Dataset, Ran, bad, binary, contents, mounts_work, pack, run
 
 const WORK: &str = ".shardpack";
 
-/// A sealed dataset at DST of another source, and a source to replace it by.
+/// A sealed dataset of another source at DST, and a source to replace it.
 fn replacing(options: &[&str]) -> (Bench, Bench) {
     let (old, new) = (Bench::with(&["x/1.jpg", "y/2.jpg", "z/3.jpg"]), Bench::with(&["a/1.jpg", "b/2.jpg"]));
     pack(&old.src(), &new.dst(), options).code(0);
@@ -57,12 +57,12 @@ fn what_force_is_refused_leaves_the_dataset_of_before() {
         ran.code(2).clean_error().says(says);
         assert_eq!(contents(&bench.dst()), before, "{row}");
     }
-    // Images that cannot be packed seal nothing; what was there is kept until something is.
+    // A pack with bad images seals nothing. The old dataset is kept until a new dataset is sealed.
     let ran = pack(&broken.src(), &bench.dst(), &["--force"]).code(1).says("nothing is sealed");
     ran.says("the previous dataset is kept in ").says("replaced");
     let kept = contents(&bench.dst().join(WORK).join("replaced"));
     assert_eq!(kept, before);
-    // Packed without them it is replaced, and nothing of it is left.
+    // A pack without the bad images replaces the old dataset and deletes it.
     pack(&broken.src(), &bench.dst(), &["--on-bad", "skip"]).code(0);
     Dataset::read(&bench.dst()).check_source(&broken.src());
 }
@@ -86,7 +86,7 @@ fn force_replaces_datasets_and_refuses_to_pack_beside_anything_else() {
             assert_eq!(contents(&dst), before, "{name} {options:?}");
         }
         fs::rename(dst.join(name), bench.at("away")).unwrap();
-        // What verify would call a stranger is what force refuses.
+        // `--force` refuses exactly the files that `verify` reports as foreign.
         run(&["verify", dst.to_str().unwrap(), "--quiet"]).code(0);
         let _ = fs::remove_dir_all(bench.at("away"));
         let _ = fs::remove_file(bench.at("away"));
@@ -118,7 +118,7 @@ fn force_replaces_a_dataset_that_lost_its_manifest_or_has_a_damaged_one() {
         bench.pack(&["--force"]).code(0);
         Dataset::read(&bench.dst()).check_source(&bench.src());
     }
-    // Of one split that lost it, that is said too, and of splits that are others.
+    // The same for other splits, and for a split that lost its manifest.
     let (old, bench) = (Bench::with(&["train/x/1.jpg", "val/x/2.jpg"]), Bench::with(&["a/1.jpg"]));
     old.pack(&[]).code(0);
     bench.pack_to(&old.dst(), &[]).code(2).says("splits: was train, val, is now none");
@@ -129,7 +129,7 @@ fn force_replaces_a_dataset_that_lost_its_manifest_or_has_a_damaged_one() {
     old.pack(&[]).code(2).clean_error().says("its val/manifest.json is missing");
 }
 
-/// The files in `dst` beside the work folder.
+/// The files in `dst` outside the work folder.
 fn beside_work(dst: &Path) -> BTreeMap<PathBuf, String> {
     contents(dst).into_iter().filter(|(path, _)| !path.starts_with(WORK)).collect()
 }
@@ -154,7 +154,7 @@ fn until_the_images_of_a_replacement_are_made_the_dataset_of_before_is_whole() {
             let row = format!("{files:?} {of_old:?} {recipe:?}");
             let options = [recipe, if twice { of_old } else { &[] }].concat();
             let refused = [&options[..], &["--force", "--memory", "257KiB"]].concat();
-            // Refused late, while images are changed: by the memory for decoding, or by the longest result.
+            // A late refusal, while images are changed: by the memory for decoding, or by the longest result.
             let ran = new.pack_to(&dst, &refused).code(2);
             ran.clean_error().says("--memory").says("257.0 KiB");
             let first = if twice { dst.join("mds") } else { dst.clone() };
@@ -165,15 +165,15 @@ fn until_the_images_of_a_replacement_are_made_the_dataset_of_before_is_whole() {
             assert!(json["notes"].to_string().contains("to replace this"), "{row}: {json}");
             run(&["inspect", first.to_str().unwrap()]).code(0).says("3 samples");
             run(&["convert", first.to_str().unwrap(), new.at("converted").to_str().unwrap(), "--force"]).code(0);
-            // Whatever is wrong with it is found as before.
+            // `verify` still finds damage in the old dataset.
             let damaged = contents(&dst).into_keys().find(|path| path.to_string_lossy().ends_with(".tar")).unwrap();
             let whole = fs::read(dst.join(&damaged)).unwrap();
             fs::write(dst.join(&damaged), &whole[1..]).unwrap();
             run(&["verify", dst.to_str().unwrap(), "--quiet"]).code(1).says(damaged.to_str().unwrap());
             fs::write(dst.join(&damaged), &whole).unwrap();
-            // Without --force it is refused, as before.
+            // Without --force the pack is refused, as before.
             new.pack_to(&dst, &options).code(2).says("holds another dataset");
-            // The command of then has nothing to do, and ends what was begun.
+            // The old command has nothing to do, and ends the replacement.
             old.pack(of_old).code(0).says("nothing to do");
             assert_eq!(contents(&dst), before, "{row}");
             assert_ne!(new.pack_to(&dst, &refused).code, 0, "{row}");
@@ -211,7 +211,7 @@ fn a_replacement_that_is_stopped_while_its_images_are_made_leaves_the_dataset_of
             assert!(child.try_wait().unwrap().is_none(), "it was too fast");
             std::thread::sleep(Duration::from_millis(1));
         }
-        // While it runs, too.
+        // Also while the pack runs.
         run(&["verify", dst.to_str().unwrap(), "--quick"]).code(0).says("to replace this");
         kill_process(Pid::from_child(&child), signal).unwrap();
         assert!(!child.wait().unwrap().success());
@@ -222,7 +222,7 @@ fn a_replacement_that_is_stopped_while_its_images_are_made_leaves_the_dataset_of
     }
 }
 
-/// Files of a dataset from its folder, in the order in which they are set aside.
+/// Files of a dataset, relative to its folder, in the order in which they are set aside.
 fn files(dst: &Path) -> Vec<PathBuf> {
     let mut files: Vec<_> =
         contents(dst).into_iter().filter(|(_, hash)| !hash.is_empty()).map(|(path, _)| path).collect();
@@ -251,7 +251,7 @@ fn a_crash_while_the_dataset_of_before_is_set_aside_gives_it_back() {
                     fs::rename(dst.join(file), aside.join(file)).unwrap();
                 }
                 fs::create_dir_all(&aside).unwrap();
-                // It does not look finished.
+                // The folder does not look finished.
                 run(&["verify", dst.to_str().unwrap()]).code(1).says("unfinished");
                 if force {
                     new.pack_to(&dst, &["--force"]).code(0);
@@ -264,7 +264,7 @@ fn a_crash_while_the_dataset_of_before_is_set_aside_gives_it_back() {
                 fs::remove_dir_all(&dst).unwrap();
             }
         }
-        // All of it is set aside, and the plan is not written yet.
+        // All files are set aside, and the plan is not written yet.
         for force in [&["--force"][..], &[]] {
             let dst = new.at("dst-moved");
             of_before.pack_to(&dst, &[]).code(0);
@@ -289,7 +289,7 @@ fn a_file_that_cannot_be_moved_away_stops_force_and_all_others_come_back() {
     for file in ["shard-000001.tar", "manifest.json", "index/shard-000002.index"] {
         let (_, bench) = replacing(&["--shards", "3"]);
         let before = contents(&bench.dst());
-        // Nobody renames what something is mounted on.
+        // A mount point cannot be renamed.
         let script = "mount --bind \"$6/$0\" \"$6/$0\" && exec \"$@\"";
         let mut command = Command::new("unshare");
         command.args(["-m", "sh", "-c", script, file, binary().to_str().unwrap(), "pack"]);

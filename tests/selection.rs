@@ -1,6 +1,6 @@
-//! What goes in: kinds, sizes, duplicates, leaks, classes, a few of each class; alone and together.
+//! Tests the selection: kinds, sizes, duplicates, leaks, classes and samples per class, alone and together.
 //!
-//! What is to happen to each image follows from how the tree was made.
+//! The way in which the tree was made determines the expected fate of each image.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -16,7 +16,7 @@ fn verify(bench: &Bench, options: &[&str]) -> Ran {
     run(&[&["verify", bench.dst().to_str().unwrap()][..], options].concat())
 }
 
-/// Paths and reasons of the ledger's lines of one fate.
+/// Paths and reasons of the ledger lines with one fate.
 fn lines(dataset: &Dataset, fate: Fate) -> Vec<(String, String)> {
     let lines = dataset.unpacked().into_iter().filter(|line| line.1 == fate);
     lines.map(|(path, _, reason)| (path, reason)).collect()
@@ -38,7 +38,7 @@ fn kinds() -> Bench {
     bench
 }
 
-/// A photograph whose size comes after more than is looked at first.
+/// A photograph whose size comes after the bytes that are read first.
 fn late() -> Vec<u8> {
     let photo = jpeg(7, 5000);
     let comment = |bytes: usize| [&[0xff, 0xfe][..], &((bytes + 2) as u16).to_be_bytes(), &vec![b'x'; bytes]].concat();
@@ -90,7 +90,7 @@ fn what_leaves_nothing_is_said_before_anything_is_written() {
     bench.pack(&["--formats", "jpeg,word"]).code(2).says("one of jpeg, png");
 }
 
-/// Twins in a class, in two classes, and in two lengths with one beginning.
+/// Duplicates in one class and in two classes, and files of two lengths with the same beginning.
 fn twins() -> Bench {
     let bench = Bench::new();
     let (one, other) = (jpeg(1, 6000), jpeg(2, 6000));
@@ -162,7 +162,7 @@ fn a_sample_of_each_class_is_the_same_on_every_run_and_another_with_another_seed
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     first.iter().for_each(|path| *counts.entry(path.split_once('/').unwrap().0).or_default() += 1);
     assert!(counts.len() == 7 && counts.values().all(|count| *count == 3), "{counts:?}");
-    // One image more in a class changes at most one of it.
+    // One more image in a class replaces at most one image of the sample.
     bench.file("class-0/new.jpg", &jpeg(500, 5000));
     let more = few("more", "0");
     assert!(first.iter().filter(|path| !more.contains(path)).count() <= 1);
@@ -199,7 +199,7 @@ fn classes_that_get_one_name_become_one() {
     let label = |path: &str| dataset.samples.iter().find(|sample| sample.path == path.as_bytes()).unwrap().label;
     assert_eq!(["cat/1.jpg", "kitten/1.jpg", "dog/2.jpg", "puppy/9.jpg"].map(label), [0, 0, 1, 1]);
     verify(&bench, &["--against", bench.src().to_str().unwrap()]).code(0);
-    // A damaged image comes from the source again, whatever its class is called there.
+    // Repair takes a damaged image from the source, whatever the name of its class there.
     let shard = bench.dst().join("shard-000000.tar");
     let mut bytes = fs::read(&shard).unwrap();
     let at = bytes.len() / 2;
@@ -225,7 +225,7 @@ fn shards_are_chosen_from_as_trees_are() {
     assert_eq!(shards, sealed);
 }
 
-/// What the tree is made of: class, which image, and what is asked for.
+/// The options of one case. The tree is a list of class and image number.
 #[derive(Clone, Debug)]
 struct Asked {
     formats: bool,
@@ -235,7 +235,7 @@ struct Asked {
     near: bool,
     per_class: Option<usize>,
     classes: bool,
-    /// Of what is left, what is no image cannot be packed.
+    /// Files that pass the filters but are not images cannot be packed.
     check: bool,
     resize: bool,
 }
@@ -248,7 +248,7 @@ fn asked() -> impl Strategy<Value = Asked> {
     })
 }
 
-/// Images by number: JPEGs of one size, a larger one, a PNG, text.
+/// Images by number: JPEGs of one size, a larger JPEG, a PNG, text. Returns the bytes, whether JPEG, and whether large.
 fn image(which: u8) -> (Vec<u8>, bool, bool) {
     let large = || fs::read(photos().join("space/deep-field-left.jpg")).unwrap();
     match which {
@@ -259,14 +259,14 @@ fn image(which: u8) -> (Vec<u8>, bool, bool) {
     }
 }
 
-/// How many images of each fate there must be, by the slow and obvious way.
+/// Expected number of images per fate, computed the slow and obvious way.
 fn expected(tree: &[(u8, u8)], asked: &Asked) -> [usize; 3] {
     let mut paths: Vec<(String, u8, u8)> = tree
         .iter()
         .enumerate()
         .map(|(number, (class, which))| (format!("c{class}/{number:03}.jpg"), *class, *which))
         .collect();
-    // Of twins the first stays: by class, in their order of then, and path.
+    // The first duplicate stays: by class, in the order that `--classes` gives, then by path.
     let place = |class: u8| if asked.classes && class < 9 { 2 - class } else { class };
     paths.sort_by_key(|(path, class, _)| (place(*class), path.clone()));
     let (mut filtered, mut duplicates, mut seen, mut counts) = (0, 0, Vec::new(), BTreeMap::<u8, usize>::new());
@@ -296,7 +296,7 @@ proptest! {
         asked in asked(),
     ) {
         let bench = Bench::new();
-        // One that always goes in, in a class of its own.
+        // One image that is always packed, in a class of its own.
         let tree = [&[(9, 4)], tree.as_slice()].concat();
         for (number, (class, which)) in tree.iter().enumerate() {
             bench.file(format!("c{class}/{number:03}.jpg"), &image(*which).0);
@@ -336,13 +336,13 @@ proptest! {
         if !asked.resize {
             verify(&bench, &["--against", bench.src().to_str().unwrap()]).code(0);
         }
-        // The same on any number of threads.
+        // The same for any number of threads.
         bench.pack_to(&bench.at("again"), &[&options[..], &["--jobs", "1"]].concat()).code(0);
         prop_assert_eq!(contents(&bench.at("again")), contents(&bench.dst()));
     }
 }
 
-/// Path, label, and what is beside the image, of each sample.
+/// Label and named components of each sample, by path.
 fn beside(folder: &Path, names: &[&str]) -> BTreeMap<String, (i64, Vec<String>)> {
     let dataset = shardpack_reader::Dataset::open(folder).unwrap();
     let mut reader = dataset.reader(..).unwrap();
@@ -361,7 +361,7 @@ fn what_is_beside_an_image_stays_with_it_whatever_is_chosen_renamed_or_changed()
     let mut lines = "path,label,number\n".to_owned();
     for number in 0..24 {
         let class = ["ox", "cat", "kitten", "dog"][number % 4];
-        // Every sixth is there twice in bytes.
+        // Six images have the bytes of another image.
         bench.file(format!("f{}/{number}.jpg", number % 3), &jpeg((number % 18) as u64, 6000));
         bench.file(format!("f{}/{number}.txt", number % 3), format!("caption {number}").as_bytes());
         lines += &format!("f{}/{number}.jpg,{class},{number}\n", number % 3);
@@ -377,7 +377,7 @@ fn what_is_beside_an_image_stays_with_it_whatever_is_chosen_renamed_or_changed()
         support::pack(&list, &dst, options).code(0);
         let names: &[&str] = if name == "changed" { &["json", "txt"] } else { &["json"] };
         let samples = beside(&dst, names);
-        // 18 to 23 have the bytes of 0 to 5; of those, number 3 is a dog and left out, so that 21 is no duplicate.
+        // 18 to 23 have the bytes of 0 to 5. Number 3 is a dog and left out, so 21 is not a duplicate.
         let is_in = |number: &usize| number % 4 != 3;
         let is_first = |number: &usize| *number < 18 || !is_in(&(number - 18));
         assert_eq!(samples.len(), (0..24).filter(is_in).filter(is_first).count(), "{:?}", samples.keys());

@@ -1,7 +1,6 @@
-//! Packs as arrays of Slurm, on a real one: what comes out is what one machine packs, whatever becomes of nodes and parts.
+//! Packs with arrays on a real Slurm. However nodes and parts fail, the result equals the dataset of one machine.
 //!
-//! Parts are held in their midst: a program that stands for shardpack stops the real one once the first shard of its part is
-//! finished, and says so in a file.
+//! Parts are held midway: a wrapper around shardpack stops it once the first shard of its part is finished, and writes a file.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
@@ -27,11 +26,12 @@ use shardpack_packer::{part::Part, plan_file};
 use slurm::{Cluster, parent};
 use support::{Bench, Ran, binary, contents};
 
-/// Shards that are copied wait for their turn to be finished, up to six of them: a part has more.
+/// Up to six copied shards wait to be finished. With this number of shards, a part has more.
 const SHARDS: [&str; 2] = ["--shards", "128"];
 
-/// What runs as shardpack: a part whose number is a file in HOLDS is stopped when the file that is named there is. Slurm sends
-/// signals to it and to the real one, and first lets what is stopped go on; the shell of the job knows of this one alone.
+/// The wrapper that runs as shardpack. If HOLDS has a file with the number of the part, the wrapper stops the part once the path in
+/// that file exists. Slurm sends signals to the wrapper and to the real process, and first continues stopped processes. The shell of
+/// the job knows only the wrapper.
 const HOLDING: &str = r#"#!/bin/bash
 part=
 for word; do case $word in */[0-9]*) [[ $word =~ ^[0-9]+/[0-9]+$ ]] && part=${word%/*};; esac; done
@@ -60,7 +60,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Into the folder `name`.
+    /// Packs into the folder `name`.
     fn new(cluster: &'a Cluster, bench: &'a Bench, name: &str) -> Self {
         let holds = cluster.at(&format!("holds-{}", fs::read_dir(cluster.at("")).unwrap().count()));
         fs::create_dir(&holds).unwrap();
@@ -71,7 +71,7 @@ impl<'a> Run<'a> {
         Self { cluster, bench, dst: bench.at(name), holds, program }
     }
 
-    /// Holds these of so many parts once the first shard of each is finished; `plan` is the plan file.
+    /// Holds these parts, of `of` parts, once the first shard of each is finished. `plan` is the plan file.
     fn hold(&self, plan: &Path, of: u32, parts: &[u32]) {
         let plans = plan_file::read_header(plan).unwrap().plans().unwrap();
         for part in parts {
@@ -82,7 +82,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// `shardpack slurm` with these arguments, of which DST stands for itself.
+    /// Runs `shardpack slurm` with these arguments. SRC and DST stand for the paths of this run.
     fn slurm(&self, args: &[&str]) -> Ran {
         let mut command = self.cluster.command(binary());
         command.arg("slurm").arg("--program").arg(&self.program);
@@ -96,8 +96,8 @@ impl<'a> Run<'a> {
         command.output().unwrap().into()
     }
 
-    /// Waits until a part is held: its process, and those above it up to the one that Slurm has for it. The part is free
-    /// when it runs again.
+    /// Waits until a part is held. Returns its process and the processes above it, up to the process that Slurm started. The next run
+    /// of the part is not held.
     fn held(&self, part: u32) -> Vec<i32> {
         let file = self.holds.join(format!("{part}.held"));
         let text = self.cluster.wait(&format!("part {part} in its midst"), || fs::read_to_string(&file).ok());
@@ -107,7 +107,7 @@ impl<'a> Run<'a> {
         processes
     }
 
-    /// The exit codes of a part that was held, but for runs that were lost.
+    /// The exit codes of a held part, except for lost runs.
     fn codes(&self, part: u32) -> String {
         fs::read_to_string(self.holds.join(format!("{part}.codes"))).unwrap_or_default()
     }
@@ -123,7 +123,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The number of the job that `what` is printed beside.
+/// The number of the job on the line that begins with `what`.
 fn job(ran: &Ran, what: &str) -> String {
     let line = ran
         .stdout
@@ -154,7 +154,7 @@ fn arrays_end_with_the_bytes_of_one_machine() {
     a_bucket_is_packed_to_another(&cluster);
 }
 
-/// What says which server is asked is in the environment of the jobs, and nowhere else.
+/// Only the environment of the jobs has the settings of the server.
 fn a_bucket_is_packed_to_another(cluster: &Cluster) {
     let Some(server) = stores::all().into_iter().find(|server| server.kind == stores::Kind::S3) else { return };
     let bench = Bench::of(40, 3000);
@@ -177,7 +177,7 @@ fn a_bucket_is_packed_to_another(cluster: &Cluster) {
     let found = places::files_at(&server, "packed");
     places::same(&places::files_in(&bench.at("whole")), &found, &(log("part-0001.log") + &log("merge.log")));
     slurm(&["--missing", &dst]).code(2).says("nothing is unfinished here");
-    // One part is left out, and then asked for.
+    // One part is left out, and then requested.
     let dst = server.url("again");
     let submitted = [&[&src, &dst, "--array", "3", "--only", "1,3", "--submit"], &options[..]].concat();
     slurm(&submitted).code(0).says("1,3 of 3");
@@ -188,7 +188,7 @@ fn a_bucket_is_packed_to_another(cluster: &Cluster) {
     places::same(&found, &places::files_at(&server, "again"), "missing");
 }
 
-/// The name of a setting as the environment has it.
+/// The environment variable of a setting.
 fn upper(name: &str) -> String {
     match name {
         "region" => "AWS_REGION".to_owned(),
@@ -206,14 +206,14 @@ fn images_are_changed_first(cluster: &Cluster) {
     run.slurm(&args).code(0).says("images  job").says("parts   job");
     cluster.wait_for_all();
     assert!(run.is_sealed(), "{} {} {}", run.log("images-0001.log"), run.log("part-0001.log"), run.log("merge.log"));
-    // The last of them goes on at once.
+    // The last job to change images packs its part at once.
     let logs = (1..=4).map(|part| run.log(&format!("images-000{part}.log"))).collect::<String>();
     let count = |said: &str| logs.matches(said).count();
     assert!(count("changed part") + count("packed  part") == 4 && count(": 10 images, in ") > 0, "{logs}");
     assert_eq!(contents(&run.dst), contents(&bench.at("whole")));
 }
 
-/// A name that a shell, Slurm's names of logs and a here-document all have to leave as it is.
+/// A name that a shell, Slurm's log names and a here-document must all leave unchanged.
 const ODD: &str = "it's 100%a \"$HOME\" `id`\nJOB\nx";
 
 fn a_node_is_lost_a_part_is_requeued_and_one_runs_into_its_limit(cluster: &Cluster, bench: &Bench) {
@@ -236,7 +236,7 @@ fn a_node_is_lost_a_part_is_requeued_and_one_runs_into_its_limit(cluster: &Clust
     assert!(!run.is_sealed());
     cluster.lose(&cluster.node(&format!("{parts}_2")), &lost);
     cluster.ask("scontrol", &["requeue", &format!("{parts}_3")]);
-    // As Slurm does before the limit: to the shell of the job alone.
+    // As Slurm does before the limit: the signal goes only to the shell of the job.
     fs::write(run.holds.join("4.alone"), "").unwrap();
     send(late[2], Signal::USR1);
     cluster.wait_for_all();
@@ -262,7 +262,7 @@ fn a_part_fails_and_the_missing_ones_are_submitted_again(cluster: &Cluster, benc
     run.slurm(&["--missing", "DST"]).code(0).says("note    running parts are left out: ");
     send(killed[0], Signal::KILL);
     cluster.wait_for_all();
-    // The merge was cancelled with what it depends on.
+    // Slurm cancelled the merge, because its dependency failed.
     assert!(!run.is_sealed() && run.log("merge.log").is_empty(), "{}", run.log("merge.log"));
     assert_eq!(run.codes(3), "137\n");
     let status = support::run(&["status".as_ref(), run.dst.as_os_str()]).code(0);
@@ -275,7 +275,7 @@ fn a_part_fails_and_the_missing_ones_are_submitted_again(cluster: &Cluster, benc
     cluster.wait_for_all();
     assert!(run.is_sealed(), "{}", run.log("merge.log"));
     run.slurm(&["--missing", "DST"]).code(2).says("nothing is unfinished here");
-    // A part of what is sealed has nothing to do, and ends well.
+    // A part of a sealed dataset has nothing to do, and succeeds.
     run.slurm(&[
         "--plan",
         bench.at("again.slurm/plan").to_str().unwrap(),
@@ -296,7 +296,7 @@ fn parts_are_told_by_the_variables_of_slurm(cluster: &Cluster, bench: &Bench) {
     let pack = format!("{program} pack --plan '{}' '{}' --part auto", plan.display(), dst.display());
     let log = |name: &str| format!("--output={}", cluster.at(name).display());
     let wrap = |command: &str| format!("--wrap={command}");
-    // A job without an array, and a range that is the rest of one, tell no part.
+    // A job without an array, and an array of only some indexes, do not identify a part.
     cluster.ask("sbatch", &["--ntasks=2", &log("job.txt"), &wrap(&pack)]);
     cluster.ask("sbatch", &["--array=3,5", &log("sparse-%a.txt"), &wrap(&pack)]);
     cluster.wait_for_all();
@@ -304,7 +304,7 @@ fn parts_are_told_by_the_variables_of_slurm(cluster: &Cluster, bench: &Bench) {
     assert!(said("job.txt").contains("start it with srun"), "{}", said("job.txt"));
     assert!(said("sparse-3.txt").contains("SLURM_ARRAY_TASK_COUNT=2"), "{}", said("sparse-3.txt"));
     assert!(!dst.exists());
-    // One node is lost: jobs of two processes on three.
+    // One node is lost, so jobs of two processes run on three nodes.
     cluster.ask("sbatch", &["--array=0-1", "--ntasks=2", &log("auto-%a.txt"), &wrap(&format!("srun {pack}"))]);
     cluster.wait_for_all();
     let said = said("auto-0.txt") + &said("auto-1.txt");
@@ -314,7 +314,7 @@ fn parts_are_told_by_the_variables_of_slurm(cluster: &Cluster, bench: &Bench) {
     support::run(&["merge".as_ref(), dst.as_os_str()]).code(0);
 }
 
-/// Stands for `sbatch`: runs each job of an array at once, as one of two cores and 400 MB, and says what it was asked.
+/// Stand-in for `sbatch`: runs each job of an array at once, with two cores and 400 MB, and records its arguments.
 const SBATCH: &str = r#"#!/bin/bash
 cat >JOB
 printf '%s\n' "$@" -- >>ASKED
@@ -330,7 +330,7 @@ done
 echo "7;cluster"
 "#;
 
-/// A `PATH` on which [`SBATCH`] is, and the file that it writes what it was asked to.
+/// A `PATH` with [`SBATCH`], and the file with the recorded arguments.
 fn stand_in(bench: &Bench) -> (OsString, PathBuf) {
     let tools = bench.at("tools");
     fs::create_dir(&tools).unwrap();
@@ -344,7 +344,7 @@ fn stand_in(bench: &Bench) -> (OsString, PathBuf) {
     (std::env::join_paths(path).unwrap(), asked)
 }
 
-/// Runs what `shardpack slurm` has printed.
+/// Runs the script that `shardpack slurm` printed.
 fn submit(script: &str, path: &OsStr) -> Ran {
     std::process::Command::new("bash").arg("-c").arg(script).env("PATH", path).output().unwrap().into()
 }
@@ -360,7 +360,7 @@ fn images_are_changed_by_an_array_of_their_own() {
     args.extend(options.iter().map(OsStr::new));
     let printed = support::run(&args).code(0).stdout;
     assert!(!printed.contains(" plan "), "{printed}");
-    // The last one of the first array has packed its part, too.
+    // The last job of the first array has packed its part, too.
     submit(&printed, &path).code(0).says("images  job 7: 1-3 of 3").says("parts   job 7: 1-3 of 3");
     assert_eq!(contents(&dst), contents(&bench.at("whole")));
     let asked = fs::read_to_string(asked).unwrap();
@@ -369,7 +369,7 @@ fn images_are_changed_by_an_array_of_their_own() {
     for after in &asked[1..3] {
         assert!(after.ends_with(&["--dependency=afterok:7", "--kill-on-invalid-dep=yes"]), "{asked:?}");
     }
-    // What began so is gone on with in the same way.
+    // A pack that began with a part is resumed by the same command.
     let dst = bench.at("other");
     let part: Vec<&OsStr> = vec!["pack".as_ref(), src.as_os_str(), dst.as_os_str(), "--part=2/3".as_ref()];
     let part = part.into_iter().chain(options.iter().map(OsStr::new)).collect::<Vec<_>>();
@@ -412,7 +412,7 @@ fn a_script_packs_with_the_options_that_it_was_asked_for() {
     args.extend(["--", "--account=it's", "--mem", "400"].map(OsStr::new));
     let printed = support::run(&args).code(0).stdout;
     let bash = |script: &str| -> Ran { submit(script, &path) };
-    // A part is missing yet, which the merge says; sbatch has taken the jobs.
+    // One part is still missing, and the merge reports it; sbatch has accepted the jobs.
     bash(&printed).code(0).says("parts   job 7: 1,3-4 of 4").says("merge   job 7");
     assert!(!dst.join("manifest.json").exists());
     bash(&printed.replace("1,3-4", "2")).code(0);

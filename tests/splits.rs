@@ -1,4 +1,4 @@
-//! The record of splits: what is lost, added, swapped, renamed or doubled is found, and each split stays a dataset of its own.
+//! Tests the record of splits: lost, added, swapped, renamed and doubled splits are detected. Each split stays a dataset of its own.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -56,7 +56,7 @@ fn the_record_fits_its_schema_and_names_what_is_there() {
         }
         run(&["verify", text(&dst)]).code(0).says("6 samples").says_not("note");
     }
-    // What the reader refuses, the schema does.
+    // The schema refuses the same records as the reader.
     let whole: Value = serde_json::from_slice(&fs::read(bench.dst().join("mds/splits.json")).unwrap()).unwrap();
     for (pointer, value) in [
         ("/schema", Value::from("shardpack-splits/2")),
@@ -145,7 +145,7 @@ fn what_became_of_splits_is_told_by_every_command_in_the_same_words() {
             let args = [&["verify", text(&dst)], options].concat();
             let mut ran = run(&args).code(1);
             for says in says {
-                // A flipped byte is named with its place.
+                // The message names the file and the position of a flipped byte.
                 let (file, what) = says.split_once(": ").unwrap();
                 ran = ran.says(file).says(what);
             }
@@ -184,7 +184,7 @@ fn a_split_renamed_on_purpose_is_written_under_its_new_name() {
     let dst = bench.dst();
     fs::rename(dst.join("val"), dst.join("validation")).unwrap();
     run(&["verify", text(&dst)]).code(1).says("mv validation val puts it back").says("--split validation=FOLDER");
-    // The second of what the help says, then the first.
+    // The second action of the help, then the first.
     let part = |split: &str| format!("{split}={}", text(&dst.join(split)));
     let (train, validation, test) = (part("train"), part("validation"), part("test"));
     let new = bench.at("new");
@@ -212,16 +212,16 @@ fn a_dataset_from_before_the_record_verifies_and_says_so() {
     assert_eq!((report["ok"].as_bool(), report["notes"].as_array().unwrap().len()), (Some(true), 1));
     convert(&[&dst], &bench.at("converted"), &["--format", "mds"]).code(0).says("splits train, val, test");
     run(&["verify", text(&dst), "--against", text(&bench.src())]).code(0);
-    // Without it a split that is gone is not seen, but one that has another name is.
+    // Without the record, a missing split is not detected, but a renamed split is.
     fs::rename(dst.join("val"), dst.join("validation")).unwrap();
     let what = "is the split val by its manifest";
     run(&["verify", text(&dst)]).code(1).says("validation: ").says(what);
     convert(&[&dst], &bench.at("other"), &[]).code(1).clean_error().says(what);
     fs::rename(dst.join("validation"), dst.join("val")).unwrap();
-    // The same command makes it.
+    // The same command writes the record again.
     bench.pack(&[]).code(0).says("nothing to do");
     assert_eq!(folder_hash(&dst), whole);
-    // Independent datasets beside each other are no splits.
+    // Independent datasets side by side are not splits.
     let others = bench.at("others");
     for name in ["a", "b"] {
         bench.pack_to(&others.join(name), &["--splits", "none"]).code(0);
@@ -255,7 +255,7 @@ fn splits_of_the_source_that_are_gone_or_new_are_found_by_a_comparison() {
     fs::remove_dir_all(bench.src().join("dev")).unwrap();
     fs::remove_dir_all(bench.src().join("val")).unwrap();
     against(&bench.src()).code(1).says("val/manifest.json: this split is not in the source");
-    // Of a list, and of a dataset of ours.
+    // Splits of a list, and of a sealed dataset.
     let list = Bench::with(&["1.jpg", "2.jpg", "3.jpg"]);
     let write = |rows: &[&str]| {
         fs::write(list.src().join("x.csv"), format!("path,label,split\n{}\n", rows.join("\n"))).unwrap()
@@ -279,7 +279,7 @@ fn splits_of_the_source_that_are_gone_or_new_are_found_by_a_comparison() {
 #[test]
 fn datasets_are_taken_together_by_the_names_of_their_classes() {
     let (a, b) = (Bench::with(&["cat/1.jpg", "dog/2.jpg"]), Bench::with(&["ant/1.jpg", "cat/3.jpg", "cat/1.jpg"]));
-    // Of other bytes than those of `a`, under one name.
+    // Other bytes than in `a`, under the same name.
     b.file("cat/1.jpg", &support::jpeg(77, 5300));
     a.pack(&[]).code(0);
     b.pack(&["--format", "mds"]).code(0);
@@ -289,7 +289,7 @@ fn datasets_are_taken_together_by_the_names_of_their_classes() {
     assert_eq!(dataset.classes(), ["ant", "cat", "dog"]);
     let mut paths = dataset.paths();
     paths.sort();
-    // What has one path in both is called after its dataset.
+    // A path that both datasets have gets the name of its dataset.
     assert_eq!(
         paths,
         ["ant/1.jpg", "cat/dst-2/1.jpg", "cat/dst/1.jpg", "cat/3.jpg", "dog/2.jpg"]
@@ -324,7 +324,7 @@ fn splits_given_one_by_one_are_splits_and_those_of_one_name_are_one() {
     convert(&[&split("train"), &split("val")], &bench.at("one"), &["--splits", "none"]).code(0);
     assert_eq!(manifest(&bench.at("one")).samples, 5);
     assert_eq!(support::Dataset::read(&bench.at("one")).classes(), ["cat", "dog"]);
-    // Two of splits: train with train, val with val.
+    // Two datasets of splits: train joins train, val joins val.
     let other = Bench::with(&["train/emu/1.jpg", "val/cat/2.jpg"]);
     other.pack(&[]).code(0);
     let both = bench.at("both");
@@ -354,18 +354,18 @@ fn datasets_whose_classes_cannot_be_one_list_are_refused() {
     let dst = named.at("both");
     let refused = convert(&[&named.dst(), &numbered.dst()], &dst, &[]).code(2).clean_error();
     refused.says("numbers its classes").says("--class-map");
-    // What the help says works.
+    // The advice of the help works.
     fs::write(named.at("map"), "0 dog\n1 cat\n").unwrap();
     convert(&[&numbered.dst()], &named.at("renamed"), &["--class-map", text(&named.at("map"))]).code(0);
     convert(&[&named.dst(), &named.at("renamed")], &dst, &[]).code(0);
     assert_eq!(support::Dataset::read(&dst).classes(), ["cat", "dog"]);
     fs::remove_dir_all(&dst).unwrap();
     convert(&[&named.dst(), &without.dst()], &dst, &[]).code(2).clean_error().says("has labels and");
-    // Beside shards of others, whose classes are told in another way.
+    // Together with foreign shards, which store their classes differently.
     let foreign = named.at("foreign");
     named.pack_to(&foreign, &[]).code(0);
     shards::make_foreign(&foreign);
-    convert(&[&named.dst(), &foreign], &dst, &[]).code(2).clean_error().says("is a sealed dataset, and");
+    convert(&[&named.dst(), &foreign], &dst, &[]).code(2).clean_error().says("is a sealed dataset, but");
     assert!(!dst.exists());
 }
 
@@ -380,7 +380,7 @@ fn a_split_may_be_called_as_what_lies_in_the_work_folder_and_not_as_the_folder_o
     for name in ["plan", "lock", "spool", "replaced", "discarded", "splits", "unpacked"] {
         pack(name, &[]).code(0);
         let before = contents(&dst);
-        // Refused after the folder of work was taken, then replaced, then gone on with.
+        // Refused after the work folder was taken, then replaced, then resumed.
         pack(name, &["--seed", "1"]).code(2);
         assert_eq!(contents(&dst), before, "{name}");
         pack(name, &["--seed", "1", "--force", "--resize", "8"]).code(0);

@@ -1,4 +1,4 @@
-//! `verify` and `inspect` of what lies at a URL, on real servers: what is said is what is said of the folder that was copied there.
+//! Runs `verify` and `inspect` on URLs of real servers. The report equals the report on the folder that was copied there.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -25,7 +25,7 @@ use server::{Fault, Nginx, Proxy};
 use stores::{Kind, ObjectServer};
 use support::Bench;
 
-/// A dataset in two formats and one of splits.
+/// Three datasets: plain, compressed with zstd, and with splits.
 fn packed(bench: &Bench) -> Vec<(&'static str, PathBuf)> {
     let pack = |name: &'static str, options: &[&str]| {
         let dst = bench.at(name);
@@ -124,7 +124,7 @@ fn verify_and_inspect_say_the_same_where_requests_fail() {
         for (number, fault) in faults.into_iter().enumerate() {
             let url = place.url(datasets[number % 2].0, proxy.port());
             for (command, of_folder) in commands.into_iter().zip(&of_folders[number % 2]) {
-                // What is flipped is fetched once more, soon: that must not be the next to be flipped.
+                // Flipped data is fetched again soon. The second request must not be the next to be flipped.
                 let is_flip = matches!(fault, Fault::Flip(_));
                 proxy.fail(if is_flip { if command == "verify" { 23 } else { 9 } } else { 5 }, fault);
                 assert_eq!(told(command, &url), *of_folder, "{} {fault:?} {command}", place.name());
@@ -213,12 +213,12 @@ fn credentials_come_from_where_the_programs_of_aws_have_them() {
     verify(&[&files[..], &[at]].concat(), &[]).code(0);
     verify(&[&files[..], &[("AWS_PROFILE", "by-process")]].concat(), &[]).code(0);
     verify(&files, &["profile=by-process"]).code(0);
-    // A profile that is asked for by name is before the environment; one of the environment is not.
+    // A profile in `--store` takes precedence over the environment; a profile in the environment does not.
     verify(&[&files[..], &in_environment, &[at]].concat(), &["profile=wrong"]).code(2).says("SignatureDoesNotMatch");
     verify(&[&files[..], &in_environment, &[at, ("AWS_PROFILE", "wrong")]].concat(), &[]).code(0);
     let none = verify(&[at], &[]).code(2).says("no credentials").says("AWS_ACCESS_KEY_ID").says("the profile default");
     none.says("AWS_WEB_IDENTITY_TOKEN_FILE").says("public objects: --store anonymous=true");
-    // Where a machine would have some, but has not: nothing listens there.
+    // A machine that could have credentials, but has none: nothing listens at this address.
     let nowhere = [at, ("AWS_EC2_METADATA_DISABLED", ""), ("AWS_METADATA_ENDPOINT", "http://127.0.0.1:1")];
     verify(&nowhere, &[]).code(2).says("no credentials").says("and the credentials of the machine at 169.254.169.254");
     let no_profile = verify(&[&files[..], &[at]].concat(), &["profile=none"]).code(2).says("the profile none");
@@ -238,7 +238,7 @@ fn whichever_answer_is_changed_on_its_way_verify_finds_what_lies_there() {
         assert!(Command::new("cp").arg("-rT").arg(folder).arg(nginx.data().join(name)).status().unwrap().success());
         let words = ["verify", &proxy.url(name), "--json"];
         let all = run(&words, &[]).code(0).json()["network"]["requests"].as_u64().unwrap();
-        // One of them alone: the first that come tell which there are, and are tried elsewhere.
+        // Changes one answer at a time. The first answers list the files; other tests change them.
         for one in all / 2 + 1..=all {
             proxy.fail_one(one, Fault::Flip(300));
             run(&words, &[]).code(0);
@@ -278,7 +278,7 @@ fn each_request_is_told() {
             cases.push(("crops", "plain", &["--every", "4"]));
             cases.extend([("verify", "plain", &["--quick"][..]), ("verify", "plain", &against)]);
             cases.push(("inspect", "plain", &["--samples"]));
-            // A byte of a shard is mended from the tree, its table from the shard.
+            // Repair restores a byte of a shard from the tree, and its table from the shard.
             cases.push(("verify", "plain", &repair));
             let before = proxy.requests();
             let (src, to) = (bench.src(), place.url("packed", proxy.port()));
@@ -319,7 +319,7 @@ fn what_cannot_be_done_at_a_url_is_said() {
     let (src, dst) = (src.to_str().unwrap(), dst.to_str().unwrap());
     for (args, said) in [
         (vec!["verify", &url, "--repair", src], "a web server is only read from: nothing can be mended there"),
-        (vec!["verify", &url, dst], "is a URL, and "),
+        (vec!["verify", &url, dst], "is a URL, but "),
         (vec!["verify", dst, "--store", "requests=3"], "this is a folder"),
         (vec!["inspect", dst, "--store", "requests=3"], "this is a folder"),
         (vec!["verify", &url, "--store", "requests"], "a setting without =, which is not shown"),
@@ -349,13 +349,13 @@ fn what_cannot_be_done_at_a_url_is_said() {
     with_password.says("send it as a header: --store \"header=Authorization: …\"");
     let azure = run(&["verify", "az://container/x"], &[]).code(2);
     azure.says("set AZURE_STORAGE_ACCOUNT_NAME or AZURE_STORAGE_CONNECTION_STRING");
-    // A header that the server asks for, and that no other server gets.
+    // A header that the server requires, and that no other server gets.
     let log = nginx.url("packed");
     run(&["verify", &log, "--store", "header=X-Key: 1"], &[]).code(0);
     run(&["verify", &nginx.url("redirect/packed"), "--store", "header=X-Key: 1"], &[]).code(0);
 }
 
-/// A server that gives each request the answer of `answer`, which has its head: where it is.
+/// Starts a server that answers each request with `answer`, which gets the request head. Returns the URL of the server.
 fn serve(answer: impl Fn(&str) -> Vec<u8> + Send + 'static) -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -366,7 +366,7 @@ fn serve(answer: impl Fn(&str) -> Vec<u8> + Send + 'static) -> String {
             while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|read| read == 1) {
                 head.push(byte[0]);
             }
-            // Who asks may have gone away.
+            // The client may have gone away.
             let _ = stream.write_all(&answer(&String::from_utf8_lossy(&head)));
         }
     });
@@ -467,7 +467,7 @@ fn the_server_of_a_container_is_asked_with_the_token_that_there_is() {
         let token = head.lines().find_map(|line| line.strip_prefix("authorization: "));
         assert_eq!(token, expected, "{head}");
     }
-    // One that gives what no request can have, or nothing.
+    // A credentials server that returns an invalid token, or no credentials.
     for (body, said) in [
         (r#"{"AccessKeyId":"A","SecretAccessKey":"S","Token":"SECRETS\n"}"#, "the session token has a line feed"),
         ("SECRETS", "sends no credentials: line 1, column 1"),
@@ -490,7 +490,7 @@ fn a_page_for_people_is_no_dataset() {
             ran.says("no dataset").says("the server answers with a page of HTML");
         }
     }
-    // A dataset of which one shard is a page.
+    // A dataset with an HTML page in place of one shard.
     let bench = Bench::of(12, 500);
     bench.pack(&["--shards", "2"]).code(0);
     let folder = bench.dst();

@@ -1,5 +1,6 @@
-//! All that is done at URLs, of 3,000 small objects, while one request in five fails: the same as of a folder. It takes minutes, so that
-//! `cargo xtask test --full` runs it, as a step of its own, and `cargo test` does not:
+//! Runs every command on URLs with 3,000 small objects while one request in five fails; the results equal those of the folder.
+//!
+//! The test takes minutes. `cargo test` ignores it; `cargo xtask test --full` runs it as a separate step:
 //!
 //! ```text
 //! cargo test --release --test stores_all -- --ignored --nocapture
@@ -28,12 +29,12 @@ use support::Bench;
 
 const OBJECTS: u64 = 3_000;
 
-/// What `command` says of a dataset.
+/// The JSON report of `command` on a dataset, without the fields that only a URL has.
 fn told(command: &str, target: &[String]) -> Value {
     said(run(&with(command, target, &["--json"]), &[]).code(0).json())
 }
 
-/// What a loader hands out in an epoch.
+/// Number and bytes of each sample of one epoch, in the order in which the loader returns them.
 fn epoch(target: &[String]) -> Vec<(u64, Vec<u8>)> {
     let settings = target[1..].iter().map(|text| text.strip_prefix("--store=").unwrap());
     let dataset = Dataset::open_with(&target[0], &StoreSettings::parse(settings).unwrap()).unwrap();
@@ -46,7 +47,7 @@ fn epoch(target: &[String]) -> Vec<(u64, Vec<u8>)> {
     all
 }
 
-/// `convert` of a dataset to another format, in a folder.
+/// Converts a dataset to MDS in the folder `dst`.
 fn converted(target: &[String], dst: &Path) {
     let words = with("convert", &target[..1], &[dst.to_str().unwrap(), "--format", "mds", "--quiet"]);
     run(&[&words[..], &target[1..].iter().map(String::as_str).collect::<Vec<_>>()].concat(), &[]).code(0);

@@ -1,4 +1,4 @@
-//! `bench` of what lies at a URL, on real servers: what it says is of what came over the network, and its order is that of the folder.
+//! `bench` of datasets at URLs, on real servers: it reports network requests and bytes, and the epoch order equals that of the folder.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -17,7 +17,7 @@ use serde_json::Value;
 use server::{Fault, Nginx, Proxy};
 use support::Bench;
 
-/// What is said of the one dataset.
+/// The JSON report on the only dataset, checked against the schema.
 fn measured(target: &[String], options: &[&str]) -> Value {
     let ran = run(&with("bench", target, &[&["--json", "--quiet", "--crop", "24"], options].concat()), &[]);
     let json = ran.code(0).json();
@@ -44,7 +44,7 @@ fn bytes_of(folder: &Path, end: &str) -> u64 {
 
 #[test]
 fn an_epoch_at_a_url_is_measured_in_requests_and_bytes_and_has_the_order_of_the_folder() {
-    // No images, so that a server may take its time: a row of a minute would decode for a quarter of that.
+    // Not images: a row that reads for up to 60 s on a slow server would also decode for a quarter of that time.
     let (bench, mut rng) = (Bench::new(), support::Rng::new(1));
     for number in 0..300 {
         let bytes: Vec<u8> = (0..5000 + rng.below(9000)).map(|_| rng.below(200) as u8).collect();
@@ -69,14 +69,15 @@ fn an_epoch_at_a_url_is_measured_in_requests_and_bytes_and_has_the_order_of_the_
             assert_eq!(found["raw"]["samples"], 300);
             assert_eq!((&found["whole_epochs"], &found["cold"]), (&false.into(), &Value::Null));
             let (epoch, network) = (&found["epoch"], &found["network"]);
-            // Each byte of the shards once, but for what ends a tar file. Threads that open a shard at once each fetch its index.
+            // The epoch reads each byte of the shards once, except the end-of-archive blocks.
+            // Threads that open one shard concurrently each fetch its index.
             let (least, received) = (manifest + indexes + shards * 9 / 10, number(&epoch["received_bytes"]));
             assert!(received >= least, "{} {name}: {received}", place.name());
-            // What was compressed at one go is fetched for each of the runs that end in it, which are short here.
+            // A compressed block is fetched once for each run that ends in the block; the runs are short here.
             let most = manifest + indexes * 64 + shards;
             assert!(name == "zstd" || received <= most, "{} {name}: {received}", place.name());
             assert_eq!((&epoch["is_measured"], &epoch["requests_again"]), (&true.into(), &0.into()), "{found}");
-            // Manifest, indexes, and at least one of each shard.
+            // The manifest, the indexes, and at least one request for each shard.
             let all = if name == "zstd" { 3 } else { 5 };
             assert!(number(&epoch["requests"]) > 2 * all, "{found}");
             assert!(number(&epoch["in_flight"]) > 1, "{found}");
@@ -111,12 +112,12 @@ fn what_fails_and_what_is_too_much_is_counted_and_a_row_that_ends_early_is_told_
     assert!(number(&found["network"]["throttled"]) <= proxy.faults());
     proxy.fail(4, Fault::Status(503, false));
     let said = run(&with("bench", &url, &["--crop", "24"]), &[]).code(0).says("because of throttling");
-    // A bucket takes them; to a web server they are copied.
+    // `shardpack crops` writes tables to a bucket directly. For a web server, the user copies them.
     match url[0].starts_with("http") {
         true => said.says("makes tables in a folder; copy its index/*.crops here"),
         false => said.says(&format!("most of the decoding: shardpack crops {}", url[0])),
     };
-    // An epoch of some 40 requests, one at a time.
+    // An epoch of about 40 requests, one at a time.
     proxy.fail(1, Fault::Delay(Duration::from_millis(100)));
     let one = [&url[..], &["--store=requests=1".to_owned()]].concat();
     let found = measured(&one, &["--batch", "32", "--seconds", "1"]);

@@ -1,4 +1,4 @@
-//! `convert` of a dataset at a URL, on real servers: what is packed is byte for byte what is packed of the folder that was copied there.
+//! `convert` of datasets at URLs, on real servers: the output is byte for byte that of `convert` on the folder that was copied there.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -23,7 +23,7 @@ use serde_json::Value;
 use server::{Fault, Nginx, Proxy};
 use support::{Bench, contents};
 
-/// Datasets of the source of `bench`: plain, compressed, of splits, and with captions.
+/// Packs the source of `bench` in several ways: plain, compressed, with splits, with captions.
 fn packed(bench: &Bench) -> Vec<(&'static str, PathBuf)> {
     for class in fs::read_dir(bench.src()).unwrap().map(|entry| entry.unwrap().path()) {
         for image in fs::read_dir(class).unwrap().map(|entry| entry.unwrap().path()) {
@@ -43,7 +43,7 @@ fn packed(bench: &Bench) -> Vec<(&'static str, PathBuf)> {
     ]
 }
 
-/// Runs `convert` of `target` into `dst` with what is said of its store, and gives what is said in JSON without what a URL alone has.
+/// Converts `target`, with its store settings, into `dst`. Returns the JSON report without the fields that only a URL has.
 fn convert(target: &[String], dst: &Path, options: &[&str]) -> Value {
     let (source, settings) = target.split_first().unwrap();
     let settings = settings.iter().map(String::as_str);
@@ -57,10 +57,10 @@ fn convert(target: &[String], dst: &Path, options: &[&str]) -> Value {
         let document = document.as_object_mut().unwrap();
         document.remove("elapsed_ms");
         let notes = document["notes"].as_array_mut().unwrap();
-        notes.retain(|note| !(is_url(target) && note.as_str().unwrap().contains("was not looked for")));
+        notes.retain(|note| !(is_url(target) && note.as_str().unwrap().contains("not looked for")));
         let network = document.remove("network").unwrap();
         match is_url(target) {
-            // A second format is made of the first.
+            // Further formats are converted from the first output, without network requests.
             true => assert_eq!(network["requests"].as_u64().unwrap() > 1, number == 0, "{network}"),
             false => assert!(network.is_null(), "{network}"),
         }
@@ -106,10 +106,10 @@ fn what_is_converted_from_a_url_is_what_is_converted_from_the_folder() {
         let url = place.url("plain", place.port());
         let (dst, part) = (bench.at(&format!("text-{}", place.name())), bench.at(&format!("parts-{}", place.name())));
         let said = run(&with("convert", &url, &[]).into_iter().chain([dst.to_str().unwrap()]).collect::<Vec<_>>(), &[]);
-        // DST is the last of the paths, wherever options stand.
+        // DST is the last path argument, regardless of the position of options.
         let said = said.code(0).says("a sealed dataset").says("source  network (").says("64 reads in flight");
         said.says("network ").says("stray files at the URL were not looked for");
-        // Samples that lie together come with one request, and what one has beside its image with it.
+        // One request reads neighbouring samples, including the captions beside the images.
         let captions = place.url("captions", place.port());
         for (order, most) in [("auto", 40), ("plan", 130)] {
             let dst = bench.at(&format!("{order}-{}", place.name()));
@@ -193,12 +193,12 @@ fn convert_makes_the_same_where_requests_fail() {
         }
         for (number, fault) in faults.into_iter().enumerate() {
             let name = datasets[number % 4].0;
-            // What is flipped is fetched once more, soon: that must not be the next to be flipped.
+            // The reader retries after a flipped bit. The interval must be long enough that the retry is not flipped as well.
             proxy.fail(if matches!(fault, Fault::Flip(_)) { 23 } else { 5 }, fault);
             let dst = bench.at(&format!("{number}-{}", place.name()));
             let words = ["--format", "mds", "--quiet"];
             let url = place.url(name, proxy.port());
-            // One at a time: which request comes again, and when, is known then.
+            // One request at a time, so that the position of the retry is known.
             let one = if matches!(fault, Fault::Flip(_)) {
                 vec!["--read-order", "plan", "--store", "requests=1"]
             } else {
@@ -235,7 +235,7 @@ fn a_convert_that_is_killed_goes_on_by_the_same_command() {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!((2..15).contains(&finished()), "{} shards were finished", finished());
-        // What is said of the store is in no file.
+        // Files do not record store settings.
         if url.len() > 1 {
             run(&["convert", &url[0], dst.to_str().unwrap()], &[]).code(2);
         }
@@ -299,8 +299,8 @@ fn what_cannot_be_converted_from_a_url_is_said() {
     let (dst, to) = (dst.to_str().unwrap(), to.to_str().unwrap());
     let (by_name, of_folder) = (format!("train={url}"), format!("test={dst}"));
     for (args, said) in [
-        (vec!["convert", &url, dst, to], "is a URL, and "),
-        (vec!["convert", "--split", &by_name, "--split", &of_folder, to], "is a URL, and "),
+        (vec!["convert", &url, dst, to], "is a URL, but "),
+        (vec!["convert", "--split", &by_name, "--split", &of_folder, to], "is a URL, but "),
         (vec!["convert", &url, &url, to], "is given twice"),
         (vec!["convert", &nginx.url("foreign/{0..3}.tar"), to], "no such object"),
         (vec!["convert", &url, "--from", "webdataset", to], "a web server has no listing"),
@@ -320,7 +320,7 @@ fn what_cannot_be_converted_from_a_url_is_said() {
         run(&args, &[]).code(2).says(said);
         assert!(!Path::new(to).exists(), "{args:?}");
     }
-    // Nothing is written, nothing was asked for but manifests and indexes.
+    // A dry run writes nothing and requests only manifests and indexes.
     let asked = nginx.asked().len();
     run(&["convert", &url, to, "--dry-run", "--json"], &[]).code(0).says("network (http)");
     assert!(!Path::new(to).exists());

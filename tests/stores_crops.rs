@@ -1,4 +1,4 @@
-//! Crop tables of datasets at URLs, on real servers: they are those of the folder, byte for byte, or absent.
+//! Crop tables of datasets at URLs, on real servers: each table is byte for byte that of the folder, or absent.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -25,7 +25,7 @@ use support::{Bench, Ran, photos};
 
 type Files = BTreeMap<String, Vec<u8>>;
 
-/// The words of a command at `url`, asked for at `port`.
+/// The words of a command at `url`, sent to `port`.
 fn words(command: &[&str], url: &str, server: &ObjectServer, port: u16) -> Vec<String> {
     let words = command.iter().map(|word| (*word).to_owned()).chain([url.to_owned()]);
     words.chain(settings(server, port)).collect()
@@ -43,7 +43,7 @@ fn packed(folder: &Path, options: &[&str]) -> Files {
     files_in(folder)
 }
 
-/// Those of `files` that are no tables.
+/// `files` without the crop tables.
 fn without_tables(files: &Files) -> Files {
     files
         .iter()
@@ -68,18 +68,18 @@ fn tables_at_a_url_are_those_of_the_folder() {
         let kept = crops(server, server.port(), "packed", &["--json"]).code(0).json();
         assert_eq!((&kept["kept_shards"], &kept["network"]["sent_bytes"]), (&3.into(), &0.into()), "{kept}");
         assert_eq!(kept["tables"], made["tables"]);
-        // Those of one part, after one of them was damaged.
+        // Recreates the tables part by part after one table was damaged.
         let mut damaged = whole.clone();
         damaged.get_mut("index/shard-000001.crops").unwrap()[200] ^= 1;
         put(server, "packed", &damaged);
         for part in ["1/2", "2/2"] {
-            crops(server, server.port(), "packed", &["--part", part]).code(0).says("those of ").says("network ");
+            crops(server, server.port(), "packed", &["--part", part]).code(0).says("the tables of ").says("network ");
         }
         same(&whole, &files_at(server, "packed"), &what);
         put(server, "splits", &without_tables(&splits));
         crops(server, server.port(), "splits", &["--quiet"]).code(0);
         same(&splits, &files_at(server, "splits"), &what);
-        // A shard that is not as it was sealed is named, with its split, and has no tables.
+        // A shard that differs from its seal is reported with its split, and gets no table.
         let mut damaged = without_tables(&splits);
         let name = damaged.keys().find(|name| name.starts_with("val/") && name.ends_with(".tar")).unwrap().clone();
         let shard = damaged.get_mut(&name).unwrap();
@@ -161,7 +161,7 @@ fn nothing_is_put_beside_another_dataset_nor_to_a_web_server() {
     let whole = packed(&bench.at("whole"), &["--crops"]);
     let plain = without_tables(&whole);
     for server in stores::all().into_iter().filter(|server| [Kind::S3, Kind::Azure].contains(&server.kind)) {
-        // It is gone; it is another one of the same length; it is put once more as it is.
+        // The manifest is deleted, replaced by another manifest of the same length, or written again unchanged.
         let same = &plain["manifest.json"];
         let other = String::from_utf8(same.clone()).unwrap().replace("\"seed\": 0", "\"seed\": 1").into_bytes();
         assert!(other != *same && other.len() == same.len());
@@ -172,7 +172,7 @@ fn nothing_is_put_beside_another_dataset_nor_to_a_web_server() {
             proxy.fail_of("GET", 1, Fault::Delay(Duration::from_millis(300)));
             let mut child = begin(&words(&["crops"], &server.url("packed"), &server, proxy.port()));
             let start = Instant::now();
-            // Two of the manifest; the index and the images come next, and then the manifest again.
+            // Two requests for the manifest. The index and the images follow, then the manifest again.
             while proxy.requests() < 4 {
                 assert!(start.elapsed() < Duration::from_secs(100) && child.try_wait().unwrap().is_none(), "{what}");
                 thread::sleep(Duration::from_millis(1));

@@ -1,5 +1,5 @@
-//! `convert` of shards of any writer at URLs, on real servers: what is packed is byte for byte what is packed of the files that were
-//! copied there.
+//! `convert` of foreign shards at URLs, on real servers: the output is byte for byte that of `convert` on the files that were copied
+//! there.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -32,7 +32,7 @@ use support::{Bench, contents, jpeg};
 
 const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/vectors");
 
-/// Runs `convert` of `sources` into `dst`, and gives what is said in JSON without what a URL alone has.
+/// Converts `sources` into `dst`. Returns the JSON report without the fields that only a URL has.
 fn convert(sources: &[String], settings: &[String], dst: &Path, options: &[&str]) -> Value {
     let mut words = vec!["convert"];
     words.extend(sources.iter().map(String::as_str).chain([dst.to_str().unwrap()]));
@@ -83,7 +83,7 @@ fn what_is_noted_of_a_file_is_noted_of_its_url() {
     let bench = Bench::new();
     let npz = fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/npz/stored.npz")).unwrap();
     let sample = |tar: Tar, number: u64| {
-        // Not one of them is whole, so that all stay what they are, which is noted.
+        // Every archive is truncated, so all stay one component each, and a note reports them.
         tar.file(&format!("{number}.jpg"), &jpeg(number, 5000)).file(&format!("{number}.npz"), &npz[..npz.len() / 2])
     };
     let tar = (0..5).fold(Tar::new(), sample).bytes();
@@ -115,7 +115,7 @@ fn folders_globs_and_braces_at_urls_are_what_they_are_of_files() {
                 "mds" => &["", "shard.{00000,00001,00002}.mds"],
                 _ => &["set-{0,1,2}.parquet", ""],
             };
-            // A web server takes it for a query.
+            // In a URL on a web server, `?` begins a query.
             for (number, pattern) in
                 patterns.iter().enumerate().filter(|(_, pattern)| !is_web || !pattern.contains('?'))
             {
@@ -174,7 +174,7 @@ fn convert_makes_the_same_where_requests_fail() {
     for place in Place::all() {
         let proxy = Proxy::start(place.port());
         for (number, fault) in faults.into_iter().enumerate() {
-            // What has checksums is fetched once more where a bit was changed.
+            // The reader retries a flipped bit only in data with checksums.
             let (name, folder, options) = &made[if matches!(fault, Fault::Flip(_)) { 2 } else { number % made.len() }];
             let local = bench.at(&format!("local-{name}"));
             if !local.exists() {
@@ -183,7 +183,7 @@ fn convert_makes_the_same_where_requests_fail() {
             }
             place.copy(folder, name);
             let (sources, settings) = urls(&place, name, &names(folder), proxy.port());
-            // The first bytes tell what a file is, and have no checksum.
+            // The first bytes identify the format and have no checksum.
             proxy.fail(if matches!(fault, Fault::Flip(_)) { 19 } else { 5 }, fault);
             let dst = bench.at(&format!("{number}-{}", place.name()));
             let one: &[&str] = if matches!(fault, Fault::Flip(_)) {
@@ -254,12 +254,12 @@ fn an_object_that_changes_meanwhile_ends_the_run() {
             let child =
                 Command::new(support::binary()).args(&words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
             let child = child.unwrap();
-            // It has been walked once the plan is there.
+            // The plan exists once the source was scanned.
             let start = Instant::now();
             while !dst.join(".shardpack").exists() && start.elapsed() < Duration::from_secs(60) {
                 thread::sleep(Duration::from_millis(5));
             }
-            // Times of change have seconds on some servers.
+            // Modification times have a resolution of one second on some servers.
             thread::sleep(Duration::from_millis(1100));
             place.put(&format!("{case}/set-0000.tar"), bytes);
             let ran = child.wait_with_output().unwrap();
@@ -289,17 +289,17 @@ fn what_cannot_be_converted_from_a_url_is_said() {
         (vec![nginx.url("a%20b.tar?sig=secret")], 2, "a URL with ? or #"),
         (vec![nginx.url("*.tar")], 2, "name the shards"),
         (vec![nginx.url("a%20b.tar"), nginx.url("a%20b.tar")], 2, "is given twice"),
-        (vec![nginx.url("a%20b.tar"), nginx.url("packed")], 2, "is a sealed dataset, and "),
-        (vec![nginx.url(&format!("packed/{ours}")), nginx.url("a%20b.tar")], 2, "is a sealed dataset, and "),
+        (vec![nginx.url("a%20b.tar"), nginx.url("packed")], 2, "is a sealed dataset, but "),
+        (vec![nginx.url(&format!("packed/{ours}")), nginx.url("a%20b.tar")], 2, "is a sealed dataset, but "),
         (vec![nginx.url("text.tar")], 1, "text.tar"),
         (vec![nginx.url("a%20b.tar"), "--from".to_owned(), "nothing".to_owned()], 2, "nothing"),
-        (vec![nginx.url("a%20b.tar"), bench.dst().display().to_string()], 2, "is a URL, and "),
+        (vec![nginx.url("a%20b.tar"), bench.dst().display().to_string()], 2, "is a URL, but "),
     ] {
         let words = [&["convert".to_owned()], &args[..], &[to.to_owned()]].concat();
         run(&words, &[]).code(code).says(said);
         assert!(!Path::new(to).exists(), "{args:?}");
     }
-    // As it is called there, and a shard of ours as one of any writer.
+    // A percent-encoded name, and a shardpack shard that is read as a foreign shard.
     for url in [nginx.url("a%20b.tar"), nginx.url(&format!("packed/{ours}"))] {
         run(&["convert", &url, to, "--from", "webdataset", "--quiet"], &[]).code(0);
         fs::remove_dir_all(to).unwrap();

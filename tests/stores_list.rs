@@ -1,5 +1,5 @@
-//! `pack` of lists whose images are in buckets and on web servers: what is packed is byte for byte what is packed of the same list and
-//! the same files in a folder.
+//! `pack` of lists whose images are in buckets and on web servers: the output is byte for byte that of the same list and files in a
+//! folder.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -21,7 +21,7 @@ use support::{Bench, Ran, contents};
 const NAMES: [&str; 6] =
     ["a/1.jpg", "a/2 with space.jpg", "b/é+%25&'.jpg", "b/deep/er/3.jpg", "c.jpg", "#hash?query.jpg"];
 
-/// A tree with captions beside some of its images.
+/// A tree with a caption beside one image, and an empty image.
 fn tree() -> Bench {
     let bench = Bench::with(&NAMES);
     bench.file("a/1.txt", b"a caption");
@@ -29,7 +29,7 @@ fn tree() -> Bench {
     bench
 }
 
-/// A list of all, a file that is empty and one that is not there, whose paths begin with `before`, and are spelt as `spell` says.
+/// Writes a list of all images, an empty file and a missing file. Each path is `before` followed by the name in the spelling of `spell`.
 fn list(bench: &Bench, name: &str, before: &str, spell: impl Fn(&str) -> String) -> PathBuf {
     let mut text = String::from("path,label,score\n");
     for (number, name) in NAMES.iter().chain(&["empty.jpg", "gone.jpg"]).enumerate() {
@@ -51,7 +51,7 @@ fn settings(server: &ObjectServer, port: u16) -> Vec<String> {
     server.settings(port).into_iter().map(|(name, value)| format!("--store={name}={value}")).collect()
 }
 
-/// What `pack` has told, but for the time and the network, and the number of requests.
+/// The JSON report of `pack` without time and network, and the number of requests.
 fn told(ran: Ran) -> (serde_json::Value, Option<u64>) {
     let mut json = ran.code(0).json();
     let all = json.as_object_mut().unwrap();
@@ -67,7 +67,7 @@ fn lists_of_objects_are_packed_as_lists_of_files() {
     let (local, none) = told(pack(&bench, &list(&bench, "local.csv", "", str::to_owned), &root, "local", &[]));
     assert_eq!((local["datasets"][0]["samples"].as_u64(), none), (Some(6), None), "{local}");
     stores::each(|server| {
-        // Moto answers what s3s-fs does, more slowly.
+        // Moto behaves like s3s-fs, but slower.
         if server.kind == Kind::Moto {
             return;
         }
@@ -85,7 +85,7 @@ fn lists_of_objects_are_packed_as_lists_of_files() {
             let words = ["verify", &dst, "--against", &list, "--root", &root, "--json"].into_iter();
             let verified = support::run(&words.chain(settings.iter().map(String::as_str)).collect::<Vec<_>>()).code(0);
             assert_eq!(verified.json()["ok"], true, "{}", verified.stdout);
-            // Each, and what is beside it, is looked at; then its first bytes, all of it, and the one caption.
+            // Requests: metadata of 8 images and of the files beside them; the first bytes, then the whole, of 6 images; one caption.
             assert!(requests.unwrap() <= 2 * 8 + 2 * 6 + 1 + 4, "{name}: {requests:?}");
         }
         server.put("tree/c.jpg", &support::jpeg(7, 5000));
@@ -136,7 +136,7 @@ fn lists_of_pages_of_a_web_server_are_packed_too() {
         fs::copy(bench.src().join(name), data.join(name)).unwrap();
     }
     let root = nginx.url("tree%20of%20images/");
-    // Paths are names, and URLs are spelt as URLs are.
+    // Relative paths are plain names. URLs are percent-encoded.
     let spelt = |name: &str| {
         let byte = |byte: u8| match byte {
             b'/' | b'.' | b'a'..=b'z' | b'0'..=b'9' => char::from(byte).to_string(),

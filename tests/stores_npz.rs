@@ -1,4 +1,4 @@
-//! Samples that are `.npz` files below URLs: what is packed is byte for byte what is packed of the same tree in a folder.
+//! Samples that are `.npz` files below URLs: the output is byte for byte that of the same tree in a folder.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -16,7 +16,7 @@ use places::{each, files_in, run, same, settings};
 use server::{Fault, Nginx, Proxy};
 use support::Bench;
 
-/// A `.npy` file of so many float32.
+/// A `.npy` file of `items` float32 values: `first`, `first + 1`, ….
 fn npy(first: usize, items: usize) -> Vec<u8> {
     let mut head = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({items},), }}");
     while (10 + head.len() + 1) % 64 > 0 {
@@ -34,7 +34,7 @@ fn crc(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, step)
 }
 
-/// A zip archive of members that are stored as they are.
+/// A zip archive with uncompressed members.
 fn npz(members: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let (mut out, mut directory) = (Vec::new(), Vec::new());
     for (name, content) in members {
@@ -51,7 +51,7 @@ fn npz(members: &[(&str, Vec<u8>)]) -> Vec<u8> {
     [out, directory, end, [bytes, at].map(u32::to_le_bytes).concat(), vec![0, 0]].concat()
 }
 
-/// Classes of samples with one array or two, and a caption for some.
+/// A tree with three classes; each sample has one or two arrays, and some samples have a caption.
 fn tree() -> Bench {
     let bench = Bench::new();
     for number in 0..40 {
@@ -115,12 +115,12 @@ fn arrays_below_a_url_are_those_of_the_folder() {
             fs::remove_dir_all(dst).unwrap();
         }
         assert!(proxy.faults() > faults.len() as u64);
-        // The sources of a dataset are compared, too.
+        // `verify --against` reads the sources as well.
         let local = bench.at("local-1").display().to_string();
         let settings = settings(server, server.port());
         let against = [&["verify", &local, "--against", &url].map(str::to_owned)[..], &settings].concat();
         run(&against, &[]).code(0);
-        // Another array, and one that is no zip file.
+        // One file gets another array; then the file is not a zip archive.
         server.put("arrays/cat/00.npz", &npz(&[("x.npy", npy(7, 300))]));
         run(&against, &[]).code(1).says("cat/00.npz");
         server.put("arrays/cat/00.npz", b"no zip");
@@ -149,7 +149,7 @@ fn a_list_of_arrays_is_packed_from_a_web_server_whatever_is_changed_on_the_way()
     let whole = files_in(&local);
     let proxy = Proxy::start(nginx.port());
     for (number, fault) in [Fault::Delay(Duration::ZERO), Fault::Cut(200), Fault::Flip(300)].into_iter().enumerate() {
-        // What is fetched once more is right.
+        // The retry returns correct data.
         proxy.fail(if matches!(fault, Fault::Flip(_)) { 7 } else { 3 }, fault);
         let dst = bench.at(&format!("dst-{number}"));
         let one = ["--root", &proxy.url("arrays"), "--store", "requests=1"];

@@ -1,4 +1,4 @@
-//! `pack` from a tree below a URL, and to a URL, on real servers: what is packed is byte for byte what is packed of the same tree in a folder.
+//! `pack` from and to URLs, on real servers: the output is byte for byte that of the same tree in a folder.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -22,7 +22,7 @@ use server::{Fault, Nginx, Proxy};
 use stores::Kind;
 use support::{Bench, Ran};
 
-/// Runs `pack`, with a folder of its own for what is not finished.
+/// Runs `pack`; for a URL as the destination, with a separate work folder.
 fn pack(bench: &Bench, from: &str, to: &str, settings: &[String], options: &[&str]) -> Ran {
     let work = work(bench, settings);
     let mut words: Vec<&str> = vec!["pack", from, to, "--seed", "3"];
@@ -33,19 +33,19 @@ fn pack(bench: &Bench, from: &str, to: &str, settings: &[String], options: &[&st
     run(&[&words[..], options].concat(), &[])
 }
 
-/// Where what is not finished lies, of each server by itself.
+/// The work folder of a server.
 fn work(bench: &Bench, settings: &[String]) -> PathBuf {
     let port: String = settings.first().map_or("", |endpoint| endpoint).chars().filter(char::is_ascii_digit).collect();
     bench.at(&format!("work-{port}"))
 }
 
-/// Nothing is left of what was not finished.
+/// Fails the test unless the work folder is empty.
 fn leaves_nothing(bench: &Bench, settings: &[String]) {
     let left = fs::read_dir(work(bench, settings)).map_or(0, Iterator::count);
     assert_eq!(left, 0, "work folder");
 }
 
-/// A tree with captions, splits' worth of classes, and what is passed over.
+/// A tree with captions, enough classes for splits, and files that `pack` skips.
 fn tree() -> Bench {
     let bench = Bench::of(90, 9000);
     for class in fs::read_dir(bench.src()).unwrap().map(|entry| entry.unwrap().path()) {
@@ -166,7 +166,7 @@ fn small_classes_share_lists() {
         let (url, network) = told(pack(&bench, &server.url("tree/"), to.to_str().unwrap(), &settings, &options));
         assert_eq!(local, url, "{:?}", server.kind);
         same(&files_in(&bench.dst()), &files_in(&to), "small classes");
-        // Each image is asked for once, and a sample of them for what it begins with; classes are listed in tens.
+        // One request for each image, and one more for the first bytes of some images. Classes are listed in tens.
         let requests = network.unwrap()["requests"].as_u64().unwrap();
         assert!(requests < 2 * 405 + 60, "{:?}: {requests}", server.kind);
     });
@@ -213,7 +213,7 @@ fn a_pack_goes_on_once_credentials_that_have_ended_are_replaced() {
         server.put_folder(&bench.src(), "tree");
         let proxy = Proxy::start(server.port());
         let settings = settings(server, proxy.port());
-        // While it plans, while it reads, and while it writes.
+        // The server refuses requests during planning, during reading, and during writing.
         for (round, after) in [40, 180, 270].into_iter().enumerate() {
             proxy.fail(1, Fault::Delay(Duration::from_millis(3)));
             let to = format!("packed {round}");
@@ -237,7 +237,7 @@ fn a_pack_goes_on_once_credentials_that_have_ended_are_replaced() {
 
 #[test]
 fn a_pack_that_is_killed_anywhere_goes_on_by_the_same_command() {
-    // 24 MB in 3 shards: parts of 8 MiB, so that some are under way when it ends.
+    // 24 MB in 2 shards: upload parts have 8 MiB, so that some are in flight when the process is killed.
     let bench = Bench::new();
     for number in 0..48u64 {
         bench.file(format!("class-{}/{number}.jpg", number % 5), &support::jpeg(number, 500_000));
@@ -253,13 +253,13 @@ fn a_pack_that_is_killed_anywhere_goes_on_by_the_same_command() {
         words.extend(settings.iter().map(String::as_str));
         words.extend(options);
         let mut killed = 0;
-        // Each time a few requests later, until one comes to its end.
+        // Kills the process a few requests later each time, until one run finishes.
         for after in (2..).step_by(3) {
             if !is_killed(&words, &proxy, after) {
                 break;
             }
             killed += 1usize;
-            // Unless the manifest was what it was at, there is none: nothing looks finished.
+            // A manifest exists only once the dataset is complete: no unfinished dataset looks finished.
             let keys = server.keys("packed/");
             if keys.iter().any(|key| key.ends_with("manifest.json")) {
                 same(&whole, &files_at(&server, "packed"), "a manifest is there");
@@ -269,7 +269,7 @@ fn a_pack_that_is_killed_anywhere_goes_on_by_the_same_command() {
         assert!(killed > 3, "{:?}: {killed}", server.kind);
         run(&words, &[]).code(0);
         same(&whole, &files_at(&server, "packed"), &format!("{:?}", server.kind));
-        // What was begun when it was killed, before anybody knew by what name.
+        // An upload stays unfinished if the process was killed before it received the upload's id.
         assert!(server.unfinished() < killed, "{:?}: {} of {killed}", server.kind, server.unfinished());
         leaves_nothing(&bench, &settings);
     }
@@ -289,7 +289,7 @@ fn a_pack_from_a_url_that_is_killed_goes_on_with_what_is_said_of_its_store() {
         let mut words = vec!["pack", &from, to.to_str().unwrap(), "--seed", "3"];
         words.extend(settings.iter().map(String::as_str));
         words.extend(options);
-        // Once the plan is there, which names the source and not what is said of its store.
+        // The process is killed once the plan exists. The plan names the source, but not its store settings.
         let mut killed = 0;
         for after in (90..).step_by(20) {
             if !is_killed(&words, &proxy, after) {
@@ -323,7 +323,7 @@ fn what_lies_there_is_never_written_over_unless_it_is_asked_for() {
         go("packed", &["--shards", "2", "--force"]).code(0);
         let local = bench.at(&format!("local-{:?}", server.kind));
         pack(&bench, src, local.to_str().unwrap(), &[], &["--shards", "2"]).code(0);
-        // An unfinished pack of this machine is no leave to remove what somebody has put there since.
+        // An unfinished pack of this machine does not permit the removal of files that others wrote later.
         let (work, url) = (work(&bench, &settings), server.url("since"));
         let words = ["pack", src, &url, "--seed", "3", "--work", work.to_str().unwrap()];
         let mut child = begin(&words.into_iter().chain(settings.iter().map(String::as_str)).collect::<Vec<_>>());
@@ -338,7 +338,7 @@ fn what_lies_there_is_never_written_over_unless_it_is_asked_for() {
         }
         let _ = child.kill();
         child.wait().unwrap();
-        // What it had sent may come to lie there after its end.
+        // Requests that the killed process had sent may still create objects.
         let is_empty = || {
             server.keys("since/").iter().for_each(|key| server.delete(key));
             thread::sleep(Duration::from_millis(500));
@@ -353,13 +353,13 @@ fn what_lies_there_is_never_written_over_unless_it_is_asked_for() {
         go("since", &[]).code(2).says("holds a dataset of something else");
         same(&before, &files_at(server, "since"), "what came since");
         drop(fs::remove_dir_all(&work));
-        // One split of somebody's, without a record.
+        // One split that another pack wrote, without `splits.json`.
         for (name, bytes) in &before {
             server.put(&format!("one/train/{name}"), bytes);
         }
         go("one", &["--split-fraction", "val=0.3"]).code(2).says("holds a dataset of something else");
         same(&before, &files_at(server, "one/train"), "one split");
-        // What the dataset of before had more is gone.
+        // The files that only the earlier dataset had are deleted.
         same(&files_in(&local), &files_at(server, "packed"), "replaced");
         let shard = files_in(&local).into_keys().find(|name| name.ends_with(".tar")).unwrap();
         server.delete(&format!("packed/{shard}"));
@@ -379,14 +379,14 @@ fn an_object_that_is_changed_or_gone_is_one_bad_sample() {
         run(&words.chain(settings.iter().map(String::as_str)).collect::<Vec<_>>(), &[]).code(0);
         let keys = server.keys("tree/");
         let mut bytes = server.get(&keys[3]).unwrap();
-        // As long as it was. A server whose lists have no ETag tells versions apart by the second.
+        // Same length as before. Servers whose lists have no ETag distinguish versions by modification time, in seconds.
         thread::sleep(Duration::from_millis(1100));
         bytes[4000] ^= 1;
         server.put(&keys[3], &bytes);
         server.put(&keys[7], &[&bytes[..], b"longer"].concat());
         server.delete(&keys[11]);
         let dst = bench.at(&format!("{:?}", server.kind));
-        // A plan file does not keep what is said of a store.
+        // A plan file does not record store settings.
         let environment: Vec<(String, String)> = server.environment();
         let environment: Vec<(&str, &str)> = environment.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
         let words = ["pack", "--plan", plan.to_str().unwrap(), dst.to_str().unwrap(), "--json", "--on-bad", "skip"];

@@ -1,4 +1,4 @@
-//! Parts that go to a URL, and their merge, on real servers: what they make together is byte for byte what one process makes in a folder.
+//! Parts that are packed to a URL, and their merge, on real servers: the result is byte for byte that of one process in a folder.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -22,7 +22,7 @@ use server::{Fault, Proxy};
 use stores::{Kind, ObjectServer};
 use support::{Bench, Ran};
 
-/// A destination at a URL, asked for at a port, from several machines: each has a folder of its own for what is not finished.
+/// Several machines that pack to one URL, each with its own work folder. Requests go to a given port.
 struct Machines<'a> {
     bench: &'a Bench,
     from: String,
@@ -41,7 +41,7 @@ impl<'a> Machines<'a> {
         self.bench.at(&format!("work-{}-{machine}", self.name))
     }
 
-    /// Words of a command that is run on a machine.
+    /// The words of a command on a machine, with its work folder and the store settings.
     fn words(&self, command: &[&str], machine: &str) -> Vec<String> {
         let work = ["--work".to_owned(), self.work(machine).display().to_string()];
         command.iter().map(|word| (*word).to_owned()).chain(work).chain(self.settings.iter().cloned()).collect()
@@ -65,7 +65,7 @@ impl<'a> Machines<'a> {
         run(&[&words[..], &self.settings].concat(), &[]).code(0).json()
     }
 
-    /// Nothing is left on any machine of what was not finished.
+    /// Fails the test unless the work folders of all machines are empty.
     fn leave_nothing(&self) {
         let mine = |name: &str| name.starts_with(&format!("work-{}-", self.name));
         for work in fs::read_dir(self.bench.at(".")).unwrap().map(|entry| entry.unwrap().path()) {
@@ -109,7 +109,7 @@ fn parts_at_a_url_make_the_bytes_of_one_process() {
                     assert_eq!(said["missing"]["parts"].as_array().unwrap().len(), parts.len() - done, "{said}");
                 }
                 machines.part(part, options).code(0).says("packed  part").says(" sent");
-                // Its receipt tells, on any machine.
+                // The receipt shows on any machine that the part is complete.
                 let again = machines.part(part, &[options, &["--json"][..]].concat()).code(0).json();
                 assert_eq!(again["resumed_shards"], again["shards"], "{again}");
                 assert!(again["network"]["sent_bytes"].as_u64().unwrap() < 10_000, "{again}");
@@ -155,7 +155,7 @@ fn parts_and_merge_with_every_fifth_request_failing_make_the_same() {
 
 #[test]
 fn parts_and_a_merge_that_are_killed_anywhere_go_on() {
-    // Parts of 8 MiB, so that some are under way when it ends.
+    // Upload parts have 8 MiB, so that some are in flight when the process is killed.
     let bench = Bench::new();
     for number in 0..48u64 {
         bench.file(format!("class-{}/{number}.jpg", number % 5), &support::jpeg(number, 500_000));
@@ -178,7 +178,7 @@ fn parts_and_a_merge_that_are_killed_anywhere_go_on() {
                 }
                 killed += 1usize;
                 if server.keys("packed/").iter().any(|key| key.ends_with("manifest.json")) {
-                    // What the request that was under way removes may be gone while it is asked for.
+                    // A request that is still in flight may delete these files between the listing and the read.
                     let keys = server.keys("packed/").into_iter().filter(|key| !key.contains("/.shardpack/"));
                     let named = |key: String| (key["packed/".len()..].to_owned(), server.get(&key).unwrap());
                     let there = keys.map(named).collect();
@@ -190,7 +190,7 @@ fn parts_and_a_merge_that_are_killed_anywhere_go_on() {
         }
         assert!(killed > 6, "{:?}: {killed}", server.kind);
         same(&whole, &files_at(&server, "packed"), &format!("{:?}", server.kind));
-        // What was begun when it was killed, before anybody knew by what name.
+        // An upload stays unfinished if the process was killed before it received the upload's id.
         assert!(server.unfinished() < killed, "{:?}: {} of {killed}", server.kind, server.unfinished());
         machines.leave_nothing();
     }
@@ -213,7 +213,7 @@ fn what_is_not_as_the_receipts_say_is_named_and_nothing_is_sealed() {
         for part in ["1/2", "2/2"] {
             machines.part(part, &options).code(0);
         }
-        // Another plan, another version of a file, a pack of all: each is refused, and nothing changes.
+        // Another plan, transformed images, and a pack without parts are each refused, and no object changes.
         let before = files_at(server, "packed");
         machines.part("1/2", &["--shards", "3"]).code(2).says("holds parts of another plan");
         machines
@@ -232,7 +232,7 @@ fn what_is_not_as_the_receipts_say_is_named_and_nothing_is_sealed() {
         };
         let longer = |name: &str| [&whole[name][..], b"x"].concat();
         for (name, bytes, verify, what) in [
-            (shard, Some(longer(shard)), false, "the receipt says"),
+            (shard, Some(longer(shard)), false, "in the receipt"),
             (shard, None, false, "is missing"),
             (index, Some(flipped(index, 200)), false, "its hash differs from the receipt"),
             (shard, Some(flipped(shard, 5000)), true, "its hash differs from the receipt"),
@@ -254,7 +254,7 @@ fn what_is_not_as_the_receipts_say_is_named_and_nothing_is_sealed() {
         wrong[300] ^= 1;
         server.put(receipt, &wrong);
         machines.merge(&[]).code(1).says("1-of-2.json");
-        // The part does not believe it, either.
+        // The part rejects the receipt as well.
         let again = machines.part("1/2", &[&options[..], &["--json"]].concat()).code(0).json();
         assert_eq!(again["resumed_shards"], 0, "{again}");
         assert_eq!(server.get(receipt).unwrap(), right);
@@ -263,7 +263,7 @@ fn what_is_not_as_the_receipts_say_is_named_and_nothing_is_sealed() {
         server.put("packed/.shardpack/plan", &before[".shardpack/plan"]);
         machines.merge(&[]).code(0);
         same(&whole, &files_at(server, "packed"), &format!("{:?}", server.kind));
-        // Of a dataset that was merged before, what is damaged is named.
+        // If a dataset was merged before, `merge` names its damaged files.
         server.put(&format!("packed/{shard}"), &longer(shard));
         machines.merge(&[]).code(1).says("is damaged now").says(shard);
     });
@@ -309,7 +309,7 @@ fn a_part_whose_plan_is_taken_away_or_replaced_says_so_and_leaves_no_receipt() {
             let ran = thread::scope(|scope| {
                 let part = scope.spawn(|| machines.part("1/2", &options));
                 let start = Instant::now();
-                // The plan is there before any shard.
+                // The plan is written before any shard.
                 while !server.keys("packed/").iter().any(|key| key.ends_with(".tar")) {
                     assert!(start.elapsed() < Duration::from_secs(100));
                     thread::sleep(Duration::from_millis(1));
@@ -376,7 +376,7 @@ fn of_two_packs_that_begin_at_once_one_is_sealed_and_the_other_says_so() {
                     let there = files_at(server, &to);
                     let more = of(shards).keys().chain(of(if *shards == "3" { "5" } else { "3" }).keys());
                     assert!(there.keys().all(|name| more.clone().any(|own| own == name)), "{what}");
-                    // What the other had put before it was stopped may lie beside it.
+                    // Objects that the other process wrote before it stopped may remain.
                     let own = there.into_iter().filter(|(name, _)| of(shards).contains_key(name)).collect();
                     same(of(shards), &own, &what);
                 }
@@ -384,7 +384,7 @@ fn of_two_packs_that_begin_at_once_one_is_sealed_and_the_other_says_so() {
             }
         }
         assert_eq!((refused, again), (3, 2));
-        // One that was stopped is not written over by another, unless that is asked for.
+        // An interrupted pack is replaced by another pack only with `--force`.
         let machines = Machines::new(&bench, server, proxy.port(), src.to_str().unwrap(), "stopped");
         let words = |shards: &str, more: &[&str]| {
             let command = ["pack", &machines.from, &machines.to, "--seed", "3", "--shards", shards];
@@ -398,7 +398,7 @@ fn of_two_packs_that_begin_at_once_one_is_sealed_and_the_other_says_so() {
         run(&words("5", &["--force"]), &[]).code(0);
         same(&wholes[1], &files_at(server, "stopped"), "forced");
         run(&words("3", &[]), &[]).code(2).says("another prefix, or --force to replace it");
-        // Nor parts; what they have more is gone, too.
+        // The same holds for parts. Their additional files are deleted as well.
         let parts = Machines::new(&bench, server, proxy.port(), src.to_str().unwrap(), "in-parts");
         for part in ["1/2", "2/2"] {
             parts.part(part, &["--shards", "5"]).code(0);

@@ -1,4 +1,4 @@
-//! `verify --repair` of a dataset at a URL, on real servers: every object is the one that was packed, byte for byte, or the one of before.
+//! `verify --repair` of datasets at URLs, on real servers: each object is byte for byte the packed object, or unchanged.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -30,7 +30,7 @@ fn work(bench: &Bench, server: &ObjectServer) -> PathBuf {
     bench.at(&format!("work-{:?}", server.kind))
 }
 
-/// The words of a repair of what is at `prefix`, asked for at `port`.
+/// The words of a repair of `prefix` from `source`, with requests to `port`.
 fn words(bench: &Bench, server: &ObjectServer, port: u16, prefix: &str, source: &str) -> Vec<String> {
     let work = work(bench, server).display().to_string();
     let words = ["verify", &server.url(prefix), "--repair", source, "--work", &work].map(str::to_owned);
@@ -54,7 +54,7 @@ fn mended(json: &Value) -> Vec<&str> {
     json["mended"].as_array().unwrap().iter().map(|file| file.as_str().unwrap()).collect()
 }
 
-/// `files` with a byte of one of them changed.
+/// Changes one byte of the file `name` in `files`.
 fn flip(files: &mut Files, name: &str) {
     let bytes = files.get_mut(name).unwrap();
     let at = bytes.len() / 2;
@@ -115,13 +115,13 @@ fn whatever_is_damaged_is_mended_to_the_byte_from_a_folder_and_from_a_prefix() {
                 assert_eq!(mended(&json), names, "{what}");
                 assert!(json["ok"] == true && json["not_mended"] == serde_json::json!([]), "{what}: {json}");
                 assert_eq!(json["left_uploads"], serde_json::json!([]), "{what}");
-                // Nothing else is put, and nothing twice.
+                // Only the damaged files are uploaded, each once.
                 let sent: usize = names.iter().map(|name| whole[*name].len()).sum();
                 assert_eq!(json["network"]["sent_bytes"], sent, "{what}");
                 assert_eq!(unfinished_work(&bench, server), 0, "{what}");
             }
         }
-        // Whole as it is: nothing is put.
+        // The dataset is intact: nothing is uploaded.
         let json = repair(&bench, server, "plain", &server.url("a tree/src")).code(0).json();
         assert!(mended(&json).is_empty() && json["network"]["sent_bytes"] == 0, "{json}");
     });
@@ -172,7 +172,7 @@ fn a_folder_is_compared_with_a_prefix_and_mended_from_it() {
             fs::write(here.join(name), bytes).unwrap();
         }
         fs::remove_file(here.join("shard-000001.tar")).unwrap();
-        // Names of settings may say of which of the two they are.
+        // The prefix `src.` limits a setting to the source.
         let settings: Vec<_> =
             settings(server, server.port()).iter().map(|text| text.replacen("=", "=src.", 1)).collect();
         let words = |option: &str| {
@@ -220,7 +220,7 @@ fn a_source_that_has_changed_mends_nothing_and_nothing_is_written_over() {
     damaged.remove("index/shard-000001.index");
     damaged.remove("shard-000002.tar");
     let dst = bench.at("packed");
-    // Every image of the first and the second shard is another now, of the same length.
+    // Every image of the first and second shard is replaced by another image of the same length.
     for shard in ["shard-000000.tar", "shard-000001.tar"] {
         let told = support::run(&["inspect", dst.to_str().unwrap(), "--samples", "--limit", "0", "--json"]).json();
         let of_shard = |sample: &&Value| sample["shard"].as_str().unwrap().ends_with(shard);
@@ -252,7 +252,7 @@ fn a_source_that_has_changed_mends_nothing_and_nothing_is_written_over() {
             same(&expected, &files_at(server, "packed"), &what);
             assert_eq!(unfinished_work(&bench, server), 0, "{what}");
         }
-        // By a manifest that is damaged itself nothing is written.
+        // If the manifest itself is damaged, repair writes nothing.
         let mut wrong = damaged.clone();
         let manifest = String::from_utf8(whole["manifest.json"].clone()).unwrap();
         wrong.insert("manifest.json".to_owned(), manifest.replacen("\"seed\": 3", "\"seed\": 4", 1).into_bytes());
@@ -263,7 +263,8 @@ fn a_source_that_has_changed_mends_nothing_and_nothing_is_written_over() {
     });
 }
 
-/// 24 MB in 2 shards, so that each is put in parts of 8 MiB; with one byte changed, and one shard missing.
+/// 24 MB in 2 shards, so that each is uploaded in parts of 8 MiB. Returns the intact files, and the files with one byte changed and one
+/// shard missing.
 fn large(bench: &Bench) -> (Files, Files) {
     for number in 0..48u64 {
         bench.file(format!("class-{}/{number}.jpg", number % 5), &support::jpeg(number, 500_000));
@@ -308,7 +309,7 @@ fn an_end_of_an_upload_whose_answer_is_lost_is_looked_up() {
     for server in stores::all().into_iter().filter(|server| [Kind::S3, Kind::Google].contains(&server.kind)) {
         put(&server, "packed", &damaged);
         let proxy = Proxy::start(server.port());
-        // Every second is the end of an upload: the first begins it.
+        // An upload takes two POST requests: the first begins it, the second completes it.
         proxy.fail_of("POST", 2, Fault::Lost);
         let source = bench.src().display().to_string();
         let words = words(&bench, &server, proxy.port(), "packed", &source);
@@ -329,7 +330,7 @@ fn a_repair_that_is_killed_anywhere_leaves_whole_objects_and_the_next_one_ends_i
         let words = words(&bench, &server, proxy.port(), "packed", &source);
         put(&server, "packed", &damaged);
         let mut killed = 0;
-        // Each time a few requests later, until one comes to its end.
+        // Kills the process a few requests later each time, until one run finishes.
         for after in (2..).step_by(4) {
             if !is_killed(&words, &proxy, after) {
                 break;
@@ -344,7 +345,7 @@ fn a_repair_that_is_killed_anywhere_leaves_whole_objects_and_the_next_one_ends_i
         assert!(killed > 3, "{what}: {killed}");
         run(&words, &[]).code(0);
         same(&whole, &files_at(&server, "packed"), &what);
-        // What was begun when it was killed, before anybody knew by what name.
+        // An upload stays unfinished if the process was killed before it received the upload's id.
         assert!(server.unfinished() < killed, "{what}: {} of {killed}", server.unfinished());
         assert_eq!(unfinished_work(&bench, &server), 0, "{what}");
     }
@@ -354,7 +355,7 @@ fn a_repair_that_is_killed_anywhere_leaves_whole_objects_and_the_next_one_ends_i
 fn parts_that_an_earlier_repair_left_are_given_up_or_named() {
     let bench = Bench::new();
     let (whole, mut damaged) = large(&bench);
-    // Nothing is put before the shards.
+    // The shards are the first objects to be uploaded.
     damaged.insert("BLAKE3SUMS".to_owned(), whole["BLAKE3SUMS"].clone());
     let source = bench.src().display().to_string();
     for server in stores::alone().into_iter().filter(|server| server.kind == Kind::S3) {
@@ -362,7 +363,7 @@ fn parts_that_an_earlier_repair_left_are_given_up_or_named() {
             let proxy = Proxy::start(server.port());
             put(&server, "packed", &damaged);
             let mut words = words(&bench, &server, proxy.port(), "packed", &source);
-            // No part ends, so that the upload is under way, and known.
+            // No part finishes, so the upload is in flight and its id is recorded.
             proxy.fail_of("PUT", 1, Fault::Delay(Duration::from_secs(30)));
             let mut child = begin(&words);
             let start = Instant::now();
@@ -377,7 +378,7 @@ fn parts_that_an_earlier_repair_left_are_given_up_or_named() {
             child.kill().unwrap();
             child.wait().unwrap();
             assert_eq!(server.unfinished(), 1);
-            // A refusal after which nobody waits for other credentials.
+            // Status 301 is a refusal that does not make the client wait for new credentials.
             proxy.fail_of("DELETE", if is_refused { 1 } else { u64::MAX }, Fault::Status(301, false));
             if is_refused {
                 let json = run(&[&words[..], &["--json".to_owned()]].concat(), &[]).code(0).json();
@@ -403,7 +404,7 @@ fn nothing_is_put_once_the_dataset_is_another() {
         let what = format!("{:?}", server.kind);
         put(&server, "packed", &damaged);
         let proxy = Proxy::start(server.port());
-        // So that the manifest goes while the damaged shard comes.
+        // Delays the download of the damaged shard, so that the manifest is deleted meanwhile.
         proxy.fail_of("GET", 1, Fault::Delay(Duration::from_millis(300)));
         let mut child = begin(&words(&bench, &server, proxy.port(), "packed", &source));
         let start = Instant::now();

@@ -1,5 +1,5 @@
-//! `verify` and `inspect` of shards of any writer, and of single shards of ours, at URLs, on real servers: what is said is what is said
-//! of the files that were copied there.
+//! `verify` and `inspect` of foreign shards and of single shardpack shards at URLs, on real servers: the reports equal those on the files
+//! that were copied there.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -25,16 +25,16 @@ use support::Bench;
 
 const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/vectors");
 
-/// Exit code and JSON of a command, without what a URL alone has, and with files called as they are below `root`.
+/// Exit code and JSON report of a command, without the fields that only a URL has. File names are relative to `root`.
 fn told(words: &[String], paths: &[String], settings: &[String], root: &str) -> (i32, Value) {
     let json = "--json".to_owned();
     let ran = run(&[words, paths, settings, &[json]].concat(), &[]);
-    // A folder at a URL ends with a slash.
+    // The URL of a folder ends with a slash.
     let text = ran.stdout.replace(&format!("{root}/\""), "\"").replace(&format!("{root}/:"), ":").replace(root, "");
     let mut said: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{ran:?}"));
     let all = said.as_object_mut().unwrap();
     all.remove("elapsed_ms");
-    // Of what failed altogether there is none.
+    // The report of a failed run has no network section.
     if let Some(network) = all.remove("network") {
         assert_eq!(network.is_null(), !paths[0].contains("://"), "{network}");
         assert!(network.is_null() || network["requests"].as_u64().unwrap() > 0, "{network}");
@@ -46,13 +46,13 @@ fn words(words: &str) -> Vec<String> {
     words.split(' ').map(str::to_owned).collect()
 }
 
-/// What is said of the folder at a path and of `names` in it.
+/// The reports of the commands `asked` on `names` in `folder`.
 fn local(asked: &[&str], folder: &Path, names: &[String]) -> Vec<(i32, Value)> {
     let paths: Vec<_> = names.iter().map(|name| folder.join(name).display().to_string()).collect();
     asked.iter().map(|asked| told(&words(asked), &paths, &[], folder.to_str().unwrap())).collect()
 }
 
-/// The same of its copy below `prefix`.
+/// The same reports on the copy of the folder below `prefix`.
 fn there(asked: &[&str], place: &Place, port: u16, prefix: &str, names: &[String]) -> Vec<(i32, Value)> {
     let (paths, settings) = urls(place, prefix, names, port);
     let root = place.url(prefix, port).remove(0);
@@ -102,10 +102,10 @@ fn folders_and_patterns_are_what_they_are_of_files() {
             for pattern in patterns(name) {
                 let said = said.next().unwrap();
                 if is_web && pattern.contains('?') {
-                    // That is a query there.
+                    // A web server parses `?` as the start of a query.
                     continue;
                 }
-                // A web server lists nothing; of MDS it has a list.
+                // A web server has no listing; an MDS folder has `index.json`.
                 if is_web && !(pattern.contains('{') || *name == "mds" && pattern.is_empty()) {
                     let (url, _) = urls(place, name, &[pattern.to_owned()], place.port());
                     for asked in asked {
@@ -116,7 +116,7 @@ fn folders_and_patterns_are_what_they_are_of_files() {
                 let of_url = there(&asked, place, place.port(), name, &[pattern.to_owned()]);
                 assert_eq!(*said, of_url, "{} {name} {pattern}", place.name());
                 if pattern.is_empty() && !is_web {
-                    // A folder without a slash at its end, too.
+                    // The URL of a folder without a slash at the end.
                     let words = [&["verify".to_owned()], &place.url(name, place.port())[..]].concat();
                     run(&words, &[]).code(0).says("90 samples in 3 shards");
                 }
@@ -162,7 +162,7 @@ fn damage_is_told_from_what_a_line_has_changed() {
         let proxy = Proxy::start(place.port());
         place.copy(&folder, "sound");
         let (paths, settings) = urls(place, "sound", &names, proxy.port());
-        // Block after block of one file after the other; the first bytes, which tell what a file is, are right.
+        // One file after the other is read, block by block. The first bytes, which identify the format, stay correct.
         let asked = ["verify --jobs 1 --store=requests=1"].map(str::to_owned);
         proxy.fail(13, Fault::Flip(400_000));
         let (code, mut said) = told(&words(&asked[0]), &paths, &settings, &place.url("sound", 0).remove(0));
@@ -196,7 +196,7 @@ fn shards_of_ours_are_known_by_the_manifest_beside_them() {
     let mut shards = names(&bench.dst());
     shards.retain(|name| name.ends_with(".tar"));
     let asked = ["verify", "inspect", "inspect --samples --limit 0"];
-    // Some; all and what lies beside them; a manifest.
+    // Some shards; then all shards and the manifest.
     let cases = [shards[1..3].to_vec(), [&shards[..], &["manifest.json".to_owned()]].concat()];
     let said: Vec<_> = cases.iter().map(|names| local(&asked, &bench.dst(), names)).collect();
     assert!(said.iter().flatten().all(|(code, _)| *code == 0), "{said:?}");
@@ -208,9 +208,9 @@ fn shards_of_ours_are_known_by_the_manifest_beside_them() {
         for (names, said) in cases.iter().zip(&said) {
             let mut of_url = there(&asked, place, place.port(), "packed", names);
             for (_, said) in &mut of_url {
-                // Nobody can list what lies beside them.
+                // A listing of the files beside the shards is not available.
                 if let Some(notes) = said.get_mut("notes").and_then(Value::as_array_mut) {
-                    notes.retain(|note| !note.as_str().unwrap().contains("was not looked for"));
+                    notes.retain(|note| !note.as_str().unwrap().contains("not looked for"));
                 }
             }
             assert_eq!(*said, of_url, "{} {names:?}", place.name());
@@ -221,18 +221,18 @@ fn shards_of_ours_are_known_by_the_manifest_beside_them() {
         run(&words, &[]).code(0);
         assert_eq!(support::contents(&converted), support::contents(&dst), "{}", place.name());
         if !matches!(place, Place::Web(_)) {
-            // All of it, as a folder is.
+            // A pattern that matches the whole dataset.
             let (url, settings) = urls(place, "packed", &["*".to_owned()], place.port());
             run(&[&["verify".to_owned()], &url[..], &settings].concat(), &[]).code(0).says("60 samples in 4 shards");
         }
-        // A pattern of some of it, and of what is of no dataset.
+        // A pattern that matches part of the dataset and a file without a manifest.
         place.put("x.tar", &fs::read(bench.dst().join(&shards[0])).unwrap());
         let pattern = place.url(&format!("{{packed/{},x}}.tar", shards[0].trim_end_matches(".tar")), place.port());
         for asked in ["verify", "inspect"] {
             let words = [&[asked.to_owned()], &pattern[..]].concat();
             run(&words, &[]).code(2).says("which has no manifest").says("name them one by one");
         }
-        // What is none of it.
+        // A file that does not belong to the dataset.
         place.put("packed/stranger.tar", b"");
         let (urls, settings) = urls(place, "packed", &["stranger.tar".to_owned(), shards[0].clone()], place.port());
         for asked in ["verify", "inspect"] {
@@ -269,7 +269,7 @@ fn what_is_left_of_a_dataset_or_will_be_one_is_no_shards_of_others() {
         place.copy(&splits, "splits");
         let [_, _, convert] = commands(&place.url("splits", place.port()), &dst);
         run(&convert, &[]).code(1).says("the folder above it has no splits.json");
-        // As a pack that runs has it: a shard is there, and the plan.
+        // The state of an unfinished pack: a shard and the plan exist.
         let shard = names(&bench.dst()).into_iter().find(|name| name.ends_with(".tar")).unwrap();
         place.put(&format!("begun/{shard}"), &fs::read(bench.dst().join(&shard)).unwrap());
         place.put("begun/.shardpack/plan", b"a plan");

@@ -1,4 +1,4 @@
-//! What a person sees: closed pipes, colours, the width of a terminal, help and manual pages.
+//! Tests terminal output: closed pipes, colours, the width of a terminal, help and manual pages.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -19,7 +19,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Runs with a stdout that nobody reads any more.
+/// Runs the binary with a stdout whose reader is closed.
 fn run_unread(args: &[&str]) -> i32 {
     let (reader, writer) = io::pipe().unwrap();
     drop(reader);
@@ -27,7 +27,7 @@ fn run_unread(args: &[&str]) -> i32 {
     status.code().unwrap_or_else(|| panic!("{args:?}: {status}"))
 }
 
-/// The photographs, packed twice into three shards: as they should be, and with one byte changed.
+/// Packs the photographs into three shards, twice: intact, and with one byte changed.
 fn good_and_damaged(bench: &Bench) {
     for name in ["good", "damaged"] {
         support::pack(&photos(), &bench.at(name), &["--shards", "3", "--quiet"]).code(0);
@@ -81,7 +81,7 @@ fn a_closed_pipe_changes_no_verdict() {
         assert_eq!(run(args).code, code, "{args:?}, read to the end");
         assert_eq!(run_unread(args), code, "{args:?}, unread");
     }
-    // As in a script: the first line is enough for the reader.
+    // In a shell script, the reader stops after the first line.
     for (script, codes) in [
         ("\"$0\" verify \"$1\" | head -n1 >/dev/null; echo ${PIPESTATUS[0]}", "1\n"),
         ("\"$0\" verify \"$1\" | grep -q hash; echo ${PIPESTATUS[0]}", "1\n"),
@@ -91,7 +91,7 @@ fn a_closed_pipe_changes_no_verdict() {
     }
 }
 
-/// Runs with these settings of the environment and no others that concern colours.
+/// Runs the binary with these environment variables and no other variables that control colours.
 fn run_with(settings: &[(&str, &str)], args: &[&str]) -> Ran {
     let mut command = Command::new(binary());
     for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
@@ -135,14 +135,14 @@ fn colours_are_where_they_are_asked_for() {
             assert_eq!(has_colours(&ran), expected, "{args:?} {options:?} {settings:?}: {}{}", ran.stdout, ran.stderr);
         }
     }
-    // What programs read is never coloured.
+    // Output for programs is never coloured.
     for args in [&["verify", good, "--json"][..], &["completions", "bash"], &["man"], &["inspect", good, "--json"]] {
         assert!(!run_with(&[], &[args, &["--color", "always"]].concat()).code(0).stdout.contains('\u{1b}'), "{args:?}");
     }
     run(&["verify", good, "--color", "sometimes"]).code(2).says("invalid value 'sometimes'");
 }
 
-/// What the binary shows on a terminal of so many columns; `None` where there is no Python.
+/// Runs the binary on a terminal with `columns` columns, through a Python script.
 fn on_terminal(columns: usize, args: &[&str]) -> Ran {
     let python = std::env::var_os("SHARDPACK_PYTHON").unwrap_or_else(|| "python3".into());
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/terminal.py");
@@ -152,7 +152,7 @@ fn on_terminal(columns: usize, args: &[&str]) -> Ran {
     command.output().unwrap().into()
 }
 
-/// Text as it stands on the terminal, a line a redrawing: without what moves the cursor.
+/// The text of the terminal without cursor sequences; one line for each redraw.
 fn lines(shown: &str) -> Vec<String> {
     let mut plain = String::new();
     let mut chars = shown.chars();
@@ -175,14 +175,14 @@ fn progress_and_notes_fit_the_terminal() {
     let (src, planned) = (text(&src), text(&planned));
     for columns in [80, 50] {
         let dst = bench.at(&columns.to_string());
-        // Slow enough that there is something to show on any machine.
+        // Slow enough that every machine shows progress.
         let args = ["pack", src, text(&dst), "--shards", "150", "--jobs", "1", "--compress", "zstd:19"];
         let ran = on_terminal(columns, &args).code(0);
         let lines = lines(&ran.stdout);
         let bars: Vec<_> = lines.iter().filter(|line| line.starts_with("packing ")).collect();
         assert!(!bars.is_empty(), "no progress was shown: {lines:#?}");
         for bar in &bars {
-            // What is behind it are spaces over what stood there.
+            // Behind the bar are only spaces, which erase the previous text.
             assert!(bar.chars().count() <= columns && bar.trim_end().chars().count() < columns, "{columns}: {bar}");
         }
         let last = bars.last().unwrap();
@@ -214,7 +214,7 @@ fn what_is_shown_is_what_is_being_done_with_compressed_shards() {
         fs::remove_dir_all(bench.at("packed")).unwrap();
     }
     let [train, val] = ["train", "val"].map(|split| format!("{split}={}", text(&bench.at(split))));
-    // Each split is unpacked and packed for itself. Slow enough that there is something to show on any machine.
+    // Each split is read and packed separately. Slow enough that every machine shows progress.
     let dst = bench.dst();
     let ran = on_terminal(
         80,
@@ -241,7 +241,7 @@ fn what_is_shown_is_what_is_being_done_with_compressed_shards() {
     let last = packing.last().unwrap_or_else(|| panic!("no packing was shown: {lines:#?}"));
     assert!(last.contains("/s") && last.contains('%'), "{last}");
     let percent = |line: &str| line[..line.find(" %").unwrap()].rsplit(' ').next().unwrap().parse::<u64>().unwrap();
-    // The second split goes on where the first one stopped.
+    // The percentage of the second split continues from the first split.
     assert!(packing.windows(2).all(|pair| percent(pair[0]) <= percent(pair[1])), "{packing:#?}");
     assert!(percent(last) > 50, "{packing:#?}");
     for line in lines.iter().filter(|line| line.starts_with("unpack ")) {
@@ -268,7 +268,7 @@ fn a_long_list_of_bad_images_is_capped() {
     let found = "found   31 images in 1 class, 4.88 KiB, 30 cannot be packed";
     skipped.says(found).says("packed  1 of 31 images").says("… and 10 more; ledger.jsonl names all");
 
-    // Every shard is damaged in each of its samples.
+    // Every sample of the only shard is damaged.
     let packed = bench.at("photos");
     support::pack(&photos(), &packed, &["--shards", "1", "--quiet"]).code(0);
     let shard = packed.join("shard-000000.tar");
@@ -342,7 +342,7 @@ fn each_command_has_a_manual_page() {
         assert!(page.contains("\\-\\-json") && page.contains(".SH EXAMPLES\n"), "{command}");
         let synopsis = format!(".SH SYNOPSIS\n\\fBshardpack {command}\\fR [OPTIONS]");
         assert!(page.contains(&synopsis), "{command}: {page}");
-        // An option without a text would be followed by the next one.
+        // An option without a text would be followed directly by the next option.
         assert!(!page.contains(".TP\n\n") && !page.split(".TP\n").any(|item| item.lines().count() < 2), "{command}");
         let file = bench.at(&format!("man1/shardpack-{command}.1"));
         assert_eq!(fs::read_to_string(file).unwrap(), page, "{command}");

@@ -88,7 +88,7 @@ fn archives_and_indexes_in_folders_of_classes_are_no_samples_unless_it_is_said()
         let extension = name.rsplit_once('.').unwrap().1;
         bench.pack(&["--files", extension]).code(0);
     }
-    // Volumes of medicine are packed in themselves.
+    // Medical volumes with the extension `.nii.gz` are samples, not archives.
     let bench = Bench::new();
     bench.file("cat/1.nii.gz", b"x");
     bench.file("dog/2.nii.gz", b"y");

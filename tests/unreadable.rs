@@ -1,7 +1,6 @@
-//! What of a tree or a list cannot be looked at: it is named, refused or left out on request, and never passed over.
+//! Unreadable entries of a tree or a list are reported, refused, or omitted on request, and never silently skipped.
 //!
-//! torchvision's classes are the folders of the first level, so one that is passed over would give all that follow it other
-//! labels.
+//! torchvision numbers the folders of the first level as classes, so a skipped folder would change the labels of all later classes.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 
@@ -19,7 +18,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Path, fate and whether the reason has this in it, of all lines of the ledger in DST.
+/// Path, fate and reason of each ledger line in DST.
 fn unpacked(bench: &Bench) -> Vec<(String, Fate, String)> {
     Dataset::read(&bench.dst())
         .unpacked()
@@ -30,7 +29,7 @@ fn unpacked(bench: &Bench) -> Vec<(String, Fate, String)> {
 
 #[test]
 fn links_that_lead_in_a_circle_or_nowhere_are_named_left_out_or_skipped() {
-    // Link, where it leads, what is said of it, and where.
+    // Name of the row, link, target, reported path, message.
     for (row, link, to, at, said) in [
         (
             "to the folder itself",
@@ -68,11 +67,11 @@ fn links_that_lead_in_a_circle_or_nowhere_are_named_left_out_or_skipped() {
             let lines = unpacked(&bench);
             assert!(matches!(&lines[..], [(path, Fate::Filtered, _)] if path == at), "{row}: {lines:?}");
             assert_eq!(Dataset::read(&bench.dst()).classes(), ["a", "d"], "{row}");
-            // What was left out on request is no difference.
+            // Entries that were excluded on request are not a difference.
             run(&["verify", text(&bench.dst()), "--against", text(&bench.src())]).code(0);
             fs::remove_dir_all(bench.dst()).unwrap();
         }
-        // A folder is left out by what would be in it, too; other globs are of files.
+        // A glob for the contents of a folder also excludes the folder. Other globs apply only to files.
         if !at.ends_with(".jpg") {
             bench.pack(&["--exclude", &format!("{at}/**")]).code(0);
             fs::remove_dir_all(bench.dst()).unwrap();
@@ -83,7 +82,7 @@ fn links_that_lead_in_a_circle_or_nowhere_are_named_left_out_or_skipped() {
     bench.link("a/other", "../b");
     bench.link("b/other", "../a");
     bench.pack(&[]).code(1).says("a/other/other: leads back").says("b/other/other: leads back");
-    // Without labels all of it is the same.
+    // The same without labels.
     let bench = Bench::with(&["1.jpg", "x/2.jpg"]);
     bench.link("x/up", "..");
     bench.link("gone", "nowhere");
@@ -100,7 +99,7 @@ fn a_class_that_cannot_be_looked_at_keeps_its_label_or_nothing_is_packed() {
         let paths = ["pack".to_owned(), text(&bench.src()).to_owned(), text(&bench.dst()).to_owned()];
         paths.into_iter().chain(more.iter().map(|more| (*more).to_owned())).collect()
     };
-    // Of a disk or a mount: nothing is packed, whatever is wanted of bad images.
+    // An error of a disk or mount: nothing is packed, even with `--on-bad skip`.
     for errno in [EIO, ESTALE] {
         for (call, path) in [("stat", "src/b"), ("open", "src/b")] {
             let Some(ran) = faults::run(&[fault(call, errno, 1, path)], &args(&["--on-bad", "skip"])) else { return };
@@ -117,7 +116,7 @@ fn a_class_that_cannot_be_looked_at_keeps_its_label_or_nothing_is_packed() {
         assert_eq!(Dataset::read(&bench.dst()).classes(), ["a", "b", "c"], "{why}");
         assert_eq!(unpacked(&bench).len(), 1);
         fs::remove_dir_all(bench.dst()).unwrap();
-        // What cannot be told of a link is told of what it leads to.
+        // If only the first `stat` of the link fails, the link counts as a class, and the walk reads the folder behind it.
         let Some(ran) = faults::run(&[fault("stat", errno, 1, "src/b")], &args(&[])) else { return };
         ran.code(0).says("packed  3 of 3 images in");
         fs::remove_dir_all(bench.dst()).unwrap();
@@ -138,11 +137,11 @@ fn no_error_at_any_call_of_a_walk_is_passed_over() {
         fixed.map(str::to_owned)
     };
     for (call, errno) in [("stat", EIO), ("stat", EACCES), ("open", EIO), ("open", EACCES), ("list", ESTALE)] {
-        // Calls that came to nothing, one after the other: then there are no more of them.
+        // The number of consecutive calls whose fault had no effect: after four, the run makes no more calls.
         let mut without = 0;
         for when in 1..60 {
             let Some(ran) = faults::run(&[fault(call, errno, when, "/src")], &args("skip")) else { return };
-            // Either it did not matter, or it is named and counted, or the run failed with its place.
+            // The fault had no effect, or it is reported and counted, or the run failed with the path.
             let at = format!("{call} {when}: {errno}\n{}{}", ran.stdout, ran.stderr);
             let is_whole = ran.code == 0 && {
                 let dataset = Dataset::read(&bench.dst());
@@ -184,7 +183,7 @@ fn files_of_a_list_and_what_lies_beside_them_are_named_where_they_cannot_be_look
         let ran = ran.says("loop.jpg: leads in a circle: a loop of symbolic links").says("gone.jpg: cannot be read");
         ran.says("missing.jpg: cannot be read").says("2.jpg: 2.txt beside it cannot be read");
         run(&[args.as_slice(), &["--on-bad", "skip"]].concat()).code(0).says("packed  2 of 6 images");
-        // One file that the system refuses.
+        // One file to which the system refuses access.
         fs::remove_dir_all(&dst).unwrap();
         let faults = [fault("stat", EACCES, 0, "src/3.jpg")];
         let args: Vec<&str> = [args.as_slice(), &["--on-bad", "skip"]].concat();
@@ -207,7 +206,7 @@ fn nothing_to_pack_is_told_with_the_first_path_and_its_reason() {
     let ran =
         run(&args).code(1).clean_error().says("none of 2 images can be packed, the first: a/1.jpg: cannot be read");
     ran.says("--root FOLDER");
-    // What the help says works.
+    // The advice of the help line works.
     run(&[args.as_slice(), &["--root", text(&bench.src())]].concat()).code(0);
     fs::remove_dir_all(bench.dst()).unwrap();
     for path in ["a/1.jpg", "a/2.jpg"] {
@@ -217,13 +216,13 @@ fn nothing_to_pack_is_told_with_the_first_path_and_its_reason() {
     ran.says("none of 2 images can be packed, the first: a/1.jpg: ").says_not("an ImageFolder is");
 }
 
-/// Runs the binary for a minute at most: what waits for ever has no exit code then.
+/// Runs the binary for at most one minute; a process that hangs has no exit code.
 fn run_soon(args: &[&str]) -> Ran {
     let ran = assert_cmd::Command::new(binary()).args(args).timeout(Duration::from_secs(60)).output().unwrap();
     ran.into()
 }
 
-/// Puts something else in the place of `path`: a pipe that nobody writes into, or a link to what never ends.
+/// Replaces `path` with a pipe without a writer, or with a link to an endless device.
 fn put(path: &Path, other: &str) {
     let _ = fs::remove_file(path);
     match other {
@@ -322,7 +321,8 @@ fn pipes_and_devices_in_place_of_files_that_a_person_names_are_refused() {
     }
 }
 
-/// Begins of a command line that runs what follows as somebody else who may have so many processes and threads; `None` where that has no effect.
+/// The first words of a command line that runs as another user with at most `most` processes and threads; `None` if the limit has no
+/// effect.
 fn few_threads(most: u32) -> Option<Vec<String>> {
     let limited = |most: u32| {
         let words = format!("setpriv --reuid=54321 --regid=54321 --clear-groups prlimit --nproc={most}:{most}");
@@ -367,7 +367,7 @@ fn a_limit_of_threads_is_an_error_or_changes_nothing() {
             &["crops", packed, "--force"],
             &["bench", packed, "--seconds", "1"],
         ] {
-            // Where it can, it measures for seconds.
+            // With more threads `bench` can succeed, and would measure for seconds.
             if words[0] == "bench" && most > 1 {
                 continue;
             }
@@ -376,7 +376,7 @@ fn a_limit_of_threads_is_an_error_or_changes_nothing() {
             let ran = command.args(&limited[1..]).arg(&program).args(words).timeout(Duration::from_secs(60)).output();
             let ran = Ran::from(ran.unwrap()).says_not("panicked").says_not("bug");
             match ran.code {
-                // The manifest tells the options.
+                // `--check full --dedup exact` is excluded, because the manifest records the options.
                 0 if words[0] == "pack" && !words.contains(&"full") => {
                     assert_eq!(contents(Path::new(out)), expected, "{most} {words:?}")
                 }
@@ -405,7 +405,7 @@ fn errors_of_the_machine_end_a_listing_whatever_is_wanted_of_bad_images() {
         let args = ["pack", text(source), text(&dst), "--with", "txt", "--on-bad", "skip"];
         for errno in [EIO, ESTALE, EINTR, ETIMEDOUT] {
             for at in ["a/2.jpg", "a/2.txt"] {
-                // The first call is the listing's.
+                // The listing makes the first call.
                 for when in [1, 0] {
                     let Some(ran) = faults::run(&[fault("stat", errno, when, at)], &args) else { return };
                     ran.code(2).says(&format!("{at}: cannot look at")).clean_error();

@@ -1,4 +1,4 @@
-//! Samples that are no images: what LMDB and HDF5 hold of arrays, numbers, text and bytes comes back from every format to the byte.
+//! Non-image samples: arrays, numbers, text and bytes in LMDB and HDF5 come back from every format byte for byte.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
 mod support;
@@ -17,7 +17,7 @@ use shardpack_reader::Dataset;
 use support::{Bench, binary, folder_hash, run};
 use values::{READERS, Told, come_back, convert, expected, read, verified, write};
 
-/// What `write_values.py` writes.
+/// Runs `write_values.py` and returns its output folder.
 fn written(bench: &Bench) -> PathBuf {
     let out = bench.at("values");
     fs::create_dir(&out).unwrap();
@@ -25,7 +25,7 @@ fn written(bench: &Bench) -> PathBuf {
     out
 }
 
-/// From one format to each other come the same bytes as from the source.
+/// Fails the test unless conversions between all formats give the same bytes as conversions from the source.
 fn formats_agree(bench: &Bench, name: &str, of_formats: &[(&str, PathBuf)]) {
     for (from, source) in of_formats {
         for (to, same) in of_formats {
@@ -57,9 +57,9 @@ fn the_bytes_do_not_depend_on_threads_and_the_second_format_is_as_if_it_were_alo
     convert(&source, &both, &["--format", "tfrecord", "--format", "mds", "--jobs", "3", "--read-order", "physical"])
         .code(0);
     assert_eq!(folder_hash(&both.join("mds")), folder_hash(&alone));
-    // The same command has nothing to do.
+    // A second run of the same command does nothing.
     convert(&source, &alone, &["--format", "mds"]).code(0).says("nothing to do");
-    // By way of a plan.
+    // A dry run writes nothing.
     let (plan, planned) = (bench.at("of.plan"), bench.at("planned"));
     let columns = ["--format", "mds", "--shards", "2"];
     run(&[&["convert", source.to_str().unwrap(), planned.to_str().unwrap(), "--dry-run"][..], &columns].concat())
@@ -98,7 +98,7 @@ fn a_flipped_bit_is_of_a_sample_and_of_a_component() {
                 _ => ran.says(&format!("hash of component {name} differs")),
             };
         }
-        // From the source it is made again.
+        // `--repair` restores the file from the source.
         let source = values.join("dicts");
         let ran = run(&["verify", dst.to_str().unwrap(), "--repair", source.to_str().unwrap()]);
         assert!(ran.code == 0, "{format}: {}", ran.stderr);
@@ -121,7 +121,7 @@ fn components_are_chosen_by_the_names_of_fields() {
     convert(&source, &none, &["--components", "none"]).code(0);
     assert_eq!(components(&none), ["fingerprint.npy"]);
     convert(&source, &bench.at("no"), &["--components", "nothing"]).code(2).says("nothing").says("energy");
-    // RecordIO has one payload, and says so before the work.
+    // RecordIO stores one payload per sample, so `convert` refuses more components before any work.
     let ran = convert(&source, &bench.at("rec"), &["--format", "recordio", "--components", "energy,atoms"]);
     ran.code(2).says("recordio has no place for");
     let rec = bench.at("rec");
@@ -138,7 +138,7 @@ fn values_beside_an_image_go_along() {
     for (name, components) in [
         ("pictures.lmdb", &["boxes.json", "caption", "cls", "embedding.npy", "jpg", "points.npy", "score.npy"][..]),
         ("pictures-pairs.lmdb", &["cls", "jpg", "x2.npy"]),
-        // Several samples in a value.
+        // Several samples in one value.
         ("pictures-lists.lmdb", &["boxes.json", "caption", "cls", "embedding.npy", "jpg", "points.npy", "score.npy"]),
         ("pictures-long.lmdb", &["caption", "cls", "embedding.npy", "jpg", "points.npy", "score.npy"]),
     ] {
@@ -166,14 +166,14 @@ fn values_beside_an_image_go_along() {
         let mut known = dataset.manifest().components.clone();
         known.sort();
         assert_eq!((known, dataset.classes().len()), (components.iter().map(ToString::to_string).collect(), 3));
-        // What was left out of the source is counted in the manifests of what was made of it.
+        // Manifests count components that were omitted from the source, so conversions of the datasets differ.
         if name != "pictures-long.lmdb" {
             formats_agree(&bench, name, &of_formats);
         }
     }
     let told = convert(&values.join("pictures-long.lmdb"), &bench.at("long"), &["--json"]).code(0).json();
     assert_eq!(told["ignored_files"], json!({"component boxes": 20}), "{told}");
-    // Changed images keep what is beside them, and who wants nothing of it reads the image alone.
+    // Changed images keep their components. With `--components none`, only the image is read.
     let source = values.join("pictures.lmdb");
     let small = bench.at("small");
     let change = ["--resize", "16", "--encode", "png"];
@@ -267,7 +267,7 @@ fn fields_get_other_names() {
     convert(&source, &dst, &["--fields", "fingerprint:FP,energy"]).code(0);
     assert_eq!(manifest(&dst).components, ["fp.npy", "energy.json"]);
     assert_eq!(manifest(&dst).format.settings["fields"], "fingerprint:fp");
-    // The names are known where the source is asked again.
+    // `verify --against` applies the recorded names to the source.
     let against = ["verify", dst.to_str().unwrap(), "--against", source.to_str().unwrap(), "--quiet"];
     run(&against).code(0);
     let shard = dst.join("shard-000000.tar");
@@ -278,7 +278,7 @@ fn fields_get_other_names() {
     convert(&source, &dst, &["--fields", "fingerprint,energy:fp"])
         .code(2)
         .says("--fields): was energy.json:float, is now fp.json:float");
-    // Two change their names.
+    // Two fields exchange their names.
     let swapped = bench.at("swapped");
     convert(&source, &swapped, &["--fields", "energy:name,name:energy,atoms"]).code(0);
     assert_eq!(manifest(&swapped).components, ["atoms.npy", "name.json", "energy.txt"]);
@@ -291,7 +291,7 @@ fn fields_get_other_names() {
     }
     expected.sort();
     assert_eq!(found, expected);
-    // The field that had the name is left out, and counted.
+    // The field that had the name before is omitted and counted.
     let told = convert(&source, &bench.at("one"), &["--fields", "energy:name,atoms", "--json"]).code(0).json();
     assert_eq!(manifest(&bench.at("one")).components, ["atoms.npy", "name.json"]);
     assert_eq!(told["ignored_files"]["component name of the source"], 120, "{told}");
@@ -299,7 +299,7 @@ fn fields_get_other_names() {
     convert(&source, &no, &["--fields", "nothing:x"]).code(2).says("nothing");
     convert(&source, &no, &["--fields", "energy:x,name:x"]).code(2).says("two components are called \"x\"");
     convert(&source, &no, &["--fields", "energy", "--components", "name"]).code(2);
-    // A dataset of ours has its names.
+    // The components of a shardpack dataset already have names.
     convert(&dst, &no, &["--fields", "fp:x"]).code(2).says("its components already have names");
     convert(&dst, &no, &["--fields", "fp"]).code(0);
 }
@@ -336,7 +336,7 @@ fn splits_of_values_have_the_types_of_all() {
         run(&arguments).code(0);
         verified(&dst);
         assert_eq!(settings(&dst.join("train")), settings(&dst.join("val")));
-        // Those that were packed apart, and whose arrays have other shapes, are taken together.
+        // Datasets that were packed separately, with arrays of other shapes, become splits of one dataset.
         let (one, two) = (bench.at(&format!("{format}-1")), bench.at(&format!("{format}-2")));
         convert(&dicts.join("1.lmdb"), &one, &["--format", format]).code(0);
         convert(&dicts.join("2.lmdb"), &two, &["--format", format, "--components", "energy,fingerprint,name"]).code(0);

@@ -1,4 +1,4 @@
-//! Arrays beside images: columns, features and datasets that the libraries themselves wrote come back from every format to the bit.
+//! Arrays beside images: columns, features and datasets from the libraries themselves come back from every format bit for bit.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod support;
@@ -15,19 +15,19 @@ use shardpack_reader::Dataset;
 use support::{Bench, run};
 use values::{READERS, Told, convert, expected, read, verified, write};
 
-/// What the library `kind` writes; `None` where it is not installed.
+/// The output folder of the library `kind`; `None` if the library is not installed.
 fn written(bench: &Bench, variable: &str, kind: &str) -> Option<PathBuf> {
     let out = bench.at(kind);
     fs::create_dir(&out).unwrap();
     write(variable, "write_beside.py", &[kind, out.to_str().unwrap()]).then_some(out)
 }
 
-/// The types of what is beside the images of a dataset, by its manifest.
+/// The types of the components beside the images, from the manifest.
 fn types(dst: &Path) -> String {
     Dataset::open(dst).unwrap().manifest().format.settings.get("beside").cloned().unwrap_or_default()
 }
 
-/// The component `name` of each sample, as text.
+/// The distinct contents of the component `name`, as text.
 fn texts(dst: &Path, name: &str) -> BTreeSet<String> {
     let dataset = Dataset::open(dst).unwrap();
     let (mut reader, mut found) = (dataset.reader(..).unwrap().check_content(true), BTreeSet::new());
@@ -38,7 +38,7 @@ fn texts(dst: &Path, name: &str) -> BTreeSet<String> {
     found
 }
 
-/// Converts `source` to each format, and holds the arrays that the format's reader gives against those that were written.
+/// Converts `source` to each format, and compares the arrays from the format's reader with the written arrays. Returns the datasets.
 fn come_back(bench: &Bench, source: &Path) -> Vec<PathBuf> {
     let name = source.file_name().unwrap().to_str().unwrap();
     run(&["verify", source.to_str().unwrap()]).code(0);
@@ -58,7 +58,7 @@ fn come_back(bench: &Bench, source: &Path) -> Vec<PathBuf> {
         }
         all.push(dst);
     }
-    // What a dataset of ours has goes on from format to format.
+    // A shardpack dataset keeps its types in the conversion to another format.
     let again = bench.at(&format!("{name}-again"));
     convert(&all[1], &again, &[]).code(0);
     assert_eq!(types(&again), types(&all[0]), "{name}");
@@ -94,16 +94,16 @@ fn lists_of_numbers_in_parquet_are_arrays_and_single_numbers_are_text() {
         assert!(texts(&dst, "holes").contains("[2,null]"));
         assert!(texts(&dst, "ragged").contains("[[1.5],[2.0,7.0]]"));
     }
-    // One row without its image is bad as ever, and what it has beside it makes no sample of it.
+    // A row without its image is bad: the component beside the image does not make the row a sample.
     let lacking = out.join("no-image.parquet");
     convert(&lacking, &bench.at("no"), &[]).code(1).says("the row has no image");
     let told = convert(&lacking, &bench.at("skipped"), &["--on-bad", "skip", "--json"]).code(0).json();
     assert_eq!(told["ignored_files"]["component embedding"], 1, "{told}");
-    // Lists of any number of values go along, as far as one row holds no more than can be in memory.
+    // Lists of any length are packed, if each row fits in memory.
     let many = bench.at("many");
     convert(&out.join("many.parquet"), &many, &["--no-labels"]).code(0);
     assert_eq!(types(&many), "many.npy:|i1[1048576]");
-    // What is chosen by name is the field, whatever it is.
+    // `--components` selects a field by name, with any type.
     let chosen = bench.at("chosen");
     convert(&out.join("x.parquet"), &chosen, &["--components", "embedding,score"]).code(0);
     assert_eq!(types(&chosen), "embedding.npy:<f4[64],score=*.score");
@@ -184,7 +184,7 @@ fn arrays_of_streaming_beside_an_image_go_along() {
         );
         assert!(texts(&dst, "score").contains("0.3"));
     }
-    // An array that is shorter than it says is damage, and its sample is named.
+    // An array that is shorter than its type is damage, and its sample is reported.
     let shard = out.join("mds/shard.00000.mds");
     let mut bytes = fs::read(&shard).unwrap();
     let says = b"ndarray:float32:64";

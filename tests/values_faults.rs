@@ -1,5 +1,5 @@
-//! Errors of the machine while samples that are no images are read and written: what passes changes nothing, what stays
-//! ends the run, and what was begun is ended by the same command.
+//! I/O errors during reads and writes of non-image samples: transient errors change nothing, lasting errors end the run, and the same
+//! command resumes.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
@@ -15,7 +15,7 @@ use faults::{EIO, ENOSPC, ESTALE, fault};
 use support::{Bench, contents, run};
 use values::{READERS, convert, write};
 
-/// Values as files of several kinds: what makes samples of them, and a part of the path of one of its files.
+/// Values in several kinds of files: the command that reads the source, the path of the source, and part of the path of one file.
 fn sources(bench: &Bench) -> Vec<(&'static str, String, String)> {
     let out = bench.at("values");
     fs::create_dir(&out).unwrap();
@@ -29,7 +29,7 @@ fn sources(bench: &Bench) -> Vec<(&'static str, String, String)> {
         ("convert", at(&out.join("table.h5")), "table.h5".to_owned()),
         ("pack", at(&npz.join("good")), "good/dog/1.npz".to_owned()),
     ];
-    // As shards of others: of nothing but the format's own files.
+    // As foreign shards: only files of the format itself.
     for (format, _) in READERS {
         let (ours, dst) = (bench.at(&format!("ours-{format}")), bench.at(&format!("of-{format}")));
         convert(&out.join("tuples.lmdb"), &ours, &["--format", format]).code(0);
@@ -63,7 +63,7 @@ fn reads_of_values_that_fail_change_nothing_or_end_the_run() {
                 let Some(ran) = faults::run(&[fault(call, errno, when, file)], &args(&dst)) else { return };
                 let said = format!("{command} {file}: {call} {errno}, call {when}: {}", ran.stderr);
                 match ran.code {
-                    // It was tried again, or so many calls are not made.
+                    // The call was retried, or the run made fewer calls.
                     0 => {
                         assert!(when != 0 || call != "open", "{said}");
                         whole += 1;
@@ -73,7 +73,7 @@ fn reads_of_values_that_fail_change_nothing_or_end_the_run() {
                         assert_eq!(code, 2, "{said}");
                         ran.clean_error();
                         assert!(!dst.join("manifest.json").exists(), "{said}");
-                        // Without the error the same command comes to the end.
+                        // Without the error, the same command completes.
                         run(&args(&dst)).code(0);
                         assert!(contents(&dst) == contents(&expected), "{said}");
                     }

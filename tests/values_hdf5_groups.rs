@@ -1,4 +1,4 @@
-//! Samples that are no images, a group of an HDF5 file each: their datasets and attributes come back from every format to the byte.
+//! Non-image samples in groups of an HDF5 file, one group each: datasets and attributes come back from every format byte for byte.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
 mod support;
@@ -15,7 +15,7 @@ use shardpack_reader::Dataset;
 use support::{Bench, run};
 use values::{come_back, convert, verified, write};
 
-/// What `write_groups.py` writes.
+/// Runs `write_groups.py` and returns its output folder.
 fn written(bench: &Bench) -> PathBuf {
     let out = bench.at("groups");
     fs::create_dir(&out).unwrap();
@@ -55,7 +55,7 @@ fn groups_of_splits_are_splits_and_groups_of_tables_are_rows() {
     run(&["convert", files.join("splits.h5").to_str().unwrap(), dst.to_str().unwrap()]).code(0);
     let samples = |name: &str| Dataset::open(dst.join(name)).unwrap().len();
     assert_eq!((samples("train"), samples("test")), (5, 3));
-    // Numbered groups are samples though all have as many rows; others are as they were.
+    // Numbered groups are samples even if all datasets have the same number of rows. In other groups, each row is a sample.
     let dst = bench.at("alike");
     convert(&files.join("alike.h5"), &dst, &[]).code(0);
     assert_eq!(Dataset::open(&dst).unwrap().len(), 20);
@@ -70,7 +70,7 @@ fn a_damaged_dataset_is_of_its_group_alone() {
     let bench = Bench::new();
     let source = written(&bench).join("groups.h5");
     let mut bytes = fs::read(&source).unwrap();
-    // A chunk that is packed: that of `x` of the second group is the first.
+    // A compressed chunk; the first is the chunk of `x` in the second group.
     let at = bytes.windows(2).position(|bytes| bytes == b"\x78\x5e" || bytes == b"\x78\x9c").unwrap();
     bytes[at + 5] ^= 0xff;
     fs::write(&source, bytes).unwrap();

@@ -1,4 +1,4 @@
-//! Samples that are no images, from parquet: columns of every type come back from every format to the byte.
+//! Non-image samples from parquet: columns of every type come back from every format byte for byte.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
 mod support;
@@ -15,7 +15,7 @@ use shardpack_reader::Dataset;
 use support::{Bench, folder_hash, run};
 use values::{come_back, convert, verified, write};
 
-/// What `write_parquet.py` writes with pyarrow.
+/// Runs `write_parquet.py`, which writes with pyarrow, and returns its output folder.
 fn written(bench: &Bench) -> PathBuf {
     let out = bench.at("parquet");
     fs::create_dir(&out).unwrap();
@@ -23,7 +23,7 @@ fn written(bench: &Bench) -> PathBuf {
     out
 }
 
-/// The types of a dataset's components by its manifest, the payload first.
+/// The types of the components, from the manifest, the payload first.
 fn types(dst: &Path) -> String {
     let settings = Dataset::open(dst).unwrap().manifest().format.settings.clone();
     let of = |name: &str| settings.get(name).cloned().unwrap_or_default();
@@ -56,7 +56,7 @@ fn columns_of_every_type_come_back_through_the_readers_of_each_format() {
             assert_eq!(classes, if name == "xy" { 9 } else { 0 }, "{name} {format}");
         }
     }
-    // What has no place is counted by its name.
+    // Columns of types that shardpack cannot store are counted by name.
     let ran = convert(&files.join("types.parquet"), &bench.at("counted"), &["--json"]).code(0).json();
     let ignored = &ran["ignored_files"];
     for name in ["money", "when"] {
@@ -108,7 +108,7 @@ fn a_flipped_byte_is_of_a_column_of_a_row_group_or_of_a_component() {
     let files = written(&bench).join("codecs");
     let source = files.join("none/x.parquet");
     let good = fs::read(&source).unwrap();
-    // A value of the text that one row in four has.
+    // The text value that one row in four has.
     let at = good.windows(9).rposition(|bytes| bytes == b"\x05\0\0\0plain").unwrap() + 4;
     let mut bad = good.clone();
     bad[at] ^= 1;

@@ -10,9 +10,9 @@ use std::{fs, path::PathBuf};
 use support::Bench;
 use values::{READERS, convert, expected, read_all, verified, write};
 
-/// How many sources there are, a third of them each of dicts, tuples and rows.
+/// Number of sources: a third each of dicts, tuples and rows.
 const CASES: usize = 12;
-/// Another one, from the environment, shows other values.
+/// Environment variable for another seed, which gives other values.
 const SEED: &str = "SHARDPACK_TEST_SEED";
 
 #[test]
@@ -29,7 +29,7 @@ fn values_of_any_type_and_shape_come_back_from_each_format_compressed_or_not() {
         let mut folders: Vec<PathBuf> = Vec::new();
         for case in 0..CASES {
             let dst = bench.at(&format!("{format}-{case}"));
-            // TensorFlow knows no zstd.
+            // TensorFlow does not read zstd.
             let is_compressed = *format != "tfrecord" && (case + which) % 2 == 0;
             let compress: &[&str] = if is_compressed { &["--compress", "zstd"] } else { &[] };
             convert(&source(case), &dst, &[&["--format", format], compress].concat()).code(0);

@@ -1,5 +1,5 @@
-//! TFRecord and MDS shards of samples that are no images, as TensorFlow and streaming write them: every value comes back from every
-//! format with its dtype, shape and bits.
+//! TFRecord and MDS shards of non-image samples, written by TensorFlow and streaming: every value comes back from every format with its
+//! dtype, shape and bits.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 #[path = "support/shards.rs"]
@@ -18,7 +18,7 @@ use shards::{Feature, convert, make_foreign, skipped, tf_record};
 use support::{Bench, folder_hash, photo, run};
 use values::{READERS, come_back, expected, read, write};
 
-/// What `write_value_shards.py` writes as `format`; `None` where the format's own writer is not installed.
+/// Runs `write_value_shards.py` for `format` and returns its output folder; `None` if the format's own writer is not installed.
 fn written(bench: &Bench, format: &str) -> Option<PathBuf> {
     let (_, variable) = READERS.iter().find(|(name, _)| *name == format).unwrap();
     let out = bench.at("values");
@@ -26,14 +26,14 @@ fn written(bench: &Bench, format: &str) -> Option<PathBuf> {
     write(variable, "write_value_shards.py", &[format, out.to_str().unwrap()]).then_some(out)
 }
 
-/// Converts `source` to each format and from each to all others; compares what readers give with what was written.
+/// Converts `source` to each format, and each result to all formats; compares the values from readers with the written values.
 fn comes_back(bench: &Bench, source: &Path) {
     let name = source.file_name().unwrap().to_str().unwrap();
     let told = run(&["inspect", source.to_str().unwrap()]).code(0);
     assert!(told.stdout.contains("40 samples") && !told.stdout.contains("image"), "{}", told.stdout);
     let of_formats = come_back(bench, source);
     for (to, same) in &of_formats {
-        // What was counted beside the source's shards is all that may differ from what was made of it.
+        // This output and `same` may differ only in the counts of files beside the source's shards.
         let hashes = of_formats.iter().map(|(from, source)| {
             let dst = bench.at("again");
             values::convert(source, &dst, &["--format", to]).code(0);
@@ -67,7 +67,7 @@ fn columns_of_streaming_come_back_through_the_readers_of_each_format() {
     let Some(written) = written(&bench, "mds") else { return };
     comes_back(&bench, &written.join("mds"));
     comes_back(&bench, &written.join("mds-zstd"));
-    // What is a program is named and counted, and never run.
+    // Pickles are programs: they are reported and counted, and never run.
     let (source, dst) = (written.join("mds-pkl"), bench.at("pkl"));
     let told = run(&["convert", source.to_str().unwrap(), dst.to_str().unwrap(), "--json"]).code(0).json();
     assert_eq!(told["ignored_files"]["component b"], 5, "{told}");
@@ -77,7 +77,7 @@ fn columns_of_streaming_come_back_through_the_readers_of_each_format() {
         .says("column \"b\" is a pickle (pkl), which is a program and is never run");
 }
 
-/// Names of the components of a dataset, and their types.
+/// Names and types of the components of a dataset.
 fn components(dst: &Path) -> Vec<String> {
     let settings = Dataset::open(dst).unwrap().manifest().format.settings.clone();
     let listed = [settings.get("payload"), settings.get("beside")];
@@ -87,7 +87,7 @@ fn components(dst: &Path) -> Vec<String> {
     all
 }
 
-/// The content of the component of each sample whose name begins with `name`, in the order of the source.
+/// For each sample, in source order, the content of the component whose name begins with `name`.
 fn contents(dst: &Path, name: &str) -> Vec<Vec<u8>> {
     let dataset = Dataset::open(dst).unwrap().check_content(true);
     let which = dataset.manifest().components.iter().position(|one| one.starts_with(name)).unwrap();
@@ -99,7 +99,7 @@ fn contents(dst: &Path, name: &str) -> Vec<Vec<u8>> {
     contents
 }
 
-/// Examples of the feature `x` and a number beside it, as a file.
+/// Writes a file of examples with the feature `x` and a number.
 fn examples(bench: &Bench, name: &str, features: &[Feature<'_>]) -> PathBuf {
     let path = bench.at(name);
     let record = |feature: &Feature<'_>| tf_record(&[("id", Feature::Ints(&[1])), ("x", feature.clone())]);
@@ -139,14 +139,14 @@ fn a_feature_is_one_component_whatever_its_lists_have() {
             }
         }
     }
-    // Also where one file has single values alone.
+    // The same if one file has only single values.
     let (one, two) = (cases[0].1, cases[2].1);
     let (one, two) = (examples(&bench, "one.tfrecord", one), examples(&bench, "two.tfrecord", two));
     let dst = bench.at("both");
     convert(&[&one, &two], &dst, &[]).code(0);
     run(&["verify", dst.to_str().unwrap(), "--quiet"]).code(0);
     assert_eq!(components(&dst), ["id.json:int", "x.npy:<i8[?]"]);
-    // And where these are splits, of which each is compared alone, too; beside an image a single value is text else.
+    // The same if the files are splits; each split is also compared alone. Beside an image, a single value is otherwise text.
     let photo = photo();
     let beside = |name: &str, numbers: &[i64]| {
         let path = bench.at(name);
@@ -213,7 +213,7 @@ fn a_label_is_one_where_all_have_it_and_it_can_be_a_class() {
     assert_eq!(of("numbers", &numbers), (vec![x.clone()], vec!["0".to_owned(), "1".to_owned()]));
     let below = [Feature::Ints(&[-1]), Feature::Ints(&[0])];
     assert_eq!(of("below", &below), (vec!["label.json:int".to_owned(), x.clone()], vec![]));
-    // A label for each token.
+    // One label per token.
     let lists = [Feature::Ints(&[1, 0]), Feature::Ints(&[0])];
     assert_eq!(of("lists", &lists), (vec!["label.npy:<i8[?]".to_owned(), x], vec![]));
 }
@@ -234,7 +234,7 @@ fn what_has_no_image_is_refused_where_others_have_one() {
     convert(&[&source], &dst, &["--on-bad", "skip"]).code(0);
     let left: Vec<_> = skipped(&dst).into_iter().map(|(name, _)| name).collect();
     assert_eq!(left, ["mixed.tfrecord/0", "mixed.tfrecord/2"]);
-    // A label alone is no sample.
+    // A label alone is not a sample.
     fs::write(&source, [value, label].concat()).unwrap();
     convert(&[&source], &bench.at("no"), &[]).code(1).says("no feature holds an image: it has label");
 }
@@ -255,7 +255,7 @@ fn a_flipped_byte_is_of_a_record() {
     assert_eq!(name, "bad.tfrecord/2");
     assert!(reason.contains("CRC"), "{reason}");
     assert_eq!(Dataset::open(&dst).unwrap().len(), 4);
-    // The other way: what was packed of a whole file is compared with one that is damaged since.
+    // The reverse: a dataset was packed from an intact file, and is compared with the damaged file.
     fs::write(&source, record.repeat(5)).unwrap();
     let dst = bench.at("whole");
     convert(&[&source], &dst, &[]).code(0);
@@ -270,7 +270,7 @@ fn a_damaged_value_of_streaming_is_named_with_its_sample_and_column() {
     let shard = written.join("mds/shard.00000.mds");
     let mut bytes = fs::read(&shard).unwrap();
     let first = u32::from_le_bytes(bytes[4..8].try_into().unwrap()) as usize;
-    // Columns lie in the order of their names: the lengths of those that have one, then `any`, which begins with a dtype.
+    // A sample has the lengths of its variable columns first, then the columns by name. The first column is `any`; it begins with a dtype.
     let variable = 9;
     assert_eq!(bytes[first + 4 * variable], 8, "uint8");
     bytes[first + 4 * variable] = 7;

@@ -1,4 +1,4 @@
-//! Tars of others whose samples hold no image: each member is a component by its extension, to the byte, in every format.
+//! Foreign tars whose samples hold no image: each member is a component by its extension, byte for byte, in every format.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
@@ -25,20 +25,20 @@ const FORMATS: [(&str, &str); 3] = [
     ("tfrecord", "SHARDPACK_PYTHON_TENSORFLOW"),
 ];
 
-/// Bytes that are of no kind.
+/// Random bytes of no known file type.
 fn noise(seed: u64) -> Vec<u8> {
     let mut rng = Rng::new(seed);
     (0..900 + seed * 7).map(|_| rng.next() as u8).collect()
 }
 
-/// An array whose first axis is its own.
+/// An array whose first dimension depends on `seed`.
 fn array(seed: u64) -> Vec<u8> {
     let mut bytes = npy::head("<f4", &[3 + seed, 5], false);
     (0..(3 + seed) * 5).for_each(|number| bytes.extend(((seed + number) as f32).to_le_bytes()));
     bytes
 }
 
-/// Six samples of several files in three classes.
+/// Six samples in three classes, each with files of these extensions.
 fn groups(extensions: &[&str]) -> Bench {
     let bench = Bench::new();
     for number in 0..6u64 {
@@ -55,7 +55,7 @@ fn groups(extensions: &[&str]) -> Bench {
     bench
 }
 
-/// A tar of the source, compressed by crates: `tar` would call programs that a machine may lack.
+/// A compressed tar of the source. Crates compress it, because `tar` would call programs that may be missing.
 fn compressed(bench: &Bench, extension: &str) -> PathBuf {
     let (plain, path) = (fs::read(tarred(bench, "plain.tar", &[])).unwrap(), bench.at(&format!("all.tar.{extension}")));
     let bytes = match extension {
@@ -70,7 +70,7 @@ fn compressed(bench: &Bench, extension: &str) -> PathBuf {
     path
 }
 
-/// The source of `bench` as `tar` writes it, by name.
+/// A tar of the source from the program `tar`, sorted by name.
 fn tarred(bench: &Bench, name: &str, options: &[&str]) -> PathBuf {
     let path = bench.at(name);
     let mut command = Command::new("tar");
@@ -83,7 +83,7 @@ fn convert(source: &Path, dst: &Path, options: &[&str]) -> Ran {
     run(&[&["convert", source.to_str().unwrap(), dst.to_str().unwrap()], options].concat())
 }
 
-/// Contents of components by path, whatever is said of labels.
+/// Contents of the components by path, without labels.
 fn components(dst: &Path) -> BTreeMap<String, BTreeMap<String, Vec<u8>>> {
     let dataset = Dataset::open(dst).unwrap();
     let names = &dataset.manifest().components;
@@ -119,12 +119,12 @@ fn a_tar_of_a_tree_becomes_what_the_tree_becomes() {
             verify(&of_tar, &tar, &[]);
             mend(&of_tar, &tar);
         }
-        // Recordio has one payload, and one file is one.
+        // RecordIO stores one payload per sample, so only samples of one file fit.
         if extensions.len() == 1 {
             let dst = bench.at("rec");
             convert(&tar, &dst, &["--quiet", "--format", "recordio"]).code(0);
             assert_eq!(components(&dst), components(&bench.at("mds-tree")));
-            // Folders are classes, as those of images.
+            // Folders become classes, as for images.
             let classes: Vec<_> =
                 Dataset::open(&dst).unwrap().classes().iter().map(|class| class.name.clone()).collect();
             assert_eq!(format!("{classes:?}"), r#"["a", "b", "c"]"#);
@@ -151,7 +151,7 @@ fn arrays_have_types_and_every_byte() {
         verify(&dst, &tar, &[]);
         mend(&dst, &tar);
     }
-    // From one format to each other, and from our tar without what says what it is.
+    // Converts the tars without shardpack's other files, which makes them foreign, to each format.
     let foreign = bench.at("foreign");
     fs::create_dir(&foreign).unwrap();
     for entry in fs::read_dir(bench.at("webdataset")).unwrap() {
@@ -262,16 +262,16 @@ fn samples_may_lack_a_component_and_those_of_nothing_are_refused() {
     convert(&tar, &bench.dst(), &[]).code(0).says("1 of 6 samples without txt beside them");
     let found = components(&bench.dst());
     assert!(!found["a/0.wav"].contains_key("txt") && found["a/3.wav"].contains_key("txt"));
-    // Where some lack what others have most of, what all have stands for the sample.
+    // If some samples lack the most frequent component, a component that all samples have becomes the payload.
     fs::remove_file(bench.src().join("a/3.wav")).unwrap();
     fs::write(bench.src().join("a/0.txt"), "back").unwrap();
     let tar = tarred(&bench, "lacking.tar", &[]);
     convert(&tar, &bench.at("lacking"), &[]).code(0).says("1 of 6 samples without wav");
     assert_eq!(components(&bench.at("lacking"))["a/3.txt"].len(), 1);
-    // Nothing but a label is no sample.
+    // A label alone is not a sample.
     let bench = groups(&["cls"]);
     convert(&tarred(&bench, "labels.tar", &[]), &bench.dst(), &[]).code(1).says("no image, there is cls");
-    // An empty file is named.
+    // An empty file is reported.
     let bench = groups(&["flac"]);
     bench.file("a/0.flac", b"");
     let tar = tarred(&bench, "empty.tar", &[]);
@@ -287,11 +287,11 @@ fn beside_samples_with_images_those_without_are_refused() {
     convert(&tar, &bench.dst(), &[]).code(1).says("no image, there is flac");
     run(&["verify", tar.to_str().unwrap()]).code(1).says("6 samples that hold no image");
     convert(&tar, &bench.dst(), &["--on-bad", "skip"]).code(0).says("1 of 7");
-    // An image that is asked for is no other file.
+    // If `--image-feature` requests an image, no other file replaces it.
     let bench = groups(&["flac"]);
     let tar = tarred(&bench, "all.tar", &[]);
     convert(&tar, &bench.dst(), &["--image-feature", "jpg"]).code(2).says("no jpg");
-    // Two files of one extension are of no sample.
+    // Two files with the same extension in one sample are refused.
     let bench = groups(&["flac"]);
     bench.file("b/4.FLAC", b"which");
     convert(&tarred(&bench, "two.tar", &[]), &bench.dst(), &[]).code(1).says("two components flac");
@@ -312,7 +312,7 @@ fn labels_are_those_that_all_have() {
     convert(&tar, &dst, &[]).code(0).says("field \"cls\" is a component, not a label, because 5 of 6 samples");
     let found = components(&dst);
     assert_eq!((&found["b/1.flac"]["cls.txt"][..], found["a/0.flac"].get("cls.txt")), (&b"1"[..], None));
-    // Of a json only what all tell is a label.
+    // A field of a JSON file is a label only if all samples have the field.
     let bench = groups(&["flac", "json"]);
     bench.file("a/0.json", b"{\"label\": 3}");
     let tar = tarred(&bench, "json.tar", &[]);
@@ -323,7 +323,7 @@ fn fixture(name: &str) -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/npz").join(name)).unwrap()
 }
 
-/// Six samples, each a `.npz` that numpy wrote, stored or deflated in turns, beside files of these extensions.
+/// Six samples: each is a `.npz` that numpy wrote, alternately stored and deflated, beside files of these extensions.
 fn of_npz(extensions: &[&str]) -> Bench {
     let bench = groups(&extensions.iter().copied().filter(|extension| *extension != "jpg").collect::<Vec<_>>());
     for number in 0..6u64 {
@@ -337,7 +337,7 @@ fn of_npz(extensions: &[&str]) -> Bench {
     bench
 }
 
-/// What is in those of the fixtures.
+/// The arrays in the fixture of sample `number`.
 fn arrays_of_npz(number: u64) -> Vec<(&'static str, Vec<u8>)> {
     let x: Vec<u8> = (0..6u8).flat_map(|item| f32::from(item).to_le_bytes()).collect();
     let mut arrays = vec![
@@ -368,7 +368,7 @@ fn a_npz_in_a_tar_is_its_arrays_beside_an_image_or_without_one() {
                 let left: Vec<_> = sample.into_keys().collect();
                 assert_eq!(left.len(), extensions.len(), "{extensions:?} {format} {path}: {left:?}");
             }
-            // One file a sample is one of a tree, whatever is in it.
+            // A sample of one file gets its class from the folder, regardless of its content.
             let classes = Dataset::open(&dst).unwrap().classes().len();
             assert_eq!(classes, if extensions.is_empty() { 3 } else { 0 }, "{extensions:?} {format}");
             verify(&dst, &tar, &[]);
@@ -399,7 +399,7 @@ fn a_npz_in_a_tar_stays_as_it_is_where_that_is_wanted_or_it_cannot_be_read_by_of
     let dst = bench.at("one");
     convert(&tar, &dst, &["--quiet", "--components", "y.npy"]).code(0);
     assert!(components(&dst).values().all(|sample| sample.len() == 2 && sample.contains_key("y.npy")));
-    // The name without its extension is that of the array, too; but not where another component is called so.
+    // `--components` accepts the name of an array without its extension, unless another component has that name.
     let plain = of_npz(&[]);
     let of_values = tarred(&plain, "all.tar", &[]);
     for (name, source, of_sample) in [("jpg", &tar, &["jpg", "y.npy"][..]), ("values", &of_values, &["y.npy"])] {
@@ -417,7 +417,7 @@ fn a_npz_in_a_tar_stays_as_it_is_where_that_is_wanted_or_it_cannot_be_read_by_of
     let (tar, dst) = (tarred(&bench, "both.tar", &[]), bench.at("both"));
     convert(&tar, &dst, &["--quiet", "--components", "y"]).code(0);
     assert!(components(&dst).values().all(|sample| sample.len() == 2 && sample["y"] == b"why"));
-    // Shards that stay where they are have no such components.
+    // Adopted shards stay in place and have no such components.
     let adopted = bench.at("adopted");
     fs::create_dir(&adopted).unwrap();
     fs::copy(&tar, adopted.join("all.tar")).unwrap();
@@ -429,7 +429,7 @@ fn a_npz_in_a_tar_stays_as_it_is_where_that_is_wanted_or_it_cannot_be_read_by_of
 fn damage_in_a_npz_in_a_tar_is_named_or_leaves_it_as_it_is() {
     let bench = of_npz(&["jpg"]);
     let whole = fixture("deflated.npz");
-    // Its directory lies.
+    // The central directory has a wrong CRC-32.
     let mut lies = whole.clone();
     let at = lies.windows(4).position(|four| four == b"PK\x01\x02").unwrap();
     lies[at + 16] ^= 1;
@@ -441,7 +441,7 @@ fn damage_in_a_npz_in_a_tar_is_named_or_leaves_it_as_it_is() {
     let found = components(&dst);
     assert_eq!(found["b/1.jpg"]["npz"], lies);
     assert!(!found["b/1.jpg"].contains_key("x.npy") && found["c/2.jpg"].contains_key("x.npy"));
-    // Another file is called as one of its arrays is.
+    // Another file has the name of an array in the archive.
     bench.file("b/1.npz", &whole);
     bench.file("b/1.x.npy", &array(1));
     let tar = tarred(&bench, "clash.tar", &[]);
@@ -450,7 +450,7 @@ fn damage_in_a_npz_in_a_tar_is_named_or_leaves_it_as_it_is() {
     let found = components(&dst);
     assert_eq!((&found["b/1.jpg"]["npz"], &found["b/1.jpg"]["x.npy"]), (&whole, &array(1)));
     fs::remove_file(bench.src().join("b/1.x.npy")).unwrap();
-    // What it holds is not what its CRC-32 says: that is seen when it is read.
+    // An array that does not match its CRC-32 is detected when it is read.
     let mut flipped = fixture("stored.npz");
     let at = flipped.windows(4).position(|four| four == 1f32.to_le_bytes()).unwrap();
     flipped[at] ^= 1;

@@ -1,6 +1,6 @@
-//! Shards that the libraries of others wrote: `convert` takes every image and label from them as they were put in.
+//! Shards that other libraries wrote: `convert` reads every image and label unchanged.
 //!
-//! `fixtures/vectors/make_vectors.py` made them, and `expected.json` there says what is in them.
+//! `fixtures/vectors/make_vectors.py` wrote the shards; `expected.json` in that folder lists their contents.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -1,5 +1,5 @@
-//! Verify of some shards of a dataset, of several datasets, and of all kinds at once: the manifest beside a shard counts,
-//! however the shard was asked for.
+//! Verifies some shards of a dataset, several datasets, and mixed inputs: the manifest beside a shard applies, with any spelling of the
+//! path.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -17,7 +17,7 @@ fn verify(paths: &[&Path], options: &[&str]) -> Ran {
     run(&[&["verify"], &paths.collect::<Vec<_>>()[..], options].concat())
 }
 
-/// A dataset of three shards, and its shards.
+/// Packs a dataset of three shards and returns the paths of the shards.
 fn packed(bench: &Bench, format: &str) -> Vec<PathBuf> {
     bench.pack(&["--format", format, "--shards", "3", "--quiet"]).code(0);
     let manifest: serde_json::Value =
@@ -45,7 +45,7 @@ fn shards_of_a_dataset_are_verified_by_its_manifest_however_they_are_named() {
         for paths in [vec![glob.as_path()], files.clone()] {
             verify(&paths, &["--decode"]).code(0).says("12 samples in 3 shards");
         }
-        // In an image, where no format but TFRecord has a checksum.
+        // The byte is in an image; only TFRecord has a checksum there.
         flip(files[1], 3000);
         for paths in [vec![glob.as_path()], files.clone(), vec![files[1]]] {
             let ran = verify(&paths, &["--json"]).code(1);
@@ -85,7 +85,7 @@ fn several_datasets_and_foreign_shards_are_verified_each_by_what_is_known() {
     bench.pack_to(&other, &["--format", "mds", "--quiet"]).code(0);
     fs::copy(&shards[0], &foreign).unwrap();
     verify(&[&bench.dst(), &other, &foreign], &[]).code(0).says("14 samples in 5 shards");
-    // With its manifest among them, all of it is meant.
+    // If the paths include the manifest, the whole dataset is verified.
     verify(&[&bench.dst().join("*")], &[]).code(0).says("6 samples in 3 shards");
     fs::write(bench.dst().join("BLAKE3SUMS"), "").unwrap();
     verify(&[&bench.dst().join("*")], &[]).code(1).says("BLAKE3SUMS");

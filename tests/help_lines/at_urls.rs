@@ -1,6 +1,6 @@
-//! Help lines on URLs and servers that other tests follow.
+//! Help lines about URLs and servers that other tests follow.
 
-/// As `elsewhere::ELSEWHERE`.
+/// Same columns as `elsewhere::ELSEWHERE`.
 pub const AT_URLS: &[(&str, &str, &str, &str)] = &[
     (
         "look at where it is set: a line feed at the end of a file is often taken along",

@@ -1,6 +1,6 @@
-//! Help lines that other tests follow, with file and name of each test. Those on URLs and servers are in `at_urls`.
+//! Help lines that other tests follow, with the file and name of each test. `at_urls` has the lines on URLs and servers.
 
-/// Help lines that other tests follow: the line, a text of the test, its file and name.
+/// Each row: the help line, a text of the test, and the file and name of the test.
 pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
     (
         "convert it by itself to keep its labels as numbers; or use --no-labels",

@@ -1,6 +1,6 @@
-//! Every help line in the sources: the words of it that stand there, and where.
+//! Collects every help line in the sources: its fixed text and its file.
 //!
-//! A plain reading of the text: what stands in `.help(…)`, and in what is called `help` or is a constant that is given there.
+//! Reads the source as text: the arguments of `.help(…)`, values named `help`, and constants that are passed to `.help(…)`.
 
 use std::{
     collections::BTreeSet,
@@ -8,28 +8,28 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A text as it stands in the sources.
+/// A help line in the sources.
 #[derive(Debug)]
 pub struct Line {
-    /// Where it stands.
+    /// Source file.
     pub file: String,
-    /// The text between the values that are put into it.
+    /// The text between the inserted values.
     pub pieces: Vec<String>,
 }
 
 impl Line {
-    /// The longest of its pieces.
+    /// The longest piece.
     pub fn longest(&self) -> &str {
         self.pieces.iter().max_by_key(|piece| piece.len()).map_or("", |piece| piece)
     }
 }
 
-/// Values that clap's own `help` is given.
+/// Values that go to clap's own `help`.
 const OF_CLAP: [&str; 3] = ["*short", "entry.about", "dialect.about"];
 
-/// All of them.
+/// All help lines.
 ///
-/// Panics where a `.help(…)` is given what is not found.
+/// Panics if the argument of a `.help(…)` cannot be resolved.
 pub fn all(root: &Path) -> Vec<Line> {
     let mut files = Vec::new();
     collect(&root.join("src"), &mut files);
@@ -62,12 +62,12 @@ pub fn all(root: &Path) -> Vec<Line> {
                 lines.extend(literals(value).into_iter().map(|text| line(file, &text)));
             }
         }
-        // Functions that make one.
+        // Functions that make a help line.
         for (at, name) in text.match_indices("fn help_") {
             let body = text[at + name.len()..].split_once('{').unwrap().1;
             lines.extend(literals(until_end(body)).into_iter().map(|text| line(file, &text)));
         }
-        // All that the room of shared lines has.
+        // Every text in the file of shared lines is a help line.
         if file == "crates/shardpack-format/src/help.rs" {
             lines.extend(literals(text).into_iter().map(|text| line(file, &text)));
         }
@@ -80,7 +80,7 @@ pub fn all(root: &Path) -> Vec<Line> {
             }
         }
     }
-    // Bits of a sentence are not one.
+    // Short pieces are fragments of a sentence, not help lines.
     lines.retain(|line| line.longest().len() >= 12);
     assert!(lines.len() > 100, "{}", lines.len());
     lines
@@ -115,7 +115,7 @@ fn code(file: &Path) -> String {
     code.lines().filter(|line| !is_comment(line)).map(|line| format!("{line}\n")).collect()
 }
 
-/// What stands before the bracket, comma or semicolon that ends it.
+/// The text before the bracket, comma or semicolon that ends the expression.
 fn until_end(text: &str) -> &str {
     let (mut depth, mut in_text, mut escaped) = (0, false, false);
     for (at, c) in text.char_indices() {
@@ -140,7 +140,7 @@ fn literals(code: &str) -> Vec<String> {
     let mut chars = code.chars().peekable();
     while let Some(c) = chars.next() {
         if c == '\'' {
-            // A character: `'"'` is no text.
+            // A character literal: `'"'` does not start a string.
             let _ = chars.by_ref().next();
         }
         if c != '"' {

@@ -1,7 +1,7 @@
-//! Each help line leads somewhere: what it says is done, and works.
+//! Checks that each help line works: the test follows its advice.
 //!
-//! A row is a command that is refused, the help that it gives, and the commands that the help tells of; between them the
-//! hands that it asks for. Every help line of the sources is in a row, is followed by a test of its own, or cannot be.
+//! A row has a command that is refused, its help, and the commands of the help, with the manual steps between the commands.
+//! Every help line of the sources is in a row, is followed by a test of its own, or cannot be followed.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::type_complexity)]
 
@@ -22,8 +22,8 @@ use at_urls::AT_URLS;
 use elsewhere::ELSEWHERE;
 use support::{Bench, Ran, bad, contents, run};
 
-/// What was done before, the command that is refused and with which code, its help, and what the help tells of: commands, and
-/// lines of the shell behind `$ `.
+/// Name, setup, the command that is refused, its exit code, its help, and the commands of the help. Lines of the shell begin with
+/// `$ `.
 type Row = (&'static str, fn(&Bench), &'static str, i32, &'static str, &'static [&'static str]);
 
 const LAYOUTS: &str = "splits_beside_what_is_none_are_a_question_and_each_answer_works";
@@ -73,7 +73,7 @@ const NOT_HERE: &[(&str, &str)] = &[
     ),
 ];
 
-/// SRC and DST are those of the bench, `@x` is `x` beside them.
+/// Replaces SRC and DST with the paths of the bench, and `@x` with the path of `x` beside them.
 fn placed(bench: &Bench, word: &str) -> String {
     match word.rsplit_once('@') {
         Some((option, name)) => format!("{option}{}", bench.at(name).display()),
@@ -84,7 +84,7 @@ fn placed(bench: &Bench, word: &str) -> String {
     }
 }
 
-/// Runs a command line whose words are parted by blanks, or a line of the shell behind `$ `.
+/// Runs a command line with words separated by blanks, or a line of the shell after `$ `.
 fn on(bench: &Bench, line: &str) -> Ran {
     let words = |line: &str| line.split(' ').map(|word| placed(bench, word)).collect::<Vec<_>>();
     match line.strip_prefix("$ ") {
@@ -96,14 +96,14 @@ fn on(bench: &Bench, line: &str) -> Ran {
     }
 }
 
-/// `xz` by Python, where the machine has none: a file, and `-k` or `-dk` before it.
+/// `xz` in Python, for machines without it. Takes `-k` or `-dk`, then a file.
 const XZ: &str = r#"command -v xz >/dev/null || xz() { python3 -c 'import lzma, sys
 [how, name] = sys.argv[1:]
 data = open(name, "rb").read()
 if "d" in how: open(name.removesuffix(".xz"), "wb").write(lzma.decompress(data))
 else: open(name + ".xz", "wb").write(lzma.compress(data))' "$@"; }"#;
 
-/// Runs them; what begins with `! ` is refused.
+/// Runs the lines. A line that begins with `! ` must fail.
 fn go(bench: &Bench, lines: &[&str]) {
     for line in lines {
         let (line, is_refused) = line.strip_prefix("! ").map_or((*line, false), |line| (line, true));
@@ -137,7 +137,7 @@ fn rows() -> impl Iterator<Item = &'static Row> {
     pack::ROWS.iter().chain(sources::ROWS).chain(shards::ROWS).chain(sealed::ROWS).chain(slurm::ROWS)
 }
 
-/// Does what the help of each row says.
+/// Follows the help of each row.
 fn follow(rows: &[Row]) {
     let mut wrong = Vec::new();
     for (name, before, refused, code, help, helps) in rows {
@@ -247,7 +247,7 @@ fn what_is_wrong_with_a_file_that_nothing_tells_is_said_where_its_format_is_name
 #[test]
 fn repair_is_advised_only_where_it_mends() {
     let advice = "--repair SRC writes";
-    // An image that was bad when it was packed, one that the source has changed, what nobody packed, the ledger.
+    // An image that was bad when it was packed, a new image of the source, a foreign file, and the ledger.
     let bench = Bench::of(12, 500);
     let photo = support::photo();
     bench.file("class-1/cut.jpg", &photo[..photo.len() / 2]);
@@ -263,7 +263,7 @@ fn repair_is_advised_only_where_it_mends() {
     on(&bench, "verify DST").code(1).says("ledger.jsonl").says_not(advice);
     flip(&bench);
     on(&bench, "verify DST").code(1).says(advice);
-    // Images that were changed when they were packed are not those of the source.
+    // Images that the pack changed differ from the source.
     let changed = Bench::of(12, 500);
     changed.pack(&["--resize", "32"]).code(0);
     flip(&changed);
@@ -306,7 +306,7 @@ fn a_url_is_refused_by_name_wherever_a_path_may_stand_and_makes_no_folder() {
     ];
     for line in lines {
         let mut command = assert_cmd::Command::new(support::binary());
-        // Where it would make a folder called `s3:`.
+        // Runs in the folder of the bench, because a mistake would create a folder called `s3:` there.
         let words = line.split(' ').map(|word| match word.strip_prefix('@') {
             Some(name) => bench.at(name).display().to_string(),
             None => word

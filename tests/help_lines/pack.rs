@@ -1,4 +1,4 @@
-//! Help lines of `pack` and `plan`, but for what they say of sources.
+//! Help lines of `pack` and `plan`, except the lines on sources.
 
 use std::fs;
 

@@ -2,7 +2,7 @@
 
 use super::{Row, flip, go, nothing, packed, support::Bench};
 
-/// Splits in DST, a copy of them, and what they were packed from.
+/// Splits in DST, a copy of the splits, and their sources.
 fn splits(bench: &Bench) {
     go(
         bench,
@@ -11,7 +11,7 @@ fn splits(bench: &Bench) {
     go(bench, &["pack @s DST", "$ cp -r DST @copy"]);
 }
 
-/// A shard of somebody in the folder `a`.
+/// A foreign shard in the folder `a`.
 fn foreign(bench: &Bench) {
     go(bench, &["pack SRC @p --shards 1 --sidecars none", "$ mkdir @a && cp @p/shard-000000.tar @a/x.tar"]);
 }

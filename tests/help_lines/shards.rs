@@ -1,8 +1,8 @@
-//! Help lines of shards of others, and of `convert`.
+//! Help lines on foreign shards and on `convert`.
 
 use super::{Row, go, nothing, packed, support::Bench};
 
-/// Runs Python with `import h5py, lmdb, glob, struct, numpy as np`, in the source; `images` are those of it.
+/// Runs Python with `import h5py, lmdb, glob, struct, numpy as np`, in the source. `images` has the images of the source.
 fn python(bench: &Bench, script: &str) {
     let script = format!(
         "$ cd SRC && ${{SHARDPACK_PYTHON:-python3}} -c 'import h5py, lmdb, glob, struct, numpy as np\n\
@@ -13,7 +13,7 @@ fn python(bench: &Bench, script: &str) {
     go(bench, &[&script]);
 }
 
-/// An LMDB whose keys are `class/name.jpg`, with so much before each image.
+/// An LMDB with keys `class/name.jpg`. The bytes `before` precede each image in its value.
 fn lmdb(bench: &Bench, before: &str) {
     let script = format!(
         "env = lmdb.open(\"../l.mdb\", subdir=False)\nwith env.begin(write=True) as t:\n  for n, image in enumerate(images):\n    \

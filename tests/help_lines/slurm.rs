@@ -1,4 +1,4 @@
-//! Help lines of `slurm`, as far as they are of what is asked for and not of a cluster.
+//! Help lines of `slurm` that need no cluster.
 
 use super::{Row, go, nothing, support::Bench};
 

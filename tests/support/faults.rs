@@ -1,4 +1,4 @@
-//! Runs of the binary in which chosen system calls fail; `faults.c` is what lets them.
+//! Runs the binary under `faults.c`, which makes chosen system calls fail.
 //!
 //! Use it as `#[path = "support/faults.rs"] mod faults;` beside `mod support;`.
 
@@ -13,17 +13,17 @@ use std::{
 
 use crate::support::{Ran, binary};
 
-/// Numbers of errors, the same on every Linux that this runs on.
+/// Error numbers, the same on every Linux platform of these tests.
 pub const ENOENT: i32 = 2;
 pub const EIO: i32 = 5;
 pub const EACCES: i32 = 13;
 pub const ENOSPC: i32 = 28;
 pub const ESTALE: i32 = 116;
 
-/// What [`run`] exits with where faults cannot be made.
+/// Exit code of the `faults.c` program if faults cannot be injected.
 const UNAVAILABLE: i32 = 125;
 
-/// The program that makes calls fail; `None` where it cannot be built or the kernel has no seccomp notifications.
+/// The program that makes calls fail; `None` if it cannot be built or if the kernel has no seccomp notifications.
 fn program() -> Option<&'static Path> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
     let build = || {
@@ -42,13 +42,13 @@ fn program() -> Option<&'static Path> {
     program
 }
 
-/// `CALL:ERRNO:WHEN:PATH` as `faults.c` takes it: call `when` (from 1; 0 for every one) of `call` (stat, open, list, read,
-/// write, sync, rename, unlink) on a path that has `path` in it fails with `errno`.
+/// A fault in the syntax of `faults.c`, `CALL:ERRNO:WHEN:PATH`: call number `when` (from 1; 0 for every call) of `call` (stat, open, list,
+/// read, write, sync, rename, unlink) fails with `errno`. Only calls on paths that contain `path` count.
 pub fn fault(call: &str, errno: i32, when: u32, path: &str) -> String {
     format!("{call}:{errno}:{when}:{path}")
 }
 
-/// Runs the binary with these faults; `None` where that is not possible.
+/// Runs the binary with these faults; `None` if faults cannot be injected.
 pub fn run(faults: &[String], args: &[impl AsRef<OsStr>]) -> Option<Ran> {
     let ran = Command::new(program()?).args(faults).arg("--").arg(binary()).args(args).output().unwrap();
     let ran = Ran::from(ran);

@@ -1,4 +1,4 @@
-//! Samples of a dataset with all their components, for the tests of lists and of what lies beside images.
+//! Samples of a dataset with all components, for tests of lists and of files beside images.
 
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
@@ -12,10 +12,10 @@ use shardpack_reader::Dataset;
 
 use crate::support::{self, Bench, Ran, contents, run};
 
-/// What a sample of a dataset is: by path, the label, the class, and the components by name.
+/// Label, class name and components by name.
 pub type Sample = (Option<i64>, Option<String>, BTreeMap<String, Vec<u8>>);
 
-/// The samples by path; those of one path in an order of their own.
+/// All samples by path. Samples that share a path are sorted.
 pub fn samples(folder: &Path) -> BTreeMap<String, Vec<Sample>> {
     let dataset = Dataset::open(folder).unwrap();
     let mut reader = dataset.reader(..).unwrap().check_content(true);
@@ -23,7 +23,7 @@ pub fn samples(folder: &Path) -> BTreeMap<String, Vec<Sample>> {
     while let Some(sample) = reader.next().unwrap() {
         let path = String::from_utf8(sample.path().to_vec()).unwrap();
         let names = &dataset.manifest().components;
-        // Of values their content, whatever of it is stored.
+        // For values, the content rather than the stored bytes.
         let content = |(name, stored): (&str, &[u8])| {
             let number = names.iter().position(|one| one == name);
             let content = number.and_then(|number| sample.content(number).unwrap());
@@ -37,7 +37,7 @@ pub fn samples(folder: &Path) -> BTreeMap<String, Vec<Sample>> {
     samples
 }
 
-/// The one sample with this path.
+/// The only sample with this path.
 pub fn one<'s>(samples: &'s BTreeMap<String, Vec<Sample>>, path: &str) -> &'s Sample {
     match samples.get(path).map(Vec::as_slice) {
         Some([one]) => one,
@@ -50,7 +50,7 @@ pub fn text(sample: &Sample, component: &str) -> Option<String> {
     sample.2.get(component).map(|bytes| String::from_utf8(bytes.clone()).unwrap())
 }
 
-/// Writes a list into the source.
+/// Writes a list into the source folder.
 pub fn list(bench: &Bench, name: &str, text: &str) -> PathBuf {
     let path = bench.src().join(name);
     fs::write(&path, text).unwrap();
@@ -62,13 +62,13 @@ pub fn pack(src: &Path, dst: &Path, options: &[&str]) -> Ran {
     support::pack(src, dst, options)
 }
 
-/// The dataset in `dst` is whole, and what `source` says it is.
+/// Fails the test unless the dataset in `dst` verifies against `source`.
 pub fn verify(dst: &Path, source: &Path, options: &[&str]) {
     let args = ["verify", "--quiet", dst.to_str().unwrap(), "--against", source.to_str().unwrap()];
     run(&[&args, options].concat()).code(0);
 }
 
-/// Damages a shard, and takes an index away: both come back from the source, to the byte.
+/// Damages a shard, repairs it, then deletes and repairs an index. Both must be byte for byte as before.
 pub fn mend(dst: &Path, source: &Path) {
     let before = contents(dst);
     let manifest = shardpack_format::manifest::Manifest::read(&fs::read(dst.join("manifest.json")).unwrap()).unwrap();

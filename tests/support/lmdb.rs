@@ -1,4 +1,4 @@
-//! LMDBs as py-lmdb writes them, in the way of each script of the field.
+//! LMDB files that py-lmdb writes, in the layout of each common script.
 
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
@@ -12,7 +12,7 @@ use shardpack_format::hash::Named;
 
 use crate::support::{Bench, Ran, photos, run};
 
-/// Every way to write images with labels, by its name.
+/// Names of all layouts for images with labels.
 pub const WAYS: [&str; 20] = [
     "caffe",
     "folder2lmdb-2.lmdb",
@@ -36,11 +36,10 @@ pub const WAYS: [&str; 20] = [
     "named",
 ];
 
-/// Stands for no label; as in `write_lmdb.py`.
+/// Means no label, as in `write_lmdb.py`.
 const NO_LABEL: i64 = -1;
 
-/// Runs the script that writes; its arguments are a tree of images, the folder to write to, and maybe how many images and
-/// in which ways.
+/// Runs `write_lmdb.py`. Arguments: a tree of images, the output folder, and optionally the number of images and the layouts.
 pub fn write(arguments: &[&str]) {
     let Some(python) = std::env::var_os("SHARDPACK_PYTHON") else {
         panic!("SHARDPACK_PYTHON is not set: run `cargo xtask test`, which sets up Python");
@@ -50,14 +49,14 @@ pub fn write(arguments: &[&str]) {
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
 }
 
-/// The photographs in every way, and what is damaged, hostile or needs to be described.
+/// The photographs in every layout, and files that are damaged, hostile or need options.
 pub fn written(bench: &Bench) -> PathBuf {
     let out = bench.at("lmdb");
     write(&[photos().to_str().unwrap(), out.to_str().unwrap()]);
     out
 }
 
-/// Label and SHA-256 of every image that the script wrote in this way, in order.
+/// Label and SHA-256 of each image that the script wrote in the layout `way`, sorted.
 pub fn expected(source: &Path, way: &str) -> Vec<(i64, String)> {
     let text = fs::read_to_string(source.join(format!("{way}.list"))).unwrap();
     let line =
@@ -67,7 +66,7 @@ pub fn expected(source: &Path, way: &str) -> Vec<(i64, String)> {
     expected
 }
 
-/// The same of a dataset.
+/// Label and SHA-256 of each image of a dataset, sorted.
 pub fn hashed(dst: &Path) -> Vec<(i64, String)> {
     let mut found = Vec::new();
     let dataset = shardpack_reader::Dataset::open(dst).unwrap();

@@ -1,6 +1,6 @@
-//! Trees to pack, runs of the binary, and looks at what came out, for the tests at the process boundary.
+//! Creates source trees, runs the binary and checks its output, for tests at the process boundary.
 //!
-//! What is looked at is read with the `tar` crate and compared with the tree itself, not with what the packer says.
+//! The checks read shards with the `tar` crate and compare them with the source tree, not with reports of the packer.
 
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
@@ -24,7 +24,7 @@ use shardpack_format::{
 };
 use shardpack_packer::ledger::{self, Fate, Unpacked};
 
-/// Runs a script of Python that writes into the new folder `out`, its argument.
+/// Runs a Python script; its argument is the new folder `out`.
 pub fn python(script: &str, out: &Path) {
     let Some(python) = std::env::var_os("SHARDPACK_PYTHON") else {
         panic!("SHARDPACK_PYTHON is not set: run `cargo xtask test`, which sets up Python");
@@ -34,7 +34,7 @@ pub fn python(script: &str, out: &Path) {
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
 }
 
-/// The real photographs of the README.
+/// The folder of the README's photographs.
 pub fn photos() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/photos")
 }
@@ -49,7 +49,7 @@ pub fn png() -> Vec<u8> {
     fs::read(photos().join("things/spoon.png")).unwrap()
 }
 
-/// Numbers that look random, the same on every run: xorshift64*.
+/// Pseudo-random numbers, the same in every run: xorshift64*.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
@@ -80,7 +80,7 @@ pub fn jpeg(seed: u64, bytes: usize) -> Vec<u8> {
     let mut left = bytes.checked_sub(photo.len()).expect("shorter than the photograph");
     let mut out = photo[..2].to_vec();
     while left > 0 {
-        // A segment of 0 to 3 bytes does not exist, so none may be left over.
+        // A segment has at least 4 bytes, so a rest of 1 to 3 bytes must not occur.
         let segment = if left <= 65_000 { left } else { 60_000 };
         assert!(segment >= 4, "{bytes} bytes cannot be made");
         out.extend([0xff, 0xfe]);
@@ -92,20 +92,20 @@ pub fn jpeg(seed: u64, bytes: usize) -> Vec<u8> {
     out
 }
 
-/// A folder that goes away with it; holds the source at [`Bench::src`] and what is packed at [`Bench::dst`].
+/// A temporary folder with the source at [`Bench::src`] and the output at [`Bench::dst`]; deleted on drop.
 pub struct Bench {
     folder: tempfile::TempDir,
 }
 
 impl Bench {
-    /// With an empty source.
+    /// With an empty source folder.
     pub fn new() -> Self {
         let bench = Self { folder: tempfile::tempdir().unwrap() };
         fs::create_dir(bench.src()).unwrap();
         bench
     }
 
-    /// Whose source has these files; each is a photograph with bytes of its own.
+    /// With a source of these files; each is a photograph with unique bytes.
     pub fn with(paths: &[&str]) -> Self {
         let bench = Self::new();
         for (number, path) in paths.iter().enumerate() {
@@ -114,7 +114,7 @@ impl Bench {
         bench
     }
 
-    /// Whose source has `files` photographs in 7 classes, of 5,000 to 5,000 + `spread` bytes.
+    /// With a source of `files` photographs in 7 classes; each has 5,000 to 5,000 + `spread` bytes.
     pub fn of(files: u64, spread: u64) -> Self {
         let bench = Self::new();
         let mut rng = Rng::new(files);
@@ -125,12 +125,12 @@ impl Bench {
         bench
     }
 
-    /// The source.
+    /// The source folder.
     pub fn src(&self) -> PathBuf {
         self.at("src")
     }
 
-    /// Where to pack to; is not there at first.
+    /// The destination folder; does not exist at first.
     pub fn dst(&self) -> PathBuf {
         self.at("dst")
     }
@@ -140,31 +140,31 @@ impl Bench {
         self.folder.path().join(name)
     }
 
-    /// Writes a file of the source, and the folders above it.
+    /// Writes a file below the source, and creates its parent folders.
     pub fn file(&self, path: impl AsRef<OsStr>, bytes: &[u8]) {
         let path = self.src().join(path.as_ref());
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, bytes).unwrap();
     }
 
-    /// Makes a folder of the source.
+    /// Creates a folder below the source.
     pub fn folder(&self, path: impl AsRef<OsStr>) {
         fs::create_dir_all(self.src().join(path.as_ref())).unwrap();
     }
 
-    /// Makes a symbolic link in the source.
+    /// Creates a symbolic link below the source.
     pub fn link(&self, path: &str, to: impl AsRef<Path>) {
         let path = self.src().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::os::unix::fs::symlink(to, path).unwrap();
     }
 
-    /// Runs the binary with these words; `SRC`, `DST` and `@name` stand for paths of the bench.
+    /// Runs the binary with the words of `line`; `SRC`, `DST` and `@name` stand for paths of the bench.
     pub fn shardpack(&self, line: &str) -> Ran {
         run(&self.words(line))
     }
 
-    /// The words of such a line.
+    /// The words of `line`, with `SRC`, `DST` and `@name` replaced.
     pub fn words(&self, line: &str) -> Vec<OsString> {
         let placed = |word: &str| match word {
             "SRC" => self.src().into(),
@@ -174,18 +174,18 @@ impl Bench {
         line.split_whitespace().map(placed).collect()
     }
 
-    /// Packs the source into [`Bench::dst`] with these options.
+    /// Packs the source into [`Bench::dst`].
     pub fn pack(&self, options: &[&str]) -> Ran {
         self.pack_to(&self.dst(), options)
     }
 
-    /// Packs the source into `dst` with these options.
+    /// Packs the source into `dst`.
     pub fn pack_to(&self, dst: &Path, options: &[&str]) -> Ran {
         pack(&self.src(), dst, options)
     }
 }
 
-/// Three good images and four that are not; what is said of them.
+/// A source with three good images and four bad files, and path and reason of each bad file.
 pub fn bad() -> (Bench, [(&'static str, &'static str); 4]) {
     let bench = Bench::with(&["a/1.jpg", "b/2.jpg", "b/3.jpg"]);
     bench.file("a/empty.jpg", b"");
@@ -202,26 +202,26 @@ pub fn bad() -> (Bench, [(&'static str, &'static str); 4]) {
     (bench, said)
 }
 
-/// The sealed dataset in DST, compared with the source.
+/// The sealed dataset in DST, after it was compared with the source.
 pub fn sealed(bench: &Bench) -> Dataset {
     let dataset = Dataset::read(&bench.dst());
     dataset.check_source(&bench.src());
     dataset
 }
 
-/// Bytes of a name as a path.
+/// Converts the bytes of a name to a path.
 pub fn name(bytes: &[u8]) -> OsString {
     OsString::from_vec(bytes.to_vec())
 }
 
-/// `shardpack pack src dst` with these options.
+/// Runs `shardpack pack src dst` with these options.
 pub fn pack(src: &Path, dst: &Path, options: &[&str]) -> Ran {
     let mut args: Vec<&OsStr> = vec![OsStr::new("pack"), src.as_os_str(), dst.as_os_str()];
     args.extend(options.iter().map(OsStr::new));
     run(&args)
 }
 
-/// Label and bytes of every image, in order of both.
+/// Label and bytes of every image, sorted.
 pub fn images(folder: &Path) -> Vec<(i64, Vec<u8>)> {
     let dataset = shardpack_reader::Dataset::open(folder).unwrap();
     let mut reader = dataset.reader(..).unwrap().check_content(true);
@@ -233,19 +233,19 @@ pub fn images(folder: &Path) -> Vec<(i64, Vec<u8>)> {
     images
 }
 
-/// The binary, to be spawned and sent signals; or that of `SHARDPACK_PROGRAM`, as the Python package installs it.
+/// Path of the binary; `SHARDPACK_PROGRAM` replaces it, for example with the program of the Python package.
 pub fn binary() -> PathBuf {
     std::env::var_os("SHARDPACK_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_shardpack").into()).into()
 }
 
-/// A run of the binary: what it said, and how it ended.
+/// Output and exit code of a finished process.
 #[derive(Debug)]
 pub struct Ran {
-    /// Exit code; minus the number of the signal that ended it.
+    /// Exit code; the negative signal number if a signal ended the process.
     pub code: i32,
-    /// Its standard output.
+    /// Standard output.
     pub stdout: String,
-    /// Its standard error.
+    /// Standard error.
     pub stderr: String,
 }
 
@@ -267,7 +267,7 @@ impl Ran {
         self
     }
 
-    /// Fails the test unless stdout or stderr has this text in it.
+    /// Fails the test unless stdout or stderr contains `text`.
     #[track_caller]
     pub fn says(self, text: &str) -> Self {
         let said = self.stdout.contains(text) || self.stderr.contains(text);
@@ -275,7 +275,7 @@ impl Ran {
         self
     }
 
-    /// Fails the test if stdout or stderr has this text in it.
+    /// Fails the test if stdout or stderr contains `text`.
     #[track_caller]
     pub fn says_not(self, text: &str) -> Self {
         let said = self.stdout.contains(text) || self.stderr.contains(text);
@@ -283,7 +283,7 @@ impl Ran {
         self
     }
 
-    /// Fails the test unless stderr is an error as the project writes them: one line, perhaps a second with help.
+    /// Fails the test unless stderr has the project's error form: one line, and at most one line of help.
     #[track_caller]
     pub fn clean_error(self) -> Self {
         let lines: Vec<&str> = self.stderr.lines().skip_while(|line| !line.starts_with("error: ")).collect();
@@ -292,26 +292,26 @@ impl Ran {
         self
     }
 
-    /// The one JSON document on stdout.
+    /// Parses stdout as one JSON document.
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}:\n{}", self.stdout))
     }
 }
 
-/// Runs the binary to its end.
+/// Runs the binary and waits for its end.
 pub fn run(args: &[impl AsRef<OsStr>]) -> Ran {
     let output = assert_cmd::Command::new(binary()).args(args).output().unwrap();
     output.into()
 }
 
-/// Runs the binary from a shell that first runs `before`: limits, ignored signals.
+/// Runs the binary from a shell that first runs `before`, for example to set limits or to ignore signals.
 pub fn run_after(before: &str, args: &[impl AsRef<OsStr>]) -> Ran {
     let script = format!("{before} && exec \"$0\" \"$@\"");
     Command::new("sh").arg("-c").arg(script).arg(binary()).args(args).output().unwrap().into()
 }
 
-/// Whether file systems can be mounted here: as root, in a mount namespace of their own.
+/// Returns true if the process may mount file systems (as root, in a separate mount namespace).
 pub fn mounts_work() -> bool {
     let folder = tempfile::tempdir().unwrap();
     Command::new("unshare")
@@ -323,7 +323,7 @@ pub fn mounts_work() -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Everything below a folder: for each file the BLAKE3 of its bytes, for each folder nothing. No link is followed.
+/// All entries below `folder`: the BLAKE3 hash for a file, an empty string for a folder. Does not follow links.
 pub fn contents(folder: &Path) -> BTreeMap<PathBuf, String> {
     let mut out = BTreeMap::new();
     let mut todo = vec![folder.to_path_buf()];
@@ -342,7 +342,7 @@ pub fn contents(folder: &Path) -> BTreeMap<PathBuf, String> {
     out
 }
 
-/// One hash of [`contents`].
+/// One hash over [`contents`].
 pub fn folder_hash(folder: &Path) -> String {
     let lines: Vec<u8> = contents(folder)
         .into_iter()
@@ -351,7 +351,7 @@ pub fn folder_hash(folder: &Path) -> String {
     hash::hex(&hash::file(&lines))
 }
 
-/// A sample as it lies in a shard.
+/// A sample in a shard.
 #[derive(Debug)]
 pub struct Packed {
     /// Key.
@@ -360,11 +360,11 @@ pub struct Packed {
     pub path: Vec<u8>,
     /// Label, from the index.
     pub label: i64,
-    /// Its members by their extension.
+    /// Members by extension.
     pub components: BTreeMap<String, Vec<u8>>,
 }
 
-/// The members of a tar file, plain or `.zst`: names and bytes in order.
+/// Names and bytes of the members of a tar file, plain or `.zst`, in order.
 pub fn members(path: &Path) -> Vec<(String, Vec<u8>)> {
     let bytes = plain(path);
     let mut archive = tar::Archive::new(bytes.as_slice());
@@ -382,7 +382,7 @@ pub fn members(path: &Path) -> Vec<(String, Vec<u8>)> {
     entries.collect()
 }
 
-/// The bytes of a shard, unpacked if it is `.zst`.
+/// The bytes of a shard, decompressed if it is `.zst`.
 pub fn plain(path: &Path) -> Vec<u8> {
     let bytes = fs::read(path).unwrap();
     match path.extension().is_some_and(|extension| extension == "zst") {
@@ -391,7 +391,7 @@ pub fn plain(path: &Path) -> Vec<u8> {
     }
 }
 
-/// A sealed dataset, read by the slow and obvious way; [`Dataset::read`] fails the test if anything in it is not right.
+/// A sealed dataset, read in a slow and simple way. [`Dataset::read`] fails the test if any part is inconsistent.
 #[derive(Debug)]
 pub struct Dataset {
     /// Its manifest.
@@ -403,7 +403,7 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// Reads all of the dataset in `dst`, comparing manifest, shards, indexes, sums and ledger with each other.
+    /// Reads the whole dataset in `dst` and compares manifest, shards, indexes, sums and ledger with each other.
     pub fn read(dst: &Path) -> Self {
         let bytes = fs::read(dst.join(manifest::FILE)).unwrap();
         let manifest = Manifest::read(&bytes).unwrap();
@@ -444,7 +444,7 @@ impl Dataset {
         dataset
     }
 
-    /// Discovered = packed + skipped + duplicates + filtered in each class, by counting samples and lines.
+    /// Checks discovered = packed + skipped + duplicates + filtered for each class, with counts of samples and ledger lines.
     fn check_conservation(&self) {
         let mut counted = vec![Counts::default(); self.manifest.classes.len()];
         let (mut paths, mut unclassified) = (BTreeSet::new(), Counts::default());
@@ -481,7 +481,7 @@ impl Dataset {
         assert_eq!(self.manifest.payload_bytes, payload as u64);
     }
 
-    /// Fails the test unless every sample is its file in `src`, to the byte, with the label of its class.
+    /// Fails the test unless every sample equals its file in `src`, byte for byte, and has the label of its class.
     pub fn check_source(&self, src: &Path) {
         let names: Vec<Vec<u8>> = self.manifest.classes.iter().map(manifest::Class::name_bytes).collect();
         assert!(names.is_sorted());
@@ -497,7 +497,7 @@ impl Dataset {
         }
     }
 
-    /// The original paths that are packed, as text, sorted.
+    /// The original paths of all packed samples, as text, sorted.
     pub fn paths(&self) -> Vec<String> {
         let mut paths: Vec<String> =
             self.samples.iter().map(|sample| String::from_utf8_lossy(&sample.path).into_owned()).collect();
@@ -505,7 +505,7 @@ impl Dataset {
         paths
     }
 
-    /// The original paths in the ledger with why they are there, sorted by path.
+    /// Original path, fate and reason of each ledger line, sorted by path.
     pub fn unpacked(&self) -> Vec<(String, Fate, String)> {
         let mut lines: Vec<_> = self
             .ledger
@@ -516,21 +516,21 @@ impl Dataset {
         lines
     }
 
-    /// Names of the classes in the order of their labels.
+    /// Names of the classes, in label order.
     pub fn classes(&self) -> Vec<&str> {
         self.manifest.classes.iter().map(|class| class.name.as_str()).collect()
     }
 }
 
 impl Packed {
-    /// The image, whatever its extension.
+    /// The image, with any extension.
     pub fn image(&self) -> &[u8] {
         let (_, bytes) = self.components.iter().find(|(name, _)| !["cls", "json"].contains(&name.as_str())).unwrap();
         bytes
     }
 }
 
-/// The samples of a shard: members grouped by key, and what its index says, which must agree.
+/// Reads the samples of a shard, grouped by key, and fails the test unless the index agrees.
 fn read_shard(path: &Path, index: Vec<u8>) -> Vec<Packed> {
     let index = Index::open(index).unwrap();
     let bytes = plain(path);

@@ -1,4 +1,4 @@
-//! Places that datasets are copied to and read from by their URLs: object stores and a web server.
+//! Object stores and a web server that hold copies of datasets, and runs of the binary on their URLs.
 
 #![allow(dead_code, clippy::unwrap_used)]
 
@@ -19,7 +19,7 @@ use crate::{
     support::{self, Ran},
 };
 
-/// Tries `what` with all servers but moto, which answers what s3s-fs does, more slowly.
+/// Runs `what` on all servers except moto, which behaves like s3s-fs, but slower.
 pub fn each(what: impl Fn(&ObjectServer) + Sync) {
     stores::each(|server| {
         if server.kind != Kind::Moto {
@@ -28,13 +28,13 @@ pub fn each(what: impl Fn(&ObjectServer) + Sync) {
     });
 }
 
-/// Puts `files` below `prefix`, and nothing else is there then.
+/// Replaces all objects below `prefix` with `files`.
 pub fn put(server: &ObjectServer, prefix: &str, files: &BTreeMap<String, Vec<u8>>) {
     server.keys(&format!("{prefix}/")).iter().for_each(|key| server.delete(key));
     files.iter().for_each(|(name, bytes)| server.put(&format!("{prefix}/{name}"), bytes));
 }
 
-/// What is said in JSON, without what a URL alone has, and where.
+/// The JSON report without the fields that depend on the location.
 pub fn said(mut json: Value) -> Value {
     let all = json.as_object_mut().unwrap();
     for name in ["network", "elapsed_ms", "notes"] {
@@ -49,20 +49,20 @@ pub fn said(mut json: Value) -> Value {
     json
 }
 
-/// Somewhere that folders are copied to.
+/// A server with a copy of a folder.
 pub enum Place {
     Objects(ObjectServer),
     Web(Nginx),
 }
 
 impl Place {
-    /// All that are installed here but moto, which answers what s3s-fs does, more slowly.
+    /// All installed servers except moto, which behaves like s3s-fs, but slower.
     pub fn all() -> Vec<Self> {
         let stores = stores::all().into_iter().filter(|server| server.kind != Kind::Moto);
         stores.map(Self::Objects).chain(Nginx::start().map(Self::Web)).collect()
     }
 
-    /// Tries `what` in all of them, side by side.
+    /// Runs `what` on all servers concurrently.
     pub fn each(what: impl Fn(&Self) + Sync) {
         let (places, what) = (Self::all(), &what);
         thread::scope(|scope| places.iter().for_each(|place| drop(scope.spawn(move || what(place)))));
@@ -99,7 +99,7 @@ impl Place {
         }
     }
 
-    /// The URL of a prefix, asked for at `port`, and the options that say how.
+    /// The URL of a prefix, followed by the store options for requests to `port`.
     pub fn url(&self, prefix: &str, port: u16) -> Vec<String> {
         match self {
             Self::Objects(server) => {
@@ -111,13 +111,13 @@ impl Place {
     }
 }
 
-/// URLs of `names` below `prefix` of a place, asked for at `port`, and the options that say how.
+/// URLs of `names` below `prefix`, and the store options for requests to `port`.
 pub fn urls(place: &Place, prefix: &str, names: &[String], port: u16) -> (Vec<String>, Vec<String>) {
     let at = |name: &String| place.url(&format!("{prefix}/{name}"), port).remove(0);
     (names.iter().map(at).collect(), place.url(prefix, port).split_off(1))
 }
 
-/// Runs the program with an environment that says nothing of stores.
+/// Runs the binary without the caller's store settings in the environment.
 pub fn run<S: AsRef<std::ffi::OsStr>>(args: &[S], environment: &[(&str, &str)]) -> Ran {
     let mut command = assert_cmd::Command::new(support::binary());
     for (name, _) in std::env::vars() {
@@ -125,20 +125,20 @@ pub fn run<S: AsRef<std::ffi::OsStr>>(args: &[S], environment: &[(&str, &str)]) 
             command.env_remove(name);
         }
     }
-    // Profiles of whoever runs this are none of its business.
+    // Ignores the AWS profiles of the user who runs the tests.
     command.env("AWS_CONFIG_FILE", "/nothing").env("AWS_SHARED_CREDENTIALS_FILE", "/nothing");
     command.env("AWS_EC2_METADATA_DISABLED", "true").envs(environment.iter().copied());
     command.args(args).timeout(Duration::from_secs(120)).output().unwrap().into()
 }
 
-/// Begins the command, which says nothing.
+/// Starts the command with `--quiet` and without output.
 pub fn begin<S: AsRef<std::ffi::OsStr>>(words: &[S]) -> Child {
     let mut command = Command::new(support::binary());
     command.args(words).arg("--quiet").env("AWS_EC2_METADATA_DISABLED", "true");
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// Kills the command once the proxy has had so many requests of it; whether it has not come to its end before.
+/// Kills the command after the proxy received `after` requests. Returns false if the command had already finished.
 pub fn is_killed<S: AsRef<std::ffi::OsStr>>(words: &[S], proxy: &Proxy, after: u64) -> bool {
     proxy.fail(1, Fault::Delay(Duration::from_millis(5)));
     let mut child = begin(words);
@@ -155,12 +155,12 @@ pub fn is_killed<S: AsRef<std::ffi::OsStr>>(words: &[S], proxy: &Proxy, after: u
     is_at_work
 }
 
-/// A command with its target and options.
+/// The words of a command with its target and options.
 pub fn with<'a>(command: &'a str, target: &'a [String], options: &[&'a str]) -> Vec<&'a str> {
     [command].into_iter().chain(target.iter().map(String::as_str)).chain(options.iter().copied()).collect()
 }
 
-/// What a dataset is, whatever place it is in: all bytes of each of its files.
+/// All files below `folder`: name and bytes.
 pub fn files_in(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let (mut files, mut todo) = (BTreeMap::new(), vec![folder.to_path_buf()]);
     while let Some(at) = todo.pop() {
@@ -191,7 +191,7 @@ pub fn same(one: &BTreeMap<String, Vec<u8>>, other: &BTreeMap<String, Vec<u8>>, 
     assert!(differs.is_empty(), "{what}: {differs:?}");
 }
 
-/// Words that say where both are, asked for at `port`.
+/// Store options of `server` for requests to `port`.
 pub fn settings(server: &ObjectServer, port: u16) -> Vec<String> {
     server.settings(port).into_iter().map(|(name, value)| format!("--store={name}={value}")).collect()
 }

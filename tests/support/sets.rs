@@ -1,4 +1,4 @@
-//! Folders of shards, as several writers make them.
+//! Folders of shards in the formats of several writers.
 
 #![allow(dead_code, clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ use crate::{
     support::{Bench, jpeg},
 };
 
-/// Names of the files in a folder that are shards, in order.
+/// Sorted names of the shards in a folder.
 pub fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<_> =
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -21,7 +21,7 @@ pub fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Folders of shards, each longer than what is read at once, with the options of `convert`.
+/// Folders of shards with options for `convert`. Each shard is longer than one read.
 pub fn made(bench: &Bench) -> Vec<(&'static str, PathBuf, Vec<&'static str>)> {
     let images: Vec<_> = (0..90u64).map(|number| jpeg(number, 20_000 + number as usize * 700)).collect();
     let write = |folder: &str, name: &str, bytes: &[u8]| {

@@ -1,7 +1,6 @@
-//! Shards as other programs write them, made here byte by byte from their specifications; runs of `convert`; and what
-//! came of it, whatever the format.
+//! Writes shards of other programs byte by byte from their specifications, runs `convert`, and reads the result in any format.
 //!
-//! A module of its own beside `support`, so that only tests of `convert` are linked with a writer of parquet.
+//! A separate module from `support`, so that only tests of `convert` link a parquet writer.
 
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
@@ -36,12 +35,12 @@ pub const MAGIC: [u8; 4] = [0x0a, 0x23, 0xd7, 0xce];
 /// A label and an image.
 pub type Sample = (i64, Vec<u8>);
 
-/// The formats that are written.
+/// Names of all output formats.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     formats::ALL.iter().map(|entry| entry.name)
 }
 
-/// Images of odd lengths in three classes, some with the magic at each alignment, alone and one after the other.
+/// Images of odd lengths in three classes. Some contain the magic word at each alignment, alone and repeated.
 pub fn odd_images() -> Vec<(String, Vec<u8>)> {
     let jpeg = b"\xff\xd8\xff\xc0\0\x0b\x08\0\x02\0\x03\x01\x01\x11\0\xff\xd9";
     let mut images = Vec::new();
@@ -51,7 +50,7 @@ pub fn odd_images() -> Vec<(String, Vec<u8>)> {
         images.push((format!("bee/deep/ends{length}.jpg"), [&magic, vec![0; length].as_slice(), &MAGIC].concat()));
         images.push((format!("bee/magic{length}.jpg"), magic));
     }
-    // As short as an image may be that is told by its first bytes.
+    // The shortest images that the first bytes identify.
     images.push(("bee/only.jpg".to_owned(), [&b"\xff\xd8\xff\xe0"[..], &MAGIC].concat()));
     images.push(("cow/one.jpg".to_owned(), b"\xff\xd8\xff".to_vec()));
     images.push(("cow/two.jpg".to_owned(), b"\xff\xd8\xff\xe0y".to_vec()));
@@ -67,7 +66,7 @@ pub fn convert(sources: &[&Path], dst: &Path, options: &[&str]) -> Ran {
     run(&args)
 }
 
-/// Makes of a dataset what other programs leave: shards, and what lies beside them of their own format. Returns the
+/// Turns a dataset into shards of another program: deletes all files except the shards and the other files of their format. Returns the
 /// shards in order.
 pub fn make_foreign(dataset: &Path) -> Vec<PathBuf> {
     let shards = manifest(dataset).shards.iter().map(|shard| dataset.join(&shard.file)).collect();
@@ -75,12 +74,12 @@ pub fn make_foreign(dataset: &Path) -> Vec<PathBuf> {
         let _ = fs::remove_file(dataset.join(name));
     }
     fs::remove_dir_all(dataset.join("index")).unwrap();
-    // Of a split, what lies beside it.
+    // For a split, the file in the folder above.
     let _ = fs::remove_file(dataset.with_file_name("splits.json"));
     shards
 }
 
-/// Every sample of a dataset in stored order, its hashes compared.
+/// Every sample of a dataset, in stored order. Hashes are checked.
 pub fn samples(dst: &Path) -> Vec<Sample> {
     let dataset = Dataset::open(dst).unwrap().check_content(true);
     let mut reader = dataset.reader(..).unwrap();
@@ -92,7 +91,7 @@ pub fn samples(dst: &Path) -> Vec<Sample> {
     samples
 }
 
-/// Samples in an order that does not depend on theirs, small enough to be shown.
+/// Label and short hash of each sample, sorted.
 pub fn sorted(samples: impl IntoIterator<Item = Sample>) -> Vec<(i64, String)> {
     let mut out: Vec<_> =
         samples.into_iter().map(|(label, image)| (label, blake3::hash(&image).to_hex()[..16].to_owned())).collect();
@@ -100,7 +99,7 @@ pub fn sorted(samples: impl IntoIterator<Item = Sample>) -> Vec<(i64, String)> {
     out
 }
 
-/// Names of the classes of a dataset in the order of their labels.
+/// Names of the classes of a dataset, in label order.
 pub fn classes(dst: &Path) -> Vec<String> {
     manifest(dst).classes.iter().map(|class| class.name.clone()).collect()
 }
@@ -110,14 +109,14 @@ pub fn manifest(dst: &Path) -> Manifest {
     Manifest::read(&fs::read(dst.join("manifest.json")).unwrap()).unwrap()
 }
 
-/// The ledger of a dataset: path, reason; all of it skipped.
+/// Path and reason of each skipped sample in the ledger.
 pub fn skipped(dst: &Path) -> Vec<(String, String)> {
     let Ok(bytes) = fs::read(dst.join("ledger.jsonl")) else { return Vec::new() };
     let lines = ledger::read(&bytes).unwrap().into_iter().filter(|line| line.fate == Fate::Skipped);
     lines.map(|line| (String::from_utf8(line.path).unwrap(), line.reason.to_string())).collect()
 }
 
-/// Fails the test unless the dataset verifies, and all that was found is in it or in its ledger, once, class by class.
+/// Fails the test unless the dataset verifies and each discovered sample is once in the dataset or the ledger, in each class.
 #[track_caller]
 pub fn check_sealed(dst: &Path, what: &str) {
     let ran = run(&["verify", dst.to_str().unwrap(), "--quiet"]);
@@ -154,40 +153,40 @@ pub fn check_sealed(dst: &Path, what: &str) {
     assert_eq!(manifest.samples, total.packed, "{what}");
 }
 
-/// Bytes packed with gzip.
+/// Compresses `bytes` with gzip.
 pub fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
 }
 
-/// As TensorFlow's `ZLIB` has it.
+/// Compresses `bytes` like TensorFlow's `ZLIB` option.
 pub fn zlib(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
 }
 
-/// A tar file, member by member. Names go into the headers as they are: the `tar` crate alone would refuse some.
+/// Builds a tar file, member by member. Names are written unchanged: the `tar` crate alone would refuse some names.
 pub struct Tar(tar::Builder<Vec<u8>>);
 
 impl Tar {
-    /// Without members.
+    /// An archive without members.
     pub fn new() -> Self {
         Self(tar::Builder::new(Vec::new()))
     }
 
-    /// A regular file.
+    /// Adds a regular file.
     pub fn file(self, name: &str, bytes: &[u8]) -> Self {
         self.member(tar::EntryType::Regular, name, "", bytes)
     }
 
-    /// A sample: `<key>.cls` and `<key>.jpg`.
+    /// Adds a sample: `<key>.cls` and `<key>.jpg`.
     pub fn sample(self, key: &str, label: &str, image: &[u8]) -> Self {
         self.file(&format!("{key}.cls"), label.as_bytes()).file(&format!("{key}.jpg"), image)
     }
 
-    /// Any member; a name of more than 100 bytes goes into a GNU long name before it.
+    /// Adds any member; a name of more than 100 bytes is written as a GNU long name before the member.
     pub fn member(mut self, kind: tar::EntryType, name: &str, link: &str, bytes: &[u8]) -> Self {
         let mut header = if name.len() > 100 { tar::Header::new_gnu() } else { tar::Header::new_ustar() };
         if name.len() > 100 {
@@ -205,7 +204,7 @@ impl Tar {
         self
     }
 
-    /// A regular file whose name is in a PAX header; the USTAR header calls it otherwise.
+    /// Adds a regular file whose name is in a PAX header; the USTAR header has another name.
     pub fn pax_file(self, name: &str, bytes: &[u8]) -> Self {
         let length = |digits: usize| " path=\n".len() + name.len() + digits;
         let digits = (1..).find(|digits| length(*digits).to_string().len() == *digits).unwrap();
@@ -213,7 +212,7 @@ impl Tar {
         self.member(tar::EntryType::XHeader, "PaxHeaders/0", "", record.as_bytes()).file("cut", bytes)
     }
 
-    /// Its bytes, with the end marker.
+    /// The bytes of the archive, with the end marker.
     pub fn bytes(self) -> Vec<u8> {
         self.0.into_inner().unwrap()
     }
@@ -222,7 +221,7 @@ impl Tar {
 /// A value of a `tf.train.Feature`.
 #[derive(Clone, Debug)]
 pub enum Feature<'a> {
-    /// `bytes_list` of one.
+    /// `bytes_list` of one value.
     Bytes(&'a [u8]),
     /// `int64_list`.
     Ints(&'a [i64]),
@@ -243,14 +242,14 @@ fn field(number: u8, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// CRC-32C bit by bit, masked as TensorFlow does.
+/// CRC-32C bit by bit, with TensorFlow's mask.
 fn masked_crc(bytes: &[u8]) -> u32 {
     let step = |crc: u32| if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 };
     let crc = !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), |crc, _| step(crc)));
     crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
-/// A record of a TFRecord file: an example with these features.
+/// A TFRecord record: an example with these features.
 pub fn tf_record(features: &[(&str, Feature<'_>)]) -> Vec<u8> {
     let entries = features.iter().map(|(key, value)| {
         let list = match value {
@@ -268,8 +267,8 @@ pub fn tf_record(features: &[(&str, Feature<'_>)]) -> Vec<u8> {
     [&length[..], &masked_crc(&length).to_le_bytes(), &data, &masked_crc(&data).to_le_bytes()].concat()
 }
 
-/// A record of a RecordIO file: `IRHeader` with these labels, one of which needs no list, and the image. The parts are
-/// cut as dmlc-core does: at each aligned word that is the magic, which is left out.
+/// A RecordIO record: an `IRHeader` with these labels, and the image. A single label is stored without a list. The parts are cut as
+/// dmlc-core cuts them: at each aligned magic word, which is omitted.
 pub fn rec_record(id: u64, labels: &[f32], image: &[u8]) -> Vec<u8> {
     let (flag, label) = if let [one] = labels { (0, *one) } else { (labels.len() as u32, 0.0) };
     let mut payload = [&flag.to_le_bytes()[..], &label.to_le_bytes(), &id.to_le_bytes(), &[0; 8]].concat();
@@ -306,7 +305,7 @@ pub fn mds_shard(samples: &[Sample]) -> Vec<u8> {
         "column_encodings": ["jpeg", "int"], "column_names": ["image", "label"], "column_sizes": [null, 8],
         "compression": null, "format": "mds", "hashes": [], "size_limit": 67_108_864, "version": 2,
     });
-    // As `json.dumps(sort_keys=True)` has it, a space behind each comma and colon.
+    // The spacing of `json.dumps(sort_keys=True)`: a space after each comma and colon.
     let config = config.to_string().replace(":", ": ").replace(",", ", ");
     let records: Vec<Vec<u8>> = samples
         .iter()
@@ -324,7 +323,7 @@ pub fn mds_shard(samples: &[Sample]) -> Vec<u8> {
     out
 }
 
-/// The `index.json` beside MDS shards of [`mds_shard`]: name, bytes of the shard, number of samples, hashes of it.
+/// The `index.json` beside shards of [`mds_shard`]; for each shard: name, bytes, number of samples, hashes.
 pub fn mds_index(shards: &[(&str, &[u8], usize, &[(&str, String)])]) -> Vec<u8> {
     let shards = shards.iter().map(|(name, bytes, samples, hashes)| {
         let hashes: BTreeMap<_, _> = hashes.iter().cloned().collect();
@@ -338,8 +337,8 @@ pub fn mds_index(shards: &[(&str, &[u8], usize, &[(&str, String)])]) -> Vec<u8> 
     json!({"shards": shards.collect::<Vec<_>>(), "version": 2}).to_string().into_bytes()
 }
 
-/// A parquet file as Hugging Face datasets writes one: `image` a structure of bytes and path, `label` a class label with
-/// these names; a path of `None` is null.
+/// A parquet file in the layout of Hugging Face datasets: `image` is a struct of bytes and path, `label` a class label with these
+/// names. A path of `None` is null.
 pub fn parquet_file(names: &[&str], rows: &[(Option<i64>, Vec<u8>, Option<&str>)]) -> Vec<u8> {
     let schema = "message schema {
         optional group image { optional binary bytes; optional binary path (UTF8); }
@@ -376,10 +375,10 @@ pub fn parquet_file(names: &[&str], rows: &[(Option<i64>, Vec<u8>, Option<&str>)
     writer.into_inner().unwrap()
 }
 
-/// The names of [`written_by_hand`].
+/// The formats of [`written_by_hand`].
 pub const BY_HAND: [&str; 5] = ["webdataset", "tfrecord", "recordio", "mds", "parquet"];
 
-/// A shard of `format` with these samples, as somebody else writes it: its name and its bytes.
+/// Name and bytes of a shard of `format` with these samples, in the layout of another program.
 pub fn written_by_hand(format: &str, samples: &[Sample]) -> (&'static str, Vec<u8>) {
     match format {
         "webdataset" => {
@@ -406,7 +405,7 @@ pub fn written_by_hand(format: &str, samples: &[Sample]) -> (&'static str, Vec<u
     }
 }
 
-/// SHA-1 in hexadecimal, as an `index.json` has it.
+/// SHA-1 in hexadecimal, as in an `index.json`.
 pub fn sha1(bytes: &[u8]) -> String {
     use sha1::Digest;
     hash::hex(&sha1::Sha1::digest(bytes))

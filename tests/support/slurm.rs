@@ -1,6 +1,6 @@
-//! A cluster of Slurm on this machine: munged, slurmctld and a slurmd for each node, all in a folder that goes away with it.
+//! Starts a Slurm cluster on this machine: munged, slurmctld and a slurmd for each node, in a temporary folder.
 //!
-//! Holds at all times: it ends the processes that it has started, by their numbers, and no others. Use it as
+//! Holds at all times: only processes that it started are ended, by their process IDs. Use it as
 //! `#[path = "support/slurm.rs"] mod slurm;`.
 
 #![allow(dead_code, clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
@@ -22,22 +22,22 @@ use rustix::{
     process::{Pid, Signal, kill_process, test_kill_process},
 };
 
-/// What has to be installed.
+/// Programs that must be installed.
 const PROGRAMS: [&str; 6] = ["munged", "slurmctld", "slurmd", "sbatch", "scontrol", "squeue"];
 
-/// A cluster that runs.
+/// A running cluster.
 pub struct Cluster {
     folder: tempfile::TempDir,
     path: std::ffi::OsString,
 }
 
 impl Cluster {
-    /// Starts one with nodes `n1`, `n2`, … of one core each; `None`, with the reason on stderr, where Slurm is not installed.
+    /// Starts a cluster with nodes `n1`, `n2`, … of one core each. Without Slurm, returns `None` and prints the reason to stderr.
     ///
-    /// Panics then where `CI=true`.
+    /// Panics instead if `CI=true`.
     pub fn start(nodes: usize) -> Option<Self> {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        // Daemons are where only root looks.
+        // Daemons are in folders that only root has in its PATH.
         let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
         let path = std::env::join_paths(folders).unwrap();
         let is_there = |program: &&&str| std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
@@ -53,19 +53,19 @@ impl Cluster {
         Some(cluster)
     }
 
-    /// A path in its folder.
+    /// A path in the folder of the cluster.
     pub fn at(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// A command that finds this cluster.
+    /// A command with the environment for this cluster.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.env("PATH", &self.path).env("SLURM_CONF", self.at("slurm.conf")).current_dir(self.folder.path());
         command
     }
 
-    /// Runs a program and gives what it printed; panics where it fails.
+    /// Runs a program and returns its trimmed stdout; panics if the program fails.
     pub fn ask(&self, program: &str, args: &[&str]) -> String {
         let ran = self.command(program).args(args).output().unwrap();
         let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
@@ -73,12 +73,12 @@ impl Cluster {
         out.trim().to_owned()
     }
 
-    /// Runs a program, whatever comes of it.
+    /// Runs a program and returns its output; does not check the exit status.
     pub fn try_ask(&self, program: &str, args: &[&str]) -> Output {
         self.command(program).args(args).output().unwrap()
     }
 
-    /// Waits for a minute at most until `there` has something, which it gives.
+    /// Waits until `there` returns a value, and returns the value. Panics after one minute.
     pub fn wait<T>(&self, what: &str, mut there: impl FnMut() -> Option<T>) -> T {
         let start = Instant::now();
         loop {
@@ -93,15 +93,15 @@ impl Cluster {
         }
     }
 
-    /// Waits until no job is left. What was queued again, and would wait for two minutes, starts in two seconds: within the second in which
-    /// it ended, a node refuses it.
+    /// Waits until the queue is empty. A requeued job would wait for two minutes; its start is moved to two seconds from now, because a
+    /// node refuses a job within the second in which the job ended.
     pub fn wait_for_all(&self) {
         let mut hastened = BTreeSet::new();
         self.wait("all jobs", || {
             let queue = self.ask("squeue", &["-h", "-r", "-o", "%i %r"]);
             for job in queue.lines().filter_map(|line| line.strip_suffix(" BeginTime")) {
                 if hastened.insert(job.to_owned()) {
-                    // It may have begun meanwhile.
+                    // The job may have started meanwhile.
                     self.try_ask("scontrol", &["update", &format!("JobId={job}"), "StartTime=now+2"]);
                 }
             }
@@ -109,19 +109,19 @@ impl Cluster {
         });
     }
 
-    /// The node that a running job is on.
+    /// The node of a running job.
     pub fn node(&self, job: &str) -> String {
         self.ask("squeue", &["-h", "-j", job, "-o", "%N"])
     }
 
-    /// Ends a node as a loss of power does: its daemon, then `processes`, which its job has, of which each has started the one
-    /// before it. Then the cluster is told.
+    /// Ends a node like a power failure: kills its daemon, then `processes` of its job, and then marks the node as down. Each entry of
+    /// `processes` is the parent of the entry before.
     pub fn lose(&self, node: &str, processes: &[i32]) {
         let daemon = self.pid(&format!("slurmd-{node}.pid")).unwrap();
         kill_process(Pid::from_raw(daemon).unwrap(), Signal::KILL).unwrap();
         for process in processes.iter().rev() {
             match kill_process(Pid::from_raw(*process).unwrap(), Signal::KILL) {
-                // Where the parent of a group of stopped processes is gone, the kernel ends them itself.
+                // If the parent of a group of stopped processes is gone, the kernel ends the group itself.
                 Err(Errno::SRCH) => {}
                 killed => killed.unwrap(),
             }
@@ -136,11 +136,11 @@ impl Cluster {
             fs::create_dir(self.at(name)).unwrap();
         }
         fs::set_permissions(self.at("munge"), fs::Permissions::from_mode(0o700)).unwrap();
-        // No secret: it tells apart clusters on one machine.
+        // Not a secret: the key only separates clusters on one machine.
         let key: Vec<u8> = (0..128u32).map(|byte| (byte * 37 + std::process::id()) as u8).collect();
         fs::write(self.at("munge/key"), key).unwrap();
         fs::set_permissions(self.at("munge/key"), fs::Permissions::from_mode(0o600)).unwrap();
-        // Forced: the folder above is of anybody, as all folders for temporary files are.
+        // `--force`, because all users may write to the folder above, as with all temporary folders.
         let path = |name: &str| self.at(name).display().to_string();
         let option = |name: &str, file: &str| format!("--{name}={}", path(file));
         let ran = self
@@ -155,7 +155,7 @@ impl Cluster {
             .unwrap();
         assert!(ran.status.success(), "munged: {}", String::from_utf8_lossy(&ran.stderr));
 
-        // All are held until all are known.
+        // All listeners stay open until all ports are known.
         let held: Vec<TcpListener> = (0..=nodes).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let ports: Vec<u16> = held.iter().map(|port| port.local_addr().unwrap().port()).collect();
         drop(held);
@@ -197,7 +197,7 @@ impl Cluster {
         fs::read_to_string(self.at(file)).ok()?.trim().parse().ok()
     }
 
-    /// The ends of what the daemons have written.
+    /// The end of each daemon's log.
     pub fn logs(&self) -> String {
         let mut out = String::new();
         for entry in fs::read_dir(self.folder.path()).into_iter().flatten().flatten() {
@@ -218,7 +218,7 @@ impl Drop for Cluster {
             self.try_ask("scancel", &["--signal=KILL", "--full", job]);
             self.try_ask("scancel", &[job]);
         }
-        // What is left of a test that failed: a job outlives the daemon that started it, until it can tell of its end.
+        // Jobs of a failed test: a job outlives the daemon that started the job until it can report its end.
         let start = Instant::now();
         let is_left = || !self.try_ask("squeue", &["-h", "-o", "%A"]).stdout.is_empty();
         while is_left() && start.elapsed() < Duration::from_secs(20) {
@@ -229,7 +229,7 @@ impl Drop for Cluster {
         let daemons: Vec<i32> =
             files.filter(|file| file.ends_with(".pid")).filter_map(|file| self.pid(&file)).collect();
         let daemons: Vec<Pid> = daemons.into_iter().filter_map(Pid::from_raw).collect();
-        // One that has ended already is as well.
+        // A daemon that has already ended is no error.
         let tell = |signal| daemons.iter().for_each(|pid| kill_process(*pid, signal).unwrap_or_default());
         tell(Signal::TERM);
         let start = Instant::now();
@@ -240,9 +240,9 @@ impl Drop for Cluster {
     }
 }
 
-/// The process that has started `pid`.
+/// The parent process of `pid`.
 pub fn parent(pid: i32) -> i32 {
     let stat = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).unwrap();
-    // The name, in brackets, may hold anything.
+    // The process name, in brackets, may contain any character.
     stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().parse().unwrap()
 }

@@ -1,4 +1,4 @@
-//! Samples of values that others wrote, converted, and read by others.
+//! Writes samples of values with other libraries, converts the samples, and reads them with the reader of each format.
 #![allow(dead_code, clippy::unwrap_used, clippy::print_stderr)]
 
 use std::{
@@ -10,14 +10,14 @@ use std::{
 
 use crate::support::{Bench, Ran, run};
 
-/// Formats that hold values, and the Python that reads each.
+/// Formats that hold values, and the variable that names the Python for the format's reader.
 pub const READERS: [(&str, &str); 3] = [
     ("webdataset", "SHARDPACK_PYTHON"),
     ("mds", "SHARDPACK_PYTHON_STREAMING"),
     ("tfrecord", "SHARDPACK_PYTHON_TENSORFLOW"),
 ];
 
-/// A field of a sample in words, by its name; as `read_values.py` tells it.
+/// The fields of a sample by name, as text of `read_values.py`.
 pub type Told = BTreeMap<String, String>;
 
 fn script(name: &str) -> PathBuf {
@@ -30,17 +30,17 @@ fn sorted(json: &[u8]) -> Vec<Told> {
     told
 }
 
-/// What was written to `source`.
+/// The samples that were written to `source`.
 pub fn expected(source: &Path) -> Vec<Told> {
     sorted(&fs::read(format!("{}.json", source.display())).unwrap())
 }
 
-/// What the peer of `format` reads from a dataset in two shards; `None` where it is not installed.
+/// Reads a dataset in two shards with the peer of `format`; `None` if the peer is not installed.
 pub fn read(format: &str, folder: &Path) -> Option<Vec<Told>> {
     read_all(format, &[folder]).and_then(|mut all| all.pop())
 }
 
-/// The same of several datasets, in one run of the peer.
+/// Reads several datasets in one run of the peer.
 pub fn read_all(format: &str, folders: &[impl AsRef<Path>]) -> Option<Vec<Vec<Told>>> {
     let (_, variable) = READERS.iter().find(|(name, _)| *name == format).unwrap();
     let Some(python) = std::env::var_os(variable) else {
@@ -62,7 +62,7 @@ pub fn verified(dst: &Path) {
     run(&["verify", dst.to_str().unwrap(), "--quiet"]).code(0);
 }
 
-/// Converts `source` to each format, and holds what the format's reader gives against what was written; where the datasets are.
+/// Converts `source` to each format, and compares the values from the format's reader with the written values. Returns the datasets.
 pub fn come_back(bench: &Bench, source: &Path) -> Vec<(&'static str, PathBuf)> {
     let name = source.file_name().unwrap().to_str().unwrap();
     run(&["verify", source.to_str().unwrap()]).code(0);
@@ -85,7 +85,7 @@ pub fn come_back(bench: &Bench, source: &Path) -> Vec<(&'static str, PathBuf)> {
     of_formats
 }
 
-/// Runs a script of `tests/peers` with the Python that `variable` names; `false` where it is not installed.
+/// Runs a script of `tests/peers` with the Python that `variable` names; `false` if that Python is not installed.
 pub fn write(variable: &str, name: &str, arguments: &[&str]) -> bool {
     let Some(python) = std::env::var_os(variable) else {
         assert_ne!(variable, "SHARDPACK_PYTHON", "not set: run `cargo xtask test`, which sets up Python");

@@ -235,7 +235,7 @@ fn a_hundred_thousand_objects_are_listed() {
 fn what_cannot_be_listed_is_said() {
     let web = Store::new("http://127.0.0.1:1/x", &Settings::default()).unwrap();
     let error = listed(&web, "").unwrap_err();
-    assert!(error.kind() == ErrorKind::Usage && error.to_string().contains("a web server does not list"), "{error}");
+    assert!(error.kind() == ErrorKind::Usage && error.to_string().contains("a web server has no listing"), "{error}");
     stores::each(|server| {
         server.put("a", b"x");
         // Whoever takes a page may have had enough.

@@ -102,7 +102,7 @@ fn a_shard_that_is_cut_or_gone_in_mid_epoch_costs_its_samples_and_no_others() {
 #[test]
 fn what_is_no_image_or_takes_too_much_memory_is_named() {
     let large = b"P6 12000 12000 255\n".as_slice();
-    for (payload, why) in [(b"no image".as_slice(), "no image"), (large, "the loader's memory")] {
+    for (payload, why) in [(b"no image".as_slice(), "no image"), (large, "the memory of the loader")] {
         named(payload, why);
     }
 }

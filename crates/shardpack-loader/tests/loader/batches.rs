@@ -169,6 +169,6 @@ fn what_is_left_of_a_batch_stands_together_in_the_callers_memory() {
     assert!(batches.next().unwrap_err().to_string().contains("all 2 memories"));
     // Nothing comes any more, and that is no end of an epoch.
     for _ in 0..2 {
-        assert!(batches.next().unwrap_err().to_string().contains("ended by an error"));
+        assert!(batches.next().unwrap_err().to_string().contains("ended the batches"));
     }
 }
