@@ -1,7 +1,7 @@
 //! Shards that another tool wrote and that stay unchanged: an index locates their images, and hashes cover
 //! every byte; how their records are made is unknown.
 //!
-//! Records tile the shard: the first begins at its first byte, each goes on to where the next begins, the last ends
+//! Records tile the shard: the first begins at byte 0, each continues to the start of the next, and the last ends
 //! with the file.
 
 use std::{collections::BTreeMap, path::Path};
@@ -12,7 +12,7 @@ use crate::{Error, Result, image_header::Header, index::RowRef, sample::Sample};
 /// The setting in a manifest that marks adopted shards.
 pub const SETTING: &str = "adopted";
 
-/// Shards of the format `entry` that were not written by this program.
+/// Shards of the format `entry` that another tool wrote.
 pub(super) struct Adopted {
     entry: &'static Entry,
     components: Vec<String>,
@@ -55,7 +55,7 @@ impl Format for Adopted {
         Err(self.no_writer())
     }
 
-    /// The hashes have been compared, and they are all that is known.
+    /// Accepts every record: the caller has compared the hashes, and no framing is known.
     fn check(&self, _: &RowRef<'_>, _: &[u8]) -> Result<()> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! How formats with typed values store components: as numbers and items, without the heads of files.
+//! Encodings of components in formats with typed values: numbers and array items, without file heads.
 //!
 //! Holds at all times: [`Encoding::decode`] returns, to the byte, the content that [`Encoding::encode`] received.
 
@@ -10,32 +10,33 @@ use crate::{Error, Result, component::Form};
 /// Length in bytes of a number written as a varint: always the maximum, so that the length of a record does not
 /// depend on its content.
 pub(super) const VARINT_BYTES: usize = 10;
-/// Length in bytes of a number of 64 bits.
+/// Length in bytes of a 64-bit number.
 const NUMBER_BYTES: usize = 8;
-/// The dtype of whole numbers of 64 bits, as numpy writes it.
+/// The dtype of 64-bit integers, as numpy writes it.
 pub(super) const INT64: &str = "<i8";
-/// Shapes with fewer axes than this fit their number in six bits, next to the two bits for the width of each length.
+/// Limit for the number of axes, exclusive. A shape stores this number in six bits; the other two bits of the byte have the width
+/// of each length.
 const SHAPE_AXES: usize = 64;
 
-/// How the component of a sample is stored.
+/// Encoding of a sample's component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
-    /// As its content.
+    /// The content unchanged.
     Content,
     /// The items of an array.
     Items,
-    /// The shape of an array and its items, as MDS has arrays that differ in shape.
+    /// The shape of an array, then its items: how MDS stores arrays that differ in shape.
     ShapeAndItems,
-    /// Whole numbers of 64 bits, each a varint of [`VARINT_BYTES`]: an array of them, or one.
+    /// 64-bit integers, each a varint of [`VARINT_BYTES`]: the items of an array, or a single integer.
     Varints,
-    /// A whole number, little-endian.
+    /// A 64-bit integer, little-endian.
     Int,
     /// A float64, little-endian.
     Float,
 }
 
 impl Encoding {
-    /// Length in bytes of the stored form of a content of `content_bytes` bytes.
+    /// Length in bytes of the stored form of a content that is `content_bytes` long.
     ///
     /// # Errors
     /// If this encoding cannot store the form.
@@ -90,10 +91,10 @@ impl Encoding {
         }
     }
 
-    /// The content that is stored so.
+    /// Decodes the content from `stored`.
     ///
     /// # Errors
-    /// When this is nothing of this form.
+    /// If `stored` does not have this form.
     pub fn decode<'s>(self, form: &Form, stored: &'s [u8]) -> Result<Cow<'s, [u8]>> {
         let of_items = |items: &[u8]| match form.items_bytes() == Some(items.len() as u64) {
             true => Ok(Cow::Owned([form.head().as_slice(), items].concat())),
@@ -151,8 +152,8 @@ impl Encoding {
     }
 }
 
-/// The shape of an array before its items, as MDS has it: number of axes times 4, and 0 to 3 for lengths of 1, 2, 4 or 8
-/// bytes; then these.
+/// The shape of an array as MDS stores it before the items. First a byte: number of axes times 4, plus 0 to 3 for lengths of 1, 2, 4
+/// or 8 bytes. Then the lengths.
 fn shape(form: &Form) -> Result<Vec<u8>> {
     let Form::Array { shape, .. } = form else { return Err(unfit(form)) };
     if shape.len() >= SHAPE_AXES {
@@ -180,11 +181,11 @@ fn int(content: &[u8]) -> Result<i64> {
 }
 
 fn float(content: &[u8]) -> Result<f64> {
-    // `NaN`, `Infinity` and `-Infinity` as JSON of Python spells them are known here too.
+    // Accepts `NaN`, `Infinity` and `-Infinity`, which Python writes into JSON.
     str::from_utf8(content).ok().and_then(|text| text.parse().ok()).ok_or_else(|| unfit(&Form::Float))
 }
 
-/// The longest varint of a number: as many bytes as the largest takes.
+/// A varint padded to the length of the longest.
 fn varint(mut number: u64) -> [u8; VARINT_BYTES] {
     let mut out = [0; VARINT_BYTES];
     let (last, others) = (VARINT_BYTES - 1, &mut out);
@@ -195,10 +196,10 @@ fn varint(mut number: u64) -> [u8; VARINT_BYTES] {
     out
 }
 
-/// The number of such a varint; `None` where it is spelled in another way.
+/// The number of a padded varint; `None` if the varint is written in another way.
 fn number(place: &[u8; VARINT_BYTES]) -> Option<u64> {
     let number = place.iter().enumerate().fold(0u64, |number, (at, byte)| {
-        // Of the tenth byte one bit is left.
+        // The tenth byte contributes one bit.
         number | u64::from(byte & 0x7f).unbounded_shl(7 * at as u32)
     });
     (varint(number) == *place).then_some(number)

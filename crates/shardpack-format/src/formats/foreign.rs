@@ -1,7 +1,7 @@
 //! Shards by any writer: detected from their first bytes, walked record by record, trusting nothing.
 //!
 //! Holds at all times: a length is checked against the rest of the file before anything is allocated for it; each
-//! step goes forward; names in a file are names and never opened; a problem in one record is reported in that record, and
+//! step moves forward; names in a file are never opened; a problem in one record is reported in that record, and
 //! the walk continues; an error ends the walk, because the start of the next record is then unknown.
 
 mod input;
@@ -26,23 +26,23 @@ pub use plain::Plain;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wanted {
-    /// Name of the field that holds the image; found by looking, if `None`.
+    /// Name of the field that holds the image; if `None`, the field is detected.
     pub image: Option<String>,
-    /// Name of the field that holds the label; found by looking, if `None`.
+    /// Name of the field that holds the label; if `None`, the field is detected.
     pub label: Option<String>,
     /// Index of the label that is the class, from 0, if a record has several. If `None`, several labels are a component.
     pub label_number: Option<usize>,
-    /// Samples have no labels, whatever the records contain: no label is looked for, and an invalid label is no reason to refuse.
+    /// Samples have no labels: no label is looked for, and an invalid label in a record is no error.
     #[serde(default, skip_serializing_if = "is_false")]
     pub no_labels: bool,
-    /// Names of the wanted components, see [`Component::field`]; all, if `None`. Nobody needs the content of the
-    /// others.
+    /// Names of the wanted components, see [`Component::field`]; all, if `None`. The content of other fields is not
+    /// needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub components: Option<Vec<String>>,
-    /// Fields that get other names, and these: names of components.
+    /// Renamed fields: the name of the field, then its new name, a component name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub renames: Vec<(String, String)>,
-    /// Of keys with values.
+    /// Choices for keys with values.
     #[serde(default, skip_serializing_if = "Entries::is_unsaid")]
     pub entries: Entries,
 }
@@ -52,7 +52,7 @@ pub const SAID: [&str; 8] =
     ["fields", "image_feature", "label_feature", "label_index", "from", "label_from", "key_pattern", "skip_header"];
 
 impl Wanted {
-    /// Whether several labels of a record are a component, and no class: neither option names one.
+    /// Whether several labels of a record are a component instead of a class: neither option selects a label.
     pub fn takes_one_label(&self) -> bool {
         self.label.is_none() && self.label_number.is_none()
     }
@@ -62,7 +62,7 @@ impl Wanted {
         *self == Self::default()
     }
 
-    /// The choices for fields, labels and keys, as text, each with its name, as a manifest stores them.
+    /// The choices for fields, labels and keys as text for a manifest, each with its name from [`SAID`].
     pub fn said(&self) -> impl Iterator<Item = (&'static str, String)> {
         let Entries { dialect, label_from, key_pattern, header_bytes } = &self.entries;
         let renames: Vec<_> = self.renames.iter().map(|(field, name)| format!("{field}:{name}")).collect();
@@ -98,14 +98,15 @@ impl Wanted {
         })
     }
 
-    /// Whether the content of the field `field` is, as a component.
+    /// Whether the content of the field `field` is wanted as a component.
     pub fn wants(&self, field: &str) -> bool {
         self.components.as_ref().is_none_or(|names| {
             Component::field(&self.called(field)).is_ok_and(|kind| names.iter().any(|name| name == kind.name()))
         })
     }
 
-    /// The component name of the field `field`. If another field gets that name, the name is marked as the source's.
+    /// The name of the field `field` after renames. If another field is renamed to the component name of `field`, then ` of the source`
+    /// is appended, so that the names differ.
     pub fn called<'f>(&'f self, field: &'f str) -> Cow<'f, str> {
         if let Some((_, name)) = self.renames.iter().find(|(from, _)| from == field) {
             return name.into();
@@ -120,13 +121,13 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// The user's choices for keys with values, as databases have them; their reader interprets the words.
+/// The user's choices for databases of keys and values; the database reader interprets the words.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Entries {
-    /// How values are made, and where labels usually are then.
+    /// Writer convention of the values, which also sets the default location of labels.
     pub dialect: Option<String>,
-    /// Where labels are.
+    /// Location of labels.
     pub label_from: Option<String>,
     /// Pattern of the keys.
     pub key_pattern: Option<String>,
@@ -148,17 +149,17 @@ pub enum Label {
     Missing,
     /// A whole number.
     Number(i64),
-    /// Text: the labels of all samples decide whether it spells a number or is a word.
+    /// Text. The labels of all samples decide together whether texts are numbers or words.
     Text(Vec<u8>),
-    /// A word, even if it spells a number: the name of a class.
+    /// A class name, even if it spells a number.
     Name(Vec<u8>),
     /// Something else, described for a message.
     Unfit(String),
 }
 
 impl Label {
-    /// The label that bytes are: text, or where they are none, a whole number of 4 or 8 bytes, as numpy's `tobytes` writes one; no
-    /// class is called by control characters.
+    /// The label in `bytes`: text, or else an integer of 4 or 8 bytes, as numpy's `tobytes` writes it. Control characters alone are no
+    /// class name.
     pub fn of_bytes(bytes: &[u8]) -> Self {
         let is_blank = |byte: &u8| matches!(byte, b' ' | 0x09..=0x0d);
         if !bytes.contains(&0) && (bytes.iter().all(is_blank) || !bytes.iter().all(u8::is_ascii_control)) {
@@ -170,13 +171,13 @@ impl Label {
             _ => None,
         };
         match number {
-            // A larger one is no class, and more likely no number.
+            // A larger number is no class, and the bytes are probably no number.
             Some(number) if (0..1 << 24).contains(&number) => Self::Number(number),
             _ => Self::Unfit(format!("a label of {} bytes that are neither text nor a small number", bytes.len())),
         }
     }
 
-    /// The number that it is, or spells.
+    /// The integer, or the integer that the text spells.
     pub fn number(&self) -> Option<i64> {
         match self {
             Self::Number(number) => Some(*number),
@@ -186,8 +187,8 @@ impl Label {
     }
 }
 
-/// The number that `text` spells in the one way in which a program writes it: `7`, `-1`; not `007`, `+7`, `7.0` or ` 7`, so that two
-/// texts are never one number.
+/// The integer in `text`, in canonical form only: `7`, `-1`; not `007`, `+7`, `7.0` or ` 7`. So two different texts are never the
+/// same number.
 pub fn whole(text: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     let is_canonical = match digits {
@@ -201,90 +202,90 @@ pub fn whole(text: &[u8]) -> Option<i64> {
 /// An image in a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// Name of its field: feature, column or extension; empty where fields have no names.
+    /// Name of its feature, column or extension; empty if fields have no names.
     pub name: String,
-    /// The bytes of the unpacked file that [`Foreign::image`] makes the image of.
+    /// Byte range of the unpacked file from which [`Foreign::image`] makes the image.
     pub fetch: Range<u64>,
     /// Length of the image in bytes.
     pub bytes: u32,
     /// Offset of its first byte in the unpacked file, or of the first byte that it is made from.
     pub offset: u64,
-    /// Whether it does not lie there in one piece, as it is.
+    /// Whether the file does not hold the image unchanged in one piece.
     pub in_parts: bool,
-    /// How the format makes the image from the fetched bytes; meaningful to that format alone; 0 if there is only one
-    /// way; below 2^31.
+    /// How the format makes the image from the fetched bytes. Only that format knows the meaning. Below 2^31; 0 if there is only
+    /// one way.
     pub recipe: u32,
 }
 
 /// A field of a record that is neither its image nor its label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Other {
-    /// Its name: feature, column or extension.
+    /// Name of the feature, column or extension.
     pub name: String,
     /// Length of its content in bytes.
     pub bytes: u64,
-    /// Offset of the content, or of the bytes that it is made from, in the unpacked file; `None` if it cannot be read as bytes or text that
-    /// mean something by themselves.
+    /// Offset of the content, or of the bytes that it is made from, in the unpacked file. `None` if the field cannot be read as
+    /// bytes or text that mean something by themselves.
     pub offset: Option<u64>,
     /// How the format makes the content from the bytes there, see [`Foreign::component`]; 0 if the content, or the
-    /// items of an array, are stored unchanged; below [`Other::RECIPES`].
+    /// items of an array, are stored unchanged. Below [`Other::RECIPES`].
     pub recipe: u32,
-    /// The form of the field, if it is a value of a kind; `None` if only its reader knows.
+    /// The form of the field if it is a typed value; `None` if only its reader can interpret it.
     pub form: Option<Form>,
 }
 
 impl Other {
-    /// Recipes are numbers below this.
+    /// Upper limit of recipes, exclusive.
     pub const RECIPES: u32 = 1 << 23;
-    /// Added to the recipe of a single value to make the wider form of [`Form::wider`], see [`Walk::wider`].
+    /// Bit in the recipe of a single value that selects the form from [`Form::wider`], see [`Walk::wider`].
     pub const WIDER: u32 = 1;
 }
 
 /// A record of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Where it lies in the unpacked file, framing and padding included.
+    /// Byte range in the unpacked file, framing and padding included.
     pub range: Range<u64>,
     /// Its name in its format: key, id, or the record's number in its file, from 0.
     pub key: Vec<u8>,
     /// Whether `key` should be unique in a dataset.
     pub key_is_unique: bool,
-    /// Name of the image file that it was made from, if the record has it.
+    /// Name of the original image file, if the record has it.
     pub filename: Option<Vec<u8>>,
     /// Name of its class, if the record has it.
     pub class: Option<Vec<u8>>,
-    /// Name of the field that holds its label; empty where fields have no names, or there is none.
+    /// Name of the field that holds its label; empty if fields have no names, or the record has no label.
     pub label_name: String,
     /// Its label.
     pub label: Label,
-    /// How many labels it has, where a record may have several.
+    /// Number of labels, if a record may have several.
     pub labels: usize,
-    /// Its image, or why it has none that can be had: it is damaged, or of another kind.
+    /// The image, or the reason why it cannot be read: it is damaged, or of another kind.
     pub image: Result<Image, String>,
-    /// Whether the record differs from the writer's output; otherwise a record without an image holds none.
+    /// Whether the record differs from its writer's output. An undamaged record without an image holds none.
     pub is_damaged: bool,
     /// Other fields.
     pub others: Vec<Other>,
 }
 
 impl Record {
-    /// Whether there is anything in it that can be had: an image, or values.
+    /// Whether the record has an image or values that can be read.
     pub fn has_content(&self) -> bool {
         self.image.is_ok() || self.has_values()
     }
 
-    /// Whether it is a sample of values alone.
+    /// Whether the record is a sample of values without an image.
     pub fn has_values(&self) -> bool {
         self.image.is_err() && !self.is_damaged && self.others.iter().any(|other| other.form.is_some())
     }
 
-    /// Removes the forms of values beside an image, which become text; `wider` comes from [`Walk::wider`].
+    /// Removes the form of each single value beside an image, because it becomes text; `wider` comes from [`Walk::wider`].
     pub fn tell_numbers(&mut self, wider: &[Option<u32>]) {
         let is_text = |(_, wider): &(&mut Other, &Option<u32>)| self.image.is_ok() && wider.is_some();
         self.others.iter_mut().zip(wider).filter(is_text).for_each(|(other, _)| other.form = None);
     }
 
-    /// The record at `range`, number `number` of its file; so far only the reason why it has no image is known.
+    /// The record at `range`, number `number` of its file. All that is known so far is the reason why it has no image.
     pub fn numbered(range: Range<u64>, number: u64, no_image: String) -> Self {
         Self {
             range,
@@ -302,28 +303,28 @@ impl Record {
     }
 }
 
-/// Walks the records of a shard in the order in which they lie.
+/// Walks the records of a shard in file order.
 pub trait Walk {
-    /// The next record, its checksums compared; `None` behind the last.
+    /// The next record, with its checksums compared; `None` after the last.
     ///
     /// # Errors
     /// If the rest of the file cannot be parsed; the message has the byte.
     fn next(&mut self) -> Result<Option<Record>>;
 
-    /// The image of the record that [`Walk::next`] gave last; it replaces what `out` holds.
+    /// Replaces the content of `out` with the image of the record that [`Walk::next`] returned last.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If the image cannot be read.
     fn image(&mut self, out: &mut Vec<u8>) -> Result<()>;
 
-    /// First bytes of that image, [`crate::image_header::SNIFF_BYTES`] if it has so many; they replace what `out` holds.
+    /// Replaces the content of `out` with the first bytes of that image: [`crate::image_header::SNIFF_BYTES`], or the whole image.
     ///
     /// # Errors
     /// As [`Walk::image`].
     fn first(&mut self, out: &mut Vec<u8>) -> Result<()>;
 
-    /// All data of the last record in the unpacked file, if the file consists of records: the image, and the fields beside
-    /// it.
+    /// Replaces the content of `out` with all data of the last record in the unpacked file: the image, and the fields beside it. Only
+    /// for files that consist of records.
     ///
     /// # Errors
     /// As [`Walk::image`].
@@ -331,66 +332,68 @@ pub trait Walk {
         self.image(out)
     }
 
-    /// For each other field of the record that [`Walk::next`] returned last: its encoded length in bytes as [`Form::wider`]. Only a
-    /// single value has one, if its field may be a list, or if its form is detected from its content, in other records.
-    /// Beside an image, the content of such a value is its text, and its form comes from the wider form.
+    /// For each other field of the record that [`Walk::next`] returned last: the length in bytes of its content in the form
+    /// [`Form::wider`]. Only a single value has this length, and only if other records may have a list in its field, or a form that
+    /// is detected from content. Beside an image, the content of such a value is its text, and [`Other::form`] is the form before
+    /// widening.
     fn wider(&self) -> &[Option<u32>] {
         &[]
     }
 
-    /// How the file was understood where it does not say so itself, in a few words each.
+    /// Interpretations that the file itself does not define, in a few words each.
     fn understood(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Problems of the file as a whole, after the last record: each with the byte where it begins.
+    /// Problems of the file as a whole, each with the byte where it begins; complete after the last record.
     fn remarks(&mut self) -> Vec<Error> {
         Vec::new()
     }
 
-    /// Parts of the file that are unreadable or missing and that no record reports; complete after the last record, or when the walk
+    /// Unreadable or missing parts of the file that no record reports; complete after the last record, or after the walk
     /// has failed. Each counts as a damaged record.
     fn lost(&mut self) -> Vec<Error> {
         Vec::new()
     }
 
-    /// Contents of the file that are no records, by kind, with their number: known after the last record.
+    /// Number of entries that are no records, by kind; known after the last record.
     fn passed(&self) -> BTreeMap<String, u64> {
         BTreeMap::new()
     }
 
-    /// Facts about the file that no record has, a line each, for a person.
+    /// Facts about the whole file, for the user, one line each.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// A format, as far as shards of others are concerned.
+/// Detects and reads shards of a format, whoever wrote them.
 pub trait Foreign: Send + Sync {
-    /// Whether a file may be of this format, by its first bytes (4 KiB, or all it has, unpacked), its length where it is
-    /// not compressed, and its name in lower case. Sure signs only: a checksum or magic, not the name alone.
+    /// Whether a file may have this format. `first` has its first 4 KiB, or the whole file, unpacked. `total_bytes` is its length, if
+    /// it is not compressed. `name` is in lower case. A match needs a reliable sign, such as a checksum or magic; the name alone
+    /// is not enough.
     fn is(&self, first: &[u8], total_bytes: Option<u64>, name: &str) -> bool;
 
     /// Begins to walk a file.
     ///
     /// # Errors
-    /// When its first bytes cannot be read, or are none of this format.
+    /// If the first bytes cannot be read, or do not have this format.
     fn walk(&self, input: Input, wanted: &Wanted) -> Result<Box<dyn Walk>>;
 
-    /// The image that [`Image::recipe`] makes of the bytes of [`Image::fetch`]; the record's own checksum, if it has
-    /// one, is compared.
+    /// Makes the image from `fetched`, the bytes of [`Image::fetch`], as [`Image::recipe`] describes; compares the record's own
+    /// checksum, if it has one.
     ///
     /// # Errors
     /// If the bytes are damaged; the message has the reason.
     fn image<'r>(&self, fetched: &'r [u8], recipe: u32, wanted: &Wanted) -> Result<Cow<'r, [u8]>>;
 
-    /// How many bytes [`Foreign::component`] makes a component of, from [`Other::offset`] on: `None` for as many as the image of
-    /// the record is made of.
+    /// Number of bytes from [`Other::offset`] on that [`Foreign::component`] needs for this recipe; `None`: as many as the image of
+    /// the record needs.
     fn component_bytes(&self, _recipe: u32) -> Option<usize> {
         None
     }
 
-    /// The component that [`Other::recipe`] makes of the fetched bytes.
+    /// Makes the component from the fetched bytes, as [`Other::recipe`] describes.
     ///
     /// # Errors
     /// If the bytes are damaged; the message has the reason.

@@ -1,12 +1,12 @@
-//! The formats: how long a sample's record is, how it is written, how it is read back, what its readers want beside it.
+//! The shard formats: lengths of records, writers, readers, and the sidecars for their readers.
 //!
-//! A record is everything that a shard holds of one sample, framing and padding included. Its length and the place of
-//! the image in it follow from the sample alone, so a plan can fix every byte range before any image is read; the
-//! copy engine reads the image into its place and the format writes the rest around it. Where an image's own bytes make
-//! its record longer ([`Format::growth`]), the shard is laid out again with what was seen: still a function of the
+//! A record is everything that a shard holds of one sample, framing and padding included. The record's length and the position of
+//! the image in it follow from the sample alone, so a plan can fix every byte range before any image is read. The
+//! copy engine reads the image into its position, and the format writes the rest around it. If the bytes of an image make
+//! its record longer ([`Format::growth`]), the shard is laid out again with the new lengths: still a function of the
 //! source alone.
 //!
-//! Each format is a folder here and a line in [`ALL`]; nothing else knows how many there are.
+//! Each format is a folder here and a line in [`ALL`]; no other code depends on the number of formats.
 
 pub mod adopted;
 mod encoding;
@@ -33,61 +33,61 @@ use crate::{
 
 use encoding::Encoding;
 
-/// Most components that a written sample has: image, label, metadata, and those that the source has of its own.
+/// Maximum number of components in a written sample: image, label, metadata, and the source's own components.
 pub const MAX_WRITTEN: usize = 3 + component::MOST;
 
-/// Settings of a manifest that say of any format what the source has of its own; see [`Choice::components`].
+/// Manifest setting of every format: the source's own components; see [`Choice::components`].
 const COMPONENTS: &str = "beside";
-/// Setting of a manifest that says of any format what the payload is where it is no image; see [`Choice::payload`].
+/// Manifest setting of every format: the payload if it is no image; see [`Choice::payload`].
 const PAYLOAD: &str = "payload";
-/// Setting of a manifest that says which files of a source are payloads; see [`Choice::files`].
+/// Manifest setting of every format: the source files that are payloads; see [`Choice::files`].
 const FILES: &str = "files";
-/// Setting of a manifest that says of any format how the source was parted into splits; see [`Choice::fractions`].
+/// Manifest setting of every format: the split of the source by fractions; see [`Choice::fractions`].
 const FRACTIONS: &str = "split_fraction";
-/// What samples are counted as that are no files.
+/// Kind under which samples of values are counted.
 const VALUES: &str = "values";
 /// The value is always [`component::TEXT`].
 const META: &str = "meta";
 
-/// Where things lie in a record.
+/// Positions in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Length of the record in bytes, framing and padding included.
     pub record_bytes: u32,
-    /// The components in the order of [`Format::components`], the image first; absent beyond.
+    /// The components in the order of [`Format::components`], the image first; the rest are [`Extent::ABSENT`].
     pub components: [Extent; MAX_WRITTEN],
 }
 
-/// A format by name, and all that decides the bytes of its records beside the samples.
+/// A format by name, with all choices beside the samples that affect the bytes of records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
     /// Name of the format: one of [`ALL`].
     #[serde(default = "first", skip_serializing_if = "is_first")]
     pub name: String,
-    /// Extension of the image, or `None` to name each by its own kind; where components have extensions.
+    /// Extension of the image, or `None` to name each by its own kind; for formats whose components have extensions.
     pub extension: Option<String>,
-    /// What the payload is, the first of the components, where samples are no images.
+    /// The payload, the first component, if samples are no images.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Component>,
-    /// Which files of a tree are payloads, by extension or pattern, where they are not those of images.
+    /// Extensions or patterns of the payload files in a tree; empty for image files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
-    /// How a source without splits was parted into some: fractions and seed.
+    /// Fractions and seed that divided a source without splits into splits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fractions: Option<String>,
-    /// What a person said of the fields of the source's records; not what are components.
+    /// The user's choices for fields of the source's records, except the choice of components ([`Wanted::components`]).
     #[serde(default, skip_serializing_if = "Wanted::is_unsaid")]
     pub wanted: Wanted,
-    /// Write the label as a component of its own; where labels are components.
+    /// Write the label as a separate component, in formats with label components.
     pub cls: bool,
-    /// Write class, label and path as a component of its own, where metadata is a component; or within the text that the
-    /// source tells of each sample, where it tells one.
+    /// Write class, label and path: as a separate component in formats with metadata components, or inside the source's text of each
+    /// sample, if the source has text.
     pub json: bool,
-    /// Components that the source has of its own, behind all others.
+    /// The source's own components, after all others.
     #[serde(default, rename = "beside", skip_serializing_if = "Vec::is_empty")]
     pub components: Vec<Component>,
-    /// What only this format has, by name: [`Entry::settings`] lists it.
+    /// Settings of this format alone, by name: [`Entry::settings`] lists them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
 }
@@ -101,7 +101,7 @@ fn is_first(name: &str) -> bool {
 }
 
 impl Choice {
-    /// The format `name` with a label, without metadata, and with its own defaults for all else.
+    /// The format `name` with a label, without metadata, and otherwise with its own defaults.
     pub fn of(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -117,8 +117,8 @@ impl Choice {
         }
     }
 
-    /// The payload where it is a value, and all components that the source has of its own, each with its number among the
-    /// components of the format and its name as a column or feature: without extension, where no other is called so.
+    /// The payload, if it is no image, and the source's own components. Each has its number among the components of the format and its
+    /// name as a column or feature: without extension, unless two would have the same name.
     pub(crate) fn columns(&self) -> Vec<(usize, &Component, String)> {
         let all = self
             .payload
@@ -133,22 +133,22 @@ impl Choice {
         all.map(|(number, one)| (number, one, name(one))).collect()
     }
 
-    /// Whether the source tells a text of each sample that is written.
+    /// Whether the source has a text for each sample that is written.
     pub fn has_text(&self) -> bool {
         self.components.iter().any(Component::is_text)
     }
 
-    /// Whether samples have all beside their images that those of `other` have.
+    /// Whether the source's own components of `other` are a subset of these.
     pub fn components_cover(&self, other: &Self) -> bool {
         other.components.iter().all(|one| self.components.contains(one))
     }
 
-    /// Whether payloads are values and no files.
+    /// Whether payloads are values instead of files.
     pub fn has_values(&self) -> bool {
         self.payload.as_ref().is_some_and(|payload| payload.kind().is_some())
     }
 
-    /// What the headers of this payload say: nothing, where samples are no images; of an array only that it is one.
+    /// The parsed header of this payload. If samples are no images: [`Header::NONE`], except for an array, whose header has its kind.
     pub fn header_of(&self, payload: &[u8]) -> Header {
         let is_npy = |one: &Component| one.name() == Kind::Npy.extension();
         match &self.payload {
@@ -158,8 +158,8 @@ impl Choice {
         }
     }
 
-    /// What the payload with this header is, which came from `path`: the kind of the image, or, where samples are no images,
-    /// the extension of the file.
+    /// Kind of the payload with this header, which came from `path`: the kind of the image, or the extension of the file if samples are
+    /// no images.
     pub fn kind_of(&self, image: &Header, path: &[u8]) -> Cow<'static, str> {
         if self.payload.is_none() || image.kind != Kind::Unknown {
             return Cow::Borrowed(image.kind.name());
@@ -174,7 +174,7 @@ impl Choice {
         }
     }
 
-    /// The settings that a manifest keeps of this choice: those of `format`, and what the source has of its own.
+    /// The settings that a manifest stores for this choice: the settings of `format`, and the source's own components.
     pub fn stored(&self, format: &dyn Format) -> BTreeMap<String, String> {
         let mut settings = format.settings();
         if !self.components.is_empty() {
@@ -196,10 +196,10 @@ impl Choice {
         settings
     }
 
-    /// The choice that led to the dataset of this manifest.
+    /// Restores the choice from the manifest of a dataset.
     ///
     /// # Errors
-    /// When what it says of components is not what a manifest says.
+    /// If a setting that [`Choice::stored`] added is invalid.
     pub fn of_manifest(manifest: &Manifest) -> Result<Self> {
         let Manifest { format, components, .. } = manifest;
         let has = |name: &str| components.iter().skip(1).any(|component| component == name);
@@ -218,7 +218,7 @@ impl Choice {
         choice.take_stored().map(|()| choice)
     }
 
-    /// Takes from the settings what [`Choice::stored`] has added to those of the format.
+    /// Parses and removes the settings that [`Choice::stored`] added to the settings of the format.
     fn take_stored(&mut self) -> Result<()> {
         if let Some(list) = self.settings.remove(COMPONENTS) {
             self.components = Component::of_list(&list)?;
@@ -239,10 +239,10 @@ impl Choice {
         Ok(())
     }
 
-    /// Fails where a setting is none that the format has.
+    /// Checks that the format has every setting.
     ///
     /// # Errors
-    /// Names the setting.
+    /// If the format has no such setting; the message has its name.
     pub fn check_settings(&self, known: &[Setting]) -> Result<()> {
         match self.settings.keys().find(|key| !known.iter().any(|setting| setting.name == *key)) {
             Some(key) => Err(Error::usage(format!("{} has no setting {key:?}", self.name))),
@@ -256,7 +256,7 @@ impl Choice {
 pub struct Setting {
     /// Name in the manifest, and with `-` for `_` on the command line.
     pub name: &'static str,
-    /// What it says, for help texts: values and default.
+    /// Values and default, for help texts.
     pub about: &'static str,
 }
 
@@ -268,7 +268,7 @@ pub trait Format: Send + Sync {
     /// Names of the components of every sample, the image first; see [`crate::manifest::BY_KIND`].
     fn components(&self) -> &[String];
 
-    /// The settings that a manifest keeps so that [`open`] gives this format again: all of them, defaults spelled out.
+    /// The settings that a manifest stores so that [`open`] returns this format again: all settings, defaults included.
     fn settings(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
@@ -276,184 +276,184 @@ pub trait Format: Send + Sync {
     /// Whether a record's layout depends on [`Sample::path`].
     fn needs_path(&self) -> bool;
 
-    /// Where things lie in the record of `sample`. Of the key, only its length may matter.
+    /// Positions in the record of `sample`. The key may matter by its length only.
     ///
     /// # Errors
-    /// When the format cannot hold the sample.
+    /// If the format cannot hold the sample.
     fn layout(&self, sample: &Sample<'_>) -> Result<Layout>;
 
-    /// Length in bytes of what stands before the first record in a shard of so many samples.
+    /// Length in bytes of the shard head, which precedes the first record, for a shard of `samples` samples.
     fn head_bytes(&self, samples: u64) -> u64 {
         let _ = samples;
         0
     }
 
-    /// Writes what stands before the first record: `head` is [`Format::head_bytes`] long, `record_bytes` gives the length
+    /// Writes the shard head: `head` is [`Format::head_bytes`] long, `record_bytes` gives the length
     /// of each record in order.
     ///
     /// # Errors
-    /// When the format cannot hold so much.
+    /// If the format cannot hold so many bytes.
     fn head(&self, record_bytes: &mut dyn Iterator<Item = u32>, head: &mut [u8]) -> Result<()> {
         let _ = (record_bytes, head);
         Ok(())
     }
 
-    /// Length in bytes of what follows the records, when head and records are `records_bytes` long: all zeros.
+    /// Length in bytes of the zeros after the records, if head and records are `records_bytes` long.
     fn tail_bytes(&self, records_bytes: u64) -> u64 {
         let _ = records_bytes;
         0
     }
 
-    /// Length in bytes of head and records that fit a shard of `shard_bytes` together with what follows them.
+    /// Maximum length in bytes of head and records in a shard of `shard_bytes`; the tail takes the rest.
     fn room_bytes(&self, shard_bytes: u64) -> u64 {
         shard_bytes
     }
 
-    /// Length in bytes of the longest shard that the format can hold.
+    /// Maximum length of a shard in bytes.
     fn most_shard_bytes(&self) -> u64 {
         u64::MAX
     }
 
-    /// Length in bytes of shards unless the user says otherwise: what the format's readers are used to.
+    /// Default length of shards in bytes: usual for the format's readers.
     fn usual_shard_bytes(&self) -> u64 {
         256 << 20
     }
 
-    /// By how many bytes the record of this image grows beyond its layout because of what the image holds. If it is not
-    /// 0, the image is stored in parts that [`whole`] puts together, and reaches to the end of the record.
+    /// Number of bytes by which the content of this image makes its record longer than the layout. If not 0, the image is stored in
+    /// parts that [`whole`] joins, and reaches to the end of the record.
     fn growth(&self, image: &[u8]) -> u32 {
         let _ = image;
         0
     }
 
-    /// Whether component `number` of [`Format::components`] is stored otherwise than as its content; then the extent of it
-    /// tells where what [`Format::encode`] makes lies.
+    /// Whether component `number` of [`Format::components`] is stored in another form than its content. Then its extent covers the
+    /// output of [`Format::encode`].
     fn is_encoded(&self, number: usize) -> bool {
         let _ = number;
         false
     }
 
-    /// Writes what is stored of the content of component `number` over `stored`, which is as long as the layout says.
+    /// Writes the stored form of component `number` over `stored`, which is as long as in the layout.
     ///
     /// # Errors
-    /// When the content is not of this form.
+    /// If the content does not have this form.
     fn encode(&self, number: usize, form: &Form, content: &[u8], stored: &mut [u8]) -> Result<()> {
         let _ = number;
         Encoding::Content.encode(form, content, stored)
     }
 
-    /// The content of component `number`, of which this is stored.
+    /// Decodes the content of component `number` from its stored form.
     ///
     /// # Errors
-    /// When it is nothing of this form.
+    /// If `stored` does not have this form.
     fn decode<'s>(&self, number: usize, form: &Form, stored: &'s [u8]) -> Result<Cow<'s, [u8]>> {
         let _ = number;
         Encoding::Content.decode(form, stored)
     }
 
-    /// The items of the array that component `number` is, of which this is stored: [`Format::decode`] without the head. `None` of
-    /// what is no array, or of a file that is shorter than they.
+    /// The items of an array, component `number`, from its stored form: [`Format::decode`] without the head. `None` if the component is
+    /// no array, or a file that is shorter than its items.
     ///
     /// # Errors
-    /// When it is nothing of this form.
+    /// If `stored` does not have this form.
     fn items<'s>(&self, number: usize, form: &Form, stored: &'s [u8]) -> Result<Option<Cow<'s, [u8]>>> {
         let _ = number;
         Encoding::Content.items(form, stored)
     }
 
-    /// Writes all of `record` but the image, which is in its place already and whole. `record` is as long as the layout
-    /// says and [`Format::growth`] of the image more.
+    /// Writes all of `record` except the image, which is already complete in its position. `record` is as long as the layout
+    /// plus [`Format::growth`] of the image.
     ///
     /// # Errors
-    /// When the format cannot hold the sample.
+    /// If the format cannot hold the sample.
     fn frame(&self, sample: &Sample<'_>, image: &Header, record: &mut [u8]) -> Result<()>;
 
-    /// Checks that `record` is framed as its row and the format's specification say, by parsing it, its own checksums
-    /// included.
+    /// Parses `record`, and checks that its framing matches its row and the format's specification, including the format's own
+    /// checksums.
     ///
     /// # Errors
-    /// Names what is wrong and at which byte of the record.
+    /// If the record does not match; the message has the problem and the byte of the record.
     fn check(&self, row: &RowRef<'_>, record: &[u8]) -> Result<()>;
 
-    /// Name of shard `number` of `shards` of the dataset `name`, without the extension that compression adds. It has
-    /// [`Format::extension`] at its end.
+    /// Name of shard `number` of `shards` of the dataset `name`, with [`Format::extension`] at its end, without the extension for
+    /// compression.
     fn shard_file(&self, name: &str, number: u64, shards: u64) -> String;
 
-    /// What the names of shards end in: `.tar`; may be empty.
+    /// Last part of shard names, such as `.tar`; may be empty.
     fn extension(&self) -> &'static str;
 
-    /// What zstd-compressed shards are called beside, or `None` where the format's readers know no such thing.
+    /// Extension that zstd-compressed shards add to their names; `None` if the format's readers do not support them.
     fn zstd_extension(&self) -> Option<&'static str> {
         None
     }
 
-    /// Whether shards of it are written here, and not read and checked alone.
+    /// Whether shards can be written; otherwise they are only read and checked.
     fn is_written(&self) -> bool {
         true
     }
 
-    /// Whether a compressed shard is a single frame, for readers that take no more; else it is one for each block of
+    /// Whether a compressed shard is a single frame, for readers that support no more. Otherwise it has one frame for each block of
     /// samples, with a [seek table](crate::seekable).
     fn is_one_frame(&self) -> bool {
         false
     }
 
-    /// Names of the hashes of shard files that sidecars tell; see [`crate::hash::Named`].
+    /// Names of the shard file hashes in sidecars; see [`crate::hash::Named`].
     fn file_hashes(&self) -> &[String] {
         &[]
     }
 
-    /// Writes those files of the sidecar `name`, one of [`Entry::sidecars`], that are of one shard.
+    /// Writes the files of the sidecar `name`, one of [`Entry::sidecars`], that belong to one shard.
     ///
     /// # Errors
-    /// When the index cannot be read, or `out` fails.
+    /// If the index cannot be read, or `out` fails.
     fn shard_sidecar(&self, _name: &str, _of: &sidecars::Sealed<'_>, _out: &mut dyn sidecars::Files) -> Result<()> {
         Ok(())
     }
 
-    /// Writes those files of the sidecar `name`, one of [`Entry::sidecars`], that are of the whole dataset.
+    /// Writes the files of the sidecar `name`, one of [`Entry::sidecars`], that belong to the whole dataset.
     ///
     /// # Errors
-    /// When an index cannot be read, or `out` fails.
+    /// If an index cannot be read, or `out` fails.
     fn sidecar(&self, name: &str, dataset: &sidecars::Dataset<'_>, out: &mut dyn sidecars::Files) -> Result<()> {
         sidecars::write(self.name(), name, dataset, out)
     }
 
-    /// How a person reads these shards, for each reader its name and a line to paste. `folder` is where they are.
+    /// Instructions to read these shards: for each reader its name and a line to paste. `folder` is the location of the shards.
     fn recipes(&self, folder: &Path, name: &str, shards: u64, compressed: bool) -> Vec<(&'static str, String)>;
 }
 
-/// A format in the list of all.
+/// A format in the list [`ALL`].
 pub struct Entry {
     /// Name on the command line and in the manifest.
     pub name: &'static str,
     /// Other names on the command line.
     pub aliases: &'static [&'static str],
-    /// What it is, in a few words for help texts.
+    /// Description in a few words, for help texts.
     pub about: &'static str,
     /// Whether the components of a sample have extensions, which the user may choose.
     pub has_extensions: bool,
     /// Settings that only this format has.
     pub settings: &'static [Setting],
-    /// Whether samples can have components beside image and label that the source has of its own.
+    /// Whether samples can have the source's own components, beside image and label.
     pub has_components: bool,
-    /// Chooses not to write labels, where the samples have none.
+    /// Changes a choice so that no labels are written, for samples without labels.
     pub without_labels: fn(&mut Choice),
-    /// Sidecars that it can write.
+    /// Sidecars that the format can write.
     pub sidecars: &'static [sidecars::Kind],
-    /// Makes a writer of it.
+    /// Creates the format's writer.
     pub open: fn(&Choice) -> Result<Box<dyn Format>>,
-    /// How shards that anybody may have written are told and walked.
+    /// Detects and reads shards by any writer.
     pub foreign: &'static dyn foreign::Foreign,
 }
 
 /// All formats.
 pub static ALL: &[Entry] = &[webdataset::ENTRY, tfrecord::ENTRY, recordio::ENTRY, mds::ENTRY];
 
-/// The entry of the format called `name`, by its own name or another one.
+/// The format with the name or alias `name`.
 ///
 /// # Errors
-/// When there is none; lists all.
+/// If there is no such format; the message lists all.
 pub fn entry(name: &str) -> Result<&'static Entry> {
     ALL.iter().find(|entry| entry.name == name || entry.aliases.contains(&name)).ok_or_else(|| {
         let names: Vec<_> = ALL.iter().map(|entry| entry.name).collect();
@@ -461,10 +461,10 @@ pub fn entry(name: &str) -> Result<&'static Entry> {
     })
 }
 
-/// The format that was chosen.
+/// Opens the chosen format.
 ///
 /// # Errors
-/// When there is no such format, or a setting is not one of its own or not right.
+/// If there is no such format, or a setting is unknown or invalid.
 pub fn open(choice: &Choice) -> Result<Box<dyn Format>> {
     let entry = entry(&choice.name)?;
     if choice.settings.contains_key(adopted::SETTING) {
@@ -490,7 +490,7 @@ pub fn open(choice: &Choice) -> Result<Box<dyn Format>> {
     }
 }
 
-/// Whether samples in the format that was chosen can have this beside their images; not, where it cannot be opened.
+/// Whether samples in the chosen format can have this component; `false` if the format cannot be opened.
 pub fn has_place_for(choice: &Choice, one: &Component) -> bool {
     open(&Choice { components: vec![one.clone()], ..choice.clone() }).is_ok()
 }
@@ -510,9 +510,9 @@ pub fn extension(name: &str, kind: Kind) -> &str {
     if name == BY_KIND { kind.extension() } else { name }
 }
 
-/// The image of the sample that `row` is of, from its record: as it lies there, or put together from its parts.
+/// The image of the sample in `row`, from its record: borrowed if it is stored in one piece, or joined from its parts.
 ///
-/// `None` where the row has no image, or its parts do not make as many bytes as the row says.
+/// `None` if the row has no image, or its parts are too short for the length in the row.
 pub fn whole<'r>(row: &RowRef<'_>, record: &'r [u8]) -> Option<Cow<'r, [u8]>> {
     let image = row.component(0)?;
     match row.in_parts {

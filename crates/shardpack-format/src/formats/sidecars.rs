@@ -1,6 +1,6 @@
-//! Sidecars: small files beside the shards that this or that reader looks for, written when all shards are sealed.
+//! Sidecars: small files for certain readers, written beside the shards after all shards are sealed.
 //!
-//! Each format knows its own; those that name the classes are here, for every format offers them.
+//! Each format defines its own sidecars. The sidecars with class names are here, because every format offers them.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -17,7 +17,7 @@ pub struct Kind {
     pub about: &'static str,
     /// Whether `--sidecars auto` writes it.
     pub auto: bool,
-    /// Whether each shard has files of it, which follow from the index of that shard alone:
+    /// Whether each shard has its own files of this kind, made from the index of that shard alone:
     /// [`super::Format::shard_sidecar`].
     pub of_shards: bool,
     /// Checks a sample's path before anything is packed, for sidecars that cannot represent every path.
@@ -54,7 +54,7 @@ pub struct Dataset<'a> {
     pub compression: &'a str,
     /// Hashes of each shard file by name, in lower-case hexadecimal: those of [`super::Format::file_hashes`].
     pub hashes: &'a [BTreeMap<String, String>],
-    /// Length in bytes and hashes of each shard before compression; empty where there is none.
+    /// Length in bytes and hashes of each shard before compression; empty if shards are not compressed.
     pub unpacked: &'a [(u64, BTreeMap<String, String>)],
     /// Opens the index of a shard.
     pub index: &'a (dyn Fn(usize) -> Result<Index<Vec<u8>>> + Sync),
@@ -62,16 +62,16 @@ pub struct Dataset<'a> {
 
 /// Takes the bytes of sidecars, file by file.
 pub trait Files {
-    /// Ends the file before, and begins one; `name` is relative to the dataset's folder, with `/` between folders.
+    /// Ends the previous file and begins a new one; `name` is relative to the dataset's folder, with `/` between folders.
     ///
     /// # Errors
-    /// When it cannot be created.
+    /// If the file cannot be created.
     fn begin(&mut self, name: &str) -> Result<()>;
 
-    /// Appends to the file that was begun last.
+    /// Appends to the current file.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If the file cannot be written.
     fn write(&mut self, bytes: &[u8]) -> Result<()>;
 }
 
@@ -84,14 +84,14 @@ pub(super) const CLASSES: Kind = Kind {
     path_fits: None,
 };
 
-/// `labels.json`: an object that gives each class's name its label.
+/// `labels.json`: an object from class names to labels.
 pub(super) const LABELS: Kind =
     Kind { name: "labels", about: "label of each class by its name: labels.json", ..CLASSES };
 
-/// Writes [`CLASSES`] or [`LABELS`]; nothing, where there are no classes.
+/// Writes [`CLASSES`] or [`LABELS`]; writes nothing if there are no classes.
 ///
 /// # Errors
-/// When `format` has no other sidecar called `name` either, or `files` fails.
+/// If `name` is neither, or `files` fails. `format` is for the message.
 pub(super) fn write(format: &str, name: &str, dataset: &Dataset<'_>, files: &mut dyn Files) -> Result<()> {
     let write = match name {
         "classes" => classes,
@@ -114,7 +114,7 @@ fn labels(dataset: &Dataset<'_>, files: &mut dyn Files) -> Result<()> {
     json("labels.json", &Pairs::new(names.iter().map(String::as_str).zip(0..)), files)
 }
 
-/// `name` as text, and on one line if `is_line`: as Python's `splitlines` sees lines.
+/// `name` as text; on one line, in the sense of Python's `splitlines`, if `is_line`.
 fn readable(name: &[u8], is_line: bool) -> String {
     let mut text = String::with_capacity(name.len());
     for chunk in name.utf8_chunks() {
@@ -133,11 +133,11 @@ fn readable(name: &[u8], is_line: bool) -> String {
     text
 }
 
-/// An object of JSON with numbers, its keys in the order given.
+/// A JSON object of numbers with its keys in the given order.
 pub(crate) struct Pairs<'a>(Vec<(&'a str, u64)>);
 
 impl<'a> Pairs<'a> {
-    /// The object of these.
+    /// The object of `pairs`.
     pub(crate) fn new(pairs: impl Iterator<Item = (&'a str, u64)>) -> Self {
         Self(pairs.collect())
     }
@@ -153,7 +153,7 @@ impl Serialize for Pairs<'_> {
     }
 }
 
-/// Writes the file `name`: `value` as JSON for people, and a newline.
+/// Writes the file `name`: `value` as indented JSON, and a newline.
 pub(crate) fn json(name: &str, value: &impl Serialize, files: &mut dyn Files) -> Result<()> {
     let mut bytes =
         serde_json::to_vec_pretty(value).map_err(|error| Error::data(format!("cannot write {name}: {error}")))?;
@@ -167,7 +167,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::formats;
 
-    /// Files in memory, in the order in which they were begun.
+    /// Files in memory, in the order of their creation.
     #[derive(Default)]
     pub(crate) struct Memory(pub Vec<(String, Vec<u8>)>);
 

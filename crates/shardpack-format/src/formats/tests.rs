@@ -6,7 +6,7 @@ use crate::{
     sample::{Detail, Forms, Row},
 };
 
-/// The record that `format` makes of a sample with this payload, and its row, as if it were the first of its shard.
+/// The record of a sample with this payload in `format`, and its row, as the first of its shard.
 pub(crate) fn record(
     format: &dyn Format,
     sample: &Sample<'_>,
@@ -81,7 +81,7 @@ fn what_a_source_has_of_its_own_lies_where_the_layout_says() {
         elsewhere.components[first + 2].offset -= 1;
         let moved = self::index(format.as_ref(), &[elsewhere]);
         assert!(format.check(&moved.row(0).unwrap(), &record).is_err(), "{}", entry.name);
-        // The same choice comes back from what a manifest keeps.
+        // The settings in a manifest restore the same choice.
         let mut again = Choice { settings: choice.stored(format.as_ref()), components: Vec::new(), ..choice.clone() };
         again.take_stored().unwrap();
         assert_eq!((&again.components, again.settings), (&choice.components, format.settings()), "{}", entry.name);
@@ -97,7 +97,7 @@ fn what_a_source_has_of_its_own_lies_where_the_layout_says() {
 
 #[test]
 fn a_payload_that_is_no_image_is_called_what_it_is_and_nothing_is_said_of_pixels() {
-    // Its bytes begin as those of a bitmap may.
+    // A bitmap may begin with the same bytes.
     let payload = b"P5 is a word in this text";
     for entry in ALL {
         let choice = Choice {
@@ -142,7 +142,7 @@ fn a_payload_that_is_no_image_is_called_what_it_is_and_nothing_is_said_of_pixels
     }
 }
 
-/// Content of each of these forms.
+/// A content for `form`.
 fn content(form: &Form) -> Vec<u8> {
     match form {
         Form::Bytes => b"\x00any\xff".to_vec(),
@@ -157,7 +157,7 @@ fn content(form: &Form) -> Vec<u8> {
     }
 }
 
-/// The record of a sample of values alone, and its row: the payload first.
+/// The record of a sample of values without an image, and its row: the payload first.
 fn record_of_values(format: &dyn Format, forms: &[Form], there: &[bool]) -> (Vec<u8>, Row) {
     let contents: Vec<_> = forms.iter().map(content).collect();
     let lengths: Vec<_> =
@@ -178,7 +178,7 @@ fn record_of_values(format: &dyn Format, forms: &[Form], there: &[bool]) -> (Vec
     let mut details: Vec<_> = layout.components.iter().map(|at| Detail::plain(at.bytes)).collect();
     details.truncate(format.components().len());
     for (number, content) in contents.iter().enumerate() {
-        // `cls` stands behind the payload.
+        // `cls` comes after the payload.
         let component = if number == 0 { 0 } else { first + number - 1 };
         let extent = layout.components[component];
         assert_eq!(extent != Extent::ABSENT, number == 0 || there[number - 1], "{}: {number}", format.name());
@@ -249,7 +249,7 @@ fn values_of_all_forms_come_back_from_all_formats() {
     }
 }
 
-/// An index of these rows; it knows nothing of the shard.
+/// An index of these rows without information about the shard.
 pub(crate) fn index(format: &dyn Format, rows: &[Row]) -> Index<Vec<u8>> {
     let components = format.components().to_vec();
     let summary =

@@ -1,6 +1,6 @@
-//! Input of a walk: bytes of a file from the first on, read or skipped.
+//! Reads or skips the bytes of a file from the start, as input of a walk.
 //!
-//! Holds at all times: buffers grow with the bytes that arrive, never with a promised length.
+//! Holds at all times: buffers grow with the bytes that arrive, never with a length from the file.
 
 use std::{
     fs::File,
@@ -9,10 +9,10 @@ use std::{
 
 use crate::Error;
 
-/// Bytes that can be passed over without being looked at.
+/// A reader that can skip bytes.
 pub trait Skip: Read {
-    /// Goes forward by `bytes`. This default reads them and fails with `UnexpectedEof` where they end early; a file
-    /// seeks, which succeeds beyond its end too, so its length has to be checked before.
+    /// Skips `bytes` bytes. The default reads and discards the bytes, and fails with `UnexpectedEof` if they end early. A
+    /// file seeks, which succeeds beyond its end too, so the caller must check its length first.
     fn skip(&mut self, bytes: u64) -> io::Result<()> {
         let passed = io::copy(&mut Read::take(&mut *self, bytes), &mut io::sink())?;
         if passed == bytes { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
@@ -58,7 +58,7 @@ fn seekable(bytes: u64) -> io::Result<i64> {
     i64::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput.into())
 }
 
-/// A source that can only be read through, such as a decompressor.
+/// A source without seek, such as a decompressor.
 pub struct Sequential<R>(pub R);
 
 impl<R: Read> Read for Sequential<R> {
@@ -69,12 +69,12 @@ impl<R: Read> Read for Sequential<R> {
 
 impl<R: Read> Skip for Sequential<R> {}
 
-/// Where a file's bytes come from.
+/// The bytes of a file, and their number.
 pub struct Input {
-    /// The bytes, unpacked, from the first on; offsets count from there.
+    /// The unpacked bytes from the start of the file; offsets count from there.
     pub bytes: Box<dyn Skip>,
-    /// Their number, where it is known: nothing is read or believed beyond it. It may be `None` only where
-    /// [`Skip::skip`] notices the end, which that of a file does not.
+    /// Number of bytes, if known: nothing beyond is read or trusted. May be `None` only if [`Skip::skip`] detects the
+    /// end of `bytes`; a file's `skip` does not.
     pub total_bytes: Option<u64>,
 }
 
@@ -84,10 +84,10 @@ impl std::fmt::Debug for Input {
     }
 }
 
-/// Fills `buffer` as far as `inner` goes; returns the number of bytes.
+/// Fills `buffer` until `inner` ends; returns the number of bytes.
 ///
 /// # Errors
-/// The first of `inner` that is no interruption.
+/// If `inner` fails. Interrupted reads are retried.
 pub fn fill(inner: &mut (impl Read + ?Sized), buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -101,16 +101,16 @@ pub fn fill(inner: &mut (impl Read + ?Sized), buffer: &mut [u8]) -> io::Result<u
     Ok(filled)
 }
 
-/// Appends up to `bytes` to `out`, which grows with the bytes that arrive, not with a promised length; returns their number.
+/// Appends up to `bytes` bytes to `out`, which grows with the bytes that arrive; returns their number.
 ///
 /// # Errors
-/// The first of `inner`.
+/// If `inner` fails.
 pub fn append(inner: &mut (impl Read + ?Sized), bytes: u64, out: &mut Vec<u8>) -> io::Result<u64> {
     Read::take(inner, bytes).read_to_end(out).map(|read| read as u64)
 }
 
-/// The error for a failed read at `offset`: a decompressor reports damaged input by an error without an OS error
-/// number.
+/// The error for a failed read at `offset`. An error without an OS error number is corrupt data: decompressors report
+/// corrupt input this way.
 pub fn unreadable(error: io::Error, offset: u64) -> Error {
     match error.raw_os_error() {
         Some(_) => Error::io("cannot read", error).at_byte(offset),

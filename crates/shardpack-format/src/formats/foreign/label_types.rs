@@ -1,24 +1,24 @@
-//! Text labels: whole numbers, numbers with fractions, lists, or words.
+//! Classifies text labels: whole numbers, numbers with fractions, lists, or words.
 
 use super::literal::is_list;
 
 /// Counts of the text labels of a source by type.
 ///
-/// A number with a fraction is a measured value, and no class. A single fraction among words is a name. A list has more than one class.
+/// A number with a fraction is a measured value, not a class. A single fraction among words is a name. A list has more than one class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LabelTypes {
     /// Whole numbers.
     pub whole: u64,
-    /// Numbers that are no whole ones.
+    /// Numbers with fractions.
     pub fractions: u64,
-    /// Lists and dicts that are spelled as text.
+    /// Lists and dicts in text.
     pub lists: u64,
     /// Anything else.
     pub words: u64,
 }
 
 impl LabelTypes {
-    /// Counts a label that is text.
+    /// Counts a text label.
     pub fn add(&mut self, text: &[u8]) {
         *match std::str::from_utf8(text) {
             Ok(text) if is_fraction(text) => &mut self.fractions,
@@ -28,12 +28,13 @@ impl LabelTypes {
         } += 1;
     }
 
-    /// Whether labels are measured values, a few missing (`n/a`), and no classes.
+    /// Whether labels are measured values, not classes: at least one has a fraction, and words and lists, which count as missing values
+    /// (`n/a`), are at most a tenth of the numbers.
     pub fn are_measured(&self) -> bool {
         self.fractions > 0 && (self.words + self.lists) * 10 <= self.whole + self.fractions
     }
 
-    /// What labels are that are no classes: measured values, or lists alone.
+    /// For a message, the type of labels that are not classes: measured values, or only lists. `None` if they may be classes.
     pub fn no_classes(&self) -> Option<&'static str> {
         match self.whole + self.fractions + self.words {
             0 if self.lists > 0 => Some("lists"),
@@ -42,7 +43,7 @@ impl LabelTypes {
     }
 }
 
-/// Whether a text is a number that is no whole one: `0.5`, `.5`, `-3e-2`; not `1.2.3`, `007` or `1e400`.
+/// Whether a text is a finite number with a fraction: `0.5`, `.5`, `-3e-2`; not `1.2.3`, `007` or `1e400`.
 pub fn is_fraction(text: &str) -> bool {
     let begins = |text: &str| text.trim_start_matches(['-', '+']).starts_with(|c: char| c.is_ascii_digit() || c == '.');
     begins(text)

@@ -1,6 +1,6 @@
-//! Text that spells a list or a dict, as programs write several values into one field: `[0, 3]`, `['cat', 'dog']`, `{"a": 1}`.
+//! Detects text that spells a list or a dict, as programs write several values into one field: `[0, 3]`, `['cat', 'dog']`, `{"a": 1}`.
 //!
-//! Holds at all times: brackets around words without quotes (`[unknown]`) or around one value in `(`…`)` are no list.
+//! Holds at all times: brackets around words without quotes (`[unknown]`), and one value in `(`…`)`, are no list.
 
 /// Words that are values without quotes.
 const WORDS: [&[u8]; 10] =
@@ -45,7 +45,7 @@ pub fn is_list(text: &[u8]) -> bool {
     open.is_empty() && (text[0] != b'(' || has_comma)
 }
 
-/// What follows the text that `quote` begins and ends.
+/// Skips text after an opening `quote`; returns the bytes after the closing quote, or `None` if it is missing.
 fn quoted(quote: u8, text: &[u8]) -> Option<&[u8]> {
     let mut is_escaped = false;
     let end = text.iter().position(|byte| {
@@ -56,7 +56,7 @@ fn quoted(quote: u8, text: &[u8]) -> Option<&[u8]> {
     Some(&text[end + 1..])
 }
 
-/// What follows a number, or a word that is a value.
+/// Skips a number, or a word of [`WORDS`]; returns the bytes after it, or `None` for other text.
 fn value(text: &[u8]) -> Option<&[u8]> {
     let is_end = |byte: &u8| byte.is_ascii_whitespace() || b",:[](){}'\"".contains(byte);
     let (value, rest) = text.split_at(text.iter().position(is_end).unwrap_or(text.len()));

@@ -1,10 +1,10 @@
-//! Numbers and text as JSON, spelled in the one way that says all of them.
+//! Writes numbers and text as JSON without loss, each in one canonical spelling.
 
 use std::io::Write;
 
-/// A value that is neither bytes nor text, or one of several: as text that says all of it.
+/// A value that is neither bytes nor text, or a value in a list: written as text without loss.
 ///
-/// It is JSON; numbers that are none, which JSON has not, are spelled as Python's `json` and `float` take them.
+/// The text is JSON. NaN and infinities, which JSON lacks, are spelled as Python's `json` and `float` accept them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Plain<'a> {
     /// Nothing.
@@ -22,13 +22,13 @@ pub enum Plain<'a> {
 }
 
 impl Plain<'_> {
-    /// Longest list that is made text of, in values: far more than bounding boxes or embeddings have, few enough to be in memory.
+    /// Longest list that is written as text, in values: far more than bounding boxes or embeddings have, few enough for memory.
     pub const MOST_VALUES: usize = 1 << 18;
 
-    /// Appends it to `out`.
+    /// Appends the value to `out`.
     pub fn write(self, out: &mut Vec<u8>) {
         let real = |out: &mut Vec<u8>, number: &dyn std::fmt::Debug, value: f64| match value {
-            // As few digits as tell it from others of its width.
+            // The fewest digits that identify the number in its width.
             _ if value.is_finite() => write!(out, "{number:?}"),
             _ if value.is_nan() => out.write_all(b"NaN"),
             _ if value < 0.0 => out.write_all(b"-Infinity"),
@@ -38,7 +38,7 @@ impl Plain<'_> {
             Self::Null => out.write_all(b"null"),
             Self::Bool(yes) => write!(out, "{yes}"),
             Self::Whole(number) => match i64::try_from(number) {
-                // Those of 128 bits take several times as long.
+                // Formatting an i128 takes several times as long.
                 Ok(number) => write!(out, "{number}"),
                 Err(_) => write!(out, "{number}"),
             },
@@ -46,7 +46,7 @@ impl Plain<'_> {
             Self::Double(number) => real(out, &number, number),
             Self::Text(text) => serde_json::to_writer(&mut *out, text).map_err(Into::into),
         };
-        // Memory takes all of it.
+        // A write to memory cannot fail.
         let _ = written;
     }
 

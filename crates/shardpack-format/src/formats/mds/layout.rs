@@ -1,5 +1,5 @@
-//! The columns of a shard that is written, and JSON as Python writes it, shared by writer and sidecar; and lengths, which the reader
-//! has, too.
+//! Columns of a written shard, and JSON as Python writes it, shared by writer and sidecar; length helpers, shared with the
+//! reader.
 
 use std::fmt::Write;
 
@@ -8,42 +8,42 @@ use crate::{
     formats::encoding::Encoding,
 };
 
-/// Length in bytes of a length or an offset.
+/// Length in bytes of each length and offset.
 pub(super) const WORD_BYTES: u64 = 4;
 /// Length in bytes of a label.
 pub(super) const LABEL_BYTES: u64 = 8;
 
-/// What a column holds.
+/// Content of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Image,
     Label,
     Filename,
-    /// What the source has of its own, by its number among the components.
+    /// The source's own component, by its number among the components.
     Component(usize),
 }
 
-/// A column.
+/// A column of a written shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Column {
     pub name: String,
     pub encoding: String,
     pub role: Role,
-    /// Length of each value in bytes; `None` where a sample says it itself.
+    /// Length of each value in bytes; `None` if each sample stores its own length.
     pub fixed_bytes: Option<u64>,
-    /// How values are stored.
+    /// Encoding of the values.
     pub stored: Encoding,
 }
 
 impl Column {
-    /// A column whose values are stored as they are.
+    /// A column whose values are stored unchanged.
     pub fn new(name: &str, encoding: &str, role: Role) -> Self {
         let fixed_bytes = (role == Role::Label).then_some(LABEL_BYTES);
         Self { name: name.to_owned(), encoding: encoding.to_owned(), role, fixed_bytes, stored: Encoding::Content }
     }
 
-    /// The column of values of a type, by what streaming calls them; what it has no name for, or samples may lack, is
-    /// their content as bytes: all samples have each column, and each value is decoded.
+    /// The column for values of a type, with streaming's encoding for it. Types without an encoding, and values that samples may lack,
+    /// are stored as content in a `bytes` column: every sample has every column, and streaming decodes each value.
     pub fn of_values(name: &str, kind: &Type, role: Role) -> Self {
         let bytes = || ("bytes".to_owned(), None, Encoding::Content);
         let (encoding, fixed_bytes, stored) = match &kind.kind {
@@ -65,17 +65,17 @@ impl Column {
     }
 }
 
-/// Values that streaming has arrays of.
+/// Item types of arrays that streaming supports.
 const VALUES: [&str; 11] =
     ["uint8", "int8", "uint16", "int16", "float16", "uint32", "int32", "float32", "uint64", "int64", "float64"];
 
-/// Encoding, length and way of storing arrays of one dtype, which streaming calls `name`.
+/// Encoding, length and stored form for arrays of one dtype; `name` is streaming's name of the dtype.
 fn of_arrays(dtype: &str, name: &str, shape: Option<&[Option<u64>]>) -> (String, Option<u64>, Encoding) {
     let of_all = || shape?.iter().copied().collect::<Option<Vec<u64>>>();
     let fixed = || {
         let shape = of_all().filter(|shape| !shape.contains(&0))?;
         let bytes = Form::array(dtype, &shape).ok()?.items_bytes()?;
-        // A scalar has no shape that could be told.
+        // A scalar has no shape to write into the encoding.
         let encoding = match shape.is_empty() {
             true => name.to_owned(),
             false => {
@@ -88,12 +88,12 @@ fn of_arrays(dtype: &str, name: &str, shape: Option<&[Option<u64>]>) -> (String,
     fixed().unwrap_or_else(|| (format!("ndarray:{name}"), None, Encoding::ShapeAndItems))
 }
 
-/// Length in bytes of what stands before the first sample of `samples`, with a config that is so long.
+/// Length in bytes of everything before the first of `samples` samples, with a config of `config_bytes`.
 pub(super) fn head_bytes(samples: u64, config_bytes: u64) -> u64 {
     samples.saturating_add(2).saturating_mul(WORD_BYTES).saturating_add(config_bytes)
 }
 
-/// The fields that come first in the config of a shard and in its entry in `index.json`, without brackets.
+/// The first fields of both the config of a shard and its entry in `index.json`, without brackets.
 pub(super) fn first_fields(columns: &[Column], compression: Option<&str>, hashes: &[String]) -> String {
     let encodings = list(columns.iter().map(|column| text(&column.encoding)));
     let names = list(columns.iter().map(|column| text(&column.name)));
@@ -109,17 +109,17 @@ pub(super) fn first_fields(columns: &[Column], compression: Option<&str>, hashes
     )
 }
 
-/// The config that stands in every shard.
+/// The config in every shard.
 pub(super) fn config(columns: &[Column], hashes: &[String]) -> String {
     format!("{{{}, \"size_limit\": null, \"version\": 2}}", first_fields(columns, None, hashes))
 }
 
-/// Values that are JSON, as a list.
+/// A JSON list of values that are already JSON.
 fn list(values: impl Iterator<Item = String>) -> String {
     format!("[{}]", values.collect::<Vec<_>>().join(", "))
 }
 
-/// A string in JSON as Python's `json.dumps` spells it: in ASCII.
+/// A JSON string as Python's `json.dumps` writes it: in ASCII.
 pub(super) fn text(string: &str) -> String {
     let mut out = String::with_capacity(string.len() + 2);
     out.push('"');
@@ -145,7 +145,7 @@ pub(super) fn text(string: &str) -> String {
     out
 }
 
-/// Word `number` of `bytes`.
+/// Word `number` of `bytes`, from 0; `None` if `bytes` is too short.
 pub(super) fn word(bytes: &[u8], number: usize) -> Option<u32> {
     let (words, _) = bytes.as_chunks::<4>();
     words.get(number).map(|word| u32::from_le_bytes(*word))

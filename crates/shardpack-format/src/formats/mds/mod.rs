@@ -9,26 +9,26 @@
 //!           then all columns in their order
 //! …
 //! ```
-//! Little-endian, nothing padded. Columns are in the order of their names. Those that are written: `filename` (`str`,
-//! the original path), `image` (`jpeg`, the file as it is), `label` (`int`: i64, without a length).
+//! Little-endian, without padding. Columns are in the order of their names. A shard that is written has `filename` (`str`,
+//! the original path), `image` (`jpeg`, the file unchanged), and `label` (`int`: i64, without a length).
 //!
 //! # Specification
-//! None but the code: mosaicml-streaming 0.13.0, `streaming/base/format/mds` (2025).
+//! The code of mosaicml-streaming 0.13.0, `streaming/base/format/mds` (2025); there is no other specification.
 //!
 //! # Read by
-//! mosaicml-streaming: `StreamingDataset`, which reads the columns from `index.json` and never those in the shard.
+//! mosaicml-streaming: `StreamingDataset`, which reads the columns from `index.json` and never from the shard.
 //!
 //! # Quirks
 //! - Offsets are 32 bits wide, so a shard stays below 4 GiB.
-//! - JSON is what Python's `json.dumps(sort_keys=True)` makes of it. In the entry of a shard each key is required, and
-//!   any other is an error to the reader; `hashes` must be sorted.
-//! - A column of encoding `jpeg` may hold an image of any kind: the reader opens it by its content.
-//! - The reader takes the path as text, so one that is not UTF-8 is written with replacement characters.
-//! - The config in a shard says that there is no compression, whatever was done to the file afterwards.
-//! - A `pil` column holds raw pixels behind width, height and mode. Those of mode `RGB` and `L` are read, as the PNM file
-//!   of the same pixels.
-//! - Hashes are compared only if the reader is told `validate_hash`, and never those of a local file that is not
-//!   compressed. A compressed shard is unpacked into the folder in which it lies.
+//! - The JSON is the output of Python's `json.dumps(sort_keys=True)`. In the entry of a shard each key is required, and
+//!   the reader fails on any other key; `hashes` must be sorted.
+//! - A column of encoding `jpeg` may hold an image of any kind: the reader detects the kind from the content.
+//! - The reader decodes the path as text, so a path that is not UTF-8 is written with replacement characters.
+//! - The config in a shard has no compression, even if the file was compressed afterwards.
+//! - A `pil` column holds raw pixels after width, height and mode. The modes `1`, `L` and `RGB` are read as the PNM file
+//!   of the same pixels; `LA`, `RGBA`, `I;16`, `I` and `F` as an array in a `.npy` file.
+//! - The reader compares hashes only if `validate_hash` is set, and never for a local file without compression.
+//!   It unpacks a compressed shard into the shard's own folder.
 
 mod layout;
 mod reader;
@@ -43,7 +43,7 @@ pub use writer::Mds;
 /// Name on the command line and in the manifest.
 pub const NAME: &str = "mds";
 
-/// The format in the list of all.
+/// The format's entry in [`super::ALL`].
 pub(super) const ENTRY: super::Entry = super::Entry {
     name: NAME,
     aliases: &["mosaic", "streaming"],

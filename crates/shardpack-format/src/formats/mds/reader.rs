@@ -1,7 +1,7 @@
-//! Reader walks an MDS shard by its table, trusting nothing in it.
+//! Walks an MDS shard by its table of offsets, trusting nothing in the shard.
 //!
-//! Holds at all times: the table and each record grow with the bytes that come, never with what a number promises; a
-//! record lies between two offsets that ascend, so each step goes forward; a pickle is named and never opened.
+//! Holds at all times: buffers for the table and for each record grow with the bytes that arrive, never with a promised length; a
+//! record lies between two ascending offsets, so each step moves forward; a pickle is reported and never opened.
 
 mod columns;
 mod numbers;
@@ -24,12 +24,12 @@ use crate::{
     memory,
 };
 
-/// Longest config that is read, in bytes: some hundred for each column.
+/// Maximum length of a config in bytes; a column takes some hundred.
 const CONFIG_LIMIT_BYTES: u64 = 1 << 20;
-/// In every config of this format.
+/// Part of every config of this format.
 const CONFIG_FORMAT: &[u8] = b"\"format\": \"mds\"";
 
-/// MDS shards of any writer.
+/// MDS shards by any writer.
 pub(super) struct Mds;
 
 impl Foreign for Mds {
@@ -57,7 +57,7 @@ impl Foreign for Mds {
     }
 }
 
-/// The image that `recipe` makes of what is fetched.
+/// Makes the image from the fetched bytes, as `recipe` describes.
 fn made(fetched: &[u8], recipe: u32) -> Result<Cow<'_, [u8]>> {
     match recipe {
         AS_IT_IS => Ok(Cow::Borrowed(fetched)),
@@ -66,8 +66,8 @@ fn made(fetched: &[u8], recipe: u32) -> Result<Cow<'_, [u8]>> {
     }
 }
 
-/// Whether a file begins as a shard does: the number of samples and the first offset agree, the offsets ascend, and the
-/// config is one, as far as it is there. `None` where too little is there to tell.
+/// Whether a file begins like a shard: the number of samples matches the first offset, the offsets ascend, and the
+/// config is valid as far as `first` reaches. `None` if `first` is too short to decide.
 fn is(first: &[u8]) -> Option<bool> {
     let (words, _) = first.as_chunks::<4>();
     let mut words = words.iter().map(|word| u64::from(u32::from_le_bytes(*word)));
@@ -84,7 +84,7 @@ fn is(first: &[u8]) -> Option<bool> {
     }
     let seen = first.len().min(usize::try_from(start).ok()?);
     match first.get(usize::try_from(table_end).ok()?..seen) {
-        // Hundreds of offsets that ascend from where the number of samples says are sign enough.
+        // Hundreds of ascending offsets, from the offset that matches the number of samples, are proof enough.
         None => Some(first.len() >= 4096),
         Some(config) => {
             let shown = config.len().min(CONFIG_START.len());
@@ -95,23 +95,23 @@ fn is(first: &[u8]) -> Option<bool> {
     }
 }
 
-/// Where the table ends, in bytes from the start of the file.
+/// End of the table of offsets, in bytes from the start of the file.
 fn table_end(samples: u64) -> u64 {
     WORD_BYTES * (samples + 2)
 }
 
-/// A shard that is walked.
+/// The walk of one shard.
 struct Shard {
     bytes: Box<dyn Skip>,
     total_bytes: Option<u64>,
-    /// The offsets as they lie in the file, each of four bytes.
+    /// The offsets as stored, four bytes each.
     table: Vec<u8>,
     columns: Columns,
     /// Number of the next sample.
     number: usize,
-    /// The record that came last.
+    /// The bytes of the last record.
     record: Vec<u8>,
-    /// Where what its image is made of lies in it, and the recipe.
+    /// Range in `record` from which its image is made, and the recipe.
     image: Option<(Range<usize>, u32)>,
     trailing: Option<u64>,
 }
@@ -144,7 +144,7 @@ impl Shard {
         Ok(Self { bytes, total_bytes, table, columns, number: 0, record, image: None, trailing: None })
     }
 
-    /// Looks for bytes behind the last sample; none are read beyond the known length.
+    /// Detects bytes after the last sample; reads none beyond the known length.
     fn end(&mut self, at: u64) -> Result<()> {
         let mut one = Vec::new();
         let more = match self.total_bytes {

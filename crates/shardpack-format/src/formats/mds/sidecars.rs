@@ -1,6 +1,6 @@
-//! `index.json`: all that streaming knows of the shards, written to the byte as its own writer would, read with doubt.
+//! `index.json`: streaming's index of the shards. Written to the byte as streaming's own writer does; read without trust.
 //!
-//! A name in an index is a name: one that leads out of its folder is refused when it is read.
+//! A shard name that leads out of the folder of the index is refused on reading.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +16,12 @@ use crate::{
 
 /// Name of the file in a dataset's folder.
 const INDEX_FILE: &str = "index.json";
-/// What the name of a shard ends in when it is compressed.
+/// Extension of a compressed shard.
 pub(super) const ZSTD_EXTENSION: &str = ".zstd";
-/// Levels of zstd that streaming has names for.
+/// Levels of zstd for which streaming has names.
 const NAMED_LEVELS: std::ops::RangeInclusive<u32> = 1..=22;
 
-/// All of them.
+/// All sidecars of this format.
 pub(super) const KINDS: &[Kind] = &[
     Kind { name: "index", about: "index.json, without which streaming reads nothing", auto: true, ..CLASSES },
     CLASSES,
@@ -31,7 +31,7 @@ pub(super) const KINDS: &[Kind] = &[
 /// Writes `index.json`.
 ///
 /// # Errors
-/// When `dataset` lacks what it has to say of a shard, or `out` fails.
+/// If `dataset` has no hashes or lengths for a shard, or `out` fails.
 pub(super) fn write_index(
     columns: &[Column],
     hashes: &[String],
@@ -64,7 +64,7 @@ pub(super) fn write_index(
     out.write(b"], \"version\": 2}")
 }
 
-/// What streaming calls the compression of a dataset. It never asks for the level, but refuses one that it does not know.
+/// streaming's name for the compression of a dataset. streaming never uses the level, but refuses an unknown level.
 fn compression(name: &str) -> Option<String> {
     match name.strip_prefix("zstd:").map(str::parse) {
         Some(Ok(level)) if NAMED_LEVELS.contains(&level) => Some(format!("zstd:{level}")),
@@ -73,14 +73,14 @@ fn compression(name: &str) -> Option<String> {
     }
 }
 
-/// The entry of a file; `None` where one of its hashes is not there.
+/// The entry of a file; `None` if a hash is missing.
 fn file(name: &str, bytes: u64, hashes: &[String], found: Option<&BTreeMap<String, String>>) -> Option<String> {
     let hashes = hashes.iter().map(|hash| Some(format!("{}: {}", text(hash), text(found?.get(hash)?))));
     let hashes = hashes.collect::<Option<Vec<_>>>()?.join(", ");
     Some(format!("{{\"basename\": {}, \"bytes\": {bytes}, \"hashes\": {{{hashes}}}}}", text(name)))
 }
 
-/// An `index.json` of any writer, as far as it matters for reading images.
+/// An `index.json` by any writer: the fields that reading images needs.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct IndexJson {
     /// The shards in order.
@@ -90,17 +90,17 @@ pub struct IndexJson {
 /// A shard in an [`IndexJson`].
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Shard {
-    /// Number of its samples, as the index says.
+    /// Number of samples according to the index.
     pub samples: u64,
-    /// Format of the shard; `mds`, or one that is none of ours.
+    /// Format of the shard: `mds`, or a format that this crate does not read.
     #[serde(default)]
     pub format: String,
-    /// What it is compressed with, if it is.
+    /// Compression of the shard, if it is compressed.
     #[serde(default)]
     pub compression: Option<String>,
-    /// The shard unpacked.
+    /// The unpacked shard.
     pub raw_data: File,
-    /// The shard compressed, if it is.
+    /// The compressed shard, if it is compressed.
     #[serde(default)]
     pub zip_data: Option<File>,
 }
@@ -108,9 +108,9 @@ pub struct Shard {
 /// A file in an [`IndexJson`].
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct File {
-    /// Path relative to the folder of the index, with `/` between folders; it does not lead out of there.
+    /// Path relative to the folder of the index, with `/` between folders; never leads out of the folder.
     pub basename: String,
-    /// Length in bytes, as the index says; streaming itself never looks whether it is right.
+    /// Length in bytes according to the index; streaming itself never checks the length.
     pub bytes: u64,
     /// Hashes by name, in lower-case hexadecimal.
     #[serde(default)]
@@ -118,22 +118,22 @@ pub struct File {
 }
 
 impl File {
-    /// Names of its hashes that are known here, and of those that are not.
+    /// Names of the hashes that this crate can compute, and names of the others.
     pub fn known_hashes(&self) -> (Vec<&str>, Vec<&str>) {
         self.hashes.keys().map(String::as_str).partition(|name| Named::new(name).is_ok())
     }
 }
 
-/// Reads an `index.json`. Fields that are not known, here or to streaming, are passed over.
+/// Parses an `index.json`. Unknown fields are ignored.
 ///
 /// # Errors
-/// When it is not JSON of this form, or names a file outside of its folder.
+/// If `bytes` is not JSON of this form, or names a file outside of the folder.
 pub fn read_index(bytes: &[u8]) -> Result<IndexJson> {
     let index: IndexJson = serde_json::from_slice(bytes)
         .map_err(|error| Error::data(format!("not an {INDEX_FILE} of streaming: {error}")))?;
     for file in index.shards.iter().flat_map(|shard| [Some(&shard.raw_data), shard.zip_data.as_ref()]).flatten() {
         let name = &file.basename;
-        // A colon or a backslash leads elsewhere on Windows.
+        // On Windows, a colon or a backslash leads out of the folder.
         let leads_out = name.contains(['\\', ':', '\0'])
             || name.split('/').any(|part| part.is_empty() || part == "." || part == "..");
         if leads_out {

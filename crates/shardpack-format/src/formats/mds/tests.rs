@@ -1,4 +1,4 @@
-//! What is written is read back, is as long as was promised, and shows each change.
+//! Written shards can be read back, have the promised length, and show each change.
 
 use std::io::Cursor;
 
@@ -29,10 +29,10 @@ fn format(settings: &[(&str, &str)]) -> Result<Box<dyn Format>> {
     formats::open(&Choice { settings, ..Choice::of(NAME) })
 }
 
-/// What stands for a sample: label, path, image.
+/// A sample: label, path, image.
 type Plain<'a> = (Option<i64>, &'a [u8], &'a [u8]);
 
-/// The shard that the format makes of these samples, and the rows of its index.
+/// The shard of these samples in `format`, and the rows of its index.
 fn shard(format: &dyn Format, samples: &[Plain<'_>]) -> Result<(Vec<u8>, Vec<Row>)> {
     let (mut records, mut rows): (Vec<Vec<u8>>, Vec<Row>) = (Vec::new(), Vec::new());
     let mut offset = format.head_bytes(samples.len() as u64);
@@ -62,7 +62,7 @@ fn check(format: &dyn Format, row: &Row, record: &[u8]) -> Result<()> {
     format.check(&shared::index(format, std::slice::from_ref(row)).row(0)?, record)
 }
 
-/// All records with their images, and the remarks.
+/// All records with their images, and the lost parts of the file.
 type Walked = (Vec<(Record, Vec<u8>)>, Vec<String>);
 
 fn walk(bytes: &[u8], known: bool) -> Result<Walked> {
@@ -127,7 +127,7 @@ fn two_samples_are_these_bytes_and_are_read_back() {
     }
 }
 
-/// A shard of a column `x` of this encoding, with these values.
+/// A shard with one column `x` of this encoding and these values.
 fn column(encoding: &str, values: &[&[u8]]) -> Vec<u8> {
     let config = format!(
         r#"{{"column_encodings": ["{encoding}"], "column_names": ["x"], "column_sizes": [null], "format": "mds"}}"#
@@ -142,7 +142,7 @@ fn column(encoding: &str, values: &[&[u8]]) -> Vec<u8> {
 
 #[test]
 fn raw_pixels_come_back_as_a_file() {
-    // What streaming 0.13.0 makes of `Image.new(mode, (2, 1), 7)`.
+    // Output of streaming 0.13.0 for `Image.new(mode, (2, 1), 7)`.
     let rgb = b"\x02\0\0\0\x01\0\0\0\x03\0\0\0RGB\x07\0\0\x07\0\0";
     let gray = b"\x02\0\0\0\x01\0\0\0\x01\0\0\0L\x07\x07";
     let bits = b"\x02\0\0\0\x01\0\0\0\x01\0\0\x001\xc0";

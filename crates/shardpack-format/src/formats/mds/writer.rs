@@ -1,4 +1,4 @@
-//! Samples to MDS bytes: exactly as long as the layout says, columns in the order of their names.
+//! Writes samples as MDS bytes: exactly as long as the layout, columns in the order of their names.
 
 use std::{borrow::Cow, collections::BTreeMap, path::Path};
 
@@ -21,9 +21,9 @@ use crate::{
     shell,
 };
 
-/// Length in bytes of shards unless the user says otherwise: streaming's own default.
+/// Default length of shards in bytes: streaming's own default.
 const USUAL_SHARD_BYTES: u64 = 1 << 26;
-/// How streaming calls file formats of images, and bytes that it hands on as they are.
+/// streaming's encodings for image files, and for bytes that it returns unchanged.
 const ENCODINGS: [&str; 3] = ["jpeg", "png", "bytes"];
 
 /// The settings that only this format has.
@@ -42,40 +42,40 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
 ];
 
-/// The format with its options.
+/// The format with its settings.
 #[derive(Clone, Debug)]
 pub struct Mds {
-    /// In the order in which they are stored.
+    /// In the order of storage.
     columns: Vec<Column>,
-    /// Name of the image's column, and those of what the source has of its own.
+    /// Name of the image column, then the names of the source's own components.
     components: Vec<String>,
-    /// Which of them are files, or the image.
+    /// Which components are files or the image.
     is_file: Vec<bool>,
-    /// Names, in alphabetical order.
+    /// Names of hashes, in alphabetical order.
     hashes: Vec<String>,
-    /// What stands in the head of every shard.
+    /// The config in the head of every shard.
     config: String,
 }
 
-/// A column's value that is small, or the image's length.
+/// The value of a column in a sample; the bytes of images and components are not included.
 enum Value<'a> {
     Image,
     Label([u8; LABEL_BYTES as usize]),
     Filename(Cow<'a, str>),
-    /// Number and length of what is stored of a component that the source has of its own; `None` where it is not there.
+    /// Number of the source's own component, and the length of its stored form; `None` if the sample lacks it.
     Component(usize, Option<u32>),
 }
 
-/// Leaves out the column of the label.
+/// Removes the label column.
 pub(super) fn without_labels(choice: &mut Choice) {
     choice.settings.insert("label_column".to_owned(), String::new());
 }
 
 impl Mds {
-    /// The format that was chosen.
+    /// Opens the chosen format.
     ///
     /// # Errors
-    /// When a setting has a value that the format does not know, or two columns have one name.
+    /// If a setting has an unknown value, or two columns have the same name.
     pub fn new(choice: &Choice) -> Result<Self> {
         let setting = |name: &str, default| choice.settings.get(name).map_or(default, String::as_str);
         let encoding = setting("encoding", ENCODINGS[0]);
@@ -96,7 +96,7 @@ impl Mds {
         columns.retain(|column| !column.name.is_empty());
         columns.extend(choice.columns().into_iter().map(|(number, one, name)| match one.kind() {
             Some(kind) => Column::of_values(&name, kind, Role::Component(number)),
-            // A reader decodes every value of a column: only what is always there may be more than bytes.
+            // A reader decodes every value of a column, so only a component that no sample lacks may be more than bytes.
             None => Column::new(&name, if one.is_text() { "json" } else { "bytes" }, Role::Component(number)),
         }));
         columns.sort_by(|a, b| a.name.cmp(&b.name));
@@ -124,7 +124,7 @@ impl Mds {
         self.columns.iter().find(|column| column.role == role)
     }
 
-    /// How component `number` is stored.
+    /// Encoding of component `number`.
     fn stored(&self, number: usize) -> Encoding {
         self.column(Role::Component(number)).map_or(Encoding::Content, |column| column.stored)
     }
@@ -153,16 +153,16 @@ impl Mds {
         self.columns.iter().map(value)
     }
 
-    /// Those of a sample that is written.
+    /// The values of a sample that is written.
     fn values_of<'a>(&self, sample: &'a Sample<'_>) -> impl Iterator<Item = Result<Value<'a>>> {
         self.values(sample.label, sample.path, |number, encoding| stored_bytes(sample, number, encoding))
     }
 
-    /// Where things lie in a record of these values with an image of so many bytes.
+    /// Positions in a record of these values with an image of `image_bytes`.
     fn place<'a>(&self, values: impl Iterator<Item = Result<Value<'a>>>, image_bytes: u32) -> Result<Layout> {
         let mut at = self.lengths_bytes();
         let mut components = [Extent::ABSENT; MAX_WRITTEN];
-        // What lies beyond 32 bits is refused below.
+        // Offsets beyond 32 bits are refused below.
         let extent = |at: u64, bytes| Extent { offset: at as u32, bytes };
         for (value, column) in values.zip(&self.columns) {
             at += match value? {
@@ -171,7 +171,7 @@ impl Mds {
                     u64::from(image_bytes)
                 }
                 Value::Component(number, bytes) => {
-                    // All samples have each column, so one that lacks a file has it empty.
+                    // Every sample has every column, so a missing file is an empty value.
                     if self.is_file[number] || bytes.is_some() {
                         components[number] = extent(at, bytes.unwrap_or(0));
                     }
@@ -193,32 +193,32 @@ impl Mds {
         }
     }
 
-    /// Length in bytes of the lengths that stand at the start of a record.
+    /// Length in bytes of the column lengths at the start of a record.
     fn lengths_bytes(&self) -> u64 {
         WORD_BYTES * self.columns.iter().filter(|column| column.fixed_bytes.is_none()).count() as u64
     }
 
-    /// The lengths that stand at the start of a record: of each column of variable length.
+    /// The lengths at the start of a record, one for each column of variable length.
     fn lengths(&self, values: &[Value<'_>], image_bytes: u32) -> impl Iterator<Item = u32> {
         let variable = values.iter().zip(&self.columns).filter(|(_, column)| column.fixed_bytes.is_none());
         variable.filter_map(move |(value, _)| match value {
             Value::Image => Some(image_bytes),
             Value::Component(_, bytes) => Some(bytes.unwrap_or(0)),
-            // A path is shorter than a record, which has been checked to be below 4 GiB.
+            // A path is shorter than its record, and `place` refused records of 4 GiB or more.
             Value::Filename(name) => Some(name.len() as u32),
             Value::Label(_) => None,
         })
     }
 }
 
-/// Length in bytes of what is stored of component `number`; `None` where the sample lacks it.
+/// Length in bytes of the stored form of component `number`; `None` if the sample lacks it.
 fn stored_bytes(sample: &Sample<'_>, number: usize, encoding: Encoding) -> Result<Option<u32>> {
     let Some((bytes, form)) = sample.content(number) else { return Ok(None) };
     let stored = encoding.stored_bytes(form, bytes)?;
     u32::try_from(stored).map(Some).map_err(|_| Error::usage(format!("a value of {stored} bytes")))
 }
 
-/// Takes the first `length` bytes of `rest`, and puts `bytes` there; `None` where there are fewer.
+/// Takes the first `length` bytes of `rest` and copies `bytes` there; `None` if `rest` is shorter.
 fn put(rest: &mut &mut [u8], length: usize, bytes: Option<&[u8]>) -> Option<()> {
     let (place, after) = std::mem::take(rest).split_at_mut_checked(length)?;
     if let Some(bytes) = bytes {
@@ -296,12 +296,12 @@ impl Format for Mds {
         let (mut lengths, mut rest) = record.split_at_mut_checked(self.lengths_bytes() as usize).ok_or_else(short)?;
         for (value, column) in self.values_of(sample).zip(&self.columns) {
             let value = value.map_err(|error| error.in_sample(sample.key))?;
-            // What has a place of its own is there already.
+            // Image and components are already in their positions.
             let (bytes, value): (u32, Option<&[u8]>) = match &value {
                 Value::Image => (sample.payload_bytes, None),
                 Value::Component(_, bytes) => (bytes.unwrap_or(0), None),
                 Value::Label(label) => (LABEL_BYTES as u32, Some(label)),
-                // A path is shorter than a record, which has been checked to be below 4 GiB.
+                // A path is shorter than its record, and `place` refused records of 4 GiB or more.
                 Value::Filename(name) => (name.len() as u32, Some(name.as_bytes())),
             };
             if column.fixed_bytes.is_none() {
@@ -388,7 +388,8 @@ impl Format for Mds {
         Some(ZSTD_EXTENSION)
     }
 
-    // streaming hands the whole file to the package zstd, whose versions 1.5.4, 1.5.6 and 1.5.7 each lose other frames of several.
+    // streaming passes the whole file to the package zstd, whose versions 1.5.4, 1.5.6 and 1.5.7 all lose frames if there are several,
+    // and each version loses different frames.
     fn is_one_frame(&self) -> bool {
         true
     }

@@ -1,24 +1,24 @@
-//! Lengths, constants and the two headers of a record, shared by writer, sidecars and reader.
+//! Defines lengths, constants and the two headers of a record, for writer, sidecars and reader.
 
 use super::parts::{MAGIC, WORD_BYTES};
 use crate::{Error, text};
 
-/// What the names of shards end in.
+/// Extension of shard files.
 pub const EXTENSION: &str = ".rec";
-/// Length in bytes of what stands before the data of a part: the magic, and flag and length in one word.
+/// Length in bytes of the header of a part: the magic, and flag and length in one word.
 pub const PART_HEADER_BYTES: usize = 2 * WORD_BYTES;
-/// Length in bytes of what stands before the labels and the image in a payload.
+/// Length in bytes of the header of a payload, before labels and image.
 pub const IMAGE_HEADER_BYTES: usize = 24;
-/// Where the image begins in a record that is written here.
+/// Offset in bytes of the image in a record of our writer.
 pub const IMAGE_OFFSET: usize = PART_HEADER_BYTES + IMAGE_HEADER_BYTES;
-/// A part, and a payload that is written, is shorter than this: its length has 29 bits.
+/// Exclusive limit in bytes for a part, and for a payload of our writer: lengths have 29 bits.
 pub const PART_LIMIT_BYTES: u32 = 1 << LENGTH_BITS;
 /// Length in bytes of a label.
 pub const LABEL_BYTES: usize = 4;
 
 const LENGTH_BITS: u32 = 29;
 
-/// Which part of its record a part is.
+/// Position of a part in its record; the values are cflags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The only one.
@@ -29,18 +29,18 @@ pub enum Place {
 }
 
 impl Place {
-    /// Whether a part of this place may follow one of place `before`, or begin a record where that is `None`.
+    /// Whether a part of this place may follow a part of place `before`, or begin a record if `before` is `None`.
     pub fn follows(self, before: Option<Place>) -> bool {
         matches!(self, Place::Whole | Place::First) == !matches!(before, Some(Place::First | Place::Middle))
     }
 
-    /// Whether the record ends with it.
+    /// Whether the record ends with this part.
     pub fn ends(self) -> bool {
         matches!(self, Place::Whole | Place::Last)
     }
 }
 
-/// What stands before the data of a part.
+/// Header of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartHeader {
     pub place: Place,
@@ -49,10 +49,10 @@ pub struct PartHeader {
 }
 
 impl PartHeader {
-    /// The header that these bytes are.
+    /// Parses a header.
     ///
     /// # Errors
-    /// Says what they are instead.
+    /// If the magic or the flag is invalid; the text has the value found.
     pub fn read(bytes: &[u8; PART_HEADER_BYTES]) -> Result<Self, String> {
         let (magic, lrec) = (u32_at(bytes, 0), u32_at(bytes, WORD_BYTES));
         if magic != MAGIC {
@@ -78,15 +78,15 @@ impl PartHeader {
 
     /// Length in bytes of the data with its padding.
     pub fn padded_bytes(self) -> u32 {
-        // At most 2^29.
+        // The result is at most 2^29.
         self.bytes.next_multiple_of(WORD_BYTES as u32)
     }
 }
 
-/// What stands before the labels and the image in a payload: `IRHeader` of mxnet.
+/// Header of a payload, before labels and image: `IRHeader` of mxnet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ImageHeader {
-    /// Number of labels that follow, or 0 where `label` is the only one.
+    /// Number of labels after the header; 0 if `label` is the only label.
     pub flag: u32,
     pub label: f32,
     pub id: u64,
@@ -94,7 +94,7 @@ pub struct ImageHeader {
 }
 
 impl ImageHeader {
-    /// The header that `payload` begins with; `None` where it is too short for one.
+    /// Parses the header at the beginning of `payload`; `None` if `payload` is too short.
     pub fn read(payload: &[u8]) -> Option<Self> {
         let bytes = payload.first_chunk::<IMAGE_HEADER_BYTES>()?;
         let two = |at| u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + WORD_BYTES)) << 32;
@@ -118,10 +118,10 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(word)
 }
 
-/// The id that `key` spells.
+/// Parses `key` as an id.
 ///
 /// # Errors
-/// When it is no decimal number of 64 bits.
+/// If `key` is not a decimal number of 64 bits.
 pub fn id(key: &[u8]) -> crate::Result<u64> {
     let digits = std::str::from_utf8(key).ok().filter(|key| key.bytes().all(|byte| byte.is_ascii_digit()));
     digits.and_then(|digits| digits.parse().ok()).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! MXNet RecordIO: records of a small header and an image, one behind the other, marked by a magic word.
+//! MXNet RecordIO: consecutive records, each a magic word, a small header and an image.
 //!
 //! # Bytes
 //! ```text
@@ -11,22 +11,22 @@
 //!         16  u64   id2                                                                                  (0 written)
 //!         24        flag × f32, then the image
 //! ```
-//! All little-endian. A payload is one part, unless the magic stands in it at a multiple of 4.
+//! All fields are little-endian. A payload is one part, unless it contains the magic at a multiple of 4.
 //!
 //! # Specification
 //! dmlc-core, `recordio.h` and `recordio.cc`; mxnet 1.9.1, `python/mxnet/recordio.py` (`IRHeader`,
-//! `MXIndexedRecordIO`). There is no other.
+//! `MXIndexedRecordIO`). No other specification exists.
 //!
 //! # Read by
 //! MXNet and GluonCV, NVIDIA DALI, InsightFace's loaders.
 //!
 //! # Quirks
-//! - A label is an f32, exact to 2^24 only: others are refused when writing.
-//! - A reader of MXNet finds a magic or a length that is wrong, but not parts out of order: a lone last part passes as
-//!   a whole record, an unknown cflag glues the next record on. Here both are errors.
-//! - DALI takes the first part to hold the whole header, so an id that holds the magic is refused when writing.
-//! - An index is `id TAB offset LF`; MXNet refuses a blank line in it. DALI wants one for all files, with offsets into
-//!   their concatenation: that is `NAME-dali.idx`.
+//! - A label is an f32, exact to 2^24 only. The writer refuses larger labels.
+//! - MXNet detects an invalid magic or length, but not parts out of order. It reads a lone last part as a whole record,
+//!   and appends the next record to a part with an unknown cflag. Both are errors here.
+//! - DALI expects the whole header in the first part, so the writer refuses an id that contains the magic.
+//! - An index line is `id TAB offset LF`; MXNet refuses a blank line. DALI needs one index for all files, with offsets
+//!   into their concatenation: `NAME-dali.idx`.
 
 mod layout;
 mod parts;
@@ -41,7 +41,7 @@ pub use writer::RecordIo;
 /// Name on the command line and in the manifest.
 pub const NAME: &str = "recordio";
 
-/// The format in the list of all.
+/// Entry in the list of formats.
 pub(super) const ENTRY: super::Entry = super::Entry {
     name: NAME,
     aliases: &["rec", "mxnet"],

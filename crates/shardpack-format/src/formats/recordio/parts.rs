@@ -1,28 +1,28 @@
-//! An image that holds the magic at a multiple of four is stored in parts, and put together again.
+//! Finds the magic in a payload and joins stored parts into the payload.
 //!
-//! A part ends before each magic, which is left out, and the next part begins with the magic of its own header: so in
-//! the stored bytes each such magic stays where it is, and behind it stands one word more, the length of the part that
-//! follows. Parts that end so are multiples of four long and not padded.
+//! The writer splits a payload at each magic at a multiple of four and omits that magic. The next part begins with the
+//! magic of its own header. So the stored bytes keep each such magic, followed by one more word: flag and length of the
+//! next part. Every part but the last is a multiple of four long and has no padding.
 //! Source: dmlc-core, `recordio.cc` (`RecordIOWriter::WriteRecord`), read; mxnet 1.9.1, run.
 
 /// First word of every part, little-endian.
 pub const MAGIC: u32 = 0xced7_230a;
-/// Length in bytes of a word; only magics at a multiple of it count.
+/// Length in bytes of a word. A magic counts only at a multiple of this length.
 pub const WORD_BYTES: usize = 4;
 
-/// Places in `payload`, which begins at a multiple of four, where the magic stands; ascending.
+/// Offsets of the magic in `payload`, ascending. `payload` must begin at a multiple of four.
 pub fn magics(payload: &[u8]) -> impl Iterator<Item = usize> + '_ {
     let first = MAGIC.to_le_bytes();
     payload.chunks_exact(WORD_BYTES).enumerate().filter(move |(_, word)| **word == first).map(|(n, _)| n * WORD_BYTES)
 }
 
-/// The payload whose stored bytes, from its first byte to the end of its record, are `stored`; `None` where they are
-/// not enough for `bytes`.
+/// The first `bytes` bytes of a payload, from its `stored` bytes: first payload byte to the end of the record. `None` if
+/// `stored` is too short.
 pub fn join(stored: &[u8], bytes: usize) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(bytes.min(stored.len()));
     let mut from = 0;
     for at in magics(stored) {
-        // The word behind a magic is a length, whatever it looks like.
+        // The word after a magic is flag and length, even if it equals the magic.
         if at < from {
             continue;
         }

@@ -1,8 +1,9 @@
-//! RecordIO files of any writer, record by record.
+//! Reads RecordIO files of any writer, record by record.
 //!
-//! Holds at all times: a part is checked against what is left of the file before it is read; parts of a record come in
-//! order, and all but the last are multiples of four long; a record in parts is held whole, its payload below 4 GiB; of
-//! one in a single part only the header is read, until its image is asked for.
+//! Holds at all times: the length of a part is checked against the rest of the file before the part is read. The parts of
+//! a record come in order, and all but the last are multiples of four long. A record in several parts is in memory whole,
+//! with a payload below 4 GiB. For a record in one part, only header and labels are read until the caller requests the
+//! image, if the length of the file is known.
 
 use std::borrow::Cow;
 
@@ -18,13 +19,13 @@ use crate::{
     memory,
 };
 
-/// What the labels of objects are called as a component, and what several others are.
+/// Component names: `boxes` for the labels of objects, `labels` for other lists of labels.
 const BOXES: &str = "boxes";
 const LABELS: &str = "labels";
-/// How a component is made of a record: all its labels as an array.
+/// Recipe of a component: all labels of the record as an array.
 const OF_LABELS: u32 = 1;
 
-/// RecordIO files, as shards of others.
+/// RecordIO shards that other tools wrote.
 pub(super) struct RecordIo;
 
 impl Foreign for RecordIo {
@@ -68,8 +69,10 @@ impl Foreign for RecordIo {
     }
 }
 
-/// Whether labels are those of objects as `im2rec --pack-label` lays them out: the length of what comes first, which is 2 or more and
-/// begins with both lengths; the length of an object, which is 5 or more; and one object or more, each with the number of its class and a box.
+/// Whether labels are objects in the layout of `im2rec --pack-label`.
+///
+/// The first value is the length of the label header, 2 or more. The second value is the length of an object, 5 or more. Both count values,
+/// and belong to the label header. At least one object follows; each begins with its class number and a box.
 fn are_boxes(labels: &[f32]) -> bool {
     let [first, each, ..] = *labels else { return false };
     let whole = |value: f32, least: f32| {
@@ -80,12 +83,12 @@ fn are_boxes(labels: &[f32]) -> bool {
     !objects.is_empty()
         && objects.len().is_multiple_of(each)
         && objects.chunks_exact(each).all(|object| {
-            // -1 stands for none.
+            // -1 means no class.
             object[0].fract() == 0.0 && object[0] >= -1.0 && object[1..5].iter().all(|place| place.is_finite())
         })
 }
 
-/// What labels are as a component; `None` where they are too many for one.
+/// Form of labels as a component; `None` if they are too many for an array.
 fn form(labels: &[f32]) -> Option<Form> {
     Form::array("<f4", &[labels.len() as u64]).ok()
 }
@@ -93,7 +96,7 @@ fn form(labels: &[f32]) -> Option<Form> {
 /// Key and offset of each record, from the bytes of an index.
 ///
 /// # Errors
-/// Names the byte where a line begins that is none of `key TAB offset`: MXNet refuses such an index too.
+/// If a line is not `key TAB offset`; the error has the byte where the line begins. MXNet refuses such an index too.
 pub fn read_idx(bytes: &[u8]) -> Result<Vec<(u64, u64)>> {
     let (mut entries, mut at) = (Vec::new(), 0);
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -109,7 +112,7 @@ pub fn read_idx(bytes: &[u8]) -> Result<Vec<(u64, u64)>> {
 }
 
 fn number(text: &str) -> Option<u64> {
-    // `parse` alone would take a sign.
+    // `parse` alone would accept a sign.
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
@@ -117,17 +120,17 @@ fn number(text: &str) -> Option<u64> {
 struct Records<R> {
     inner: R,
     total_bytes: Option<u64>,
-    /// Where `inner` stands.
+    /// Offset of `inner` in the file.
     at: u64,
-    /// Number of records that were given.
+    /// Number of records returned so far.
     given: u64,
     label_number: Option<usize>,
     no_labels: bool,
-    /// The payload of the record that was given last, as far as it was read.
+    /// The payload bytes read so far of the last returned record.
     payload: Vec<u8>,
-    /// Bytes of that payload that were not read yet, and of the padding behind it.
+    /// Numbers of unread bytes: in that payload, and in the padding after it.
     unread: (u32, u32),
-    /// Where the image begins in `payload`; `None` where there is none.
+    /// Offset of the image in `payload`; `None` if the record has no image.
     image_at: Option<usize>,
 }
 
@@ -138,8 +141,10 @@ impl<R: Skip> Records<R> {
         Self { inner, total_bytes, at: 0, given: 0, label_number, no_labels, payload, unread, image_at }
     }
 
-    /// Reads the header of a part that may follow one of place `before`; `None` at the end of the file, which may be
-    /// between records only.
+    /// Reads the header of the part after a part of place `before`. Returns `None` at the end of the file.
+    ///
+    /// # Errors
+    /// If the header is invalid, the part may not follow `before`, or the file ends inside a record.
     fn part(&mut self, before: Option<Place>) -> Result<Option<PartHeader>> {
         let start = self.at;
         let left = self.total_bytes.map_or(u64::MAX, |total| total.saturating_sub(start));
@@ -173,19 +178,19 @@ impl<R: Skip> Records<R> {
         Ok(Some(part))
     }
 
-    /// Reads on in the payload until `bytes` of it are there, or all.
+    /// Reads until `payload` has `bytes` bytes, or is complete.
     fn read_until(&mut self, bytes: usize) -> Result<()> {
         let wanted = bytes.saturating_sub(self.payload.len()).min(self.unread.0 as usize);
         memory::admit((self.payload.len() + wanted) as u64).map_err(|error| error.at_byte(self.at))?;
         let read = foreign::append(&mut self.inner, wanted as u64, &mut self.payload);
         let read = read.map_err(|error| foreign::unreadable(error, self.at))?;
         self.at += read;
-        // At most what is unread.
+        // `read` is at most `unread.0`.
         self.unread.0 -= read as u32;
         if read == wanted as u64 { Ok(()) } else { Err(cut(self.at, wanted as u64 - read)) }
     }
 
-    /// Passes over what was not read.
+    /// Skips the unread bytes of the record.
     fn pass(&mut self) -> Result<()> {
         let bytes = u64::from(self.unread.0) + u64::from(self.unread.1);
         self.unread = (0, 0);
@@ -199,8 +204,8 @@ impl<R: Skip> Records<R> {
         Ok(())
     }
 
-    /// Reads the data of `part`, the first of several, and all others, and says how many of their headers lie before
-    /// the image.
+    /// Reads the data of `part`, the first of several, and of all following parts. Returns the number of part headers
+    /// between the header of `part` and the image.
     fn join(&mut self, mut part: PartHeader) -> Result<u64> {
         let (start, mut before_image) = (self.at, 0);
         loop {
@@ -222,7 +227,7 @@ impl<R: Skip> Records<R> {
         }
     }
 
-    /// Numbers of the list between header and image; that of the header, if there is no list.
+    /// The labels between header and image; the label of the header if it has no list.
     fn labels(&self, header: &ImageHeader) -> Vec<f32> {
         if header.flag == 0 {
             return vec![header.label];
@@ -243,7 +248,7 @@ impl<R: Skip> Records<R> {
                 }
             },
         };
-        // Beyond 2^63 a number is none that a label can be.
+        // A label is an i64, so a number beyond 2^63 is no label.
         match value.fract() == 0.0 && value.abs() < i64::MAX as f32 {
             true => Label::Number(*value as i64),
             // A fraction: `LabelTypes` decides whether the labels are classes.
@@ -267,7 +272,7 @@ impl<R: Skip> Walk for Records<R> {
             true => self.join(part)?,
             false => {
                 self.unread = (part.bytes, part.padded_bytes() - part.bytes);
-                // Where the end of the file is not known, it shows only by reading, and a cut record must not be given.
+                // With an unknown file length, only reading detects the end, and a truncated record must not be returned.
                 self.read_until(if self.total_bytes.is_some() { IMAGE_HEADER_BYTES } else { usize::MAX })?;
                 if self.total_bytes.is_none() {
                     self.pass()?;
@@ -292,7 +297,7 @@ impl<R: Skip> Walk for Records<R> {
             record.is_damaged = true;
             return Ok(Some(record));
         };
-        // Both are at most the payload's length, which has 32 bits.
+        // `image_at` and `image_bytes` are at most the payload's length, which has 32 bits.
         self.image_at = Some(image_at as usize);
         self.read_until(image_at as usize)?;
         let labels = self.labels(&header);
@@ -337,13 +342,13 @@ impl<R: Skip> Walk for Records<R> {
     }
 }
 
-/// Where the image begins in a payload that begins with these bytes, behind header and labels.
+/// Offset of the image, after header and labels, in a payload that begins with these bytes.
 fn image_at(payload: &[u8]) -> u64 {
     let flag = payload.first_chunk().map_or(0, |flag| u32::from_le_bytes(*flag));
     IMAGE_HEADER_BYTES as u64 + u64::from(flag) * LABEL_BYTES as u64
 }
 
-/// Whether the data of `part` may be as long as it is: no padding may come between it and the magic that was left out.
+/// Whether the length of `part` is valid: only the last part of a record may have padding, because an omitted magic follows the others.
 fn is_aligned(part: PartHeader) -> bool {
     part.place.ends() || part.bytes == part.padded_bytes()
 }

@@ -1,4 +1,4 @@
-//! What readers of RecordIO look for beside the shards: indexes for MXNet and DALI, and the list of im2rec.
+//! Writes the sidecars of RecordIO: indexes for MXNet and DALI, and the list of im2rec.
 
 use std::io::Write;
 
@@ -9,16 +9,16 @@ use crate::{
     index::Index,
 };
 
-/// Index of each shard.
+/// Sidecar kind: an index of each shard.
 const IDX: &str = "idx";
-/// Index of all shards together.
+/// Sidecar kind: one index of all shards.
 const DALI: &str = "dali";
-/// List of all samples.
+/// Sidecar kind: a list of all samples.
 const LST: &str = "lst";
 
 const OF_DATASET: Kind = Kind { auto: true, ..sidecars::CLASSES };
 
-/// All of them.
+/// All sidecar kinds of the format.
 pub(super) const KINDS: &[Kind] = &[
     Kind { name: IDX, about: "MXNet: NAME-000000.idx beside each shard, id and offset", of_shards: true, ..OF_DATASET },
     Kind { name: DALI, about: "DALI: NAME-dali.idx, id and offset in all shards together", ..OF_DATASET },
@@ -27,10 +27,10 @@ pub(super) const KINDS: &[Kind] = &[
     sidecars::LABELS,
 ];
 
-/// Writes what the sidecar `kind` has of one shard.
+/// Writes the sidecar `kind` of one shard; nothing if `kind` has no file for each shard.
 ///
 /// # Errors
-/// When the index cannot be read, or `out` fails.
+/// If the index cannot be read, or `out` fails.
 pub(super) fn write_of_shard(kind: &str, of: &Sealed<'_>, out: &mut dyn Files) -> Result<()> {
     if kind != IDX {
         return Ok(());
@@ -39,10 +39,10 @@ pub(super) fn write_of_shard(kind: &str, of: &Sealed<'_>, out: &mut dyn Files) -
     out.write(&offsets(of.index, 0)?)
 }
 
-/// Writes what the sidecar `kind` has of the whole dataset.
+/// Writes the sidecar `kind` of the whole dataset; nothing if `kind` has only files for each shard.
 ///
 /// # Errors
-/// When there is no such kind, an index cannot be read, a path cannot stand in a list, or `out` fails.
+/// If `kind` is unknown, an index cannot be read, a list cannot represent a path, or `out` fails.
 pub(super) fn write(kind: &str, dataset: &Dataset<'_>, out: &mut dyn Files) -> Result<()> {
     match kind {
         IDX => Ok(()),
@@ -53,7 +53,7 @@ pub(super) fn write(kind: &str, dataset: &Dataset<'_>, out: &mut dyn Files) -> R
 }
 
 fn one_index(dataset: &Dataset<'_>, out: &mut dyn Files) -> Result<()> {
-    // No shard ends in `-dali`: they end in digits.
+    // No conflict with a shard's index: names of shards end in digits.
     out.begin(&format!("{}-dali.idx", dataset.name))?;
     let mut start = 0;
     for (number, shard) in dataset.shards.iter().enumerate() {
@@ -63,7 +63,7 @@ fn one_index(dataset: &Dataset<'_>, out: &mut dyn Files) -> Result<()> {
     Ok(())
 }
 
-/// The lines of an index for the shard that `index` is of, which starts at `start`.
+/// Index lines for the shard of `index`; `start` is added to the offsets.
 fn offsets(index: &Index<Vec<u8>>, start: u64) -> Result<Vec<u8>> {
     let mut lines = Vec::new();
     for row in index.iter() {
@@ -89,7 +89,7 @@ fn list(dataset: &Dataset<'_>, out: &mut dyn Files) -> Result<()> {
     Ok(())
 }
 
-/// im2rec takes the last column and strips what is white, so there is no way to write some paths.
+/// A list cannot represent every path: im2rec takes the last column and strips white space.
 fn path_fits(path: &[u8]) -> Result<()> {
     match path.iter().any(|byte| matches!(byte, b'\t' | b'\n' | b'\r')) {
         true => Err(Error::data("its path holds a tab or a line break, which a .lst file cannot represent")
@@ -132,7 +132,7 @@ mod tests {
         }
     }
 
-    /// Two shards, of two samples and of one, whose path is `last`.
+    /// Sidecar files of two shards: the first has two samples, the second has one, with path `last`.
     fn written(kind: &str, last: &[u8]) -> Result<Vec<(String, Vec<u8>)>> {
         let shard = |number, samples, bytes| Shard {
             file: format!("train-{number:06}.rec"),

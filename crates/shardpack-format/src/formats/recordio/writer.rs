@@ -1,4 +1,4 @@
-//! Samples to records: exactly as long as the layout says, and longer by one word for each magic in the image.
+//! Frames samples as records: each has the length of its layout, plus one word for each magic in the image.
 
 use std::path::Path;
 
@@ -20,19 +20,19 @@ use crate::{
     shell,
 };
 
-/// Name of the one component, where it is an image.
+/// Name of the only component, if it is an image.
 const IMAGE: &str = "image";
-/// Largest whole number below which an f32 holds every one.
+/// 2^24: f32 represents every whole number up to this exactly.
 const MOST_LABEL: u64 = 1 << f32::MANTISSA_DIGITS;
 
-/// The format; it has no options.
+/// The RecordIO format; it has no settings.
 #[derive(Clone, Debug)]
 pub struct RecordIo {
     components: Vec<String>,
 }
 
 impl RecordIo {
-    /// The format, whose one component is the image or what else the payload is.
+    /// The format with one component: the payload of `choice`, or the image.
     pub fn new(choice: &Choice) -> Self {
         let payload = choice.payload.as_ref().map_or(IMAGE, Component::name);
         Self { components: vec![payload.to_owned()] }
@@ -76,7 +76,7 @@ impl Format for RecordIo {
     }
 
     fn growth(&self, image: &[u8]) -> u32 {
-        // The image begins at a multiple of four in the payload. At most twice its length, which is below 2^29.
+        // The image begins at a multiple of four in the payload. The growth is at most the length of the image, which is below 2^29.
         (magics(image).count() * WORD_BYTES) as u32
     }
 
@@ -119,7 +119,7 @@ impl Format for RecordIo {
                 return wrong(at, format!("parts out of order: a part of flag {}", part.place as u32));
             }
             let (start, bytes) = (at + PART_HEADER_BYTES, part.bytes as usize);
-            // Only an escaped image is in parts: no word of the header that is written is the magic.
+            // The writer never splits the header: no word of it is the magic.
             if before.is_none() && bytes < IMAGE_HEADER_BYTES {
                 return wrong(at, format!("a part of {bytes} bytes has no room for the header of an image"));
             }
@@ -136,7 +136,7 @@ impl Format for RecordIo {
             if let Some(hit) = magics(data).next() {
                 return wrong(start + hit, format!("the magic {MAGIC:#010x} stands in a part"));
             }
-            // What separates two parts is left out of both.
+            // Between two parts, the payload has a magic that neither part contains.
             payload_bytes += bytes + if before.is_some() { WORD_BYTES } else { 0 };
             at = start + part.padded_bytes() as usize;
             before = Some(part.place);
@@ -151,7 +151,7 @@ impl Format for RecordIo {
         let image_bytes = payload_bytes - IMAGE_HEADER_BYTES;
         let (id, label) = (id(row.key)?, label(row.label)?);
         let expected = ImageHeader { flag: 0, label, id, id2: 0 }.to_bytes();
-        // As bytes: a zero has two signs.
+        // Compared as bytes, because 0.0 equals -0.0.
         if record[PART_HEADER_BYTES..IMAGE_OFFSET] != expected {
             let found = ImageHeader::read(&record[PART_HEADER_BYTES..]);
             let found = found.map_or_else(String::new, |found| {
@@ -194,15 +194,15 @@ impl Format for RecordIo {
         let first = file("-000000.rec");
         let files = match shards {
             0 | 1 => first.clone(),
-            // What is in braces there is Python's.
+            // The path is in a Python f-string, so its braces are doubled.
             _ => {
                 let plain = shell::python(folder).replace('{', "{{").replace('}', "}}");
                 let plain = plain.trim_end_matches('"').trim_end_matches('/');
                 format!("f{plain}/{name}-{{i:06}}.rec\" for i in range({shards})")
             }
         };
-        // Several files are one text with `;` between them. Then there may be no index (dmlc-core, indexed_recordio_split.cc:
-        // "does not support multiple index files"), and of one file it is for `shuffle` alone.
+        // MXNet takes several files as one string with `;` between them, and then no index (dmlc-core, indexed_recordio_split.cc:
+        // "does not support multiple index files"). With one file, only `shuffle` needs an index.
         let records = match shards {
             0 | 1 => files.clone(),
             _ => format!("\";\".join({files})"),
@@ -219,7 +219,10 @@ impl Format for RecordIo {
     }
 }
 
-/// The label as it is stored.
+/// The label as stored.
+///
+/// # Errors
+/// If the sample has no label, or f32 cannot represent the label exactly.
 fn label(label: Option<i64>) -> Result<f32> {
     match label {
         None => Err(Error::usage("RecordIO has a label in every record, and the sample has none")),
@@ -230,10 +233,10 @@ fn label(label: Option<i64>) -> Result<f32> {
     }
 }
 
-/// Stores the image of `image_bytes` at the start of `body` in parts, where it is, and says how long the first is;
-/// `None` where it does not hold `count` magics, or there are none.
+/// Splits the image in the first `image_bytes` bytes of `body` into parts, in place. Returns the length in bytes of the
+/// first part; `None` if the image does not contain exactly `count` magics, or `count` is 0.
 ///
-/// From the back: each piece moves by a word for every magic before it, over bytes that have moved already.
+/// Works from the back: each piece moves by one word for every magic before it, over bytes that have already moved.
 fn escape(body: &mut [u8], image_bytes: usize, count: usize) -> Option<usize> {
     let (mut left, mut end, mut place) = (count, image_bytes, Place::Last);
     for at in (0..image_bytes / WORD_BYTES).rev().map(|word| word * WORD_BYTES) {

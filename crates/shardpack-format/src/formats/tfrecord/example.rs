@@ -1,15 +1,15 @@
-//! `tf.train.Example` on the wire: features by key, each with its list of values, trusting nothing. A `SequenceExample` is one
-//! with further features, whose values stand in steps: its context has the place of an Example's features on the wire.
+//! Parses `tf.train.Example` without trust in its bytes: features by key, each with its list of values. Also parses `SequenceExample`:
+//! its context has the place of an Example's features on the wire, and its `feature_lists` have their values in steps.
 //!
-//! Holds at all times: everything found is a range of the data, within it; nothing is allocated but a small entry for
-//! each feature, of which there are at most [`MOST_FEATURES`]; messages are three deep and so are the loops.
+//! Holds at all times: every range found is within the data. `parse` allocates only a small entry for each feature, for at
+//! most [`MOST_FEATURES`]. Messages are three deep, and so are the loops.
 
 use std::{collections::BTreeMap, ops::Range};
 
 use super::layout::Fault;
 use crate::formats::foreign::Plain;
 
-/// Most features that an example may have here: far more than any has, few enough to keep in memory.
+/// Most features of an example: far more than any writer uses, few enough for memory.
 pub(super) const MOST_FEATURES: usize = 4096;
 
 type Result<T> = std::result::Result<T, Fault>;
@@ -21,10 +21,10 @@ pub(super) struct Example<'a> {
     features: BTreeMap<&'a [u8], List>,
 }
 
-/// What the values of a list are.
+/// Type of the values of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// No list at all.
+    /// The feature has no list.
     Nothing,
     Bytes,
     Floats,
@@ -37,44 +37,47 @@ pub(super) struct List {
     pub(super) kind: Kind,
     /// Number of values.
     pub(super) values: usize,
-    /// Length of the values in bytes: their own, 4 for each float, 8 for each integer.
+    /// Length of the values in bytes: 4 for each float, 8 for each integer, its own length for each value of bytes.
     pub(super) bytes: u64,
     range: Range<usize>,
-    /// Where the value of bytes lies in the data, if it is the only one.
+    /// Range in the data of the value of bytes, if it is the only value.
     only: Option<Range<usize>>,
-    /// Of a feature of a `SequenceExample`'s `feature_lists`; `None` of a feature of an Example or of a context.
+    /// Steps of a feature in a `SequenceExample`'s `feature_lists`; `None` for a feature of an Example or a context.
     pub(super) steps: Option<Steps>,
 }
 
-/// How the values of a feature list stand in its steps.
+/// Layout of the values of a feature list in its steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Steps {
     /// Number of steps.
     pub(super) count: usize,
-    /// Values of each step, where each has as many.
+    /// Number of values in each step, if all steps have the same number.
     pub(super) values: Option<usize>,
-    /// Length of each value in bytes, where they are bytes and all as long.
+    /// Length of each value in bytes, if the values are bytes of the same length.
     pub(super) bytes: Option<usize>,
 }
 
 /// A value of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
-    /// Where it lies in the data.
+    /// Range of the value in the data.
     Bytes(Range<usize>),
     Float(f32),
     Int(i64),
 }
 
 impl List {
-    /// Where it lies in the data.
+    /// Range of the list in the data.
     pub(super) fn range(&self) -> Range<usize> {
         self.range.clone()
     }
 }
 
 impl<'a> Example<'a> {
-    /// The example that `data` is, from its first byte to its last; every list is looked through.
+    /// Parses `data`, a whole example, and checks every list.
+    ///
+    /// # Errors
+    /// If `data` is not a valid example, or has more than [`MOST_FEATURES`] features.
     pub(super) fn parse(data: &'a [u8]) -> Result<Self> {
         let mut features = BTreeMap::new();
         let mut example = Wire::new(data, 0..data.len());
@@ -89,7 +92,7 @@ impl<'a> Example<'a> {
                 let Some(range) = field.bytes(1) else { continue };
                 let at = range.start;
                 let (key, list) = entry(data, range, is_in_steps)?;
-                // Of two entries with one key the last counts.
+                // If two entries have the same key, the last counts.
                 let before = features.insert(key, list);
                 if before.is_some_and(|before: List| before.steps.is_some() != is_in_steps) {
                     let key = String::from_utf8_lossy(key);
@@ -137,9 +140,9 @@ impl<'a> Example<'a> {
         values
     }
 
-    /// Gives the values of `list` to `take`, until it says `false`.
+    /// Passes the values of `list` to `take` until it returns `false`.
     fn each(&self, list: &List, take: &mut dyn FnMut(Value) -> bool) {
-        // The list was looked through when the example was parsed: it has no fault any more.
+        // `parse` has checked the list, so this cannot fail.
         let _ = match list.steps {
             None => each(self.data, list.range.clone(), list.kind, take),
             Some(_) => each_step(self.data, list.range.clone(), &mut |kind, range| {
@@ -156,7 +159,7 @@ impl<'a> Example<'a> {
     /// The values of each step of a feature list.
     fn steps(&self, list: &List) -> Vec<Vec<Value>> {
         let mut steps = Vec::new();
-        // As above.
+        // `parse` has checked the list, so this cannot fail.
         let _ = each_step(self.data, list.range.clone(), &mut |kind, range| {
             let mut values = Vec::new();
             each(self.data, range, kind, &mut |value| {
@@ -169,7 +172,7 @@ impl<'a> Example<'a> {
         steps
     }
 
-    /// The numbers of `list`, little-endian, one behind the other; nothing for one of bytes, but of those of a feature list, as they are.
+    /// The numbers of `list`, little-endian, without gaps. A list of bytes returns nothing, but a feature list of bytes returns its bytes.
     pub(super) fn items(&self, list: &List) -> Vec<u8> {
         let mut items = Vec::with_capacity(usize::try_from(list.bytes).unwrap_or(0));
         self.each(list, &mut |value| {
@@ -186,7 +189,7 @@ impl<'a> Example<'a> {
         items
     }
 
-    /// Where the numbers of a list of floats lie in the data, if they lie there one behind the other.
+    /// Range in the data of the numbers of a list of floats, if they are packed in one field.
     pub(super) fn packed_floats(&self, list: &List) -> Option<Range<usize>> {
         if list.kind != Kind::Floats || list.steps.is_some() {
             return None;
@@ -198,8 +201,9 @@ impl<'a> Example<'a> {
         (first.len() as u64 == list.bytes).then_some(first)
     }
 
-    /// A list as text: its value if it is one number, else a list of all of them; `None` where one is bytes that are no text, or
-    /// where they are more than [`Plain::MOST_VALUES`]. Of a feature list, a list of its steps: of the one value that each has, or of lists.
+    /// A list as JSON: the value if it is one number, otherwise a list of all values. A feature list is a list with one item for each step:
+    /// the value if every step has one, otherwise a list. `None` if a value is bytes that are not text, or if the values or steps exceed
+    /// [`Plain::MOST_VALUES`].
     pub(super) fn text(&self, list: &List) -> Option<Vec<u8>> {
         let steps = list.steps.map_or(0, |steps| steps.count);
         if list.values.max(steps) > Plain::MOST_VALUES {
@@ -233,13 +237,13 @@ impl<'a> Example<'a> {
         Some(out)
     }
 
-    /// Where the one value of a list of bytes lies in the data; `None` where it is another list, one of steps, or has not one value.
+    /// Range in the data of the only value of a list of bytes; `None` for another type, a list in steps, or another number of values.
     pub(super) fn only_bytes(&self, list: &List) -> Option<Range<usize>> {
         list.only.clone()
     }
 }
 
-/// Key and list of the entry that lies at `range`, of `feature_lists` if it `is_in_steps`.
+/// Key and list of the entry at `range`, an entry of `feature_lists` if `is_in_steps`.
 fn entry(data: &[u8], range: Range<usize>, is_in_steps: bool) -> Result<(&[u8], List)> {
     let (mut key, mut feature) = (None, None);
     let mut fields = Wire::new(data, range.clone());
@@ -250,14 +254,14 @@ fn entry(data: &[u8], range: Range<usize>, is_in_steps: bool) -> Result<(&[u8], 
             _ => {}
         }
     }
-    // Absent is empty: so it is with all fields of Protocol Buffers 3.
+    // A missing field is empty, as in all messages of Protocol Buffers 3.
     let key = &data[key.unwrap_or(range.end..range.end)];
     let feature = feature.unwrap_or(range.end..range.end);
     let list = if is_in_steps { in_steps(data, feature)? } else { in_one(data, feature)? };
     Ok((key, list))
 }
 
-/// The kind of a feature, and where its list lies.
+/// The kind of a feature, and the range of its list in the data.
 fn list_of(data: &[u8], feature: Range<usize>) -> Result<(Kind, Range<usize>)> {
     let end = feature.end;
     let mut lists = Wire::new(data, feature);
@@ -296,7 +300,7 @@ fn in_one(data: &[u8], feature: Range<usize>) -> Result<List> {
 fn in_steps(data: &[u8], range: Range<usize>) -> Result<List> {
     let mut list = List { kind: Kind::Nothing, values: 0, bytes: 0, range: range.clone(), only: None, steps: None };
     let (mut count, mut values_each, mut bytes_each) = (0, None, None);
-    // `None` until the first, which the others have to be like.
+    // `None` before the first, `Some(None)` after two differ.
     let is_like = |each: &mut Option<Option<usize>>, now: usize| match each {
         None => *each = Some(Some(now)),
         Some(before) => *before = before.filter(|before| *before == now),
@@ -331,7 +335,7 @@ fn in_steps(data: &[u8], range: Range<usize>) -> Result<List> {
     Ok(list)
 }
 
-/// Gives kind and place of the list of each step of the feature list at `range` to `take`, until it says `false`.
+/// Passes the kind and range of each step's list to `take` until it returns `false`; the feature list is at `range`.
 fn each_step(data: &[u8], range: Range<usize>, take: &mut dyn FnMut(Kind, Range<usize>) -> Result<bool>) -> Result<()> {
     let mut steps = Wire::new(data, range);
     while let Some(step) = steps.next()? {
@@ -344,8 +348,10 @@ fn each_step(data: &[u8], range: Range<usize>, take: &mut dyn FnMut(Kind, Range<
     Ok(())
 }
 
-/// Keeps `found`. Parts of a message that stand twice are to be merged, which no writer asks for and readers do in
-/// different ways.
+/// Keeps `found`.
+///
+/// # Errors
+/// If a message has this part twice. Readers merge such parts in different ways, and no writer needs it.
 fn once<T>(kept: &mut Option<T>, found: T, at: usize, what: &str) -> Result<()> {
     match kept.replace(found) {
         Some(_) => Err(Fault::new(at, format!("a feature has its {what} twice"))),
@@ -353,7 +359,7 @@ fn once<T>(kept: &mut Option<T>, found: T, at: usize, what: &str) -> Result<()> 
     }
 }
 
-/// Gives the values of a list to `take`, until it says `false`.
+/// Passes the values of a list to `take` until it returns `false`.
 fn each(data: &[u8], range: Range<usize>, kind: Kind, take: &mut dyn FnMut(Value) -> bool) -> Result<()> {
     let mut fields = Wire::new(data, range);
     while let Some(field) = fields.next()? {
@@ -362,7 +368,7 @@ fn each(data: &[u8], range: Range<usize>, kind: Kind, take: &mut dyn FnMut(Value
         }
         let goes_on = match (kind, field.content) {
             (Kind::Bytes, Content::Bytes(range)) => take(Value::Bytes(range)),
-            // Packed, as writers do.
+            // Packed, as writers store numbers.
             (Kind::Ints, Content::Bytes(range)) => {
                 let (mut numbers, mut goes_on) = (Wire::new(data, range), true);
                 while goes_on && numbers.at < numbers.end {
@@ -377,10 +383,10 @@ fn each(data: &[u8], range: Range<usize>, kind: Kind, take: &mut dyn FnMut(Value
                 }
                 floats.iter().all(|float| take(Value::Float(f32::from_le_bytes(*float))))
             }
-            // One by one, as readers take them too.
+            // Unpacked, which readers accept too.
             (Kind::Ints, Content::Varint(number)) => take(Value::Int(number.cast_signed())),
             (Kind::Floats, Content::Fixed32(bytes)) => take(Value::Float(f32::from_le_bytes(bytes))),
-            // A field of another type than its number has is an unknown one.
+            // A field whose type does not match its number is an unknown field.
             _ => true,
         };
         if !goes_on {
@@ -404,7 +410,7 @@ enum Content {
 }
 
 impl Field {
-    /// Where its bytes lie, if it is field `number` and has some.
+    /// Range of the content in the data, if the field has this number and is length-delimited.
     fn bytes(&self, number: u64) -> Option<Range<usize>> {
         match &self.content {
             Content::Bytes(range) if self.number == number => Some(range.clone()),
@@ -413,7 +419,7 @@ impl Field {
     }
 }
 
-/// A message that is gone through field by field.
+/// A cursor over the fields of a message.
 struct Wire<'a> {
     data: &'a [u8],
     at: usize,
@@ -468,7 +474,7 @@ impl<'a> Wire<'a> {
     fn varint(&mut self) -> Result<u64> {
         let (start, mut number) = (self.at, 0);
         for (place, byte) in self.data[self.at..self.end].iter().take(10).enumerate() {
-            // What the tenth byte has beyond 64 bits is dropped, as the readers of Protocol Buffers do.
+            // The bits of the tenth byte beyond 64 are dropped, as in the readers of Protocol Buffers.
             number |= u64::from(byte & 0x7f) << (7 * place);
             if byte & 0x80 == 0 {
                 self.at = start + place + 1;
@@ -559,7 +565,7 @@ mod tests {
             let entries: Vec<u8> = (0..count)
                 .flat_map(|number| field(0x0a, &field(0x0a, &if same { 0 } else { number }.to_le_bytes())))
                 .collect();
-            // Features may come in parts, which are put together.
+            // Features may come in several parts, which are merged.
             entries.chunks(60).flat_map(|entries| field(0x0a, entries)).collect::<Vec<u8>>()
         };
         assert_eq!(Example::parse(&many(4096, false)).unwrap().iter().count(), 4096);

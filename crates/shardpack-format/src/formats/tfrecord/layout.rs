@@ -1,17 +1,17 @@
-//! Lengths and constants of a TFRecord, shared by writer and reader: the framing, and how long a feature is.
+//! Defines lengths and constants of a TFRecord for writer and reader: the framing, and the length of a feature.
 
-/// Length in bytes of what stands before a record's data: its length, and the CRC of that.
+/// Length in bytes of a record's head: the length of the data, and the CRC of this length.
 pub(super) const HEAD_BYTES: usize = 12;
-/// Length in bytes of what stands behind a record's data: its CRC.
+/// Length in bytes of a record's foot: the CRC of the data.
 pub(super) const FOOT_BYTES: usize = 4;
 /// Length in bytes of a record's framing.
 pub(super) const FRAME_BYTES: usize = HEAD_BYTES + FOOT_BYTES;
-/// Longest message that Protocol Buffers know: lengths are signed 32-bit numbers.
+/// Longest message in bytes that Protocol Buffers allow: lengths are signed 32-bit numbers.
 pub(super) const MOST_DATA_BYTES: u64 = i32::MAX as u64;
-/// Length in bytes of a varint that holds every `u32`, and of the slot for `image/format`, its length and letters.
+/// Length in bytes of a varint that holds any `u32`, and of the slot for length and letters of `image/format`.
 pub(super) const SLOT_BYTES: u64 = 5;
 
-/// Tag of field 1 of length-delimited content: everything but what follows.
+/// Tag of field 1 with length-delimited content: used for all fields without a tag below.
 pub(super) const TAG_FIRST: u8 = 0x0a;
 /// Tag of the value in an entry of a map.
 pub(super) const TAG_VALUE: u8 = 0x12;
@@ -20,7 +20,7 @@ pub(super) const TAG_FLOATS: u8 = 0x12;
 /// Tag of the list of integers in a feature.
 pub(super) const TAG_INTS: u8 = 0x1a;
 
-/// A feature that is written.
+/// A feature of our writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Feature {
     Label,
@@ -33,7 +33,7 @@ pub(super) enum Feature {
 }
 
 impl Feature {
-    /// All, in the order of their keys, which is that in the record.
+    /// All features, in the order of their keys and of the record.
     pub(super) const ALL: [Feature; 7] = [
         Feature::Label,
         Feature::Text,
@@ -44,7 +44,7 @@ impl Feature {
         Feature::Width,
     ];
 
-    /// Its key where samples are no images; `None` for the payload, and for what only images have.
+    /// The key if samples are not images; `None` for the payload, and for features that only images have.
     pub(super) fn plain_key(self) -> Option<&'static str> {
         match self {
             Feature::Label => Some("class/label"),
@@ -67,14 +67,14 @@ impl Feature {
     }
 }
 
-/// How long the one value of a feature is.
+/// Length of the only value of a feature.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Value {
-    /// So many bytes.
+    /// Bytes of this length.
     Bytes(u64),
-    /// [`SLOT_BYTES`] for a length and the bytes that it tells.
+    /// A length and its bytes: [`SLOT_BYTES`] in total.
     Slot,
-    /// A number whose varint has so many bytes.
+    /// A number whose varint has this length in bytes.
     Varint(u64),
 }
 
@@ -84,7 +84,7 @@ pub(super) struct Nest {
     pub(super) list: u64,
     pub(super) feature: u64,
     pub(super) entry: u64,
-    /// The entry with tag and length before it.
+    /// The entry with its tag and length.
     pub(super) whole: u64,
 }
 
@@ -100,7 +100,7 @@ impl Nest {
     }
 }
 
-/// Length in bytes of a field of so many bytes: tag, length, content.
+/// Length in bytes of a field with this content: tag, length, content.
 pub(super) fn field_bytes(content_bytes: u64) -> u64 {
     1 + varint_bytes(content_bytes) + content_bytes
 }
@@ -110,14 +110,14 @@ pub(super) fn varint_bytes(number: u64) -> u64 {
     u64::from(number.checked_ilog2().unwrap_or(0)) / 7 + 1
 }
 
-/// CRC-32C, masked so that the CRC of bytes that hold CRCs is still a good one.
+/// CRC-32C, masked because a CRC over data that contains CRCs is problematic.
 ///
 /// Source: TensorFlow 2.21, `core/lib/hash/crc32c.h`.
 pub(super) fn masked_crc(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
-/// What is wrong with a record, and at which of its bytes (or of its data's, where only the data is looked at).
+/// A fault in a record. `at` is an offset in the record, or in its data if only the data is parsed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) at: usize,
@@ -130,14 +130,20 @@ impl Fault {
     }
 }
 
-/// Length of the data that `head` promises.
+/// Length of the data in bytes, from `head`.
+///
+/// # Errors
+/// If the CRC of the length differs.
 pub(super) fn data_bytes(head: [u8; HEAD_BYTES]) -> Result<u64, Fault> {
     let [a, b, c, d, e, f, g, h, crc @ ..] = head;
     let length = [a, b, c, d, e, f, g, h];
     same_crc("length", 8, &length, crc).map(|()| u64::from_le_bytes(length))
 }
 
-/// The data of a whole record, lengths and checksums compared.
+/// The data of a whole record.
+///
+/// # Errors
+/// If the length or a CRC differs.
 pub(super) fn data(record: &[u8]) -> Result<&[u8], Fault> {
     let (head, rest) = record
         .split_first_chunk::<HEAD_BYTES>()

@@ -1,4 +1,4 @@
-//! TFRecord: a chain of checksummed records, each of them one `tf.train.Example`.
+//! TFRecord: a sequence of records with checksums; each record is one `tf.train.Example`.
 //!
 //! # Bytes
 //! ```text
@@ -8,7 +8,7 @@
 //! 12+n   u32  masked CRC-32C of the data
 //! …      the next record; nothing before the first, nothing behind the last
 //! ```
-//! masked = ((crc >> 15) | (crc << 17)) + 0xa282ead8, modulo 2^32. The data, with the features in the order of keys:
+//! masked = ((crc >> 15) | (crc << 17)) + 0xa282ead8, modulo 2^32. The data, with features in the order of keys:
 //! ```text
 //! 0a len  Features
 //!   0a len  entry, once for each feature
@@ -17,7 +17,7 @@
 //!       0a len BytesList: 0a len bytes            or   1a len Int64List: 0a len varint
 //! ```
 //! `image/class/label` int64, `image/class/text` bytes, `image/encoded` bytes, `image/filename` bytes, `image/format`
-//! bytes, `image/height` int64, `image/width` int64; each with one value.
+//! bytes, `image/height` int64, `image/width` int64. Each feature has one value.
 //!
 //! # Specification
 //! TensorFlow 2.21, `core/lib/io/record_writer.h`, `core/example/example.proto` and `feature.proto`; Protocol Buffers,
@@ -27,15 +27,15 @@
 //! TensorFlow (`tf.data`), NVIDIA DALI, the Python package `tfrecord`, torchdata.
 //!
 //! # Quirks
-//! - What is known only from the image's bytes must not change where things lie, for places are fixed before any image
-//!   is read. So `image/height` and `image/width` are varints of five bytes, filled up with continuation bytes, and the
-//!   length of `image/format` is filled up so that length and letters are five bytes: `05` is `85 80 80 80 00`, and
-//!   `PNG` is `83 00 50 4e 47`. Such varints are longer than they need be and legal; readers of Protocol Buffers take
-//!   up to ten bytes for a number, and up to five for a length.
-//! - An image of no known kind has an empty `image/format`; one whose size was not found has height and width 0.
-//! - Labels begin at 0 here, at 1 in the classic ImageNet converters (0 is their background): `label_offset`.
-//! - TensorFlow takes a file that is cut inside the first 12 bytes of a record for whole; DALI and `tfrecord` look at no
-//!   checksum at all.
+//! - Offsets are fixed before any image is read, so values from the image's bytes must not change them. `image/height`
+//!   and `image/width` are varints of five bytes, padded with continuation bytes: `05` is `85 80 80 80 00`. The length
+//!   of `image/format` is padded so that length and letters take five bytes: `PNG` is `83 00 50 4e 47`. Such varints are
+//!   longer than necessary, but legal. Readers of Protocol Buffers accept up to ten bytes for a number, and up to five
+//!   for a length.
+//! - An image of unknown kind has an empty `image/format`. An image of unknown size has height and width 0.
+//! - Labels begin at 0 here, but at 1 in the classic ImageNet converters (0 is their background): see `label_offset`.
+//! - TensorFlow accepts a file that is truncated inside the first 12 bytes of a record. DALI and `tfrecord` verify no
+//!   checksum.
 //! - The index beside a shard is `<shard>.idx`; a pattern such as `train-*` matches both.
 
 mod example;
@@ -53,7 +53,7 @@ use super::Setting;
 /// Name on the command line and in the manifest.
 pub const NAME: &str = "tfrecord";
 
-/// The format in the list of all.
+/// Entry in the list of formats.
 pub(super) const ENTRY: super::Entry = super::Entry {
     name: NAME,
     aliases: &["tf", "tfrecords"],

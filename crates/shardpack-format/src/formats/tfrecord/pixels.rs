@@ -1,27 +1,27 @@
-//! Pixels without a file, which a feature of bytes may hold: told by its length and the size that stands beside it.
+//! Detects pixels without an image file in a feature of bytes, from its length and the size in other features.
 //!
-//! Holds at all times: bytes are pixels only where their length is that of the size, so that no other bytes are taken for them; what
-//! could be read in two ways is none.
+//! Holds at all times: bytes are pixels only if their length matches the size, so other bytes are not mistaken for pixels. Ambiguous
+//! bytes are not pixels.
 
 use super::example::{Example, List, Value};
 use crate::npy;
 
-/// Names of the height, without what they begin with in [`BEFORE`].
+/// Names of the height, without a prefix of [`BEFORE`].
 const HEIGHTS: [&str; 3] = ["height", "h", "rows"];
-/// The same of the width.
+/// Names of the width, without a prefix.
 const WIDTHS: [&str; 4] = ["width", "w", "cols", "columns"];
-/// The same of the number of colours.
+/// Names of the number of colours, without a prefix.
 const DEPTHS: [&str; 7] = ["depth", "d", "channels", "channel", "c", "num_channels", "n_channels"];
-/// The same of all axes together.
+/// Names of the list of all axes, without a prefix.
 const SHAPES: [&str; 2] = ["shape", "dims"];
-/// What may stand before such a name.
+/// Optional prefixes of these names.
 const BEFORE: [&str; 3] = ["image_", "img_", "im_"];
-/// Digits of a size that is text.
+/// Most digits of a size in text.
 const MOST_DIGITS: usize = 10;
-/// The least and the largest number, below and above 0, that colours as floating point have.
+/// Absolute values of colours in floating point, apart from 0.
 const PLAUSIBLE: std::ops::RangeInclusive<f32> = 1e-9..=1e9;
 
-/// All before the pixels in the file of an array, if `bytes`, the feature `key`, are the pixels of an image whose size `example` tells.
+/// The `.npy` header for the pixels `bytes`, the value of the feature `key`. `None` if `example` has no size that matches `bytes`.
 pub(super) fn head(example: &Example<'_>, data: &[u8], key: &[u8], bytes: &[u8]) -> Option<Vec<u8>> {
     let length = bytes.len() as u64;
     let mut shapes: Vec<Vec<u64>> = Vec::new();
@@ -45,7 +45,7 @@ pub(super) fn head(example: &Example<'_>, data: &[u8], key: &[u8], bytes: &[u8])
         let is_shape = matches!(shape.len(), 2 | 3);
         let dtype = match length.checked_div(items).filter(|_| is_shape && length.is_multiple_of(items))? {
             1 => "|u1",
-            // Of two axes alone, four bytes may be colours as well.
+            // With two axes and no declared shape, four bytes may also be four colours.
             4 if (is_said || shape.len() == 3) && are_floats(bytes) => "<f4",
             _ => return None,
         };
@@ -53,8 +53,8 @@ pub(super) fn head(example: &Example<'_>, data: &[u8], key: &[u8], bytes: &[u8])
     })
 }
 
-/// What the features that have one of these names say, if they all say the same; but for those beside another feature than `of`,
-/// as `NAME/shape` is.
+/// The value that `say` returns for the features with one of `names`, if all agree. Ignores features that describe another feature
+/// than `of`, such as `OTHER/shape`; if `of` is `None`, ignores no feature.
 fn of_name<T: PartialEq>(
     example: &Example<'_>,
     names: &[&str],
@@ -80,7 +80,7 @@ fn of_name<T: PartialEq>(
     said.all(|other| other == first).then_some(first)
 }
 
-/// Lengths of axes: whole numbers, as whatever they are written.
+/// Lengths of axes: one to three whole numbers, stored as integers, floats or text.
 fn axes(example: &Example<'_>, data: &[u8], list: &List) -> Option<Vec<u64>> {
     const MOST_AXES: usize = 3;
     if list.values == 0 || list.values > MOST_AXES {
@@ -97,7 +97,7 @@ fn axes(example: &Example<'_>, data: &[u8], list: &List) -> Option<Vec<u64>> {
     example.values(list).into_iter().map(axis).collect()
 }
 
-/// Whether four bytes each are numbers of floating point, and not whole ones: those of colours are tiny, read so.
+/// Whether every four bytes are a plausible float32. Integers in the range of colours are not: they are tiny as floats.
 fn are_floats(bytes: &[u8]) -> bool {
     bytes.as_chunks::<4>().0.iter().all(|bytes| {
         let number = f32::from_le_bytes(*bytes);

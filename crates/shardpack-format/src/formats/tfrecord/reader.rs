@@ -1,7 +1,7 @@
-//! TFRecord files of any writer: records to images and labels, trusting nothing.
+//! Reads images, labels and values from TFRecord files of any writer, and trusts no length or offset in them.
 //!
-//! Holds at all times: one record in memory, in a buffer that is used again and grows no further than the file is long;
-//! a record whose data is damaged is told as such, one whose length is damaged ends the walk.
+//! Holds at all times: one record is in memory, in a reused buffer that never exceeds the length of the file. A record
+//! with corrupt data is returned as damaged; a corrupt length ends the walk.
 
 mod fields;
 mod values;
@@ -21,12 +21,12 @@ use crate::{
     memory, size,
 };
 
-/// What is fetched holds the file of an image, as it lies there.
+/// Recipe: the record contains the image file.
 const AS_IT_IS: u32 = 0;
-/// It holds pixels, which a file is made of.
+/// Recipe: the record contains pixels, and a `.npy` header is added.
 const OF_PIXELS: u32 = 1;
 
-/// TFRecord files, as shards of others.
+/// TFRecord shards that other tools wrote.
 pub(super) struct TfRecords;
 
 impl Foreign for TfRecords {
@@ -82,26 +82,27 @@ impl Foreign for TfRecords {
 struct Records {
     input: Box<dyn Skip>,
     total_bytes: Option<u64>,
-    /// Where the next record begins.
+    /// Offset of the next record.
     at: u64,
     /// Number of the next record.
     number: u64,
     has_ended: bool,
-    /// The record that was read last, whole.
+    /// The last record read, whole.
     record: Vec<u8>,
-    /// Where the image lies in it, or the pixels that it is made of.
+    /// Range of the image file, or of the pixels, in `record`.
     image: Option<Range<usize>>,
-    /// What stands before pixels in their file; empty before an image that is one.
+    /// The `.npy` header of pixels; empty if the record contains the image file.
     head: Vec<u8>,
-    /// How many images were pixels.
+    /// Number of images made from pixels.
     of_pixels: u64,
-    /// Of each other field of the last record, see [`Walk::wider`].
+    /// For each other field of the last record, see [`Walk::wider`].
     wider: Vec<Option<u32>>,
     wanted: Wanted,
 }
 
 impl Records {
-    /// Reads the record whose head is at `at`; its length, and whether it is in memory. `None` at the end.
+    /// Reads the record at `at`. Returns its length in bytes, and whether it is in memory: a record of 2 GiB or more is
+    /// skipped. `None` at the end of the file.
     fn read(&mut self) -> Result<Option<(u64, bool)>> {
         let at = self.at;
         let left = self.total_bytes.map(|total| total.saturating_sub(at));
@@ -118,7 +119,7 @@ impl Records {
         }
         let data_bytes = layout::data_bytes(head).map_err(|fault| Error::data(fault.what).at_byte(at))?;
         let rest_bytes = data_bytes.checked_add(FOOT_BYTES as u64).filter(|rest| {
-            // The place behind it must be a number, too.
+            // The offset after the record must fit in 64 bits too.
             rest.checked_add(at).is_some_and(|end| end.checked_add(HEAD_BYTES as u64).is_some())
         });
         let cut = |came: u64| {
@@ -143,7 +144,7 @@ impl Records {
         }
         memory::admit(record_bytes).map_err(|error| error.at_byte(at))?;
         let came = match left {
-            // The file is known to be so long: one read, without growing on the way.
+            // The file is known to be long enough: one read into a buffer of the final length.
             Some(_) => {
                 memory::resize(&mut self.record, record_bytes as usize).map_err(|error| error.at_byte(at))?;
                 self.record[..HEAD_BYTES].copy_from_slice(&head);
@@ -173,7 +174,7 @@ impl Records {
         }
         let data = match layout::data(&self.record) {
             Ok(data) => data,
-            // What it seems to say is not to be believed.
+            // Corrupt data is not parsed.
             Err(fault) => {
                 (record.image, record.is_damaged) = (Err(fault.what), true);
                 return Ok(Some(record));

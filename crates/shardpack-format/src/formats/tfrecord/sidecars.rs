@@ -1,4 +1,4 @@
-//! What readers of TFRecord files look for beside them: the index of DALI and of the package `tfrecord`.
+//! Writes the sidecar of TFRecord shards: an index for DALI and the package `tfrecord`.
 
 use crate::{
     Result,
@@ -8,7 +8,7 @@ use crate::{
 /// Name of the index for DALI.
 pub(super) const DALI: &str = "dali";
 
-/// All of them.
+/// All sidecar kinds of the format.
 pub(super) const KINDS: &[Kind] = &[
     Kind {
         name: DALI,
@@ -21,10 +21,10 @@ pub(super) const KINDS: &[Kind] = &[
     LABELS,
 ];
 
-/// Text is handed on in pieces of about this many bytes.
+/// Approximate length in bytes of each write.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// Writes, beside a shard, a line `offset length` for each record, its 16 bytes of framing counted.
+/// Writes the index of a shard: a line `offset length` for each record. The length includes the 16 bytes of framing.
 ///
 /// Source: DALI `tools/tfrecord2idx`; tfrecord 1.14.6, `tools/tfrecord2idx.py`.
 pub(super) fn dali(of: &Sealed<'_>, out: &mut dyn Files) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Values in examples: how those of a type are stored, what is told of them beside, and how TensorFlow parses them.
+//! Maps types of values to their encoding in examples, to `NAME/dtype` and `NAME/shape`, and to TensorFlow's parsers.
 
 use super::{
     example::{self, Example, List},
@@ -10,15 +10,15 @@ use crate::{
     shell,
 };
 
-/// The dtype of numbers that lists of floats hold, as numpy writes it.
+/// The dtype of the numbers in lists of floats, as numpy writes it.
 const FLOAT32: &str = "<f4";
 
-/// How values of a type are stored, the tag of the list that they are in, and whether their dtype has to be told.
+/// Encoding of a type's values, the tag of their list, and whether they need `NAME/dtype`.
 pub(super) fn stored(kind: &component::Kind) -> (Encoding, u8, bool) {
     match kind {
         component::Kind::Bytes | component::Kind::Text | component::Kind::Json => (Encoding::Content, TAG_FIRST, false),
         component::Kind::Int => (Encoding::Varints, TAG_INTS, false),
-        // Lists of floats have 32 bits each.
+        // Lists of floats hold float32 only.
         component::Kind::Float => (Encoding::Float, TAG_FIRST, true),
         component::Kind::Array { dtype, .. } => match dtype.as_deref() {
             Some(FLOAT32) => (Encoding::Items, TAG_FLOATS, false),
@@ -28,7 +28,7 @@ pub(super) fn stored(kind: &component::Kind) -> (Encoding, u8, bool) {
     }
 }
 
-/// How TensorFlow parses a value: with the shape that all have, or as a list of any length.
+/// Python code of TensorFlow's parser for a value: a fixed shape if all values have one, otherwise a list of any length.
 pub(super) fn parsed(name: &str, kind: &Type, tag: u8) -> String {
     let of = match tag {
         TAG_FLOATS => "tf.float32",
@@ -48,7 +48,7 @@ pub(super) fn parsed(name: &str, kind: &Type, tag: u8) -> String {
     }
 }
 
-/// What `NAME/dtype` says: as numpy's `dtype` takes it.
+/// Content of `NAME/dtype`, as numpy's `dtype` accepts it.
 pub(super) fn dtype(form: &Form) -> &str {
     match form {
         Form::Array { dtype, .. } => component::numpy_name(dtype).unwrap_or(dtype),
@@ -56,7 +56,7 @@ pub(super) fn dtype(form: &Form) -> &str {
     }
 }
 
-/// What `NAME/shape` says.
+/// Content of `NAME/shape`: the length of each axis.
 pub(super) fn shape(form: &Form) -> &[u64] {
     match form {
         Form::Array { shape, .. } => shape,
@@ -64,8 +64,7 @@ pub(super) fn shape(form: &Form) -> &[u64] {
     }
 }
 
-/// Whether the values of a list with this tag lie where they are told to, start and length in the record: in one field, which ends
-/// the list.
+/// Whether the values of a list with this tag are in one field that ends the list, at this offset and length in bytes in the record.
 pub(super) fn is_at(list: &List, tag: u8, (start, bytes): (usize, usize)) -> bool {
     let kind = match tag {
         TAG_FLOATS => example::Kind::Floats,
@@ -76,13 +75,13 @@ pub(super) fn is_at(list: &List, tag: u8, (start, bytes): (usize, usize)) -> boo
     list.kind == kind && range.end + HEAD_BYTES == start + bytes && range.len() as u64 == field_bytes(bytes as u64)
 }
 
-/// Whether a list says the dtype of this form.
+/// Whether a list holds the dtype of this form.
 pub(super) fn is_dtype(list: &List, form: &Form, example: &Example<'_>, data: &[u8]) -> bool {
     let found = example.only_bytes(list).and_then(|range| data.get(range));
     found == Some(dtype(form).as_bytes())
 }
 
-/// Whether a list says the shape of this form.
+/// Whether a list holds the shape of this form.
 pub(super) fn is_shape(list: &List, form: &Form, example: &Example<'_>) -> bool {
     let axes = shape(form).iter().map(|axis| example::Value::Int(axis.cast_signed()));
     list.kind == example::Kind::Ints && example.values(list).into_iter().eq(axes)

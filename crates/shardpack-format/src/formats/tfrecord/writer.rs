@@ -1,4 +1,4 @@
-//! Samples to TFRecords: exactly as long as the layout says, features in the order of their keys.
+//! Frames samples as TFRecords: each has the length of its layout, with features in the order of their keys.
 
 mod out;
 mod recipes;
@@ -30,18 +30,18 @@ pub(super) const LABEL_OFFSET: &str = "label_offset";
 /// Name of the setting for the features to write.
 pub(super) const FEATURES: &str = "features";
 
-/// The format with its options.
+/// The format with its settings.
 #[derive(Clone, Debug)]
 pub struct TfRecord {
     label_offset: i64,
-    /// What is written, in the order of keys.
+    /// Features to write, in the order of keys.
     features: Vec<Feature>,
-    /// All of an example, in the order of keys: what is written, and what the source has of its own.
+    /// All entries of an example, in the order of keys: `features`, and the components of the source.
     entries: Vec<(String, Entry)>,
     components: Vec<String>,
-    /// How each of them is stored.
+    /// Encoding of each component.
     encodings: Vec<Encoding>,
-    /// How TensorFlow parses values, where there are any.
+    /// Python code of TensorFlow's parsers, if the examples have values.
     parsed: Option<String>,
 }
 
@@ -49,17 +49,17 @@ pub struct TfRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entry {
     Own(Feature),
-    /// Bytes that all examples have: the component with this number, empty where a sample lacks it.
+    /// The component with this number, as bytes. All examples have this entry; it is empty if a sample lacks the component.
     File(usize),
-    /// A value that examples have whose samples have it, in a list with this tag.
+    /// The component with this number, as a value in a list with this tag. An example has this entry if its sample has the value.
     Value(usize, u8),
-    /// The dtype of such a value, where its list does not tell it.
+    /// The dtype of a value, if the type of its list does not determine the dtype.
     Dtype(usize),
-    /// The shape of such a value.
+    /// The shape of a value.
     Shape(usize),
 }
 
-/// Leaves out the features of the label.
+/// Omits the features of the label, unless the user chose features.
 pub(super) fn without_labels(choice: &mut Choice) {
     let others = Feature::ALL.into_iter().filter(|feature| !matches!(feature, Feature::Label | Feature::Text));
     let others: Vec<_> = others.map(Feature::key).collect();
@@ -67,10 +67,10 @@ pub(super) fn without_labels(choice: &mut Choice) {
 }
 
 impl TfRecord {
-    /// The format that was chosen.
+    /// The format for `choice`.
     ///
     /// # Errors
-    /// When a setting is not right.
+    /// If a setting is invalid, or two features have the same key.
     pub fn new(choice: &Choice) -> Result<Self> {
         let label_offset = match choice.settings.get(LABEL_OFFSET) {
             None => 0,
@@ -86,7 +86,7 @@ impl TfRecord {
         };
         match choice.payload {
             None => features.push(Feature::Encoded),
-            // There is no image to tell of.
+            // Without an image, the features of images are omitted.
             Some(_) => features.retain(|feature| feature.plain_key().is_some()),
         }
         features.sort_unstable();
@@ -146,7 +146,10 @@ impl TfRecord {
         self.features.contains(&feature)
     }
 
-    /// The number that is written for `label`.
+    /// The number to write for `label`.
+    ///
+    /// # Errors
+    /// If the label is missing, or the sum with the offset exceeds 64 bits.
     fn label(&self, label: Option<i64>) -> Result<i64> {
         let label = label.ok_or_else(|| {
             Error::usage("a sample without a label: tf.data and DALI stop at an example without image/class/label")
@@ -157,12 +160,12 @@ impl TfRecord {
         })
     }
 
-    /// How long the value of `entry` is; `None` where an example does not have it.
+    /// Length of the value of `entry`; `None` if the example does not have the entry.
     fn value(&self, entry: Entry, sample: &Sample<'_>) -> Result<Option<Value>> {
         let bytes = |bytes: u64| Ok(Some(Value::Bytes(bytes)));
         let feature = match entry {
             Entry::Own(feature) => feature,
-            // All examples have one set of features, so one that lacks it has it empty.
+            // All examples have the same files, so a missing file is empty.
             Entry::File(number) => return bytes(sample.content(number).map_or(0, |(bytes, _)| bytes.into())),
             Entry::Value(..) | Entry::Dtype(_) | Entry::Shape(_) => {
                 let (Entry::Value(number, _) | Entry::Dtype(number) | Entry::Shape(number)) = entry else {
@@ -186,7 +189,7 @@ impl TfRecord {
         }))
     }
 
-    /// Length of all features in bytes, and where the components lie among them.
+    /// Length of all features in bytes, and the offset and length of each component in the features.
     fn features_bytes(&self, sample: &Sample<'_>) -> Result<(u64, [Option<(u64, u64)>; formats::MAX_WRITTEN])> {
         let (mut at, mut places) = (0, [None; formats::MAX_WRITTEN]);
         for (key, entry) in &self.entries {
@@ -198,14 +201,14 @@ impl TfRecord {
                 Entry::Own(_) | Entry::Dtype(_) | Entry::Shape(_) => continue,
             };
             if let Value::Bytes(bytes) = value {
-                // The value is the last of its entry.
+                // The value ends its entry.
                 places[number] = Some((at - bytes, bytes));
             }
         }
         Ok((at, places))
     }
 
-    /// What `feature`, which is called `key`, has to be in the example of `row`; text says what is wrong.
+    /// Compares `feature`, with key `key`, in the example with the index `row`; the error text has the difference.
     fn same(
         &self,
         (key, feature): (&str, Feature),
@@ -285,7 +288,7 @@ impl Format for TfRecord {
         let before = HEAD_BYTES as u64 + data_bytes - features_bytes;
         for (extent, place) in components.iter_mut().zip(places).take(self.components.len()) {
             if let Some((at, bytes)) = place {
-                // Within the record, whose length fits.
+                // Offset and length are within the record, whose length fits in 32 bits.
                 *extent = Extent { offset: (before + at) as u32, bytes: bytes as u32 };
             }
         }
@@ -475,13 +478,13 @@ fn feature(key: &str) -> Result<Feature> {
     })
 }
 
-/// The path below the folder of the class, or all of it where the class is not its folder.
+/// The path below the folder of the class; the whole path if the class is not its folder.
 fn filename<'a>(sample: &Sample<'a>) -> &'a [u8] {
     let below = sample.path.strip_prefix(sample.class).and_then(|rest| rest.strip_prefix(b"/"));
     below.unwrap_or(sample.path)
 }
 
-/// What `image/format` says: at most four letters, so that its slot holds them.
+/// Content of `image/format`: at most four letters, the capacity of its slot.
 fn format_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Unknown => "",

@@ -37,8 +37,8 @@ pub(super) struct Pax {
 }
 
 impl Pax {
-    /// Reads records `<length> <key>=<value>\n`, which begin at `offset` of the file. Lengths delimit them: a value may
-    /// hold a newline.
+    /// Parses records `<length> <key>=<value>\n`, which begin at `offset` of the file. Lengths delimit the records: a
+    /// value may contain a newline.
     pub fn parse(mut records: &[u8], mut offset: u64, global: bool) -> Result<Self> {
         let mut pax = Self::default();
         while !records.is_empty() {
@@ -50,7 +50,7 @@ impl Pax {
                 }
                 b"GNU.sparse.name" => (pax.is_sparse, pax.sparse_name) = (true, Some(value.to_vec())),
                 _ if key.starts_with(b"GNU.sparse.") => pax.is_sparse = true,
-                // tarfile gives all members that name, so that webdataset fails at the second; others look away.
+                // tarfile gives all members that name, so webdataset fails at the second member; other readers ignore the header.
                 b"path" | b"size" if global => {
                     let what = format!("a global PAX header sets {}, on which tar readers disagree", shown(key));
                     return Err(Error::data(what).at_byte(offset));
@@ -94,12 +94,12 @@ pub(super) fn check_sum(block: &Block, offset: u64) -> Result<()> {
     Err(Error::data(what).at_byte(offset))
 }
 
-/// Checks the numbers that are not used here: at a header with a damaged number, tarfile treats the file as
-/// ended, silently unless it is the first header.
+/// Checks the number fields that this reader does not use. At a damaged number in the first header, tarfile fails; in
+/// a later header, tarfile silently ends the file.
 pub(super) fn check_numbers(block: &Block, offset: u64) -> Result<()> {
     for (what, range) in NUMBERS {
         let field = &block[range.clone()];
-        // Times before 1970, and owners that are -1, begin so.
+        // 0xff begins a negative base-256 number: a time before 1970, or owner -1.
         if field[0] != 0xff && number(field).is_none() {
             return Err(not_a_number(what, field, offset + range.start as u64));
         }

@@ -1,6 +1,6 @@
-//! The columns of a shard of any writer: which holds the image, which the label, and how values are read.
+//! Columns of a shard by any writer: detects the image and label columns, and reads values.
 //!
-//! What is wrong inside of a sample is said in its record: the next one begins where the table says.
+//! A problem inside a sample is reported in its record; the next record begins at its offset in the table.
 
 use std::ops::Range;
 
@@ -23,18 +23,19 @@ use crate::{
 /// First bytes of a config: its keys are in alphabetical order.
 pub(super) const CONFIG_START: &[u8] = b"{\"column_";
 
-/// Names of image columns, the likeliest first, where there are several.
+/// Names of image columns, the likeliest first.
 const IMAGES: [&str; 6] = ["image", "img", "jpg", "jpeg", "png", "webp"];
-/// Names of text columns that name the image's file, the likeliest first.
+/// Names of text columns with the name of the image file, the likeliest first.
 const FILENAMES: [&str; 8] = ["filename", "file_name", "filepath", "file_path", "path", "image_path", "key", "__key__"];
 
-/// Encodings of columns whose bytes mean something without their encoding: text, images in files, or whatever they are.
+/// Encodings of columns whose bytes are meaningful without their encoding: text, image files, or opaque bytes.
 const AS_THEY_ARE: [&str; 8] = ["str", "bytes", "json", "jpeg", "png", "str_int", "str_float", "str_decimal"];
 
-/// Longest name of a column in bytes. With it, and no column of no bytes, a sample costs no more than its length allows.
+/// Maximum length of a column name in bytes. This limit, and the refusal of columns of 0 bytes, bound the cost of a sample by its
+/// length.
 const NAME_LIMIT_BYTES: usize = 255;
 
-/// The config of a shard, as far as it matters here.
+/// The fields of a shard's config that the reader needs.
 #[derive(Deserialize)]
 struct Config {
     column_names: Vec<String>,
@@ -49,21 +50,21 @@ struct Column {
     fixed_bytes: Option<u32>,
 }
 
-/// The columns, and what each is for.
+/// The columns and their roles.
 pub(super) struct Columns {
     columns: Vec<Column>,
-    /// How many of them have a length in each sample.
+    /// Number of columns with a length in each sample.
     variable: usize,
-    /// `None` until a column of bytes begins like an image, where no encoding tells.
+    /// If no encoding identifies the column: `None` until a column of bytes begins like an image.
     image: Option<usize>,
     label: Option<usize>,
-    /// Whether a person has said which column that is.
+    /// Whether the user chose the label column.
     is_label_said: bool,
     class: Option<usize>,
     filename: Option<usize>,
     /// The label of samples without an image.
     value_label: Option<usize>,
-    /// Of each other column of the last record, see [`Walk::wider`](crate::formats::foreign::Walk::wider).
+    /// For each other column of the last record, see [`Walk::wider`](crate::formats::foreign::Walk::wider).
     wider: Vec<Option<u32>>,
 }
 
@@ -117,7 +118,7 @@ impl Columns {
         let label = match &wanted.label {
             Some(name) => Some(asked(name)?),
             None => {
-                // Text that names the class is the label where nothing else is.
+                // A text column with class names is the label only if there is no other label column.
                 let names_class = |at: &usize| columns[*at].encoding == "str" && called(&CLASSES).contains(at);
                 let mut likely = called(&LABELS);
                 likely.sort_by_key(names_class);
@@ -137,7 +138,7 @@ impl Columns {
                 .find(|found| columns[*found].encoding == "str" && Some(*found) != label && Some(*found) != image)
         };
         let (class, filename) = (text(&CLASSES), text(&FILENAMES));
-        // Without labels both are columns as all others are.
+        // Without labels, both are ordinary columns.
         let (label, class) = if wanted.no_labels { (None, None) } else { (label, class) };
         let is_label_said = wanted.label.is_some();
         let variable = columns.iter().filter(|column| column.fixed_bytes.is_none()).count();
@@ -149,14 +150,14 @@ impl Columns {
         &self.wider
     }
 
-    /// Fills in what a sample without an image holds, if it is more than a label; says whether it is. Where a value is none of its
-    /// encoding, the sample is damaged.
+    /// Fills in the values of a sample without an image. Returns whether the sample has more than a label, or is damaged because a value
+    /// does not match its encoding.
     fn describe_values(&mut self, record: &mut Record, bytes: &[u8], places: &[Range<usize>]) -> bool {
         let of = |number: usize| bytes.get(places[number].clone()).unwrap_or_default();
         let start = record.range.start;
         let (mut others, mut has_value) = (Vec::new(), false);
         for (number, Column { name, encoding, .. }) in self.columns.iter().enumerate() {
-            // What the writer has for each sample is no value of its own.
+            // The shardpack writer adds this column to every sample; it is no value of the source.
             if Some(number) == self.filename && name == FILENAMES[0] {
                 continue;
             }
@@ -198,7 +199,7 @@ impl Columns {
         true
     }
 
-    /// Why a sample has no image.
+    /// The reason why a sample has no image.
     fn no_image(&self) -> String {
         let pickle = self.columns.iter().find(|column| column.encoding == "pkl");
         let pickle = pickle.map(|column| format!("; {}", pickled(&column.name)));
@@ -244,7 +245,7 @@ impl Columns {
             }),
         };
         let said = self.label.map(|number| (number, label(&self.columns[number].encoding, of(number))));
-        // What no class can be, such as a fraction, is a value beside the image.
+        // A value that cannot be a class, such as a fraction, is a component beside the image, unless the user chose its column.
         let said = said.filter(|(_, label)| self.is_label_said || !matches!(label, Label::Unfit(_)));
         let label_at = said.as_ref().map(|(number, _)| *number);
         if let Some((number, label)) = said {
@@ -285,13 +286,13 @@ impl Columns {
             (record.image, record.is_damaged) = (Err(what), true);
         }
         if record.image.is_err() {
-            // Without the image, what is beside it is no sample.
+            // Without its image, the other fields are no sample.
             record.others.iter_mut().for_each(|other| other.form = None);
         }
         record
     }
 
-    /// Where each column lies in a sample.
+    /// Range of each column in a sample.
     fn places(&self, bytes: &[u8]) -> Result<Vec<Range<usize>>, String> {
         let mut at = 4 * self.variable;
         let mut lengths = (0..self.variable).map(|number| word(bytes, number));
@@ -313,7 +314,7 @@ impl Columns {
     }
 }
 
-/// The column of images, by encodings and names; `None` where no encoding tells.
+/// Detects the image column by encodings and names; `None` if no encoding identifies it.
 fn image_of(columns: &[Column]) -> Result<Option<usize>> {
     let of_images = |column: &Column| is_image(&column.encoding) || holds_images(&column.encoding);
     let found: Vec<usize> = (0..columns.len()).filter(|number| of_images(&columns[*number])).collect();
@@ -321,9 +322,9 @@ fn image_of(columns: &[Column]) -> Result<Option<usize>> {
     let ask = |what: String, one: usize| Err(Error::usage(what).help(help::this_image(&columns[one].name)));
     match (IMAGES.iter().find_map(called), &*found) {
         (Some(named), _) if of_images(&columns[named]) => Ok(Some(named)),
-        // What it holds is seen in the samples.
+        // The encoding does not define the content; the samples show it.
         (Some(named), _) if columns[named].encoding == "bytes" => Ok(Some(named)),
-        // A path, or an id.
+        // A `str` column is a path, and an integer column an id; neither is an error.
         (Some(named), [one, ..]) if columns[named].encoding != "str" && integer(&columns[named].encoding).is_none() => {
             let Column { name, encoding, .. } = &columns[named];
             ask(
@@ -339,20 +340,20 @@ fn image_of(columns: &[Column]) -> Result<Option<usize>> {
     }
 }
 
-/// The image in a value.
+/// An image in a value.
 struct Found {
-    /// Where what it is made of lies in the value.
+    /// Range in the value from which the image is made.
     place: Range<usize>,
-    /// Length of its file in bytes.
+    /// Length of the image file in bytes.
     bytes: u32,
     recipe: u32,
 }
 
 impl Column {
-    /// The image in the value `bytes`, or why there is none.
+    /// The image in the value `bytes`, or the reason why there is none.
     fn image(&self, bytes: &[u8]) -> Result<Found, String> {
         let Self { name, encoding, .. } = self;
-        // A record is shorter than 4 GiB, for its offsets have 32 bits.
+        // A record is shorter than 4 GiB, because offsets have 32 bits.
         let file = |place: Range<usize>| Found { bytes: place.len() as u32, place, recipe: AS_IT_IS };
         let pixels = |place: Range<usize>| {
             let pixels = Pixels::of(bytes.get(place.clone()).unwrap_or_default())?;
@@ -370,23 +371,23 @@ impl Column {
     }
 }
 
-/// Whether a value of this encoding is the file of an image.
+/// Whether a value of this encoding is an image file.
 fn is_image(encoding: &str) -> bool {
     matches!(encoding, "jpeg" | "png")
 }
 
-/// Whether a value of this encoding is pixels, or files of images.
+/// Whether a value of this encoding contains pixels or image files.
 fn holds_images(encoding: &str) -> bool {
     matches!(encoding, "jpeg_array" | "jpegarray" | "pil" | "list[jpeg]" | "list[png]" | "list[pil]")
 }
 
-/// Whether a column that is called like a label may be one.
+/// Whether a column with a label's name may be the label.
 fn is_label(encoding: &str) -> bool {
     !is_image(encoding) && !holds_images(encoding) && encoding != "bytes"
 }
 
-/// Whether a column that is called `name` may be the label of samples without an image: whole numbers, or words under a name that
-/// is that of classes alone.
+/// Whether the column `name` may be the label of samples without an image: integers, or words in a column whose name is used for
+/// classes only.
 fn is_value_label(encoding: &str, name: &str) -> bool {
     integer(encoding).is_some() || encoding == "str_int" || encoding == "str" && field_names::is_class_in_words(name)
 }
@@ -395,11 +396,11 @@ fn pickled(name: &str) -> String {
     format!("column {name:?} is a pickle (pkl), which is a program and is never run")
 }
 
-/// The label that a value says.
+/// The label in a value.
 fn label(encoding: &str, bytes: &[u8]) -> Label {
     let unfit = || Label::Unfit(format!("{} bytes of encoding {encoding:?}", bytes.len()));
     let whole = |number: f64| {
-        // Up to 2^53 a float says exactly one whole number.
+        // A float64 up to 2^53 represents every integer exactly.
         let fits = number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0;
         if fits { Label::Number(number as i64) } else { Label::Unfit(format!("{number} is no whole number")) }
     };
@@ -436,7 +437,7 @@ fn label(encoding: &str, bytes: &[u8]) -> Label {
     }
 }
 
-/// Where the one image of a list lies: behind `at` bytes, how many there are, the length of each, and all of them.
+/// Range of the only image in a list, which starts at byte `at`: number of images, length of each, then all images.
 fn only(bytes: &[u8], at: usize) -> Result<Range<usize>, String> {
     let list = bytes.get(at..).unwrap_or_default();
     match (word(list, 0), word(list, 1)) {

@@ -1,10 +1,10 @@
-//! Columns of numbers: their encodings, and the text that is made of one.
+//! Number columns: their encodings, and numbers as text.
 //!
-//! Holds at all times: the recipe of a number's text is the place of its encoding, so that bytes of another length are none.
+//! Holds at all times: the recipe for a number's text identifies its encoding, so bytes of another length are refused.
 
 use crate::{Error, Result, formats::foreign::Plain};
 
-/// Encodings of columns that are numbers, of which text is made; the place of one, from 1, is its recipe.
+/// Encodings of number columns that become text; the recipe of an encoding is its position here, from 1.
 const NUMBERS: [&str; 12] =
     ["int", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "float16", "float32", "float64"];
 
@@ -13,7 +13,7 @@ pub(super) fn number_recipe(encoding: &str) -> Option<u32> {
     NUMBERS.iter().position(|known| *known == encoding).map(|at| at as u32 + 1)
 }
 
-/// Width of a whole number in bytes, and whether it has a sign.
+/// Width of an integer in bytes, and whether the integer has a sign.
 pub(super) fn integer(encoding: &str) -> Option<(usize, bool)> {
     Some(match encoding {
         "int" | "int64" => (8, true),
@@ -28,7 +28,7 @@ pub(super) fn integer(encoding: &str) -> Option<(usize, bool)> {
     })
 }
 
-/// How many bytes the number has of which `recipe` makes text.
+/// Width in bytes of the number for which `recipe` makes text.
 pub(super) fn number_bytes(recipe: u32) -> Option<usize> {
     let encoding = NUMBERS.get((recipe as usize).checked_sub(1)?)?;
     integer(encoding).map(|(bytes, _)| bytes).or(match *encoding {
@@ -38,10 +38,10 @@ pub(super) fn number_bytes(recipe: u32) -> Option<usize> {
     })
 }
 
-/// The text of a number, whose encoding is that of `recipe`.
+/// The text of a number in the encoding for `recipe`.
 ///
 /// # Errors
-/// When it is of another length.
+/// If `bytes` has another length.
 pub(super) fn text(bytes: &[u8], recipe: u32) -> Result<Vec<u8>> {
     let damaged = || Error::data(format!("{} bytes that are no number", bytes.len()));
     let encoding = (recipe as usize).checked_sub(1).and_then(|number| NUMBERS.get(number)).ok_or_else(damaged)?;
@@ -55,7 +55,7 @@ pub(super) fn text(bytes: &[u8], recipe: u32) -> Result<Vec<u8>> {
             wide[..width].copy_from_slice(bytes);
             Plain::Whole(i128::from_le_bytes(wide))
         }
-        // Each number of 16 bits is one of 32.
+        // A float32 represents every float16 exactly.
         (None, &[a, b]) => Plain::Single(half(u16::from_le_bytes([a, b])) as f32),
         (None, &[a, b, c, d]) => Plain::Single(f32::from_le_bytes([a, b, c, d])),
         (None, &[a, b, c, d, e, f, g, h]) => Plain::Double(f64::from_le_bytes([a, b, c, d, e, f, g, h])),
@@ -66,7 +66,7 @@ pub(super) fn text(bytes: &[u8], recipe: u32) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// A number of 16 bits. Source: IEEE 754-2019, binary16.
+/// The value of a float16. Source: IEEE 754-2019, binary16.
 pub(super) fn half(bits: u16) -> f64 {
     let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));
     let size = match exponent {

@@ -1,4 +1,4 @@
-//! Pixels without a file, and the file that holds the same pixels: a PNM, or an array where no PNM holds them.
+//! Converts raw pixels to a file with the same pixels: a PNM, or an array if no PNM can hold them.
 //!
 //! ```text
 //! 0    u32 width | u32 height | u32 length of the mode
@@ -8,34 +8,34 @@
 //! Source: mosaicml-streaming 0.13.0, `streaming/base/format/mds/encodings.py`, `PIL`; Pillow, "Modes"; Netpbm, pbm(5),
 //! pgm(5) and ppm(5).
 //!
-//! Refused are modes whose pixels mean nothing without more: `P` lost its palette when it was stored, and neither PNM nor
-//! array tells that colours are CMYK, YCbCr, LAB or HSV.
+//! Modes that do not define their colours are refused: `P` lost its palette when it was stored, and neither PNM nor
+//! array can express that colours are CMYK, YCbCr, LAB or HSV.
 
 use std::borrow::Cow;
 
 use super::super::layout::word;
 use crate::{npy, text};
 
-/// What is fetched is the image, as a file has it.
+/// Recipe: the fetched bytes are the image file.
 pub(super) const AS_IT_IS: u32 = 0;
-/// What is fetched are pixels, for which [`Pixels`] has a file.
+/// Recipe: the fetched bytes are pixels, which [`Pixels`] converts to a file.
 pub(super) const OF_PIXELS: u32 = 1;
 
-/// Where the mode begins.
+/// Offset of the mode in a value, in bytes.
 const MODE_START: usize = 12;
-/// Of a mode that is not read, so much is shown.
+/// Number of bytes of an unsupported mode that a message shows.
 const SHOWN_BYTES: usize = 16;
 
-/// A value of encoding `pil`; its pixels are as many as it says.
+/// A value of encoding `pil`; the length of its pixels matches width, height and mode.
 #[derive(Clone, Debug)]
 pub(super) struct Pixels<'a> {
-    /// All before the pixels in the file.
+    /// The bytes of the file before the pixels.
     header: Vec<u8>,
     pixels: Cow<'a, [u8]>,
 }
 
 impl<'a> Pixels<'a> {
-    /// What the value `bytes` holds, or why it is none that can be read.
+    /// Parses the value `bytes`; fails with the reason if it cannot be converted.
     pub fn of(bytes: &'a [u8]) -> Result<Self, String> {
         let words = (word(bytes, 0), word(bytes, 1), word(bytes, 2));
         let (Some(width), Some(height), Some(mode_bytes)) = words else {
@@ -93,7 +93,7 @@ pub(in super::super) mod tests {
     use super::*;
     use crate::image_header::{Header, Kind, Mode};
 
-    /// What streaming stores of an image.
+    /// The value that streaming stores for an image.
     pub fn value(width: u32, height: u32, mode: &str, pixels: &[u8]) -> Vec<u8> {
         let words = [width, height, mode.len() as u32].map(u32::to_le_bytes);
         [words.as_flattened(), mode.as_bytes(), pixels].concat()

@@ -1,8 +1,8 @@
-//! Columns of samples without an image, and arrays beside one: what a value is by the encoding of its column, and its content.
+//! Values of samples without an image, and arrays beside an image: form and content by the encoding of the column.
 //!
 //! Source: mosaicml-streaming 0.13.0, `streaming/base/format/mds/encodings.py`.
 //!
-//! Holds at all times: a value that is not what its encoding says is damaged, and never another value.
+//! Holds at all times: a value that does not match its encoding is damaged, and never read as another value.
 
 use super::numbers::{number_recipe, text as number_text};
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     formats::foreign::{Other, Plain, whole},
 };
 
-/// What streaming calls the dtypes of its arrays, with their numbers.
+/// The dtypes of streaming's arrays: number and name.
 const DTYPES: [(u8, &str); 11] = [
     (8, "uint8"),
     (9, "int8"),
@@ -25,30 +25,31 @@ const DTYPES: [(u8, &str); 11] = [
     (65, "int64"),
     (66, "float64"),
 ];
-/// Recipe of a float as text, for which digits as few as tell it are made; its length stands above [`KIND_BITS`].
+/// Recipe of a float stored as text; its content has the fewest digits that identify the float. The bits from [`KIND_BITS`] up hold
+/// the length of the text.
 const OF_FLOAT_TEXT: u32 = 14;
-/// Bits of a recipe that are no length.
+/// Number of low bits of a recipe that hold no length.
 const KIND_BITS: u32 = 5;
-/// Longest text of a float: those of Python have 24 letters at most.
+/// Maximum length in bytes of a float as text; Python writes at most 24 characters.
 const FLOAT_TEXT_BYTES: usize = 64;
 
-/// What a value is.
+/// A parsed value.
 #[derive(Debug, PartialEq)]
 pub(super) struct Value {
     pub form: Form,
     /// Length of its content in bytes.
     pub bytes: u64,
-    /// The same of what [`Form::wider`] says, where others of its column may be that.
+    /// Length in bytes of the content in the form [`Form::wider`], if other values of the column may have that form.
     pub wider_bytes: Option<u32>,
-    /// Where in the value begins what the content is made of.
+    /// Offset in the value of the bytes from which the content is made.
     pub start: usize,
     pub recipe: u32,
 }
 
-/// What the value `bytes` of a column of this encoding is; `None` where nothing but streaming knows.
+/// Parses the value `bytes` of a column with this encoding; `None` if only streaming can read the encoding.
 ///
 /// # Errors
-/// When it is none of this encoding.
+/// If the value does not match the encoding.
 pub(super) fn value(encoding: &str, bytes: &[u8]) -> Result<Option<Value>, String> {
     let damaged = || format!("{} bytes that are no {encoding}", bytes.len());
     let length = bytes.len() as u64;
@@ -66,7 +67,7 @@ pub(super) fn value(encoding: &str, bytes: &[u8]) -> Result<Option<Value>, Strin
     Ok(Some(match encoding {
         "bytes" => as_it_is(Form::Bytes),
         "str" => text().map(|_| as_it_is(Form::Text))?,
-        // A decimal has digits that no float has.
+        // A decimal can have digits that no float has.
         "str_decimal" => text().map(|_| as_it_is(Form::Text))?,
         "json" => text().ok().filter(|text| is_json(text)).map(|_| as_it_is(Form::Json)).ok_or_else(damaged)?,
         "str_int" => match whole(bytes) {
@@ -110,7 +111,7 @@ pub(super) fn is_array(encoding: &str) -> bool {
     encoding == "ndarray" || encoding.starts_with("ndarray:")
 }
 
-/// How many bytes the content is made of for which this recipe is; `None` where it is none of these.
+/// Number of bytes from which [`content`] makes the content; `None` for other recipes.
 pub(super) fn fetched_bytes(recipe: u32) -> Option<usize> {
     match recipe & ((1 << KIND_BITS) - 1) {
         OF_FLOAT_TEXT => Some((recipe >> KIND_BITS) as usize),
@@ -119,10 +120,10 @@ pub(super) fn fetched_bytes(recipe: u32) -> Option<usize> {
     }
 }
 
-/// The content that such a recipe makes of what is fetched.
+/// Makes the content from the fetched bytes, as `recipe` describes.
 ///
 /// # Errors
-/// When it is damaged.
+/// If the bytes are damaged.
 pub(super) fn content(fetched: &[u8], recipe: u32) -> Result<Vec<u8>> {
     if is_wider_float(recipe) {
         let head = Form::Float.wider().unwrap_or_default().head();
@@ -131,12 +132,12 @@ pub(super) fn content(fetched: &[u8], recipe: u32) -> Result<Vec<u8>> {
     float_text(fetched).ok_or_else(|| Error::data(format!("{} bytes that are no float", fetched.len())))
 }
 
-/// Whether the recipe is that of a float64 as an array without axes.
+/// Whether the recipe makes a float64 into an array without axes.
 fn is_wider_float(recipe: u32) -> bool {
     number_recipe("float64").is_some_and(|number| recipe == number | Other::WIDER)
 }
 
-/// Dtype and shape of an array, and where its items begin.
+/// Dtype and shape of an array, and the offset of its items.
 fn shaped<'e>(encoding: &'e str, bytes: &[u8]) -> Option<(&'static str, Vec<u64>, usize)> {
     let mut parts = encoding.split(':').skip(1);
     let (dtype, shape): (Option<&'e str>, Option<&'e str>) = (parts.next(), parts.next());
@@ -167,7 +168,7 @@ fn shaped<'e>(encoding: &'e str, bytes: &[u8]) -> Option<(&'static str, Vec<u64>
     (parts.next().is_none() && axes.len() <= MAX_AXES).then_some((dtype, axes, start))
 }
 
-/// A float as JSON, from what Python's `str` made of it.
+/// A float as JSON, from the output of Python's `str`.
 fn float_text(bytes: &[u8]) -> Option<Vec<u8>> {
     let text = str::from_utf8(bytes).ok().filter(|text| text.len() <= FLOAT_TEXT_BYTES)?;
     let mut out = Vec::new();
@@ -175,19 +176,19 @@ fn float_text(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Whether text is a whole number of more digits than 64 bits have, written in the one way that there is.
+/// Whether text is a whole number in canonical form; the caller has excluded numbers of 64 bits.
 fn is_long(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     !digits.starts_with('0') && !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit())
 }
 
-/// Whether text is JSON, as Python writes it: with words for numbers that are none.
+/// Whether text is JSON as Python writes it, with `NaN` and `Infinity`.
 fn is_json(text: &str) -> bool {
     let is = |text: &str| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
     is(text) || ["NaN", "Infinity"].iter().any(|word| text.contains(word)) && is(&without_words(text))
 }
 
-/// The same with those words outside of strings as zeros.
+/// The text with `NaN` and `Infinity` outside of strings replaced by zeros.
 fn without_words(text: &str) -> String {
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     let (mut is_string, mut is_escaped) = (false, false);
@@ -208,7 +209,7 @@ fn without_words(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// What a value is, and its content.
+    /// The form and the content of a value.
     fn check(encoding: &str, bytes: &[u8]) -> (String, Vec<u8>) {
         let Value { form, bytes: length, start, recipe, wider_bytes } = value(encoding, bytes).unwrap().unwrap();
         let content = match (recipe, fetched_bytes(recipe)) {

@@ -95,7 +95,7 @@ fn a_record_without_an_image_is_told_and_the_walk_goes_on() {
 
 #[test]
 fn an_image_behind_a_split_header_has_its_place() {
-    // The label and half of the id are magics, and so is the first word of the image.
+    // The magic is the label, half of the id, and the first word of the image.
     let magic = MAGIC.to_le_bytes();
     let parts = [part(1, &[0; 4]), part(2, b""), part(2, &[0; 12]), part(3, b"abcde")].concat();
     let (found, error) = walk(&parts, true, 0);
@@ -150,7 +150,7 @@ fn a_file_cut_anywhere_gives_its_whole_records_and_an_error() {
             assert_eq!(found.len(), before, "cut at {end}");
             assert_eq!(error.is_none(), ends.contains(&end), "cut at {end}");
         }
-        // A file that is shorter than its length was said to be.
+        // A file that is shorter than `total_bytes`.
         let input =
             Input { bytes: Box::new(Cursor::new(bytes[..end].to_vec())), total_bytes: Some(bytes.len() as u64) };
         let mut walk = RecordIo.walk(input, &Wanted::default()).unwrap();

@@ -38,7 +38,7 @@ fn index(row: Row) -> Index<Vec<u8>> {
     shared::index(&RecordIo::default(), &[row])
 }
 
-/// The obvious twin of writing: the payload as a whole, looked at word by word, each part copied.
+/// The obvious twin of the writer: reads the whole payload word by word and copies each part.
 fn obvious(id: u64, label: f32, image: &[u8]) -> Vec<u8> {
     let mut payload = Vec::new();
     payload.extend(0u32.to_le_bytes());
@@ -99,7 +99,7 @@ fn payloads_are_framed_as_dmlc_does() {
     let payloads: [Vec<u8>; 4] = [vec![], b"abc".to_vec(), magic.to_vec(), [b"abcd", &magic[..], b"ef"].concat()];
     for (payload, bytes) in payloads.iter().zip(bytes) {
         assert_eq!(obvious_parts(payload), bytes);
-        // As an image the same behind the header, but for the length of the first part.
+        // As an image, the bytes after the header are the same; only the length of the first part differs.
         let (record, _) = record(&sample(payload), payload);
         let length = 24 + bytes[4];
         assert_eq!(record[..8], [&magic[..], &[length], &bytes[5..8]].concat());
@@ -246,7 +246,7 @@ proptest! {
         prop_assert_eq!(&whole[..], &image[..]);
         prop_assert_eq!(matches!(whole, Cow::Owned(_)), row.in_parts);
 
-        // Behind another record, so that offsets count.
+        // After another record, so that offsets are not 0.
         let shard = [&bytes[..], &bytes].concat();
         let total_bytes = Some(shard.len() as u64);
         let input = Input { bytes: Box::new(std::io::Cursor::new(shard.clone())), total_bytes };

@@ -1,6 +1,6 @@
-//! Which features of an example are its image, its label, its class and its name, and what the others are.
+//! Finds image, label, class and file name among the features of an example, and describes the others.
 //!
-//! Holds at all times: an image is told by its content, and names choose among several; where several could be meant, text says so.
+//! Holds at all times: content identifies an image, and names choose among several. An ambiguous image is an error with text.
 
 use std::ops::Range;
 
@@ -19,33 +19,36 @@ use crate::{
     image_header::{Kind, SNIFF_BYTES},
 };
 
-/// Where the image is looked for, in this order, before all lists of bytes are looked at.
+/// Keys of the image, in the order of preference. All other lists of bytes come after.
 const IMAGES: &[&str] = &["image/encoded", "image", "image_raw", "jpeg", "png"];
-/// Where the label is looked for before the names that all sources know, the second as the writer has it of samples that are no
-/// images; and after them.
+/// Keys of the label that come before the label names of all sources. Our writer uses the second for samples without an image.
 const LABEL_FIRST: [&str; 2] = ["image/class/label", "class/label"];
+/// Key of the label that comes after the label names of all sources.
 const LABEL_LAST: &str = "image/label";
-/// Where the writer has label, name of the class and file name of samples that are no images.
+/// Keys of label, class name and file name that our writer uses for samples without an image.
 const PLAIN: [&str; 3] = ["class/label", "class/text", "filename"];
-/// What several labels are called as a component.
+/// Component name of several labels.
 const LABELS_NAME: &str = "labels";
-/// Where the name of the class is looked for, in this order.
+/// Keys of the class name, in the order of preference.
 const CLASSES: &[&str] = &["image/class/text", "image/class/synset"];
-/// Where the name of the image file is looked for, in this order.
+/// Keys of the image's file name, in the order of preference.
 const FILENAMES: &[&str] = &["image/filename", "filename"];
 
 /// The image of an example.
 pub(super) struct Found<'a> {
     pub key: &'a [u8],
-    /// Where it lies in the data, or the pixels that it is made of.
+    /// Range of the image file, or of the pixels, in the data.
     pub place: Range<usize>,
-    /// What stands before pixels in their file; empty before an image that is one.
+    /// The `.npy` header of pixels; empty if the data contains the image file.
     pub head: Vec<u8>,
 }
 
-/// The image of an example, by its content; names choose among several. `None` where nothing is one, text where something may be.
+/// The image of an example, detected from its content; names choose among several. `None` if no feature is an image.
+///
+/// # Errors
+/// If the image is ambiguous, or the chosen feature is missing or does not hold one value of bytes; the text has the reason.
 pub(super) fn image<'a>(example: &Example<'a>, data: &[u8], wanted: &Wanted) -> Result<Option<Found<'a>>, String> {
-    // Steps of a sequence are no image.
+    // A list in steps is not an image.
     let named = |name: &str| example.iter().find(|(key, list)| *key == name.as_bytes() && list.steps.is_none());
     let is_file = |place: &Range<usize>| {
         let bytes = data.get(place.clone()).unwrap_or_default();
@@ -70,7 +73,7 @@ pub(super) fn image<'a>(example: &Example<'a>, data: &[u8], wanted: &Wanted) -> 
     let is_image = |(key, list): &&(&[u8], &List)| {
         list.values > 1 || example.only_bytes(list).is_some_and(|place| is_file(&place) || head(key, &place).is_some())
     };
-    // Items of a dtype that is told may begin like anything.
+    // The items of a declared array may begin like an image file.
     let is_array = |key: &[u8]| values::is_declared(example, data, key);
     if let Some(one) = bytes.clone().find(is_image) {
         return found(*one);
@@ -78,7 +81,7 @@ pub(super) fn image<'a>(example: &Example<'a>, data: &[u8], wanted: &Wanted) -> 
     let is_like =
         |(key, list): &(&[u8], &List)| example.only_bytes(list).is_some_and(|place| is_file(&place)) && !is_array(key);
     let mut like = example.iter().filter(is_like);
-    // A name that says so, of what may be pixels. One number is an id.
+    // A feature with an image name that may hold pixels. A single number is an id.
     let odd = named.iter().find(|(_, list)| is_bytes(list) || list.values > 1);
     match (like.next(), like.next()) {
         (Some((like, _)), None) if let Some((odd, _)) = odd => Err(format!(
@@ -90,7 +93,7 @@ pub(super) fn image<'a>(example: &Example<'a>, data: &[u8], wanted: &Wanted) -> 
         (Some((one, _)), Some((two, _))) => {
             Err(format!("features {:?} and {:?} both look like the image", lossy(one), lossy(two)))
         }
-        // Whether its bytes are an image that nothing here knows, a person may say.
+        // The bytes may be an image of an unknown kind: the user decides.
         (None, _) if let Some(one) = bytes.clone().find(|(key, _)| !is_array(key)) => found(*one),
         (None, _) => {
             let is_pixels = |(key, list): &(&[u8], &List)| {
@@ -108,7 +111,7 @@ pub(super) fn image<'a>(example: &Example<'a>, data: &[u8], wanted: &Wanted) -> 
     }
 }
 
-/// Why an example cannot be packed though all else of it could: a feature list that is no component and is not left out.
+/// The reason if an example cannot be packed whole: a wanted feature list that cannot be a component.
 pub(super) fn lost_steps(example: &Example<'_>, data: &[u8], wanted: &Wanted) -> Option<String> {
     let lists = || example.iter().filter(|(_, list)| list.steps.is_some());
     lists().next()?;
@@ -130,7 +133,8 @@ pub(super) fn no_image(example: &Example<'_>) -> String {
     format!("no feature holds an image: {}", keys(example))
 }
 
-/// Fills in what an example without an image holds, if it is more than a label; says whether it is.
+/// Fills `record` and `wider` from an example without an image. Returns `false`, with both unchanged, if the example has no value beside
+/// its label.
 pub(super) fn describe_values(
     record: &mut Record,
     wider: &mut Vec<Option<u32>>,
@@ -141,7 +145,7 @@ pub(super) fn describe_values(
     let [plain_label, plain_class, plain_filename] = PLAIN;
     let label = match &wanted.label {
         Some(name) => example.list(name.as_bytes()).map(|list| (name.as_str(), list)),
-        // A list is a value, and so is a float.
+        // A list or a float is a value, not a label.
         None => labels(example).into_iter().find(|(name, list)| {
             let is_class = match example.value(list, 0) {
                 Some(Value::Int(_)) => true,
@@ -163,7 +167,7 @@ pub(super) fn describe_values(
         })?;
         Some(data[place].to_vec())
     };
-    // What the writer has for each sample is no value of its own.
+    // The class name and file name that our writer adds to each sample are not values.
     let is_told = |key: &[u8]| {
         let is_class = key == plain_class.as_bytes() && example.list(plain_label.as_bytes()).is_some();
         is_class
@@ -202,7 +206,8 @@ pub(super) fn describe_values(
     true
 }
 
-/// Fills in what an example says beside its image, which is the feature `image`, if it has one that can be had.
+/// Fills `record` and `wider` with the features beside the image. `image` is the key of the image, or `None` if the example has no
+/// usable image.
 pub(super) fn describe(
     record: &mut Record,
     wider: &mut Vec<Option<u32>>,
@@ -216,7 +221,7 @@ pub(super) fn describe(
     let label = match &wanted.label {
         _ if wanted.no_labels => None,
         Some(name) => example.list(name.as_bytes()).map(|list| (name.as_str(), list)),
-        // What no class can be, such as a fraction, is a value beside the image.
+        // A label that cannot be a class, such as a fraction, is a value beside the image.
         None => labels(example).into_iter().find(|(_, list)| {
             let is_first = wanted.label_number.is_none_or(|number| number == 0);
             list.values > 0 && !(is_first && matches!(label_of(example, data, list, 0), Label::Unfit(_)))
@@ -249,7 +254,7 @@ pub(super) fn describe(
     record.filename = text(FILENAMES);
     let start = record.range.start;
     let name = |key: &[u8]| match lossy(key) {
-        // One that is called as readers call that of one label would be read as such.
+        // Readers would parse a component called `label` or `cls` as a single label.
         name if several == Some(key) && ["label", "cls"].contains(&&*name.to_lowercase()) => LABELS_NAME.to_owned(),
         name => name,
     };
@@ -261,7 +266,7 @@ pub(super) fn describe(
         let Some(list) = example.list(key).filter(|_| !used.contains(&key)) else { continue };
         let is_number = matches!(list.kind, ListKind::Floats | ListKind::Ints);
         let (bytes, offset, recipe, form, wider_bytes) = match value {
-            // An array; or a single number, which is text unless the feature is a list elsewhere.
+            // An array. A single number, below, is text unless other examples have a list in this feature.
             Some(values::Feature {
                 form: form @ Form::Array { .. }, bytes, wider_bytes: None, place, recipe, ..
             }) => {
@@ -277,19 +282,19 @@ pub(super) fn describe(
             }
             value => match (example.only_bytes(list), example.text(list).zip(value)) {
                 (Some(place), _) => (list.bytes, Some(start + (HEAD_BYTES + place.start) as u64), 0, None, None),
-                // The number of the feature says which; its checksum covers the record.
+                // The recipe is the number of the feature, from 1. The record's checksum protects against another order.
                 (None, Some((text, value))) => (text.len() as u64, Some(start), value.number() as u32 + 1, None, None),
                 (None, None) => (list.bytes, None, 0, None, None),
             },
         };
         wider.push(wider_bytes.and_then(|bytes| u32::try_from(bytes).ok()));
-        // Without an image, what is beside it is no sample.
+        // Without an image, the features beside it are not a sample.
         let form = form.filter(|_| image.is_some());
         record.others.push(Other { name: name(key), bytes, offset, recipe, form });
     }
 }
 
-/// Features that are called as labels are, the likeliest first.
+/// Features with the name of a label, the likeliest first.
 fn labels<'e>(example: &'e Example<'_>) -> Vec<(&'e str, &'e List)> {
     let rank = |name: &str| match LABEL_FIRST.iter().position(|first| *first == name) {
         Some(place) => Some((0, place)),
@@ -311,7 +316,7 @@ fn label_of(example: &Example<'_>, data: &[u8], list: &List, number: usize) -> L
         None => Label::Unfit(format!("label number {number} of {}, counted from 0", list.values)),
         Some(Value::Int(label)) => Label::Number(label),
         Some(Value::Bytes(place)) => Label::of_bytes(&data[place]),
-        // 2^63, the first number that is too large, is a float.
+        // f32 represents 2^63, the first number that is too large, exactly.
         Some(Value::Float(label)) if label.fract() == 0.0 && label.abs() < i64::MAX as f32 => {
             Label::Number(label as i64)
         }

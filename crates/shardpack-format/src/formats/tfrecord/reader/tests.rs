@@ -54,7 +54,7 @@ fn example(features: &[(&str, Vec<u8>)]) -> Vec<u8> {
     framed(&field(0x0a, &entries))
 }
 
-/// Makes all values of a record, also as they are among lists; they are as long as they were told to be.
+/// Makes all values of a record, also in their wider form, and compares their lengths with the record.
 fn check_values(file: &[u8], record: &Record, wider: &[Option<u32>]) {
     let whole = &file[record.range.start as usize..record.range.end as usize];
     for (number, other) in record.others.iter().enumerate() {
@@ -154,7 +154,7 @@ fn what_the_writer_wrote_is_read() {
     let others = ["image/format", "image/height", "image/width"].into_iter().zip([4, 3, 3]);
     let found: Vec<_> = record.others.iter().map(|other| (other.name.as_str(), other.bytes)).collect();
     assert_eq!(found, others.collect::<Vec<_>>());
-    // Text stands for itself, numbers are made text.
+    // Text is stored unchanged; numbers become text.
     let format = record.others[0].offset.unwrap() as usize;
     assert_eq!(&file[format..format + 4], b"JPEG");
     assert_eq!(record.others[0].recipe, 0);
@@ -172,7 +172,7 @@ fn labels_of_every_kind_are_told() {
     let rows = [
         ("integer", small(&[9]), Label::Number(9)),
         ("whole float", float(9.0), Label::Number(9)),
-        // They are values beside the image.
+        // Fractions are values beside the image.
         ("broken float", float(9.5), Label::Missing),
         ("no number", float(f32::NAN), Label::Missing),
         ("text", text(b"cat"), Label::Text(b"cat".to_vec())),
@@ -279,7 +279,7 @@ fn what_is_no_example_is_a_record_without_an_image() {
     assert!(found[2].0.image.is_ok());
 }
 
-/// What the value of each feature is; of those that are none, nothing.
+/// Name and form of each feature; the form is empty if the feature is no value.
 fn forms(features: &[(&str, Vec<u8>)]) -> Vec<(String, String)> {
     let told = |other: &Other| other.form.as_ref().map_or_else(String::new, ToString::to_string);
     one(features, &Wanted::default()).others.iter().map(|other| (other.name.clone(), told(other))).collect()
@@ -289,7 +289,7 @@ fn forms(features: &[(&str, Vec<u8>)]) -> Vec<(String, String)> {
 fn features_without_an_image_are_values_of_their_kind() {
     let of = |feature: Vec<u8>| forms(&[("x", feature)])[0].1.clone();
     let floats = |count: usize| field(0x12, &field(0x0a, &vec![0; 4 * count]));
-    // Each for itself, as readers take them too.
+    // Unpacked, which readers accept too.
     let apart = field(0x12, &[0x0d, 0, 0, 0, 0, 0x0d, 0, 0, 0, 0]);
     assert_eq!([of(small(&[5])), of(small(&[5, 6])), of(small(&[]))], ["int", "<i8[2]", "<i8[0]"]);
     assert_eq!([of(float(1.5)), of(floats(3)), of(floats(0)), of(apart)], ["<f4[]", "<f4[3]", "<f4[0]", "<f4[2]"]);
@@ -299,7 +299,7 @@ fn features_without_an_image_are_values_of_their_kind() {
     );
     let several = |first: &[u8]| field(0x0a, &[field(0x0a, first), field(0x0a, b"b")].concat());
     assert_eq!([of(several(b"a")), of(several(&[0xff])), of(field(0x0a, b""))], ["json", "", "json"]);
-    // No list at all is no feature.
+    // A feature without a list is omitted.
     assert_eq!(forms(&[("x", vec![]), ("z", small(&[1]))]).len(), 1);
 }
 
@@ -321,7 +321,7 @@ fn shape_and_dtype_beside_a_feature_count_where_they_are_its_own() {
     assert_eq!(of(&[("x", eight()), i4.clone(), shape(&[2])]), "x <i4[2]");
     assert_eq!(of(&[("x", eight()), i4, shape(&[3])]), "x bytes, x/dtype text, x/shape int");
     assert_eq!(of(&[("x", eight()), ("x/dtype", text(b"O"))]), "x bytes, x/dtype text");
-    // Such are no pixels, and the shape of one is not that of another.
+    // Declared arrays are not pixels, and the shape of one feature is not used for another.
     let bytes = || (text(&[200; 6]), text(b"uint8"), small(&[2, 3]));
     let ((a, a_dtype, a_shape), (b, _, _)) = (bytes(), bytes());
     let declared = [("a", a), ("a/dtype", a_dtype), ("a/shape", a_shape.clone())];
@@ -422,7 +422,7 @@ fn feature_lists_of_a_sequence_are_values_by_their_steps() {
         assert_eq!(record.label, if context.is_empty() { Label::Missing } else { Label::Number(1) });
         for (name, form, content) in contents {
             let other = record.others.iter().find(|other| other.name == name).unwrap();
-            // Beside an image, what is no array is text.
+            // Beside an image, a list that is not an array is text.
             let told = other.form.as_ref().map_or_else(|| "json".to_owned(), ToString::to_string);
             assert_eq!(told, form, "{name}");
             let made = TfRecords.component(&file, other.recipe).unwrap();

@@ -1,11 +1,12 @@
-//! Features of examples as values: what they are, and their content; those of examples without an image, and of others what is an array.
+//! Makes values from the features of an example: form, length and content. Beside an image, only arrays and numbers have a form.
 //!
-//! A list in steps, as a `SequenceExample` has it, is an array where each step has as many numbers, or one value of bytes as long as all,
-//! and else JSON. A list of numbers is an array, one number is a number, bytes are text or bytes; what [`super::super::writer`] writes beside a
-//! feature, `NAME/shape` and `NAME/dtype`, counts where it agrees with the feature's length. What a feature is depends on its
-//! example alone, so of a single value it is also told what it would be among lists, see [`Form::wider`].
+//! A list of numbers is an array, one integer is a number, one float is an array without axes. One value of bytes is text or bytes,
+//! and several texts are JSON. [`super::super::writer`] writes `NAME/shape` and `NAME/dtype` beside a feature; both count if they agree
+//! with its length. A list of numbers in steps (`SequenceExample`) is an array if all steps have the same count, otherwise JSON. Text in
+//! steps is JSON. Other bytes in steps are an array if each step has one value, all of the same length. The form depends on one example
+//! alone, so a single value also has its length in the wider form, see [`Form::wider`].
 //!
-//! Holds at all times: forms and lengths are those of the content that is made of the same example later.
+//! Holds at all times: form and length match the content that is later made from the same example.
 
 use std::{collections::BTreeSet, ops::Range};
 
@@ -15,15 +16,15 @@ use crate::{
     formats::foreign::{Other, Plain},
 };
 
-/// The dtypes of lists of floats and of whole numbers, as numpy writes them.
+/// The dtypes of lists of floats, lists of whole numbers, and bytes in steps, as numpy writes them.
 const FLOAT32: &str = "<f4";
 const INT64: &str = "<i8";
 const BYTES: &str = "|u1";
-/// The dtype whose one number without a shape is a float of Python.
+/// The dtype of a Python float: one number without `NAME/shape`.
 const FLOAT64: &str = "<f8";
-/// Bit of a recipe that says that it is of a value; the number of the feature, from 0, stands above [`Other::WIDER`].
+/// Recipe bit: the recipe makes a value. The number of the feature, from 0, is in the bits above [`Other::WIDER`].
 const IS_VALUE: u32 = 1 << 16;
-/// Bit of the recipe of a value which is told as text unless what is [`Other::WIDER`] is asked for.
+/// Recipe bit: the content of the value is its text, unless [`Other::WIDER`] is set too.
 const IS_NUMBER_TEXT: u32 = 1 << 17;
 
 /// A feature as a value.
@@ -31,21 +32,22 @@ const IS_NUMBER_TEXT: u32 = 1 << 17;
 pub(super) struct Feature<'a> {
     pub key: &'a [u8],
     pub form: Form,
-    /// Length of its content in bytes.
+    /// Length of the content in bytes.
     pub bytes: u64,
-    /// The same of what [`Form::wider`] says; `None` where it is no single value.
+    /// Length in bytes of the content as [`Form::wider`]; `None` if the feature is not a single value.
     pub wider_bytes: Option<u64>,
-    /// Where its content, or the items of an array, lie in the data as they are; `None` where they are made.
+    /// Range in the data of the content, or of the items of an array, if stored unchanged; `None` if `recipe` makes the content.
     pub place: Option<Range<usize>>,
-    /// How its content is made.
+    /// Recipe of the content.
     pub recipe: u32,
-    /// Whether `NAME/shape` and `NAME/dtype` were taken for it.
+    /// Whether `NAME/shape` determined the form.
     has_shape: bool,
+    /// Whether `NAME/dtype` determined the form.
     has_dtype: bool,
 }
 
-/// What the features of an example are, in the order of their keys: keys of those that are no value, with their lengths, are among
-/// them with `Err`. Left out are those without any list, and what tells of others.
+/// The features of an example, in the order of their keys. `Err` has key and length in bytes of a feature that is no value. Features
+/// without a list are omitted, and so are `NAME/shape` and `NAME/dtype` if they determined the form of another feature.
 pub(super) fn features<'a>(example: &Example<'a>, data: &[u8]) -> Vec<Result<Feature<'a>, (&'a [u8], u64)>> {
     let found: Vec<_> = (0..)
         .zip(example.iter())
@@ -71,7 +73,7 @@ pub(super) fn features<'a>(example: &Example<'a>, data: &[u8]) -> Vec<Result<Fea
 }
 
 impl Feature<'_> {
-    /// Its number among the features of its example.
+    /// Number of the feature in its example, from 0.
     pub fn number(&self) -> usize {
         (self.recipe & !IS_VALUE) as usize >> 1
     }
@@ -82,7 +84,7 @@ impl Feature<'_> {
     }
 }
 
-/// The content that `recipe` makes of an example; `None` where it has no such value.
+/// The content that `recipe` makes from an example; `None` if the example has no such value.
 pub(super) fn content(example: &Example<'_>, data: &[u8], recipe: u32) -> Option<Vec<u8>> {
     let number = (recipe & !(IS_VALUE | IS_NUMBER_TEXT)) >> 1;
     let (key, list) = example.iter().nth(number as usize)?;
@@ -112,13 +114,13 @@ pub(super) fn content(example: &Example<'_>, data: &[u8], recipe: u32) -> Option
     Some(out)
 }
 
-/// Whether an example says of the feature `key` which dtype it has, and it is an array or a number of that.
+/// Whether `NAME/dtype` declares the feature `key` as an array or a number, and its length agrees.
 pub(super) fn is_declared(example: &Example<'_>, data: &[u8], key: &[u8]) -> bool {
     let is = |list: &List| feature(example, data, 0, key, list).is_some_and(|found| found.has_dtype);
     has(example, key, "dtype") && example.list(key).is_some_and(is)
 }
 
-/// Whether a recipe is of a value.
+/// Whether a recipe makes a value.
 pub(super) fn is_of_value(recipe: u32) -> bool {
     recipe & IS_VALUE != 0
 }
@@ -192,12 +194,12 @@ fn feature<'a>(example: &Example<'a>, data: &[u8], number: u32, key: &'a [u8], l
         Some(wider) if is_single => Some(length(&wider)?),
         _ => None,
     };
-    // What is single may be wanted as another form, which only a recipe makes.
+    // The caller may want a single value in its wider form, which only a recipe makes.
     let place = place.filter(|_| !is_single);
     Some(Feature { key, form, bytes, wider_bytes, place, recipe: IS_VALUE | number << 1, has_shape, has_dtype })
 }
 
-/// What a feature list is; `None` where its steps are bytes of several lengths that are no text.
+/// Form of a feature list; `None` for bytes that are not text, if they differ in length or a step does not have one value.
 fn of_steps(example: &Example<'_>, data: &[u8], list: &List) -> Option<Form> {
     let steps = list.steps?;
     let array = |dtype: &str, last: usize| {
@@ -217,7 +219,7 @@ fn of_steps(example: &Example<'_>, data: &[u8], list: &List) -> Option<Form> {
     }
 }
 
-/// The key of what is told of a feature.
+/// Key of the feature that has the shape or dtype of the feature `key`.
 fn sibling(key: &[u8], what: &str) -> Vec<u8> {
     [key, b"/", what.as_bytes()].concat()
 }
@@ -226,7 +228,7 @@ fn has(example: &Example<'_>, key: &[u8], what: &str) -> bool {
     example.list(&sibling(key, what)).is_some()
 }
 
-/// Lengths of axes.
+/// Lengths of axes: integers, at most [`MAX_AXES`].
 fn shape(example: &Example<'_>, list: &List) -> Option<Vec<u64>> {
     if list.kind != Kind::Ints || list.values > MAX_AXES {
         return None;
@@ -238,7 +240,7 @@ fn shape(example: &Example<'_>, list: &List) -> Option<Vec<u64>> {
     example.values(list).into_iter().map(axis).collect()
 }
 
-/// A dtype as numpy's `dtype` takes it: `float64`, `>f8`.
+/// A dtype as numpy's `dtype` accepts it: `float64`, `>f8`.
 fn dtype<'d>(example: &Example<'_>, data: &'d [u8], list: &List) -> Option<&'d str> {
     let text = str::from_utf8(data.get(example.only_bytes(list)?)?).ok()?;
     match component::of_numpy_name(text) {
@@ -258,18 +260,18 @@ fn double(bytes: &[u8]) -> Option<f64> {
     bytes.as_array().map(|bytes| f64::from_le_bytes(*bytes))
 }
 
-/// Whether bytes are what people write: UTF-8 of letters, signs and white space.
+/// Whether bytes are text: UTF-8 without ASCII control characters, except tab and line breaks.
 pub(super) fn is_text(bytes: &[u8]) -> bool {
     let is_control = |byte: u8| byte.is_ascii_control() && !matches!(byte, b'\t' | b'\n' | b'\r');
     !bytes.iter().any(|byte| is_control(*byte)) && str::from_utf8(bytes).is_ok()
 }
 
-/// The values of a list as JSON, of a feature list by its steps.
+/// The values of a list as JSON; for a list in steps, see [`Example::text`].
 fn json(example: &Example<'_>, data: &[u8], list: &List) -> Option<Vec<u8>> {
     if list.steps.is_some() { example.text(list) } else { texts(example, data, list) }
 }
 
-/// Texts as a list of JSON; `None` where one is none, or where they are more than can be.
+/// Texts as a JSON list; `None` if a value is not text, or the list has more than [`Plain::MOST_VALUES`].
 fn texts(example: &Example<'_>, data: &[u8], list: &List) -> Option<Vec<u8>> {
     if list.values > Plain::MOST_VALUES {
         return None;

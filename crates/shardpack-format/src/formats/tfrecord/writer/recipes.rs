@@ -1,4 +1,4 @@
-//! How TensorFlow and DALI read what is written, in their own words.
+//! Generates Python code that reads our shards with TensorFlow and DALI.
 
 use std::{ffi::OsString, path::Path};
 
@@ -8,12 +8,12 @@ use crate::shell::python;
 /// The shards of a dataset.
 pub(super) struct Files<'a> {
     pub folder: &'a Path,
-    /// Their names.
+    /// Glob pattern of their names.
     pub pattern: String,
 }
 
 impl Files<'_> {
-    /// A pattern of Python that only they match: what means something in patterns stands for itself in the name of the folder.
+    /// A Python glob that matches only the shards; special characters in the folder's name are escaped.
     fn glob(&self, end: &str) -> String {
         let path = self.folder.join(format!("{}{end}", self.pattern));
         let (folder, mut all) = (self.folder.as_os_str().as_encoded_bytes(), OsString::new());
@@ -30,7 +30,7 @@ impl Files<'_> {
     }
 }
 
-/// How TensorFlow parses a feature of ours.
+/// Python code of TensorFlow's parser for a feature of our writer.
 pub(super) fn parsed_own(key: &str, feature: Feature) -> String {
     let of = match feature {
         Feature::Label | Feature::Height | Feature::Width => "tf.int64",
@@ -39,7 +39,7 @@ pub(super) fn parsed_own(key: &str, feature: Feature) -> String {
     format!("{}: tf.io.FixedLenFeature([], {of})", python(key))
 }
 
-/// For examples that are values, of which `parsed` says how each is parsed.
+/// For examples of values; `parsed` is the Python code of their parsers.
 pub(super) fn values(files: &Files<'_>, parsed: &str) -> Vec<(&'static str, String)> {
     let parse = format!("tf.io.parse_single_example(record, {{{parsed}}})");
     vec![("tf.data", format!("{}.map(lambda record: {parse})", records(files)))]

@@ -10,7 +10,7 @@ fn columns(list: &[(&str, &str, Option<u32>)], wanted: &Wanted) -> Result<Column
     Columns::of(json.to_string().as_bytes(), wanted)
 }
 
-/// Variable columns of these values.
+/// A sample with these values in columns of variable length.
 fn sample(values: &[&[u8]]) -> Vec<u8> {
     let lengths = values.iter().flat_map(|value| (value.len() as u32).to_le_bytes());
     lengths.chain(values.concat()).collect()
@@ -65,7 +65,7 @@ fn columns_are_found_by_encoding_name_and_content() {
     assert!(record.image.unwrap_err().contains("\"Class_ID\" reaches beyond the 31 bytes"));
     assert!(found.record(&[&bytes[..], b"x"].concat(), 0, 0).image.unwrap_err().contains("end at byte 32"));
 
-    // A whole number of another name is none, though it is the only one.
+    // An integer column with another name is no label, even if it is the only integer column.
     let other = list.map(|(name, encoding, size)| (if name == "Class_ID" { "width" } else { name }, encoding, size));
     let record = columns(&other, &wanted).unwrap().record(&bytes, 100, 3);
     assert_eq!((record.label, record.others.last().map(|other| other.name.as_str())), (Label::Missing, Some("width")));
