@@ -4,11 +4,17 @@
 //! read foreign shards through this crate. No file name is trusted: an extension only selects the compression if the bytes
 //! cannot.
 
+#![cfg_attr(
+    not(all(feature = "hdf5", feature = "parquet")),
+    allow(dead_code, unused_imports, reason = "helpers of the readers that are left out")
+)]
+
 mod arrow_file;
 mod checked;
 mod contain;
 mod expected;
 pub mod files;
+#[cfg_attr(not(feature = "hdf5"), path = "without/hdf5.rs")]
 pub mod hdf5;
 pub mod header_check;
 pub mod key_class;
@@ -18,6 +24,7 @@ pub mod lmdb;
 pub mod npz;
 mod numbered;
 pub mod offset_index;
+#[cfg_attr(not(feature = "parquet"), path = "without/parquet.rs")]
 pub mod parquet;
 pub mod patterns;
 mod place;

@@ -20,6 +20,7 @@
 
 mod csv;
 mod foreign;
+#[cfg_attr(not(feature = "parquet"), path = "without_parquet.rs")]
 mod parquet_file;
 
 use std::{borrow::Cow, fs::File, io::BufWriter, path::Path};
