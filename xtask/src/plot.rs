@@ -1,8 +1,8 @@
-//! Plots as SVG, written by hand: readable on light and dark pages, without anything that has to be loaded.
+//! Writes plots as SVG by hand: readable on light and dark pages, with no external resources.
 
 use std::fmt::Write;
 
-/// Text and lines take the colour of the page's theme; series have colours that are seen on both.
+/// Text and lines take the colour of the page's theme; the colours of the series are visible on both themes.
 const STYLE: &str = "<style>text{font:13px system-ui,sans-serif;fill:#1f2328}.h{font-weight:600}.s{font-size:11px}.g{stroke:#8b949e;\
                      stroke-opacity:.35}@media(prefers-color-scheme:dark){text{fill:#e6edf3}}</style>\n";
 const COLOURS: [&str; 6] = ["#8b949e", "#2f81f7", "#e36209", "#bf8700", "#cf222e", "#8250df"];
@@ -12,11 +12,11 @@ const GAP: f64 = 60.0;
 const ROW: f64 = 22.0;
 const TOP: f64 = 52.0;
 
-/// One dot a row and panel, on logarithmic axes.
+/// One dot per row and panel, on logarithmic axes.
 pub struct Dots {
-    /// What each panel shows.
+    /// Title of each panel.
     pub panels: Vec<&'static str>,
-    /// Its rows.
+    /// The rows.
     pub rows: Vec<Named>,
 }
 
@@ -50,12 +50,12 @@ fn line(out: &mut String, from: (f64, f64), to: (f64, f64)) {
 /// A row of a plot: name, value in each panel, and whether it stands out.
 pub type Named = (String, Vec<f64>, bool);
 
-/// Where a panel begins.
+/// Left edge of a panel.
 fn left_of(panel: usize) -> f64 {
     LABELS + panel as f64 * (PANEL + GAP)
 }
 
-/// A plot of so many panels with the names of its rows, and where these end.
+/// Opens a plot with this number of panels and labels its rows; returns the SVG and the bottom of the rows.
 fn labelled(title: &str, panels: usize, rows: &[Named]) -> (String, f64) {
     let bottom = TOP + ROW * rows.len() as f64;
     let mut out = open(left_of(panels), bottom + 34.0, title);
@@ -93,11 +93,11 @@ impl Dots {
     }
 }
 
-/// One bar a row and panel, from zero, with a line at 1.
+/// One bar per row and panel, from zero, with a line at 1.
 pub struct Bars {
-    /// What each panel shows.
+    /// Title of each panel.
     pub panels: Vec<&'static str>,
-    /// Its rows.
+    /// The rows.
     pub rows: Vec<Named>,
 }
 
@@ -108,7 +108,7 @@ impl Bars {
         for (panel, what) in self.panels.iter().enumerate() {
             let left = left_of(panel);
             text(&mut out, (left, 24.0), "start", "h", what);
-            // Room for the number behind the longest bar.
+            // Room for the number after the longest bar.
             let most = self.rows.iter().map(|row| row.1[panel]).fold(1.0, f64::max) * 1.15;
             let x = |value: f64| left + value / most * PANEL;
             for (row, (_, values, stands_out)) in self.rows.iter().enumerate() {
@@ -128,16 +128,16 @@ impl Bars {
     }
 }
 
-/// A mean and how far it may be off, at each step.
+/// A mean and its margin of error, at each step.
 pub type Series = Vec<(f64, f64)>;
 
 /// Lines with their intervals, over steps that count from 1.
 pub struct Lines {
     /// Name of each line, the same in all panels.
     pub names: Vec<String>,
-    /// What each panel shows, and its lines.
+    /// Title of each panel, and its lines.
     pub panels: Vec<(String, Vec<Series>)>,
-    /// What is counted below.
+    /// Label of the horizontal axis.
     pub steps: &'static str,
 }
 
@@ -154,7 +154,7 @@ impl Lines {
         for (panel, (what, lines)) in self.panels.iter().enumerate() {
             let left = left_edge + panel as f64 * (PANEL + GAP + 20.0);
             text(&mut out, (left, 24.0), "start", "h", what);
-            // Each from where its own lines begin: one panel may be all at the top of the other.
+            // Each panel starts at its own lowest value: the lines of one panel may all lie near the top of another.
             let lowest = lines.iter().flatten().map(|(mean, off)| mean - off).fold(1.0, f64::min);
             let least = ((lowest * 10.0).floor() / 10.0).clamp(0.0, 0.9);
             let x = |step: usize| left + step as f64 / (steps.max(2) - 1) as f64 * PANEL;
@@ -192,11 +192,11 @@ impl Lines {
 pub struct Points {
     /// Name of each series, the same in all panels.
     pub names: Vec<String>,
-    /// What each panel shows, and the values of its series.
+    /// Title of each panel, and the values of its series.
     pub panels: Vec<(String, Vec<Vec<f64>>)>,
-    /// What is counted below.
+    /// Label of the horizontal axis.
     pub steps: &'static str,
-    /// Ticks of the axis, with their labels; values beyond the ends are drawn at them.
+    /// Ticks of the axis, with their labels; values beyond the ends are drawn at the ends.
     pub ticks: Vec<(f64, &'static str)>,
 }
 
@@ -226,7 +226,7 @@ impl Points {
             }
             text(&mut out, (left + WIDE / 2.0, bottom + 36.0), "middle", "s", self.steps);
             for (number, values) in series.iter().enumerate() {
-                // A dot is a line of no length with a round end.
+                // A dot is a zero-length line with a round cap.
                 let dots = values.iter().enumerate().map(|(at, value)| format!("M{:.0} {:.0}h0", x(at), y(*value)));
                 let (colour, dots) = (series_colour(number), dots.collect::<String>());
                 let _ = writeln!(
@@ -240,7 +240,7 @@ impl Points {
     }
 }
 
-/// One bar a row, of percent.
+/// One bar per row, in percent.
 pub struct Percents {
     /// Name, percent, and whether it stands out.
     pub rows: Vec<(String, f64, bool)>,
@@ -251,7 +251,7 @@ impl Percents {
     pub fn svg(&self, title: &str) -> String {
         const WIDE: f64 = 480.0;
         const HIGH: f64 = 34.0;
-        // Room for names in a font that is wider than most.
+        // Room for names in a wide font.
         const NAMES: f64 = 260.0;
         let mut out = open(NAMES + WIDE + 72.0, 48.0 + HIGH * self.rows.len() as f64 + 8.0, title);
         text(&mut out, (12.0, 26.0), "start", "h", title);
@@ -271,15 +271,15 @@ impl Percents {
 
 /// Lines over two logarithmic axes.
 pub struct Curves {
-    /// Names of the lines, the same in all panels; of more lines than names, the others are dashed in the same colours.
+    /// Names of the lines, the same in all panels; lines beyond the names are dashed and repeat the colours.
     pub names: Vec<String>,
-    /// What the dashed lines are, if there are any.
+    /// Meaning of the dashed lines; empty if there are no dashed lines.
     pub dashed: &'static str,
-    /// What each panel shows, and of each line its points, ascending.
+    /// Title of each panel, and the points of each line, ascending.
     pub panels: Vec<(String, Vec<Vec<(f64, f64)>>)>,
-    /// What is counted below.
+    /// Label of the horizontal axis.
     pub across: &'static str,
-    /// What is counted at the left.
+    /// Label of the vertical axis.
     pub up: &'static str,
 }
 
@@ -311,7 +311,7 @@ impl Curves {
                 text(&mut out, (left - 8.0, y(value) + 4.0), "end", "s", &format!("{value}"));
             }
             text(&mut out, (left - 8.0, TOP - 10.0), "end", "s", self.up);
-            // Machines come in powers of two; every fourth fold has a label.
+            // Machine counts are powers of two; every second count (a factor of four) has a label.
             let ticks = lines.first().into_iter().flatten().filter(is_there).step_by(2);
             for tick in ticks {
                 text(&mut out, (x(tick.0), bottom + 18.0), "middle", "s", &format!("{}", tick.0));

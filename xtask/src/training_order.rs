@@ -1,7 +1,7 @@
-//! `training-order`: does it train as well? A small network on scikit-learn's digits, trained on several orders.
+//! Trains a small network on scikit-learn's digits with several orders (`training-order`).
 //!
-//! Holds at all times: the orders are those of `shuffle-quality`, from the same code; a seed has the same network and test set in
-//! all of them. What comes out is written to docs/explain/shuffle-quality.md, whatever it is.
+//! The orders are those of `shuffle-quality`, from the same code. A seed has the same network and test set in all orders. The task
+//! writes every result to docs/explain/shuffle-quality.md, good or bad.
 
 use std::{collections::BTreeMap, time::Instant};
 
@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// Of 1,797 images, about four fifths; the others are the test set.
+/// About four fifths of 1,797 images; the rest is the test set.
 const SAMPLES: u32 = 1_437;
 const BATCH: usize = 16;
 const EPOCHS: u64 = 15;
@@ -31,7 +31,7 @@ const SHARD: u64 = 90;
 const RUN: u64 = 5;
 const PLOT: &str = "training-order.svg";
 
-/// `training-order`.
+/// Task `training-order`.
 pub fn task(mut arguments: Arguments) -> Result<()> {
     let seeds = arguments.number("--seeds")?.unwrap_or(SEEDS).clamp(2, 100);
     arguments.end()?;
@@ -58,13 +58,10 @@ pub fn task(mut arguments: Arguments) -> Result<()> {
     let panel = |store: usize, what: &str| (what.to_owned(), found.iter().map(|of| of[store].clone()).collect());
     let lines = Lines {
         names: orders.iter().map(|order| order.name.clone()).collect(),
-        panels: vec![panel(0, "shards in the order of a global shuffle"), panel(1, "shards sorted by class")],
+        panels: vec![panel(0, "globally shuffled shards"), panel(1, "shards sorted by class")],
         steps: "epoch",
     };
-    write(
-        &root().join("docs/explain").join(PLOT),
-        lines.svg("Share of the test set that is right, mean and 95 % interval"),
-    )?;
+    write(&root().join("docs/explain").join(PLOT), lines.svg("Test accuracy, mean and 95 % confidence interval"))?;
     page::set("training", &text)
 }
 
@@ -75,7 +72,7 @@ fn setting() -> Setting {
 fn orders() -> Vec<Order> {
     let lanes = order::lanes(&setting(), RUN, SHARD);
     let as_much = lanes.held_samples.unwrap_or(0) as usize;
-    // What shuffle(1000) is of the samples of one of 64 workers at ImageNet's size.
+    // As small as shuffle(1000) is against the samples of one of 64 workers at ImageNet's size.
     let as_small = SAMPLES as usize / 20;
     let webdataset = |bufsize: usize, initial: usize| Order {
         name: format!("webdataset, shuffle({bufsize})"),
@@ -94,7 +91,7 @@ fn orders() -> Vec<Order> {
     ]
 }
 
-/// The orders as the script reads them.
+/// The orders, encoded for the script.
 fn bytes(orders: &[Order], seeds: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     for order in orders {
@@ -112,7 +109,7 @@ fn bytes(orders: &[Order], seeds: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Of each order, for both ways of storing: mean and 95 % interval after each epoch.
+/// Mean and 95 % interval after each epoch, by order and by way of storing.
 fn parse(text: &str, orders: usize, seeds: usize) -> Result<Vec<[Series; 2]>> {
     let mut shares: BTreeMap<(usize, usize), Vec<Vec<f64>>> = BTreeMap::new();
     for line in text.lines() {
@@ -135,7 +132,7 @@ fn interval(values: &[f64]) -> (f64, f64) {
     let mean = values.iter().sum::<f64>() / n;
     let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
     let freedom = n - 1.0;
-    // Cornish and Fisher's series for the quantile 0.975; 2.093 at 19, as tables have it.
+    // Cornish-Fisher series for the quantile 0.975; gives 2.093 at 19 degrees of freedom, as in tables.
     let z: f64 = 1.959_964;
     let t = z
         + (z.powi(3) + z) / (4.0 * freedom)
@@ -146,15 +143,16 @@ fn interval(values: &[f64]) -> (f64, f64) {
 fn report(orders: &[Order], found: &[[Series; 2]], seeds: u64, seconds: u64) -> String {
     let lanes = Options::lanes_for(1, BATCH as u64);
     let mut text = format!(
-        "`cargo xtask training-order`: scikit-learn's digits, {SAMPLES} of 1797 to train on and the others to test, a network of two convolutions, batch {BATCH}, {EPOCHS} \
-         epochs, {seeds} seeds, one reader, shards of {SHARD} samples; percent of the test set that is right, mean and 95 % interval. \
-         {lanes} lanes with runs of {RUN} hold {} samples; one webdataset buffer is as large, the other is to these samples what shuffle(1000) \
-         is to a worker's at ImageNet's size. {}; {seconds} s.\n\n",
+        "`cargo xtask training-order`: a network of two convolutions on scikit-learn's digits, {SAMPLES} of 1797 for \
+         training and the rest for testing. Batch {BATCH}, {EPOCHS} epochs, {seeds} seeds, one reader, shards of \
+         {SHARD} samples. Values are test accuracy in percent, mean and 95 % confidence interval. {lanes} lanes with \
+         runs of {RUN} hold {} samples, and so does one webdataset buffer. The other buffer holds the same share of \
+         the samples as shuffle(1000) holds of one worker's samples at ImageNet's size. {}; {seconds} s.\n\n",
         orders[1].held_samples.unwrap_or(0),
         machine::describe(&target("")),
     );
     let epochs = [1, 2, 3, 5, 10, EPOCHS as usize];
-    for (store, what) in ["Shards in the order of a global shuffle", "Shards sorted by class"].into_iter().enumerate() {
+    for (store, what) in ["Globally shuffled shards", "Shards sorted by class"].into_iter().enumerate() {
         text += &format!("{what}:\n\n| after epoch |");
         text.extend(epochs.iter().map(|epoch| format!(" {epoch} |")));
         text += &format!("\n|---|{}\n", "---:|".repeat(epochs.len()));
@@ -169,7 +167,7 @@ fn report(orders: &[Order], found: &[[Series; 2]], seeds: u64, seconds: u64) -> 
         }
         text += "\n";
     }
-    text + &format!("![Percent right after each epoch]({PLOT})\n")
+    text + &format!("![Test accuracy after each epoch]({PLOT})\n")
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! Packing small objects of a bucket behind a delay: against the delays that there are, and against boto3 and webdataset's writer.
+//! Benchmarks packing small objects of a bucket behind a delay: against the lower bound from the delays, and against boto3 with
+//! webdataset's writer.
 //!
-//! Holds at all times: all read the same bucket of the same server, in turns. Ours hashes, writes index and manifest, and syncs. What a
-//! server costs that has the same cores is seen beside a web server, which gives the same objects for a small part of it.
+//! All contenders read the same bucket of the same server, in turns. shardpack also hashes, writes index and manifest, and syncs. The
+//! server shares the cores; a web server with the same objects, at a small part of the cost, shows the difference.
 
 use std::{
     path::{Path, PathBuf},
@@ -27,13 +28,13 @@ use crate::{
 
 const SCRIPT: &str = "benches/peers/bucket.py";
 const DELAY: Duration = Duration::from_millis(30);
-/// Requests that are under way at a time until it is known whether more help, by docs/how-to/object-stores.md, and threads of the pool.
+/// Requests in flight before the packer measures whether more help (docs/how-to/object-stores.md), and threads of the script's pool.
 const AT_A_TIME: u64 = 64;
 const KEY: &str = "AKIATEST";
 const SECRET: &str = "secretsecretsecret";
 const SHARD_SIZE: &str = "32MiB";
 
-/// s3s-fs over a folder, each folder of which is a bucket.
+/// s3s-fs over a folder; each subfolder is a bucket.
 struct Server {
     child: Child,
     port: u16,
@@ -56,12 +57,12 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Its end is not of interest, only that it is there.
+        // The exit status does not matter.
         let _ = self.child.kill().and_then(|()| self.child.wait());
     }
 }
 
-/// Where the bucket is, and who asks.
+/// Adds endpoint and credentials of the server to a command.
 fn asks(mut command: Command, port: u16) -> Command {
     command.env("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{port}")).env("AWS_REGION", "us-east-1");
     command.env("AWS_ACCESS_KEY_ID", KEY).env("AWS_SECRET_ACCESS_KEY", SECRET).env("AWS_DEFAULT_REGION", "us-east-1");
@@ -75,7 +76,7 @@ fn ours(port: u16) -> Result<Command> {
     Ok(asks(pack, port))
 }
 
-/// The same objects, that a list names, from a web server.
+/// Packs the same objects by a list, from a web server.
 fn listed(list: &Path, port: u16) -> Result<Command> {
     let mut pack = command(shardpack("release"), ["pack"]);
     pack.arg(list).arg(fresh("far-listed")?).arg("--root").arg(format!("http://127.0.0.1:{port}/bucket/tree/"));
@@ -83,7 +84,7 @@ fn listed(list: &Path, port: u16) -> Result<Command> {
     Ok(pack)
 }
 
-/// A list of all files of a tree, with their classes.
+/// Writes a list of all files of a tree, with their classes.
 fn list(tree: &Path) -> Result<PathBuf> {
     let path = folder("out/far.csv");
     let files = output(command("find", ["-type", "f", "-printf", "%P\n"]).current_dir(tree))?;
@@ -94,7 +95,7 @@ fn list(tree: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// How many requests a pack made, how long they would have to wait, so many at a time, and for how many seconds it found what there is.
+/// Number of requests of a pack, the seconds that their delays take at [`AT_A_TIME`] in flight, and the seconds spent on listing.
 fn bound(pack: &mut Command) -> Result<(u64, f64, f64)> {
     let (usage, told) = measure(pack)?;
     let told: serde_json::Value = serde_json::from_str(&told).map_err(|error| format!("{told}: {error}"))?;
@@ -109,7 +110,7 @@ fn theirs(python: &Path, port: u16) -> Result<Command> {
     Ok(asks(pack, port))
 }
 
-/// The table.
+/// The table on buckets.
 pub fn buckets(scale: &Scale) -> Result<String> {
     let tree = Tree { files: 10_000 / scale.smaller, mean_bytes: TINY_BYTES };
     let path = tree.make()?;
@@ -136,10 +137,13 @@ pub fn buckets(scale: &Scale) -> Result<String> {
     let results = contest(scale.rounds, &contenders, || Ok(()))?;
     let ratios = |of: usize, least: f64| spread(results.0[of].1.iter().map(|usage| usage.seconds / least).collect(), 2);
     let text = format!(
-        "{} in a bucket of s3s-fs on this machine, behind a proxy that makes each connection and each request wait {ms} ms, to a folder. Ours shuffles, \
-         hashes and syncs, and writes index and manifest (aim: five times as fast), {} rounds in turns. The last row has the same objects from nginx behind \
-         the same proxy:\n\n{}\nOurs begins with {AT_A_TIME} requests at a time and has more where that helps. {requests} requests × {ms} ms ÷ {AT_A_TIME} at a time = {least:.2} s; time ÷ that: {} (aim: 1.2); to find and look at what there is took {found:.1} s of it. From nginx \
-         {web_requests} requests, {web_least:.2} s, {}. Server, proxy and client share the cores.\n",
+        "{} in a bucket of s3s-fs on this machine, packed to a folder. A proxy delays each connection and each request \
+         by {ms} ms. shardpack shuffles, hashes and syncs, and writes index and manifest (aim: five times as fast); {} \
+         interleaved rounds. In the last row, nginx serves the same objects behind the same proxy:\n\n{}\n\
+         shardpack starts with {AT_A_TIME} requests in flight and adds requests while throughput grows. Estimate: \
+         {requests} requests × {ms} ms ÷ {AT_A_TIME} in flight = {least:.2} s. Time ÷ estimate: {} (aim: 1.2); listing \
+         took {found:.1} s. nginx: {web_requests} requests, estimate {web_least:.2} s, time ÷ estimate {}. Server, \
+         proxy and client share the cores.\n",
         tree.describe(),
         scale.rounds,
         results.table(),

@@ -1,4 +1,4 @@
-//! A source that is not in the page cache.
+//! Drops a source from the page cache.
 
 use std::{fs, path::Path};
 
@@ -8,22 +8,22 @@ use crate::{
     python,
 };
 
-/// How files are dropped from the page cache here.
+/// How to drop files from the page cache on this machine.
 #[derive(Clone, Copy)]
 pub enum Cold {
-    /// All of it, by the kernel's switch: names and inodes too.
+    /// The kernel's switch drops the whole cache, names and inodes included.
     DropCaches,
-    /// The bytes of the source alone: names and inodes stay.
+    /// Drops only the bytes of the source; names and inodes stay cached.
     Advise,
 }
 
 impl Cold {
-    /// The best that is allowed here.
+    /// The most thorough way that this machine allows.
     pub fn best() -> Self {
         if drop_caches().is_ok() { Self::DropCaches } else { Self::Advise }
     }
 
-    /// As the tables say it.
+    /// Text for the tables.
     pub fn describe(self) -> &'static str {
         match self {
             Self::DropCaches => "`sync; echo 3 > /proc/sys/vm/drop_caches` before each run",
@@ -31,7 +31,7 @@ impl Cold {
         }
     }
 
-    /// Drops what lies below `tree`.
+    /// Drops the files below `tree`.
     pub fn forget(self, tree: &Path) -> Result<()> {
         match self {
             Self::DropCaches => drop_caches(),

@@ -1,36 +1,36 @@
-//! A contest: the same work done by several commands that take turns, and the table of what came of it.
+//! Runs several commands that do the same work in turns, and makes a table of the results.
 
 use std::{fmt::Write, process::Command};
 
 use super::process::{Usage, measure};
 use crate::Result;
 
-/// One who takes part.
+/// A command that competes.
 pub struct Contender<'a> {
-    /// What the table calls it.
+    /// Name in the table.
     pub name: String,
-    /// Makes its command; called before each run.
+    /// Creates the command; called before each run.
     pub command: Box<dyn Fn() -> Result<Command> + 'a>,
-    /// Whether it prints the seconds and CPU seconds that count.
+    /// Whether the command prints its own seconds and CPU seconds; otherwise the whole process counts.
     pub counts_itself: bool,
 }
 
 impl<'a> Contender<'a> {
-    /// One whose whole process counts.
+    /// A contender measured as a whole process.
     pub fn new(name: &str, command: impl Fn() -> Result<Command> + 'a) -> Self {
         Self { name: name.to_owned(), command: Box::new(command), counts_itself: false }
     }
 }
 
-/// What each contender used in each round; the outer list is that of the contenders.
+/// Usage by contender and round; the outer list has one entry per contender.
 pub struct Results(pub Vec<(String, Vec<Usage>)>);
 
-/// Lets all take turns, `rounds` times; every other round backwards, so that none always comes after the same.
+/// Runs all contenders in turns, `rounds` times. Every other round runs backwards, so that no contender always follows the same one.
 pub fn contest(rounds: usize, contenders: &[Contender<'_>], before: impl Fn() -> Result<()>) -> Result<Results> {
     turns(rounds, contenders, before, |_, why| Err(why))
 }
 
-/// The same; who fails is not asked again, and is named with the reason instead of a row of the table.
+/// As [`contest`], but a contender that fails is not run again; the text names it and the reason, instead of a row of the table.
 pub fn contest_of_peers(
     rounds: usize,
     contenders: &[Contender<'_>],
@@ -40,7 +40,7 @@ pub fn contest_of_peers(
     let results = turns(rounds, contenders, before, |name, why| {
         println!("{name}: {why}");
         missing +=
-            &format!("\n{name}: not measured, for it failed: {}.\n", why.trim().lines().last().unwrap_or_default());
+            &format!("\n{name}: not measured because it failed: {}.\n", why.trim().lines().last().unwrap_or_default());
         Ok(())
     });
     let Results(mut all) = results?;
@@ -90,7 +90,7 @@ fn turns(
 }
 
 impl Results {
-    /// A table whose last column compares the time of each with that of the first, round by round.
+    /// A table; its last column compares the time of each contender with that of the first, round by round.
     pub fn table(&self) -> String {
         let mut table = "| | seconds | CPU seconds | peak memory | time ÷ first, median (least to most) |\n".to_owned();
         table += "|---|---:|---:|---:|---:|\n";
@@ -108,14 +108,14 @@ impl Results {
     }
 }
 
-/// Median, least and most.
+/// Median, minimum and maximum.
 pub fn spread(numbers: Vec<f64>, decimals: usize) -> String {
     let least = numbers.iter().copied().fold(f64::INFINITY, f64::min);
     let most = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     format!("{:.decimals$} ({least:.decimals$} to {most:.decimals$})", median(numbers))
 }
 
-/// The middle one, or the mean of the two in the middle.
+/// The middle number, or the mean of the two in the middle.
 pub fn median(mut numbers: Vec<f64>) -> f64 {
     numbers.sort_by(f64::total_cmp);
     match numbers.len() {

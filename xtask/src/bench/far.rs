@@ -1,7 +1,7 @@
-//! A server that is far away: a proxy before one on this machine, which makes each connection and each request wait.
+//! Simulates a distant server: a proxy before a local server that delays each connection and each request.
 //!
-//! Holds at all times: what comes back is handed on at once and unchanged; requests have no bodies. Bandwidth is not limited, and no
-//! connection begins slowly, as a real one does.
+//! The proxy relays responses at once and unchanged; requests have no bodies. Bandwidth is not limited, and connections have no slow
+//! start, unlike real ones.
 
 use std::{
     io::{self, Read, Write},
@@ -16,20 +16,20 @@ use std::{
 
 use crate::Result;
 
-/// Longest head of a request.
+/// Maximum length of a request's head.
 const MOST_HEAD_BYTES: usize = 64 << 10;
-/// So many bytes are handed on at a time at most.
+/// Maximum bytes relayed at a time.
 const RELAYED_BYTES: usize = 256 << 10;
 const END_OF_HEAD: &[u8] = b"\r\n\r\n";
 
-/// See the module. Its threads end with their connections, the one that waits for new ones with the process.
+/// The proxy. Its threads end with their connections; the accepting thread ends with the process.
 pub struct Far {
     port: u16,
     delay_us: Arc<AtomicU64>,
 }
 
 impl Far {
-    /// Before the server at `upstream`.
+    /// A proxy for the server at `upstream`.
     pub fn new(upstream: u16) -> Result<Self> {
         let failed = |error| format!("the proxy cannot listen: {error}");
         let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
@@ -39,14 +39,14 @@ impl Far {
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let delay = Duration::from_micros(shared.load(Relaxed));
-                // One that is cut is told by its client.
+                // The client reports a broken connection.
                 thread::spawn(move || drop(serve(client, upstream, delay)));
             }
         });
         Ok(Self { port, delay_us })
     }
 
-    /// Connections that are made from now on wait so long, and each request on them.
+    /// Sets the delay of each later connection and of each request on it.
     pub fn delay(&self, delay: Duration) {
         self.delay_us.store(delay.as_micros() as u64, Relaxed);
     }
@@ -69,7 +69,7 @@ fn serve(mut client: TcpStream, upstream: u16, delay: Duration) -> io::Result<()
     done
 }
 
-/// Hands on one request after the other, each after its delay, until the client has no more.
+/// Forwards requests in order, each after its delay, until the client closes.
 fn requests(client: &mut TcpStream, server: &mut TcpStream, delay: Duration) -> io::Result<()> {
     let (mut head, mut buffer) = (Vec::new(), [0; 4096]);
     loop {
@@ -89,7 +89,7 @@ fn requests(client: &mut TcpStream, server: &mut TcpStream, delay: Duration) -> 
 fn relay(mut from: TcpStream, mut to: TcpStream) -> io::Result<()> {
     let mut buffer = vec![0; RELAYED_BYTES];
     let done = loop {
-        // A server that sends head and body apart, and waits for word of the first, would wait 40 ms more than it was told to.
+        // A server that sends head and body separately waits for the ACK of the head: 40 ms more than the set delay.
         #[cfg(target_os = "linux")]
         std::os::linux::net::TcpStreamExt::set_quickack(&from, true)?;
         match from.read(&mut buffer) {
@@ -102,7 +102,7 @@ fn relay(mut from: TcpStream, mut to: TcpStream) -> io::Result<()> {
             Err(error) => break Err(error),
         }
     };
-    // The other direction ends with it.
+    // The other direction ends as well.
     let _ = from.shutdown(Shutdown::Both);
     let _ = to.shutdown(Shutdown::Both);
     done
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
     use std::time::Instant;
 
-    /// Answers each request with the number of bytes that its head has.
+    /// Answers each request with the length of its head in bytes.
     fn server() -> u16 {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -141,7 +141,7 @@ mod tests {
         let mut client = TcpStream::connect(("127.0.0.1", far.port())).unwrap();
         let mut answer = [0];
         for (number, request) in ["GET /a\r\n\r\n", "GET /longer\r\n\r\n"].into_iter().enumerate() {
-            // In two pieces.
+            // Sent in two pieces.
             client.write_all(&request.as_bytes()[..3]).unwrap();
             client.write_all(&request.as_bytes()[3..]).unwrap();
             client.read_exact(&mut answer).unwrap();

@@ -1,4 +1,4 @@
-//! What it costs to look at images and to change them: one function a table.
+//! Benchmarks reading and changing images: one function per table.
 
 use super::{
     Scale,
@@ -11,10 +11,10 @@ use crate::{
     python, tools,
 };
 
-/// What is asked of the shorter side.
+/// Requested length of the shorter side.
 const SHORT: &str = "256";
 
-/// pack with what has to look at images, against pack without.
+/// pack with options that read images, against pack without options.
 pub fn selection(scale: &Scale) -> Result<String> {
     let options: [(&str, &[&str]); 6] = [
         ("pack", &[]),
@@ -24,8 +24,8 @@ pub fn selection(scale: &Scale) -> Result<String> {
         ("pack --check full", &["--check", "full"]),
         ("pack --near-duplicates", &["--near-duplicates"]),
     ];
-    let mut text = "From the page cache, to webdataset: `shardpack pack OPTIONS SRC DST`.\n".to_owned();
-    // Decoding 200,000 images tells nothing that 10,000 do not.
+    let mut text = "Warm page cache, output in webdataset: `shardpack pack OPTIONS SRC DST`.\n".to_owned();
+    // Decoding 200,000 images shows nothing that 10,000 do not.
     for (tree, options) in trees(scale).into_iter().zip([&options[..], &options[..3]]) {
         let path = tree.make()?;
         warm(&path)?;
@@ -59,8 +59,8 @@ pub fn resize(scale: &Scale) -> Result<String> {
     };
     let contenders = [
         Contender::new("shardpack pack --resize 256", || pack_command(&path, "shards", &["--resize", SHORT])),
-        Contender::new("the same, built with --features turbo", with_turbo),
-        Contender { counts_itself: true, ..Contender::new("Pillow, a process a core, files alone", by_pillow) },
+        Contender::new("the same command, built with --features turbo", with_turbo),
+        Contender { counts_itself: true, ..Contender::new("Pillow, one process per core, files only", by_pillow) },
     ];
     let results = contest(scale.rounds, &contenders, settle)?;
     let mut example = cargo("build --release --package shardpack-imaging --features turbo --example resize_speed");
@@ -69,10 +69,11 @@ pub fn resize(scale: &Scale) -> Result<String> {
     let example = turbo.join("release/examples/resize_speed");
     let bound = output(&mut command(example, ["fixtures/photos", "100", &rounds]))?;
     let text = format!(
-        "From the page cache, the shorter side to 256, JPEG quality 90: `shardpack pack --resize 256 SRC DST`, shards, hashes and \
-         sync included; and `benches/peers/resize.py`, which writes files and packs nothing. {}, {} rounds:\n\n{}\n\
-         The bound, one image on one thread: the example `resize_speed` of shardpack-imaging on `fixtures/photos`, in turns; the \
-         shortest of the rounds counts.\n\n{bound}",
+        "Warm page cache, shorter side resized to 256, JPEG quality 90. `shardpack pack --resize 256 SRC DST` includes \
+         shards, hashes and sync. `benches/peers/resize.py` writes files only and does not pack. {}, {} \
+         rounds:\n\n{}\n\
+         One image on one thread: the example `resize_speed` of shardpack-imaging on `fixtures/photos`. The first row \
+         is the bound. Rounds are interleaved; the shortest time of each image counts.\n\n{bound}",
         tree.describe(),
         scale.rounds,
         results.table()

@@ -1,5 +1,5 @@
-//! The package in a loop of Python: payloads against `cat` of the shards, crops by one rank and by two, arrays against a DataLoader over
-//! an LMDB of pickles and against MosaicML's, and first batches.
+//! Benchmarks the package in Python loops: payloads against `cat` of the shards, crops by one rank and by two, arrays against a
+//! DataLoader over an LMDB of pickles and against MosaicML's, and first batches.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ use crate::{
 const SCRIPT: &str = "benches/peers/loops.py";
 const ARRAYS: u64 = 1_000_000;
 
-/// Samples of a shard of the example `first_batch`.
+/// Samples per shard in the example `first_batch`.
 const SHARD_SAMPLES: u64 = 10_000;
 
 /// Payloads of photographs, crops of them, small arrays, and first batches.
@@ -36,7 +36,7 @@ pub fn loops(scale: &Scale) -> Result<String> {
     clear().map(|()| parts.join("\n"))
 }
 
-/// A loop of the package: its words, the dataset, and how many processes and epochs.
+/// A loop of the package: its word for the script, the dataset, and the numbers of ranks and epochs.
 fn by_loop<'a>(name: &str, ours: &'a Path, word: &'a str, shards: &'a Path, numbers: &[usize]) -> Contender<'a> {
     let numbers: Vec<String> = numbers.iter().map(usize::to_string).collect();
     let made = move || {
@@ -59,15 +59,15 @@ fn payloads(scale: &Scale, ours: &Path, epochs: usize) -> Result<String> {
         by_loop(&format!("`shardpack.Loader`, {what}"), ours, "payloads", &shards, &[ranks, epochs])
     };
     let contenders = [
-        Contender::new("`cat` of the shards, once an epoch", cat),
+        Contender::new("`cat` of the shards, once per epoch", cat),
         rank(1, "one rank"),
         rank(2, "two ranks in two processes"),
     ];
     let results = contest(scale.rounds, &contenders, || warm(&shards))?;
-    let what = if epochs == 1 { "an epoch".to_owned() } else { format!("{epochs} epochs, one after the other") };
+    let what = if epochs == 1 { "one epoch".to_owned() } else { format!("{epochs} successive epochs") };
     Ok(format!(
-        "A loop of Python over the payloads of {what}, 64 a batch, from the page cache (`{SCRIPT}`; imports are not \
-         counted). {}, packed; {} rounds (aim: at most 1.5):\n\n{}",
+        "Warm page cache. A Python loop reads the payloads of {what}, in batches of 64 (`{SCRIPT}`, import time \
+         excluded). {}, packed; {} rounds (aim: at most 1.5):\n\n{}",
         tree.describe(),
         scale.rounds,
         results.table()
@@ -82,19 +82,19 @@ fn images(scale: &Scale, ours: &Path) -> Result<String> {
     let contenders = [rank(1, "one rank, two threads"), rank(2, "two ranks in two processes, one thread each")];
     let results = contest(scale.rounds, &contenders, || warm(&shards))?;
     Ok(format!(
-        "The same over batches of random crops of 224, flipped, by crop tables. {}; {} rounds:\n\n{}",
+        "The same loop over batches of random crops of 224, with flips, from crop tables. {}; {} rounds:\n\n{}",
         photographs.describe(mean_bytes),
         scale.rounds,
         results.table()
     ))
 }
 
-/// From the constructor to the first batch.
+/// The table on the time from the constructor to the first batch.
 fn first(scale: &Scale, ours: &Path) -> Result<String> {
     const EXAMPLE: &str = "build --release --package shardpack-loader --example first_batch";
     run(&mut cargo(EXAMPLE))?;
-    let mut text = "From `Loader(…)` to the first batch, by number of samples, and to that of a loader that resumes mid-epoch (aim: 0.2 s); \
-                    the memory is that of the process, Python and numpy included:\n\n\
+    let mut text = "Time to first batch from `Loader(…)` on, by number of samples, at the start of an epoch and when \
+                    resuming mid-epoch (aim: 0.2 s). Peak memory includes Python and numpy:\n\n\
                     | samples | first batch | in mid-epoch | peak memory |\n|---:|---:|---:|---:|\n"
         .to_owned();
     for shards in [1, 1_000, 10_000] {
@@ -151,8 +151,9 @@ fn arrays(scale: &Scale, ours: &Path) -> Result<String> {
     .map(|one| Contender { counts_itself: true, ..one });
     let results = contest(scale.rounds, &contenders, || all.into_iter().try_for_each(|path| warm(path)))?;
     Ok(format!(
-        "{samples} samples of a float32[64] and a number, 1,024 a batch, in a random order, from the page cache; ours are packed \
-         as `--format mds`. {} rounds (aim: ten times as fast as either):\n\n{}",
+        "Warm page cache. {samples} samples of a float32[64] and a number, in batches of 1,024, in random order. \
+         shardpack reads a dataset packed with `--format mds`. {} rounds (aim: ten times as fast as either \
+         peer):\n\n{}",
         scale.rounds,
         results.table()
     ))

@@ -1,4 +1,4 @@
-//! The machine that was measured on, in a line.
+//! Describes the benchmark machine in one line.
 
 use std::path::Path;
 

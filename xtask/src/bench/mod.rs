@@ -1,7 +1,7 @@
-//! `bench`: shardpack against what people use today, as ratios taken inside one run.
+//! Compares shardpack with current tools (`bench`), as ratios within one run.
 //!
-//! Holds at all times: everything is written below target/bench, but for the tables in docs/explain/performance.md; contenders of
-//! one table take turns, and a ratio compares neighbours in time.
+//! All files are written below target/bench, except the tables in docs/explain/performance.md. Contenders of one table take turns, and
+//! a ratio compares runs that are close in time.
 
 mod buckets;
 mod cold;
@@ -36,19 +36,19 @@ use crate::{
     command::{command, target},
 };
 
-/// How much is to be done.
+/// Size of the benchmark.
 pub struct Scale {
     /// Rounds of each contest.
     rounds: usize,
-    /// Trees are made so many times smaller.
+    /// Divisor of the size of trees.
     smaller: u64,
-    /// JPEGs to train on, instead of those that are made.
+    /// Folder of JPEGs to train on, instead of generated JPEGs.
     photos: Option<PathBuf>,
     /// Words before each command that reads for training.
     under: Vec<String>,
 }
 
-/// A table, by the name it is asked for with.
+/// Name of a table on the command line, and its function.
 type Row = (&'static str, fn(&Scale) -> Result<String>);
 
 const ROWS: [Row; 22] = [
@@ -76,7 +76,7 @@ const ROWS: [Row; 22] = [
     ("listing", rows::listing),
 ];
 
-/// `bench`.
+/// Task `bench`.
 pub fn task(mut arguments: Arguments) -> Result<()> {
     let usual = if arguments.flag("--quick") { 3 } else { 5 };
     let rounds = arguments.number("--rounds")?.map_or(usual, |rounds| (rounds as usize).max(1));
@@ -102,7 +102,7 @@ pub fn task(mut arguments: Arguments) -> Result<()> {
         let table = row(&scale)?;
         println!("{table}");
         page.set(name, &table);
-        // After each: what has been measured is kept if a later row fails.
+        // Saved after each row, so that finished rows survive a later failure.
         if scale.is_for_the_page() {
             page.save()?;
         }
@@ -115,7 +115,7 @@ pub fn task(mut arguments: Arguments) -> Result<()> {
 }
 
 impl Scale {
-    /// Whether what comes out is what the page says that it is.
+    /// Whether the results match the settings that the page states.
     fn is_for_the_page(&self) -> bool {
         self.smaller == 1 && self.photos.is_none()
     }

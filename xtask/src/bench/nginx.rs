@@ -1,6 +1,6 @@
-//! nginx over a folder, on a port of this machine.
+//! Runs nginx over a folder, on a local port.
 //!
-//! Holds at all times: it ends what it has started, and nothing else.
+//! Ends only the processes that it started.
 
 use std::{
     net::{TcpListener, TcpStream},
@@ -18,7 +18,7 @@ use crate::{
 
 const PLACES: [&str; 3] = ["nginx", "/usr/sbin/nginx", "/sbin/nginx"];
 
-/// A web server that runs.
+/// A running web server.
 pub struct Nginx {
     child: Child,
     port: u16,
@@ -27,7 +27,7 @@ pub struct Nginx {
 /// The program, and its version.
 fn program() -> Result<(&'static str, String)> {
     let found = PLACES.into_iter().find_map(|place| {
-        // It tells its version on stderr.
+        // nginx prints its version on stderr.
         let told = output(command("sh", ["-c", "\"$0\" -v 2>&1"]).arg(place)).ok()?;
         Some((place, told.trim().rsplit('/').next().unwrap_or_default().to_owned()))
     });
@@ -35,7 +35,7 @@ fn program() -> Result<(&'static str, String)> {
 }
 
 impl Nginx {
-    /// Over the folder `data`, with a process for each core, as Debian sets it up.
+    /// Serves the folder `data` with a process per core, as in Debian's default configuration.
     pub fn start(data: &Path) -> Result<Self> {
         let (program, _) = program()?;
         let at = folder("out/nginx");
@@ -56,7 +56,7 @@ impl Nginx {
         self.port
     }
 
-    /// Its version.
+    /// Version of the installed nginx.
     pub fn version() -> Result<String> {
         program().map(|(_, version)| version)
     }
@@ -64,13 +64,13 @@ impl Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // The master ends its workers on this signal; by another one it would leave them.
+        // On SIGTERM the master ends its workers; another signal could leave them running.
         let _ = output(&mut command("kill", ["-TERM", &self.child.id().to_string()]));
         let _ = self.child.wait();
     }
 }
 
-/// Waits until a server listens; whether it does.
+/// Waits until a server listens; returns false if it ends or does not listen within 20 s.
 pub fn listens(server: &mut Child, port: u16) -> bool {
     let start = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
@@ -82,7 +82,7 @@ pub fn listens(server: &mut Child, port: u16) -> bool {
     true
 }
 
-/// One that nobody listens at.
+/// A port without a listener.
 pub fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
@@ -91,7 +91,7 @@ fn config(at: &Path, data: &Path, port: u16) -> String {
     let paths: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .map(|name| format!("    {name}_temp_path {};\n", quoted(&at.join(name))))
         .concat();
-    // Who started it may not be root, who is asked for a user otherwise.
+    // As root, nginx would switch to another user; other users must not set `user`.
     let user = if std::fs::metadata("/proc/self").is_ok_and(|of| is_root(&of)) { "user root;\n" } else { "" };
     format!(
         "daemon off;\n{user}worker_processes auto;\npid {};\nerror_log {};\nevents {{ worker_connections 768; }}\n\

@@ -1,4 +1,4 @@
-//! docs/explain/performance.md: the tables between its two marks, one section a row.
+//! Reads and writes the tables of docs/explain/performance.md between its two marks, one section per table.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -14,7 +14,7 @@ const NEW: &str =
     "# Performance\n\nMade by `cargo xtask bench` between the marks.\n\n<!-- bench:begin -->\n<!-- bench:end -->\n";
 const SECTION: &str = "### ";
 
-/// The page, taken apart.
+/// The parsed page.
 pub struct Page {
     before: String,
     after: String,
@@ -23,7 +23,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// Opens the page, or begins it. Sections that another machine has measured are dropped.
+    /// Opens the page, or starts a new one. Sections measured on another machine are dropped.
     pub fn open(machine: &str) -> Result<Self> {
         let text = if path().exists() { read(&path())? } else { NEW.to_owned() };
         let machine = format!("Machine: {machine}.");
@@ -43,7 +43,7 @@ impl Page {
         Some(Self { before: before.to_owned(), after: after.to_owned(), machine, sections })
     }
 
-    /// Puts `table` in the place of the section `name`.
+    /// Replaces the section `name` with `table`.
     pub fn set(&mut self, name: &str, table: &str) {
         self.sections.insert(name.to_owned(), table.trim().to_owned());
     }

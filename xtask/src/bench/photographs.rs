@@ -1,7 +1,7 @@
-//! Trees of photographs as one trains on them: as many bytes, pixels and colours, in files that differ.
+//! Makes trees of photographs for training: realistic bytes, pixels and colours, in distinct files.
 //!
-//! Holds at all times: what is decoded of a file is what its photograph was made or given with; a comment of eight bytes makes it
-//! another file. The photographs are those of `--photos FOLDER`, or made by benches/photographs.py.
+//! The pixels of a file are those of its source photograph; a comment of eight bytes makes the file distinct. The photographs come from
+//! `--photos FOLDER` or from benches/photographs.py.
 
 use std::{
     fs,
@@ -20,12 +20,12 @@ use crate::{
 
 const CLASSES: u64 = 1_000;
 
-/// Which photographs.
+/// Size class of photographs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Of 110 KB, 300 to 500 pixels a side.
+    /// 110 KB, 300 to 500 pixels a side.
     Small,
-    /// Of 8 megapixels.
+    /// 8 megapixels.
     Large,
 }
 
@@ -33,14 +33,14 @@ pub enum Kind {
 pub struct Photographs {
     /// Number of files.
     pub files: u64,
-    /// Which.
+    /// Size class.
     pub kind: Kind,
-    /// A folder of JPEGs to take instead of those that are made.
+    /// Folder of JPEGs to use instead of generated JPEGs.
     pub given: Option<PathBuf>,
 }
 
 impl Photographs {
-    /// As many as `scale` asks for.
+    /// As many files as `scale` requests.
     pub fn new(kind: Kind, scale: &Scale) -> Self {
         let files = match kind {
             Kind::Small => 10_000,
@@ -49,7 +49,7 @@ impl Photographs {
         Self { files: (files / scale.smaller).max(1), kind, given: scale.photos.clone() }
     }
 
-    /// The folder that holds the tree, and the mean length of a file; made if it is not there.
+    /// The folder of the tree, and the mean file length in bytes; makes the tree if it is missing.
     pub fn make(&self) -> Result<(PathBuf, u64)> {
         let kind = match self.kind {
             Kind::Small => "small",
@@ -58,7 +58,7 @@ impl Photographs {
         let given = if self.given.is_some() { "given" } else { "made" };
         let name = format!("trees/{given}-{kind}-{}", self.files);
         let (tree, stamp) = (folder(&name), folder(&format!("{name}.done")));
-        // What the photographs were made of, or the script that made them.
+        // The source of the photographs: the given folder, or the script.
         let wanted = match &self.given {
             Some(folder) => folder.display().to_string(),
             None => crate::command::read(&crate::command::root().join("benches/photographs.py"))?,
@@ -87,27 +87,27 @@ impl Photographs {
         Ok((tree, bytes / (files.len() as u64).max(1)))
     }
 
-    /// As the tables say it.
+    /// Text for the tables.
     pub fn describe(&self, mean_bytes: u64) -> String {
         let what = match (self.kind, &self.given) {
             (Kind::Small, None) => "made from 250 windows of eight photographs (`benches/photographs.py`)",
-            (Kind::Small, Some(_)) => "from photographs that were given",
+            (Kind::Small, Some(_)) => "from the photographs of `--photos`",
             (Kind::Large, None) => {
                 "3264 × 2448 pixels, made from windows of eight photographs (`benches/photographs.py`)"
             }
-            (Kind::Large, Some(_)) => "3264 × 2448 pixels, made from windows of photographs that were given",
+            (Kind::Large, Some(_)) => "3264 × 2448 pixels, made from windows of the photographs of `--photos`",
         };
         let classes = CLASSES.min(self.files);
         format!("{} JPEGs of {:.0} KB in {classes} classes, {what}", self.files, mean_bytes as f64 / 1e3)
     }
 }
 
-/// `files` files of `seeds` in turns.
+/// Writes `files` files, using `seeds` in turns.
 fn plant(tree: &Path, seeds: &[PathBuf], files: u64) -> Result<()> {
     let said = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     let seeds =
         seeds.iter().map(|path| fs::read(path).map_err(|error| said(path, error))).collect::<Result<Vec<_>>>()?;
-    // Some have another kind's name.
+    // Some files of other formats have the extension of a JPEG.
     let seeds: Vec<_> = seeds.into_iter().filter(|seed| seed.starts_with(&[0xff, 0xd8])).collect();
     if seeds.is_empty() {
         return Err("no JPEGs to make trees from".to_owned());
@@ -124,7 +124,7 @@ fn plant(tree: &Path, seeds: &[PathBuf], files: u64) -> Result<()> {
     Ok(())
 }
 
-/// `seed` with a comment behind its first marker.
+/// `seed` with a comment after its first marker.
 fn numbered(seed: &[u8], number: u64) -> Vec<u8> {
     let mut out = seed[..2].to_vec();
     comment(&mut out, &number.to_le_bytes());

@@ -1,4 +1,4 @@
-//! A process, and what it has used: wait4.
+//! Measures a process with wait4.
 
 use std::{
     fs::File,
@@ -13,19 +13,19 @@ use crate::{
     command::{read, typed},
 };
 
-/// What a process and the children it waited for have used.
+/// Resources used by a process and the children it waited for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
-    /// From start to end.
+    /// Elapsed time from start to end.
     pub seconds: f64,
-    /// Of all threads, in user space and in the kernel.
+    /// CPU time of all threads, in user space and in the kernel.
     pub cpu_seconds: f64,
-    /// The largest resident set that one of them had, pages of mapped files included. Some MB even for a process that
-    /// does nothing: until it runs, it is a copy of this one.
+    /// Largest resident set of a single process, pages of mapped files included. At least some MB: before exec, the child is a copy of
+    /// this process.
     pub peak_bytes: u64,
 }
 
-/// Runs `command` to its end; returns what it used and what it printed.
+/// Runs `command` to its end; returns its usage and its output.
 pub fn measure(command: &mut Command) -> Result<(Usage, String)> {
     let name = typed(command);
     let failed = |what: &str, error: std::io::Error| format!("{name}: {what}: {error}");
@@ -54,7 +54,7 @@ pub fn measure(command: &mut Command) -> Result<(Usage, String)> {
         return Err(format!("{name}: status {status:#x}\n{}{printed}", read(&log).unwrap_or_default()));
     }
     let time = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-    // Linux counts it in KiB.
+    // Linux counts in KiB.
     let peak_bytes = usage.ru_maxrss as u64 * 1024;
     Ok((Usage { seconds, cpu_seconds: time(usage.ru_utime) + time(usage.ru_stime), peak_bytes }, printed))
 }

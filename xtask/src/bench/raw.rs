@@ -1,8 +1,6 @@
-//! Samples as they are, in the order of training, against the plain reading of the same shards: the example `raw` of
-//! shardpack-loader.
+//! Benchmarks raw samples in training order against plain reads of the same shards, with the example `raw` of shardpack-loader.
 //!
-//! Holds at all times: all ranks of an epoch together read as many bytes as `cat` does; each row is a process, or one for each rank,
-//! from its start to its end.
+//! All ranks of an epoch together read as many bytes as `cat`. Each row measures a process, or one process per rank, from start to end.
 
 use std::{
     path::{Path, PathBuf},
@@ -23,13 +21,13 @@ use crate::{
     command::{cargo, command, run, target},
 };
 
-/// Epochs of the long run: memory that is read into for the first time is cleared by the kernel, which is much of a short one.
+/// Epochs of the long run. The kernel clears memory on first use, which is a large part of a short run.
 const EPOCHS: u64 = 5;
 
 const CAT: &str = "for epoch in $(seq \"$1\"); do cat \"$0\"/*.tar; done > /dev/null";
-/// As a DataLoader with two workers asks for them.
+/// Reads the files as a DataLoader with two workers does.
 const FILES: &str = "find \"$0\" -type f -print0 | shuf -z | xargs -0 -P 2 -n 64 cat > /dev/null";
-/// Each rank with a quarter of the memory that one has otherwise: each has as many lanes as one alone.
+/// Each rank has a quarter of the usual memory per rank, because each rank has as many lanes as a single rank.
 const EIGHT: &str = "for rank in 0 1 2 3 4 5 6 7; do \"$2\" \"$0\" $rank 8 \"$1\" 64 > /dev/null & ids=\"$ids $!\"; done; \
                      for id in $ids; do wait $id || exit 1; done";
 
@@ -49,7 +47,7 @@ fn one_rank(shards: &Path, epochs: u64) -> Command {
     raw
 }
 
-/// Ranks that read a dataset, and what they are compared with.
+/// Ranks that read a dataset, and `cat` for comparison.
 fn ranks(shards: &Path, epochs: u64) -> [(&'static str, Command); 3] {
     [
         ("`cat` of the shards", shell(CAT, shards, epochs)),
@@ -58,20 +56,22 @@ fn ranks(shards: &Path, epochs: u64) -> [(&'static str, Command); 3] {
     ]
 }
 
-/// The same with the files, each of which is asked for by itself.
+/// As [`ranks`], plus reading each file by itself.
 fn ranks_and_files(shards: &Path, tree: &Path) -> Vec<(&'static str, Command)> {
     let files = ("the files in a random order, two readers", shell(FILES, tree, 1));
     ranks(shards, 1).into_iter().chain([files]).collect()
 }
 
-/// From the page cache, from the disk, and from slow disks.
+/// The table: from the page cache, from the disk, and from slow disks.
 pub fn raw(scale: &Scale) -> Result<String> {
     run(&mut cargo("build --release --package shardpack-loader --example raw"))?;
     let [tree, _] = trees(scale);
     let path = tree.make()?;
     let shards = packed(&path, "shards", &[])?;
-    let mut text =
-        format!("All samples of an epoch in the order of lanes, no images made. {}, packed.\n", tree.describe());
+    let mut text = format!(
+        "Each run reads all samples of an epoch and decodes none. The ranks read in lane order. {}, packed.\n",
+        tree.describe()
+    );
     for epochs in [EPOCHS, 1] {
         let commands = ranks(&shards, epochs);
         let contenders: Vec<_> = commands
@@ -79,11 +79,8 @@ pub fn raw(scale: &Scale) -> Result<String> {
             .map(|(name, inner)| Contender::new(name, || Ok(command(inner.get_program(), inner.get_args()))))
             .collect();
         let results = contest(scale.rounds, &contenders, || warm(&shards))?;
-        text += &format!(
-            "\nFrom the page cache, epochs in a run: {epochs}; {} rounds:\n\n{}",
-            scale.rounds,
-            results.table()
-        );
+        text +=
+            &format!("\nWarm page cache, epochs per run: {epochs}; {} rounds:\n\n{}", scale.rounds, results.table());
     }
     let (cold, commands) = (Cold::best(), ranks_and_files(&shards, &path));
     let contenders: Vec<_> = commands
@@ -92,20 +89,20 @@ pub fn raw(scale: &Scale) -> Result<String> {
         .collect();
     let forget = || settle().and_then(|()| cold.forget(&shards)).and_then(|()| cold.forget(&path));
     let results = contest(scale.rounds, &contenders, forget)?;
-    text += &format!("\nFrom the disk, {}; {} rounds:\n\n{}", cold.describe(), scale.rounds, results.table());
+    text += &format!("\nCold page cache, {}; {} rounds:\n\n{}", cold.describe(), scale.rounds, results.table());
     text += &slow(scale)?;
     clear().map(|()| text)
 }
 
-/// From disks that the kernel slows down.
+/// The rows for disks that the kernel slows down.
 fn slow(scale: &Scale) -> Result<String> {
     let tree = Tree { files: (2_000 / scale.smaller).max(100), mean_bytes: PHOTO_BYTES };
     let path = tree.make()?;
     if let Err(why) = SlowDisk::new(&path, "try", Slow::Reads, HARD_DISK) {
-        return Ok(format!("\nOn a slow disk: not measured: the disk cannot be slowed down here: {why}.\n"));
+        return Ok(format!("\nThrottled disk: not measured, because the disk cannot be throttled here: {why}.\n"));
     }
     if matches!(Cold::best(), Cold::Advise) {
-        return Ok("\nOn a slow disk: not measured: the page cache cannot be emptied here.\n".to_owned());
+        return Ok("\nThrottled disk: not measured, because the page cache cannot be dropped here.\n".to_owned());
     }
     let shards = packed(&path, "few", &[])?;
     let mut text = String::new();
@@ -117,7 +114,7 @@ fn slow(scale: &Scale) -> Result<String> {
 
 fn slowed(scale: &Scale, tree: &Tree, path: &Path, shards: &Path, speed: Speed) -> Result<String> {
     let commands = ranks_and_files(shards, path);
-    // A group each, which counts its requests.
+    // One control group per command, to count its requests.
     let disk = |number: usize| SlowDisk::new(path, &format!("raw-{number}"), Slow::Reads, speed);
     let disks = (0..commands.len()).map(disk).collect::<Result<Vec<_>>>()?;
     let contenders: Vec<_> = commands
@@ -131,8 +128,8 @@ fn slowed(scale: &Scale, tree: &Tree, path: &Path, shards: &Path, speed: Speed) 
         commands.iter().zip(&disks).map(|((name, _), disk)| Ok(format!("{name} {:.2}", disk.reads()? as f64 / images)));
     let counts = counts.collect::<Result<Vec<_>>>()?.join("; ");
     Ok(format!(
-        "\nOn a disk of {}, by the kernel's own limits on a control group, page cache emptied before each run, programs too; {}, packed; {} \
-         rounds:\n\n{}\nRequests to read, an image: {counts}.\n",
+        "\nThe kernel limits the disk reads of a control group to {}. Each run starts with a cold page cache; program \
+         files are evicted too. {}, packed; {} rounds:\n\n{}\nRead requests per image: {counts}.\n",
         speed.describe(),
         tree.describe(),
         scale.rounds,

@@ -1,4 +1,4 @@
-//! What is measured: one function a table.
+//! Defines the benchmarks: one function per table.
 
 use std::{
     fmt::Write,
@@ -24,7 +24,7 @@ const B3SUM: &str = "1.8.7";
 pub(super) const PHOTO_BYTES: u64 = 110_000;
 pub(super) const TINY_BYTES: u64 = 3_000;
 
-/// Builds what is measured.
+/// Builds the measured program.
 pub fn build() -> Result<()> {
     run(&mut cargo("build --release --package shardpack"))
 }
@@ -37,7 +37,7 @@ pub(super) fn trees(scale: &Scale) -> [Tree; 2] {
     ]
 }
 
-/// Where a contender writes; what the last run left there is removed.
+/// Output path of a contender; removes the output of the last run.
 pub(super) fn fresh(name: &str) -> Result<PathBuf> {
     let out = folder("out").join(name);
     remove(&out)?;
@@ -58,7 +58,7 @@ fn tar_command(tree: &Path) -> Result<Command> {
     Ok(tar)
 }
 
-/// Everything that has been written is on the disk, so that nobody pays for what another wrote.
+/// Waits until all written data is on disk, so that no contender pays for the writes of another.
 pub(super) fn settle() -> Result<()> {
     run(&mut command("sync", [""; 0]))
 }
@@ -74,8 +74,8 @@ pub(super) fn clear() -> Result<()> {
 
 /// pack against tar, from the page cache.
 pub fn pack(scale: &Scale) -> Result<String> {
-    let mut text = "From the page cache. shardpack shuffles, hashes, writes index and manifest, and syncs all of it:\n\
-                    `shardpack pack SRC DST` and `tar -cf X -C SRC . && sync X`.\n"
+    let mut text = "Warm page cache. `shardpack pack SRC DST` shuffles, hashes, writes index and manifest, and syncs \
+                    all files. GNU tar: `tar -cf X -C SRC . && sync X`.\n"
         .to_owned();
     for tree in trees(scale) {
         let path = tree.make()?;
@@ -97,7 +97,7 @@ fn bench_python() -> Result<PathBuf> {
     python::streaming()
 }
 
-/// What `how` stands for in benches/peers/write.py, run by `python`.
+/// Runs benches/peers/write.py with the word `how`, by `python`.
 fn peer<'a>(name: &str, how: &'a str, python: &'a Path, tree: &'a Path) -> Contender<'a> {
     let command = move || {
         let mut write = command(python, ["benches/peers/write.py", how]);
@@ -110,11 +110,10 @@ fn peer<'a>(name: &str, how: &'a str, python: &'a Path, tree: &'a Path) -> Conte
 /// pack against the writers of webdataset and MosaicML.
 pub fn peers(scale: &Scale) -> Result<String> {
     let python = bench_python()?;
-    let mut text =
-        "From the page cache. The peers shuffle too, write shards of 256 MiB and sync them; they neither hash \
-                    nor index, but for what their format needs. Of them, seconds and CPU seconds are without the time \
-                    for imports: `benches/peers/write.py`.\n"
-            .to_owned();
+    let mut text = "Warm page cache. The peers (`benches/peers/write.py`) also shuffle, write shards of 256 MiB and \
+                    sync them. They compute no hashes and write no index, unless their format requires it. Seconds and \
+                    CPU seconds of the peers exclude import time.\n"
+        .to_owned();
     for tree in trees(scale) {
         let path = tree.make()?;
         warm(&path)?;
@@ -129,7 +128,7 @@ pub fn peers(scale: &Scale) -> Result<String> {
     clear().map(|()| text)
 }
 
-/// Formats that are written, tar first, each with what `cat` is given to read its shards.
+/// Output formats, tar first, each with the `cat` command that reads its shards.
 const FORMATS: [(&str, &str); 4] = [
     ("webdataset", "cat \"$0\"/*.tar > /dev/null"),
     ("tfrecord", "cat \"$0\"/shard-*-of-????? > /dev/null"),
@@ -137,13 +136,12 @@ const FORMATS: [(&str, &str); 4] = [
     ("mds", "cat \"$0\"/*.mds > /dev/null"),
 ];
 
-/// pack in each format against pack in tar, and reading each against cat.
+/// pack in each format against pack in tar, and reading each format against `cat`.
 pub fn formats(scale: &Scale) -> Result<String> {
     run(&mut cargo("build --release --package shardpack-reader --examples"))?;
-    let mut text =
-        "From the page cache: `shardpack pack --format FORMAT SRC DST`, sidecars included; then `cat` of the \
-                    shards, and the example `read_speed` of shardpack-reader on them.\n"
-            .to_owned();
+    let mut text = "Warm page cache. Writing: `shardpack pack --format FORMAT SRC DST`, sidecars included. Reading: \
+                    `cat` of the shards, and the example `read_speed` of shardpack-reader.\n"
+        .to_owned();
     for tree in trees(scale) {
         let path = tree.make()?;
         warm(&path)?;
@@ -171,7 +169,7 @@ pub fn formats(scale: &Scale) -> Result<String> {
     clear().map(|()| text)
 }
 
-/// What shardpack is given, and whom it meets: name, `how` of the script, and where its Python comes from.
+/// Options of shardpack, name of the peer, word of the script, and function that returns the peer's Python.
 type FormatPeer = (&'static [&'static str], &'static str, &'static str, fn() -> Result<PathBuf>);
 
 const FORMAT_PEERS: [FormatPeer; 3] = [
@@ -185,14 +183,15 @@ const FORMAT_PEERS: [FormatPeer; 3] = [
     ),
 ];
 
-/// pack in each format against the writer that the format comes from.
+/// pack in each format against the original writer of the format.
 pub fn format_peers(scale: &Scale) -> Result<String> {
     let [tree, _] = trees(scale);
     let path = tree.make()?;
     let mut text = format!(
-        "From the page cache: `shardpack pack OPTIONS SRC DST`, whole process, all hashes, index, manifest and sidecars \
-         included, against a plain Python loop over each format's own writer: `benches/peers/write.py`, which shuffles \
-         and syncs too. Of the loops, seconds and CPU seconds are without the time for imports.\n\n\
+        "Warm page cache. `shardpack pack OPTIONS SRC DST` is measured as a whole process, with all hashes, index, \
+         manifest and sidecars. Each peer is a plain Python loop over the format's own writer \
+         (`benches/peers/write.py`) that also shuffles and syncs. Seconds and CPU seconds of the loops exclude import \
+         time.\n\n\
          {}, {} rounds:\n",
         tree.describe(),
         scale.rounds
@@ -200,10 +199,10 @@ pub fn format_peers(scale: &Scale) -> Result<String> {
     for (options, name, how, python) in FORMAT_PEERS {
         let python = match python() {
             Ok(python) => python,
-            // Not each of them installs everywhere.
+            // Some peers do not install everywhere.
             Err(why) => {
                 println!("{why}");
-                text += &format!("\n{name}: not measured, for it does not install here.\n");
+                text += &format!("\n{name}: not measured because it does not install here.\n");
                 continue;
             }
         };
@@ -220,7 +219,7 @@ pub fn format_peers(scale: &Scale) -> Result<String> {
 /// pack against tar, from the disk.
 pub fn cold(scale: &Scale) -> Result<String> {
     let cold = Cold::best();
-    let mut text = format!("From the disk: {}.\n", cold.describe());
+    let mut text = format!("Cold page cache: {}.\n", cold.describe());
     for tree in trees(scale) {
         let path = tree.make()?;
         let results = contest(
@@ -244,10 +243,10 @@ pub fn slow(scale: &Scale) -> Result<String> {
     let tree = Tree { files: 600 / scale.smaller.min(20), mean_bytes: PHOTO_BYTES };
     let path = tree.make()?;
     if let Err(why) = SlowDisk::new(&path, "try", Slow::Both, HARD_DISK) {
-        return Ok(format!("Not measured: the disk cannot be slowed down here: {why}.\n"));
+        return Ok(format!("Not measured: the disk cannot be throttled here: {why}.\n"));
     }
     if matches!(Cold::best(), Cold::Advise) {
-        return Ok("Not measured: the page cache cannot be emptied here.\n".to_owned());
+        return Ok("Not measured: the page cache cannot be dropped here.\n".to_owned());
     }
     let one = folder("one-file");
     run(command("sh", ["-c", "find \"$0\" -type f -print0 | xargs -0 cat > \"$1\""]).arg(&path).arg(&one))?;
@@ -261,24 +260,24 @@ pub fn slow(scale: &Scale) -> Result<String> {
         Ok(shell)
     };
     let mut text = format!(
-        "A disk of {}, by the kernel's own limits on a control group, of which reads and writes \
-         have one each; page cache emptied before each run, programs too. {}, {} rounds.\n",
+        "The kernel limits the disk I/O of a control group to {}, separately for reads and writes. Each run starts \
+         with a cold page cache; program files are evicted too. {}, {} rounds.\n",
         HARD_DISK.describe(),
         tree.describe(),
         scale.rounds,
     );
-    for (what, slow) in [("Reads are slow, writes are not", Slow::Reads), ("Both are slow", Slow::Both)] {
+    for (what, slow) in [("Only reads are throttled", Slow::Reads), ("Reads and writes are throttled", Slow::Both)] {
         let contenders: [(&str, Box<dyn Fn() -> Result<Command>>); 5] = [
             ("shardpack pack", Box::new(packed(&[]))),
             ("shardpack pack --read-order plan", Box::new(packed(&["--read-order", "plan"]))),
             ("GNU tar and sync", Box::new(|| tar_command(&path))),
             (
-                "the files, find and cat",
+                "find and cat of the files",
                 Box::new(|| shell("find \"$0\" -type f -print0 | xargs -0 cat > /dev/null", &path)),
             ),
-            ("the same bytes in one file, cat", Box::new(|| shell("cat \"$0\" > /dev/null", &one))),
+            ("cat of one file with the same bytes", Box::new(|| shell("cat \"$0\" > /dev/null", &one))),
         ];
-        // A group each, which counts its requests.
+        // One control group per command, to count its requests.
         let disk = |number: usize| SlowDisk::new(&path, &number.to_string(), slow, HARD_DISK);
         let disks = (0..contenders.len()).map(disk).collect::<Result<Vec<_>>>()?;
         let contenders: Vec<_> = contenders
@@ -293,14 +292,14 @@ pub fn slow(scale: &Scale) -> Result<String> {
             .zip(&disks)
             .map(|(contender, disk)| Ok(format!("{} {:.2}", contender.name, disk.reads()? as f64 / images)));
         let counts = counts.collect::<Result<Vec<_>>>()?.join("; ");
-        text += &format!("\n{what}:\n\n{}\nRequests to read, an image: {counts}.\n", results.table());
+        text += &format!("\n{what}:\n\n{}\nRead requests per image: {counts}.\n", results.table());
     }
     remove(&one)?;
     clear()?;
     Ok(text)
 }
 
-/// verify against b3sum.
+/// verify against `b3sum`.
 pub fn verify(scale: &Scale) -> Result<String> {
     let tools = target("bench-tools");
     let b3sum = tools.join("bin/b3sum");
@@ -308,8 +307,8 @@ pub fn verify(scale: &Scale) -> Result<String> {
     if !output(&mut command(&b3sum, ["--version"])).is_ok_and(|found| found.trim() == version) {
         run(cargo(&format!("install b3sum --locked --version {B3SUM} --root")).arg(&tools))?;
     }
-    let mut text = "From the page cache, all cores: `shardpack verify DST`, which also checks every sample, index and \
-                    header, and `b3sum DST/*.tar`.\n"
+    let mut text = "Warm page cache, all cores: `shardpack verify DST` and `b3sum DST/*.tar`. `verify` also checks \
+                    every sample, index and header.\n"
         .to_owned();
     for tree in trees(scale) {
         let path = tree.make()?;
@@ -339,11 +338,11 @@ fn packed(tree: &Path) -> Result<PathBuf> {
     Ok(folder("out/shards"))
 }
 
-/// The reader against cat.
+/// The reader against `cat`.
 pub fn read(scale: &Scale) -> Result<String> {
     run(&mut cargo("build --release --package shardpack-reader --examples"))?;
     let example = |name: &str| target("release/examples").join(name);
-    let mut text = "From the page cache, one thread: `cat DST/*.tar > /dev/null`, and the example `read_speed` of \
+    let mut text = "Warm page cache, one thread: `cat DST/*.tar > /dev/null`, and the example `read_speed` of \
                     shardpack-reader, which reads all images of all shards.\n"
         .to_owned();
     for tree in trees(scale) {
@@ -372,7 +371,7 @@ pub fn read(scale: &Scale) -> Result<String> {
         text += &format!("\nShards of {}, {} rounds:\n\n{}", tree.describe(), scale.rounds, results.table());
     }
     let (_, opened) = process::measure(&mut command(example("open_time"), [""; 0]))?;
-    text += &format!("\nOpening, the example `open_time`: {}.\n", opened.trim());
+    text += &format!("\nOpening a dataset, example `open_time`: {}.\n", opened.trim());
     clear().map(|()| text)
 }
 
@@ -385,7 +384,7 @@ pub fn convert(scale: &Scale) -> Result<String> {
         let source = format!("from-{format}");
         run(&mut pack_command(&path, &source, &["--format", format])?)?;
         let folder = folder("out").join(&source);
-        // Without them these are the shards of anybody.
+        // Without these files, the shards look like those of any other writer.
         for ours in ["manifest.json", "BLAKE3SUMS", "index"] {
             remove(&folder.join(ours))?;
         }
@@ -403,8 +402,9 @@ pub fn convert(scale: &Scale) -> Result<String> {
     }
     let results = contest(scale.rounds, &contenders, settle)?;
     let text = format!(
-        "From the page cache, to webdataset, shuffled anew: `shardpack pack SRC DST`, and `shardpack convert SHARDS DST` of the \
-         same images in shards without manifest and index. {}, {} rounds:\n\n{}",
+        "Warm page cache, output in webdataset, shuffled again. `shardpack pack SRC DST` reads the images as files. \
+         `shardpack convert SHARDS DST` reads the same images from shards without manifest and index. {}, {} \
+         rounds:\n\n{}",
         tree.describe(),
         scale.rounds,
         results.table()
@@ -438,9 +438,9 @@ pub fn lmdb(scale: &Scale) -> Result<String> {
     ];
     let results = contest(scale.rounds, &contenders, settle)?;
     let text = format!(
-        "From the page cache, an LMDB of pickles `(bytes, label)` to webdataset, shuffled: `shardpack convert LMDB DST`, a plain \
-         loop (`{script}`, without the time for imports), and `shardpack pack` of the same images as files. {}, {} \
-         rounds:\n\n{}",
+        "Warm page cache. The source is an LMDB of pickles `(bytes, label)`; the output is webdataset, shuffled: \
+         `shardpack convert LMDB DST`, a plain loop (`{script}`, import time excluded), and `shardpack pack` of the \
+         same images as files. {}, {} rounds:\n\n{}",
         tree.describe(),
         scale.rounds,
         results.table()
@@ -448,7 +448,7 @@ pub fn lmdb(scale: &Scale) -> Result<String> {
     clear().map(|()| text)
 }
 
-/// pack at three sizes: the time for a file must not grow with their number.
+/// pack at three sizes: the time per file must not grow with the number of files.
 pub fn scale(scale: &Scale) -> Result<String> {
     let sizes = [10_000, 50_000, 200_000].map(|files| (files / scale.smaller).max(1));
     let mut contenders = Vec::new();
@@ -462,7 +462,7 @@ pub fn scale(scale: &Scale) -> Result<String> {
         results[number].1.iter().map(|usage| usage.seconds * 1e6 / sizes[number] as f64).collect()
     };
     let mut text = format!(
-        "`shardpack pack` of {TINY_BYTES}-byte files from the page cache, {} rounds:\n\n\
+        "Warm page cache: `shardpack pack` of {TINY_BYTES}-byte files, {} rounds:\n\n\
          | files | seconds | µs a file | µs a file ÷ first, median (least to most) | CPU µs a file | peak memory |\n\
          |---:|---:|---:|---:|---:|---:|\n",
         scale.rounds

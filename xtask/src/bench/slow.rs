@@ -1,4 +1,4 @@
-//! A slow disk: the kernel's own limits on the reads and the writes of a control group. Needs root.
+//! Simulates a slow disk with the kernel's limits on reads and writes of a control group. Needs root.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use crate::{
     command::{command, typed},
 };
 
-/// How slow a disk is; reads and writes have such limits each.
+/// Limits of a slow disk; reads and writes are limited separately.
 #[derive(Clone, Copy)]
 pub struct Speed {
     /// Requests a second.
@@ -21,36 +21,36 @@ pub struct Speed {
     pub bytes: u64,
 }
 
-/// A hard disk.
+/// A typical hard disk.
 pub const HARD_DISK: Speed = Speed { requests: 150, bytes: 150_000_000 };
-/// A volume of a cloud.
+/// A typical cloud volume.
 pub const VOLUME: Speed = Speed { requests: 3_000, bytes: 125_000_000 };
 
 impl Speed {
-    /// As the tables say it.
+    /// Text for the tables.
     pub fn describe(self) -> String {
         format!("{} requests and {} MB a second", self.requests, self.bytes / 1_000_000)
     }
 }
 
-/// What a slow disk does slowly; each has a limit of its own, so that neither takes from the other.
+/// Operations that a slow disk limits. Reads and writes have separate limits, so neither slows the other.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Slow {
-    /// Reads alone.
+    /// Reads only.
     Reads,
     /// Reads and writes.
     Both,
 }
 
-/// A control group to which one disk is slow; gone when this is dropped.
+/// A control group with limits on one disk; dropping the value removes the group.
 pub struct SlowDisk {
     group: PathBuf,
-    /// Numbers of the disk.
+    /// Device number of the disk, MAJOR:MINOR.
     device: String,
 }
 
 impl SlowDisk {
-    /// Makes the disk that holds `path` slow for those who enter; `name` is not that of another.
+    /// Limits the disk that holds `path` for processes in the group; `name` must be unique in this process.
     pub fn new(path: &Path, name: &str, slow: Slow, speed: Speed) -> Result<Self> {
         let Speed { requests, bytes } = speed;
         let device = disk(path)?;
@@ -64,7 +64,7 @@ impl SlowDisk {
             }
             (first.join(name), files)
         } else {
-            // Where the parent does not hand the controller down, the file is missing, and that is said below.
+            // If the parent group does not delegate the controller, the file is missing, and the write below returns the error.
             let _ = fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+io");
             let mut limit = format!("{device} rbps={bytes} riops={requests}");
             if slow == Slow::Both {
@@ -80,7 +80,7 @@ impl SlowDisk {
         Ok(slow)
     }
 
-    /// Requests to read that those who entered have made so far.
+    /// Read requests so far by all processes in the group.
     pub fn reads(&self) -> Result<u64> {
         let of = |file: &str, parse: &dyn Fn(&str) -> Option<u64>| {
             let text = fs::read_to_string(self.group.join(file)).ok()?;
@@ -92,12 +92,12 @@ impl SlowDisk {
         first.or_else(second).ok_or_else(|| format!("{}: counts no reads", self.group.display()))
     }
 
-    /// The file that a process writes its number to, to enter.
+    /// The file that adds a process to the group: the process writes its id.
     pub fn processes(&self) -> PathBuf {
         self.group.join("cgroup.procs")
     }
 
-    /// `inner`, run inside.
+    /// A command that runs `inner` in the group.
     pub fn enter(&self, inner: &Command) -> Command {
         let mut outer = command("sh", ["-c", "echo $$ > \"$0\" && exec \"$@\""]);
         outer.arg(self.processes()).arg(inner.get_program()).args(inner.get_args());
@@ -108,12 +108,12 @@ impl SlowDisk {
 
 impl Drop for SlowDisk {
     fn drop(&mut self) {
-        // The processes in it have ended; if it stays nevertheless, it holds nothing.
+        // All processes of the group have ended; a group that remains is empty.
         let _ = fs::remove_dir(&self.group);
     }
 }
 
-/// Numbers of the whole disk that holds `path`: a partition has no limits of its own.
+/// Device number of the whole disk that holds `path`: a partition has no limits.
 fn disk(path: &Path) -> Result<String> {
     let device = fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?.dev();
     let numbers = format!("{}:{}", libc::major(device), libc::minor(device));

@@ -1,7 +1,7 @@
-//! Packed shards from a web server: the loader against `curl` of the same objects, and, behind a delay, against what people train with.
+//! Benchmarks packed shards on a web server: the loader against `curl` of the same objects and, behind a delay, against other loaders.
 //!
-//! Holds at all times: all of one table ask the same server for the same samples, in turns; ours compares every record with its
-//! hashes, and the others look at nothing.
+//! All contenders of one table request the same samples from the same server, in turns. shardpack checks the hashes of every record; the
+//! others check nothing.
 
 use std::{
     path::{Path, PathBuf},
@@ -27,33 +27,33 @@ use crate::{
 };
 
 const SCRIPT: &str = "benches/peers/remote.py";
-/// Of shards: all are asked for at once by the bound, and each worker of a peer has some.
+/// Shard size: the bound requests all shards at once, and each worker of a peer gets several.
 const SHARD_SIZE: &str = "32MiB";
-/// Of the runs against `curl`: a process starts, opens the dataset and has its memory cleared once in each. First batches have a table.
+/// Epochs of the runs against `curl`: process start, opening and clearing memory happen once per run. First batches have their own table.
 const EPOCHS: u64 = 16;
 const DELAY: Duration = Duration::from_millis(30);
-/// Of first batches, so that round trips stand out from what else takes time.
+/// Delay for first batches, so that round trips dominate all other time.
 const LONG_DELAY: Duration = Duration::from_millis(200);
-/// Of a peer: as many as there are cores here, and as many as hide delays.
+/// Workers of a peer: one per core of the benchmark machine, and enough to hide delays.
 const WORKERS: [usize; 2] = [2, 8];
 
-/// What is read.
+/// A dataset on the server.
 struct Data {
     tree: Tree,
-    /// The first folder of its URLs, which S3 calls a bucket.
+    /// First folder of its URLs: the bucket in S3.
     bucket: &'static str,
     /// Names of its tar files.
     tars: Vec<String>,
 }
 
-/// What the server gives.
+/// Root folder of the server.
 fn served() -> PathBuf {
     folder("out/served")
 }
 
-/// The tables, each printed when it is there: all of them take long.
+/// All tables; prints each when it is finished, because all together take long.
 pub fn stores(scale: &Scale) -> Result<String> {
-    // With the program's package, whose dependencies are built already.
+    // Built together with the program, whose dependencies are built already.
     run(&mut cargo(
         "build --release --package shardpack --package shardpack-loader --features shardpack-loader/cloud --example raw",
     ))?;
@@ -64,8 +64,9 @@ pub fn stores(scale: &Scale) -> Result<String> {
     let nginx = Nginx::start(&served())?;
     let far = Far::new(nginx.port())?;
     let mut text = format!(
-        "nginx {} on this machine, over files in the page cache, by HTTP on loopback; the client shares the cores with the server. \
-         Ours compares every record with its hashes; `curl` and the peers look at nothing. {} rounds in turns.\n",
+        "nginx {} on this machine serves files from the page cache over HTTP on loopback. Client and server share the \
+         cores. shardpack verifies the hashes of every record; `curl` and the peers verify no data. {} interleaved \
+         rounds.\n",
         Nginx::version()?,
         scale.rounds
     );
@@ -118,7 +119,7 @@ impl Data {
     }
 }
 
-/// `curl` of all shards, as often as there are epochs, by so many streams at a time.
+/// `curl` of all shards, once per epoch, with `streams` parallel streams.
 fn curl(data: &Data, port: u16, streams: usize) -> Result<Command> {
     let list: String = data.urls(port).iter().map(|url| format!("url = \"{url}\"\noutput = \"/dev/null\"\n")).collect();
     let path = folder(&format!("out/curl-{}-{port}-{streams}.txt", data.bucket));
@@ -131,7 +132,7 @@ fn curl(data: &Data, port: u16, streams: usize) -> Result<Command> {
     Ok(curl)
 }
 
-/// The loader's samples as they are, with so many requests at a time at most, or as many as it finds to help.
+/// The loader's raw samples, with at most `requests` requests in flight, or with automatic concurrency.
 fn raw(data: &Data, port: u16, requests: Option<usize>) -> Command {
     let mut raw = command(target("release/examples/raw"), [data.url(port)]);
     raw.args(["0", "1", &EPOCHS.to_string(), "256"]);
@@ -153,11 +154,13 @@ fn near(scale: &Scale, data: &Data, port: u16) -> Result<String> {
         by_curl(data, port, 4, "`curl`, four streams"),
         by_raw(data, port, Some(1), "loader, one request at a time"),
         by_raw(data, port, Some(4), "loader, four requests at a time"),
-        by_raw(data, port, None, "loader, as it finds it"),
+        by_raw(data, port, None, "loader, automatic concurrency"),
     ];
     let results = contest(scale.rounds, &contenders, || warm(&served()))?;
     Ok(format!(
-        "\n{}. Near, {EPOCHS} epochs, whole processes; the loader has 256 MiB:\n\n{}\nSpeed ÷ `curl`'s with as many streams: one {} (aim: 0.9), four {} (aim: 1.0). As it finds it ÷ `curl` with one stream: {}.\n",
+        "\n{}. No delay, {EPOCHS} epochs, whole processes; the loader has 256 MiB:\n\n{}\n\
+         Throughput ÷ `curl` with the same number of streams: one {} (aim: 0.9), four {} (aim: 1.0). Throughput with \
+         automatic concurrency ÷ `curl` with one stream: {}.\n",
         data.describe(),
         results.table(),
         speed(&results, 2, 0),
@@ -171,12 +174,13 @@ fn behind_delay(scale: &Scale, data: &Data, port: u16) -> Result<String> {
         by_curl(data, port, 64, "`curl`, up to 64 streams"),
         by_curl(data, port, 1, "`curl`, one stream"),
         by_raw(data, port, Some(16), "loader, 16 requests at a time"),
-        by_raw(data, port, None, "loader, as it finds it"),
+        by_raw(data, port, None, "loader, automatic concurrency"),
     ];
     let results = contest(scale.rounds, &contenders, || warm(&served()))?;
     Ok(format!(
-        "\n{}. Behind a proxy that makes each connection and each request wait {} ms, {EPOCHS} epochs, whole processes. The first row is the bound: it requests all \
-         shards at once, so that no delay but the first counts, and has all that server, proxy and these cores give:\n\n{}\nSpeed ÷ the bound's: {} (aim: 0.9).\n",
+        "\n{}. A proxy delays each connection and each request by {} ms; {EPOCHS} epochs, whole processes. The first \
+         row is the bound. It requests all shards at once, so only the first delay counts; server, proxy and cores \
+         limit its throughput:\n\n{}\nThroughput with automatic concurrency ÷ the bound: {} (aim: 0.9).\n",
         data.describe(),
         DELAY.as_millis(),
         results.table(),
@@ -184,13 +188,13 @@ fn behind_delay(scale: &Scale, data: &Data, port: u16) -> Result<String> {
     ))
 }
 
-/// How many times as fast one was as another, in each round.
+/// Speed of `one` ÷ speed of `other`, by round.
 fn speed(results: &Results, one: usize, other: usize) -> String {
     let (one, other) = (&results.0[one].1, &results.0[other].1);
     spread(one.iter().zip(other).map(|(one, other)| other.seconds / one.seconds).collect(), 2)
 }
 
-/// A peer, its words of remote.py, and its Python.
+/// A peer, its word for remote.py, and its Python.
 #[derive(Clone, Copy)]
 struct Peer<'a> {
     name: &'static str,
@@ -206,10 +210,10 @@ impl Peer<'_> {
             "shardpack" => read.arg(data.url(port)),
             "webdataset" => read.args(data.urls(port)),
             _ => {
-                // What it keeps is there before it begins: nothing.
+                // Its cache starts empty.
                 let local = fresh("local")?;
                 let endpoint = format!("http://127.0.0.1:{port}");
-                // The server looks at no signature, and the client makes none without keys.
+                // The server ignores signatures, but the client needs keys to sign.
                 read.env("S3_ENDPOINT_URL", endpoint).env("AWS_ACCESS_KEY_ID", "x").env("AWS_SECRET_ACCESS_KEY", "x");
                 read.env("AWS_DEFAULT_REGION", "us-east-1").arg(format!("s3://{}/mds", data.bucket)).arg(local)
             }
@@ -247,26 +251,27 @@ fn loops(scale: &Scale, data: &Data, port: u16, peers: &[Peer<'_>]) -> Result<St
     let contenders: Vec<_> = peers.iter().map(|peer| by_peer(*peer, data, port)).collect();
     let (results, missing) = contest_of_peers(scale.rounds, &contenders, || warm(&served()))?;
     Ok(format!(
-        "\n{}. Behind the same proxy, one epoch of payloads as they are stored, 64 a batch, in a random order, in a loop of Python (`{SCRIPT}`; imports are not \
-         counted, opening is). Aim: five times as fast:\n\n{}{missing}",
+        "\n{}. Behind the same proxy, a Python loop reads one epoch of stored payloads, in batches of 64, in random \
+         order (`{SCRIPT}`; import time excluded, opening included). Aim: five times as fast:\n\n{}{missing}",
         data.describe(),
         results.table()
     ))
 }
 
-/// How the peers read.
+/// Versions of the peers' libraries.
 fn versions(python: &Path) -> Result<String> {
     let script = "import sys; from importlib.metadata import version; print(sys.argv[1], version(sys.argv[1]))";
     let version = |package| output(&mut command(python, ["-c", script, package])).map(|told| told.trim().to_owned());
     Ok(format!(
-        "\n{}: URLs of tar files by its own opener (`curl`), shards shuffled, a buffer of 1,000 samples. {}: `remote=\"s3://…\"` of MDS files of as many \
-         bytes (`--mds-encoding bytes`), which the same nginx gives, to an empty `local`, its default shuffle and `predownload`.\n",
+        "\n{}: URLs of tar files, its own opener (`curl`), shuffled shards, a buffer of 1,000 samples. {}: \
+         `remote=\"s3://…\"` of MDS files with the same number of bytes (`--mds-encoding bytes`) on the same nginx, an \
+         empty `local`, default shuffle and `predownload`.\n",
         version("webdataset")?,
         version("mosaicml-streaming")?
     ))
 }
 
-/// From the constructor to the first batch, in round trips.
+/// The table on the time from the constructor to the first batch, in round trips.
 fn first_batches(scale: &Scale, data: &Data, far: &Far, peers: &[Peer<'_>]) -> Result<String> {
     let delays = [Duration::ZERO, LONG_DELAY];
     let peers: Vec<_> = peers.iter().filter(|peer| peer.workers <= WORKERS[0]).collect();
@@ -275,7 +280,7 @@ fn first_batches(scale: &Scale, data: &Data, far: &Far, peers: &[Peer<'_>]) -> R
         for (peer, found) in peers.iter().zip(&mut found) {
             for (delay, found) in delays.into_iter().zip(found) {
                 far.delay(delay);
-                // Of one that fails there are fewer than rounds.
+                // A peer that fails has fewer results than rounds.
                 match measure(&mut peer.command("first", data, far.port())?) {
                     Ok((_, printed)) => found.extend(printed.trim().parse::<f64>()),
                     Err(why) => println!("{peer}: {why}"),
@@ -284,14 +289,15 @@ fn first_batches(scale: &Scale, data: &Data, far: &Far, peers: &[Peer<'_>]) -> R
         }
     }
     let mut table = format!(
-        "\n{1}. From opening to the first batch of 64, with no delay and with one of {0} ms for each connection and request; what is longer, in round trips of {0} ms \
-         (aim: 10 at most):\n\n| | no delay | {0} ms | round trips, median (least to most) |\n|---|---:|---:|---:|\n",
+        "\n{1}. Time to first batch of 64, opening included, with no delay and with a delay of {0} ms for each \
+         connection and request. Round trips: the difference in units of {0} ms (aim: 10 at most):\n\n\
+         | | no delay | {0} ms | round trips, median (least to most) |\n|---|---:|---:|---:|\n",
         LONG_DELAY.as_millis(),
         data.describe()
     );
     for (peer, [near, far]) in peers.iter().zip(found) {
         if near.len() < scale.rounds || far.len() < scale.rounds {
-            table += &format!("| {peer} | not measured, for it failed | | |\n");
+            table += &format!("| {peer} | not measured because it failed | | |\n");
             continue;
         }
         let trips = near.iter().zip(&far).map(|(near, far)| (far - near) / LONG_DELAY.as_secs_f64()).collect();

@@ -1,4 +1,4 @@
-//! Reading for training: what `shardpack bench` tells, of builds with libjpeg-turbo and without, with crop tables and without.
+//! Benchmarks reading for training: results of `shardpack bench`, with and without libjpeg-turbo and crop tables.
 
 use std::{
     fmt::Write as _,
@@ -19,30 +19,30 @@ use crate::{
     tools,
 };
 
-/// Which photographs, which `--transform`, what the page says of it, and the aims with tables and without.
+/// Photographs, `--transform`, and the page's description, with the aims with tables and without.
 const WORK: [(Kind, &str, &str); 3] = [
     (
         Kind::Small,
         "train",
-        "Training: random crops resized to 224 × 224, every other one flipped (aims: 1.5 with tables, 1.15 without, both in less \
-         CPU time than that decode)",
+        "Training: random crops resized to 224 × 224, half of the crops flipped (aims: 1.5 with tables, 1.15 without, \
+         both with less CPU time per image than `decode`)",
     ),
     (
         Kind::Small,
         "eval",
-        "Evaluation: the shorter side resized to 256, the middle 224 × 224 (aims: 1.15 with tables, 1.0 without)",
+        "Evaluation: shorter side resized to 256, centre crop of 224 × 224 (aims: 1.15 with tables, 1.0 without)",
     ),
-    (Kind::Large, "train", "Training on 8 megapixels (aim: 2.5 with tables)"),
+    (Kind::Large, "train", "Training on images of 8 megapixels (aim: 2.5 with tables)"),
 ];
 
-/// The builds that decode, by their decoder.
+/// The builds that decode, with the name of their decoder.
 pub fn builds() -> Result<[(&'static str, PathBuf); 2]> {
     let (turbo, tools) = (target("turbo"), tools::path()?);
     run(cargo("build --release --package shardpack --features turbo --target-dir").arg(&turbo).env("PATH", &tools))?;
     Ok([("libjpeg-turbo", turbo.join("release/shardpack")), ("zune-jpeg", shardpack("release"))])
 }
 
-/// Shards of `tree` in `name`, in the page cache.
+/// Packs `tree` into `name`; the shards are in the page cache.
 pub fn packed(tree: &Path, name: &str, options: &[&str]) -> Result<PathBuf> {
     let shards = fresh(name)?;
     run(command(shardpack("release"), ["pack", "--quiet"]).args(options).arg(tree).arg(&shards))?;
@@ -54,9 +54,10 @@ pub fn packed(tree: &Path, name: &str, options: &[&str]) -> Result<PathBuf> {
 pub fn training(scale: &Scale) -> Result<String> {
     let builds = builds()?;
     let mut text = format!(
-        "From the page cache: `shardpack bench DST`, uint8, in batches of 64 by two threads. `decode` is the rate at which two threads \
-         decode the same images wholly, from memory, with libjpeg-turbo, `own decode` that with the same decoder; CPU is that of \
-         an image, all threads, reading included, ÷ that of an image of the decode. Medians of {} rounds in turns, least to most.\n",
+        "Warm page cache: `shardpack bench DST`, uint8, batches of 64, two threads. `decode` is the rate of two \
+         threads that decode the same images in full, from memory, with libjpeg-turbo. `own decode` is the same rate \
+         with the decoder of the row. CPU time per image covers all threads and reading. Medians of {} interleaved \
+         rounds, least to most in parentheses.\n",
         scale.rounds,
     );
     for (kind, transform, what) in WORK {
@@ -67,7 +68,7 @@ pub fn training(scale: &Scale) -> Result<String> {
         let shards = [
             ("", packed(&tree, "shards", &[])?),
             (", crop tables", packed(&tree, "crops", &["--crops"])?),
-            (", crop tables of every 4 MCUs", dense),
+            (", crop tables every 4 MCUs", dense),
         ];
         let mut measured: Vec<(String, Vec<(Found, Rate)>)> = Vec::new();
         for (with, _) in &shards {
@@ -80,7 +81,7 @@ pub fn training(scale: &Scale) -> Result<String> {
                     turn.push(once(scale, program, shards, transform)?);
                 }
             }
-            // One build for all shards decodes with libjpeg-turbo, and the images are the same.
+            // turn[0] and turn[2] are the libjpeg-turbo build, which decodes the same images from each set of shards.
             let bound = Rate::between(turn[0].decode, turn[2].decode);
             for (found, (_, rounds)) in turn.into_iter().zip(&mut measured) {
                 rounds.push((found, bound));
@@ -88,7 +89,7 @@ pub fn training(scale: &Scale) -> Result<String> {
         }
         let _ = write!(
             text,
-            "\n{what}. {}; {:.0} images/s are decoded wholly:\n\n\
+            "\n{what}. {}; `decode` is {:.0} images/s:\n\n\
              | | images/s | ÷ decode | CPU ÷ decode's | ÷ own decode | wait for a batch: first, median, 99 %, longest |\n\
              |---|---:|---:|---:|---:|---:|\n",
             photographs.describe(mean_bytes),
@@ -101,22 +102,22 @@ pub fn training(scale: &Scale) -> Result<String> {
     clear().map(|()| text)
 }
 
-/// What one run of `shardpack bench` tells.
+/// Results of one run of `shardpack bench`.
 pub struct Found {
-    /// Batches of crops.
+    /// Rate of batches of crops.
     pub crops: Rate,
-    /// Whole images.
+    /// Rate of decoding whole images.
     pub decode: Rate,
-    /// For a batch, in milliseconds: the first, half, 99 of 100 and all of the others.
+    /// Waits for a batch in milliseconds: the first; then median, 99th percentile and longest of the others.
     waits: [f64; 4],
 }
 
-/// How fast, and for how much of the CPU.
+/// Throughput and CPU cost.
 #[derive(Clone, Copy)]
 pub struct Rate {
     /// Images a second.
     pub rate: f64,
-    /// CPU seconds of an image, all threads.
+    /// CPU seconds per image, all threads.
     pub cpu_seconds: f64,
 }
 
@@ -130,7 +131,7 @@ pub fn once(scale: &Scale, program: &Path, shards: &Path, transform: &str) -> Re
 }
 
 impl Found {
-    /// From opening the dataset to the first batch.
+    /// Seconds from opening the dataset to the first batch.
     pub fn first_seconds(&self) -> f64 {
         self.waits[0] / 1e3
     }
@@ -154,13 +155,13 @@ impl Found {
 }
 
 impl Rate {
-    /// The one between two, which stand for the same.
+    /// Mean of two measurements of the same rate.
     pub fn between(one: Self, other: Self) -> Self {
         Self { rate: (one.rate + other.rate) / 2.0, cpu_seconds: (one.cpu_seconds + other.cpu_seconds) / 2.0 }
     }
 }
 
-/// A line of the table: what was found in each round, and the bound of that round.
+/// A row of the table, from each round's result and bound.
 fn row(name: &str, found: &[(Found, Rate)]) -> String {
     let numbers = |of: &dyn Fn(&(Found, Rate)) -> f64| found.iter().map(of).collect::<Vec<_>>();
     let wait = |which: usize| median(numbers(&|(one, _)| one.waits[which]));

@@ -1,7 +1,7 @@
-//! The same training batches by shardpack and by what people train with today: benches/peers/training.
+//! Compares the same training batches of shardpack and of other loaders, with the scripts in benches/peers/training.
 //!
-//! Holds at all times: a round has everyone once, and the bound that all of it is divided by. Who does not install or run here is
-//! named with the reason.
+//! A round runs every contender once, and measures the bound that divides all its results. A peer that does not install or run on this
+//! machine is named with the reason.
 
 use std::path::{Path, PathBuf};
 
@@ -24,25 +24,25 @@ use crate::{
 
 const PLOT: &str = "training-speed.svg";
 
-/// Where what a peer reads comes from.
+/// Source of a peer's data.
 #[derive(Clone, Copy)]
 enum Data {
-    /// The files themselves.
+    /// The original files.
     Files,
-    /// `shardpack pack --format`.
+    /// Output of `shardpack pack --format`.
     Shards(&'static str),
-    /// `shardpack pack`, with `--crops` or without.
+    /// Output of `shardpack pack`, with `--crops` or without.
     Packed { crops: bool },
-    /// Its own program.
+    /// Written by the peer's own program.
     Own,
 }
 
-/// A Python, and what is to be put before its packages.
+/// An interpreter, and a folder to put before its packages.
 type Python = (PathBuf, Option<PathBuf>);
 
 struct Peer {
     name: &'static str,
-    /// Of with_NAME.py.
+    /// NAME in with_NAME.py.
     program: &'static str,
     data: Data,
     python: fn() -> Result<Python>,
@@ -98,23 +98,23 @@ fn tensorflow() -> Result<Python> {
     Ok((python::tensorflow()?, None))
 }
 
-/// A peer that runs here.
+/// A peer that is ready to run.
 struct Ready<'a> {
     peer: &'a Peer,
     python: Python,
     data: PathBuf,
 }
 
-/// What one epoch of a peer tells.
+/// Results of one epoch of a peer.
 struct Epoch {
     rate: Rate,
-    /// From the end of imports.
+    /// Seconds from the end of imports to the first batch.
     first_seconds: f64,
     versions: String,
 }
 
 impl Peer {
-    /// Installs it, and writes what it reads.
+    /// Installs the peer and writes its data.
     fn ready(&self, scale: &Scale, tree: &Path) -> Result<Ready<'_>> {
         let python = (self.python)()?;
         let data = match self.data {
@@ -166,20 +166,20 @@ impl Epoch {
     }
 }
 
-/// Who took part, and in each round: rate, its bound's, and seconds to the first batch.
+/// Name and versions of a contender; per round: rate, rate of the bound, and seconds to the first batch.
 struct Line {
     name: String,
     versions: String,
     rounds: Vec<(Rate, Rate, f64)>,
 }
 
-/// Says why, and returns what the page says.
+/// Prints the reason and returns the text for the page.
 fn left_out(peer: &Peer, why: &str) -> String {
     println!("{}: {why}", peer.name);
-    format!("\n{}: not measured, for it does not install or run here.\n", peer.name)
+    format!("\n{}: not measured because it does not install or run here.\n", peer.name)
 }
 
-/// Batches of random crops by everyone.
+/// The table on batches of random crops, for all contenders.
 pub fn training_peers(scale: &Scale) -> Result<String> {
     let photographs = Photographs::new(Kind::Small, scale);
     let (tree, mean_bytes) = photographs.make()?;
@@ -209,13 +209,13 @@ pub fn training_peers(scale: &Scale) -> Result<String> {
         for (_, program, shards) in ours {
             found.push(once(scale, program, shards, "train")?);
         }
-        // Two decode with libjpeg-turbo, the same images.
+        // Two builds decode the same images with libjpeg-turbo.
         let bound = Rate::between(found[0].decode, found[1].decode);
         for (line, found) in lines.iter_mut().zip(found) {
             line.rounds.push((found.crops, bound, found.first_seconds()));
         }
         for (line, ready) in lines[ours.len()..].iter_mut().zip(&peers) {
-            // One that has failed is not asked again.
+            // A peer that has failed is not run again.
             if line.rounds.len() < round {
                 continue;
             }
@@ -237,13 +237,15 @@ pub fn training_peers(scale: &Scale) -> Result<String> {
     let bounds = lines.first().map_or(&[][..], |line| &line.rounds);
     let bound = |of: &dyn Fn(&Rate) -> f64| median(bounds.iter().map(|(_, bound, _)| of(bound)).collect());
     Ok(format!(
-        "The same batches by everyone, from the page cache: random crops resized to 224 × 224, every other one flipped, uint8, 64 to a batch, in \
-         a random order, by two threads or two processes, whichever is the peer's own best way (`benches/peers/training`, one program a \
-         peer). {}; {} rounds in turns. ÷ decode: images a second ÷ those that two threads decode wholly with libjpeg-turbo, from \
-         memory, in the same round ({:.0}, {:.2} ms of CPU each); CPU of all threads and processes. Of the peers, the first ten batches are not counted, and the next \
-         7 seconds are; shardpack's rates count from opening the dataset on, 8 seconds or the epoch. The first batch is counted from the end of the imports.\n\n\
+        "Warm page cache. All loaders make the same kind of batch: random crops resized to 224 × 224, half of the \
+         crops flipped, uint8, batches of 64, in random order. Each peer uses two threads or two processes, whichever \
+         is its best setup (`benches/peers/training`, one program per peer). {}; {} interleaved rounds. `decode` is \
+         the rate of two threads that decode the same images in full with libjpeg-turbo, from memory, in the same \
+         round: {:.0} images/s, {:.2} ms of CPU time per image. CPU time covers all threads and processes. Each peer \
+         has a warm-up of ten batches and is then measured for 7 seconds. shardpack is measured from opening the \
+         dataset, for 8 seconds or one epoch. The time to first batch excludes imports.\n\n\
          | | images/s | ÷ decode | CPU ÷ decode's | first batch | versions |\n|---|---:|---:|---:|---:|---|\n{}{missing}\n\
-         ![Images a second and CPU time, as parts of a decode]({PLOT})\n",
+         ![Images per second and CPU time, relative to a full decode]({PLOT})\n",
         photographs.describe(mean_bytes),
         scale.rounds,
         bound(&|bound| bound.rate),
@@ -282,10 +284,10 @@ fn plot(lines: &[Line]) -> String {
     let row =
         |line: &Line| (line.name.clone(), vec![line.speed(), median(line.cpu())], line.name.starts_with("shardpack"));
     let bars = Bars {
-        panels: vec!["images a second ÷ decode (more is better)", "CPU time ÷ decode's (less is better)"],
+        panels: vec!["images/s ÷ decode (higher is better)", "CPU time ÷ decode's (lower is better)"],
         rows: lines.iter().map(row).collect(),
     };
-    bars.svg("Training batches: speed and CPU time as parts of a decode by two threads of libjpeg-turbo")
+    bars.svg("Training batches: speed and CPU time relative to a full decode by two threads with libjpeg-turbo")
 }
 
 #[cfg(test)]

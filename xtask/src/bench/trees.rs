@@ -1,4 +1,4 @@
-//! ImageFolders of any size: real JPEGs, each made another by comment segments.
+//! Makes ImageFolders of any size from real JPEGs; comment segments make each file distinct.
 
 use std::{
     fs,
@@ -13,19 +13,19 @@ use crate::{
 };
 
 const CLASSES: u64 = 1_000;
-/// Most bytes of text in one comment segment: its length field counts itself.
+/// Maximum text bytes in one comment segment: the length field counts itself.
 const COMMENT_BYTES: usize = 65_533;
 
-/// A tree to measure with.
+/// A generated tree for benchmarks.
 pub struct Tree {
     /// Number of images.
     pub files: u64,
-    /// Mean length of an image in bytes; each has half to one and a half of it.
+    /// Mean length of an image in bytes; lengths range from half to one and a half of the mean.
     pub mean_bytes: u64,
 }
 
 impl Tree {
-    /// The folder that holds the tree; made if it is not there.
+    /// The folder of the tree; makes the tree if it is missing.
     pub fn make(&self) -> Result<PathBuf> {
         let name = format!("trees/{}x{}", self.files, self.mean_bytes);
         let (tree, stamp) = (folder(&name), folder(&format!("{name}.done")));
@@ -49,7 +49,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// As the tables say it.
+    /// Text for the tables.
     pub fn describe(&self) -> String {
         format!("{} files of {:.0} KB in {} classes", self.files, self.mean_bytes as f64 / 1e3, CLASSES.min(self.files))
     }
@@ -67,7 +67,7 @@ fn seeds(mean_bytes: u64) -> Result<Vec<Vec<u8>>> {
     let mut seeds = Vec::new();
     for path in paths {
         let bytes = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        // One of the photos is a PNG by another name.
+        // One of the photos is a PNG named as a JPEG.
         if bytes.starts_with(&[0xff, 0xd8]) {
             seeds.push(bytes);
         }
@@ -75,7 +75,7 @@ fn seeds(mean_bytes: u64) -> Result<Vec<Vec<u8>>> {
     if seeds.is_empty() { Err("no JPEGs to make trees from".to_owned()) } else { Ok(seeds) }
 }
 
-/// The JPEGs below `folder`, by their names.
+/// Adds the JPEGs below `folder` to `paths`, selected by name.
 pub(super) fn jpegs(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<()> {
     for entry in fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))? {
         let path = entry.map_err(|error| format!("{}: {error}", folder.display()))?.path();
@@ -88,7 +88,7 @@ pub(super) fn jpegs(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// Image `number`: a seed with comments behind its first marker, of which the first holds the number.
+/// Image `number`: a seed with comments after its first marker; the first comment holds the number.
 fn image(seeds: &[Vec<u8>], number: u64, mean_bytes: usize) -> Vec<u8> {
     let mut random = Random::new(number);
     let seed = &seeds[random.next() as usize % seeds.len()];
@@ -126,7 +126,7 @@ mod tests {
             assert!((0.85..1.15).contains(&mean), "{mean} of {mean_bytes}");
             assert_eq!(images.iter().collect::<HashSet<_>>().len(), 200);
             for image in &images {
-                // Comment after comment, and then the seed.
+                // Comment segments, then the seed.
                 let mut at = 2;
                 while image[at..at + 2] == [0xff, 0xfe] {
                     at += 2 + usize::from(u16::from_be_bytes([image[at + 2], image[at + 3]]));

@@ -1,4 +1,4 @@
-//! Samples that are no images: small values of an LMDB, against plain loops over py-lmdb and the writers of their formats.
+//! Benchmarks samples that are not images: small values of an LMDB, against plain loops over py-lmdb and the writers of their formats.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::{
 const SCRIPT: &str = "benches/peers/values.py";
 const SAMPLES: u64 = 200_000;
 
-/// An LMDB of pickled dicts to webdataset and to MDS.
+/// Converts an LMDB of pickled dicts to webdataset and to MDS.
 pub fn values(scale: &Scale) -> Result<String> {
     let samples = SAMPLES / scale.smaller;
     let (peers, streaming) = (python::peers()?, python::streaming()?);
@@ -29,9 +29,9 @@ pub fn values(scale: &Scale) -> Result<String> {
         ["-c", "import lmdb, os; print(os.path.dirname(os.path.dirname(lmdb.__file__)))"],
     ))?;
     let mut text = format!(
-        "From the page cache, an LMDB of {samples} pickles `{{\"x\": float32[40], \"a\": float, \"b\": int}}`: `shardpack convert \
-         --format FORMAT LMDB DST`, and a plain loop over py-lmdb, pickle and the writer of the format (`{SCRIPT}`, without the \
-         time for imports, and without a shuffle).\n"
+        "Warm page cache. The source is an LMDB of {samples} pickles `{{\"x\": float32[40], \"a\": float, \"b\": \
+         int}}`: `shardpack convert --format FORMAT LMDB DST`, and a plain loop over py-lmdb, pickle and the writer of \
+         the format (`{SCRIPT}`, import time excluded, no shuffle).\n"
     );
     for (format, peer, python, packages) in [
         ("webdataset", "webdataset 1.0.2 ShardWriter", &peers, None),
@@ -52,7 +52,7 @@ pub fn values(scale: &Scale) -> Result<String> {
             Contender { counts_itself: true, ..Contender::new(peer, by_loop) },
         ];
         let results = contest(scale.rounds, &contenders, settle)?;
-        text += &format!("\nTo {format}, {} rounds:\n\n{}", scale.rounds, results.table());
+        text += &format!("\nOutput in {format}, {} rounds:\n\n{}", scale.rounds, results.table());
     }
     clear().map(|()| text)
 }

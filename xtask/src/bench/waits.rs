@@ -1,7 +1,7 @@
-//! What a training waits for: each of 1,000 batches, from the page cache and from a slow disk, of the package and of what people use.
+//! Measures how long a training waits for each of 1,000 batches, from the page cache and from a slow disk, for the package and others.
 //!
-//! Holds at all times: the training is a sleep after each batch, so that nothing but the data makes it wait; programs are loaded before
-//! the disk becomes slow to them. Needs root for the slow disk.
+//! The training is a sleep after each batch, so only data can make it wait. Programs are loaded before the disk becomes slow for them.
+//! Needs root for the slow disk.
 
 use std::path::Path;
 
@@ -26,13 +26,13 @@ use crate::{
 };
 
 const PLOT: &str = "waits.svg";
-/// As in meter.py.
+/// The same number as in meter.py.
 const STEPS: u64 = 1_000;
 const BATCH: u64 = 16;
-/// Of a model that takes 400 images a second.
+/// Step of a model that takes 400 images a second.
 const STEP_SECONDS: f64 = 0.04;
 
-/// Who reads, its program, its threads or processes, and whether it reads files.
+/// Name, program, threads or processes, and whether the reader reads files.
 const READERS: [(&str, &str, usize, bool); 4] = [
     ("ImageFolder, DataLoader with 2 workers", "pillow", 2, true),
     ("shardpack.Loader, 2 threads", "shardpack", 2, false),
@@ -40,10 +40,10 @@ const READERS: [(&str, &str, usize, bool); 4] = [
     ("ImageFolder, DataLoader with 8 workers", "pillow", 8, true),
 ];
 
-/// Seconds that each batch was waited for.
+/// Seconds waited for each batch.
 struct Waits(Vec<f64>);
 
-/// The table, and the plot.
+/// The table and the plot.
 pub fn waits(scale: &Scale) -> Result<String> {
     let photographs = Photographs { files: STEPS * BATCH, kind: Kind::Small, given: scale.photos.clone() };
     let (tree, mean_bytes) = photographs.make()?;
@@ -52,8 +52,9 @@ pub fn waits(scale: &Scale) -> Result<String> {
     let place = |is_files: bool| if is_files { &tree } else { &shards };
     let mut panels = Vec::new();
     let mut text = format!(
-        "A training that takes {:.0} ms for each batch of {BATCH} (it sleeps), in a loop of Python, and how long it waits for each of {STEPS} batches: random \
-         crops of 224, flipped, in a random order (`benches/peers/training`). {}; those that read shards read the same ones. One run each.\n",
+        "A Python loop simulates training: it sleeps {:.0} ms for each batch of {BATCH}. The tables show its waiting \
+         time for {STEPS} batches of random crops of 224, with flips, in random order (`benches/peers/training`). {}; \
+         shardpack and webdataset read the same shards. One run each.\n",
         STEP_SECONDS * 1e3,
         photographs.describe(mean_bytes)
     );
@@ -63,7 +64,7 @@ pub fn waits(scale: &Scale) -> Result<String> {
             true => format!("a disk of {}", HARD_DISK.describe()),
         };
         if slow && matches!(Cold::best(), Cold::Advise) {
-            text += "\nOn a slow disk: not measured: the page cache cannot be emptied here.\n";
+            text += "\nThrottled disk: not measured, because the page cache cannot be dropped here.\n";
             continue;
         }
         let mut found = Vec::new();
@@ -92,10 +93,10 @@ pub fn waits(scale: &Scale) -> Result<String> {
         let points = Points { names, panels, steps: "batch", ticks };
         write(
             &root().join("docs/explain").join(PLOT),
-            points.svg("How long a training waits for each of 1,000 batches"),
+            points.svg("Waiting time of training for each of 1,000 batches"),
         )?;
     }
-    Ok(format!("{text}\n![How long a training waits for each of 1,000 batches]({PLOT})\n"))
+    Ok(format!("{text}\n![Waiting time of training for each of 1,000 batches]({PLOT})\n"))
 }
 
 impl Waits {
@@ -118,7 +119,7 @@ impl Waits {
         }
     }
 
-    /// The one that so large a part of the others is not longer than.
+    /// The `part` quantile of all waits except the first.
     fn quantile(&self, part: f64) -> f64 {
         let mut sorted = self.0[1..].to_vec();
         sorted.sort_by(f64::total_cmp);

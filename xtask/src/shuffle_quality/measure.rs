@@ -1,28 +1,28 @@
-//! What an order is worth: R, DEFF, and what is repeated or dropped.
+//! Measures the quality of an order: R, DEFF, and repeated or dropped samples.
 //!
-//! R and DEFF are those of docs/reference/order.md, computed by the loader's module `quality`: R over batches of all ranks together, DEFF over
-//! those and over batches of one rank.
+//! docs/reference/order.md defines R and DEFF; the loader's module `quality` computes them. R covers batches of all ranks together; DEFF
+//! covers both those batches and batches of one rank.
 
 use shardpack_loader::quality::{self, Deff};
 
 use super::order::{Ranks, Setting};
 
-/// What was found.
+/// Results of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Quality {
     /// 1.0 for a true reshuffle.
     pub r: f64,
-    /// DEFF of batches of one rank and of all ranks, in shards in the order of a global shuffle.
+    /// DEFF of batches of one rank and of all ranks; shards are stored in the order of a global shuffle.
     pub deff_shuffled: [f64; 2],
-    /// The same in shards sorted by class.
+    /// The same DEFF, for shards sorted by class.
     pub deff_sorted: [f64; 2],
-    /// Samples that come more than once in an epoch, counted each time after the first.
+    /// Repeats of samples in an epoch, not counting each sample's first delivery.
     pub repeated: u64,
-    /// Samples that do not come at all, where ranks stop at the batches that all have.
+    /// Samples never delivered, if ranks stop after the last batch that all ranks have.
     pub dropped: u64,
 }
 
-/// What all ranks take at each step, up to the last that all have.
+/// Samples of all ranks at each step, up to the last step that all ranks have.
 fn steps(ranks: &Ranks) -> Vec<Vec<u64>> {
     let common = ranks.iter().map(Vec::len).min().unwrap_or(0);
     (0..common)
@@ -30,7 +30,7 @@ fn steps(ranks: &Ranks) -> Vec<Vec<u64>> {
         .collect()
 }
 
-/// The step at which each sample comes first, and how often samples come again.
+/// The first step of each sample, and the number of repeats.
 fn first_steps(steps: &[Vec<u64>], samples: usize) -> (Vec<Option<u64>>, u64) {
     let (mut of, mut repeated) = (vec![None; samples], 0);
     for (number, step) in steps.iter().enumerate() {
@@ -44,7 +44,7 @@ fn first_steps(steps: &[Vec<u64>], samples: usize) -> (Vec<Option<u64>>, u64) {
     (of, repeated)
 }
 
-/// DEFF over the batches of `together` ranks each; NaN where there are too few.
+/// DEFF over the batches of `together` ranks each; NaN if there are too few batches.
 fn deff(ranks: &Ranks, together: usize, batch: usize, labels: &[u32], classes: u32) -> f64 {
     let mut sizes = vec![0; classes as usize];
     labels.iter().for_each(|label| sizes[*label as usize] += 1);
@@ -59,7 +59,7 @@ fn deff(ranks: &Ranks, together: usize, batch: usize, labels: &[u32], classes: u
     deff.figure().map_or(f64::NAN, |figure| figure.value)
 }
 
-/// Measures two epochs that follow each other, of shards whose samples have these labels.
+/// Measures two consecutive epochs of shards whose samples have these labels.
 pub fn quality(setting: &Setting, epochs: [&Ranks; 2], shuffled: &[u32], sorted: &[u32]) -> Quality {
     let all = setting.samples as usize;
     let [first, second] = epochs.map(steps);

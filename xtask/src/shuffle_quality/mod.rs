@@ -1,7 +1,7 @@
-//! `shuffle-quality`: how well the orders of shardpack and of other loaders mix, simulated with the settings that each has.
+//! Compares how well the orders of shardpack and of other loaders mix (`shuffle-quality`), by simulation with each loader's settings.
 //!
-//! Holds at all times: every order is measured in the same way, on the same setting; what is written are docs/explain/shuffle-quality.md
-//! between its marks, and its plot.
+//! Every order is measured in the same way on the same setting. The task writes docs/explain/shuffle-quality.md between its marks, and
+//! its plot.
 
 mod measure;
 pub mod order;
@@ -26,7 +26,7 @@ use crate::{
 const RUNS: [u64; 4] = [36, 18, 9, 5];
 const PLOT: &str = "shuffle-quality.svg";
 
-/// `shuffle-quality`.
+/// Task `shuffle-quality`.
 pub fn task(mut arguments: Arguments) -> Result<()> {
     let mut number = |name: &str, usual: u64| Ok::<_, String>(arguments.number(name)?.unwrap_or(usual));
     let setting = Setting {
@@ -68,7 +68,7 @@ pub fn task(mut arguments: Arguments) -> Result<()> {
     page::set("orders", &text)
 }
 
-/// All orders that are compared.
+/// All compared orders.
 fn orders(setting: &Setting) -> Vec<Order> {
     let mut all = vec![order::reshuffled()];
     all.extend(RUNS.map(|run| order::lanes(setting, run, peers::SHARD_BYTES)));
@@ -90,8 +90,9 @@ fn measure(setting: &Setting, order: &Order, seed: u64) -> Result<Quality> {
 fn report(setting: &Setting, measured: &[(Order, Quality)]) -> String {
     let Setting { samples, classes, ranks, workers, batch, sample_bytes } = setting;
     let mut text = format!(
-        "`cargo xtask shuffle-quality`: {samples} samples of {sample_bytes} bytes in {classes} classes, {ranks} ranks on one node, batches of {batch}, \
-         {workers} worker processes a rank where a loader has them, {} lanes; shards of 256 MiB, where a writer has no size of its own. {}.\n\n\
+        "`cargo xtask shuffle-quality`: {samples} samples of {sample_bytes} bytes in {classes} classes, {ranks} ranks \
+         on one node, batches of {batch}, {workers} worker processes per rank for loaders that use workers, {} lanes. \
+         Shards have 256 MiB, unless the writer has its own size. {}.\n\n\
          | order | held a rank | R | DEFF, 1 rank | DEFF, {ranks} ranks | sorted: DEFF, 1 rank | sorted: DEFF, {ranks} ranks | repeated | dropped |\n\
          |---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
         Options::lanes_for(*ranks as u64, *batch as u64),
@@ -111,7 +112,7 @@ fn report(setting: &Setting, measured: &[(Order, Quality)]) -> String {
     text + &format!("\n![R and DEFF of each order]({PLOT})\n")
 }
 
-/// With as many digits as tell something.
+/// Formats a number with its significant digits.
 fn number(value: f64) -> String {
     if value < 10.0 { format!("{value:.2}") } else { format!("{value:.0}") }
 }
@@ -134,7 +135,7 @@ mod tests {
         assert!(measures.iter().all(|measure| (0.9..1.1).contains(measure)), "{good:?}");
         assert_eq!((good.repeated, good.dropped), (0, 0));
         let bad = found(&order::stored());
-        // Every pair comes again: as many times chance as there are batches of all ranks.
+        // Every pair repeats: the chance ratio is the number of batches of all ranks.
         assert!((bad.r / (f64::from(SMALL.samples) / 63.0) - 1.0).abs() < 0.05, "{bad:?}");
         assert!(bad.deff_sorted[0] > 25.0 && bad.deff_shuffled[0] < 1.1, "{bad:?}");
     }
@@ -157,7 +158,7 @@ mod tests {
             let samples = || ranks.iter().flatten().flatten();
             assert!(samples().all(|sample| *sample < SMALL.samples), "{}", order.name);
             let there: std::collections::HashSet<_> = samples().collect();
-            // What repeats or cuts by design: timm's shares, LitData's whole batches.
+            // Repeats or drops by design: timm's shares, LitData's whole batches.
             let cuts = ["timm, wds", "LitData, shuffle=True"].contains(&order.name.as_str());
             assert!(cuts || there.len() == SMALL.samples as usize, "{}: {}", order.name, there.len());
             assert!(there.len() > SMALL.samples as usize * 3 / 4, "{}: {}", order.name, there.len());
@@ -172,7 +173,7 @@ mod tests {
             let mut sorted = out.clone();
             sorted.sort_unstable();
             assert_eq!(sorted, (0..1_000).collect::<Vec<_>>());
-            // A sample can come before its turn by what the buffer holds, no more.
+            // A sample can arrive early by at most the size of the buffer.
             assert!(
                 out.iter().enumerate().all(|(at, sample)| *sample <= at + bufsize.max(1) + 1),
                 "{bufsize} {initial}"

@@ -1,13 +1,12 @@
-//! An order as it is delivered: batches of ranks, epoch by epoch, of samples by their place in the stored order.
+//! Describes an order of delivery: batches of ranks, epoch by epoch, of samples by their position in the stored order.
 //!
-//! Holds at all times: an order is a function of setting, seed and epoch. Random choices are those of one generator here, so
-//! that orders differ in their algorithm alone.
+//! An order is a function of setting, seed and epoch. All orders use the same random generator, so only their algorithms differ.
 
 use shardpack_loader::order::{Epoch, Last, Layout, Options, Share, Shuffle};
 
 use crate::{Result, random::Random};
 
-/// What is trained on, and by whom.
+/// Dataset and ranks of a training.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     /// Number of samples.
@@ -16,16 +15,16 @@ pub struct Setting {
     pub classes: u32,
     /// Number of ranks, all on one node.
     pub ranks: usize,
-    /// Processes of a rank that load, where a loader has such.
+    /// Loader processes of a rank, for loaders with worker processes.
     pub workers: usize,
-    /// Samples of a batch of one rank.
+    /// Samples in a batch of one rank.
     pub batch: usize,
     /// Mean length of a sample in bytes.
     pub sample_bytes: u64,
 }
 
 impl Setting {
-    /// Samples that `bytes` hold, 1 at least.
+    /// Samples in `bytes`, at least 1.
     pub fn samples_of(&self, bytes: u64) -> u32 {
         u32::try_from((bytes + self.sample_bytes / 2) / self.sample_bytes).unwrap_or(u32::MAX).clamp(1, self.samples)
     }
@@ -34,19 +33,19 @@ impl Setting {
 /// The batches of each rank in one epoch.
 pub type Ranks = Vec<Vec<Vec<u32>>>;
 
-/// A way to go through a dataset.
+/// A named order of delivery.
 pub struct Order {
-    /// What the table calls it.
+    /// Name in the table.
     pub name: String,
-    /// What a rank holds in memory for it, in samples; `None` where it is no buffer.
+    /// Samples that a rank buffers in memory; `None` if the order needs no buffer.
     pub held_samples: Option<u64>,
-    /// Whether it is one of shardpack.
+    /// Whether this is an order of shardpack.
     pub is_ours: bool,
-    /// The epoch of this seed and number.
+    /// Computes an epoch from setting, seed and number of the epoch.
     pub epoch: Box<dyn Fn(&Setting, u64, u64) -> Result<Ranks>>,
 }
 
-/// The batches of ranks where rank r takes every W-th of `samples`, beginning with its own.
+/// Batches of ranks: of W ranks, rank r takes every W-th of `samples`, starting at sample r.
 pub fn interleaved(samples: &[u32], setting: &Setting) -> Ranks {
     let of_rank = |rank| {
         let own: Vec<u32> = samples.iter().skip(rank).step_by(setting.ranks).copied().collect();
@@ -55,7 +54,7 @@ pub fn interleaved(samples: &[u32], setting: &Setting) -> Ranks {
     (0..setting.ranks).map(of_rank).collect()
 }
 
-/// All samples in an order that was drawn anew.
+/// A new uniform shuffle of all samples in each epoch.
 pub fn reshuffled() -> Order {
     let epoch = |setting: &Setting, seed, epoch| {
         let mut all: Vec<u32> = (0..setting.samples).collect();
@@ -65,7 +64,7 @@ pub fn reshuffled() -> Order {
     Order { name: "true reshuffle".to_owned(), held_samples: None, is_ours: false, epoch: Box::new(epoch) }
 }
 
-/// shardpack's lanes, as many as its loader takes for this setting, with runs of so many samples of shards of so many bytes.
+/// shardpack's lanes, as many as its loader uses for this setting, with runs of `run_samples` and shards of `shard_bytes`.
 pub fn lanes(setting: &Setting, run_samples: u64, shard_bytes: u64) -> Order {
     let lanes = Options::lanes_for(setting.ranks as u64, setting.batch as u64);
     Order {
@@ -92,7 +91,7 @@ pub fn stored() -> Order {
 fn ours(setting: &Setting, options: &Options, shard_bytes: u64, epoch: u64) -> Result<Ranks> {
     let said = |error: shardpack_loader::Error| error.to_string();
     let shards = shards(setting, shard_bytes).into_iter().map(|shard| u64::from(shard.end - shard.start));
-    // A block of one sample: runs are counted in samples here.
+    // Blocks of one sample, so that runs are counted in samples.
     let layout = Layout::new(shards, 1).map_err(said)?;
     let epoch = Epoch::new(&layout, options, epoch).map_err(said)?;
     let of_rank = |rank| {
@@ -104,7 +103,7 @@ fn ours(setting: &Setting, options: &Options, shard_bytes: u64, epoch: u64) -> R
     (0..setting.ranks as u64).map(of_rank).collect()
 }
 
-/// Shards of `bytes`, but for the last, which is what is left.
+/// Shards of `bytes`; the last shard holds the rest.
 pub fn shards(setting: &Setting, bytes: u64) -> Vec<std::ops::Range<u32>> {
     let each = setting.samples_of(bytes);
     let starts = (0..setting.samples).step_by(each as usize);

@@ -1,16 +1,16 @@
-//! Pages with parts between marks, each written by the task that made it; the rest is written by hand.
+//! Replaces generated parts of pages. Each part stands between marks and belongs to one task; the rest is written by hand.
 
 use crate::{
     Result,
     command::{read, root, write},
 };
 
-/// Puts `text` in the place of the part `name` of docs/explain/shuffle-quality.md.
+/// Replaces the part `name` of docs/explain/shuffle-quality.md with `text`.
 pub fn set(name: &str, text: &str) -> Result<()> {
     set_in("docs/explain/shuffle-quality.md", name, text)
 }
 
-/// Puts `text` in the place of the part `name` of `file`, relative to the root.
+/// Replaces the part `name` of `file`, relative to the root, with `text`.
 pub fn set_in(file: &str, name: &str, text: &str) -> Result<()> {
     let path = root().join(file);
     let page = put(&read(&path)?, name, text).ok_or_else(|| format!("{file} has no part {name}"))?;

@@ -1,15 +1,15 @@
-//! The orders of other loaders, each by the algorithm of its own source, with its own settings.
+//! Implements the orders of other loaders, each by the algorithm of its own source and with its own settings.
 //!
-//! Named are the project, the version that was read, and the file. Facts are theirs, the code is ours. Where a loader has worker
-//! processes, PyTorch's `DataLoader` takes batches from them in turns, and each batch is of one worker.
+//! Each comment names project, version and file. Algorithms are theirs; the code is written anew. If a loader has worker processes,
+//! PyTorch's `DataLoader` takes batches from the workers in turns, and each batch comes from one worker.
 
 use super::order::{Order, Ranks, Setting, interleaved, shards};
 use crate::{Result, random::Random};
 
-/// Bytes of a shard, where a writer has no setting of its own.
+/// Bytes of a shard for writers without a default.
 pub const SHARD_BYTES: u64 = 256 << 20;
 
-/// All of them.
+/// All orders of this module.
 pub fn all(setting: &Setting) -> Vec<Order> {
     vec![
         webdataset(1_000, setting),
@@ -30,7 +30,7 @@ fn order(name: String, held_samples: Option<u64>, epoch: impl Fn(&Setting, u64, 
     Order { name, held_samples, is_ours: false, epoch: Box::new(epoch) }
 }
 
-/// What `of` gives for each worker of each rank, as the rank's `DataLoader` hands it out.
+/// Samples that `of` returns for each worker of each rank, in the order of the rank's `DataLoader`.
 fn by_workers(setting: &Setting, mut of: impl FnMut(usize, usize) -> Vec<u32>) -> Ranks {
     let of_rank = |rank| {
         let workers: Vec<_> = (0..setting.workers).map(|worker| of(rank, worker)).collect();
@@ -44,7 +44,8 @@ fn by_workers(setting: &Setting, mut of: impl FnMut(usize, usize) -> Vec<u32>) -
     (0..setting.ranks).map(of_rank).collect()
 }
 
-/// webdataset 1.0.2, `filters.py`, `_shuffle`: a buffer that takes two and gives one until it is full, from `initial` on.
+/// webdataset 1.0.2, `filters.py`, `_shuffle`: a buffer that takes two samples a step until it is full. From
+/// `initial` samples on, it yields one a step.
 pub fn through_buffer<T>(
     mut data: impl Iterator<Item = T>,
     bufsize: usize,
@@ -68,8 +69,8 @@ pub fn through_buffer<T>(
     out
 }
 
-/// webdataset 1.0.2, `compat.py`, `WebDataset(shardshuffle=100).shuffle(bufsize)`: shards are shared out to ranks and workers
-/// first, and their order is drawn with the seed of the run, so it is the same in every epoch; `initial` is 100.
+/// webdataset 1.0.2, `compat.py`, `WebDataset(shardshuffle=100).shuffle(bufsize)`: shards are divided among ranks and workers first.
+/// Their order uses the seed of the run, so it is the same in every epoch; `initial` is 100.
 pub fn webdataset_buffer(
     setting: &Setting,
     shard_bytes: u64,
@@ -95,7 +96,7 @@ fn webdataset(bufsize: usize, setting: &Setting) -> Order {
 }
 
 /// timm (main, `data/readers/reader_wds.py`): shards through a buffer of 500 by seed and epoch, every n-th to a worker; samples
-/// through 8,192, from 2,048 on; each worker stops at its rounded-up share of all samples, and begins again if it ends before.
+/// through a buffer of 8,192, from 2,048 on. Each worker stops at its rounded-up share of all samples, and restarts if it ends before.
 fn timm(setting: &Setting) -> Order {
     const SAMPLES: usize = 8_192;
     order("timm, wds".to_owned(), Some((SAMPLES * setting.workers) as u64), |setting, seed, epoch| {
@@ -116,8 +117,8 @@ fn timm(setting: &Setting) -> Order {
     })
 }
 
-/// Hugging Face datasets 5.2.0, `iterable_dataset.py`: shards in an order of the epoch, every n-th to a rank and a worker; a
-/// buffer that is shuffled when it is full and gives its half.
+/// Hugging Face datasets 5.2.0, `iterable_dataset.py`: shards in an order of the epoch, every n-th to a rank and a worker. A full
+/// buffer is shuffled and yields half of its samples.
 fn hugging_face(buffer_size: usize, setting: &Setting) -> Order {
     let held = buffer_size * setting.workers;
     order(format!("Hugging Face, buffer_size={buffer_size}"), Some(held as u64), move |setting, seed, epoch| {
@@ -142,7 +143,7 @@ fn hugging_face(buffer_size: usize, setting: &Setting) -> Order {
 }
 
 /// NVIDIA DALI (main, `operators/reader/loader/loader.h`), `random_shuffle=True`: a rank reads its part in stored order, another part in
-/// each epoch, and picks one of the last `initial_fill` that were read.
+/// each epoch, and picks one of the last `initial_fill` samples read.
 fn dali(initial_fill: usize) -> Order {
     order(format!("DALI, initial_fill={initial_fill}"), Some(initial_fill as u64), move |setting, seed, epoch| {
         let of_rank = |rank: usize| {
@@ -165,8 +166,8 @@ fn dali(initial_fill: usize) -> Order {
     })
 }
 
-/// LitData (main, `streaming/shuffle.py`, `FullShuffle`), several ranks on one node: chunks of 64 MB in an order of the epoch, laid end to
-/// end and cut into equal parts of whole batches for the workers; the samples of a chunk in an order of the epoch.
+/// LitData (main, `streaming/shuffle.py`, `FullShuffle`), several ranks on one node: chunks of 64 MB in an order of the epoch,
+/// concatenated and cut into equal parts of whole batches for the workers; the samples of a chunk in an order of the epoch.
 fn litdata() -> Order {
     order("LitData, shuffle=True".to_owned(), None, |setting, seed, epoch| {
         let mut chunks = shards(setting, 64_000_000);
@@ -193,8 +194,8 @@ fn litdata() -> Order {
     })
 }
 
-/// FFCV (main, `traversal_order/quasi_random.py`): pages of 8 MiB in an order of the epoch, twice as many open as a batch has samples;
-/// each sample is the next, in a random order of the page, of an open page drawn at random; ranks have pieces of the whole.
+/// FFCV (main, `traversal_order/quasi_random.py`): pages of 8 MiB in an order of the epoch, twice as many open as a batch has samples.
+/// Each sample is the next, in the page's random order, of a random open page; ranks get consecutive pieces of the whole.
 fn ffcv(setting: &Setting) -> Order {
     const PAGE_BYTES: u64 = 8 << 20;
     let open = 2 * setting.batch;
@@ -223,7 +224,7 @@ fn ffcv(setting: &Setting) -> Order {
         let of_rank = |rank: usize| {
             let start = rank * each + rank.min(more);
             let end = start + each + usize::from(rank < more);
-            // The last rank takes some of the one before it again.
+            // The last rank repeats some samples of the rank before it.
             let start = if more > 0 && rank == setting.ranks - 1 { start.saturating_sub(more) } else { start };
             all[start..end].chunks(setting.batch).map(<[u32]>::to_vec).collect()
         };
@@ -232,7 +233,7 @@ fn ffcv(setting: &Setting) -> Order {
 }
 
 /// MosaicML streaming 0.13.0 (`base/shuffle/py1e.py`, `base/partition/orig.py`), one node, shards of 64 MiB: shards in an order of the
-/// epoch, their samples shuffled, each moved by up to half of a block that is drawn for its shard; ranks take turns.
+/// epoch, their samples shuffled, each moved by up to half of a block drawn for its shard; ranks take turns.
 fn mosaicml(block_samples: u64) -> Order {
     order(format!("MosaicML, py1e, block {block_samples}"), None, move |setting, seed, epoch| {
         let mut spans = shards(setting, 64 << 20);
@@ -254,7 +255,7 @@ fn mosaicml(block_samples: u64) -> Order {
         }
         places.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut all: Vec<u32> = places.into_iter().map(|(_, sample)| sample).collect();
-        // Ranks get equally many: some before the last come again.
+        // Ranks get equally many samples: some samples before the last repeat.
         let lacking = (setting.ranks - all.len() % setting.ranks) % setting.ranks;
         let end = (all.len() + 1).saturating_sub(setting.ranks);
         all.extend_from_within(end.saturating_sub(lacking)..end);

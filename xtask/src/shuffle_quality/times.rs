@@ -1,5 +1,5 @@
-//! Whether the place of a sample in its run decides when it comes: correlations for runs shorter and longer than a lane, with and
-//! without rotation.
+//! Tests whether the position of a sample in its run predicts its time of delivery. Reports correlations for runs shorter and longer
+//! than a lane, with and without rotation.
 
 use shardpack_loader::{
     order::{Epoch, Layout, Options},
@@ -22,7 +22,7 @@ struct Found {
     r: f64,
 }
 
-/// The position of each sample, by its number.
+/// The position of each sample, indexed by sample number.
 fn positions(epoch: &Epoch) -> Vec<u64> {
     let mut all = vec![0; epoch.len() as usize];
     for lane in 0..epoch.lanes() {
@@ -65,7 +65,8 @@ fn measure(ranks: u64, ratio: f64, rotated: bool, epochs: u64) -> Result<Found> 
 /// The table of the page.
 pub fn report(epochs: u64) -> Result<String> {
     let mut text = format!(
-        "`cargo xtask shuffle-quality`: {SAMPLES} samples in one shard, batches of {BATCH}, lanes as the loader takes them; means over {epochs} epochs.\n\n\
+        "`cargo xtask shuffle-quality`: {SAMPLES} samples in one shard, batches of {BATCH}, the loader's default \
+         number of lanes; means over {epochs} epochs.\n\n\
          | ranks | run ÷ lane | place and time | two epochs | R | not rotated: place and time | two epochs | R |\n\
          |---:|---:|---:|---:|---:|---:|---:|---:|\n"
     );
