@@ -1,28 +1,28 @@
-//! The words after `cargo xtask`.
+//! Parses the words after `cargo xtask`.
 
 use crate::Result;
 
-/// Words that have not been taken yet.
+/// The words not taken yet.
 pub struct Arguments(Vec<String>);
 
 impl Arguments {
-    /// Those of this process.
+    /// The arguments of this process.
     pub fn from_command_line() -> Self {
         Self(std::env::args().skip(1).collect())
     }
 
-    /// Takes the next word; call it after the options have been taken.
+    /// Takes the next word; call it after the options are taken.
     pub fn word(&mut self) -> Option<String> {
         if self.0.is_empty() { None } else { Some(self.0.remove(0)) }
     }
 
-    /// Takes `--name`, if it is there.
+    /// Takes `--name` if present.
     pub fn flag(&mut self, name: &str) -> bool {
         let at = self.0.iter().position(|word| word == name);
         at.map(|at| self.0.remove(at)).is_some()
     }
 
-    /// Takes `--name VALUE`, if it is there.
+    /// Takes `--name VALUE` if present.
     pub fn value(&mut self, name: &str) -> Result<Option<String>> {
         let Some(at) = self.0.iter().position(|word| word == name) else { return Ok(None) };
         if at + 1 == self.0.len() {
@@ -32,13 +32,13 @@ impl Arguments {
         Ok(Some(self.0.remove(at)))
     }
 
-    /// Takes `--name N`, if it is there.
+    /// Takes `--name N` if present.
     pub fn number(&mut self, name: &str) -> Result<Option<u64>> {
         let text = self.value(name)?;
         text.map(|text| text.parse().map_err(|_| format!("{name} {text}: not a number"))).transpose()
     }
 
-    /// Fails if a word is left.
+    /// Fails if a word remains.
     pub fn end(&self) -> Result<()> {
         match self.0.first() {
             Some(word) => Err(format!("what is {word:?}? `cargo xtask help` shows what there is")),

@@ -1,4 +1,4 @@
-//! `test` and `check`: what a change has to pass.
+//! Tasks that a change must pass: `test` and `check`.
 
 use std::{
     path::PathBuf,
@@ -16,11 +16,11 @@ use crate::{
     warm::Warm,
 };
 
-/// All that a change has to pass, in the order in which it is likely to fail.
+/// Runs every check of a change; steps that are likely to fail run first.
 pub fn test(mut arguments: Arguments) -> Result<()> {
     let is_ci = is_ci();
     let full = arguments.flag("--full");
-    // CI runs the peers' readers, too; long steps are left to --full.
+    // CI also runs the peers' readers; long steps run only with --full.
     let peers = full || is_ci;
     let fuzz_seconds = arguments.number("--fuzz-seconds")?.unwrap_or(5);
     arguments.end()?;
@@ -28,8 +28,8 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
     needs::check(is_ci)?;
     let (mut steps, mut pythons) = (Steps::default(), Vec::new());
     let mut others = others(full, peers, fuzz_seconds).into_iter();
-    // What is downloaded and unpacked is so while the compiler computes. Whatever fails, all are waited for: the next run
-    // would find them at work.
+    // Downloads and unpacking overlap with compilation. After a failure all threads are joined, so that none still runs in the next
+    // run.
     thread::scope(|scope| {
         let making = scope.spawn(|| self::pythons(peers));
         let licences = scope.spawn(|| licences::check(peers));
@@ -62,10 +62,10 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Its name, and what does it.
+/// Name and action of a step.
 type Step = (&'static str, Box<dyn FnOnce() -> Result<()>>);
 
-/// What asks no Python: it may be done before the tests or after them.
+/// Steps that need no Python: they may run before or after the tests.
 fn others(full: bool, peers: bool, fuzz_seconds: u64) -> Vec<Step> {
     let mut others: Vec<Step> = vec![("docs/reference/cli.md", Box::new(docs::check))];
     if peers {
@@ -95,13 +95,13 @@ fn others(full: bool, peers: bool, fuzz_seconds: u64) -> Vec<Step> {
     others
 }
 
-/// What a thread comes to.
+/// The result of a thread.
 fn joined<T>(thread: ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
     thread.join().unwrap_or_else(|_| Err("a panic".to_owned()))
 }
 
-/// The interpreters that the tests ask, by the variables that name them; and Slurm, nginx and object stores, which they find
-/// themselves.
+/// Prepares the interpreters of the tests and returns them with their environment variables. Also installs Slurm, nginx, Chromium and
+/// object stores, which the tests find without variables.
 fn pythons(peers: bool) -> Result<Vec<(&'static str, PathBuf)>> {
     tools::slurm()?;
     tools::nginx()?;
@@ -144,11 +144,11 @@ fn pythons(peers: bool) -> Result<Vec<(&'static str, PathBuf)>> {
     Ok(pythons)
 }
 
-/// In place of those that take long to start, what asks one that is already there.
+/// Replaces the interpreters that start slowly by warm ones.
 fn warmed(pythons: &mut [(&'static str, PathBuf)]) -> Result<Vec<Warm>> {
     let mut warm = Vec::new();
     for (name, python) in pythons {
-        // Programs of mosaicml-streaming 0.13.0 that begin at once may pick the same name for what they share.
+        // Concurrent programs of mosaicml-streaming 0.13.0 may pick the same name for their shared data.
         let (module, is_alone) = match *name {
             "SHARDPACK_PYTHON_TENSORFLOW" => ("tensorflow", false),
             "SHARDPACK_PYTHON_STREAMING" => ("streaming", true),
@@ -160,7 +160,7 @@ fn warmed(pythons: &mut [(&'static str, PathBuf)]) -> Result<Vec<Warm>> {
     Ok(warm)
 }
 
-/// What needs no test to be run: format, clippy and rustdoc.
+/// Checks that run no tests: format, clippy, rustdoc and prose.
 pub fn check() -> Result<()> {
     let mut steps = Steps::default();
     steps.step("format", format)?;
@@ -178,18 +178,19 @@ fn format() -> Result<()> {
 
 fn clippy() -> Result<()> {
     run(&mut cargo("clippy --workspace --all-targets -- -D warnings"))?;
-    // A workspace of its own, which is built with --full only: what it calls may have changed.
+    run(&mut cargo("clippy --package shardpack --no-default-features -- -D warnings"))?;
+    // fuzz/ is its own workspace, built only with --full; API changes could break it unnoticed.
     let mut fuzz = cargo("clippy --quiet --manifest-path fuzz/Cargo.toml --target-dir");
     run(fuzz.arg(target("")).args(["--", "-D", "warnings"]))
 }
 
-/// Those of the libraries: in the two programs, doc comments are what --help prints, which is no Markdown.
+/// Checks rustdoc of the libraries. In the two programs, doc comments are the text of --help, which is not Markdown.
 fn doc() -> Result<()> {
     let libraries = "doc --workspace --no-deps --exclude shardpack --exclude xtask";
     run(cargo(libraries).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// Builds everything with the oldest Rust that Cargo.toml promises.
+/// Builds everything with the oldest Rust that Cargo.toml supports.
 fn minimum_rust_version() -> Result<()> {
     let manifest = read(&root().join("Cargo.toml"))?;
     let minimum = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "));
@@ -214,7 +215,7 @@ fn minimum_rust_version() -> Result<()> {
         return Ok(());
     };
     let mut check: Command = command("rustup", ["run", &toolchain, "cargo", "check", "--workspace", "--all-targets"]);
-    // Cargo set these for the toolchain that runs this task.
+    // Cargo set these variables for the toolchain that runs this task.
     check.env_remove("CARGO").env_remove("RUSTC").env_remove("RUSTUP_TOOLCHAIN");
     run(check.env("CARGO_TARGET_DIR", target("minimum-rust")))
 }

@@ -1,4 +1,4 @@
-//! Commands, all run from the root of the repository, and the steps of a task with their times.
+//! Runs commands from the root of the repository, and times the steps of a task.
 
 use std::{
     ffi::OsStr,
@@ -37,8 +37,8 @@ pub fn command<S: AsRef<OsStr>>(program: impl AsRef<OsStr>, arguments: impl Into
 pub fn cargo(arguments: &str) -> Command {
     let mut cargo = command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), arguments.split_whitespace());
     if is_ci() {
-        // What makes the next build sooner takes as much of the disk as this one, which is the last. So do names and lines of more than
-        // a hundred test programs, without which a panic still says its line.
+        // CI builds once. Incremental data takes as much disk as the build itself; so do symbols and line tables of more than a
+        // hundred test programs. A panic still prints its line without them.
         cargo
             .env("CARGO_INCREMENTAL", "0")
             .env("CARGO_PROFILE_DEV_DEBUG", "false")
@@ -47,24 +47,24 @@ pub fn cargo(arguments: &str) -> Command {
     cargo
 }
 
-/// Whether a machine runs this once, and nobody waits.
+/// Whether this is CI: a single run with nobody waiting.
 pub fn is_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| value == "true")
 }
 
-/// A command as one would type it.
+/// The command line as typed in a shell.
 pub fn typed(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }
 
-/// Runs a command; fails if it does.
+/// Runs a command; fails if the command fails.
 pub fn run(command: &mut Command) -> Result<()> {
     let status = command.status().map_err(|error| format!("cannot run {}: {error}", typed(command)))?;
     if status.success() { Ok(()) } else { Err(format!("{}: {status}", typed(command))) }
 }
 
-/// What a command prints; fails if it does.
+/// Returns the standard output of a command; fails if the command fails.
 pub fn output(command: &mut Command) -> Result<String> {
     let output = command.output().map_err(|error| format!("cannot run {}: {error}", typed(command)))?;
     if !output.status.success() {
@@ -73,7 +73,7 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Whether `program --version` runs.
+/// Whether `program` runs with `arguments` and succeeds.
 pub fn is_there(program: &str, arguments: &[&str]) -> bool {
     command(program, arguments).output().is_ok_and(|output| output.status.success())
 }
@@ -83,14 +83,14 @@ pub fn read(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).map_err(|error| format!("{}: cannot read: {error}", path.display()))
 }
 
-/// Writes a file, and its folder if need be.
+/// Writes a file, and creates its folder if missing.
 pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
     let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
     let written = folder.and_then(|()| std::fs::write(path, bytes));
     written.map_err(|error| format!("{}: cannot write: {error}", path.display()))
 }
 
-/// Removes a file or folder with all that is in it, if it is there.
+/// Removes a file or a folder with its contents, if it exists.
 pub fn remove(path: &Path) -> Result<()> {
     let removed = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
     match removed {
@@ -101,14 +101,14 @@ pub fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// The steps of a task, each announced, and at the end listed with its time.
+/// The steps of a task: announces each step and lists all with their times at the end.
 #[derive(Default)]
 pub struct Steps {
     done: Vec<(String, f64)>,
 }
 
 impl Steps {
-    /// Does one step.
+    /// Runs one step.
     pub fn step(&mut self, name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
         println!("== {name}");
         let start = Instant::now();

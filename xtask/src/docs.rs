@@ -1,4 +1,5 @@
-//! Generates `docs/reference/cli.md` from the help of each subcommand, and `docs/explain/idle.svg` from the table *waits* in `docs/explain/performance.md`.
+//! Generates `docs/reference/cli.md` from the help of each subcommand, and `docs/explain/idle.svg` from the table *waits* in
+//! `docs/explain/performance.md`.
 
 use crate::{
     Result,
@@ -7,10 +8,10 @@ use crate::{
     plot::Percents,
 };
 
-/// A generated file below docs/, and its content.
+/// Path of a generated file below docs/, and its content.
 type Made = (&'static str, String);
 
-/// `docs`.
+/// Task `docs`.
 pub fn task(mut arguments: Arguments) -> Result<()> {
     let only_check = arguments.flag("--check");
     arguments.end()?;
@@ -61,7 +62,7 @@ fn idle(performance: &str) -> Result<String> {
 fn commands() -> Result<String> {
     let help = help(&["--help"])?;
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    // A name begins in the third column; what does not is the rest of a description.
+    // Names begin in the third column; other lines continue a description.
     let names: Vec<_> = listed
         .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
         .filter_map(|line| line.split_whitespace().next())
@@ -83,6 +84,6 @@ fn commands() -> Result<String> {
 }
 
 fn help(arguments: &[&str]) -> Result<String> {
-    // The width of the page, whatever that of the terminal is.
+    // Fixed width, independent of the terminal.
     output(command(shardpack("debug"), arguments).env("COLUMNS", "100").env("NO_COLOR", "1"))
 }

@@ -1,4 +1,4 @@
-//! `fixtures`: makes again what can be made again, and compares.
+//! Regenerates the fixtures that can be regenerated, and compares (`fixtures`).
 
 use std::{
     collections::BTreeMap,
@@ -13,10 +13,10 @@ use crate::{
 
 const PHOTOS: &str = "fixtures/make_photos.py";
 const SEEDS: &str = "benches/seeds/make_seeds.py";
-/// Where the script of the photos names its packages.
+/// Prefix of the line in the photos' script that names its packages.
 const PINS: &str = "pip install --no-deps ";
 
-/// `fixtures`.
+/// Task `fixtures`.
 pub fn task() -> Result<()> {
     let script = read(&root().join(PHOTOS))?;
     let pins = script.lines().find_map(|line| line.trim().strip_prefix(PINS));
@@ -24,10 +24,10 @@ pub fn task() -> Result<()> {
     let work = target("fixtures");
     let requirements = work.join("requirements.txt");
     write(&requirements, pins.replace(' ', "\n") + "\n")?;
-    // The requirements lie in the target folder, which need not be below the root.
+    // The requirements are in the target folder, which may be outside the root.
     let python = python::environment("fixtures-venv", &requirements.to_string_lossy())?;
 
-    // Both scripts write beside themselves.
+    // Both scripts write next to themselves.
     let again = work.join("fixtures");
     remove(&again)?;
     write(&again.join("make_photos.py"), &script)?;

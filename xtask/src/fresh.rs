@@ -1,7 +1,7 @@
-//! `fresh`: the two set-up commands of the README on a machine that has nothing but what the README asks for.
+//! Runs the two set-up commands of the README (`fresh`) on a machine that has only the README's prerequisites.
 //!
-//! The machine is Debian's minbase in a folder, made by debootstrap and entered with chroot in mount and process namespaces of its own, so
-//! that nothing of it outlives the task. The Rust toolchain is mounted read-only; settings of registries and certificates are copied.
+//! The machine is Debian's minbase in a folder, made by debootstrap. chroot enters it in its own mount and process namespaces, so no
+//! mount or process outlives the task. The Rust toolchain is mounted read-only; settings of registries and certificates are copied.
 
 use std::{
     fs,
@@ -14,11 +14,11 @@ use crate::{
     command::{command, is_there, output, read, remove, root, run, target, write},
 };
 
-/// The packages that the README names, and git for the clone.
+/// The packages that the README names, plus git for the clone.
 const PACKAGES: &str = "ca-certificates,gcc,git,libc6-dev,python3,python3-venv";
-/// The commands, which the README must have word for word.
+/// The commands; the README must contain them word for word.
 const COMMANDS: [&str; 2] = ["cargo run --release -- pack fixtures/photos packed", "cargo xtask test"];
-/// Variables of this machine that name files with certificates, or registries.
+/// Variables of this machine that name certificate files or registries.
 const SETTINGS: [&str; 12] = [
     "CARGO_HTTP_CAINFO",
     "CURL_CA_BUNDLE",
@@ -33,9 +33,9 @@ const SETTINGS: [&str; 12] = [
     "https_proxy",
     "http_proxy",
 ];
-/// Files with settings of registries and of the network.
+/// Files with registry and network settings.
 const FILES: [&str; 4] = ["/etc/pip.conf", "/etc/resolv.conf", "/etc/hosts", "/root/.cargo/config.toml"];
-/// Runs in namespaces of its own: mounts, then the command in the root. Words: root, toolchain, command.
+/// Mounts, then runs the command in the root, in new namespaces. Arguments: root, toolchain, command.
 const ENTER: &str = r#"set -eu
 mount --make-rprivate /
 mount -t proc proc "$1/proc"
@@ -45,17 +45,17 @@ mount --bind -o ro "$2" "$1/opt/rust"
 exec chroot "$1" /bin/bash -c "cd /shardpack && PATH=/opt/rust/bin:\$PATH exec $3"
 "#;
 
-/// `fresh`.
+/// Task `fresh`.
 ///
 /// # Errors
-/// If a command of the README fails there. A machine that cannot make such a root is no error: the task says so.
+/// If a command of the README fails there. If this machine cannot make such a root, the task prints a note and succeeds.
 pub fn task(mut arguments: Arguments) -> Result<()> {
     let is_first_only = arguments.flag("--first");
     arguments.end()?;
     check(if is_first_only { &COMMANDS[..1] } else { &COMMANDS })
 }
 
-/// As [`task`], all commands.
+/// Runs [`task`] with all commands.
 pub fn all() -> Result<()> {
     check(&COMMANDS)
 }
@@ -82,7 +82,7 @@ fn check(commands: &[&str]) -> Result<()> {
     remove(&folder)
 }
 
-/// The reason why this machine cannot try it.
+/// The reason why this machine cannot run the task, if any.
 fn hindrance() -> Result<Option<&'static str>> {
     if output(&mut command("id", ["-u"]))?.trim() != "0" {
         return Ok(Some("chroot needs root"));
@@ -95,12 +95,12 @@ fn hindrance() -> Result<Option<&'static str>> {
     Ok((!can_mount).then_some("this machine allows no mounts"))
 }
 
-/// Variables of [`SETTINGS`] that are set.
+/// The variables of [`SETTINGS`] that are set.
 fn settings() -> Vec<(&'static str, String)> {
     SETTINGS.iter().filter_map(|name| Some((*name, std::env::var(name).ok()?))).collect()
 }
 
-/// Makes the root, with a clone of the last commit in it.
+/// Creates the root, with a clone of the last commit.
 fn make(folder: &Path) -> Result<()> {
     remove(folder)?;
     let release = read(Path::new("/etc/os-release"))?;
@@ -114,18 +114,18 @@ fn make(folder: &Path) -> Result<()> {
     }
     let clone = folder.join("shardpack");
     run(command("git", ["clone", "--quiet", "."]).arg(&clone))?;
-    // Git refuses a repository of another owner.
+    // Git refuses a repository with another owner.
     write(&folder.join("root/.gitconfig"), "[safe]\n\tdirectory = *\n")
 }
 
-/// The mirror that this machine installs from.
+/// The package mirror of this machine.
 fn mirror(suite: &str) -> Option<String> {
     let listed = output(&mut command("apt-get", ["indextargets", "--format", "$(CODENAME) $(REPO_URI)"])).ok()?;
     let of_suite = listed.lines().find_map(|line| line.strip_prefix(suite)?.strip_prefix(' '));
     of_suite.map(str::to_owned)
 }
 
-/// Copies a file, or the files of a folder with what their links lead to.
+/// Copies a file, or the files of a folder with the targets of their links.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     let parent = to.parent().unwrap_or(to);
     fs::create_dir_all(parent).map_err(|error| format!("{}: {error}", parent.display()))?;

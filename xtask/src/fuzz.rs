@@ -1,7 +1,7 @@
-//! `fuzz`: libFuzzer on stable Rust, without cargo-fuzz.
+//! Fuzz tasks (`fuzz`): libFuzzer on stable Rust, without cargo-fuzz.
 //!
-//! The compiler's flags are those of cargo-fuzz without a sanitizer: counters and comparisons for libFuzzer, checks on. C code, where
-//! there is some, is compiled with AddressSanitizer.
+//! Compiler flags are those of cargo-fuzz without a sanitizer: counters and comparisons for libFuzzer, checks on.
+//! C code is compiled with AddressSanitizer.
 
 use std::{
     fs,
@@ -24,7 +24,7 @@ const TARGETS: [&str; 26] = [
     "coco", "index", "manifest", "seekable", "plan", "receipt", "splits", "ledger", "classes", "cache", "http", "xml",
     "profile",
 ];
-/// Seeds that are short, by the names of their targets.
+/// Short seeds, by target name.
 const TEXTS: [(&str, &[u8]); 9] = [
     ("plan", b"\x40\0\0\0\0\0\0\0{\"shardpack\": \"0.1.0\", \"source\": {\"tree\": \"/a\"}, \"datasets\": []}"),
     (
@@ -43,24 +43,24 @@ const TEXTS: [(&str, &[u8]); 9] = [
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing -Cdebug-assertions -Coverflow-checks";
-/// For seconds of fuzzing: the compiler takes longer than what it would save.
+/// Profile for a few seconds of fuzzing: optimizing would take longer than it saves.
 const QUICKLY_BUILT: [(&str, &str); 2] =
     [("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"), ("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only")];
-/// The target in which libjpeg-turbo decodes, when it is built with that feature.
+/// The target that decodes with libjpeg-turbo, if built with that feature.
 const WITH_C: &str = "crops";
-/// Puts the C code of libjpeg-turbo under AddressSanitizer: the runtime is that of the C compiler, and its allocator serves Rust,
-/// too, so C is caught beyond the ends of buffers that Rust gave it. Rust itself is not instrumented: the stable compiler has no
+/// Puts the C code of libjpeg-turbo under AddressSanitizer, with the runtime of the C compiler. The runtime's allocator also serves
+/// Rust, so it detects C code that runs past the end of a Rust buffer. Rust itself is not instrumented: the stable compiler has no
 /// sanitizers.
 const ADDRESS_LINK: &str = "-Clink-arg=-fsanitize=address";
 const ADDRESS_C: &str = "-fsanitize=address -fno-omit-frame-pointer";
-/// The SIMD of libjpeg-turbo is in assembly, which no compiler instruments: its C code stands in.
+/// Disables the SIMD of libjpeg-turbo: compilers do not instrument assembly, so the C code runs instead.
 const ADDRESS_RUN: (&str, &str) = ("JSIMD_FORCENONE", "1");
 const MAX_BYTES: u64 = 64 << 10;
-/// Folder of packed seeds, in the target folder.
+/// Folder of packed seeds, relative to the target folder.
 const PACKED: &str = "fuzz-seeds";
 const LIMITS: [&str; 4] = ["-timeout=10", "-rss_limit_mb=2048", "-max_len=65536", "-print_final_stats=1"];
 
-/// `fuzz`.
+/// Task `fuzz`.
 pub fn task(mut arguments: Arguments) -> Result<()> {
     let seconds = arguments.number("--seconds")?.unwrap_or(60);
     let replay = arguments.value("--replay")?;
@@ -93,8 +93,8 @@ pub fn task(mut arguments: Arguments) -> Result<()> {
     }
 }
 
-/// Fuzzes every target; the command line must have been built. Where there is no C++ compiler, which
-/// libFuzzer needs, that is an error if `required`, else it is said.
+/// Fuzzes every target; the command line must be built already. If the C++ compiler that libFuzzer needs is missing, returns an
+/// error if `required`, otherwise prints a note.
 pub fn all(seconds: u64, required: bool) -> Result<()> {
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
     if !required && !is_there(&compiler, &["--version"]) {
@@ -111,7 +111,7 @@ pub fn all(seconds: u64, required: bool) -> Result<()> {
     }
 }
 
-/// As many targets at a time as there are cores: each of them takes one.
+/// Fuzzes as many targets at a time as there are cores; each target takes one core.
 fn fuzz_all(programs: &Path, seconds: u64) -> Result<()> {
     pack_seeds()?;
     let next = AtomicUsize::new(0);
@@ -130,13 +130,13 @@ fn fuzz_all(programs: &Path, seconds: u64) -> Result<()> {
     })
 }
 
-/// Builds the targets with these settings of the profile, or [`WITH_C`] alone, its C code under AddressSanitizer; returns the
-/// folder they are in.
+/// Builds the targets with these profile settings, or only [`WITH_C`] with its C code under AddressSanitizer. Returns the output
+/// folder.
 fn build(profile: &[(&str, &str)], is_address: bool) -> Result<PathBuf> {
     let version = output(&mut command("rustc", ["--version", "--verbose"]))?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc names no host")?;
     let folder = target(if is_address { "fuzz-address" } else { "fuzz" });
-    // With --target, RUSTFLAGS are not for build scripts; nor are flags for C with a target's name.
+    // With --target, RUSTFLAGS do not apply to build scripts, nor do C flags with a target's name.
     let mut build = match is_address {
         false => cargo("build --quiet --release --bins --manifest-path fuzz/Cargo.toml --target"),
         true => cargo(
@@ -157,7 +157,7 @@ fn build(profile: &[(&str, &str)], is_address: bool) -> Result<PathBuf> {
     Ok(folder.join(host).join("release"))
 }
 
-/// Variables for a program with C code under AddressSanitizer, whose runtime has to be loaded first.
+/// Variables for a program with C code under AddressSanitizer: the runtime must be loaded first.
 fn address_variables(is_address: bool) -> Result<Vec<(&'static str, String)>> {
     if !is_address {
         return Ok(Vec::new());
@@ -212,7 +212,7 @@ fn number_after(line: &str, word: &str) -> Option<u64> {
     line.split(word).nth(1)?.split_whitespace().next()?.parse().ok()
 }
 
-/// Packs what is a seed of several targets.
+/// Packs the seeds that several targets share.
 fn pack_seeds() -> Result<()> {
     let packed = target(PACKED);
     let ways: [(&str, &[&str]); 5] = [
@@ -233,7 +233,7 @@ fn pack_seeds() -> Result<()> {
     Ok(())
 }
 
-/// Puts inputs that are well formed, and those that are kept in the repository, into the corpus.
+/// Copies well-formed inputs and the inputs of the repository into the corpus.
 fn seed(name: &str, corpus: &Path) -> Result<()> {
     fs::create_dir_all(corpus).map_err(|error| format!("{}: {error}", corpus.display()))?;
     let packed = target(PACKED);
@@ -254,7 +254,7 @@ fn seed(name: &str, corpus: &Path) -> Result<()> {
                 copy(&root().join("fixtures/vectors").join(vector), &corpus.join(vector.replace('/', "-")))?;
             }
         }
-        // Its environment is kept in the repository; no tool at hand writes pages that small.
+        // The repository holds this environment: no available tool writes pages that small.
         "lmdb" => {}
         "plain" => {
             let folder = root().join("fixtures/plain");

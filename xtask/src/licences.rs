@@ -1,5 +1,5 @@
-//! The licences of all dependencies against the list in deny.toml: by a reading of our own, which takes no time, and by
-//! cargo-deny, which also looks at sources, bans and advisories.
+//! Checks the licences of all dependencies against the list in deny.toml: first with a fast parser of its own, then with cargo-deny,
+//! which also checks sources, bans and advisories.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -8,10 +8,10 @@ use crate::{
     command::{cargo, command, is_there, output, read, root, run, target},
 };
 
-/// Builds in some 2 minutes on 2 cores, a third of what it takes with optimisation, so it is installed on request only.
+/// Installed on request only: an unoptimized build takes some 2 minutes on 2 cores, a third of an optimized build.
 const CARGO_DENY: &str = "0.20.2";
 
-/// Checks licences, and the rest of deny.toml where cargo-deny is installed or may be.
+/// Checks licences, and the rest of deny.toml if cargo-deny is installed or `install` allows its installation.
 pub fn check(install: bool) -> Result<()> {
     check_metadata()?;
     let own = target("tools/bin/cargo-deny");
@@ -31,7 +31,7 @@ pub fn check(install: bool) -> Result<()> {
     check_advisories(&program)
 }
 
-/// Asks the database of advisories: a step of its own, since it changes without us, and is not there without a network.
+/// Checks advisories in a separate step, because the database changes independently of this repository and needs a network.
 fn check_advisories(program: &Path) -> Result<()> {
     if let Err(error) = output(&mut command(program, ["fetch", "db"])) {
         println!("advisories were not asked: no database ({})", error.lines().next().unwrap_or_default());
@@ -63,13 +63,13 @@ fn check_metadata() -> Result<()> {
     Err(format!("deny.toml does not allow the licence of\n  {}", refused.join("\n  ")))
 }
 
-/// The list `allow` of deny.toml: one licence a line.
+/// The list `allow` of deny.toml, one licence a line.
 fn allowed(text: &str) -> BTreeSet<&str> {
     let list = text.lines().skip_while(|line| !line.starts_with("allow = [")).skip(1);
     list.take_while(|line| !line.starts_with(']')).filter_map(|line| line.split('"').nth(1)).collect()
 }
 
-/// Whether an SPDX expression can be met with the licences that are allowed; `/` is how OR was once written.
+/// Whether the allowed licences satisfy an SPDX expression; `/` is an old notation for OR.
 fn is_allowed(expression: &str, allowed: &BTreeSet<&str>) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words: Vec<_> = spaced.split_whitespace().collect();

@@ -1,4 +1,4 @@
-//! Tasks of this repository, as `cargo xtask TASK`: the only task runner there is.
+//! Tasks of this repository, run as `cargo xtask TASK`: the only task runner.
 #![expect(clippy::print_stdout, reason = "a task says what it does")]
 
 mod arguments;
@@ -29,7 +29,7 @@ use std::process::ExitCode;
 
 use arguments::Arguments;
 
-/// What a task comes to; the error is what the person reads.
+/// Result of a task; the error is the message for the user.
 type Result<T, E = String> = std::result::Result<T, E>;
 
 const HELP: &str = "\

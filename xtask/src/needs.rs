@@ -1,4 +1,4 @@
-//! The programs that the tests need and cannot install, checked in the first second: all that are missing, and one command that brings them.
+//! Checks for programs that the tests need and cannot install; prints all missing programs and one install command.
 
 use crate::{
     Result,
@@ -6,7 +6,7 @@ use crate::{
     python,
 };
 
-/// A check of this machine, and what Debian calls the package that satisfies it.
+/// A check of this machine, and the Debian package that satisfies it.
 struct Need {
     name: &'static str,
     package: &'static str,
@@ -22,7 +22,7 @@ const NEEDS: [Need; 6] = [
     Need { name: "unshare", package: "util-linux", is_met: || is_there("unshare", &["--version"]) },
 ];
 
-/// Needed only where packages without wheels must be built: in CI, which leaves no package out.
+/// Needed only to build packages without wheels, as CI does: CI skips no package.
 const OF_CI: [Need; 1] = [Need { name: "Python's headers", package: "python3-dev", is_met: has_headers }];
 
 /// Fails if this machine lacks a program.

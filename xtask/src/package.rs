@@ -1,6 +1,6 @@
-//! The Python package: a wheel, and its tests against the wheel that is installed.
+//! Builds the Python package as a wheel and runs its tests against the installed wheel.
 //!
-//! Holds at all times: what is tested is what pip installs, in an environment that has nothing of the sources.
+//! Tests run against the package that pip installs, in an environment without the sources.
 
 use std::{
     ffi::OsStr,
@@ -17,12 +17,12 @@ use crate::{
     tools,
 };
 
-/// The tools that make the package, and those that test it.
+/// The environment with the tools that build and test the package.
 fn environment() -> Result<PathBuf> {
     python::environment("python-venv", "python/tests/requirements.txt")
 }
 
-/// Makes what the tests of the package need, if it is not there: they find it made.
+/// Creates the missing environments for the tests of the package in advance.
 pub fn environments(peers: bool) -> Result<()> {
     environment()?;
     if peers {
@@ -32,7 +32,7 @@ pub fn environments(peers: bool) -> Result<()> {
     Ok(())
 }
 
-/// PyTorch with what trains with it: the interpreter, and the folder of the packages.
+/// PyTorch and training libraries: the interpreter, and the folder of the packages.
 fn torch_packages() -> Result<(PathBuf, PathBuf)> {
     python::with_packages("torch-packages", "python/tests/torch.txt")
 }
@@ -42,13 +42,13 @@ fn sources() -> Result<PathBuf> {
     python::environment_with_dependencies("package-sources", "python/tests/sources.txt")
 }
 
-/// How the wheel is built.
+/// Build profile of the wheel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Build {
     Debug,
-    /// For use, but without C: enough where nothing is decoded.
+    /// Release build without C code: enough if nothing is decoded.
     Plain,
-    /// For use, with libjpeg-turbo if that builds here.
+    /// Release build, with libjpeg-turbo if it builds here.
     Fast,
 }
 
@@ -56,7 +56,7 @@ fn wheel(python: &Path, how: Build) -> Result<PathBuf> {
     let folder = target("wheels");
     remove(&folder)?;
     let mut build = command(python, ["-m", "maturin", "build", "--quiet", "--manifest-path", "python/Cargo.toml"]);
-    // Which systems it is for is a matter of `dist`.
+    // `dist` decides which systems the wheel supports.
     build.args(["--compatibility", "linux", "--out"]).arg(&folder);
     if how != Build::Debug {
         build.arg("--release");
@@ -78,18 +78,18 @@ fn wheel(python: &Path, how: Build) -> Result<PathBuf> {
     }
 }
 
-/// `package`.
+/// Task `package`.
 pub fn task(mut arguments: Arguments) -> Result<()> {
     let full = arguments.flag("--full");
     arguments.end().and_then(|()| test(full))
 }
 
-/// The Python of the environment that has the package, as it is for use.
+/// The Python of the environment with the release package installed.
 pub fn installed() -> Result<PathBuf> {
     installed_as(Build::Fast)
 }
 
-/// The same without libjpeg-turbo, which takes long to build.
+/// [`installed`] without libjpeg-turbo, which takes long to build.
 pub fn installed_plain() -> Result<PathBuf> {
     installed_as(Build::Plain)
 }
@@ -100,14 +100,15 @@ fn installed_as(how: Build) -> Result<PathBuf> {
     Ok(python)
 }
 
-/// Words of pip that put a wheel somewhere.
+/// pip arguments that install a wheel.
 const PIP: [&str; 7] = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-compile"];
 
 fn install(python: &Path, wheel: &Path) -> Result<()> {
     run(command(python, PIP).arg("--force-reinstall").arg(wheel))
 }
 
-/// Builds the wheel and runs python/tests against it; if `peers`, the wheel as it is for use, and those with PyTorch and the like as well.
+/// Builds the wheel and runs python/tests against it. With `peers`, builds the release wheel and also runs the tests with PyTorch
+/// and other libraries.
 pub fn test(peers: bool) -> Result<()> {
     let python = environment()?;
     let wheel = wheel(&python, if peers { Build::Fast } else { Build::Debug })?;
@@ -127,7 +128,7 @@ pub fn test(peers: bool) -> Result<()> {
     let path = std::env::join_paths([&site, &packages]).map_err(|error| format!("the target folder: {error}"))?;
     let with_torch = ["torch", "pages", "jax", "notebook"].map(|name| format!("python/tests/test_{name}.py"));
     run(pytest(&torch, &with_torch).env("PYTHONPATH", &path).env(INSTALLED, WITH_TORCH))?;
-    // These have environments of their own.
+    // These have their own environments.
     for (peer, name) in [(python::tensorflow(), "tensorflow"), (python::dali(), "nvidia")] {
         match peer {
             Ok(peer) => {
@@ -140,30 +141,30 @@ pub fn test(peers: bool) -> Result<()> {
     let sources = sources()?;
     let mut pages = pytest(&sources, &["python/tests/test_pages.py", "-k", "python.md"]);
     run(pages.env("PYTHONPATH", &site).env(INSTALLED, "datasets ray"))?;
-    // A cluster of its own.
+    // Needs its own cluster.
     run(pytest(&sources, &["python/tests/test_ray.py"]).env("PYTHONPATH", &site).env(INSTALLED, "ray"))?;
     program(&python)
 }
 
-/// Tells the tests what has to be there.
+/// Variable that lists the libraries that the tests must find installed.
 const INSTALLED: &str = "SHARDPACK_INSTALLED";
-/// What the environment with PyTorch has, and python/tests/torch.txt.
+/// Libraries of the environment with PyTorch and of python/tests/torch.txt.
 const WITH_TORCH: &str = "PIL accelerate grain h5py ipykernel jax jupyter_client lightning litdata lmdb streaming timm torch \
                           torchdata torchvision transformers webdataset";
 
-/// Tests of the command line that are run with the program of the package too; the others may be, with SHARDPACK_PROGRAM.
+/// Tests of the command line that also run with the package's program; the others can run with SHARDPACK_PROGRAM.
 const OF_PROGRAM: [&str; 5] = ["inspect", "json", "pack", "terminal", "verify_shards"];
 
-/// The tests of the command line, with the program that pip has installed.
+/// Runs the tests of the command line with the program that pip installed.
 fn program(python: &Path) -> Result<()> {
-    // Of the whole workspace: with the features of one package alone, half of its crates would be compiled anew.
+    // Whole workspace: the features of a single package would recompile half of its crates.
     let names = OF_PROGRAM.map(|name| format!(" --test {name}")).concat();
     run_tests(&format!("--workspace{names}"), false, &[("SHARDPACK_PROGRAM", python.with_file_name("shardpack"))])
 }
 
-/// pytest of `which`, with the interpreter `python`.
+/// pytest with arguments `which`, run by the interpreter `python`.
 fn pytest(python: &Path, which: &[impl AsRef<OsStr>]) -> Command {
-    // The folder that Python is started in is no package: python/shardpack has no native part.
+    // Runs from the root: from python/, `import shardpack` would find the sources, which have no native part.
     let mut pytest = command(python, ["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
     pytest.args(which);
     pytest

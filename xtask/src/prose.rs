@@ -1,7 +1,7 @@
 //! Checks the English of pages, `--help`, docstrings and messages: paraphrases and long sentences.
 //!
-//! Counts per 1,000 words of prose; code blocks, tables and indented lines are no prose. The page of the Python API is made of docstrings
-//! and checks those; the page of the command line holds `--help`. Help and messages are each counted apart.
+//! Counts per 1,000 words of prose; code blocks, tables and indented lines are not prose. The page of the Python API is made of
+//! docstrings and checks them; the page of the command line holds `--help`. Help and messages are each counted apart.
 
 mod messages;
 
@@ -10,30 +10,30 @@ use crate::{
     command::{read, root},
 };
 
-/// Pages beside those below `docs/`.
-const PAGES: [&str; 2] = ["README.md", "python/README.md"];
-/// The page that is made of docstrings.
+/// Pages outside `docs/`.
+const PAGES: [&str; 3] = ["CONTRIBUTING.md", "README.md", "python/README.md"];
+/// The page generated from docstrings.
 const API: &str = "docs/reference/python-api.md";
-/// The page of `--help`, whose text is in a block.
+/// The page of `--help`; its text is in a code block.
 const HELP: &str = "docs/reference/cli.md";
-/// Words in a long sentence, and in one that is too long anywhere.
+/// Words in a long sentence, and in a sentence that is too long anywhere.
 const LONG: usize = 30;
 const TOO_LONG: usize = 40;
-/// Most long sentences in a hundred.
+/// Maximum percentage of long sentences.
 const LONG_PERCENT: usize = 3;
-/// Most words of prose in all pages, and in one; generated parts are not counted.
+/// Maximum words of prose in all pages, and in one page; generated parts are not counted.
 const MOST_WORDS: usize = 30_000;
 const MOST_WORDS_OF_ONE: usize = 3_000;
-/// Sentences that are shown, the worst first.
+/// Number of sentences shown, worst first.
 const SHOWN: usize = 10;
 
-/// Paraphrases: a name, words that begin one, and how many 1,000 words may have.
+/// Paraphrases: name, words that start it, and the limit per 1,000 words.
 const PARAPHRASES: [(&str, &[&str], f64); 3] = [
     ("what", &["what"], 4.0),
     ("of which", &["of which", "of what", "of whose", "of those", "of it", "of them", "of that"], 2.5),
     ("told, said, asked", &["told", "tells", "tell", "said", "says", "asked", "asks"], 1.5),
 ];
-/// Phrases that the field has a word for.
+/// Phrases to avoid, with the field's word.
 const AVOIDED: [(&str, &str); 14] = [
     ("goes on", "resumes"),
     ("go on in", "resume in"),
@@ -51,7 +51,7 @@ const AVOIDED: [(&str, &str); 14] = [
     ("in the midst of", "mid-"),
 ];
 
-/// `check`'s step: every page, and the texts of `--help`.
+/// Step of `check`: checks every page and the texts of `--help`.
 pub fn check() -> Result<()> {
     let mut names: Vec<String> = PAGES.map(str::to_owned).into();
     files_below("docs", ".md", &mut names)?;
@@ -69,7 +69,7 @@ pub fn check() -> Result<()> {
     }
 }
 
-/// Whether the pages are longer than a reader has time for.
+/// Returns the pages that exceed the word limits.
 fn lengths(pages: &[(String, String)]) -> Vec<String> {
     let written =
         pages.iter().filter(|(name, _)| name != API).map(|(name, page)| (name, words(&prose(&by_hand(page)))));
@@ -81,7 +81,7 @@ fn lengths(pages: &[(String, String)]) -> Vec<String> {
     long.chain(all).collect()
 }
 
-/// A page without the parts that a task writes, between `<!-- NAME:begin -->` and `<!-- NAME:end -->`.
+/// A page without its generated parts, which stand between `<!-- NAME:begin -->` and `<!-- NAME:end -->`.
 fn by_hand(page: &str) -> String {
     let mut is_generated = false;
     let kept = page.lines().filter(|line| {
@@ -98,7 +98,7 @@ fn words(text: &str) -> usize {
     text.split_whitespace().filter(|word| word.contains(char::is_alphabetic)).count()
 }
 
-/// Adds the files below a folder whose names end so, relative to the root.
+/// Adds the files below a folder whose names have this ending, relative to the root.
 fn files_below(folder: &str, end: &str, names: &mut Vec<String>) -> Result<()> {
     let place = root().join(folder);
     let wrong = |error| format!("{}: cannot list: {error}", place.display());
@@ -114,7 +114,7 @@ fn files_below(folder: &str, end: &str, names: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// The texts of `--help`: all but examples, usage and the names of options, as paragraphs.
+/// The texts of `--help` as paragraphs, without examples, usage and option names.
 fn help(page: &str) -> String {
     let is_text = |line: &&str| {
         let line = line.trim_start();
@@ -122,7 +122,7 @@ fn help(page: &str) -> String {
     };
     let mut text = String::new();
     for line in page.lines().map(|line| if is_text(&line) { line.trim_start() } else { "" }) {
-        // A row of a list, in columns, is a paragraph of its own.
+        // Each row of a list in columns is a paragraph.
         let end = if line.contains("  ") { "\n\n" } else { "\n" };
         text += line;
         text += end;
@@ -183,7 +183,7 @@ fn judge(pages: &[(String, String)]) -> Vec<String> {
     wrong
 }
 
-/// Sentences of more than two words: they end at a mark before a blank, at an empty line and at an item of a list.
+/// Sentences of more than two words. A sentence ends at a mark before a blank, at an empty line and at a list item.
 fn split(text: &str) -> Vec<String> {
     let mut all = Vec::new();
     let items = text.split("\n\n").flat_map(|part| part.split("\n- ").flat_map(|part| part.split("\n#")));
@@ -206,7 +206,7 @@ fn paraphrases(sentence: &str) -> [usize; PARAPHRASES.len()] {
     PARAPHRASES.map(|(_, phrases, _)| phrases.iter().map(|phrase| count(&sentence, phrase)).sum())
 }
 
-/// How often whole words are in a text, which is in lower case.
+/// Number of whole-word matches in a text in lower case.
 fn count(text: &str, phrase: &str) -> usize {
     let is_end = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
     let places = text.match_indices(phrase);

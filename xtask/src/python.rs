@@ -1,4 +1,4 @@
-//! Python environments with pinned packages, made where they are missing or their requirements have changed.
+//! Creates Python environments with pinned packages, if they are missing or their requirements have changed.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,28 +14,28 @@ use crate::{
 /// The oldest Python that the pinned packages run on.
 const OLDEST: (u32, u32) = (3, 10);
 
-/// The Python of environment `name` in the target folder, with the packages of `requirements` (relative to the root)
-/// and no others: they name their dependencies themselves.
+/// The Python of environment `name` in the target folder, with exactly the packages of `requirements` (relative to the root).
+/// The requirements must list their dependencies.
 pub fn environment(name: &str, requirements: &str) -> Result<PathBuf> {
     make(name, requirements, &["--no-deps"])
 }
 
-/// As [`environment`], but with what the packages depend on.
+/// As [`environment`], but also installs the dependencies of the packages.
 pub fn environment_with_dependencies(name: &str, requirements: &str) -> Result<PathBuf> {
     make(name, requirements, &[])
 }
 
-/// The readers and writers that every run of the tests asks.
+/// The readers and writers that every test run uses.
 pub fn peers() -> Result<PathBuf> {
     environment("peers-venv", "tests/peers/requirements.txt")
 }
 
-/// TensorFlow: some 2 GB, so it has an environment of its own, made where it is asked for.
+/// TensorFlow, some 2 GB: it has its own environment, made on request.
 pub fn tensorflow() -> Result<PathBuf> {
     environment_with_dependencies("peers-tensorflow", "tests/peers/tensorflow.txt")
 }
 
-/// MXNet, whose last release is of 2022: it runs on some machines only.
+/// MXNet, last released in 2022: it runs on some machines only.
 pub fn mxnet() -> Result<PathBuf> {
     environment_with_dependencies("peers-mxnet", "tests/peers/mxnet.txt")
 }
@@ -45,7 +45,7 @@ pub fn sidecars() -> Result<PathBuf> {
     environment("peers-sidecars", "tests/peers/sidecars.txt")
 }
 
-/// Schemas of Kubernetes and AWS Batch, which the manifests of the documentation are held against.
+/// Schemas of Kubernetes and AWS Batch, which validate the manifests of the documentation.
 pub fn manifests() -> Result<PathBuf> {
     environment("peers-manifests", "tests/peers/manifests.txt")
 }
@@ -55,7 +55,7 @@ pub fn dali() -> Result<PathBuf> {
     environment_with_dependencies("peers-dali", "tests/peers/dali.txt")
 }
 
-/// The versions of the package zstd that mosaicml-streaming may unpack with: three small environments.
+/// The versions of the package zstd that mosaicml-streaming may decompress with: three small environments.
 pub fn zstds() -> Result<Vec<PathBuf>> {
     let of = |version: &str| environment(&format!("peers-zstd-{version}"), &format!("tests/peers/zstd-{version}.txt"));
     ["1.5.4", "1.5.6", "1.5.7"].into_iter().map(of).collect()
@@ -66,12 +66,12 @@ pub fn streaming() -> Result<PathBuf> {
     environment_with_dependencies("bench-venv", "benches/requirements.txt")
 }
 
-/// Photographs that come with Python packages, and Pillow.
+/// Photographs that are part of Python packages, and Pillow.
 pub fn photographs() -> Result<PathBuf> {
     environment("photographs-venv", "benches/photographs.txt")
 }
 
-/// A Python with PyTorch and the packages of `requirements` before its own, and the value of `PYTHONPATH` that says so.
+/// A Python with PyTorch, and the `PYTHONPATH` that puts the packages of `requirements` before its own.
 pub fn with_packages(name: &str, requirements: &str) -> Result<(PathBuf, PathBuf)> {
     let (python, packages) = (streaming()?, target(name));
     let stamp = packages.join("requirements.stamp");
@@ -79,7 +79,7 @@ pub fn with_packages(name: &str, requirements: &str) -> Result<(PathBuf, PathBuf
     if !read(&stamp).is_ok_and(|found| found == wanted) {
         println!("making {} from {requirements}", Path::new("target").join(name).display());
         remove(&packages)?;
-        // What is built is built with what is there already: PyTorch and numpy.
+        // Source builds use the PyTorch and numpy already installed.
         let mut install = pip_install(&python, requirements);
         run_again(install.args(["--no-deps", "--no-build-isolation", "--target"]).arg(&packages))?;
         write(&stamp, wanted)?;
@@ -89,18 +89,18 @@ pub fn with_packages(name: &str, requirements: &str) -> Result<(PathBuf, PathBuf
 
 /// `pip install` of `requirements`.
 fn pip_install(python: &Path, requirements: &str) -> Command {
-    // Packages that are not imported need not be compiled: compiling takes as long as the rest.
+    // Skip byte-compiling: it takes as long as the rest, and many packages are never imported.
     let options = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"];
     let mut install = command(python, options);
     if is_ci() {
-        // Nobody installs again there, and downloads take as much of the disk as the installed packages.
+        // CI never installs again, and cached downloads take as much disk as the installed packages.
         install.arg("--no-cache-dir");
     }
     install.args(["-r", requirements]);
     install
 }
 
-/// Runs an installation, up to three times: a connection that breaks amid a package ends pip. A failure says how much of the disk is free.
+/// Runs an installation, up to three times: pip fails if a connection breaks amid a package. An error includes the free disk space.
 fn run_again(install: &mut Command) -> Result<()> {
     for pause in [20, 60] {
         let Err(error) = run(install) else { return Ok(()) };
@@ -110,7 +110,7 @@ fn run_again(install: &mut Command) -> Result<()> {
     run(install).map_err(|error| format!("{error}\n{}", free_space()))
 }
 
-/// What `df` says of the disk that holds the repository.
+/// Output of `df` for the disk that holds the repository.
 fn free_space() -> String {
     output(&mut command("df", ["-h", "."])).unwrap_or_default()
 }
@@ -121,7 +121,7 @@ pub fn packages_of(python: &Path) -> Result<PathBuf> {
     Ok(found.trim().into())
 }
 
-/// scikit-learn, for the images that come with it.
+/// scikit-learn, for its bundled images.
 pub fn digits() -> Result<PathBuf> {
     environment("digits-venv", "benches/digits.txt")
 }
@@ -147,7 +147,7 @@ fn make(name: &str, requirements: &str, options: &[&str]) -> Result<PathBuf> {
     Ok(python)
 }
 
-/// A Python that is new enough.
+/// A system Python that is at least [`OLDEST`].
 pub fn system_python() -> Result<&'static str> {
     let version = "import sys; print(*sys.version_info[:2])";
     let mut found = Vec::new();

@@ -4,12 +4,12 @@
 pub struct Random(u64);
 
 impl Random {
-    /// A generator that begins with `state`.
+    /// A generator with initial state `state`.
     pub fn new(state: u64) -> Self {
         Self(state)
     }
 
-    /// A generator for what these numbers name.
+    /// A generator seeded with these numbers.
     pub fn of(numbers: &[u64]) -> Self {
         let mut random = Self(0);
         for number in numbers {
@@ -19,7 +19,7 @@ impl Random {
         random
     }
 
-    /// The next number: any of 64 bits.
+    /// The next number, uniform over 64 bits.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
@@ -28,17 +28,17 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `count`, which is no 0. Not exactly uniform, by one part in 2^64 / count.
+    /// A number below `count`, which must not be 0. Not exactly uniform, by one part in 2^64 / count.
     pub fn below(&mut self, count: usize) -> usize {
         ((u128::from(self.next()) * count as u128) >> 64) as usize
     }
 
-    /// A number in 0 to 1.
+    /// A number in 0 to 1, without 1.
     pub fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Puts `items` in a random order, each with equal chance.
+    /// Shuffles `items`; every order has the same chance.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));

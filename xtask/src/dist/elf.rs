@@ -1,13 +1,13 @@
-//! What a program of 64 bits asks of the machine that runs it, from its ELF headers.
+//! Reads the dynamic loader that a 64-bit program requires from its ELF headers.
 //!
-//! Source: System V ABI, "Object Files" and "Program Loading"; little-endian, as all machines that are built for.
+//! Source: System V ABI, "Object Files" and "Program Loading". Little-endian, as all target machines are.
 
 use crate::Result;
 
-/// Program header that names the dynamic loader.
+/// Type of the program header that names the dynamic loader.
 const PT_INTERP: u32 = 3;
 
-/// The dynamic loader that a program asks for; none if it is static.
+/// The dynamic loader that a program requires; `None` if the program is static.
 pub fn interpreter(bytes: &[u8]) -> Result<Option<String>> {
     if !bytes.starts_with(b"\x7fELF\x02\x01") {
         return Err("not a little-endian ELF of 64 bits".to_owned());
@@ -31,7 +31,7 @@ pub fn interpreter(bytes: &[u8]) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// The number of `N` bytes at `offset`.
+/// The unsigned number in `N` bytes at `offset`, little-endian.
 fn number<const N: usize>(bytes: &[u8], offset: u64) -> Option<u64> {
     let bytes = bytes.get(usize::try_from(offset).ok()?..)?.first_chunk::<N>()?;
     Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
@@ -41,7 +41,7 @@ fn number<const N: usize>(bytes: &[u8], offset: u64) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// An ELF of one program header of kind `kind`, and a name behind it.
+    /// An ELF file with one program header of type `kind`, followed by a name.
     fn program(kind: u32, name: &[u8]) -> Vec<u8> {
         let mut bytes = b"\x7fELF\x02\x01".to_vec();
         bytes.resize(64 + 56, 0);

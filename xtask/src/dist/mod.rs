@@ -1,7 +1,7 @@
-//! `dist`: all that a release hands out, in target/dist, checked and tried where there is no compiler.
+//! Builds all release files into target/dist (`dist`), checks them, and tests them without a compiler.
 //!
-//! Names depend on version and machine alone. The wheel is built from the source distribution, so that that one is whole; no file of
-//! the machine that builds has its path in what is built.
+//! File names depend only on version and machine. The wheel is built from the source distribution, which proves that it is complete. No
+//! built file contains a path of the build machine.
 
 mod bill;
 mod elf;
@@ -23,11 +23,11 @@ use crate::{
 };
 use bill::Package;
 
-/// The glibc that wheels ask for: the oldest that Rust builds for.
+/// The glibc that wheels require: the oldest that Rust supports.
 const MANYLINUX: &str = "manylinux_2_17";
-/// Interpreters whose threads run at once, which PyO3 knows from 3.14 on; its stable ABI has none of them.
+/// Free-threaded interpreters: PyO3 supports them from 3.14 on, and its stable ABI excludes them.
 const FREE_THREADED: [&str; 2] = ["python3.14t", "python3.15t"];
-/// Shells, and the file that each looks for.
+/// Shells, and the completion file that each loads.
 const SHELLS: [(&str, &str); 5] = [
     ("bash", "shardpack.bash"),
     ("elvish", "shardpack.elv"),
@@ -35,10 +35,10 @@ const SHELLS: [(&str, &str); 5] = [
     ("powershell", "_shardpack.ps1"),
     ("zsh", "_shardpack"),
 ];
-/// Texts of the licences of all dependencies; the name is one that maturin puts into wheels by itself.
+/// Texts of the licences of all dependencies; maturin adds files with this name to wheels.
 const LICENCES: &str = "LICENSES-OF-DEPENDENCIES.txt";
 
-/// `dist`.
+/// Task `dist`.
 pub fn task(mut arguments: Arguments) -> Result<()> {
     let (is_tried, is_made) = (!arguments.flag("--no-try"), !arguments.flag("--only-try"));
     arguments.end()?;
@@ -69,17 +69,17 @@ pub fn task(mut arguments: Arguments) -> Result<()> {
     Ok(())
 }
 
-/// What everything is built with, and where it goes.
+/// Tools and folders of the build.
 struct Build {
-    /// Where all of it goes.
+    /// Output folder.
     dist: PathBuf,
-    /// Cargo's folder for it: its flags are others than those of daily work.
+    /// Cargo's target folder for releases, because the flags differ from those of daily work.
     target: PathBuf,
     /// Python with the tools of benches/dist.txt.
     python: PathBuf,
     path: std::ffi::OsString,
     version: String,
-    /// Seconds since 1970, the time of all files in what is packed.
+    /// Modification time of all files in archives, in seconds since 1970.
     epoch: String,
 }
 
@@ -108,12 +108,12 @@ impl Build {
         Ok(Self { dist: target("dist"), target: target("dist-build"), python, path, version, epoch })
     }
 
-    /// A tool of the environment.
+    /// Path of a tool in the Python environment.
     fn tool(&self, name: &str) -> PathBuf {
         self.python.with_file_name(name)
     }
 
-    /// `tool` as it builds from `source`: paths of this machine are not in what it makes.
+    /// A command that runs `tool` in `source`, set up so that its output contains no path of this machine.
     fn builder(&self, tool: &str, source: &Path) -> Command {
         let places = [(cargo_home(), "/cargo"), (source.to_owned(), "/shardpack"), (self.target.clone(), "/target")];
         let rust: Vec<_> =
@@ -125,24 +125,24 @@ impl Build {
         command
     }
 
-    /// Where the static binary is.
+    /// Path of the static binary.
     fn program(&self) -> PathBuf {
         self.dist.join(format!("shardpack-{}-{}", self.version, musl()))
     }
 
-    /// The name of the list of what is in `what`, which is `binary` or `wheel`.
+    /// File name of the bill of materials of `what`, `binary` or `wheel`.
     fn bill(&self, what: &str) -> String {
         format!("shardpack-{}-{what}.cdx.json", self.version)
     }
 
-    /// The wheel for all versions of Python but the free-threaded ones.
+    /// The wheel for all versions of Python except the free-threaded ones.
     fn abi3_wheel(&self) -> Result<PathBuf> {
         let name =
             |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().contains("-abi3-manylinux"));
         files(&self.dist)?.into_iter().find(name).ok_or_else(|| format!("no wheel is in {}", shown(&self.dist)))
     }
 
-    /// The texts of licences, and what is in the binary and in the wheel.
+    /// Writes the texts of licences and the bills of materials of binary and wheel.
     fn papers(&self) -> Result<()> {
         let metadata = bill::metadata()?;
         let mut all = Vec::new();
@@ -169,7 +169,7 @@ impl Build {
         write(&self.dist.join(LICENCES), text)
     }
 
-    /// The source distribution, unpacked for what is built from it.
+    /// Makes the source distribution and unpacks it for later builds.
     fn sdist(&self) -> Result<()> {
         let mut maturin = self.builder("maturin", root());
         run(maturin.args(["sdist", "--manifest-path", "python/Cargo.toml", "--out"]).arg(&self.dist))?;
@@ -179,7 +179,7 @@ impl Build {
         let folder = self.target.join("sdist");
         remove(&folder)?;
         run(command(&self.python, ["-m", "tarfile", "--extract"]).arg(&sdist).arg(&folder))?;
-        // Cargo goes by times: those in the archive are of a commit, which may be older than what was built of another.
+        // Cargo compares modification times. Times in the archive come from a commit and may be older than the build of another commit.
         for path in files(&folder)? {
             let file = fs::File::options().append(true).open(&path);
             let touched = file.and_then(|file| file.set_modified(SystemTime::now()));
@@ -188,7 +188,7 @@ impl Build {
         Ok(())
     }
 
-    /// Builds a wheel from the unpacked source distribution, and has auditwheel look at it.
+    /// Builds a wheel from the unpacked source distribution and checks it with auditwheel.
     fn wheel(&self, options: &[&str]) -> Result<()> {
         let source = self.target.join(format!("sdist/shardpack-{}", self.version));
         for paper in [LICENCES, &self.bill("wheel")] {
@@ -197,7 +197,7 @@ impl Build {
         let made = self.target.join("wheels");
         remove(&made)?;
         let mut maturin = self.builder("maturin", &source);
-        // The list of what is in it was made before, with all packages at hand: the lock file, which is cut to what is here, is kept to.
+        // The bill was made earlier, with all packages available. The lock file, cut to the packages here, still fixes the versions.
         maturin.args(["build", "--release", "--offline", "--features", "turbo", "--target", &gnu()]);
         maturin.args(["--zig", "--compatibility", MANYLINUX]);
         run(maturin.args(options).args(["--sbom-include", &self.bill("wheel"), "--out"]).arg(&made))?;
@@ -224,7 +224,7 @@ impl Build {
         copy(wheel, &self.dist.join(name))
     }
 
-    /// Fails if a file names the folder of the repository or that of cargo, as no two machines have them alike.
+    /// Fails if a file contains the path of the repository or of cargo's home: these differ between machines.
     fn check_paths(&self, file: &Path) -> Result<()> {
         let bytes = fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
         for folder in [root().to_owned(), cargo_home()] {
@@ -235,7 +235,7 @@ impl Build {
         Ok(())
     }
 
-    /// A wheel for each free-threaded interpreter that is here: PyO3 has no stable ABI for them before 3.15.
+    /// Builds a wheel for each installed free-threaded interpreter: PyO3 has no stable ABI for them before 3.15.
     fn free_threaded(&self) -> Result<()> {
         let found: Vec<_> = FREE_THREADED.into_iter().filter(|python| is_there(python, &["--version"])).collect();
         if found.is_empty() {
@@ -244,7 +244,7 @@ impl Build {
         found.into_iter().try_for_each(|python| self.wheel(&["--interpreter", python]))
     }
 
-    /// The program, with nothing that it needs of the machine but the kernel.
+    /// Builds the static program: it needs only the kernel.
     fn binary(&self) -> Result<()> {
         let mut zigbuild = self.builder("cargo-zigbuild", root());
         zigbuild.args(["zigbuild", "--release", "--locked", "--package", "shardpack", "--bin", "shardpack"]);
@@ -262,7 +262,7 @@ impl Build {
         copy(&built, &self.program())
     }
 
-    /// What the program says of itself.
+    /// Writes the files that the program generates: completions and manual pages.
     fn pages(&self) -> Result<()> {
         let program = &self.program();
         for (shell, name) in SHELLS {
@@ -281,7 +281,7 @@ fn cargo_home() -> PathBuf {
         .map_or_else(|| std::env::home_dir().unwrap_or_default().join(".cargo"), PathBuf::from)
 }
 
-/// Whether `part`, with a `/` behind it, is in `bytes`; one of a single letter never is.
+/// Whether `bytes` contain `part` followed by `/`; false if `part` is a single letter.
 fn holds(bytes: &[u8], part: &[u8]) -> bool {
     let whole = [part, b"/"].concat();
     part.len() > 1
@@ -297,7 +297,7 @@ fn holds(bytes: &[u8], part: &[u8]) -> bool {
             .any(|found| found)
 }
 
-/// Whether a program has libjpeg-turbo in it, which says its version.
+/// Whether a program contains libjpeg-turbo, found by its version string.
 fn has_turbo(bytes: &[u8]) -> bool {
     const SAID: &[u8] = b"libjpeg-turbo version ";
     bytes.windows(SAID.len()).any(|window| window == SAID)
@@ -311,12 +311,12 @@ fn musl() -> String {
     format!("{}-unknown-linux-musl", std::env::consts::ARCH)
 }
 
-/// A path as it is told.
+/// A path for messages, relative to the root.
 fn shown(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }
 
-/// Copies a file, and makes its folder if need be.
+/// Copies a file, and creates the target folder if missing.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     let folder = to.parent().map_or(Ok(()), fs::create_dir_all);
     let copied = folder.and_then(|()| fs::copy(from, to));
@@ -335,20 +335,20 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Fails if something is packed that only lay about.
+/// Fails if an archive contains stray files.
 fn check_names(archive: &Path, names: &str) -> Result<()> {
     let stray: Vec<_> = names.lines().filter(|line| is_stray(line)).collect();
     if stray.is_empty() { Ok(()) } else { Err(format!("{}: holds {}", shown(archive), stray.join(", "))) }
 }
 
-/// Whether a line of a list of names is of something that no source is; of libraries, a wheel has its own alone.
+/// Whether a line of a file list names a file that is not a source. The only library allowed in a wheel is its own.
 fn is_stray(line: &str) -> bool {
     let name = line.split_whitespace().next().unwrap_or_default();
     let is_library = name.ends_with(".so") && !name.starts_with("shardpack/_native.");
     is_library || name.ends_with(".pyc") || name.contains("__pycache__") || name.contains("/target/")
 }
 
-/// The tag that auditwheel finds a wheel to be consistent with.
+/// The tag that auditwheel grants a wheel.
 fn granted(report: &str) -> Option<&str> {
     let tags = report.split(['"', '\'', ' ', '\n', ',']);
     tags.map(|word| word.trim_end_matches('.')).find(|word| word.starts_with("manylinux_"))

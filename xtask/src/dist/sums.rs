@@ -1,4 +1,4 @@
-//! SHA-256 and BLAKE3 of all that is handed out, in the form that `sha256sum --check` and `b3sum --check` read.
+//! Writes SHA-256 and BLAKE3 of all release files, in the formats of `sha256sum --check` and `b3sum --check`.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -7,12 +7,12 @@ use sha2::{Digest, Sha256};
 use super::files;
 use crate::{Result, command};
 
-/// SHA-256 of each file.
+/// File with the SHA-256 of each release file.
 pub const SHA256: &str = "SHA256SUMS";
-/// BLAKE3 of each file.
+/// File with the BLAKE3 of each release file.
 const BLAKE3: &str = "B3SUMS";
 
-/// Writes both lists into `folder`, and tells which files are others than in `before`, a list of SHA-256.
+/// Writes both lists into `folder`, and reports the files that differ from `before`, an earlier list of SHA-256.
 pub fn write(folder: &Path, before: &str) -> Result<()> {
     let (mut sha256, mut blake3) = (String::new(), String::new());
     for path in files(folder)? {
@@ -33,7 +33,7 @@ pub fn write(folder: &Path, before: &str) -> Result<()> {
     command::write(&folder.join(BLAKE3), blake3)
 }
 
-/// Names whose sums are not those of `before`, or that are in one list alone.
+/// Names whose sums differ between the lists, or that are in one list only.
 fn changed<'a>(before: &'a str, now: &'a str) -> Vec<&'a str> {
     let sums = |list: &'a str| -> BTreeMap<&str, &str> {
         list.lines().filter_map(|line| line.split_once("  ")).map(|(sum, name)| (name, sum)).collect()

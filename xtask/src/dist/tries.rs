@@ -1,6 +1,6 @@
-//! What is handed out, used in a root that holds nothing else: the binary alone, and the wheel beside Python alone.
+//! Tests the release files in an otherwise empty root: the binary alone, and the wheel with only Python.
 //!
-//! The roots are folders of copies, entered by chroot; no compiler is in them, since nothing is that is not named here.
+//! The roots are folders of copies, entered by chroot. A root contains only the copied files, so it has no compiler.
 
 use std::{
     collections::BTreeSet,
@@ -15,17 +15,17 @@ use crate::{
     command::{command, output, read, remove, root, run, target, write},
 };
 
-/// What goes before a root and a program in it: the first needs no rights, but a kernel that lets anyone make namespaces.
+/// Command prefix that enters a root. The first needs no root rights, but a kernel that allows user namespaces.
 type Way = &'static [&'static str];
 const WAYS: [Way; 2] = [&["unshare", "--map-root-user", "chroot"], &["chroot"]];
 
-/// Asks a Python where it has its program and its library.
+/// Python program that prints the paths of its interpreter and library.
 const WHERE: &str = "import os, sys, sysconfig; \
     print(os.path.realpath(getattr(sys, '_base_executable', sys.executable)), sysconfig.get_path('stdlib'), sep='\\n')";
 /// Folders of Python's library that no program needs.
 const LEFT_OUT: [&str; 8] =
     ["site-packages", "dist-packages", "test", "tests", "idlelib", "turtledemo", "lib2to3", "__pycache__"];
-/// What manylinux promises of a machine beside the libraries of Python itself.
+/// Libraries that manylinux guarantees on a machine, besides the libraries of Python itself.
 const PROMISED: [&str; 9] = [
     "libc.so.6",
     "libdl.so.2",
@@ -38,7 +38,7 @@ const PROMISED: [&str; 9] = [
     "libnsl.so.1",
 ];
 
-/// Packs and verifies with the binary in a root that has it and photographs; tells how the root was entered.
+/// Packs and verifies with the binary in a root with only the binary and photographs; returns the prefix that entered the root.
 pub fn binary(program: &Path) -> Result<Way> {
     let folder = empty("binary")?;
     copy(program, &folder.join("shardpack"))?;
@@ -60,7 +60,7 @@ pub fn binary(program: &Path) -> Result<Way> {
     ))
 }
 
-/// Installs the wheel beside numpy in a fresh environment of a root that has Python and nothing else; packs, verifies, loads.
+/// Installs the wheel and numpy in a fresh environment of a root with only Python; packs, verifies, loads.
 pub fn wheel(wheel: &Path, tools: &Path, way: Way) -> Result<()> {
     let folder = empty("wheel")?;
     let facts = output(&mut command(tools, ["-c", WHERE]))?;
@@ -76,7 +76,7 @@ pub fn wheel(wheel: &Path, tools: &Path, way: Way) -> Result<()> {
     for wheel in files(&numpy(tools)?)?.iter().filter(|path| path.extension().is_some_and(|end| end == "whl")) {
         copy(wheel, &wheels.join(wheel.file_name().unwrap_or_default()))?;
     }
-    // A file serves as well for what is written away, and a device needs rights.
+    // A regular file suffices for discarded output; a device would need root rights.
     write(&folder.join("dev/null"), "")?;
     write(&folder.join("tmp/loader.py"), include_str!("loader.py"))?;
 
@@ -88,7 +88,7 @@ pub fn wheel(wheel: &Path, tools: &Path, way: Way) -> Result<()> {
     run(&mut inside(way, &folder, &["/venv/bin/python", "-m", "shardpack", "--version"]))
 }
 
-/// `words` in the root `folder`, with none of the variables of this machine.
+/// `words` in the root `folder`, without the environment of this machine.
 fn inside(way: Way, folder: &Path, words: &[&str]) -> Command {
     let mut clean: Command = command("env", ["-i", "HOME=/tmp", "LANG=C.UTF-8", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"]);
     clean.args(way).arg(folder).args(words);
@@ -98,7 +98,7 @@ fn inside(way: Way, folder: &Path, words: &[&str]) -> Command {
 fn pack_and_verify(way: Way, folder: &Path, program: &str) -> Result<()> {
     run(&mut inside(way, folder, &[program, "pack", "/photos", "/packed", "--quiet"]))?;
     run(&mut inside(way, folder, &[program, "verify", "/packed", "--against", "/photos", "--decode"]))?;
-    // One byte of a photograph is changed: a program that runs but checks nothing is not taken for one that works.
+    // Change one byte of a photograph: a program that runs but checks nothing must not pass.
     let shards = files(&folder.join("packed"))?;
     let shard =
         shards.iter().find(|path| path.extension().is_some_and(|end| end == "tar")).ok_or("no shard was packed")?;
@@ -116,7 +116,7 @@ fn pack_and_verify(way: Way, folder: &Path, program: &str) -> Result<()> {
     write(shard, whole)
 }
 
-/// A folder in cargo's target folder with nothing in it but an empty `tmp`.
+/// A new folder in cargo's target folder with only an empty `tmp`.
 fn empty(name: &str) -> Result<PathBuf> {
     let folder = target("dist-build/roots").join(name);
     remove(&folder)?;
@@ -132,18 +132,18 @@ fn copy_photographs(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Where `path`, which is absolute, is in the root `folder`.
+/// Location of the absolute `path` in the root `folder`.
 fn moved(path: &Path, folder: &Path) -> PathBuf {
     folder.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// Copies a Python, its library and what both are linked with, each to where it is outside.
+/// Copies a Python, its library and their shared libraries, each to the same path in the root.
 fn copy_python(python: &Path, library: &Path, folder: &Path) -> Result<()> {
     let mut parts = vec![python.to_owned()];
     add_library(library, &mut parts)?;
     let (mut linked, mut libc) = (BTreeSet::new(), None);
     for part in parts.iter().filter(|part| *part == python || part.to_string_lossy().contains(".so")) {
-        // What is no dynamic program says so, and is linked with nothing.
+        // ldd fails for files that are not dynamic programs: they have no shared libraries.
         let Ok(text) = output(&mut command("ldd", [part])) else { continue };
         linked.extend(libraries(&text));
     }
@@ -178,13 +178,13 @@ fn add_library(folder: &Path, parts: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// Paths of libraries in what `ldd` prints; the kernel's own has none.
+/// Paths of libraries in the output of `ldd`; the kernel's own library has no path.
 fn libraries(text: &str) -> Vec<PathBuf> {
     let paths = text.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')));
     paths.filter(|path| !path.ends_with(':')).map(PathBuf::from).collect()
 }
 
-/// A folder with the wheel of the numpy that the tests are run with.
+/// A folder with the wheel of the numpy that the tests use.
 fn numpy(tools: &Path) -> Result<PathBuf> {
     let pins = read(&root().join("tests/peers/requirements.txt"))?;
     let pins: String =

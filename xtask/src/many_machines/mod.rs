@@ -1,7 +1,6 @@
-//! `many-machines`: packing on 1 to 1,024 machines and training on as many ranks, simulated at stated rates.
+//! Simulates packing on 1 to 1,024 machines and training on as many ranks, at stated rates (`many-machines`).
 //!
-//! Holds at all times: the same setting gives the same text. What is written are docs/how-to/many-machines.md between its marks, and its
-//! plot.
+//! The same setting gives the same text. The task writes docs/how-to/many-machines.md between its marks, and its plot.
 
 mod packing;
 mod setting;
@@ -23,13 +22,13 @@ const PAGE: &str = "docs/how-to/many-machines.md";
 const PLOT: &str = "many-machines.svg";
 const MOST: u64 = 1_024;
 
-/// 20 TB, in two lengths of samples.
+/// 20 TB, in samples of two lengths.
 const SAMPLES: [Samples; 2] = [
     Samples { count: 100_000_000, bytes: 200_000, shard_bytes: 256 << 20 },
     Samples { count: 20_000_000, bytes: 1_000_000, shard_bytes: 256 << 20 },
 ];
 
-/// `many-machines`.
+/// Task `many-machines`.
 pub fn task(mut arguments: Arguments) -> Result<()> {
     let keep = arguments.flag("--keep");
     let own = own(&mut arguments)?;
@@ -49,7 +48,7 @@ pub fn task(mut arguments: Arguments) -> Result<()> {
     page::set_in(PAGE, "training", &training)
 }
 
-/// The setting of who gives one: what is not given is that of the parallel file system.
+/// The setting of the command line, if any; missing options default to the parallel file system.
 fn own(arguments: &mut Arguments) -> Result<Option<(Samples, Machine, Store)>> {
     let mut is_given = false;
     let mut number = |name: &str, usual: f64| -> Result<f64> {
@@ -87,7 +86,7 @@ fn own(arguments: &mut Arguments) -> Result<Option<(Samples, Machine, Store)>> {
     Ok(is_given.then_some((samples, machine, store)))
 }
 
-/// Seconds as a person says them.
+/// Formats seconds for people.
 fn time(seconds: f64) -> String {
     match seconds {
         s if s < 9.95 => format!("{s:.1} s"),
@@ -98,7 +97,7 @@ fn time(seconds: f64) -> String {
     }
 }
 
-/// A rate in bytes a second.
+/// Formats a rate in bytes a second.
 fn bytes(rate: f64) -> String {
     match rate {
         rate if rate < 1e9 => format!("{:.0} MB/s", rate / 1e6),
@@ -107,7 +106,7 @@ fn bytes(rate: f64) -> String {
     }
 }
 
-/// A count with commas.
+/// Formats a count with commas.
 fn count(number: u64) -> String {
     let digits = number.to_string();
     let ends = (1..=digits.len()).rev().map(|left| (left, &digits[digits.len() - left..][..1]));
@@ -119,7 +118,7 @@ fn described(samples: &Samples) -> String {
     format!("{count} samples of {:.0} KB, {shards} shards of 256 MiB", samples.bytes as f64 / 1e3)
 }
 
-/// Seconds with a plan that is made once, and with a walk by each machine.
+/// Total seconds by number of machines: with a plan made once, and with a walk by each machine.
 fn totals(samples: &Samples, costs: &Costs, machine: &Machine, store: &Store) -> [impl Fn(u64) -> f64; 2] {
     let of = |total: fn(&Phases) -> f64| {
         let (samples, costs, machine, store) = (*samples, *costs, *machine, store.clone());
@@ -128,7 +127,7 @@ fn totals(samples: &Samples, costs: &Costs, machine: &Machine, store: &Store) ->
     [of(Phases::once), of(Phases::by_each)]
 }
 
-/// The times of one store, by machines.
+/// The times of one store, by number of machines.
 fn table(samples: &Samples, costs: &Costs, machine: &Machine, store: &Store) -> String {
     let mut text = "| machines | plan once | pack | merge | in all | a walk by each | pack waits for | cores | network | store: files | reading | writing |\n\
                     |---:|---:|---:|---:|---:|---:|---|---:|---:|---:|---:|---:|\n"
@@ -162,7 +161,7 @@ fn table(samples: &Samples, costs: &Costs, machine: &Machine, store: &Store) -> 
     )
 }
 
-/// All of packing.
+/// The section on packing.
 fn report(costs: &Costs) -> String {
     let Machine { cores, network, in_flight, walkers, start } = MACHINE;
     let (cpu_of, small) = (|bytes: f64| costs.sample_us + costs.byte_ns / 1e3 * bytes, 200_000.0);
@@ -206,14 +205,14 @@ fn report(costs: &Costs) -> String {
     text + &uneven(costs)
 }
 
-/// How many parts: machines that differ, and one that is lost.
+/// The section on the number of parts: for machines of different speed, and for a lost machine.
 fn uneven(costs: &Costs) -> String {
     const MACHINES: u64 = 16;
     let [samples, _] = SAMPLES;
     let [_, store, _] = stores();
     let all = rates(&samples, costs, &MACHINE, &store, 1);
     let rate = slowest(&all).1;
-    // From 0.8 to 1.2 of it, evenly.
+    // Evenly from 0.8 to 1.2 of the rate.
     let own: Vec<f64> = (0..MACHINES).map(|at| rate * (0.8 + 0.4 * at as f64 / (MACHINES - 1) as f64)).collect();
     let shared = [Limit::Opens, Limit::Read, Limit::Write];
     let shared =
@@ -238,7 +237,7 @@ fn uneven(costs: &Costs) -> String {
     text
 }
 
-/// Hours by machines, of all stores and both ways to plan.
+/// Hours by number of machines, for all stores and both ways to plan.
 fn curves(costs: &Costs) -> Curves {
     let machines: Vec<u64> = (0..=10).map(|power| 1 << power).collect();
     let names = stores().iter().map(|store| store.name.to_owned()).collect();
@@ -260,7 +259,7 @@ fn curves(costs: &Costs) -> Curves {
     }
 }
 
-/// All of training.
+/// The section on training.
 fn trained() -> Result<String> {
     let [samples, _] = SAMPLES;
     let usual = Training {
@@ -305,7 +304,7 @@ fn trained() -> Result<String> {
     Ok(text + &shared_out()? + &readers(&usual)?)
 }
 
-/// Few shards for many ranks.
+/// The table on few shards for many ranks.
 fn shared_out() -> Result<String> {
     const RANKS: u64 = 8;
     const SHARD: u64 = 1_342;
@@ -345,7 +344,7 @@ fn shared_out() -> Result<String> {
     Ok(text)
 }
 
-/// Other numbers of ranks that go on.
+/// The table on resuming with other numbers of ranks.
 fn readers(usual: &Training) -> Result<String> {
     let began = Training { ranks: 64, ..*usual };
     let ranks = [1, 8, 16, 32, 48, 56, 60, 63, 96, 128, 192];
@@ -384,7 +383,7 @@ mod tests {
         let help = "cargo xtask many-machines writes it anew";
         assert!(part("training") == trained().unwrap().trim_end(), "{help}");
         let (found, made) = (part("packing"), report(&Costs::measured().unwrap()));
-        // A new measurement is no reason to fail: then the page says which one it is of.
+        // A new measurement must not fail the test: the page names the measurement it used.
         let is_of_these_costs = found.lines().next() == made.lines().next();
         assert!(!is_of_these_costs || found == made.trim_end(), "{help}");
     }

@@ -1,34 +1,34 @@
-//! Parts that many machines pack from one store into one store, as flows: how long each phase takes, and what it waits for.
+//! Simulates as flows how many machines pack parts from one store into one store: seconds of each phase, and its limit.
 //!
-//! Holds at all times: the answer is a function of the setting. A machine packs one part after the other, as fast as the
-//! slowest of what it has by itself; what the store has for all is divided evenly, and what a slower machine leaves goes to
-//! the others. Reading, computing and writing go on at the same time, as `pack` does them.
+//! The result is a function of the setting. A machine packs one part after another, at the rate of its slowest own limit. The store's
+//! rate is divided evenly; the share that a slower machine leaves goes to the others. Reading, computing and writing overlap, as in
+//! `pack`.
 
 use std::collections::VecDeque;
 
 use super::setting::{Costs, Machine, Samples, Store};
 
-/// What a machine or all of them can be short of.
+/// A limit of one machine or of all machines together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// Cores of a machine.
     Cores,
     /// Network of a machine.
     Network,
-    /// What the store gives one machine.
+    /// Rate of the store for one machine.
     OneClient,
-    /// Files in flight of a machine: how long the store takes for one.
+    /// Files in flight of a machine: latency of the store for one file.
     Waiting,
-    /// Files that the store reads a second.
+    /// Files a second that the store opens.
     Opens,
-    /// Bytes that the store reads a second.
+    /// Bytes a second that the store reads.
     Read,
-    /// Bytes that the store writes a second.
+    /// Bytes a second that the store writes.
     Write,
 }
 
 impl Limit {
-    /// What the tables call it.
+    /// Name in the tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cores => "cores",
@@ -42,7 +42,7 @@ impl Limit {
     }
 }
 
-/// Samples a second that each limit lets one of so many machines pack, while all of them do.
+/// Samples a second that each limit allows one machine, while all `machines` pack.
 pub fn rates(samples: &Samples, costs: &Costs, machine: &Machine, store: &Store, machines: u64) -> [(Limit, f64); 7] {
     let (bytes, machines) = (samples.bytes as f64, machines as f64);
     let cpu_seconds = costs.sample_us / 1e6 + costs.byte_ns / 1e9 * bytes;
@@ -57,39 +57,39 @@ pub fn rates(samples: &Samples, costs: &Costs, machine: &Machine, store: &Store,
     ]
 }
 
-/// The limits that are of the machine alone.
+/// Number of leading entries of [`rates`] that limit a machine alone.
 const OWN: usize = 4;
 
-/// The slowest of some limits.
+/// The slowest of these limits.
 pub fn slowest(rates: &[(Limit, f64)]) -> (Limit, f64) {
     let first = (Limit::Cores, f64::INFINITY);
     rates.iter().fold(first, |least, rate| if rate.1 < least.1 { *rate } else { least })
 }
 
-/// A machine that is lost.
+/// A machine that fails during the pack.
 #[derive(Clone, Copy, Debug)]
 pub struct Lost {
-    /// Its number, from 0.
+    /// Number of the machine, from 0.
     pub machine: usize,
-    /// When, in seconds.
+    /// Time of the failure, in seconds.
     pub at: f64,
-    /// Seconds after which its part is given to another.
+    /// Seconds from the failure until the part is assigned to another machine.
     pub noticed: f64,
-    /// Samples of the shards that were not whole, which are packed again.
+    /// Samples of incomplete shards, which are packed again.
     pub again: f64,
 }
 
-/// What machines do, and with what.
+/// Machines with their rates, and their work.
 pub struct Flow<'a> {
-    /// Samples a second of each machine by itself.
+    /// Samples a second of each machine alone.
     pub own: &'a [f64],
-    /// Samples a second of the store.
+    /// Samples a second of the store, for all machines together.
     pub shared: f64,
-    /// Samples of each part, in the order in which they are given out.
+    /// Samples of each part, in order of assignment.
     pub parts: &'a [f64],
     /// Seconds before the first sample of each part.
     pub start: f64,
-    /// A machine that is lost.
+    /// The machine that fails, if any.
     pub lost: Option<Lost>,
 }
 
@@ -102,11 +102,11 @@ enum Doing {
 }
 
 impl Flow<'_> {
-    /// Seconds until all parts are packed; infinite where nobody can.
+    /// Seconds until all parts are packed; infinite if no machine can pack them.
     pub fn seconds(&self) -> f64 {
         let mut queue: VecDeque<f64> = self.parts.iter().copied().collect();
         let mut machines = vec![Doing::Nothing; self.own.len()];
-        // Parts of lost machines, and when they are given out again.
+        // Parts of lost machines: time of reassignment, and samples.
         let mut returned: Vec<(f64, f64)> = Vec::new();
         let mut lost = self.lost;
         let mut now = 0.0;
@@ -142,7 +142,7 @@ impl Flow<'_> {
             }
             for (machine, rate) in machines.iter_mut().zip(&rates) {
                 if let Doing::Packing { left } = machine {
-                    // Sums of floats: who is within a billionth of its end is there.
+                    // Floating-point sums: a machine within a billionth of its end is done.
                     let end = now + *left / rate;
                     *left -= rate * (next - now);
                     if end <= next * (1.0 + 1e-9) {
@@ -163,7 +163,7 @@ impl Flow<'_> {
         }
     }
 
-    /// What each machine packs a second: its own rate, or an even share of what the others leave of the store's.
+    /// Samples a second of each machine: its own rate, or an even share of the store's rate that slower machines leave.
     fn divided(&self, machines: &[Doing]) -> Vec<f64> {
         let mut rates = vec![0.0; machines.len()];
         let mut active: Vec<usize> =
@@ -183,27 +183,27 @@ impl Flow<'_> {
 pub struct Phases {
     /// Listing and plan by one machine.
     pub plan: f64,
-    /// Listing and plan by every machine, all at once.
+    /// Listing and plan by all machines at the same time.
     pub plan_by_each: f64,
-    /// All parts, four to a machine.
+    /// All parts, four per machine.
     pub pack: f64,
-    /// Looks at the shards, and the manifest.
+    /// Checks of the shards, and the manifest.
     pub merge: f64,
 }
 
 impl Phases {
-    /// With a plan that is made once.
+    /// Total with one plan.
     pub fn once(&self) -> f64 {
         self.plan + self.pack + self.merge
     }
 
-    /// With a walk by each machine.
+    /// Total if each machine walks the source.
     pub fn by_each(&self) -> f64 {
         self.plan_by_each + self.pack + self.merge
     }
 }
 
-/// Lengths of so many parts of whole shards, as even as they can be, in samples.
+/// Lengths in samples of `parts` parts of whole shards, as even as possible.
 pub fn parts(samples: &Samples, parts: u64) -> Vec<f64> {
     let shards = samples.shards();
     let of_shard = samples.count as f64 / shards as f64;
@@ -211,10 +211,10 @@ pub fn parts(samples: &Samples, parts: u64) -> Vec<f64> {
     (0..parts).map(|part| (end(part + 1) - end(part)) as f64 * of_shard).filter(|part| *part > 0.0).collect()
 }
 
-/// Parts for each machine in [`phases`].
+/// Parts per machine in [`phases`].
 pub const PARTS: u64 = 4;
 
-/// How long so many machines take.
+/// Seconds of each phase with `machines` machines.
 pub fn phases(samples: &Samples, costs: &Costs, machine: &Machine, store: &Store, machines: u64) -> Phases {
     let looked =
         |looks: f64, seconds: f64, at_once: f64| looks / (machine.walkers / seconds).min(store.looks / at_once);
@@ -233,7 +233,7 @@ pub fn phases(samples: &Samples, costs: &Costs, machine: &Machine, store: &Store
     }
 }
 
-/// The first power of two of machines, twice as many of which save less than a tenth of the time.
+/// The first power of two of machines for which twice as many save less than a tenth of the time.
 pub fn enough(total: impl Fn(u64) -> f64, most: u64) -> Option<u64> {
     std::iter::successors(Some(1_u64), |machines| machines.checked_mul(2))
         .take_while(|machines| *machines <= most)
@@ -244,7 +244,7 @@ pub fn enough(total: impl Fn(u64) -> f64, most: u64) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// A million samples of 1 MB in shards of 100; everything else is out of the way.
+    /// A million samples of 1 MB in shards of 100; all other costs are negligible.
     const SAMPLES: Samples = Samples { count: 1_000_000, bytes: 1_000_000, shard_bytes: 100_000_000 };
     const COSTS: Costs =
         Costs { sample_us: 0.0, byte_ns: 0.0, read_ns: 0.0, hash_ns: 0.0, plan_us: 0.0, merge_us: 0.0 };
@@ -275,7 +275,7 @@ mod tests {
         let slow = Store { open_seconds: 0.01, ..STORE };
         let (opens, read) = (Store { opens: 5_000.0, ..STORE }, Store { read: 4e9, ..STORE });
         let (write, one) = (Store { write: 2e9, ..STORE }, Store { of_one: 5e8, ..STORE });
-        // A million samples: of 1 ms on 10 cores; at 1 GB/s; 20 of 10 ms at a time; 5,000 a second in all; 4 and 2 GB/s in all.
+        // A million samples: 1 ms each on 10 cores; 1 GB/s; 20 at a time of 10 ms; 5,000 a second in all; 4 and 2 GB/s in all.
         let rows: [(&str, &Costs, &Machine, &Store, u64, Limit, f64); 12] = [
             ("cores of one", &costs, &cores, &STORE, 1, Limit::Cores, 100.0),
             ("cores of four", &costs, &cores, &STORE, 4, Limit::Cores, 25.0),
@@ -299,16 +299,16 @@ mod tests {
 
     #[test]
     fn listing_is_once_or_by_each_and_all_of_them_ask_the_same_store() {
-        // 10,000 looks a second: a million takes 100 s, by ten machines at once 1,000 s. One alone has 8 of 1 ms in flight: 125 s.
+        // 10,000 looks a second: a million takes 100 s, or 1,000 s by ten machines at once. One alone has 8 of 1 ms in flight: 125 s.
         let store = Store { looks: 10_000.0, look_seconds: 1e-3, shard_look_seconds: 1e-3, ..STORE };
         let (many, few) = (Machine { walkers: 1e9, ..MACHINE }, Machine { walkers: 8.0, ..MACHINE });
         let costs = Costs { plan_us: 20.0, merge_us: 1_000.0, ..COSTS };
         let found = phases(&SAMPLES, &costs, &many, &store, 10);
-        // And 20 µs to plan each: 20 s more. 10,000 shards are looked at in 1 s, and take 10 s.
+        // 20 µs to plan each sample add 20 s. The looks at 10,000 shards take 1 s, and merging 10 s.
         assert!(is(found.plan, 120.0) && is(found.plan_by_each, 1020.0) && is(found.merge, 11.0), "{found:?}");
         let found = phases(&SAMPLES, &costs, &few, &store, 1);
         assert!(is(found.plan, 145.0) && is(found.plan_by_each, 145.0) && is(found.merge, 11.25), "{found:?}");
-        // Where one answer tells of 1,000, a tenth of a second for all.
+        // If one response lists 1,000 samples, all take a tenth of a second.
         let listed = Store { looks_a_sample: 1e-3, ..store };
         assert!(is(phases(&SAMPLES, &COSTS, &many, &listed, 1).plan, 0.1));
     }
@@ -322,19 +322,19 @@ mod tests {
         let rows = [
             ("one part on one machine", flow(&[1.0], 9.0, &[100.0], 5.0, None), 105.0),
             ("three parts on two machines", flow(&[1.0, 1.0], 9.0, &[100.0; 3], 0.0, None), 200.0),
-            // The fast one packs three parts of 10 s while the slow one packs its 30 s.
+            // The fast machine packs three parts of 10 s while the slow one packs its part of 30 s.
             ("a fast and a slow machine", flow(&[10.0, 3.0], 99.0, &[100.0, 90.0, 100.0, 100.0], 0.0, None), 30.0),
             ("no part", flow(&[1.0], 1.0, &[], 5.0, None), 0.0),
             ("no machine", flow(&[], 1.0, &[1.0], 5.0, None), f64::INFINITY),
-            // Both get 5; when one ends, the other has all 10: 100 s, and 100 samples at 10.
+            // Both get 5 a second. When one ends, the other gets all 10: 100 s, then 100 samples at 10.
             ("a store for two", flow(&[99.0, 99.0], 10.0, &[500.0, 600.0], 0.0, None), 110.0),
-            // The slow one takes 2 of 10, which leaves 8: 100 samples in 50 s, 400 in 50 s.
+            // The slow machine takes 2 of 10 and leaves 8: 100 samples in 50 s, 400 in 50 s.
             ("what one leaves", flow(&[2.0, 99.0], 10.0, &[100.0, 400.0], 0.0, None), 50.0),
-            // Lost at 40 s with 60 samples left, given out at 70 s to who waits since 100 s: 60 and 10 more.
+            // Lost at 40 s with 60 samples left; returned at 70 s. The other machine takes it at 100 s: 60 and 10 more.
             ("a lost machine", flow(&[1.0, 1.0], 9.0, &[100.0, 100.0], 0.0, lost(40.0)), 170.0),
-            // Lost after its end: nobody minds.
+            // Lost after its end: no effect.
             ("a machine that had nothing left", flow(&[1.0, 2.0], 9.0, &[100.0, 100.0], 0.0, lost(60.0)), 100.0),
-            // Noticed when the other has been done for 20 s: it begins again at 50 + 30.
+            // Noticed 20 s after the other machine is done, which restarts at 50 + 30.
             ("noticed late", flow(&[2.0, 1.0], 9.0, &[100.0, 100.0], 0.0, lost(50.0)), 110.0),
         ];
         for (name, found, expected) in rows {
@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn enough_is_where_twice_as_many_save_less_than_a_tenth() {
-        // 1,000 s of work and 100 s that nobody shares: 8 take 225 s, 16 162, 32 131, 64 116, 128 108, 256 104.
+        // 1,000 s of parallel work and 100 s of serial work: 8 take 225 s, 16 162, 32 131, 64 116, 128 108, 256 104.
         let total = |machines: u64| 1000.0 / machines as f64 + 100.0;
         assert_eq!(enough(total, 1 << 20), Some(64));
         assert_eq!(enough(total, 32), None);

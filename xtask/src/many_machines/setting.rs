@@ -1,19 +1,19 @@
-//! What the simulations are told: samples, machines, stores, and what a sample costs.
+//! Defines the inputs of the simulations: samples, machines, stores, and the costs of a sample.
 //!
-//! Holds at all times: rates of stores and machines are assumptions, made here and nowhere else, and printed with every result;
-//! costs of a sample are measured ones, read from docs/explain/performance.md.
+//! Rates of stores and machines are assumptions; they are defined only here and printed with every result. Costs of a sample are
+//! measured, and read from docs/explain/performance.md.
 
 use crate::{
     Result,
     command::{read, root},
 };
 
-/// What is packed.
+/// Samples to pack.
 #[derive(Clone, Copy, Debug)]
 pub struct Samples {
-    /// How many.
+    /// Number of samples.
     pub count: u64,
-    /// Length of each in bytes.
+    /// Length of each sample in bytes.
     pub bytes: u64,
     /// Length of a shard in bytes.
     pub shard_bytes: u64,
@@ -26,32 +26,32 @@ impl Samples {
     }
 }
 
-/// CPU time, of one core.
+/// CPU time on one core.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
-    /// Of each sample, in microseconds: listing, plan, opening, framing, its row of the index.
+    /// Per sample, in microseconds: listing, plan, opening, framing, and the sample's row of the index.
     pub sample_us: f64,
-    /// Of each byte, in nanoseconds: reading, both hashes, writing.
+    /// Per byte, in nanoseconds: reading, both hashes, writing.
     pub byte_ns: f64,
-    /// What `cat` takes for each byte, in nanoseconds: it only reads.
+    /// Time of `cat` per byte, in nanoseconds: reading only.
     pub read_ns: f64,
-    /// What `b3sum` takes for each byte, in nanoseconds: it maps and hashes.
+    /// Time of `b3sum` per byte, in nanoseconds: mapping and hashing.
     pub hash_ns: f64,
-    /// Of each sample, in microseconds, for who makes the plan: docs/how-to/many-machines.md, "What plan and merge cost".
+    /// Per sample, in microseconds, for the machine that plans: docs/how-to/many-machines.md, "What plan and merge cost".
     pub plan_us: f64,
-    /// Of each shard, in microseconds, for who merges, beside looks at its files: the same.
+    /// Per shard, in microseconds, for the machine that merges, without looking at the files: from the same section.
     pub merge_us: f64,
 }
 
 impl Costs {
-    /// Those that docs/explain/performance.md has.
+    /// The costs in docs/explain/performance.md.
     pub fn measured() -> Result<Self> {
         Self::of_page(&read(&root().join("docs/explain/performance.md"))?)
     }
 
-    /// A line through the two trees of the row `pack`: so much for each file, so much for each byte.
+    /// Fits a line through the two trees of the row `pack`: a cost per file and a cost per byte.
     fn of_page(page: &str) -> Result<Self> {
-        // CPU seconds of a program, of the large samples and of the small ones.
+        // CPU seconds of a program for the large samples and for the small samples.
         let seconds = |row: &str, program: &str| -> Result<[f64; 2]> {
             let section = page.split("\n### ").find(|section| section.starts_with(&format!("{row}\n")));
             let lines = section.unwrap_or_default().lines().filter(|line| line.starts_with(&format!("| {program}")));
@@ -74,53 +74,53 @@ impl Costs {
     }
 }
 
-/// One of the machines.
+/// A machine of the simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
-    /// Cores, each as fast as the one that was measured.
+    /// Number of cores, each as fast as the measured core.
     pub cores: f64,
-    /// Bytes a second that its network takes, and as many that it gives at the same time.
+    /// Bytes a second that its network receives, and as many that it sends at the same time.
     pub network: f64,
-    /// Files that are read at a time: what `pack` has for network file systems.
+    /// Files read at a time: `pack`'s limit for network file systems.
     pub in_flight: f64,
-    /// Files that are looked at at a time while a source is listed: threads of a walk, two for each core.
+    /// Files looked at concurrently while a source is listed: threads of a walk, two for each core.
     pub walkers: f64,
-    /// Seconds from the start of a part until it reads its first sample.
+    /// Seconds from the start of a part to its first sample.
     pub start: f64,
 }
 
-/// The usual one of the page.
+/// The default machine of the page.
 pub const MACHINE: Machine = Machine { cores: 16.0, network: 25e9 / 8.0, in_flight: 64.0, walkers: 32.0, start: 2.0 };
 
-/// Where source and destination lie. All rates are a second.
+/// Store of source and destination. All rates are per second.
 #[derive(Clone, Debug)]
 pub struct Store {
-    /// What the tables call it.
+    /// Name in the tables.
     pub name: &'static str,
-    /// Bytes that all machines together read.
+    /// Bytes read by all machines together.
     pub read: f64,
-    /// Bytes that all machines together write.
+    /// Bytes written by all machines together.
     pub write: f64,
-    /// Bytes that one machine reads, and as many that it writes.
+    /// Bytes read by one machine, and as many written.
     pub of_one: f64,
-    /// Files that all machines together read.
+    /// Files opened by all machines together.
     pub opens: f64,
-    /// Seconds that one file takes when nothing else is asked for.
+    /// Seconds to open a file on an idle store.
     pub open_seconds: f64,
-    /// Looks at a file, for its length, that all machines together make.
+    /// Looks at a file, for its length, by all machines together.
     pub looks: f64,
-    /// Seconds that one look takes.
+    /// Seconds for one look.
     pub look_seconds: f64,
-    /// Looks for each sample that is listed: below 1 where one answer tells of many.
+    /// Looks per listed sample: below 1 if one response lists several.
     pub looks_a_sample: f64,
-    /// Seconds that a look at a finished shard takes.
+    /// Seconds for one look at a finished shard.
     pub shard_look_seconds: f64,
 }
 
 /// The stores of the page.
 pub fn stores() -> [Store; 3] {
     [
-        // 60 disks of what the row `slow` of docs/explain/performance.md lets a disk do; two of each ten hold parity.
+        // 60 disks at the limits of the row `slow` of docs/explain/performance.md; two disks in ten hold parity.
         Store {
             name: "file server, 60 hard disks",
             read: 60.0 * 150e6,
@@ -145,7 +145,7 @@ pub fn stores() -> [Store; 3] {
             looks_a_sample: 1.0,
             shard_look_seconds: 0.0003,
         },
-        // What is packed lies on the file system above it: a bucket has no rename and no locks.
+        // The packed output lies on the file system above: a bucket has no rename and no locks.
         Store {
             name: "mounted bucket, packed to flash",
             read: 50e9,

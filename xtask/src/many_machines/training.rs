@@ -1,7 +1,7 @@
-//! What ranks ask of a store in an epoch, by the loader's own order.
+//! Simulates the requests of training ranks to a store, in the loader's own order.
 //!
-//! Holds at all times: lanes, runs, segments and the order of reads are those of `shardpack_loader::order`; of time there is only the
-//! rate at which a rank takes samples. The length of runs follows from memory by the rule of docs/reference/order.md.
+//! Lanes, runs, segments and the order of reads come from `shardpack_loader::order`. The only model of time is the rate at which a rank
+//! takes samples. The length of runs follows from memory by the rule of docs/reference/order.md.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,26 +12,26 @@ use shardpack_loader::order::{Epoch, Last, Layout, Options, RankLanes, Share, Sh
 
 use crate::Result;
 
-/// A training.
+/// Dataset, ranks and memory of a training.
 #[derive(Clone, Copy, Debug)]
 pub struct Training {
     /// Number of samples.
     pub samples: u64,
-    /// Length of each in bytes.
+    /// Length of each sample in bytes.
     pub sample_bytes: u64,
-    /// Samples of a shard.
+    /// Samples in a shard.
     pub shard_samples: u64,
     /// Number of ranks.
     pub ranks: u64,
-    /// Samples of a batch of one rank.
+    /// Samples in a batch of one rank.
     pub batch: u64,
-    /// Memory of a rank in bytes, for what is read ahead.
+    /// Read-ahead memory of a rank in bytes.
     pub memory_bytes: u64,
-    /// Samples that a rank takes in a second.
+    /// Samples a second that a rank takes.
     pub rate: u64,
 }
 
-/// Length of a block, and the longest run.
+/// Length in bytes of a block, and of the longest run below.
 const BLOCK_BYTES: u64 = 512 << 10;
 const MOST_RUN_BYTES: u64 = 8 << 20;
 
@@ -41,19 +41,19 @@ impl Training {
         Options::lanes_for(self.ranks, self.batch)
     }
 
-    /// Samples of a block.
+    /// Samples in a block.
     pub fn block_samples(&self) -> u64 {
         BLOCK_BYTES.div_ceil(self.sample_bytes).min(self.samples.max(1))
     }
 
-    /// Blocks of a run: two runs of each of its lanes are a rank's memory.
+    /// Blocks in a run: two runs of each lane fill the memory of a rank.
     pub fn run_blocks(&self) -> u64 {
         let open = self.lanes().div_ceil(self.ranks);
         let run_bytes = (self.memory_bytes / (2 * open)).min(MOST_RUN_BYTES);
         (run_bytes / (self.block_samples() * self.sample_bytes)).max(1)
     }
 
-    /// Length of a run that is not the last of its shard.
+    /// Length in bytes of a run, except for the last run of a shard.
     pub fn run_bytes(&self) -> u64 {
         self.run_blocks() * self.block_samples() * self.sample_bytes
     }
@@ -77,7 +77,7 @@ impl Training {
         Ok(RankLanes::new(Arc::clone(epoch), share.map_err(|error| error.to_string())?))
     }
 
-    /// What the store is asked for, in `seconds` of training behind the first one, by some of the ranks, evenly spread.
+    /// Load on the store after the first second, during `seconds` of training, measured on `ranks` evenly spaced ranks.
     pub fn load(&self, seconds: u64, ranks: u64) -> Result<Load> {
         let epoch = self.epoch()?;
         let ranks = ranks.clamp(1, self.ranks);
@@ -89,7 +89,7 @@ impl Training {
                 if second > seconds {
                     break;
                 }
-                // In the first second all lanes begin.
+                // All lanes begin in the first second.
                 if let Some(at) = second.checked_sub(1) {
                     each[at as usize] += read.segment.ranges().count() as u64;
                     bytes += read.segment.len() * self.sample_bytes;
@@ -103,7 +103,7 @@ impl Training {
         Ok(Load { requests, busiest, bytes, most_on_a_shard })
     }
 
-    /// Of all lanes that begin at once, how many begin in the same shard.
+    /// Of the lanes that begin at the same time, the maximum number in one shard.
     fn most_on_a_shard(&self, epoch: &Epoch) -> u64 {
         let mut lanes = BTreeMap::new();
         for lane in 0..epoch.lanes() {
@@ -114,7 +114,7 @@ impl Training {
         lanes.into_values().max().unwrap_or(0)
     }
 
-    /// What each rank reads of a whole epoch.
+    /// Reads of each rank in a whole epoch.
     pub fn shares(&self) -> Result<Vec<Reading>> {
         let epoch = self.epoch()?;
         let of_rank = |rank| {
@@ -129,34 +129,34 @@ impl Training {
         (0..self.ranks).map(of_rank).collect()
     }
 
-    /// How many ranks read each byte, if so many go on with these lanes.
+    /// Number of ranks that read each byte if `ranks` ranks resume with these lanes.
     pub fn readers(&self, ranks: u64) -> Result<u64> {
         let epoch = self.epoch()?;
         Ok(Self { ranks, ..*self }.rank(&epoch, 0)?.readers())
     }
 }
 
-/// What a rank asks of a store in a second.
+/// Requests of one rank to the store in a second.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// Runs that it reads, the mean.
+    /// Mean number of runs read.
     pub requests: f64,
-    /// The same in the busiest second of any rank.
+    /// Runs read in the busiest second of any rank.
     pub busiest: u64,
-    /// Bytes that it reads, the mean.
+    /// Mean number of bytes read.
     pub bytes: f64,
-    /// Lanes of all ranks that begin in one shard, at most.
+    /// Maximum number of lanes of all ranks that begin in one shard.
     pub most_on_a_shard: u64,
 }
 
-/// What a rank reads of an epoch.
+/// Reads of a rank in an epoch.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
-    /// Samples that it takes.
+    /// Samples that the rank takes.
     pub samples: u64,
-    /// Samples in what it reads.
+    /// Samples in the ranges read.
     pub read: u64,
-    /// Shards that they are in.
+    /// Shards of these samples.
     pub shards: u64,
 }
 
@@ -178,16 +178,16 @@ mod tests {
     fn lanes_blocks_and_runs_are_what_a_hand_computes() {
         // 24 lanes, 12 a rank; blocks of two; 2 MiB for each of 24 runs in memory: four blocks.
         assert_eq!((SMALL.lanes(), SMALL.block_samples(), SMALL.run_blocks(), SMALL.run_bytes()), (24, 2, 4, 2 << 20));
-        // One block at least, 8 MiB at most.
+        // At least one block, at most 8 MiB.
         assert_eq!(Training { memory_bytes: 1, ..SMALL }.run_blocks(), 1);
         assert_eq!(Training { memory_bytes: 1 << 40, ..SMALL }.run_bytes(), 8 << 20);
-        // A sample that is longer than a block is one.
+        // A sample longer than a block forms a block.
         assert_eq!(Training { sample_bytes: 1 << 20, ..SMALL }.block_samples(), 1);
     }
 
     #[test]
     fn a_rank_reads_a_run_for_as_many_samples_as_are_in_it() {
-        // Twelve samples a second, one of each lane; runs of eight: each lane reads once in eight seconds, 1.5 in all.
+        // Twelve samples a second, one per lane; runs of eight: each lane reads once in eight seconds, 1.5 in all.
         let load = SMALL.load(300, 2).unwrap();
         assert!((1.45..1.55).contains(&load.requests), "{load:?}");
         assert!((load.bytes / f64::from(12 << 18) - 1.0).abs() < 0.03, "{load:?}");

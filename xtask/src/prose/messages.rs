@@ -1,6 +1,6 @@
 //! Finds the messages of the program in its code: errors, notes, lines of output, texts of options.
 //!
-//! A message is a literal string of several words outside comments, attributes and unit tests. It may touch nothing.
+//! A message is a literal string of several words outside comments, attributes and unit tests. This module only reads.
 
 use proc_macro2::{TokenStream, TokenTree};
 
@@ -13,10 +13,10 @@ use crate::{
 const FOLDERS: [&str; 3] = ["crates", "src", "python/src"];
 /// Fewest words of a message; shorter strings are names and units.
 const FEWEST_WORDS: usize = 4;
-/// Where the unit tests of a file begin, which are its end.
+/// Start of the unit tests, which are the end of a file.
 const UNIT_TESTS: &str = "\n#[cfg(test)]\nmod tests {";
 
-/// The messages of all files, each with its place.
+/// The messages of all files, each with its location.
 pub fn all() -> Result<Vec<(String, String)>> {
     let mut files = Vec::new();
     for folder in FOLDERS {
@@ -37,7 +37,7 @@ pub fn all() -> Result<Vec<(String, String)>> {
     Ok(found)
 }
 
-/// Hands out the strings of several words, with their lines.
+/// Passes each string of several words to `found`, with its line.
 fn strings(tokens: TokenStream, found: &mut impl FnMut(usize, String)) {
     let mut is_attribute = false;
     for token in tokens {
@@ -57,7 +57,7 @@ fn strings(tokens: TokenStream, found: &mut impl FnMut(usize, String)) {
     }
 }
 
-/// The text of a literal without the names of its values, if it is a message.
+/// The text of a literal without its value names, if it is a message.
 fn message(literal: &str) -> Option<String> {
     let text = literal.strip_prefix('"')?.strip_suffix('"')?;
     let mut plain = String::new();
