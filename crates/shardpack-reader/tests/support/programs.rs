@@ -11,11 +11,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use self::ports::free_port;
 use super::BUCKET;
-
-#[path = "ports.rs"]
-mod ports;
+use crate::server::free_port;
 
 /// Of S3, what each asks for: a key of garage has its form.
 pub const REGION: &str = "us-east-1";

@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use self::ports::free_port;
+pub use self::ports::free_port;
 
 #[path = "ports.rs"]
 mod ports;
