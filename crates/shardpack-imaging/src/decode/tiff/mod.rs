@@ -165,7 +165,7 @@ impl Colours {
             10 => return refuse_inks("ITU Lab"),
             32_803 | 34_892 => return refuse_inks("camera raw"),
             32_844 | 32_845 => return refuse_inks("LogLuv"),
-            u64::MAX => return Err(refuse("the tag PhotometricInterpretation is missing")),
+            u64::MAX => return Err(refuse("the tag of the photometric interpretation is missing")),
             other => return Err(refuse(format!("photometric {other} TIFF is not decoded here"))),
         };
         let extra = directory.numbers(tag::EXTRA);
