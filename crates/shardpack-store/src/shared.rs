@@ -10,6 +10,7 @@ use std::{
 };
 
 use reqwest::{Client, header::HeaderMap};
+use rustls::ClientConfig;
 use shardpack_format::Result;
 
 use crate::{
@@ -47,6 +48,7 @@ pub(crate) struct Maker {
     kind: Kind,
     settings: Settings,
     options: Options,
+    tls: ClientConfig,
 }
 
 /// Number of the next server.
@@ -55,7 +57,7 @@ static NUMBER: AtomicU64 = AtomicU64::new(0);
 impl Maker {
     /// The connections of this thread.
     pub fn client(&self) -> Result<Client> {
-        runtime::client(self.number, || web::client(self.kind, &self.settings, &self.options))
+        runtime::client(self.number, || web::client(self.kind, &self.settings, &self.options, self.tls.clone()))
     }
 
     pub fn silence(&self) -> Duration {
@@ -77,8 +79,8 @@ impl Shared {
             return Ok(shared);
         }
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let (settings_of, options_of) = (settings.clone(), options.clone());
-        let maker = Maker { number, kind: location.kind, settings: settings_of, options: options_of };
+        let tls = web::tls(location.kind, settings)?;
+        let maker = Maker { number, kind: location.kind, settings: settings.clone(), options: options.clone(), tls };
         // Invalid settings are reported before the first request.
         maker.client()?;
         let made = Arc::new(Self {

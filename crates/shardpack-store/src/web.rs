@@ -3,13 +3,20 @@
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs},
     ops::Range,
+    sync::Arc,
 };
 
 use reqwest::{
-    Certificate, Client, Proxy, Response, Url,
+    Client, Proxy, Response, Url,
     header::{ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue, RANGE},
     redirect,
 };
+use rustls::{
+    ClientConfig,
+    crypto::ring,
+    pki_types::{CertificateDer, pem::PemObject},
+};
+use rustls_platform_verifier::Verifier;
 use shardpack_format::{Error, ErrorKind, Result, regular};
 
 use crate::{
@@ -23,25 +30,41 @@ use crate::{
 const MOST_REDIRECTS: usize = 5;
 pub(crate) const USER_AGENT: &str = concat!("shardpack/", env!("CARGO_PKG_VERSION"));
 
+/// Settings of encrypted connections: the certificates of the system, and those of `ca_file`. Reading them takes as long as
+/// several requests, so that all clients of a server share them.
+pub(crate) fn tls(kind: Kind, settings: &Settings) -> Result<ClientConfig> {
+    let ca = settings.get("ca_file").map(str::to_owned);
+    let of_aws = || std::env::var("AWS_CA_BUNDLE").ok().filter(|path| kind == Kind::S3 && !path.is_empty());
+    let provider = Arc::new(ring::default_provider());
+    let failed = |error: rustls::Error| Error::new(ErrorKind::System, format!("cannot speak HTTP: {error}"));
+    let verifier = match ca.or_else(of_aws) {
+        None => Verifier::new(Arc::clone(&provider)).map_err(failed)?,
+        Some(path) => {
+            let wrong = |what: String| Error::usage(what).in_file(&path).help("ca_file is a file of PEM certificates");
+            let bytes = regular::read(&path).map_err(|error| wrong(format!("cannot read: {error}")))?;
+            let found = CertificateDer::pem_slice_iter(&bytes).collect::<std::result::Result<Vec<_>, _>>();
+            let found = found.map_err(|error| wrong(error.to_string()))?;
+            if found.is_empty() {
+                return Err(wrong("there is no certificate in it".to_owned()));
+            }
+            let verifier = Verifier::new_with_extra_roots(found, Arc::clone(&provider));
+            verifier.map_err(|error| wrong(error.to_string()))?
+        }
+    };
+    let versions =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().map_err(failed)?;
+    let mut tls = versions.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth();
+    tls.alpn_protocols = [&b"h2"[..], b"http/1.1"].map(<[u8]>::to_vec).into();
+    Ok(tls)
+}
+
 /// A client with its connections to a server.
-pub(crate) fn client(kind: Kind, settings: &Settings, options: &Options) -> Result<Client> {
-    // Fails if a provider is already installed, which is fine.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+pub(crate) fn client(kind: Kind, settings: &Settings, options: &Options, tls: ClientConfig) -> Result<Client> {
     let mut client = Client::builder().user_agent(USER_AGENT).connect_timeout(options.silence);
+    client = client.tls_backend_preconfigured(tls);
     client = client.pool_max_idle_per_host(options.most_requests as usize);
     // A request to an object store is signed for one host.
     client = client.redirect(if kind == Kind::Web { followed(settings) } else { redirect::Policy::none() });
-    let ca = settings.get("ca_file").map(str::to_owned);
-    let of_aws = || std::env::var("AWS_CA_BUNDLE").ok().filter(|path| kind == Kind::S3 && !path.is_empty());
-    if let Some(path) = ca.or_else(of_aws) {
-        let wrong = |what: String| Error::usage(what).in_file(&path).help("ca_file is a file of PEM certificates");
-        let bytes = regular::read(&path).map_err(|error| wrong(format!("cannot read: {error}")))?;
-        let found = Certificate::from_pem_bundle(&bytes).map_err(|error| wrong(causes(&error)))?;
-        if found.is_empty() {
-            return Err(wrong("there is no certificate in it".to_owned()));
-        }
-        client = client.tls_certs_merge(found);
-    }
     if let Some(proxy) = settings.get("proxy") {
         checked::text("proxy", proxy)?;
         // The client's error may quote a password.
@@ -149,6 +172,25 @@ pub(crate) fn failed(error: reqwest::Error) -> Failed {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_holds_no_certificate_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ca.pem");
+        let pem = |text: &str| format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n");
+        for (text, what) in [
+            (String::new(), "there is no certificate in it"),
+            (pem("!!!!"), "base64"),
+            (pem("AAAA"), "invalid peer certificate"),
+        ] {
+            std::fs::write(&path, &text).unwrap();
+            let settings = Settings::of([("ca_file".to_owned(), path.display().to_string())]);
+            let error = tls(Kind::Web, &settings).unwrap_err();
+            assert!(error.kind() == ErrorKind::Usage && error.to_string().contains("ca.pem"), "{error}");
+            assert!(error.to_string().contains(what), "{error}");
+        }
+        assert_eq!(tls(Kind::Web, &Settings::default()).unwrap().alpn_protocols, [&b"h2"[..], b"http/1.1"]);
+    }
 
     #[test]
     fn addresses_that_no_router_passes_on_are_known_however_they_are_written() {

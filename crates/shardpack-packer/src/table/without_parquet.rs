@@ -12,8 +12,7 @@ pub(super) struct Writer(Infallible);
 impl Writer {
     /// Refuses to start the file.
     pub fn new(_: File) -> Result<Self> {
-        Err(Error::usage("this build cannot write parquet (it lacks the feature parquet)")
-            .help("give a name that ends in .csv"))
+        Err(Error::usage("this build writes tables as .csv only (it lacks the feature parquet)"))
     }
 }
 
