@@ -367,7 +367,7 @@ def test_a_sample_that_is_skipped_leaves_columns_as_they_are_without_it(tmp_path
     assert batch["a.npy"].shape == (39, 2) and sorted(batch["a.npy"][:, 0]) == [*range(7), *range(8, 40)]
     assert isinstance(batch["b.npy"], list) and len(batch["b.npy"]) == 39
     (skipped,) = made.receipt().skipped
-    assert "no <i8[2]" in skipped["reason"]
+    assert "the form <i8[2]" in skipped["reason"]
 
 
 @contextlib.contextmanager
