@@ -19,6 +19,7 @@ mod components;
 mod errors;
 mod file_extension;
 mod footer;
+mod known;
 mod leaf;
 mod left_out;
 mod page_header;
@@ -52,13 +53,9 @@ use self::{
 };
 use super::{Bytes, GoOn, Lack};
 
+pub use known::{Datum, is};
 pub use partition::{Partition, is_partition};
-pub use table::{Datum, Table};
-
-/// Whether a file begins as parquet does.
-pub fn is(first: &[u8]) -> bool {
-    first.starts_with(footer::MAGIC)
-}
+pub use table::Table;
 
 /// Starts to walk a file.
 ///

@@ -58,10 +58,8 @@ pub fn make_room(out: &mut Vec<u8>, bytes: u64) -> Result<()> {
 /// # Errors
 /// As [`make_room`].
 pub fn resize(out: &mut Vec<u8>, bytes: usize) -> Result<()> {
-    match bytes.checked_sub(out.len()) {
-        Some(more) if more > 0 => make_room(out, more as u64)?,
-        _ => {}
-    }
+    out.truncate(bytes);
+    make_room(out, (bytes - out.len()) as u64)?;
     out.resize(bytes, 0);
     Ok(())
 }
@@ -83,5 +81,11 @@ mod tests {
         assert_eq!(out.len(), 3);
         assert!(resize(&mut out, usize::MAX).is_err());
         assert_eq!(out.len(), 3);
+        // A buffer that is long already is no reason to admit a piece that is too long.
+        let mut long = vec![0; 5 << 20];
+        let most = usize::try_from(most_of_piece()).unwrap();
+        assert!(resize(&mut long, most + 1).is_err());
+        resize(&mut long, 1).unwrap();
+        assert_eq!(long.len(), 1);
     }
 }

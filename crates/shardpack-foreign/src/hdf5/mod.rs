@@ -18,6 +18,7 @@ mod components;
 mod description;
 mod detect;
 mod image_datasets;
+mod known;
 mod labels;
 mod layout;
 mod links;
@@ -48,8 +49,7 @@ use self::{
     walk::{Contained, Images, contained},
 };
 use super::Place;
-pub use open::is;
-pub use split::{OddSplits, stray};
+pub use known::{OddSplits, Outline, is, stray};
 
 /// Starts to walk `file`; `part` selects one of the splits in the file.
 ///
@@ -126,17 +126,6 @@ pub fn splits(file: impl Into<Place>, wanted: &Wanted) -> Result<Vec<String>> {
         let file = open::open(place)?;
         layout_of(&file, wanted)?.0.splits(&file)
     })
-}
-
-/// The datasets of a file without groups.
-#[derive(Debug)]
-pub struct Outline {
-    /// The names of its datasets.
-    pub names: Vec<String>,
-    /// The same with types and axes, for the user.
-    pub told: String,
-    /// Whether they look like one sample, an image with masks of its size, and not like rows of a table.
-    pub is_sample: bool,
 }
 
 /// The datasets of a file, if all are in the root group.

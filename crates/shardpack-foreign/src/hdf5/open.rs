@@ -15,8 +15,6 @@ use super::{
     lzf,
 };
 
-/// The first bytes of a file, or the bytes after a user block of 512, 1024, 2048, … bytes.
-const MAGIC: &[u8] = b"\x89HDF\r\n\x1a\n";
 /// The class of a layout that is made of other datasets.
 const VIRTUAL: u8 = 3;
 /// The crate's message about external raw data.
@@ -44,12 +42,6 @@ const MOST_RATIO: u64 = 2048;
 /// Most bytes that all items of a dataset of `file` may have.
 pub(super) fn most_unpacked(file: &Hdf5File) -> u64 {
     file.storage().len().saturating_mul(MOST_RATIO)
-}
-
-/// Whether a file begins as HDF5 does; a block of the user's own is seen as far as `first` goes.
-pub fn is(first: &[u8]) -> bool {
-    let places = std::iter::successors(Some(512), |at: &usize| at.checked_mul(2)).take_while(|at| *at < first.len());
-    std::iter::once(0).chain(places).any(|at| first[at.min(first.len())..].starts_with(MAGIC))
 }
 
 /// A file that gives no more at once than anything here needs.

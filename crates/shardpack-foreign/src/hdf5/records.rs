@@ -12,10 +12,10 @@ use shardpack_format::{
 
 use super::{
     super::{Lack, plain::by},
-    components,
+    components, known,
     layout::Table,
     rows::Rows,
-    split, value_rows,
+    value_rows,
     values::{self, BYTES, Kind, encoded, is_image},
     walk::{Images, record},
 };
@@ -218,7 +218,7 @@ impl Images for Records {
     fn next(&mut self, at: u64, out: &mut Vec<u8>) -> Result<Option<Record>> {
         while self.open.as_ref().is_none_or(|open| open.number >= open.table.rows.end) {
             if let Some(stray) = self.open.as_mut().and_then(|open| open.strays.next()) {
-                let why = Err(Lack::Damaged(split::stray(stray)));
+                let why = Err(Lack::Damaged(known::stray(stray)));
                 return Ok(Some(record(at, stray.to_string().into_bytes(), String::new(), why)));
             }
             self.open = None;

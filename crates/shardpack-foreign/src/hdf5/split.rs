@@ -11,19 +11,11 @@ use hdf5_reader::{Attribute, CompoundField, Datatype, Hdf5File, error::Error as 
 use shardpack_format::{Error, Result, formats::foreign::Label};
 
 use super::{
+    known::OddSplits,
     layout::{Layout, Samples, Table},
     names::{self, Members},
     open, values,
 };
-
-/// Warnings about splits that are ranges of rows.
-#[derive(Debug, Default)]
-pub struct OddSplits {
-    /// Rows that are of no split.
-    pub strays: Vec<Range<u64>>,
-    /// Two splits that share rows, and which, in words.
-    pub shared: Option<String>,
-}
 
 impl Layout {
     /// Names of the splits; empty if there are none.
@@ -168,11 +160,6 @@ pub(super) fn strays(ranges: &[(String, Range<u64>)], rows: &Range<u64>) -> Vec<
         next = next.max(range.end);
     }
     strays
-}
-
-/// Why a row that no split names does not go in.
-pub fn stray(row: u64) -> String {
-    format!("row {row} is in none of the splits of attribute split")
 }
 
 /// Two splits that share rows, and which, in words.

@@ -333,8 +333,7 @@ impl Samples {
         let Found { mut held, label, filename, others, mut fields, image_field, label_field } = found;
         let is_beyond = number.is_some_and(|number| number >= fields::MOST_SAMPLES) && !fields.is_empty();
         if is_beyond && image_field.is_none() {
-            let what =
-                format!("more than {} samples of values in one entry, which is not supported", fields::MOST_SAMPLES);
+            let what = format!("more than {} samples of values in one entry, the limit for one", fields::MOST_SAMPLES);
             (held, fields) = (Err(Lack::NoImage(what)), Vec::new());
         }
         let mut key = entry.key.clone();

@@ -11,11 +11,10 @@ use shardpack_format::{Error, Result};
 use super::super::Bytes;
 use super::{
     errors::{contained, failed},
+    known::MAGIC,
     thrift::Thrift,
 };
 
-/// The first bytes of a file, and its last.
-pub(super) const MAGIC: &[u8] = b"PAR1";
 /// Replaces the magic if the footer is encrypted.
 const MAGIC_ENCRYPTED: &[u8] = b"PARE";
 /// The footer's length in 32 bits, and the magic.

@@ -23,7 +23,7 @@ use shardpack_format::{memory, size};
 use super::super::Bytes;
 use super::{
     codec::{Codec, external, failed, room},
-    footer::MAGIC,
+    known::MAGIC,
     page_header::{Header, What},
     thrift::Thrift,
 };

@@ -1,13 +1,9 @@
 //! Columns in folder names, as Hive, Spark and Dask write them: `kind=a/color=b/part-0.parquet`.
 //!
-//! A column of the file itself takes precedence over its folders; if the two differ, [`super::shadowed`] reports the
+//! A column of the file itself takes precedence over its folders; if the two differ, the module `shadowed` reports the
 //! difference.
 
-use std::{borrow::Cow, path::Path};
-
-use shardpack_format::formats::foreign::Wanted;
-
-use super::footer::Footer;
+use std::path::Path;
 
 /// Marks a missing value. Source: Hive, `hive.exec.default.partition.name`.
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
@@ -23,16 +19,6 @@ impl Partition {
         let mut all: Vec<_> = folders.filter(|(_, value)| value != NULL.as_bytes()).collect();
         all.reverse();
         Self(all)
-    }
-
-    /// The selection for the file of this footer, without the label if a folder alone gives it.
-    pub(super) fn rest<'w>(&self, footer: &Footer, wanted: &'w Wanted) -> Cow<'w, Wanted> {
-        match &wanted.label {
-            Some(label) if !footer.has_column(label) && self.0.iter().any(|(name, _)| name == label) => {
-                Cow::Owned(Wanted { label: None, ..wanted.clone() })
-            }
-            _ => Cow::Borrowed(wanted),
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Compares columns that both the folders and the file have, such as `label=cat/x.parquet` with a column `label`. The file's
 //! own value is used. A row that differs from the folder is counted; if the column is the label, the row is lost.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use shardpack_format::{Error, Result, formats::foreign::Wanted, text};
 
@@ -15,6 +15,18 @@ use super::{
     pages::Pages,
     partition::Partition,
 };
+
+impl Partition {
+    /// The selection for the file of this footer, without the label if a folder alone gives it.
+    pub(super) fn rest<'w>(&self, footer: &Footer, wanted: &'w Wanted) -> Cow<'w, Wanted> {
+        match &wanted.label {
+            Some(label) if !footer.has_column(label) && self.0.iter().any(|(name, _)| name == label) => {
+                Cow::Owned(Wanted { label: None, ..wanted.clone() })
+            }
+            _ => Cow::Borrowed(wanted),
+        }
+    }
+}
 
 /// The columns.
 #[derive(Default)]

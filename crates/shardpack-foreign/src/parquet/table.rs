@@ -7,6 +7,7 @@ use shardpack_format::{Result, formats::foreign::Plain};
 
 use super::super::Bytes;
 use super::{
+    Datum,
     cells::{Cells, Value, is_number, is_readable, is_text},
     errors::contained,
     footer::Footer,
@@ -15,23 +16,6 @@ use super::{
 
 /// Most columns that are read: each has a page in memory.
 const MOST_COLUMNS: usize = 256;
-
-/// Content of a cell.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Datum {
-    /// Nothing.
-    Null,
-    /// A truth value.
-    Bool(bool),
-    /// A whole number.
-    Number(i128),
-    /// A number with a fraction, as JSON spells it.
-    Real(String),
-    /// Text or bytes.
-    Text(Vec<u8>),
-    /// Cells in order.
-    List(Vec<Datum>),
-}
 
 /// A column that is read.
 struct Column {

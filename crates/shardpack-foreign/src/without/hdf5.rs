@@ -1,49 +1,18 @@
 //! Stands for the reader of HDF5 in a build without the feature `hdf5`: files are recognised and refused.
 
-use std::ops::Range;
-
 use shardpack_format::{
     Error, Result,
     formats::foreign::{Walk, Wanted},
 };
 
 use super::Place;
+pub use known::{OddSplits, Outline, is, stray};
 
-/// First bytes of a file without a user block. Source: HDF5 File Format 3.0, superblock.
-const MAGIC: &[u8] = b"\x89HDF\r\n\x1a\n";
-
-/// Warnings about splits that are ranges of rows.
-#[derive(Debug, Default)]
-pub struct OddSplits {
-    /// Rows that are of no split.
-    pub strays: Vec<Range<u64>>,
-    /// Two splits that share rows, and which, in words.
-    pub shared: Option<String>,
-}
-
-/// The datasets of a file without groups.
-#[derive(Debug)]
-pub struct Outline {
-    /// The names of its datasets.
-    pub names: Vec<String>,
-    /// The same with types and axes, for the user.
-    pub told: String,
-    /// Whether they look like one sample.
-    pub is_sample: bool,
-}
+#[path = "../hdf5/known.rs"]
+mod known;
 
 fn refused<T>(place: &Place) -> Result<T> {
     Err(Error::usage("this build cannot read HDF5 (it lacks the feature hdf5)").in_file(place.path()))
-}
-
-/// Whether a file begins as HDF5 does.
-pub fn is(first: &[u8]) -> bool {
-    first.starts_with(MAGIC)
-}
-
-/// Why a row that no split names is left out.
-pub fn stray(row: u64) -> String {
-    format!("row {row} is in none of the splits of attribute split")
 }
 
 /// The walk of a file.

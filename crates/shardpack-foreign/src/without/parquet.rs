@@ -1,6 +1,6 @@
 //! Stands for the reader of parquet in a build without the feature `parquet`: files are recognised and refused.
 
-use std::{convert::Infallible, path::Path};
+use std::convert::Infallible;
 
 use shardpack_format::{
     Error, Result,
@@ -8,37 +8,13 @@ use shardpack_format::{
 };
 
 use super::{Bytes, GoOn};
+pub use known::{Datum, is};
+pub use partition::{Partition, is_partition};
 
-/// First bytes of a file. Source: the Apache Parquet format, "File format".
-const MAGIC: &[u8] = b"PAR1";
-
-/// Names and values of the column folders above a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Partition;
-
-impl Partition {
-    /// The columns in the path of a file.
-    pub fn of(_: &Path) -> Self {
-        Self
-    }
-}
-
-/// Content of a cell.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Datum {
-    /// Nothing.
-    Null,
-    /// A truth value.
-    Bool(bool),
-    /// A whole number.
-    Number(i128),
-    /// A number with a fraction, as JSON spells it.
-    Real(String),
-    /// Text or bytes.
-    Text(Vec<u8>),
-    /// Cells in order.
-    List(Vec<Datum>),
-}
+#[path = "../parquet/known.rs"]
+mod known;
+#[path = "../parquet/partition.rs"]
+mod partition;
 
 /// A file that is read row by row.
 pub struct Table(Infallible);
@@ -78,16 +54,6 @@ impl Table {
 
 fn refused<T>() -> Result<T> {
     Err(Error::usage("this build cannot read parquet (it lacks the feature parquet)"))
-}
-
-/// Whether a file begins as parquet does.
-pub fn is(first: &[u8]) -> bool {
-    first.starts_with(MAGIC)
-}
-
-/// Whether the folder name has the form of a column.
-pub fn is_partition(_: &str) -> bool {
-    false
 }
 
 /// The walk of a file.

@@ -142,7 +142,6 @@ impl Records {
             })?;
             return Ok(Some((record_bytes, false)));
         }
-        memory::admit(record_bytes).map_err(|error| error.at_byte(at))?;
         let came = match left {
             // The file is known to be long enough: one read into a buffer of the final length.
             Some(_) => {
@@ -151,6 +150,7 @@ impl Records {
                 foreign::fill(&mut self.input, &mut self.record[HEAD_BYTES..]).map(|came| came as u64)
             }
             None => {
+                memory::admit(record_bytes).map_err(|error| error.at_byte(at))?;
                 self.record.clear();
                 self.record.extend_from_slice(&head);
                 foreign::append(&mut self.input, rest_bytes, &mut self.record)

@@ -1,0 +1,38 @@
+//! HDF5 without its library: the first bytes of a file, and the types of answers about one. A build without the feature
+//! `hdf5` has only these.
+
+use std::ops::Range;
+
+/// The first bytes of a file, or the bytes after a user block of 512, 1024, 2048, … bytes.
+const MAGIC: &[u8] = b"\x89HDF\r\n\x1a\n";
+
+/// Whether a file begins as HDF5 does; a block of the user's own is seen as far as `first` goes.
+pub fn is(first: &[u8]) -> bool {
+    let places = std::iter::successors(Some(512), |at: &usize| at.checked_mul(2)).take_while(|at| *at < first.len());
+    std::iter::once(0).chain(places).any(|at| first[at.min(first.len())..].starts_with(MAGIC))
+}
+
+/// Warnings about splits that are ranges of rows.
+#[derive(Debug, Default)]
+pub struct OddSplits {
+    /// Rows that are of no split.
+    pub strays: Vec<Range<u64>>,
+    /// Two splits that share rows, and which, in words.
+    pub shared: Option<String>,
+}
+
+/// The datasets of a file without groups.
+#[derive(Debug)]
+pub struct Outline {
+    /// The names of its datasets.
+    pub names: Vec<String>,
+    /// The same with types and axes, for the user.
+    pub told: String,
+    /// Whether they look like one sample, an image with masks of its size, and not like rows of a table.
+    pub is_sample: bool,
+}
+
+/// Why a row that no split names does not go in.
+pub fn stray(row: u64) -> String {
+    format!("row {row} is in none of the splits of attribute split")
+}
