@@ -1,7 +1,7 @@
 //! Stands for the reader of HDF5 in a build without the feature `hdf5`: files are recognised and refused.
 
 use shardpack_format::{
-    Error, Result,
+    Error, ErrorKind, Result,
     formats::foreign::{Walk, Wanted},
 };
 
@@ -12,7 +12,8 @@ pub use known::{OddSplits, Outline, is, stray};
 mod known;
 
 fn refused<T>(place: &Place) -> Result<T> {
-    Err(Error::usage("this build cannot read HDF5 (it lacks the feature hdf5)").in_file(place.path()))
+    // Not damage of the file: `verify` must not report it as such.
+    Err(Error::new(ErrorKind::System, "this build cannot read HDF5 (it lacks the feature hdf5)").in_file(place.path()))
 }
 
 /// The walk of a file.

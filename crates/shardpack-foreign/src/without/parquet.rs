@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use shardpack_format::{
-    Error, Result,
+    Error, ErrorKind, Result,
     formats::foreign::{Walk, Wanted},
 };
 
@@ -53,7 +53,8 @@ impl Table {
 }
 
 fn refused<T>() -> Result<T> {
-    Err(Error::usage("this build cannot read parquet (it lacks the feature parquet)"))
+    // Not damage of the file: `verify` must not report it as such.
+    Err(Error::new(ErrorKind::System, "this build cannot read parquet (it lacks the feature parquet)"))
 }
 
 /// The walk of a file.
