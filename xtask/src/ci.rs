@@ -87,7 +87,10 @@ fn others(full: bool, peers: bool, fuzz_seconds: u64) -> Vec<Step> {
         }
         Ok(path) => run_tests("--package shardpack-imaging --features turbo", true, &[("PATH", path.into())]),
     };
-    others.extend::<[Step; 3]>([
+    // The readers that stand in for HDF5 and parquet; all other tests have the real ones.
+    let without = || run(&mut cargo("test --package shardpack-foreign --no-default-features --lib"));
+    others.extend::<[Step; 4]>([
+        ("test of a build without readers", Box::new(without)),
         ("fuzz", Box::new(move || fuzz::all(fuzz_seconds, is_ci()))),
         ("test of turbo", Box::new(turbo)),
         ("a fresh machine", Box::new(fresh::all)),

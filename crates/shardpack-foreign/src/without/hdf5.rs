@@ -55,3 +55,20 @@ pub fn outline(file: Place) -> Result<Option<Outline>> {
 pub fn odd_splits(file: Place, _: &Wanted) -> Result<OddSplits> {
     refused(&file)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_recognised_and_refused_by_name() {
+        let mut bytes = vec![0; 1024];
+        bytes[512..520].copy_from_slice(b"\x89HDF\r\n\x1a\n");
+        assert!(is(&bytes[512..]) && is(&bytes) && !is(&bytes[..512]));
+        let place = || Place::Local("a.h5".into());
+        for error in [outline(place()).unwrap_err(), splits(place(), &Wanted::default()).unwrap_err()] {
+            assert_eq!(error.to_string(), "a.h5: this build cannot read HDF5 (it lacks the feature hdf5)");
+            assert_eq!(error.kind(), ErrorKind::System);
+        }
+    }
+}

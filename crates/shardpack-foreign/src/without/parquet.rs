@@ -80,3 +80,18 @@ pub fn has_images(_: impl Into<Bytes>) -> Result<bool> {
 pub fn classes_part(_: Bytes, _: &Partition, _: &Wanted) -> Result<Vec<Vec<u8>>> {
     refused()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_recognised_and_refused_by_name() {
+        assert!(is(b"PAR1") && !is(b"PAR"));
+        assert!(is_partition("label=cat"));
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let error = classes_part(file.into(), &Partition::default(), &Wanted::default()).unwrap_err();
+        assert_eq!(error.to_string(), "this build cannot read parquet (it lacks the feature parquet)");
+        assert_eq!(error.kind(), ErrorKind::System);
+    }
+}
