@@ -126,8 +126,10 @@ fn mirror(suite: &str) -> Option<String> {
 }
 
 /// Copies a file, or the files of a folder with the targets of their links.
+///
+/// Links at the destination are removed, not followed: an absolute link in the root would lead out of it.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     let parent = to.parent().unwrap_or(to);
     fs::create_dir_all(parent).map_err(|error| format!("{}: {error}", parent.display()))?;
-    run(command("cp", ["-rLT"]).arg(from).arg(to))
+    run(command("cp", ["-rLT", "--remove-destination"]).arg(from).arg(to))
 }
