@@ -117,11 +117,16 @@ pub fn urls(place: &Place, prefix: &str, names: &[String], port: u16) -> (Vec<St
     (names.iter().map(at).collect(), place.url(prefix, port).split_off(1))
 }
 
+/// True for variables of the environment with settings of object stores.
+pub fn is_of_a_store(name: &str) -> bool {
+    ["AWS_", "GOOGLE_", "AZURE_", "STORAGE_"].iter().any(|start| name.starts_with(start))
+}
+
 /// Runs the binary without the caller's store settings in the environment.
 pub fn run<S: AsRef<std::ffi::OsStr>>(args: &[S], environment: &[(&str, &str)]) -> Ran {
     let mut command = assert_cmd::Command::new(support::binary());
     for (name, _) in std::env::vars() {
-        if ["AWS_", "GOOGLE_", "AZURE_", "STORAGE_"].iter().any(|start| name.starts_with(start)) {
+        if is_of_a_store(&name) {
             command.env_remove(name);
         }
     }

@@ -95,7 +95,7 @@ impl ObjectServer {
         static STARTED: [OnceLock<Option<Running>>; Kind::ALL.len()] = [const { OnceLock::new() }; Kind::ALL.len()];
         static FOLDERS: AtomicU64 = AtomicU64::new(0);
         let running = STARTED[kind as usize].get_or_init(|| Running::start(kind)).as_ref()?;
-        Some(Self { kind, running, within: format!("{}/", FOLDERS.fetch_add(1, Ordering::Relaxed)) })
+        Some(Self { kind, running, within: format!("{:04}/", FOLDERS.fetch_add(1, Ordering::Relaxed)) })
     }
 
     pub fn port(&self) -> u16 {

@@ -1,0 +1,75 @@
+//! Replaces times, rates, temporary paths and properties of the machine in output.
+
+use serde_json::Value;
+
+/// Units of times; rates end with `/s`.
+const TIMES: [&str; 4] = ["ms", "s", "min", "h"];
+
+/// Replacements for one run.
+#[derive(Debug, Default)]
+pub struct Masks {
+    paths: Vec<(String, &'static str)>,
+}
+
+impl Masks {
+    /// Replaces `path` by `name`.
+    pub fn path(&mut self, path: &str, name: &'static str) {
+        self.paths.push((path.to_owned(), name));
+    }
+
+    /// A line without temporary paths.
+    pub fn paths(&self, line: &str) -> String {
+        let line = self.paths.iter().fold(line.to_owned(), |line, (path, name)| line.replace(path, name));
+        // Work folders of buckets are named by a hash of the URL.
+        match line.split_once("/shardpack/") {
+            Some((start, rest)) if start.ends_with("STATE") && rest.len() > 16 => format!("{start}/#{}", &rest[16..]),
+            _ => line,
+        }
+    }
+
+    /// A line without temporary paths, times, rates and properties of the machine. Runs of spaces count as one, because columns are aligned.
+    pub fn line(&self, line: &str) -> String {
+        let line = self.paths(line);
+        let mut words: Vec<&str> = line.split_whitespace().collect();
+        // How the source is read, and how much space is free.
+        if let [name @ ("source" | "space"), ..] = words[..] {
+            return format!("{name} #");
+        }
+        for unit in 1..words.len() {
+            let [number, name] =
+                [words[unit - 1], words[unit]].map(|word| word.trim_matches(['(', ')', ',', '.', ';', ':']));
+            if !number.starts_with(|first: char| first.is_ascii_digit()) {
+                continue;
+            }
+            if TIMES.contains(&name) {
+                words[unit - 1] = "#";
+            } else if words.get(unit + 1).is_some_and(|next| next.starts_with("received") || *next == "sent") {
+                // Times in requests and responses have as many digits as they need.
+                (words[unit - 1], words[unit]) = ("#", "BYTES");
+            } else if name.ends_with("/s") {
+                (words[unit - 1], words[unit]) = ("#", "RATE");
+            }
+        }
+        words.join(" ")
+    }
+
+    /// JSON without times and rates.
+    pub fn json(&self, json: Value) -> Value {
+        match json {
+            Value::Object(all) => Value::Object(
+                all.into_iter()
+                    .map(|(name, value)| {
+                        let varies = name.ends_with("_ms") || name.ends_with("_per_second");
+                        let varies = varies
+                            || ["free_bytes", "received_bytes", "seconds_left", "sent_bytes", "source"]
+                                .contains(&&name[..]);
+                        let value = if varies { Value::from("#") } else { self.json(value) };
+                        (name, value)
+                    })
+                    .collect(),
+            ),
+            Value::Array(all) => Value::Array(all.into_iter().map(|value| self.json(value)).collect()),
+            value => value,
+        }
+    }
+}
