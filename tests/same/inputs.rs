@@ -1,6 +1,11 @@
 //! Sources of the cases.
 
-use std::{fs, os::unix::fs::symlink, path::Path};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::Path,
+    time::{Duration, SystemTime},
+};
 
 use crate::{
     lmdb, places,
@@ -13,7 +18,6 @@ pub fn write(folder: &Path) {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
     symlink(fixtures.join("vectors"), folder.join("vectors")).unwrap();
     symlink(fixtures.join("npz"), folder.join("npz")).unwrap();
-    symlink(photos(), folder.join("tree")).unwrap();
     for (number, name) in ["a/1", "a/2", "b/1", "b/2", "c/1"].into_iter().enumerate() {
         put(&folder.join(format!("pairs/{name}.jpg")), &jpeg(60 + number as u64, 6000));
         put(&folder.join(format!("pairs/{name}.txt")), format!("caption {number}").as_bytes());
@@ -29,6 +33,7 @@ pub fn write(folder: &Path) {
     let mut paths: Vec<_> = places::files_in(&photos()).into_keys().collect();
     paths.sort();
     for (number, path) in paths.iter().enumerate() {
+        put(&folder.join("tree").join(path), &fs::read(photos().join(path)).unwrap());
         let class = path.split('/').next().unwrap();
         list += &format!("{path},{class}\n");
         split += &format!("{path},{class},{}\n", if number % 5 == 0 { "val" } else { "train" });
@@ -40,4 +45,7 @@ pub fn write(folder: &Path) {
 fn put(path: &Path, bytes: &[u8]) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, bytes).unwrap();
+    // A plan file holds the times of the files.
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    fs::File::options().append(true).open(path).unwrap().set_modified(time).unwrap();
 }

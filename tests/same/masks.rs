@@ -31,8 +31,8 @@ impl Masks {
     pub fn line(&self, line: &str) -> String {
         let line = self.paths(line);
         let mut words: Vec<&str> = line.split_whitespace().collect();
-        // How the source is read, and how much space is free.
-        if let [name @ ("source" | "space"), ..] = words[..] {
+        // How the source is read, how much space is free, and what was sent again or has times in it.
+        if let [name @ ("source" | "space" | "network"), ..] = words[..] {
             return format!("{name} #");
         }
         for unit in 1..words.len() {
@@ -43,9 +43,6 @@ impl Masks {
             }
             if TIMES.contains(&name) {
                 words[unit - 1] = "#";
-            } else if words.get(unit + 1).is_some_and(|next| next.starts_with("received") || *next == "sent") {
-                // Times in requests and responses have as many digits as they need.
-                (words[unit - 1], words[unit]) = ("#", "BYTES");
             } else if name.ends_with("/s") {
                 (words[unit - 1], words[unit]) = ("#", "RATE");
             }
@@ -60,9 +57,7 @@ impl Masks {
                 all.into_iter()
                     .map(|(name, value)| {
                         let varies = name.ends_with("_ms") || name.ends_with("_per_second");
-                        let varies = varies
-                            || ["free_bytes", "received_bytes", "seconds_left", "sent_bytes", "source"]
-                                .contains(&&name[..]);
+                        let varies = varies || ["free_bytes", "network", "seconds_left", "source"].contains(&&name[..]);
                         let value = if varies { Value::from("#") } else { self.json(value) };
                         (name, value)
                     })
