@@ -1,7 +1,7 @@
-//! Compares this program with another: files, exit codes, JSON and text of the commands in `same/commands.txt`.
+//! Compares two programs: files, exit codes, JSON and text of the commands in `same/commands.txt`.
 //!
-//! `SHARDPACK_BEFORE` is the path of the other program, usually a build of the commit before. Without it, the hashes in
-//! `fixtures/same.json` stand for it; `SHARDPACK_RECORD=1` writes them again. Times, rates and temporary paths are masked.
+//! `SHARDPACK_BEFORE` is the path of the second program, usually a build of the previous commit. By default, the test compares with the hashes
+//! in `fixtures/same.json`; `SHARDPACK_RECORD=1` updates them. Times, rates, network traffic and temporary paths are masked.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -27,13 +27,13 @@ use cases::{Case, Place};
 use shardpack_format::hash;
 use stores::{Kind, ObjectServer};
 
-/// Hashes of the results, by name of the case.
+/// Expected hashes, by case.
 const RECORDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/same.json");
 
-/// The result of a case: a description of each step, then one line for each file.
+/// The output of a case, and one line per file.
 type Outcome = Vec<String>;
 
-/// The results of all cases, in their order.
+/// Runs all cases with `program`; cases in a bucket only if there is a `server`.
 fn outcomes(program: &Path, inputs: &Path, server: bool) -> Vec<(String, Outcome)> {
     let cases = cases::all().into_iter().filter(|case| server || case.place == Place::Folder);
     let all: Vec<_> = cases.flat_map(|case| [(case.clone(), false), (case, true)]).collect();
@@ -51,7 +51,7 @@ fn outcomes(program: &Path, inputs: &Path, server: bool) -> Vec<(String, Outcome
     })
 }
 
-/// Names the first line that differs.
+/// The first line that differs.
 fn difference(before: &Outcome, after: &Outcome) -> String {
     let lines = before.len().max(after.len());
     let line = |outcome: &Outcome, number| outcome.get(number).map_or("(nothing)", String::as_str).to_owned();
@@ -66,7 +66,9 @@ fn nothing_changes_unnoticed() {
     let server = ObjectServer::start(Kind::S3).is_some();
     let after = outcomes(&support::binary(), &folder.path().join("in"), server);
     let mut differences = Vec::new();
-    match std::env::var_os("SHARDPACK_BEFORE") {
+    let (before, record) = (std::env::var_os("SHARDPACK_BEFORE"), std::env::var_os("SHARDPACK_RECORD").is_some());
+    assert!(before.is_none() || !record, "SHARDPACK_BEFORE and SHARDPACK_RECORD exclude each other");
+    match before {
         Some(program) => {
             let before = outcomes(Path::new(&program), &folder.path().join("in"), server);
             for ((name, before), (_, after)) in before.iter().zip(&after).filter(|(before, after)| before != after) {
@@ -76,7 +78,7 @@ fn nothing_changes_unnoticed() {
         None => {
             let hashed = |outcome: &Outcome| hash::hex(&hash::file(outcome.join("\n").as_bytes()));
             let found: BTreeMap<_, _> = after.iter().map(|(name, outcome)| (name.clone(), hashed(outcome))).collect();
-            if std::env::var_os("SHARDPACK_RECORD").is_some() {
+            if record {
                 assert!(server, "s3s-fs is not installed: cargo xtask test --full installs it");
                 fs::write(RECORDED, serde_json::to_string_pretty(&found).unwrap() + "\n").unwrap();
             }
@@ -92,7 +94,7 @@ fn nothing_changes_unnoticed() {
     }
     assert!(
         differences.is_empty(),
-        "{} of {} differ; set SHARDPACK_BEFORE to a program of the commit before to see how, or SHARDPACK_RECORD=1 if this is meant:\n{}",
+        "{} of {} differ. SHARDPACK_BEFORE=PATH shows the difference to a build of the previous commit; SHARDPACK_RECORD=1 accepts it.\n{}",
         differences.len(),
         after.len(),
         differences.join("\n\n")

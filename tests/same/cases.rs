@@ -1,29 +1,30 @@
-//! Cases of `commands.txt`: parses them, and runs their steps in a new folder with one program.
+//! Parses the cases of `commands.txt`, and runs their steps in a new folder with one program.
 
 use std::{
-    collections::BTreeMap,
+    collections::BTreeSet,
     fs,
-    os::unix::process::CommandExt,
+    os::unix::{fs::symlink, process::CommandExt},
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use serde_json::Value;
+use shardpack_format::hash;
 
 use super::masks::Masks;
 use crate::{
     places,
     stores::{Kind, ObjectServer},
+    support,
 };
 
-/// The link to the sources.
+/// Link to the sources.
 const INPUTS: &str = "in";
-/// What commands keep between runs.
+/// Cache of the commands.
 const CACHE: &str = ".cache";
-/// Work folders of buckets.
+/// Work folders for buckets.
 const STATE: &str = ".state";
 
-/// Where `AT` is.
+/// Replacement of `AT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     Folder,
@@ -39,7 +40,7 @@ impl Place {
     }
 }
 
-/// Steps that run in one folder.
+/// A name and steps, which share a folder.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub name: &'static str,
@@ -47,7 +48,7 @@ pub struct Case {
     steps: Vec<&'static str>,
 }
 
-/// All cases; one that names `AT` occurs for each place.
+/// Parses all cases; a case with `AT` occurs once for each place.
 pub fn all() -> Vec<Case> {
     let mut cases: Vec<Case> = Vec::new();
     for line in include_str!("commands.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -56,6 +57,8 @@ pub fn all() -> Vec<Case> {
             Some(step) => cases.last_mut().expect("a case begins with its name").steps.push(step),
         }
     }
+    let names: BTreeSet<_> = cases.iter().map(|case| case.name).collect();
+    assert_eq!(names.len(), cases.len(), "two cases have the same name");
     let at = |case: &Case| case.steps.iter().any(|step| step.contains("AT/"));
     let placed = |case: Case| {
         let bucket = at(&case).then(|| Case { place: Place::Bucket, ..case.clone() });
@@ -65,21 +68,18 @@ pub fn all() -> Vec<Case> {
 }
 
 impl Case {
-    /// Runs all steps with `program`; commands have `--json` if `is_json`.
+    /// Runs all steps with `program`, and adds `--json` if `is_json`.
     ///
-    /// Returns the command, exit code and masked output of each step, then name and hash of each file.
+    /// Returns each command with its exit code and masked output, then the name and hash of each file.
     pub fn run(&self, program: &Path, inputs: &Path, is_json: bool) -> Vec<String> {
         let run = Run::new(self, program, inputs);
         let mut outcome: Vec<String> = self.steps.iter().flat_map(|step| run.step(step, is_json)).collect();
-        outcome.extend(run.files().into_iter().map(|(name, bytes)| {
-            let hash = shardpack_format::hash::hex(&shardpack_format::hash::file(&bytes));
-            format!("{name} {} {hash}", bytes.len())
-        }));
+        outcome.extend(run.files());
         outcome
     }
 }
 
-/// A folder, and perhaps a bucket, with what the steps have written so far.
+/// A running case: its folder, and its bucket if it has one.
 struct Run<'a> {
     program: &'a Path,
     folder: tempfile::TempDir,
@@ -90,7 +90,7 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(case: &Case, program: &'a Path, inputs: &Path) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        std::os::unix::fs::symlink(inputs, folder.path().join(INPUTS)).unwrap();
+        symlink(inputs, folder.path().join(INPUTS)).unwrap();
         let server =
             (case.place == Place::Bucket).then(|| ObjectServer::start(Kind::S3).expect("it was started before"));
         let mut masks = Masks::default();
@@ -105,7 +105,7 @@ impl<'a> Run<'a> {
         Self { program, folder, server, masks }
     }
 
-    /// A word of a step, with `AT/` replaced.
+    /// Replaces `AT/` in an argument.
     fn word(&self, word: &str) -> String {
         match (word.strip_prefix("AT/"), &self.server) {
             (Some(name), None) => format!("out/{name}"),
@@ -119,12 +119,9 @@ impl<'a> Run<'a> {
         match words[..] {
             ["cp", from, to] => self.copy(&self.folder.path().join(from), to),
             ["rm", path] => self.remove(path),
-            ["write", path, word] => self.put(path, format!("{word}\n").as_bytes()),
             ["flip", path, offset] => {
                 let mut bytes = self.get(path);
-                let offset: isize = offset.parse().unwrap();
-                let at = if offset < 0 { bytes.len().strict_sub(offset.unsigned_abs()) } else { offset as usize };
-                bytes[at] ^= 1;
+                bytes[offset.parse::<usize>().unwrap()] ^= 1;
                 self.put(path, &bytes);
             }
             _ => return self.command(step, &words, is_json),
@@ -133,38 +130,33 @@ impl<'a> Run<'a> {
     }
 
     fn command(&self, step: &str, words: &[&str], is_json: bool) -> Vec<String> {
-        let mut command = Command::new(self.program);
-        // Messages about options contain the name of the program.
+        let mut command = places::command(self.program);
+        // clap prints the name of the program.
         command.arg0("shardpack");
-        for (name, _) in std::env::vars().filter(|(name, _)| places::is_of_a_store(name)) {
-            command.env_remove(name);
+        for (name, folder) in [("XDG_CACHE_HOME", CACHE), ("XDG_STATE_HOME", STATE)] {
+            command.env(name, self.folder.path().join(folder));
         }
-        command.env("AWS_CONFIG_FILE", "/nothing").env("AWS_SHARED_CREDENTIALS_FILE", "/nothing");
-        command.env("AWS_EC2_METADATA_DISABLED", "true").env("XDG_CACHE_HOME", self.folder.path().join(CACHE));
-        command.env("XDG_STATE_HOME", self.folder.path().join(STATE));
         command.envs(self.server.iter().flat_map(ObjectServer::environment));
         command.current_dir(self.folder.path()).args(words.iter().map(|word| self.word(word)));
         command.args(is_json.then_some("--json"));
-        let ran = command.output().unwrap();
-        let (stdout, stderr) = (String::from_utf8(ran.stdout).unwrap(), String::from_utf8(ran.stderr).unwrap());
-        let mut said = vec![format!("$ {step}"), format!("exit code {:?}", ran.status.code())];
-        match serde_json::from_str::<Value>(&stdout) {
+        let ran = places::ended(command);
+        let mut said = vec![format!("$ {step}"), format!("exit code {}", ran.code)];
+        match serde_json::from_str::<Value>(&ran.stdout) {
             Ok(json) if is_json => {
                 let text = serde_json::to_string_pretty(&self.masks.json(json)).unwrap();
                 said.extend(text.lines().map(|line| self.masks.paths(line)));
             }
-            // `status` has a rate if shards were finished lately.
-            _ => {
-                said.extend(stdout.lines().map(|line| self.masks.line(line)).filter(|line| !line.starts_with("rate ")))
-            }
+            // `status` prints a rate only if a shard was finished recently.
+            _ => said
+                .extend(ran.stdout.lines().map(|line| self.masks.line(line)).filter(|line| !line.starts_with("rate "))),
         }
-        // A line of progress has a rate; a slow command prints one every ten seconds.
-        let lines = stderr.lines().map(|line| self.masks.line(line)).filter(|line| !line.contains("RATE"));
+        // Lines with a rate are progress, which a slow command prints every ten seconds.
+        let lines = ran.stderr.lines().map(|line| self.masks.line(line)).filter(|line| !line.contains("RATE"));
         said.extend(lines.map(|line| format!("! {line}")));
         said
     }
 
-    /// The place of a path that begins with `AT/` in a bucket.
+    /// Server and key of an object; `None` for a file.
     fn key<'p>(&self, path: &'p str) -> Option<(&ObjectServer, &'p str)> {
         Some((self.server.as_ref()?, path.strip_prefix("AT/")?))
     }
@@ -193,32 +185,41 @@ impl<'a> Run<'a> {
 
     fn get(&self, path: &str) -> Vec<u8> {
         match self.key(path) {
-            Some((server, key)) => server.get(key).unwrap(),
+            Some((server, key)) => server.get(key).unwrap_or_else(|| panic!("{path}: no such object")),
             None => fs::read(self.local(path)).unwrap_or_else(|error| panic!("{path}: {error}")),
         }
     }
 
     fn remove(&self, path: &str) {
         match self.key(path) {
-            Some((server, key)) => server.delete(key),
+            Some((server, key)) => {
+                assert!(server.get(key).is_some(), "{path}: no such object");
+                server.delete(key);
+            }
             None => fs::remove_file(self.local(path)).unwrap_or_else(|error| panic!("{path}: {error}")),
         }
     }
 
-    /// All files that the steps have written, except work folders of buckets. A work folder at the destination and a plan hold inodes, so their
-    /// files count by their names only.
-    fn files(&self) -> BTreeMap<String, Vec<u8>> {
-        let mut files = places::files_in(self.folder.path());
-        files.retain(|name, _| ![INPUTS, CACHE, STATE].iter().any(|folder| name.starts_with(folder)));
+    /// Name and hash of each file and object. Work folders and plans contain inodes, so only the names of their files are compared; work
+    /// folders for buckets are not compared.
+    fn files(&self) -> Vec<String> {
+        // `contents` reads links.
+        fs::remove_file(self.folder.path().join(INPUTS)).unwrap();
+        let mut files = support::contents(self.folder.path());
+        files.retain(|path, _| !path.starts_with(CACHE) && !path.starts_with(STATE));
         if let Some(server) = &self.server {
-            let objects = server.keys("").into_iter();
-            files.extend(objects.map(|key| (format!("BUCKET/{key}"), server.get(&key).unwrap())));
-        }
-        for (name, bytes) in &mut files {
-            if name.contains(".shardpack") || name == "plan.json" {
-                bytes.clear();
+            for key in server.keys("") {
+                let hash = hash::hex(&hash::file(&server.get(&key).unwrap()));
+                files.insert(Path::new("BUCKET").join(key), hash);
             }
         }
-        files
+        let line = |(path, hash): (PathBuf, String)| {
+            let name = path.display();
+            match path.ends_with("plan.json") || name.to_string().contains(".shardpack") {
+                true => name.to_string(),
+                false => format!("{name} {hash}"),
+            }
+        };
+        files.into_iter().map(line).collect()
     }
 }

@@ -1,11 +1,11 @@
-//! Replaces times, rates, temporary paths and properties of the machine in output.
+//! Masks times, rates, temporary paths, network traffic and properties of the machine.
 
 use serde_json::Value;
 
-/// Units of times; rates end with `/s`.
+/// Units of time; units of rates end with `/s`.
 const TIMES: [&str; 4] = ["ms", "s", "min", "h"];
 
-/// Replacements for one run.
+/// Replacements of paths.
 #[derive(Debug, Default)]
 pub struct Masks {
     paths: Vec<(String, &'static str)>,
@@ -17,21 +17,21 @@ impl Masks {
         self.paths.push((path.to_owned(), name));
     }
 
-    /// A line without temporary paths.
+    /// Masks temporary paths.
     pub fn paths(&self, line: &str) -> String {
         let line = self.paths.iter().fold(line.to_owned(), |line, (path, name)| line.replace(path, name));
-        // Work folders of buckets are named by a hash of the URL.
+        // The name of a work folder is a hash of the URL.
         match line.split_once("/shardpack/") {
             Some((start, rest)) if start.ends_with("STATE") && rest.len() > 16 => format!("{start}/#{}", &rest[16..]),
             _ => line,
         }
     }
 
-    /// A line without temporary paths, times, rates and properties of the machine. Runs of spaces count as one, because columns are aligned.
+    /// Masks a line. Spaces are merged, because the width of a column depends on masked words.
     pub fn line(&self, line: &str) -> String {
         let line = self.paths(line);
         let mut words: Vec<&str> = line.split_whitespace().collect();
-        // How the source is read, how much space is free, and what was sent again or has times in it.
+        // Read order, free space and traffic depend on the machine, on retries and on timestamps.
         if let [name @ ("source" | "space" | "network"), ..] = words[..] {
             return format!("{name} #");
         }
@@ -50,7 +50,7 @@ impl Masks {
         words.join(" ")
     }
 
-    /// JSON without times and rates.
+    /// Masks numbers and fields of JSON.
     pub fn json(&self, json: Value) -> Value {
         match json {
             Value::Object(all) => Value::Object(

@@ -117,23 +117,30 @@ pub fn urls(place: &Place, prefix: &str, names: &[String], port: u16) -> (Vec<St
     (names.iter().map(at).collect(), place.url(prefix, port).split_off(1))
 }
 
-/// True for variables of the environment with settings of object stores.
-pub fn is_of_a_store(name: &str) -> bool {
-    ["AWS_", "GOOGLE_", "AZURE_", "STORAGE_"].iter().any(|start| name.starts_with(start))
-}
-
-/// Runs the binary without the caller's store settings in the environment.
-pub fn run<S: AsRef<std::ffi::OsStr>>(args: &[S], environment: &[(&str, &str)]) -> Ran {
-    let mut command = assert_cmd::Command::new(support::binary());
+/// A command without the caller's store settings in the environment.
+pub fn command(program: &Path) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars() {
-        if is_of_a_store(&name) {
+        if ["AWS_", "GOOGLE_", "AZURE_", "STORAGE_"].iter().any(|start| name.starts_with(start)) {
             command.env_remove(name);
         }
     }
     // Ignores the AWS profiles of the user who runs the tests.
     command.env("AWS_CONFIG_FILE", "/nothing").env("AWS_SHARED_CREDENTIALS_FILE", "/nothing");
-    command.env("AWS_EC2_METADATA_DISABLED", "true").envs(environment.iter().copied());
-    command.args(args).timeout(Duration::from_secs(120)).output().unwrap().into()
+    command.env("AWS_EC2_METADATA_DISABLED", "true");
+    command
+}
+
+/// Waits for the end of the command, at most two minutes.
+pub fn ended(command: Command) -> Ran {
+    assert_cmd::Command::from_std(command).timeout(Duration::from_secs(120)).output().unwrap().into()
+}
+
+/// Runs the binary without the caller's store settings in the environment.
+pub fn run<S: AsRef<std::ffi::OsStr>>(args: &[S], environment: &[(&str, &str)]) -> Ran {
+    let mut command = command(&support::binary());
+    command.envs(environment.iter().copied()).args(args);
+    ended(command)
 }
 
 /// Starts the command with `--quiet` and without output.
