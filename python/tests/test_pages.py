@@ -33,7 +33,7 @@ PAGES = [
     "README.md",
 ]
 
-#: Of other blocks of Python tests/pages.rs takes care.
+#: Of other blocks of Python tests/cli/pages.rs takes care.
 SECTIONS = {"README.md": ["Train"]}
 
 # Ray reads it when it is imported: without it, 127.0.0.1 becomes an address of the machine, where nothing may listen.

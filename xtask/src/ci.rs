@@ -10,9 +10,7 @@ use crate::{
     Result,
     arguments::Arguments,
     command::{Steps, cargo, command, is_ci, is_there, output, read, root, run, target},
-    docs, fresh, fuzz, licences, needs, package, prose, python, servers,
-    test_programs::run_tests,
-    tools,
+    docs, fresh, fuzz, licences, needs, package, prose, python, servers, test_programs, tools,
     warm::Warm,
 };
 
@@ -26,7 +24,7 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
     arguments.end()?;
 
     needs::check(is_ci)?;
-    let (mut steps, mut pythons) = (Steps::default(), Vec::new());
+    let (mut steps, mut pythons, mut package) = (Steps::default(), Vec::new(), Vec::new());
     let mut others = others(full, peers, fuzz_seconds).into_iter();
     // Downloads and unpacking overlap with compilation. After a failure all threads are joined, so that none still runs in the next
     // run.
@@ -47,14 +45,21 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
         steps.step("licences", || joined(licences))?;
         steps.step("python", || joined(making).map(|made| pythons = made))
     })?;
+    steps.step("package", || package::jobs(peers).map(|jobs| package = jobs))?;
+    // Tests of the package wait for other processes while tests of the crates compute.
     steps.step("test", || {
         let _warm = warmed(&mut pythons)?;
-        run_tests("--workspace", true, &pythons)
+        let mut jobs = test_programs::jobs("--workspace", &pythons)?;
+        jobs.push(test_programs::doc_job("--workspace", &pythons));
+        jobs.append(&mut package);
+        test_programs::run_all(jobs)
     })?;
-    steps.step("package", || package::test(peers))?;
+    if peers {
+        steps.step("the program of the package", package::installed_program)?;
+    }
     if full {
         steps.step("stores at the size of users", || {
-            run(&mut cargo("test --release --test stores_all -- --ignored --nocapture"))
+            run(&mut cargo("test --release --test stores all:: -- --ignored --nocapture"))
         })?;
     }
     others.try_for_each(|(name, step)| steps.step(name, step))?;
@@ -85,7 +90,12 @@ fn others(full: bool, peers: bool, fuzz_seconds: u64) -> Vec<Step> {
             println!("libjpeg-turbo does not build here, and its feature is NOT tested: {error}");
             Ok(())
         }
-        Ok(path) => run_tests("--package shardpack-imaging --features turbo", true, &[("PATH", path.into())]),
+        Ok(path) => {
+            let (words, variables) = ("--package shardpack-imaging --features turbo", [("PATH", path.into())]);
+            let mut jobs = test_programs::jobs(words, &variables)?;
+            jobs.push(test_programs::doc_job(words, &variables));
+            test_programs::run_all(jobs)
+        }
     };
     // The readers that stand in for HDF5 and parquet; all other tests have the real ones.
     let without = || run(&mut cargo("test --package shardpack-foreign --no-default-features --lib"));

@@ -5,15 +5,14 @@
 use std::{
     ffi::OsStr,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use crate::{
     Result,
     arguments::Arguments,
-    command::{command, remove, run, target},
+    command::{command, remove, root, run, target, typed},
     python,
-    test_programs::run_tests,
+    test_programs::{self, Job, run_all},
     tools,
 };
 
@@ -78,12 +77,6 @@ fn wheel(python: &Path, how: Build) -> Result<PathBuf> {
     }
 }
 
-/// Task `package`.
-pub fn task(mut arguments: Arguments) -> Result<()> {
-    let full = arguments.flag("--full");
-    arguments.end().and_then(|()| test(full))
-}
-
 /// The Python of the environment with the release package installed.
 pub fn installed() -> Result<PathBuf> {
     installed_as(Build::Fast)
@@ -107,43 +100,67 @@ fn install(python: &Path, wheel: &Path) -> Result<()> {
     run(command(python, PIP).arg("--force-reinstall").arg(wheel))
 }
 
-/// Builds the wheel and runs python/tests against it. With `peers`, builds the release wheel and also runs the tests with PyTorch
-/// and other libraries.
-pub fn test(peers: bool) -> Result<()> {
+/// Task `package`.
+pub fn task(mut arguments: Arguments) -> Result<()> {
+    let full = arguments.flag("--full");
+    arguments.end()?;
+    run_all(jobs(full)?)?;
+    if full { installed_program() } else { Ok(()) }
+}
+
+/// Builds the wheel, installs it, checks the sources, and returns the jobs that run python/tests against it. With `peers`, builds the
+/// release wheel, and adds the tests with PyTorch and other libraries.
+pub fn jobs(peers: bool) -> Result<Vec<Job>> {
     let python = environment()?;
     let wheel = wheel(&python, if peers { Build::Fast } else { Build::Debug })?;
     install(&python, &wheel)?;
     run(&mut command(&python, ["-m", "ruff", "check", "python"]))?;
     run(&mut command(&python, ["-m", "ruff", "format", "--quiet", "--check", "python"]))?;
     run(&mut command(&python, ["-m", "mypy", "--config-file", "python/pyproject.toml", "python/shardpack"]))?;
-    run(&mut pytest(&python, &["python/tests"]))?;
+    let mut jobs = alone(&python)?;
     if !peers {
         println!("the package with PyTorch is tested with CI=true or --full");
-        return Ok(());
+        return Ok(jobs);
     }
     let (torch, packages) = torch_packages()?;
     let site = target("python-site");
     remove(&site)?;
     run(command(&python, PIP).arg("--target").arg(&site).arg(&wheel))?;
     let path = std::env::join_paths([&site, &packages]).map_err(|error| format!("the target folder: {error}"))?;
-    let with_torch = ["torch", "pages", "jax", "notebook"].map(|name| format!("python/tests/test_{name}.py"));
-    run(pytest(&torch, &with_torch).env("PYTHONPATH", &path).env(INSTALLED, WITH_TORCH))?;
+    let mut add = |python: &Path, which: &[&str], path: &OsStr, installed: &str| {
+        let mut job = pytest(python, which);
+        job.command.env("PYTHONPATH", path).env(INSTALLED, installed);
+        jobs.push(job);
+    };
+    for name in ["torch", "pages", "jax", "notebook"] {
+        add(&torch, &[&format!("python/tests/test_{name}.py")], &path, WITH_TORCH);
+    }
     // These have their own environments.
     for (peer, name) in [(python::tensorflow(), "tensorflow"), (python::dali(), "nvidia")] {
         match peer {
-            Ok(peer) => {
-                let mut pages = pytest(&peer, &["python/tests/test_pages.py", "-k", "coming-from"]);
-                run(pages.env("PYTHONPATH", &path).env(INSTALLED, name))?;
-            }
+            Ok(peer) => add(&peer, &["python/tests/test_pages.py", "-k", "coming-from"], &path, name),
             Err(error) => println!("{name} does not install here, and its part of the pages is NOT run: {error}"),
         }
     }
     let sources = sources()?;
-    let mut pages = pytest(&sources, &["python/tests/test_pages.py", "-k", "python.md"]);
-    run(pages.env("PYTHONPATH", &site).env(INSTALLED, "datasets ray"))?;
+    add(&sources, &["python/tests/test_pages.py", "-k", "python.md"], site.as_os_str(), "datasets ray");
     // Needs its own cluster.
-    run(pytest(&sources, &["python/tests/test_ray.py"]).env("PYTHONPATH", &site).env(INSTALLED, "ray"))?;
-    program(&python)
+    add(&sources, &["python/tests/test_ray.py"], site.as_os_str(), "ray");
+    Ok(jobs)
+}
+
+/// A job for each file of python/tests, in the environment without other libraries.
+fn alone(python: &Path) -> Result<Vec<Job>> {
+    let folder = root().join("python/tests");
+    let found = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut names: Vec<String> =
+        found.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).filter(|name| is_test(name)).collect();
+    names.sort();
+    Ok(names.iter().map(|name| pytest(python, &[&format!("python/tests/{name}")])).collect())
+}
+
+fn is_test(name: &str) -> bool {
+    name.starts_with("test_") && name.ends_with(".py")
 }
 
 /// Variable that lists the libraries that the tests must find installed.
@@ -152,20 +169,24 @@ const INSTALLED: &str = "SHARDPACK_INSTALLED";
 const WITH_TORCH: &str = "PIL accelerate grain h5py ipykernel jax jupyter_client lightning litdata lmdb streaming timm torch \
                           torchdata torchvision transformers webdataset";
 
-/// Tests of the command line that also run with the package's program; the others can run with SHARDPACK_PROGRAM.
-const OF_PROGRAM: [&str; 5] = ["inspect", "json", "pack", "terminal", "verify_shards"];
+/// Modules of the tests that also run with the program of the package; the others can run with SHARDPACK_PROGRAM.
+const OF_PROGRAM: [&str; 5] = ["cli::inspect", "cli::json", "cli::terminal", "pack::pack", "pack::verify_shards"];
 
-/// Runs the tests of the command line with the program that pip installed.
-fn program(python: &Path) -> Result<()> {
+/// Runs tests of the command line with the program that pip installed.
+pub fn installed_program() -> Result<()> {
+    let program = environment()?.with_file_name("shardpack");
     // Whole workspace: the features of a single package would recompile half of its crates.
-    let names = OF_PROGRAM.map(|name| format!(" --test {name}")).concat();
-    run_tests(&format!("--workspace{names}"), false, &[("SHARDPACK_PROGRAM", python.with_file_name("shardpack"))])
+    let mut jobs = test_programs::jobs("--workspace --test cli --test pack", &[("SHARDPACK_PROGRAM", program)])?;
+    jobs.retain(|job| OF_PROGRAM.contains(&job.key.as_str()));
+    assert_eq!(jobs.len(), OF_PROGRAM.len(), "OF_PROGRAM names modules of the tests");
+    run_all(jobs)
 }
 
-/// pytest with arguments `which`, run by the interpreter `python`.
-fn pytest(python: &Path, which: &[impl AsRef<OsStr>]) -> Command {
+/// The job that runs pytest with arguments `which` and the interpreter `python`.
+fn pytest(python: &Path, which: &[&str]) -> Job {
     // Runs from the root: from python/, `import shardpack` would find the sources, which have no native part.
-    let mut pytest = command(python, ["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
-    pytest.args(which);
-    pytest
+    let mut command = command(python, ["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
+    command.args(which);
+    let file = which[0].rsplit('/').next().unwrap_or_default().trim_end_matches(".py");
+    Job { key: format!("python::{file}"), name: typed(&command), command }
 }

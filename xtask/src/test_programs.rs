@@ -1,42 +1,54 @@
 //! Runs test programs side by side: cargo runs one program after another, and many programs wait for one long test or for Python.
 //!
-//! The programs are those that `cargo test` with the same arguments runs, each in its package's folder. As many tests run at once as
-//! there are cores, or one more, plus one program that mostly waits.
+//! The programs are those that `cargo test` with the same arguments runs, each in its package's folder. A program with several modules is
+//! run once per module, so that the modules of one program also run side by side. As many tests run at once as there are cores, or one more,
+//! plus one job that mostly waits.
 
 use std::{
+    collections::{BTreeMap, VecDeque},
     path::{Path, PathBuf},
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    process::Command,
+    sync::{Mutex, PoisonError},
     thread,
     time::Instant,
 };
 
 use crate::{
     Result,
-    command::{cargo, command, output, run},
+    command::{cargo, command, output},
 };
 
-/// Number of programs run at a time, besides one of [`WAITING`].
+/// Number of jobs run at a time, besides one of [`WAITING`].
 const AT_A_TIME: usize = 2;
-/// Test programs that mostly wait for servers.
-const WAITING: [&str; 12] = [
-    "stores_verify",
-    "stores_convert",
-    "stores_parts",
-    "stores_list",
-    "stores_repair",
-    "stores_crops",
-    "stores_npz",
-    "stores",
-    "objects",
-    "servers",
-    "http",
-    "listing",
+/// Jobs that mostly wait for servers.
+const WAITING: [&str; 13] = [
+    "stores::verify",
+    "stores::convert",
+    "stores::parts",
+    "stores::list",
+    "stores::repair",
+    "stores::crops",
+    "stores::npz",
+    "stores::urls",
+    "servers::objects",
+    "servers::listing",
+    "datasets::http",
+    "datasets::stores",
+    "loader::servers",
 ];
-/// The longest programs start first, so that none runs alone at the end.
-const LONGEST: [&str; 6] = ["stores_foreign", "values", "stores_pack", "files", "stores_convert", "objects"];
+/// The longest jobs start first, so that none runs alone at the end.
+const LONGEST: [&str; 6] =
+    ["stores::foreign", "sources::values", "stores::pack", "sources::files", "stores::convert", "servers::objects"];
+
+/// A command that tests something.
+pub struct Job {
+    /// Name in the lists above: TARGET::MODULE for a part of a test program.
+    pub key: String,
+    /// The command that a user would type.
+    pub name: String,
+    /// The command that runs.
+    pub command: Command,
+}
 
 /// A test program that cargo has built.
 struct Program {
@@ -45,67 +57,91 @@ struct Program {
     target: String,
     path: PathBuf,
     package: PathBuf,
+    /// Whether it is an integration test, with modules that can run apart.
+    has_modules: bool,
 }
 
-/// A queue that returns each program once.
-struct Queue<'a> {
-    programs: Vec<&'a Program>,
-    next: AtomicUsize,
-}
-
-impl<'a> Queue<'a> {
-    fn new(programs: Vec<&'a Program>) -> Self {
-        Self { programs, next: AtomicUsize::new(0) }
-    }
-
-    fn next(&self) -> Option<&'a Program> {
-        self.programs.get(self.next.fetch_add(1, Ordering::Relaxed)).copied()
-    }
-}
-
-/// Builds and runs the tests of `cargo test` with `words`, with `variables` added to this process's environment. Doc tests run only if
-/// `has_docs`.
-pub fn run_tests(words: &str, has_docs: bool, variables: &[(&str, PathBuf)]) -> Result<()> {
+/// Builds the tests of `cargo test` with `words`, and returns the jobs that run them with `variables` added to this process's environment.
+pub fn jobs(words: &str, variables: &[(&str, PathBuf)]) -> Result<Vec<Job>> {
     let variables = || variables.iter().map(|(name, value)| (name, value));
     let mut list = cargo(&format!("test {words} --no-run --message-format json-render-diagnostics"));
-    let mut programs = programs(&output(list.envs(variables()))?)?;
-    programs.sort_by_key(|program| LONGEST.iter().position(|name| *name == program.target).unwrap_or(LONGEST.len()));
     let threads = thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(AT_A_TIME));
-
-    let is_waiting = |program: &Program| WAITING.contains(&program.target.as_str());
-    let (waiting, busy): (Vec<_>, Vec<_>) = programs.iter().partition(|program| is_waiting(program));
-    let (waiting, busy) = (Queue::new(waiting), Queue::new(busy));
-    let (printing, failed) = (Mutex::new(()), Mutex::new(Vec::new()));
-    let work = |queues: &[&Queue]| {
-        while let Some(program) = queues.iter().find_map(|queue| queue.next()) {
-            let mut test = command(&program.path, [] as [&str; 0]);
+    let mut jobs = Vec::new();
+    for program in programs(&output(list.envs(variables()))?)? {
+        let run = |arguments: &[String]| {
+            let mut test = command(&program.path, arguments);
             test.envs(variables()).current_dir(&program.package).env("CARGO_MANIFEST_DIR", &program.package);
             test.env("RUST_TEST_THREADS", threads.to_string());
+            test
+        };
+        let name = format!("cargo test {}", program.words);
+        if !program.has_modules {
+            jobs.push(Job { key: program.target.clone(), name, command: run(&[]) });
+            continue;
+        }
+        let listed = output(&mut run(&["--list", "--format", "terse"].map(str::to_owned)))?;
+        for (module, tests) in modules(&listed) {
+            let exact = [vec!["--exact".to_owned()], tests].concat();
+            jobs.push(Job {
+                key: format!("{}::{module}", program.target),
+                name: format!("{name} {module}::"),
+                command: run(&exact),
+            });
+        }
+    }
+    Ok(jobs)
+}
+
+/// The job that builds and runs the doc tests of `cargo test` with `words`.
+pub fn doc_job(words: &str, variables: &[(&str, PathBuf)]) -> Job {
+    let arguments = format!("test {words} --doc --no-fail-fast");
+    let mut command = cargo(&arguments);
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
+    Job { key: "doc".to_owned(), name: format!("cargo {arguments}"), command }
+}
+
+/// Runs all jobs; fails if one fails.
+pub fn run_all(mut jobs: Vec<Job>) -> Result<()> {
+    jobs.sort_by_key(|job| LONGEST.iter().position(|key| *key == job.key).unwrap_or(LONGEST.len()));
+    let (waiting, busy): (VecDeque<_>, VecDeque<_>) =
+        jobs.into_iter().partition(|job| WAITING.contains(&job.key.as_str()));
+    let (waiting, busy) = (Mutex::new(waiting), Mutex::new(busy));
+    let (printing, failed) = (Mutex::new(()), Mutex::new(Vec::new()));
+    let next = |queue: &Mutex<VecDeque<Job>>| queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    let work = |queues: &[&Mutex<VecDeque<Job>>]| {
+        while let Some(mut job) = queues.iter().find_map(|queue| next(queue)) {
             let start = Instant::now();
-            let ran = test.output();
+            let ran = job.command.output();
             let seconds = start.elapsed().as_secs_f64();
             let _printing = printing.lock().unwrap_or_else(PoisonError::into_inner);
-            println!("   cargo test {}: {seconds:.1} s", program.words);
+            println!("   {}: {seconds:.1} s", job.name);
             if let Ok(ran) = &ran {
                 print!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
             }
             let end = match ran {
                 Ok(ran) if ran.status.success() => continue,
                 Ok(ran) => ran.status.to_string(),
-                Err(error) => format!("cannot run {}: {error}", program.path.display()),
+                Err(error) => format!("cannot run {}: {error}", job.command.get_program().display()),
             };
-            failed.lock().unwrap_or_else(PoisonError::into_inner).push(format!("cargo test {}: {end}", program.words));
+            failed.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{}: {end}", job.name));
         }
     };
     thread::scope(|scope| {
         scope.spawn(|| work(&[&waiting]));
         (0..AT_A_TIME).for_each(|_| drop(scope.spawn(|| work(&[&busy, &waiting]))));
     });
-    let mut failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if has_docs {
-        failed.extend(run(cargo(&format!("test {words} --doc --no-fail-fast")).envs(variables())).err());
-    }
+    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
+}
+
+/// Test names by module, from a list of lines `MODULE::NAME: test`.
+fn modules(list: &str) -> BTreeMap<String, Vec<String>> {
+    let mut modules = BTreeMap::<_, Vec<_>>::new();
+    for name in list.lines().filter_map(|line| line.strip_suffix(": test")) {
+        let module = name.split("::").next().unwrap_or(name);
+        modules.entry(module.to_owned()).or_default().push(name.to_owned());
+    }
+    modules
 }
 
 /// The test programs listed in cargo's messages.
@@ -127,7 +163,13 @@ fn programs(messages: &str) -> Result<Vec<Program>> {
                 "test" | "example" | "bench" | "bin" => format!("--{kind} {target}"),
                 _ => "--lib".to_owned(),
             };
-            programs.push(Program { words: format!("--package {of} {which}"), target, path: path.into(), package });
+            programs.push(Program {
+                words: format!("--package {of} {which}"),
+                target,
+                path: path.into(),
+                package,
+                has_modules: kind == "test",
+            });
         }
     }
     if programs.is_empty() { Err("cargo built no tests".to_owned()) } else { Ok(programs) }
@@ -135,7 +177,7 @@ fn programs(messages: &str) -> Result<Vec<Program>> {
 
 #[cfg(test)]
 mod tests {
-    use super::programs;
+    use super::{modules, programs};
 
     #[test]
     fn programs_are_those_of_tests() {
@@ -155,6 +197,17 @@ mod tests {
         let words: Vec<_> = found.iter().map(|program| program.words.as_str()).collect();
         assert_eq!(words, ["--package x --test n", "--package y --lib"]);
         assert_eq!(found[0].package, std::path::Path::new("/w/crates/x"));
+        assert_eq!(found.iter().map(|program| program.has_modules).collect::<Vec<_>>(), [true, false]);
         assert!(programs(&message(false, "bin", "1.0")).is_err());
+    }
+
+    #[test]
+    fn tests_are_grouped_by_module() {
+        let modules = modules("pack::one: test\nparts::pack::two: test\npack::b::three: test\nspeed: benchmark\n");
+        let modules: Vec<_> = modules.iter().map(|(name, tests)| (name.as_str(), tests.join(" "))).collect();
+        assert_eq!(
+            modules,
+            [("pack", "pack::one pack::b::three".to_owned()), ("parts", "parts::pack::two".to_owned())]
+        );
     }
 }

@@ -12,9 +12,6 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
-#[path = "../../shardpack-reader/tests/support/mod.rs"]
-mod support;
-
 use std::{
     path::Path,
     time::{Duration, Instant},
@@ -97,8 +94,12 @@ fn turn(folder: &Path, name: &str, how: impl Fn(u64) -> (Subset, Times)) {
 /// One shard of small samples, then as many names for it.
 fn make(folder: &Path, shards: u64) {
     let payloads: Vec<Vec<u8>> = (0..SHARD_SAMPLES as u32).map(|number| number.to_le_bytes().repeat(25)).collect();
-    support::Packing { shard_samples: SHARD_SAMPLES as usize, block_samples: 350, ..support::Packing::default() }
-        .pack(folder, &payloads);
+    shardpack_testing::Packing {
+        shard_samples: SHARD_SAMPLES as usize,
+        block_samples: 350,
+        ..shardpack_testing::Packing::default()
+    }
+    .pack(folder, &payloads);
     let path = folder.join(manifest::FILE);
     let mut all = Manifest::read(&std::fs::read(&path).unwrap()).unwrap();
     let one = all.shards[0].clone();

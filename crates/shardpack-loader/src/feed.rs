@@ -425,10 +425,6 @@ fn read_all(shared: &Shared) -> Result<()> {
 }
 
 #[cfg(test)]
-#[path = "../../shardpack-reader/tests/support/mod.rs"]
-mod support;
-
-#[cfg(test)]
 mod tests {
     use std::{
         path::Path,
@@ -437,8 +433,8 @@ mod tests {
     };
 
     use shardpack_reader::Dataset;
+    use shardpack_testing::Packing;
 
-    use super::support::Packing;
     use crate::{Loader, Options, Part, Times};
 
     const LONG: Duration = Duration::from_secs(60);

@@ -3,11 +3,10 @@
 //! ```
 //! use shardpack_loader::{Dataset, Loader, Options, Output, training::{self, Cut, Size, Transform}};
 //!
-//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../shardpack-reader/tests/support/mod.rs"));
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let folder = tempfile::tempdir()?;
 //! # let photo = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/photos/animals/cat-ear.jpg"));
-//! # Packing::default().pack(folder.path(), &vec![photo.to_vec(); 20]);
+//! # shardpack_testing::Packing::default().pack(folder.path(), &vec![photo.to_vec(); 20]);
 //! # let folder = folder.path();
 //! let transform = training::Options { flip: 0.5, ..training::Options::new(Cut::random_resized(Size::square(224))) };
 //! let output = Output::Images(Box::new(Transform::new(transform)?));

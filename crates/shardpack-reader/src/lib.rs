@@ -7,10 +7,9 @@
 //! ```
 //! use shardpack_reader::Dataset;
 //!
-//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/mod.rs"));
 //! # fn main() -> shardpack_reader::Result<()> {
 //! # let folder = tempfile::tempdir().unwrap();
-//! # Packing::default().pack(folder.path(), &[b"a cat".to_vec(), b"two dogs".to_vec(), b"a cat asleep".to_vec()]);
+//! # shardpack_testing::Packing::default().pack(folder.path(), &[b"a cat".to_vec(), b"two dogs".to_vec(), b"a cat asleep".to_vec()]);
 //! # let folder = folder.path();
 //! let dataset = Dataset::open(folder)?;
 //! println!("{} samples in {} classes", dataset.len(), dataset.classes().len());

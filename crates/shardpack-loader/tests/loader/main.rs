@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-#[path = "../../../shardpack-reader/tests/support/mod.rs"]
-mod support;
-
 mod bad_samples;
 mod batches;
+mod ranks;
 mod ranks_and_resuming;
 mod reading;
+#[cfg(feature = "cloud")]
+mod servers;
 mod subsets_and_mixes;
 
 use std::{
@@ -26,7 +26,7 @@ use shardpack_loader::{
     order::{Last, Shuffle},
     training::{self, Cut, Dtype, Size, Transform},
 };
-use support::Packing;
+use shardpack_testing::Packing;
 
 /// Payloads that tell their number, of lengths between 4 and 200 bytes.
 fn payloads(samples: u32) -> Vec<Vec<u8>> {

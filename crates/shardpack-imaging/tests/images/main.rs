@@ -1,0 +1,14 @@
+//! Images: decoding, crops, resizing and transforms, compared with other libraries.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+
+mod crops;
+mod golden;
+mod kinds;
+mod odd;
+mod peers;
+mod recipes;
+mod samples;
+mod torchvision;
+mod training;
+mod transforms;

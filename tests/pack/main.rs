@@ -1,0 +1,25 @@
+//! `pack`, `plan`, `adopt` and `crops` in folders: what is packed, interrupted packs, faults of the disk, parts of many machines.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr, clippy::type_complexity)]
+
+mod adopt;
+mod changes;
+mod conservation;
+mod crash;
+mod crash_splits;
+mod crops;
+mod damage;
+mod destination;
+mod determinism;
+mod fraction;
+mod pack;
+mod parts;
+mod parts_changed;
+mod parts_refused;
+mod raw_pixels;
+mod read_errors;
+mod replace;
+mod selection;
+mod splits;
+mod unreadable;
+mod verify_shards;

@@ -1,0 +1,33 @@
+//! What is packed from: trees, lists, files of images, LMDB, HDF5, parquet and shards of other tools.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr, clippy::type_complexity)]
+
+mod accounts;
+mod accounts_databases;
+mod accounts_trees;
+mod agree;
+mod agree_datasets;
+mod class_trees;
+mod components;
+mod detection;
+mod files;
+mod hdf5;
+mod hdf5_labels;
+mod label_text;
+mod layouts;
+mod list_labels;
+mod lists;
+mod lmdb;
+mod lmdb_damage;
+mod lmdb_options;
+mod mmlab;
+mod npz;
+mod pairs;
+mod values;
+mod values_beside;
+mod values_faults;
+mod values_hdf5_groups;
+mod values_parquet;
+mod values_random;
+mod values_shards;
+mod values_tar;

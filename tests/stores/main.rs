@@ -1,0 +1,16 @@
+//! Datasets at URLs, on real servers.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr, clippy::type_complexity)]
+
+mod all;
+mod bench;
+mod convert;
+mod crops;
+mod foreign;
+mod list;
+mod npz;
+mod pack;
+mod parts;
+mod repair;
+mod urls;
+mod verify;

@@ -1,0 +1,291 @@
+//! `verify` and `inspect` of foreign shards and of single shardpack shards at URLs, on real servers: the reports equal those on the files
+//! that were copied there.
+
+use std::{fs, path::Path, time::Duration};
+
+use serde_json::Value;
+use shardpack_testing::{
+    Bench,
+    places::{Place, run, urls},
+    server::{Fault, Nginx, Proxy},
+    sets::{made, names},
+};
+
+const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/vectors");
+
+/// Exit code and JSON report of a command, without the fields that only a URL has. File names are relative to `root`.
+fn told(words: &[String], paths: &[String], settings: &[String], root: &str) -> (i32, Value) {
+    let json = "--json".to_owned();
+    let ran = run(&[words, paths, settings, &[json]].concat(), &[]);
+    // The URL of a folder ends with a slash.
+    let text = ran.stdout.replace(&format!("{root}/\""), "\"").replace(&format!("{root}/:"), ":").replace(root, "");
+    let mut said: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{ran:?}"));
+    let all = said.as_object_mut().unwrap();
+    all.remove("elapsed_ms");
+    // The report of a failed run has no network section.
+    if let Some(network) = all.remove("network") {
+        assert_eq!(network.is_null(), !paths[0].contains("://"), "{network}");
+        assert!(network.is_null() || network["requests"].as_u64().unwrap() > 0, "{network}");
+    }
+    (ran.code, said)
+}
+
+fn words(words: &str) -> Vec<String> {
+    words.split(' ').map(str::to_owned).collect()
+}
+
+/// The reports of the commands `asked` on `names` in `folder`.
+fn local(asked: &[&str], folder: &Path, names: &[String]) -> Vec<(i32, Value)> {
+    let paths: Vec<_> = names.iter().map(|name| folder.join(name).display().to_string()).collect();
+    asked.iter().map(|asked| told(&words(asked), &paths, &[], folder.to_str().unwrap())).collect()
+}
+
+/// The same reports on the copy of the folder below `prefix`.
+fn there(asked: &[&str], place: &Place, port: u16, prefix: &str, names: &[String]) -> Vec<(i32, Value)> {
+    let (paths, settings) = urls(place, prefix, names, port);
+    let root = place.url(prefix, port).remove(0);
+    asked.iter().map(|asked| told(&words(asked), &paths, &settings, &root)).collect()
+}
+
+const ASKED: [&str; 4] = ["verify --quick", "verify --decode", "inspect", "inspect --samples --limit 7"];
+
+#[test]
+fn what_is_said_of_shards_of_others_is_said_of_their_urls() {
+    let vectors: Vec<_> =
+        fs::read_dir(VECTORS).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect();
+    let said: Vec<_> = vectors.iter().map(|folder| local(&ASKED, folder, &names(folder))).collect();
+    assert!(said.iter().flatten().any(|(code, _)| *code == 0) && vectors.len() > 5);
+    Place::each(|place| {
+        for (folder, said) in vectors.iter().zip(&said) {
+            let prefix = folder.file_name().unwrap().to_str().unwrap();
+            place.copy(folder, prefix);
+            let of_urls = there(&ASKED, place, place.port(), prefix, &names(folder));
+            assert_eq!(*said, of_urls, "{} {prefix}", place.name());
+        }
+    });
+}
+
+#[test]
+fn folders_and_patterns_are_what_they_are_of_files() {
+    let bench = Bench::new();
+    let made = made(&bench);
+    let asked = ["verify", "inspect"];
+    let patterns = |name: &str| match name {
+        "tar" => ["", "*.tar", "set-{0000..0002}.tar"],
+        "tar-gz" => ["", "set-000?.tar.gz", "set-{0000..0002}.tar.gz"],
+        "tfrecord" => ["", "set-*", "set-{00000..00002}-of-00003"],
+        "mds" => ["", "shard.*.mds", "shard.{00000,00002}.mds"],
+        _ => ["", "*.parquet", "set-{0,1,2}.parquet"],
+    };
+    let said: Vec<_> = made
+        .iter()
+        .flat_map(|(name, folder, _)| patterns(name).map(|pattern| local(&asked, folder, &[pattern.to_owned()])))
+        .collect();
+    assert!(said.iter().flatten().all(|(code, _)| *code == 0), "{said:?}");
+    Place::each(|place| {
+        let is_web = matches!(place, Place::Web(_));
+        let mut said = said.iter();
+        for (name, folder, _) in &made {
+            place.copy(folder, name);
+            for pattern in patterns(name) {
+                let said = said.next().unwrap();
+                if is_web && pattern.contains('?') {
+                    // A web server parses `?` as the start of a query.
+                    continue;
+                }
+                // A web server has no listing; an MDS folder has `index.json`.
+                if is_web && !(pattern.contains('{') || *name == "mds" && pattern.is_empty()) {
+                    let (url, _) = urls(place, name, &[pattern.to_owned()], place.port());
+                    for asked in asked {
+                        run(&[asked, &url[0]], &[]).code(2).says("a web server has no listing");
+                    }
+                    continue;
+                }
+                let of_url = there(&asked, place, place.port(), name, &[pattern.to_owned()]);
+                assert_eq!(*said, of_url, "{} {name} {pattern}", place.name());
+                if pattern.is_empty() && !is_web {
+                    // The URL of a folder without a slash at the end.
+                    let words = [&["verify".to_owned()], &place.url(name, place.port())[..]].concat();
+                    run(&words, &[]).code(0).says("90 samples in 3 shards");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn the_same_is_said_where_requests_fail() {
+    let bench = Bench::new();
+    let made = made(&bench);
+    let asked = ["verify", "verify --decode", "inspect", "inspect --samples --limit 0"];
+    let faults = [
+        Fault::Status(503, true),
+        Fault::Status(500, false),
+        Fault::Drop,
+        Fault::Lost,
+        Fault::Cut(700),
+        Fault::Delay(Duration::from_millis(30)),
+    ];
+    let said: Vec<_> = made.iter().map(|(_, folder, _)| local(&asked, folder, &names(folder))).collect();
+    Place::each(|place| {
+        let proxy = Proxy::start(place.port());
+        for (number, fault) in faults.into_iter().enumerate() {
+            let (name, folder, _) = &made[number % made.len()];
+            place.copy(folder, name);
+            proxy.fail(5, fault);
+            let of_urls = there(&asked, place, proxy.port(), name, &names(folder));
+            assert_eq!(said[number % made.len()], of_urls, "{} {name} {fault:?}", place.name());
+        }
+        assert!(proxy.faults() > faults.len() as u64);
+    });
+}
+
+#[test]
+fn damage_is_told_from_what_a_line_has_changed() {
+    let bench = Bench::new();
+    let (_, folder, _) = made(&bench).into_iter().find(|(name, ..)| *name == "tfrecord").unwrap();
+    let names = names(&folder);
+    let right = local(&["verify"], &folder, &names);
+    Place::each(|place| {
+        let proxy = Proxy::start(place.port());
+        place.copy(&folder, "sound");
+        let (paths, settings) = urls(place, "sound", &names, proxy.port());
+        // One file after the other is read, block by block. The first bytes, which identify the format, stay correct.
+        let asked = ["verify --jobs 1 --store=requests=1"].map(str::to_owned);
+        proxy.fail(13, Fault::Flip(400_000));
+        let (code, mut said) = told(&words(&asked[0]), &paths, &settings, &place.url("sound", 0).remove(0));
+        let faults = proxy.faults();
+        let notes = said["notes"].as_array_mut().unwrap();
+        assert!(faults > 0 && !notes.is_empty(), "{} {faults} {notes:?}", place.name());
+        assert!(notes.iter().all(|note| note.as_str().unwrap().contains("bytes differed when")), "{notes:?}");
+        notes.clear();
+        assert_eq!((code, &said), (right[0].0, &right[0].1), "{}", place.name());
+    });
+    let (damaged, name) = (bench.at("damaged"), &names[1]);
+    fs::create_dir(&damaged).unwrap();
+    for name in &names {
+        fs::copy(folder.join(name), damaged.join(name)).unwrap();
+    }
+    let mut bytes = fs::read(folder.join(name)).unwrap();
+    bytes[500_000] ^= 4;
+    fs::write(damaged.join(name), bytes).unwrap();
+    let wrong = local(&ASKED, &damaged, &names);
+    assert!(wrong[0].0 == 1 && wrong[0].1["damaged_samples"] == 1, "{wrong:?}");
+    Place::each(|place| {
+        place.copy(&damaged, "damaged");
+        assert_eq!(wrong, there(&ASKED, place, place.port(), "damaged", &names), "{}", place.name());
+    });
+}
+
+#[test]
+fn shards_of_ours_are_known_by_the_manifest_beside_them() {
+    let bench = Bench::of(60, 2000);
+    bench.pack(&["--shards", "4"]).code(0);
+    let mut shards = names(&bench.dst());
+    shards.retain(|name| name.ends_with(".tar"));
+    let asked = ["verify", "inspect", "inspect --samples --limit 0"];
+    // Some shards; then all shards and the manifest.
+    let cases = [shards[1..3].to_vec(), [&shards[..], &["manifest.json".to_owned()]].concat()];
+    let said: Vec<_> = cases.iter().map(|names| local(&asked, &bench.dst(), names)).collect();
+    assert!(said.iter().flatten().all(|(code, _)| *code == 0), "{said:?}");
+    let converted = bench.at("converted");
+    let shard = bench.dst().join(&shards[2]).display().to_string();
+    run(&["convert", &shard, converted.to_str().unwrap()], &[]).code(0);
+    Place::each(|place| {
+        place.copy(&bench.dst(), "packed");
+        for (names, said) in cases.iter().zip(&said) {
+            let mut of_url = there(&asked, place, place.port(), "packed", names);
+            for (_, said) in &mut of_url {
+                // A listing of the files beside the shards is not available.
+                if let Some(notes) = said.get_mut("notes").and_then(Value::as_array_mut) {
+                    notes.retain(|note| !note.as_str().unwrap().contains("not looked for"));
+                }
+            }
+            assert_eq!(*said, of_url, "{} {names:?}", place.name());
+        }
+        let (url, settings) = urls(place, "packed", &shards[2..3], place.port());
+        let dst = bench.at(&format!("converted-{}", place.name()));
+        let words = [&["convert".to_owned()], &url[..], &[dst.display().to_string()], &settings].concat();
+        run(&words, &[]).code(0);
+        assert_eq!(shardpack_testing::contents(&converted), shardpack_testing::contents(&dst), "{}", place.name());
+        if !matches!(place, Place::Web(_)) {
+            // A pattern that matches the whole dataset.
+            let (url, settings) = urls(place, "packed", &["*".to_owned()], place.port());
+            run(&[&["verify".to_owned()], &url[..], &settings].concat(), &[]).code(0).says("60 samples in 4 shards");
+        }
+        // A pattern that matches part of the dataset and a file without a manifest.
+        place.put("x.tar", &fs::read(bench.dst().join(&shards[0])).unwrap());
+        let pattern = place.url(&format!("{{packed/{},x}}.tar", shards[0].trim_end_matches(".tar")), place.port());
+        for asked in ["verify", "inspect"] {
+            let words = [&[asked.to_owned()], &pattern[..]].concat();
+            run(&words, &[]).code(2).says("which has no manifest").says("name them one by one");
+        }
+        // A file that does not belong to the dataset.
+        place.put("packed/stranger.tar", b"");
+        let (urls, settings) = urls(place, "packed", &["stranger.tar".to_owned(), shards[0].clone()], place.port());
+        for asked in ["verify", "inspect"] {
+            let words = [&[asked.to_owned()], &urls[..], &settings].concat();
+            run(&words, &[]).code(1).says("stranger.tar").says("the manifest does not name this file");
+        }
+    });
+}
+
+#[test]
+fn what_is_left_of_a_dataset_or_will_be_one_is_no_shards_of_others() {
+    let bench = Bench::of(60, 2000);
+    bench.pack(&["--shards", "4"]).code(0);
+    let splits = bench.at("splits");
+    bench.pack_to(&splits, &["--shards", "2", "--split-fraction", "val=0.3"]).code(0);
+    fs::remove_file(bench.dst().join("manifest.json")).unwrap();
+    fs::remove_file(splits.join("splits.json")).unwrap();
+    let commands = |url: &[String], dst: &Path| {
+        let to = [url[0].clone(), dst.display().to_string()];
+        let convert = [&["convert".to_owned()], &to[..], &url[1..]].concat();
+        [[&["verify".to_owned()], url].concat(), [&["inspect".to_owned()], url].concat(), convert]
+    };
+    Place::each(|place| {
+        place.copy(&bench.dst(), "lost");
+        let dst = bench.at(&format!("dst-{}", place.name()));
+        for words in commands(&place.url("lost", place.port()), &dst) {
+            let ran = run(&words, &[]);
+            assert_ne!(ran.code, 0, "{} {words:?} {ran:?}", place.name());
+            ran.says("manifest.json is missing, but other files of the dataset are here");
+        }
+        if matches!(place, Place::Web(_)) {
+            return;
+        }
+        place.copy(&splits, "splits");
+        let [_, _, convert] = commands(&place.url("splits", place.port()), &dst);
+        run(&convert, &[]).code(1).says("the folder above it has no splits.json");
+        // The state of an unfinished pack: a shard and the plan exist.
+        let shard = names(&bench.dst()).into_iter().find(|name| name.ends_with(".tar")).unwrap();
+        place.put(&format!("begun/{shard}"), &fs::read(bench.dst().join(&shard)).unwrap());
+        place.put("begun/.shardpack/plan", b"a plan");
+        for words in commands(&place.url("begun", place.port()), &dst) {
+            let ran = run(&words, &[]);
+            assert_ne!(ran.code, 0, "{} {words:?} {ran:?}", place.name());
+            ran.says("an unfinished pack");
+        }
+        assert!(!dst.exists());
+    });
+}
+
+#[test]
+fn one_image_of_a_shard_of_others_is_extracted_by_its_key() {
+    let bench = Bench::new();
+    for (name, folder, _) in made(&bench) {
+        let Some(nginx) = Nginx::start() else { return };
+        let first = names(&folder).remove(0);
+        fs::copy(folder.join(&first), nginx.data().join(&first)).unwrap();
+        let path = folder.join(&first).display().to_string();
+        let samples = run(&["inspect", &path, "--samples", "--limit", "30", "--json"], &[]).code(0).json();
+        let key = samples["samples"][20]["key"].as_str().unwrap().to_owned();
+        let extract = |source: &str| {
+            let to = bench.at("image");
+            let to = to.to_str().unwrap();
+            run(&["inspect", source, "--extract", &key, "-o", to, "--force", "--json"], &[]).code(0);
+            fs::read(to).unwrap()
+        };
+        assert_eq!(extract(&path), extract(&nginx.url(&first)), "{name}");
+    }
+}
