@@ -141,7 +141,7 @@ fn colours_are_where_they_are_asked_for() {
 /// Runs the binary on a terminal with `columns` columns, through a Python script.
 fn on_terminal(columns: usize, args: &[&str]) -> Ran {
     let python = std::env::var_os("SHARDPACK_PYTHON").unwrap_or_else(|| "python3".into());
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/terminal.py");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/terminal.py");
     let mut command = Command::new(python);
     command.env("TERM", "xterm").env("NO_COLOR", "1").env_remove("CLICOLOR_FORCE").env_remove("COLUMNS");
     command.args([OsStr::new(script), columns.to_string().as_ref(), binary().as_ref()]).args(args);

@@ -36,7 +36,7 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
         if peers {
             steps.step("clippy", clippy)?;
         }
-        steps.step("build of the tests", || run(&mut cargo("test --workspace --no-run")))?;
+        steps.step("build of the tests", || run(&mut cargo(package::BUILD)))?;
         while !making.is_finished()
             && let Some((name, step)) = others.next()
         {

@@ -10,7 +10,7 @@ use std::{
 use crate::{
     Result,
     arguments::Arguments,
-    command::{command, remove, root, run, target, typed},
+    command::{cargo, command, remove, run, target, typed},
     python,
     test_programs::{self, Job, run_all},
     tools,
@@ -41,9 +41,13 @@ fn sources() -> Result<PathBuf> {
     python::environment_with_dependencies("package-sources", "python/tests/sources.txt")
 }
 
+/// Arguments of cargo that build the tests and, with the same features, all that they and the debug wheel need.
+pub const BUILD: &str = "build --workspace --lib --bins --tests --examples";
+
 /// Build profile of the wheel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Build {
+    /// Debug build, with the features of the workspace.
     Debug,
     /// Release build without C code: enough if nothing is decoded.
     Plain,
@@ -54,12 +58,26 @@ enum Build {
 fn wheel(python: &Path, how: Build) -> Result<PathBuf> {
     let folder = target("wheels");
     remove(&folder)?;
+    if how == Build::Debug {
+        run(&mut cargo(BUILD))?;
+        let library = target("debug").join("lib_native.so");
+        run(command(python, ["xtask/src/debug_wheel.py"]).arg(library).arg(env!("CARGO_PKG_VERSION")).arg(&folder))?;
+    } else {
+        maturin(python, how, &folder)?;
+    }
+    let found = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let wheels: Vec<_> = found.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    match wheels.as_slice() {
+        [wheel] => Ok(wheel.clone()),
+        _ => Err(format!("{}: {} wheels", folder.display(), wheels.len())),
+    }
+}
+
+/// Builds a release wheel in `folder`.
+fn maturin(python: &Path, how: Build, folder: &Path) -> Result<()> {
     let mut build = command(python, ["-m", "maturin", "build", "--quiet", "--manifest-path", "python/Cargo.toml"]);
     // `dist` decides which systems the wheel supports.
-    build.args(["--compatibility", "linux", "--out"]).arg(&folder);
-    if how != Build::Debug {
-        build.arg("--release");
-    }
+    build.args(["--compatibility", "linux", "--release", "--out"]).arg(folder);
     if how == Build::Fast {
         match tools::path() {
             Ok(path) => {
@@ -68,13 +86,7 @@ fn wheel(python: &Path, how: Build) -> Result<PathBuf> {
             Err(error) => println!("libjpeg-turbo does not build here, and the wheel lacks it: {error}"),
         }
     }
-    run(&mut build)?;
-    let found = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let wheels: Vec<_> = found.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    match wheels.as_slice() {
-        [wheel] => Ok(wheel.clone()),
-        _ => Err(format!("{}: {} wheels", folder.display(), wheels.len())),
-    }
+    run(&mut build)
 }
 
 /// The Python of the environment with the release package installed.
@@ -117,7 +129,7 @@ pub fn jobs(peers: bool) -> Result<Vec<Job>> {
     run(&mut command(&python, ["-m", "ruff", "check", "python"]))?;
     run(&mut command(&python, ["-m", "ruff", "format", "--quiet", "--check", "python"]))?;
     run(&mut command(&python, ["-m", "mypy", "--config-file", "python/pyproject.toml", "python/shardpack"]))?;
-    let mut jobs = alone(&python)?;
+    let mut jobs = alone(&python);
     if !peers {
         println!("the package with PyTorch is tested with CI=true or --full");
         return Ok(jobs);
@@ -149,19 +161,16 @@ pub fn jobs(peers: bool) -> Result<Vec<Job>> {
     Ok(jobs)
 }
 
-/// A job for each file of python/tests, in the environment without other libraries.
-fn alone(python: &Path) -> Result<Vec<Job>> {
-    let folder = root().join("python/tests");
-    let found = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let mut names: Vec<String> =
-        found.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).filter(|name| is_test(name)).collect();
-    names.sort();
-    Ok(names.iter().map(|name| pytest(python, &[&format!("python/tests/{name}")])).collect())
+/// The jobs of python/tests in the environment without other libraries: the longest files apart, and all other files.
+fn alone(python: &Path) -> Vec<Job> {
+    let files = LONG_FILES.map(|name| format!("python/tests/{name}"));
+    let ignored = files.each_ref().map(|file| format!("--ignore={file}"));
+    let rest = std::iter::once("python/tests").chain(ignored.iter().map(String::as_str)).collect::<Vec<_>>();
+    files.iter().map(|file| pytest(python, &[file])).chain([pytest(python, &rest)]).collect()
 }
 
-fn is_test(name: &str) -> bool {
-    name.starts_with("test_") && name.ends_with(".py")
-}
+/// Test files that take longest.
+const LONG_FILES: [&str; 2] = ["test_loader.py", "test_pages.py"];
 
 /// Variable that lists the libraries that the tests must find installed.
 const INSTALLED: &str = "SHARDPACK_INSTALLED";
@@ -187,6 +196,5 @@ fn pytest(python: &Path, which: &[&str]) -> Job {
     // Runs from the root: from python/, `import shardpack` would find the sources, which have no native part.
     let mut command = command(python, ["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
     command.args(which);
-    let file = which[0].rsplit('/').next().unwrap_or_default().trim_end_matches(".py");
-    Job { key: format!("python::{file}"), name: typed(&command), command }
+    Job { key: format!("python::{}", which.join(" ")), name: typed(&command), command }
 }

@@ -37,8 +37,16 @@ const WAITING: [&str; 13] = [
     "loader::servers",
 ];
 /// The longest jobs start first, so that none runs alone at the end.
-const LONGEST: [&str; 6] =
-    ["stores::foreign", "sources::values", "stores::pack", "sources::files", "stores::convert", "servers::objects"];
+const LONGEST: [&str; 8] = [
+    "python::python/tests/test_loader.py",
+    "python::python/tests/test_pages.py",
+    "pack::crash",
+    "stores::foreign",
+    "stores::pack",
+    "stores::convert",
+    "servers::objects",
+    "sources::values",
+];
 
 /// A command that tests something.
 pub struct Job {

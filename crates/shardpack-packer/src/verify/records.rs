@@ -104,7 +104,7 @@ impl Checker<'_> {
             }
             let there = end.min(self.bytes).saturating_sub(start) as usize;
             if buffer.len() < there {
-                buffer.resize(there, 0);
+                buffer = vec![0; there];
             }
             let found = self.window(file, &mut buffer[..there], start, &rows)?;
             hasher.update(&buffer[..there]);
