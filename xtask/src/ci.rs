@@ -9,6 +9,7 @@ use std::{
 use crate::{
     Result,
     arguments::Arguments,
+    circles,
     command::{Steps, cargo, command, is_ci, is_there, output, read, root, run, target},
     docs, fresh, fuzz, licences, needs, package, prose, python, servers, test_programs, tools,
     warm::Warm,
@@ -33,6 +34,7 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
         let licences = scope.spawn(|| licences::check(peers));
         steps.step("format", format)?;
         steps.step("prose", prose::check)?;
+        steps.step("circles", circles::check)?;
         if peers {
             steps.step("clippy", clippy)?;
         }
@@ -173,13 +175,14 @@ fn warmed(pythons: &mut [(&'static str, PathBuf)]) -> Result<Vec<Warm>> {
     Ok(warm)
 }
 
-/// Checks that run no tests: format, clippy, rustdoc and prose.
+/// Checks that run no tests: format, clippy, rustdoc, prose and circles of imports.
 pub fn check() -> Result<()> {
     let mut steps = Steps::default();
     steps.step("format", format)?;
     steps.step("clippy", clippy)?;
     steps.step("doc", doc)?;
     steps.step("prose", prose::check)?;
+    steps.step("circles", circles::check)?;
     steps.finish();
     Ok(())
 }

@@ -4,7 +4,9 @@
 mod arguments;
 mod bench;
 mod ci;
+mod circles;
 mod command;
+mod count;
 mod dist;
 mod docs;
 mod fixtures;
@@ -20,6 +22,7 @@ mod python;
 mod random;
 mod servers;
 mod shuffle_quality;
+mod sources;
 mod test_programs;
 mod tools;
 mod training_order;
@@ -34,7 +37,7 @@ type Result<T, E = String> = std::result::Result<T, E>;
 
 const HELP: &str = "\
 cargo xtask test [--fuzz-seconds N] [--full]   all that a change has to pass; sets up what it needs
-cargo xtask check                              what runs no test: format, clippy, rustdoc and the English of pages
+cargo xtask check                              what runs no test: format, clippy, rustdoc, circles of imports, and the English of pages
 cargo xtask package [--full]                   build the Python package and test it; --full: for use, and with PyTorch
 cargo xtask fuzz [TARGET] [--seconds N]        fuzz one target or all of them
 cargo xtask fuzz TARGET --replay FILE          run one input
@@ -45,6 +48,7 @@ cargo xtask training-order [--seeds N]         train a small network on each ord
 cargo xtask many-machines [--keep]             simulate packing and training on many machines
 cargo xtask docs [--check]                     write docs/reference/cli.md from --help
 cargo xtask fixtures                           make the fixtures anew and compare
+cargo xtask count                              lines of each crate without tests, and lines that tell URLs from folders
 cargo xtask fresh [--first]                    both commands of the README in a root with nothing else; --first: packing alone
 cargo xtask dist                               make what a release hands out, in target/dist, and try it in empty roots
 
@@ -77,6 +81,7 @@ fn main() -> ExitCode {
         Some("dist") => dist::task(arguments),
         Some("fresh") => fresh::task(arguments),
         Some("fixtures") => arguments.end().and_then(|()| fixtures::task()),
+        Some("count") => arguments.end().and_then(|()| count::task()),
         Some("help" | "--help" | "-h") | None => {
             print!("{HELP}");
             Ok(())

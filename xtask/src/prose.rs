@@ -8,6 +8,7 @@ mod messages;
 use crate::{
     Result,
     command::{read, root},
+    sources,
 };
 
 /// Pages outside `docs/`.
@@ -54,7 +55,7 @@ const AVOIDED: [(&str, &str); 14] = [
 /// Step of `check`: checks every page and the texts of `--help`.
 pub fn check() -> Result<()> {
     let mut names: Vec<String> = PAGES.map(str::to_owned).into();
-    files_below("docs", ".md", &mut names)?;
+    sources::files_below("docs", ".md", &mut names)?;
     names.retain(|name| name != HELP);
     names.sort();
     let pages = names.into_iter().map(|name| Ok((name.clone(), read(&root().join(name))?)));
@@ -96,22 +97,6 @@ fn by_hand(page: &str) -> String {
 
 fn words(text: &str) -> usize {
     text.split_whitespace().filter(|word| word.contains(char::is_alphabetic)).count()
-}
-
-/// Adds the files below a folder whose names have this ending, relative to the root.
-fn files_below(folder: &str, end: &str, names: &mut Vec<String>) -> Result<()> {
-    let place = root().join(folder);
-    let wrong = |error| format!("{}: cannot list: {error}", place.display());
-    for entry in std::fs::read_dir(&place).map_err(wrong)? {
-        let entry = entry.map_err(wrong)?;
-        let name = format!("{folder}/{}", entry.file_name().to_string_lossy());
-        if entry.path().is_dir() {
-            files_below(&name, end, names)?;
-        } else if name.ends_with(end) {
-            names.push(name);
-        }
-    }
-    Ok(())
 }
 
 /// The texts of `--help` as paragraphs, without examples, usage and option names.

@@ -3,11 +3,9 @@
 //! Opening reads the manifest only; indexes and shards are opened when their first sample is requested.
 
 use std::{
-    borrow::Cow,
     fmt,
     fs::File,
     io,
-    ops::{Bound, Range, RangeBounds},
     path::{Path, PathBuf},
     sync::{
         Arc, OnceLock,
@@ -24,11 +22,10 @@ use shardpack_format::{
 };
 
 use crate::{
-    Bytes, Reader, Sample, Shard,
+    Bytes, Shard,
     content::{Compression, Content},
     files,
     open_shards::OpenShards,
-    reader, sample,
     shard::Opened,
     splits::{no_manifest, refuse_unfinished, splits},
     store::{CacheUse, Files, Store, StoreSettings, Transfers},
@@ -333,127 +330,9 @@ impl Dataset {
         self.locate(number).map(|(_, row)| row)
     }
 
-    /// Sample `number`, from 0 in stored order.
-    ///
-    /// Its bytes are borrowed from a mapping of its shard. A compressed shard has no mapping: each call unpacks the
-    /// block of the sample, so use [`Dataset::reader`] to read many samples in order.
-    ///
-    /// # Errors
-    /// When there is no such sample, or its index, shard or content is damaged.
-    pub fn sample(&self, number: u64) -> Result<Sample<'_>> {
-        let (shard, row) = self.locate(number)?;
-        let range = reader::record(&row);
-        let mapped =
-            shard.map()?.and_then(|map| map.get(usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?));
-        let record = match mapped {
-            Some(record) => Cow::Borrowed(record),
-            None => {
-                let mut record = Vec::new();
-                shard.read(range, &mut record).map_err(|error| error.in_sample(row.name()))?;
-                Cow::Owned(record)
-            }
-        };
-        let sample = Sample::new(number, shard, row, record);
-        if self.check_content { shard.checked(sample) } else { Ok(sample) }
-    }
-
-    /// Reads the image of sample `number` into `out` and sets its length; uses `pread` and no mapping of the shard.
-    /// Returns the index row of the sample.
-    ///
-    /// # Errors
-    /// As [`Dataset::sample`]; the content of `out` is then undefined.
-    pub fn read(&self, number: u64, out: &mut Vec<u8>) -> Result<RowRef<'_>> {
-        let (shard, row) = self.locate(number)?;
-        let range = if row.in_parts { reader::record(&row) } else { sample::image_range(&row) };
-        shard.read(range, out).map_err(|error| error.in_sample(row.name()))?;
-        if row.in_parts {
-            *out = formats::whole(&row, out).map(Cow::into_owned).unwrap_or_default();
-        }
-        if self.check_content
-            && let Err(error) = sample::check_content(&shard, &row, out)
-        {
-            if !self.is_remote {
-                return Err(error);
-            }
-            let again = shard.sample_again(number - shard.samples().start)?;
-            again.check_content()?;
-            out.clear();
-            out.extend_from_slice(again.bytes());
-        }
-        Ok(row)
-    }
-
-    /// Number of the sample with `key`.
-    ///
-    /// If keys ascend from shard to shard, as shardpack packs them, bisection finds an existing key and opens about
-    /// log₂ of the shards' indexes. For a missing key every index is searched.
-    ///
-    /// # Errors
-    /// When an index is damaged.
-    pub fn find(&self, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
-        let key = key.as_ref();
-        let likely = self.bisect(key)?;
-        if let Some(found) = likely.map(|shard| find_in(shard, key)).transpose()?.flatten() {
-            return Ok(Some(found));
-        }
-        for shard in self.shards().filter(|shard| Some(shard.number) != likely.map(|shard| shard.number)) {
-            if let Some(found) = find_in(shard, key)? {
-                return Ok(Some(found));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Reads `samples` in stored order: `..` for all, `1000..2000`, or the range from [`Shard::samples`].
-    ///
-    /// # Errors
-    /// When the range is not within the dataset.
-    pub fn reader(&self, samples: impl RangeBounds<u64>) -> Result<Reader<'_>> {
-        Ok(Reader::new(self, self.range(samples)?))
-    }
-
-    fn range(&self, samples: impl RangeBounds<u64>) -> Result<Range<u64>> {
-        let start = match samples.start_bound() {
-            Bound::Unbounded => Some(0),
-            Bound::Included(start) => Some(*start),
-            Bound::Excluded(before) => before.checked_add(1),
-        };
-        let end = match samples.end_bound() {
-            Bound::Unbounded => Some(self.len()),
-            Bound::Included(last) => last.checked_add(1),
-            Bound::Excluded(end) => Some(*end),
-        };
-        match start.zip(end) {
-            Some((start, end)) if start <= end && end <= self.len() => Ok(start..end),
-            _ => {
-                let shown = |at: Option<u64>| at.map_or_else(|| "2^64".to_owned(), |at| at.to_string());
-                let what = format!("samples {}..{} of a dataset of {}", shown(start), shown(end), self.len());
-                Err(Error::usage(what).in_file(&self.folder))
-            }
-        }
-    }
-
-    fn locate(&self, number: u64) -> Result<(Shard<'_>, RowRef<'_>)> {
+    pub(crate) fn locate(&self, number: u64) -> Result<(Shard<'_>, RowRef<'_>)> {
         let shard = self.shard_of(number)?;
         Ok((shard, shard.row(number - shard.samples().start)?))
-    }
-
-    /// The last shard whose first key is at most `key`, if keys ascend from shard to shard.
-    fn bisect(&self, key: &[u8]) -> Result<Option<Shard<'_>>> {
-        let (mut low, mut high, mut found) = (0, self.manifest.shards.len(), None);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let with_samples = (middle..high).map(|number| Shard { dataset: self, number }).find(|s| !s.is_empty());
-            match with_samples {
-                None => high = middle,
-                Some(shard) if shard.row(0)?.key <= key => {
-                    found = Some(shard);
-                    low = shard.number + 1;
-                }
-                Some(_) => high = middle,
-            }
-        }
-        Ok(found)
     }
 }
 
@@ -463,18 +342,3 @@ pub(crate) fn read_manifest(bytes: &[u8]) -> Result<Manifest> {
     manifest.check_id(bytes)?;
     Ok(manifest)
 }
-
-fn find_in(shard: Shard<'_>, key: &[u8]) -> Result<Option<u64>> {
-    let found = shard.index()?.find(key).map_err(|error| error.in_file(shard.index_path()))?;
-    Ok(found.map(|row| shard.samples().start + row))
-}
-
-// Guaranteed on the crate's page.
-const _: () = {
-    const fn send_and_sync<T: Send + Sync>() {}
-    send_and_sync::<Dataset>();
-    send_and_sync::<Shard<'_>>();
-    send_and_sync::<Sample<'_>>();
-    const fn send<T: Send>() {}
-    send::<Reader<'_>>();
-};

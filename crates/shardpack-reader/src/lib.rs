@@ -97,6 +97,7 @@ mod cache;
 mod content;
 mod dataset;
 mod files;
+mod lookup;
 mod mapping;
 mod open_shards;
 mod reader;

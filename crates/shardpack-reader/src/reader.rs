@@ -10,6 +10,7 @@ use shardpack_format::{Result, index::RowRef};
 use crate::{
     Dataset, Sample, Shard,
     content::Content,
+    shard::record,
     window::{Scratch, Window},
 };
 
@@ -174,10 +175,4 @@ impl<'d> Reader<'d> {
         }
         Ok(())
     }
-}
-
-/// Byte range of the record of `row` in the (unpacked) shard.
-pub(crate) fn record(row: &RowRef<'_>) -> Range<u64> {
-    // `Index::row` has checked that the sum is no larger than the shard.
-    row.offset..row.offset + u64::from(row.record_bytes)
 }

@@ -13,9 +13,9 @@ use shardpack_format::{
 };
 
 use crate::{
-    Bytes, Dataset, Reader, Sample,
+    Bytes, Dataset,
     content::{Compression, Content},
-    files, reader,
+    files,
     turn::Turn,
     window::{Scratch, Window},
 };
@@ -212,75 +212,8 @@ impl<'d> Shard<'d> {
     /// When the index cannot be opened.
     pub fn span(&self, rows: Range<u64>) -> Result<Option<Range<u64>>> {
         self.index()?;
-        let records = rows.filter_map(|row| self.row(row).ok()).map(|row| reader::record(&row));
+        let records = rows.filter_map(|row| self.row(row).ok()).map(|row| record(&row));
         Ok(records.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end)))
-    }
-
-    /// The sample of row `row`, if `window`, filled from this shard, holds its record; else `None`.
-    ///
-    /// # Errors
-    /// When there is no such row, or the index is damaged.
-    pub fn sample_in<'a>(&self, window: &'a Window, row: u64) -> Result<Option<Sample<'a>>>
-    where
-        'd: 'a,
-    {
-        let number = self.samples().start + row;
-        let row = self.row(row)?;
-        Ok(window.get(reader::record(&row)).map(|record| Sample::new(number, *self, row, record.into())))
-    }
-
-    /// The sample of row `row`, read alone.
-    ///
-    /// # Errors
-    /// When there is no such row, or the index or the shard is damaged.
-    pub fn sample_alone(&self, row: u64) -> Result<Sample<'d>> {
-        let number = self.samples().start + row;
-        let row = self.row(row)?;
-        let mut record = Vec::new();
-        self.read(reader::record(&row), &mut record).map_err(|error| error.in_sample(row.name()))?;
-        Ok(Sample::new(number, *self, row, record.into()))
-    }
-
-    /// As [`Shard::sample_alone`] for a sample that was wrong: bypasses every cache.
-    pub(crate) fn sample_again(&self, row: u64) -> Result<Sample<'d>> {
-        let record = reader::record(&self.row(row)?);
-        self.dataset.open_shards.get(self.number, || self.content())?.forget(&record);
-        self.dataset.wholes.forget(self.number);
-        self.sample_alone(row)
-    }
-
-    /// Compares `sample`, which is from this shard, with its content hash. Over a network the whole record is
-    /// compared, and read again if it is wrong.
-    ///
-    /// # Errors
-    /// When the sample is wrong.
-    pub fn checked<'a>(&self, sample: Sample<'a>) -> Result<Sample<'a>>
-    where
-        'd: 'a,
-    {
-        match self.check(&sample) {
-            Ok(()) => Ok(sample),
-            Err(_) if self.dataset.is_remote => {
-                let again = self.sample_again(sample.number() - self.samples().start)?;
-                self.check(&again).map(|()| again)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Compares `sample`, which is from this shard, with its content hash; over a network, the whole record with its
-    /// hashes.
-    ///
-    /// # Errors
-    /// When the sample is wrong.
-    pub fn check(&self, sample: &Sample<'_>) -> Result<()> {
-        sample.check_content()?;
-        if self.dataset.is_remote { sample.check_frame() } else { Ok(()) }
-    }
-
-    /// Reads its samples in order; the first [`Reader::next`] opens the shard.
-    pub fn reader(&self) -> Reader<'d> {
-        Reader::new(self.dataset, self.samples())
     }
 
     /// Opens the bytes of the shard.
@@ -374,4 +307,10 @@ fn cut(error: io::Error) -> Error {
         io::ErrorKind::UnexpectedEof => Error::data("cut short since it was opened").help(help::COPY_AGAIN),
         _ => files::io_error("cannot read", error),
     }
+}
+
+/// Byte range of the record of `row` in the (unpacked) shard.
+pub(crate) fn record(row: &RowRef<'_>) -> Range<u64> {
+    // `Index::row` has checked that the sum is no larger than the shard.
+    row.offset..row.offset + u64::from(row.record_bytes)
 }

@@ -12,6 +12,7 @@ use crate::{
     answer::{Failed, Version},
     objects::Objects,
     persistence::{Asker, Refusal},
+    request::{Object, Odd, Page},
     runtime,
     service::{Notes, Use},
 };
@@ -20,44 +21,6 @@ use crate::{
 const MOST_PAGES: u64 = 1_000_000;
 /// Maximum number of empty pages in a row. A bucket that keeps versions has empty pages after many deletions.
 const MOST_EMPTY: u32 = 2000;
-
-/// An object that a store lists.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Object {
-    /// Its path below the folder of the [`Store`].
-    pub name: String,
-    /// Length in bytes.
-    pub bytes: u64,
-    /// Identifies this version for [`Store::read_listed`]; 0 if the store has no ETag and no time.
-    pub stamp: i64,
-}
-
-/// An object whose name is not a path: it has empty parts, `.` or `..`, control characters, or a slash at its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Odd {
-    /// Its name below the folder of the [`Store`].
-    pub name: String,
-    /// Length in bytes; 0 for a common prefix of several names.
-    pub bytes: u64,
-}
-
-impl Odd {
-    /// Whether it is the empty object that tools create to represent a folder.
-    pub fn is_folder(&self) -> bool {
-        self.bytes == 0 && (self.name.is_empty() || self.name.strip_suffix('/').is_some_and(crate::location::is_key))
-    }
-}
-
-/// A page of a list.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Page {
-    /// Objects.
-    pub objects: Vec<Object>,
-    /// Names, without a trailing slash, of folders that were not listed.
-    pub folders: Vec<String>,
-    /// Objects whose names are not paths.
-    pub odd: Vec<Odd>,
-}
 
 impl Store {
     /// Lists all objects whose names begin with `below` (a folder name with a slash, for example), in pages of about

@@ -12,10 +12,10 @@ use crate::{
     answer::Failed,
     location::Location,
     patience::Patience,
+    request::Counters,
     service::Notes,
     settings::{Options, Settings},
     shared::Shared,
-    store::Counters,
 };
 
 /// How long requests are retried, with renewed credentials, at a server that accepted credentials before and now

@@ -20,8 +20,8 @@ use crate::{
     pace::Pace,
     persistence::Asker,
     plain,
+    request::{Found, Wanted},
     service::Notes,
-    store::{Found, Wanted},
     web,
 };
 

@@ -22,8 +22,8 @@ use reqwest::{
 
 use crate::{
     answer::{self, Failed},
+    maker::Maker,
     pages::{Odd, without_odd},
-    shared::Maker,
 };
 
 /// Longest error or credentials response that is read.

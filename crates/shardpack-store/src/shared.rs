@@ -9,16 +9,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use reqwest::{Client, header::HeaderMap};
-use rustls::ClientConfig;
+use reqwest::header::HeaderMap;
 use shardpack_format::Result;
 
 use crate::{
     limiter::Limiter,
     location::{Kind, Location},
+    maker::Maker,
     objects::Objects,
     plain::Plain,
-    runtime,
     service::Connector,
     settings::{Options, Settings},
     web,
@@ -40,31 +39,6 @@ pub(crate) struct Shared {
     answers: AtomicU64,
 }
 
-/// Makes connections for each thread.
-#[derive(Debug)]
-pub(crate) struct Maker {
-    /// Identifies a server with its settings.
-    number: u64,
-    kind: Kind,
-    settings: Settings,
-    options: Options,
-    tls: ClientConfig,
-}
-
-/// Number of the next server.
-static NUMBER: AtomicU64 = AtomicU64::new(0);
-
-impl Maker {
-    /// The connections of this thread.
-    pub fn client(&self) -> Result<Client> {
-        runtime::client(self.number, || web::client(self.kind, &self.settings, &self.options, self.tls.clone()))
-    }
-
-    pub fn silence(&self) -> Duration {
-        self.options.silence
-    }
-}
-
 /// Servers by process, name and settings.
 type Servers = HashMap<(u32, String, String), Weak<Shared>>;
 static SERVERS: Mutex<Option<Servers>> = Mutex::new(None);
@@ -78,9 +52,8 @@ impl Shared {
         if let Some(shared) = servers.get(&key).and_then(Weak::upgrade) {
             return Ok(shared);
         }
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let tls = web::tls(location.kind, settings)?;
-        let maker = Maker { number, kind: location.kind, settings: settings.clone(), options: options.clone(), tls };
+        let maker = Maker::new(location.kind, settings, options, tls);
         // Invalid settings are reported before the first request.
         maker.client()?;
         let made = Arc::new(Self {

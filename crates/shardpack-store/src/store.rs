@@ -13,40 +13,14 @@ use shardpack_format::{Error, ErrorKind, Result};
 
 use crate::{
     answer::Version,
-    listing::Object,
     location::{Kind, Location},
     persistence::Asker,
     reading::{CHANGED_WHILE_READ, Filling, Reading, Sink},
+    request::{Counters, Counts, Found, Object, Wanted},
     runtime,
     settings::{Options, Settings, unknown},
     shared::Shared,
 };
-
-/// Counters of requests and bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Requests that were sent.
-    pub requests: u64,
-    /// Bytes of response bodies.
-    pub bytes: u64,
-    /// Requests that were sent again, or resumed.
-    pub again: u64,
-    /// Responses that reported too many requests.
-    pub too_many: u64,
-    /// Bytes of objects and parts that were uploaded.
-    pub sent_bytes: u64,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub requests: AtomicU64,
-    pub bytes: AtomicU64,
-    pub again: AtomicU64,
-    pub too_many: AtomicU64,
-    pub sent_bytes: AtomicU64,
-    /// HTML pages that came in place of objects.
-    pub pages: AtomicU64,
-}
 
 /// A folder on a web server, or a prefix of a bucket.
 ///
@@ -61,29 +35,6 @@ pub struct Store {
     /// The version of each object at its first read.
     versions: Mutex<HashMap<String, Version>>,
     counters: Counters,
-}
-
-/// An object, or a range of it, to read.
-pub(crate) struct Wanted {
-    pub name: String,
-    pub range: Option<Range<u64>>,
-    /// Length of the object in bytes, if known.
-    pub object_bytes: Option<u64>,
-    /// The listed version, if known: [`Version::stamp`].
-    pub stamp: Option<i64>,
-    /// Whether the object may be missing: S3 refuses requests for missing objects to callers that may not list.
-    pub is_optional: bool,
-    /// Maximum bytes to read from an object of unknown length.
-    pub most: u64,
-}
-
-/// Result of a read.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Found {
-    /// Whether the object exists.
-    pub is_there: bool,
-    /// Its length in bytes, if the server sends it.
-    pub object_bytes: Option<u64>,
 }
 
 /// How often an object that changes during the read is read again.

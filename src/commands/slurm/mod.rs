@@ -220,7 +220,7 @@ fn script(args: &Args) -> Result<Script> {
     }
     let (src, dst) = paths(args)?;
     if let Some(src) = src.filter(|src| !sys::is_store(src)) {
-        source::given::refuse_packed(src)?;
+        source::packed::refuse_packed(src)?;
     }
     if let (Some(option), true) = (args.given.plan.first(), args.missing || args.plan_file.is_some()) {
         let option = report::path(option.as_encoded_bytes());

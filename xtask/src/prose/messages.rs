@@ -6,33 +6,18 @@ use proc_macro2::{TokenStream, TokenTree};
 
 use crate::{
     Result,
-    command::{read, root},
+    sources::{self, Source},
 };
 
-/// Folders of the code that prints messages.
-const FOLDERS: [&str; 3] = ["crates", "src", "python/src"];
 /// Fewest words of a message; shorter strings are names and units.
 const FEWEST_WORDS: usize = 4;
-/// Start of the unit tests, which are the end of a file.
-const UNIT_TESTS: &str = "\n#[cfg(test)]\nmod tests {";
 
 /// The messages of all files, each with its location.
 pub fn all() -> Result<Vec<(String, String)>> {
-    let mut files = Vec::new();
-    for folder in FOLDERS {
-        super::files_below(folder, ".rs", &mut files)?;
-    }
-    files.retain(|file| {
-        let is_code = !file.starts_with("crates/") || file.contains("/src/");
-        is_code && !file.ends_with("/tests.rs") && !file.contains("/tests/")
-    });
-    files.sort();
     let mut found = Vec::new();
-    for file in files {
-        let code = read(&root().join(&file))?;
-        let code = code.split(UNIT_TESTS).next().unwrap_or_default();
-        let tokens = code.parse().map_err(|error| format!("{file}: cannot read the code: {error}"))?;
-        strings(tokens, &mut |line, text| found.push((format!("{file}:{line}"), text)));
+    for Source { name, code } in sources::all()? {
+        let tokens = code.parse().map_err(|error| format!("{name}: cannot read the code: {error}"))?;
+        strings(tokens, &mut |line, text| found.push((format!("{name}:{line}"), text)));
     }
     Ok(found)
 }

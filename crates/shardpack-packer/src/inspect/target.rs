@@ -21,7 +21,8 @@ use crate::{
     plan_file,
     source::{
         Given, Root,
-        given::{self, STRANGER, STRANGER_BESIDE, folder_of},
+        packed::{self, folder_of},
+        strangers::{self, STRANGER, STRANGER_BESIDE},
     },
     sys,
 };
@@ -238,10 +239,10 @@ fn folder(path: &Path, resolved: &mut Resolved) -> Result<Option<Vec<Target>>> {
     refuse_unfinished(path)?;
     if sys::is_there(&path.join(manifest::FILE))? {
         let view = View::whole(path)?;
-        resolved.add_strangers(path, given::strangers(path, view.dataset.manifest())?, STRANGER)?;
+        resolved.add_strangers(path, strangers::strangers(path, view.dataset.manifest())?, STRANGER)?;
         return Ok(Some(vec![Target::Dataset(view)]));
     }
-    given::refuse_lost_manifest(path)?;
+    packed::refuse_lost_manifest(path)?;
     let Splits { found: mut splits, differences, .. } = shardpack_reader::look_at_splits(path)?;
     resolved
         .problems
@@ -253,10 +254,10 @@ fn folder(path: &Path, resolved: &mut Resolved) -> Result<Option<Vec<Target>>> {
     let mut targets = Vec::with_capacity(splits.len());
     for split in &splits {
         let view = View::whole(&split.path)?;
-        resolved.add_strangers(&split.path, given::strangers(&split.path, view.dataset.manifest())?, STRANGER)?;
+        resolved.add_strangers(&split.path, strangers::strangers(&split.path, view.dataset.manifest())?, STRANGER)?;
         targets.push(Target::Dataset(view));
     }
-    let beside = given::beside_splits(path, |name| splits.iter().any(|split| split.path.ends_with(name)))?;
+    let beside = strangers::beside_splits(path, |name| splits.iter().any(|split| split.path.ends_with(name)))?;
     resolved.add_strangers(path, beside, STRANGER_BESIDE)?;
     Ok(Some(targets))
 }
@@ -296,7 +297,7 @@ fn of_dataset(resolved: &mut Resolved, is_next: bool, path: &Path) -> Result<Opt
             return Ok(Some(vec![Target::Dataset(view)]));
         }
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if !given::is_known(view.dataset.manifest(), &name) {
+        if !strangers::is_known(view.dataset.manifest(), &name) {
             resolved.add_strangers(&folder, vec![name], STRANGER)?;
         }
     }

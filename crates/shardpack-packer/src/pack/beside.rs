@@ -13,10 +13,10 @@ use shardpack_format::{Error, ErrorKind, Result, manifest::WORK_FOLDER};
 
 use super::{
     bucket::Bucket,
-    destination::{self, LOCK_FILE, PLAN_FILE},
     held::Held,
     receipt,
     runs::{self, Run},
+    work_folder::{self, LOCK_FILE, OTHER_FOLDER, PLAN_FILE},
 };
 use crate::{own, part::Part, plan::Plan, sys};
 
@@ -51,8 +51,6 @@ fn is_gone(error: &Error) -> bool {
     error.io_error().is_some_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
-/// Help if the folder has other files: parts replace nothing.
-pub(super) const OTHER_FOLDER: &str = "choose another folder, or remove this";
 /// Attempts to create folders that other processes remove; each process removes them once.
 const MOST_TRIES: u32 = 1000;
 
@@ -135,7 +133,7 @@ impl Beside {
                 if kept.iter().any(|name| path.ends_with(name)) {
                     continue;
                 }
-                if path.is_dir() { destination::remove_folder(&path)? } else { sys::remove_file(&path)? }
+                if path.is_dir() { work_folder::remove_folder(&path)? } else { sys::remove_file(&path)? }
             }
         }
         own::folder(&self.work, receipt::FOLDER).map(drop)

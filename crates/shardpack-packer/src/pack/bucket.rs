@@ -19,12 +19,10 @@ use shardpack_format::{
 };
 
 use super::{
-    Options, Planned, Report,
-    bucket_parts::{plan_name, receipt_name},
-    destination::{self, LOCK_FILE, PLAN_FILE, files_in},
-    in_ledgers, other_sidecars, pack_into,
+    Options, Planned, Report, destination, in_ledgers, other_sidecars, pack_into,
     receipt::Received,
     report,
+    work_folder::{self, LOCK_FILE, PLAN_FILE, files_in, plan_name, receipt_name},
 };
 use shardpack_reader::StoreSettings;
 
@@ -150,7 +148,7 @@ impl Bucket {
                     // Unless a process of this machine still packs.
                     if let Some(_alone) = sys::Lock::take_if_free(&local.join(WORK_FOLDER).join(LOCK_FILE))? {
                         left_uploads = self.uploads.give_up_begun()?;
-                        destination::remove_folder(&self.work)?;
+                        work_folder::remove_folder(&self.work)?;
                     }
                     let report = self.sealed_before(plans, manifests, options, start)?;
                     Ok(Report { left_uploads, transfers: transfers(), ..report })
@@ -351,7 +349,7 @@ impl Bucket {
         let own: BTreeSet<String> = shards_of(plans).into_iter().collect();
         old.retain(|name| !own.contains(name));
         self.uploads.of_split(None).remove_files(&old.into_iter().collect::<Vec<_>>())?;
-        destination::remove_folder(&self.work)
+        work_folder::remove_folder(&self.work)
     }
 }
 

@@ -18,9 +18,9 @@ use shardpack_format::{
 
 use super::{
     bucket::Bucket,
-    destination::{self, LOCK_FILE, PLAN_FILE},
-    part::PlannedPart,
+    planned_part::PlannedPart,
     receipt::{self, Found, Receipt},
+    work_folder::{self, LOCK_FILE, plan_name, receipt_name, receipts_folder},
 };
 use crate::{
     copy, own,
@@ -30,21 +30,6 @@ use crate::{
     sidecars, sys,
     uploads::Uploads,
 };
-
-/// Name of the plan object.
-pub(super) fn plan_name() -> String {
-    format!("{WORK_FOLDER}/{PLAN_FILE}")
-}
-
-/// Prefix of the names of receipts.
-fn receipts_folder() -> String {
-    format!("{WORK_FOLDER}/{}/", receipt::FOLDER)
-}
-
-/// Name of the receipt of `part`.
-pub(super) fn receipt_name(part: Part) -> String {
-    receipts_folder() + &receipt::file(part)
-}
 
 /// Split and hash of each plan, which identify plans.
 fn hashes(plans: &[Plan]) -> Result<Vec<(Option<String>, hash::FileHash)>> {
@@ -75,7 +60,7 @@ impl Bucket {
     pub fn remove_part_folder(&self, part: Part) -> Result<()> {
         let folder = self.part_folder(part);
         if let Some(_alone) = sys::Lock::take_if_free(&folder.join(WORK_FOLDER).join(LOCK_FILE))? {
-            destination::remove_folder(&folder)?;
+            work_folder::remove_folder(&folder)?;
         }
         self.remove_if_empty();
         Ok(())
@@ -241,7 +226,7 @@ impl Bucket {
     /// # Errors
     /// If the store does not answer, or a receipt cannot be written.
     pub fn copy_receipts(&self, work: &std::path::Path) -> Result<()> {
-        destination::remove_folder(&work.join(receipt::FOLDER))?;
+        work_folder::remove_folder(&work.join(receipt::FOLDER))?;
         let folder = own::folder(work, receipt::FOLDER)?;
         crate::parallel::each(&self.receipts()?, 32, |part| {
             let bytes = self.uploads.of_split(None).read_if_there(&receipt_name(*part))?;

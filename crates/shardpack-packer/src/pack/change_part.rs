@@ -9,11 +9,12 @@ use shardpack_format::Result;
 
 use super::{
     beside::Beside,
-    destination::{self, PLAN_FILE},
-    part::{known_bad, other_plan, sealed},
+    destination::{self, known_bad, sealed},
+    planned_part::other_plan,
     split_prefix,
     spools::{self, Request},
     transformed::Outcomes,
+    work_folder::PLAN_FILE,
 };
 use crate::{
     copy::OnBad,

@@ -14,11 +14,25 @@ use shardpack_format::{
     shell, size, splits, text,
 };
 
-use super::{Planned, alike::alike, dataset_folder, held::Held, work_of};
-use crate::{copy, own, plan::Plan, plan_file, seal, sidecars, source::Origin, sys};
+use super::{
+    Planned,
+    alike::alike,
+    dataset_folder,
+    held::Held,
+    left_out,
+    work_folder::{self, LOCK_FILE, OTHER_FOLDER, PLAN_FILE},
+    work_of,
+};
+use crate::{
+    copy,
+    ledger::{Fate, Unpacked},
+    own,
+    plan::Plan,
+    plan_file, seal, sidecars,
+    source::Origin,
+    sys,
+};
 
-pub(super) const PLAN_FILE: &str = "plan";
-pub(super) const LOCK_FILE: &str = "lock";
 /// Preprocessed images, which a later run reuses by their inputs.
 const SPOOL_FILE: &str = super::transformed::SPOOL_FILE;
 /// The sealed dataset that is being replaced, complete, until the new one is sealed.
@@ -195,7 +209,7 @@ impl Destination {
 
     /// Removes the replaced dataset to free its space.
     pub fn remove_replaced(&self) -> Result<()> {
-        remove_folder(&self.work.join(REPLACED_FOLDER))
+        work_folder::remove_folder(&self.work.join(REPLACED_FOLDER))
     }
 
     /// Turns the unfinished pack in `dst` into one of `plans`, and keeps the shards that are unchanged.
@@ -238,7 +252,7 @@ impl Destination {
             fs::remove_dir(&folder).map_err(|e| sys::io_error("cannot remove", &folder, e))?;
         }
         let (replaced, discarded) = (self.work.join(REPLACED_FOLDER), self.work.join(DISCARDED_FOLDER));
-        remove_folder(&discarded)?;
+        work_folder::remove_folder(&discarded)?;
         if held.is_sealed && sys::is_there(&replaced)? {
             rename(&replaced, &discarded)?;
         }
@@ -251,10 +265,10 @@ impl Destination {
         if !sys::is_there(&aside)? {
             return Ok(());
         }
-        let mut files = files_in(&aside)?;
+        let mut files = work_folder::files_in(&aside)?;
         files.sort_by_key(|path| path.file_name() == Some(manifest::FILE.as_ref()));
         files.iter().try_for_each(|path| move_file(path, &aside, dst))?;
-        remove_folder(&aside)
+        work_folder::remove_folder(&aside)
     }
 
     /// Removes files of earlier runs from the work folder that no later plan uses.
@@ -267,7 +281,7 @@ impl Destination {
                 continue;
             }
             match entry.file_type().map_err(failed)?.is_dir() {
-                true => remove_folder(&path)?,
+                true => work_folder::remove_folder(&path)?,
                 false => sys::remove_file(&path)?,
             }
         }
@@ -328,22 +342,6 @@ impl Destination {
     }
 }
 
-/// The files in a folder and below, by relative path.
-pub(super) fn files_in(root: &Path) -> Result<Vec<PathBuf>> {
-    let (mut files, mut todo) = (Vec::new(), vec![PathBuf::new()]);
-    while let Some(folder) = todo.pop() {
-        let full = root.join(&folder);
-        let failed = |error| sys::io_error("cannot read folder", &full, error);
-        for entry in fs::read_dir(&full).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            let path = folder.join(entry.file_name());
-            if entry.file_type().map_err(failed)?.is_dir() { todo.push(path) } else { files.push(path) }
-        }
-    }
-    files.sort();
-    Ok(files)
-}
-
 fn rename(from: &Path, to: &Path) -> Result<()> {
     fs::rename(from, to).map_err(|e| sys::io_error("cannot move", from, e))
 }
@@ -352,14 +350,6 @@ fn rename(from: &Path, to: &Path) -> Result<()> {
 fn move_file(path: &Path, from: &Path, to: &Path) -> Result<()> {
     own::folder(to, path.parent().unwrap_or(Path::new("")))?;
     rename(&from.join(path), &to.join(path))
-}
-
-/// Removes a folder with its contents; a missing folder is no error.
-pub(super) fn remove_folder(path: &Path) -> Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(sys::io_error("cannot remove", path, error)),
-        _ => Ok(()),
-    }
 }
 
 /// Removes the remains that a merge, interrupted at its very end, left in the work folder of a sealed dataset.
@@ -378,7 +368,7 @@ pub(super) fn remove_rest(dst: &Path) -> Result<()> {
             return Ok(());
         }
     }
-    remove_folder(work)
+    work_folder::remove_folder(work)
 }
 
 /// A plan that cannot be read cannot be resumed.
@@ -496,7 +486,7 @@ pub fn look_at(dst: &Path, source: &Origin, is_part: bool) -> Result<()> {
     match held.refuse_foreign(dst) {
         Err(error) if !held.is_sealed && is_part => {
             // Parts replace nothing.
-            Err(Error::usage(error.what()).in_file(dst).help(super::beside::OTHER_FOLDER))
+            Err(Error::usage(error.what()).in_file(dst).help(OTHER_FOLDER))
         }
         Err(error) if !held.is_sealed => Err(error),
         _ => Ok(()),
@@ -584,4 +574,20 @@ pub(super) fn still_there(dst: &Path, plans: &[Plan], manifests: &[Manifest]) ->
         }
         false => error.help(help::PACK_ANEW),
     })
+}
+
+/// Images that the plan already lists as bad.
+pub(super) fn known_bad(plans: &[Plan]) -> Vec<Unpacked> {
+    let none: Vec<_> = plans.iter().map(|_| copy::Outcome::default()).collect();
+    left_out(plans, &none).into_iter().filter(|entry| entry.fate == Fate::Skipped).collect()
+}
+
+/// The manifests in `dst`, if these plans are sealed there and no pack is unfinished.
+pub(super) fn sealed(dst: &Path, plans: &[Plan]) -> Result<Option<Vec<Manifest>>> {
+    if sys::is_there(&dst.join(WORK_FOLDER).join(PLAN_FILE))? {
+        return Ok(None);
+    }
+    let sealed = sealed_here(dst, plans)?;
+    sealed.iter().try_for_each(|manifests| still_there(dst, plans, manifests))?;
+    Ok(sealed)
 }

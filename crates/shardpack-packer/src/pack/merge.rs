@@ -21,10 +21,11 @@ use shardpack_reader::{StoreSettings, Transfers};
 
 use super::{
     bucket::Bucket,
-    dataset_folder,
-    destination::{self, LOCK_FILE, PLAN_FILE},
+    dataset_folder, destination,
     receipt::{self, Found, Received},
-    split_prefix, spools, work_of,
+    split_prefix, spools,
+    work_folder::{self, LOCK_FILE, PLAN_FILE},
+    work_of,
 };
 use crate::{
     copy::Sealed,
@@ -177,7 +178,7 @@ pub fn merge(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Mer
     let merged = merge_at(&at, options, monitor);
     if let Some(bucket) = &bucket {
         if merged.as_ref().is_ok_and(Merged::is_sealed) {
-            destination::remove_folder(&at.folder)?;
+            work_folder::remove_folder(&at.folder)?;
         }
         bucket.remove_if_empty();
     }
@@ -253,7 +254,7 @@ fn merge_at(at: &At<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Mer
             None => {
                 destination::still_there(dst, &plans, &manifests)?;
                 still_right(at, &sealed, options, monitor)?;
-                destination::remove_folder(&work)?;
+                work_folder::remove_folder(&work)?;
                 destination::make_durable(dst)?;
             }
             Some(bucket) => {
@@ -304,7 +305,7 @@ fn merge_at(at: &At<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Mer
             sys::sync_folder(dst)?;
             // Without the plan nothing looks unfinished, even if the folder cannot be removed completely.
             sys::remove_file(&work.join(PLAN_FILE))?;
-            destination::remove_folder(&work)?;
+            work_folder::remove_folder(&work)?;
             destination::make_durable(dst)?;
         }
         Some(bucket) => {

@@ -13,6 +13,8 @@ mod image_check;
 mod merge;
 mod notes;
 mod part;
+mod planned;
+mod planned_part;
 mod planning;
 mod receipt;
 mod requests;
@@ -21,6 +23,7 @@ mod second_format;
 mod spools;
 mod status;
 mod transformed;
+mod work_folder;
 
 use std::{
     collections::BTreeMap,
@@ -61,8 +64,10 @@ use destination::{Destination, State};
 pub use destination::{check_destination, look_at};
 use image_check::ImageCheck;
 pub use merge::{Merged, Missing, Options as MergeOptions, merge};
-pub use part::{Ended, PartReport, PlannedPart, pack_part};
-pub use planning::{PartPlanning, plan_all, plan_part, planned};
+pub use part::{Ended, PartReport, pack_part};
+pub use planned::planned;
+pub use planned_part::PlannedPart;
+pub use planning::{PartPlanning, plan_all, plan_part};
 pub use requests::{Requests, requests};
 use second_format::SecondFormat;
 pub use status::{PartState, Status, status};

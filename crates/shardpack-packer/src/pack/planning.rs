@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::Path,
     sync::Arc,
 };
 
@@ -16,19 +15,18 @@ use super::{
     Extension, Place, PlanOptions, Planned,
     change_part::{Changed, ChangedPart, change_part},
     destination, geometry, notes,
+    planned::{look, together},
     spools::Request,
     transformed,
 };
 use crate::{
     copy::{self, OnBad},
     ledger::{Fate, Unpacked},
-    listing::Listing,
     monitor::Monitor,
     part::Part,
     plan::{self, Plan},
-    plan_file,
     source::{
-        COMPONENT, Found, Fractions, Origin, Parted, ReadError, Refusal, npy,
+        COMPONENT, Found, Fractions, Origin, Parted, npy,
         options::Components,
         payload, several,
         storage::{self, Sniffed},
@@ -470,62 +468,6 @@ fn look_all(source: &Origin, found: &[Found], is_copied: bool) -> Result<Sniffed
         Ok(Sniffed { kinds, ..look })
     };
     Ok(together(found.iter().map(look).collect::<Result<_>>()?))
-}
-
-/// Loads a plan from a file.
-///
-/// # Errors
-/// If the file is corrupt, or the source is missing.
-pub fn planned(file: &Path) -> Result<Planned> {
-    let plan_file::PlanFile { source, plans } = plan_file::read(file).map_err(plan_again)?;
-    looked_at(source, plans)
-}
-
-/// An error of a plan file, with help.
-pub(super) fn plan_again(error: Error) -> Error {
-    match error.kind() {
-        ErrorKind::Data => error.help("run `shardpack plan` again"),
-        _ => error,
-    }
-}
-
-/// Plans from a file, with the storage of the source.
-pub(super) fn looked_at(source: Origin, plans: Vec<Plan>) -> Result<Planned> {
-    let sniffed = plans.iter().map(|plan| look(&source, plan.split.as_deref(), &plan.listing, true));
-    let sniffed = together(sniffed.collect::<Result<_>>()?);
-    let storage = storage::of(source.path(), &sniffed);
-    let notes = notes::notes(plans.iter().filter(|plan| plan.has_all()), &sniffed.kinds);
-    Ok(Planned { source, plans, storage, kinds: sniffed.kinds, notes })
-}
-
-/// As [`look_all`], for one dataset.
-fn look(source: &Origin, split: Option<&str>, listing: &Listing, is_copied: bool) -> Result<Sniffed> {
-    source.peeker(split, listing)?.map_or_else(
-        || Ok(Sniffed { kinds: BTreeMap::new(), cached: 0.0, latency: None }),
-        |reader| match source.is_remote() {
-            true => storage::sniff_remote(reader.as_ref(), listing).map_err(fatal),
-            false => storage::sniff(reader.as_ref(), listing, is_copied).map_err(fatal),
-        },
-    )
-}
-
-fn fatal(error: ReadError) -> Error {
-    match error {
-        ReadError::Fatal(error) => error,
-        ReadError::Refused(Refusal(reason)) => Error::data(reason),
-    }
-}
-
-fn together(looks: Vec<Sniffed>) -> Sniffed {
-    let mut all = Sniffed { kinds: BTreeMap::new(), cached: 1.0, latency: None };
-    for look in looks {
-        for (kind, samples) in look.kinds {
-            *all.kinds.entry(kind).or_default() += samples;
-        }
-        all.cached = all.cached.min(look.cached);
-        all.latency = all.latency.max(look.latency);
-    }
-    all
 }
 
 fn most_common(kinds: &BTreeMap<Kind, u64>) -> Kind {

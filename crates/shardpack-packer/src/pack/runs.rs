@@ -11,7 +11,7 @@ use std::{
 
 use shardpack_format::{ErrorKind, Result};
 
-use super::destination::{self, LOCK_FILE};
+use super::work_folder::{self, LOCK_FILE};
 use crate::{part::Part, sys, uploads::Uploads};
 
 /// Name of their parent folder in the work folder.
@@ -62,7 +62,7 @@ fn lock_of(folder: &Path) -> PathBuf {
 pub(super) fn clear(work: &Path, mut before: impl FnMut(&Path) -> Result<()>) -> Result<()> {
     for found in all(work)?.into_iter().filter(|found| !found.is_running()) {
         before(&found.folder)?;
-        destination::remove_folder(&found.folder)?;
+        work_folder::remove_folder(&found.folder)?;
         sys::remove_file(&lock_of(&found.folder))?;
     }
     Ok(())

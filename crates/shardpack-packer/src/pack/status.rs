@@ -12,7 +12,7 @@ use std::{
 use shardpack_format::{Error, Result, manifest::WORK_FOLDER, shell};
 use shardpack_reader::{StoreSettings, is_unfinished, unfinished};
 
-use super::{bucket::Bucket, dataset_folder, destination::PLAN_FILE, receipt, runs, split_prefix, spools, transformed};
+use super::{bucket::Bucket, dataset_folder, receipt, runs, split_prefix, spools, transformed, work_folder::PLAN_FILE};
 use crate::{
     copy,
     part::{Part, owners},

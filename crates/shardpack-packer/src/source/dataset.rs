@@ -19,10 +19,10 @@ use shardpack_reader::{Dataset, Shard};
 use super::{
     COMPONENT, Found, Root,
     classes::Collector,
-    given::{self, STRANGER, STRANGER_BESIDE},
     keep::{Keep, LEFT_OUT},
     merge,
     options::{Options, SPLITS, Splits},
+    strangers::{self, STRANGER, STRANGER_BESIDE},
 };
 use crate::{
     component_table::{Cell, ComponentTable, Interner},
@@ -59,7 +59,7 @@ impl Member<'_> {
         match &self.root.only {
             // A URL cannot be listed.
             None if self.root.is_remote() => Ok(Vec::new()),
-            None => given::strangers(self.dataset.folder(), manifest),
+            None => strangers::strangers(self.dataset.folder(), manifest),
             Some(only) => {
                 let is_shard = |name: &&String| manifest.shards.iter().any(|shard| shard.file == **name);
                 Ok(only.iter().filter(|name| !is_shard(name)).cloned().collect())
@@ -124,7 +124,7 @@ fn beside_splits(roots: &[Root], members: &[Member<'_>]) -> Result<Vec<(String, 
         if splits.iter().any(|split| split.as_os_str().is_empty()) {
             continue;
         }
-        let strange = given::beside_splits(folder, |name| splits.contains(&Path::new(name)))?.into_iter();
+        let strange = strangers::beside_splits(folder, |name| splits.contains(&Path::new(name)))?.into_iter();
         found.extend(strange.map(|name| (name.clone(), folder.join(name))));
     }
     Ok(found)
@@ -206,7 +206,7 @@ pub(super) fn discover(roots: &[Root], options: &Options, monitor: &dyn Monitor)
         }
         first.unpacked.sort_unstable_by(order);
         if roots.iter().any(Root::is_remote) {
-            first.notes.push(given::NOT_LISTED.to_owned());
+            first.notes.push(strangers::NOT_LISTED.to_owned());
         }
     }
     Ok(found)

@@ -6,7 +6,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -14,33 +13,26 @@ use std::{
 use shardpack_format::{
     Error, Result,
     formats::foreign::Wanted,
-    help,
-    manifest::{self, INDEX_FOLDER, Manifest, SUMS_FILE, WORK_FOLDER},
-    splits, text,
+    manifest::{self, Manifest},
+    text,
 };
-use shardpack_reader::{StoreSettings, Transfers, is_to_be_replaced, is_unfinished, unfinished};
+use shardpack_reader::{StoreSettings, Transfers, is_unfinished};
 
 use super::{
     Root, Shards,
-    options::{SPLITS, Splits},
+    options::Splits,
+    packed::{InFolder, folder_of, is_dataset, names_shards, refuse_lost_manifest, refuse_unfinished},
     shards::Urls,
+    strangers::Known,
 };
 use crate::{
-    crops,
     foreign::{
         Kind,
-        files::{self, Files, is_called_shard},
+        files::{self, Files},
         patterns::expanded,
     },
-    sys::{self, is_folder, is_there},
+    sys::{self, is_folder},
 };
-
-/// The problem with a file in a dataset folder that the manifest does not name.
-pub(crate) const STRANGER: &str = "a stranger: the manifest does not name this file";
-/// The problem with a file beside the folders of splits.
-pub(crate) const STRANGER_BESIDE: &str = "a stranger beside the splits";
-/// The note that replaces the list of strangers at a URL, because a URL cannot be listed.
-pub(crate) const NOT_LISTED: &str = "stray files at the URL were not looked for";
 
 /// Sorted command line paths.
 #[derive(Debug, Default)]
@@ -51,15 +43,6 @@ pub struct Given {
     pub others: Vec<PathBuf>,
     /// The URL resolver, if the paths are URLs.
     urls: Option<Arc<Urls>>,
-}
-
-/// Objects in a folder at a URL.
-#[derive(Debug)]
-pub(super) struct InFolder {
-    pub folder: PathBuf,
-    pub names: Vec<String>,
-    /// Manifest of a sealed dataset in the folder.
-    pub manifest: Option<Manifest>,
 }
 
 /// Files by any writer, named directly or found in folders.
@@ -310,38 +293,6 @@ impl Given {
     }
 }
 
-/// Fails if `folder` has index files or checksums of a dataset and no manifest.
-pub(crate) fn refuse_lost_manifest(folder: &Path) -> Result<()> {
-    let is_index =
-        |entry: io::Result<fs::DirEntry>| entry.map(|entry| entry.path().extension().is_some_and(|e| e == "index"));
-    let indexes = folder.join(INDEX_FOLDER);
-    let has_index = match fs::read_dir(&indexes) {
-        Ok(entries) => entries.map(is_index).try_fold(false, |any, one| Ok(any || one?)),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
-        Err(error) => Err(error),
-    };
-    let has_index = has_index.map_err(|error| sys::io_error("cannot read folder", &indexes, error))?;
-    match has_index || is_there(&folder.join(SUMS_FILE))? {
-        false => Ok(()),
-        true => {
-            refuse_unfinished(folder)?;
-            Err(lost_manifest(folder))
-        }
-    }
-}
-
-/// The error for a dataset without its manifest.
-pub(super) fn lost_manifest(folder: &Path) -> Error {
-    let help = format!("{}; convert --from FORMAT reads its shards without the manifest", help::COPY_OR_PACK);
-    Error::data("manifest.json is missing, but other files of the dataset are here").in_file(folder).help(help)
-}
-
-/// Whether `url` is a pattern or has the name of a shard. The manifest beside such a file decides whose shard it is.
-pub(super) fn names_shards(url: &Path) -> bool {
-    let is_pattern = url.to_string_lossy().contains(['*', '[', '{']);
-    is_pattern || is_called_shard(url) && !url.as_os_str().as_encoded_bytes().ends_with(b"/")
-}
-
 fn text(url: &Path) -> Result<&str> {
     url.to_str().ok_or_else(|| Error::usage("a URL that is not UTF-8").in_file(url))
 }
@@ -363,143 +314,4 @@ pub fn refuse_mixed(paths: &[PathBuf], settings: &StoreSettings) -> Result<bool>
 pub fn url_beside(url: &Path, local: &Path) -> Error {
     let what = format!("is a URL, but {} is not: sources must be all at URLs or all local", text::path(&local));
     Error::usage(what).in_file(url)
-}
-
-/// File names of a dataset, from its manifest.
-struct Known {
-    /// Files right in the dataset folder that are not shards, and names of subfolders.
-    others: BTreeSet<String>,
-    shards: BTreeSet<String>,
-    indexes: BTreeSet<String>,
-}
-
-impl Known {
-    fn of(manifest: &Manifest) -> Self {
-        let first = |path: &str| path.split('/').next().unwrap_or_default().to_owned();
-        let mut others: BTreeSet<String> = [manifest::FILE, SUMS_FILE, INDEX_FOLDER].map(str::to_owned).into();
-        others.extend(manifest.ledger.file.as_ref().map(|file| file.file.clone()));
-        // The folder of a sidecar is known too.
-        others.extend(manifest.sidecars.iter().map(|file| first(&file.file)));
-        let of_shards = |name: fn(&manifest::Shard) -> &String| -> BTreeSet<String> {
-            manifest.shards.iter().map(|shard| name(shard).clone()).collect()
-        };
-        let mut indexes = of_shards(|shard| &shard.index.file);
-        // Optional crop tables beside the indexes.
-        indexes.extend(manifest.shards.iter().flat_map(|shard| crops::names(&shard.index.file)));
-        Self { others, shards: of_shards(|shard| &shard.file), indexes }
-    }
-
-    /// Whether the manifest names the file `name`.
-    fn has(&self, name: &str) -> bool {
-        [&self.shards, &self.others, &self.indexes].iter().any(|names| names.contains(name))
-    }
-}
-
-/// Sorted names of the entries in `folder`; empty if the folder does not exist.
-///
-/// # Errors
-/// If the folder cannot be read.
-pub(crate) fn names_in(folder: &Path) -> Result<Vec<String>> {
-    let failed = |e| sys::io_error("cannot read folder", folder, e);
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(failed(error)),
-    };
-    let names = entries.map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()));
-    let mut names = names.collect::<io::Result<Vec<_>>>().map_err(failed)?;
-    names.sort();
-    Ok(names)
-}
-
-/// Whether the manifest names the entry `name` of its folder.
-pub(crate) fn is_known(manifest: &Manifest, name: &str) -> bool {
-    Known::of(manifest).has(name)
-}
-
-/// Entries of a dataset folder and its index folder that the manifest does not name.
-///
-/// # Errors
-/// If a folder cannot be read.
-pub(crate) fn strangers(folder: &Path, manifest: &Manifest) -> Result<Vec<String>> {
-    let known = Known::of(manifest);
-    let indexes = names_in(&folder.join(INDEX_FOLDER))?.into_iter().map(|name| format!("{INDEX_FOLDER}/{name}"));
-    let has_work = is_to_be_replaced(folder)?;
-    let is_strange = |name: &String| !(known.has(name) || has_work && name == WORK_FOLDER);
-    Ok(names_in(folder)?.into_iter().chain(indexes).filter(is_strange).collect())
-}
-
-/// Names of the entries in `folder` beside its splits; `is_split` recognizes a split.
-///
-/// # Errors
-/// If the folder cannot be read.
-pub(crate) fn beside_splits(folder: &Path, is_split: impl Fn(&str) -> bool) -> Result<Vec<String>> {
-    let mut names = names_in(folder)?;
-    let has_work = is_to_be_replaced(folder)?;
-    names.retain(|name| name != splits::FILE && !(has_work && name == WORK_FOLDER) && !is_split(name));
-    Ok(names)
-}
-
-/// Whether `path` is one of our datasets, or a folder with splits that are.
-///
-/// # Errors
-/// If the check fails.
-pub fn is_dataset(path: &Path) -> Result<bool> {
-    let is_one = |folder: &Path| is_there(&folder.join(manifest::FILE));
-    if is_one(path)? || is_there(&path.join(splits::FILE))? {
-        return Ok(true);
-    }
-    for name in SPLITS {
-        let folder = path.join(name);
-        if is_one(&folder)? && (is_there(&folder.join(SUMS_FILE))? || is_there(&folder.join(INDEX_FOLDER))?) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Whether a folder is one of our datasets or a remnant; `has` reports whether a name exists in the folder.
-pub(super) fn is_packed(has: impl Fn(&str) -> Result<bool>) -> Result<bool> {
-    Ok(has(SUMS_FILE)? && (has(manifest::FILE)? || has(INDEX_FOLDER)?))
-}
-
-/// The error for a packed dataset as a source of images.
-pub(super) fn packed(folder: &Path) -> Error {
-    let error = Error::usage("is a packed dataset, and no tree of images").in_file(folder);
-    error.help("shardpack convert packs it anew")
-}
-
-/// Fails if `folder` is one of our datasets, which `pack` does not accept.
-///
-/// # Errors
-/// As described, and if the folder cannot be checked.
-pub fn refuse_packed(folder: &Path) -> Result<()> {
-    if is_packed_folder(folder)? { Err(packed(folder)) } else { Ok(()) }
-}
-
-/// Like [`is_packed`], for a local folder; also true for an unfinished dataset and for a folder of splits.
-pub(super) fn is_packed_folder(folder: &Path) -> Result<bool> {
-    let has = |name: &str| is_there(&folder.join(name));
-    if is_packed(has)? || has(WORK_FOLDER)? {
-        return Ok(true);
-    }
-    // Other tools use this file name too, so the content is parsed.
-    Ok(sys::read_if_there(&folder.join(splits::FILE))?.is_some_and(|bytes| splits::Record::read(&bytes).is_ok()))
-}
-
-/// Fails if `folder`, or the folder whose split it is, holds an unfinished pack: its shards are incomplete.
-pub(super) fn refuse_unfinished(folder: &Path) -> Result<()> {
-    match unfinished(folder)? {
-        None => Ok(()),
-        Some(folder) => {
-            let shown = folder.canonicalize().unwrap_or(folder);
-            let error = Error::data(format!("holds an unfinished pack: {WORK_FOLDER} is in it")).in_file(shown);
-            Err(error.help(help::FINISH_PACK))
-        }
-    }
-}
-
-/// The parent folder of a file.
-pub(crate) fn folder_of(path: &Path) -> PathBuf {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_path_buf()
 }

@@ -6,7 +6,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     os::fd::OwnedFd,
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
 };
 
@@ -17,7 +17,7 @@ use rustix::{
 use shardpack_format::{Error, Result};
 
 use super::{
-    Found, given,
+    Found,
     keep::{Keep, LEFT_OUT},
     layout::{self, Likeness},
     links::NOT_FOLLOWED,
@@ -25,9 +25,11 @@ use super::{
     missing_components::lacking,
     names::{self, Name, as_path},
     options::{Options, SPLITS, Splits},
+    outcome::Outcome,
     payload,
     storage::listing_threads,
-    walk::{self, Outcome},
+    tree::{Tree, below},
+    walk,
 };
 use crate::{
     ledger::{Fate, Unpacked, order},
@@ -39,10 +41,6 @@ use crate::{
 const OUTSIDE: &str = " outside a class folder";
 /// Levels of single subfolders to enter when searching for classes.
 const DEEPEST: usize = 3;
-
-/// Most subfolders that are checked for datasets. Nobody has more datasets in a folder, and a source may have 100,000
-/// classes.
-const MOST_DATASETS: usize = 100;
 
 /// The entries of one folder: subfolders by name, and counts of other entries.
 struct Level {
@@ -56,43 +54,6 @@ impl Level {
     /// Number of payloads right in the folder.
     fn payloads(&self) -> u64 {
         self.ignored.iter().filter(|(reason, _)| reason.ends_with(OUTSIDE)).map(|(_, files)| files).sum()
-    }
-}
-
-/// A tree to list: in a file system, or as an object store listed it.
-#[derive(Clone, Copy)]
-pub(super) struct Tree<'a> {
-    /// The folder or URL.
-    pub root: &'a Path,
-    /// The store's listing, and a function that reads the first bytes of a file.
-    pub listed: Option<(&'a Listed, &'a dyn Fn(&Path) -> Vec<u8>)>,
-}
-
-impl Tree<'_> {
-    /// The path of a folder in the tree; for an empty name the root as given.
-    fn path(&self, below: &[u8]) -> PathBuf {
-        if below.is_empty() { self.root.to_path_buf() } else { self.root.join(as_path(below)) }
-    }
-
-    /// Fails if the root or a subfolder is one of our datasets: index files and seals are not samples.
-    fn refuse_packed(self, folders: &[Vec<u8>]) -> Result<()> {
-        let folders = if folders.len() > MOST_DATASETS { &[] } else { folders };
-        for folder in [Vec::new()].iter().chain(folders) {
-            let is_packed = match self.listed {
-                // If a class folder cannot be read, the walk reports it or leaves it out.
-                None => given::is_packed_folder(&self.path(folder)).or_else(|error| {
-                    let is_of_class = !folder.is_empty() && error.io_error().is_some_and(|e| !sys::is_of_machine(e));
-                    if is_of_class { Ok(false) } else { Err(error) }
-                }),
-                Some((listed, _)) => {
-                    given::is_packed(|name| Ok(listed.names(folder).any(|(found, _)| found == name.as_bytes())))
-                }
-            };
-            if is_packed? {
-                return Err(given::packed(&self.path(folder)));
-            }
-        }
-        Ok(())
     }
 }
 
@@ -186,11 +147,6 @@ fn refuse_what_are_no_classes(tree: Tree<'_>, found: &[Found], options: &Options
         layout::refuse_letters(root, found)?;
     }
     Ok(())
-}
-
-/// The path of `split` in a tree.
-fn below(split: Option<&str>) -> &[u8] {
-    split.map_or(b"", str::as_bytes)
 }
 
 /// Walks the folders `classes` of `split`.

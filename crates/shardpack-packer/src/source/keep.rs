@@ -6,7 +6,7 @@ use shardpack_format::{Error, Result, component::Component};
 use super::{
     names::{self, Name},
     options::Options,
-    payload::Payloads,
+    payloads::Payloads,
 };
 
 /// The reason for samples that the globs leave out.

@@ -13,7 +13,7 @@ use shardpack_format::component::Component;
 use super::{
     keep::{Keep, LEFT_OUT},
     names::{Name, join, other_reason},
-    walk::{self, Outcome, sized, unpacked},
+    outcome::{self, Outcome, sized, unpacked},
 };
 use crate::{
     component_table::{Cell, ComponentTable},
@@ -232,7 +232,7 @@ fn folder(
                 None => Cell::ABSENT,
                 Some((found, file)) => {
                     found.1 = true;
-                    match walk::beside(&file, found.0.bytes) {
+                    match outcome::beside(&file, found.0.bytes) {
                         Ok(bytes) => Cell::file(bytes, found.0.stamp),
                         Err(why) => {
                             wrong.get_or_insert(why);

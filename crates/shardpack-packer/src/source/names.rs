@@ -61,6 +61,11 @@ pub(super) fn is_image(name: &[u8]) -> bool {
     extension.is_some_and(|extension| EXTENSIONS.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(extension)))
 }
 
+/// Whether the name is that of an `.npz` archive.
+pub(super) fn is_npz(name: &[u8]) -> bool {
+    name.rsplit_once_byte(b'.').is_some_and(|(_, extension)| extension.eq_ignore_ascii_case(b"npz"))
+}
+
 trait RSplitOnce {
     fn rsplit_once_byte(&self, byte: u8) -> Option<(&[u8], &[u8])>;
 }

@@ -15,7 +15,9 @@ use shardpack_format::{
     component::{self, Component, Form, Type},
 };
 
-use super::{FolderReader, Found, Prefix, ReadError, Refusal, missing_components::lacking, storage::NETWORK_READS};
+use super::{
+    FolderReader, Found, Prefix, ReadError, Refusal, missing_components::lacking, names, storage::NETWORK_READS,
+};
 use crate::{
     component_table::{Cell, ComponentTable, Interner},
     foreign::npz::{EXTENSION, Fault, Member, Npz, ReadAt},
@@ -64,7 +66,7 @@ pub(super) fn taken_apart<'p>(
     let is_npz = |found: &Found| {
         let listing = &found.listing;
         found.payload.as_ref().is_none_or(|payload| payload.name() == EXTENSION)
-            && (0..listing.len()).all(|number| is_called_so(listing.name(number)))
+            && (0..listing.len()).all(|number| names::is_npz(listing.name(number)))
     };
     if found.iter().all(|found| found.listing.is_empty()) || !found.iter().all(is_npz) {
         return Ok(found);
@@ -83,11 +85,6 @@ pub(super) fn taken_apart<'p>(
         first.notes.push(format!("each .npz is a sample of its arrays: {}", told.collect::<Vec<_>>().join(", ")));
     }
     Ok(all)
-}
-
-pub(super) fn is_called_so(name: &[u8]) -> bool {
-    let extension = name.rsplit(|byte| *byte == b'.').next().unwrap_or_default();
-    extension.len() < name.len() && extension.eq_ignore_ascii_case(EXTENSION.as_bytes())
 }
 
 /// The arrays of each sample, or why they cannot be read. Files are read in the order of their location.

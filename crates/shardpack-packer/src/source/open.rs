@@ -122,7 +122,7 @@ impl Source for FolderReader<'_> {
             None => self.read_file(number, self.listing.name(number), payload),
             Some(kind) => {
                 let form = components.form(components.payload_form(number));
-                if super::npz::is_called_so(self.listing.name(number)) {
+                if names::is_npz(self.listing.name(number)) {
                     return self.npz(number, |npz| npz.read(kind.name(), form, payload));
                 }
                 self.read_file(number, self.listing.name(number), payload)?;

@@ -17,14 +17,8 @@ use shardpack_reader::{StoreSettings, Transfers};
 use shardpack_store::{Settings, Store};
 
 use super::{
-    Found, Look, ReadError, Refusal, Source, given,
-    image_folder::{self, Tree},
-    listed::Listed,
-    lists, names, npz,
-    options::Options,
-    sealed::refused,
-    shards::Urls,
-    url,
+    Found, Look, ReadError, Refusal, Source, api::refused, image_folder, listed::Listed, lists, names, npz,
+    options::Options, packed, shards::Urls, tree::Tree, url,
 };
 use crate::{
     foreign::npz::{Fault, Npz},
@@ -109,7 +103,7 @@ impl Prefix {
         let listed = lists::all(&self.0.store, monitor)?;
         let has = |name: &str| listed.names(b"").any(|(found, is_folder)| !is_folder && found == name.as_bytes());
         if has(manifest::FILE) || has(splits::FILE) {
-            return Err(given::packed(self.url()));
+            return Err(packed::packed(self.url()));
         }
         if listed.is_empty() {
             return Err(Error::usage("nothing lies below this URL").in_file(self.url()));
@@ -202,7 +196,7 @@ impl ObjectReader<'_> {
 
     /// Whether sample `number` is an array in a `.npz` file.
     fn is_of_npz(&self, number: u64) -> bool {
-        self.listing.components().payload.is_some() && npz::is_called_so(self.listing.name(number))
+        self.listing.components().payload.is_some() && names::is_npz(self.listing.name(number))
     }
 
     /// As [`Source::read`], for a `.npz` file.

@@ -4,11 +4,12 @@
 
 use std::{borrow::Cow, ops::Range, sync::Arc};
 
-use shardpack_format::{Error, ErrorKind, Result, component::Component, index::RowRef};
+use shardpack_format::{Error, Result, component::Component, index::RowRef};
 use shardpack_reader::{Dataset, Sample, Scratch, Shard, Window};
 
 use super::{
     Look, ReadError, Refusal, Root, Source,
+    api::refused,
     dataset::{NUMBER_BITS, members},
     storage,
 };
@@ -102,15 +103,6 @@ impl Source for Together<'_> {
 
     fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
         self.reader.peek(number, first, look)
-    }
-}
-
-/// Maps an error to a sample or to the machine: damage and denied access concern one sample; a temporary read failure is fatal.
-pub(super) fn refused(error: Error) -> ReadError {
-    match (error.kind(), error.io_error()) {
-        (ErrorKind::Data, _) => ReadError::Refused(Refusal(error.to_string())),
-        (_, Some(io)) if !sys::is_of_machine(io) => ReadError::Refused(Refusal(error.to_string())),
-        _ => ReadError::Fatal(error),
     }
 }
 

@@ -19,8 +19,9 @@ use shardpack_format::{Error, Result, component::Component, text, threads};
 
 use super::{
     keep::{Keep, LEFT_OUT},
-    links::{Links, NOT_FOLLOWED, Outside},
+    links::{Links, NOT_FOLLOWED},
     names::{Name, as_path, join, other_reason},
+    outcome::{Outcome, beside, sized, unpacked},
 };
 use crate::{
     component_table::{Cell, ComponentTable},
@@ -29,9 +30,6 @@ use crate::{
     monitor::Monitor,
     sys,
 };
-
-/// Maximum length of an image in bytes: a record with its framing must stay below 4 GiB.
-const MAX_IMAGE_BYTES: u64 = u32::MAX as u64 - (1 << 20);
 
 /// The file status fields that the walk needs, with the same widths on every system.
 #[derive(Clone, Copy, Debug)]
@@ -110,25 +108,6 @@ struct Queue {
     /// Tasks taken and not yet done.
     running: usize,
     failed: Option<Error>,
-}
-
-/// Result of a walk.
-#[derive(Default)]
-pub(super) struct Outcome {
-    /// Folders with samples.
-    pub samples: listing::Builder,
-    /// Images that are not samples.
-    pub unpacked: Vec<Unpacked>,
-    /// Other files, counted by reason.
-    pub ignored: BTreeMap<String, u64>,
-    /// Samples reached through links out of the source.
-    pub outside: Outside,
-}
-
-impl Outcome {
-    pub(super) fn ignore(&mut self, reason: String) {
-        *self.ignored.entry(reason).or_default() += 1;
-    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -418,35 +397,9 @@ impl Walk<'_> {
     }
 }
 
-pub(super) fn unpacked(path: Vec<u8>, class: Option<u32>, fate: Fate, reason: &str) -> Unpacked {
-    Unpacked { path, class, fate, reason: reason.into() }
-}
-
 /// Length of an image file in bytes, or why the file is not a sample.
 pub(super) fn image_bytes(stat: &Stat) -> Result<u32, String> {
     sized(u64::try_from(stat.st_size).unwrap_or(0))
-}
-
-/// Checks the length of an image in bytes; fails with the reason if the file is not a sample.
-pub(super) fn sized(bytes: u64) -> Result<u32, String> {
-    match bytes {
-        0 => Err("empty file".to_owned()),
-        bytes if bytes > MAX_IMAGE_BYTES => Err(format!("{bytes} bytes: a sample must stay below 4 GiB")),
-        // Checked above: fits 32 bits.
-        bytes => Ok(bytes as u32),
-    }
-}
-
-/// Checks the length in bytes of `file`, a component next to an image; fails with the reason if it cannot be packed.
-pub(super) fn beside(file: &[u8], bytes: u64) -> Result<u32, String> {
-    match bytes > MAX_IMAGE_BYTES {
-        true => {
-            let file = text::shown(file);
-            Err(format!("{file} beside it has {bytes} bytes, a sample must stay below 4 GiB"))
-        }
-        // Checked: fits 32 bits.
-        false => Ok(bytes as u32),
-    }
 }
 
 /// The component files next to the image `name` in `folder` below `root`, or why the image cannot be packed with them.

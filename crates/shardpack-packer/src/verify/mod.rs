@@ -43,7 +43,7 @@ use crate::{
     part::{Part, share_out},
     source::{
         Origin,
-        given::{self, NOT_LISTED, STRANGER, STRANGER_BESIDE},
+        strangers::{self, NOT_LISTED, STRANGER, STRANGER_BESIDE},
     },
     sys,
 };
@@ -540,7 +540,7 @@ fn check_crops(dataset: &Opened, options: &Options) -> Result<(Vec<Problem>, Opt
 fn strangers(dataset: &Opened) -> Result<Vec<Problem>> {
     // A URL cannot be listed.
     let Some(folder) = dataset.files.local() else { return Ok(Vec::new()) };
-    let names = given::strangers(folder, &dataset.manifest)?;
+    let names = strangers::strangers(folder, &dataset.manifest)?;
     Ok(names.iter().map(|name| dataset.problem(name, STRANGER)).collect())
 }
 
@@ -551,7 +551,7 @@ fn strangers_beside_splits(dst: &Path, datasets: &[Opened], report: &mut Report)
         datasets.iter().any(|dataset| dataset.prefix == prefix)
             || report.problems.iter().any(|problem| problem.file.starts_with(&prefix))
     };
-    for file in given::beside_splits(dst, is_split)? {
+    for file in strangers::beside_splits(dst, is_split)? {
         let path = dst.join(&file);
         let problem = match sys::is_folder(&path)? && is_unfinished(&path)? {
             true => Problem {

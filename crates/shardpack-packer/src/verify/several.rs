@@ -10,10 +10,7 @@ use super::{Options, Problem, Report, foreign, from_error, open, shard, transfer
 use crate::{
     dataset_files::DatasetFiles,
     monitor::{Monitor, Phase},
-    source::{
-        Root,
-        given::{Given, STRANGER},
-    },
+    source::{Root, given::Given, strangers::STRANGER},
 };
 
 impl Given {

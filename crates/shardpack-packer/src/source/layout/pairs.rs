@@ -12,7 +12,7 @@ use std::{
 use shardpack_format::{Error, shell};
 
 use super::{
-    super::{Found, image_folder::Tree, names::as_path, payload},
+    super::{Found, names::as_path, payload, tree::Tree},
     help_classes, shown,
     split_names::words,
     splits_of,

@@ -17,11 +17,10 @@ use super::{
     json,
     label_value::LabelValue,
     lines::{self, MOST_RECORD_BYTES},
-    rows::{Row, Rows},
+    rows::{MOST_COLUMNS, Row, Rows},
 };
 use crate::monitor::Monitor;
 
-pub(super) const MOST_COLUMNS: usize = 4096;
 /// Bytes that are searched for the delimiter.
 const SNIFFED_BYTES: usize = 64 << 10;
 

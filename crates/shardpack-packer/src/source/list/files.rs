@@ -17,7 +17,8 @@ use crate::{
     monitor::Monitor,
     parallel::each_while_helping,
     source::{
-        Prefix, ReadError, Refusal, links::NOT_FOLLOWED, names, prefix::without_place, storage::NETWORK_READS, walk,
+        Prefix, ReadError, Refusal, links::NOT_FOLLOWED, names, outcome, prefix::without_place, storage::NETWORK_READS,
+        walk,
     },
     sys,
 };
@@ -126,7 +127,7 @@ impl Files<'_> {
         let look = |name: &[u8]| remote.look(&String::from_utf8_lossy(name)).map_err(without_place);
         let refused = |why: String| ReadError::Refused(Refusal(why));
         let (bytes, stamp) = look(path)?.ok_or_else(|| refused(walk::unread(Errno::NOENT)))?;
-        let bytes = walk::sized(bytes).map_err(refused)?;
+        let bytes = outcome::sized(bytes).map_err(refused)?;
         let (folder, name) = cut(path);
         let mut cells = Vec::new();
         for kind in self.with.iter().filter(|kind| !kind.is_text()) {
@@ -136,7 +137,7 @@ impl Files<'_> {
             };
             cells.push(match look(&names::join(folder, &file))? {
                 None => Cell::ABSENT,
-                Some((bytes, stamp)) => Cell::file(walk::beside(&file, bytes).map_err(refused)?, stamp),
+                Some((bytes, stamp)) => Cell::file(outcome::beside(&file, bytes).map_err(refused)?, stamp),
             });
         }
         Ok(Looked { bytes, place, stamp, cells })

@@ -20,10 +20,10 @@ use shardpack_format::{Error, Result};
 use super::{
     Columns,
     columns::{Roles, path_of},
-    csv::MOST_COLUMNS,
     json,
     label_value::LabelValue,
     lines,
+    rows::MOST_COLUMNS,
     rows::{Row, Rows},
 };
 use crate::monitor::Monitor;

@@ -15,7 +15,6 @@ use shardpack_format::{Error, ErrorKind, Result, splits, text};
 use super::{
     Columns, List,
     columns::Roles,
-    csv::MOST_COLUMNS,
     json,
     label_value::{LabelValue, Seen, whole},
 };
@@ -32,6 +31,8 @@ pub(crate) use found::is_same_line;
 
 /// Longest path in bytes.
 const PATH_BYTES: usize = 16 << 10;
+/// Most columns of a list.
+pub(super) const MOST_COLUMNS: usize = 4096;
 const MOST_SPLITS: usize = 100;
 /// Members of a text that `--meta json` writes.
 const META: [&str; 5] = ["class", "class_hex", "label", "path", "path_hex"];

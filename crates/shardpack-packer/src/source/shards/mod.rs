@@ -37,10 +37,10 @@ use shardpack_reader::Transfers;
 use super::{
     Found,
     classes::{Classes, Collector, Words},
-    given,
     keep::Keep,
     missing_components::lacking,
     options::{Components, Options, SPLITS, Splits},
+    packed,
 };
 use crate::{
     foreign::{Kind, ShardFile, files, lmdb},
@@ -89,7 +89,7 @@ impl Shards {
         let mut found = Vec::new();
         for source in sources {
             if sys::is_folder(source)? {
-                given::refuse_unfinished(source)?;
+                packed::refuse_unfinished(source)?;
             }
             found.extend(splits::of_source(source, from, splits)?);
         }
@@ -98,9 +98,9 @@ impl Shards {
             .iter()
             .flat_map(|(_, files)| &files.shards)
             .filter(|shard| shard.remote.is_none())
-            .map(|shard| given::folder_of(&shard.path))
+            .map(|shard| packed::folder_of(&shard.path))
             .collect();
-        folders.iter().try_for_each(|folder| given::refuse_unfinished(folder))?;
+        folders.iter().try_for_each(|folder| packed::refuse_unfinished(folder))?;
         Self::of_found(sources, found, wanted, splits)
     }
 

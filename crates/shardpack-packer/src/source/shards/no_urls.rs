@@ -7,7 +7,7 @@ use shardpack_reader::{StoreSettings, Transfers};
 
 use crate::{
     foreign::{Kind, Remote, files},
-    source::{given::InFolder, options::Splits},
+    source::{options::Splits, packed::InFolder},
 };
 
 #[derive(Debug)]

@@ -27,7 +27,7 @@ use crate::{
     listing::Listing,
     monitor::{Monitor, Phase},
     own,
-    source::{Look, ReadError, Refusal, Source, sealed::refused, storage},
+    source::{Look, ReadError, Refusal, Source, api::refused, storage},
     sys,
 };
 

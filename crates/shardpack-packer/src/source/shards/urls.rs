@@ -20,8 +20,8 @@ use shardpack_store::{Object, Settings, Store};
 use crate::{
     foreign::{Kind, Readers, Remote, RemoteFile, files, lmdb::DATA_FILE, many, patterns::braces},
     source::{
-        given::{self, InFolder},
         options::{SPLITS, Splits},
+        packed::{self, InFolder},
         url::{self, Named},
     },
 };
@@ -116,7 +116,7 @@ impl Urls {
             }
         }
         // A name without a shard extension is more likely a folder, and some servers fail if a folder is requested as an object.
-        if is_one && !url::is_web(source) && !given::names_shards(Path::new(source)) {
+        if is_one && !url::is_web(source) && !packed::names_shards(Path::new(source)) {
             match self.folder(source, from, splits) {
                 Err(error) if error.what() == NOTHING => {}
                 found => return found,
@@ -162,7 +162,7 @@ impl Urls {
             return Err(error.in_file(store.url()).help(help::FINISH_PACK));
         }
         match store.look(manifest::SUMS_FILE)?.is_some() || has(manifest::INDEX_FOLDER, ".index")? {
-            true => Err(given::lost_manifest(Path::new(store.url()))),
+            true => Err(packed::lost_manifest(Path::new(store.url()))),
             false => Ok(()),
         }
     }
@@ -201,7 +201,7 @@ impl Urls {
         let mut found = files::Files::default();
         let of_source = self.of_source(source, None, &Splits::None);
         for (_, files) in of_source.map_err(|error| match error.kind() {
-            ErrorKind::Usage if url::is_web(source) && !given::names_shards(Path::new(source)) => {
+            ErrorKind::Usage if url::is_web(source) && !packed::names_shards(Path::new(source)) => {
                 let what = format!(
                     "no dataset: there is neither {} nor {}, and a web server has no listing",
                     manifest::FILE,

@@ -1,0 +1,72 @@
+//! Plans from a file, and a look at the samples of plans in storage.
+
+use std::{collections::BTreeMap, path::Path};
+
+use shardpack_format::{Error, ErrorKind, Result};
+
+use super::{Planned, notes};
+use crate::{
+    listing::Listing,
+    plan::Plan,
+    plan_file,
+    source::{
+        Origin, ReadError, Refusal,
+        storage::{self, Sniffed},
+    },
+};
+
+/// Loads a plan from a file.
+///
+/// # Errors
+/// If the file is corrupt, or the source is missing.
+pub fn planned(file: &Path) -> Result<Planned> {
+    let plan_file::PlanFile { source, plans } = plan_file::read(file).map_err(plan_again)?;
+    looked_at(source, plans)
+}
+
+/// An error of a plan file, with help.
+pub(super) fn plan_again(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Data => error.help("run `shardpack plan` again"),
+        _ => error,
+    }
+}
+
+/// Plans from a file, with the storage of the source.
+pub(super) fn looked_at(source: Origin, plans: Vec<Plan>) -> Result<Planned> {
+    let sniffed = plans.iter().map(|plan| look(&source, plan.split.as_deref(), &plan.listing, true));
+    let sniffed = together(sniffed.collect::<Result<_>>()?);
+    let storage = storage::of(source.path(), &sniffed);
+    let notes = notes::notes(plans.iter().filter(|plan| plan.has_all()), &sniffed.kinds);
+    Ok(Planned { source, plans, storage, kinds: sniffed.kinds, notes })
+}
+
+/// As [`look_all`], for one dataset.
+pub(super) fn look(source: &Origin, split: Option<&str>, listing: &Listing, is_copied: bool) -> Result<Sniffed> {
+    source.peeker(split, listing)?.map_or_else(
+        || Ok(Sniffed { kinds: BTreeMap::new(), cached: 0.0, latency: None }),
+        |reader| match source.is_remote() {
+            true => storage::sniff_remote(reader.as_ref(), listing).map_err(fatal),
+            false => storage::sniff(reader.as_ref(), listing, is_copied).map_err(fatal),
+        },
+    )
+}
+
+fn fatal(error: ReadError) -> Error {
+    match error {
+        ReadError::Fatal(error) => error,
+        ReadError::Refused(Refusal(reason)) => Error::data(reason),
+    }
+}
+
+pub(super) fn together(looks: Vec<Sniffed>) -> Sniffed {
+    let mut all = Sniffed { kinds: BTreeMap::new(), cached: 1.0, latency: None };
+    for look in looks {
+        for (kind, samples) in look.kinds {
+            *all.kinds.entry(kind).or_default() += samples;
+        }
+        all.cached = all.cached.min(look.cached);
+        all.latency = all.latency.max(look.latency);
+    }
+    all
+}

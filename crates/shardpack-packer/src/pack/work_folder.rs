@@ -1,0 +1,56 @@
+//! Names in the work folder of a destination, and removal of folders that may have gone.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use shardpack_format::{Result, manifest::WORK_FOLDER};
+
+use super::receipt;
+use crate::{part::Part, sys};
+
+pub(super) const PLAN_FILE: &str = "plan";
+
+pub(super) const LOCK_FILE: &str = "lock";
+/// Help if the folder has other files: parts replace nothing.
+pub(super) const OTHER_FOLDER: &str = "choose another folder, or remove this";
+
+/// Name of the plan object.
+pub(super) fn plan_name() -> String {
+    format!("{WORK_FOLDER}/{PLAN_FILE}")
+}
+
+/// Prefix of the names of receipts.
+pub(super) fn receipts_folder() -> String {
+    format!("{WORK_FOLDER}/{}/", receipt::FOLDER)
+}
+
+/// Name of the receipt of `part`.
+pub(super) fn receipt_name(part: Part) -> String {
+    receipts_folder() + &receipt::file(part)
+}
+
+/// The files in a folder and below, by relative path.
+pub(super) fn files_in(root: &Path) -> Result<Vec<PathBuf>> {
+    let (mut files, mut todo) = (Vec::new(), vec![PathBuf::new()]);
+    while let Some(folder) = todo.pop() {
+        let full = root.join(&folder);
+        let failed = |error| sys::io_error("cannot read folder", &full, error);
+        for entry in fs::read_dir(&full).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let path = folder.join(entry.file_name());
+            if entry.file_type().map_err(failed)?.is_dir() { todo.push(path) } else { files.push(path) }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Removes a folder with its contents; a missing folder is no error.
+pub(super) fn remove_folder(path: &Path) -> Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(sys::io_error("cannot remove", path, error)),
+        _ => Ok(()),
+    }
+}
