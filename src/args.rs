@@ -93,64 +93,64 @@ pub enum MetaArg {
 #[derive(Args, Clone, Debug)]
 pub struct PlanArgs {
     /// Format of the shards. May be repeated: each format goes to DST/FORMAT, and the source is read once if DST is a folder
-    #[arg(long, value_parser = formats(), default_value = "webdataset")]
+    #[arg(help_heading = crate::help::SHARDS, long, value_parser = formats(), default_value = "webdataset")]
     pub format: Vec<String>,
     /// For tfrecord: label of the first class; 1 if 0 is the background, as in TF-Slim [default: 0]
-    #[arg(long, value_name = "N")]
+    #[arg(help_heading = crate::help::SHARDS, long, value_name = "N")]
     pub label_offset: Option<u64>,
     /// For tfrecord: only these features, separated by commas [default: all]
-    #[arg(long, value_name = "KEYS")]
+    #[arg(help_heading = crate::help::SHARDS, long, value_name = "KEYS")]
     pub features: Option<String>,
     /// For mds: encoding of the image column: jpeg, png or bytes [default: jpeg]
-    #[arg(long, value_name = "ENCODING")]
+    #[arg(help_heading = crate::help::SHARDS, long, value_name = "ENCODING")]
     pub mds_encoding: Option<String>,
     /// Setting of the format, as listed in docs/reference/formats/; may be repeated
-    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
+    #[arg(help_heading = crate::help::SHARDS, long = "set", value_name = "NAME=VALUE", value_parser = setting)]
     pub settings: Vec<(String, String)>,
     /// Order of the samples
-    #[arg(long, value_enum, default_value = "shuffled")]
+    #[arg(help_heading = crate::help::SHARDS, long, value_enum, default_value = "shuffled")]
     pub order: OrderArg,
     /// Seed of the shuffle
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(help_heading = crate::help::SHARDS, long, default_value_t = 0, value_name = "N")]
     pub seed: u64,
     /// Maximum size of a shard; shards get about equal sizes [default: 256MiB, for mds 64MiB]
-    #[arg(long, value_name = "SIZE", value_parser = large_size, group = "cut")]
+    #[arg(help_heading = crate::help::SHARDS, long, value_name = "SIZE", value_parser = large_size, group = "cut")]
     pub shard_size: Option<u64>,
     /// Maximum number of samples in a shard; shards get about equal numbers
-    #[arg(long, value_name = "N", group = "cut")]
+    #[arg(help_heading = crate::help::SHARDS, long, value_name = "N", group = "cut")]
     pub shard_samples: Option<u64>,
     /// Number of shards
-    #[arg(long, value_name = "N", group = "cut")]
+    #[arg(help_heading = crate::help::SHARDS, long, value_name = "N", group = "cut")]
     pub shards: Option<u64>,
     /// Name of the shards if the source has no splits: NAME-000000.tar
-    #[arg(long, default_value = "shard", value_parser = name)]
+    #[arg(help_heading = crate::help::SHARDS, long, default_value = "shard", value_parser = name)]
     pub name: String,
     /// Folders that are splits: auto, none, or NAMES separated by commas. auto: train, val, test, … if there are no other
     /// folders
-    #[arg(long, default_value = "auto", value_name = "auto|none|NAMES")]
+    #[arg(help_heading = crate::help::SOURCE, long, default_value = "auto", value_name = "auto|none|NAMES")]
     pub splits: String,
     /// Random splits for a source without splits: NAME=FRACTION, separated by commas. The rest is train. The split of a sample
     /// depends only on --seed and its path, so new samples do not move others
-    #[arg(long, value_name = "val=0.05,test=0.05")]
+    #[arg(help_heading = crate::help::SOURCE, long, value_name = "val=0.05,test=0.05")]
     pub split_fraction: Option<String>,
     /// Extension of the images: common, content, or an extension for all images. common: the extension of the most common kind,
     /// for all images. content: the extension of each image's kind
-    #[arg(long, value_name = "common|content|EXT", default_value = "common", value_parser = extension)]
+    #[arg(help_heading = crate::help::SHARDS, long, value_name = "common|content|EXT", default_value = "common", value_parser = extension)]
     pub ext: String,
     /// Component with the label
-    #[arg(long, value_enum, default_value = "label")]
+    #[arg(help_heading = crate::help::SHARDS, long, value_enum, default_value = "label")]
     pub cls: ClsArg,
     /// Component with metadata [default: the metadata of a list or dataset, if there is any]
-    #[arg(long, value_enum)]
+    #[arg(help_heading = crate::help::SHARDS, long, value_enum)]
     pub meta: Option<MetaArg>,
     /// Compress shards: zstd or zstd:LEVEL, 1 to 22 (photographs do not get smaller)
-    #[arg(long, value_name = "zstd[:LEVEL]", value_parser = compression)]
+    #[arg(help_heading = crate::help::SHARDS, long, value_name = "zstd[:LEVEL]", value_parser = compression)]
     pub compress: Option<Compression>,
     /// Only images whose path matches this glob; may be repeated
-    #[arg(long, value_name = "GLOB")]
+    #[arg(help_heading = crate::help::CHOICE, long, value_name = "GLOB")]
     pub include: Vec<String>,
     /// Leave out images whose path matches this glob; may be repeated
-    #[arg(long, value_name = "GLOB")]
+    #[arg(help_heading = crate::help::CHOICE, long, value_name = "GLOB")]
     pub exclude: Vec<String>,
     #[command(flatten)]
     selection: Selection,

@@ -9,61 +9,10 @@ use crate::cli::Cli;
 /// Number of examples in the short help.
 const EXAMPLES: usize = 2;
 
-const SOURCE: &str = "Source";
-const CHOICE: &str = "What goes in";
-const SHARDS: &str = "Shards";
-
-/// Options by heading. Options that are not listed have no heading from here.
-const HEADINGS: [(&str, &[&str]); 3] = [
-    (
-        SOURCE,
-        &[
-            "plan_file",
-            "parts",
-            "root",
-            "path_column",
-            "label_column",
-            "split_column",
-            "no_labels",
-            "with",
-            "files",
-            "group",
-            "components",
-            "fields",
-            "splits",
-            "split_fraction",
-            "from",
-            "image_feature",
-            "label_feature",
-            "label_index",
-            "label_from",
-            "key_pattern",
-            "skip_header",
-        ],
-    ),
-    (CHOICE, &["include", "exclude", "on_bad"]),
-    (
-        SHARDS,
-        &[
-            "format",
-            "label_offset",
-            "features",
-            "mds_encoding",
-            "settings",
-            "order",
-            "seed",
-            "shard_size",
-            "shard_samples",
-            "shards",
-            "name",
-            "ext",
-            "cls",
-            "meta",
-            "compress",
-            "sidecars",
-        ],
-    ),
-];
+/// Headings of options in the help.
+pub const SOURCE: &str = "Source";
+pub const CHOICE: &str = "What goes in";
+pub const SHARDS: &str = "Shards";
 
 /// Options of the short help, with a short text. An empty text keeps the help of the option.
 const SHORT: [(&str, &str); 50] = [
@@ -187,11 +136,6 @@ fn of_command(command: Command, name: &str, is_short: bool) -> Command {
 
 fn of_option(option: Arg, left_out: &[&str], is_short: bool) -> Arg {
     let id = option.get_id().as_str().to_owned();
-    let heading = HEADINGS.iter().find(|(_, options)| options.contains(&id.as_str())).map(|(heading, _)| *heading);
-    let option = match heading {
-        Some(heading) => option.help_heading(heading),
-        None => option,
-    };
     let Some((_, short)) = SHORT.iter().find(|(name, _)| *name == id && !left_out.contains(name)) else {
         let is_hidden = !option.is_positional();
         return told(option).hide_short_help(is_hidden);
@@ -241,8 +185,7 @@ mod tests {
             .map(|option| option.get_id().to_string())
             .collect();
         let named = SHORT.iter().map(|(name, _)| *name);
-        let of_headings = HEADINGS.iter().flat_map(|(_, options)| options.iter().copied());
-        for name in named.chain(of_headings).chain(NOT_FOR.iter().flat_map(|(_, options)| options.iter().copied())) {
+        for name in named.chain(NOT_FOR.iter().flat_map(|(_, options)| options.iter().copied())) {
             assert!(options.iter().any(|option| option == name), "{name}");
         }
     }

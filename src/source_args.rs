@@ -23,16 +23,16 @@ use shardpack_reader::StoreSettings;
 #[derive(Args, Clone, Debug)]
 pub struct ListArgs {
     /// For lists: folder or URL that paths are relative to and that contains all files [default: the folder of the list]
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(help_heading = crate::help::SOURCE, long, value_name = "FOLDER")]
     root: Option<PathBuf>,
     /// For lists: column with the path [default: detected by name]
-    #[arg(long, value_name = "NAME")]
+    #[arg(help_heading = crate::help::SOURCE, long, value_name = "NAME")]
     path_column: Option<String>,
     /// For lists: column with the label [default: detected by name]
-    #[arg(long, value_name = "NAME")]
+    #[arg(help_heading = crate::help::SOURCE, long, value_name = "NAME")]
     label_column: Option<String>,
     /// For lists: column with the split [default: `split`, if its values are train, val, test, …]
-    #[arg(long, value_name = "NAME")]
+    #[arg(help_heading = crate::help::SOURCE, long, value_name = "NAME")]
     split_column: Option<String>,
 }
 
@@ -54,26 +54,26 @@ impl ListArgs {
 pub struct SourceArgs {
     /// A split and its source, instead of SRC: a tree of class folders, or a list. Repeat for each split; all share one list of
     /// classes
-    #[arg(long = "split", value_name = "NAME=SRC")]
+    #[arg(help_heading = crate::help::SOURCE, long = "split", value_name = "NAME=SRC")]
     parts: Vec<PathBuf>,
     #[command(flatten)]
     pub list: ListArgs,
     /// Samples have no labels: ignore class folders and label columns
-    #[arg(long)]
+    #[arg(help_heading = crate::help::SOURCE, long)]
     no_labels: bool,
     /// Files beside images that belong to the sample, separated by commas. EXT: same name, this extension. NAME=PATTERN: as in
     /// mask=*_mask.png
-    #[arg(long, value_name = "EXT|NAME=PATTERN", value_delimiter = ',')]
+    #[arg(help_heading = crate::help::SOURCE, long, value_name = "EXT|NAME=PATTERN", value_delimiter = ',')]
     with: Vec<String>,
     /// For trees: files that are samples, if the samples are not images. EXT, or a pattern of names as in '*.flac', separated
     /// by commas [default: images, or else the only other kind of file]
-    #[arg(long, value_name = "EXT|PATTERN", value_delimiter = ',')]
+    #[arg(help_heading = crate::help::SOURCE, long, value_name = "EXT|PATTERN", value_delimiter = ',')]
     files: Vec<String>,
     /// Do not follow symbolic links in SRC; they are bad images, which --on-bad handles
     #[arg(long)]
     no_follow: bool,
     /// For trees: files that differ only in the extension are one sample; --files selects its payload
-    #[arg(long, value_enum, value_name = "stem")]
+    #[arg(help_heading = crate::help::SOURCE, long, value_enum, value_name = "stem")]
     group: Option<Group>,
 }
 
@@ -207,27 +207,27 @@ fn kinds() -> PossibleValuesParser {
 #[derive(Args, Clone, Debug)]
 pub struct Records {
     /// Format of the shards [default: detected]
-    #[arg(long, value_name = "FORMAT|lmdb:DIALECT", value_parser = kinds())]
+    #[arg(help_heading = crate::help::SOURCE, long, value_name = "FORMAT|lmdb:DIALECT", value_parser = kinds())]
     pub from: Option<String>,
     /// Field with the image: extension, feature, column or dataset path [default: detected]
-    #[arg(long, value_name = "NAME", visible_aliases = ["image-column", "images"])]
+    #[arg(help_heading = crate::help::SOURCE, long, value_name = "NAME", visible_aliases = ["image-column", "images"])]
     image_feature: Option<String>,
     /// Field with the label: extension, feature, column or dataset path [default: detected]
-    #[arg(long, value_name = "NAME", visible_aliases = ["label-column", "labels"])]
+    #[arg(help_heading = crate::help::SOURCE, long, value_name = "NAME", visible_aliases = ["label-column", "labels"])]
     label_feature: Option<String>,
     /// For records with several labels: index of the label to use, from 0 [default: all are one component]
-    #[arg(long, value_name = "N")]
+    #[arg(help_heading = crate::help::SOURCE, long, value_name = "N")]
     label_index: Option<usize>,
     /// For LMDB, tar and HDF5: where the label is. key: first folder of the key (tar: last folder), or as in --key-pattern.
     /// value: in the value. header:TYPE: whole number at the start of the value (u8, u16le, u16be, u32le, …, i64be). FILE: file
     /// of keys and labels (text, CSV, TSV, JSON). tar takes only key, HDF5 only FILE [default: detected]
-    #[arg(long, value_name = "key|value|header:TYPE|FILE")]
+    #[arg(help_heading = crate::help::SOURCE, long, value_name = "key|value|header:TYPE|FILE")]
     label_from: Option<String>,
     /// For LMDB and tar: pattern of the keys, as in {class}/{name}.jpg or {split}-{label}-{id}. * matches anything
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(help_heading = crate::help::SOURCE, long, value_name = "PATTERN")]
     key_pattern: Option<String>,
     /// For LMDB: number of bytes in each value before the image, label included
-    #[arg(long, value_name = "N")]
+    #[arg(help_heading = crate::help::SOURCE, long, value_name = "N")]
     skip_header: Option<u64>,
 }
 

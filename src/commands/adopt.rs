@@ -28,10 +28,10 @@ pub struct Args {
     #[command(flatten)]
     records: Records,
     /// Name of the dataset
-    #[arg(long, default_value = "shard", value_parser = args::name)]
+    #[arg(help_heading = crate::help::SHARDS, long, default_value = "shard", value_parser = args::name)]
     name: String,
     /// How to handle records that are not samples
-    #[arg(long, value_enum, default_value = "error")]
+    #[arg(help_heading = crate::help::CHOICE, long, value_enum, default_value = "error")]
     on_bad: OnBadArg,
     /// Replace an existing manifest
     #[arg(long)]

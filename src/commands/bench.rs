@@ -58,7 +58,7 @@ pub struct Args {
     #[arg(long, value_name = "PIXELS", default_value = "224", value_parser = clap::value_parser!(u32).range(1..=8192))]
     crop: u32,
     /// Seed of the order
-    #[arg(long, default_value = "0", value_name = "N")]
+    #[arg(help_heading = crate::help::SHARDS, long, default_value = "0", value_name = "N")]
     seed: u64,
     /// Memory for read-ahead [default: 256MiB, more if the lanes of large batches need it]
     #[arg(long, value_name = "SIZE", value_parser = args::large_size)]

@@ -53,19 +53,19 @@ pub struct Args {
     #[arg(value_names = ["SRC", "DST"], num_args = 1.., required = true)]
     paths: Vec<PathBuf>,
     /// A split and its shards, instead of SRC. Repeat for each split; all share one list of classes
-    #[arg(long = "split", value_name = "NAME=SRC")]
+    #[arg(help_heading = crate::help::SOURCE, long = "split", value_name = "NAME=SRC")]
     parts: Vec<PathBuf>,
     #[command(flatten)]
     records: Records,
     /// Components besides image and label, such as captions: all, none, or NAMES separated by commas. all: those that the
     /// format can hold
-    #[arg(long, value_name = "all|none|NAMES", default_value = "all", value_parser = components)]
+    #[arg(help_heading = crate::help::SOURCE, long, value_name = "all|none|NAMES", default_value = "all", value_parser = components)]
     components: Components,
     /// Fields to pack as components, separated by commas, with new names for some: energy,forces:f
-    #[arg(long, value_name = "NAME[:AS]", value_delimiter = ',', conflicts_with = "components")]
+    #[arg(help_heading = crate::help::SOURCE, long, value_name = "NAME[:AS]", value_delimiter = ',', conflicts_with = "components")]
     fields: Vec<String>,
     /// Samples have no labels: ignore the labels in records
-    #[arg(long, conflicts_with_all = ["label_feature", "label_from"])]
+    #[arg(help_heading = crate::help::SOURCE, long, conflicts_with_all = ["label_feature", "label_from"])]
     no_labels: bool,
     #[command(flatten)]
     pub run: RunArgs,

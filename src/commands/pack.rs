@@ -54,7 +54,7 @@ pub struct Args {
     #[arg(value_name = "DST", required_unless_present_any = ["plan_file", "parts"])]
     second: Option<PathBuf>,
     /// Pack by this plan file, instead of walking SRC
-    #[arg(long = "plan", value_name = "FILE", conflicts_with_all = [
+    #[arg(help_heading = crate::help::SOURCE, long = "plan", value_name = "FILE", conflicts_with_all = [
         "format", "order", "seed", "shard_size", "shard_samples", "shards", "name", "splits", "split_fraction", "ext", "cls", "meta",
         "compress", "include", "exclude", "label_offset", "features", "mds_encoding", "settings", "root",
         "path_column", "label_column", "split_column", "no_labels", "no_follow", "with", "files", "group", "parts",
@@ -84,11 +84,11 @@ pub struct RunArgs {
     #[arg(long, value_enum, default_value = "auto")]
     read_order: ReadOrderArg,
     /// How to handle images that cannot be packed
-    #[arg(long, value_enum, default_value = "error")]
+    #[arg(help_heading = crate::help::CHOICE, long, value_enum, default_value = "error")]
     on_bad: OnBadArg,
     /// Extra files for certain readers, beside the shards: auto, none, or NAMES separated by commas. See
     /// docs/reference/formats/
-    #[arg(long, default_value = "auto", value_name = "auto|none|NAMES")]
+    #[arg(help_heading = crate::help::SHARDS, long, default_value = "auto", value_name = "auto|none|NAMES")]
     sidecars: String,
     /// Replace the dataset or unfinished pack in DST. A folder keeps the old dataset until the new one is sealed; at a URL it
     /// is deleted first

@@ -57,7 +57,7 @@ pub struct Args {
     #[command(flatten)]
     list: ListArgs,
     /// For a source with labels in a file of keys and labels: the same file as for convert
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = crate::help::SOURCE, long, value_name = "FILE")]
     label_from: Option<PathBuf>,
     /// Verify part I of N of the shards, about equal in bytes. Part 1 also checks the files of the whole dataset. If all parts
     /// pass, the dataset is intact. auto: I and N from Slurm, Kubernetes, AWS Batch, MPI, torchrun and others

@@ -67,7 +67,7 @@ pub struct Args {
     #[arg(long)]
     submit: bool,
     /// Use this plan file, instead of making one
-    #[arg(long = "plan", value_name = "FILE", conflicts_with_all = ["plan_job", "parts"])]
+    #[arg(help_heading = crate::help::SOURCE, long = "plan", value_name = "FILE", conflicts_with_all = ["plan_job", "parts"])]
     plan_file: Option<PathBuf>,
     /// Make the plan in a first job, not on the machine that runs the script
     #[arg(long)]
@@ -116,11 +116,11 @@ struct PackArgs {
     #[arg(long, value_enum, default_value = "auto")]
     read_order: ReadOrderArg,
     /// How to handle images that cannot be packed; error fails the part
-    #[arg(long, value_enum, default_value = "error")]
+    #[arg(help_heading = crate::help::CHOICE, long, value_enum, default_value = "error")]
     on_bad: OnBadArg,
     /// Extra files for certain readers, beside the shards: auto, none, or NAMES separated by commas. See
     /// docs/reference/formats/
-    #[arg(long, default_value = "auto", value_name = "auto|none|NAMES")]
+    #[arg(help_heading = crate::help::SHARDS, long, default_value = "auto", value_name = "auto|none|NAMES")]
     sidecars: String,
 }
 
