@@ -1,11 +1,11 @@
-//! Bytes as a file of the cache.
+//! Bytes as a cache file.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use shardpack_reader::fuzz_blocks;
 
 fuzz_target!(|input: &[u8]| {
-    // The first bytes are the length of the object.
+    // The first four bytes hold the length of the object.
     if let Some((bytes, file)) = input.split_first_chunk::<4>() {
         let path = std::env::temp_dir().join(format!("shardpack-fuzz-cache-{}", std::process::id()));
         std::fs::write(&path, file).expect("a folder for temporary files");

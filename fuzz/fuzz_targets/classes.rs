@@ -1,4 +1,4 @@
-//! Bytes as a list of classes and as a map of them.
+//! Bytes as a list of classes and as a class map.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Bytes as a JPEG and, by its own table and by a hostile one, a part of it: the pixels are those of the whole, or it is refused.
+//! Bytes as a JPEG: decodes a crop with its own table, compares it with the whole image, and tries a corrupt table.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -11,7 +11,7 @@ use shardpack_imaging::{
 
 const LIMITS: Limits = Limits { pixels: 1 << 16, bytes: 1 << 20 };
 
-/// The bytes of the wanted pixels.
+/// The bytes of the requested pixels.
 fn part(region: &Region, pixels: &[u8]) -> Vec<u8> {
     let rows = pixels.chunks_exact(region.row_pixels as usize * 3);
     rows.flat_map(|row| row[region.left as usize * 3..][..region.width as usize * 3].to_vec()).collect()
@@ -25,7 +25,7 @@ fn cut(whole: &Region, rect: &Rect, pixels: &[u8]) -> Vec<u8> {
 
 fuzz_target!(|input: &[u8]| {
     let Some((&[every, flip, x, y, width, height], jpeg)) = input.split_first_chunk() else { return };
-    // As for whole images, twice; and a table that is eight times as long as its JPEG.
+    // Twice the limit of `imaging`, and a table of eight times the length of its JPEG.
     within(64 << 20, 160, input, || {
         let [x, y, width, height] = [x, y, width, height].map(u32::from);
         let rect = Rect { x, y, width: width + 1, height: height + 1 };
@@ -33,7 +33,7 @@ fuzz_target!(|input: &[u8]| {
         let mut decoder = Decoder::new(LIMITS);
         let mut pixels = Vec::new();
         let Ok(mut table) = scan(jpeg, u16::from(every).try_into().unwrap_or(std::num::NonZeroU16::MAX)) else {
-            // Codes of one place as a table of another.
+            // The first bytes of the input serve as the table.
             let _ = decoder.region(jpeg, Some(&input[..input.len().min(300)]), &wanted, &mut pixels);
             return;
         };

@@ -1,7 +1,7 @@
 //! Bytes as an HDF5 file of images.
 //!
-//! Panics of the crate `hdf5-reader` are contained by unwinding, which libFuzzer turns into aborts; so this target is built
-//! with unwinding and its own hook stands aside inside of the walk.
+//! The walk catches panics of the crate `hdf5-reader` by unwinding, but libFuzzer's panic hook aborts. So this target is
+//! built with unwinding, and the hook is not called during the walk.
 #![no_main]
 
 use std::io::Write;
@@ -14,7 +14,7 @@ use shardpack_fuzz::{walk_rows, within};
 fuzz_target!(|input: &[u8]| {
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
     file.write_all(input).expect("room for a few bytes");
-    // A chunk may be unpacked to two thousand times its length, and is there a few times over.
+    // A chunk may decompress to 2,000 times its length, and memory holds a few copies.
     within(64 << 20, 16384, input, || {
         let wanted = Wanted::default();
         let _ = hdf5::classes(file.path(), &wanted);

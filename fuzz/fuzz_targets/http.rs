@@ -1,4 +1,4 @@
-//! Bytes as the head of an answer of a server.
+//! Bytes as the head of a server's response.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Bytes as an image: checked, decoded, hashed, and changed by several recipes, whose output has to decode again.
+//! Bytes as an image: checks, decodes and hashes the image, and applies several recipes, whose output must decode.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -9,8 +9,8 @@ use shardpack_imaging::{Encode, Limits, Outcome, Recipe, Resize, apply, check, d
 const LIMITS: Limits = Limits { pixels: 1 << 16, bytes: 1 << 20 };
 
 fuzz_target!(|input: &[u8]| {
-    // Pixels, what a decoder keeps beside them, and the resizer's own copies of a picture of 2^16 pixels; then tables of
-    // Huffman codes and colours, and what PNG and TIFF inflate.
+    // For 2^16 pixels: the pixels, the decoder's other buffers and the resizer's copies. For any image: tables of Huffman
+    // codes and colours, and the data that PNG and TIFF inflate.
     within(32 << 20, 64, input, || {
         let sound = check(input, &LIMITS).is_ok();
         let picture = decode(input, &LIMITS);
@@ -30,7 +30,7 @@ fuzz_target!(|input: &[u8]| {
         ];
         for recipe in recipes {
             if let Ok(Outcome::Made { bytes, kind, changes }) = apply(input, &recipe, &LIMITS) {
-                // What is decoded reduced, another decoder reads; the two need not call the same things damage.
+                // Another decoder reads reduced images; the two decoders may disagree about damage.
                 assert!(picture.is_ok() || Kind::of(input) == Kind::Jpeg);
                 assert!(!changes.is_empty());
                 assert_eq!(Kind::of(&bytes), kind);

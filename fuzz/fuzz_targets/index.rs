@@ -1,4 +1,4 @@
-//! Bytes as an index: as they are, and with their checksums put right, without which few would come past the door.
+//! Bytes as an index: unchanged, and with corrected checksums, because few inputs have correct checksums.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -8,7 +8,7 @@ use shardpack_format::{
 };
 use shardpack_fuzz::within;
 
-/// `docs/reference/formats/index.md`: the header up to its checksum, and with it.
+/// Bytes of the header before its checksum; [`HEADER_BYTES`] includes the checksum. See `docs/reference/formats/index.md`.
 const SUMMED_BYTES: usize = 88;
 const HEADER_BYTES: usize = 96;
 
@@ -20,7 +20,7 @@ fuzz_target!(|input: &[u8]| {
 });
 
 fn read(bytes: &[u8]) {
-    // Up to 255 names of components, and the message of an error.
+    // Up to 255 component names, and an error message.
     within(64 << 10, 8, bytes, || {
         let Ok(index) = Index::open(bytes) else { return };
         let mut rows = 0;
@@ -45,7 +45,7 @@ fn read(bytes: &[u8]) {
         assert!(rows <= index.len());
         assert!(index.row(index.len()).is_err());
         let _ = index.find(b"00000000");
-        // What can be read can be written, and reads the same.
+        // An index that was read can be written, and reads back equal.
         if rows == index.len() && all.len() as u64 == rows {
             let again = index::write(index.summary(), &all).expect("rows with the same components");
             let again = Index::open(again).expect("what was written");
@@ -56,7 +56,7 @@ fn read(bytes: &[u8]) {
     });
 }
 
-/// `input` with the checksums it should have, if its lengths add up.
+/// `input` with correct checksums, if its lengths are consistent.
 fn mend(input: &[u8]) -> Option<Vec<u8>> {
     let u32_at = |at: usize| input.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes);
     let u64_at = |at: usize| input.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
@@ -64,7 +64,7 @@ fn mend(input: &[u8]) -> Option<Vec<u8>> {
     let body_start = HEADER_BYTES.checked_add(u32_at(52)? as usize)?;
     let body = u64_at(16)?.checked_mul(row_bytes)?.checked_add(u64_at(24)?)?;
     let body_end = body_start.checked_add(usize::try_from(body).ok()?)?;
-    // Longer or shorter by some checksums is fine: that is put right too.
+    // Missing and extra checksums are corrected too.
     let mut mended = input.get(..body_end)?.to_vec();
     let sums: Vec<u8> =
         mended[body_start..].chunks(BLOCK_BYTES).flat_map(|block| hash::block(block).to_le_bytes()).collect();

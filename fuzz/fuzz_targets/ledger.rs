@@ -1,4 +1,4 @@
-//! Bytes as a ledger; one that is accepted comes back as it was.
+//! Bytes as a ledger; an accepted ledger is equal after writing and reading.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

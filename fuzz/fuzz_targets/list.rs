@@ -7,7 +7,7 @@ use shardpack_packer::source::list;
 
 fuzz_target!(|input: &[u8]| {
     if let Some((kind, bytes)) = input.split_first() {
-        // A row of two bytes takes some hundred in memory, and another hundred once its file is missed.
+        // A row of two bytes takes about 100 bytes of memory, and about 100 more if its file is missing.
         within(4 << 20, 1024, bytes, || {
             list::fuzz(kind % 4, bytes);
         });

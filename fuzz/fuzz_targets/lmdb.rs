@@ -1,4 +1,4 @@
-//! Bytes as an LMDB environment: opened, named databases listed, all entries walked in both orders, keys looked up.
+//! Bytes as an LMDB environment: opens it, lists named databases, walks all entries in both orders, and looks up keys.
 #![no_main]
 
 use std::io::Write;
@@ -10,7 +10,7 @@ use shardpack_fuzz::within;
 fuzz_target!(|input: &[u8]| {
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
     file.write_all(input).expect("room for a few bytes");
-    // The largest page is read whole, however short the file is.
+    // A page of maximum size is read whole, even if the file is shorter.
     within(1 << 20, 64, input, || {
         let is_told = Environment::is(&input[..input.len().min(4096)]);
         let Ok(environment) = Environment::open(file.path()) else { return };
@@ -23,7 +23,7 @@ fuzz_target!(|input: &[u8]| {
                 let (mut value, mut entries) = (Vec::new(), 0);
                 while let Ok(Some(entry)) = walk.next() {
                     assert!(entry.value.end <= input.len() as u64);
-                    // Many keys, each looked up, would only take time.
+                    // More lookups would only take time.
                     if entries < 100 {
                         database.read(entry.value, &mut value).expect("a value that has been found");
                         let _ = database.get(&entry.key);

@@ -1,4 +1,4 @@
-//! Bytes as a manifest; one that is accepted comes back as it was.
+//! Bytes as a manifest; an accepted manifest is equal after writing and reading.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -6,8 +6,8 @@ use shardpack_format::manifest::Manifest;
 use shardpack_fuzz::within;
 
 fuzz_target!(|input: &[u8]| {
-    // An entry of `ignored_files` is 6 bytes of JSON and some 70 in a tree; written again, with indentation, it is 16,
-    // twice, in buffers that double.
+    // An entry of `ignored_files` takes 6 bytes of JSON and about 70 in a tree. Written again with indentation, it takes
+    // 16 bytes, twice, in buffers that double.
     within(64 << 10, 192, input, || {
         let Ok(manifest) = Manifest::read(input) else { return };
         let is_own = manifest.check_id(input).is_ok();

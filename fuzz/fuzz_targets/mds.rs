@@ -14,7 +14,7 @@ use shardpack_format::formats::{
 use shardpack_fuzz::within;
 
 fuzz_target!(|input: &[u8]| {
-    // The columns of the config cost a few words for the two bytes that an empty name takes, and so do their values.
+    // A column with an empty name takes 2 bytes of config and a few words of memory; so does its value.
     within(1 << 20, 128, input, || walk(input));
     if let Ok(index) = mds::read_index(input) {
         for shard in index.shards {
@@ -23,7 +23,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// Walks with and without the length known, side by side, up to the same end or error.
+/// Walks with known and with unknown length, side by side, to the same end or error.
 fn walk(input: &[u8]) {
     let foreign = formats::entry(mds::NAME).expect("a format that is there").foreign;
     let wanted = Wanted::default();

@@ -1,4 +1,4 @@
-//! Bytes as an array of numpy: its head alone, and as a picture.
+//! Bytes as a numpy array: its head alone, and as a picture.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -9,7 +9,7 @@ use shardpack_imaging::{Limits, check, decode};
 const LIMITS: Limits = Limits { pixels: 1 << 16, bytes: 1 << 20 };
 
 fuzz_target!(|input: &[u8]| {
-    // Axes, and a type that is named in an error.
+    // Axes, and a type name in an error message.
     within(16 << 10, 8, input, || {
         let Ok(head) = npy::read_head(input) else { return };
         assert!(head.data_offset <= input.len() && head.shape.len() <= npy::MAX_AXES);

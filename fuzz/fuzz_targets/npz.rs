@@ -1,15 +1,15 @@
-//! Bytes as a zip file of arrays: its directory, the head of each array, and all of those that are short.
+//! Bytes as a zip file of arrays: reads the directory, the head of each array, and every short array.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use shardpack_foreign::npz::Npz;
 use shardpack_fuzz::within;
 
-/// Longest array that is read: its reader has room for it, whatever a file says.
+/// Maximum bytes of an array to read: the caller allocates the length that the file claims.
 const MOST_BYTES: u64 = 1 << 20;
 
 fuzz_target!(|input: &[u8]| {
-    // The end, the directory, what inflates, and one array.
+    // The end record, the directory, the inflater, and one array.
     within(4 << 20, 4, input, || {
         let Ok(npz) = Npz::open(input, input.len() as u64) else { return };
         let are_apart = npz.check_places().is_ok();

@@ -1,7 +1,7 @@
 //! Bytes as a parquet file of images.
 //!
-//! Panics of the crate `parquet` are contained by unwinding, which libFuzzer turns into aborts; so this target is built with
-//! unwinding and its own hook stands aside inside of the walk.
+//! The walk catches panics of the crate `parquet` by unwinding, but libFuzzer's panic hook aborts. So this target is built
+//! with unwinding, and the hook is not called during the walk.
 #![no_main]
 
 use std::io::{Seek, SeekFrom, Write};
@@ -15,7 +15,7 @@ fuzz_target!(|input: &[u8]| {
     let mut file = tempfile::tempfile().expect("a temporary file");
     file.write_all(input).expect("room for a few bytes");
     file.seek(SeekFrom::Start(0)).expect("a file that seeks");
-    // A page may be unpacked to a thousand times its length.
+    // A page may decompress to 1,000 times its length.
     within(64 << 20, 4096, input, || {
         let wanted = Wanted::default();
         let _ = file.try_clone().map(|file| parquet::classes(file, &wanted));

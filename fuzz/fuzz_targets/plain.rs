@@ -1,4 +1,4 @@
-//! Bytes as serialised plain data, in each of its ways.
+//! Bytes as plain data in each serialisation: pickle, MessagePack, Arrow, `Datum`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -6,8 +6,8 @@ use shardpack_foreign::plain::{MAX_DEPTH, Part, Value, arrow, datum, msgpack, pi
 use shardpack_fuzz::within;
 
 fuzz_target!(|input: &[u8]| {
-    // An opcode of one byte makes a list of 32 bytes and a place on the stack of 16, in buffers that double, and a
-    // value of 40; lists of one item have room for four.
+    // An opcode of one byte makes a list of 32 bytes and a stack slot of 16, in buffers that double, and a value of 40.
+    // A list of one item has capacity for four.
     within(1 << 20, 256, input, || {
         for read in [pickle, msgpack, arrow] {
             if let Ok(value) = read(input) {
@@ -38,7 +38,7 @@ fn look(value: &Value, input: &[u8], depth: usize) {
     }
 }
 
-/// Looks at a part once: long ones may be shared.
+/// Checks the bounds of a part in constant time: many values may share a long part.
 fn whole(part: &Part, input: &[u8]) {
     match part {
         Part::Plain(range) => assert!(range.start <= range.end && range.end <= input.len()),

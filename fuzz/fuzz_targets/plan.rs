@@ -1,4 +1,4 @@
-//! Bytes as what is compressed in the header of a plan file.
+//! Bytes as the uncompressed contents of the header of a plan file.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

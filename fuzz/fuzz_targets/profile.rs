@@ -1,4 +1,4 @@
-//! Text as a file of profiles of AWS, and as what a program or a server gives as credentials.
+//! Text as an AWS profile file, and as credentials from a program or a server.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,6 @@
-//! Bytes as a RecordIO file, and as an index of one.
+//! Bytes as a RecordIO file, and as the index of a RecordIO file.
 //!
-//! Twin: the same bytes read as a stream of unknown length. Every image is also made of its bytes alone.
+//! Twin: the same bytes read as a stream of unknown length. Every image is also read from its bytes alone.
 #![no_main]
 
 use std::io::Cursor;
@@ -14,7 +14,7 @@ use shardpack_format::formats::{
 use shardpack_fuzz::within;
 
 fuzz_target!(|input: &[u8]| {
-    // A record of 8 bytes costs its own fields and a sentence on why it has no image.
+    // A record of 8 bytes takes its fields and the reason why it has no image.
     within(1 << 20, 256, input, || {
         let wanted = Wanted { label_number: Some(input.len() % 3), ..Wanted::default() };
         let bytes = Box::new(Cursor::new(input.to_vec()));
@@ -26,12 +26,12 @@ fuzz_target!(|input: &[u8]| {
         if whole {
             assert_eq!(known.last().map_or(0, |record| record.range.end), input.len() as u64);
         }
-        // A line is four bytes at least.
+        // A line has at least four bytes.
         assert!(recordio::read_idx(input).map_or(0, |entries| entries.len()) <= input.len() / 3);
     });
 });
 
-/// All records up to an error, and whether there was none.
+/// Returns all records before the first error, and whether there was no error.
 fn walk(input: &[u8], bytes: Input, wanted: &Wanted) -> (Vec<Record>, bool) {
     let entry = formats::entry(recordio::NAME).expect("a format in the list");
     let (mut records, mut image, mut end) = (Vec::new(), Vec::new(), 0);
@@ -44,7 +44,7 @@ fn walk(input: &[u8], bytes: Input, wanted: &Wanted) -> (Vec<Record>, bool) {
         };
         assert!(record.range.start == end && record.range.end > end && record.range.end <= input.len() as u64);
         end = record.range.end;
-        // Others are passed over by the next step.
+        // The next call skips the other images.
         if let (Ok(place), false) = (&record.image, records.len() % 3 == 2) {
             walk.image(&mut image).expect("an image that was promised");
             assert_eq!(image.len(), place.bytes as usize);

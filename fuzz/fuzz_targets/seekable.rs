@@ -1,4 +1,4 @@
-//! Bytes as the seek table of a compressed shard, whole or without the numbers that frame it.
+//! Bytes as the seek table of a compressed shard: the whole table, or its entries alone.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Bytes as a record of splits; one that is accepted comes back as it was.
+//! Bytes as a record of splits; an accepted record is equal after writing and reading.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

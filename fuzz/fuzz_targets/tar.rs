@@ -1,4 +1,4 @@
-//! Bytes as a tar file: members, their data, and the samples they make.
+//! Bytes as a tar file: reads members and their data, and groups them into samples.
 //!
 //! Twins: the same bytes read as a stream of unknown length, and the crate `tar`.
 #![no_main]
@@ -15,12 +15,11 @@ use shardpack_format::formats::{
 };
 use shardpack_fuzz::within;
 
-/// Data that is read in one piece.
+/// Maximum bytes of data to read in one piece.
 const WHOLE_BYTES: u64 = 1 << 20;
 
 fuzz_target!(|input: &[u8]| {
-    // Two buffers of 256 KiB, whatever the input, are the reader's own; a member of 512 bytes costs a name and a few
-    // small objects.
+    // The reader holds two buffers of 256 KiB for any input. A member of 512 bytes takes a name and a few small objects.
     let members = within(1 << 20, 16, input, || {
         let members = walk(input, Reader::new(Cursor::new(input), Some(input.len() as u64)));
         let streamed = walk(input, Reader::new(Sequential(Cursor::new(input)), None));
@@ -41,7 +40,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// All members, if none is refused; their data is what lies at their offset.
+/// Returns all members if none is refused, and checks that their data equals the bytes at their offset.
 fn walk<R: Skip>(input: &[u8], mut reader: Reader<R>) -> Option<Vec<Member>> {
     let (mut members, mut data, mut pieces) = (Vec::new(), Vec::new(), Vec::new());
     while let Some(member) = reader.next().ok()? {
@@ -53,7 +52,7 @@ fn walk<R: Skip>(input: &[u8], mut reader: Reader<R>) -> Option<Vec<Member>> {
                 reader.copy_data(&mut |piece| pieces.extend_from_slice(piece)).ok()?;
                 data.clone_from(&pieces);
             }
-            // Passed over by the next step.
+            // The next call skips the data.
             _ => data.clear(),
         }
         if members.len() % 3 < 2 {
@@ -90,9 +89,9 @@ fn group(members: &[Member], input_bytes: u64) {
     }
 }
 
-/// Where the crate `tar` reads the file too, it must see the same files.
+/// Checks that the crate `tar` reads the same files, if it reads the input without an error.
 fn compare(members: &[Member], input: &[u8]) {
-    // It knows neither V7 folders nor what tarfile does with a name that ends in a slash, so only plain files count.
+    // The crate supports neither V7 folders nor tarfile's rule for a name that ends in a slash: only plain files count.
     if !members.iter().all(|member| member.plain && member.kind == MemberKind::File) {
         return;
     }

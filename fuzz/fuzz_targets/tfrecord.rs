@@ -1,6 +1,6 @@
-//! Bytes as a TFRecord file: framing, examples, images and labels.
+//! Bytes as a TFRecord file: reads framing, examples, images and labels.
 //!
-//! Twins: the same bytes read as a stream of unknown length; and the bytes as the data of a record with good checksums,
+//! Twins: the same bytes read as a stream of unknown length; and the bytes as the data of a record with valid checksums,
 //! which random bytes seldom have.
 #![no_main]
 
@@ -17,8 +17,8 @@ fuzz_target!(|input: &[u8]| {
     let foreign = formats::entry("tfrecord").expect("a format of this name").foreign;
     let framed = framed(input);
     for file in [input, &framed] {
-        // The file is held twice for the two walks, a record once more; a feature of six bytes costs an entry, a name
-        // and a few small objects.
+        // Memory holds the file twice, for the two walks, and a record once more. A feature of six bytes takes an
+        // entry, a name and a few small objects.
         within(1 << 20, 128, file, || {
             let (known, is_whole) = walk(foreign, file, true);
             let (streamed, is_whole_too) = walk(foreign, file, false);
@@ -29,7 +29,7 @@ fuzz_target!(|input: &[u8]| {
     assert!(foreign.is(&framed, Some(framed.len() as u64), ""));
 });
 
-/// All records before the first error, and whether there was none.
+/// Returns all records before the first error, and whether there was no error.
 fn walk(foreign: &dyn Foreign, file: &[u8], is_known: bool) -> (Vec<Record>, bool) {
     let cursor = Cursor::new(file.to_vec());
     let bytes: Box<dyn Skip> = if is_known { Box::new(cursor) } else { Box::new(Sequential(cursor)) };
@@ -60,7 +60,7 @@ fn walk(foreign: &dyn Foreign, file: &[u8], is_known: bool) -> (Vec<Record>, boo
     }
 }
 
-/// `data` as a record with good checksums.
+/// `data` as a record with valid checksums.
 fn framed(data: &[u8]) -> Vec<u8> {
     let length = (data.len() as u64).to_le_bytes();
     [&length[..], &masked_crc(&length).to_le_bytes(), data, &masked_crc(data).to_le_bytes()].concat()

@@ -1,4 +1,4 @@
-//! Text as a page of a list, and as an error, of a store.
+//! Text as a page of a store's listing, and as an error of a store.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

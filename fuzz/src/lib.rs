@@ -1,8 +1,7 @@
-//! What targets share: an allocator that counts, so that a few bytes of input cannot ask for much memory unnoticed, and
-//! a walk over all rows.
+//! Code shared by the targets: an allocator that detects excessive memory for a short input, and a walk over all rows.
 //!
-//! Holds at all times: inside [`within`] the process aborts as soon as more than the limit is held at once; outside it
-//! nothing is limited.
+//! Holds at all times: inside [`within`] the process aborts when it holds more than the limit; outside [`within`] there
+//! is no limit.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -15,13 +14,13 @@ use shardpack_format::formats::foreign::Walk;
 static HELD_BYTES: AtomicUsize = AtomicUsize::new(0);
 static LIMIT_BYTES: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-/// The system's allocator, counting.
+/// The system's allocator, with a count of the bytes held.
 pub struct Counting;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Does `work`, which may hold `fixed_bytes` and `factor` times the length of `input` at once, beside what is held now.
+/// Runs `work`, which may hold `fixed_bytes` plus `factor` times the length of `input`, on top of the bytes held now.
 pub fn within<T>(fixed_bytes: usize, factor: usize, input: &[u8], work: impl FnOnce() -> T) -> T {
     LIMIT_BYTES.store(HELD_BYTES.load(Relaxed) + fixed_bytes + factor * input.len(), Relaxed);
     let result = work();
@@ -29,7 +28,7 @@ pub fn within<T>(fixed_bytes: usize, factor: usize, input: &[u8], work: impl FnO
     result
 }
 
-/// Walks all rows, whose images lie end to end, and takes every image that a row says it has.
+/// Walks all rows, checks that their ranges are contiguous, and reads the image of every row that has one.
 pub fn walk_rows(mut walk: Box<dyn Walk>) {
     let (mut end, mut image) = (0, Vec::new());
     while let Ok(Some(record)) = walk.next() {
@@ -45,14 +44,14 @@ pub fn walk_rows(mut walk: Box<dyn Walk>) {
 fn hold(bytes: usize) {
     let held = HELD_BYTES.fetch_add(bytes, Relaxed).saturating_add(bytes);
     if held > LIMIT_BYTES.load(Relaxed) {
-        // Telling may allocate. When stderr is gone there is nobody to tell.
+        // Printing may allocate, so lift the limit first. An error of stderr is ignored.
         LIMIT_BYTES.store(usize::MAX, Relaxed);
         let _ = writeln!(std::io::stderr(), "an allocation of {bytes} bytes takes it over the limit");
         std::process::abort();
     }
 }
 
-// SAFETY: every call goes to the system's allocator as it came; counting does not touch the memory.
+// SAFETY: every call is passed unchanged to the system's allocator; counting does not touch the memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         hold(layout.size());
@@ -67,7 +66,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // The old and the new are both there while one is copied to the other.
+        // Both blocks exist while the old one is copied to the new one.
         hold(new_size);
         HELD_BYTES.fetch_sub(layout.size(), Relaxed);
         // SAFETY: the caller keeps the promises of `realloc`.

@@ -1,4 +1,4 @@
-"""What the tests share: a tree of photographs, packed by the package itself."""
+"""Shared fixtures: trees of photographs and arrays, packed by the package itself."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pytest
 
 import shardpack
 
-#: Packages that have to be there: a test that is skipped because one is missing has failed.
+#: Packages that must be installed: a test that is skipped because one of these is missing counts as failed.
 INSTALLED = os.environ.get("SHARDPACK_INSTALLED", "").split()
 
 
-# Where the tests run in the background of a shell, SIGINT is ignored, and so it would be by the programs that they start.
+# A background job of a shell ignores SIGINT, and the programs that the tests start would inherit this setting.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -31,16 +31,16 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-# Ray refuses to work where less than a twentieth of the disk is free, however little it keeps there.
+# Ray refuses to run if less than 5 % of the disk is free, however little Ray stores on the disk.
 os.environ.setdefault("RAY_local_fs_capacity_threshold", "1")
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
-#: Not all that are called so are JPEGs.
+#: Some files named .jpg are not JPEGs.
 PHOTOS = sorted(photo for photo in (FIXTURES / "photos").rglob("*.jpg") if photo.read_bytes().startswith(b"\xff\xd8"))
 
 
 def numbered(photo: bytes, number: int) -> bytes:
-    """The same photograph as another file: with a comment behind the start."""
+    """The same photograph as another file: with a comment after the start marker."""
     comment = struct.pack(">HH8s", 0xFFFE, 10, f"{number:08}".encode())
     return photo[:2] + comment + photo[2:]
 
@@ -80,7 +80,7 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def ragged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """12 photographs with an array beside each, of another shape beside 5, in Fortran's order beside 7."""
+    """12 photographs with an array each; array 5 has another shape, array 7 has Fortran order."""
     folder = tmp_path_factory.mktemp("ragged")
     make_tree(folder / "photos", 12, 1)
     for number in range(12):
@@ -92,7 +92,7 @@ def ragged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def arrays(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """1,000 samples of a float32[64] in 7 classes, which its first number divided by 64 tells."""
+    """1,000 samples of a float32[64] in 7 classes; the class is the first number divided by 64, modulo 7."""
     folder = tmp_path_factory.mktemp("arrays")
     for number in range(1000):
         place = folder / "tree" / str(number % 7)

@@ -1,4 +1,4 @@
-"""The commands as functions, and the program that comes with the package."""
+"""Commands as Python functions, and the program that the package installs."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_progress_is_told_and_an_exception_in_it_ends_the_work(tree: Path, tmp_p
 
     with pytest.raises(StopIteration):
         shardpack.pack(tree, tmp_path / "other", progress=enough)
-    # The same call goes on.
+    # The same call resumes.
     assert shardpack.pack(tree, tmp_path / "other").ok
     pytest.importorskip("tqdm")
     assert shardpack.verify(tmp_path / "packed", progress=True).ok
@@ -190,7 +190,7 @@ def test_the_program_is_the_program(tree: Path, tmp_path: Path) -> None:
             subprocess.run([*command, "pack", tree, tmp_path / "packed", "--quiet"], capture_output=True).returncode
             == 0
         )
-        # A reader that goes away is no error.
+        # A closed pipe is not an error.
         shell = f"{' '.join(command)} inspect {tmp_path}/packed --samples --limit 0 | head -n 1"
         done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True)
         assert done.returncode == 0 and done.stderr == ""

@@ -1,4 +1,4 @@
-"""Random access: samples, columns, and what else takes a sequence."""
+"""Random access to samples and columns, and other uses of a dataset as a sequence."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_pixels_are_those_of_pillow(dataset: shardpack.Dataset) -> None:
     pytest.importorskip("PIL")
     for sample in dataset[:20]:
         ours, theirs = sample.image().astype(int), np.asarray(sample.pil()).astype(int)
-        # Without C another decoder rounds otherwise.
+        # Without libjpeg-turbo, another decoder rounds differently.
         most = 1 if shardpack.HAS_TURBO else 4
         assert ours.shape == theirs.shape and np.abs(ours - theirs).max() <= most
     with pytest.raises(shardpack.DataError):
@@ -198,7 +198,7 @@ def test_a_file_that_is_cut_while_it_is_open_is_an_error(packed: Path, tmp_path:
     shards = sorted(path for path in copy.iterdir() if path.name.startswith("shard-"))
     for path in [*shards, *sorted((copy / "index").iterdir())]:
         os.truncate(path, 100)
-    # What was read of an index stays.
+    # Index data that was read before stays available.
     assert dataset.labels.tolist() == labels
     with pytest.raises(shardpack.DataError):
         _ = dataset[0]

@@ -1,4 +1,4 @@
-"""Datasets on a web server: what is read is what was packed, by nginx over HTTP and HTTPS."""
+"""Datasets on a web server: nginx over HTTP and HTTPS returns the data that was packed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def free_port() -> int:
 
 @pytest.fixture(scope="module")
 def server(packed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, Path]]:
-    """A URL, the same over HTTPS, and the certificate of who vouches for it; `packed` is there under its name."""
+    """HTTP URL, HTTPS URL, and CA certificate of a server; `packed` is below both URLs under its name."""
     assert NGINX is not None
     folder = tmp_path_factory.mktemp("nginx")
     port, secure = free_port(), free_port()
@@ -93,7 +93,7 @@ def test_samples_and_batches_are_those_of_the_folder(server: tuple[str, str, Pat
     (expected, own), (found, stats) = batches(packed), batches(url)
     assert found == expected
     assert "requests" not in own and stats["requests"] and stats["requests_again"] == stats["throttled"] == 0
-    # Manifest, an index for each shard, and the runs: not one request for each sample.
+    # Requests are for the manifest, the index of each shard, and the runs; not for each sample.
     assert isinstance(stats["requests"], int) and stats["requests"] < len(local)
 
 
@@ -115,7 +115,7 @@ except shardpack.MachineError as error:
 
 
 def test_a_proxy_of_the_environment_is_asked(server: tuple[str, str, Path], packed: Path) -> None:
-    # nginx takes what a proxy is asked for what it serves itself; there is no such host.
+    # nginx answers a request to a proxy with its own files; the host does not exist.
     code = f"import shardpack; print(len(shardpack.Dataset('http://nowhere.invalid/{packed.name}')))"
     environment = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
     ran = subprocess.run(
@@ -130,7 +130,7 @@ def test_a_loader_ends_though_its_server_does_not_answer_any_more(packed: Path) 
         port = silent.getsockname()[1]
 
         def serve() -> None:
-            # Manifest and indexes, and nothing of any shard.
+            # Sends the manifest and the indexes, but no bytes of a shard.
             while True:
                 try:
                     client, _ = silent.accept()

@@ -1,4 +1,4 @@
-"""With JAX: ranks of its own processes, and arrays."""
+"""Loading with JAX: ranks of JAX processes, and JAX arrays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import shardpack
 
 jax = pytest.importorskip("jax")
 
-#: What each of two processes does: it finds its rank by JAX alone, and tells what it saw.
+#: Script of each of two processes: detects its rank through JAX alone and prints the samples it loaded.
 RANK = """
 import json, sys, jax, shardpack
 address, rank, packed = sys.argv[1:]
@@ -54,7 +54,7 @@ def test_ranks_are_those_of_jax(packed: Path) -> None:
 
 
 def test_arrays_of_jax_keep_the_batch_that_they_are_made_of(packed: Path) -> None:
-    """On a CPU it takes memory without a copy."""
+    """On a CPU, JAX uses the memory of the batch without a copy."""
     kept = []
     for images, _ in shardpack.Loader(packed, 8, transform="eval", output="numpy"):
         kept.append((jax.device_put(images), images.copy()))

@@ -1,4 +1,4 @@
-"""The loader: what is in batches, which samples come when, and going on."""
+"""The loader: contents of batches, order of samples, and resuming."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_payloads_that_are_kept_stay_and_more_come(packed: Path, memory: str) ->
     dataset, kept = shardpack.Dataset(packed), []
     with contextlib.closing(loader(packed, transform=None, memory=memory)) as several:
         for _ in range(2):
-            # Of each batch one, which keeps what was read with it.
+            # One payload of each batch keeps the data in memory that was read with it.
             kept += [(int(batch.samples[3]), batch[0][3]) for batch in several]
     assert len(kept) == 38 and all(bytes(one) == dataset[number].bytes for number, one in kept)
 
@@ -350,7 +350,7 @@ def test_a_batch_whose_samples_are_all_skipped_is_empty(tree: Path, tmp_path: Pa
 
 def test_a_sample_that_is_skipped_leaves_columns_as_they_are_without_it(tmp_path: Path) -> None:
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    # Row 7 has another shape in the one column, and is damaged in the other, whose values carry their shape since row 8 has another.
+    # Row 7 has another shape in column a and is damaged in column b. Values of b carry their shape because row 8 has another shape.
     rows = {
         "a": [[float(at), 0.5] if at != 7 else [7.0, 1.0, 2.0] for at in range(40)],
         "b": [[at, at + 1] if at != 8 else [8] for at in range(40)],
@@ -359,7 +359,7 @@ def test_a_sample_that_is_skipped_leaves_columns_as_they_are_without_it(tmp_path
     shardpack.convert(tmp_path / "table.parquet", tmp_path / "packed", format="mds")
     shard = tmp_path / "packed" / "shard.00000.mds"
     content = bytearray(shard.read_bytes())
-    # Before its items, an array has its dtype and its shape there.
+    # In the shard, the dtype and the shape of an array precede its items.
     content[content.index(np.array([7, 8], dtype="<i8").tobytes()) - 2] = 0xFF
     shard.write_bytes(content)
     made = loader(tmp_path / "packed", 40, on_bad="skip", transform=None, components=["a.npy", "b.npy"])
@@ -372,7 +372,7 @@ def test_a_sample_that_is_skipped_leaves_columns_as_they_are_without_it(tmp_path
 
 @contextlib.contextmanager
 def shardpack_payload(packed: Path, number: int) -> Iterator[tuple[int, int]]:
-    """Where the payload of a sample lies in its shard."""
+    """Start and end of a sample's payload in its shard."""
     payload = shardpack.Dataset(packed)[number].bytes
     (shard,) = packed.glob("*.tar")
     start = shard.read_bytes().index(payload)
@@ -492,7 +492,7 @@ def test_ranks_are_found_late_and_shown(packed: Path, monkeypatch: pytest.Monkey
     with pytest.raises(shardpack.UsageError, match="rank 2 of 2"):
         len(loader(packed))
     monkeypatch.delenv("RANK")
-    # A batch script is one process, whatever the job has.
+    # A Slurm batch script is one process, however many tasks the job has.
     monkeypatch.setenv("SLURM_PROCID", "0")
     monkeypatch.setenv("SLURM_NTASKS", "4")
     assert loader(packed).ranks.world_size == 1
@@ -525,7 +525,7 @@ def test_a_state_between_the_beginning_of_an_epoch_and_its_first_batch_is_that_b
 
 @pytest.fixture
 def damaged(tree: Path, tmp_path: Path) -> Path:
-    """The photographs in one shard, of which sample 7 is damaged."""
+    """The photographs in one shard, with sample 7 damaged."""
     shardpack.pack(tree, tmp_path / "packed")
     (shard,) = (tmp_path / "packed").glob("*.tar")
     content = bytearray(shard.read_bytes())
@@ -581,7 +581,7 @@ def test_no_batch_is_empty(few: Path, world_size: int, batch_size: int, expected
     assert {number for rank in batches for batch in rank for number in batch} == set(range(17))
     receipt = shardpack.Receipt.join(one.receipt() for one in loaders)
     assert receipt.proves(loaders[0].expected(0)) and receipt.samples == 17
-    # Where there is no other way, the first samples come again.
+    # The first samples are repeated only if a rank would have an empty batch.
     assert receipt.repeated == sum(map(sum, expected)) - 17
 
 
@@ -709,7 +709,7 @@ def test_generators_of_samples_follow_the_seed_of_the_loader(few: Path) -> None:
         return {number for batch in made for number in batch[0]}
 
     assert len(drawn(1)) == 17 and not drawn(1) & drawn(2) and drawn(1) == drawn(1)
-    # A run that goes on has the seed of its state.
+    # A resumed run takes the seed from its state.
     assert drawn(2, loader(few, 4, transform=None, seed=1).state_dict()) == drawn(1)
 
 
@@ -733,7 +733,7 @@ def test_a_mix_has_the_classes_of_all_its_parts(tree: Path, few: Path, tmp_path:
     assert shardpack.Loader(parts[0], 4).classes == ["ant", "cat"]
     with pytest.raises(shardpack.UsageError, match="numbers its classes") as raised:
         shardpack.Loader([*parts, shardpack.Part(tmp_path / "numbers")], 4)
-    # What it advises works.
+    # The advice of the error works.
     assert "shardpack convert --class-map FILE" in raised.value.help
     (tmp_path / "map").write_text("0,ant\n1,cat\n2,dog\n")
     shardpack.convert(tmp_path / "numbers", tmp_path / "named", class_map=tmp_path / "map")
@@ -779,7 +779,7 @@ print(len(kept[1]))
 @pytest.mark.parametrize(
     ("options", "most_s"),
     [
-        # In Rust, which takes longer than this for a batch of one thread; and in a function of the caller's, which is waited for.
+        # Row 1 waits in Rust: one thread needs longer than the limit for a batch. Row 2 waits until the caller's function returns.
         ("300, transform='train', threads=1", 0.5),
         ("16, sample_transform=lambda item: time.sleep(1) or 0", 1.5),
     ],

@@ -1,4 +1,4 @@
-"""If the system has little memory, an image that needs more is named, and the process goes on."""
+"""Little memory: an error names the image that needs more, and the process continues."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import shardpack
 from conftest import make_tree
 
-#: The process may map 256 MiB more than it has at its start, less than one of the large images needs.
+#: Script that may map 256 MiB more than at its start, less than one large image needs.
 LIMITED = """
 import resource, sys
 import shardpack
@@ -32,7 +32,7 @@ print("samples", len(labels))
 
 
 def png(side: int) -> bytes:
-    """A black PNG of so many pixels a side."""
+    """A black PNG of `side` × `side` pixels."""
 
     def chunk(name: bytes, held: bytes) -> bytes:
         return struct.pack(">I", len(held)) + name + held + struct.pack(">I", zlib.crc32(name + held))

@@ -1,4 +1,4 @@
-"""In the kernel of a notebook: pictures, progress, and an interrupt that leaves the kernel alive."""
+"""Notebook kernels: pictures, progress, and an interrupt that leaves the kernel alive."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytest.importorskip("ipykernel")
 
 
 class Kernel:
-    """A kernel, and what its cells come to."""
+    """A kernel that runs cells and collects their output."""
 
     def __init__(self) -> None:
         self.manager, self.client = jupyter_client.manager.start_new_kernel(kernel_name="python3", startup_timeout=120)
@@ -23,7 +23,7 @@ class Kernel:
         return str(self.client.execute(code))
 
     def end(self, cell: str) -> tuple[str, list[dict[str, Any]]]:
-        """Status of a cell, and what it has shown: text, and data by their type."""
+        """Status of a cell, and its output: text, and data by type."""
         shown: list[dict[str, Any]] = []
         while True:
             message = self.client.get_iopub_msg(timeout=60)

@@ -1,9 +1,9 @@
-"""Each block of Python of the pages for those who use the package is run as it stands.
+"""Runs every Python block of the user pages unchanged.
 
-The blocks of a section (a heading of two `#`) share one namespace, with `shardpack` in it as the pages say, and one
-folder, in which the names that they use are there: `photos`, a tree of images; `packed`, packed from it, unless the
-section packs it; and so on (`SOURCES`). Of a line `print(…)  # text`, `text` is what it has to print. A block whose
-package is not installed is skipped by name, and so are those that use what it would have made.
+The blocks of a section (a heading of two `#`) share one namespace, which contains `shardpack`, and one folder. The folder
+holds the sources that the blocks name: `photos`, a tree of images; `packed`, packed from `photos` unless the section packs
+it; and others (`SOURCES`). The line `print(…)  # text` must print `text`. A block whose package is not installed is
+skipped by name, and so is a block that uses a name from a skipped block.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ PAGES = [
     "README.md",
 ]
 
-#: Of other blocks of Python tests/cli/pages.rs takes care.
+#: Sections to run, by page; tests/cli/pages.rs handles the other Python blocks.
 SECTIONS = {"README.md": ["Train"]}
 
-# Ray reads it when it is imported: without it, 127.0.0.1 becomes an address of the machine, where nothing may listen.
+# Ray reads this on import. Without it, Ray replaces 127.0.0.1 by an address of the machine, where nothing may listen.
 os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
-#: What need not be installed. Another name that is not found is a mistake of the page.
+#: Packages that need not be installed. Any other missing package is an error of the page.
 OPTIONAL = {
     *[
         "PIL",
@@ -72,7 +72,7 @@ class Block:
 
     @property
     def names(self) -> tuple[set[str], set[str]]:
-        """What it makes, and what it uses of others."""
+        """Names that the block defines, and names that it uses from elsewhere."""
         names = [node for node in ast.walk(ast.parse(self.text)) if isinstance(node, ast.Name)]
         made = {node.id for node in names if isinstance(node.ctx, ast.Store)} | {name for name, _ in self._imported}
         definitions = (ast.FunctionDef, ast.ClassDef)
@@ -81,12 +81,12 @@ class Block:
 
     @property
     def modules(self) -> list[str]:
-        """What it imports."""
+        """Modules that the block imports."""
         return [module for _, module in self._imported]
 
     @property
     def packages(self) -> set[str]:
-        """The packages that it needs: for `shardpack.ray` that is `ray`."""
+        """Packages that the block needs: `ray` for `shardpack.ray`."""
         parts = [module.split(".") for module in self.modules]
         return {part[1] if part[0] == "shardpack" and len(part) > 1 else part[0] for part in parts}
 
@@ -102,13 +102,13 @@ class Block:
 
     @property
     def printed(self) -> list[str]:
-        """What it has to print, by its own comments."""
+        """Lines that the block must print, from its comments."""
         lines = [line for line in self.text.splitlines() if line.lstrip().startswith("print(")]
         return [line.split("  # ", 1)[1] for line in lines if "  # " in line]
 
 
 def blocks_of(page: str) -> list[Block]:
-    """The blocks of Python of a page, in its order."""
+    """The Python blocks of a page, in order."""
     found, section, start, lines = [], "", None, []
     for number, line in enumerate((ROOT / page).read_text().splitlines(), 1):
         if start is not None and line == "```":
@@ -128,7 +128,7 @@ BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 
 
 def shards(tree: Path, folder: Path, pattern: str, **options: Any) -> None:
-    """Shards of a format without what shardpack puts beside them, as of another writer."""
+    """Shards of a format without shardpack's other files, as another writer makes them."""
     made = folder.with_name(f"{folder.name}-made")
     assert shardpack.pack(tree, made, **options).ok
     folder.mkdir()
@@ -139,7 +139,7 @@ def shards(tree: Path, folder: Path, pattern: str, **options: Any) -> None:
 
 
 def images_of(tree: Path) -> list[tuple[bytes, int]]:
-    """Content and label of the photographs, in the order of ImageFolder."""
+    """Content and label of the photographs, in ImageFolder order."""
     classes = sorted(tree.iterdir())
     return [(one.read_bytes(), label) for label, place in enumerate(classes) for one in sorted(place.iterdir())]
 
@@ -168,7 +168,7 @@ def chunked(tree: Path, path: Path) -> None:
 
 
 def table(tree: Path, path: Path) -> None:
-    """Images of 32 × 32 and their labels, as arrays of as many rows."""
+    """200 images of 32 × 32 and their labels, as two arrays."""
     h5py = pytest.importorskip("h5py")
     with h5py.File(path, "w") as file:
         generator = np.random.default_rng(0)
@@ -197,7 +197,7 @@ def chunks(tree: Path, path: Path) -> None:
     litdata = pytest.importorskip("litdata")
     samples = images_of(tree)
     with pytest.MonkeyPatch.context() as patch:
-        # It empties these folders before it writes, whoever else's they are.
+        # `optimize` empties these folders before it writes, even if others use them.
         for variable in ("DATA_OPTIMIZER_CACHE_FOLDER", "DATA_OPTIMIZER_DATA_CACHE_FOLDER"):
             patch.setenv(variable, str(path.with_name(f"{path.name}-{variable.lower()}")))
         litdata.optimize(
@@ -211,7 +211,7 @@ def chunks(tree: Path, path: Path) -> None:
         )
 
 
-#: What blocks may use, by name: it is made where a block has that name in quotes.
+#: Functions that make a source, by name; called if a block has the name in quotes.
 SOURCES: dict[str, Callable[[Path, Path], None]] = {
     "tars": lambda tree, path: shards(tree, path, r".*\.tar", name="train", shards=4),
     "mds": lambda tree, path: shards(tree, path, r".*\.mds|index\.json", format="mds", shards=2),
@@ -228,11 +228,11 @@ SOURCES: dict[str, Callable[[Path, Path], None]] = {
 
 @dataclass
 class Section:
-    """What the blocks of a section share."""
+    """State that the blocks of a section share."""
 
     folder: Path
     namespace: dict[str, Any]
-    #: What happened to each of its blocks: nothing, or why it was skipped.
+    #: Reason why each block was skipped; `None` if it ran.
     ran: dict[Block, str | None] = field(default_factory=dict)
 
 
@@ -242,7 +242,7 @@ def sections() -> dict[tuple[str, str], Section]:
 
 
 def prepared(folder: Path, text: str, tree: Path, packed: Path, arrays: Path) -> None:
-    """Puts into a folder what the blocks of a section use and need no package to be made."""
+    """Fills a folder with the sources that a section uses and that need no package."""
     shutil.copytree(tree, folder / "photos", copy_function=os.link)
     if not re.search(r'(pack|convert)\([^)]*"packed"', text):
         shutil.copytree(packed, folder / "packed")
@@ -279,7 +279,7 @@ def missing(error: ModuleNotFoundError) -> None:
 
 
 def run(block: Block, section: Section, capsys: pytest.CaptureFixture[str]) -> None:
-    """Runs a block, after those of its section that have not been run yet."""
+    """Runs a block, after the earlier blocks of its section that have not run yet."""
     for before in [one for one in BLOCKS if (one.page, one.section) == (block.page, block.section)]:
         if before == block:
             break
@@ -296,7 +296,7 @@ def run(block: Block, section: Section, capsys: pytest.CaptureFixture[str]) -> N
         if {"ray", "shardpack.ray"} & set(block.modules):
             start_ray()
         make_sources(block, section)
-        # With its own line numbers in what it raises.
+        # Tracebacks have the line numbers of the page.
         code = compile("\n" * block.line + block.text, str(ROOT / block.page), "exec")
         capsys.readouterr()
         try:
@@ -350,5 +350,5 @@ def test_what_needs_no_package_is_never_skipped(sections: dict[tuple[str, str], 
     for section in sections.values():
         for block, why in section.ran.items():
             if OPTIONAL.isdisjoint(block.packages):
-                # But for what an earlier block or the maker of a source would have made.
+                # Unless an earlier block or the function that makes a source was skipped.
                 assert why is None or why.startswith(("line ", "could not import")), f"{block}: {why}"

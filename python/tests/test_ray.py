@@ -1,4 +1,4 @@
-"""Packing on a Ray cluster of three nodes, of which some are lost, and packed datasets as sources of Ray Data."""
+"""Packing on a Ray cluster of three nodes, with lost nodes, and packed datasets as sources of Ray Data."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ import shardpack
 from conftest import make_tree
 from shardpack import _child
 
-# Ray reads these when it is imported. Without the first, 127.0.0.1 becomes an address of the machine, where nothing may listen; with the
-# others, a lost node is noticed in seconds.
+# Ray reads these on import. Without the first, Ray replaces 127.0.0.1 by an address of the machine, where nothing may listen.
+# With the last two, Ray detects a lost node in seconds.
 os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_health_check_period_ms", "500")
@@ -38,10 +38,10 @@ NODE = {"num_cpus": 1, "object_store_memory": 80 << 20}
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """A head without CPUs, so that no node that is lost has the driver's, and three nodes of one CPU each."""
+    """A head without CPUs for the driver, so that no lost node runs it, and three nodes of one CPU each."""
     from ray.cluster_utils import Cluster
 
-    # Ray writes the address of a cluster there, wherever else its files are; and paths of sockets have to be short.
+    # Ray always writes the address of a cluster to /tmp/ray. Socket paths must be short.
     os.makedirs("/tmp/ray", exist_ok=True)
     files = tempfile.mkdtemp(prefix="ray", dir="/tmp")
     head = {
@@ -68,13 +68,13 @@ def cluster() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """1,200 photographs: some 30 MB."""
+    """1,200 photographs, about 30 MB."""
     return make_tree(tmp_path_factory.mktemp("large") / "photos", 1200)
 
 
 @pytest.fixture(scope="module")
 def whole(large: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, packed on one machine."""
+    """The photographs of `large`, packed on one machine."""
     folder = tmp_path_factory.mktemp("whole") / "packed"
     assert shardpack.pack(large, folder, shard_size="512KiB").ok
     return folder
@@ -132,7 +132,7 @@ def wait_for(what: Callable[[], Any], seconds: float = 60, every: float = 0.001)
 
 
 def stop_one(dst: Path, but: Callable[[Child], bool] = lambda _: False) -> Child:
-    """Stops a process that has begun with its part and not ended it."""
+    """Stops a process that has begun its part and has not finished it."""
 
     def has_begun(child: Child) -> bool:
         number, of = child.part.split("/")
@@ -145,7 +145,7 @@ def stop_one(dst: Path, but: Callable[[Child], bool] = lambda _: False) -> Child
         for child in Child.all():
             if but(child) or is_done(child):
                 continue
-            # Nothing else is looked at meanwhile: a part may take some ms only.
+            # Poll nothing else meanwhile: a part may take only a few ms.
             wait_for(lambda child=child: has_begun(child) or not child.is_there, every=0)
             try:
                 os.kill(child.process, signal.SIGSTOP)
@@ -161,7 +161,7 @@ def stop_one(dst: Path, but: Callable[[Child], bool] = lambda _: False) -> Child
 
 
 class Beside(threading.Thread):
-    """Does something while a test packs; what it raises, `join` raises."""
+    """Runs a function while a test packs; `result` raises the exception of the function."""
 
     def __init__(self, function: Callable[[], Any]) -> None:
         super().__init__(daemon=True)
@@ -194,7 +194,7 @@ def test_images_are_changed_by_the_parts_first(cluster: Any, large: Path, tmp_pa
 
     thread = threading.Thread(target=run)
     thread.start()
-    # Its spool is there once it has begun to change images.
+    # The spool exists as soon as a part begins to change images.
     spools = dst / ".shardpack" / "spools"
     wait_for(lambda: spools.is_dir() and any(spools.iterdir()))
     for child in Child.all()[:1]:
@@ -233,7 +233,7 @@ def test_parts_make_the_bytes_of_one_machine(
     packing = [now for now in told if now.verb == "packing"]
     last = packing[-1]
     assert (last.done_parts, last.parts, last.samples, last.bytes) == (9, 9, last.total_samples, last.total_bytes)
-    # And once more: there is nothing to do.
+    # A second run has nothing to do.
     again = shardpack.ray.pack(large, dst, shard_size="512KiB", parts=4)
     assert again.ok and again.already_sealed and again.parts == 4
     assert_equal(whole, dst)
@@ -262,7 +262,7 @@ def test_a_worker_and_a_node_are_lost_and_their_parts_alone_run_again(
         first = stop_one(dst)
         worker = first.parent
         os.kill(worker, signal.SIGKILL)
-        # Its process does not go on without it.
+        # The process of the part ends with its worker.
         wait_for(lambda: not first.is_there, 10)
         second = stop_one(dst, but=lambda child: child.part == first.part)
         raylet = parent_of(second.parent)
@@ -351,11 +351,11 @@ def test_an_interruption_ends_the_processes_in_good_order(
     with pytest.raises(KeyboardInterrupt):
         shardpack.ray.pack(large, dst, shard_size="512KiB", parts=40, progress=interrupt)
     assert Child.all() == []
-    # A process that is killed leaves its folder; one that ends does not.
+    # A killed process leaves its folder; a process that exits removes it.
     assert list((dst / ".shardpack" / "runs").iterdir()) == []
     done = shardpack.status(dst).parts["done"]
     assert 1 < len(done) < 40 and not (dst / "manifest.json").exists()
-    # With as many parts or others.
+    # The number of parts may differ.
     assert shardpack.ray.pack(large, dst, shard_size="512KiB", parts=7).ok
     assert_equal(whole, dst)
 
@@ -375,7 +375,7 @@ def test_bad_samples_are_all_named_and_nothing_is_sealed(are_known: bool, cluste
     assert not report.ok and not report.sealed and report.retries == {}
     assert [one["path"] for one in report.bad] == [str(one.relative_to(photos)) for one in bad]
     assert all(one["reason"] for one in report.bad) and not (dst / "manifest.json").exists()
-    # The others went on.
+    # The other parts continued.
     assert len(report.nodes) > 1 and (are_known or len(shardpack.status(dst).parts["done"]) >= 4)
     report = shardpack.ray.pack(**options, parts=6, on_bad="skip")
     assert report.ok and report.samples == 198
@@ -528,13 +528,13 @@ def test_ray_data_of_splits_and_what_is_wrong(cluster: Any, tree: Path, packed: 
         shardpack.ray.dataset(tmp_path / "both")
     with pytest.raises(shardpack.UsageError, match="no column 'colour': there are number, key, label"):
         shardpack.ray.dataset(packed, columns=["colour"])
-    # Damage is found when it is read, and named.
+    # A read detects damage and names the sample.
     dataset = shardpack.Dataset(tmp_path / "both" / "val")
     (shard,) = (tmp_path / "both" / "val").glob("*.tar")
     shard.write_bytes(shard.read_bytes().replace(dataset[7].bytes[:40], bytes(40)))
     with pytest.raises(Exception, match=f"{dataset[7].key}(.|\n)*hash"):
         shardpack.ray.dataset(tmp_path / "both" / "val", check_content=True).take_all()
-    # So is a dataset that is another one than when the tasks were made.
+    # A read also detects that the dataset was replaced after the tasks were made.
     source = shardpack.ray.dataset(tmp_path / "both" / "train")
     assert shardpack.pack(tree, tmp_path / "seed", seed=9, name="train").ok
     (tmp_path / "both" / "train").rename(tmp_path / "before")
@@ -551,7 +551,7 @@ def test_ranges_are_even_and_between_shards_where_there_are_enough() -> None:
         shards = [(int(n), int(n * b)) for n, b in generator.integers(0 if case % 2 else 1, 9, (case % 7, 2))]
         parts, samples = int(generator.integers(0, 12)), sum(n for n, _ in shards)
         found = ranges(shards, parts)
-        # One behind the other, none empty, all samples.
+        # Ranges are contiguous and not empty, and cover all samples.
         assert [number for first, end in found for number in range(first, end)] == [*range(samples)]
         assert all(first < end for first, end in found) and len(found) <= max(1, parts)
         if len(shards) >= parts:

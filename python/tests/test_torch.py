@@ -1,4 +1,4 @@
-"""With PyTorch: tensors, its DataLoader, and training on several ranks that is killed and goes on."""
+"""PyTorch: tensors, DataLoader, and training on several ranks that is killed and resumes."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_stateful_dataloader_goes_on_where_it_was(packed: Path, workers: int, 
     whole = made()
     epochs = [of(whole) for _ in range(3)]
     assert all(sorted(sum(epoch, [])) == list(range(300)) for epoch in epochs) and epochs[0] != epochs[1] != epochs[2]
-    # In the midst, where one worker has ended and others have not, and where all have.
+    # Mid-epoch; when one worker has ended and others have not; and when all workers have ended.
     for epoch, stop in ((0, 7), (1, len(epochs[0]) - 1), (0, len(epochs[0]))):
         killed = made()
         for _ in range(epoch):
@@ -159,7 +159,7 @@ def test_a_pass_takes_the_state_of_a_pass_at_any_time(packed: Path) -> None:
 
 
 class Own(torch.utils.data.IterableDataset):
-    """A dataset of the caller's around a loader."""
+    """A caller's dataset that wraps a loader."""
 
     def __init__(self, packed: Path, is_late: bool, **options: object) -> None:
         self.packed, self.options = packed, options
@@ -177,7 +177,7 @@ def test_workers_share_a_loader_in_a_dataset_of_the_callers(few: Path, is_late: 
     for _ in range(2):
         assert sorted(numbers_of(loader)) == list(range(17))
     if not is_late:
-        # Also where the rank was found before there were workers, and where it was given.
+        # Also if the rank was detected before the workers started, and if the rank was given.
         ranks = [Own(few, False, rank=rank, world_size=2) for rank in range(2)]
         loaders = [torch.utils.data.DataLoader(one, batch_size=None, num_workers=workers) for one in ranks]
         assert {len(one.loader) for one in ranks} == {3}
@@ -293,7 +293,7 @@ def test_lightning_goes_on_in_mid_epoch(packed: Path, tmp_path: Path) -> None:
             return torch.optim.SGD(self.parameters(), lr=0.1)
 
     def fit(checkpoint: Path | None, **options: object) -> tuple[list[int], shardpack.Loader]:
-        # Lightning hands out another tuple of the same tensors.
+        # Lightning passes on a new tuple of the same tensors, so the batch itself carries the numbers.
         transform = shardpack.transforms.imagenet_eval(8)
         numbered = lambda batch: (*batch, torch.from_numpy(batch.samples.astype("i8")))  # noqa: E731
         loader = shardpack.Loader(packed, 16, transform=transform, batch_transform=numbered)
@@ -329,7 +329,7 @@ def start(world_size: int, packed: Path, run: Path, *more: str) -> list[subproce
 
 
 def test_a_resnet_is_killed_in_mid_epoch_and_goes_on_with_other_ranks(packed: Path, tmp_path: Path) -> None:
-    """What the README shows: every sample of the epoch is seen once, by two ranks and then by three."""
+    """The README example: two ranks and then three see every sample of the epoch once."""
     pytest.importorskip("torchvision")
     checkpoint = tmp_path / "checkpoint.pt"
     ranks = start(2, packed, tmp_path, "--slowly")

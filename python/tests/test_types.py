@@ -1,4 +1,4 @@
-"""The types of the package against its examples: mypy, strictly, and pyright."""
+"""Checks the types of the package with its examples: strict mypy, and pyright."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from test_pages import BLOCKS, ROOT
 
-#: What examples of a page leave out, being short.
+#: Examples on pages leave out annotations to stay short.
 SHORT = ["--allow-untyped-defs", "--allow-incomplete-defs", "--allow-untyped-calls"]
-#: And what they derive from need not be installed.
+#: Their base classes may be in packages that are not installed.
 SHORT += ["--allow-subclassing-any"]
 
 
@@ -24,7 +24,7 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
     texts: dict[tuple[str, str], list[str]] = {}
     for block in BLOCKS:
         if block.section == "DALI":
-            # What its decorators make of functions is not told where it is not installed.
+            # If DALI is not installed, the types of decorated functions are unknown.
             continue
         texts.setdefault((block.page, block.section), ["import shardpack"]).append(block.text)
     for number, ((page, section), blocks) in enumerate(texts.items()):
@@ -53,7 +53,7 @@ def test_pyright_passes(modules: Path) -> None:
     for example in (ROOT / "python/examples").glob("*.py"):
         shutil.copy(example, modules)
     told = {"typeCheckingMode": "standard", "reportMissingImports": "none", "reportMissingModuleSource": "none"}
-    # A loop over a loader is taken for one that may have no turn.
+    # pyright assumes that a loop over a loader may have no iteration.
     told["reportPossiblyUnboundVariable"] = "none"
     (modules / "pyrightconfig.json").write_text(json.dumps(told))
     check(["basedpyright", "--pythonpath", sys.executable, "--level", "error"], modules)

@@ -82,7 +82,7 @@ fn damaged_images_are_counted_and_a_missing_shard_is_an_error() {
     run(&["pack", photos().to_str().unwrap(), dst.to_str().unwrap(), "--quiet", "--shards", "2"]).code(0);
     let shard = dst.join("shard-000001.tar");
     let mut bytes = std::fs::read(&shard).unwrap();
-    // The first bytes of all images of that shard.
+    // The offsets of all images in this shard.
     let heads: Vec<usize> =
         bytes.windows(3).enumerate().filter(|(_, window)| *window == [0xff, 0xd8, 0xff]).map(|(at, _)| at).collect();
     heads.iter().for_each(|at| bytes[*at] = 0);

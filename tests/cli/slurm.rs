@@ -114,7 +114,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The number of the job on the line that begins with `what`.
+/// The job number from the line of stdout with this prefix.
 fn job(ran: &Ran, what: &str) -> String {
     let line = ran
         .stdout

@@ -1,4 +1,4 @@
-"""Runs a command on a terminal of its own and copies what it shows: terminal.py COLUMNS PROGRAM ARGUMENT..."""
+"""Runs a command on its own terminal and copies the output: terminal.py COLUMNS PROGRAM ARGUMENT..."""
 
 import fcntl
 import os
@@ -9,7 +9,7 @@ import termios
 
 
 def main(columns: int, command: list[str]) -> int:
-    """Copies all that the terminal is given to stdout.
+    """Copies the output of the terminal to stdout.
 
     Args:
         columns: Width of the terminal.

@@ -52,7 +52,7 @@ fn shard_of(bench: &Bench, format: &str, bytes: usize) -> Shard {
     Shard { name, bytes: fs::read(&file).unwrap(), samples, records, file }
 }
 
-/// Converts a damaged file. By default the conversion fails and prints the texts of `said`. With `--on-bad skip` the output has the
+/// Converts a damaged file. By default, the conversion must fail and print all given texts. With `--on-bad skip`, the output has the
 /// samples `rest`, and the ledger has `lines` lines with these texts.
 fn damaged(what: &str, file: &Path, dst: &Path, rest: &[Sample], said: &[&str], lines: usize) {
     let ran = convert(&[file], dst, &[]);

@@ -16,7 +16,7 @@ fn copy_folders(from: &Path, to: &Path) {
     }
 }
 
-/// The photographs, and a class of images with the magic of RecordIO after their end, where decoders do not look.
+/// The photographs, and a class of images with RecordIO's magic after their end, which decoders ignore.
 fn source() -> tempfile::TempDir {
     let source = tempfile::tempdir().unwrap();
     copy_folders(Path::new(PHOTOS), source.path());

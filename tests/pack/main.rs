@@ -1,4 +1,4 @@
-//! `pack`, `plan`, `adopt` and `crops` in folders: what is packed, interrupted packs, faults of the disk, parts of many machines.
+//! `pack`, `plan`, `adopt` and `crops` in folders: packed samples, interrupted packs, disk faults, parts on many machines.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr, clippy::type_complexity)]
 

@@ -1,10 +1,10 @@
-"""Counts what a source holds, by the libraries that others read it with.
+"""Counts the images of a source as other libraries read it.
 
 Args:
     kind: tree, csv, jsonl, parquet, text or coco.
     path: The folder, or the list.
 
-Prints one JSON object: `images`, how many there are, and `others`, files of a tree that are none.
+Prints one JSON object: `images`, their number, and `others`, the number of other files in a tree.
 """
 
 import csv
@@ -17,7 +17,7 @@ EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", 
 
 
 def tree(root):
-    """Walks the classes as torchvision's make_dataset does; dot names are passed over, as docs/reference/on-disk.md says."""
+    """Walks the classes like torchvision's make_dataset, but skips dot names, as documented in docs/reference/on-disk.md."""
     images = others = 0
     for entry in sorted(os.scandir(root), key=lambda entry: entry.name):
         if not entry.is_dir() or entry.name.startswith("."):

@@ -1,9 +1,8 @@
-"""Count what a file holds: `count_records.py HOW FILE`, printed as one number.
+"""Counts the records of a file and prints one number: `count_records.py HOW FILE`.
 
-tarfile: members that are images by their last extension or first bytes, links called so too, hidden ones not; webdataset:
-samples; tfrecord and tensorflow: records; recordio: records, by their framing alone; mds: samples, as its head says;
-streaming: samples, by the index.json beside and the shard;
-parquet: rows, by pyarrow. None of it is this project's code.
+tarfile: members with an image's last extension or first bytes, also links with such an extension, but no hidden members;
+webdataset: samples; tfrecord and tensorflow: records; recordio: records, by their framing alone; mds: samples, from the
+shard's header; streaming: samples, from index.json and the shard; parquet: rows, by pyarrow. Uses no code of this project.
 """
 
 import struct
@@ -54,7 +53,7 @@ def with_recordio(path: str) -> int:
     while at < len(content):
         magic, word = struct.unpack_from("<II", content, at)
         assert magic == MAGIC, f"no record at {at}"
-        # 0 is a record, 1 the first part of one.
+        # 0 marks a whole record, 1 the first part of a record.
         count += word >> 29 in (0, 1)
         at += 8 + ((word & (1 << 29) - 1) + 3) // 4 * 4
     return count
@@ -76,7 +75,7 @@ def with_mds(path: str) -> int:
 def with_streaming(path: str) -> int:
     from streaming import LocalDataset
 
-    # What index.json says, as far as the samples are there.
+    # Counts the samples of index.json that the shard holds.
     (shard,) = LocalDataset(local=str(PurePosixPath(path).parent)).shards
     return sum(len(shard.get_sample_data(number)) > 0 for number in range(shard.size))
 

@@ -1,9 +1,8 @@
-"""Holds the manifests of a page against the published schemas: `manifests.py PAGE`.
+"""Validates the manifests of a page against the published schemas: `manifests.py PAGE`.
 
-Kubernetes: each version from 1.29, when the newest field that is used was there for everybody, with nothing unknown allowed. AWS Batch: the
-model of its interface. Beside that, rules that the schemas do not have, as the documentation of each says them. Then each
-field of each manifest is misspelt, one at a time, and has to be refused. Prints what was found as JSON: of each container its
-arguments, variables and number of parts.
+Kubernetes: every version from 1.29, the first with the newest used field on by default; unknown fields are errors. AWS Batch: the model of
+the API. Also checks documented rules that the schemas lack. Then misspells each field of each manifest, one at a time, and requires that
+the schema refuses it. Prints JSON with arguments, variables and number of parts of each container.
 """
 
 import copy
@@ -18,9 +17,9 @@ import yaml
 from kubernetes_validate import utils as kubernetes_validate
 
 OLDEST = "1.29"
-# Maps whose keys are free: quantities by the name of a resource.
+# Maps with free keys: quantities by resource name.
 FREE = {"requests", "limits"}
-# Codes of shardpack that another try ends with again.
+# Exit codes of shardpack that a retry repeats.
 FINAL = [1, 2]
 
 
@@ -38,7 +37,7 @@ def number(version):
 
 
 def versions():
-    """Those that are looked at, ascending, as 1.29."""
+    """The checked versions, ascending, such as 1.29."""
     found = {kubernetes_validate.major_minor(version) for version in kubernetes_validate.all_versions()}
     return sorted((version for version in found if number(version) >= number(OLDEST)), key=number)
 
@@ -81,7 +80,7 @@ BATCH = botocore.model.ServiceModel(botocore.loaders.Loader().load_service_model
 
 
 def enums(value, shape, at=""):
-    """Raises where a text is not of those that the model lists: the validator does not look at them."""
+    """Raises if a text is not in the enum of the model. botocore's validator does not check enums."""
     if shape.type_name == "structure":
         for key, one in value.items():
             enums(one, shape.members[key], f"{at}.{key}")
@@ -127,7 +126,7 @@ def misspelt(document, path):
     parent = document
     for key in path[:-1]:
         parent = parent[key]
-    # At the same place: two letters change places, or one is doubled.
+    # At the same place: swaps the last two letters, or doubles the last letter.
     *_, key = path
     other = key[:-2] + key[-1] + key[-2] if key[-1] != key[-2] else key + key[-1]
     parent[other] = parent.pop(key)
@@ -135,7 +134,7 @@ def misspelt(document, path):
 
 
 def refuses(schema, document):
-    """Whether the schema alone refuses it, or its kind cannot even be told."""
+    """Returns true if the schema alone refuses the document, or if the kind is unknown."""
     try:
         schema(document)
     except (kubernetes_validate.ValidationError, kubernetes_validate.SchemaNotFoundError, KeyError, ValueError):
@@ -177,7 +176,7 @@ def main():
                 found["jobs"].append({
                     "name": document["jobName"],
                     "args": document.get("containerOverrides", {}).get("command", usual),
-                    # What Batch sets beside the index.
+                    # Variables that Batch sets in addition to the index.
                     "env": {"AWS_BATCH_JOB_ARRAY_SIZE": str(parts)} if parts else {},
                     "index": "AWS_BATCH_JOB_ARRAY_INDEX",
                     "parts": parts,

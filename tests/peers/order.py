@@ -1,7 +1,7 @@
-"""The order that docs/reference/order.md specifies, run as a reader of the page would run it.
+"""Runs the Python blocks of docs/reference/order.md as a reader of the page would.
 
-Takes the Python block out of the page, checks it against the test vectors of the page in both directions, then packs a
-tree with several options and compares the shards with what the block says. Only the standard library is needed.
+Checks the blocks against the test vectors of the page in both directions. Then packs a tree with several options and
+compares the order in the shards with the result of the blocks. Needs only the standard library.
 
 Args:
     order.md: the page.
@@ -19,7 +19,7 @@ import tempfile
 
 
 def block(text, language, count=1):
-    """The text of all code blocks in `language`, of which there are so many."""
+    """The text of all code blocks in `language`, which must be `count` blocks."""
     blocks = re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     assert len(blocks) == count, f"{len(blocks)} blocks of {language}"
     return "".join(blocks)
@@ -80,7 +80,7 @@ def byte_ends(most):
 
 
 def mixed(names, line):
-    """The mix of a line of the page, and how many samples it has."""
+    """The mix that a line of the page describes, and the number of samples."""
     parts, options = line.split("; ")
     shuffle, *numbers = options.split()
     found = []
@@ -108,7 +108,7 @@ def times_of(names, chosen, block, times):
 
 
 def subsets_and_mixes(names, text):
-    """Checks the lines of the page; how many there are."""
+    """Checks the lines of the page and returns the number of lines."""
     lines = 0
     for line in block(text, "parts").splitlines():
         head, samples = line.split(": ")
@@ -173,7 +173,7 @@ def main():
     more = subsets_and_mixes(names, text)
 
     paths = canonical(photos)
-    # Options, and where shards end then, as positions.
+    # Options, and the function that returns the end positions of shards.
     runs = [
         ([], even_ends(1)),
         (["--seed", "1"], even_ends(1)),

@@ -1,9 +1,9 @@
-"""Read samples that are no images, and hold every component against the tree that they were packed from.
+"""Reads samples without images and compares every component with the source tree.
 
     read_files.py webdataset|streaming|tensorflow SOURCE FOLDER PAYLOAD
 
-The tree is class folders; files of one name are the components of a sample, each called by its extension. Where arrays are samples,
-they are compared by dtype, shape and bytes, as readers give them. Prints the number of samples; exits with 1 and one line at the first that is wrong.
+The tree has class folders. Files with one name are the components of a sample, named by extension. If PAYLOAD is `npy`, arrays are compared
+by dtype, shape and bytes, as readers return them. Prints the number of samples. At the first error, prints one line and exits with 1.
 """
 
 import io
@@ -15,7 +15,7 @@ Sample = tuple[int, dict[str, object]]
 
 
 def plain(value: object) -> object:
-    """An array, or the file that one is in, as what can be compared; all else as it is."""
+    """An array or the content of a `.npy` file as a comparable tuple; any other value unchanged."""
     import numpy
 
     if isinstance(value, bytes) and value.startswith(b"\x93NUMPY"):
@@ -24,7 +24,7 @@ def plain(value: object) -> object:
 
 
 def with_webdataset(folder: Path, names: set[str]) -> Iterator[Sample]:
-    """Undecoded, as the pipeline groups them; arrays decoded as well."""
+    """Undecoded samples as webdataset groups them. Also checks that webdataset decodes arrays."""
     import numpy
     import webdataset
 
@@ -39,7 +39,7 @@ def with_webdataset(folder: Path, names: set[str]) -> Iterator[Sample]:
 
 
 def with_streaming(folder: Path, names: set[str]) -> Iterator[Sample]:
-    """As StreamingDataset gives them."""
+    """Samples from StreamingDataset."""
     from streaming import StreamingDataset
 
     for sample in StreamingDataset(local=str(folder), shuffle=False, batch_size=1):
@@ -48,7 +48,7 @@ def with_streaming(folder: Path, names: set[str]) -> Iterator[Sample]:
 
 
 def with_tensorflow(folder: Path, names: set[str]) -> Iterator[Sample]:
-    """As TensorFlow's parser of single examples gives them; an example has no feature of an image."""
+    """Samples from TensorFlow's parser of single examples. An example has no image features."""
     import os
 
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"

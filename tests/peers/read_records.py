@@ -1,12 +1,11 @@
-"""Read shards of TFRecord, RecordIO or MDS, and hold every sample against the ImageFolder it was packed from.
+"""Reads shards of TFRecord, RecordIO or MDS and compares every sample with the packed ImageFolder.
 
     read_records.py tfrecord|tensorflow|dali_tfrecord|recordio|mxnet|dali_recordio|mds|streaming SOURCE FOLDER
 
-TFRecord is read by the `tfrecord` package (which compares no CRC: they are compared here with `crc32c`) and by TensorFlow,
-RecordIO by MXNet, and by a few lines below where MXNet does not install; both by NVIDIA DALI too. MDS is read by the few
-lines below, written from what mosaicml-streaming 0.13.0 does, for that package needs some 6 GB, and by itself where it is
-there. Of the source nothing is used but the folder itself. Prints the number of samples; exits with 1 and one line at the
-first that is wrong.
+TFRecord: read by TensorFlow and by the `tfrecord` package, which checks no CRC; this script checks CRCs with `crc32c`.
+RecordIO: read by MXNet, and by code below because MXNet does not install everywhere. NVIDIA DALI reads both formats. MDS:
+read by mosaicml-streaming, which needs about 6 GB, and by code below, written after version 0.13.0. The expected samples
+come from the source folder alone. Prints the number of samples. At the first error, prints one line and exits with 1.
 """
 
 import json
@@ -91,7 +90,7 @@ def with_mxnet(folder: Path) -> Iterator[Sample]:
 
 
 def check_header(image: bytes, width: int, height: int) -> None:
-    """Width and height are those that Pillow sees."""
+    """Fails unless Pillow finds the same width and height."""
     import io
 
     from PIL import Image
@@ -159,13 +158,13 @@ def with_mds(folder: Path) -> Iterator[Sample]:
 
 
 def with_streaming(folder: Path) -> Iterator[Sample]:
-    """Label, image and file name, as StreamingDataset gives them: copied with hashes compared, and right in the folder
-    where nothing is compressed, for it unpacks beside the shards."""
+    """Label, image and file name from StreamingDataset. Reads a copy with hash checks, and uncompressed shards also in
+    place; streaming would decompress shards into the same folder."""
     from streaming import StreamingDataset
 
     def read(**options) -> list[Sample]:
         dataset = StreamingDataset(batch_size=1, shuffle=False, **options)
-        # Pillow has opened the image and decoded nothing yet: this is the file that it was handed.
+        # Pillow has opened but not decoded the image, so `fp` is the stored file.
         return [(sample["label"], sample["image"].fp.getvalue(), sample["filename"]) for sample in dataset]
 
     with tempfile.TemporaryDirectory() as local:
@@ -176,7 +175,7 @@ def with_streaming(folder: Path) -> Iterator[Sample]:
 
 
 def run_dali(read) -> Iterator[list]:
-    """Outputs of the pipeline that `read` defines, a sample at a time, on the CPU."""
+    """Outputs of the pipeline that `read` defines, one sample at a time, on the CPU."""
     from nvidia.dali import pipeline_def
 
     pipeline = pipeline_def(read, batch_size=1, num_threads=1, device_id=None)()

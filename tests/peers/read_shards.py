@@ -1,11 +1,11 @@
-"""Read shards with the readers of others, and hold every sample against the ImageFolder it was packed from.
+"""Reads shards with foreign readers and compares every sample with the packed ImageFolder.
 
     read_shards.py webdataset|tarfile|datasets|dali|tree|wids SOURCE SHARD...
 
-`datasets` is that of Hugging Face. `dali` finds samples by the index beside each shard; it gives no keys, so what it gives
-is numbered. `tree` takes folders into which shards have been extracted, `wids` the wids.json. Of the source nothing is used but the folder itself: its
-classes are numbered here, as torchvision's ImageFolder numbers them. Prints the number of samples; exits with 1 and one
-line at the first that is wrong.
+`datasets` is Hugging Face datasets. `dali` finds samples by the index beside each shard and returns no keys, so this script
+numbers the samples. `tree` takes folders of extracted shards, `wids` takes wids.json. The expected samples come from the
+source folder alone; this script numbers its classes like torchvision's ImageFolder. Prints the number of samples. At the
+first error, prints one line and exits with 1.
 """
 
 import io
@@ -36,7 +36,7 @@ def with_webdataset(shards: list[str]) -> Iterator[tuple[str, Sample]]:
 
 
 def grouped(members: Iterator[tuple[str, bytes]]) -> Iterator[tuple[str, Sample]]:
-    """Neighbours with one name up to the first dot."""
+    """Groups neighbours with the same name up to the first dot."""
     key, sample = None, {}
     for name, data in members:
         stem, extension = name.split(".", 1)
@@ -69,7 +69,7 @@ def with_tree(folders: list[str]) -> Iterator[tuple[str, Sample]]:
 def with_wids(files: list[str]) -> Iterator[tuple[str, Sample]]:
     """Key and components of each sample, as wids gives them by its number, the last first.
 
-    wids imports torch, for names that are not used here: empty modules stand in for it.
+    wids imports torch for names that this script does not use, so empty modules replace torch.
     """
 
     class Dataset(Generic[TypeVar("T")]):

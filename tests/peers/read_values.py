@@ -1,7 +1,7 @@
-"""Tells what the components of samples are, as a reader of the format gives them: read_values.py FORMAT SHARDS FOLDER...
+"""Prints the components of samples as a reader of the format returns them: read_values.py FORMAT SHARDS FOLDER...
 
-Prints a line of JSON for each folder, a list: for each sample an object of what each of its fields is: of an array dtype, shape and a hash of its bytes, of all
-else type and value. Components that a sample lacks are left out; so is the name of the file that it came from.
+Prints one line of JSON per folder: a list with one object per sample. A field is text: dtype, shape and a hash of the bytes for an array,
+type and value for any other field. Omits missing components and the name of the source file.
 """
 
 import glob
@@ -15,7 +15,7 @@ import numpy as np
 
 
 def told(value):
-    """What a value is, in words."""
+    """Describes a value as text."""
     if isinstance(value, (np.ndarray, np.generic)) and not isinstance(value, (str, bytes)):
         array = np.asarray(value)
         return f"{array.dtype.str} {array.shape} {hashlib.sha256(array.tobytes()).hexdigest()}"
@@ -37,7 +37,7 @@ def webdataset(folder, shards):
     import webdataset as wds
 
     unpack = f"pipe:{sys.executable} {os.path.join(os.path.dirname(__file__), 'unzstd.py')} "
-    # And not what lies beside them.
+    # Only the shards, no other files.
     files = sorted(file for end in (".tar", ".tar.zst") for file in glob.glob(f"{glob.escape(folder)}/shard-*{end}"))
     assert len(files) == int(shards), files
     urls = [unpack + file if file.endswith(".zst") else file for file in files]
@@ -51,7 +51,7 @@ def webdataset(folder, shards):
         yield found
 
 
-# What streaming has as bytes: values that it has no name for, by their type.
+# Decodes bytes from streaming by type, for values without an encoding in streaming.
 def of_bytes(name, content, types):
     kind = types[name]
     if kind.startswith(("text", "json", "int", "float")):
@@ -105,7 +105,7 @@ def tfrecord(folder, shards):
             dtype = features.get(f"{name}/dtype", (None, [b""]))[1][0].decode()
             if of == "float_list":
                 found[name] = np.array(values, np.float32).reshape(shape)
-                # Python's floats lose the payload of a NaN: the bytes are those of the tensor.
+                # Python floats lose the payload of a NaN, so the bytes come from the tensor.
                 spec = {name: tf.io.RaggedFeature(tf.float32)}
                 tensor = tf.io.parse_single_example(record, spec)[name]
                 found[name] = tensor.numpy().reshape(shape)

@@ -1,9 +1,9 @@
-"""Runs a line that `shardpack pack` prints for a reader, and prints how many samples it gives.
+"""Runs a line that `shardpack pack` prints for a reader, and prints the number of samples.
 
     recipes.py READER LINE
 
-A line of MXNet or TensorFlow is run by the library itself where it is there. Where it is not, a few lines stand in for it, which
-open the same files: so that the line names all of them is tested everywhere.
+A line for MXNet, TensorFlow or streaming runs in that library if it is installed. Otherwise a few lines of code replace the library and
+open the same files. Every machine therefore tests that the line names all files.
 """
 
 import glob
@@ -25,7 +25,7 @@ def count_webdataset(line: str) -> int:
 
 
 def count_tensorflow(line: str) -> int:
-    """Records of a tf.data dataset; by the package tfrecord without TensorFlow."""
+    """Records of a tf.data dataset. Without TensorFlow, the package tfrecord reads them."""
     if find_spec("tensorflow"):
         import tensorflow as tf
     else:
@@ -40,25 +40,25 @@ def count_tensorflow(line: str) -> int:
 
 
 def count_mxnet(line: str) -> int:
-    """Images of an iterator of MXNet; the records of the files that it is given without MXNet."""
+    """Images of an MXNet iterator; without MXNet, the records of its files."""
     if find_spec("mxnet"):
         import mxnet as mx
 
-        # MXNet takes no batch that is larger than all there is.
+        # MXNet refuses a batch larger than the dataset.
         batches = eval(line.replace("batch_size=256", "batch_size=4"), {"mx": mx})
         return sum(batch.data[0].shape[0] - batch.pad for batch in batches)
 
     def iterator(path_imgrec: str, path_imgidx: str | None = None, **_: object) -> int:
         files = path_imgrec.split(";")
         assert path_imgidx is None or len(files) == 1, "MXNet takes an index for one file only"
-        # Heads of records: the photographs hold no magic.
+        # Counts record headers: the photographs contain no magic word.
         return sum(Path(file).read_bytes().count(MAGIC) for file in files)
 
     return eval(line, {"mx": SimpleNamespace(io=SimpleNamespace(ImageRecordIter=iterator))})
 
 
 def count_streaming(line: str) -> int:
-    """Samples of a StreamingDataset; those of index.json without it."""
+    """Samples of a StreamingDataset; without streaming, the samples in index.json."""
     if find_spec("streaming"):
         from streaming import StreamingDataset
 

@@ -78,10 +78,10 @@ def main(parquet: str, csv: str, samples: str) -> None:
     Args:
         parquet: Path of the Parquet file.
         csv: Path of the CSV file.
-        samples: Path of what `--samples --limit 0 --json` printed.
+        samples: Path of the output of `--samples --limit 0 --json`.
 
     Raises:
-        AssertionError: When a reader sees something else.
+        AssertionError: If a reader returns other values.
     """
     with open(samples, encoding="utf-8") as file:
         expected = json.load(file)["samples"]

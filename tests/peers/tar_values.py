@@ -1,10 +1,10 @@
-"""Tars of samples without images: written by webdataset, and read back from every format.
+"""Writes tars of samples without images with webdataset, and reads the samples from every format.
 
     tar_values.py write FOLDER          three shards, and expected.json
     tar_values.py webdataset|mds|tfrecord DATASET
 
-Reading prints a list of JSON: for each sample its label and what each component is, of an array dtype, shape and a hash of its bytes, of
-all else a hash. Arrays are numpy's however the format has them.
+Reading prints a JSON list: for each sample the label and the text of each component. The text is dtype, shape and a hash of the bytes for
+an array, a hash for any other component. Arrays are numpy arrays for every format.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ NAMES = ["flac", "json", "npy", "txt"]
 
 
 def told(value):
-    """What a value is."""
+    """Describes a value as text."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype.str} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
     return hashlib.sha256(value).hexdigest()
@@ -68,7 +68,7 @@ def mds(folder):
     from streaming import StreamingDataset
 
     for sample in StreamingDataset(local=folder, shuffle=False, batch_size=1):
-        # What a sample lacks is empty.
+        # A missing component is empty.
         components = {name: sample[name] or None for name in NAMES if name != "npy"}
         yield told_sample(sample["label"], components | {"npy": sample["npy"]})
 
@@ -84,7 +84,7 @@ def tfrecord(folder):
         features = tf.train.Example.FromString(record.numpy()).features.feature
         array = tf.io.parse_single_example(record, {"npy": tf.io.RaggedFeature(tf.float32)})["npy"].numpy()
         shape = list(features["npy/shape"].int64_list.value)
-        # What a sample lacks is empty.
+        # A missing component is empty.
         components = {name: features[name].bytes_list.value[0] or None for name in NAMES if name != "npy"}
         yield told_sample(features["class/label"].int64_list.value[0], components | {"npy": array.reshape(shape)})
 

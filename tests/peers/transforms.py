@@ -1,7 +1,7 @@
-"""What torchvision makes of images, to hold shardpack's transforms against.
+"""Transforms images with torchvision, for comparison with shardpack's transforms.
 
     transforms.py PAGE boxes < LINES       the box that the Python of PAGE finds for each line
-    transforms.py PAGE torchvision FOLDER  boxes and pixels of torchvision for what FOLDER/*.txt asks
+    transforms.py PAGE torchvision FOLDER  boxes and pixels from torchvision for the requests in FOLDER/*.txt
 
 A line of boxes: width height scale scale ratio ratio key. An answer: left top width height.
 """
@@ -127,7 +127,7 @@ def pixels(folder):
 
 
 def numbers(folder):
-    """All levels, as ToTensor and Normalize make numbers of them, in each type."""
+    """All levels as ToTensor and Normalize convert them, in each type."""
     import numpy
     import torch
     from torchvision.transforms import Compose, Normalize, ToTensor

@@ -1,9 +1,9 @@
-"""Unpack every compressed shard in a folder as its readers do, and compare with what the shard holds.
+"""Decompresses every compressed shard in a folder as its readers do, and checks the content.
 
     unpack_zstd.py HOW FOLDER
 
-HOW is `zstd`, the package that mosaicml-streaming hands whole files to; or `zstandard`, as a stream over all frames. An
-index.json tells length and SHA-1; of a tar the members are counted. Prints the number of samples.
+HOW is `zstd`, the package that mosaicml-streaming uses for whole files, or `zstandard`, as a stream over all frames.
+Compares length and SHA-1 with index.json, and counts the members of tars. Prints the number of samples.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 def unpack(how: str, packed: bytes) -> bytes:
-    """What `packed` holds."""
+    """The decompressed bytes."""
     if how == "zstd":
         import zstd
 

@@ -1,4 +1,4 @@
-"""Unpack zstd to stdout: from the file that is named, or from stdin. GNU tar runs it as `-I`, webdataset as `pipe:`."""
+"""Decompresses a zstd file, or stdin, to stdout. GNU tar runs this script with `-I`, webdataset with `pipe:`."""
 
 import shutil
 import sys

@@ -2,9 +2,9 @@
 
 - `x.parquet` of pyarrow, `hf.parquet` of `datasets`, `x.h5`, `x.tfrecord` of TensorFlow, `mds/` of streaming: rows of an image, a label, a
   caption, a number, and arrays of several dtypes and shapes;
-- `no-image.*`: the same, of which one row lacks its image; `fields.parquet`: with two images and three labels; `many.parquet`: long lists.
+- `no-image.*`: the same, but one row lacks its image; `fields.parquet`: with two images and three labels; `many.parquet`: long lists.
 
-Beside each lies NAME.json: for every sample what each of its arrays is, as `read_values.py` tells it.
+NAME.json beside a file holds the text of every sample's arrays, as `read_values.py` prints it.
 """
 
 import os
@@ -15,7 +15,7 @@ import numpy as np
 from write_value_shards import expect, floats, ints
 
 SAMPLES = 20
-# NaN with a payload, the other sign, infinities, and the least number.
+# NaN with a payload and with the other sign, infinities, and the smallest positive number.
 ODD = np.array([0x7FC12345, 0xFFC00001, 0x7F800000, 0xFF800000, 1], np.uint32).view(np.float32)
 
 
@@ -41,7 +41,7 @@ def rows():
 
 
 def text(sample):
-    """What is no array is text, and told elsewhere."""
+    """The arrays of a sample. Other fields become text, which other tests compare."""
     return {name: value for name, value in sample.items() if name not in ("image", "label", "caption", "score")}
 
 
@@ -66,14 +66,14 @@ def parquet(out):
         "label": pa.array([s["label"] for s in samples]),
         "caption": pa.array([s["caption"] for s in samples]),
         "score": pa.array([s["score"] for s in samples], pa.float32()),
-        # Lists of Python lose the payload of a NaN.
+        # Python lists lose the payload of a NaN.
         "embedding": pa.FixedSizeListArray.from_arrays(np.concatenate([s["embedding"] for s in samples]), 64),
         "tokens": column("tokens", pa.list_(pa.int64())),
         "boxes": column("boxes", pa.list_(pa.list_(pa.float64()))),
         "half": pa.array([s["half"] for s in samples], pa.float16()),
         "flags": column("flags", pa.list_(pa.bool_())),
         "maybe": column("maybe", pa.list_(pa.uint16())),
-        # No arrays: a null in one, lengths that differ.
+        # Not arrays: one column has nulls in lists, the other has lists of different lengths.
         "holes": pa.array([[number, None][: number % 3] for number in range(SAMPLES)], pa.list_(pa.int32())),
         "ragged": pa.array([[[1.5], [2.0, number]] for number in range(SAMPLES)], pa.list_(pa.list_(pa.float32()))),
     }
@@ -91,7 +91,7 @@ def parquet(out):
         "embedding": columns["embedding"],
     }
     pq.write_table(pa.table(fields), os.path.join(out, "fields.parquet"))
-    # All of a row group: more values than are made text of.
+    # One row group with more values than shardpack converts to text.
     many = pa.array([np.zeros(1 << 20, np.int8) for _ in range(17)], pa.list_(pa.int8()))
     images = pa.array([s["image"] for s in samples[:17]])
     pq.write_table(pa.table({"image": images, "many": many}), os.path.join(out, "many.parquet"), compression="zstd")
@@ -154,7 +154,7 @@ def tfrecord(out):
 
     samples, examples = list(rows()), []
     for number, sample in enumerate(samples):
-        # One box in some, several in others.
+        # Some samples have one box, others have several.
         sample["image_object_bbox_xmin"] = np.linspace(0, 1, 1 + number % 3, dtype=np.float32)
         sample["image_object_class_label"] = np.arange(number % 3 + 1)
         sample["double"] = np.arange(6.0).reshape(3, 2) / 7
@@ -205,7 +205,7 @@ def mds(out):
     }
     samples = list(rows())
     for number, sample in enumerate(samples):
-        # It has no arrays without items.
+        # Streaming has no empty arrays.
         sample["tokens"] = np.arange(-number, number % 4 + 1)
         sample["any"] = np.arange(number + 1, dtype=["uint8", "float16", "float64"][number % 3]).reshape(1, -1)
     folder = os.path.join(out, "mds")

@@ -22,7 +22,7 @@ def encoded(components):
 
 
 def single(number):
-    """As few digits as tell a float of 32 bits, which is what it is."""
+    """The fewest digits that identify a 32-bit float."""
     import numpy as np
 
     return repr(float(str(np.float32(number)))).encode()

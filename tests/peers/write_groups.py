@@ -1,10 +1,10 @@
-"""Writes HDF5 files whose samples are a group each: write_groups.py DST.
+"""Writes HDF5 files with one group per sample: write_groups.py DST.
 
-- `groups.h5`: `/000001/{x, y, …}` of every layout and type, with attributes, of lengths that vary;
-- `splits.h5`: `train/…` and `test/…` with such groups; `alike.h5`: groups whose datasets have as many rows in all;
-- `tables.h5`: two groups of tables of as many rows each; `folds.h5`: five of others.
+- `groups.h5`: `/000001/{x, y, …}` of every layout and type, with attributes, and lengths that vary;
+- `splits.h5`: `train/…` and `test/…` with such groups; `alike.h5`: groups with equal row counts;
+- `tables.h5`: two groups of tables with equal row counts; `folds.h5`: five groups with different row counts.
 
-Beside the first lies NAME.json: for every sample what each of its fields is, as `read_values.py` tells it.
+NAME.json beside the first holds the text of every sample's fields, as `read_values.py` prints it.
 """
 
 import os
@@ -40,7 +40,7 @@ def groups(path, latest):
                 chunked = isinstance(value, np.ndarray) and value.ndim == 2 and len(value) and number % 2
                 packed = {"chunks": (1, value.shape[1]), "compression": "gzip", "shuffle": True} if chunked else {}
                 group.create_dataset(name, data=value, **packed)
-            # A compact dataset: its items lie in its head.
+            # A compact dataset: the object header holds the items.
             space, create = h5py.h5s.create_simple((3,)), h5py.h5p.create(h5py.h5p.DATASET_CREATE)
             create.set_layout(h5py.h5d.COMPACT)
             made = h5py.h5d.create(group.id, b"compact", h5py.h5t.NATIVE_INT16, space, create)

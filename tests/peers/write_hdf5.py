@@ -1,6 +1,6 @@
-"""Writes an ImageFolder tree and arrays as HDF5 files, each as this or that script of the field would: write_hdf5.py SRC DST.
+"""Writes an ImageFolder tree and arrays as HDF5 files in the layouts of common scripts: write_hdf5.py SRC DST.
 
-DST/NAME.h5 for each way. Classes are numbered as torchvision's ImageFolder does; of arrays, image N of NAME.h5 is
+DST/NAME.h5 for each layout. Classes are numbered like in torchvision's ImageFolder. For arrays, image N of NAME.h5 is
 DST/expected/NAME-N.npy, with label N % 3.
 """
 
@@ -16,7 +16,7 @@ ROWS = 14
 
 
 def encoded(out, source):
-    """The photographs as they are."""
+    """Writes the photographs unchanged."""
     rows = list(samples(source))
     paths, labels, images = zip(*rows)
     names = sorted({path.split("/")[0] for path in paths})
@@ -43,7 +43,7 @@ def encoded(out, source):
         file["data/class"] = [names[label] for label in labels]
         file["data/embedding"] = np.zeros((len(rows), 7), np.float32)
     with h5py.File(f"{out}/fixed.h5", "w") as file:
-        # Some photographs end in no zero, as every JPEG and PNG.
+        # numpy strips zero bytes from the end; no JPEG or PNG ends with a zero byte.
         file["encoded"] = np.array(images, dtype="S")
         file["targets"] = np.array(labels, np.uint8)[:, None]
     for name, libver in (("groups", "earliest"), ("groups-latest", "latest")):
@@ -64,7 +64,7 @@ def encoded(out, source):
 
 
 def arrays(out):
-    """Noise, whose pixels are told apart by every byte."""
+    """Writes noise, so that a comparison detects any wrong byte."""
     noise = np.random.default_rng(7)
     labels = np.arange(ROWS) % 3
 
@@ -107,7 +107,7 @@ def arrays(out):
 
 
 def fuel(path, noise, labels, expect):
-    """As Fuel's H5PYDataset: pixels of any size end to end, their shapes as a scale, the attribute `split`."""
+    """The layout of Fuel's H5PYDataset: flat pixels of any size, shapes as a dimension scale, and the attribute `split`."""
     with h5py.File(path, "w") as file:
         data = file.create_dataset("image_features", (ROWS,), h5py.vlen_dtype(np.uint8))
         shapes = file.create_dataset("image_features_shapes", (ROWS, 3), np.int32)

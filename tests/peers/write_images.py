@@ -1,10 +1,10 @@
-"""Images of every kind, and what Pillow makes of their pixels.
+"""Writes images of every kind, and their pixels as Pillow decodes them.
 
     write_images.py OUT
 
 writes OUT/NAME.EXT, and beside each that Pillow decodes NAME.EXT.pixels: `WIDTH HEIGHT CHANNELS` in a line, then the pixels,
-8 bits a channel. Names of images that lose something when they are decoded begin with `close`, all others with `exact`.
-JPEGs that Pillow cannot write come from `cjpeg`, TIFFs from `tiffcp`, where those are installed.
+8 bits a channel. Names of images with lossy decoding begin with `close`, all others with `exact`.
+JPEGs that Pillow cannot write come from `cjpeg`, TIFFs from `tiffcp`, if these programs are installed.
 """
 
 import io
@@ -102,7 +102,7 @@ def chunk(name, data, checksum=None):
 
 
 def packed(array, bits):
-    """Rows of [height, width, channels] with `bits` a sample, each row filled up to whole bytes."""
+    """Rows of [height, width, channels] with `bits` a sample, each row padded to whole bytes."""
     rows = array.reshape(array.shape[0], -1)
     if bits == 16:
         return [row.astype(">u2").tobytes() for row in rows]
@@ -154,7 +154,7 @@ def gifs():
     put("exact-transparent.gif", saved(rgb.quantize(16), "GIF", transparency=3))
     put("exact-frames.gif", saved(rgb.quantize(16), "GIF", save_all=True, append_images=[rgb.rotate(90).quantize(16)]))
     part = saved(rgb.quantize(16), "GIF")
-    # On a canvas that is larger, at 5 and 3.
+    # On a larger canvas, at x 5 and y 3.
     at = part.index(b",", 13 + 3 * 16)
     moved = part[:6] + struct.pack("<HH", 60, 50) + part[10:at + 1] + struct.pack("<HH", 5, 3) + part[at + 5 :]
     put("exact-part.gif", moved)
@@ -197,7 +197,7 @@ def bmp(width, height, bits, header=40, compression=0, masks=b"", gap=0, top=Fal
 
 
 def runs(width, height, bits):
-    """RLE: each row as runs, then in full, in turn."""
+    """RLE: rows alternate between runs and literal pixels."""
     out = bytearray()
     for y, line in enumerate(picture(width, height, 1, bits)[::-1, :, 0].tolist()):
         x = 0
@@ -416,9 +416,9 @@ def others():
 
 
 def pixels(path):
-    """What Pillow makes of it: 8 bits a channel."""
-    # Pillow 13 takes big-endian BigTIFF and some reversed bits for no image, and 16 bits and Lab by plane or upside down for
-    # what they are not: what it makes of the same samples in the usual order is what they are.
+    """The pixels as Pillow decodes them, 8 bits a channel."""
+    # Pillow 13 refuses big-endian BigTIFF and some reversed bits, and decodes planar or inverted 16-bit and Lab images wrongly.
+    # The expected pixels come from the same samples in the usual order.
     usual = re.sub("-(big-be|reversed|planar|planar-tiles)[.]", "-le.", path.name)
     if usual != path.name and path.name.startswith("exact-") and "tiffcp" not in path.name:
         return pixels(path.with_name(usual))
@@ -451,7 +451,7 @@ def main():
     for path in sorted(OUT.iterdir()):
         try:
             made = pixels(path)
-        except Exception:  # whatever a reader of files may raise
+        except Exception:  # Pillow may raise any exception
             continue
         path.with_name(path.name + ".pixels").write_bytes(made)
 

@@ -1,7 +1,7 @@
-"""Writes an ImageFolder tree as LMDBs, each as this or that script of the field would: write_lmdb.py SRC DST [N WAY...].
+"""Writes an ImageFolder tree as LMDBs in the layouts of common scripts: write_lmdb.py SRC DST [N WAY...].
 
-Folder or file DST/NAME for each way, and DST/NAME.list with `SHA-256 label` of every image in it, -1 for no label. With N, there are so many
-images: those of SRC again and again, under other keys. Classes are numbered as torchvision's ImageFolder does.
+Folder or file DST/NAME for each layout, and DST/NAME.list with `SHA-256 label` of every image, -1 for no label. With N, writes N images and
+repeats the images of SRC under other keys. Classes are numbered like in torchvision's ImageFolder.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ def samples(source):
 
 
 def write(path, pairs, subdir=True, **options):
-    """Writes pairs in transactions of a few, so that pages are freed and used again."""
+    """Writes pairs in small transactions, so that LMDB frees and reuses pages."""
     environment = lmdb.open(path, map_size=1 << 35, subdir=subdir, sync=False, **options)
     pairs = iter(pairs)
     while some := list(itertools.islice(pairs, 10)):
@@ -53,7 +53,7 @@ def datum(image, label):
 
 
 class Evil:
-    """Asks whoever unpickles it to run a command."""
+    """An object whose unpickling runs a command."""
 
     def __init__(self, out):
         self.out = out
@@ -63,7 +63,7 @@ class Evil:
 
 
 def write_pages(path, expected):
-    """Trees of several levels, values in pages of their own, duplicates and freed pages; and what liblmdb reads of them."""
+    """Writes trees of several levels, overflow pages, duplicates and freed pages, and the entries that liblmdb reads."""
     environment = lmdb.open(path, map_size=1 << 28, max_dbs=4)
     kinds = {"small": {}, "values": {}, "duplicates": {"dupsort": True}, "fixed": {"dupsort": True, "dupfixed": True}}
     databases = {name: environment.open_db(name.encode(), **options) for name, options in kinds.items()}
@@ -113,13 +113,13 @@ def number(n):
 
 
 class Ways:
-    """Each way to write `images`, which are pairs of path and label; `read` gives the bytes of one."""
+    """The layouts for `images`, which are path, label and source file; `read` returns the bytes of a file."""
 
     def __init__(self, source, out, count):
         self.source, self.out = source, out
         found = [(path, label) for path, label, _ in samples(source)]
         count = count or len(found)
-        # Another name for every time around.
+        # Another name for every repetition.
         again = lambda path, times: path if times == 0 else "%s-%d%s" % (*os.path.splitext(path)[:1], times, os.path.splitext(path)[1])
         self.images = [(again(found[n % len(found)][0], n // len(found)), found[n % len(found)][1], found[n % len(found)][0]) for n in range(count)]
 
@@ -133,7 +133,7 @@ class Ways:
             yield n, path, label, self.read(file)
 
     def list(self, name, has_labels=True):
-        """What DST/NAME holds."""
+        """Writes DST/NAME.list."""
         with open(os.path.join(self.out, name + ".list"), "w") as out:
             for _, _, label, image in self.all():
                 out.write(f"{hashlib.sha256(image).hexdigest()} {label if has_labels else -1}\n")
@@ -240,12 +240,12 @@ WAYS = {
     "basicsr": Ways.basicsr,
     "named": Ways.named,
 }
-"""Those without labels."""
+"""Layouts without labels."""
 UNLABELLED = ["bytes.lmdb", "plain"]
 
 
 def write_raw(out):
-    """Arrays of pixels, one a value and many, and as numpy saves them."""
+    """Writes arrays of pixels, one or many per value, and the same arrays as `.npy` files."""
     place = lambda name: os.path.join(out, name)
     pixels = lambda n, height: np.random.default_rng(n).integers(0, 256, (height, 16, 3), np.uint8)
     raw = lambda a, l: b"\x08\x03\x10" + varint(a.shape[1]) + b"\x18" + varint(a.shape[2]) + b"\x22" + varint(a.size) + a.tobytes() + b"\x28" + varint(l)
@@ -275,7 +275,7 @@ def write_raw(out):
 
 
 def write_wrong(out, ways):
-    """What is damaged, hostile, unknown, or needs to be described."""
+    """Writes LMDBs that are damaged, hostile or unknown, or that need options."""
     place = lambda name: os.path.join(out, name)
     images = list(ways.all())
     evil = [(number(n), pickle.dumps((b, l))) for n, _, l, b in images] + [(b"evil", pickle.dumps(Evil(out)))]
@@ -294,7 +294,7 @@ def write_wrong(out, ways):
 
 
 def main(source, out, count=None, *names):
-    """Writes all of them, or those that are named."""
+    """Writes all layouts, or the named layouts."""
     os.makedirs(out, exist_ok=True)
     ways = Ways(source, out, int(count or 0))
     for name in names or WAYS:

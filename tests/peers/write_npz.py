@@ -1,8 +1,8 @@
 """Writes trees of .npz files: write_npz.py FOLDER.
 
-- `good/CLASS/N.npz` by `numpy.savez` and `savez_compressed` in turns, and `good.json` of what each sample is;
-- `odd/a/N.npz`: of arrays whose columns come first, of dates, and with components that some lack; `odd.json` of what they are;
-- `bad/NAME.npz`: files that are damaged, or lie.
+- `good/CLASS/N.npz` by `numpy.savez` and `savez_compressed` in turn, and `good.json` with the text of each sample;
+- `odd/a/N.npz`: arrays in Fortran order, dates, and components that some samples lack, and `odd.json` with the text of each sample;
+- `bad/NAME.npz`: files that are damaged or have false headers.
 """
 
 import io

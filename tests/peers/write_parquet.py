@@ -1,4 +1,4 @@
-"""Writes parquet files whose rows are no images, with pyarrow: write_parquet.py DST; or with Hugging Face datasets: write_parquet.py DST datasets.
+"""Writes parquet files without images, with pyarrow: write_parquet.py DST; or with Hugging Face datasets: write_parquet.py DST datasets.
 
 - `types.parquet`: columns of every type, in row groups of 7 rows, with nulls, empty lists, NaN with payloads, and text in several scripts;
 - `lists.parquet`: columns of bytes, lists and structures, in the same way;
@@ -7,7 +7,7 @@
 - `xy/1.parquet`, `xy/2.parquet`: `x`, lists of 64 float32, and `y`, a label, as two files of one dataset;
 - `features.parquet`, of datasets: `Array2D`, `Sequence`, `ClassLabel`, `Audio`, `Value` of all kinds.
 
-Beside each lies NAME.json: for every sample what each of its fields is, as `read_values.py` tells it.
+NAME.json beside a file holds the text of every sample's fields, as `read_values.py` prints it.
 """
 
 import decimal
@@ -22,20 +22,20 @@ from read_values import told
 
 ROWS = 30
 INTS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
-# NaN with a payload, the other sign, infinities, and zero below zero.
+# NaN with a payload, the other sign, infinities, and negative zero.
 SINGLES = np.array([0x7FC12345, 0xFFC00001, 0x7F800000, 0xFF800000, 0x80000000], np.uint32).view(np.float32)
 DOUBLES = np.array([0x7FF8000000012345, 0xFFF8000000000000, 0x7FF0000000000000, 0x8000000000000000], np.uint64).view(np.float64)
 
 
 def expect(path, samples):
-    """`None` is what a sample does not have."""
+    """Writes NAME.json; `None` marks a missing field."""
     rows = [{name: told(value) for name, value in sample.items() if value is not None} for sample in samples]
     with open(path + ".json", "w") as out:
         json.dump(rows, out)
 
 
 def columns(random):
-    """Name, type and values of each column, and what a sample has of each value."""
+    """Name, type and values of each column, and the function from a value to a sample's field."""
     import pyarrow as pa
 
     plain = lambda value: value
@@ -85,7 +85,7 @@ def with_pyarrow(out):
     arrays = {name: pa.array(values, kind) for name, kind, values, _ in all}
     samples = [{name: tell(values[row]) for name, _, values, tell in all} for row in range(ROWS)]
     whole = pa.table(arrays)
-    # More than a sample has room for are two files.
+    # Two files, because a sample cannot hold all columns.
     halves = {"types": list(arrays)[:14], "lists": ["int64"] + list(arrays)[14:]}
     for name, columns_of in halves.items():
         path = os.path.join(out, f"{name}.parquet")
@@ -137,7 +137,7 @@ def with_datasets(out):
 
     random = np.random.default_rng(8)
     features = hf.Features({
-        # What `Audio` stores: to be told so, it needs a decoder.
+        # The struct that `Audio` stores. The feature `Audio` itself needs a decoder.
         "sound": {"bytes": hf.Value("binary"), "path": hf.Value("string")},
         "grid": hf.Array2D(shape=(3, 4), dtype="float32"),
         "cube": hf.Array3D(shape=(None, 2, 2), dtype="uint8"),
@@ -172,6 +172,6 @@ def with_datasets(out):
 
 if __name__ == "__main__":
     (with_datasets if sys.argv[2:] == ["datasets"] else with_pyarrow)(sys.argv[1])
-    # All is written; threads of the libraries may abort an interpreter that ends in order.
+    # All files are written. During a normal exit, threads of the libraries may abort the interpreter.
     sys.stdout.flush()
     os._exit(0)

@@ -1,8 +1,8 @@
 """Writes samples of random types and shapes: write_random_values.py DST SEED CASES.
 
-Case N is `N.lmdb`, pickled dicts or tuples, or `N.h5`, datasets of as many rows. Fields are arrays of any dtype that numpy has a name for, of 0
-to 4 axes, empty ones among them, whose shapes agree, or differ in the first axis, in all, or in how many there are; or they
-are numbers, text, bytes, lists and maps, which some samples lack. Beside each lies what `read_values.py` tells of it.
+Case N is `N.lmdb`, pickled dicts or tuples, or `N.h5`, datasets with equal row counts. Some fields are arrays of any dtype that numpy names,
+with 0 to 4 axes, some empty. Their shapes agree, or differ in the first axis, in all axes, or in the number of axes. Other fields are
+numbers, text, bytes, lists and maps, which some samples lack. NAME.json beside a file holds the text that `read_values.py` prints.
 """
 
 import os
@@ -26,11 +26,11 @@ class Case:
         return int(self.random.integers(end))
 
     def shape(self):
-        """Lengths of 0 to 4 axes, some of them 0."""
+        """Lengths of 0 to 4 axes, some lengths 0."""
         return tuple([0, 1, 2, 3, 5][self.below(5) if self.below(4) else 1] for _ in range(self.below(5)))
 
     def array(self, dtype, shape):
-        """Random bits, so that there are NaNs of all kinds; text and truth values are such as there can be."""
+        """Random bits, which include NaNs of all kinds; valid text and booleans."""
         dtype = np.dtype(dtype)
         if dtype.kind in "SU?":
             values = np.asarray(self.random.integers(0, 1000, size=shape)).astype(str)
@@ -44,7 +44,7 @@ class Case:
         return array
 
     def arrays(self, count):
-        """One field: arrays that agree as far as it happens."""
+        """One field of arrays; a random policy decides if their shapes or dtypes differ."""
         dtype, shape, policy = DTYPES[self.below(len(DTYPES))], self.shape(), self.below(5)
         for _ in range(count):
             of_this = shape
@@ -59,7 +59,7 @@ class Case:
             yield self.array(dtype, of_this)
 
     def plain(self, count):
-        """One field of what is no array."""
+        """One field without arrays."""
         kind, lacks = self.below(8), not self.below(4)
         for _ in range(count):
             if lacks and not self.below(3):
@@ -69,7 +69,7 @@ class Case:
             elif kind == 1:
                 yield [0.0, -0.0, 5e-324, 1e308, float("nan"), float("inf"), float(self.random.normal())][self.below(7)]
             elif kind == 2:
-                # Streaming cannot tell an empty text from none.
+                # Streaming does not distinguish an empty text from a missing text.
                 yield TEXTS[1 + self.below(len(TEXTS) - 1)] if lacks else TEXTS[self.below(len(TEXTS))]
             elif kind == 3:
                 yield self.random.bytes(self.below(20) + lacks)
@@ -90,7 +90,7 @@ class Case:
         return [dict(zip(fields, values)) for values in zip(*fields.values())]
 
     def rows(self, path):
-        """Datasets of numbers with as many rows."""
+        """Writes datasets of numbers with equal row counts."""
         count = 4 + self.below(12)
         plain = [dtype for dtype in DTYPES if np.dtype(dtype).kind != "U"]
         arrays = {}

@@ -1,10 +1,10 @@
-"""Writes shards of samples that are no images: write_value_shards.py tfrecord|mds DST.
+"""Writes shards of samples without images: write_value_shards.py tfrecord|mds DST.
 
 - `tfrecord/`: two files of `tf.train.Example`: features of each kind, with one value, several or none; `packed.tfrecord.gz`: the same
   as one file, compressed.
-- `mds/`, `mds-zstd/`: columns of every encoding of streaming that is no image.
+- `mds/`, `mds-zstd/`: columns of every streaming encoding except images.
 
-Beside each lies NAME.json: for every sample what each of its fields is, as `read_values.py` tells it.
+NAME.json beside a file holds the text of every sample's fields, as `read_values.py` prints it.
 """
 
 import json
@@ -23,7 +23,7 @@ ODD_DOUBLE = np.array([0x7FF8000000000123], np.uint64).view(np.float64)[0]
 
 
 def expect(path, samples):
-    """`None` is what a sample does not have."""
+    """Writes NAME.json; `None` marks a missing field."""
     rows = [{name: told(value) for name, value in sample.items() if value is not None} for sample in samples]
     with open(path + ".json", "w") as out:
         json.dump(rows, out)
@@ -38,7 +38,7 @@ def varint(number):
 
 
 def floats(values):
-    """A feature of floats, to the bit: Python's floats lose the payload of a NaN."""
+    """A feature of floats, bit for bit: Python floats lose the payload of a NaN."""
     import tensorflow as tf
 
     content = np.asarray(values, np.float32).tobytes()
@@ -89,7 +89,7 @@ def tfrecord(out):
             "big": texts([np.arange(3, dtype=">i2").tobytes()]),
             "big/dtype": texts([b">i2"]),
             "big/shape": ints([3]),
-            # A shape that is not its own.
+            # A shape that does not match the values.
             "flat": floats([1, 2, 3]),
             "flat/shape": ints([5, 5]),
             "label": ints([number % 6]),
@@ -187,7 +187,7 @@ def mds(out):
             for sample in samples:
                 writer.write(sample)
         expect(folder, told_samples)
-    # A pickle is a program: it is left out and counted.
+    # A pickle can run code, so shardpack omits and counts pickles.
     folder = os.path.join(out, "mds-pkl")
     with MDSWriter(out=folder, columns={"a": "int", "b": "pkl"}) as writer:
         for number in range(5):

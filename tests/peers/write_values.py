@@ -1,19 +1,19 @@
-"""Writes samples that are no images: write_values.py DST.
+"""Writes samples without images: write_values.py DST.
 
-- `dicts/1.lmdb` to `3.lmdb`, files without folders: pickled dicts of arrays whose first axis varies, of a number, and of text;
-- `tuples.lmdb`: pickled pairs of an array and a whole number, which is a label;
-- `odd.lmdb`: pickled dicts of each dtype, of shapes without axes or items, of lists, maps and truth values, with fields that
-  some lack;
-- `msgpack.lmdb`: the numbers, text and lists of such as msgpack;
-- `empty-images.lmdb`: pickled dicts of an image without pixels, and a value beside it;
-- `partly.lmdb`: pickled dicts whose `label` one lacks; `many.lmdb`: 5,000 of them as a list in one value; `small.lmdb`:
-  9,000 of a number each, of which some are cut, and one is long;
-- `tensors.lmdb`: pickled dicts of tensors of PyTorch;
-- `pictures.lmdb`, `pictures-pairs.lmdb`: pickled dicts, and tuples, of an image, a label, and values beside them; `pictures-lists.lmdb`:
-  the same as lists of seven dicts; `pictures-long.lmdb`: 20 of them with long images as one list;
-- `table.h5`: datasets `x` and `y` of as many rows.
+- `dicts/1.lmdb` to `3.lmdb`, files without folders: pickled dicts of arrays with a varying first axis, a number and a text;
+- `tuples.lmdb`: pickled pairs of an array and an integer label;
+- `odd.lmdb`: pickled dicts with every dtype, shapes without axes or items, lists, maps, booleans, and fields that some samples
+  lack;
+- `msgpack.lmdb`: the plain Python fields of `odd.lmdb`, as msgpack;
+- `empty-images.lmdb`: pickled dicts of an image without pixels and another value;
+- `partly.lmdb`: pickled dicts, one without `label`; `many.lmdb`: 5,000 such dicts as a list in one value; `small.lmdb`: 9,000
+  small dicts, some truncated, one long;
+- `tensors.lmdb`: pickled dicts of PyTorch tensors;
+- `pictures.lmdb`, `pictures-pairs.lmdb`: pickled dicts, and tuples, of an image, a label and other values; `pictures-lists.lmdb`:
+  the same as lists of seven dicts; `pictures-long.lmdb`: 20 dicts with long images as one list;
+- `table.h5`: datasets `x` and `y` with equal row counts.
 
-Beside each lies NAME.json: for every sample what each of its fields is, as `read_values.py` tells it.
+NAME.json beside a file holds the text of every sample's fields, as `read_values.py` prints it.
 """
 
 import json
@@ -38,7 +38,7 @@ def write(path, values, dump=pickle.dumps):
 
 
 def expect(path, samples):
-    """`None` is what a sample does not have."""
+    """Writes NAME.json; `None` marks a missing field."""
     rows = [{name: told(value) for name, value in sample.items() if value is not None} for sample in samples]
     with open(path + ".json", "w") as out:
         json.dump(rows, out)
@@ -106,7 +106,7 @@ def main():
     write(os.path.join(out, "msgpack.lmdb"), enumerate(samples), msgpack.packb)
     expect(os.path.join(out, "msgpack.lmdb"), samples)
 
-    # Tensors as PyTorch pickles them, and what they hold.
+    # Tensors as PyTorch pickles them, and the expected values.
     with open(os.path.join(os.path.dirname(__file__), "../../fixtures/plain/torch-4.pickle"), "rb") as file:
         pickled = file.read()
     write(os.path.join(out, "tensors.lmdb"), [(number, pickled) for number in range(4)], bytes)
@@ -133,13 +133,13 @@ def main():
     lists = [with_image[start : start + 7] for start in range(0, 30, 7)]
     write(os.path.join(out, "pictures-lists.lmdb"), enumerate(lists))
     expect(os.path.join(out, "pictures-lists.lmdb"), pictures)
-    # What is no array is in too long a value to be read for each sample.
+    # Fields that are not arrays are omitted, because the value is too long to read for each sample.
     long = [sample | {"image": sample["image"] + bytes(1 << 18)} for sample in with_image[:20]]
     write(os.path.join(out, "pictures-long.lmdb"), [(0, long)])
     arrays = [{name: one[name] for name in ("embedding", "points", "score")} for one in long]
     expect(os.path.join(out, "pictures-long.lmdb"), arrays)
 
-    # Pixels of a shape that no image has.
+    # Pixels in a shape that is invalid for images.
     empty = [{"image": np.zeros((2, 0, 3), "u1"), "label": number % 2, "score": number / 2} for number in range(6)]
     write(os.path.join(out, "empty-images.lmdb"), enumerate(empty))
 

@@ -104,7 +104,7 @@ fn labels_of_objects_in_tfrecord_are_no_class_of_the_image() {
         let again = bench.at("again");
         convert(&[&bench.dst()], &again, &["--force", "--from", "webdataset", "--quiet"]).code(0);
         assert_eq!(classes(&again), Vec::<String>::new(), "{key}");
-        // The user may choose one of them as the label.
+        // The user may choose this feature as the label.
         convert(&[&file], &bench.at("said"), &["--quiet", "--force", "--label-feature", key]).code(0);
         assert_eq!(samples(&bench.at("said")).iter().map(|(label, _)| *label).max(), Some(7), "{key}");
     }

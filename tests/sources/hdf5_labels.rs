@@ -1,6 +1,5 @@
-//! HDF5 files whose labels do not fit the images, or in which another dataset looks like the images or labels. `convert` asks a
-//! question for each,
-//! the help line works, and no data is skipped silently.
+//! HDF5 files whose labels do not fit the images, or in which another dataset looks like the images or labels. `convert` prints a
+//! question for each, the help line works, and no data is skipped silently.
 
 use std::{
     fs,

@@ -42,7 +42,7 @@ fn read_all(path: &Path) {
     walk.remarks();
 }
 
-/// Applies flip `number` to `bytes`: one to three bits, most of them near the start of a page, where a flip has most effect.
+/// Applies flip `number` to `bytes`: one to three bits, mostly near the start of a page, where a flip has most effect.
 fn flip(bytes: &mut [u8], number: u64) {
     let mut rng = Rng::new(number + 1);
     for _ in 0..1 + rng.below(3) {
@@ -82,7 +82,7 @@ fn a_thousand_flips_kill_nobody() {
         let children: Vec<_> = (0..CHILDREN)
             .map(|child| {
                 Command::new(std::env::current_exe().unwrap())
-                    .args(["flips_of_one_child", "--exact", "--quiet"])
+                    .args(["lmdb_damage::flips_of_one_child", "--exact", "--quiet"])
                     .env(FLIPPED, format!("{} {child}", path.display()))
                     .stdout(Stdio::piped())
                     .spawn()

@@ -1,4 +1,4 @@
-//! What is packed from: trees, lists, files of images, LMDB, HDF5, parquet and shards of other tools.
+//! Sources: trees, lists, files of images, LMDB, HDF5, parquet and shards of other tools.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr, clippy::type_complexity)]
 

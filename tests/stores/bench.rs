@@ -36,7 +36,7 @@ fn bytes_of(folder: &Path, end: &str) -> u64 {
 
 #[test]
 fn an_epoch_at_a_url_is_measured_in_requests_and_bytes_and_has_the_order_of_the_folder() {
-    // Not images: a row that reads for up to 60 s on a slow server would also decode for a quarter of that time.
+    // Not images: on a slow server, a row that reads for up to 60 s would also decode for a quarter of its time.
     let (bench, mut rng) = (Bench::new(), shardpack_testing::Rng::new(1));
     for number in 0..300 {
         let bytes: Vec<u8> = (0..5000 + rng.below(9000)).map(|_| rng.below(200) as u8).collect();

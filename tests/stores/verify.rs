@@ -34,7 +34,7 @@ fn words(words: &str) -> Vec<String> {
     words.split(' ').map(str::to_owned).collect()
 }
 
-/// The reports of the commands `asked` on `names` in `folder`.
+/// The reports of these commands on `names` in `folder`.
 fn local(asked: &[&str], folder: &Path, names: &[String]) -> Vec<(i32, Value)> {
     let paths: Vec<_> = names.iter().map(|name| folder.join(name).display().to_string()).collect();
     asked.iter().map(|asked| told(&words(asked), &paths, &[], folder.to_str().unwrap())).collect()

@@ -146,7 +146,7 @@ impl Imports {
                 let tree: TokenStream = std::iter::from_fn(|| tokens.next_if(|token| !is_mark(token, ';'))).collect();
                 self.tree(tree, &mut Vec::new(), is_public);
             }
-            if !is_mark(&token, ':') && !(name.is_some() && colons == 2) {
+            if !is_mark(&token, ':') && (name.is_none() || colons != 2) {
                 self.used(&mut path);
             }
             match &token {

@@ -1,8 +1,9 @@
-//! Checks the English of pages, `--help`, docstrings and messages: paraphrases and long sentences.
+//! Checks the English of pages, `--help`, docstrings, messages and comments: paraphrases and long sentences.
 //!
 //! Counts per 1,000 words of prose; code blocks, tables and indented lines are not prose. The page of the Python API is made of
-//! docstrings and checks them; the page of the command line holds `--help`. Help and messages are each counted apart.
+//! docstrings and checks them; the page of the command line holds `--help`. Help, messages and comments are each counted apart.
 
+mod comments;
 mod messages;
 
 use crate::{
@@ -64,6 +65,7 @@ pub fn check() -> Result<()> {
     wrong.extend(judge(&pages.into_iter().map(|(name, page)| (name, prose(&page))).collect::<Vec<_>>()));
     wrong.extend(judge(&[("--help".to_owned(), help(&read(&root().join(HELP))?))]));
     wrong.extend(judge(&messages::all()?));
+    wrong.extend(comments::check()?);
     match wrong.is_empty() {
         true => Ok(()),
         false => Err(wrong.join("\n")),

@@ -186,6 +186,10 @@ fn programs(messages: &str) -> Result<Vec<Program>> {
 #[cfg(test)]
 mod tests {
     use super::{modules, programs};
+    use crate::{
+        command::{read, root},
+        sources,
+    };
 
     #[test]
     fn programs_are_those_of_tests() {
@@ -217,5 +221,27 @@ mod tests {
             modules,
             [("pack", "pack::one pack::b::three".to_owned()), ("parts", "parts::pack::two".to_owned())]
         );
+    }
+
+    #[test]
+    fn every_test_file_is_a_module_of_its_program() {
+        let mut files = Vec::new();
+        sources::files_below("tests", ".rs", &mut files).unwrap();
+        sources::files_below("crates", ".rs", &mut files).unwrap();
+        files.retain(|file| file.starts_with("tests/") || file.contains("/tests/") && !file.contains("/src/"));
+        let (mains, modules): (Vec<_>, Vec<_>) = files.iter().partition(|file| file.ends_with("/main.rs"));
+        let mains: Vec<_> = mains.into_iter().map(|main| (main, read(&root().join(main)).unwrap())).collect();
+        for module in modules {
+            let is_of = |main: &str| {
+                let inner = module.strip_prefix(main.trim_end_matches("main.rs"))?;
+                Some(inner.split('/').next()?.trim_end_matches(".rs").to_owned())
+            };
+            let found = mains.iter().find_map(|(main, text)| Some((is_of(main)?, text)));
+            let (name, main) = found.unwrap_or_else(|| panic!("{module} is of no program"));
+            assert!(
+                main.contains(&format!("mod {name};\n")),
+                "{module} is not compiled: its main.rs lacks `mod {name};`"
+            );
+        }
     }
 }

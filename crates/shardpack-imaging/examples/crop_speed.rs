@@ -1,4 +1,4 @@
-//! What crop tables cost and gain: time of the scan and of random parts, with tables and without, beside full decodes.
+//! Cost and gain of crop tables: time of the scan and of random parts, with and without tables, beside full decodes.
 //!
 //!     cargo run --release -p shardpack-imaging --features turbo --example crop_speed -- FOLDER [EVERY]
 
@@ -12,7 +12,7 @@ use shardpack_imaging::{
     crops::{Decoder, Rect, Wanted, scan},
 };
 
-/// The shortest of five calls, in nanoseconds: what others do on the machine meanwhile rarely meets all of them.
+/// The shortest of five calls, in nanoseconds: other load on the machine rarely affects all five.
 fn time(mut call: impl FnMut()) -> u64 {
     let once = |call: &mut dyn FnMut()| {
         let start = Instant::now();

@@ -1,10 +1,10 @@
-//! How long decoding, resizing to a shorter side of 256 and encoding take, a JPEG at a time, on one thread.
+//! Measures decoding, resizing to a shorter side of 256, and encoding of one JPEG at a time, on one thread.
 //!
 //!     cargo run --release -p shardpack-imaging --example resize_speed [--features turbo] -- FOLDER [IMAGES [ROUNDS]]
 //!
-//! With the feature `turbo`, what it makes of [`apply`] is compared with the bound: a bare loop over libjpeg-turbo,
-//! fast_image_resize and libjpeg-turbo, and so is the pure Rust way, in one process.
-//! Contenders take turns with each image; of its rounds, the shortest counts.
+//! With the feature `turbo`, one process compares [`apply`] and the pure Rust way with the bound: a bare loop over
+//! libjpeg-turbo, fast_image_resize and libjpeg-turbo.
+//! Contenders take turns with each image; the shortest round of an image counts.
 #![allow(clippy::print_stdout, clippy::expect_used, clippy::unwrap_used, reason = "a program for people at a terminal")]
 
 use std::{hint::black_box, path::PathBuf, time::Instant};
@@ -111,7 +111,7 @@ fn contenders() -> Vec<Contender> {
         let (size, pixels) = reduce(&mut resizer, (width, height), channels, &pixels);
         encoder.encode(&pixels, size, channels, 90).unwrap().len()
     };
-    // What `apply` does without the feature.
+    // The steps of `apply` without the feature.
     let pure = |bytes: &[u8]| {
         use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
         let picture = decode(bytes, &Limits::default()).unwrap();

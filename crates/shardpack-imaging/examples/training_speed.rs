@@ -1,9 +1,9 @@
-//! How long it takes to make a slot of a training batch of a JPEG, on one thread, in times of decoding all of that JPEG.
+//! Time to fill a slot of a training batch from a JPEG, on one thread, relative to decoding the whole JPEG.
 //!
 //!     cargo run --release -p shardpack-imaging --example training_speed --features turbo -- FOLDER [IMAGES [ROUNDS [CROPS]]]
 //!
-//! The first row, which the others are divided by, is libjpeg-turbo (without the feature: zune-jpeg) decoding the whole image to
-//! RGB. Contenders take turns with each image; of its rounds, the shortest counts.
+//! The first row is the divisor of the others: libjpeg-turbo (without the feature: zune-jpeg) decodes the whole image to
+//! RGB. Contenders take turns with each image; the shortest round of an image counts.
 #![allow(clippy::print_stdout, clippy::expect_used, clippy::unwrap_used, reason = "a program for people at a terminal")]
 
 use std::{hint::black_box, num::NonZeroU16, path::PathBuf, time::Instant};
@@ -31,17 +31,17 @@ mod turbo;
 
 const SIZE: Size = Size::square(224);
 
-/// An image, and what of it is known before it is decoded.
+/// An image with its crop table and its size.
 struct Image {
     bytes: Vec<u8>,
     table: Option<Vec<u8>>,
-    /// All of it, RGB.
+    /// The whole image, RGB.
     pixels: Vec<u8>,
     width: u32,
     height: u32,
 }
 
-/// What is timed: an image and a key.
+/// A timed function of an image and a key.
 type Work = Box<dyn FnMut(&Image, u64)>;
 
 fn main() {
@@ -107,7 +107,7 @@ fn evaluation() -> Options {
     Options::new(Cut::Center { resize: Resize::Short(256), size: SIZE })
 }
 
-/// A worker with a slot; whether it is given crop tables.
+/// A worker with a slot; `with_table` passes it crop tables.
 fn by_worker(options: Options, with_table: bool) -> Work {
     let transform = Transform::new(options).unwrap();
     let mut worker = Worker::new(Limits::default());
@@ -136,7 +136,7 @@ fn resizing<P: PixelTrait>(channels: usize) -> Work {
     })
 }
 
-/// Writing a slot alone, but for a copy: an array of its size as image.
+/// Writing a slot alone, plus a copy: the image is an array as large as the slot.
 fn writing(options: Options) -> Work {
     let bytes = [shardpack_format::npy::head("|u1", &[224, 224, 3], false), vec![77; 224 * 224 * 3]].concat();
     let array = Image { bytes, table: None, pixels: Vec::new(), width: 224, height: 224 };

@@ -1,7 +1,7 @@
 //! Computes the memory to decode an image from its header, before any allocation.
 //!
-//! Holds at all times: the result is at least what decoders and encoders allocate for pixels, according to their
-//! sources, and not a multiple of it.
+//! Holds at all times: the result is at least the memory that decoders and encoders allocate for pixels, according to
+//! their sources, and not several times as much.
 
 use shardpack_format::image_header::{Header, Kind, Mode};
 

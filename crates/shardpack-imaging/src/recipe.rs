@@ -36,7 +36,7 @@ pub struct Recipe {
     pub rotate: bool,
     /// The size; of the picture as seen if it is turned, else of the pixels as stored.
     pub resize: Option<Resize>,
-    /// The kind of file; a file of that kind is not encoded again for it.
+    /// The kind of file; this option alone does not encode a file of the same kind again.
     pub encode: Option<Encode>,
     /// Quality of JPEGs, 1 to 100.
     pub quality: u8,

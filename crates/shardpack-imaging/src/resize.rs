@@ -90,7 +90,7 @@ pub(crate) mod tests {
                     .into_iter()
                     .map(|extension| {
                         let mut resizer = Resizer::new();
-                        // SAFETY: `extensions` returns what this CPU supports.
+                        // SAFETY: `extensions` returns only extensions that this CPU supports.
                         unsafe { resizer.set_cpu_extensions(extension) };
                         pixels(&mut resizer, &mut picture, to.0, to.1, FilterType::CatmullRom)
                     })

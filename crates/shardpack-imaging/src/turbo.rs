@@ -90,7 +90,7 @@ impl Decoder {
         let length = usize::try_from(u64::from(width) * u64::from(height) * channels as u64).ok()?;
         let mut pixels = vec![0; length];
         // SAFETY: the handle is alive and has read the header of these bytes; `pixels` has `height` rows of `width`
-        // pixels of `format`, which is what C writes for this factor with a pitch of 0.
+        // pixels of `format`, exactly as many as C writes for this factor with a pitch of 0.
         let failed = unsafe {
             let (from, length) = (bytes.as_ptr(), bytes.len() as tj::size_t);
             tj::tj3Decompress8(handle.0.as_ptr(), from, length, pixels.as_mut_ptr(), 0, format)
@@ -195,7 +195,7 @@ impl Parts {
         let length = u64::from(made.part.width) * u64::from(made.part.height) * channels;
         pixels.resize(usize::try_from(length).ok()?, 0);
         // SAFETY: the handle is alive and has read the header of these bytes; `pixels` has `part.height` rows of
-        // `part.width` pixels of `format`, which is what C writes for this factor and region with a pitch of 0.
+        // `part.width` pixels of `format`, exactly as many as C writes for this factor and region with a pitch of 0.
         let done = unsafe {
             let (from, length) = (bytes.as_ptr(), bytes.len() as tj::size_t);
             tj::tj3Decompress8(handle.0.as_ptr(), from, length, pixels.as_mut_ptr(), 0, format)

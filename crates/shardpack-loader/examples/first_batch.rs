@@ -1,14 +1,14 @@
-//! How long the first batch takes after opening, on datasets of 10 and 100 million samples, at the beginning and in mid-epoch; and
-//! the longest wait of a consumer where a mix of them goes on from one epoch to the next.
+//! Time to the first batch after opening datasets of 10 and 100 million samples, at the beginning and in mid-epoch; and the
+//! longest wait of a consumer when a mix changes from one epoch to the next.
 //!
 //! ```text
 //! cargo run --release -p shardpack-loader --example first_batch [-- FOLDER SHARDS]
 //! ```
-//! With a folder it only makes a dataset of so many shards there.
+//! With FOLDER and SHARDS it only creates a dataset of SHARDS shards in FOLDER.
 //!
-//! The shards are one file of 10,000 samples under many names: what is read is small, and everything that grows with the number
-//! of samples is as large as in earnest. Prints the fastest, the middle and the slowest of 11 runs, and the memory of the process.
-//! A mix is either half of the samples, other ones in each epoch, or two classes made equal that are as 5 to 1.
+//! The shards are one file of 10,000 samples under many names: the program reads few bytes, and everything that grows with the
+//! number of samples has its real size. Prints the fastest, median and slowest of 11 runs, and the memory of the process.
+//! A mix is either half of the samples, different in each epoch, or two classes of ratio 5 to 1 in equal shares.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
@@ -52,7 +52,7 @@ fn main() {
     status.lines().filter(|line| line.starts_with("VmHWM")).for_each(|line| println!("{line}"));
 }
 
-/// From opening the dataset to the first batch of 64, in milliseconds.
+/// Milliseconds from opening the dataset to the first batch of 64.
 fn first_batch(folder: &Path, position: u64) -> f64 {
     let start = Instant::now();
     let dataset = Dataset::open(folder).unwrap();
@@ -64,8 +64,8 @@ fn first_batch(folder: &Path, position: u64) -> f64 {
     start.elapsed().as_secs_f64() * 1e3
 }
 
-/// Prints how long a mix takes to its first batch, and the longest wait at the turn of the epoch, in milliseconds, where a batch
-/// takes 2 ms to train on.
+/// Prints a mix's time to its first batch, and the longest wait for another batch, in milliseconds, if training takes 2 ms a
+/// batch.
 fn turn(folder: &Path, name: &str, how: impl Fn(u64) -> (Subset, Times)) {
     const BEFORE: u64 = 4_000;
     let dataset = Dataset::open(folder).unwrap();
@@ -79,7 +79,7 @@ fn turn(folder: &Path, name: &str, how: impl Fn(u64) -> (Subset, Times)) {
     let mut waits = Vec::new();
     for _ in 0..BEFORE + 100 {
         let asked = Instant::now();
-        // Nothing once, at the turn.
+        // `None` once, at the end of the epoch.
         drop(batches.next().unwrap());
         waits.push(asked.elapsed().as_secs_f64() * 1e3);
         if waits.len() == 1 {
@@ -91,7 +91,7 @@ fn turn(folder: &Path, name: &str, how: impl Fn(u64) -> (Subset, Times)) {
     println!("{name}: {longest:.1} ms at most for another, the turn of the epoch among them");
 }
 
-/// One shard of small samples, then as many names for it.
+/// Creates one shard of small samples, and `shards` names for it.
 fn make(folder: &Path, shards: u64) {
     let payloads: Vec<Vec<u8>> = (0..SHARD_SAMPLES as u32).map(|number| number.to_le_bytes().repeat(25)).collect();
     shardpack_testing::Packing {

@@ -1,14 +1,14 @@
-//! One rank of a training run that can be killed at any moment and go on, in any number of ranks. It trains nothing: it waits
-//! a little for each batch, and keeps a checkpoint.
+//! One rank of a training run that can be killed at any moment, and resumed with any number of ranks. It trains nothing: it
+//! waits a little for each batch, and keeps a checkpoint.
 //!
 //! ```text
 //! ranks train DATASET RUN RANK/WORLD FROM [--wait-ms N]    one rank, from position FROM of the epoch on
 //! ranks position RUN                                       the position that all ranks have a checkpoint of
 //! ranks prove DATASET RUN                                  adds up what all ranks saw
 //! ```
-//! A checkpoint is a file `RUN/FROM/RANK-of-WORLD/POSITION.json` with the state and the receipt after a batch. Ranks that are
-//! killed stand at different batches, as they do in earnest; the run goes on from the last one that all of them have, and
-//! what was seen after it counts for nothing, since no weights remember it.
+//! A checkpoint is a file `RUN/FROM/RANK-of-WORLD/POSITION.json` with the state and the receipt after a batch. Killed ranks
+//! stand at different batches, as in real runs. The run resumes from the last batch that all ranks have; later batches do
+//! not count, because no weights remember them.
 
 #![allow(clippy::print_stdout)]
 
@@ -70,7 +70,7 @@ fn train(dataset: &str, run: &Path, ranks: &str, from: &str, wait_ms: &str) -> R
         std::thread::sleep(wait);
         let file = folder.join(format!("{:012}.json", batch.state().position));
         let text = format!("{}\n{}\n", batch.state().to_json(), batches.receipt().to_json());
-        // As a whole or not at all.
+        // Atomic: the file is written whole or not at all.
         let beside = file.with_extension("tmp");
         let written = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, &file));
         written.map_err(|error| Error::io("cannot write", error).in_file(&file))?;
@@ -86,7 +86,7 @@ fn list(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// The starts of a run: position, and of each rank its checkpoints by position.
+/// The starts of a run: position, and the checkpoints of each rank by position.
 fn starts(run: &Path) -> Result<BTreeMap<u64, Vec<BTreeMap<u64, PathBuf>>>> {
     let stem = |path: &Path| number(&path.file_stem().unwrap_or_default().to_string_lossy());
     let mut starts = BTreeMap::new();
@@ -100,7 +100,7 @@ fn starts(run: &Path) -> Result<BTreeMap<u64, Vec<BTreeMap<u64, PathBuf>>>> {
     Ok(starts)
 }
 
-/// The last position that all ranks of the last start have a checkpoint of; else where it started.
+/// The last position with a checkpoint of every rank in the last start; without one, the first position of the start.
 fn position(run: &Path) -> Result<u64> {
     let starts = starts(run)?;
     let Some((start, ranks)) = starts.last_key_value() else { return Ok(0) };

@@ -1,12 +1,12 @@
-//! The samples of one rank as they are: what `cargo xtask bench raw` runs, each rank in a process of its own.
+//! Reads the samples of one rank undecoded, for `cargo xtask bench raw`, which runs each rank in its own process.
 //!
 //! ```text
 //! cargo run --release -p shardpack-loader --example raw -- packed [RANK WORLD [EPOCHS [MEMORY_MIB [NAME=VALUE...]]]]
 //! ```
 //! With the feature `cloud`, `packed` may be a URL, and the settings are those of its store.
 //!
-//! Prints one line of JSON: samples and bytes of payloads, milliseconds from opening to the last sample, those of waiting for
-//! the disk, and those to sample 256.
+//! Prints one line of JSON: samples, payload bytes, and milliseconds from opening to the last sample, of waiting for the disk,
+//! and to sample 256.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "an example")]
 
@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use shardpack_loader::{Dataset, Loader, Options, StoreSettings};
 
-/// Samples of what is a first batch.
+/// Samples of the first batch.
 const FIRST: u64 = 256;
 
 fn main() {

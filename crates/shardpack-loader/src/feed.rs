@@ -126,7 +126,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Puts the next samples into `into`, at most `most`; waits until the first of them has been read.
+    /// Puts the next samples into `into`, at most `most`; waits until the first sample has been read.
     ///
     /// # Errors
     /// If a thread has failed: it could not read on, or could not compute the order of the next epoch.

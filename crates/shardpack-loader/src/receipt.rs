@@ -1,4 +1,4 @@
-//! A receipt of the samples that a rank has seen in an epoch. All ranks together prove what a run has seen.
+//! A receipt of the samples that a rank has seen in an epoch. The receipts of all ranks prove which samples a run has seen.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use shardpack_format::{Error, Result, manifest::Blake3};

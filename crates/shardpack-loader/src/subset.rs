@@ -10,7 +10,7 @@ use crate::order::Selection;
 /// Some of the samples of a dataset.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Subset {
-    /// All of them.
+    /// All samples.
     #[default]
     All,
     /// The samples with these numbers.

@@ -1,9 +1,9 @@
-//! How long it takes to open a dataset of 10,000 shards and 100 million samples.
+//! Measures the time to open a dataset of 10,000 shards and 100 million samples.
 //!
 //! ```text
 //! cargo run --release -p shardpack-reader --example open_time
 //! ```
-//! Only the manifest is made: opening reads nothing else. Prints the fastest, the middle and the slowest of 21 runs.
+//! Creates only the manifest, because opening reads nothing else. Prints the fastest, median and slowest of 21 runs.
 
 #![allow(clippy::print_stdout)]
 
@@ -41,7 +41,7 @@ fn main() -> Result<()> {
 
 fn manifest() -> Manifest {
     let counts = |samples| Counts { discovered: samples, packed: samples, ..Counts::default() };
-    // Hashes differ, so that nothing is read faster than in earnest.
+    // Hashes differ, so parsing is not faster than for a real manifest.
     let hash = |number: u64| Blake3(std::array::from_fn(|at| (number * 31 + at as u64 * 7) as u8));
     let shard = |number| Shard {
         file: format!("train-{number:06}.tar"),

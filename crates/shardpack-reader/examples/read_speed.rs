@@ -4,7 +4,7 @@
 //! cargo run --release -p shardpack-reader --example read_speed -- FOLDER [--check] [--mmap] [--buffer BYTES]
 //! ```
 //! The bytes are really read: into the reader's buffer, or with `--mmap` by touching each page of the mapping. The rate
-//! counts the bytes of the shards, so that it can be compared with that of `cat FOLDER/*.tar > /dev/null`.
+//! counts the bytes of the shards: compare it with the rate of `cat FOLDER/*.tar > /dev/null`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 

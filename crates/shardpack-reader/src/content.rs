@@ -115,7 +115,7 @@ impl Content {
         end.max(needed.end)
     }
 
-    /// Fills `window`, which is empty or holds bytes of this shard, with the bytes `needed` of it.
+    /// Fills `window`, which is empty or holds bytes of this shard, with bytes `needed` of the shard.
     ///
     /// # Errors
     /// When the bytes cannot be read or unpacked; then the window is empty.

@@ -49,7 +49,7 @@
 //! (`--compress zstd`, the default feature `zstd`) the smallest readable unit is a block of samples: reads in order
 //! unpack each block once, random reads once for each sample.
 //!
-//! # What is checked
+//! # Checks
 //!
 //! Opening checks the manifest against its own id, and refuses an unfinished folder of `shardpack pack`. Before
 //! an index or a shard is used, its length is compared with the manifest's, and the index's header with both; the

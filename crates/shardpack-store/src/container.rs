@@ -60,7 +60,7 @@ impl Container {
     /// Requests credentials.
     ///
     /// # Errors
-    /// When there are no credentials; the message holds no part of them.
+    /// When there are no credentials; the message holds no part of a credential.
     pub async fn ask(&self) -> Result<Kept, String> {
         let token = token()?;
         let mut attempt = 1;

@@ -50,7 +50,7 @@ impl Objects {
         Ok(Self { store, tried })
     }
 
-    /// Requests an object, or a range of it.
+    /// Requests an object, or a byte range.
     pub async fn get(&self, key: &str, range: Option<&Range<u64>>, notes: &Notes) -> Result<GetResult, Failed> {
         let mut options = GetOptions::new().with_range(range.cloned().map(GetRange::Bounded));
         options.extensions.insert(notes.clone());

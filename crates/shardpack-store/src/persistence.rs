@@ -25,7 +25,7 @@ const REFUSED_PATIENCE: Duration = Duration::from_secs(60);
 /// The same for requests that matter little: other requests detect expired credentials.
 const BRIEF_PATIENCE: Duration = Duration::from_secs(2);
 
-/// What a refusal may mean.
+/// Possible meaning of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// The credentials have expired.

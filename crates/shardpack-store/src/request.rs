@@ -28,7 +28,7 @@ pub(crate) struct Counters {
     pub pages: AtomicU64,
 }
 
-/// An object, or a range of it, to read.
+/// An object, or a byte range, to read.
 pub(crate) struct Wanted {
     pub name: String,
     pub range: Option<Range<u64>>,

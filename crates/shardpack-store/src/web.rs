@@ -143,7 +143,7 @@ pub(crate) fn headers(settings: &Settings) -> Result<HeaderMap> {
     Ok(headers)
 }
 
-/// Requests an object, or a range of it.
+/// Requests an object, or a byte range.
 pub(crate) async fn get(
     client: &Client,
     headers: &HeaderMap,

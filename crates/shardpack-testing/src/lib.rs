@@ -1,16 +1,10 @@
-//! Helpers of tests, in one crate for the tests of all others. It is not published.
+//! Test helpers that all other crates share. Not published.
 //!
 //! [`Packing`] writes small datasets, [`server`] starts web servers and proxies with faults, and [`stores`] starts object stores. The feature
 //! `program` adds sources, runs of the program `shardpack`, and independent readers of its output.
 
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stdout,
-    clippy::print_stderr,
-    clippy::type_complexity
-)]
+#![allow(missing_docs, clippy::new_without_default, clippy::should_implement_trait, reason = "helpers of tests")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr, clippy::type_complexity)]
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Samples of a dataset with all components, for tests of lists and of files beside images.
+//! Reads samples with all components, for tests of lists and of files beside images.
 
 use std::{
     collections::BTreeMap,

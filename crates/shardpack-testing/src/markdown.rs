@@ -1,4 +1,4 @@
-//! The pages of the documentation.
+//! Lists the pages of the documentation.
 
 use std::{
     fs,

@@ -1,12 +1,12 @@
 //! Packs small datasets with the writers of shardpack-format.
 
-/// How a small dataset is packed: WebDataset with `cls` and `json`, classes `cats` and `dogs` in turn.
+/// Options for a small dataset: WebDataset with `cls` and `json`, classes `cats` and `dogs` in turn.
 #[derive(Clone, Debug)]
 pub struct Packing {
     pub name: String,
     pub shard_samples: usize,
     pub block_samples: usize,
-    /// Level of zstd.
+    /// zstd level; `None` for no compression.
     pub zstd: Option<i32>,
     /// Key of a sample by its number.
     pub key: fn(usize) -> String,
@@ -25,7 +25,7 @@ impl Default for Packing {
 }
 
 impl Packing {
-    /// Packs `images` into `folder`, which is made. The image of sample `n` is `images[n]`.
+    /// Packs `images` into `folder`, and creates `folder`. The image of sample `n` is `images[n]`.
     pub fn pack(&self, folder: &std::path::Path, images: &[Vec<u8>]) {
         self.pack_shards(folder, &images.chunks(self.shard_samples).collect::<Vec<_>>());
     }
@@ -128,7 +128,7 @@ impl Packing {
         }
     }
 
-    /// A shard's file: its content, or a frame for each block of samples, one for the rest, and the seek table.
+    /// The bytes of a shard file: the content, or one zstd frame per block of samples, a frame for the rest, and the seek table.
     fn compress(&self, content: &[u8], rows: &[shardpack_format::sample::Row]) -> Vec<u8> {
         let Some(level) = self.zstd else { return content.to_vec() };
         let starts = rows.iter().step_by(self.block_samples).map(|row| row.offset as usize);

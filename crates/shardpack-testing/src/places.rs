@@ -17,7 +17,7 @@ use crate::{
     stores::{self, Kind, ObjectServer},
 };
 
-/// Runs `what` on all servers except moto, which behaves like s3s-fs, but slower.
+/// Runs the function on all servers except moto, which behaves like s3s-fs, but slower.
 pub fn each(what: impl Fn(&ObjectServer) + Sync) {
     stores::each(|server| {
         if server.kind != Kind::Moto {
@@ -60,7 +60,7 @@ impl Place {
         stores.map(Self::Objects).chain(Nginx::start().map(Self::Web)).collect()
     }
 
-    /// Runs `what` on all servers concurrently.
+    /// Runs the function on all servers concurrently.
     pub fn each(what: impl Fn(&Self) + Sync) {
         let (places, what) = (Self::all(), &what);
         thread::scope(|scope| places.iter().for_each(|place| drop(scope.spawn(move || what(place)))));
@@ -165,7 +165,7 @@ pub fn is_killed<S: AsRef<std::ffi::OsStr>>(words: &[S], proxy: &Proxy, after: u
     is_at_work
 }
 
-/// The words of a command with its target and options.
+/// A command line: the command, its target and its options.
 pub fn with<'a>(command: &'a str, target: &'a [String], options: &[&'a str]) -> Vec<&'a str> {
     [command].into_iter().chain(target.iter().map(String::as_str)).chain(options.iter().copied()).collect()
 }

@@ -1,4 +1,4 @@
-//! Folders of shards in the formats of several writers.
+//! Writes folders of shards in the formats of several writers.
 
 use std::{
     fs,

@@ -1,6 +1,4 @@
 //! Writes shards of other programs byte by byte from their specifications, runs `convert`, and reads the result in any format.
-//!
-//! A separate module from `support`, so that only tests of `convert` link a parquet writer.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,6 +1,6 @@
 //! Starts a Slurm cluster on this machine: munged, slurmctld and a slurmd for each node, in a temporary folder.
 //!
-//! Holds at all times: only processes that it started are ended, by their process IDs.
+//! Holds at all times: it ends only processes that it started, by process ID.
 
 use std::{
     collections::BTreeSet,
@@ -215,7 +215,7 @@ impl Drop for Cluster {
             self.try_ask("scancel", &["--signal=KILL", "--full", job]);
             self.try_ask("scancel", &[job]);
         }
-        // Jobs of a failed test: a job outlives the daemon that started the job until it can report its end.
+        // Waits for jobs of a failed test: a job without its daemon stays until it can report its end.
         let start = Instant::now();
         let is_left = || !self.try_ask("squeue", &["-h", "-o", "%A"]).stdout.is_empty();
         while is_left() && start.elapsed() < Duration::from_secs(20) {

@@ -146,7 +146,7 @@ impl<'a> Head<'a> {
                 0xDA => {
                     head.read_scan(segment, header())?;
                     head.codes_at = end;
-                    // At most 8,192 of them on each side.
+                    // At most 8,192 MCUs on each side, so the product does not overflow.
                     if head.restart_mcus >= head.columns * head.rows {
                         head.restart_mcus = 0;
                     }

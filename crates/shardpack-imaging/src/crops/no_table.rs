@@ -10,7 +10,7 @@ use std::fmt;
 pub enum NoTable {
     /// Another kind of file.
     NotJpeg,
-    /// Coded in several passes over the image, so that no part of it lies together.
+    /// Coded in several passes over the image, so no part of the image is contiguous.
     Progressive,
     /// Arithmetic, lossless or hierarchical coding.
     Coding,

@@ -410,7 +410,7 @@ mod tests {
                 for key in 0..5 {
                     let mut slots = crate::resize::tests::extensions().into_iter().map(|extension| {
                         let mut worker = Worker::new(Limits::default());
-                        // SAFETY: `extensions` returns what this CPU supports.
+                        // SAFETY: `extensions` returns only extensions that this CPU supports.
                         unsafe { worker.resizer.set_cpu_extensions(extension) };
                         let mut slot = vec![0; transform.slot_bytes()];
                         worker.run(&transform, &array, None, key, &mut slot).unwrap();

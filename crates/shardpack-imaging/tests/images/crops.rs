@@ -1,4 +1,4 @@
-//! Parts of images are the same pixels whichever way they are decoded, and a table that does not fit is passed over.
+//! Parts of images have the same pixels by every way of decoding, and a table that does not fit is ignored.
 
 use std::{num::NonZeroU16, path::Path};
 
@@ -10,7 +10,7 @@ use shardpack_imaging::{
 
 const IS_TURBO: bool = cfg!(feature = "turbo");
 
-/// Small numbers that are the same each time.
+/// Pseudorandom numbers that are the same in every run.
 struct Numbers(u64);
 
 impl Numbers {
@@ -20,7 +20,7 @@ impl Numbers {
     }
 }
 
-/// What an image shows.
+/// Content of an image.
 #[derive(Clone, Copy, Debug)]
 enum Scene {
     Flat,
@@ -80,7 +80,7 @@ const PLAIN: Made = Made {
     restart: 0,
 };
 
-/// Every sampling, and of each dimension of the choice some.
+/// Every sampling, and some values of every other parameter.
 fn all_made() -> Vec<(String, Vec<u8>)> {
     use SamplingFactor::*;
     let mut made = Vec::new();
@@ -94,7 +94,7 @@ fn all_made() -> Vec<(String, Vec<u8>)> {
             add(&format!("{sampling:?}, restart of {rows} rows"), Made { sampling, restart, ..PLAIN });
         }
     }
-    // Markers within rows: at every MCU, so that a row is some of them, nearly one, a bit more, and several and a bit.
+    // Markers within rows: restart intervals from one MCU to a bit more than two rows.
     for (sampling, mcu_width) in [(F_1_1, 8), (F_2_1, 16), (F_1_2, 8), (F_2_2, 16)] {
         let columns = 150_u16.div_ceil(mcu_width);
         for restart in [1, 2, 3, 4, 7, columns - 1, columns + 1, 2 * columns - 3, 2 * columns + 5] {
@@ -158,7 +158,7 @@ fn table(jpeg: &[u8], every: u16) -> Result<Vec<u8>, NoTable> {
     scan(jpeg, NonZeroU16::new(every).unwrap())
 }
 
-/// The corners, the edges, all, and some more.
+/// The whole image, its corners and edges, and `more` random parts.
 fn parts((width, height): (u32, u32), numbers: &mut Numbers, more: u32) -> Vec<Rect> {
     let rect = |x: u32, y: u32, right: u32, bottom: u32| Rect { x, y, width: right - x, height: bottom - y };
     let (x, y) = (width / 2, height / 2);
@@ -198,7 +198,7 @@ fn cut(whole: &[u8], width: u32, part: &Rect) -> Vec<u8> {
     rows.flat_map(|at| whole[at..at + part.width as usize * 3].to_vec()).collect()
 }
 
-/// Compares parts by a table with the whole, and says how many came by the table.
+/// Compares parts by a table with the whole image; returns the number of parts that used the table.
 fn compare(name: &str, jpeg: &[u8], tables: &[Vec<u8>], reduce_by: u32, more: u32) -> u32 {
     let mut decoder = Decoder::new(Limits::default());
     let (width, height) = size(jpeg);
@@ -299,7 +299,7 @@ fn flip_and_cut(restart: u16) {
         ways[usize::from(region.way == Way::Table)] += 1;
         pixels_of(&region, &wanted, &pixels);
     }
-    // Many changes give states that could be: what binds a table to its image is a hash.
+    // Many changes give valid states: only a hash binds a table to its image.
     assert!(ways[0] * 3 > ways[1], "{ways:?}");
     for end in 0..good.len() {
         let region = decoder.region(&jpeg, Some(&good[..end]), &wanted, &mut pixels).unwrap();
@@ -324,7 +324,7 @@ fn flip_and_cut(restart: u16) {
         assert!(reason.is_err_and(|reason| end < 2 || reason.is_damage()), "cut at {end}");
         drop(decoder.region(&jpeg[..end], Some(&good), &wanted, &mut pixels));
     }
-    // The decoder is as good as new.
+    // The decoder still works.
     decoder.region(&jpeg, Some(&good), &wanted, &mut pixels).unwrap();
 }
 
@@ -340,7 +340,7 @@ fn what_has_no_table_says_why() {
     };
     let insert = |at: usize, bytes: &[u8]| [&jpeg[..at], bytes, &jpeg[at..]].concat();
     let end = jpeg.len() - 2;
-    // What every decoder reads alike.
+    // Variants that every decoder reads alike.
     for (name, bytes) in [
         ("FF before a marker", insert(frame, &[0xFF, 0xFF])),
         ("FF before the end", insert(end, &[0xFF])),

@@ -1,12 +1,12 @@
-//! The bytes that come out are the same on every machine: they have the digests that one machine gave.
+//! Output bytes are the same on every machine: their digests equal the digests from one machine.
 //!
-//! A new version of a codec may change them; then they are changed here, and the changelog says so.
+//! A new version of a codec may change the bytes; then the digests change here, and the changelog has an entry.
 #![cfg(not(feature = "turbo"))]
 
 use shardpack_format::hash;
 use shardpack_imaging::{Encode, Limits, Outcome, Recipe, Resize, apply, decode, perceptual_hash};
 
-/// One digest of what `make` makes of each photograph and each sample that is small.
+/// One digest of the results of `make` for all photographs and all small samples.
 fn digest(make: impl Fn(&[u8]) -> Vec<u8>) -> String {
     let photos = crate::samples::photos().into_iter().map(|(_, bytes)| bytes);
     let all: Vec<u8> =

@@ -1,4 +1,4 @@
-//! Every kind decodes to what was put in; what is cut short, damaged or too large is refused, and nothing panics.
+//! Every kind decodes to its source pixels; truncated, damaged or too large files are refused, and nothing panics.
 
 use crate::samples::{HEIGHT, WIDTH};
 use proptest::prelude::*;
@@ -61,7 +61,7 @@ fn a_cut_file_is_refused_wherever_it_is_cut() {
     for (name, _, bytes) in crate::samples::all() {
         for length in 0..bytes.len() {
             let result = check(&bytes[..length], &SMALL);
-            // A number that is shorter by some digits is a number.
+            // A number stays valid without its last digits.
             let is_a_number = name == "pgm, plain" && length + 4 > bytes.len();
             assert!(result.is_err() || is_a_number, "{name}: cut at {length} of {} bytes", bytes.len());
         }
@@ -96,7 +96,7 @@ fn strays_between_the_segments_of_a_jpeg_are_passed_over() {
 fn the_inks_of_a_photograph_become_its_colours() {
     let cup = decode(&crate::samples::photo("things/cup.jpg"), &SMALL).unwrap();
     assert_eq!((cup.width(), cup.height(), cup.layout()), (300, 300, Layout::Rgb8));
-    // Part of the same photograph, 480 of 600 pixels wide, from 160 and 10 on.
+    // The same photograph at 480 of 600 pixels wide; the cup is the part from x 160 and y 10 on.
     let coffee = decode(&crate::samples::photo("things/coffee.jpg"), &SMALL).unwrap();
     let pixel = |picture: &Picture, x: usize, y: usize| {
         let at = (y * picture.width() as usize + x) * 3;
@@ -138,7 +138,7 @@ fn a_header_that_asks_for_too_much_is_refused_before_anything_is_allocated() {
         assert_eq!(refused, Refused::TooLarge { width: 60_000, height: 60_000 }, "{kind:?}");
         assert_eq!(refused.to_string(), "60000 × 60000 pixels are more than is allowed");
     }
-    // Within the limit of pixels, but not within what all decoding may take.
+    // Within the limit of pixels, but not within the budget of all decoding.
     for bytes in large(10_000) {
         match Budget::new(64 << 20).for_decode(&bytes) {
             Err(Refused::OverBudget { needed, allowed }) => {
@@ -156,7 +156,7 @@ fn a_header_that_asks_for_too_much_is_refused_before_anything_is_allocated() {
     assert!(decode(&picture, &Limits { bytes: 3 * pixels - 1, ..SMALL }).is_err());
 }
 
-/// As PNG has it. Source: PNG third edition, annex D.
+/// CRC-32 of PNG. Source: PNG third edition, annex D.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |sum, &byte| {
         (0..8).fold(sum ^ u32::from(byte), |sum, _| if sum & 1 == 1 { sum >> 1 ^ 0xEDB8_8320 } else { sum >> 1 })

@@ -1,4 +1,4 @@
-//! Files that decoders stumbled over: each has its pixels, or is refused by what it is, in one line of plain words.
+//! Files that decoders failed on: each decodes to its pixels, or is refused with the reason in one line of plain words.
 
 use std::io::Write;
 
@@ -24,7 +24,7 @@ fn jpegs_in_several_scans_have_the_pixels_of_those_in_one() {
         let several = fixture(&format!("{name}-scans.jpg"));
         let found = decode(&several, &LIMITS).unwrap();
         let most = one.pixels().iter().zip(found.pixels()).map(|(a, b)| a.abs_diff(*b)).max().unwrap();
-        // Two decoders round in two ways.
+        // The two decoders round differently.
         assert!(most <= 8, "{name}: {most}");
         for cut in [several.len() / 2, several.len() - 40, several.len() - 2] {
             assert!(check(&several[..cut], &LIMITS).is_err(), "{name}: cut at {cut}");
@@ -62,7 +62,7 @@ fn jpegs_of_a_coding_without_a_decoder_are_refused_by_what_it_is() {
     }
 }
 
-/// A little-endian TIFF of these tags, of numbers of 16 bits or, for offsets and lengths, 32, and these strips or tiles.
+/// A little-endian TIFF of these tags and these strips or tiles; numbers have 16 bits, offsets and lengths 32.
 fn tiff(tags: &[(u16, Vec<u16>)], pieces: &[Vec<u8>], beside: &[(u16, &[u8])]) -> Vec<u8> {
     let is_tiled = tags.iter().any(|(tag, _)| *tag == 322);
     let (offsets, lengths) = if is_tiled { (324, 325) } else { (273, 279) };
@@ -96,7 +96,7 @@ fn tiff(tags: &[(u16, Vec<u16>)], pieces: &[Vec<u8>], beside: &[(u16, &[u8])]) -
     let of = |numbers: &mut dyn Iterator<Item = u32>| numbers.flat_map(u32::to_le_bytes).collect::<Vec<u8>>();
     let lengths_bytes = of(&mut pieces.iter().map(|piece| piece.len() as u32));
     let starts_bytes = of(&mut starts.into_iter());
-    // Behind the pieces, for their places had to be known.
+    // Behind the pieces, because their offsets had to be known.
     let mut behind = Vec::new();
     let mut far = |bytes: &[u8]| {
         let start = at + behind.len();
@@ -126,7 +126,7 @@ fn tags(samples: u16, bits: u16, photometric: u16, more: &[(u16, Vec<u16>)]) -> 
     basic.into_iter().chain(rest).chain(more.iter().cloned()).collect()
 }
 
-/// The RGB of the samples, plane by plane, in tiles of 16 × 16, which neither side is a multiple of.
+/// The RGB of the samples, plane by plane, in tiles of 16 × 16; neither side is a multiple of 16.
 fn planar_tiles() -> Vec<u8> {
     let rgb = crate::samples::rgb();
     let mut tiles = Vec::new();
@@ -148,7 +148,7 @@ fn tiles_by_plane_that_no_side_is_a_multiple_of_are_decoded() {
     let bytes = planar_tiles();
     assert_eq!(decode(&bytes, &LIMITS).unwrap().pixels(), crate::samples::rgb());
     for length in 0..bytes.len() {
-        // Lengths of tiles stand at the end.
+        // The lengths of the tiles are at the end.
         assert!(check(&bytes[..length], &LIMITS).is_err(), "cut at {length}");
     }
 }
@@ -226,7 +226,7 @@ fn compressed_strips_are_unpacked_and_others_are_named() {
         tags[3].1 = vec![compression];
         let refused = decode(&tiff(&tags, std::slice::from_ref(&plain), &[]), &LIMITS).unwrap_err();
         assert_eq!(refused.to_string(), format!("TIFF: {what}"));
-        // What is promised to be fixed and cannot be is refused, and not kept.
+        // `fix` refuses an image that it cannot fix, and does not keep the file.
         assert!(
             apply(&tiff(&tags, std::slice::from_ref(&plain), &[]), &Recipe { fix: true, ..Recipe::default() }, &LIMITS)
                 .is_err()
@@ -234,7 +234,7 @@ fn compressed_strips_are_unpacked_and_others_are_named() {
     }
 }
 
-/// A TIFF of black and white by these lines of fax.
+/// A black-and-white TIFF from these fax lines.
 fn fax(compression: u16, width: u16, height: u16, options: u16, packed: &[u8]) -> Vec<u8> {
     let rows =
         [(256, width), (257, height), (258, 1), (259, compression), (262, 0), (277, 1), (278, height), (292, options)];
@@ -282,7 +282,7 @@ fn fax_of_group_3_has_its_lines_with_marks_and_without_and_every_cut_of_it_is_re
         let refused = decode(&fax(3, 8, 3, options, &rows[0].3), &LIMITS).unwrap_err().to_string();
         assert_eq!(refused, "TIFF: two-dimensional CCITT group 3 fax in TIFF is not decoded here");
     }
-    // Whatever the bits are, it ends, and says so in words.
+    // Decoding of random bits ends and does not panic.
     let mut seed = 7_u32;
     for length in (0..4000).step_by(37) {
         let mut next = || {

@@ -1,12 +1,12 @@
-//! Every decoder here against Pillow's: the same pixels, or a refusal that says what it is.
+//! Compares every decoder with Pillow's: the same pixels, or a refusal with the reason.
 //!
-//! Needs Python with Pillow and numpy (`SHARDPACK_PYTHON`); without it, it says so and passes.
+//! Needs Python with Pillow and numpy (`SHARDPACK_PYTHON`); without Python, it prints a note and passes.
 
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
 use shardpack_imaging::{Layout, Limits, Picture, decode};
 
-/// What is refused here although Pillow decodes it: a part of the name, and a part of what is said.
+/// Images that are refused here although Pillow decodes them: a part of the name, and a part of the refusal.
 const REFUSED: &[(&str, &str)] = &[
     ("-arithmetic.jpg", "arithmetic coding is not decoded here"),
     ("-3x", "sampling by other factors than 1, 2 and 4 is not decoded here"),
@@ -19,12 +19,12 @@ const REFUSED: &[(&str, &str)] = &[
     ("-offset-", "its pixels begin at byte "),
 ];
 
-/// What differs for a reason: a part of the name.
+/// Images that differ for a reason: a part of the name.
 ///
-/// What no frame of a GIF covers is transparent here, as in browsers; Pillow fills it with a colour.
+/// Pixels that no frame of a GIF covers are transparent here, as in browsers; Pillow fills them with a colour.
 const OTHER: &[&str] = &["exact-part.gif"];
 
-/// Channels as Pillow names them: alpha that is nowhere less than all is none.
+/// The pixels in `wanted` channels, as Pillow counts them: an opaque alpha channel does not count.
 fn channels(picture: &Picture, wanted: usize) -> Option<Vec<u8>> {
     let pixels = picture.pixels().chunks_exact(picture.layout().channels());
     Some(match (picture.layout(), wanted) {
@@ -39,7 +39,7 @@ fn channels(picture: &Picture, wanted: usize) -> Option<Vec<u8>> {
     })
 }
 
-/// How `found` differs from what Pillow has, if it does.
+/// Difference between `found` and Pillow's image, if any.
 fn difference(name: &str, found: &Picture, expected: &[u8]) -> Option<String> {
     let end = expected.iter().position(|byte| *byte == b'\n').unwrap();
     let head: Vec<usize> =
@@ -54,14 +54,14 @@ fn difference(name: &str, found: &Picture, expected: &[u8]) -> Option<String> {
     let has_alpha = head[2] == 4 || head[2] == 2;
     let mut differences: Vec<u8> = Vec::new();
     for (one, other) in pixels.chunks_exact(head[2]).zip(expected.chunks_exact(head[2])) {
-        // Of what cannot be seen, the colour is nobody's.
+        // The colour of a transparent pixel does not matter.
         let is_clear = has_alpha && one.last() == Some(&0) && other.last() == Some(&0);
         let pairs = one.iter().zip(other);
         differences.extend(pairs.map(|(one, other)| if is_clear { 0 } else { one.abs_diff(*other) }));
     }
     let most = differences.iter().max().copied().unwrap_or(0);
     let mean = differences.iter().map(|difference| f64::from(*difference)).sum::<f64>() / differences.len() as f64;
-    // Rounding of levels and inks; of JPEG and lossy WebP that of transforms, and how chroma is spread.
+    // Rounding of levels and inks; for JPEG and lossy WebP also rounding of transforms, and chroma upsampling.
     let (most_allowed, mean_allowed) = match name {
         // Pillow divides by an alpha of 8 bits.
         _ if name.contains("-premultiplied-16") => (4, 1.0),

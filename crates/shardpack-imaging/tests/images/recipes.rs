@@ -1,4 +1,4 @@
-//! What recipes make of images, rule by rule, and that the bytes are the same on every machine.
+//! Results of recipes, rule by rule.
 
 use crate::samples::{HEIGHT, WIDTH};
 use image::{DynamicImage, ImageEncoder, ImageFormat, codecs::png::PngEncoder};
@@ -13,7 +13,7 @@ fn sample(name: &str) -> Vec<u8> {
     crate::samples::all().into_iter().find(|(found, ..)| *found == name).unwrap().2
 }
 
-/// Bytes, kind and changes of what was made; `None` if nothing was.
+/// Bytes, kind and changes of the result; `None` if the image is untouched.
 fn made(bytes: &[u8], recipe: &Recipe) -> Option<(Vec<u8>, Kind, Vec<String>)> {
     match apply(bytes, recipe, &LIMITS).unwrap() {
         Outcome::Untouched => None,
@@ -117,7 +117,7 @@ fn the_kind_is_that_of_the_source_or_png_or_what_was_asked() {
             let has_alpha = decode(&bytes, &LIMITS).unwrap().layout().has_alpha();
             let dropped = changes.contains(&"alpha dropped".to_owned());
             assert_eq!(dropped, has_alpha && encode == Encode::Jpeg, "{name}");
-            // With `turbo`, `apply` has another decoder for JPEGs than `decode`.
+            // With `turbo`, `apply` uses another decoder for JPEGs than `decode`.
             if encode != Encode::Jpeg && !(cfg!(feature = "turbo") && kind == Kind::Jpeg) {
                 let pixels = |bytes: &[u8]| decode(bytes, &LIMITS).unwrap().opaque_rgb();
                 assert!(pixels(&found) == pixels(&bytes), "{name}: without loss");
@@ -161,7 +161,7 @@ fn exif(orientation: u8) -> Vec<u8> {
     .concat()
 }
 
-/// A profile of nothing for `space`.
+/// A dummy profile for `space`.
 fn profile(space: &[u8; 4]) -> Vec<u8> {
     [&[0; 16][..], space, &[7; 108]].concat()
 }
@@ -186,7 +186,7 @@ fn with_sidecars(kind: Kind, orientation: u8, space: &[u8; 4]) -> Vec<u8> {
                 }
                 _ => {
                     let mut encoder = image::codecs::webp::WebPEncoder::new_lossless(&mut bytes);
-                    // As some writers put it.
+                    // Some writers put this prefix before the Exif.
                     encoder.set_exif_metadata([b"Exif\0\0", &exif(orientation)[..]].concat()).unwrap();
                     encoder.set_icc_profile(profile(space)).unwrap();
                     encoder.write_image(&pixels, WIDTH, HEIGHT, color).unwrap();
@@ -246,7 +246,7 @@ fn what_is_beside_the_pixels_stays_or_goes_as_asked() {
             let found = decode(&made(&bytes, &recipe).unwrap().0, &LIMITS).unwrap();
             let what = format!("{kind:?}, profile {keep_icc}, Exif {keep_exif}, turned {rotate}");
             assert_eq!(found.icc(), keep_icc.then_some(profile(b"RGB ")).as_deref(), "{what}");
-            // Every viewer shows what it showed.
+            // Every viewer shows the same picture as before.
             assert_eq!(found.orientation(), if rotate { 1 } else { 6 }, "{what}");
             if keep_exif {
                 assert_eq!(found.exif(), Some(&exif(if rotate { 1 } else { 6 })[..]), "{what}");
@@ -326,7 +326,7 @@ fn what_is_reduced_while_it_is_decoded_is_nearly_the_same_and_cuts_are_refused()
     for (name, bytes) in
         crate::samples::photos().into_iter().filter(|(_, bytes)| Kind::of(bytes) == Kind::Jpeg).step_by(4)
     {
-        // Some of them reduced by DCT, to a half or a quarter, some not.
+        // Some photographs are reduced by DCT, to a half or a quarter, some are not.
         for side in [30, 140] {
             let recipe = Recipe { resize: Some(Resize::Short(side)), encode: Some(Encode::Png), ..Recipe::default() };
             let fast = decode(&made(&bytes, &recipe).unwrap().0, &LIMITS).unwrap();

@@ -1,4 +1,4 @@
-//! Small images of every kind, most of them made here.
+//! Small images of every kind, mostly made here.
 #![allow(dead_code, reason = "not every test needs all")]
 
 use image::{DynamicImage, ImageFormat, codecs::gif::GifEncoder};
@@ -14,7 +14,7 @@ const LOSSY_WEBP: &[u8] = b"\
     \x94#\xC0\xC2\xA3\xBF\x94\xE5\x80\x00\xFE\xEE\xDC\xEF\xC7;\xA3\x00\xAB\x1B\xA8\xE8\xBD\x16d\xA3\xDE]4\x80sI\xF4\
     \xFC\xDB\x16X\xA5G\xA0d\x00\x00\x00";
 
-/// Four colours, one of them transparent, 2 bits a pixel, by Pillow 13.0.0.
+/// Four colours, one transparent, 2 bits a pixel, by Pillow 13.0.0.
 const PALETTE_PNG: &[u8] = b"\
     \x89PNG\x0D\x0A\x1A\x0A\x00\x00\x00\x0DIHDR\x00\x00\x00\x14\x00\x00\x00\x0E\x02\x03\x00\x00\x00R\xAA\xD4c\x00\
     \x00\x00\x0CPLTEr\xC6ir~C\xA8-#0-\x0A\x11\x17\xC8\xE6\x00\x00\x00\x02tRNS\xFF\x00\xE5\xB70J\x00\x00\x009IDATx\
@@ -81,13 +81,13 @@ pub fn all() -> Vec<(&'static str, Kind, Vec<u8>)> {
         ("tiff", Kind::Tiff, by_image(&image, ImageFormat::Tiff)),
         ("tiff, 16 bits", Kind::Tiff, by_image(&image.to_rgb16().into(), ImageFormat::Tiff)),
         ("ppm", Kind::Pnm, [format!("P6 {WIDTH} {HEIGHT} 255\n").as_bytes(), &pixels].concat()),
-        // What is behind the last number ends it.
+        // The newline ends the last number.
         ("pgm, plain", Kind::Pnm, format!("P2 {WIDTH} {HEIGHT} 255\n{}\n", plain.join(" ")).into_bytes()),
         ("array", Kind::Npy, array(&[HEIGHT.into(), WIDTH.into(), 3])),
     ]
 }
 
-/// A JPEG of four inks. The encoder inverts what it is given, as Adobe does.
+/// A JPEG of four inks. The encoder inverts its input, as Adobe does.
 fn inverted(inks: &[u8], color: ColorType) -> Vec<u8> {
     let inks: Vec<u8> = inks.iter().map(|ink| 255 - ink).collect();
     jpeg(&inks, color, |_| ())
@@ -99,7 +99,7 @@ pub fn photo(name: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Names in fixtures/photos, and what they hold.
+/// Names and bytes of the files in fixtures/photos.
 pub fn photos() -> Vec<(String, Vec<u8>)> {
     let mut names = Vec::new();
     for folder in ["animals", "people", "space", "space/galaxies", "textures", "things"] {

@@ -1,6 +1,6 @@
-//! Boxes, pixels and numbers against torchvision's own.
+//! Compares boxes, pixels and numbers with torchvision's.
 //!
-//! Needs Python with torchvision (`SHARDPACK_PYTHON_STREAMING`); without it, it says so and passes.
+//! Needs Python with torchvision (`SHARDPACK_PYTHON_STREAMING`); without Python, it prints a note and passes.
 
 use std::{
     fmt::Write,
@@ -52,7 +52,7 @@ const MANY: [((u32, u32), usize); 6] = [
     ((10, 9), 20_000),
 ];
 
-/// Greatest distance of two empirical distributions, in units of what chance alone exceeds in one case of 10,000.
+/// Greatest distance of two empirical distributions; 1 is the distance that chance exceeds in one case of 10,000.
 fn kolmogorov_smirnov(mut one: Vec<f64>, mut other: Vec<f64>) -> f64 {
     one.sort_by(f64::total_cmp);
     other.sort_by(f64::total_cmp);
@@ -62,7 +62,7 @@ fn kolmogorov_smirnov(mut one: Vec<f64>, mut other: Vec<f64>) -> f64 {
     distances.fold(0.0, f64::max) / (2.22 * (2.0 / one.len() as f64).sqrt())
 }
 
-/// An image, a transform and a key, with what Python is told of it.
+/// An image, a transform and a key, with the line for Python.
 struct Case {
     image: usize,
     transform: Transform,
@@ -70,7 +70,7 @@ struct Case {
     line: String,
 }
 
-/// Real photographs, noise, and sizes at which something ends.
+/// Real photographs, and noise of ordinary and extreme sizes.
 fn images(worker: &mut Worker) -> Vec<(String, Vec<u8>)> {
     let array = |width: u32, height: u32, pixels: &[u8]| {
         [npy::head("|u1", &[height.into(), width.into(), 3], false), pixels.to_vec()].concat()
@@ -109,7 +109,7 @@ fn cases(images: &[(String, Vec<u8>)]) -> Vec<Case> {
                 let center = |resize| Cut::Center { resize, size };
                 push(center(Resize::Not), 0, "center");
                 for short in [256, 37, 20] {
-                    // Of the others, the resized image is larger than what is worth the time.
+                    // Long, narrow images become too large to be worth the time.
                     if width.max(height) / width.min(height) < 20 {
                         push(center(Resize::Short(short)), 0, &format!("center {short}"));
                     }
@@ -122,7 +122,7 @@ fn cases(images: &[(String, Vec<u8>)]) -> Vec<Case> {
     cases
 }
 
-/// How far levels are apart.
+/// Differences between levels.
 #[derive(Default)]
 struct Differences {
     most: u8,
@@ -222,7 +222,7 @@ fn distributions_agree(folder: &Path, (width, height): (u32, u32), count: usize)
         eprintln!("{width} × {height}: {name}: {distance:.2} of what chance allows");
         assert!(distance < 1.0, "{name} of {width} × {height}: {distance}");
     }
-    // The commonest box is that of the middle, where one is: how often nothing else was found.
+    // The most common box is the fallback in the middle, if there is one: it counts how often no random box fits.
     let most_common = |boxes: &[[u32; 4]]| {
         let mut counts = std::collections::BTreeMap::new();
         boxes.iter().for_each(|found| *counts.entry(*found).or_insert(0_u32) += 1);
@@ -236,7 +236,7 @@ fn distributions_agree(folder: &Path, (width, height): (u32, u32), count: usize)
 }
 
 fn pixels_agree(folder: &Path, images: &[(String, Vec<u8>)], cases: &[Case], worker: &mut Worker) {
-    // Where bicubic weights overshoot 0 or 255, what is lost depends on whether rows or columns come first.
+    // If bicubic weights overshoot 0 or 255, the clipped amount depends on whether rows or columns come first.
     let rows = [
         ("photographs", "bilinear", 1),
         ("photographs", "bicubic", 12),

@@ -55,7 +55,7 @@ fn every_kind_becomes_three_channels_and_its_oddities_are_told() {
         let rgb = rgb.pixels.to_vec();
         let (slot, outcome) = run(as_it_is(crate::samples::HEIGHT, crate::samples::WIDTH), &bytes, 0).unwrap();
         assert!(slot == rgb, "{name}");
-        // With the feature turbo, another decoder.
+        // The feature turbo uses another decoder.
         let (most, mean) = differences(&rgb, &pixels);
         let is_exact = !name.starts_with("jpeg") || !cfg!(feature = "turbo");
         assert!(if is_exact { most == 0 } else { mean < 2.0 }, "{name}: {most}, {mean}");
@@ -70,7 +70,7 @@ fn every_kind_becomes_three_channels_and_its_oddities_are_told() {
     }
 }
 
-/// A JPEG of a photograph, whose Exif says that it is to be turned.
+/// `jpeg` with an Exif orientation.
 fn turned(jpeg: &[u8], orientation: u8) -> Vec<u8> {
     let tiff = [b"MM\0\x2A\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0", &[orientation][..], &[0; 6]].concat();
     let body = [b"Exif\0\0", tiff.as_slice()].concat();
@@ -205,7 +205,7 @@ fn harmless(bytes: &[u8], table: Option<&[u8]>, key: u64) {
             let mut slot = vec![0; transform.slot_bytes()];
             let first = worker.run(&transform, bytes, table, key, &mut slot);
             if first.is_ok() {
-                // A worker that has met anything makes the same of it as a new one.
+                // A used worker makes the same slot as a new worker.
                 let mut again = vec![1; slot.len()];
                 assert_eq!(Worker::new(SMALL).run(&transform, bytes, table, key, &mut again), first);
                 assert!(again == slot);
@@ -213,7 +213,7 @@ fn harmless(bytes: &[u8], table: Option<&[u8]>, key: u64) {
             let _ = worker.decode(bytes, upright);
         }
     }
-    // And of the next image what it should.
+    // The worker still decodes the next image.
     let photo = crate::samples::photo("animals/cat-ear.jpg");
     assert!(worker.decode(&photo, false).is_ok());
 }

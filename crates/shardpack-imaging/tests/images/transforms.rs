@@ -1,4 +1,4 @@
-//! The boxes of `docs/reference/transforms.md`: what its vectors say, and what its Python finds.
+//! Compares boxes with the vectors and the Python of `docs/reference/transforms.md`.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// What is planned for a line of the page: width, height, scale, ratio, key.
+/// The plan for a line of the page: width, height, scale, ratio, key.
 fn planned(line: &str) -> Geometry {
     let words: Vec<&str> = line.split_whitespace().collect();
     let number = |at: usize| words[at].parse::<f64>().unwrap();

@@ -1,8 +1,8 @@
-//! What is not right is an error, left out or replaced, and named.
+//! Bad samples fail, are skipped or are replaced, and are named.
 
 use super::*;
 
-/// Damages one sample in one way each; what the policies make of it.
+/// Damages a shard at one byte, and checks every policy.
 #[test]
 fn what_is_not_right_is_an_error_skipped_or_replaced_and_named() {
     for zstd in [None, Some(3)] {
@@ -46,7 +46,7 @@ fn what_is_not_right_is_an_error_skipped_or_replaced_and_named() {
         assert!(errors.is_empty() && is_whole);
         let bad: Vec<_> = receipt.skipped.iter().map(|bad| bad.sample).collect();
         assert_eq!((samples.len() + bad.len(), stats.skipped), (300, bad.len() as u64));
-        // Uncompressed, one; else those whose frame it is.
+        // One sample if uncompressed, else the samples of the damaged frame.
         assert!(if zstd.is_none() { bad == [150] } else { (1..=3).contains(&bad.len()) }, "{bad:?}");
         assert!(bad.iter().all(|bad| !samples.contains(bad)));
         assert!(receipt.skipped.iter().all(|bad| bad.by.is_none() && !bad.reason.is_empty()));
@@ -66,7 +66,7 @@ fn a_shard_that_is_cut_or_gone_in_mid_epoch_costs_its_samples_and_no_others() {
     for is_gone in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         packed(folder.path(), 3000, None);
-        // Little memory, so that most is read after the damage.
+        // Little memory, so that most samples are read after the damage.
         let options = Options {
             batch: 4,
             lanes: Some(4),
@@ -119,7 +119,7 @@ fn named(payload: &[u8], why: &str) {
         let mut batches = one.batches(&one.beginning()).unwrap();
         let batch = batches.next().unwrap().unwrap();
         assert_eq!((batch.len(), batch.slots().len()), (expected, expected * 3 * 16 * 16));
-        // Those that are left stand side by side: none is of zeros.
+        // The remaining slots are contiguous: no slot is all zeros.
         assert!(batch.slots().chunks(3 * 16 * 16).all(|slot| slot.iter().any(|level| *level > 0)));
         let receipt = batches.receipt();
         let bad = if on_bad == OnBad::Skip { &receipt.skipped } else { &receipt.replaced };
@@ -128,7 +128,7 @@ fn named(payload: &[u8], why: &str) {
     }
 }
 
-/// A plain and a compressed dataset in one order, of which one lacks a shard and the other an index.
+/// A mix of a plain dataset without one shard, and a compressed dataset without one index.
 #[test]
 fn a_mix_accounts_for_what_is_gone_from_each_of_its_datasets() {
     let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -155,7 +155,7 @@ fn a_mix_accounts_for_what_is_gone_from_each_of_its_datasets() {
         assert!(receipt.is_of(&one.expected(0).unwrap()));
         assert_eq!(seen + receipt.skipped.len(), 600, "{on_bad:?}");
         let of = |text: &str, bad: &[Bad]| bad.iter().filter(|bad| bad.reason.contains(text)).count();
-        // Without its index, nothing tells the class of a sample: it is left out in both cases.
+        // Without the index, the class of a sample is unknown: both policies skip the sample.
         assert!(of(".index", &receipt.skipped) > 60);
         match on_bad {
             OnBad::Replace => assert_eq!((receipt.replaced.len(), of(".tar", &receipt.replaced)), (61, 61)),
@@ -164,7 +164,7 @@ fn a_mix_accounts_for_what_is_gone_from_each_of_its_datasets() {
     }
 }
 
-/// A store that fails from some read on, as a server does that goes away.
+/// A store that fails after some reads, like a server that goes away.
 struct Failing {
     shards: Vec<Vec<u8>>,
     reads_left: AtomicU64,

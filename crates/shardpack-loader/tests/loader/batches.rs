@@ -1,4 +1,4 @@
-//! What is in a batch, and in whose memory.
+//! Content of batches, and the memory that holds it.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn pixels_do_not_depend_on_threads_and_differ_from_epoch_to_epoch() {
         };
         let one = loader(folder.path(), options);
         let mut batches = one.batches(&one.beginning()).unwrap();
-        // By epoch and sample: what was made of it.
+        // Slots by epoch and sample.
         let mut made = BTreeMap::new();
         for _ in 0..2 {
             while let Some(batch) = batches.next().unwrap() {
@@ -79,7 +79,7 @@ fn a_function_of_the_callers_fills_slots_and_its_panic_is_an_error() {
     }
 }
 
-/// A caller's memory, which tells when it is let go of.
+/// Memory of the caller, which counts its drops.
 struct Pinned(Box<[u8]>, Arc<AtomicU64>);
 
 impl Drop for Pinned {
@@ -88,7 +88,7 @@ impl Drop for Pinned {
     }
 }
 
-// SAFETY: the boxed slice is on the heap, belongs to this alone, and is never exchanged.
+// SAFETY: the boxed slice is on the heap, has no other owner, and is never exchanged.
 #[allow(unsafe_code)]
 unsafe impl Memory for Pinned {
     fn bytes(&mut self) -> &mut [u8] {
@@ -135,7 +135,7 @@ fn dropping_in_mid_epoch_ends_at_once_and_labels_may_be_absent() {
     }
 }
 
-/// Two memories of the caller's, a function that refuses some samples, and what is left moved together.
+/// Two memories of the caller, and a function that refuses some samples: the remaining slots move together.
 #[test]
 fn what_is_left_of_a_batch_stands_together_in_the_callers_memory() {
     let folder = tempfile::tempdir().unwrap();
@@ -162,12 +162,12 @@ fn what_is_left_of_a_batch_stands_together_in_the_callers_memory() {
     }
     let skipped: Vec<_> = batches.receipt().skipped.iter().map(|bad| bad.sample % 4).collect();
     assert_eq!((seen + skipped.len(), skipped), (90, vec![1; 23]));
-    // Both are kept, and a third is asked for: an error that says so, and no wait without end.
+    // Both memories are kept, and a third is needed: an error, and no endless wait.
     let memories = (0..2).map(|_| Box::new(Pinned(vec![0; 28].into(), Arc::clone(&dropped))) as Box<dyn Memory>);
     let mut batches = one.batches_in(&one.beginning(), memories.collect()).unwrap();
     let _kept = (batches.next().unwrap(), batches.next().unwrap());
     assert!(batches.next().unwrap_err().to_string().contains("all 2 memories"));
-    // Nothing comes any more, and that is no end of an epoch.
+    // Later calls fail too, and do not end the epoch.
     for _ in 0..2 {
         assert!(batches.next().unwrap_err().to_string().contains("ended the batches"));
     }

@@ -1,4 +1,4 @@
-//! The loader on real datasets: what is handed out is what the order says, whoever asks, however often it is interrupted.
+//! The loader on real datasets: batches follow the order for any number of ranks, and after any interruption.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -28,7 +28,7 @@ use shardpack_loader::{
 };
 use shardpack_testing::Packing;
 
-/// Payloads that tell their number, of lengths between 4 and 200 bytes.
+/// Payloads that begin with their number, 4 to 200 bytes long.
 fn payloads(samples: u32) -> Vec<Vec<u8>> {
     (0..samples).map(|n| [&n.to_le_bytes()[..], &vec![n as u8; (n * 37 % 197) as usize]].concat()).collect()
 }
@@ -43,7 +43,7 @@ fn loader(folder: &Path, options: Options) -> Loader {
     Loader::new(Dataset::open(folder).unwrap(), options).unwrap()
 }
 
-/// The samples of each batch of an epoch, and the receipt; payloads are compared on the way.
+/// Reads an epoch and compares its payloads; returns the samples of each batch, and the receipt.
 fn epoch_of(loader: &Loader, from: &State, payloads: &[Vec<u8>]) -> (Vec<Vec<u64>>, Receipt) {
     let mut batches = loader.batches(from).unwrap();
     let mut seen = Vec::new();

@@ -1,4 +1,4 @@
-//! Two ranks in two processes are killed in mid-epoch, three go on: their receipts show every sample exactly once.
+//! Ranks in several processes are killed in mid-epoch, and other ranks resume: their receipts show every sample exactly once.
 
 use std::{
     path::{Path, PathBuf},
@@ -52,7 +52,7 @@ fn ranks_that_are_killed_and_go_on_in_another_number_see_every_sample_once() {
 
     let mut from = "0".to_owned();
     for world in [2, 3, 2] {
-        // Until each rank has some checkpoints; then all are killed, wherever they are.
+        // All ranks are killed as soon as each has some checkpoints.
         let mut children = start(&dataset, &run, world, &from, "7");
         let began = Instant::now();
         let files = |rank: u64| {
@@ -78,7 +78,7 @@ fn ranks_that_are_killed_and_go_on_in_another_number_see_every_sample_once() {
     let proof = said(&["prove", text(&dataset), text(&run)]).unwrap();
     assert_eq!(proof, "every one of 3000 samples was seen exactly once, in 4 starts");
 
-    // It would tell: without one checkpoint of one rank, the same sum does not come out.
+    // Counter-check: without one checkpoint of one rank, the proof fails.
     let last = run.join(&from).join("1-of-3");
     let file = std::fs::read_dir(last).unwrap().map(|entry| entry.unwrap().path()).max().unwrap();
     std::fs::remove_file(file).unwrap();

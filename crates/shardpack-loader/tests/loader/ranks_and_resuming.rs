@@ -1,4 +1,4 @@
-//! Ranks get what the order says, and a run goes on anywhere.
+//! Ranks follow the order, and a run resumes at any position.
 
 use super::*;
 
@@ -51,7 +51,7 @@ fn ranks_get_what_the_order_says_and_their_receipts_add_up() {
                     }
                     let one = loader(folder.path(), options(0, 1));
                     assert!(all.unwrap().is_of(&one.expected(0).unwrap()), "{shuffle:?}, {last:?}, {world} ranks");
-                    // Step by step, the ranks' samples in turn are the order.
+                    // Step by step, the samples of the ranks in turn equal the order.
                     let epoch = one.epoch(0).unwrap();
                     for step in 0..batches[0].len() {
                         for at in 0..batches[0][step].len() {
@@ -100,14 +100,14 @@ fn a_run_that_is_interrupted_goes_on_with_other_ranks_and_misses_nothing() {
                     break;
                 }
             }
-            // What was made ahead was not handed out: it is in no receipt.
+            // Batches prepared ahead were not handed out: no receipt holds them.
             join(batches.receipt());
             states.push(State::from_json(&batches.state().to_json()).unwrap());
         }
         assert!(states.iter().all(|state| *state == states[0]), "ranks stopped at the same place");
         let mut resumed = None;
         for rank in 0..worlds[1] {
-            // Seed and lanes of these options are not those of the state, which decides.
+            // Seed and lanes differ from the state, and the state decides.
             let options = Options { seed: 77, lanes: Some(2), ..options(rank, worlds[1]) };
             let one = Loader::resume(open(), options, &states[0]).unwrap();
             let (_, receipt) = epoch_of(&one, &states[0], &payloads);
@@ -145,7 +145,7 @@ fn resuming_gives_the_same_batches_as_an_undisturbed_run() {
     let _ = payloads;
 }
 
-/// Its order is the one that docs/reference/order.md had before runs were rotated: the eight samples are from its Python.
+/// The order of docs/reference/order.md before runs were rotated; the eight samples are from its Python.
 #[test]
 fn a_state_of_version_1_resumes_without_rotation() {
     let folder = tempfile::tempdir().unwrap();
@@ -167,7 +167,7 @@ fn a_state_of_version_1_resumes_without_rotation() {
             assert_eq!(*sample, epoch.sample_at(position));
             position += 1;
         });
-        // A state of it has the version of its order.
+        // Later states keep the version of the order.
         assert!(batches.state().to_json().contains("\"version\":1"));
     }
     assert_eq!(position, 400);
@@ -216,7 +216,7 @@ fn samples_come_one_by_one_in_the_order_of_the_rank() {
     assert!(samples.next().unwrap().is_none());
 }
 
-/// Another number of ranks, another length of batches and padding at the end, all at once and in mid-epoch.
+/// Another number of ranks, another batch size and padding at the end, all at once in mid-epoch.
 #[test]
 fn a_run_goes_on_with_other_batches_and_padding_and_counts_what_it_repeats() {
     let folder = tempfile::tempdir().unwrap();
@@ -236,7 +236,7 @@ fn a_run_goes_on_with_other_batches_and_padding_and_counts_what_it_repeats() {
         lengths.push(seen.concat().len());
         all.join(&receipt).unwrap();
     }
-    // 352 are left: 51 for each of seven ranks, five of them repeated.
+    // 352 samples are left: 51 for each of seven ranks, five repeated.
     assert_eq!((lengths, repeated, all.repeated), (vec![51; 7], 5, 5));
     let expected = loader(folder.path(), options(0, 1, 1, Last::Short)).expected(0).unwrap();
     assert!(all.is_of(&expected));

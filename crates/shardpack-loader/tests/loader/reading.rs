@@ -1,4 +1,4 @@
-//! Where bytes come from, how much memory that takes, and what is refused.
+//! Stores, memory limits, and refused options.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn options_that_do_not_fit_are_refused() {
         let error = Loader::new(Dataset::open(folder.path()).unwrap(), options).unwrap_err();
         assert!(error.to_string().contains(said), "{error}");
     }
-    // What the help says is enough, and for fewer lanes less is.
+    // The size in the help text is enough, and fewer lanes need less.
     let least = Options { memory_bytes: Some(100), ..good.clone() };
     let error = Loader::new(Dataset::open(folder.path()).unwrap(), least).unwrap_err();
     let bytes = error.help_text().unwrap().split(' ').find_map(|word| word.parse().ok()).unwrap();
@@ -44,7 +44,7 @@ fn options_that_do_not_fit_are_refused() {
     assert!(Loader::new(Dataset::open(empty.path()).unwrap(), good).is_err());
 }
 
-/// Bytes of shards from somewhere else: here from memory.
+/// A store that holds the shards in memory.
 struct InMemory(Vec<Vec<u8>>, AtomicU64);
 
 impl Store for InMemory {
@@ -107,11 +107,11 @@ fn memory_stays_within_the_budget_and_does_not_grow_with_epochs() {
         }
     }
     assert!(batches.stats().peak_run_bytes <= budget * 11 / 10, "{:?}", batches.stats());
-    // Other tests open files meanwhile.
+    // Other tests open files at the same time.
     assert!(descriptors() < early + 60, "{early} descriptors became {}", descriptors());
 }
 
-/// The child of a fork gets an error from what the parent began, and can begin its own.
+/// The child of a fork gets an error from the parent's batches, and can begin its own.
 #[cfg(target_os = "linux")]
 #[test]
 #[allow(unsafe_code)]
@@ -125,8 +125,8 @@ fn a_fork_gets_an_error_and_can_begin_anew() {
     let shared = std::sync::Mutex::new((one, batches));
     let shared: &'static _ = Box::leak(Box::new(shared));
     let mut command = std::process::Command::new("true");
-    // SAFETY: the closure runs in the child of a fork. It allocates and starts threads, which glibc allows there; that is what
-    // is tested.
+    // SAFETY: the closure runs in the child of a fork. It allocates and starts threads, which glibc allows there; the test
+    // covers both.
     unsafe {
         command.pre_exec(|| {
             let mut shared = shared.lock().unwrap();

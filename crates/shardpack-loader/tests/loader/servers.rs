@@ -1,5 +1,4 @@
-//! Training from servers: what is handed out whatever happens on the way, how many answers the first batch waits for, and what a cache
-//! leaves to be asked for.
+//! Training from servers: samples despite network faults, round trips before the first batch, and requests with a cache.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -10,7 +9,7 @@ use shardpack_testing::{
     server::{Fault, Nginx, Proxy},
 };
 
-/// Packs 10,000 samples into 20 shards; the blocks of compressed ones are small.
+/// Packs 10,000 samples into 20 shards; compressed shards have small blocks.
 fn pack(folder: &Path, zstd: Option<i32>) {
     let payloads: Vec<_> = (0..10_000_u32).map(|number| number.to_le_bytes().repeat(50)).collect();
     Packing { shard_samples: 500, zstd, ..Packing::default() }.pack(folder, &payloads);
@@ -28,7 +27,7 @@ fn the_first_batch_waits_for_few_answers_one_after_the_other() {
         let loader = Loader::new(dataset, Options { batch: 64, epochs: 1, ..Options::default() }).unwrap();
         let mut batches = loader.batches(&loader.beginning()).unwrap();
         assert_eq!(batches.next().unwrap().unwrap().len(), 64);
-        // Manifest, indexes, the ends of compressed shards, runs; more only where this machine was too busy to send all at once.
+        // Manifest, indexes, the ends of compressed shards, runs; more rounds only if this machine was too busy to send all at once.
         let rounds = proxy.rounds();
         assert!((3..=10).contains(&rounds), "{name}: {rounds}");
     }
@@ -62,7 +61,7 @@ fn an_epoch_that_a_cache_has_asks_for_the_manifest_alone() {
     assert!(small.cache_left_out_bytes > Some(1 << 20), "{small:?}");
 }
 
-/// What an epoch hands out, in its order: numbers, and the bytes or why there are none.
+/// The samples of an epoch in order: numbers, with bytes or the error.
 fn epoch(dataset: Dataset, memory_bytes: u64) -> (Vec<(u64, Result<Vec<u8>, String>)>, Stats) {
     let options = Options { seed: 5, epochs: 1, memory_bytes: Some(memory_bytes), ..Options::default() };
     let loader = Loader::new(dataset, options).unwrap();
@@ -75,7 +74,7 @@ fn epoch(dataset: Dataset, memory_bytes: u64) -> (Vec<(u64, Result<Vec<u8>, Stri
     (all, samples.stats())
 }
 
-/// As many bytes as a small part of it takes.
+/// Memory for a small part of an epoch.
 const LITTLE: u64 = 8 << 20;
 
 #[test]
@@ -89,7 +88,7 @@ fn an_epoch_in_which_every_fifth_request_fails_is_that_of_the_folder() {
         assert_eq!(expected.len(), 10_000);
         let proxy = Proxy::start(nginx.port());
         let of_all = [
-            // Of a run; a sample that is fetched once more has no such byte.
+            // A byte of a run; a sample that is fetched again is shorter.
             (3, Fault::Flip(3500)),
             (5, Fault::Cut(2000)),
             (5, Fault::Drop),
@@ -101,7 +100,7 @@ fn an_epoch_in_which_every_fifth_request_fails_is_that_of_the_folder() {
         ];
         for (every, fault) in of_all.into_iter().take(if zstd.is_some() { 2 } else { 8 }) {
             let dataset = Dataset::open(proxy.url(&name)).unwrap();
-            // An index that is flipped twice would be damage.
+            // An index with two flipped responses would count as damaged.
             assert!(dataset.shards().all(|shard| shard.index().is_ok()));
             proxy.fail(every, fault);
             let (found, stats) = epoch(dataset, LITTLE);
@@ -111,7 +110,7 @@ fn an_epoch_in_which_every_fifth_request_fails_is_that_of_the_folder() {
             let is_told = !matches!(fault, Fault::Delay(_) | Fault::Flip(_));
             assert_eq!(stats.requests_again > Some(0), is_told, "{name} {fault:?}: {stats:?}");
             if zstd.is_some() && matches!(fault, Fault::Flip(_)) {
-                // What a frame holds is not fetched sample by sample.
+                // The samples of a frame are not fetched one by one.
                 assert!(proxy.requests() < 2_000, "{}", proxy.requests());
             }
             proxy.fail(u64::MAX, Fault::Drop);
@@ -127,7 +126,7 @@ fn a_sample_that_is_damaged_on_the_server_is_named_and_all_others_are_handed_out
     let (mut expected, _) = epoch(Dataset::open(&folder).unwrap(), LITTLE);
     let dataset = Dataset::open(&folder).unwrap();
     let shard = dataset.shards().nth(7).unwrap();
-    // In the image of one, and beside that of another.
+    // One flip in the image of a sample, and one beside the image of another.
     let damaged = [(shard.samples().start + 11, 100), (shard.samples().start + 300, 0)];
     let mut bytes = fs::read(shard.path()).unwrap();
     for (number, at) in damaged {

@@ -1,4 +1,4 @@
-//! Orders of some samples, of several datasets, and of samples that come more than once.
+//! Orders of subsets, of several datasets, and of repeated samples.
 
 use shardpack_loader::order::{self, Epoch, Identities};
 
@@ -42,7 +42,7 @@ fn subsets_have_their_samples_and_no_others_and_little_is_read_for_them() {
                     assert!(
                         Loader::resume(Dataset::open(folder.path()).unwrap(), options(rank), &one.beginning()).is_ok()
                     );
-                    // The same run, but of all samples, is another one.
+                    // The same options with all samples are another run.
                     let whole = Options { subset: Subset::All, ..options(rank) };
                     let whole = Loader::resume(Dataset::open(folder.path()).unwrap(), whole, &one.beginning()).unwrap();
                     assert!(whole.batches(&one.beginning()).is_err());
@@ -78,7 +78,7 @@ fn subsets_have_their_samples_and_no_others_and_little_is_read_for_them() {
             );
         }
     }
-    // Of samples that are far from each other, nothing between is read.
+    // The bytes between distant samples are not read.
     let folder = tempfile::tempdir().unwrap();
     let large: Vec<_> = (0..40).map(|number| vec![number; 150_000]).collect();
     Packing::default().pack(folder.path(), &large);
@@ -162,7 +162,7 @@ fn mixes_have_exact_counts_in_every_epoch_and_go_on_like_any_run() {
             }
             epochs.push(seen);
         }
-        // Each sample as often as any other of its part, give or take one.
+        // Within a part, the counts of two samples differ by at most one.
         let times = |seen: &[(usize, u64)], sample| seen.iter().filter(|one| **one == sample).count();
         match name {
             "both once" => assert!(epochs[0] == epochs[1] && epochs[0].windows(2).all(|two| two[0] != two[1])),
@@ -178,7 +178,7 @@ fn mixes_have_exact_counts_in_every_epoch_and_go_on_like_any_run() {
                 assert!((82..=83).contains(&dogs), "{dogs} of 165");
             }
         }
-        // Killed in the second epoch, and gone on with one rank for two.
+        // Stopped in the second epoch, and resumed with one rank instead of two.
         let one = Loader::mix(parts(), options(0, 2, 1)).unwrap();
         let mut batches = one.batches(&one.beginning()).unwrap();
         while batches.state().epoch < 1 {
@@ -213,7 +213,7 @@ fn mixes_have_exact_counts_in_every_epoch_and_go_on_like_any_run() {
     }
 }
 
-/// The lines of a block of the page.
+/// The lines of a block in docs/reference/order.md.
 fn lines(name: &str) -> Vec<(&'static str, &'static str)> {
     let page = include_str!("../../../../docs/reference/order.md");
     let block = page.split_once(&format!("```{name}\n")).unwrap().1.split_once("```").unwrap().0;

@@ -1,5 +1,5 @@
-//! A cache of datasets at URLs: what was read once is not asked for again, by any process; the limit is kept; nothing that is wrong in it
-//! is handed out; nothing that is not its own is touched.
+//! The cache of datasets at URLs. No process fetches cached data again, the cache keeps its limit, corrupt data is not handed
+//! out, and foreign files are not touched.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,7 @@ use shardpack_testing::{
 
 const MIB: u64 = 1 << 20;
 const MARK: &str = "shardpack-cache-1";
-/// As long as what is fetched at least.
+/// Bytes of the smallest fetch.
 const BLOCK: u64 = 64 * 1024;
 
 /// `number` images, together about 3.6 MB for 120.
@@ -62,7 +62,7 @@ fn stored_bytes(dataset: &Dataset) -> u64 {
     dataset.manifest().shards.iter().map(|shard| shard.bytes + shard.index.bytes).sum()
 }
 
-/// Files in a folder and in those below it, with the bytes that they take on the disk.
+/// Files in a folder and its subfolders, with their disk space in bytes.
 fn on_disk(folder: &Path) -> BTreeMap<PathBuf, u64> {
     let mut found = BTreeMap::new();
     let Ok(entries) = fs::read_dir(folder) else { return found };
@@ -76,7 +76,7 @@ fn on_disk(folder: &Path) -> BTreeMap<PathBuf, u64> {
     found
 }
 
-/// Bytes of what is cached, without the mark and the files that are locked.
+/// Disk space of the cached data in bytes, without the mark and the lock files.
 fn cached_bytes(folder: &Path) -> u64 {
     on_disk(folder).iter().filter(|(path, _)| path.extension().is_some()).map(|(_, bytes)| bytes).sum()
 }
@@ -87,15 +87,15 @@ fn objects(folder: &Path) -> Vec<PathBuf> {
 
 const OTHER: &str = "SHARDPACK_TEST_CACHE";
 
-/// Another process that reads the dataset at `url` so often, by `told` as its environment says it.
+/// Starts a process that reads the dataset at `url` `times` times; the environment variable `OTHER` holds its arguments.
 fn other(url: &str, folder: &Path, bytes: u64, times: u32) -> Child {
     let told = format!("{url}\n{}\n{bytes}\n{times}", folder.display());
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "is_the_other_process", "--nocapture"]).env(OTHER, told);
+    command.args(["--exact", "cache::is_the_other_process", "--nocapture"]).env(OTHER, told);
     command.stdout(Stdio::null()).spawn().unwrap()
 }
 
-/// Of no use by itself: other tests start it.
+/// Does nothing by itself: other tests start it.
 #[test]
 fn is_the_other_process() {
     let Ok(told) = std::env::var(OTHER) else { return };
@@ -124,7 +124,7 @@ fn what_was_read_once_is_not_asked_for_again() {
         let all = stored_bytes(&first);
         assert!(used.added_bytes >= all - 5 * 1024 && used.added_bytes <= all, "{used:?} {all}");
         assert_eq!((used.left_out_bytes, used.damaged_blocks, used.trouble), (0, 0, None));
-        // Nothing twice, but for the manifest, and more than was asked for only where it is asked for next.
+        // No block is fetched twice, and all fetched bytes but the manifest are added to the cache.
         let manifest_bytes = fs::metadata(folder.path().join("manifest.json")).unwrap().len();
         assert_eq!(first.transfers().unwrap().bytes, used.added_bytes + manifest_bytes);
         let before = requests(&first);
@@ -147,7 +147,7 @@ fn compressed_shards_are_cached_as_they_are_stored() {
     let (images, cache) = (images(120, 0), tempfile::tempdir().unwrap());
     Packing { zstd: Some(1), ..packing("0") }.pack(&nginx.data().join("x"), &images);
     let proxy = Proxy::start(nginx.port());
-    // What is wrong on the way is not kept as if it were right.
+    // A response that is corrupted in transfer does not stay in the cache.
     proxy.fail(3, Fault::Flip(700));
     compare(&cached(&proxy.url("x"), cache.path(), 64 * MIB), &images);
     assert!(proxy.faults() > 3);
@@ -168,7 +168,7 @@ fn a_read_fetches_whole_blocks_and_no_more() {
     let (twin, mut out) = (Dataset::open(nginx.data().join("x")).unwrap(), Vec::new());
     let whole = fs::read(twin.shard(1).unwrap().path()).unwrap();
     let all = whole.len() as u64;
-    // At and beside all boundaries, each with nothing in the cache and then with some of it.
+    // Ranges at and beside every block boundary, with the cache empty or partly filled.
     let mut ranges = vec![0..1, 0..all, all - 1..all, 5..5];
     for edge in [BLOCK, 2 * BLOCK, 3 * BLOCK, all / BLOCK * BLOCK] {
         for (before, after) in [(1, 0), (0, 1), (1, 1), (0, 0), (BLOCK, 0), (BLOCK + 1, 1), (BLOCK - 1, BLOCK + 3)] {
@@ -178,7 +178,7 @@ fn a_read_fetches_whole_blocks_and_no_more() {
     for range in &ranges {
         let (before, was_added) = (dataset.transfers().unwrap().bytes, dataset.cache().unwrap().added_bytes);
         for path in objects(cache.path()) {
-            // Some is there, some is not.
+            // Marks the first block of the range as missing.
             let file = File::options().write(true).open(&path).unwrap();
             if file.metadata().unwrap().len() > all {
                 file.write_all_at(&[0; 8], 8 + 8 * (range.start / BLOCK)).unwrap();
@@ -212,7 +212,7 @@ fn processes_at_once_share_a_cache_and_keep_its_limit() {
             thread::sleep(Duration::from_millis(5));
         }
         assert!(others.iter_mut().all(|other| other.wait().unwrap().success()));
-        // That of a round before may be more: nobody removes what is in use.
+        // Data of the round before may exceed the limit at first: no process removes a dataset in use.
         let held = cached_bytes(cache.path());
         assert!(held <= limit && held + MIB > limit.min(MIB * 4 * u64::from(parts)), "{held} of {limit}");
         assert!(limit < 8 * MIB || most <= limit, "{most} of {limit}");
@@ -225,7 +225,7 @@ fn a_process_that_is_killed_at_any_moment_leaves_a_cache_that_can_be_used() {
     let (images, cache) = (images(120, 7), tempfile::tempdir().unwrap());
     packing("7").pack(&nginx.data().join("x"), &images);
     let limit = 16 * MIB;
-    // Slow enough for most of them to be killed in the midst of it.
+    // The delay is long enough to kill most processes before they finish.
     let proxy = Proxy::start(nginx.port());
     proxy.fail(1, Fault::Delay(Duration::from_millis(15)));
     let (mut in_the_midst, all) = (0, stored_bytes(&Dataset::open(nginx.url("x")).unwrap()));
@@ -286,7 +286,7 @@ fn what_is_damaged_in_the_cache_is_fetched_again_once() {
         }
         let dataset = cached(&url, cache.path(), limit);
         let used = compare(&dataset, &images);
-        // An index, and a shard, of each.
+        // One for each of 5 shards and 5 indexes.
         assert!(used.damaged_blocks == if what == "empty" { 0 } else { 10 }, "{what}: {used:?}");
         assert!(used.added_bytes > 0 && requests(&dataset) > 1, "{what}: {used:?}");
         let dataset = cached(&url, cache.path(), limit);
@@ -305,13 +305,13 @@ fn what_is_wrong_on_the_way_does_not_stay_in_the_cache() {
         proxy.fail(3, fault);
         let used = compare(&cached(&proxy.url("x"), cache.path(), 64 * MIB), &images);
         assert!(proxy.faults() > 3 && used.damaged_blocks == 0, "{fault:?} {used:?}");
-        // A bit that has flipped in what nobody has looked at yet is found by whoever does.
+        // A flipped bit in bytes that no reader has used yet is detected at their first use.
         compare(&cached(&nginx.url("x"), cache.path(), 64 * MIB), &images);
         let dataset = cached(&nginx.url("x"), cache.path(), 64 * MIB);
         compare(&dataset, &images);
         assert_eq!(requests(&dataset), 1, "{fault:?}");
     }
-    // What the server has is wrong: it is asked again, and blamed.
+    // If the data on the server is corrupt, it is requested again, and the error names the server's file.
     let (file, cache) = (nginx.data().join("x").join("0-000000.tar"), tempfile::tempdir().unwrap());
     let file = File::options().read(true).write(true).open(&file).unwrap();
     let mut byte = [0];
@@ -333,14 +333,14 @@ fn room_is_made_of_datasets_that_nobody_has_open() {
     for (salt, images) in all.iter().enumerate() {
         packing(&salt.to_string()).pack(&nginx.data().join(salt.to_string()), images);
     }
-    // Room for two, and not for three.
+    // Room for two datasets, not for three.
     let limit = 9 * MIB;
     let open = |salt: usize| cached(&nginx.url(&salt.to_string()), cache.path(), limit);
     for (salt, images) in all.iter().enumerate().take(2) {
         let used = compare(&open(salt), images);
         assert_eq!((used.evicted_bytes, used.left_out_bytes), (0, 0), "{used:?}");
     }
-    // The first was opened longest ago, but is open.
+    // The first dataset was opened longest ago, but is in use.
     let first = open(0);
     let used = compare(&open(2), &all[2]);
     assert!(used.evicted_bytes > 0 && used.left_out_bytes == 0, "{used:?}");
@@ -350,17 +350,17 @@ fn room_is_made_of_datasets_that_nobody_has_open() {
     let third = open(2);
     let used = compare(&second, &all[1]);
     assert!(requests(&second) > 1 && used.evicted_bytes == 0, "{used:?}");
-    // All are open: what has no room is read all the same.
+    // All three are open: data without room in the cache is read all the same.
     assert!(used.left_out_bytes > MIB && used.trouble.is_none() && used.held_bytes <= limit, "{used:?}");
     drop((first, second, third));
-    // With less room than there is, it is made at once.
+    // Opening with a smaller limit removes data at once.
     let smaller = cached(&nginx.url("0"), cache.path(), 2 * MIB);
     assert!(cached_bytes(cache.path()) <= 2 * MIB);
     assert!(smaller.cache().unwrap().evicted_bytes > 4 * MIB);
     compare(&smaller, &all[0]);
     assert!(cached_bytes(cache.path()) <= 2 * MIB);
     drop(smaller);
-    // Nothing is left of a dataset whose only shard is longer than the limit, and it is begun anew.
+    // A dataset whose only shard is longer than the limit is removed whole, and cached anew.
     Packing { shard_samples: 120, ..packing("0") }.pack(&nginx.data().join("whole"), &all[0]);
     let open = |limit| cached(&nginx.url("whole"), cache.path(), limit);
     compare(&open(limit), &all[0]);
@@ -395,7 +395,7 @@ fn what_is_not_its_own_is_never_touched() {
         dataset.join(&name),
         dataset.join(&name[1..]).with_extension("blocks"),
         dataset.join(&other).with_extension("blocks").join("x.blocks"),
-        // In the place of a dataset that was opened longest ago, a link to a folder with names of ours.
+        // Behind a link in place of the dataset that was opened longest ago: a folder with names like the cache's.
         outside.join(&other).with_extension("blocks"),
     ];
     for path in &foreign {
@@ -413,7 +413,7 @@ fn what_is_not_its_own_is_never_touched() {
     }
     assert!(fs::symlink_metadata(cache.join(&name)).unwrap().is_symlink());
     drop(smaller);
-    // A link in the place of a file is not written through.
+    // The cache does not write through a link in place of a file.
     let at = Dataset::open(nginx.data().join("0")).unwrap();
     let shard = shardpack_format::hash::hex(&at.manifest().shards[0].blake3.0);
     symlink(outside.join("only-copy"), dataset.join(shard).with_extension("blocks")).unwrap();
@@ -440,7 +440,7 @@ fn a_cache_that_cannot_be_made_is_an_error_and_one_that_goes_away_is_not() {
         assert!(error.kind() == kind && error.to_string().contains(said), "{error}");
         assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
     }
-    // What is advised is what helps.
+    // The action in the help text removes the error.
     let help = |path: &str, bytes| {
         let settings = StoreSettings::default().with_cache(folder.path().join(path), bytes);
         Dataset::open_with(nginx.url("x"), &settings).map(drop).map_err(|error| error.help_text().map(str::to_owned))
@@ -465,13 +465,16 @@ fn a_cache_that_cannot_be_made_is_an_error_and_one_that_goes_away_is_not() {
     assert!(!cache.exists());
 }
 
-/// The test whose disk is full, run by a shell after `before`; whether `before` could be done.
+/// Runs `is_a_process_whose_disk_is_full` in a shell after `before`; returns whether `before` succeeded.
 fn run_after(before: &str, wrap: &[&str], url: &str, folder: &Path) -> bool {
-    let script = format!("{before} || exit 77; exec \"$0\" --exact is_a_process_whose_disk_is_full --nocapture");
+    let script = format!("{before} || exit 77; exec \"$0\" --exact cache::is_a_process_whose_disk_is_full --nocapture");
     let mut command = Command::new(wrap[0]);
     command.args(&wrap[1..]).args(["sh", "-c", &script]).arg(std::env::current_exe().unwrap());
     match command.env(OTHER, format!("{url}\n{}", folder.display())).output() {
-        Ok(output) if output.status.success() => true,
+        Ok(output) if output.status.success() => {
+            assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "the test did not run: {output:?}");
+            true
+        }
         Ok(output) if output.status.code() == Some(101) => {
             panic!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
         }
@@ -487,17 +490,17 @@ fn a_disk_that_is_full_is_no_error() {
     let Some(nginx) = Nginx::start() else { return };
     packing("0").pack(&nginx.data().join("x"), &images(120, 0));
     let (url, folder) = (nginx.url("x"), tempfile::tempdir().unwrap());
-    // A disk of its own, which goes with the process.
+    // A separate file system, which ends with the process.
     let is_root = fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0);
     let wrap: &[&str] =
         if is_root { &["unshare", "--mount"] } else { &["unshare", "--user", "--map-root-user", "--mount"] };
     run_after(&format!("mount -t tmpfs -o size=2m none {}", folder.path().display()), wrap, &url, folder.path());
-    // Here it is files that may not be as long as a shard.
+    // Here the limit of file sizes is below the length of a shard.
     let folder = tempfile::tempdir().unwrap();
     assert!(run_after("trap '' XFSZ; ulimit -f 600", &["env"], &url, folder.path()));
 }
 
-/// Of no use by itself: another test starts it.
+/// Does nothing by itself: another test starts it.
 #[test]
 fn is_a_process_whose_disk_is_full() {
     let Ok(told) = std::env::var(OTHER) else { return };
@@ -507,7 +510,7 @@ fn is_a_process_whose_disk_is_full() {
         let used = compare(&cached(url, &folder.join("cache"), 64 * MIB), &images);
         assert!(used.left_out_bytes > 0 && used.trouble.is_some(), "{used:?}");
     }
-    // Not even for the mark.
+    // Fills the disk: there is no room even for the mark.
     if let Ok(file) = File::create(folder.join("all")) {
         let mut at = 0;
         while file.write_all_at(&[1; 4096], at).is_ok() {
@@ -518,7 +521,7 @@ fn is_a_process_whose_disk_is_full() {
     assert!(used.left_out_bytes > 0 && used.trouble.is_some(), "{used:?}");
 }
 
-/// Whatever a caller brings in the place of a store is asked as before.
+/// A caller's own store needs no methods for a cache: the defaults apply.
 #[test]
 fn a_store_without_a_cache_has_none() {
     struct Nothing;

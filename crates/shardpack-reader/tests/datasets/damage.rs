@@ -1,4 +1,4 @@
-//! What is damaged is named, and what is not damaged is still read.
+//! Errors name damaged data, and undamaged data is still read.
 
 use std::{
     fs::{self, File},
@@ -38,7 +38,7 @@ impl Packed {
         Dataset::open(&self.path).unwrap()
     }
 
-    /// Changes the manifest and gives it the id of what it says now.
+    /// Changes the manifest and updates its id.
     fn edit(&self, change: impl FnOnce(&mut Manifest)) {
         let path = self.path.join("manifest.json");
         let mut manifest = Manifest::read(&fs::read(&path).unwrap()).unwrap();
@@ -46,7 +46,7 @@ impl Packed {
         fs::write(path, manifest.to_bytes().unwrap().0).unwrap();
     }
 
-    /// Replaces the rows of the first index, and makes the manifest agree.
+    /// Replaces the rows of the first index, and updates the manifest to match.
     fn edit_rows(&self, change: impl FnOnce(&mut index::Summary, &mut Vec<shardpack_format::sample::Row>)) {
         let old = index::Index::open(fs::read(self.index()).unwrap()).unwrap();
         let mut summary = old.summary().clone();
@@ -68,7 +68,7 @@ fn cut(path: &Path, bytes: u64) {
     File::options().write(true).open(path).unwrap().set_len(bytes).unwrap();
 }
 
-/// What the reader hands out: numbers of samples, and errors.
+/// Sample numbers and errors that the reader returns.
 fn read_all(dataset: &Dataset, check: bool) -> (Vec<u64>, Vec<Error>) {
     let (mut numbers, mut errors) = (Vec::new(), Vec::new());
     let images = images();
@@ -139,7 +139,7 @@ fn a_flipped_byte_of_a_header_is_found_by_the_frame_hash() {
 fn a_damaged_frame_costs_the_samples_in_it_and_no_others() {
     let packed = Packed::new(Some(1));
     let bytes = fs::read(&packed.shard).unwrap();
-    // The magic of the second frame, of samples 4 to 7: told by its bytes, as the first begins the file.
+    // Offset of the second frame, samples 4 to 7: its magic equals the first 4 bytes of the file.
     let second = (1..bytes.len()).find(|at| bytes[*at..].starts_with(&bytes[..4])).unwrap();
     flip(&packed.shard, second);
     let dataset = packed.open();
@@ -208,7 +208,7 @@ fn of_a_run_only_the_records_that_cannot_be_read_are_lost() {
     reader.next().unwrap().unwrap();
     let sixth = dataset.row(5).unwrap().offset;
     cut(&packed.shard, sixth + 5);
-    // The next run would be all that follows.
+    // The next run would hold all remaining records.
     let mut reader = reader.buffer_bytes(usize::MAX);
     for number in 1..5 {
         assert_eq!(reader.next().unwrap().unwrap().number(), number);
@@ -292,7 +292,7 @@ fn records_across_frames_and_in_any_order_are_read_as_the_index_says() {
     let packed = Packed::new(Some(1));
     packed.edit_rows(|_, rows| {
         rows.reverse();
-        // From the middle of one frame to that of the third.
+        // From the middle of one frame to the middle of the third.
         rows[9].record_bytes = (rows[1].offset - rows[9].offset) as u32 + 100;
         rows[4].offset -= 700;
     });
@@ -365,7 +365,7 @@ fn of_a_dataset_that_is_copied_a_file_may_be_cut_while_it_is_open() {
         assert_eq!(dataset.again().unwrap().sample(0).unwrap().bytes(), first);
         cut(&packed.index(), 10);
         cut(&packed.shard, 100);
-        // Samples read before the cut stay valid; a read behind it is an error.
+        // Samples read before the cut stay valid; a read behind the cut fails.
         assert_eq!(labels(&dataset), before);
         for number in 0..10 {
             let error = dataset.sample(number).map(drop).unwrap_err();

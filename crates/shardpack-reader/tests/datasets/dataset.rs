@@ -1,4 +1,4 @@
-//! Opening, samples by number and by key, and what there is to know of them.
+//! Opening a dataset, and its samples by number and by key.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ fn images(number: usize) -> Vec<Vec<u8>> {
     (0..number).map(|n| (0..n * 37 % 5000).map(|i| (i * n + n) as u8).collect()).collect()
 }
 
-/// Plain and compressed, where that is built in.
+/// Plain, and compressed if zstd is built in.
 fn packings() -> Vec<Packing> {
     let plain = Packing { shard_samples: 7, block_samples: 3, ..Packing::default() };
     let packed = Packing { zstd: Some(1), ..plain.clone() };
@@ -160,7 +160,7 @@ fn an_unfinished_pack_is_refused_with_and_without_a_manifest() {
             assert_eq!(Path::new(&named), unfinished.canonicalize().unwrap());
             assert!(error.help_text().unwrap().contains("again"));
         }
-        // What is to replace it has not touched it.
+        // The pack that will replace the dataset has not touched it yet.
         std::fs::remove_dir(unfinished.join(".shardpack/replaced")).unwrap();
         std::fs::write(unfinished.join(".shardpack/made"), "").unwrap();
         assert_eq!(Dataset::open(&split).unwrap().len(), 3);

@@ -1,4 +1,4 @@
-//! Datasets on a web server: what is read is what lies there, whatever happens on the way, or an error that says what.
+//! Datasets on a web server: despite network faults, a read returns the stored bytes, or an error that names the fault.
 
 use std::{
     fs,
@@ -56,7 +56,7 @@ fn a_dataset_on_a_web_server_is_the_one_that_was_copied_there() {
         compare(&nginx.url("zstd"), &images);
     }
     let dataset = compare(&nginx.url("plain"), &images);
-    // Manifest, indexes, and a request for each megabyte or sample; no list of a folder.
+    // Requests for the manifest, indexes, and each megabyte or sample; no folder is listed.
     let transfers = dataset.transfers().unwrap();
     assert_eq!((transfers.again, transfers.too_many), (0, 0));
     assert!(transfers.requests < 1 + 7 + 7 + 2 * 30, "{transfers:?}");
@@ -165,7 +165,7 @@ fn requests_that_fail_in_any_way_are_sent_again_from_where_they_were() {
                 }
             });
         }
-        // A server that cuts without a word of the version, and one that knows no ranges.
+        // A server that cuts responses and sends no ETag, and a server without ranges.
         for way in ["etagless", "norange"] {
             scope.spawn(move || compare(&begin(4, Fault::Cut(2000)).url(&format!("{way}/plain")), images));
         }
@@ -192,7 +192,7 @@ fn what_is_damaged_on_the_server_is_named() {
     assert_eq!(error.kind(), ErrorKind::Data);
     let told = error.to_string();
     assert!(told.contains("shard-000001.tar") && told.contains("00000030") && told.contains("http://"), "{told}");
-    // Shorter, longer, gone, another version.
+    // A shorter shard, a missing shard, another version.
     let same = || Dataset::open(nginx.url("plain")).unwrap();
     fs::write(&shard, &right[..right.len() - 512]).unwrap();
     assert!(same().sample(30).unwrap_err().to_string().contains("in the manifest"));
@@ -206,7 +206,7 @@ fn what_is_damaged_on_the_server_is_named() {
     fs::write(&shard, &right).unwrap();
     let error = dataset.sample(31).unwrap_err();
     assert!(error.to_string().contains("was changed on the server"), "{error}");
-    // No verdict on a sample, which a loader might leave out.
+    // Not a data error, for which a loader might skip the sample.
     assert_eq!(error.kind(), ErrorKind::System);
     assert_eq!(error.help_text(), Some("open the dataset again when it no longer changes"));
     assert_eq!(same().sample(31).unwrap().bytes(), images[31]);
@@ -221,7 +221,7 @@ fn what_is_damaged_on_the_server_is_named() {
 
 #[test]
 fn a_hostile_server_takes_neither_memory_nor_time_without_bound() {
-    // An endless head, an endless body, a body of another length, ranges that were not asked for.
+    // Name, response, and whether the response never ends.
     let answers: [(&str, &[u8], bool); 4] = [
         ("an endless head", b"HTTP/1.1 200 OK\r\nX: ", true),
         ("an endless body", b"HTTP/1.1 200 OK\r\n\r\n", true),

@@ -1,4 +1,4 @@
-//! Datasets in object stores: what is read is what lies there, whatever happens on the way, or an error that says what.
+//! Datasets in object stores: despite network faults, a read returns the stored bytes, or an error that names the fault.
 
 use std::{
     thread,
@@ -120,7 +120,7 @@ fn credentials_that_end_are_looked_for_again() {
         let proxy = Proxy::start(server.port());
         let dataset = open(server, "plain", proxy.port());
         dataset.sample(0).unwrap();
-        // For a while all is refused.
+        // All requests are refused for a while.
         proxy.fail(1, Fault::Status(403, false));
         thread::scope(|scope| {
             let first = scope.spawn(|| dataset.sample(30).unwrap().bytes().to_vec());
@@ -132,7 +132,7 @@ fn credentials_that_end_are_looked_for_again() {
             assert!(first.join().unwrap() == images[30], "{:?}", server.kind);
         });
         assert!(dataset.transfers().unwrap().again > 0);
-        // Whoever was never let in waits for nothing.
+        // If no request was accepted before, a refusal fails at once.
         proxy.fail(1, Fault::Status(403, false));
         let mut settings = server.settings(proxy.port());
         settings.push(("requests".to_owned(), "7".to_owned()));
@@ -143,7 +143,7 @@ fn credentials_that_end_are_looked_for_again() {
     });
 }
 
-/// What is said of it, with the advice.
+/// Kind of the error, and its text with the help.
 fn told(url: &str, settings: Vec<(String, String)>) -> (ErrorKind, String) {
     let start = Instant::now();
     let error = Dataset::open_with(url, &StoreSettings::new(settings)).map(drop).expect_err(url);

@@ -1,4 +1,4 @@
-//! The reader against its twin: the whole shard in memory, unpacked, cut as the index says.
+//! Compares the reader with its twin: the whole shard in memory, unpacked, and cut by the index.
 
 use std::path::Path;
 
@@ -38,7 +38,7 @@ fn length() -> impl Strategy<Value = usize> {
     prop_oneof![4 => 0usize..2000, 2 => 2000usize..40_000, 1 => 100_000usize..300_000]
 }
 
-/// Small ones, those around the lengths of records, and one that holds everything.
+/// Small buffers, buffers around the length of a record, and one that holds everything.
 fn buffer() -> impl Strategy<Value = usize> {
     prop_oneof![
         Just(0),
@@ -84,7 +84,7 @@ proptest! {
     }
 }
 
-/// Records a byte short of, as long as, and a byte longer than what the buffer has room for.
+/// Buffers one byte shorter than a run of records, equally long, and one byte longer.
 #[test]
 fn runs_end_right_at_every_boundary_of_the_buffer() {
     let folder = tempfile::tempdir().unwrap();

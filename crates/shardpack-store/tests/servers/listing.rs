@@ -1,4 +1,4 @@
-//! What stores list is what was put there, whatever its names are, and whatever happens on the way.
+//! Stores list exactly the objects that were put, with any name, and despite network faults.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ fn store(server: &ObjectServer, port: u16) -> Store {
     Store::new(&server.url(""), &Settings::of(server.settings(port))).unwrap()
 }
 
-/// All that is listed below a folder.
+/// The complete listing below a folder.
 fn listed(store: &Store, below: &str) -> Result<(Vec<Object>, Vec<Odd>)> {
     let (mut objects, mut odd) = (Vec::new(), Vec::new());
     store.list(below, |page| {
@@ -31,7 +31,7 @@ fn listed(store: &Store, below: &str) -> Result<(Vec<Object>, Vec<Odd>)> {
     Ok((objects, odd))
 }
 
-/// Names and lengths; a name that is listed twice fails.
+/// Names and lengths; fails if a name is listed twice.
 fn sizes(objects: &[Object]) -> BTreeMap<&str, u64> {
     let sizes: BTreeMap<_, _> = objects.iter().map(|object| (object.name.as_str(), object.bytes)).collect();
     assert_eq!(sizes.len(), objects.len());
@@ -59,7 +59,7 @@ const PATHS: [&str; 17] = [
     "1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20",
 ];
 
-/// Names that are no paths, and whether they stand for a folder where nothing is in them.
+/// Names that are not paths, and whether an empty object of this name stands for a folder.
 const ODD: [(&str, bool); 10] = [
     ("empty//part.jpg", false),
     ("/begins.jpg", false),
@@ -73,14 +73,14 @@ const ODD: [(&str, bool); 10] = [
     ("line\nbreak.jpg", false),
 ];
 
-/// Whether a server takes such a key, and keeps it as it is.
+/// Whether a server accepts the key and keeps it unchanged.
 fn takes(kind: Kind, key: &str) -> bool {
     let is_odd = ODD.iter().any(|(odd, _)| *odd == key);
     let has_dots = key.split('/').any(|part| [".", ".."].contains(&part));
     match kind {
         Kind::S3 => !is_odd,
         Kind::Google => !is_odd && key.len() < 255,
-        // Their requests are signed here for paths without dots.
+        // The tests sign requests to these servers only for paths without dots.
         Kind::Garage => !has_dots && key.len() < 450,
         Kind::Azure => !has_dots && !key.contains('\\'),
         Kind::Moto => !key.contains('\n'),
@@ -92,7 +92,7 @@ fn all_that_was_put_is_listed_whatever_its_name_is() {
     stores::each(|server| {
         let store = store(server, server.port());
         let prefix = store.url().split_once("://bucket/").unwrap().1.len();
-        // The longest key there is.
+        // The longest possible key.
         let long = format!("long/{}", "0123456789/".repeat(100));
         let long = &long[..1024 - prefix];
         let long = &format!("{}x", &long[..long.len() - 1]);
@@ -118,12 +118,12 @@ fn all_that_was_put_is_listed_whatever_its_name_is() {
             store.read_listed(&object.name, object.bytes, object.stamp, 0, &mut bytes).unwrap();
             assert!(bytes.iter().all(|byte| *byte == b'x'), "{:?} {}", server.kind, object.name);
         }
-        // Below a folder, and not below what begins as it does.
+        // Below the folder, and not below other names with the same beginning.
         let (objects, _) = listed(&store, "plain/").unwrap();
         assert_eq!(sizes(&objects).into_keys().collect::<Vec<_>>(), ["plain/a.jpg", "plain/a.jpg.txt"]);
         assert_eq!(listed(&store, "none/").unwrap(), (Vec::new(), Vec::new()));
         assert_eq!(listed(&store, "pla/").unwrap(), (Vec::new(), Vec::new()));
-        // By levels it is the same.
+        // A listing by levels has the same objects.
         let (mut folders, mut by_levels) = (vec![String::new()], Vec::new());
         while let Some(below) = folders.pop() {
             let level = store.level(&below).unwrap();
@@ -135,7 +135,7 @@ fn all_that_was_put_is_listed_whatever_its_name_is() {
     });
 }
 
-/// Puts `count` objects, each as long as the last two digits of its number.
+/// Puts `count` objects; the length of an object is its number modulo 100.
 fn put_many(server: &ObjectServer, count: usize) -> BTreeMap<String, u64> {
     let all: BTreeMap<_, _> = (0..count).map(|n| (format!("many/{:02}/{n:06}.jpg", n % 7), n as u64 % 100)).collect();
     let pairs: Vec<_> = all.iter().collect();
@@ -148,7 +148,7 @@ fn put_many(server: &ObjectServer, count: usize) -> BTreeMap<String, u64> {
     all
 }
 
-/// Lists what [`put_many`] has put, and compares.
+/// Compares the listing with the objects of [`put_many`].
 fn compare(store: &Store, all: &BTreeMap<String, u64>, what: &str) {
     let (objects, odd) = listed(store, "many/").unwrap();
     assert!(odd.is_empty(), "{what}: {odd:?}");
@@ -170,7 +170,7 @@ fn a_list_of_several_pages_is_whole_where_requests_fail() {
         Fault::Delay(Duration::from_millis(30)),
     ];
     thread::scope(|scope| {
-        // Google's and Azure's send all of them in one page; moto takes long.
+        // The servers of Google and Azure send one page; moto is slow.
         for server in [Kind::S3, Kind::Garage].into_iter().filter_map(ObjectServer::start) {
             scope.spawn(move || {
                 let all = put_many(&server, 2500);
@@ -233,11 +233,11 @@ fn what_cannot_be_listed_is_said() {
     assert!(error.kind() == ErrorKind::Usage && error.to_string().contains("a web server has no listing"), "{error}");
     stores::each(|server| {
         server.put("a", b"x");
-        // Whoever takes a page may have had enough.
+        // The function that takes pages can end the listing.
         let store = store(server, server.port());
         let error = store.list("", |_| Err(shardpack_format::Error::usage("enough"))).unwrap_err();
         assert_eq!(error.to_string(), "enough");
-        // fake-gcs-server and s3s-fs have no error for it.
+        // fake-gcs-server and s3s-fs return no error for a missing bucket.
         if [Kind::Garage, Kind::Moto, Kind::Azure].contains(&server.kind) {
             let other = store.url().replace(stores::BUCKET, "other-bucket");
             let error = listed(&Store::new(&other, &Settings::of(server.settings(server.port()))).unwrap(), "");
@@ -247,7 +247,7 @@ fn what_cannot_be_listed_is_said() {
     });
 }
 
-/// A server that answers each request with what `answer` makes of its number and head, and then, if so, without end.
+/// A server that answers each request with `answer(number, head)`, and then with endless bytes if `is_endless`.
 fn hostile(answer: impl Fn(usize, &str) -> Vec<u8> + Send + 'static, is_endless: bool) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -266,7 +266,7 @@ fn hostile(answer: impl Fn(usize, &str) -> Vec<u8> + Send + 'static, is_endless:
     port
 }
 
-/// A page of S3.
+/// A page of an S3 listing.
 fn page(content: &str) -> Vec<u8> {
     let body = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?><ListBucketResult><Name>bucket</Name><MaxKeys>1000</MaxKeys>\

@@ -1,4 +1,4 @@
-//! Objects that are put, listed and removed on real servers: what lies there afterwards is looked at by other means.
+//! Objects are put, listed and removed on real servers; the tests also check the results without `Store`.
 
 use std::{
     collections::BTreeSet,
@@ -47,7 +47,7 @@ fn what_is_put_is_there_and_read_back_and_replaced() {
             store.put(name, first.clone()).unwrap();
             assert!(server.get(&format!("put/x/{name}")).as_ref() == Some(&first), "{what}");
             assert!(store.read_all(name, 10 << 20).unwrap() == Some(first), "{what}");
-            // A store takes what it has read for the version of its objects.
+            // A store expects the version that it has read first.
             let later = open(&server, "put/x");
             later.put(name, second.clone()).unwrap();
             assert!(server.get(&format!("put/x/{name}")).as_ref() == Some(&second), "{what}");
@@ -73,7 +73,7 @@ fn an_object_of_parts_is_there_once_it_is_complete_and_not_before() {
             assert!(upload.complete().is_err(), "{what}: without parts");
             assert_eq!(server.unfinished(), usize::from(server.kind != Kind::Azure), "{what}");
             thread::scope(|scope| {
-                // From the last to the first.
+                // Parts are sent from the last to the first.
                 for (number, part) in parts.iter().enumerate().rev() {
                     let upload = &upload;
                     scope.spawn(move || upload.part(number, part.clone()).unwrap());
@@ -99,7 +99,7 @@ fn what_is_given_up_leaves_nothing() {
         assert!(upload.complete().is_err(), "{:?}: a part is missing", server.kind);
         upload.abort().unwrap();
         assert_eq!((server.unfinished(), server.keys("")), (0, Vec::new()), "{:?}", server.kind);
-        // Again, and what never was. S3 itself does not know it, which is fine; s3s-fs refuses it.
+        // Aborts again, and aborts an unknown upload. S3 itself does not know such uploads, which is fine; s3s-fs refuses.
         if server.kind != Kind::S3 {
             upload.abort().unwrap();
             store.abort("none", "11111111-2222-3333-4444-555555555555").unwrap();
@@ -107,7 +107,7 @@ fn what_is_given_up_leaves_nothing() {
     }
 }
 
-/// Names of what was listed.
+/// Names and lengths of the listed objects.
 fn listed(store: &Store, below: &str) -> BTreeSet<(String, u64)> {
     let mut all = BTreeSet::new();
     store
@@ -130,7 +130,7 @@ fn all_that_lies_below_a_folder_is_listed_and_nothing_beside_it() {
         }
         server.put("list2", b"x");
         server.put("lis", b"x");
-        // Where objects are files, neither can be.
+        // Servers that store objects as files cannot have these keys.
         if server.kind == Kind::Azure {
             for key in ["list/", "list/m/", "list/b//odd", "list/b//odder"] {
                 server.put(key, b"");
@@ -153,14 +153,14 @@ fn all_that_lies_below_a_folder_is_listed_and_nothing_beside_it() {
         };
         let of = |names: &[&str]| -> Vec<String> { names.iter().map(|name| (*name).to_owned()).collect() };
         let (objects, mut folders, odd) = level("");
-        // What stands for a folder is in it.
+        // The object that stands for the folder `m` lies in it.
         folders.retain(|folder| folder != "m");
         assert_eq!((objects, folders), (of(&["a"]), of(&["b", "ü x"])), "{what:?}");
         let is_azure = server.kind == Kind::Azure;
         assert_eq!(odd, if is_azure { vec![(true, String::new())] } else { Vec::new() }, "{what:?}");
         let (objects, folders, odd) = level("b/");
         assert_eq!((objects, folders), (of(&["b/c"]), of(&["b/d"])), "{what:?}");
-        // It holds something, and stands for no folder.
+        // `b//` holds objects, and stands for no folder.
         assert_eq!(odd, if is_azure { vec![(false, "b//".to_owned())] } else { Vec::new() }, "{what:?}");
         let mut odd = Vec::new();
         store
@@ -188,7 +188,7 @@ fn all_that_lies_below_a_folder_is_listed_and_nothing_beside_it() {
 #[test]
 fn more_keys_than_fit_on_a_page_are_all_listed() {
     for server in stores::all() {
-        // Azurite has pages of 5,000, and takes its time for each object.
+        // Azurite has pages of 5,000 keys, and is slow for each object.
         if server.kind == Kind::Azure {
             continue;
         }
@@ -211,7 +211,7 @@ fn an_object_that_was_replaced_is_not_the_one_that_was_listed() {
         let mut into = vec![0; 600];
         store.read_listed("a", object.bytes, object.stamp, 400, &mut into).unwrap();
         assert!(into == first[400..], "{:?}", server.kind);
-        // Some servers tell versions apart by seconds alone.
+        // Some servers distinguish versions only by whole seconds.
         thread::sleep(Duration::from_millis(1100));
         store.put("a", second).unwrap();
         for store in [&store, &open(&server, "stamp")] {
@@ -259,17 +259,17 @@ fn requests_that_fail_in_any_way_do_in_the_end_what_they_are_for() {
             for (number, part) in parts.iter().enumerate() {
                 upload.part(number, part.clone()).unwrap();
             }
-            // Whichever it says, it is there, since nothing else has gone wrong.
+            // The object exists whichever variant is returned, because nothing else failed.
             upload.complete().unwrap();
             assert!(server.get("f/of parts").unwrap() == parts.concat(), "{what}");
             let given_up = store.upload("given up").unwrap();
             given_up.part(0, bytes(9, 3)).unwrap();
-            // It is given up, and this server refuses what it does not know any more.
+            // The upload is aborted, and this server refuses requests about uploads that it no longer knows.
             if let Err(error) = given_up.abort() {
                 assert!(server.kind == Kind::S3 && matches!(fault, Fault::Lost | Fault::Cut(_)), "{what}: {error}");
                 assert!(error.to_string().contains("refuses"), "{what}: {error}");
             }
-            // What was begun and never heard of is left to the rules of the bucket.
+            // An upload is left to the rules of the bucket if its first response is lost.
             let left = if matches!(fault, Fault::Lost | Fault::Cut(_)) { 2 } else { 0 };
             assert!(server.unfinished() <= left, "{what}: {}", server.unfinished());
             for _ in 0..3 {
@@ -301,7 +301,7 @@ fn an_object_whose_completion_was_not_heard_of_is_there() {
         proxy.fail_next(1, Fault::Lost);
         let completed = upload.complete().unwrap();
         assert!(proxy.faults() == 1 && server.get("a").unwrap() == bytes(100, 1), "{:?}: {completed:?}", server.kind);
-        // Where it never was done, it is an error, or looked for in vain.
+        // If the upload was never completed, the result is an error, or `Perhaps`.
         let upload = store.upload("b").unwrap();
         upload.part(0, bytes(100, 1)).unwrap();
         proxy.fail(1, Fault::Drop);

@@ -1,6 +1,6 @@
-//! nginx over a folder, and a proxy before it or another server that fails as it is told, for tests over HTTP.
+//! Starts nginx over a folder, and proxies with configurable faults, for tests over HTTP.
 //!
-//! Holds at all times: it ends the processes that it has started, and no others.
+//! Holds at all times: it ends only processes that it started.
 
 use std::{
     fs,
@@ -20,16 +20,16 @@ pub use self::ports::free_port;
 
 mod ports;
 
-/// A web server that runs.
+/// A running nginx.
 pub struct Nginx {
     folder: tempfile::TempDir,
     port: u16,
 }
 
 impl Nginx {
-    /// Starts one over a new folder; `None`, with the reason on stderr, where nginx is not installed.
+    /// Starts nginx over a new folder. Without nginx, returns `None` and prints the reason to stderr.
     ///
-    /// Panics then where `CI=true`.
+    /// Panics instead if `CI=true`.
     pub fn start() -> Option<Self> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
@@ -94,7 +94,7 @@ http {{
         true
     }
 
-    /// The folder that it serves.
+    /// The folder that nginx serves.
     pub fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
@@ -108,7 +108,7 @@ http {{
         format!("http://127.0.0.1:{}/{path}", self.port)
     }
 
-    /// Lines of its log: what it was asked.
+    /// Lines of the access log, one per request.
     pub fn asked(&self) -> Vec<String> {
         fs::read_to_string(self.folder.path().join("access.log"))
             .unwrap_or_default()
@@ -136,34 +136,34 @@ fn is_root() -> bool {
     status.lines().any(|line| line.split_whitespace().collect::<Vec<_>>().starts_with(&["Uid:", "0"]))
 }
 
-/// What becomes of an answer.
+/// A fault that a proxy injects.
 #[derive(Clone, Copy, Debug)]
 pub enum Fault {
-    /// Another status, with `Retry-After: 1` if so.
+    /// The proxy responds with this status, and with `Retry-After: 1` if true.
     Status(u16, bool),
-    /// The connection is closed, and the server has heard nothing.
+    /// Closes the connection and does not forward the request.
     Drop,
-    /// The connection is closed before an answer, though the server has done as it was asked.
+    /// Closes the connection without a response, after the server handled the request.
     Lost,
-    /// So many bytes of the body, then the connection is closed.
+    /// Closes the connection after this many bytes of the body.
     Cut(usize),
-    /// So many bytes of the body, then nothing for so long.
+    /// Sends this many bytes of the body, and closes the connection after this time.
     Stall(usize, Duration),
-    /// A bit of this byte of the body is changed.
+    /// Flips a bit of this byte of the body.
     Flip(usize),
-    /// The answer comes later.
+    /// Delays the request.
     Delay(Duration),
-    /// What is not there is refused, as S3 does to those who may not list.
+    /// Replaces status 404 with 403, like S3 for a client without permission to list.
     Forbid,
 }
 
-/// A proxy that fails now and then.
+/// A proxy that makes chosen requests fail.
 pub struct Proxy {
     port: u16,
     shared: Arc<Shared>,
 }
 
-/// Requests that come while none was answered are one round: all of them are answered once no more have come for a while.
+/// A round is a group of held requests. The proxy forwards the group after no new request arrived for `quiet`.
 #[derive(Default)]
 struct Rounds {
     /// `None`: requests are not held.
@@ -181,21 +181,21 @@ struct Shared {
     faults: AtomicU64,
 }
 
-/// Which requests fail.
+/// Selects the requests that fail.
 struct Rule {
-    /// Of this method, or of any.
+    /// The HTTP method; `None` for any method.
     method: Option<String>,
-    /// Every so many.
+    /// Every `every`-th matching request fails.
     every: u64,
     fault: Fault,
-    /// So many that it is for have come.
+    /// Matching requests so far.
     came: u64,
-    /// So many more fail.
+    /// Remaining failures.
     left: u64,
 }
 
 impl Proxy {
-    /// Before the server at `upstream`.
+    /// Starts a proxy in front of the server at port `upstream`.
     pub fn start(upstream: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -208,7 +208,7 @@ impl Proxy {
             faults: AtomicU64::default(),
         });
         let of_thread = Arc::clone(&shared);
-        // Ends with the process.
+        // The thread ends with the process.
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let shared = Arc::clone(&of_thread);
@@ -218,22 +218,22 @@ impl Proxy {
         Self { port, shared }
     }
 
-    /// From now on every `every`-th request fails so.
+    /// From now on, every `every`-th request has the fault.
     pub fn fail(&self, every: u64, fault: Fault) {
         self.set(Rule { method: None, every, fault, came: 0, left: u64::MAX });
     }
 
-    /// From now on every `every`-th request of this method fails so.
+    /// From now on, every `every`-th request with this method has the fault.
     pub fn fail_of(&self, method: &str, every: u64, fault: Fault) {
         self.set(Rule { method: Some(method.to_owned()), every, fault, came: 0, left: u64::MAX });
     }
 
-    /// The `number`-th request from now on fails so, from 1, and no other one.
+    /// Only the `number`-th request from now on, counted from 1, has the fault.
     pub fn fail_one(&self, number: u64, fault: Fault) {
         self.set(Rule { method: None, every: number, fault, came: 0, left: 1 });
     }
 
-    /// The next `times` requests fail so, and none behind them.
+    /// Only the next `times` requests have the fault.
     pub fn fail_next(&self, times: u64, fault: Fault) {
         self.set(Rule { method: None, every: 1, fault, came: 0, left: times });
     }
@@ -244,23 +244,23 @@ impl Proxy {
         self.shared.faults.store(0, Ordering::SeqCst);
     }
 
-    /// From now on requests are held until none has come for `quiet`, and then answered all at once: as many times as that happens, so many
-    /// answers are waited for one after the other.
+    /// From now on, holds requests until no new request arrived for `quiet`, then forwards the held requests together. [`Proxy::rounds`] is
+    /// then the number of sequential round trips.
     pub fn hold(&self, quiet: Duration) {
         *self.shared.rounds.lock().unwrap() = Rounds { quiet: Some(quiet), ..Rounds::default() };
     }
 
-    /// How often that happened.
+    /// Number of rounds since [`Proxy::hold`].
     pub fn rounds(&self) -> u64 {
         self.shared.rounds.lock().unwrap().done
     }
 
-    /// How many requests have failed since.
+    /// Number of requests with a fault since the rule was set.
     pub fn faults(&self) -> u64 {
         self.shared.faults.load(Ordering::SeqCst)
     }
 
-    /// How many requests came since.
+    /// Number of requests since the rule was set.
     pub fn requests(&self) -> u64 {
         self.shared.requests.load(Ordering::SeqCst)
     }
@@ -274,16 +274,17 @@ impl Proxy {
     }
 }
 
-/// A request or an answer.
+/// An HTTP request or response.
 pub struct Message {
-    /// Its first line and its headers, each with a line end.
+    /// The first line and the headers, each with its line end.
     pub head: String,
-    /// Without what parts of it are sent in.
+    /// The body, without the framing of chunks.
     pub body: Vec<u8>,
 }
 
 impl Message {
-    /// Reads one; `None` where nothing comes. Without a length, the body of a request is empty, and that of an answer goes to the end.
+    /// Reads a message; `None` if the stream ends within the headers or before `Content-Length` bytes. Without a length, a request has no
+    /// body, and a response's body extends to the end of the stream.
     pub fn read(mut from: impl BufRead) -> io::Result<Option<Self>> {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -309,7 +310,7 @@ impl Message {
         let length = read.header("content-length").and_then(|length| length.parse().ok());
         let length = length.unwrap_or(if read.head.starts_with("HTTP/") { u64::MAX } else { 0 });
         let came = from.take(length).read_to_end(&mut read.body)? as u64;
-        // A client that has gone in the middle of what it sends has asked for nothing.
+        // Ignores a request if the client disconnected within the body.
         Ok((came == length || length == u64::MAX).then_some(read))
     }
 
@@ -319,7 +320,7 @@ impl Message {
         headers.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
     }
 
-    /// The second word of its first line: what a request is for, or the status of an answer.
+    /// The second word of the first line: the target of a request, or the status of a response.
     pub fn second(&self) -> &str {
         self.head.split_whitespace().nth(1).unwrap_or_default()
     }
@@ -328,7 +329,7 @@ impl Message {
         self.head.split_whitespace().next().unwrap_or_default()
     }
 
-    /// Asks the server at `port`, and gives all that it answers.
+    /// Sends the request to the server at `port` and returns the raw response.
     pub fn ask(&self, port: u16) -> io::Result<Vec<u8>> {
         let is_ours = |line: &&str| {
             let name = line.split(':').next().unwrap_or_default();
@@ -336,7 +337,7 @@ impl Message {
         };
         let mut head: String =
             self.head.lines().filter(|line| !is_ours(line)).flat_map(|line| [line, "\r\n"]).collect();
-        // Some signatures are of the length, too: what had none gets none.
+        // Some signatures cover `Content-Length`, so a request without that header and without a body gets none.
         if self.header("content-length").is_some() || !self.body.is_empty() {
             head += &format!("Content-Length: {}\r\n", self.body.len());
         }
@@ -350,7 +351,7 @@ impl Message {
 }
 
 impl Shared {
-    /// The fault of a request, if it has one.
+    /// The fault for a request, if any.
     fn fault(&self, request: &Message) -> Option<Fault> {
         self.requests.fetch_add(1, Ordering::SeqCst);
         let mut rule = self.rule.lock().unwrap();
@@ -365,7 +366,7 @@ impl Shared {
         Some(rule.fault)
     }
 
-    /// Waits for the end of the round.
+    /// Waits until the round ends.
     fn hold(&self) {
         let mut rounds = self.rounds.lock().unwrap();
         let Some(quiet) = rounds.quiet else { return };
@@ -384,7 +385,7 @@ impl Shared {
         }
     }
 
-    /// One request and its answer.
+    /// Handles one request.
     fn serve(&self, mut client: TcpStream) -> io::Result<()> {
         let Some(request) = Message::read(BufReader::new(&client))? else { return Ok(()) };
         self.hold();

@@ -1,8 +1,7 @@
-//! Ports for servers that tests start.
+//! Reserves ports for servers that tests start.
 //!
-//! A port is below those that the system gives to clients, and a lock file keeps other test programs away from it for as
-//! long as this process runs. Otherwise two programs could get the same port before their servers listen, and one would
-//! take the server of the other for its own.
+//! Ports are below the system's port range for clients. A lock file reserves a port until this process ends. Otherwise two programs could
+//! get the same port before their servers listen, and one program would use the other's server.
 
 use std::{
     fs::{self, File},
@@ -10,7 +9,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// Linux gives ports from 32,768 on to clients (`net.ipv4.ip_local_port_range`).
+/// Linux assigns ports from 32,768 to clients (`net.ipv4.ip_local_port_range`).
 const PORTS: std::ops::Range<u32> = 10_000..32_000;
 
 /// A free port of this machine.
@@ -21,7 +20,7 @@ pub fn free_port() -> u16 {
     let first = std::process::id().wrapping_mul(7919) % PORTS.len() as u32;
     for at in 0..PORTS.len() as u32 {
         let port = (PORTS.start + (first + at) % PORTS.len() as u32) as u16;
-        // A file of another user cannot be opened.
+        // This process cannot open another user's file.
         let Ok(file) = File::create(folder.join(port.to_string())) else { continue };
         if file.try_lock().is_ok() && TcpListener::bind(("127.0.0.1", port)).is_ok() {
             HELD.lock().unwrap_or_else(PoisonError::into_inner).push(file);

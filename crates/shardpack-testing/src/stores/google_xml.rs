@@ -1,6 +1,6 @@
-//! What fake-gcs-server lacks of the API in XML of Google Cloud Storage: objects that are put whole, and in parts.
+//! Adds the requests of Google's XML API that fake-gcs-server lacks: puts and multipart uploads.
 //!
-//! A server before it translates these, and hands on all else as it comes. Parts wait in memory until they are one object.
+//! A proxy translates these requests and forwards all others. Parts stay in memory until the upload completes.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -16,10 +16,10 @@ use std::{
 
 use crate::server::Message;
 
-/// All parts but the last have as many bytes at least.
+/// Minimum length of every part except the last.
 const LEAST_PART_BYTES: usize = 5 << 20;
 
-/// A server that runs, until the process ends.
+/// A proxy that runs until the process ends.
 pub struct GoogleXml {
     port: u16,
     shared: Arc<Shared>,
@@ -27,19 +27,19 @@ pub struct GoogleXml {
 
 struct Shared {
     upstream: u16,
-    /// How many objects were begun in parts so far.
+    /// Number of multipart uploads started so far.
     begun: AtomicU64,
     uploads: Mutex<HashMap<String, Upload>>,
 }
 
-/// An object that was begun in parts.
+/// A multipart upload in progress.
 struct Upload {
     key: String,
     parts: BTreeMap<u32, (String, Vec<u8>)>,
 }
 
 impl GoogleXml {
-    /// Before the server at `upstream`.
+    /// Starts a proxy in front of the server at port `upstream`.
     pub fn start(upstream: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -58,7 +58,7 @@ impl GoogleXml {
         self.port
     }
 
-    /// How many objects were begun in parts, and are neither complete nor given up.
+    /// Number of multipart uploads that are neither complete nor aborted.
     pub fn unfinished(&self) -> usize {
         self.shared.uploads.lock().unwrap().len()
     }
@@ -113,7 +113,7 @@ impl Shared {
         answer("200 OK", &etag, "")
     }
 
-    /// Puts the parts that `list` names as one object.
+    /// Completes the upload with the parts in `list`.
     fn complete(&self, bucket: &str, key: &str, id: &str, list: &str) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         {
@@ -149,7 +149,7 @@ impl Shared {
         Ok(put)
     }
 
-    /// Puts an object; the answer has its ETag, and in `element`, too, unless that is empty.
+    /// Puts an object. The response has the ETag as a header, and in the XML element `element` unless the name is empty.
     fn put(&self, bucket: &str, key: &str, kind: Option<&str>, body: Vec<u8>, element: &str) -> io::Result<Vec<u8>> {
         let kind = kind.unwrap_or("application/octet-stream");
         let head = format!(

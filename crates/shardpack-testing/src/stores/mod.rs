@@ -1,14 +1,13 @@
-//! Object stores on this machine, for tests: s3s-fs, garage, moto, fake-gcs-server and Azurite, each with one bucket.
+//! Starts object stores on this machine for tests: s3s-fs, garage, moto, fake-gcs-server and Azurite, each with one bucket.
 //!
-//! `cargo xtask test` installs them below target/tools; one that is not there is named, and nothing is tried with it. A test program
-//! that has this has the module `server`, too.
-//! Holds at all times: a server is started once, and ends with the process that started it, however that ends; what one test puts is in
-//! a folder of its own.
+//! `cargo xtask test` installs the stores below target/tools. A missing store is reported on stderr and skipped.
+//! Holds at all times: a server ends with this process, even after a crash. Except with [`alone`], each server starts once, and each
+//! [`ObjectServer`] has its own folder.
 //!
-//! Where they are not like the services: s3s-fs and fake-gcs-server keep objects as files, so that keys with `//` or `..` are others
-//! there, and parts of keys end at 255 bytes; garage with LMDB refuses keys over some 450 bytes, and overwrites what was to be created
-//! only; moto takes any credentials; fake-gcs-server asks for none, and sends a list in one page; s3s-fs and fake-gcs-server answer
-//! `If-Match` as if it were not there; Azurite takes a backslash for a slash.
+//! Differences from the services: s3s-fs and fake-gcs-server store objects as files, so keys with `//` or `..` change, and a part of a key
+//! has at most 255 bytes. garage with LMDB refuses keys over about 450 bytes and ignores create-only conditions. moto accepts any
+//! credentials. fake-gcs-server needs no credentials and returns a list in one page. s3s-fs and fake-gcs-server ignore `If-Match`. Azurite
+//! treats a backslash as a slash.
 
 mod google_xml;
 mod programs;
@@ -37,31 +36,31 @@ use programs::{REGION, Started, start};
 
 use crate::server::Message;
 
-/// The bucket, or container.
+/// Name of the bucket or container.
 pub const BUCKET: &str = "bucket";
-/// What Azurite publishes for tests.
+/// Azurite's published test account.
 const ACCOUNT: &str = "devstoreaccount1";
 const ACCOUNT_KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/// A folder of the bucket of a server that runs.
+/// A folder in the bucket of a running server.
 pub struct ObjectServer {
     pub kind: Kind,
     running: &'static Running,
     within: String,
 }
 
-/// A server that runs.
+/// A running server.
 struct Running {
     kind: Kind,
     port: u16,
-    /// What stands before that of Google.
+    /// The proxy in front of fake-gcs-server.
     google: Option<GoogleXml>,
     folder: PathBuf,
-    /// It ends when this is closed.
+    /// The server ends when the stdin of this shell is closed.
     _child: Child,
 }
 
-/// All that are installed here, each with a folder that nothing is in.
+/// All installed servers, each with an empty folder.
 pub fn all() -> Vec<ObjectServer> {
     thread::scope(|scope| {
         let starting = Kind::ALL.map(|kind| scope.spawn(move || ObjectServer::start(kind)));
@@ -69,24 +68,24 @@ pub fn all() -> Vec<ObjectServer> {
     })
 }
 
-/// All that are installed here, each started for the caller alone.
+/// All installed servers, each started for this caller only.
 pub fn alone() -> Vec<ObjectServer> {
     let start = |kind| {
-        // It ends with the process.
+        // The server ends with the process.
         let running: &'static Running = Box::leak(Box::new(Running::start(kind)?));
         Some(ObjectServer { kind, running, within: String::new() })
     };
     Kind::ALL.into_iter().filter_map(start).collect()
 }
 
-/// Tries `what` with all that are installed here, side by side.
+/// Runs the function on all installed servers concurrently.
 pub fn each(what: impl Fn(&ObjectServer) + Sync) {
     let (servers, what) = (all(), &what);
     thread::scope(|scope| servers.iter().for_each(|server| drop(scope.spawn(move || what(server)))));
 }
 
 impl ObjectServer {
-    /// Starts one, if it does not run yet; `None`, with the reason on stderr, where it is not installed.
+    /// Starts the server unless it runs already. If it is not installed, returns `None` and prints the reason to stderr.
     pub fn start(kind: Kind) -> Option<Self> {
         static STARTED: [OnceLock<Option<Running>>; Kind::ALL.len()] = [const { OnceLock::new() }; Kind::ALL.len()];
         static FOLDERS: AtomicU64 = AtomicU64::new(0);
@@ -108,7 +107,7 @@ impl ObjectServer {
         format!("{scheme}://{BUCKET}/{}{prefix}", self.within)
     }
 
-    /// Settings of a client that asks at `port`: that of this server, or of a proxy before it.
+    /// Store settings for a client that connects to `port`, the port of this server or of a proxy in front.
     pub fn settings(&self, port: u16) -> Vec<(String, String)> {
         let endpoint = format!("http://127.0.0.1:{port}");
         let (key, secret) = self.kind.key();
@@ -129,7 +128,7 @@ impl ObjectServer {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 
-    /// Variables of the environment that say the same of this server.
+    /// The same settings for this server's own port, as environment variables.
     pub fn environment(&self) -> Vec<(String, String)> {
         let all = self.settings(self.port()).into_iter().collect::<BTreeMap<_, _>>();
         let of = |name: &str| all[name].clone();
@@ -150,7 +149,7 @@ impl ObjectServer {
         pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
-    /// Puts a folder with all that is in it below `prefix`.
+    /// Puts all files of a folder, recursively, below `prefix`.
     pub fn put_folder(&self, folder: &Path, prefix: &str) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -162,34 +161,34 @@ impl ObjectServer {
         }
     }
 
-    /// Puts an object, or replaces it.
+    /// Puts or replaces an object.
     pub fn put(&self, key: &str, bytes: &[u8]) {
         self.running.put(&self.key(key), bytes);
     }
 
-    /// The bytes of an object.
+    /// The bytes of an object; `None` if it is missing.
     pub fn get(&self, key: &str) -> Option<Vec<u8>> {
         self.running.get(&self.key(key))
     }
 
-    /// Removes an object, if there is one.
+    /// Deletes an object if it exists.
     pub fn delete(&self, key: &str) {
         self.running.delete(&self.key(key));
     }
 
-    /// All keys that begin with `prefix`, in order.
+    /// All keys that begin with `prefix`, sorted.
     pub fn keys(&self, prefix: &str) -> Vec<String> {
         let keys = self.running.keys(&self.key(prefix)).into_iter();
         keys.map(|key| key[self.within.len()..].to_owned()).collect()
     }
 
-    /// How many objects were begun in parts on the server, by whichever test, and are neither complete nor given up; none of Azure,
-    /// where that is not to be seen.
+    /// Number of multipart uploads on the server, from any test, that are neither complete nor aborted. Always 0 for Azure, which does not
+    /// show uploads.
     pub fn unfinished(&self) -> usize {
         self.running.unfinished()
     }
 
-    /// The file that an object of s3s-fs is.
+    /// The file in which s3s-fs stores an object.
     pub fn file(&self, key: &str) -> PathBuf {
         assert_eq!(self.kind, Kind::S3);
         self.running.file(&self.key(key))
@@ -213,7 +212,7 @@ impl Running {
         Some(server)
     }
 
-    /// The file that an object of s3s-fs is.
+    /// The file in which s3s-fs stores an object.
     fn file(&self, key: &str) -> PathBuf {
         self.folder.join("data").join(BUCKET).join(key)
     }
@@ -295,11 +294,11 @@ impl Running {
         }
     }
 
-    /// Makes the bucket.
+    /// Creates the bucket.
     fn make(&self) {
         match self.kind {
             Kind::S3 => fs::create_dir_all(self.file("")).unwrap(),
-            // Its start makes it.
+            // Garage creates the bucket at start.
             Kind::Garage => {}
             Kind::Moto => drop(self.done("PUT", &format!("/{BUCKET}"), &[], b"")),
             Kind::Google => {
@@ -311,7 +310,7 @@ impl Running {
         }
     }
 
-    /// The headers of a request, with the signature of a key.
+    /// The headers of a request, signed with the access key.
     fn signed(
         &self,
         method: &str,
@@ -353,14 +352,14 @@ impl Running {
         Message::read(&answer[..]).unwrap().unwrap()
     }
 
-    /// The answer to a request that has to be done.
+    /// The response to a request that must succeed.
     fn done(&self, method: &str, path: &str, headers: &[(&'static str, &str)], bytes: &[u8]) -> Message {
         let answer = self.send(method, path, headers, bytes);
         assert!(answer.second().starts_with("20"), "{path}: {} {}", answer.head, String::from_utf8_lossy(&answer.body));
         answer
     }
 
-    /// The answer of a request for an object that need not be there.
+    /// The response to a request for an object; `None` if the object is missing.
     fn found(&self, method: &str, path: &str) -> Option<Message> {
         let answer = self.send(method, path, &[], b"");
         assert!(answer.second().starts_with("20") || answer.second() == "404", "{path}: {}", answer.head);
@@ -376,7 +375,7 @@ fn escaped(part: &str) -> String {
     part.bytes().map(one).collect()
 }
 
-/// Text of XML as it is meant.
+/// Replaces XML entities with their characters.
 fn unescaped(text: &str) -> String {
     let all = [
         ("&lt;", "<"),
@@ -390,17 +389,17 @@ fn unescaped(text: &str) -> String {
     all.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
-/// The path of an object of S3.
+/// The URL path of an S3 object.
 fn s3_path(key: &str) -> String {
     format!("/{BUCKET}/{}", key.split('/').map(escaped).collect::<Vec<_>>().join("/"))
 }
 
-/// The path of a blob.
+/// The URL path of an Azure blob.
 fn azure_path(key: &str) -> String {
     format!("/{ACCOUNT}{}", s3_path(key))
 }
 
-/// Paths of all files below a folder.
+/// Adds the keys of all files below a folder.
 fn files(folder: &Path, below: &str, keys: &mut Vec<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -1,6 +1,6 @@
-//! Programs that are object stores: where they are, and how each is started.
+//! Finds and starts the programs of the object stores.
 //!
-//! Holds at all times: a program ends when the process that started it does, however that ends.
+//! Holds at all times: a program ends with the process that started the program, even after a crash.
 
 use std::{
     fs,
@@ -14,8 +14,9 @@ use std::{
 use super::BUCKET;
 use crate::server::free_port;
 
-/// Of S3, what each asks for: a key of garage has its form.
+/// Region of the S3 servers.
 pub const REGION: &str = "us-east-1";
+/// garage accepts only keys in this form.
 const GARAGE_KEY: (&str, &str) =
     ("GK000000000000000000000001", "0000000000000000000000000000000000000000000000000000000000000001");
 const OTHER_KEY: (&str, &str) = ("AKIATEST", "secretsecretsecret");
@@ -33,7 +34,7 @@ pub enum Kind {
 impl Kind {
     pub const ALL: [Self; 5] = [Self::S3, Self::Garage, Self::Moto, Self::Google, Self::Azure];
 
-    /// Its file below target/tools.
+    /// Path of the program below target/tools.
     fn program(self) -> &'static str {
         match self {
             Self::S3 => "s3s-fs/bin/s3s-fs",
@@ -46,21 +47,21 @@ impl Kind {
         }
     }
 
-    /// Its access key of S3 and the secret.
+    /// S3 access key and secret.
     pub fn key(self) -> (&'static str, &'static str) {
         if self == Self::Garage { GARAGE_KEY } else { OTHER_KEY }
     }
 }
 
-/// A server that runs.
+/// A running server.
 pub struct Started {
     pub port: u16,
     pub folder: PathBuf,
-    /// It ends when this is closed.
+    /// The server ends when the stdin of this shell is closed.
     pub child: Child,
 }
 
-/// Starts a server over a folder of its own; `None`, with the reason on stderr, where it is not installed.
+/// Starts a server over a new folder. If it is not installed, returns `None` and prints the reason to stderr.
 pub fn start(kind: Kind) -> Option<Started> {
     let program = tools().join(kind.program());
     if !program.is_file() {
@@ -78,13 +79,13 @@ pub fn start(kind: Kind) -> Option<Started> {
     panic!("{kind:?} does not start")
 }
 
-/// Where `cargo xtask test` installs programs.
+/// The folder in which `cargo xtask test` installs programs.
 fn tools() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     target.unwrap_or_else(|| crate::root().join("target")).join("tools")
 }
 
-/// Runs a program until what it reads from is closed, as it is when this process has ended, and removes the folder.
+/// Runs a program until the shell's stdin is closed, at the latest when this process ends. Then removes the folder.
 const UNTIL_CLOSED: &str = r#"
 folder=$1; shift
 exec 3<&0
@@ -125,7 +126,7 @@ fn command(kind: Kind, program: &Path, folder: &Path, port: u16) -> Command {
     command
 }
 
-/// What garage is told: alone, without sync to the disk.
+/// The configuration of garage: a single node, without sync to disk.
 fn garage(folder: &Path, port: &str) -> String {
     let (at, between, secret) = (folder.display(), free_port(), "0".repeat(64));
     format!(
@@ -135,7 +136,7 @@ fn garage(folder: &Path, port: &str) -> String {
     )
 }
 
-/// Whether it answers, and not another one that was given the same port.
+/// Returns true if this server listens, and not another server with the same port.
 fn is_up(child: &mut Child, port: u16) -> bool {
     let is_there = answers(child, port);
     thread::sleep(Duration::from_millis(50));
