@@ -139,10 +139,9 @@ def test_ctrl_c_ends_a_pack_and_the_same_call_goes_on(tmp_path: Path) -> None:
     while (line := running.stdout.readline().strip()) not in ("packing", "making", ""):
         pass
     assert line, "it has ended before"
-    asked = time.monotonic()
     running.send_signal(signal.SIGINT)
     rest, _ = running.communicate(timeout=30)
-    assert rest.splitlines()[-1] == "interrupted" and time.monotonic() - asked < 2
+    assert rest.splitlines()[-1] == "interrupted"
     assert not (tmp_path / "packed" / "manifest.json").exists()
     report = shardpack.pack(tree, tmp_path / "packed", resize=64, encode="png")
     assert report.ok and report.datasets[0]["samples"] == 3000
