@@ -353,9 +353,11 @@ fn what_lies_there_is_never_written_over_unless_it_is_asked_for() {
         same(&before, &files_at(server, "one/train"), "one split");
         // The files that only the earlier dataset had are deleted.
         same(&files_in(&local), &files_at(server, "packed"), "replaced");
-        let shard = files_in(&local).into_keys().find(|name| name.ends_with(".tar")).unwrap();
-        server.delete(&format!("packed/{shard}"));
-        go("packed", &["--shards", "2"]).code(1).says("is damaged now").says("is missing");
+        for shard in files_in(&local).into_keys().filter(|name| name.ends_with(".tar")) {
+            server.delete(&format!("packed/{shard}"));
+        }
+        let ran = go("packed", &["--shards", "2"]).code(1).says("shard-000000.tar is missing, and 1 more");
+        ran.says("--repair SRC mends it, --force packs it anew");
         leaves_nothing(&bench, &settings);
     });
 }

@@ -13,19 +13,19 @@ use std::{
 };
 
 use shardpack_format::{
-    Error, ErrorKind, Result, hash, help,
+    Error, ErrorKind, Result, hash,
     manifest::{self, Blake3, INDEX_FOLDER, LEDGER_FILE, Manifest, SUMS_FILE, WORK_FOLDER},
     splits,
 };
+use shardpack_reader::StoreSettings;
 
 use super::{
     Options, Planned, Report, destination, in_ledgers, other_sidecars, pack_into,
+    present::{self, files_of},
     receipt::Received,
     report,
     work_folder::{self, LOCK_FILE, PLAN_FILE, files_in, plan_name, receipt_name},
 };
-use shardpack_reader::StoreSettings;
-
 use crate::{copy, monitor::Monitor, own, plan::Plan, plan_file, source::Origin, sys, uploads::Uploads};
 
 /// Folder in the local folder: the files of the dataset until they are uploaded.
@@ -203,22 +203,9 @@ impl Bucket {
 
     /// Fails if a file in the manifests is missing or has another length.
     pub fn still_there(&self, plans: &[Plan], manifests: &[Manifest]) -> Result<()> {
-        for (plan, manifest) in plans.iter().zip(manifests) {
-            let uploads = self.uploads.of_split(plan.split.as_deref());
-            let expected = files_of(manifest);
-            let names: Vec<&str> = expected.iter().map(|(file, _)| file.as_str()).collect();
-            let there = uploads.lengths(&names)?;
-            let wrong = expected.iter().find(|(file, bytes)| there.get(file.as_str()) != Some(bytes));
-            if let Some((file, bytes)) = wrong {
-                let what = match there.get(file.as_str()) {
-                    None => "is missing".to_owned(),
-                    Some(found) => format!("is {found} bytes, {bytes} in the manifest"),
-                };
-                let what = format!("was packed from this source, and is damaged now: {file} {what}");
-                return Err(Error::data(what).in_file(self.uploads.url()).help(help::PACK_ANEW));
-            }
-        }
-        Ok(())
+        present::check(self.uploads.url().as_ref(), plans, manifests, |plan, files| {
+            self.uploads.of_split(plan.split.as_deref()).lengths(files)
+        })
     }
 
     /// Fails if the prefix holds objects that this pack would not write; with `force`, objects of existing
@@ -412,14 +399,6 @@ impl There {
         });
         record.into_iter().chain(manifests).chain(files).collect()
     }
-}
-
-/// The files in a manifest, and their lengths in bytes.
-fn files_of(manifest: &Manifest) -> Vec<(String, u64)> {
-    let shards = manifest.shards.iter().map(|shard| (shard.file.clone(), shard.bytes));
-    let others = manifest.shards.iter().map(|shard| &shard.index).chain(&manifest.sidecars);
-    let others = others.chain(&manifest.ledger.file).map(|file| (file.file.clone(), file.bytes));
-    shards.chain(others).chain([(SUMS_FILE.to_owned(), manifest.sums().len() as u64)]).collect()
 }
 
 #[cfg(test)]

@@ -4,14 +4,15 @@
 //! and all unfinished files. A folder that has it is an unfinished pack.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
 };
 
 use shardpack_format::{
-    Error, ErrorKind, Result, help,
+    Error, ErrorKind, Result,
     manifest::{self, Blake3, Manifest, WORK_FOLDER},
-    shell, size, splits, text,
+    size, splits,
 };
 
 use super::{
@@ -19,7 +20,7 @@ use super::{
     alike::alike,
     dataset_folder,
     held::Held,
-    left_out,
+    left_out, present,
     work_folder::{self, LOCK_FILE, OTHER_FOLDER, PLAN_FILE},
     work_of,
 };
@@ -546,33 +547,18 @@ pub(super) fn sealed_here(dst: &Path, plans: &[Plan]) -> Result<Option<Vec<Manif
 
 /// Fails if a file in the manifests is missing or has another length.
 pub(super) fn still_there(dst: &Path, plans: &[Plan], manifests: &[Manifest]) -> Result<()> {
-    let (mut wrong, mut source_mends) = (Vec::new(), true);
-    for (plan, manifest) in plans.iter().zip(manifests) {
-        let shards = manifest.shards.iter().map(|shard| (&shard.file, shard.bytes));
-        let others = manifest.shards.iter().map(|shard| &shard.index).chain(&manifest.sidecars);
-        let others = others.chain(&manifest.ledger.file).map(|file| (&file.file, file.bytes));
-        let sums = (manifest::SUMS_FILE.to_owned(), manifest.sums().len() as u64);
-        for (file, bytes) in shards.chain(others).chain([(&sums.0, sums.1)]) {
-            let path = dataset_folder(dst, plan).join(file);
-            let what = match fs::metadata(&path) {
-                Ok(stat) if stat.len() == bytes => continue,
-                Ok(stat) => format!("is {} bytes, {bytes} in the manifest", stat.len()),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => "is missing".to_owned(),
+    present::check(dst, plans, manifests, |plan, files| {
+        let folder = dataset_folder(dst, plan);
+        let mut lengths = BTreeMap::new();
+        for file in files {
+            let path = folder.join(file);
+            match fs::metadata(&path) {
+                Ok(stat) => drop(lengths.insert(*file, stat.len())),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(sys::io_error("cannot look at", &path, error)),
-            };
-            source_mends &= manifest.recipe.is_none() && file != manifest::LEDGER_FILE;
-            let path = text::path(path.strip_prefix(dst).unwrap_or(&path));
-            wrong.push(format!("{path} {what}"));
+            }
         }
-    }
-    let Some(first) = wrong.first() else { return Ok(()) };
-    let more = if wrong.len() > 1 { format!(", and {} more", wrong.len() - 1) } else { String::new() };
-    let error = Error::data(format!("was packed from this source, and is damaged now: {first}{more}")).in_file(dst);
-    Err(match source_mends {
-        true => {
-            error.help(format!("shardpack verify {} --repair SRC mends it, --force packs it anew", shell::path(dst)))
-        }
-        false => error.help(help::PACK_ANEW),
+        Ok(lengths)
     })
 }
 

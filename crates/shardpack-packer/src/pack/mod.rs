@@ -16,6 +16,7 @@ mod part;
 mod planned;
 mod planned_part;
 mod planning;
+mod present;
 mod receipt;
 mod requests;
 mod runs;
