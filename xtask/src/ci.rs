@@ -48,15 +48,19 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
         steps.step("python", || joined(making).map(|made| pythons = made))
     })?;
     steps.step("package", || package::jobs(peers).map(|jobs| package = jobs))?;
-    // Tests of the package wait for other processes while tests of the crates compute.
     steps.step("test", || {
         let _warm = warmed(&mut pythons)?;
         let mut jobs = test_programs::jobs("--workspace", &pythons)?;
         jobs.push(test_programs::doc_job("--workspace", &pythons));
-        jobs.append(&mut package);
+        if !peers {
+            // PyTorch and JAX use all cores, which is too much beside tests in which processes race.
+            jobs.append(&mut package);
+        }
         test_programs::run_all(jobs)
     })?;
     if peers {
+        let one = |job| test_programs::run_all(vec![job]);
+        steps.step("test of the package", || package.into_iter().try_for_each(one))?;
         steps.step("the program of the package", package::installed_program)?;
     }
     if full {
