@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import shardpack
+from shardpack import transforms
 
 #: Packages that must be installed: a test that is skipped because one of these is missing counts as failed.
 INSTALLED = os.environ.get("SHARDPACK_INSTALLED", "").split()
@@ -101,3 +102,13 @@ def arrays(tmp_path_factory: pytest.TempPathFactory) -> Path:
     report = shardpack.pack(folder / "tree", folder / "packed", files="npy")
     assert report.ok
     return folder / "packed"
+
+
+def numbers_of(batches) -> list[int]:
+    return [int(number) for batch in batches for number in batch.samples]
+
+
+def loader(packed: Path, batch_size: int = 16, **options) -> shardpack.Loader:
+    options.setdefault("transform", transforms.imagenet_train(32))
+    options.setdefault("output", "numpy")
+    return shardpack.Loader(packed, batch_size, **options)

@@ -6,28 +6,16 @@ import contextlib
 import gc
 import json
 import pickle
-import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import shardpack
+from conftest import loader, numbers_of
 from shardpack import transforms
-
-
-def numbers_of(batches) -> list[int]:
-    return [int(number) for batch in batches for number in batch.samples]
-
-
-def loader(packed: Path, batch_size: int = 16, **options) -> shardpack.Loader:
-    options.setdefault("transform", transforms.imagenet_train(32))
-    options.setdefault("output", "numpy")
-    return shardpack.Loader(packed, batch_size, **options)
 
 
 def test_batches_have_the_shapes_and_types_that_were_asked_for(packed: Path) -> None:
@@ -229,21 +217,6 @@ def test_a_function_of_the_callers_is_called_for_each_sample(packed: Path) -> No
     assert made.receipt().proves(made.expected(0))
 
 
-def test_an_exception_in_a_function_of_the_callers_is_raised_and_the_loader_can_be_used_again(packed: Path) -> None:
-    calls = []
-
-    def fails(item: shardpack.Item):
-        calls.append(item.number)
-        if len(calls) == 40:
-            raise KeyError("mine")
-        return np.zeros(1)
-
-    made = loader(packed, transform=None, sample_transform=fails)
-    with pytest.raises(KeyError, match="mine"):
-        list(made)
-    assert sorted(numbers_of(made)) == list(range(300))
-
-
 def test_the_state_of_a_mapped_loader_is_that_of_the_batch_that_was_handed_out(packed: Path) -> None:
     made = loader(packed, transform=None, sample_transform=lambda item: item.number)
     batches = iter(made)
@@ -277,118 +250,6 @@ def test_subsets_mixes_and_policies(packed: Path) -> None:
     ]:
         with pytest.raises(shardpack.UsageError):
             loader(packed, **wrong)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"batch_size": 0},
-        {"memory": "1 parsec"},
-        {"shuffle": "sideways"},
-        {"last": "first"},
-        {"output": "chainer"},
-        {"transform": "best"},
-        {"on_bad": "hope"},
-        {"components": ["no"]},
-        {"rank": 1},
-        {"transform": [transforms.Resize(9)]},
-        {"transform": [transforms.CenterCrop(9), transforms.Resize(9)]},
-        {"transform": [transforms.CenterCrop(0)]},
-    ],
-)
-def test_what_is_not_possible_is_said_at_once(packed: Path, options: dict) -> None:
-    with pytest.raises(shardpack.UsageError):
-        len(loader(packed, **options))
-    for wrong in ({"dtype": "int3"}, {"layout": "CWH"}, {"upright": "no"}):
-        with pytest.raises(shardpack.UsageError):
-            transforms.Pipeline([transforms.CenterCrop(9)], **wrong)
-
-
-def test_damage_is_an_error_with_a_place_or_skipped_and_named(tree: Path, tmp_path: Path) -> None:
-    shardpack.pack(tree, tmp_path / "packed", shard_size="1MiB")
-    dataset = shardpack.Dataset(tmp_path / "packed")
-    shard = sorted((tmp_path / "packed").glob("*.tar"))[0]
-    content = bytearray(shard.read_bytes())
-    content[len(content) // 2] ^= 0xFF
-    shard.write_bytes(content)
-    with pytest.raises(shardpack.DataError) as raised:
-        list(loader(tmp_path / "packed", check_content=True))
-    assert raised.value.file.endswith(shard.name) and raised.value.sample and raised.value.byte
-    made = loader(tmp_path / "packed", check_content=True, on_bad="skip")
-    seen = numbers_of(made)
-    (bad,) = made.receipt().skipped
-    assert sorted(seen + [bad["sample"]]) == list(range(300)) and "hash" in bad["reason"]
-    assert made.receipt().proves(made.expected(0)) and made.stats()["skipped"] == 1 and made.receipt().samples == 299
-    made = loader(tmp_path / "packed", check_content=True, on_bad="replace")
-    assert len(numbers_of(made)) == 300 and made.receipt().replaced[0]["sample"] == bad["sample"]
-    assert dataset[bad["sample"]].label == dataset[made.receipt().replaced[0]["by"]].label
-
-
-def test_what_an_epoch_has_not_is_said(packed: Path) -> None:
-    made = loader(packed, epochs=1)
-    assert len(list(made)) == 19
-    with pytest.raises(shardpack.UsageError, match="epoch 1 of a loader with epochs=1"):
-        list(made)
-
-
-def test_a_batch_whose_samples_are_all_skipped_is_empty(tree: Path, tmp_path: Path) -> None:
-    shardpack.pack(tree, tmp_path / "packed")
-    (shard,) = (tmp_path / "packed").glob("*.tar")
-    content = bytearray(shard.read_bytes())
-    with shardpack_payload(tmp_path / "packed", 7) as (start, end):
-        content[start:end] = bytes(end - start)
-    shard.write_bytes(content)
-    for options in (
-        {},
-        {"transform": None},
-        {"transform": None, "sample_transform": lambda item: item.image()[:4, :4]},
-    ):
-        made = loader(tmp_path / "packed", 1, on_bad="skip", check_content=True, **options)
-        lengths = [(len(content), len(labels)) for content, labels in made]
-        assert sorted(lengths) == [(0, 0)] + [(1, 1)] * 299 and len(made.receipt().skipped) == 1
-
-
-def test_a_sample_that_is_skipped_leaves_columns_as_they_are_without_it(tmp_path: Path) -> None:
-    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    # Row 7 has another shape in column a and is damaged in column b. Values of b carry their shape because row 8 has another shape.
-    rows = {
-        "a": [[float(at), 0.5] if at != 7 else [7.0, 1.0, 2.0] for at in range(40)],
-        "b": [[at, at + 1] if at != 8 else [8] for at in range(40)],
-    }
-    parquet.write_table(pyarrow.table(rows), tmp_path / "table.parquet")
-    shardpack.convert(tmp_path / "table.parquet", tmp_path / "packed", format="mds")
-    shard = tmp_path / "packed" / "shard.00000.mds"
-    content = bytearray(shard.read_bytes())
-    # In the shard, the dtype and the shape of an array precede its items.
-    content[content.index(np.array([7, 8], dtype="<i8").tobytes()) - 2] = 0xFF
-    shard.write_bytes(content)
-    made = loader(tmp_path / "packed", 40, on_bad="skip", transform=None, components=["a.npy", "b.npy"])
-    (batch,) = made
-    assert batch["a.npy"].shape == (39, 2) and sorted(batch["a.npy"][:, 0]) == [*range(7), *range(8, 40)]
-    assert isinstance(batch["b.npy"], list) and len(batch["b.npy"]) == 39
-    (skipped,) = made.receipt().skipped
-    assert "the form <i8[2]" in skipped["reason"]
-
-
-@contextlib.contextmanager
-def shardpack_payload(packed: Path, number: int) -> Iterator[tuple[int, int]]:
-    """Start and end of a sample's payload in its shard."""
-    payload = shardpack.Dataset(packed)[number].bytes
-    (shard,) = packed.glob("*.tar")
-    start = shard.read_bytes().index(payload)
-    yield start, start + len(payload)
-
-
-def test_a_state_of_another_dataset_is_refused_and_the_loader_stays(packed: Path, arrays: Path) -> None:
-    state = shardpack.Loader(arrays, 16).state_dict()
-    made = loader(packed)
-    with pytest.raises(shardpack.UsageError, match="another dataset"):
-        made.load_state_dict(state)
-    with pytest.raises(shardpack.UsageError, match="no state"):
-        made.load_state_dict({})
-    with pytest.raises(shardpack.DataError):
-        made.load_state_dict({"shardpack": {"epoch": 1}})
-    assert sorted(numbers_of(made)) == list(range(300))
 
 
 @pytest.mark.parametrize("dtype", [">f4", "<f8", "<i2", "<u2", "|b1", "<c8"])
@@ -431,60 +292,6 @@ def test_the_receipt_stays_when_the_loader_is_closed(packed: Path) -> None:
         assert made.receipt().proves(made.expected(1))
 
 
-def test_a_path_that_is_not_there_is_a_mistake_of_the_caller(tmp_path: Path) -> None:
-    for opening in shardpack.Dataset, shardpack.Loader:
-        with pytest.raises(shardpack.UsageError, match="no such folder") as raised:
-            opening(tmp_path / "nowhere")
-        assert raised.value.file == str(tmp_path / "nowhere")
-
-
-def test_a_loader_that_goes_on_is_pickled_with_the_order_of_its_state(packed: Path) -> None:
-    first = loader(packed, seed=9)
-    next(iter(first))
-    other = loader(packed, seed=1)
-    other.load_state_dict(first.state_dict())
-    copy = pickle.loads(pickle.dumps(other))
-    assert [numbers_of(other), numbers_of(other)] == [numbers_of(copy), numbers_of(copy)]
-    first.set_epoch(1)
-    copy.set_epoch(1)
-    assert numbers_of(first) == numbers_of(copy)
-
-
-def test_loaders_are_pickled_and_two_run_at_once(packed: Path) -> None:
-    made = loader(packed)
-    next(iter(made))
-    other = pickle.loads(pickle.dumps(loader(packed)))
-    pairs = list(zip(loader(packed), other))
-    assert all(np.array_equal(one[0], two[0]) for one, two in pairs) and len(pairs) == 19
-
-
-def test_many_epochs_leak_nothing(packed: Path) -> None:
-    process = Path("/proc/self")
-
-    def held() -> tuple[int, int, int]:
-        gc.collect()
-        rss = next(
-            int(line.split()[1]) for line in (process / "status").read_text().splitlines() if line.startswith("VmRSS")
-        )
-        return (
-            len(list((process / "fd").iterdir())),
-            threading.active_count() + len(list((process / "task").iterdir())),
-            rss,
-        )
-
-    made = loader(packed, range=range(48))
-    for _ in range(10):
-        list(made)
-    before = held()
-    for _ in range(100):
-        list(made)
-    after = held()
-    assert after[0] <= before[0] and after[1] <= before[1] and after[2] < before[2] + 20_000
-    made.close()
-    time.sleep(0.05)
-    assert len(list((process / "task").iterdir())) < before[1]
-
-
 def test_ranks_are_found_late_and_shown(packed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = loader(packed)
     assert "not known yet" in repr(made)
@@ -524,48 +331,6 @@ def test_a_state_between_the_beginning_of_an_epoch_and_its_first_batch_is_that_b
     gone_on = loader(few, 4, transform=None)
     gone_on.load_state_dict(states[0])
     assert numbers_of(gone_on) == seen and len(seen) == (13 if begins == "in its midst" else 17)
-
-
-@pytest.fixture
-def damaged(tree: Path, tmp_path: Path) -> Path:
-    """The photographs in one shard, with sample 7 damaged."""
-    shardpack.pack(tree, tmp_path / "packed")
-    (shard,) = (tmp_path / "packed").glob("*.tar")
-    content = bytearray(shard.read_bytes())
-    with shardpack_payload(tmp_path / "packed", 7) as (start, end):
-        content[start:end] = bytes(end - start)
-    shard.write_bytes(content)
-    return tmp_path / "packed"
-
-
-@pytest.mark.parametrize("options", [{}, {"sample_transform": lambda item: item.number}])
-def test_an_iterator_goes_on_behind_an_error(damaged: Path, options: dict) -> None:
-    made = loader(damaged, 4, range=(0, 20), transform=None, check_content=True, **options)
-    batches, seen, errors = iter(made), [], 0
-    while True:
-        try:
-            seen += next(batches).samples.tolist()
-        except shardpack.DataError:
-            errors += 1
-        except StopIteration:
-            break
-    assert (len(seen), len(set(seen)), errors, 7 in seen) == (16, 16, 1, False)
-    assert not made.receipt().proves(made.expected(0)) and made.receipt().samples == 16
-
-
-def test_an_error_in_a_function_of_the_callers_costs_its_batch(few: Path) -> None:
-    def fails(item: shardpack.Item) -> int:
-        if item.number == 7:
-            raise KeyError("mine")
-        return item.number
-
-    batches, seen = iter(loader(few, 4, transform=None, sample_transform=fails)), []
-    for _ in range(6):
-        with contextlib.suppress(KeyError):
-            seen += next(batches, None) or ()
-    assert 7 not in [number for content in seen[::2] for number in content] and len(seen) == 8
-    with pytest.raises(StopIteration):
-        next(batches)
 
 
 @pytest.mark.parametrize(
@@ -614,77 +379,6 @@ def test_arrays_of_other_shapes_are_a_list_of_arrays(ragged: Path) -> None:
     alone = shardpack.Loader(ragged, 4, components=["npy"], output="numpy", samples=[paths.index("class00/000007.jpg")])
     (batch,) = alone
     assert np.array_equal(np.asarray(batch["npy"]), np.full((1, 2, 3), 7))
-
-
-def test_an_array_that_is_missing_or_empty_is_an_error_that_names_it(tree: Path, tmp_path: Path) -> None:
-    photos = sorted(tree.glob("class00/*.jpg"))[:8]
-    (tmp_path / "photos/a").mkdir(parents=True)
-    for number, photo in enumerate(photos):
-        (tmp_path / f"photos/a/{number}.jpg").write_bytes(photo.read_bytes())
-        if number != 3:
-            np.save(tmp_path / f"photos/a/{number}.npy", np.zeros(2))
-    (tmp_path / "photos/a/4.npy").write_bytes(b"")
-    with pytest.warns(UserWarning, match="1 of 8 images without npy"):
-        shardpack.pack(tmp_path / "photos", tmp_path / "packed", with_="npy")
-    with pytest.raises(shardpack.DataError, match='component "npy"'):
-        list(shardpack.Loader(tmp_path / "packed", 8, components=["npy"], output="numpy"))
-    made = shardpack.Loader(tmp_path / "packed", 8, components=["npy"], output="numpy", on_bad="skip")
-    (batch,) = made
-    assert batch["npy"].shape == (6, 2) and made.receipt().samples == 6
-    reasons = sorted(one["reason"].rpartition(": ")[2] for one in made.receipt().skipped)
-    assert reasons == ["no array of numpy in its 0 bytes", "the sample has no such array"]
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"batch_size": "64"}, "batch_size='64': a whole number"),
-        ({"batch_size": 64.0}, "batch_size=64.0: a whole number"),
-        ({"batch_size": None}, "batch_size=None: a whole number"),
-        ({"batch_size": True}, "batch_size=True: a whole number"),
-        ({"seed": -1}, r"seed=-1: 0 to 2\^64 - 1"),
-        ({"seed": None}, "seed=None"),
-        ({"seed": float("nan")}, "seed=nan"),
-        ({"lanes": 0}, "lanes=0: 1 to"),
-        ({"threads": 10**6}, "threads=1000000: 0 to 4096"),
-        ({"max_pixels": -1}, "max_pixels=-1"),
-        ({"memory": 1.5}, "memory=1.5: a number of bytes"),
-        ({"shuffle": 3}, "shuffle=3"),
-        ({"check_content": "no"}, "check_content='no': True or False"),
-        ({"part": (0, float("nan"))}, "part=nan: a number"),
-        ({"part": 0.5}, "part=0.5: 2 numbers"),
-        ({"balance": "all"}, "balance='all': a number"),
-        ({"range": 5}, "range=5: the first number"),
-        ({"range": (0, 1, 2)}, r"range=\(0, 1, 2\): the first number"),
-        ({"classes": "class00"}, "classes='class00': a list"),
-        ({"samples": [0.5]}, "samples=0.5: a whole number"),
-        ({"components": "npy"}, "components='npy': a list"),
-        ({"rank": 0.0, "world_size": 1}, "rank=0.0: a whole number"),
-        ({"batch_transform": 3}, "batch_transform=3: a function"),
-        ({"transform": lambda image: image}, "sample_transform=lambda"),
-        ({"transform": [transforms.RandomResizedCrop("32")]}, "RandomResizedCrop: size='32': a whole number"),
-        ({"transform": transforms.RandomResizedCrop(2.5)}, "RandomResizedCrop: size=2.5"),
-        ({"transform": [transforms.CenterCrop((8, 8, 8))]}, "CenterCrop: size="),
-        ({"transform": [transforms.RandomResizedCrop(8, scale=(0, "1"))]}, "RandomResizedCrop: scale='1': a number"),
-        (
-            {"transform": [transforms.CenterCrop(8), transforms.RandomHorizontalFlip(2)]},
-            "RandomHorizontalFlip: p=2: 0 to 1",
-        ),
-        (
-            {"transform": [transforms.CenterCrop(8), transforms.Normalize([0, 0], [1, 1])]},
-            "Normalize: mean=.*3 numbers",
-        ),
-        ({"drop_last": True}, 'last="drop"'),
-        ({"num_workers": 4}, "threads=number"),
-        ({"collate_fn": list}, "batch_transform=function"),
-        ({"sampler": None}, "shuffle, part, range"),
-        ({"prefetch_factor": 2}, "ahead=bytes"),
-        ({"shufle": True}, "perhaps shuffle"),
-    ],
-)
-def test_options_are_checked_by_name(few: Path, options: dict, says: str) -> None:
-    with pytest.raises(shardpack.UsageError, match=says):
-        shardpack.Loader(few, **options)
 
 
 def test_numbers_of_numpy_are_numbers(few: Path) -> None:
@@ -741,89 +435,3 @@ def test_a_mix_has_the_classes_of_all_its_parts(tree: Path, few: Path, tmp_path:
     (tmp_path / "map").write_text("0,ant\n1,cat\n2,dog\n")
     shardpack.convert(tmp_path / "numbers", tmp_path / "named", class_map=tmp_path / "map")
     assert shardpack.Loader([*parts, shardpack.Part(tmp_path / "named")], 4).classes == ["ant", "bee", "cat", "dog"]
-
-
-def test_what_is_no_packed_dataset_is_told_with_what_makes_one_of_it(tree: Path, few: Path, tmp_path: Path) -> None:
-    (shard,) = few.glob("*.tar")
-    (tmp_path / "a.tar").write_bytes(b"")
-    for opening in shardpack.Loader, shardpack.Dataset:
-        for path, says in [
-            (tree, "shardpack.pack"),
-            (tmp_path, "shardpack.convert"),
-            (tmp_path / "a.tar", "shardpack.convert"),
-            (shard, "open its folder"),
-        ]:
-            with pytest.raises(shardpack.UsageError, match=says):
-                opening(path)
-    for wrong in (["a", "b"], 3, None, b"packed"):
-        with pytest.raises(shardpack.UsageError):
-            shardpack.Loader(wrong)
-    with pytest.raises(shardpack.UsageError, match=r"shardpack.Part\("):
-        shardpack.Loader([str(few), str(few)])
-
-
-def run(script: str, *arguments: object, **options) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-X", "dev", "-W", "error", "-c", script, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
-
-
-def test_the_interpreter_exits_with_a_loader_alive(packed: Path) -> None:
-    script = """
-import sys, shardpack
-loader = shardpack.Loader(sys.argv[1], 16, transform="train", output="numpy")
-batches = iter(loader)
-kept = next(batches)
-print(len(kept[1]))
-"""
-    done = run(script, packed)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "16\n", "")
-
-
-@pytest.mark.parametrize(
-    ("options", "most_s"),
-    [
-        # Row 1 waits in Rust: one thread needs longer than the limit for a batch. Row 2 waits until the caller's function returns.
-        ("300, transform='train', threads=1", 0.5),
-        ("16, sample_transform=lambda item: time.sleep(1) or 0", 1.5),
-    ],
-)
-def test_ctrl_c_ends_a_wait_at_once(packed: Path, options: str, most_s: float) -> None:
-    script = f"""
-import os, signal, sys, threading, time, shardpack
-loader = shardpack.Loader(sys.argv[1], {options}, output="numpy")
-def interrupt():
-    time.sleep(0.5)
-    interrupt.at = time.monotonic()
-    os.kill(os.getpid(), signal.SIGINT)
-threading.Thread(target=interrupt).start()
-try:
-    while True:
-        list(loader)
-except KeyboardInterrupt:
-    took = time.monotonic() - interrupt.at
-    print("at once" if took < {most_s} else f"after {{took}} s")
-"""
-    done = run(script, packed)
-    assert done.stdout == "at once\n", done
-
-
-def test_a_fork_goes_on_with_threads_of_its_own(packed: Path) -> None:
-    script = """
-import os, sys, warnings, shardpack
-warnings.simplefilter("ignore", DeprecationWarning)
-loader = shardpack.Loader(sys.argv[1], 16, transform="train", output="numpy")
-batches = iter(loader)
-next(batches)
-child = os.fork()
-if child == 0:
-    try:
-        next(batches)
-        print("no error")
-    except shardpack.UsageError as error:
-        print(len(list(loader)), flush=True)
-    os._exit(0)
-os.waitpid(child, 0)
-print(1 + len(list(batches)))
-"""
-    done = run(script, packed)
-    assert done.stdout == "19\n19\n", done

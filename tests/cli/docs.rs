@@ -1,6 +1,5 @@
 //! Checks the documentation against the program: the schema of the manifest, and the order in `docs/reference/order.md`.
 
-use shardpack_testing::markdown;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -8,10 +7,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
+use shardpack_testing::{markdown, root};
 
 fn shardpack() -> &'static str {
     env!("CARGO_BIN_EXE_shardpack")

@@ -8,7 +8,7 @@ use std::{
     process::Command,
 };
 
-use shardpack_testing::{Bench, Ran, binary, markdown, photos};
+use shardpack_testing::{Bench, Ran, binary, markdown, photos, root};
 
 /// How a block is checked.
 enum How {
@@ -224,10 +224,6 @@ for file in 1, 2, 3:
                 \"fingerprint\": np.ones((n + 1, 64), np.float32), \"energy\": 0.5, \"atoms\": np.arange(n + 1),
                 \"forces\": np.ones((n + 1, 3)), \"name\": f\"molecule {n}\"}))
     env.close()'";
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
 
 /// A block: its page, its language, and its text.
 struct Block {

@@ -53,14 +53,12 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
         let mut jobs = test_programs::jobs("--workspace", &pythons)?;
         jobs.push(test_programs::doc_job("--workspace", &pythons));
         if !peers {
-            // PyTorch and JAX use all cores, which is too much beside tests in which processes race.
             jobs.append(&mut package);
         }
         test_programs::run_all(jobs)
     })?;
     if peers {
-        let one = |job| test_programs::run_all(vec![job]);
-        steps.step("test of the package", || package.into_iter().try_for_each(one))?;
+        steps.step("test of the package", || package::run_alone(package))?;
         steps.step("the program of the package", package::installed_program)?;
     }
     if full {

@@ -1,7 +1,8 @@
 //! Finds circles of imports: files of one crate that depend on each other, directly or through others.
 //!
 //! A file depends on the file that defines a name it uses, whatever re-exports the name. A module may use the definitions of the modules
-//! that contain it, so these do not count. Crates cannot form circles: cargo refuses them.
+//! that contain it, so these do not count. Crates cannot form circles: cargo refuses them. Glob
+//! re-exports are not followed; the product has none.
 
 use std::collections::{BTreeMap, BTreeSet};
 

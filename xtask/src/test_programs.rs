@@ -88,7 +88,11 @@ pub fn jobs(words: &str, variables: &[(&str, PathBuf)]) -> Result<Vec<Job>> {
             continue;
         }
         let listed = output(&mut run(&["--list", "--format", "terse"].map(str::to_owned)))?;
-        for (module, tests) in modules(&listed) {
+        let modules = modules(&listed);
+        if modules.is_empty() {
+            return Err(format!("{name}: lists no tests"));
+        }
+        for (module, tests) in modules {
             let exact = [vec!["--exact".to_owned()], tests].concat();
             jobs.push(Job {
                 key: format!("{}::{module}", program.target),

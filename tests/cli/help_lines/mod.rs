@@ -12,11 +12,11 @@ mod shards;
 mod slurm;
 mod sources;
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, process::Command};
 
 use at_urls::AT_URLS;
 use elsewhere::ELSEWHERE;
-use shardpack_testing::{Bench, Ran, bad, contents, run};
+use shardpack_testing::{Bench, Ran, bad, contents, root, run};
 
 /// Name, setup, the command that is refused, its exit code, its help, and the commands of the help. Lines of the shell begin with
 /// `$ `.
@@ -123,10 +123,6 @@ fn flip(bench: &Bench) {
     let mut bytes = fs::read(&shard).unwrap();
     bytes[3000] ^= 4;
     fs::write(&shard, bytes).unwrap();
-}
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {

@@ -41,7 +41,7 @@ pub(super) fn looked_at(source: Origin, plans: Vec<Plan>) -> Result<Planned> {
     Ok(Planned { source, plans, storage, kinds: sniffed.kinds, notes })
 }
 
-/// As [`look_all`], for one dataset.
+/// Inspects a few samples of one dataset in storage; `is_copied` if the images are read next.
 pub(super) fn look(source: &Origin, split: Option<&str>, listing: &Listing, is_copied: bool) -> Result<Sniffed> {
     source.peeker(split, listing)?.map_or_else(
         || Ok(Sniffed { kinds: BTreeMap::new(), cached: 0.0, latency: None }),
@@ -59,6 +59,7 @@ fn fatal(error: ReadError) -> Error {
     }
 }
 
+/// Joins the looks at several datasets: all kinds, the worst storage.
 pub(super) fn together(looks: Vec<Sniffed>) -> Sniffed {
     let mut all = Sniffed { kinds: BTreeMap::new(), cached: 1.0, latency: None };
     for look in looks {

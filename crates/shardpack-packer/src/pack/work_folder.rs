@@ -1,4 +1,4 @@
-//! Names in the work folder of a destination, and removal of folders that may have gone.
+//! Names in the work folder of a destination, in a folder or at a URL; lists and removes folders there.
 
 use std::{
     fs, io,
@@ -10,8 +10,9 @@ use shardpack_format::{Result, manifest::WORK_FOLDER};
 use super::receipt;
 use crate::{part::Part, sys};
 
+/// The plan of the pack.
 pub(super) const PLAN_FILE: &str = "plan";
-
+/// The lock of the process that packs.
 pub(super) const LOCK_FILE: &str = "lock";
 /// Help if the folder has other files: parts replace nothing.
 pub(super) const OTHER_FOLDER: &str = "choose another folder, or remove this";
