@@ -446,7 +446,7 @@ fn decoded(decoder: &mut Decoder, budget: &Budget, image: &[u8], pixels: &mut Ve
 fn decode_whole(images: &[Vec<u8>], jobs: usize, watch: &Watch) -> Result<Rate> {
     let (began, next, bytes) = (Began::now(), AtomicU64::new(0), AtomicU64::new(0));
     // One pass may take a fraction of a second, and a thread that starts late would distort the rate.
-    let least = watch.row / 4;
+    let least = Duration::from_secs(1).min(watch.row / 4);
     let budget = Budget::new(DECODING_BYTES);
     let work = || {
         let (mut decoder, mut pixels, mut done) = (Decoder::new(Limits::default()), Vec::new(), 0);
