@@ -6,6 +6,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    time::Instant,
 };
 
 use crate::{
@@ -77,7 +78,9 @@ fn check(commands: &[&str]) -> Result<()> {
         let mut inside = command("env", ["-i", "HOME=/root", "LANG=C.UTF-8", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"]);
         inside.args(settings().into_iter().map(|(name, value)| format!("{name}={value}")));
         inside.args(["unshare", "--mount", "--pid", "--fork", "sh", "-c", ENTER, "sh"]);
+        let began = Instant::now();
         run(inside.arg(&folder).arg(toolchain.trim()).arg(line))?;
+        println!("$ {line}: passed in {} s", began.elapsed().as_secs());
     }
     remove(&folder)
 }
