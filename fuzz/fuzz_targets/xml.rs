@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::within;
-use shardpack_store::fuzz;
+use shardpack_storage::remote::fuzz;
 
 fuzz_target!(|input: &str| {
     within(64 << 10, 64, input.as_bytes(), || fuzz::page(input));

@@ -7,7 +7,7 @@ use crate::{Result, sources};
 /// Words of a line that tells URLs from folders.
 const URL_WORDS: [&str; 5] = ["is_store(", "is_url(", "is_remote", "Option<&Bucket", "Option<&Uploads"];
 /// The crates that may tell URLs from folders.
-const OF_STORES: [&str; 1] = ["crates/shardpack-store"];
+const OF_STORES: [&str; 1] = ["crates/shardpack-storage"];
 
 /// Counts of one crate.
 #[derive(Default)]

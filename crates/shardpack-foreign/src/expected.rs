@@ -5,9 +5,9 @@
 use std::{collections::BTreeMap, path::Path};
 
 use shardpack_format::{Error, ErrorKind, Result, formats::mds, hash::digest, size, text};
+use shardpack_storage::sys;
 
 use super::{Place, ShardFile};
-use crate::sys;
 
 /// Result of the comparison.
 #[derive(Debug, Default)]

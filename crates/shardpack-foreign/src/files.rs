@@ -22,7 +22,7 @@ use super::{
     readers::many,
     recognise::{kind_by_name, recognise},
 };
-use crate::sys;
+use shardpack_storage::sys;
 
 /// Name of the index of an MDS dataset.
 pub const INDEX_JSON: &str = "index.json";

@@ -13,8 +13,7 @@ use shardpack_format::{
     field_names::{self, LABELS},
     text,
 };
-
-use crate::sys;
+use shardpack_storage::sys;
 
 /// Names of the field, column or database that holds the name of the sample's file, the likeliest first.
 pub(crate) const FILENAMES: [&str; 8] =

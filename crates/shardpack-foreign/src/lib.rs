@@ -32,7 +32,6 @@ pub mod plain;
 mod readers;
 mod recognise;
 mod remote;
-pub mod sys;
 mod unpack;
 
 use std::{

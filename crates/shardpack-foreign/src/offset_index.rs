@@ -12,8 +12,9 @@ use shardpack_format::{
     formats::{recordio, tfrecord},
     regular, size, text,
 };
+use shardpack_storage::sys;
 
-use super::{ShardFile, sys};
+use super::ShardFile;
 
 /// An entry of an index is two numbers of 20 digits at most; so much more is no index of these records.
 const ENTRY_BYTES: u64 = 64;

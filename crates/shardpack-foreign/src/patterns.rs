@@ -10,8 +10,7 @@ use std::{
 
 use globset::{GlobBuilder, GlobMatcher};
 use shardpack_format::{Error, Result};
-
-use crate::sys;
+use shardpack_storage::sys;
 
 /// Most files that a brace pattern may stand for.
 const MOST_EXPANDED: usize = 1 << 20;

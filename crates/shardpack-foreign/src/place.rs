@@ -8,11 +8,9 @@ use std::{
 };
 
 use shardpack_format::{Error, Result, formats::foreign::Skip, regular};
+use shardpack_storage::sys;
 
-use crate::{
-    remote::{Blocks, Remote, Stream},
-    sys,
-};
+use crate::remote::{Blocks, Remote, Stream};
 
 /// A seek costs a system call; small records are passed over within the buffer.
 const BUFFER_BYTES: usize = 64 << 10;

@@ -54,18 +54,19 @@ impl Beginning {
         for shard in dataset.shards() {
             let index = shard.index_path();
             let index = regular::open(&index).map_err(|error| Error::io("cannot open", error).in_file(index))?;
-            let file = shard.open()?;
-            forget(&file)?;
-            while is_seen(&file, shard.entry().bytes) {
+            let opened = shard.open()?;
+            let Some(file) = opened.local() else { continue };
+            forget(file)?;
+            while is_seen(file, shard.entry().bytes) {
                 if Instant::now() >= until {
                     is_gone = false;
                     break;
                 }
                 thread::sleep(PAUSE);
-                forget(&file)?;
+                forget(file)?;
             }
             // The probes have made the system read ahead.
-            forget(&file)?;
+            forget(file)?;
             forget(&index)?;
         }
         Ok(Self { is_gone, device_bytes: device_bytes() })

@@ -79,7 +79,7 @@ pub use subset::Subset;
 
 pub use shardpack_format::{Error, ErrorKind, Location, Result, component::Form};
 pub use shardpack_imaging::{Budget, Limits, training};
-pub use shardpack_reader::{Dataset, Sample, Store, StoreSettings, Transfers};
+pub use shardpack_reader::{Dataset, Sample, Storage, StoreSettings, Transfers};
 
 // Compiles the page's example with the tests.
 #[cfg(doctest)]

@@ -9,7 +9,7 @@ use std::{
     num::NonZeroU16,
     path::{Path, PathBuf},
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -23,13 +23,12 @@ use shardpack_format::{
 };
 use shardpack_imaging::crops::{NoTable, scan};
 use shardpack_reader::{Dataset, Shard, StoreSettings, Transfers};
+use shardpack_storage::Storage;
 
 use crate::{
-    dataset_files::DatasetFiles,
     monitor::{Monitor, Phase},
     own,
     part::{Part, share_out},
-    sys,
 };
 
 /// Default number of MCUs between two entries of a table: measured, 64 pixels of an image without subsampling,
@@ -107,7 +106,7 @@ type Rows = Vec<(u128, std::result::Result<Vec<u8>, NoTable>)>;
 
 /// Destination of the tables of a dataset.
 struct Place {
-    files: DatasetFiles,
+    files: Arc<dyn Storage>,
     /// The manifest's bytes, if the dataset is at a URL.
     manifest: Vec<u8>,
 }
@@ -115,16 +114,16 @@ struct Place {
 impl Place {
     /// The place beside the indexes of `dataset`.
     fn open(dataset: &Dataset, store: &StoreSettings) -> Result<Self> {
-        let files = DatasetFiles::open(dataset.folder(), store)?;
+        let files = shardpack_storage::open(dataset.folder(), store)?;
         if files.is_read_only() {
-            let error = Error::usage("a web server is only read from").in_file(files.path());
+            let error = Error::usage("a web server is only read from").in_file(files.root());
             return Err(error.help("make them in a folder, and copy index/*.crops to the web server"));
         }
         if files.local().is_some() {
             return Ok(Self { files, manifest: Vec::new() });
         }
         let is_same = |bytes: &[u8]| Manifest::read(bytes).is_ok_and(|found| found.id == dataset.manifest().id);
-        match files.read_if_there(manifest::FILE, None, is_same)?.filter(|bytes| is_same(bytes)) {
+        match files.read_right(manifest::FILE, None, is_same)?.filter(|bytes| is_same(bytes)) {
             Some(manifest) => Ok(Self { files, manifest }),
             None => Err(replaced(&files)),
         }
@@ -136,18 +135,18 @@ impl Place {
         if self.files.local().is_none() && !self.files.is_still(manifest::FILE, &self.manifest)? {
             return Err(replaced(&self.files));
         }
-        let [name, unfinished] = names(&shard.entry().index.file);
-        self.files.put(&name, &unfinished, bytes)
+        let [name, _] = names(&shard.entry().index.file);
+        self.files.put(&name, bytes)
     }
 
     /// Makes the names of the written files durable.
     fn close(&self) -> Result<()> {
-        self.files.local().map_or(Ok(()), |folder| sys::sync_folder(&folder.join(manifest::INDEX_FOLDER)))
+        self.files.sync(manifest::INDEX_FOLDER)
     }
 }
 
-fn replaced(files: &DatasetFiles) -> Error {
-    Error::usage("was replaced while its crop tables were made").in_file(files.path())
+fn replaced(files: &Arc<dyn Storage>) -> Error {
+    Error::usage("was replaced while its crop tables were made").in_file(files.root())
 }
 
 /// Makes the tables of the dataset in `dst`, or of its splits. `dst` is a folder or a URL, `store` has settings

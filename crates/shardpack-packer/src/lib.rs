@@ -10,13 +10,11 @@ mod adopted_crops;
 mod component_table;
 pub mod copy;
 pub mod crops;
-mod dataset_files;
 mod decoding;
 pub mod inspect;
 pub mod ledger;
 pub mod listing;
 pub mod monitor;
-mod own;
 pub mod pack;
 mod parallel;
 pub mod part;
@@ -39,3 +37,4 @@ pub mod verify;
 
 pub use parallel::start_pool;
 pub use shardpack_format::{Error, ErrorKind, Result, formats};
+use shardpack_storage::own;

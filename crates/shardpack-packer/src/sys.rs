@@ -7,11 +7,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub use shardpack_foreign::sys::{
-    MORE_FILES, io_error, is_file, is_folder, is_of_machine, is_out_of_files, is_there, metadata_if_there, missing,
-    read_if_there,
-};
 use shardpack_format::{Error, ErrorKind, Result};
+pub use shardpack_storage::sys::{
+    MORE_FILES, create_folder, finish_durably, io_error, is_file, is_folder, is_of_machine, is_out_of_files, is_there,
+    metadata_if_there, missing, read_if_there, remove_file, sync_folder,
+};
 
 use crate::own;
 
@@ -26,7 +26,7 @@ pub fn is_url(text: &str) -> bool {
 /// Whether `path` is a URL of a supported store.
 pub fn is_store(path: &Path) -> bool {
     #[cfg(feature = "cloud")]
-    return path.to_str().is_some_and(shardpack_store::is_url);
+    return path.to_str().is_some_and(shardpack_storage::is_url);
     #[cfg(not(feature = "cloud"))]
     return {
         let _ = path;
@@ -59,30 +59,6 @@ pub fn write_durably(work: &Path, path: &Path, bytes: &[u8]) -> Result<()> {
     let mut temporary = own::Temporary::at(work.join(path.file_name().unwrap_or(path.as_os_str())))?;
     temporary.write(bytes)?;
     temporary.finish(path)
-}
-
-/// Gives a written file its final name: fsync, then rename.
-pub fn finish_durably(file: &File, temporary: &Path, path: &Path) -> Result<()> {
-    file.sync_data().map_err(|e| io_error("cannot sync", temporary, e))?;
-    fs::rename(temporary, path).map_err(|e| io_error("cannot rename to its final name", path, e))
-}
-
-/// Makes the names in a folder durable.
-pub fn sync_folder(path: &Path) -> Result<()> {
-    File::open(path).and_then(|folder| folder.sync_all()).map_err(|e| io_error("cannot sync folder", path, e))
-}
-
-/// Creates a folder and those above it.
-pub fn create_folder(path: &Path) -> Result<()> {
-    fs::create_dir_all(path).map_err(|e| io_error("cannot create folder", path, e))
-}
-
-/// Removes a file; a missing file is no error.
-pub fn remove_file(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error("cannot remove", path, error)),
-        _ => Ok(()),
-    }
 }
 
 /// Free space in bytes for an ordinary user on the file system of `path`, or of its nearest existing parent

@@ -13,9 +13,9 @@ use std::{
 
 use shardpack_format::{Error, ErrorKind, Result, hash, help, regular};
 use shardpack_reader::{StoreSettings, Transfers};
-use shardpack_store::{Completed, Store, Upload};
+use shardpack_storage::remote::{Completed, Settings, Store, Upload};
 
-use crate::{dataset_files::DatasetFiles, monitor::Monitor, own, parallel::each, sys};
+use crate::{monitor::Monitor, own, parallel::each, sys};
 
 /// Minimum length of a part: S3 requires at least 5 MiB, and each part is a request.
 const PART_BYTES: u64 = 8 << 20;
@@ -79,14 +79,11 @@ impl Uploads {
     /// # Errors
     /// If it is read-only, or there are no such settings.
     pub fn new(url: &Path, settings: &StoreSettings, work: &Path) -> Result<Self> {
-        match DatasetFiles::open(url, settings)? {
-            DatasetFiles::Store(store) if store.is_read_only() => {
-                Err(Error::usage("a web server is only read from").in_file(store.url()).help(help::COPY_TO_WEB))
-            }
-            DatasetFiles::Store(store) => {
-                Ok(Self { store, below: String::new(), record: work.join(RECORD_FILE), guard: None })
-            }
-            DatasetFiles::Local(path) => Err(Error::usage("is no URL of a store").in_file(path)),
+        let text = url.to_str().ok_or_else(|| Error::usage("a URL that is not UTF-8").in_file(url))?;
+        let store = Arc::new(Store::new(text, &Settings::of(settings.pairs().iter().cloned()))?);
+        match store.is_read_only() {
+            true => Err(Error::usage("a web server is only read from").in_file(store.url()).help(help::COPY_TO_WEB)),
+            false => Ok(Self { store, below: String::new(), record: work.join(RECORD_FILE), guard: None }),
         }
     }
 
@@ -317,7 +314,7 @@ impl Uploads {
 
     /// Network transfers so far.
     pub fn transfers(&self) -> Transfers {
-        self.store.counts().into()
+        self.store.transfers()
     }
 }
 

@@ -12,7 +12,7 @@ use shardpack_format::{
 
 use crate::{
     buffer::make_room,
-    store::Store,
+    shard_files::ShardFiles,
     unpack::Unpacker,
     window::{Scratch, Window},
 };
@@ -60,7 +60,7 @@ const TABLE_BYTES: u64 = 1 << 16;
 
 /// An open shard.
 pub(crate) struct Content {
-    store: Arc<dyn Store>,
+    files: Arc<ShardFiles>,
     shard: usize,
     path: PathBuf,
     /// Length of the unpacked shard in bytes.
@@ -72,24 +72,24 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    /// Opens shard `shard` of `store`, which is `file_bytes` long and `bytes` when unpacked; errors name it `path`.
+    /// Opens shard `shard` of `files`, which is `file_bytes` long and `bytes` when unpacked; errors name it `path`.
     ///
     /// # Errors
     /// When the shard is missing, its seek table is invalid, or its decoder is not built in.
     pub fn open(
-        store: &Arc<dyn Store>,
+        files: &Arc<ShardFiles>,
         shard: usize,
         path: PathBuf,
         (file_bytes, bytes): (u64, u64),
         compression: Compression,
     ) -> Result<Self> {
-        store.open(shard)?;
+        files.open(shard)?;
         let (together_bytes, tail_bytes) =
-            if store.transfers().is_some() { (TOGETHER_BYTES, TABLE_BYTES) } else { (0, FOOTER_BYTES as u64) };
+            if files.is_remote() { (TOGETHER_BYTES, TABLE_BYTES) } else { (0, FOOTER_BYTES as u64) };
         let first = Cell::new(file_bytes);
         let read = |offset: u64, into: &mut [u8]| {
             first.set(first.get().min(offset));
-            store.read(shard, offset, into)
+            files.read(shard, offset, into)
         };
         let frames = match compression {
             Compression::None => Ok(None),
@@ -99,9 +99,9 @@ impl Content {
             }
         };
         // The cache may hold a seek table that was corrupted in transfer: the next read fetches it again.
-        let frames = frames.inspect_err(|_| store.forget(shard, first.get()..file_bytes));
+        let frames = frames.inspect_err(|_| files.forget(shard, first.get()..file_bytes));
         let frames = frames.map_err(|error| error.in_file(&path))?;
-        Ok(Self { store: Arc::clone(store), shard, path, bytes, frames, together_bytes })
+        Ok(Self { files: Arc::clone(files), shard, path, bytes, frames, together_bytes })
     }
 
     /// End of a read that starts with `needed` and takes about `wish_bytes`: at least the end of `needed`.
@@ -182,10 +182,10 @@ impl Content {
 
     /// Marks bytes `range` of the unpacked shard as wrong: the next read bypasses caches.
     pub fn forget(&self, range: &Range<u64>) {
-        let Some(frames) = &self.frames else { return self.store.forget(self.shard, range.clone()) };
+        let Some(frames) = &self.frames else { return self.files.forget(self.shard, range.clone()) };
         let ends = frames.frame_at(range.start).zip(frames.frame_at(range.end.saturating_sub(1)));
         if let Some((first, last)) = ends {
-            self.store.forget(self.shard, first.packed_offset..last.packed_offset + u64::from(last.packed_bytes));
+            self.files.forget(self.shard, first.packed_offset..last.packed_offset + u64::from(last.packed_bytes));
         }
     }
 
@@ -193,7 +193,7 @@ impl Content {
         let length = range.end.saturating_sub(range.start);
         let length = usize::try_from(length).map_err(|_| Error::data(format!("a record of {length} bytes")))?;
         make_room(out, length)?;
-        self.store.read(self.shard, range.start, out.get_mut(..length).unwrap_or_default())?;
+        self.files.read(self.shard, range.start, out.get_mut(..length).unwrap_or_default())?;
         Ok(length)
     }
 
@@ -237,7 +237,7 @@ impl Content {
         make_room(&mut scratch.packed, packed_bytes)?;
         let mut packed = scratch.packed.get_mut(..packed_bytes).unwrap_or_default();
         let Some(first) = frames.first() else { return Ok(()) };
-        self.store.read(self.shard, first.packed_offset, packed)?;
+        self.files.read(self.shard, first.packed_offset, packed)?;
         let unpacker = match &mut scratch.unpacker {
             Some(unpacker) => unpacker,
             none => none.insert(Unpacker::new()?),
@@ -246,7 +246,7 @@ impl Content {
             let (this, rest) = packed.split_at_mut(frame.packed_bytes as usize);
             unpacker.unpack(this, frame.bytes, &mut window.bytes, at).map_err(|error| {
                 let end = frame.packed_offset + u64::from(frame.packed_bytes);
-                self.store.forget(self.shard, frame.packed_offset..end);
+                self.files.forget(self.shard, frame.packed_offset..end);
                 error.at_byte(frame.packed_offset)
             })?;
             at += frame.bytes as usize;
@@ -302,12 +302,26 @@ fn read_table(
 mod tests {
     use std::{fs::File, path::Path};
 
+    use shardpack_format::manifest;
+    use shardpack_storage::{Local, Transfers};
+    use shardpack_testing::Packing;
+
     use super::*;
-    use crate::store::Files;
+
+    /// A manifest with one shard.
+    fn manifest() -> Manifest {
+        let folder = tempfile::tempdir().unwrap();
+        Packing::default().pack(folder.path(), &[b"a".to_vec()]);
+        Manifest::read(&std::fs::read(folder.path().join(manifest::FILE)).unwrap()).unwrap()
+    }
 
     fn open(path: &Path, file_bytes: u64, bytes: u64, compression: Compression) -> Result<Content> {
-        let store: Arc<dyn Store> = Arc::new(Files::of([(path.to_path_buf(), file_bytes)].into()));
-        Content::open(&store, 0, path.to_path_buf(), (file_bytes, bytes), compression)
+        let mut manifest = manifest();
+        manifest.shards[0].file = path.file_name().unwrap().to_str().unwrap().to_owned();
+        manifest.shards[0].bytes = file_bytes;
+        let storage = Arc::new(Local::new(path.parent().unwrap()));
+        let files = Arc::new(ShardFiles::new(storage, Arc::new(manifest), None, Transfers::default()));
+        Content::open(&files, 0, path.to_path_buf(), (file_bytes, bytes), compression)
     }
 
     fn bytes(length: usize) -> Vec<u8> {

@@ -6,7 +6,7 @@ use std::{
     fmt,
     fs::File,
     io,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
@@ -18,17 +18,18 @@ use shardpack_format::{
     formats::{self, Choice, Format},
     index::RowRef,
     manifest::{self, Class, Manifest},
-    regular,
+    splits::{Difference, Split},
 };
+use shardpack_storage::{Storage, StoreSettings, Transfers};
 
 use crate::{
     Bytes, Shard,
+    cache::{Cache, CacheUse},
     content::{Compression, Content},
-    files,
     open_shards::OpenShards,
     shard::Opened,
-    splits::{no_manifest, refuse_unfinished, splits},
-    store::{CacheUse, Files, Store, StoreSettings, Transfers},
+    shard_files::ShardFiles,
+    splits::{MAX_MANIFEST_BYTES, no_manifest, read_record, refuse_unfinished, split_differences, splits},
     wholes::Wholes,
 };
 
@@ -40,23 +41,17 @@ const MOST_COPIED_BYTES: u64 = 256 << 20;
 ///
 /// It is `Send` and `Sync`, has no threads, and may be used on both sides of a fork; see the crate's page.
 pub struct Dataset {
-    folder: PathBuf,
-    manifest: Manifest,
     pub(crate) compression: Compression,
     pub(crate) check_content: bool,
     /// Number of the first sample of each shard, then the number of all samples; never descending.
     pub(crate) starts: Box<[u64]>,
     /// State of each shard.
     pub(crate) opened: Box<[Opened]>,
-    pub(crate) store: Arc<dyn Store>,
-    /// Whether the shards are files and may be mapped.
-    pub(crate) is_mapped: bool,
+    pub(crate) files: Arc<ShardFiles>,
     /// Whether files are copied instead of mapped if possible.
     pub(crate) copies: bool,
     /// Remaining bytes of indexes and crop tables to copy before others are mapped.
     copies_left: AtomicU64,
-    /// Whether bytes come over a network.
-    pub(crate) is_remote: bool,
     pub(crate) open_shards: OpenShards<Content>,
     /// Unpacked shards of a single frame.
     pub(crate) wholes: Wholes,
@@ -67,9 +62,9 @@ pub struct Dataset {
 impl fmt::Debug for Dataset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Dataset")
-            .field("folder", &self.folder)
+            .field("folder", &self.folder())
             .field("samples", &self.len())
-            .field("shards", &self.manifest.shards.len())
+            .field("shards", &self.manifest().shards.len())
             .finish_non_exhaustive()
     }
 }
@@ -90,22 +85,14 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::open`]; also when a setting does not exist, or this is a folder and not a URL.
     pub fn open_with(folder: impl AsRef<Path>, settings: &StoreSettings) -> Result<Self> {
-        let folder = folder.as_ref();
-        #[cfg(feature = "cloud")]
-        if let Some(url) = crate::remote::url(folder) {
-            return crate::remote::open(url, settings);
+        let storage = shardpack_storage::open(folder, settings)?;
+        if let Some(folder) = storage.local() {
+            refuse_unfinished(folder)?;
         }
-        #[cfg(not(feature = "cloud"))]
-        crate::store::refuse_url(folder)?;
-        settings.refuse_for(folder)?;
-        refuse_unfinished(folder)?;
-        let path = folder.join(manifest::FILE);
-        let bytes = match regular::read_at_most(&path, files::MOST_MANIFEST_BYTES) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(no_manifest(folder)),
-            Err(error) => return Err(files::io_error("cannot read", error).in_file(&path)),
-        };
-        Self::of(folder.to_path_buf(), read_manifest(&bytes).map_err(|error| error.in_file(&path))?)
+        match storage.read(manifest::FILE, MAX_MANIFEST_BYTES)? {
+            Some(bytes) => Self::of(storage, &bytes, settings, Transfers::default()),
+            None => Err(no_manifest(storage.as_ref())),
+        }
     }
 
     /// A second handle to the same dataset with no files open: the manifest is not read again, and both handles share
@@ -114,22 +101,28 @@ impl Dataset {
     /// # Errors
     /// Only errors that [`Dataset::open`] would have reported.
     pub fn again(&self) -> Result<Self> {
-        let mut again = Self::of(self.folder.clone(), self.manifest.clone())?;
-        if !self.is_mapped {
-            again = again.with_store(Arc::clone(&self.store));
-        }
+        let mut again = Self::with_files(self.files.again())?;
         if self.copies {
             again = again.copied();
         }
         Ok(again.check_content(self.check_content))
     }
 
-    /// The dataset with the checked `manifest` in `folder`.
+    /// The dataset with the manifest `bytes` in `storage`. `opening` holds the transfers of other storages before.
     ///
     /// # Errors
-    /// When its compression is unknown.
-    pub(crate) fn of(folder: PathBuf, manifest: Manifest) -> Result<Self> {
-        let compression = Compression::of(&manifest).map_err(|error| error.in_file(folder.join(manifest::FILE)))?;
+    /// When the manifest is damaged, its compression is unknown, or the cache cannot be used.
+    fn of(storage: Arc<dyn Storage>, bytes: &[u8], settings: &StoreSettings, opening: Transfers) -> Result<Self> {
+        let file = storage.root().join(manifest::FILE);
+        let manifest = Arc::new(read_manifest(bytes).map_err(|error| error.in_file(file))?);
+        let cache = settings.cache().map(|(folder, bytes)| Cache::open(folder, bytes, &manifest)).transpose()?;
+        Self::with_files(ShardFiles::new(storage, manifest, cache.map(Arc::new), opening))
+    }
+
+    fn with_files(files: ShardFiles) -> Result<Self> {
+        let manifest = files.manifest();
+        let compression = Compression::of(manifest);
+        let compression = compression.map_err(|error| error.in_file(files.root().join(manifest::FILE)))?;
         let mut starts = Vec::with_capacity(manifest.shards.len() + 1);
         starts.push(0);
         for shard in &manifest.shards {
@@ -138,19 +131,15 @@ impl Dataset {
         }
         Ok(Self {
             compression,
-            check_content: false,
+            check_content: files.is_remote(),
             starts: starts.into(),
             opened: manifest.shards.iter().map(|_| Opened::default()).collect(),
-            store: Arc::new(Files::new(&folder, &manifest)),
-            is_mapped: true,
             copies: false,
             copies_left: AtomicU64::new(0),
-            is_remote: false,
             open_shards: OpenShards::new(manifest.shards.len()),
             wholes: Wholes::default(),
             format: OnceLock::new(),
-            folder,
-            manifest,
+            files: Arc::new(files),
         })
     }
 
@@ -167,25 +156,43 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::open_with`]; also when there is no dataset.
     pub fn open_all_with(folder: impl AsRef<Path>, settings: &StoreSettings) -> Result<Vec<Self>> {
-        let folder = folder.as_ref();
-        #[cfg(feature = "cloud")]
-        if let Some(url) = crate::remote::url(folder) {
-            return crate::remote::open_all(url, settings);
-        }
-        #[cfg(not(feature = "cloud"))]
-        crate::store::refuse_url(folder)?;
-        settings.refuse_for(folder)?;
+        let storage = shardpack_storage::open(folder, settings)?;
+        let Some(folder) = storage.local() else { return Self::open_recorded(storage, settings) };
         match splits(folder)?.as_slice() {
-            [] => Ok(vec![Self::open(folder)?]),
-            splits => splits.iter().map(|split| Self::open(&split.path)).collect(),
+            [] => Ok(vec![Self::open_with(folder, settings)?]),
+            splits => splits.iter().map(|split| Self::open_with(&split.path, settings)).collect(),
         }
+    }
+
+    /// The dataset in `storage`, or the datasets that its record of splits names: no folder is listed.
+    fn open_recorded(storage: Arc<dyn Storage>, settings: &StoreSettings) -> Result<Vec<Self>> {
+        if let Some(bytes) = storage.read(manifest::FILE, MAX_MANIFEST_BYTES)? {
+            return Ok(vec![Self::of(storage, &bytes, settings, Transfers::default())?]);
+        }
+        let record = read_record(storage.as_ref())?.ok_or_else(|| no_manifest(storage.as_ref()))?;
+        let mut manifests = Vec::new();
+        for split in &record.splits {
+            let name = format!("{}/{}", split.name, manifest::FILE);
+            // A missing split becomes one of the differences.
+            manifests.push(storage.read(&name, MAX_MANIFEST_BYTES)?.unwrap_or_default());
+        }
+        let named = record.splits.iter().map(|split| split.name.as_str()).zip(manifests.iter().map(Vec::as_slice));
+        if let Some(Difference { folder, what, help }) = split_differences(Some(&record), named).into_iter().next() {
+            return Err(Error::data(what).in_file(storage.root().join(folder)).help(help));
+        }
+        // The requests so far are counted for the first dataset only.
+        let mut opening = storage.transfers().unwrap_or_default();
+        let of = |(split, bytes): (&Split, &Vec<u8>)| {
+            Self::of(storage.folder(&split.name)?, bytes, settings, std::mem::take(&mut opening))
+        };
+        record.splits.iter().zip(&manifests).map(of).collect()
     }
 
     /// Whether every image is compared with its content hash when it is read; off by default. Over a network it is
     /// always on.
     #[must_use]
     pub fn check_content(mut self, on: bool) -> Self {
-        self.check_content = on || self.is_remote;
+        self.check_content = on || self.is_remote();
         self
     }
 
@@ -212,32 +219,35 @@ impl Dataset {
         }
     }
 
-    /// Reads the bytes of shards from `store` instead of the files beside the manifest; indexes remain files, unless
-    /// `store` has them.
+    /// Reads all files of the dataset but its manifest from `storage`.
     #[must_use]
-    pub fn with_store(mut self, store: Arc<dyn Store>) -> Self {
-        self.open_shards = OpenShards::new(self.manifest.shards.len());
+    pub fn with_storage(mut self, storage: Arc<dyn Storage>) -> Self {
+        self.files = Arc::new(self.files.within(storage));
+        self.open_shards = OpenShards::new(self.manifest().shards.len());
+        self.opened = self.manifest().shards.iter().map(|_| Opened::default()).collect();
         self.wholes = Wholes::default();
-        self.is_remote = store.transfers().is_some();
-        self.check_content |= self.is_remote;
-        self.store = store;
-        self.is_mapped = false;
+        self.check_content |= self.is_remote();
         self
+    }
+
+    /// Whether bytes come over a network.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.files.is_remote()
     }
 
     /// How many reads in flight help, as far as is known, if bytes come over a network.
     pub fn in_flight(&self) -> Option<usize> {
-        self.store.in_flight()
+        self.files.concurrency()
     }
 
     /// Counters of network reads; `None` if everything is read from files.
     pub fn transfers(&self) -> Option<Transfers> {
-        self.store.transfers()
+        self.files.transfers()
     }
 
     /// Counters of the cache, if there is one.
     pub fn cache(&self) -> Option<CacheUse> {
-        self.store.cache()
+        self.files.cache()
     }
 
     /// Format of the shards.
@@ -248,28 +258,28 @@ impl Dataset {
         if let Some(format) = self.format.get() {
             return Ok(format.as_ref());
         }
-        let format = formats::open(&Choice::of_manifest(&self.manifest)?)?;
+        let format = formats::open(&Choice::of_manifest(self.manifest())?)?;
         Ok(self.format.get_or_init(|| format).as_ref())
     }
 
-    /// The folder, as it was given.
+    /// The folder, as it was given; a URL ends with a slash.
     pub fn folder(&self) -> &Path {
-        &self.folder
+        self.files.root()
     }
 
     /// The manifest.
     pub fn manifest(&self) -> &Manifest {
-        &self.manifest
+        self.files.manifest()
     }
 
     /// Name of the split, or the value of `--name`.
     pub fn name(&self) -> &str {
-        &self.manifest.name
+        &self.manifest().name
     }
 
     /// Number of samples.
     pub fn len(&self) -> u64 {
-        self.manifest.samples
+        self.manifest().samples
     }
 
     /// Whether there are no samples.
@@ -279,12 +289,12 @@ impl Dataset {
 
     /// Classes in the order of their labels.
     pub fn classes(&self) -> &[Class] {
-        &self.manifest.classes
+        &self.manifest().classes
     }
 
     /// The class with this label.
     pub fn class(&self, label: i64) -> Option<&Class> {
-        self.manifest.classes.get(usize::try_from(label).ok()?)
+        self.manifest().classes.get(usize::try_from(label).ok()?)
     }
 
     /// Name of the class with this label, with replacement characters where it is not UTF-8.
@@ -294,7 +304,7 @@ impl Dataset {
 
     /// Shards in order.
     pub fn shards(&self) -> impl ExactSizeIterator<Item = Shard<'_>> + DoubleEndedIterator {
-        (0..self.manifest.shards.len()).map(|number| Shard { dataset: self, number })
+        (0..self.manifest().shards.len()).map(|number| Shard { dataset: self, number })
     }
 
     /// Shard `number`, from 0.
@@ -302,9 +312,9 @@ impl Dataset {
     /// # Errors
     /// When there is no such shard.
     pub fn shard(&self, number: usize) -> Result<Shard<'_>> {
-        match self.manifest.shards.len() {
+        match self.manifest().shards.len() {
             shards if number < shards => Ok(Shard { dataset: self, number }),
-            shards => Err(Error::usage(format!("shard {number} of a dataset of {shards}")).in_file(&self.folder)),
+            shards => Err(Error::usage(format!("shard {number} of a dataset of {shards}")).in_file(self.folder())),
         }
     }
 
@@ -315,7 +325,7 @@ impl Dataset {
     pub fn shard_of(&self, number: u64) -> Result<Shard<'_>> {
         if number >= self.len() {
             let what = format!("sample {number} of a dataset of {}", self.len());
-            return Err(Error::usage(what).in_file(&self.folder));
+            return Err(Error::usage(what).in_file(self.folder()));
         }
         // The last shard that begins at or before the sample: shards without samples are skipped.
         let after = self.starts.partition_point(|start| *start <= number);

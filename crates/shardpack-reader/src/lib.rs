@@ -92,27 +92,23 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 mod buffer;
-#[cfg(feature = "cloud")]
 mod cache;
 mod content;
 mod dataset;
-mod files;
 mod lookup;
 mod mapping;
 mod open_shards;
 mod reader;
-#[cfg(feature = "cloud")]
-mod remote;
 mod sample;
 mod shard;
+mod shard_files;
 mod splits;
-mod store;
 mod turn;
 mod unpack;
 mod wholes;
 mod window;
 
-#[cfg(feature = "cloud")]
+pub use cache::CacheUse;
 #[doc(hidden)]
 pub use cache::fuzz_blocks;
 pub use dataset::Dataset;
@@ -123,7 +119,6 @@ pub use shard::Shard;
 pub use splits::{
     Split, Splits, WORK_FOLDER, is_to_be_replaced, is_unfinished, look_at_splits, split_differences, splits, unfinished,
 };
-pub use store::{CacheUse, Store, StoreSettings, Transfers, is_url};
 pub use window::{Scratch, Window};
 
 pub use shardpack_format::{
@@ -132,6 +127,7 @@ pub use shardpack_format::{
     index::{Index, RowRef},
     manifest::{Class, Manifest},
 };
+pub use shardpack_storage::{self as storage, OpenFile, Storage, StoreSettings, Transfers, is_url};
 
 // Compiles the recipe in Rust with the tests.
 #[cfg(doctest)]

@@ -49,7 +49,7 @@ impl Dataset {
         if self.check_content
             && let Err(error) = sample::check_content(&shard, &row, out)
         {
-            if !self.is_remote {
+            if !self.is_remote() {
                 return Err(error);
             }
             let again = shard.sample_again(number - shard.samples().start)?;
@@ -174,7 +174,7 @@ impl<'d> Shard<'d> {
     {
         match self.check(&sample) {
             Ok(()) => Ok(sample),
-            Err(_) if self.dataset.is_remote => {
+            Err(_) if self.dataset.is_remote() => {
                 let again = self.sample_again(sample.number() - self.samples().start)?;
                 self.check(&again).map(|()| again)
             }
@@ -189,7 +189,7 @@ impl<'d> Shard<'d> {
     /// When the sample is wrong.
     pub fn check(&self, sample: &Sample<'_>) -> Result<()> {
         sample.check_content()?;
-        if self.dataset.is_remote { sample.check_frame() } else { Ok(()) }
+        if self.dataset.is_remote() { sample.check_frame() } else { Ok(()) }
     }
 
     /// Reads its samples in order; the first [`Reader::next`] opens the shard.

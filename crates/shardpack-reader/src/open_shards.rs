@@ -49,8 +49,13 @@ impl<T> OpenShards<T> {
 mod tests {
     use std::{cell::Cell, path::Path};
 
+    use shardpack_storage::{Local, Storage};
+
     use super::*;
-    use crate::files;
+
+    fn open_file(path: &Path) -> Result<Box<dyn shardpack_storage::OpenFile>> {
+        Local::new(path.parent().unwrap()).open_listed(path.file_name().unwrap().to_str().unwrap(), 5)
+    }
 
     #[test]
     fn a_shard_is_opened_again_only_after_another_took_its_place() {
@@ -60,7 +65,7 @@ mod tests {
         let opened = Cell::new(0);
         let open = |path: &Path| {
             opened.set(opened.get() + 1);
-            files::open(path, 5)
+            open_file(path)
         };
         let shards = OpenShards::new(MOST_OPEN * 3);
         for (number, opened_by_then) in
@@ -80,7 +85,7 @@ mod tests {
         let shards = OpenShards::new(1);
         let _held = shards.0[0].lock().unwrap();
         for _ in 0..2 {
-            shards.get(0, || files::open(&path, 5)).unwrap();
+            shards.get(0, || open_file(&path)).unwrap();
         }
     }
 }

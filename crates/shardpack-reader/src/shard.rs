@@ -2,20 +2,20 @@
 //!
 //! Files are opened at first use and compared with the manifest first.
 
-use std::{fs::File, io, ops::Range, path::PathBuf, sync::OnceLock};
+use std::{fs::File, ops::Range, path::PathBuf, sync::OnceLock};
 
 use shardpack_format::{
     Error, Result,
     crops::{self, Crops},
     hash, help,
     index::{Index, RowRef},
-    manifest, regular,
+    manifest,
 };
+use shardpack_storage::OpenFile;
 
 use crate::{
     Bytes, Dataset,
     content::{Compression, Content},
-    files,
     turn::Turn,
     window::{Scratch, Window},
 };
@@ -95,7 +95,7 @@ impl<'d> Shard<'d> {
         }
         // Opened outside the cell: two threads may open it at once, but no thread waits for the disk access of
         // another.
-        let _turn = if self.dataset.is_remote { index_turn.take() } else { None };
+        let _turn = if self.dataset.is_remote() { index_turn.take() } else { None };
         if let Some(index) = opened.get() {
             return Ok(index);
         }
@@ -125,7 +125,7 @@ impl<'d> Shard<'d> {
         if let Some(crops) = opened.get() {
             return Ok(crops.as_ref());
         }
-        let _turn = if self.dataset.is_remote { crops_turn.take() } else { None };
+        let _turn = if self.dataset.is_remote() { crops_turn.take() } else { None };
         if let Some(crops) = opened.get() {
             return Ok(crops.as_ref());
         }
@@ -145,12 +145,13 @@ impl<'d> Shard<'d> {
         crops.table(row, content_hash).map(Some).map_err(|error| error.in_file(self.crops_path()))
     }
 
-    /// Its file, opened anew. All users of the handle share its position: read with `read_at`.
+    /// Its file, opened anew.
     ///
     /// # Errors
-    /// When it is missing, cannot be opened, or its length differs from the manifest.
-    pub fn open(&self) -> Result<File> {
-        files::open(&self.path(), self.entry().bytes)
+    /// When it is missing, cannot be opened, or its length differs from the manifest; over a network, the first read reports a
+    /// missing file.
+    pub fn open(&self) -> Result<Box<dyn OpenFile>> {
+        self.dataset.files.open_anew(self.number)
     }
 
     /// Fills `into` with bytes of the stored file from `offset` on, packed if the shard is compressed; one request
@@ -159,7 +160,7 @@ impl<'d> Shard<'d> {
     /// # Errors
     /// When the file is shorter, or cannot be read.
     pub fn read_stored(&self, offset: u64, into: &mut [u8]) -> Result<()> {
-        self.dataset.store.read(self.number, offset, into)
+        self.dataset.files.read(self.number, offset, into)
     }
 
     /// Checks that the shard exists and has the length in the manifest; one request over a network.
@@ -168,10 +169,10 @@ impl<'d> Shard<'d> {
     /// When the check fails, or cannot be made.
     pub fn look_for(&self) -> Result<()> {
         let bytes = self.entry().bytes;
-        self.dataset.store.open(self.number)?;
+        self.dataset.files.open(self.number)?;
         // The last byte exists only if all bytes before it exist.
-        match self.dataset.is_remote && bytes > 0 {
-            true => self.dataset.store.read(self.number, bytes - 1, &mut [0]),
+        match self.dataset.is_remote() && bytes > 0 {
+            true => self.dataset.files.read(self.number, bytes - 1, &mut [0]),
             false => Ok(()),
         }
     }
@@ -219,13 +220,13 @@ impl<'d> Shard<'d> {
     /// Opens the bytes of the shard.
     pub(crate) fn content(&self) -> Result<Content> {
         let bytes = self.index()?.summary().content_bytes;
-        let (store, lengths) = (&self.dataset.store, (self.entry().bytes, bytes));
-        Content::open(store, self.number, self.path(), lengths, self.dataset.compression)
+        let (files, lengths) = (&self.dataset.files, (self.entry().bytes, bytes));
+        Content::open(files, self.number, self.path(), lengths, self.dataset.compression)
     }
 
     /// The whole shard, mapped; `None` if it is compressed, not a file, or the system refuses.
     pub(crate) fn map(&self) -> Result<Option<&'d [u8]>> {
-        if self.dataset.compression != Compression::None || !self.dataset.is_mapped || self.dataset.copies {
+        if self.dataset.compression != Compression::None || self.dataset.copies {
             return Ok(None);
         }
         let opened = &self.dataset.opened[self.number].map;
@@ -234,7 +235,8 @@ impl<'d> Shard<'d> {
             None => {
                 // The index guarantees that all records lie within the mapped length.
                 self.index()?;
-                let map = Bytes::map(&self.open()?, self.entry().bytes).ok();
+                // A mapping needs no descriptor, so the file does not stay open.
+                let map = self.open()?.local().and_then(|file| Bytes::map(file, self.entry().bytes).ok());
                 opened.get_or_init(|| map)
             }
         };
@@ -242,19 +244,8 @@ impl<'d> Shard<'d> {
     }
 
     fn open_crops(&self) -> Result<Option<Crops<Bytes>>> {
-        let bytes = match self.dataset.store.crops(self.number)? {
-            Some(Some(bytes)) => bytes.into(),
-            Some(None) => return Ok(None),
-            None => {
-                let file = match regular::open(self.crops_path()) {
-                    Ok(file) => file,
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-                    Err(error) => return Err(files::io_error("cannot open", error)),
-                };
-                let bytes = file.metadata().map_err(|error| files::io_error("cannot look at", error))?.len();
-                self.dataset.bytes_of(&file, bytes).map_err(cut)?
-            }
-        };
+        let map = |file: &File, bytes| self.dataset.bytes_of(file, bytes);
+        let Some(bytes) = self.dataset.files.crops(self.number, &map)? else { return Ok(None) };
         let crops = Crops::open(bytes)?;
         let (summary, entry) = (crops.summary(), self.entry());
         let expected = (entry.samples, entry.blake3.0, self.dataset.manifest().id.0);
@@ -266,14 +257,8 @@ impl<'d> Shard<'d> {
 
     fn open_index(&self) -> Result<Index<Bytes>> {
         let entry = self.entry();
-        let bytes = match self.dataset.store.index(self.number)? {
-            Some(bytes) => bytes.into(),
-            None => {
-                let file = files::open(&self.index_path(), entry.index.bytes)?;
-                self.dataset.bytes_of(&file, entry.index.bytes).map_err(cut)?
-            }
-        };
-        let index = Index::open(bytes)?;
+        let index = self.dataset.files.index(self.number, &|file, bytes| self.dataset.bytes_of(file, bytes))?;
+        let index = Index::open(index)?;
         let summary = index.summary();
         let differs = |what: &str, found: String, expected: String| {
             Err(Error::data(format!("{what}: {found} in the index, {expected} in the manifest")).help(help::COPY_AGAIN))
@@ -298,14 +283,6 @@ impl<'d> Shard<'d> {
             )));
         }
         Ok(index)
-    }
-}
-
-/// The error for a file that ended early although its length was correct.
-fn cut(error: io::Error) -> Error {
-    match error.kind() {
-        io::ErrorKind::UnexpectedEof => Error::data("cut short since it was opened").help(help::COPY_AGAIN),
-        _ => files::io_error("cannot read", error),
     }
 }
 

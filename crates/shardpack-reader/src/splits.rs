@@ -8,11 +8,12 @@ use std::{
 use shardpack_format::{
     Error, Result, hash, help,
     manifest::{self, Manifest},
-    regular,
     splits::{self as record, Difference, Record},
 };
+use shardpack_storage::{Local, Storage, sys};
 
-use crate::files;
+/// Longest manifest that is read: enough for some millions of shards.
+pub(crate) const MAX_MANIFEST_BYTES: u64 = 1 << 30;
 
 /// Name of the folder in which `shardpack pack` keeps unfinished data; removed when the pack is complete.
 pub use shardpack_format::manifest::WORK_FOLDER;
@@ -62,20 +63,16 @@ pub fn splits(path: impl AsRef<Path>) -> Result<Vec<Split>> {
 pub fn look_at_splits(path: impl AsRef<Path>) -> Result<Splits> {
     let path = path.as_ref();
     refuse_unfinished(path)?;
-    if files::metadata_if_there(&path.join(manifest::FILE))?.is_some() {
+    if sys::metadata_if_there(&path.join(manifest::FILE))?.is_some() {
         return Ok(Splits::default());
     }
     let found = list(path)?;
-    let read = |file: &Path| match regular::read_at_most(file, files::MOST_MANIFEST_BYTES) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(files::io_error("cannot read", error).in_file(file)),
-    };
-    let file = path.join(record::FILE);
-    let record = read(&file)?.map(|bytes| Record::read(&bytes)).transpose().map_err(|error| error.in_file(&file))?;
+    let storage = Local::new(path);
+    let record = read_record(&storage)?;
     let mut manifests = Vec::with_capacity(found.len());
     for split in &found {
-        manifests.push(read(&split.path.join(manifest::FILE))?.unwrap_or_default());
+        let bytes = Local::new(&split.path).read(manifest::FILE, MAX_MANIFEST_BYTES)?;
+        manifests.push(bytes.unwrap_or_default());
     }
     let named = found.iter().map(|split| split.name.as_str()).zip(manifests.iter().map(Vec::as_slice));
     let differences = split_differences(record.as_ref(), named);
@@ -111,13 +108,13 @@ pub fn split_differences<'a>(
 }
 
 fn list(path: &Path) -> Result<Vec<Split>> {
-    let failed = |error| files::io_error("cannot read folder", error).in_file(path);
+    let failed = |error| sys::io_error("cannot read folder", path, error);
     let mut splits = Vec::new();
     for entry in path.read_dir().map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let (name, path) = (entry.file_name().to_string_lossy().into_owned(), entry.path());
         if !name.starts_with('.')
-            && files::metadata_if_there(&path.join(manifest::FILE))?.is_some_and(|meta| meta.is_file())
+            && sys::metadata_if_there(&path.join(manifest::FILE))?.is_some_and(|meta| meta.is_file())
         {
             splits.push(Split { name, path });
         }
@@ -134,11 +131,11 @@ fn list(path: &Path) -> Result<Vec<Split>> {
 pub fn is_unfinished(folder: impl AsRef<Path>) -> Result<bool> {
     let folder = folder.as_ref();
     let work = folder.join(WORK_FOLDER);
-    if !files::metadata_if_there(&work)?.is_some_and(|meta| meta.is_dir()) {
+    if !sys::metadata_if_there(&work)?.is_some_and(|meta| meta.is_dir()) {
         return Ok(false);
     }
     for name in BEGUN {
-        if files::metadata_if_there(&work.join(name))?.is_some() {
+        if sys::metadata_if_there(&work.join(name))?.is_some() {
             return Ok(true);
         }
     }
@@ -152,13 +149,13 @@ pub fn is_unfinished(folder: impl AsRef<Path>) -> Result<bool> {
 /// When the folder cannot be read.
 pub fn is_to_be_replaced(folder: impl AsRef<Path>) -> Result<bool> {
     let folder = folder.as_ref();
-    let work = files::metadata_if_there(&folder.join(WORK_FOLDER))?;
+    let work = sys::metadata_if_there(&folder.join(WORK_FOLDER))?;
     Ok(work.is_some_and(|meta| meta.is_dir()) && !is_unfinished(folder)?)
 }
 
 fn holds_datasets(folder: &Path) -> Result<bool> {
     for name in [manifest::FILE, record::FILE] {
-        if files::metadata_if_there(&folder.join(name))?.is_some() {
+        if sys::metadata_if_there(&folder.join(name))?.is_some() {
             return Ok(true);
         }
     }
@@ -194,22 +191,44 @@ pub(crate) fn refuse_unfinished(folder: &Path) -> Result<()> {
     Err(Error::data(format!("holds an unfinished pack: {WORK_FOLDER} is in it")).in_file(shown).help(help::FINISH_PACK))
 }
 
-/// The error for `folder` without a manifest.
-pub(crate) fn no_manifest(folder: &Path) -> Error {
-    let error = match list(folder) {
-        Err(error) => return error,
-        Ok(splits) if splits.is_empty() => {
-            Error::usage(format!("no dataset: there is no {} in it, nor in its folders", manifest::FILE))
-        }
-        Ok(splits) => {
-            let names: Vec<_> = splits.iter().map(|split| split.name.as_str()).collect();
-            several(&names, &shardpack_format::text::path(&splits[0].path).to_string())
-        }
-    };
-    error.in_file(folder)
+/// The record of splits in `storage`, if there is one.
+pub(crate) fn read_record(storage: &dyn Storage) -> Result<Option<Record>> {
+    let bytes = storage.read(record::FILE, MAX_MANIFEST_BYTES)?;
+    let record = bytes.map(|bytes| Record::read(&bytes)).transpose();
+    record.map_err(|error| error.in_file(storage.path_of(record::FILE)))
 }
 
-/// The error for a folder of several datasets with these names; `first` is the path of one dataset.
-pub(crate) fn several(names: &[&str], first: &str) -> Error {
-    Error::usage(format!("holds several datasets: {}", names.join(", "))).help(format!("open one dataset: {first}"))
+/// Names of the splits in a folder without a manifest: the folders with manifests, or, without a list of folders, those in the
+/// record.
+fn split_names(storage: &dyn Storage) -> Result<Vec<String>> {
+    match storage.local() {
+        Some(folder) => Ok(list(folder)?.into_iter().map(|split| split.name).collect()),
+        None => {
+            let splits = read_record(storage)?.map(|record| record.splits).unwrap_or_default();
+            Ok(splits.into_iter().map(|split| split.name).collect())
+        }
+    }
+}
+
+/// The error for a folder without a manifest.
+pub(crate) fn no_manifest(storage: &dyn Storage) -> Error {
+    let names = match split_names(storage) {
+        Ok(names) => names,
+        Err(error) => return error,
+    };
+    let error = match names.first() {
+        Some(first) => {
+            let first = storage.root().join(first);
+            Error::usage(format!("holds several datasets: {}", names.join(", ")))
+                .help(format!("open one dataset: {}", shardpack_format::text::path(&first)))
+        }
+        None if storage.local().is_some() => {
+            Error::usage(format!("no dataset: there is no {} in it, nor in its folders", manifest::FILE))
+        }
+        None => {
+            let what = format!("no dataset: there is neither {} nor {}", manifest::FILE, record::FILE);
+            storage.explain_missing(Error::usage(what)).help(help::URL_OF_FOLDER)
+        }
+    };
+    error.in_file(storage.root())
 }

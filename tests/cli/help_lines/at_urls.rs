@@ -35,7 +35,7 @@ pub const AT_URLS: &[(&str, &str, &str, &str)] = &[
     (
         "look at the settings of the store, and at `ulimit -u`",
         "look at the settings of the store",
-        "crates/shardpack-store/src/runtime.rs",
+        "crates/shardpack-storage/src/remote/runtime.rs",
         "a_client_that_panics_gives_an_error_and_the_next_request_is_as_ever",
     ),
     (
@@ -126,26 +126,31 @@ pub const AT_URLS: &[(&str, &str, &str, &str)] = &[
     (
         "check the URL and the endpoint",
         "check the URL and the endpoint",
-        "crates/shardpack-store/src/answer.rs",
+        "crates/shardpack-storage/src/remote/answer.rs",
         "what_stores_say_in_xml_is_told",
     ),
     (
         "check the region and the endpoint",
         "check the region and the endpoint",
-        "crates/shardpack-store/src/answer.rs",
+        "crates/shardpack-storage/src/remote/answer.rs",
         "what_stores_say_in_xml_is_told",
     ),
-    ("the bucket is in", "the bucket is in", "crates/shardpack-store/src/answer.rs", "what_stores_say_in_xml_is_told"),
+    (
+        "the bucket is in",
+        "the bucket is in",
+        "crates/shardpack-storage/src/remote/answer.rs",
+        "what_stores_say_in_xml_is_told",
+    ),
     (
         "a store's URL begins with",
         "a store's URL begins with",
-        "crates/shardpack-store/src/location.rs",
+        "crates/shardpack-storage/src/remote/location.rs",
         "what_names_no_folder_is_refused",
     ),
     (
         "tokio::task::spawn_blocking has threads that can",
         "tokio::task::spawn_blocking has threads that can",
-        "crates/shardpack-store/src/runtime.rs",
+        "crates/shardpack-storage/src/remote/runtime.rs",
         "a_thread_of_a_runtime_is_told_where_it_can_wait",
     ),
     (

@@ -67,10 +67,8 @@ pub(super) use self::{
     overrides::KeyPart,
     pattern::{Pattern, label},
 };
-use crate::{
-    place::{Bytes, Place},
-    sys,
-};
+use crate::place::{Bytes, Place};
+use shardpack_storage::sys;
 
 /// Name of the data file in the folder of an environment.
 pub const DATA_FILE: &str = "data.mdb";

@@ -11,7 +11,7 @@ use super::{
     meta::{FIXED_DUPLICATES, RECORD_BYTES, Record},
     pages::{self, Damage, HEADER_BYTES, Kind, Layout, Node},
 };
-use crate::sys;
+use shardpack_storage::sys;
 
 /// Role of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

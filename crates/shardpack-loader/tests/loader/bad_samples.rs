@@ -164,34 +164,21 @@ fn a_mix_accounts_for_what_is_gone_from_each_of_its_datasets() {
     }
 }
 
-/// A store that fails after some reads, like a server that goes away.
-struct Failing {
-    shards: Vec<Vec<u8>>,
-    reads_left: AtomicU64,
-}
-
-impl Store for Failing {
-    fn open(&self, _shard: usize) -> Result<()> {
-        Ok(())
-    }
-
-    fn read(&self, shard: usize, offset: u64, into: &mut [u8]) -> Result<()> {
-        if self.reads_left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_err() {
-            return Err(Error::io("cannot read", std::io::Error::other("gone")));
-        }
-        into.copy_from_slice(&self.shards[shard][offset as usize..offset as usize + into.len()]);
-        Ok(())
-    }
-}
-
 #[test]
-fn a_store_that_goes_away_is_an_error_and_no_verdict_on_samples() {
+fn a_storage_that_goes_away_is_an_error_and_no_verdict_on_samples() {
     let folder = tempfile::tempdir().unwrap();
     packed(folder.path(), 500, None);
     for (on_bad, threads) in [(OnBad::Skip, 1), (OnBad::Replace, 4)] {
         let dataset = Dataset::open(folder.path()).unwrap();
-        let shards = dataset.shards().map(|shard| std::fs::read(shard.path()).unwrap()).collect();
-        let store = Failing { shards, reads_left: AtomicU64::new(20) };
+        let reads_left = AtomicU64::new(20);
+        // Like a server that goes away.
+        let storage = Faulty::new(Arc::new(storage::Memory::copy_of(folder.path()).unwrap()), move |call, _| {
+            let is_left = || reads_left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok();
+            match call == Call::ReadAt && !is_left() {
+                true => Err(Error::io("cannot read", std::io::Error::other("gone"))),
+                false => Ok(()),
+            }
+        });
         let options = Options {
             batch: 8,
             lanes: Some(8),
@@ -201,7 +188,7 @@ fn a_store_that_goes_away_is_an_error_and_no_verdict_on_samples() {
             memory_bytes: Some(100_000),
             ..Options::default()
         };
-        let one = Loader::new(dataset.with_store(Arc::new(store)), options).unwrap();
+        let one = Loader::new(dataset.with_storage(Arc::new(storage)), options).unwrap();
         let mut batches = one.batches(&one.beginning()).unwrap();
         let (mut seen, mut errors) = (0, Vec::new());
         loop {

@@ -22,10 +22,11 @@ use std::{
 
 use shardpack_loader::{
     Bad, Batch, Dataset, Error, Loader, Memory, NO_LABEL, OnBad, Options, Output, Own, Part, Receipt, Result, Sample,
-    State, Store, Subset, Times,
+    State, Subset, Times,
     order::{Last, Shuffle},
     training::{self, Cut, Dtype, Size, Transform},
 };
+use shardpack_reader::storage::{self, Call, Faulty};
 use shardpack_testing::Packing;
 
 /// Payloads that begin with their number, 4 to 200 bytes long.

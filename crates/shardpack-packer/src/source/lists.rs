@@ -12,7 +12,7 @@ use std::{
 };
 
 use shardpack_format::{Error, ErrorKind, Result, text};
-use shardpack_store::{Page, Store, is_key};
+use shardpack_storage::remote::{Page, Store, is_key};
 
 use super::listed::Listed;
 use crate::{
@@ -152,7 +152,7 @@ fn divide(folders: &[String], above: usize, most: usize, out: &mut Vec<Beginning
 
 #[cfg(test)]
 mod tests {
-    use shardpack_store::Object;
+    use shardpack_storage::remote::Object;
 
     use super::*;
 

@@ -14,7 +14,7 @@ use shardpack_format::{
     manifest, splits, text,
 };
 use shardpack_reader::{StoreSettings, Transfers};
-use shardpack_store::{Settings, Store};
+use shardpack_storage::remote::{Settings, Store};
 
 use super::{
     Found, Look, ReadError, Refusal, Source, api::refused, image_folder, listed::Listed, lists, names, npz,
@@ -69,7 +69,7 @@ impl Prefix {
 
     /// Transfers so far, detection included.
     pub fn transfers(&self) -> Transfers {
-        let read = self.0.store.counts().into();
+        let read = self.0.store.transfers();
         self.0.looked.iter().map(|urls| urls.transfers()).fold(read, Transfers::and)
     }
 

@@ -16,7 +16,10 @@ use shardpack_format::{
 use shardpack_reader::{Dataset, Shard, StoreSettings, Transfers};
 
 use super::{shards::Urls, storage::NETWORK_READS};
-use crate::{dataset_files::DatasetFiles, monitor::Monitor, parallel::each, sys};
+use crate::{monitor::Monitor, parallel::each, sys};
+
+/// Longest record of splits that is read.
+const MAX_RECORD_BYTES: u64 = 1 << 30;
 
 /// The folder of a dataset, or the folder that contains its splits.
 #[derive(Clone, Debug)]
@@ -49,7 +52,7 @@ impl Root {
     /// # Errors
     /// If the URL cannot be read from, or a setting is unknown.
     pub fn at_url(url: &Path, only: Option<BTreeSet<String>>, settings: &StoreSettings) -> Result<Self> {
-        let folder = DatasetFiles::open(url, settings)?.path().to_path_buf();
+        let folder = shardpack_storage::open(url, settings)?.root().to_path_buf();
         let remote = Remote { settings: settings.clone(), datasets: OnceLock::new() };
         Ok(Self { folder, only, remote: Some(Arc::new(remote)), looked: None })
     }
@@ -94,17 +97,17 @@ impl Root {
 
     /// The splits record in the parent folder, if any.
     pub(super) fn record_above(&self, folder: &Path) -> Result<Option<Record>> {
-        let (files, above) = match &self.remote {
-            None => (DatasetFiles::Local(folder.to_path_buf()), format!("../{}", splits::FILE)),
-            Some(remote) => {
-                let above = folder.parent().filter(|above| sys::is_store(above));
-                let Some(above) = above.and_then(Path::to_str) else { return Ok(None) };
-                (DatasetFiles::open(Path::new(above), &remote.settings)?, splits::FILE.to_owned())
-            }
+        let (above, settings) = match &self.remote {
+            None => (folder.join(".."), StoreSettings::default()),
+            Some(remote) => match folder.parent().filter(|above| sys::is_store(above)) {
+                Some(above) => (above.to_path_buf(), remote.settings.clone()),
+                None => return Ok(None),
+            },
         };
-        let bytes = files.read_optional(&above)?;
+        let storage = shardpack_storage::open(above, &settings)?;
+        let bytes = storage.read_optional(splits::FILE, MAX_RECORD_BYTES)?;
         let record = bytes.map(|bytes| Record::read(&bytes)).transpose();
-        record.map_err(|error| error.in_file(files.shown(&above)))
+        record.map_err(|error| error.in_file(storage.path_of(splits::FILE)))
     }
 
     /// Network transfers so far, detection included; `None` for a local folder.

@@ -225,5 +225,6 @@ pub(crate) fn peek(dataset: &Dataset, stored: u64, first: &mut [u8], look: Look)
     let file = shard.open().map_err(refused)?;
     // In a compressed shard this offset is approximate: the peek measures the disk, not the image.
     let at = row.payload().0.min(shard.entry().bytes.saturating_sub(1));
-    storage::peek(&file, at, first, look).map_err(|error| refused(sys::io_error("cannot read", &shard.path(), error)))
+    let Some(file) = file.local() else { return Ok(None) };
+    storage::peek(file, at, first, look).map_err(|error| refused(sys::io_error("cannot read", &shard.path(), error)))
 }

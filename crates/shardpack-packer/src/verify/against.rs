@@ -29,7 +29,6 @@ use super::{
 };
 use crate::{
     copy::Place,
-    dataset_files::DatasetFiles,
     foreign::lmdb,
     ledger::{self, Fate},
     listing::Listing,
@@ -97,7 +96,7 @@ pub fn said_of_records(
     settings: &StoreSettings,
     label_file: Option<&Path>,
 ) -> Result<(Wanted, Option<Transfers>)> {
-    let files = DatasetFiles::open(dst, settings)?;
+    let files = shardpack_storage::open(dst, settings)?;
     let (datasets, _) = super::open(&files)?;
     let mut said = match datasets.first() {
         Some(dataset) => dataset.choice()?.wanted,
@@ -357,7 +356,7 @@ fn dataset_against(dataset: &Opened, original: &Original<'_>, monitor: &dyn Moni
         // An unreadable index was already reported.
         let Some(index) = dataset
             .files
-            .read_if_there(&shard.index.file, Some(shard.index.bytes), is_right)?
+            .read_right(&shard.index.file, Some(shard.index.bytes), is_right)?
             .and_then(|bytes| Index::open(bytes).ok())
         else {
             return Ok((Vec::new(), Seen::default()));
@@ -374,7 +373,7 @@ fn dataset_against(dataset: &Opened, original: &Original<'_>, monitor: &dyn Moni
     problems.extend(gone.iter().map(|kind| {
         dataset.problem(manifest::FILE, format!("the source does not have the component {} any more", kind.name()))
     }));
-    let lines = dataset.files.read_if_there(manifest::LEDGER_FILE, None, |lines| ledger::read(lines).is_ok())?;
+    let lines = dataset.files.read_right(manifest::LEDGER_FILE, None, |lines| ledger::read(lines).is_ok())?;
     let lines = lines.unwrap_or_default();
     let lines = ledger::read(&lines).unwrap_or_default().into_iter().filter(|line| line.fate != Fate::Kept);
     let known: HashSet<Vec<u8>> = lines.map(|line| line.path).collect();

@@ -19,6 +19,7 @@ use std::{
     fs,
     ops::Range,
     path::Path,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -33,10 +34,10 @@ use shardpack_format::{
 use shardpack_reader::{
     Dataset, Shard, StoreSettings, Transfers, is_to_be_replaced, is_unfinished, split_differences, unfinished,
 };
+use shardpack_storage::Storage;
 
 use crate::{
     crops,
-    dataset_files::DatasetFiles,
     inspect::REQUESTS,
     ledger,
     monitor::{Monitor, Phase},
@@ -73,7 +74,7 @@ pub struct Options {
 
 impl Options {
     /// The same options with enough threads to wait for a store.
-    fn for_files(&self, files: &DatasetFiles) -> Self {
+    fn for_files(&self, files: &Arc<dyn Storage>) -> Self {
         let jobs = if files.local().is_none() { self.jobs.max(REQUESTS) } else { self.jobs };
         Self { jobs, ..self.clone() }
     }
@@ -165,7 +166,7 @@ impl Report {
 #[derive(Debug)]
 pub(crate) struct Opened {
     /// The dataset's folder.
-    pub files: DatasetFiles,
+    pub files: Arc<dyn Storage>,
     /// Path from the verified folder, empty or with a trailing slash: `train/`.
     pub prefix: String,
     pub manifest: Manifest,
@@ -192,7 +193,7 @@ impl Opened {
         let what =
             format!("its images were changed when they were packed, {recipe}: they differ from those of a source");
         Err(Error::usage(what)
-            .in_file(self.files.path())
+            .in_file(self.files.root())
             .help("verify without SRC checks every byte; pack --force packs anew"))
     }
 
@@ -217,7 +218,7 @@ impl Opened {
 ///
 /// # Errors
 /// If there is no dataset.
-pub(crate) fn open(files: &DatasetFiles) -> Result<(Vec<Opened>, Vec<Problem>)> {
+pub(crate) fn open(files: &Arc<dyn Storage>) -> Result<(Vec<Opened>, Vec<Problem>)> {
     if let Some(dst) = files.local()
         && let Some(folder) = unfinished(dst)?
         && (is_unfinished(dst)? || !sys::is_there(&dst.join(manifest::FILE))?)
@@ -228,13 +229,13 @@ pub(crate) fn open(files: &DatasetFiles) -> Result<(Vec<Opened>, Vec<Problem>)> 
     }
     let is_right = |bytes: &[u8]| Manifest::read(bytes).is_ok();
     let mut found = Vec::new();
-    match (files.read_if_there(manifest::FILE, None, is_right)?, files.local()) {
-        (Some(bytes), _) => found.push((files.clone(), String::new(), bytes)),
+    match (files.read_right(manifest::FILE, None, is_right)?, files.local()) {
+        (Some(bytes), _) => found.push((Arc::clone(files), String::new(), bytes)),
         (None, local) => {
             for name in local.map_or_else(|| split_names(files), split_folders)? {
                 let folder = files.folder(&name)?;
                 // A split that is in the record but missing is reported with the record.
-                if let Some(bytes) = folder.read_if_there(manifest::FILE, None, is_right)? {
+                if let Some(bytes) = folder.read_right(manifest::FILE, None, is_right)? {
                     found.push((folder, name + "/", bytes));
                 }
             }
@@ -251,13 +252,13 @@ pub(crate) fn open(files: &DatasetFiles) -> Result<(Vec<Opened>, Vec<Problem>)> 
 }
 
 /// Names of the splits in the record at a URL.
-fn split_names(files: &DatasetFiles) -> Result<Vec<String>> {
-    let Some(bytes) = files.read_if_there(splits::FILE, None, |bytes| Record::read(bytes).is_ok())? else {
+fn split_names(files: &Arc<dyn Storage>) -> Result<Vec<String>> {
+    let Some(bytes) = files.read_right(splits::FILE, None, |bytes| Record::read(bytes).is_ok())? else {
         let what = format!("no dataset: there is neither {} nor {}", manifest::FILE, splits::FILE);
-        let error = Error::usage(what).in_file(files.path());
+        let error = Error::usage(what).in_file(files.root());
         return Err(error.help(help::URL_OF_FOLDER));
     };
-    let record = Record::read(&bytes).map_err(|error| error.in_file(files.shown(splits::FILE)))?;
+    let record = Record::read(&bytes).map_err(|error| error.in_file(files.path_of(splits::FILE)))?;
     Ok(record.splits.into_iter().map(|split| split.name).collect())
 }
 
@@ -291,7 +292,7 @@ fn from_error(file: String, error: &Error) -> Problem {
 /// If there is no dataset, or the machine fails. Damage is in the report.
 pub fn verify(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
     let start = Instant::now();
-    let files = DatasetFiles::open(dst, &options.store)?;
+    let files = shardpack_storage::open(dst, &options.store)?;
     let options = &options.for_files(&files);
     let (mut datasets, problems) = open(&files)?;
     if let Some(part) = options.part {
@@ -308,7 +309,7 @@ pub fn verify(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Re
     if files.local().is_none() {
         report.notes.push(NOT_LISTED.to_owned());
     }
-    let folders = datasets.iter().map(|dataset| &dataset.files).chain([&files]).filter_map(DatasetFiles::local);
+    let folders = datasets.iter().map(|dataset| &dataset.files).chain([&files]).filter_map(|files| files.local());
     for folder in folders.collect::<BTreeSet<_>>() {
         if !is_to_be_replaced(folder)? {
             continue;
@@ -335,7 +336,7 @@ pub fn verify(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Re
 }
 
 /// Whether this is a single dataset and not a folder of splits; its manifest may be damaged.
-fn is_one(files: &DatasetFiles, datasets: &[Opened], report: &Report) -> Result<bool> {
+fn is_one(files: &Arc<dyn Storage>, datasets: &[Opened], report: &Report) -> Result<bool> {
     match files.local() {
         Some(dst) => sys::is_there(&dst.join(manifest::FILE)),
         None => Ok(datasets.iter().all(|dataset| dataset.prefix.is_empty())
@@ -344,16 +345,16 @@ fn is_one(files: &DatasetFiles, datasets: &[Opened], report: &Report) -> Result<
 }
 
 /// Network transfers so far.
-fn transfers(files: &DatasetFiles, datasets: &[Opened]) -> Option<Transfers> {
+fn transfers(files: &Arc<dyn Storage>, datasets: &[Opened]) -> Option<Transfers> {
     // A dataset that is not a split is read through the same folder handle.
     let splits = datasets.iter().filter(|dataset| !dataset.prefix.is_empty()).map(|dataset| &dataset.files);
-    splits.chain([files]).filter_map(DatasetFiles::transfers).reduce(Transfers::and)
+    splits.chain([files]).filter_map(|files| files.transfers()).reduce(Transfers::and)
 }
 
 /// Checks that the splits in `dst` match the splits record, or the manifests if there is no record.
-fn check_splits(files: &DatasetFiles, datasets: &[Opened], report: &mut Report) -> Result<()> {
+fn check_splits(files: &Arc<dyn Storage>, datasets: &[Opened], report: &mut Report) -> Result<()> {
     let is_right = |bytes: &[u8]| Record::read(bytes).is_ok();
-    let record = match files.read_if_there(splits::FILE, None, is_right)?.map(|bytes| Record::read(&bytes)) {
+    let record = match files.read_right(splits::FILE, None, is_right)?.map(|bytes| Record::read(&bytes)) {
         None => None,
         Some(Ok(record)) => Some(record),
         Some(Err(error)) => {
@@ -437,7 +438,7 @@ fn check_sums(dataset: &Opened) -> Result<Option<Problem>> {
     let expected = dataset.manifest.sums();
     let found = dataset
         .files
-        .read_if_there(manifest::SUMS_FILE, Some(expected.len() as u64), |found| found == expected.as_bytes())?;
+        .read_right(manifest::SUMS_FILE, Some(expected.len() as u64), |found| found == expected.as_bytes())?;
     Ok(match found {
         None => Some(dataset.problem(manifest::SUMS_FILE, "missing")),
         Some(found) if found != expected.as_bytes() => {
@@ -466,7 +467,7 @@ fn check_sidecars(dataset: &Opened, options: &Options) -> Result<Vec<Problem>> {
     let check = |number: usize| {
         let expected = all[number];
         let is_right = |found: &[u8]| found.len() as u64 == expected.bytes && hash::file(found) == expected.blake3.0;
-        let what = match dataset.files.read_if_there(&expected.file, Some(expected.bytes), is_right)? {
+        let what = match dataset.files.read_right(&expected.file, Some(expected.bytes), is_right)? {
             None => "missing".to_owned(),
             Some(found) if !is_right(&found) => {
                 format!("BLAKE3 differs: {} bytes, {} in the manifest", found.len(), expected.bytes)
@@ -483,7 +484,7 @@ fn check_ledger(dataset: &Opened) -> Result<Vec<Problem>> {
     let Some(expected) = &dataset.manifest.ledger.file else { return Ok(Vec::new()) };
     let problem = |what: String| dataset.problem(manifest::LEDGER_FILE, what);
     let is_right = |bytes: &[u8]| bytes.len() as u64 == expected.bytes && hash::file(bytes) == expected.blake3.0;
-    let Some(bytes) = dataset.files.read_if_there(manifest::LEDGER_FILE, Some(expected.bytes), is_right)? else {
+    let Some(bytes) = dataset.files.read_right(manifest::LEDGER_FILE, Some(expected.bytes), is_right)? else {
         return Ok(vec![problem("missing".to_owned())]);
     };
     let mut problems = Vec::new();
@@ -521,7 +522,7 @@ fn check_ledger(dataset: &Opened) -> Result<Vec<Problem>> {
 /// Checks crop tables, if any, against this dataset's images; also returns the network transfers.
 fn check_crops(dataset: &Opened, options: &Options) -> Result<(Vec<Problem>, Option<Transfers>)> {
     // A dataset that cannot be opened was already reported.
-    let Ok(opened) = Dataset::open_with(dataset.files.path(), &options.store) else { return Ok((Vec::new(), None)) };
+    let Ok(opened) = Dataset::open_with(dataset.files.root(), &options.store) else { return Ok((Vec::new(), None)) };
     let is_meant = |shard: &Shard<'_>| dataset.only.as_ref().is_none_or(|only| only.contains(&shard.entry().file));
     let shards: Vec<_> = opened.shards().filter(is_meant).collect();
     let found = shard::in_order(shards.len(), options.jobs, |number| crops::check(&shards[number], options.quick))?;

@@ -6,13 +6,16 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use shardpack_format::{Error, ErrorKind, Result, hash, manifest, regular, size};
 use shardpack_reader::Transfers;
 
 use super::{Opened, Options};
-use crate::{dataset_files::DatasetFiles, monitor::Monitor, own, pack, sys, uploads::Uploads};
+use shardpack_storage::Storage;
+
+use crate::{monitor::Monitor, own, pack, sys, uploads::Uploads};
 
 /// Work folder of a repair, inside the repaired folder.
 const FOLDER: &str = ".shardpack-repair";
@@ -33,8 +36,8 @@ impl Remote {
     ///
     /// # Errors
     /// If the store cannot be written to, or another repair uses the same work folder.
-    pub fn open(files: &DatasetFiles, options: &Options) -> Result<Option<Self>> {
-        let url = files.path();
+    pub fn open(files: &Arc<dyn Storage>, options: &Options) -> Result<Option<Self>> {
+        let url = files.root();
         if files.local().is_some() {
             return match &options.work {
                 None => Ok(None),
@@ -103,7 +106,7 @@ impl<'r> Place<'r> {
                 (own::folder(&remote.work, MADE)?, None)
             }
             None => {
-                let work = own::work_folder(dataset.files.path(), FOLDER)?;
+                let work = own::work_folder(dataset.files.root(), FOLDER)?;
                 let lock = sys::Lock::take(&work.join("lock"))?;
                 (work, Some(lock))
             }
@@ -146,7 +149,7 @@ impl<'r> Place<'r> {
     pub fn put(&self, file: &str, bytes: u64, blake3: &hash::FileHash) -> Result<()> {
         let made = self.work.join(file);
         let Some(uploads) = &self.uploads else {
-            let path = own::folder(self.dataset.files.path(), folder_of(file))?
+            let path = own::folder(self.dataset.files.root(), folder_of(file))?
                 .join(Path::new(file).file_name().unwrap_or_default());
             let written = regular::open(&made).map_err(|e| sys::io_error("cannot open", &made, e))?;
             return sys::finish_durably(&written, &made, &path);
@@ -160,7 +163,7 @@ impl<'r> Place<'r> {
     fn still_this_dataset(&self) -> Result<()> {
         match self.dataset.files.is_still(manifest::FILE, &self.dataset.bytes)? {
             true => Ok(()),
-            false => Err(Error::usage("was replaced while it was mended").in_file(self.dataset.files.path())),
+            false => Err(Error::usage("was replaced while it was mended").in_file(self.dataset.files.root())),
         }
     }
 
@@ -168,8 +171,8 @@ impl<'r> Place<'r> {
     pub fn close(self) -> Result<()> {
         let removed = fs::remove_dir_all(&self.work).map_err(|e| sys::io_error("cannot remove", &self.work, e));
         if self.uploads.is_none() {
-            sys::sync_folder(&self.dataset.files.path().join(manifest::INDEX_FOLDER))?;
-            sys::sync_folder(self.dataset.files.path())?;
+            sys::sync_folder(&self.dataset.files.root().join(manifest::INDEX_FOLDER))?;
+            sys::sync_folder(self.dataset.files.root())?;
         }
         removed
     }

@@ -21,7 +21,9 @@ use super::{
     Opened, Problem,
     decode::{self, NotDecoded},
 };
-use crate::{copy, dataset_files::DatasetFile};
+use shardpack_storage::OpenFile;
+
+use crate::copy;
 
 /// Bytes per read from a local file: small enough to stay in the cache while hashed twice.
 const READ_BYTES: u64 = 512 << 10;
@@ -29,8 +31,8 @@ const READ_BYTES: u64 = 512 << 10;
 const REQUEST_BYTES: u64 = 8 << 20;
 
 /// Bytes per read from `file`.
-fn read_bytes(file: &DatasetFile) -> u64 {
-    if file.is_remote() { REQUEST_BYTES } else { READ_BYTES }
+fn read_bytes(file: &dyn OpenFile) -> u64 {
+    if file.local().is_none() { REQUEST_BYTES } else { READ_BYTES }
 }
 
 /// A unit of work: rows of a shard, or the whole shard if it cannot be divided by rows.
@@ -50,13 +52,13 @@ pub(super) struct Done {
     pub not_decoded: NotDecoded,
 }
 
-pub(super) fn hash_alone(file: &DatasetFile) -> Result<Done> {
+pub(super) fn hash_alone(file: &dyn OpenFile) -> Result<Done> {
     let mut hasher = blake3::Hasher::new();
     let mut buffer = vec![0; file.bytes().min(read_bytes(file)) as usize];
     let mut at = 0;
     while at < file.bytes() {
         let take = (file.bytes() - at).min(buffer.len() as u64) as usize;
-        file.read_exact_at(&mut buffer[..take], at)?;
+        file.read_at(at, &mut buffer[..take])?;
         hasher.update(&buffer[..take]);
         at += take as u64;
     }
@@ -79,7 +81,7 @@ pub(super) struct Checker<'c> {
 
 impl Checker<'_> {
     /// Checks the rows of a piece, reading many records at a time.
-    pub fn plain(&self, index: &Index<Vec<u8>>, file: &DatasetFile, piece: &Piece) -> Result<Done> {
+    pub fn plain(&self, index: &Index<Vec<u8>>, file: &dyn OpenFile, piece: &Piece) -> Result<Done> {
         let mut hasher = SpanHasher::new(piece.bytes.start, self.bytes);
         let mut done = Done { read_bytes: piece.bytes.end - piece.bytes.start, ..Done::default() };
         let mut buffer = Vec::new();
@@ -88,7 +90,7 @@ impl Checker<'_> {
         if number == 0 {
             let head = copy::head_of(self.format, index)?;
             let mut found = vec![0; (head.len() as u64).min(self.bytes) as usize];
-            file.read_exact_at(&mut found, 0)?;
+            file.read_at(0, &mut found)?;
             hasher.update(&found);
             done.problems.extend(self.head(&found, &head));
         }
@@ -127,12 +129,12 @@ impl Checker<'_> {
     /// Reads consecutive records from `start` to the end of the file at most, and checks each.
     fn window(
         &self,
-        file: &DatasetFile,
+        file: &dyn OpenFile,
         bytes: &mut [u8],
         start: u64,
         rows: &[RowRef<'_>],
     ) -> Result<(Vec<Problem>, NotDecoded)> {
-        file.read_exact_at(bytes, start)?;
+        file.read_at(start, bytes)?;
         let mut not_decoded = NotDecoded::default();
         let problems = rows.iter().filter_map(|row| {
             let record = (row.offset - start) as usize..(row.offset - start) as usize + row.record_bytes as usize;
@@ -159,13 +161,13 @@ impl Checker<'_> {
     }
 
     /// Checks that all bytes after the last record are zero.
-    fn tail(&self, hasher: &mut SpanHasher, file: &DatasetFile, range: Range<u64>) -> Result<Option<Problem>> {
+    fn tail(&self, hasher: &mut SpanHasher, file: &dyn OpenFile, range: Range<u64>) -> Result<Option<Problem>> {
         let mut at = range.start;
         let mut found = None;
         let mut buffer = vec![0; (range.end - range.start).min(READ_BYTES) as usize];
         while at < range.end {
             let take = (range.end - at).min(buffer.len() as u64) as usize;
-            file.read_exact_at(&mut buffer[..take], at)?;
+            file.read_at(at, &mut buffer[..take])?;
             hasher.update(&buffer[..take]);
             let first = buffer[..take].iter().position(|byte| *byte != 0);
             found = found.or(first.map(|first| at + first as u64));
@@ -180,7 +182,7 @@ impl Checker<'_> {
     }
 
     /// Checks a compressed shard, frame by frame.
-    pub fn packed(&self, index: &Index<Vec<u8>>, file: &DatasetFile) -> Result<Done> {
+    pub fn packed(&self, index: &Index<Vec<u8>>, file: &dyn OpenFile) -> Result<Done> {
         let mut done = hash_alone(file)?;
         let wrong = |what: String| self.dataset.problem(self.file_name, what);
         let content_bytes = self.format.is_one_frame().then_some(index.summary().content_bytes);
@@ -299,7 +301,7 @@ struct Unpacked<'f> {
 }
 
 impl<'f> Unpacked<'f> {
-    fn open(file: &'f DatasetFile, frame: &'f Frame) -> Result<Self> {
+    fn open(file: &'f dyn OpenFile, frame: &'f Frame) -> Result<Self> {
         let left = u64::from(frame.packed_bytes);
         let packed = Section { file, at: frame.packed_offset, left, failed: Cell::default() };
         let capacity = left.min(read_bytes(file)) as usize;
@@ -359,7 +361,7 @@ impl<'f> Unpacked<'f> {
 
 /// A section of a file.
 struct Section<'f> {
-    file: &'f DatasetFile,
+    file: &'f dyn OpenFile,
     at: u64,
     left: u64,
     /// The read error, if any.
@@ -370,7 +372,7 @@ impl Read for Section<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let there = self.left.min(self.file.bytes().saturating_sub(self.at));
         let read = usize::try_from(there).unwrap_or(usize::MAX).min(out.len());
-        if let Err(error) = self.file.read_exact_at(&mut out[..read], self.at) {
+        if let Err(error) = self.file.read_at(self.at, &mut out[..read]) {
             let other = io::Error::other(error.what());
             self.failed.set(Some(error));
             return Err(other);
@@ -383,16 +385,16 @@ impl Read for Section<'_> {
 /// The seek table of a compressed shard with a length of `bytes`.
 ///
 /// If the shard may be a single frame without a table, `content_bytes` is the length of its content.
-fn read_table(file: &DatasetFile, bytes: u64, content_bytes: Option<u64>) -> Result<SeekTable> {
+fn read_table(file: &dyn OpenFile, bytes: u64, content_bytes: Option<u64>) -> Result<SeekTable> {
     let mut footer = [0; FOOTER_BYTES];
     let footer_at = bytes.checked_sub(FOOTER_BYTES as u64).ok_or_else(|| Error::data("too short for a seek table"))?;
-    file.read_exact_at(&mut footer, footer_at)?;
+    file.read_at(footer_at, &mut footer)?;
     let length = match (SeekTable::table_bytes_if_any(&footer)?, content_bytes) {
         (None, Some(content_bytes)) => return SeekTable::of_one(bytes, content_bytes),
         _ => SeekTable::table_bytes(&footer)?,
     };
     let at = bytes.checked_sub(length).ok_or_else(|| Error::data("its seek table is longer than the file"))?;
     let mut table = vec![0; length as usize];
-    file.read_exact_at(&mut table, at)?;
+    file.read_at(at, &mut table)?;
     SeekTable::read(&table, bytes)
 }

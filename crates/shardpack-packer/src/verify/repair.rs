@@ -21,6 +21,7 @@ use shardpack_format::{
     manifest, permutation, regular, size,
 };
 use shardpack_reader::{Dataset, Transfers};
+use shardpack_storage::OpenFile;
 
 use super::{
     Opened, Problem, Report,
@@ -33,7 +34,6 @@ use super::{
 use crate::{
     copy::{self, Copy, OnBad},
     crops,
-    dataset_files::{DatasetFile, DatasetFiles},
     ledger::{self, Fate},
     monitor::{Monitor, Phase, Silent},
     own,
@@ -90,7 +90,7 @@ pub fn repair(
     options: &super::Options,
     monitor: &dyn Monitor,
 ) -> Result<(Report, Repaired)> {
-    let files = DatasetFiles::open(dst, &options.store)?;
+    let files = shardpack_storage::open(dst, &options.store)?;
     let (datasets, _) = open(&files)?;
     for dataset in datasets.iter().filter(|dataset| !dataset.prefix.is_empty()) {
         own::no_link(&dst.join(dataset.prefix.trim_end_matches('/')))?;
@@ -143,7 +143,7 @@ fn repair_one(
         if damaged.is_empty() {
             return Ok(());
         }
-        let opened = Dataset::open_with(dataset.files.path(), &options.store)?;
+        let opened = Dataset::open_with(dataset.files.root(), &options.store)?;
         let put = |name: &str, bytes: &[u8]| place.put_bytes(name, bytes);
         for (name, done) in crops::mend(&opened, &damaged, options.jobs, monitor, put)? {
             let name = format!("{}{name}", dataset.prefix);
@@ -279,7 +279,7 @@ impl Repair<'_> {
                 format: format.as_ref(),
                 names: &[kind.name],
                 only: Some(damaged),
-                dst: if self.place.uploads().is_some() { self.work } else { dataset.files.path() },
+                dst: if self.place.uploads().is_some() { self.work } else { dataset.files.root() },
                 uploads: self.place.uploads(),
                 work: &parts,
                 begun: &sidecars::begun_file(&parts),
@@ -319,7 +319,7 @@ impl Repair<'_> {
             found.ok_or_else(|| Error::usage("the source does not have this split").in_file(self.source.path()))?;
         // The ledger lists filtered samples; the original filter is not recorded.
         let is_right = |lines: &[u8]| ledger::read(lines).is_ok();
-        let lines = self.dataset.files.read_if_there(manifest::LEDGER_FILE, None, is_right)?.unwrap_or_default();
+        let lines = self.dataset.files.read_right(manifest::LEDGER_FILE, None, is_right)?.unwrap_or_default();
         let lines = ledger::read(&lines).unwrap_or_default().into_iter().filter(|line| {
             // Samples that could not be packed were part of the plan.
             matches!(line.fate, Fate::Filtered | Fate::Duplicate) && !list::is_same_line(line)
@@ -338,7 +338,7 @@ impl Repair<'_> {
 
     fn index(&self, shard: &manifest::Shard) -> Result<Option<Index<Vec<u8>>>> {
         let is_right = |bytes: &[u8]| hash::file(bytes) == shard.index.blake3.0;
-        let bytes = self.dataset.files.read_if_there(&shard.index.file, Some(shard.index.bytes), is_right)?;
+        let bytes = self.dataset.files.read_right(&shard.index.file, Some(shard.index.bytes), is_right)?;
         Ok(bytes.filter(|bytes| is_right(bytes)).and_then(|bytes| Index::open(bytes).ok()))
     }
 
@@ -397,13 +397,13 @@ impl Repair<'_> {
         if let Some(folder) = files.local() {
             return Ok(regular::open(folder.join(&shard.file)).ok().map(|file| Old { file, there: None }));
         }
-        let Some(there) = files.file(&shard.file)? else { return Ok(None) };
+        let Some(there) = files.open(&shard.file)? else { return Ok(None) };
         let bytes = there.bytes().min(shard.bytes);
         let starts: Vec<u64> = (0..bytes.div_ceil(PIECE_BYTES)).map(|piece| piece * PIECE_BYTES).collect();
         each(&starts, PIECES, |start| {
             self.monitor.go_on()?;
             let mut piece = vec![0; PIECE_BYTES.min(bytes - start) as usize];
-            there.read_exact_at(&mut piece, *start)?;
+            there.read_at(*start, &mut piece)?;
             new.write_all_at(&piece, *start).map_err(|e| sys::io_error("cannot write", made, e))
         })?;
         let file = regular::open(made).map_err(|e| sys::io_error("cannot open", made, e))?;
@@ -475,7 +475,7 @@ impl Repair<'_> {
 struct Old {
     file: File,
     /// The object that the bytes came from.
-    there: Option<DatasetFile>,
+    there: Option<Box<dyn OpenFile>>,
 }
 
 impl Old {
@@ -486,7 +486,7 @@ impl Old {
         }
         let end = row.offset + u64::from(row.record_bytes);
         let Some(there) = self.there.as_ref().filter(|there| end <= there.bytes()) else { return Ok(false) };
-        there.read_exact_at(record, row.offset)?;
+        there.read_at(row.offset, record)?;
         Ok(against::is_right(row, record))
     }
 }

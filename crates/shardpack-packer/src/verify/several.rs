@@ -8,7 +8,6 @@ use shardpack_format::{Result, manifest, size, text};
 
 use super::{Options, Problem, Report, foreign, from_error, open, shard, transfers, verify};
 use crate::{
-    dataset_files::DatasetFiles,
     monitor::{Monitor, Phase},
     source::{Root, given::Given, strangers::STRANGER},
 };
@@ -41,7 +40,7 @@ impl Given {
 
 /// Verifies only the shards with these names in the dataset in `folder`.
 fn some_of(folder: &Path, names: &BTreeSet<String>, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
-    let files = DatasetFiles::open(folder, &options.store)?;
+    let files = shardpack_storage::open(folder, &options.store)?;
     let options = &options.for_files(&files);
     let (mut datasets, problems) = open(&files)?;
     let mut report = Report { problems, ..Report::default() };

@@ -20,7 +20,9 @@ use super::{
     Opened, Options, Problem, Report, decode, from_error,
     records::{Checker, Done, Piece, hash_alone},
 };
-use crate::{dataset_files::DatasetFile, monitor::Monitor};
+use shardpack_storage::OpenFile;
+
+use crate::monitor::Monitor;
 
 /// Bytes of records in one piece of work.
 const SPAN_BYTES: u64 = 8 << 20;
@@ -30,7 +32,7 @@ struct Shard<'a> {
     entry: &'a manifest::Shard,
     /// `None` if the index is unusable; the problems have the reason.
     index: Option<Index<Vec<u8>>>,
-    file: Option<DatasetFile>,
+    file: Option<Box<dyn OpenFile>>,
     /// Actual length of the file in bytes.
     bytes: u64,
     /// Totals of the rows; `None` if not all rows could be read.
@@ -148,7 +150,7 @@ pub(super) fn in_order<T: Send>(count: usize, jobs: usize, work: impl Fn(usize) 
 fn open<'a>(dataset: &Opened, entry: &'a manifest::Shard) -> Result<Shard<'a>> {
     let mut problems = Vec::new();
     let index = open_index(dataset, entry, &mut problems)?;
-    let file = match dataset.files.file(&entry.file) {
+    let file = match dataset.files.open(&entry.file) {
         // For example a pipe.
         Err(error) if error.kind() == ErrorKind::Data => {
             problems.push(dataset.problem(&entry.file, error.what()));
@@ -163,7 +165,7 @@ fn open<'a>(dataset: &Opened, entry: &'a manifest::Shard) -> Result<Shard<'a>> {
             file
         }
     };
-    let bytes = file.as_ref().map_or(0, DatasetFile::bytes);
+    let bytes = file.as_ref().map_or(0, |file| file.bytes());
     if file.is_some() && bytes != entry.bytes {
         let what = format!("{bytes} bytes, {} in the manifest", entry.bytes);
         let range = bytes.min(entry.bytes)..bytes.max(entry.bytes);
@@ -179,7 +181,7 @@ fn open_index(
 ) -> Result<Option<Index<Vec<u8>>>> {
     let name = &entry.index.file;
     let is_intact = |bytes: &[u8]| bytes.len() as u64 == entry.index.bytes && hash::file(bytes) == entry.index.blake3.0;
-    let bytes = match dataset.files.read_if_there(name, Some(entry.index.bytes), is_intact) {
+    let bytes = match dataset.files.read_right(name, Some(entry.index.bytes), is_intact) {
         Ok(Some(bytes)) => bytes,
         Ok(None) => {
             problems.push(dataset.problem(name, "missing"));
@@ -349,7 +351,7 @@ fn cut(number: usize, shard: &Shard<'_>) -> Vec<Piece> {
 
 /// Reads and checks a piece. Reads again from a URL after a problem, in case the data was corrupted in transit.
 fn read(dataset: &Opened, format: &dyn Format, options: &Options, shard: &Shard<'_>, piece: &Piece) -> Result<Done> {
-    let Some(file) = &shard.file else { return Ok(Done::default()) };
+    let Some(file) = shard.file.as_deref() else { return Ok(Done::default()) };
     let payload = dataset.choice()?.payload;
     let checker =
         Checker { dataset, format, decode: options.decode, payload, file_name: &shard.entry.file, bytes: shard.bytes };
@@ -361,7 +363,7 @@ fn read(dataset: &Opened, format: &dyn Format, options: &Options, shard: &Shard<
     let done = read()?;
     // For a shard that is hashed as a whole, the hash may be the only difference.
     let is_right = done.problems.is_empty() && done.whole.is_none_or(|found| found == shard.entry.blake3.0);
-    if is_right || !file.is_remote() { Ok(done) } else { read() }
+    if is_right || file.local().is_some() { Ok(done) } else { read() }
 }
 
 /// Compares the hash of the file; if no sample explains a difference, reports the whole shard.

@@ -4,9 +4,11 @@
 //! cache never fails a read, which falls back to the server; the folder never exceeds its limit.
 
 mod blocks;
+mod counters;
 mod folder;
 mod fuzz;
 
+pub use counters::CacheUse;
 pub use fuzz::fuzz_blocks;
 
 use std::{
@@ -22,7 +24,7 @@ use std::{
 
 use shardpack_format::{Error, Result, manifest::Manifest};
 
-use crate::{open_shards::OpenShards, store::CacheUse};
+use crate::open_shards::OpenShards;
 use blocks::{BLOCK_BYTES, Blocks};
 use folder::{Change, Folder, Opened};
 

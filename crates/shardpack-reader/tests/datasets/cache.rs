@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use shardpack_reader::{CacheUse, Dataset, ErrorKind, Store, StoreSettings};
+use shardpack_reader::{CacheUse, Dataset, ErrorKind, StoreSettings, storage::Memory};
 use shardpack_testing::{
     Packing,
     server::{Fault, Nginx, Proxy},
@@ -521,18 +521,13 @@ fn is_a_process_whose_disk_is_full() {
     assert!(used.left_out_bytes > 0 && used.trouble.is_some(), "{used:?}");
 }
 
-/// A caller's own store needs no methods for a cache: the defaults apply.
+/// A dataset has no cache in a storage of the caller.
 #[test]
-fn a_store_without_a_cache_has_none() {
-    struct Nothing;
-    impl Store for Nothing {
-        fn open(&self, _: usize) -> shardpack_reader::Result<()> {
-            Ok(())
-        }
-        fn read(&self, _: usize, _: u64, _: &mut [u8]) -> shardpack_reader::Result<()> {
-            Ok(())
-        }
-    }
-    assert!(Nothing.cache().is_none());
-    Nothing.forget(0, 0..1);
+fn a_storage_of_the_caller_has_no_cache() {
+    let folder = tempfile::tempdir().unwrap();
+    Packing::default().pack(folder.path(), &images(3, 0));
+    let storage = Memory::copy_of(folder.path()).unwrap();
+    let dataset = Dataset::open(folder.path()).unwrap().with_storage(std::sync::Arc::new(storage));
+    assert!(dataset.cache().is_none() && dataset.transfers().is_none());
+    assert_eq!(dataset.sample(1).unwrap().bytes(), images(3, 0)[1]);
 }

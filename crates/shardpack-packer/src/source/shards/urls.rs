@@ -15,7 +15,7 @@ use shardpack_format::{
     splits,
 };
 use shardpack_reader::{StoreSettings, Transfers};
-use shardpack_store::{Object, Settings, Store};
+use shardpack_storage::remote::{Object, Settings, Store};
 
 use crate::{
     foreign::{Kind, Readers, Remote, RemoteFile, files, lmdb::DATA_FILE, many, patterns::braces},
@@ -69,7 +69,7 @@ impl Urls {
     /// Transfers so far.
     pub fn transfers(&self) -> Transfers {
         let stores = self.stores.by_url.lock().unwrap_or_else(PoisonError::into_inner);
-        stores.values().map(|store| store.counts().into()).fold(Transfers::default(), Transfers::and)
+        stores.values().map(|store| store.transfers()).fold(Transfers::default(), Transfers::and)
     }
 
     fn store(&self, url: &str) -> Result<Arc<Store>> {

@@ -1,0 +1,26 @@
+//! Files of datasets in a folder, in an object store or on a web server, behind one trait.
+//!
+//! A [`Storage`] is a folder whose files have names: paths below it, with `/` between the parts. [`open`] returns the storage
+//! at a path or URL. [`Local`] is a folder of this machine, `remote` (feature `cloud`) a prefix of a bucket or a folder on a
+//! web server. [`Memory`] and [`Faulty`] are for tests.
+//!
+//! Holds at all times: callers cannot tell the storages apart, except by the abilities that the trait names; a file is written
+//! completely or not at all; an open file gives bytes of one version. No storage checks hashes.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
+
+mod faulty;
+mod local;
+mod memory;
+pub mod own;
+#[cfg(feature = "cloud")]
+pub mod remote;
+mod settings;
+mod storage;
+pub mod sys;
+
+pub use faulty::{Call, Faulty};
+pub use local::Local;
+pub use memory::Memory;
+pub use settings::{StoreSettings, Transfers, is_url};
+pub use storage::{Entry, OpenFile, Storage, open};

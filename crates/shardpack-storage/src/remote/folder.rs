@@ -1,0 +1,136 @@
+//! The storage of a prefix of a bucket, or of a folder on a web server.
+
+use std::{
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use shardpack_format::{Error, Result, help};
+
+use crate::{
+    Entry, OpenFile, Storage, StoreSettings, Transfers,
+    remote::{Settings, Store},
+};
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Remote {
+    store: Arc<Store>,
+}
+
+impl Remote {
+    /// The folder at `url`; sends no request.
+    ///
+    /// # Errors
+    /// If `url` is invalid, or there are no such settings.
+    pub fn open(url: &Path, settings: &StoreSettings) -> Result<Self> {
+        let text = url.to_str().ok_or_else(|| Error::usage("a URL that is not UTF-8").in_file(url))?;
+        Ok(Self { store: Arc::new(Store::new(text, &Settings::of(settings.pairs().iter().cloned()))?) })
+    }
+}
+
+impl Storage for Remote {
+    fn root(&self) -> &Path {
+        Path::new(self.store.url())
+    }
+
+    fn path_of(&self, name: &str) -> PathBuf {
+        self.store.object_url(name).into()
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.store.is_read_only()
+    }
+
+    fn folder(&self, name: &str) -> Result<Arc<dyn Storage>> {
+        Ok(Arc::new(Self { store: Arc::new(self.store.folder(name)?) }))
+    }
+
+    fn open(&self, name: &str) -> Result<Option<Box<dyn OpenFile>>> {
+        self.store.length(name)?.map(|bytes| self.open_listed(name, bytes)).transpose()
+    }
+
+    fn open_listed(&self, name: &str, bytes: u64) -> Result<Box<dyn OpenFile>> {
+        Ok(Box::new(Object { store: Arc::clone(&self.store), name: name.to_owned(), bytes }))
+    }
+
+    fn read(&self, name: &str, max_bytes: u64) -> Result<Option<Vec<u8>>> {
+        self.store.read_now(name, max_bytes)
+    }
+
+    fn read_optional(&self, name: &str, max_bytes: u64) -> Result<Option<Vec<u8>>> {
+        self.store.forget(name);
+        self.store.read_optional(name, max_bytes)
+    }
+
+    fn is_still(&self, name: &str, bytes: &[u8]) -> Result<bool> {
+        self.store.is_still(name, bytes)
+    }
+
+    fn list(&self, below: &str) -> Result<Option<Vec<Entry>>> {
+        if self.is_read_only() {
+            return Ok(None);
+        }
+        let folder = if below.is_empty() { String::new() } else { below.trim_end_matches('/').to_owned() + "/" };
+        let page = self.store.level(&folder)?;
+        let name = |name: &str| name.strip_prefix(&folder).unwrap_or(name).to_owned();
+        let files = page.objects.iter().map(|object| (&object.name, Some(object.bytes)));
+        let odd = page.odd.iter().filter(|odd| !odd.is_folder()).map(|odd| (&odd.name, Some(odd.bytes)));
+        let folders = page.folders.iter().map(|folder| (folder, None));
+        let entries = files.chain(odd).chain(folders).map(|(full, bytes)| Entry { name: name(full), bytes });
+        let mut entries: Vec<_> = entries.collect();
+        entries.sort();
+        Ok(Some(entries))
+    }
+
+    fn put(&self, name: &str, bytes: Vec<u8>) -> Result<()> {
+        match self.is_read_only() {
+            false => self.store.put(name, bytes),
+            true => Err(Error::usage("a web server is only read from").in_file(self.root()).help(help::COPY_TO_WEB)),
+        }
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.store.delete(name)
+    }
+
+    /// An object that was put is durable.
+    fn sync(&self, _below: &str) -> Result<()> {
+        Ok(())
+    }
+
+    fn concurrency(&self) -> Option<usize> {
+        Some(self.store.long_in_flight() as usize)
+    }
+
+    fn transfers(&self) -> Option<Transfers> {
+        Some(self.store.transfers())
+    }
+
+    fn explain_missing(&self, error: Error) -> Error {
+        self.store.not_there(error)
+    }
+}
+
+/// An object of known length; its first read decides about the version.
+#[derive(Debug)]
+struct Object {
+    store: Arc<Store>,
+    name: String,
+    bytes: u64,
+}
+
+impl OpenFile for Object {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.store.read(&self.name, self.bytes, offset, into)
+    }
+
+    fn read_range(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<()> {
+        self.store.read_range(&self.name, self.bytes, range, take)
+    }
+}

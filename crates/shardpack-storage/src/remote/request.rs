@@ -1,0 +1,76 @@
+//! Requests for objects, their results, and counters of both.
+
+use std::{ops::Range, sync::atomic::AtomicU64};
+
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub requests: AtomicU64,
+    pub bytes: AtomicU64,
+    pub again: AtomicU64,
+    pub too_many: AtomicU64,
+    pub sent_bytes: AtomicU64,
+    /// HTML pages that came in place of objects.
+    pub pages: AtomicU64,
+}
+
+/// An object, or a byte range, to read.
+pub(crate) struct Wanted {
+    pub name: String,
+    pub range: Option<Range<u64>>,
+    /// Length of the object in bytes, if known.
+    pub object_bytes: Option<u64>,
+    /// The listed version, if known: [`Version::stamp`].
+    pub stamp: Option<i64>,
+    /// Whether the object may be missing: S3 refuses requests for missing objects to callers that may not list.
+    pub is_optional: bool,
+    /// Maximum bytes to read from an object of unknown length.
+    pub most: u64,
+}
+
+/// Result of a read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Found {
+    /// Whether the object exists.
+    pub is_there: bool,
+    /// Its length in bytes, if the server sends it.
+    pub object_bytes: Option<u64>,
+}
+
+/// An object that a store lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// Its path below the folder of the [`Store`](crate::remote::Store).
+    pub name: String,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Identifies this version for [`Store::read_listed`](crate::remote::Store::read_listed); 0 if the store has no ETag and no time.
+    pub stamp: i64,
+}
+
+/// An object whose name is not a path: it has empty parts, `.` or `..`, control characters, or a slash at its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Odd {
+    /// Its name below the folder of the [`Store`](crate::remote::Store).
+    pub name: String,
+    /// Length in bytes; 0 for a common prefix of several names.
+    pub bytes: u64,
+}
+
+impl Odd {
+    /// Whether it is the empty object that tools create to represent a folder.
+    pub fn is_folder(&self) -> bool {
+        self.bytes == 0
+            && (self.name.is_empty() || self.name.strip_suffix('/').is_some_and(crate::remote::location::is_key))
+    }
+}
+
+/// A page of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// Objects.
+    pub objects: Vec<Object>,
+    /// Names, without a trailing slash, of folders that were not listed.
+    pub folders: Vec<String>,
+    /// Objects whose names are not paths.
+    pub odd: Vec<Odd>,
+}

@@ -1,0 +1,247 @@
+//! What every storage does: the same calls on each give the same results.
+
+use std::{collections::BTreeMap, sync::Arc, thread};
+
+use shardpack_format::ErrorKind;
+use shardpack_storage::{Call, Entry, Faulty, Local, Memory, Storage};
+
+/// Opens a new handle to the same folder.
+type Open<'a> = &'a dyn Fn() -> Arc<dyn Storage>;
+
+/// Names with contents; names need encoding in URLs, and contents have lengths around those of requests.
+fn files() -> BTreeMap<&'static str, Vec<u8>> {
+    let bytes = |length: usize| (0..length).map(|n| (n * n / 7) as u8).collect::<Vec<_>>();
+    BTreeMap::from([
+        ("empty", bytes(0)),
+        ("one", bytes(1)),
+        ("train/a b/é%25+&='()", bytes(1000)),
+        ("train/shard.tar", bytes((3 << 20) + 17)),
+        ("train.txt", bytes(10)),
+    ])
+}
+
+fn entry(name: &str, bytes: Option<u64>) -> Entry {
+    Entry { name: name.to_owned(), bytes }
+}
+
+/// Checks all reads of a storage that holds [`files`].
+fn reads(storage: &dyn Storage) {
+    for (name, content) in files() {
+        let bytes = content.len() as u64;
+        assert!(storage.path_of(name).starts_with(storage.root()), "{name}");
+        assert!(storage.read(name, bytes).unwrap().as_ref() == Some(&content), "{name}");
+        assert!(storage.read_optional(name, bytes).unwrap().as_ref() == Some(&content), "{name}");
+        assert!(storage.is_still(name, &content).unwrap(), "{name}");
+        assert!(!storage.is_still(name, b"other content").unwrap(), "{name}");
+        assert!(bytes == 0 || storage.read(name, bytes - 1).is_err(), "{name}: longer than allowed");
+        for file in [storage.open(name).unwrap().unwrap(), storage.open_listed(name, bytes).unwrap()] {
+            assert_eq!(file.bytes(), bytes, "{name}");
+            for (start, end) in [(0, bytes), (bytes / 3, bytes / 2), (bytes, bytes), (bytes.saturating_sub(1), bytes)] {
+                let expected = &content[start as usize..end as usize];
+                let mut into = vec![7; expected.len()];
+                file.read_at(start, &mut into).unwrap();
+                assert!(into == expected, "{name} {start}..{end}");
+                let mut taken = Vec::new();
+                file.read_range(start..end, &mut |part| taken.extend_from_slice(part)).unwrap();
+                assert!(taken == expected, "{name} {start}..{end}");
+            }
+            let error = file.read_at(bytes / 2, &mut vec![0; bytes as usize + 1]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Data, "{name}: {error}");
+            assert!(error.location().file.is_some(), "{error}");
+        }
+        // A wrong length in a manifest is an error at once, or at the first read.
+        if let Ok(file) = storage.open_listed(name, bytes + 1) {
+            assert_eq!(file.read_at(0, &mut [0]).unwrap_err().kind(), ErrorKind::Data, "{name}");
+        }
+    }
+    for name in ["none", "none/none", "train/none"] {
+        assert!(storage.read(name, 10).unwrap().is_none() && storage.open(name).unwrap().is_none(), "{name}");
+        assert!(storage.read_optional(name, 10).unwrap().is_none() && !storage.is_still(name, b"").unwrap(), "{name}");
+        let read = storage.open_listed(name, 5).and_then(|file| file.read_at(0, &mut [0]));
+        assert_eq!(read.unwrap_err().kind(), ErrorKind::Data, "{name}");
+    }
+    let below = storage.folder("train").unwrap();
+    assert_eq!(below.read("shard.tar", 4 << 20).unwrap(), files().remove("train/shard.tar"));
+    let Some(all) = storage.list("").unwrap() else { return };
+    let expected = [("empty", Some(0)), ("one", Some(1)), ("train", None), ("train.txt", Some(10))];
+    assert_eq!(all, expected.map(|(name, bytes)| entry(name, bytes)));
+    let expected = vec![entry("a b", None), entry("shard.tar", Some((3 << 20) + 17))];
+    assert_eq!(storage.list("train").unwrap().unwrap(), expected);
+    assert_eq!(storage.list("train/").unwrap().unwrap(), expected);
+    assert_eq!(below.list("").unwrap().unwrap(), expected);
+    assert_eq!(storage.list("none").unwrap(), Some(Vec::new()));
+}
+
+/// Checks all calls of a storage that can be written and is empty.
+fn writes(open: Open<'_>) {
+    let storage = open();
+    assert_eq!(storage.list("").unwrap(), Some(Vec::new()));
+    storage.remove("none").unwrap();
+    for (name, content) in files() {
+        storage.put(name, content).unwrap();
+    }
+    storage.sync("train").unwrap();
+    reads(storage.as_ref());
+    reads(open().as_ref());
+    let (other, below) = (open(), storage.folder("train").unwrap());
+    // Another handle replaces a file: the next read of a whole file gives it.
+    other.put("one", b"another".to_vec()).unwrap();
+    assert!(!storage.is_still("one", &files()["one"]).unwrap());
+    assert_eq!(storage.read("one", 10).unwrap().as_deref(), Some(&b"another"[..]));
+    assert!(storage.is_still("one", b"another").unwrap());
+    below.put("new/x", b"below".to_vec()).unwrap();
+    assert_eq!(other.read("train/new/x", 10).unwrap().as_deref(), Some(&b"below"[..]));
+    storage.remove("train/new/x").unwrap();
+    assert_eq!(below.read("new/x", 10).unwrap(), None);
+    let name = |number: usize| format!("many/{number}");
+    thread::scope(|scope| {
+        for number in 0..8 {
+            let storage = &storage;
+            scope.spawn(move || {
+                storage.put(&name(number), vec![number as u8; 1000]).unwrap();
+                assert_eq!(storage.read(&name(number), 1000).unwrap().unwrap()[999], number as u8);
+            });
+        }
+    });
+    let all = other.list("many").unwrap().unwrap();
+    assert_eq!(all, (0..8).map(|number| entry(&number.to_string(), Some(1000))).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_folder_of_this_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("not/there/yet");
+    assert!(Local::new(&root).list("").unwrap().unwrap().is_empty());
+    writes(&|| Arc::new(Local::new(&root)));
+    assert!(Local::new(&root).local() == Some(&root) && Local::new(&root).transfers().is_none());
+    let file = Local::new(&root).open("one").unwrap().unwrap();
+    assert_eq!(file.local().unwrap().metadata().unwrap().len(), 7);
+    // Nothing else remains: no temporary file.
+    let names = |folder: &str| -> Vec<String> {
+        Local::new(&root).list(folder).unwrap().unwrap().into_iter().map(|entry| entry.name).collect()
+    };
+    assert_eq!(names(""), ["empty", "many", "one", "train", "train.txt"]);
+    assert!(names("many").iter().all(|name| !name.contains('.')));
+}
+
+#[test]
+fn what_is_no_regular_file_is_an_error_and_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("folder")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", folder.path().join("zero")).unwrap();
+    let storage = Local::new(folder.path());
+    for name in ["folder", "zero"] {
+        assert_eq!(storage.read(name, 10).unwrap_err().kind(), ErrorKind::Data, "{name}");
+        assert_eq!(storage.open(name).unwrap_err().kind(), ErrorKind::Data, "{name}");
+        assert_eq!(storage.open_listed(name, 0).unwrap_err().kind(), ErrorKind::Data, "{name}");
+    }
+    // A link out of the folder is not followed by writes.
+    let other = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(other.path(), folder.path().join("link")).unwrap();
+    assert!(storage.put("link/x", vec![1]).is_err());
+    assert_eq!(other.path().read_dir().unwrap().count(), 0);
+}
+
+#[test]
+fn a_file_that_is_cut_while_it_is_open_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("x"), [1; 100]).unwrap();
+    let file = Local::new(folder.path()).open_listed("x", 100).unwrap();
+    std::fs::write(folder.path().join("x"), [1; 10]).unwrap();
+    let error = file.read_at(5, &mut [0; 50]).unwrap_err();
+    assert_eq!((error.kind(), error.what().as_str()), (ErrorKind::Data, "cut short since it was opened"));
+}
+
+#[test]
+fn memory_is_a_storage_too() {
+    let memory = Memory::new("/memory");
+    writes(&|| Arc::new(memory.clone()));
+    let folder = tempfile::tempdir().unwrap();
+    writes(&|| Arc::new(Local::new(folder.path())));
+    let copy = Memory::copy_of(folder.path()).unwrap();
+    assert_eq!(copy.list("train").unwrap(), memory.list("train").unwrap());
+}
+
+/// A storage that fails at the `n`th call, for all `n`: each failure is an error of that call and no other call, and a write that
+/// failed has written nothing.
+#[test]
+fn each_call_of_a_faulty_storage_can_fail() {
+    let memory = Memory::new("/memory");
+    writes(&|| Arc::new(Faulty::new(Arc::new(memory.clone()), |_, _| Ok(()))));
+    for wrong in [Call::Open, Call::ReadAt, Call::Read, Call::List, Call::Put, Call::Remove, Call::Sync] {
+        let storage =
+            Faulty::new(Arc::new(memory.clone()), move |call, name| match call == wrong && name == "train/x" {
+                true => Err(shardpack_format::Error::new(ErrorKind::System, "broken")),
+                false => Ok(()),
+            });
+        let below = storage.folder("train").unwrap();
+        memory.put("train/x", vec![1]).unwrap();
+        let file = storage.open("train/x").and_then(|file| file.unwrap().read_at(0, &mut [0]));
+        let listed = below.open_listed("x", 1).and_then(|file| file.read_range(0..1, &mut |_| ()));
+        let results = [
+            (file, [Call::Open, Call::ReadAt].contains(&wrong)),
+            (listed, [Call::Open, Call::ReadAt].contains(&wrong)),
+            (below.read("x", 1).map(drop), wrong == Call::Read),
+            (storage.is_still("train/x", &[1]).map(drop), wrong == Call::Read),
+            (below.list("x").map(drop), wrong == Call::List),
+            (below.put("x", vec![2]), wrong == Call::Put),
+            (below.put("y", vec![2]), false),
+            (storage.sync("train/x"), wrong == Call::Sync),
+        ];
+        for (number, (result, fails)) in results.into_iter().enumerate() {
+            assert_eq!(result.is_err(), fails, "{wrong:?} {number}");
+            if let Err(error) = result {
+                assert_eq!(error.location().file.as_deref(), Some("/memory/train/x"), "{error}");
+            }
+        }
+        let written = if wrong == Call::Put { 1 } else { 2 };
+        assert_eq!(memory.read("train/x", 1).unwrap(), Some(vec![written]), "{wrong:?}");
+        assert_eq!(storage.remove("train/x").is_err(), wrong == Call::Remove);
+    }
+}
+
+#[cfg(feature = "cloud")]
+mod at_urls {
+    use shardpack_storage::StoreSettings;
+    use shardpack_testing::{server::Nginx, stores};
+
+    use super::*;
+
+    #[test]
+    fn a_prefix_of_a_bucket() {
+        stores::each(|server| {
+            let settings = StoreSettings::new(server.settings(server.port()));
+            let url = server.url("some/prefix");
+            writes(&|| shardpack_storage::open(&url, &settings).unwrap());
+            let storage = shardpack_storage::open(&url, &settings).unwrap();
+            assert!(storage.local().is_none() && !storage.is_read_only() && storage.concurrency().is_some());
+            assert_eq!(storage.transfers().unwrap().requests, 0);
+            let before = files().len() as u64;
+            files().keys().for_each(|name| drop(storage.open_listed(name, 1).unwrap()));
+            assert_eq!(storage.transfers().unwrap().requests, 0, "{before} files were opened without a request");
+        });
+    }
+
+    #[test]
+    fn a_folder_on_a_web_server() {
+        let Some(server) = Nginx::start() else { return };
+        let local = Local::new(server.data());
+        files().into_iter().for_each(|(name, content)| local.put(name, content).unwrap());
+        let storage = shardpack_storage::open(server.url(""), &StoreSettings::default()).unwrap();
+        reads(storage.as_ref());
+        assert!(storage.is_read_only() && storage.list("").unwrap().is_none());
+        assert_eq!(storage.put("x", vec![1]).unwrap_err().kind(), ErrorKind::Usage);
+    }
+}
+
+#[cfg(not(feature = "cloud"))]
+#[test]
+fn without_the_feature_urls_are_refused_as_such() {
+    for url in ["s3://bucket/x", "https://example.org/x", "ftp://host/x"] {
+        let error = shardpack_storage::open(url, &shardpack_storage::StoreSettings::default()).unwrap_err();
+        assert!(error.to_string().contains("cannot read URLs"), "{error}");
+        assert!(error.help_text().is_some_and(|help| help.contains("`cloud`")), "{error}");
+    }
+    assert!(!shardpack_storage::is_url("a/b:/c") && !shardpack_storage::is_url("://x"));
+    assert!(shardpack_storage::open("a", &Default::default()).is_ok());
+}
