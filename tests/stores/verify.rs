@@ -231,6 +231,62 @@ fn shards_of_ours_are_known_by_the_manifest_beside_them() {
 }
 
 #[test]
+fn stray_files_are_found_at_urls_as_in_folders() {
+    let bench = Bench::of(60, 2000);
+    bench.pack(&["--shards", "2"]).code(0);
+    let splits = bench.at("splits");
+    bench.pack_to(&splits, &["--shards", "2", "--split-fraction", "val=0.3"]).code(0);
+    let shard = fs::read(bench.dst().join("shard-000000.tar")).unwrap();
+    let strays = ["notes.txt", "stray.tar", "index/stray.index", "folder/below.txt", "index/folder/below.txt"];
+    for name in strays {
+        // An index beside splits would be that of a lost dataset.
+        let beside = (!name.starts_with("index/")).then(|| splits.clone());
+        for folder in [bench.dst(), splits.join("val")].into_iter().chain(beside) {
+            fs::create_dir_all(folder.join(name).parent().unwrap()).unwrap();
+            fs::write(folder.join(name), if name.ends_with(".tar") { &shard } else { &b"stray"[..] }).unwrap();
+        }
+    }
+    let asked = ["verify", "verify --quick", "inspect"];
+    let datasets = [("whole", bench.dst()), ("splits", splits)];
+    let said: Vec<_> = datasets.iter().map(|(_, folder)| local(&asked, folder, &[String::new()])).collect();
+    let problems = |(_, said): &(i32, Value)| said["problems"].as_array().unwrap().len();
+    assert_eq!((problems(&said[0][0]), problems(&said[1][0])), (5, 8), "{said:?}");
+    let convert = |url: &[String], dst: &Path| {
+        let words = [&["convert".to_owned(), url[0].clone(), dst.display().to_string()][..], &url[1..]].concat();
+        let skip = ["--json", "--on-bad", "skip"].map(str::to_owned);
+        let json = run(&[&words[..], &skip].concat(), &[]).code(0).json();
+        ["bad", "ignored_files", "unpacked"].map(|field| json[field].clone())
+    };
+    let of_folders: Vec<_> = datasets
+        .iter()
+        .map(|(name, folder)| convert(&[folder.display().to_string()], &bench.at(&format!("converted-{name}"))))
+        .collect();
+    Place::each(|place| {
+        for (((name, folder), said), converted) in datasets.iter().zip(&said).zip(&of_folders) {
+            place.copy(folder, name);
+            let mut found = there(&asked, place, place.port(), name, &[String::new()]);
+            let url = place.url(name, place.port());
+            if let Place::Web(_) = place {
+                // A web server has no list, which verify says.
+                let notes = found[0].1["notes"].as_array().unwrap();
+                assert!(notes.iter().any(|note| note == "stray files at the URL were not looked for"), "{notes:?}");
+                assert!(found.iter().all(|(code, _)| *code == 0), "{found:?}");
+                continue;
+            }
+            assert_eq!(*said, found, "{} {name}", place.name());
+            let dst = bench.at(&format!("{}-{name}", place.name()));
+            assert_eq!(*converted, convert(&url, &dst), "{} {name}", place.name());
+            // The plan of a pack beside a sealed dataset is no stray file.
+            place.put(&format!("{name}/.shardpack/plan"), b"plan");
+            found = there(&asked[..1], place, place.port(), name, &[String::new()]);
+            let notes = found[0].1["notes"].as_array().unwrap();
+            assert!(notes.iter().any(|note| note.as_str().unwrap().contains("a pack was begun here")), "{notes:?}");
+            assert_eq!(found[0].1["problems"], said[0].1["problems"], "{} {name}", place.name());
+        }
+    });
+}
+
+#[test]
 fn what_is_left_of_a_dataset_or_will_be_one_is_no_shards_of_others() {
     let bench = Bench::of(60, 2000);
     bench.pack(&["--shards", "4"]).code(0);

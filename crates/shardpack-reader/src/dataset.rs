@@ -230,6 +230,11 @@ impl Dataset {
         self
     }
 
+    /// The storage of its files.
+    pub fn storage(&self) -> &dyn Storage {
+        self.files.storage()
+    }
+
     /// Whether bytes come over a network.
     pub(crate) fn is_remote(&self) -> bool {
         self.files.is_remote()

@@ -54,6 +54,11 @@ impl ShardFiles {
         Self::new(storage, Arc::clone(&self.manifest), None, Transfers::default())
     }
 
+    /// The storage.
+    pub fn storage(&self) -> &dyn Storage {
+        self.storage.as_ref()
+    }
+
     /// The folder.
     pub fn root(&self) -> &Path {
         self.storage.root()

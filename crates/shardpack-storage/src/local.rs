@@ -84,13 +84,10 @@ impl Storage for Local {
         let mut entries = Vec::new();
         for entry in read {
             let entry = entry.map_err(failed)?;
-            // Links are followed as by all reads; a link that leads nowhere is a file without bytes.
-            let meta = sys::metadata_if_there(&entry.path())?;
-            let bytes = match meta {
-                Some(meta) if meta.is_dir() => None,
-                meta => Some(meta.map_or(0, |meta| meta.len())),
-            };
-            entries.push(Entry { name: entry.file_name().to_string_lossy().into_owned(), bytes });
+            let kind = entry.file_type().map_err(failed)?;
+            // Links are followed, as by all reads.
+            let is_folder = kind.is_dir() || kind.is_symlink() && sys::is_folder(&entry.path())?;
+            entries.push(Entry { name: entry.file_name().to_string_lossy().into_owned(), is_folder });
         }
         entries.sort();
         Ok(Some(entries))

@@ -39,9 +39,9 @@ impl Memory {
         while let Some(folder) = folders.pop() {
             for entry in from.list(&folder)?.unwrap_or_default() {
                 let name = format!("{folder}{}", entry.name);
-                match entry.bytes {
-                    None => folders.push(name + "/"),
-                    Some(_) => memory.put(&name, from.read(&name, u64::MAX)?.unwrap_or_default())?,
+                match entry.is_folder {
+                    true => folders.push(name + "/"),
+                    false => memory.put(&name, from.read(&name, u64::MAX)?.unwrap_or_default())?,
                 }
             }
         }
@@ -97,12 +97,10 @@ impl Storage for Memory {
         let slash = if below.is_empty() || below.ends_with('/') { "" } else { "/" };
         let prefix = format!("{}{below}{slash}", self.below);
         let files = self.files();
-        let entries = files.range(prefix.clone()..).map_while(|(name, bytes)| {
+        let entries = files.range(prefix.clone()..).map_while(|(name, _)| {
             let rest = name.strip_prefix(&prefix)?;
-            Some(match rest.split_once('/') {
-                Some((folder, _)) => Entry { name: folder.to_owned(), bytes: None },
-                None => Entry { name: rest.to_owned(), bytes: Some(bytes.len() as u64) },
-            })
+            let folder = rest.split_once('/').map(|(folder, _)| folder);
+            Some(Entry { name: folder.unwrap_or(rest).to_owned(), is_folder: folder.is_some() })
         });
         Ok(Some(entries.collect::<BTreeSet<_>>().into_iter().collect()))
     }

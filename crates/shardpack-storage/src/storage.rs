@@ -173,8 +173,8 @@ pub trait OpenFile: Debug + Send + Sync {
 pub struct Entry {
     /// Its name, without the folders above, and with replacement characters for bytes that are not UTF-8.
     pub name: String,
-    /// Length in bytes; `None` for a folder.
-    pub bytes: Option<u64>,
+    /// Whether it is a folder.
+    pub is_folder: bool,
 }
 
 /// The storage at `path`, a path or URL. `settings` are for URLs.

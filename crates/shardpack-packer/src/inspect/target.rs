@@ -7,15 +7,17 @@ use std::{
     ffi::{OsStr, OsString},
     fs, io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use shardpack_format::{Error, Result, help, manifest, size};
 use shardpack_reader::{Dataset, Shard, Splits, StoreSettings, Transfers, WORK_FOLDER, unfinished};
+use shardpack_storage::{Local, Storage};
 
 use crate::{
     foreign::{
         ShardFile,
-        files::{Files, is_shard, look},
+        files::{Files, is_called_shard, is_shard, look},
         patterns::expanded,
     },
     plan_file,
@@ -50,6 +52,8 @@ pub struct Resolved {
     pub ignored: BTreeMap<String, u64>,
     /// Resolved URLs, with the files there that belong to no dataset.
     asked: Vec<Given>,
+    /// Folders of splits at URLs that were listed.
+    folders: Vec<Arc<dyn Storage>>,
 }
 
 /// A dataset and a selection of its shards.
@@ -158,7 +162,8 @@ impl Resolved {
     /// Adds files in `folder` that do not belong to its dataset: shards are problems, other files are counted.
     fn add_strangers(&mut self, folder: &Path, names: Vec<String>, reason: &'static str) -> Result<()> {
         for path in names.into_iter().map(|name| folder.join(name)) {
-            match is_shard(&path)? {
+            let is_shard = if sys::is_store(&path) { is_called_shard(&path) } else { is_shard(&path)? };
+            match is_shard {
                 true => self.problems.push(Error::data(reason).in_file(path)),
                 false => *self.ignored.entry(reason.to_owned()).or_default() += 1,
             }
@@ -166,12 +171,16 @@ impl Resolved {
         Ok(())
     }
 
-    /// Adds targets at URLs: datasets, their splits and shards, then other files. Files next to a dataset at a URL are not searched for.
+    /// Adds targets at URLs: datasets, their splits and shards, then other files.
     fn add_urls(&mut self, urls: &[PathBuf], settings: &StoreSettings) -> Result<()> {
         let given = Given::at_urls(urls, settings)?;
         given.refuse_lost_manifests()?;
         for Root { folder, only, .. } in &given.roots {
-            for dataset in Dataset::open_all_with(folder, settings)? {
+            let datasets = Dataset::open_all_with(folder, settings)?;
+            if only.is_none() {
+                self.add_strangers_at_url(folder, &datasets, settings)?;
+            }
+            for dataset in datasets {
                 let mut view = Box::new(View { shards: Vec::new(), dataset: dataset.check_content(true) });
                 let Some(only) = only else {
                     view.shards = (0..view.dataset.manifest().shards.len()).collect();
@@ -196,6 +205,23 @@ impl Resolved {
         Ok(())
     }
 
+    /// Adds files at the URL `folder` that do not belong to its datasets, if the store has a list.
+    fn add_strangers_at_url(&mut self, folder: &Path, datasets: &[Dataset], settings: &StoreSettings) -> Result<()> {
+        for dataset in datasets {
+            let strange = strangers::strangers(dataset.storage(), dataset.manifest())?;
+            self.add_strangers(dataset.folder(), strange.unwrap_or_default(), STRANGER)?;
+        }
+        let splits: Vec<_> = datasets.iter().filter_map(|one| one.folder().strip_prefix(folder).ok()).collect();
+        if splits.iter().any(|split| split.as_os_str().is_empty()) {
+            return Ok(());
+        }
+        let storage = shardpack_storage::open(folder, settings)?;
+        let beside = strangers::beside_splits(&*storage, |name| splits.contains(&Path::new(name)))?;
+        self.add_strangers(folder, beside.unwrap_or_default(), STRANGER_BESIDE)?;
+        self.folders.push(storage);
+        Ok(())
+    }
+
     /// Network transfers so far; `None` if all targets are local files.
     pub fn transfers(&self) -> Option<Transfers> {
         let of = |target: &Target| match target {
@@ -203,7 +229,8 @@ impl Resolved {
             Target::Foreign(_) => None,
         };
         let asked = self.asked.iter().filter_map(Given::transfers);
-        self.targets.iter().filter_map(of).chain(asked).reduce(Transfers::and)
+        let folders = self.folders.iter().filter_map(|storage| storage.transfers());
+        self.targets.iter().filter_map(of).chain(asked).chain(folders).reduce(Transfers::and)
     }
 
     fn add_foreign(&mut self, sources: &mut Vec<PathBuf>) -> Result<()> {
@@ -239,7 +266,8 @@ fn folder(path: &Path, resolved: &mut Resolved) -> Result<Option<Vec<Target>>> {
     refuse_unfinished(path)?;
     if sys::is_there(&path.join(manifest::FILE))? {
         let view = View::whole(path)?;
-        resolved.add_strangers(path, strangers::strangers(path, view.dataset.manifest())?, STRANGER)?;
+        let strange = strangers::strangers(&Local::new(path), view.dataset.manifest())?;
+        resolved.add_strangers(path, strange.unwrap_or_default(), STRANGER)?;
         return Ok(Some(vec![Target::Dataset(view)]));
     }
     packed::refuse_lost_manifest(path)?;
@@ -254,11 +282,13 @@ fn folder(path: &Path, resolved: &mut Resolved) -> Result<Option<Vec<Target>>> {
     let mut targets = Vec::with_capacity(splits.len());
     for split in &splits {
         let view = View::whole(&split.path)?;
-        resolved.add_strangers(&split.path, strangers::strangers(&split.path, view.dataset.manifest())?, STRANGER)?;
+        let strange = strangers::strangers(&Local::new(&split.path), view.dataset.manifest())?;
+        resolved.add_strangers(&split.path, strange.unwrap_or_default(), STRANGER)?;
         targets.push(Target::Dataset(view));
     }
-    let beside = strangers::beside_splits(path, |name| splits.iter().any(|split| split.path.ends_with(name)))?;
-    resolved.add_strangers(path, beside, STRANGER_BESIDE)?;
+    let is_split = |name: &str| splits.iter().any(|split| split.path.ends_with(name));
+    let beside = strangers::beside_splits(&Local::new(path), is_split)?;
+    resolved.add_strangers(path, beside.unwrap_or_default(), STRANGER_BESIDE)?;
     Ok(Some(targets))
 }
 

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     component_table::{Cell, ComponentTable, Interner},
-    foreign::files::is_shard,
+    foreign::files::{is_called_shard, is_shard},
     ledger::{Fate, Unpacked, order},
     monitor::{Monitor, Phase},
     sys,
@@ -54,15 +54,15 @@ impl Member<'_> {
     }
 
     /// Names of files that do not belong to the dataset: files beside its shards, or files that the user named.
-    fn strangers(&self) -> Result<Vec<String>> {
+    ///
+    /// `None` if the storage has no list, or allows none.
+    fn strangers(&self) -> Result<Option<Vec<String>>> {
         let manifest = self.dataset.manifest();
         match &self.root.only {
-            // A URL cannot be listed.
-            None if self.root.is_remote() => Ok(Vec::new()),
-            None => strangers::strangers(self.dataset.folder(), manifest),
+            None => strangers::strangers(self.dataset.storage(), manifest),
             Some(only) => {
                 let is_shard = |name: &&String| manifest.shards.iter().any(|shard| shard.file == **name);
-                Ok(only.iter().filter(|name| !is_shard(name)).cloned().collect())
+                Ok(Some(only.iter().filter(|name| !is_shard(name)).cloned().collect()))
             }
         }
     }
@@ -118,14 +118,16 @@ fn is_recorded(member: &Member<'_>) -> Result<bool> {
 /// Names and paths of entries beside the split folders in `roots` that are not splits.
 fn beside_splits(roots: &[Root], members: &[Member<'_>]) -> Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
-    for Root { folder, .. } in roots.iter().filter(|root| !root.is_remote()) {
+    for root in roots {
+        let folder = &root.folder;
         let splits: Vec<_> =
             members.iter().filter_map(|member| member.dataset.folder().strip_prefix(folder).ok()).collect();
         if splits.iter().any(|split| split.as_os_str().is_empty()) {
             continue;
         }
-        let strange = strangers::beside_splits(folder, |name| splits.contains(&Path::new(name)))?.into_iter();
-        found.extend(strange.map(|name| (name.clone(), folder.join(name))));
+        let strange = strangers::beside_splits(&*root.storage()?, |name| splits.contains(&Path::new(name)))?;
+        // Without a list, the note is that of the splits.
+        found.extend(strange.into_iter().flatten().map(|name| (name.clone(), folder.join(name))));
     }
     Ok(found)
 }
@@ -138,7 +140,8 @@ fn add_stranger(
     unpacked: &mut Vec<Unpacked>,
     ignored: &mut BTreeMap<String, u64>,
 ) -> Result<()> {
-    match is_shard(path)? {
+    let is_shard = if sys::is_store(path) { is_called_shard(path) } else { is_shard(path)? };
+    match is_shard {
         true => {
             unpacked.push(Unpacked { path: name.into(), class: None, fate: Fate::Skipped, reason: reason.into() });
         }
@@ -199,15 +202,16 @@ pub(super) fn discover(roots: &[Root], options: &Options, monitor: &dyn Monitor)
         of_members(&members, &classes, &keep, options, monitor).map(|found| Found { split: split.clone(), ..found })
     };
     let mut found: Vec<Found> = names.iter().map(of_split).collect::<Result<_>>()?;
+    // Once is enough.
+    for later in found.iter_mut().skip(1) {
+        later.notes.retain(|note| note != strangers::NOT_LISTED);
+    }
     // These files belong to no known split, so all are reported with the first.
     if let Some(first) = found.first_mut() {
         for (name, path) in &components {
             add_stranger((name.clone(), path), STRANGER_BESIDE, &mut first.unpacked, &mut first.ignored)?;
         }
         first.unpacked.sort_unstable_by(order);
-        if roots.iter().any(Root::is_remote) {
-            first.notes.push(strangers::NOT_LISTED.to_owned());
-        }
     }
     Ok(found)
 }
@@ -297,7 +301,7 @@ fn of_members(
     let values = payload.clone().filter(|payload| payload.kind().is_some());
     let table = ComponentTable { payload: values.clone(), ..ComponentTable::of(kinds_of_all) };
     let (mut collector, mut forms) = (Collector::with(classes, table), Interner::default());
-    let mut meta = false;
+    let (mut meta, mut is_listed) = (false, true);
     let mut files: Vec<String> = Vec::new();
     for (at, member) in members.iter().enumerate() {
         let dataset = &member.dataset;
@@ -367,7 +371,9 @@ fn of_members(
                 }
             }
         }
-        for name in member.strangers()? {
+        let strangers = member.strangers()?;
+        is_listed &= strangers.is_some();
+        for name in strangers.into_iter().flatten() {
             let path = dataset.folder().join(&name);
             let name = if is_alone { name } else { format!("{}/{name}", member.name) };
             add_stranger((name, &path), STRANGER, &mut unpacked, &mut ignored)?;
@@ -387,6 +393,9 @@ fn of_members(
                 ),
             );
         }
+    }
+    if !is_listed {
+        notes.push(strangers::NOT_LISTED.to_owned());
     }
     unpacked.sort_unstable_by(order);
     collector.set_forms(forms.finish());

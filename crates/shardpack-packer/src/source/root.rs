@@ -14,6 +14,7 @@ use shardpack_format::{
     splits::{self, Record},
 };
 use shardpack_reader::{Dataset, Shard, StoreSettings, Transfers};
+use shardpack_storage::Storage;
 
 use super::{shards::Urls, storage::NETWORK_READS};
 use crate::{monitor::Monitor, parallel::each, sys};
@@ -38,6 +39,8 @@ pub struct Root {
 struct Remote {
     settings: StoreSettings,
     datasets: OnceLock<Vec<Arc<Dataset>>>,
+    /// The folder of the splits, once it was listed.
+    storage: OnceLock<Arc<dyn Storage>>,
 }
 
 impl Root {
@@ -53,13 +56,28 @@ impl Root {
     /// If the URL cannot be read from, or a setting is unknown.
     pub fn at_url(url: &Path, only: Option<BTreeSet<String>>, settings: &StoreSettings) -> Result<Self> {
         let folder = shardpack_storage::open(url, settings)?.root().to_path_buf();
-        let remote = Remote { settings: settings.clone(), datasets: OnceLock::new() };
+        let remote = Remote { settings: settings.clone(), datasets: OnceLock::new(), storage: OnceLock::new() };
         Ok(Self { folder, only, remote: Some(Arc::new(remote)), looked: None })
     }
 
     /// Whether the dataset is at a URL.
     pub fn is_remote(&self) -> bool {
         self.remote.is_some()
+    }
+
+    /// The storage of its folder.
+    ///
+    /// # Errors
+    /// If the URL cannot be read from.
+    pub(super) fn storage(&self) -> Result<Arc<dyn Storage>> {
+        let Some(remote) = &self.remote else {
+            return shardpack_storage::open(&self.folder, &StoreSettings::default());
+        };
+        if let Some(storage) = remote.storage.get() {
+            return Ok(Arc::clone(storage));
+        }
+        let storage = shardpack_storage::open(&self.folder, &remote.settings)?;
+        Ok(Arc::clone(remote.storage.get_or_init(|| storage)))
     }
 
     /// The same root with an absolute path.
@@ -112,10 +130,16 @@ impl Root {
 
     /// Network transfers so far, detection included; `None` for a local folder.
     pub(super) fn transfers(&self) -> Option<Transfers> {
-        let datasets = self.remote.as_ref()?.datasets.get().into_iter().flatten();
+        let remote = self.remote.as_ref()?;
+        let datasets = remote.datasets.get().into_iter().flatten();
+        let folder = remote.storage.get().and_then(|storage| storage.transfers());
         let looked = self.looked.iter().map(|urls| urls.transfers());
         Some(
-            datasets.filter_map(|dataset| dataset.transfers()).chain(looked).fold(Transfers::default(), Transfers::and),
+            datasets
+                .filter_map(|dataset| dataset.transfers())
+                .chain(looked)
+                .chain(folder)
+                .fold(Transfers::default(), Transfers::and),
         )
     }
 }

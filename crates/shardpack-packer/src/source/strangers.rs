@@ -1,15 +1,16 @@
 //! Files in the folder of a dataset that its manifest does not name, and files beside splits.
 
-use std::{collections::BTreeSet, fs, io, path::Path};
+use std::collections::BTreeSet;
 
 use shardpack_format::{
-    Result,
+    ErrorKind, Result,
     manifest::{self, INDEX_FOLDER, Manifest, SUMS_FILE, WORK_FOLDER},
     splits,
 };
 use shardpack_reader::is_to_be_replaced;
+use shardpack_storage::Storage;
 
-use crate::{crops, sys};
+use crate::crops;
 
 /// The problem with a file in a dataset folder that the manifest does not name.
 pub(crate) const STRANGER: &str = "a stranger: the manifest does not name this file";
@@ -17,7 +18,7 @@ pub(crate) const STRANGER: &str = "a stranger: the manifest does not name this f
 /// The problem with a file beside the folders of splits.
 pub(crate) const STRANGER_BESIDE: &str = "a stranger beside the splits";
 
-/// The note that replaces the list of strangers at a URL, because a URL cannot be listed.
+/// The note that replaces the list of strangers if the storage has no list, or allows none.
 pub(crate) const NOT_LISTED: &str = "stray files at the URL were not looked for";
 
 /// File names of a dataset, from its manifest.
@@ -50,21 +51,18 @@ impl Known {
     }
 }
 
-/// Sorted names of the entries in `folder`; empty if the folder does not exist.
-///
-/// # Errors
-/// If the folder cannot be read.
-pub(crate) fn names_in(folder: &Path) -> Result<Vec<String>> {
-    let failed = |e| sys::io_error("cannot read folder", folder, e);
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(failed(error)),
-    };
-    let names = entries.map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()));
-    let mut names = names.collect::<io::Result<Vec<_>>>().map_err(failed)?;
-    names.sort();
-    Ok(names)
+/// Sorted names of the entries in the subfolder `below`; `None` if the storage has no list, or allows none.
+fn names_in(storage: &dyn Storage, below: &str) -> Result<Option<Vec<String>>> {
+    match storage.list(below) {
+        // A bucket may allow reads only.
+        Err(error) if storage.local().is_none() && error.kind() == ErrorKind::Usage => Ok(None),
+        listed => Ok(listed?.map(|entries| entries.into_iter().map(|entry| entry.name).collect())),
+    }
+}
+
+/// Whether the work folder belongs to a pack that will replace a dataset and has not changed it yet.
+fn has_work(storage: &dyn Storage) -> Result<bool> {
+    storage.local().map_or(Ok(false), is_to_be_replaced)
 }
 
 /// Whether the manifest names the entry `name` of its folder.
@@ -72,25 +70,28 @@ pub(crate) fn is_known(manifest: &Manifest, name: &str) -> bool {
     Known::of(manifest).has(name)
 }
 
-/// Entries of a dataset folder and its index folder that the manifest does not name.
+/// Entries of a dataset folder and its index folder that the manifest does not name; `None` if the storage has no list, or
+/// allows none.
 ///
 /// # Errors
 /// If a folder cannot be read.
-pub(crate) fn strangers(folder: &Path, manifest: &Manifest) -> Result<Vec<String>> {
+pub(crate) fn strangers(storage: &dyn Storage, manifest: &Manifest) -> Result<Option<Vec<String>>> {
     let known = Known::of(manifest);
-    let indexes = names_in(&folder.join(INDEX_FOLDER))?.into_iter().map(|name| format!("{INDEX_FOLDER}/{name}"));
-    let has_work = is_to_be_replaced(folder)?;
+    let Some(names) = names_in(storage, "")? else { return Ok(None) };
+    let Some(indexes) = names_in(storage, INDEX_FOLDER)? else { return Ok(None) };
+    let indexes = indexes.into_iter().map(|name| format!("{INDEX_FOLDER}/{name}"));
+    let has_work = has_work(storage)?;
     let is_strange = |name: &String| !(known.has(name) || has_work && name == WORK_FOLDER);
-    Ok(names_in(folder)?.into_iter().chain(indexes).filter(is_strange).collect())
+    Ok(Some(names.into_iter().chain(indexes).filter(is_strange).collect()))
 }
 
-/// Names of the entries in `folder` beside its splits; `is_split` recognizes a split.
+/// Names of the entries beside splits; `is_split` recognizes a split. `None` as in [`strangers`].
 ///
 /// # Errors
 /// If the folder cannot be read.
-pub(crate) fn beside_splits(folder: &Path, is_split: impl Fn(&str) -> bool) -> Result<Vec<String>> {
-    let mut names = names_in(folder)?;
-    let has_work = is_to_be_replaced(folder)?;
+pub(crate) fn beside_splits(storage: &dyn Storage, is_split: impl Fn(&str) -> bool) -> Result<Option<Vec<String>>> {
+    let Some(mut names) = names_in(storage, "")? else { return Ok(None) };
+    let has_work = has_work(storage)?;
     names.retain(|name| name != splits::FILE && !(has_work && name == WORK_FOLDER) && !is_split(name));
-    Ok(names)
+    Ok(Some(names))
 }

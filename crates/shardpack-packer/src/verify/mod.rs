@@ -18,7 +18,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     ops::Range,
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -69,7 +69,7 @@ pub struct Options {
     /// Store settings, if the dataset is at a URL.
     pub store: StoreSettings,
     /// Work folder for a repair at a URL, if not the default.
-    pub work: Option<std::path::PathBuf>,
+    pub work: Option<PathBuf>,
 }
 
 impl Options {
@@ -301,13 +301,8 @@ pub fn verify(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Re
     let is_first = options.part.is_none_or(|part| part.number == 1);
     let mut report = Report { problems, ..Report::default() };
     if is_first && !is_one(&files, &datasets, &report)? {
-        if let Some(dst) = files.local() {
-            strangers_beside_splits(dst, &datasets, &mut report)?;
-        }
+        strangers_beside_splits(&files, &datasets, &mut report)?;
         check_splits(&files, &datasets, &mut report)?;
-    }
-    if files.local().is_none() {
-        report.notes.push(NOT_LISTED.to_owned());
     }
     let folders = datasets.iter().map(|dataset| &dataset.files).chain([&files]).filter_map(|files| files.local());
     for folder in folders.collect::<BTreeSet<_>>() {
@@ -325,6 +320,8 @@ pub fn verify(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Re
     for dataset in &datasets {
         report.add(dataset_report(dataset, options, monitor)?);
     }
+    let mut notes = BTreeSet::new();
+    report.notes.retain(|note| notes.insert(note.clone()));
     if let Some(source) = &options.against {
         report.problems.extend(against::compare(&datasets, source, options, monitor)?);
     }
@@ -410,7 +407,7 @@ fn dataset_report(dataset: &Opened, options: &Options, monitor: &dyn Monitor) ->
     }
     report.problems.extend(sidecars);
     if is_first {
-        report.problems.extend(strangers(dataset)?);
+        strangers(dataset, &mut report)?;
     }
     let (tables, read) = check_crops(dataset, options)?;
     report.add_transfers(read);
@@ -537,24 +534,49 @@ fn check_crops(dataset: &Opened, options: &Options) -> Result<(Vec<Problem>, Opt
     Ok((problems, opened.transfers()))
 }
 
-/// Files in the dataset's folder that are not in the manifest.
-fn strangers(dataset: &Opened) -> Result<Vec<Problem>> {
-    // A URL cannot be listed.
-    let Some(folder) = dataset.files.local() else { return Ok(Vec::new()) };
-    let names = strangers::strangers(folder, &dataset.manifest)?;
-    Ok(names.iter().map(|name| dataset.problem(name, STRANGER)).collect())
+/// Reports files in the dataset's folder that are not in the manifest.
+fn strangers(dataset: &Opened, report: &mut Report) -> Result<()> {
+    let Some(names) = strangers::strangers(dataset.files.as_ref(), &dataset.manifest)? else {
+        report.notes.push(NOT_LISTED.to_owned());
+        return Ok(());
+    };
+    for name in names {
+        match dataset.files.local().is_none() && name == WORK_FOLDER {
+            true => report.notes.push(begun_at_url(&dataset.files)),
+            false => report.problems.push(dataset.problem(&name, STRANGER)),
+        }
+    }
+    Ok(())
+}
+
+/// The note about the plan or receipts of a pack at a URL, beside a sealed dataset.
+fn begun_at_url(files: &Arc<dyn Storage>) -> String {
+    format!(
+        "{}: a pack was begun here and has not ended; the same pack command resumes it, and the objects can be removed if no \
+         pack runs",
+        text::path(&files.root().join(WORK_FOLDER))
+    )
 }
 
 /// Reports entries next to the split folders that are not splits.
-fn strangers_beside_splits(dst: &Path, datasets: &[Opened], report: &mut Report) -> Result<()> {
+fn strangers_beside_splits(files: &Arc<dyn Storage>, datasets: &[Opened], report: &mut Report) -> Result<()> {
     let is_split = |name: &str| {
         let prefix = format!("{name}/");
         datasets.iter().any(|dataset| dataset.prefix == prefix)
             || report.problems.iter().any(|problem| problem.file.starts_with(&prefix))
     };
-    for file in strangers::beside_splits(dst, is_split)? {
-        let path = dst.join(&file);
-        let problem = match sys::is_folder(&path)? && is_unfinished(&path)? {
+    let Some(strange) = strangers::beside_splits(files.as_ref(), is_split)? else {
+        report.notes.push(NOT_LISTED.to_owned());
+        return Ok(());
+    };
+    for file in strange {
+        if files.local().is_none() && file == WORK_FOLDER {
+            report.notes.push(begun_at_url(files));
+            continue;
+        }
+        let path = files.local().map(|dst| dst.join(&file));
+        let is_pack = |path: PathBuf| Ok(sys::is_folder(&path)? && is_unfinished(&path)?);
+        let problem = match path.map_or(Ok(false), is_pack)? {
             true => Problem {
                 what: "an unfinished pack".to_owned(),
                 help: Some(help::FINISH_PACK.to_owned()),

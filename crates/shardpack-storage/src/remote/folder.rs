@@ -75,10 +75,10 @@ impl Storage for Remote {
         let folder = if below.is_empty() { String::new() } else { below.trim_end_matches('/').to_owned() + "/" };
         let page = self.store.level(&folder)?;
         let name = |name: &str| name.strip_prefix(&folder).unwrap_or(name).to_owned();
-        let files = page.objects.iter().map(|object| (&object.name, Some(object.bytes)));
-        let odd = page.odd.iter().filter(|odd| !odd.is_folder()).map(|odd| (&odd.name, Some(odd.bytes)));
-        let folders = page.folders.iter().map(|folder| (folder, None));
-        let entries = files.chain(odd).chain(folders).map(|(full, bytes)| Entry { name: name(full), bytes });
+        let files = page.objects.iter().map(|object| (&object.name, false));
+        let odd = page.odd.iter().filter(|odd| !odd.is_folder()).map(|odd| (&odd.name, false));
+        let folders = page.folders.iter().map(|folder| (folder, true));
+        let entries = files.chain(odd).chain(folders).map(|(full, is_folder)| Entry { name: name(full), is_folder });
         let mut entries: Vec<_> = entries.collect();
         entries.sort();
         Ok(Some(entries))
