@@ -1,6 +1,6 @@
 //! Counters of a cache.
 
-/// Counters of a cache; see [`StoreSettings::with_cache`].
+/// Counters of a cache; see [`StoreSettings::with_cache`](crate::StoreSettings::with_cache).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheUse {
     /// Reads without a request to the server.
