@@ -476,3 +476,58 @@ fn what_is_converted_goes_to_a_url_as_it_goes_to_a_folder() {
         same(&files_in(&local), &files_at(server, "converted too"), &place.name());
     }
 }
+
+/// A sealed dataset is seen in a bucket as in a folder: source files that were changed later are reported, and a lost record of splits
+/// is written again without the shards.
+#[test]
+fn newer_files_and_a_lost_record_of_splits_are_seen_in_a_bucket_as_in_a_folder() {
+    let bench = Bench::of(60, 3000);
+    let options = ["--shards", "2", "--split-fraction", "val=0.3", "--json"];
+    let old = std::time::SystemTime::now() - Duration::from_secs(3600);
+    let touch = |time| {
+        let class = bench.src().join("class-2");
+        let image = fs::read_dir(class).unwrap().map(|entry| entry.unwrap().path()).min().unwrap();
+        fs::File::options().write(true).open(image).unwrap().set_modified(time).unwrap();
+    };
+    let src = bench.src();
+    let again = |to: &str, settings: &[String]| {
+        let json = pack(&bench, src.to_str().unwrap(), to, settings, &options).code(0).json();
+        (json["already_sealed"].as_bool().unwrap(), json["newer_files"].as_u64().unwrap(), json)
+    };
+    let check =
+        |to: &str, settings: &[String], remove: &dyn Fn() -> Vec<u8>, record: &dyn Fn() -> Vec<u8>, what: &str| {
+            touch(old);
+            assert_eq!((again(to, settings).0, again(to, settings).0), (false, true), "{what}");
+            let (is_sealed, newer, _) = again(to, settings);
+            assert_eq!((is_sealed, newer), (true, 0), "{what}");
+            touch(std::time::SystemTime::now() + Duration::from_secs(3600));
+            let (is_sealed, newer, _) = again(to, settings);
+            assert_eq!((is_sealed, newer), (true, 1), "{what}");
+            let before = remove();
+            let (is_sealed, newer, json) = again(to, settings);
+            assert_eq!((is_sealed, newer), (true, 1), "{what}");
+            assert!(record() == before, "{what}");
+            let sent = &json["network"]["sent_bytes"];
+            assert!(sent.is_null() || sent.as_u64() == Some(before.len() as u64), "{what}: {json}");
+        };
+    let dst = bench.at("packed");
+    let file = dst.join("splits.json");
+    let remove = || {
+        let before = fs::read(&file).unwrap();
+        fs::remove_file(&file).unwrap();
+        before
+    };
+    check(dst.to_str().unwrap(), &[], &remove, &|| fs::read(&file).unwrap(), "folder");
+    // One after the other: they share the tree.
+    for server in stores::all() {
+        let settings = settings(&server, server.port());
+        let record = || server.get("packed/splits.json").unwrap();
+        let remove = || {
+            let before = record();
+            server.delete("packed/splits.json");
+            before
+        };
+        check(&server.url("packed"), &settings, &remove, &record, &format!("{:?}", server.kind));
+        leaves_nothing(&bench, &settings);
+    }
+}

@@ -253,6 +253,13 @@ impl Uploads {
         self.store.read_now(&format!("{}{file}", self.below), MOST_BYTES)
     }
 
+    /// Time of the last change of a file that was read before, in nanoseconds since 1970; `None` if the store does not report it.
+    /// Stores report whole seconds: this is the end of the second.
+    pub fn changed_at_ns(&self, file: &str) -> Option<u128> {
+        let seconds = self.store.changed_at(&format!("{}{file}", self.below))?;
+        Some((u128::try_from(seconds).ok()? + 1) * 1_000_000_000)
+    }
+
     /// Removes a file; a missing file is no error.
     pub fn remove(&self, file: &str) -> Result<()> {
         self.store.delete(&format!("{}{file}", self.below))

@@ -95,6 +95,10 @@ impl Uploads {
         none()
     }
 
+    pub fn changed_at_ns(&self, _: &str) -> Option<u128> {
+        None
+    }
+
     pub fn remove(&self, _: &str) -> Result<()> {
         none()
     }

@@ -20,13 +20,13 @@ use shardpack_format::{
 use shardpack_reader::StoreSettings;
 
 use super::{
-    Options, Planned, Report, destination, in_ledgers, other_sidecars, pack_into,
+    Options, Planned, Report, destination, in_ledgers, newer, other_sidecars, pack_into,
     present::{self, files_of},
     receipt::Received,
     report,
     work_folder::{self, LOCK_FILE, PLAN_FILE, files_in, plan_name, receipt_name},
 };
-use crate::{copy, monitor::Monitor, own, plan::Plan, plan_file, source::Origin, sys, uploads::Uploads};
+use crate::{copy, monitor::Monitor, own, plan::Plan, plan_file, seal, source::Origin, sys, uploads::Uploads};
 
 /// Folder in the local folder: the files of the dataset until they are uploaded.
 const DATASET_FOLDER: &str = "dataset";
@@ -112,14 +112,20 @@ impl Bucket {
         let plans = &planned.plans;
         self.refuse_inside(&planned.source)?;
         let there = self.there(plans)?;
-        if let Some(manifests) = there.sealed(plans)? {
+        // A run that was stopped before the record of splits has its plan at the prefix, and goes on below.
+        let whole = there.whole(plans)?;
+        let is_sealed = there.has_record_of(plans) || whole.is_some() && self.plan()?.is_none();
+        if let Some(manifests) = whole.filter(|_| is_sealed) {
             if !options.force {
                 self.still_there(plans, &manifests)?;
+                if !there.has_record_of(plans) {
+                    self.put_record(plans, &manifests)?;
+                }
                 if self.is_of(plans)? {
                     // An earlier run was stopped just before this step.
                     self.remove_shared()?;
                 }
-                return self.sealed_before(plans, manifests, options, start);
+                return self.sealed_before(planned, manifests, options, start);
             }
         } else {
             self.refuse_others(plans, &there, options.force)?;
@@ -150,7 +156,7 @@ impl Bucket {
                         left_uploads = self.uploads.give_up_begun()?;
                         work_folder::remove_folder(&self.work)?;
                     }
-                    let report = self.sealed_before(plans, manifests, options, start)?;
+                    let report = self.sealed_before(planned, manifests, options, start)?;
                     Ok(Report { left_uploads, transfers: transfers(), ..report })
                 }
                 _ => Err(error),
@@ -161,16 +167,28 @@ impl Bucket {
     /// Report for datasets that existed already.
     fn sealed_before(
         &self,
-        plans: &[Plan],
+        planned: &Planned,
         manifests: Vec<Manifest>,
         options: &Options,
         start: std::time::Instant,
     ) -> Result<Report> {
+        let plans = &planned.plans;
+        let sealed_at_ns = |plan: &Plan| Ok(self.uploads.of_split(plan.split.as_deref()).changed_at_ns(manifest::FILE));
+        let newer = newer(&planned.source, plans, sealed_at_ns)?;
         let other_sidecars = other_sidecars(&manifests, plans, &options.sidecars)?;
         let read = |plan: &Plan| self.uploads.of_split(plan.split.as_deref()).read_if_there(LEDGER_FILE);
         let unpacked = in_ledgers(plans, &manifests, read)?;
         let report = report(manifests, true, Vec::new(), &[], plans, 0, start);
-        Ok(Report { other_sidecars, unpacked, transfers: Some(self.uploads.transfers()), ..report })
+        Ok(Report { other_sidecars, newer, unpacked, transfers: Some(self.uploads.transfers()), ..report })
+    }
+
+    /// Puts the record beside the splits.
+    fn put_record(&self, plans: &[Plan], manifests: &[Manifest]) -> Result<()> {
+        let of = plans.iter().zip(manifests).map(|(plan, manifest)| (plan.split.as_deref(), manifest));
+        match seal::record(of)? {
+            Some(record) => self.uploads.of_split(None).put(splits::FILE, record.to_bytes()?),
+            None => Ok(()),
+        }
     }
 
     /// Objects of a dataset inside the source would be samples in the next run.
@@ -375,12 +393,19 @@ impl There {
         Ok(true)
     }
 
-    /// The manifests in the order of the plans, if each plan has one and there are no others.
+    /// As [`There::whole`]; without the record of splits the dataset is incomplete.
     pub fn sealed(&self, plans: &[Plan]) -> Result<Option<Vec<Manifest>>> {
-        // Without the record of splits the dataset is incomplete.
-        let has_all =
-            self.manifests.len() == plans.len() && plans.iter().all(|plan| plan.split.is_none() || self.has_record);
-        if !has_all || !self.are_of(plans)? {
+        if self.has_record_of(plans) { self.whole(plans) } else { Ok(None) }
+    }
+
+    /// Whether these plans need no record of splits, or there is one.
+    fn has_record_of(&self, plans: &[Plan]) -> bool {
+        self.has_record || plans.iter().all(|plan| plan.split.is_none())
+    }
+
+    /// The manifests in the order of the plans, if each plan has one and there are no others.
+    fn whole(&self, plans: &[Plan]) -> Result<Option<Vec<Manifest>>> {
+        if self.manifests.len() != plans.len() || !self.are_of(plans)? {
             return Ok(None);
         }
         let of_plan = |plan: &Plan| {

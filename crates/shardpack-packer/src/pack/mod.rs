@@ -338,7 +338,7 @@ fn pack_into(
         let other_sidecars = other_sidecars(&manifests, plans, &options.sidecars)?;
         let read = |plan: &Plan| sys::read_if_there(&dataset_folder(dst, plan).join(LEDGER_FILE));
         let unpacked = in_ledgers(plans, &manifests, read)?;
-        let newer = newer(&planned.source, plans, dst)?;
+        let newer = newer(&planned.source, plans, |plan| sealed_at_ns(&dataset_folder(dst, plan)).map(Some))?;
         let report = report(manifests, true, Vec::new(), &[], plans, 0, start);
         return Ok(Report { other_sidecars, newer, unpacked, ..report });
     }
@@ -502,17 +502,27 @@ fn other_sidecars(manifests: &[Manifest], plans: &[Plan], choice: &sidecars::Cho
     manifests.iter().zip(plans).map(other).try_fold(false, |any, one: Result<bool>| Ok(any | one?))
 }
 
-/// Images whose files are newer than the manifest of their dataset; `None` if the source is not files.
-fn newer(source: &Origin, plans: &[Plan], dst: &Path) -> Result<Option<(u64, Vec<u8>)>> {
+/// Time of the last change of the manifest in `folder`, in nanoseconds since 1970.
+fn sealed_at_ns(folder: &Path) -> Result<u128> {
+    let path = folder.join(manifest::FILE);
+    let sealed = fs::metadata(&path).and_then(|stat| stat.modified());
+    let sealed = sealed.map_err(|e| sys::io_error("cannot look at", &path, e))?;
+    Ok(sealed.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos()))
+}
+
+/// Images whose files are newer than the manifest of their dataset; `None` if the source is not files. `sealed_at_ns` returns the time
+/// of the manifest in nanoseconds since 1970, or `None` if it is not known.
+fn newer(
+    source: &Origin,
+    plans: &[Plan],
+    sealed_at_ns: impl Fn(&Plan) -> Result<Option<u128>>,
+) -> Result<Option<(u64, Vec<u8>)>> {
     let (mut count, mut first) = (0, None);
     for plan in plans.iter().filter(|_| !matches!(source, Origin::Transformed(_))) {
         if !matches!(source.part(plan.split.as_deref())?, Origin::Folder(_) | Origin::List(_)) {
             continue;
         }
-        let path = dataset_folder(dst, plan).join(manifest::FILE);
-        let sealed = fs::metadata(&path).and_then(|stat| stat.modified());
-        let sealed = sealed.map_err(|e| sys::io_error("cannot look at", &path, e))?;
-        let sealed = sealed.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+        let Some(sealed) = sealed_at_ns(plan)? else { continue };
         let later = (0..plan.listing.len())
             .filter(|number| u128::try_from(plan.listing.entry(*number).stamp).is_ok_and(|changed| changed > sealed));
         for number in later {

@@ -73,6 +73,15 @@ impl Version {
         }
     }
 
+    /// Time of the last change in seconds since 1970, if the server sent it.
+    pub fn seconds(&self) -> Option<i64> {
+        let parse = |text: &[u8]| {
+            let text = std::str::from_utf8(text).ok()?;
+            Some(chrono::DateTime::parse_from_rfc2822(text).ok()?.timestamp())
+        };
+        self.modified_s.or_else(|| self.modified.as_deref().and_then(parse))
+    }
+
     /// Whether this version may be the one listed with `stamp`.
     pub fn is_listed(&self, stamp: i64) -> bool {
         let own = match stamp & 1 {

@@ -285,6 +285,13 @@ impl Store {
         Ok(Some(Object { name: name.to_owned(), bytes, stamp }))
     }
 
+    /// Time of the last change of the object `name`, which was read before, in seconds since 1970; `None` if the server does not
+    /// send it. Sends no request.
+    pub fn changed_at(&self, name: &str) -> Option<i64> {
+        let versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        versions.get(name).and_then(Version::seconds)
+    }
+
     /// Fills `into` from `offset` on with bytes of an object from a list or from [`Store::look`].
     ///
     /// # Errors
