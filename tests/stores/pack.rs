@@ -531,3 +531,31 @@ fn newer_files_and_a_lost_record_of_splits_are_seen_in_a_bucket_as_in_a_folder()
         leaves_nothing(&bench, &settings);
     }
 }
+
+/// The hashes in the `index.json` of MDS need each shard as a whole: the plan counts the bytes that are fetched back.
+#[test]
+fn the_plan_counts_the_bytes_that_are_fetched_back() {
+    let bench = Bench::of(60, 5000);
+    let src = bench.src();
+    each(|server| {
+        let settings = settings(server, server.port());
+        for (name, options) in [
+            ("tar", &["--format", "webdataset"][..]),
+            ("mds", &["--format", "mds"]),
+            ("bare", &["--format", "mds", "--set", "hashes="]),
+        ] {
+            let to = server.url(name);
+            let options = [options, &["--shards", "3", "--json"]].concat();
+            let json = pack(&bench, src.to_str().unwrap(), &to, &settings, &options).code(0).json();
+            let received = json["network"]["received_bytes"].as_u64().unwrap();
+            let plan = ["plan", src.to_str().unwrap(), &to, "--seed", "3"].map(str::to_owned);
+            let words =
+                [&plan[..], &options.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>(), &settings].concat();
+            let planned = run(&words, &[]).code(0).json()["requests"]["received_bytes"].as_u64().unwrap();
+            let what = format!("{:?} {name}: {planned} planned, {received} received", server.kind);
+            assert_eq!(planned > 60 * 5000, name == "mds", "{what}");
+            // Beside the shards: manifests, plan and lists.
+            assert!((planned..planned + 50_000).contains(&received), "{what}");
+        }
+    });
+}

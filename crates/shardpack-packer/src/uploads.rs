@@ -167,6 +167,11 @@ impl Uploads {
         if parts <= 1 && !is_compressed { 1 } else { parts + 2 }
     }
 
+    /// Number of requests of [`Uploads::reader`] for a file of this many bytes.
+    pub fn fetches(bytes: u64) -> u64 {
+        bytes.div_ceil(PART_BYTES)
+    }
+
     /// A shard of length `content_bytes`; if it is compressed, that is the length of its content.
     pub(crate) fn shard(&self, file: &str, content_bytes: u64, is_compressed: bool) -> ObjectOutput {
         let part_bytes = part_bytes(content_bytes);

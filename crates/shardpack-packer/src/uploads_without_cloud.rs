@@ -71,6 +71,10 @@ impl Uploads {
         0
     }
 
+    pub fn fetches(_: u64) -> u64 {
+        0
+    }
+
     pub(crate) fn shard(&self, _: &str, _: u64, _: bool) -> ObjectOutput {
         ObjectOutput(())
     }
