@@ -95,3 +95,66 @@ pub(crate) fn beside_splits(storage: &dyn Storage, is_split: impl Fn(&str) -> bo
     names.retain(|name| name != splits::FILE && !(has_work && name == WORK_FOLDER) && !is_split(name));
     Ok(Some(names))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{path::Path, sync::Arc};
+
+    use shardpack_format::Error;
+    use shardpack_storage::{Call, Faulty, Local, Memory};
+
+    use super::*;
+
+    const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/golden/webdataset/v1/tiny");
+
+    /// A small dataset with stray files, in memory.
+    fn with_strays() -> (Memory, Manifest) {
+        let memory = Memory::copy_of(Path::new(GOLDEN)).unwrap();
+        let manifest = Manifest::read(&memory.read(manifest::FILE, u64::MAX).unwrap().unwrap()).unwrap();
+        // The golden files lie in one folder.
+        for entry in memory.list("").unwrap().unwrap().iter().filter(|entry| entry.name.ends_with(".index")) {
+            let bytes = memory.read(&entry.name, u64::MAX).unwrap().unwrap();
+            memory.put(&format!("{INDEX_FOLDER}/{}", entry.name), bytes).unwrap();
+            memory.remove(&entry.name).unwrap();
+        }
+        for name in ["a.txt", "folder/x", "index/stray", "index/folder/x", ".shardpack/plan"] {
+            memory.put(name, b"stray".to_vec()).unwrap();
+        }
+        (memory, manifest)
+    }
+
+    #[test]
+    fn strangers_are_the_same_in_every_storage() {
+        let (memory, manifest) = with_strays();
+        let expected = [".shardpack", "a.txt", "folder", "index/folder", "index/stray"];
+        assert_eq!(strangers(&memory, &manifest).unwrap().unwrap(), expected);
+        let folder = tempfile::tempdir().unwrap();
+        let local = Local::new(folder.path());
+        for below in ["", "index", "folder", "index/folder"] {
+            for entry in memory.list(below).unwrap().unwrap().into_iter().filter(|entry| !entry.is_folder) {
+                let name = Path::new(below).join(entry.name).display().to_string();
+                local.put(&name, memory.read(&name, u64::MAX).unwrap().unwrap()).unwrap();
+            }
+        }
+        assert_eq!(strangers(&local, &manifest).unwrap().unwrap(), expected[1..]);
+        let beside = beside_splits(&memory, |name| name == "folder").unwrap().unwrap();
+        assert!(beside.contains(&"a.txt".to_owned()) && !beside.contains(&"folder".to_owned()), "{beside:?}");
+    }
+
+    #[test]
+    fn a_list_that_is_refused_is_none_and_a_list_that_fails_is_an_error() {
+        let (memory, manifest) = with_strays();
+        let memory: Arc<dyn Storage> = Arc::new(memory);
+        for (folder, kind) in [("", ErrorKind::Usage), ("index", ErrorKind::Usage), ("index", ErrorKind::System)] {
+            let storage =
+                Faulty::new(Arc::clone(&memory), move |call, name| match call == Call::List && name == folder {
+                    true => Err(Error::new(kind, "refused")),
+                    false => Ok(()),
+                });
+            match kind {
+                ErrorKind::Usage => assert!(strangers(&storage, &manifest).unwrap().is_none(), "{folder:?}"),
+                _ => assert_eq!(strangers(&storage, &manifest).unwrap_err().kind(), kind),
+            }
+        }
+    }
+}
