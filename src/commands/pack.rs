@@ -435,44 +435,10 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Lines
         line!(out, "changed {changed}");
     }
     if !report.sealed {
-        out += report::left_uploads(&report.left_uploads);
-        line!(
-            out,
-            "failed  {} could not be packed, nothing is sealed",
-            report::counted(report.bad.len() as u64, planned.noun())
-        );
-        out += report::list_left_out(&report.bad, "--json names all");
-        line!(out, "  help: mend them and run the same command again: finished shards without them are kept;");
-        line!(out, "        or --on-bad skip leaves them out and names them in the ledger");
-        line!(out, "        (if the number of images changes, so does the order: then --force packs all anew)");
-        if let Some(replaced) = &report.replaced {
-            line!(out, "        the previous dataset is kept in {} until then", text::path(replaced));
-        }
-        return out;
+        return out + failed_as_text(report, planned);
     }
     if report.already_sealed {
-        line!(
-            out,
-            "sealed  {} are packed here already, nothing to do: names, lengths and options are unchanged",
-            report::counted(packed, planned.noun())
-        );
-        if let Some((newer, first)) = &report.newer {
-            let first = report::path(first);
-            let how = match report.manifests.iter().any(|manifest| manifest.recipe.is_some()) {
-                true => "--force packs it anew".to_owned(),
-                false => format!("shardpack verify {} --against SRC compares their bytes", shell::path(dst)),
-            };
-            let are = if *newer == 1 { "is" } else { "are" };
-            line!(
-                out,
-                "        {} {are} newer than the dataset, the first {first}: {how}",
-                report::counted(*newer, "file")
-            );
-        }
-        if report.other_sidecars {
-            line!(out, "        the sidecars differ from those of --sidecars: --force packs the dataset anew");
-        }
-        return out;
+        return out + sealed_before_as_text(report, packed, planned, dst);
     }
     let missing = found - packed;
     let how = match missing {
@@ -534,6 +500,51 @@ fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> Lines
                 line!(out, "        {reader}: {line}");
             }
         }
+    }
+    out
+}
+
+/// A pack that sealed nothing.
+fn failed_as_text(report: &Report, planned: &Planned) -> Lines {
+    let mut out = report::left_uploads(&report.left_uploads);
+    line!(
+        out,
+        "failed  {} could not be packed, nothing is sealed",
+        report::counted(report.bad.len() as u64, planned.noun())
+    );
+    out += report::list_left_out(&report.bad, "--json names all");
+    line!(out, "  help: mend them and run the same command again: finished shards without them are kept;");
+    line!(out, "        or --on-bad skip leaves them out and names them in the ledger");
+    line!(out, "        (if the number of images changes, so does the order: then --force packs all anew)");
+    if let Some(replaced) = &report.replaced {
+        line!(out, "        the previous dataset is kept in {} until then", text::path(replaced));
+    }
+    out
+}
+
+/// A dataset of `packed` samples that an earlier run sealed.
+fn sealed_before_as_text(report: &Report, packed: u64, planned: &Planned, dst: &Path) -> Lines {
+    let mut out = Lines::default();
+    line!(
+        out,
+        "sealed  {} are packed here already, nothing to do: names, lengths and options are unchanged",
+        report::counted(packed, planned.noun())
+    );
+    if let Some((newer, first)) = &report.newer {
+        let first = report::path(first);
+        let how = match report.manifests.iter().any(|manifest| manifest.recipe.is_some()) {
+            true => "--force packs it anew".to_owned(),
+            false => format!("shardpack verify {} --against SRC compares their bytes", shell::path(dst)),
+        };
+        let are = if *newer == 1 { "is" } else { "are" };
+        line!(
+            out,
+            "        {} {are} newer than the dataset, the first {first}: {how}",
+            report::counted(*newer, "file")
+        );
+    }
+    if report.other_sidecars {
+        line!(out, "        the sidecars differ from those of --sidecars: --force packs the dataset anew");
     }
     out
 }

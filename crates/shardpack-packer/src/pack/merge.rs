@@ -186,8 +186,9 @@ pub fn merge(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Mer
     merged.map(|merged| Merged { transfers, elapsed: start.elapsed(), ..merged })
 }
 
-fn merge_at(at: &At<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Merged> {
-    let report = || Merged {
+/// A merge that has done nothing yet.
+fn nothing() -> Merged {
+    Merged {
         manifests: Vec::new(),
         already_sealed: false,
         missing: None,
@@ -197,7 +198,10 @@ fn merge_at(at: &At<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Mer
         stray_samples: 0,
         transfers: None,
         elapsed: Duration::ZERO,
-    };
+    }
+}
+
+fn merge_at(at: &At<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Merged> {
     let (dst, work) = (at.dst, at.work());
     own::check(&at.folder, WORK_FOLDER)?;
     let is_begun = match at.bucket {
@@ -205,28 +209,7 @@ fn merge_at(at: &At<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Mer
         Some(bucket) => bucket.plan()?.is_some(),
     };
     if !is_begun {
-        let sealed = sealed_before(at);
-        if !matches!(sealed, Ok(Some(_))) && at.bucket.is_none() && !spools::parts(&work)?.is_empty() {
-            return Err(Error::usage("images were changed in parts here, and nothing is packed yet")
-                .in_file(dst)
-                .help(
-                    "shardpack status DST shows which parts are missing; when all are changed, the same commands pack",
-                ));
-        }
-        return match sealed? {
-            Some(sealed) => {
-                still_right(at, &sealed, options, monitor)?;
-                match at.bucket {
-                    None => destination::remove_rest(dst)?,
-                    Some(bucket) => bucket.remove_shared()?,
-                }
-                let manifests = sealed.into_iter().map(|(_, manifest)| manifest).collect();
-                Ok(Merged { manifests, already_sealed: true, ..report() })
-            }
-            None => Err(Error::usage("nothing was packed in parts here")
-                .in_file(dst)
-                .help("shardpack pack SRC DST --part I/N packs one of N parts")),
-        };
+        return merged_before(at, options, monitor);
     }
     if let Some(bucket) = at.bucket {
         bucket.make_work()?;
@@ -247,29 +230,14 @@ fn merge_at(at: &At<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Mer
         Some(bucket) => bucket.sealed(&plans)?,
     };
     if let Some(manifests) = sealed {
-        // An earlier merge was stopped just before this step.
-        let folders = plans.iter().map(|plan| dataset_folder(&at.folder, plan));
-        let sealed = folders.zip(manifests.iter().cloned()).collect::<Vec<_>>();
-        match at.bucket {
-            None => {
-                destination::still_there(dst, &plans, &manifests)?;
-                still_right(at, &sealed, options, monitor)?;
-                work_folder::remove_folder(&work)?;
-                destination::make_durable(dst)?;
-            }
-            Some(bucket) => {
-                still_right(at, &sealed, options, monitor)?;
-                bucket.remove_shared()?;
-            }
-        }
-        return Ok(Merged { manifests, already_sealed: true, ..report() });
+        return stopped_at_end(at, &plans, manifests, options, monitor);
     }
     let found = receipt::read_all(&work, &plans)?;
     let receipts = found.len();
     let choice = sidecars::Choice::Names(same_sidecars(&found)?);
     let sealed = match united(at, &plans, &found, header.has_samples)? {
         Ok(sealed) => sealed,
-        Err(missing) => return Ok(Merged { missing: Some(missing), receipts, ..report() }),
+        Err(missing) => return Ok(Merged { missing: Some(missing), receipts, ..nothing() }),
     };
     drop(found);
     let looked = plans.iter().zip(&sealed).flat_map(|(plan, shards)| {
@@ -283,14 +251,75 @@ fn merge_at(at: &At<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Mer
     });
     let problems = check(at, &looked.collect::<Vec<_>>(), options, monitor)?;
     if !problems.is_empty() {
-        return Ok(Merged { problems, receipts, ..report() });
+        return Ok(Merged { problems, receipts, ..nothing() });
     }
     if let Some((plan, _)) = plans.iter().zip(&sealed).find(|(_, sealed)| samples_of(sealed) == 0) {
         let what = format!("none of {} could be packed", size::counted(plan.samples(), plan.noun()));
         return Err(Error::data(what).in_file(dataset_folder(dst, plan)));
     }
+    let manifests = seal_all(at, &plans, &sealed, &choice)?;
+    let shards = || sealed.iter().flat_map(BTreeMap::values).map(|shard| &shard.sealed);
+    let stray_samples = shards().map(|shard| shard.stray_samples).sum();
+    Ok(Merged { manifests, receipts, unpacked: unpacked_of(&plans, &sealed), stray_samples, ..nothing() })
+}
+
+/// Ends a merge at a place without a plan: it is sealed already, or nothing was packed in parts.
+fn merged_before(at: &At<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Merged> {
+    let sealed = sealed_before(at);
+    if !matches!(sealed, Ok(Some(_))) && at.bucket.is_none() && !spools::parts(&at.work())?.is_empty() {
+        return Err(Error::usage("images were changed in parts here, and nothing is packed yet")
+            .in_file(at.dst)
+            .help("shardpack status DST shows which parts are missing; when all are changed, the same commands pack"));
+    }
+    let Some(sealed) = sealed? else {
+        return Err(Error::usage("nothing was packed in parts here")
+            .in_file(at.dst)
+            .help("shardpack pack SRC DST --part I/N packs one of N parts"));
+    };
+    still_right(at, &sealed, options, monitor)?;
+    match at.bucket {
+        None => destination::remove_rest(at.dst)?,
+        Some(bucket) => bucket.remove_shared()?,
+    }
+    let manifests = sealed.into_iter().map(|(_, manifest)| manifest).collect();
+    Ok(Merged { manifests, already_sealed: true, ..nothing() })
+}
+
+/// Ends an earlier merge, which was stopped after its manifests and before its plan was removed.
+fn stopped_at_end(
+    at: &At<'_>,
+    plans: &[Plan],
+    manifests: Vec<Manifest>,
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> Result<Merged> {
+    let folders = plans.iter().map(|plan| dataset_folder(&at.folder, plan));
+    let sealed = folders.zip(manifests.iter().cloned()).collect::<Vec<_>>();
+    match at.bucket {
+        None => {
+            destination::still_there(at.dst, plans, &manifests)?;
+            still_right(at, &sealed, options, monitor)?;
+            work_folder::remove_folder(&at.work())?;
+            destination::make_durable(at.dst)?;
+        }
+        Some(bucket) => {
+            still_right(at, &sealed, options, monitor)?;
+            bucket.remove_shared()?;
+        }
+    }
+    Ok(Merged { manifests, already_sealed: true, ..nothing() })
+}
+
+/// Seals all datasets, and removes the plan.
+fn seal_all(
+    at: &At<'_>,
+    plans: &[Plan],
+    sealed: &[BTreeMap<usize, Received>],
+    choice: &sidecars::Choice,
+) -> Result<Vec<Manifest>> {
+    let work = at.work();
     let mut manifests = Vec::new();
-    for (plan, received) in plans.iter().zip(&sealed) {
+    for (plan, received) in plans.iter().zip(sealed) {
         let names = choice.names(plan)?;
         let folder = dataset_folder(&at.folder, plan);
         let work = own::folder(&work, work_of(Path::new(""), plan.split.as_deref()))?;
@@ -299,30 +328,33 @@ fn merge_at(at: &At<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Mer
         let uploads = at.uploads(&folder);
         manifests.push(seal::seal(plan, &sealed, &names, Some(of_shards), (&folder, uploads.as_ref()), &work)?);
     }
-    seal::seal_splits(&plans, &manifests, &at.folder, &work)?;
+    seal::seal_splits(plans, &manifests, &at.folder, &work)?;
     match at.bucket {
         None => {
-            sys::sync_folder(dst)?;
+            sys::sync_folder(at.dst)?;
             // Without the plan nothing looks unfinished, even if the folder cannot be removed completely.
             sys::remove_file(&work.join(PLAN_FILE))?;
             work_folder::remove_folder(&work)?;
-            destination::make_durable(dst)?;
+            destination::make_durable(at.dst)?;
         }
         Some(bucket) => {
             bucket.put_dataset(&at.folder)?;
             bucket.remove_shared()?;
         }
     }
-    let shards = || sealed.iter().flat_map(BTreeMap::values).map(|shard| &shard.sealed);
-    let stray_samples = shards().map(|shard| shard.stray_samples).sum();
+    Ok(manifests)
+}
+
+/// Images of the plans that the shards do not hold.
+fn unpacked_of(plans: &[Plan], sealed: &[BTreeMap<usize, Received>]) -> Vec<Unpacked> {
     let mut unpacked = Vec::new();
-    for (plan, sealed) in plans.iter().zip(&sealed) {
+    for (plan, sealed) in plans.iter().zip(sealed) {
         let known = plan.unpacked.iter().filter(|entry| entry.fate != Fate::Kept);
         let all = known.chain(sealed.values().flat_map(|shard| &shard.sealed.unpacked)).cloned();
         let prefix = split_prefix(plan);
         unpacked.extend(all.map(|entry| Unpacked { path: [prefix.as_bytes(), &entry.path].concat(), ..entry }));
     }
-    Ok(Merged { manifests, receipts, unpacked, stray_samples, ..report() })
+    unpacked
 }
 
 fn samples_of(shards: &BTreeMap<usize, Received>) -> u64 {

@@ -282,6 +282,44 @@ fn together(members: &[&Member<'_>], options: &Options) -> Result<(Vec<Component
     Ok(all.unwrap_or_default())
 }
 
+/// Notes about components of `member` that are not taken.
+fn left_behind(member: &Member<'_>, left: &[String], unindexed: &BTreeMap<String, u64>) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !left.is_empty() {
+        notes.push(format!("left behind: {}", left.join(", ")));
+    }
+    if !unindexed.is_empty() {
+        let names: Vec<_> = unindexed.keys().filter_map(|reason| reason.strip_prefix(COMPONENT)).collect();
+        // The note includes the way to keep the fields.
+        let from = format!("convert --from {} takes the shards with them", member.dataset.manifest().format.name);
+        notes.push(format!("left behind: {}, which adopt left out of its index; {from}", names.join(", ")));
+    }
+    notes
+}
+
+/// Notes about shards of `member` that were not given, and about images that it does not hold.
+fn not_in_dataset(member: &Member<'_>) -> Vec<String> {
+    let (mut notes, manifest) = (Vec::new(), member.dataset.manifest());
+    if member.root.only.is_some() {
+        let (named, all) = (member.shards().count(), manifest.shards.len());
+        notes.push(format!("{named} of {all} shards of a dataset, as given"));
+    }
+    let counts = manifest.ledger.counts;
+    let left_out = counts.discovered - counts.packed;
+    if left_out > 0 {
+        let images = size::counted(left_out, "image");
+        notes.push(format!("left out when this dataset was packed: {images}; in its ledger.jsonl"));
+    }
+    notes
+}
+
+/// The class of a sample with this label in its own dataset; `numbers` has the classes of its labels.
+fn class_of(label: Option<i64>, numbers: &[Option<u32>]) -> std::result::Result<u32, String> {
+    let label = label.ok_or("no label")?;
+    let class = usize::try_from(label).ok().and_then(|label| numbers.get(label).copied().flatten());
+    class.ok_or_else(|| format!("label {label}: there is no such class"))
+}
+
 /// Lists these datasets as one.
 fn of_members(
     members: &[&Member<'_>],
@@ -308,16 +346,8 @@ fn of_members(
         let choice = Choice::of_manifest(dataset.manifest())?;
         files.extend(choice.files.iter().filter(|one| !files.contains(one)).cloned().collect::<Vec<_>>());
         let (kept, left) = wanted_components(dataset, &choice, options);
-        if !left.is_empty() {
-            note(member, format!("left behind: {}", left.join(", ")));
-        }
         let unindexed = unindexed(dataset);
-        if !unindexed.is_empty() {
-            let names: Vec<_> = unindexed.keys().filter_map(|reason| reason.strip_prefix(COMPONENT)).collect();
-            // The note includes the way to keep the fields.
-            let from = format!("convert --from {} takes the shards with them", dataset.manifest().format.name);
-            note(member, format!("left behind: {}, which adopt left out of its index; {from}", names.join(", ")));
-        }
+        left_behind(member, &left, &unindexed).into_iter().for_each(|text| note(member, text));
         unindexed.into_iter().for_each(|(reason, samples)| *ignored.entry(reason).or_default() += samples);
         let component_kinds: Vec<Component> = kept.iter().map(|(kind, _)| kind.clone()).collect();
         if options.meta && !choice.json && component_kinds.iter().any(Component::is_text) {
@@ -339,15 +369,7 @@ fn of_members(
                 };
                 unpacked.push(Unpacked { path, class, fate, reason: reason.into() });
             };
-            let class = match (own.is_empty(), row.label) {
-                (true, _) => Ok(None),
-                (false, None) => Err("no label".to_owned()),
-                (false, Some(label)) => {
-                    let class = usize::try_from(label).ok().and_then(|label| numbers.get(label).copied().flatten());
-                    class.map(Some).ok_or_else(|| format!("label {label}: there is no such class"))
-                }
-            };
-            match class {
+            match if own.is_empty() { Ok(None) } else { class_of(row.label, &numbers).map(Some) } {
                 Err(reason) => refuse(None, Fate::Skipped, reason),
                 Ok(class) if !keep.wants(row.path) => refuse(class, Fate::Filtered, LEFT_OUT.to_owned()),
                 Ok(class) => {
@@ -378,21 +400,7 @@ fn of_members(
             let name = if is_alone { name } else { format!("{}/{name}", member.name) };
             add_stranger((name, &path), STRANGER, &mut unpacked, &mut ignored)?;
         }
-        if member.root.only.is_some() {
-            let (named, all) = (member.shards().count(), dataset.manifest().shards.len());
-            note(member, format!("{named} of {all} shards of a dataset, as given"));
-        }
-        let counts = dataset.manifest().ledger.counts;
-        let left_out = counts.discovered - counts.packed;
-        if left_out > 0 {
-            note(
-                member,
-                format!(
-                    "left out when this dataset was packed: {}; in its ledger.jsonl",
-                    size::counted(left_out, "image")
-                ),
-            );
-        }
+        not_in_dataset(member).into_iter().for_each(|text| note(member, text));
     }
     if !is_listed {
         notes.push(strangers::NOT_LISTED.to_owned());

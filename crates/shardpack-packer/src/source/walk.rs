@@ -247,6 +247,61 @@ impl Walk<'_> {
         }
     }
 
+    /// Types and names of the entries of the folder `fd` at `path`, in the order of their inodes: on a disk that seeks, neighbouring
+    /// inodes are stored side by side.
+    fn names(&self, fd: impl AsFd, path: &[u8]) -> Result<Vec<(FileType, Box<CStr>)>> {
+        let mut names: Vec<(u64, FileType, Box<CStr>)> = Vec::new();
+        for entry in Dir::read_from(fd).map_err(|e| self.error("cannot read folder", path, e))? {
+            let entry = entry.map_err(|e| self.error("cannot read folder", path, e))?;
+            let name = entry.file_name();
+            if name.to_bytes() != b"." && name.to_bytes() != b".." {
+                names.push((entry.ino(), entry.file_type(), name.into()));
+            }
+        }
+        names.sort_unstable_by_key(|(inode, ..)| *inode);
+        Ok(names.into_iter().map(|(_, kind, name)| (kind, name)).collect())
+    }
+
+    /// Adds the images of a folder, by name, and returns their samples. `linked` has the outside targets of linked images, `wanted`
+    /// the component files, and whether an image claims each.
+    fn samples(
+        &self,
+        task: &Task,
+        fd: impl AsFd + Copy,
+        mut images: Vec<(Box<CStr>, Stat)>,
+        linked: &BTreeMap<Box<CStr>, Arc<Path>>,
+        wanted: &mut BTreeMap<Box<[u8]>, bool>,
+        found: &mut Outcome,
+    ) -> Result<FolderSamples> {
+        images.sort_unstable_by(|(a, _), (b, _)| a.to_bytes().cmp(b.to_bytes()));
+        let mut samples = FolderSamples::default();
+        let (mut count, mut total) = (0, 0);
+        for (name, stat) in images {
+            let listed = |file: &[u8]| wanted.contains_key(file);
+            let cells = cells(fd, b"", name.to_bytes(), self.components, self.keep.follows(), &listed)
+                .map_err(|(file, error)| self.error("cannot look at", &join(&task.path, &file), error))?;
+            for file in self.components.iter().filter_map(|kind| kind.file_of(name.to_bytes())) {
+                wanted.entry(file.into()).and_modify(|claimed| *claimed = true);
+            }
+            match image_bytes(&stat).and_then(|bytes| Ok((bytes, cells?))) {
+                Err(why) => {
+                    let path = join(&task.path, name.to_bytes());
+                    found.unpacked.push(unpacked(path, task.class, Fate::Skipped, &why));
+                }
+                Ok((bytes, cells)) => {
+                    let facts = Facts::of(&stat);
+                    samples.push(name.to_bytes(), bytes, facts.inode, facts.mtime_ns);
+                    samples.push_cells(&cells);
+                    linked.get(&name).into_iter().for_each(|folder| found.outside.add(folder));
+                    count += 1;
+                    total += u64::from(bytes);
+                }
+            }
+        }
+        self.monitor.advance(count, total);
+        Ok(samples)
+    }
+
     /// Lists one folder and returns its subfolders.
     fn folder(&self, task: &Task) -> Result<Vec<Task>> {
         let is_class = task.above.is_some() && !task.path.contains(&b'/');
@@ -275,24 +330,13 @@ impl Walk<'_> {
         let above = Above::new(&stat, task.above.clone());
 
         let mut found = Outcome::default();
-        let mut names: Vec<(u64, FileType, Box<CStr>)> = Vec::new();
-        for entry in Dir::read_from(&fd).map_err(|e| self.error("cannot read folder", &task.path, e))? {
-            let entry = entry.map_err(|e| self.error("cannot read folder", &task.path, e))?;
-            let name = entry.file_name();
-            if name.to_bytes() != b"." && name.to_bytes() != b".." {
-                names.push((entry.ino(), entry.file_type(), name.into()));
-            }
-        }
-        // On a disk that seeks, neighbouring inodes are stored side by side.
-        names.sort_unstable_by_key(|(inode, ..)| *inode);
-
         let mut tasks = Vec::new();
         let mut images: Vec<(Box<CStr>, Stat)> = Vec::new();
         // Outside targets of linked images.
         let mut linked: BTreeMap<Box<CStr>, Arc<Path>> = BTreeMap::new();
         // Component files, and whether an image claims each.
         let mut wanted: BTreeMap<Box<[u8]>, bool> = BTreeMap::new();
-        for (_, listed_type, name) in names {
+        for (listed_type, name) in self.names(&fd, &task.path)? {
             let bytes = name.to_bytes();
             let class_of_name = self.keep.classify(bytes);
             let is_visible = !matches!(class_of_name, Name::Hidden | Name::System);
@@ -354,36 +398,11 @@ impl Walk<'_> {
                 Err(error) => found.unpacked.push(unpacked(path(), task.class, Fate::Skipped, &unread(error))),
             }
         }
-        images.sort_unstable_by(|(a, _), (b, _)| a.to_bytes().cmp(b.to_bytes()));
-        let mut samples = FolderSamples::default();
-        let (mut count, mut total) = (0, 0);
-        for (name, stat) in images {
-            let listed = |file: &[u8]| wanted.contains_key(file);
-            let cells = cells(&fd, b"", name.to_bytes(), self.components, self.keep.follows(), &listed)
-                .map_err(|(file, error)| self.error("cannot look at", &join(&task.path, &file), error))?;
-            for file in self.components.iter().filter_map(|kind| kind.file_of(name.to_bytes())) {
-                wanted.entry(file.into()).and_modify(|claimed| *claimed = true);
-            }
-            match image_bytes(&stat).and_then(|bytes| Ok((bytes, cells?))) {
-                Err(why) => {
-                    let path = join(&task.path, name.to_bytes());
-                    found.unpacked.push(unpacked(path, task.class, Fate::Skipped, &why));
-                }
-                Ok((bytes, cells)) => {
-                    let facts = Facts::of(&stat);
-                    samples.push(name.to_bytes(), bytes, facts.inode, facts.mtime_ns);
-                    samples.push_cells(&cells);
-                    linked.get(&name).into_iter().for_each(|folder| found.outside.add(folder));
-                    count += 1;
-                    total += u64::from(bytes);
-                }
-            }
-        }
+        let samples = self.samples(task, &fd, images, &linked, &mut wanted, &mut found)?;
         for name in wanted.iter().filter(|(_, claimed)| !**claimed).map(|(name, _)| name) {
             let kind = self.components.iter().find(|kind| kind.takes(name)).map_or("", Component::name);
             found.ignore(format!("{kind} without its {}", self.keep.payload()));
         }
-        self.monitor.advance(count, total);
         let mut outcome = lock(&self.outcome);
         if !samples.is_empty() {
             outcome.samples.add(Folder { path: task.path.as_slice().into(), class: task.class }, &samples);

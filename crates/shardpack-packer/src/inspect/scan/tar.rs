@@ -185,18 +185,19 @@ pub(super) fn scan(file: &ShardFile, found: &mut Found<'_>) -> Result<FileFacts>
         facts.remarks.extend(first.map(|error| if all > 1 { error.and(&format!("{all} {said}")) } else { error }));
     }
     if facts.problem.is_none() {
-        let end = opened.reader.end_offset();
-        if tar.unterminated_files > 0 {
-            let what = "ends without two blocks of zeros: cut short?";
-            facts.remarks.push(Error::data(what).at_byte(end).in_file(&file.path));
-        }
-        if let Some(at) = opened.reader.trailing_offset() {
-            let what = "more bytes follow the end of the archive: readers do not see them";
-            facts.remarks.push(Error::data(what).at_byte(at).in_file(&file.path));
-        }
+        facts.remarks.extend(remarks_on_end(&opened, &tar).map(|error| error.in_file(&file.path)));
     }
     facts.tar = Some(tar);
     Ok(facts)
+}
+
+/// Remarks on the end of an archive that was read to its end.
+fn remarks_on_end(opened: &Opened, tar: &Tar) -> impl Iterator<Item = Error> {
+    let cut = "ends without two blocks of zeros: cut short?";
+    let cut = (tar.unterminated_files > 0).then(|| Error::data(cut).at_byte(opened.reader.end_offset()));
+    let more = "more bytes follow the end of the archive: readers do not see them";
+    let more = opened.reader.trailing_offset().map(|at| Error::data(more).at_byte(at));
+    cut.into_iter().chain(more)
 }
 
 fn look(opened: &mut Opened, member: &Member) -> Result<Option<Look>> {

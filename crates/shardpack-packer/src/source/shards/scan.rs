@@ -101,6 +101,48 @@ impl Scanned {
     }
 }
 
+impl Scanned {
+    /// Counts the fields of `record`; `are_files` if they are members of an archive.
+    fn count_fields(&mut self, record: &Record, are_files: bool) {
+        let others = if record.has_values() { &mut self.value_others } else { &mut self.others };
+        for other in &record.others {
+            match others.get_mut(&other.name) {
+                Some(samples) => *samples += 1,
+                None => drop(others.insert(other.name.clone(), 1)),
+            }
+            let extension = if other.recipe == 0 { &other.name } else { npz::EXTENSION };
+            if are_files && !self.files.contains(extension) {
+                self.files.insert(extension.to_owned());
+            }
+        }
+        for field in [record.image.as_ref().map_or("", |image| image.name.as_str()), &record.label_name] {
+            if !field.is_empty() && !self.used.contains(field) {
+                self.used.insert(field.to_owned());
+            }
+        }
+    }
+
+    /// Compares `file`, in which `found` samples were found, with what the files beside it expect.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or the user cancels.
+    fn compare(&mut self, file: &ShardFile, found: u64, monitor: &dyn Monitor) -> Result<()> {
+        let mut differences: Vec<String> = file.differing_samples(found).iter().map(Error::what).collect();
+        let compared = file.compare(false, &|| monitor.go_on())?;
+        self.remarks.extend(compared.notes);
+        for error in compared.problems {
+            match error.kind() {
+                ErrorKind::Data => differences.push(error.what()),
+                _ => return Err(error),
+            }
+        }
+        if !differences.is_empty() {
+            self.refuse_all(&differences.join("; "));
+        }
+        Ok(())
+    }
+}
+
 /// Walks `file`, which has the display name `name`, and inspects its first `looks` images.
 ///
 /// # Errors
@@ -155,22 +197,7 @@ pub(super) fn scan(
             of_system += 1;
             continue;
         }
-        let others = if record.has_values() { &mut scanned.value_others } else { &mut scanned.others };
-        for other in &record.others {
-            match others.get_mut(&other.name) {
-                Some(samples) => *samples += 1,
-                None => drop(others.insert(other.name.clone(), 1)),
-            }
-            let extension = if other.recipe == 0 { &other.name } else { npz::EXTENSION };
-            if are_files && !scanned.files.contains(extension) {
-                scanned.files.insert(extension.to_owned());
-            }
-        }
-        for field in [record.image.as_ref().map_or("", |image| image.name.as_str()), &record.label_name] {
-            if !field.is_empty() && !scanned.used.contains(field) {
-                scanned.used.insert(field.to_owned());
-            }
-        }
+        scanned.count_fields(&record, are_files);
         if wanted.no_labels {
             scanned.drop_label(&mut record);
         }
@@ -201,18 +228,7 @@ pub(super) fn scan(
     }
     scanned.remarks.extend(walk.remarks().iter().map(ToString::to_string));
     if file.expected.is_some() {
-        let mut differences: Vec<String> = file.differing_samples(found).iter().map(Error::what).collect();
-        let compared = file.compare(false, &|| monitor.go_on())?;
-        scanned.remarks.extend(compared.notes);
-        for error in compared.problems {
-            match error.kind() {
-                ErrorKind::Data => differences.push(error.what()),
-                _ => return Err(error),
-            }
-        }
-        if !differences.is_empty() {
-            scanned.refuse_all(&differences.join("; "));
-        }
+        scanned.compare(file, found, monitor)?;
     }
     Ok(scanned)
 }

@@ -144,6 +144,12 @@ impl Rows<'_> {
                 }
             }
         }
+        let is_numbered = classes.is_numbered;
+        Ok(self.listings(parts, is_numbered, options))
+    }
+
+    /// The listings of these parts, one for each split, in the order of the splits.
+    fn listings(&mut self, parts: Vec<(Collector, Vec<Unpacked>)>, is_numbered: bool, options: &Options) -> Vec<Found> {
         let mut found: Vec<Found> = Vec::new();
         let mut ignored = std::mem::take(&mut self.ignored);
         let mut notes = std::mem::take(&mut self.notes);
@@ -158,7 +164,7 @@ impl Rows<'_> {
                 ignored: std::mem::take(&mut ignored),
                 notes: std::mem::take(&mut notes),
                 meta: self.meta && self.has_text,
-                is_numbered: classes.is_numbered,
+                is_numbered,
                 ..Found::default()
             });
         }
@@ -171,7 +177,7 @@ impl Rows<'_> {
             (names.unwrap_or(usize::MAX), split.to_owned())
         };
         found.sort_by_key(place);
-        Ok(found)
+        found
     }
 
     /// Row numbers sorted by split, path and line, without duplicates; and the duplicates, each with the row that it
