@@ -175,6 +175,7 @@ impl<'b> Machine<'b> {
     }
 
     /// Runs one opcode; returns the result at the end of the pickle.
+    #[expect(clippy::too_many_lines, reason = "a table: one arm for each opcode")]
     fn step(&mut self) -> Result<Option<Slot>, String> {
         let opcode = self.cursor.byte()?;
         match opcode {

@@ -89,6 +89,12 @@ fn subsets_have_their_samples_and_no_others_and_little_is_read_for_them() {
     assert!(batches.stats().read_bytes < 3 * 160_000, "{:?}", batches.stats());
 }
 
+/// Options of a rank that reads a mix.
+fn options(rank: u64, world: u64, threads: usize) -> Options {
+    let memory_bytes = Some(1 << 20);
+    Options { batch: 7, rank, world, threads, epochs: 3, seed: 2, memory_bytes, ..Options::default() }
+}
+
 #[test]
 fn mixes_have_exact_counts_in_every_epoch_and_go_on_like_any_run() {
     let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -112,16 +118,6 @@ fn mixes_have_exact_counts_in_every_epoch_and_go_on_like_any_run() {
     ];
     for (name, parts, counts) in mixes {
         let samples: u64 = counts.iter().sum();
-        let options = |rank, world, threads| Options {
-            batch: 7,
-            rank,
-            world,
-            threads,
-            epochs: 3,
-            seed: 2,
-            memory_bytes: Some(1 << 20),
-            ..Options::default()
-        };
         let mut epochs: Vec<Vec<(usize, u64)>> = Vec::new();
         let run = |threads| {
             let mut all: Vec<Vec<Vec<(usize, u64)>>> = Vec::new();
@@ -200,6 +196,14 @@ fn mixes_have_exact_counts_in_every_epoch_and_go_on_like_any_run() {
         let other = Loader::resume_mix(vec![total(open(a.path()), 78)], options(0, 1, 1), &state).unwrap();
         assert!(other.batches(&state).is_err(), "{name}");
     }
+}
+
+#[test]
+fn invalid_mixes_are_refused() {
+    let a = tempfile::tempdir().unwrap();
+    packed(a.path(), 300, None);
+    let open = |folder: &Path| Part::new(Dataset::open(folder).unwrap());
+    let total = |part: Part, total| Part { times: Times::Total(total), ..part };
     let none = Options::default();
     assert!(Loader::mix(Vec::new(), none.clone()).is_err());
     assert!(Loader::mix(vec![open(a.path())], Options { subset: Subset::Range(0..5), ..none.clone() }).is_err());

@@ -302,33 +302,37 @@ impl Walk<'_> {
         Ok(samples)
     }
 
-    /// Lists one folder and returns its subfolders.
-    fn folder(&self, task: &Task) -> Result<Vec<Task>> {
+    /// Opens the folder of `task`. Returns its descriptor, its place outside the source if it has one, and the chain of folders for
+    /// its own subfolders; or the reason why it is not listed.
+    fn enter(&self, task: &Task) -> Result<Result<(OwnedFd, Option<Arc<Path>>, Arc<Above>), String>> {
         let is_class = task.above.is_some() && !task.path.contains(&b'/');
         let outside = match is_class.then(|| self.class_link(&task.path)) {
             None => task.outside.clone(),
             Some(Ok(outside)) => outside.or_else(|| task.outside.clone()),
-            Some(Err(why)) => {
-                lock(&self.outcome).unpacked.push(self.unseen(task.path.clone(), why.to_owned()));
-                return Ok(Vec::new());
-            }
+            Some(Err(why)) => return Ok(Err(why.to_owned())),
         };
         let fd = match open_folder(self.root, &task.path) {
             Ok(fd) => fd,
-            Err(error) if is_of_path(error) && task.above.is_some() => {
-                lock(&self.outcome).unpacked.push(self.unseen(task.path.clone(), unread(error)));
-                return Ok(Vec::new());
-            }
+            Err(error) if is_of_path(error) && task.above.is_some() => return Ok(Err(unread(error))),
             Err(error) => return Err(self.error("cannot open folder", &task.path, error)),
         };
         let stat = rustix::fs::fstat(&fd).map_err(|e| self.error("cannot look at", &task.path, e))?;
         if task.above.as_ref().is_some_and(|above| above.holds(&stat)) {
-            let why = "leads back to a folder above it: a loop of symbolic links".to_owned();
-            lock(&self.outcome).unpacked.push(self.unseen(task.path.clone(), why));
-            return Ok(Vec::new());
+            return Ok(Err("leads back to a folder above it: a loop of symbolic links".to_owned()));
         }
         let above = Above::new(&stat, task.above.clone());
+        Ok(Ok((fd, outside, above)))
+    }
 
+    /// Lists one folder and returns its subfolders.
+    fn folder(&self, task: &Task) -> Result<Vec<Task>> {
+        let (fd, outside, above) = match self.enter(task)? {
+            Ok(entered) => entered,
+            Err(why) => {
+                lock(&self.outcome).unpacked.push(self.unseen(task.path.clone(), why));
+                return Ok(Vec::new());
+            }
+        };
         let mut found = Outcome::default();
         let mut tasks = Vec::new();
         let mut images: Vec<(Box<CStr>, Stat)> = Vec::new();

@@ -277,6 +277,17 @@ struct Candidate {
 }
 
 impl Candidate {
+    /// The component with its type, if `total` samples are packed.
+    fn typed(&self, total: u64) -> Component {
+        match &self.kind {
+            Some(kind) if self.files == 0 => {
+                let kind = Type { is_optional: self.samples < total, ..kind.clone() };
+                self.one.clone().with_kind(kind)
+            }
+            _ => self.one.clone(),
+        }
+    }
+
     /// Preference as payload: arrays before bytes, bytes before text, text before numbers.
     fn rank(&self) -> u8 {
         match self.kind.as_ref().map(|kind| &kind.kind) {
@@ -285,6 +296,161 @@ impl Candidate {
             Some(Kind::Text) => 2,
             Some(Kind::Json | Kind::Int | Kind::Float) => 1,
         }
+    }
+}
+
+/// The components over all files, while they are being collected.
+#[derive(Default)]
+struct Candidates {
+    all: Vec<Candidate>,
+    by_name: HashMap<String, usize>,
+    forms: Interner,
+    /// As [`Settled::extensions`].
+    extensions: Extensions,
+}
+
+impl Candidates {
+    /// Adds the fields of a file. Returns the candidate that each field becomes, if any, with the forms of the file; the places are
+    /// settled later.
+    fn add(&mut self, fields: &Fields, label: Option<&str>, meta: bool) -> (Vec<Option<usize>>, OfFile) {
+        let numbers = self.form_numbers(fields);
+        let mut samples = vec![0u64; fields.all.len()];
+        let mut seen = BTreeSet::new();
+        for found in &fields.found {
+            samples[found.field as usize] += 1;
+            if found.form != Forms::BYTES {
+                seen.insert((found.field, found.form));
+            }
+        }
+        let mut owned = Vec::with_capacity(fields.all.len());
+        let mut of_file = OfFile {
+            places: Vec::new(),
+            taken: vec![Taken::Itself; fields.all.len()],
+            wider: vec![Forms::BYTES; numbers.len()],
+            bytes: Forms::BYTES,
+            forms: numbers,
+        };
+        for (number, (field, samples)) in fields.all.iter().zip(samples).enumerate() {
+            if samples == 0 || label == Some(&*field.name) || (meta && field.component.name() == TEXT) {
+                owned.push(None);
+                continue;
+            }
+            let of_field = seen.range((number as u32, 0)..=(number as u32, u32::MAX));
+            let of_field =
+                of_field.map(|(_, form)| (*form as usize, &fields.forms.forms()[*form as usize])).collect::<Vec<_>>();
+            owned.push(self.add_field(fields, number, samples, of_field, &mut of_file));
+        }
+        (owned, of_file)
+    }
+
+    /// Numbers of the forms of a file among all forms. The forms of single values that are stored as text are not used.
+    fn form_numbers(&mut self, fields: &Fields) -> Vec<u32> {
+        let mut is_used = vec![!fields.are_beside; fields.forms.forms().len()];
+        for found in fields.found.iter().filter(|found| !fields.all[found.field as usize].is_single) {
+            is_used.get_mut(found.form as usize).into_iter().for_each(|is_used| *is_used = true);
+        }
+        let forms = fields.forms.forms().iter().zip(&is_used);
+        forms.map(|(form, is_used)| if *is_used { self.forms.number(form) } else { Forms::BYTES }).collect()
+    }
+
+    /// Adds field `number` of a file, which so many samples have in these forms. Returns its candidate, unless another field has that
+    /// name.
+    fn add_field(
+        &mut self,
+        fields: &Fields,
+        number: usize,
+        samples: u64,
+        mut of_field: Vec<(usize, &Form)>,
+        of_file: &mut OfFile,
+    ) -> Option<usize> {
+        let field = &fields.all[number];
+        let mut one = field.component.clone();
+        if let Some((_, form)) = of_field.first().filter(|_| field.is_single) {
+            let taken = Taken::of(form, self.extensions.get(&column_of(&field.name)), fields.are_beside);
+            of_file.taken[number] = taken;
+            match taken {
+                Taken::Told => of_field.clear(),
+                taken => one = Component::value(&field.name, &taken.form(form)).unwrap_or(one),
+            }
+        }
+        let is_file = one.kind().is_none();
+        let all = &mut self.all;
+        let at = *self.by_name.entry(one.name().to_owned()).or_insert_with(|| {
+            let field = field.name.clone();
+            all.push(Candidate { one, field, kind: None, samples: 0, files: 0 });
+            all.len() - 1
+        });
+        let component = &mut self.all[at];
+        if component.field != field.name {
+            return None;
+        }
+        component.samples += samples;
+        if is_file {
+            component.files += samples;
+            component.one = field.component.clone();
+        }
+        for (form_number, form) in of_field {
+            let form = of_file.taken[number].form(form);
+            match of_file.taken[number] {
+                Taken::Wider => of_file.wider[form_number] = self.forms.number(&form),
+                Taken::Bytes => of_file.bytes = self.forms.number(&form),
+                Taken::Itself | Taken::Told => {}
+            }
+            let of = Type::of(&form);
+            component.kind = match component.kind.take() {
+                None => Some(of),
+                // All values have one extension, so their types join.
+                Some(kind) => kind.join(of),
+            };
+        }
+        Some(at)
+    }
+
+    /// The candidate that is the payload of samples that are values. For members of a tar, it is chosen as for a tree of files.
+    fn payload(&self, are_files: bool) -> Option<usize> {
+        let before = |name: &str| self.all.iter().filter(|other| other.one.name() < name).count();
+        let key = |(at, one): &(usize, &Candidate)| match are_files {
+            true => (one.samples, u8::from(!is_text(one.one.name())), Reverse(before(one.one.name()))),
+            false => (one.samples, one.rank(), Reverse(*at)),
+        };
+        self.all.iter().enumerate().max_by_key(key).map(|(at, _)| at)
+    }
+
+    /// All components of `total` samples, by name.
+    fn by_name(&self, total: u64) -> Vec<(usize, Component)> {
+        let mut chosen: Vec<_> = self.all.iter().enumerate().map(|(at, one)| (at, one.typed(total))).collect();
+        chosen.sort_by(|(_, a), (_, b)| a.name().cmp(b.name()));
+        chosen
+    }
+
+    /// The components of `total` samples that the user named, in that order.
+    fn named(&self, wanted: &[Component], total: u64) -> Vec<(usize, Component)> {
+        // A component's field name may equal another component's name: `tags.npy` and `tags`.
+        let is_named = |one: &Candidate| wanted.iter().any(|wanted| wanted.name() == one.one.name());
+        let of = |wanted: &Component| {
+            let has_name = |one: &Candidate| one.one.name() == wanted.name();
+            let is_there = self.all.iter().any(has_name);
+            let is_field = |one: &Candidate| Component::field(&one.field).is_ok_and(|own| own.name() == wanted.name());
+            let is = |one: &Candidate| {
+                has_name(one) || one.one.column() == wanted.name() && !is_named(one) && (is_field(one) || !is_there)
+            };
+            let found: Vec<_> = self.all.iter().enumerate().filter(|(_, one)| is(one)).collect();
+            match found.is_empty() {
+                // A name that no sample has is reported later, when all splits are known.
+                true => vec![(usize::MAX, wanted.clone())],
+                false => found.into_iter().map(|(at, one)| (at, one.typed(total))).collect(),
+            }
+        };
+        wanted.iter().flat_map(of).collect()
+    }
+
+    /// Notes about components that are files, though some have a header of an array.
+    fn notes(&self) -> Vec<String> {
+        let notes = self.all.iter().filter(|one| one.kind.is_some() && one.files > 0).map(|one| {
+            let name = one.one.name();
+            format!("component {name} is files, not arrays: {} of {} have no header or are cut", one.files, one.samples)
+        });
+        notes.collect()
     }
 }
 
@@ -303,134 +469,15 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
     if no_more && !is_valued {
         return Ok(Settled::default());
     }
-    let (mut all, mut forms) = (Vec::<Candidate>::new(), Interner::default());
-    let mut by_name = HashMap::<String, usize>::new();
-    let extensions = extensions(scanned, &options.extensions);
-    // For each file: the candidate that each field becomes, if any.
-    let mut of_files: Vec<(Vec<Option<usize>>, OfFile)> = Vec::new();
-    for Scanned { fields, .. } in scanned {
-        // The forms of single values that are stored as text are not used.
-        let mut is_used = vec![!fields.are_beside; fields.forms.forms().len()];
-        for found in fields.found.iter().filter(|found| !fields.all[found.field as usize].is_single) {
-            is_used.get_mut(found.form as usize).into_iter().for_each(|is_used| *is_used = true);
-        }
-        let numbers: Vec<u32> = fields
-            .forms
-            .forms()
-            .iter()
-            .zip(&is_used)
-            .map(|(form, is_used)| if *is_used { forms.number(form) } else { Forms::BYTES })
-            .collect();
-        let mut samples = vec![0u64; fields.all.len()];
-        let mut seen = BTreeSet::new();
-        for found in &fields.found {
-            samples[found.field as usize] += 1;
-            if found.form != Forms::BYTES {
-                seen.insert((found.field, found.form));
-            }
-        }
-        let mut owned = Vec::with_capacity(fields.all.len());
-        let mut taken = vec![Taken::Itself; fields.all.len()];
-        let (mut wider, mut bytes) = (vec![Forms::BYTES; numbers.len()], Forms::BYTES);
-        for (number, (field, samples)) in fields.all.iter().zip(samples).enumerate() {
-            if samples == 0 || label == Some(&*field.name) || (options.meta && field.component.name() == TEXT) {
-                owned.push(None);
-                continue;
-            }
-            let of_field = seen.range((number as u32, 0)..=(number as u32, u32::MAX));
-            let mut of_field: Vec<_> =
-                of_field.map(|(_, form)| (*form as usize, &fields.forms.forms()[*form as usize])).collect();
-            let mut one = field.component.clone();
-            if let Some((_, form)) = of_field.first().filter(|_| field.is_single) {
-                taken[number] = Taken::of(form, extensions.get(&column_of(&field.name)), fields.are_beside);
-                match taken[number] {
-                    Taken::Told => of_field.clear(),
-                    taken => one = Component::value(&field.name, &taken.form(form)).unwrap_or(one),
-                }
-            }
-            let is_file = one.kind().is_none();
-            let at = *by_name.entry(one.name().to_owned()).or_insert_with(|| {
-                let field = field.name.clone();
-                all.push(Candidate { one, field, kind: None, samples: 0, files: 0 });
-                all.len() - 1
-            });
-            let component = &mut all[at];
-            if component.field != field.name {
-                owned.push(None);
-                continue;
-            }
-            component.samples += samples;
-            if is_file {
-                component.files += samples;
-                component.one = field.component.clone();
-            }
-            for (form_number, form) in of_field {
-                let form = taken[number].form(form);
-                match taken[number] {
-                    Taken::Wider => wider[form_number] = forms.number(&form),
-                    Taken::Bytes => bytes = forms.number(&form),
-                    Taken::Itself | Taken::Told => {}
-                }
-                let of = Type::of(&form);
-                component.kind = match component.kind.take() {
-                    None => Some(of),
-                    // All values have one extension, so their types join.
-                    Some(kind) => kind.join(of),
-                };
-            }
-            owned.push(Some(at));
-        }
-        of_files.push((owned, OfFile { places: Vec::new(), forms: numbers, taken, wider, bytes }));
-    }
+    let mut candidates = Candidates { extensions: extensions(scanned, &options.extensions), ..Candidates::default() };
+    let of_files: Vec<_> = scanned.iter().map(|file| candidates.add(&file.fields, label, options.meta)).collect();
     let total: u64 = scanned.iter().map(|file| file.rows.len() as u64).sum();
-    let typed = |component: &Candidate| match &component.kind {
-        None => component.one.clone(),
-        Some(_) if component.files > 0 => component.one.clone(),
-        Some(kind) => {
-            let kind = Type { is_optional: component.samples < total, ..kind.clone() };
-            component.one.clone().with_kind(kind)
-        }
-    };
     let are_files = scanned.iter().any(|file| file.fields.are_files);
-    let payload = match is_valued {
-        true => {
-            // For tar members, choose the payload as for a tree of files.
-            let before = |name: &str| all.iter().filter(|other| other.one.name() < name).count();
-            let key = |(at, one): &(usize, &Candidate)| match are_files {
-                true => (one.samples, u8::from(!is_text(one.one.name())), Reverse(before(one.one.name()))),
-                false => (one.samples, one.rank(), Reverse(*at)),
-            };
-            all.iter().enumerate().max_by_key(key).map(|(at, _)| at)
-        }
-        false => None,
-    };
+    let payload = if is_valued { candidates.payload(are_files) } else { None };
     let mut chosen: Vec<(usize, Component)> = match &options.components {
         _ if no_more => Vec::new(),
-        Components::Named(wanted) => {
-            // A component's field name may equal another component's name: `tags.npy` and `tags`.
-            let is_named = |one: &Candidate| wanted.iter().any(|wanted| wanted.name() == one.one.name());
-            let of = |wanted: &Component| {
-                let has_name = |one: &Candidate| one.one.name() == wanted.name();
-                let is_there = all.iter().any(has_name);
-                let is_field =
-                    |one: &Candidate| Component::field(&one.field).is_ok_and(|own| own.name() == wanted.name());
-                let is = |one: &Candidate| {
-                    has_name(one) || one.one.column() == wanted.name() && !is_named(one) && (is_field(one) || !is_there)
-                };
-                let found: Vec<_> = all.iter().enumerate().filter(|(_, one)| is(one)).collect();
-                match found.is_empty() {
-                    // A name that no sample has is reported later, when all splits are known.
-                    true => vec![(usize::MAX, wanted.clone())],
-                    false => found.into_iter().map(|(at, one)| (at, typed(one))).collect(),
-                }
-            };
-            wanted.iter().flat_map(of).collect()
-        }
-        _ => {
-            let mut chosen: Vec<_> = all.iter().enumerate().map(|(at, one)| (at, typed(one))).collect();
-            chosen.sort_by(|(_, a), (_, b)| a.name().cmp(b.name()));
-            chosen
-        }
+        Components::Named(wanted) => candidates.named(wanted, total),
+        _ => candidates.by_name(total),
     };
     chosen.retain(|(at, _)| Some(*at) != payload);
     if chosen.len() > MOST {
@@ -447,21 +494,17 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
     let files = of_files
         .into_iter()
         .map(|(owned, file)| OfFile { places: owned.into_iter().map(|at| at.and_then(place)).collect(), ..file });
-    let notes = all.iter().filter(|one| one.kind.is_some() && one.files > 0).map(|one| {
-        let name = one.one.name();
-        format!("component {name} is files, not arrays: {} of {} have no header or are cut", one.files, one.samples)
-    });
     Ok(Settled {
-        notes: notes.collect(),
+        notes: candidates.notes(),
         files: files.collect(),
         // Samples without the payload are refused.
         payload: payload.map(|at| {
-            let typed = typed(&all[at]);
+            let typed = candidates.all[at].typed(total);
             typed.kind().cloned().map_or(typed.clone(), |kind| typed.with_kind(Type { is_optional: false, ..kind }))
         }),
         kinds: chosen.into_iter().map(|(_, one)| one).collect(),
-        forms: forms.finish(),
-        extensions,
+        forms: candidates.forms.finish(),
+        extensions: candidates.extensions,
     })
 }
 
