@@ -43,7 +43,6 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("leave the label out with --set label_column=", "the command line gives labels to all samples or to none"),
     ("build the crate shardpack-reader with its feature `zstd`", "the command line is built with it"),
     ("build the crate shardpack-reader with its feature `cloud`", "the command line is built with it"),
-    ("raise the limit of open files: ulimit -n", "of the reader crate, whose program decides how many it opens"),
     ("the disk failed; run the same command again once it works", "no disk fails here"),
     ("choose a folder that can be written", "who runs tests as root may write everywhere"),
     ("choose a folder that can be written, or change its permissions", "who runs tests as root may write everywhere"),
