@@ -7,6 +7,7 @@ pub mod crops;
 pub mod inspect;
 pub mod merge;
 pub mod pack;
+mod pack_text;
 pub mod part;
 pub mod plan;
 mod planned;

@@ -15,7 +15,10 @@ use shardpack_packer::{
 };
 use shardpack_reader::{StoreSettings, Transfers};
 
-use super::pack::{RunArgs, place, strays_as_text};
+use super::{
+    pack::{RunArgs, place},
+    pack_text::strays_as_text,
+};
 use crate::{Outcome, lines::Lines, progress::Progress, report};
 
 /// `--part`.

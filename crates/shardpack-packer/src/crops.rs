@@ -38,8 +38,6 @@ pub const EVERY: NonZeroU16 = NonZeroU16::new(8).expect("8 is not 0");
 const SPAN_SAMPLES: u64 = 64;
 /// Minimum number of threads that read from a store: a request takes longer than the work on its data.
 const MOST_WAITING: usize = 8;
-/// Extension of an unfinished file, after its final name.
-const UNFINISHED: &str = "part";
 
 /// Options for making tables.
 #[derive(Clone, Copy, Debug)]
@@ -328,7 +326,7 @@ fn file_of(shard: &Shard<'_>, options: &Options, rows: &Rows) -> Vec<u8> {
 fn unfinished(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
-    name.push(UNFINISHED);
+    name.push(shardpack_storage::UNFINISHED);
     name.into()
 }
 

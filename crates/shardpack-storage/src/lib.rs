@@ -20,7 +20,7 @@ mod storage;
 pub mod sys;
 
 pub use faulty::{Call, Faulty};
-pub use local::Local;
+pub use local::{Local, UNFINISHED};
 pub use memory::Memory;
 pub use settings::{StoreSettings, Transfers, is_url};
 pub use storage::{Entry, OpenFile, Storage, open};

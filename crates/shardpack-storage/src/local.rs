@@ -13,6 +13,9 @@ use shardpack_format::{Error, Result, help, regular};
 
 use crate::{Entry, OpenFile, Storage, own, sys};
 
+/// Extension of a file that [`Storage::put`] has not finished, after its final name.
+pub const UNFINISHED: &str = "part";
+
 /// Bytes per read of [`OpenFile::read_range`].
 const PIECE_BYTES: u64 = 1 << 20;
 
@@ -98,7 +101,8 @@ impl Storage for Local {
         let folder = own::folder(&self.root, Path::new(name).parent().unwrap_or(Path::new("")))?;
         let file = Path::new(name).file_name().unwrap_or_default();
         let mut unfinished = file.to_os_string();
-        unfinished.push(".part");
+        unfinished.push(".");
+        unfinished.push(UNFINISHED);
         let mut temporary = own::Temporary::at(folder.join(unfinished))?;
         temporary.write(&bytes)?;
         temporary.finish(&folder.join(file))

@@ -17,7 +17,7 @@ use shardpack_storage::{Local, Storage};
 use crate::{
     foreign::{
         ShardFile,
-        files::{Files, is_called_shard, is_shard, look},
+        files::{Files, look},
         patterns::expanded,
     },
     plan_file,
@@ -162,8 +162,7 @@ impl Resolved {
     /// Adds files in `folder` that do not belong to its dataset: shards are problems, other files are counted.
     fn add_strangers(&mut self, folder: &Path, names: Vec<String>, reason: &'static str) -> Result<()> {
         for path in names.into_iter().map(|name| folder.join(name)) {
-            let is_shard = if sys::is_store(&path) { is_called_shard(&path) } else { is_shard(&path)? };
-            match is_shard {
+            match strangers::is_shard(&path)? {
                 true => self.problems.push(Error::data(reason).in_file(path)),
                 false => *self.ignored.entry(reason.to_owned()).or_default() += 1,
             }

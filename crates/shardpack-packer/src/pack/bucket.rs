@@ -20,7 +20,9 @@ use shardpack_format::{
 use shardpack_reader::StoreSettings;
 
 use super::{
-    Options, Planned, Report, destination, in_ledgers, newer, other_sidecars, pack_into,
+    Options, Planned, Report, destination, in_ledgers,
+    newer::newer,
+    other_sidecars, pack_into,
     present::{self, files_of},
     receipt::Received,
     report,

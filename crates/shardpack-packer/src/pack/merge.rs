@@ -5,23 +5,21 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     io::Read,
-    os::unix::fs::FileExt,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicUsize, Ordering},
     time::{Duration, Instant},
 };
 
 use shardpack_format::{
     Error, Result, hash,
-    index::Head,
     manifest::{self, Manifest, WORK_FOLDER},
-    regular, size, threads,
+    regular, size,
 };
 use shardpack_reader::{StoreSettings, Transfers};
 
 use super::{
     bucket::Bucket,
     dataset_folder, destination,
+    merge_check::{Looked, check},
     receipt::{self, Found, Received},
     split_prefix, spools,
     work_folder::{self, LOCK_FILE, PLAN_FILE},
@@ -30,7 +28,7 @@ use super::{
 use crate::{
     copy::Sealed,
     ledger::{Fate, Unpacked},
-    monitor::{Monitor, Phase},
+    monitor::Monitor,
     own,
     part::{Part, owners},
     plan::Plan,
@@ -40,10 +38,6 @@ use crate::{
 
 /// The merging process holds this lock.
 const MERGE_LOCK_FILE: &str = "merge.lock";
-/// Bytes of a shard that are hashed between two checks for cancellation.
-const HASHED_BYTES: usize = 8 << 20;
-/// Concurrent requests.
-const REQUESTS: usize = 32;
 
 /// Options of a merge.
 #[derive(Clone, Debug)]
@@ -98,12 +92,12 @@ pub struct Merged {
 }
 
 /// Place of the parts.
-struct At<'a> {
+pub(super) struct At<'a> {
     /// DST as the user wrote it.
     dst: &'a Path,
     /// DST itself, or the local folder of a store.
-    folder: PathBuf,
-    bucket: Option<&'a Bucket>,
+    pub folder: PathBuf,
+    pub bucket: Option<&'a Bucket>,
 }
 
 impl At<'_> {
@@ -119,7 +113,7 @@ impl At<'_> {
     }
 
     /// Length of a file in bytes; `None` if it is missing.
-    fn length(&self, folder: &Path, file: &str) -> Result<Option<u64>> {
+    pub fn length(&self, folder: &Path, file: &str) -> Result<Option<u64>> {
         match self.uploads(folder) {
             None => Ok(sys::metadata_if_there(&folder.join(file))?.map(|stat| stat.len())),
             Some(uploads) => Ok(uploads.lengths(&[file])?.get(file).copied()),
@@ -127,7 +121,7 @@ impl At<'_> {
     }
 
     /// Reads a small file; `None` if it is missing. Reads it again if its hash differs from the one in `file`.
-    fn read(&self, folder: &Path, file: &manifest::File) -> Result<Option<Vec<u8>>> {
+    pub fn read(&self, folder: &Path, file: &manifest::File) -> Result<Option<Vec<u8>>> {
         match self.uploads(folder) {
             None => sys::read_if_there(&folder.join(&file.file)),
             Some(uploads) => uploads.read_right(&file.file, file.bytes, |bytes| hash::file(bytes) == file.blake3.0),
@@ -135,7 +129,7 @@ impl At<'_> {
     }
 
     /// A reader of a shard of length `bytes`.
-    fn reader(&self, folder: &Path, file: &str, bytes: u64) -> Result<Box<dyn Read>> {
+    pub fn reader(&self, folder: &Path, file: &str, bytes: u64) -> Result<Box<dyn Read>> {
         match self.uploads(folder) {
             Some(uploads) => Ok(Box::new(uploads.reader(file, bytes))),
             None => {
@@ -146,7 +140,7 @@ impl At<'_> {
     }
 
     /// Downloads the index of a shard into the folder.
-    fn fetch(&self, folder: &Path, file: &manifest::File) -> Result<()> {
+    pub fn fetch(&self, folder: &Path, file: &manifest::File) -> Result<()> {
         if self.bucket.is_none() {
             return Ok(());
         }
@@ -510,111 +504,4 @@ pub(super) fn missing_parts(
 fn is_index(at: &At<'_>, plan: &Plan, sealed: &Sealed) -> Result<bool> {
     let bytes = at.read(&dataset_folder(&at.folder, plan), &sealed.entry.index)?;
     Ok(bytes.is_some_and(|bytes| hash::file(&bytes) == sealed.entry.index.blake3.0))
-}
-
-/// A shard to check, with its sidecars.
-struct Looked<'a> {
-    /// Folder of its dataset.
-    folder: PathBuf,
-    entry: &'a manifest::Shard,
-    sidecars: &'a [manifest::File],
-    /// The record to compare with, for messages.
-    by: &'static str,
-}
-
-/// Compares shards, indexes and sidecars with their records, and returns the problems: compares lengths and
-/// heads of indexes; with `options.verify`, all bytes.
-fn check(at: &At<'_>, all: &[Looked<'_>], options: &Options, monitor: &dyn Monitor) -> Result<Vec<(String, String)>> {
-    if options.verify {
-        let entries = || all.iter().map(|looked| looked.entry);
-        monitor.begin(
-            Phase::Verifying,
-            entries().map(|shard| shard.samples).sum(),
-            entries().map(|shard| shard.bytes).sum(),
-        );
-    }
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut found = Vec::new();
-        while let Some(looked) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-            monitor.go_on()?;
-            if let Some((file, what)) = check_one(at, looked, options.verify, monitor)? {
-                let path = looked.folder.join(file);
-                found.push((path.strip_prefix(&at.folder).unwrap_or(&path).to_string_lossy().into_owned(), what));
-            }
-        }
-        Ok(found)
-    };
-    // A thread that waits for a request uses no CPU time.
-    let jobs = if at.bucket.is_some() { REQUESTS } else { options.jobs.max(1) };
-    let mut problems = threads::gather(jobs, work).into_iter().collect::<Result<Vec<_>>>()?.concat();
-    problems.sort();
-    Ok(problems)
-}
-
-/// The first file that differs from its record, and the problem.
-fn check_one(
-    at: &At<'_>,
-    looked: &Looked<'_>,
-    verify: bool,
-    monitor: &dyn Monitor,
-) -> Result<Option<(String, String)>> {
-    let Looked { folder, by, .. } = looked;
-    let manifest::Shard { file, samples, bytes, blake3, index } = looked.entry;
-    let sidecars = looked.sidecars.iter().map(|sidecar| (&sidecar.file, sidecar.bytes));
-    for (name, expected) in [(file, *bytes), (&index.file, index.bytes)].into_iter().chain(sidecars) {
-        let what = match at.length(folder, name)? {
-            None => "is missing".to_owned(),
-            Some(found) if found != expected => format!("is {found} bytes, {expected} in the {by}"),
-            Some(_) => continue,
-        };
-        return Ok(Some((name.clone(), what)));
-    }
-    at.fetch(folder, index)?;
-    let path = folder.join(&index.file);
-    let failed = |e| sys::io_error("cannot read", &path, e);
-    let mut head = [0; Head::BYTES];
-    regular::open(&path).and_then(|opened| opened.read_exact_at(&mut head, 0)).map_err(failed)?;
-    let head = Head::read(&head)
-        .filter(|head| (head.rows, head.shard_bytes, head.shard_blake3) == (*samples, *bytes, blake3.0));
-    if head.is_none() {
-        return Ok(Some((index.file.clone(), format!("does not match the shard in the {by}"))));
-    }
-    let differs = |name: &String| Some((name.clone(), format!("its hash differs from the {by}")));
-    // A downloaded index is in memory already.
-    if at.bucket.is_some() && hash::file(&regular::read(&path).map_err(failed)?) != index.blake3.0 {
-        return Ok(differs(&index.file));
-    }
-    if !verify {
-        return Ok(None);
-    }
-    for file in [index].into_iter().chain(looked.sidecars) {
-        let bytes = at.read(folder, file)?.unwrap_or_default();
-        if hash::file(&bytes) != file.blake3.0 {
-            return Ok(differs(&file.file));
-        }
-    }
-    let path = folder.join(file);
-    let mut found = hash_of(at.reader(folder, file, *bytes)?, &path, monitor)?;
-    if found != blake3.0 && at.bucket.is_some() {
-        // Read again, in case the data was corrupted in transit.
-        found = hash_of(at.reader(folder, file, *bytes)?, &path, monitor)?;
-    }
-    monitor.advance(*samples, 0);
-    Ok(if found == blake3.0 { None } else { differs(file) })
-}
-
-/// BLAKE3 of all bytes of a reader.
-fn hash_of(mut file: Box<dyn Read>, path: &Path, monitor: &dyn Monitor) -> Result<hash::FileHash> {
-    let (mut hasher, mut piece) = (blake3::Hasher::new(), vec![0; HASHED_BYTES]);
-    loop {
-        monitor.go_on()?;
-        match file.read(&mut piece).map_err(|e| sys::io_error("cannot read", path, e))? {
-            0 => return Ok(*hasher.finalize().as_bytes()),
-            read => {
-                hasher.update(&piece[..read]);
-                monitor.advance(0, read as u64);
-            }
-        }
-    }
 }

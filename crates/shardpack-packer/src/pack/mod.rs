@@ -11,6 +11,8 @@ mod geometry;
 mod held;
 mod image_check;
 mod merge;
+mod merge_check;
+mod newer;
 mod notes;
 mod part;
 mod planned;
@@ -28,15 +30,14 @@ mod work_folder;
 
 use std::{
     collections::BTreeMap,
-    fs,
     path::{Path, PathBuf},
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 
 use shardpack_format::{
     Error, ErrorKind, Result,
     image_header::Kind,
-    manifest::{self, LEDGER_FILE, Manifest},
+    manifest::{LEDGER_FILE, Manifest},
     size,
 };
 use shardpack_imaging::Recipe;
@@ -65,6 +66,7 @@ use destination::{Destination, State};
 pub use destination::{check_destination, look_at};
 use image_check::ImageCheck;
 pub use merge::{Merged, Missing, Options as MergeOptions, merge};
+use newer::{newer, sealed_at_ns};
 pub use part::{Ended, PartReport, pack_part};
 pub use planned::planned;
 pub use planned_part::PlannedPart;
@@ -500,41 +502,6 @@ fn other_sidecars(manifests: &[Manifest], plans: &[Plan], choice: &sidecars::Cho
         Ok(wanted.is_empty() != manifest.sidecars.is_empty())
     };
     manifests.iter().zip(plans).map(other).try_fold(false, |any, one: Result<bool>| Ok(any | one?))
-}
-
-/// Time of the last change of the manifest in `folder`, in nanoseconds since 1970.
-fn sealed_at_ns(folder: &Path) -> Result<u128> {
-    let path = folder.join(manifest::FILE);
-    let sealed = fs::metadata(&path).and_then(|stat| stat.modified());
-    let sealed = sealed.map_err(|e| sys::io_error("cannot look at", &path, e))?;
-    Ok(sealed.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos()))
-}
-
-/// Images whose files are newer than the manifest of their dataset; `None` if the source is not files. `sealed_at_ns` returns the time
-/// of the manifest in nanoseconds since 1970, or `None` if it is not known.
-fn newer(
-    source: &Origin,
-    plans: &[Plan],
-    sealed_at_ns: impl Fn(&Plan) -> Result<Option<u128>>,
-) -> Result<Option<(u64, Vec<u8>)>> {
-    let (mut count, mut first) = (0, None);
-    for plan in plans.iter().filter(|_| !matches!(source, Origin::Transformed(_))) {
-        if !matches!(source.part(plan.split.as_deref())?, Origin::Folder(_) | Origin::List(_)) {
-            continue;
-        }
-        let Some(sealed) = sealed_at_ns(plan)? else { continue };
-        let later = (0..plan.listing.len())
-            .filter(|number| u128::try_from(plan.listing.entry(*number).stamp).is_ok_and(|changed| changed > sealed));
-        for number in later {
-            count += 1;
-            first.get_or_insert_with(|| {
-                let mut path = Vec::new();
-                plan.listing.path(number, &mut path);
-                [split_prefix(plan).into_bytes(), path].concat()
-            });
-        }
-    }
-    Ok(first.map(|first| (count, first)))
 }
 
 /// The order in which the source will be read.

@@ -26,7 +26,6 @@ use super::{
 };
 use crate::{
     component_table::{Cell, ComponentTable, Interner},
-    foreign::files::{is_called_shard, is_shard},
     ledger::{Fate, Unpacked, order},
     monitor::{Monitor, Phase},
     sys,
@@ -115,9 +114,10 @@ fn is_recorded(member: &Member<'_>) -> Result<bool> {
     Ok(record.is_some_and(|record| record.splits.iter().any(|split| split.name == member.name)))
 }
 
-/// Names and paths of entries beside the split folders in `roots` that are not splits.
-fn beside_splits(roots: &[Root], members: &[Member<'_>]) -> Result<Vec<(String, PathBuf)>> {
-    let mut found = Vec::new();
+/// Names and paths of entries beside the split folders in `roots` that are not splits, and whether all these folders could be
+/// listed.
+fn beside_splits(roots: &[Root], members: &[Member<'_>]) -> Result<(Vec<(String, PathBuf)>, bool)> {
+    let (mut found, mut are_listed) = (Vec::new(), true);
     for root in roots {
         let folder = &root.folder;
         let splits: Vec<_> =
@@ -126,10 +126,10 @@ fn beside_splits(roots: &[Root], members: &[Member<'_>]) -> Result<Vec<(String, 
             continue;
         }
         let strange = strangers::beside_splits(&*root.storage()?, |name| splits.contains(&Path::new(name)))?;
-        // Without a list, the note is that of the splits.
+        are_listed &= strange.is_some();
         found.extend(strange.into_iter().flatten().map(|name| (name.clone(), folder.join(name))));
     }
-    Ok(found)
+    Ok((found, are_listed))
 }
 
 /// Adds a file that does not belong to the dataset. Shards are reported as skipped, because they would be lost; other
@@ -140,8 +140,7 @@ fn add_stranger(
     unpacked: &mut Vec<Unpacked>,
     ignored: &mut BTreeMap<String, u64>,
 ) -> Result<()> {
-    let is_shard = if sys::is_store(path) { is_called_shard(path) } else { is_shard(path)? };
-    match is_shard {
+    match strangers::is_shard(path)? {
         true => {
             unpacked.push(Unpacked { path: name.into(), class: None, fate: Fate::Skipped, reason: reason.into() });
         }
@@ -156,7 +155,7 @@ pub(super) fn discover(roots: &[Root], options: &Options, monitor: &dyn Monitor)
     let keep = Keep::new(options)?;
     monitor.begin(Phase::Walking, 0, 0);
     let mut members = members(roots, monitor)?;
-    let components = beside_splits(roots, &members)?;
+    let (components, are_listed) = beside_splits(roots, &members)?;
     let root = || roots.first().map_or(Path::new("."), |root| &root.folder);
     match &options.splits {
         Splits::None => members.iter_mut().for_each(|member| {
@@ -202,12 +201,16 @@ pub(super) fn discover(roots: &[Root], options: &Options, monitor: &dyn Monitor)
         of_members(&members, &classes, &keep, options, monitor).map(|found| Found { split: split.clone(), ..found })
     };
     let mut found: Vec<Found> = names.iter().map(of_split).collect::<Result<_>>()?;
-    // Once is enough.
-    for later in found.iter_mut().skip(1) {
-        later.notes.retain(|note| note != strangers::NOT_LISTED);
+    let mut is_noted = false;
+    for one in &mut found {
+        // Once is enough.
+        one.notes.retain(|note| note != strangers::NOT_LISTED || !std::mem::replace(&mut is_noted, true));
     }
     // These files belong to no known split, so all are reported with the first.
     if let Some(first) = found.first_mut() {
+        if !are_listed && !is_noted {
+            first.notes.push(strangers::NOT_LISTED.to_owned());
+        }
         for (name, path) in &components {
             add_stranger((name.clone(), path), STRANGER_BESIDE, &mut first.unpacked, &mut first.ignored)?;
         }

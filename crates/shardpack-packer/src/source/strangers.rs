@@ -1,6 +1,6 @@
 //! Files in the folder of a dataset that its manifest does not name, and files beside splits.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::Path};
 
 use shardpack_format::{
     ErrorKind, Result,
@@ -10,7 +10,7 @@ use shardpack_format::{
 use shardpack_reader::is_to_be_replaced;
 use shardpack_storage::Storage;
 
-use crate::crops;
+use crate::{crops, foreign::files, sys};
 
 /// The problem with a file in a dataset folder that the manifest does not name.
 pub(crate) const STRANGER: &str = "a stranger: the manifest does not name this file";
@@ -65,6 +65,14 @@ fn has_work(storage: &dyn Storage) -> Result<bool> {
     storage.local().map_or(Ok(false), is_to_be_replaced)
 }
 
+/// Whether a stray file is a shard, which would be lost: by its content, and at a URL by its name.
+///
+/// # Errors
+/// If the file cannot be read.
+pub(crate) fn is_shard(path: &Path) -> Result<bool> {
+    if sys::is_store(path) { Ok(files::is_called_shard(path)) } else { files::is_shard(path) }
+}
+
 /// Whether the manifest names the entry `name` of its folder.
 pub(crate) fn is_known(manifest: &Manifest, name: &str) -> bool {
     Known::of(manifest).has(name)
@@ -98,7 +106,7 @@ pub(crate) fn beside_splits(storage: &dyn Storage, is_split: impl Fn(&str) -> bo
 
 #[cfg(test)]
 mod tests {
-    use std::{path::Path, sync::Arc};
+    use std::sync::Arc;
 
     use shardpack_format::Error;
     use shardpack_storage::{Call, Faulty, Local, Memory};
