@@ -28,11 +28,7 @@ pub mod source;
 pub mod survey;
 pub mod sys;
 pub mod table;
-#[cfg(feature = "cloud")]
-pub mod uploads;
-#[cfg(not(feature = "cloud"))]
-#[path = "uploads_without_cloud.rs"]
-pub mod uploads;
+mod transfer;
 pub mod verify;
 
 pub use parallel::start_pool;

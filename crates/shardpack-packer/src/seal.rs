@@ -9,16 +9,16 @@ use shardpack_format::{
     splits::{self, Record, Split},
     threads,
 };
+use shardpack_storage::Storage;
 
 use crate::{
     copy::Sealed,
     ledger::{self, Fate},
     plan::Plan,
     sidecars, sys,
-    uploads::Uploads,
 };
 
-/// Seals the shards in `dst`, or in `uploads`, as a dataset, with the sidecars `names`, the manifest last;
+/// Seals the shards in `storage`, which is `dst` or at a URL, as a dataset in `dst`, with the sidecars `names`, the manifest last;
 /// `work` holds the files while they are written. `of_shards` are sidecars of single shards that are already
 /// written.
 pub fn seal(
@@ -26,7 +26,7 @@ pub fn seal(
     sealed: &BTreeMap<usize, Sealed>,
     names: &[&str],
     of_shards: Option<Vec<manifest::File>>,
-    (dst, uploads): (&Path, Option<&Uploads>),
+    (dst, storage): (&Path, &dyn Storage),
     work: &Path,
 ) -> Result<Manifest> {
     // A failed thread start may have been taken for damage, and samples left out.
@@ -39,7 +39,7 @@ pub fn seal(
     let file = ledger::seal(&unpacked, dst, work)?;
     let mut manifest = manifest(plan, sealed, file)?;
     let begun = &sidecars::begun_file(work);
-    let writer = sidecars::Writer { format: plan.format(), names, only: None, dst, uploads, work, begun };
+    let writer = sidecars::Writer { format: plan.format(), names, only: None, dst, storage, work, begun };
     manifest.sidecars = match of_shards {
         None => writer.write(&manifest)?,
         Some(of_shards) => sidecars::in_order([of_shards, writer.write_of_dataset(&manifest)?].concat()),

@@ -16,8 +16,9 @@ use shardpack_format::{
     manifest::{self, Blake3, Manifest},
     regular, text,
 };
+use shardpack_storage::Storage;
 
-use crate::{own, part::Part, plan::Plan, sys, uploads::Uploads};
+use crate::{own, part::Part, plan::Plan, sys};
 
 /// Number of bytes that are written at a time.
 const WRITE_BYTES: usize = 256 << 10;
@@ -97,8 +98,8 @@ pub(crate) struct Writer<'a> {
     pub only: Option<&'a BTreeSet<&'a str>>,
     /// Folder of the dataset.
     pub dst: &'a Path,
-    /// Store that has the shards, if they are not in `dst`.
-    pub uploads: Option<&'a Uploads>,
+    /// Has the shards: `dst`, or the URL that `dst` is sent to.
+    pub storage: &'a dyn Storage,
     /// Work folder; this process alone uses it.
     pub work: &'a Path,
     /// File with the names of the files that were started: see [`begun`].
@@ -186,12 +187,9 @@ impl Writer<'_> {
         if names.is_empty() {
             return Ok(BTreeMap::new());
         }
-        let path = self.dst.join(&shard.file);
+        let path = self.storage.path_of(&shard.file);
         let failed = |e| sys::io_error("cannot read", &path, e);
-        let file: Box<dyn Read> = match self.uploads {
-            None => Box::new(regular::open(&path).map_err(failed)?),
-            Some(uploads) => Box::new(uploads.reader(&shard.file, shard.bytes)),
-        };
+        let file: Box<dyn Read> = self.storage.reader(&shard.file, shard.bytes)?;
         let mut inner: Box<dyn Read> = if unpack { Box::new(zstd::Decoder::new(file).map_err(failed)?) } else { file };
         let names = names.iter().map(String::as_str);
         Ok(digest(&mut inner, names, &|| Ok(())).map_err(|error| error.in_file(path))?.1)

@@ -114,19 +114,6 @@ pub fn raise_open_files() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Starts write-back of bytes just written, so that the fsync at the end has little to do.
-///
-/// `DONTNEED` starts the write-back and drops only pages that are clean already, so bytes just written stay
-/// cached.
-#[cfg(target_os = "linux")]
-pub fn start_write_back(file: &File, offset: u64, bytes: u64) {
-    let _ = rustix::fs::fadvise(file, offset, std::num::NonZeroU64::new(bytes), rustix::fs::Advice::DontNeed);
-}
-
-/// As on Linux; other systems start write-back by themselves.
-#[cfg(not(target_os = "linux"))]
-pub fn start_write_back(_: &File, _: u64, _: u64) {}
-
 /// Lock of the one packer that works on a folder; the system releases it when the process ends for any reason.
 #[derive(Debug)]
 pub struct Lock {

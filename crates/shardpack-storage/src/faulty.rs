@@ -2,16 +2,16 @@
 
 use std::{
     fmt,
-    ops::Range,
+    ops::{ControlFlow, Range},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, hash::FileHash};
 
-use crate::{Entry, OpenFile, Storage, Transfers};
+use crate::{Entry, FileWriter, OpenFile, Size, Storage, Transfers};
 
-/// A call of a storage or of its open files.
+/// A call of a storage, of its open files or of files that are being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// [`Storage::open`] or [`Storage::open_listed`].
@@ -20,8 +20,18 @@ pub enum Call {
     ReadAt,
     /// [`Storage::read`], [`Storage::read_optional`] or [`Storage::is_still`].
     Read,
-    /// [`Storage::list`].
+    /// [`Storage::length`] or [`Storage::changed_at_ns`].
+    Length,
+    /// [`Storage::list`] or [`Storage::walk`].
     List,
+    /// [`Storage::create`].
+    Create,
+    /// [`FileWriter::write_at`].
+    WriteAt,
+    /// [`FileWriter::finish`].
+    Finish,
+    /// [`FileWriter::abort`] or [`Storage::abort_begun`].
+    Abort,
     /// [`Storage::put`].
     Put,
     /// [`Storage::remove`].
@@ -82,6 +92,10 @@ impl Storage for Faulty {
         Ok(Arc::new(Self { inner: self.inner.folder(name)?, below, decide: Arc::clone(&self.decide) }))
     }
 
+    fn with_work(&self, work: &Path) -> Arc<dyn Storage> {
+        Arc::new(Self { inner: self.inner.with_work(work), ..self.clone() })
+    }
+
     fn open(&self, name: &str) -> Result<Option<Box<dyn OpenFile>>> {
         self.ask(Call::Open, name)?;
         Ok(self.inner.open(name)?.map(|file| self.file(name, file)))
@@ -107,6 +121,21 @@ impl Storage for Faulty {
         self.inner.is_still(name, bytes)
     }
 
+    fn length(&self, name: &str) -> Result<Option<u64>> {
+        self.ask(Call::Length, name)?;
+        self.inner.length(name)
+    }
+
+    fn changed_at_ns(&self, name: &str) -> Result<Option<u128>> {
+        self.ask(Call::Length, name)?;
+        self.inner.changed_at_ns(name)
+    }
+
+    fn walk(&self, below: &str, take: &mut dyn FnMut(&str, u64) -> ControlFlow<()>) -> Result<()> {
+        self.ask(Call::List, below)?;
+        self.inner.walk(below, take)
+    }
+
     fn list(&self, below: &str) -> Result<Option<Vec<Entry>>> {
         self.ask(Call::List, below)?;
         self.inner.list(below)
@@ -115,6 +144,21 @@ impl Storage for Faulty {
     fn put(&self, name: &str, bytes: Vec<u8>) -> Result<()> {
         self.ask(Call::Put, name)?;
         self.inner.put(name, bytes)
+    }
+
+    fn create(&self, name: &str, size: Size) -> Result<Box<dyn FileWriter>> {
+        self.ask(Call::Create, name)?;
+        let file = self.inner.create(name, size)?;
+        Ok(Box::new(FaultyWriter { storage: self.clone(), name: name.to_owned(), file }))
+    }
+
+    fn abort_begun(&self) -> Result<Vec<String>> {
+        self.ask(Call::Abort, "")?;
+        self.inner.abort_begun()
+    }
+
+    fn writers(&self, jobs: usize, memory_bytes: u64) -> (usize, u64) {
+        self.inner.writers(jobs, memory_bytes)
     }
 
     fn remove(&self, name: &str) -> Result<()> {
@@ -161,5 +205,38 @@ impl OpenFile for FaultyFile {
     fn read_range(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<()> {
         self.storage.ask(Call::ReadAt, &self.name)?;
         self.file.read_range(range, take)
+    }
+}
+
+/// A file of [`Faulty`] that is being written.
+#[derive(Debug)]
+struct FaultyWriter {
+    storage: Faulty,
+    name: String,
+    file: Box<dyn FileWriter>,
+}
+
+impl FileWriter for FaultyWriter {
+    fn path(&self) -> PathBuf {
+        self.file.path()
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.storage.ask(Call::WriteAt, &self.name)?;
+        self.file.write_at(bytes, offset)
+    }
+
+    fn start_write_back(&self, start: u64, end: u64) {
+        self.file.start_write_back(start, end);
+    }
+
+    fn finish(&self, bytes: u64, blake3: &FileHash) -> Result<()> {
+        self.storage.ask(Call::Finish, &self.name)?;
+        self.file.finish(bytes, blake3)
+    }
+
+    fn abort(&self) -> Result<()> {
+        self.storage.ask(Call::Abort, &self.name)?;
+        self.file.abort()
     }
 }

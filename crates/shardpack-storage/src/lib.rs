@@ -13,6 +13,7 @@ mod faulty;
 mod local;
 mod memory;
 pub mod own;
+mod parts;
 #[cfg(feature = "cloud")]
 pub mod remote;
 mod settings;
@@ -22,5 +23,6 @@ pub mod sys;
 pub use faulty::{Call, Faulty};
 pub use local::{Local, UNFINISHED};
 pub use memory::Memory;
+pub use parts::{requests_to_read, requests_to_write};
 pub use settings::{StoreSettings, Transfers, is_url};
-pub use storage::{Entry, OpenFile, Storage, open};
+pub use storage::{Entry, FileWriter, OpenFile, Size, Storage, has_begun, open, open_to_write};

@@ -3,17 +3,18 @@
 use std::{
     fs::{self, File},
     io,
-    ops::Range,
+    ops::{ControlFlow, Range},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
     sync::Arc,
+    time::SystemTime,
 };
 
-use shardpack_format::{Error, Result, help, regular};
+use shardpack_format::{Error, Result, hash::FileHash, help, regular};
 
-use crate::{Entry, OpenFile, Storage, own, sys};
+use crate::{Entry, FileWriter, OpenFile, Size, Storage, own, storage::check_written, sys};
 
-/// Extension of a file that [`Storage::put`] has not finished, after its final name.
+/// Extension of a file that is not finished, after its final name.
 pub const UNFINISHED: &str = "part";
 
 /// Bytes per read of [`OpenFile::read_range`].
@@ -23,12 +24,31 @@ const PIECE_BYTES: u64 = 1 << 20;
 #[derive(Clone, Debug)]
 pub struct Local {
     root: PathBuf,
+    /// Folder of unfinished files; `None` if they are beside the finished ones.
+    work: Option<PathBuf>,
+    /// Beginning of the names of unfinished files in `work`: empty, or the names of subfolders, each with a dot.
+    below: String,
 }
 
 impl Local {
     /// The folder at `root`, which need not exist.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into() }
+        Self { root: root.into(), work: None, below: String::new() }
+    }
+
+    /// Path of the file `name`, whose folder is created, and its path until it is finished.
+    fn paths(&self, name: &str) -> Result<(PathBuf, PathBuf)> {
+        let folder = own::folder(&self.root, Path::new(name).parent().unwrap_or(Path::new("")))?;
+        let file = Path::new(name).file_name().unwrap_or_default();
+        let unfinished = match &self.work {
+            Some(work) => work.join(format!("{}{}.{UNFINISHED}", self.below, name.replace('/', "."))),
+            None => folder.join(format!("{}.{UNFINISHED}", file.to_string_lossy())),
+        };
+        Ok((folder.join(file), unfinished))
+    }
+
+    fn metadata(&self, name: &str) -> Result<Option<fs::Metadata>> {
+        sys::metadata_if_there(&self.root.join(name))
     }
 }
 
@@ -42,7 +62,12 @@ impl Storage for Local {
     }
 
     fn folder(&self, name: &str) -> Result<Arc<dyn Storage>> {
-        Ok(Arc::new(Self::new(self.root.join(name))))
+        let below = format!("{}{name}.", self.below);
+        Ok(Arc::new(Self { root: self.root.join(name), work: self.work.clone(), below }))
+    }
+
+    fn with_work(&self, work: &Path) -> Arc<dyn Storage> {
+        Arc::new(Self { root: self.root.clone(), work: Some(work.to_path_buf()), below: String::new() })
     }
 
     fn open(&self, name: &str) -> Result<Option<Box<dyn OpenFile>>> {
@@ -77,6 +102,33 @@ impl Storage for Local {
         }
     }
 
+    fn length(&self, name: &str) -> Result<Option<u64>> {
+        Ok(self.metadata(name)?.map(|metadata| metadata.len()))
+    }
+
+    fn changed_at_ns(&self, name: &str) -> Result<Option<u128>> {
+        let Some(metadata) = self.metadata(name)? else { return Ok(None) };
+        let changed = metadata.modified();
+        let changed = changed.map_err(|error| sys::io_error("cannot look at", &self.root.join(name), error))?;
+        Ok(Some(changed.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos())))
+    }
+
+    fn walk(&self, below: &str, take: &mut dyn FnMut(&str, u64) -> ControlFlow<()>) -> Result<()> {
+        let slash = if below.is_empty() || below.ends_with('/') { "" } else { "/" };
+        let mut folders = vec![format!("{below}{slash}")];
+        while let Some(folder) = folders.pop() {
+            for entry in self.list(&folder)?.unwrap_or_default() {
+                let name = format!("{folder}{}", entry.name);
+                if entry.is_folder {
+                    folders.push(name + "/");
+                } else if take(&name, self.length(&name)?.unwrap_or(0)).is_break() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn list(&self, below: &str) -> Result<Option<Vec<Entry>>> {
         let folder = self.root.join(below);
         let failed = |error| sys::io_error("cannot read folder", &folder, error);
@@ -96,16 +148,28 @@ impl Storage for Local {
         Ok(Some(entries))
     }
 
-    /// The file has the name `name.part` until it is durable.
     fn put(&self, name: &str, bytes: Vec<u8>) -> Result<()> {
-        let folder = own::folder(&self.root, Path::new(name).parent().unwrap_or(Path::new("")))?;
-        let file = Path::new(name).file_name().unwrap_or_default();
-        let mut unfinished = file.to_os_string();
-        unfinished.push(".");
-        unfinished.push(UNFINISHED);
-        let mut temporary = own::Temporary::at(folder.join(unfinished))?;
+        let (path, unfinished) = self.paths(name)?;
+        let mut temporary = own::Temporary::at(unfinished)?;
         temporary.write(&bytes)?;
-        temporary.finish(&folder.join(file))
+        temporary.finish(&path)
+    }
+
+    fn create(&self, name: &str, size: Size) -> Result<Box<dyn FileWriter>> {
+        let (path, unfinished) = self.paths(name)?;
+        Ok(Box::new(LocalWriter { file: own::create(&unfinished)?, path, unfinished, size }))
+    }
+
+    /// Removes the unfinished files of the work folder.
+    fn abort_begun(&self) -> Result<Vec<String>> {
+        let Some(work) = &self.work else { return Ok(Vec::new()) };
+        let of_work = Self::new(work);
+        for entry in of_work.list("")?.unwrap_or_default() {
+            if !entry.is_folder && Path::new(&entry.name).extension().is_some_and(|extension| extension == UNFINISHED) {
+                of_work.remove(&entry.name)?;
+            }
+        }
+        Ok(Vec::new())
     }
 
     fn remove(&self, name: &str) -> Result<()> {
@@ -164,5 +228,39 @@ impl OpenFile for LocalFile {
 
     fn local(&self) -> Option<&File> {
         Some(&self.file)
+    }
+}
+
+/// A file of this machine that is being written.
+#[derive(Debug)]
+struct LocalWriter {
+    file: File,
+    path: PathBuf,
+    unfinished: PathBuf,
+    size: Size,
+}
+
+impl FileWriter for LocalWriter {
+    fn path(&self) -> PathBuf {
+        self.unfinished.clone()
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.size.check(offset + bytes.len() as u64, || self.path())?;
+        self.file.write_all_at(bytes, offset).map_err(|error| sys::io_error("cannot write", &self.unfinished, error))
+    }
+
+    fn start_write_back(&self, start: u64, end: u64) {
+        sys::start_write_back(&self.file, start, end - start);
+    }
+
+    fn finish(&self, bytes: u64, _blake3: &FileHash) -> Result<()> {
+        let written = self.file.metadata().map_err(|e| sys::io_error("cannot look at", &self.unfinished, e))?.len();
+        check_written(written, bytes, || self.path())?;
+        sys::finish_durably(&self.file, &self.unfinished, &self.path)
+    }
+
+    fn abort(&self) -> Result<()> {
+        sys::remove_file(&self.unfinished)
     }
 }

@@ -2,14 +2,14 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    ops::Range,
+    ops::{ControlFlow, Range},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, hash::FileHash};
 
-use crate::{Entry, OpenFile, Storage};
+use crate::{Entry, FileWriter, OpenFile, Size, Storage, storage::check_written};
 
 /// Names with contents.
 type Files = BTreeMap<String, Arc<Vec<u8>>>;
@@ -67,6 +67,10 @@ impl Storage for Memory {
         Ok(Arc::new(Self { root: self.root.join(name), below, files: Arc::clone(&self.files) }))
     }
 
+    fn with_work(&self, _work: &Path) -> Arc<dyn Storage> {
+        Arc::new(self.clone())
+    }
+
     fn open(&self, name: &str) -> Result<Option<Box<dyn OpenFile>>> {
         let path = self.path_of(name);
         Ok(self.get(name).map(|bytes| Box::new(MemoryFile { path, bytes }) as Box<dyn OpenFile>))
@@ -93,6 +97,26 @@ impl Storage for Memory {
         }
     }
 
+    fn length(&self, name: &str) -> Result<Option<u64>> {
+        Ok(self.get(name).map(|bytes| bytes.len() as u64))
+    }
+
+    fn changed_at_ns(&self, _name: &str) -> Result<Option<u128>> {
+        Ok(None)
+    }
+
+    fn walk(&self, below: &str, take: &mut dyn FnMut(&str, u64) -> ControlFlow<()>) -> Result<()> {
+        let slash = if below.is_empty() || below.ends_with('/') { "" } else { "/" };
+        let prefix = format!("{}{below}{slash}", self.below);
+        let files = self.files().clone();
+        for (name, bytes) in files.range(prefix.clone()..).take_while(|(name, _)| name.starts_with(&prefix)) {
+            if take(name.strip_prefix(&self.below).unwrap_or(name), bytes.len() as u64).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     fn list(&self, below: &str) -> Result<Option<Vec<Entry>>> {
         let slash = if below.is_empty() || below.ends_with('/') { "" } else { "/" };
         let prefix = format!("{}{below}{slash}", self.below);
@@ -108,6 +132,11 @@ impl Storage for Memory {
     fn put(&self, name: &str, bytes: Vec<u8>) -> Result<()> {
         self.files().insert(format!("{}{name}", self.below), Arc::new(bytes));
         Ok(())
+    }
+
+    fn create(&self, name: &str, size: Size) -> Result<Box<dyn FileWriter>> {
+        let (memory, name) = (self.clone(), name.to_owned());
+        Ok(Box::new(MemoryWriter { memory, name, size, bytes: Mutex::default() }))
     }
 
     fn remove(&self, name: &str) -> Result<()> {
@@ -148,6 +177,49 @@ impl OpenFile for MemoryFile {
 
     fn read_range(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<()> {
         take(self.part(range)?);
+        Ok(())
+    }
+}
+
+/// A file that is being written.
+#[derive(Debug)]
+struct MemoryWriter {
+    memory: Memory,
+    name: String,
+    size: Size,
+    bytes: Mutex<Vec<u8>>,
+}
+
+impl MemoryWriter {
+    fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl FileWriter for MemoryWriter {
+    fn path(&self) -> PathBuf {
+        self.memory.path_of(&self.name)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.size.check(offset + bytes.len() as u64, || self.path())?;
+        let mut all = self.bytes();
+        let (start, end) = (offset as usize, offset as usize + bytes.len());
+        if all.len() < end {
+            all.resize(end, 0);
+        }
+        all[start..end].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn finish(&self, bytes: u64, _blake3: &FileHash) -> Result<()> {
+        let written = std::mem::take(&mut *self.bytes());
+        check_written(written.len() as u64, bytes, || self.path())?;
+        self.memory.put(&self.name, written)
+    }
+
+    fn abort(&self) -> Result<()> {
+        self.bytes().clear();
         Ok(())
     }
 }

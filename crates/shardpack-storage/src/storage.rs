@@ -3,14 +3,15 @@
 use std::{
     fmt::Debug,
     fs::File,
-    ops::Range,
+    io::{self, Read},
+    ops::{ControlFlow, Range},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, hash::FileHash, help};
 
-use crate::{Local, StoreSettings, Transfers, is_url};
+use crate::{Local, StoreSettings, Transfers, is_url, parts::PART_BYTES, sys};
 
 /// Maximum length of a file of unknown length that is read as a whole: a manifest of some million shards.
 const MAX_BYTES: u64 = 1 << 30;
@@ -44,6 +45,11 @@ pub trait Storage: Debug + Send + Sync {
     /// # Errors
     /// If `name` is not a valid folder name.
     fn folder(&self, name: &str) -> Result<Arc<dyn Storage>>;
+
+    /// The same folder, whose unfinished files are in `work`, an existing folder of this machine, which for a folder of this machine
+    /// is on the same file system. Over a network, `work` has the record that [`Storage::abort_begun`] needs. Subfolders use `work`
+    /// too.
+    fn with_work(&self, work: &Path) -> Arc<dyn Storage>;
 
     /// Opens a file; `None` if it is missing. One request over a network.
     ///
@@ -80,6 +86,26 @@ pub trait Storage: Debug + Send + Sync {
         Ok(self.read(name, u64::MAX)?.is_some_and(|found| found == bytes))
     }
 
+    /// Length in bytes of a file as it is now; `None` if it is missing. One request over a network.
+    ///
+    /// # Errors
+    /// If the storage fails.
+    fn length(&self, name: &str) -> Result<Option<u64>>;
+
+    /// Time of the last change of a file in nanoseconds since 1970; `None` if it is missing or not known. Over a network, of a file
+    /// that was read before: no request, and the end of the second that the server reported.
+    ///
+    /// # Errors
+    /// If the storage fails.
+    fn changed_at_ns(&self, name: &str) -> Result<Option<u128>>;
+
+    /// Passes the names and lengths in bytes of all files in the subfolder `below` (empty for this folder) and its subfolders to
+    /// `take`, in any order, until it breaks. A missing folder is empty.
+    ///
+    /// # Errors
+    /// If the storage fails, or has no listing.
+    fn walk(&self, below: &str, take: &mut dyn FnMut(&str, u64) -> ControlFlow<()>) -> Result<()>;
+
     /// Files and folders directly in the subfolder `below` (empty for this folder), by name; `None` if the storage has no
     /// listing, as on a web server. A missing folder is empty.
     ///
@@ -93,6 +119,27 @@ pub trait Storage: Debug + Send + Sync {
     /// # Errors
     /// If the storage fails.
     fn put(&self, name: &str, bytes: Vec<u8>) -> Result<()>;
+
+    /// Starts a file, or the replacement of a file, that is written while its bytes are made.
+    ///
+    /// # Errors
+    /// If the storage fails.
+    fn create(&self, name: &str, size: Size) -> Result<Box<dyn FileWriter>>;
+
+    /// Aborts the files that processes with the same work folder have started and not finished. Returns the names of files whose
+    /// bytes may remain in the store, because it refuses to abort them.
+    ///
+    /// # Errors
+    /// If the storage fails.
+    fn abort_begun(&self) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    /// Number of threads that write at a time, and the memory in bytes that remains beside what the storage needs for them. `jobs` and
+    /// `memory_bytes` are what the caller would use.
+    fn writers(&self, jobs: usize, memory_bytes: u64) -> (usize, u64) {
+        (jobs, memory_bytes)
+    }
 
     /// Removes a file; a missing file is no error.
     ///
@@ -111,7 +158,7 @@ pub trait Storage: Debug + Send + Sync {
         None
     }
 
-    /// Counters of network transfers so far; `None` if there is no network.
+    /// Counters of network transfers so far, with those of subfolders that were opened from this one; `None` if there is no network.
     fn transfers(&self) -> Option<Transfers> {
         None
     }
@@ -122,7 +169,30 @@ pub trait Storage: Debug + Send + Sync {
     }
 }
 
-impl dyn Storage {
+impl dyn Storage + '_ {
+    /// A reader of a file of length `bytes`, from its beginning. Over a network, one request for each 8 MiB.
+    ///
+    /// # Errors
+    /// If the file of a folder of this machine cannot be opened.
+    pub fn reader(&self, name: &str, bytes: u64) -> Result<Box<dyn Read + Send>> {
+        if let Some(folder) = self.local() {
+            let path = folder.join(name);
+            return match shardpack_format::regular::open(&path) {
+                Ok(file) => Ok(Box::new(file)),
+                Err(error) => Err(sys::io_error("cannot read", &path, error)),
+            };
+        }
+        Ok(Box::new(Pieces { file: self.open_listed(name, bytes)?, at: 0, piece: Vec::new(), taken: 0 }))
+    }
+
+    /// Reads a whole file as it is now, of at most 1 GiB: a manifest of some million shards; `None` if it is missing.
+    ///
+    /// # Errors
+    /// As [`Storage::read`].
+    pub fn read_small(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        self.read(name, MAX_BYTES)
+    }
+
     /// Reads a whole file, of `bytes` length if that is known; `None` if it is missing. If bytes came over a network and
     /// `is_right` is false, they may have been corrupted in transfer, and the file is read once more.
     ///
@@ -143,6 +213,88 @@ impl dyn Storage {
             found => Ok(found),
         }
     }
+}
+
+/// Reads a file in pieces.
+struct Pieces {
+    file: Box<dyn OpenFile>,
+    /// Offset of the next piece.
+    at: u64,
+    piece: Vec<u8>,
+    /// Bytes of the piece that were read.
+    taken: usize,
+}
+
+impl Read for Pieces {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.taken == self.piece.len() && self.at < self.file.bytes() {
+            self.piece.resize((self.file.bytes() - self.at).min(PART_BYTES) as usize, 0);
+            self.taken = self.piece.len();
+            self.file.read_at(self.at, &mut self.piece).map_err(|error| io::Error::other(error.to_string()))?;
+            (self.at, self.taken) = (self.at + self.piece.len() as u64, 0);
+        }
+        let given = into.len().min(self.piece.len() - self.taken);
+        into[..given].copy_from_slice(&self.piece[self.taken..self.taken + given]);
+        self.taken += given;
+        Ok(given)
+    }
+}
+
+/// Length of a file that is written while its bytes are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// Its length in bytes. The bytes may come in any order.
+    Known(u64),
+    /// Length in bytes of its content before compression. The bytes come in order.
+    Content(u64),
+}
+
+impl Size {
+    /// Fails if bytes that end at `end` are beyond the length of the unfinished file at `path`.
+    pub(crate) fn check(self, end: u64, path: impl Fn() -> PathBuf) -> Result<()> {
+        match self {
+            Self::Known(bytes) if end > bytes => {
+                Err(Error::data("more bytes were written than planned").in_file(path()).at_byte(end))
+            }
+            Self::Known(_) | Self::Content(_) => Ok(()),
+        }
+    }
+}
+
+/// Fails if the file at `path` is finished with another length in bytes than was written.
+pub(crate) fn check_written(written: u64, bytes: u64, path: impl Fn() -> PathBuf) -> Result<()> {
+    match written == bytes {
+        true => Ok(()),
+        false => Err(Error::data(format!("{written} bytes were written, {bytes} expected")).in_file(path())),
+    }
+}
+
+/// A file that is being written, by many threads. It appears under its name when it is finished; until then the name keeps the old
+/// file, if there is one.
+pub trait FileWriter: Debug + Send + Sync {
+    /// Path or URL of the unfinished file, for messages.
+    fn path(&self) -> PathBuf;
+
+    /// Writes `bytes` at `offset`. No byte is written twice.
+    ///
+    /// # Errors
+    /// If the storage fails, or the file gets longer than a known size.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()>;
+
+    /// Hints that the bytes from `start` to `end` are written, and can be sent to the disk now.
+    fn start_write_back(&self, _start: u64, _end: u64) {}
+
+    /// Makes the file durable and gives it its name. All its bytes are written: it has this length and this BLAKE3.
+    ///
+    /// # Errors
+    /// If the storage fails, or the file has another length.
+    fn finish(&self, bytes: u64, blake3: &FileHash) -> Result<()>;
+
+    /// Removes the written bytes.
+    ///
+    /// # Errors
+    /// If the storage fails.
+    fn abort(&self) -> Result<()>;
 }
 
 /// An open file: reads give bytes of one version.
@@ -193,4 +345,27 @@ pub fn open(path: impl AsRef<Path>, settings: &StoreSettings) -> Result<Arc<dyn 
     Err(Error::usage("this build cannot read URLs (it lacks the feature cloud)")
         .in_file(path)
         .help("build the crate shardpack-reader with its feature `cloud`"))
+}
+
+/// As [`open`], for a storage that is written.
+///
+/// # Errors
+/// As [`open`], and if files there cannot be written, as on a web server.
+pub fn open_to_write(path: impl AsRef<Path>, settings: &StoreSettings) -> Result<Arc<dyn Storage>> {
+    let storage = open(path, settings)?;
+    match storage.is_read_only() {
+        false => Ok(storage),
+        true => Err(Error::usage("a web server is only read from").in_file(storage.root()).help(help::COPY_TO_WEB)),
+    }
+}
+
+/// Whether processes with this work folder may have started files that [`Storage::abort_begun`] aborts.
+pub fn has_begun(work: &Path) -> bool {
+    #[cfg(feature = "cloud")]
+    return crate::remote::has_record(work);
+    #[cfg(not(feature = "cloud"))]
+    return {
+        let _ = work;
+        false
+    };
 }

@@ -10,7 +10,6 @@
 //! sealed with a hole: it is packed again without that sample, or not at all.
 
 mod memory;
-mod output;
 mod record;
 mod sealer;
 mod sink;
@@ -19,7 +18,7 @@ mod window;
 
 use std::{
     collections::BTreeMap,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -34,16 +33,15 @@ use shardpack_format::{
     index::{Index, Rows},
     threads,
 };
+use shardpack_storage::{FileWriter, Size, Storage};
 
 use crate::{
     monitor::Monitor,
     plan::{Compression, Plan},
     source::{ReadError, Refusal, Source, storage::ReadOrder},
     sys,
-    uploads::Uploads,
 };
 pub(crate) use memory::{fit, fit_any};
-use output::Output;
 pub(crate) use record::Place;
 use record::Renderer;
 use sink::{Hashed, Sink};
@@ -69,8 +67,10 @@ pub struct Copy<'a> {
     pub source: &'a dyn Source,
     /// Folder of the dataset. If DST is a URL: local folder that keeps the indexes until all is sealed.
     pub dst: &'a Path,
-    /// Receives shards and indexes, if they do not go to `dst`.
-    pub uploads: Option<&'a Uploads>,
+    /// Receives shards, and indexes if it is not `dst`.
+    pub storage: &'a dyn Storage,
+    /// Checked before a shard appears in `storage`: fails if another process packs something else there.
+    pub guard: &'a (dyn Fn() -> Result<()> + Sync),
     /// Folder for unfinished files, on the same file system; this process alone uses it.
     pub work: &'a Path,
     /// Folder for records of finished shards that a later run needs; shared by all processes that pack into
@@ -115,7 +115,7 @@ impl Known {
 /// A shard while its spans are copied.
 #[derive(Default)]
 struct Open {
-    output: Option<Output>,
+    output: Option<Arc<dyn FileWriter>>,
     spans_left: usize,
     parts: BTreeMap<usize, Part>,
     known: Known,
@@ -193,10 +193,6 @@ impl<'a> Copy<'a> {
     fn threads(&self) -> Result<usize> {
         fit(self.plan, self.memory_bytes).map(|fit| self.jobs.clamp(1, fit))
     }
-
-    fn temporary(&self, shard: usize) -> PathBuf {
-        self.work.join(self.plan.shard_file(shard) + ".part")
-    }
 }
 
 /// Shared by the threads of a copy.
@@ -271,20 +267,18 @@ impl Run<'_, '_> {
     }
 
     /// Output of a shard, created by the first caller; the shard has `content_bytes` before compression.
-    fn output(&self, shard: usize, content_bytes: u64) -> Result<Output> {
+    fn output(&self, shard: usize, content_bytes: u64) -> Result<Arc<dyn FileWriter>> {
         let mut open = lock(&self.opens[&shard]);
         if let Some(output) = &open.output {
-            return Ok(output.clone());
+            return Ok(Arc::clone(output));
         }
         let plan = self.copy.plan;
-        let output = match self.copy.uploads {
-            None => Output::file(self.copy.temporary(shard))?,
-            Some(uploads) => {
-                let is_compressed = plan.options.compression != Compression::None;
-                Output::Object(Arc::new(uploads.shard(&plan.shard_file(shard), content_bytes, is_compressed)))
-            }
+        let size = match plan.options.compression {
+            Compression::None => Size::Known(content_bytes),
+            Compression::Zstd(_) => Size::Content(content_bytes),
         };
-        Ok(open.output.insert(output).clone())
+        let output = self.copy.storage.create(&plan.shard_file(shard), size)?;
+        Ok(Arc::clone(open.output.insert(Arc::from(output))))
     }
 
     /// Copies a span in plan order through `buffer` into its shard. If `known` is not empty, the span must be
@@ -399,7 +393,7 @@ impl Run<'_, '_> {
             return self.send(span.shard, open.output, open.parts, BTreeMap::new(), send);
         }
         lock(&self.outcome).bad.extend(numbered(&open.known.bad));
-        open.output.map_or(Ok(()), |output| output.give_up())?;
+        open.output.map_or(Ok(()), |output| output.abort())?;
         if self.copy.on_bad == OnBad::Error && !open.known.bad.is_empty() {
             return Ok(());
         }
@@ -412,7 +406,7 @@ impl Run<'_, '_> {
             if let Some(part) = streamed.part {
                 return self.send(span.shard, output, BTreeMap::from([(0, part)]), known.bad, send);
             }
-            output.map_or(Ok(()), |output| output.give_up())?;
+            output.map_or(Ok(()), |output| output.abort())?;
             if streamed.is_whole() {
                 return Ok(());
             }
@@ -446,12 +440,12 @@ impl Run<'_, '_> {
     fn send(
         &self,
         shard: usize,
-        output: Option<Output>,
+        output: Option<Arc<dyn FileWriter>>,
         parts: BTreeMap<usize, Part>,
         bad: BTreeMap<u64, Refusal>,
         send: &mpsc::SyncSender<sealer::Finished>,
     ) -> Result<()> {
-        let nothing = || Error::data("nothing was written to this shard").in_file(self.copy.temporary(shard));
+        let nothing = || Error::data("nothing was written to this shard").in_file(self.copy.plan.shard_file(shard));
         let output = output.ok_or_else(nothing)?;
         // The sealers end only after the last send.
         let _ = send.send(sealer::Finished { shard, output, parts: parts.into_values().collect(), bad });

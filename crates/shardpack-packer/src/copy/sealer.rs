@@ -5,8 +5,8 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use shardpack_format::{
@@ -15,15 +15,16 @@ use shardpack_format::{
     index::{self, Index, Summary},
     manifest::{self, Blake3},
 };
+use shardpack_storage::{FileWriter, Storage};
 
-use super::{Copy, Part, output::Output, sink::Hashed};
+use super::{Copy, Part, sink::Hashed};
 use crate::{
     inspect::is_stray_payload,
     ledger::{self, Fate, Unpacked},
     plan::Plan,
     source::Refusal,
     sys,
-    uploads::Uploads,
+    transfer::lengths,
 };
 
 /// Maximum number of strays that a report names.
@@ -32,7 +33,7 @@ const NAMED_STRAYS: usize = 20;
 /// A shard whose spans are all written.
 pub(super) struct Finished {
     pub shard: usize,
-    pub output: Output,
+    pub output: Arc<dyn FileWriter>,
     /// Results of the spans, in order.
     pub parts: Vec<Part>,
     /// Samples of the plan that the shard does not hold, by position.
@@ -67,7 +68,6 @@ impl Sealed {
 pub(super) fn seal(copy: &Copy<'_>, finished: Finished) -> Result<Sealed> {
     let Finished { shard, output, parts, bad } = finished;
     let plan = copy.plan;
-    let path = copy.dst.join(plan.shard_file(shard));
     let head_bytes = plan.format().head_bytes(parts.iter().map(|part| part.rows.len() as u64).sum());
     let (mut rows, mut spans, mut whole, mut end) = (Vec::with_capacity(parts.len()), Vec::new(), None, head_bytes);
     for Part { rows: of_part, hashed } in parts {
@@ -111,10 +111,11 @@ pub(super) fn seal(copy: &Copy<'_>, finished: Finished) -> Result<Sealed> {
         // Another run may have had bad samples that this run did not.
         true => sys::remove_file(&ledger_part)?,
     }
-    output.finish(&path, shard_bytes, &shard_blake3)?;
+    (copy.guard)()?;
+    output.finish(shard_bytes, &shard_blake3)?;
     let index_file = index_file(plan, shard);
-    if let Some(uploads) = copy.uploads {
-        uploads.put(&index_file, index.clone())?;
+    if copy.storage.local().is_none() {
+        copy.storage.put(&index_file, index.clone())?;
     }
     sys::write_durably(copy.work, &copy.dst.join(&index_file), &index)?;
     let opened = Index::open(index)?;
@@ -177,11 +178,11 @@ fn describe(plan: &Plan, shard: usize, index: &Index<Vec<u8>>, unpacked: Vec<Unp
 }
 
 /// Shards of the plan that earlier runs of the same plan have sealed, by number; `shared` is [`Copy::shared`],
-/// `uploads` is [`Copy::uploads`].
+/// `storage` is [`Copy::storage`].
 ///
 /// The check is cheap. The index has valid checksums. The shard exists and has the length in its index. Both
 /// hold the samples of the plan except those in a ledger. A shard that fails the check is packed again.
-pub fn recall(plan: &Plan, dst: &Path, shared: &Path, uploads: Option<&Uploads>) -> Result<BTreeMap<usize, Sealed>> {
+pub fn recall(plan: &Plan, dst: &Path, shared: &Path, storage: &dyn Storage) -> Result<BTreeMap<usize, Sealed>> {
     let mut sealed = BTreeMap::new();
     for number in plan.held.clone() {
         let index = dst.join(index_file(plan, number));
@@ -193,22 +194,16 @@ pub fn recall(plan: &Plan, dst: &Path, shared: &Path, uploads: Option<&Uploads>)
         sealed.extend(found.filter(|found| found.is_of(planned)).map(|found| (number, found)));
     }
     let files: Vec<&str> = sealed.values().map(|shard| shard.entry.file.as_str()).collect();
-    let there: BTreeMap<String, u64> = match uploads {
-        Some(uploads) => uploads.lengths(&files)?.into_iter().map(|(file, bytes)| (file.to_owned(), bytes)).collect(),
-        None => {
-            let length = |file: &&str| Some(((*file).to_owned(), fs::metadata(dst.join(file)).ok()?.len()));
-            files.iter().filter_map(length).collect()
-        }
-    };
+    let there = lengths(storage, &files)?.into_iter().map(|(file, bytes)| (file.to_owned(), bytes));
+    let there: BTreeMap<String, u64> = there.collect();
     sealed.retain(|_, shard| there.get(&shard.entry.file) == Some(&shard.entry.bytes));
     Ok(sealed)
 }
 
 /// Removes files of shards that are not in `sealed`, to free their space: they are packed again. No other
 /// process may pack into `dst`.
-pub fn clear(plan: &Plan, dst: &Path, work: &Path, sealed: &BTreeMap<usize, Sealed>) -> Result<()> {
+pub fn clear(plan: &Plan, dst: &Path, sealed: &BTreeMap<usize, Sealed>) -> Result<()> {
     for number in plan.held.clone() {
-        sys::remove_file(&work.join(plan.shard_file(number) + ".part"))?;
         if !sealed.contains_key(&number) {
             sys::remove_file(&dst.join(index_file(plan, number)))?;
             sys::remove_file(&dst.join(plan.shard_file(number)))?;

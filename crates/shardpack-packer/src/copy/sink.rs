@@ -1,19 +1,23 @@
 //! Writes rendered records: a part of a plain shard, or a compressed shard from its beginning.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    sync::Arc,
+};
 
 use shardpack_format::{
     Error, Result,
     hash::{self, FileHash, SpanHasher},
     seekable::SeekTable,
 };
+use shardpack_storage::FileWriter;
 
-use super::{memory::FLUSH_BYTES, output::Output};
+use super::memory::FLUSH_BYTES;
 use crate::plan::{Compression, Plan};
 
 /// Receives records in order, and writes and hashes them while in cache.
 pub(super) struct Sink {
-    output: Output,
+    output: Arc<dyn FileWriter>,
     /// Offset of the next byte in the file.
     at: u64,
     start: u64,
@@ -37,7 +41,7 @@ enum Way {
 
 /// Writes a file from its beginning and hashes the written bytes.
 struct Hashing {
-    output: Output,
+    output: Arc<dyn FileWriter>,
     bytes: u64,
     hasher: blake3::Hasher,
     /// The write error: the compressor passes on only `io::Error`.
@@ -75,11 +79,11 @@ fn cannot_compress(error: io::Error) -> Error {
 
 impl Sink {
     /// Begins at byte `offset` of a shard that has `content_bytes` before compression.
-    pub fn new(plan: &Plan, output: Output, offset: u64, content_bytes: u64) -> Result<Self> {
+    pub fn new(plan: &Plan, output: Arc<dyn FileWriter>, offset: u64, content_bytes: u64) -> Result<Self> {
         let way = match plan.options.compression {
             Compression::None => Way::Plain(SpanHasher::new(offset, content_bytes)),
             Compression::Zstd(level) if plan.format().is_one_frame() => {
-                let (output, hasher) = (output.clone(), blake3::Hasher::new());
+                let (output, hasher) = (Arc::clone(&output), blake3::Hasher::new());
                 let out = Hashing { output, bytes: 0, hasher, failed: None };
                 let encoder = zstd::Encoder::new(out, level).and_then(|mut encoder| {
                     encoder.include_checksum(true)?;

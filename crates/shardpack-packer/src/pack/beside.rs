@@ -117,7 +117,7 @@ impl Beside {
         let mut left_uploads = Vec::new();
         runs::clear(work, |folder| {
             if let Some(bucket) = bucket {
-                left_uploads.extend(bucket.uploads.recorded_in(folder).give_up_begun()?);
+                left_uploads.extend(bucket.storage.with_work(folder).abort_begun()?);
             }
             Ok(())
         })?;

@@ -9,7 +9,9 @@
 
 use std::{
     collections::BTreeSet,
+    ops::ControlFlow,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use shardpack_format::{
@@ -18,6 +20,7 @@ use shardpack_format::{
     splits,
 };
 use shardpack_reader::StoreSettings;
+use shardpack_storage::Storage;
 
 use super::{
     Options, Planned, Report, destination, in_ledgers,
@@ -25,10 +28,19 @@ use super::{
     other_sidecars, pack_into,
     present::{self, files_of},
     receipt::Received,
-    report,
+    report, split_prefix,
     work_folder::{self, LOCK_FILE, PLAN_FILE, files_in, plan_name, receipt_name},
 };
-use crate::{copy, monitor::Monitor, own, plan::Plan, plan_file, seal, source::Origin, sys, uploads::Uploads};
+use crate::{
+    copy,
+    monitor::Monitor,
+    own,
+    plan::Plan,
+    plan_file, seal,
+    source::Origin,
+    sys,
+    transfer::{lengths, of_split, put_files, remove_files},
+};
 
 /// Folder in the local folder: the files of the dataset until they are uploaded.
 const DATASET_FOLDER: &str = "dataset";
@@ -38,7 +50,7 @@ const REPLACED_FILE: &str = "replaced";
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Bucket {
-    pub uploads: Uploads,
+    pub storage: Arc<dyn Storage>,
     /// The local folder of the destination.
     pub work: PathBuf,
     /// Whether the user named the parent folder.
@@ -100,7 +112,8 @@ impl Bucket {
             return Ok(None);
         }
         let (work, is_named) = (work_of_url(dst, work)?, work.is_some());
-        Ok(Some(Self { uploads: Uploads::new(dst, store, &work)?, work, is_named }))
+        let storage = shardpack_storage::open_to_write(dst, store)?.with_work(&work);
+        Ok(Some(Self { storage, work, is_named }))
     }
 
     /// Creates the local folder: see [`make_work`].
@@ -134,17 +147,17 @@ impl Bucket {
         }
         self.make_work()?;
         // Uploads in flight take memory, too.
-        let (jobs, memory_bytes) = Uploads::threads(options.memory_bytes, options.jobs);
+        let (jobs, memory_bytes) = self.storage.writers(options.jobs, options.memory_bytes);
         let options = &Options { jobs, memory_bytes, ..options.clone() };
         let local = self.work.join(DATASET_FOLDER);
         let packed = pack_into(planned, None, &local, Some(self), options, monitor).and_then(|report| {
             if report.sealed {
-                self.guarded(plans)?.is_unchanged()?;
+                self.guard(plans)?()?;
                 self.publish(plans, &local)?;
             }
             Ok(report)
         });
-        let transfers = || Some(self.uploads.transfers());
+        let transfers = || self.storage.transfers();
         match packed {
             Ok(report) => Ok(Report { already_sealed: false, replaced: None, transfers: transfers(), ..report }),
             // A store that does not answer gets no second request.
@@ -155,7 +168,7 @@ impl Bucket {
                     let mut left_uploads = Vec::new();
                     // Unless a process of this machine still packs.
                     if let Some(_alone) = sys::Lock::take_if_free(&local.join(WORK_FOLDER).join(LOCK_FILE))? {
-                        left_uploads = self.uploads.give_up_begun()?;
+                        left_uploads = self.storage.abort_begun()?;
                         work_folder::remove_folder(&self.work)?;
                     }
                     let report = self.sealed_before(planned, manifests, options, start)?;
@@ -175,20 +188,19 @@ impl Bucket {
         start: std::time::Instant,
     ) -> Result<Report> {
         let plans = &planned.plans;
-        let sealed_at_ns = |plan: &Plan| Ok(self.uploads.of_split(plan.split.as_deref()).changed_at_ns(manifest::FILE));
-        let newer = newer(&planned.source, plans, sealed_at_ns)?;
+        let newer = newer(&planned.source, plans, self.storage.as_ref())?;
         let other_sidecars = other_sidecars(&manifests, plans, &options.sidecars)?;
-        let read = |plan: &Plan| self.uploads.of_split(plan.split.as_deref()).read_if_there(LEDGER_FILE);
+        let read = |plan: &Plan| self.storage.read_small(&(split_prefix(plan) + LEDGER_FILE));
         let unpacked = in_ledgers(plans, &manifests, read)?;
         let report = report(manifests, true, Vec::new(), &[], plans, 0, start);
-        Ok(Report { other_sidecars, newer, unpacked, transfers: Some(self.uploads.transfers()), ..report })
+        Ok(Report { other_sidecars, newer, unpacked, transfers: self.storage.transfers(), ..report })
     }
 
     /// Puts the record beside the splits.
     fn put_record(&self, plans: &[Plan], manifests: &[Manifest]) -> Result<()> {
         let of = plans.iter().zip(manifests).map(|(plan, manifest)| (plan.split.as_deref(), manifest));
         match seal::record(of)? {
-            Some(record) => self.uploads.of_split(None).put(splits::FILE, record.to_bytes()?),
+            Some(record) => self.storage.put(splits::FILE, record.to_bytes()?),
             None => Ok(()),
         }
     }
@@ -196,11 +208,11 @@ impl Bucket {
     /// Objects of a dataset inside the source would be samples in the next run.
     pub fn refuse_inside(&self, source: &Origin) -> Result<()> {
         let with_slash = |url: &str| format!("{}/", url.trim_end_matches('/'));
-        let own = with_slash(self.uploads.url());
+        let own = with_slash(&self.storage.root().to_string_lossy());
         let holds = |root: &Path| sys::is_store(root) && own.starts_with(&with_slash(&root.to_string_lossy()));
         match source.roots().into_iter().any(holds) {
             true => Err(Error::usage("lies inside the source")
-                .in_file(self.uploads.url())
+                .in_file(self.storage.root())
                 .help("choose a prefix beside the source")),
             false => Ok(()),
         }
@@ -208,13 +220,13 @@ impl Bucket {
 
     /// Existing manifests, also those of splits of these plans that no record names.
     pub fn there(&self, plans: &[Plan]) -> Result<There> {
-        let record = self.uploads.of_split(None).read_if_there(splits::FILE)?;
+        let record = self.storage.read_small(splits::FILE)?;
         let read = record.as_ref().and_then(|bytes| splits::Record::read(bytes).ok());
         let of_record = read.into_iter().flat_map(|record| record.splits).map(|split| Some(split.name));
         let of_plans = plans.iter().map(|plan| plan.split.clone());
         let mut there = There { has_record: record.is_some(), manifests: Vec::new() };
         for split in of_record.chain(of_plans).chain([None]).collect::<BTreeSet<_>>() {
-            if let Some(bytes) = self.uploads.of_split(split.as_deref()).read_if_there(manifest::FILE)? {
+            if let Some(bytes) = self.storage.read_small(&(below(split.as_deref()) + manifest::FILE))? {
                 there.manifests.push((split, Manifest::read(&bytes).ok()));
             }
         }
@@ -223,8 +235,8 @@ impl Bucket {
 
     /// Fails if a file in the manifests is missing or has another length.
     pub fn still_there(&self, plans: &[Plan], manifests: &[Manifest]) -> Result<()> {
-        present::check(self.uploads.url().as_ref(), plans, manifests, |plan, files| {
-            self.uploads.of_split(plan.split.as_deref()).lengths(files)
+        present::check(self.storage.root(), plans, manifests, |plan, files| {
+            lengths(of_split(&self.storage, plan.split.as_deref())?.as_ref(), files)
         })
     }
 
@@ -234,7 +246,7 @@ impl Bucket {
         // Manifests of these plans are from an earlier run, which was stopped between two splits.
         if !force && !there.are_of(plans)? {
             return Err(Error::usage("holds a dataset of something else")
-                .in_file(self.uploads.url())
+                .in_file(self.storage.root())
                 .help("another prefix, or --force to replace it"));
         }
         let local = self.work.join(DATASET_FOLDER);
@@ -245,7 +257,7 @@ impl Bucket {
             let own = if is_begun { plan_file::read_header(&plan)?.plans()? } else { Vec::new() };
             if !self.is_of(&own)? {
                 return Err(Error::usage("holds an unfinished pack of something else, whose plan is in .shardpack/")
-                    .in_file(self.uploads.url())
+                    .in_file(self.storage.root())
                     .help(
                         "the command that began it resumes it; --force replaces it if no pack runs; or choose another \
                          prefix",
@@ -265,12 +277,25 @@ impl Bucket {
             own.extend(self.unfinished()?);
         }
         own.extend([splits::FILE.to_owned(), plan_name()]);
-        match self.uploads.first_other(|name| own.contains(name))? {
+        match self.first_other(|name| own.contains(name))? {
             None => Ok(()),
             Some(name) => Err(Error::usage(format!("holds {name:?}, which is no part of this pack"))
-                .in_file(self.uploads.url())
+                .in_file(self.storage.root())
                 .help("choose another prefix: files that no manifest names are never removed")),
         }
+    }
+
+    /// The first existing file that is not one of `own`; folder markers do not count.
+    pub fn first_other(&self, own: impl Fn(&str) -> bool) -> Result<Option<String>> {
+        let mut other = None;
+        self.storage.walk("", &mut |name, _| match own(name) {
+            true => ControlFlow::Continue(()),
+            false => {
+                other = Some(name.to_owned());
+                ControlFlow::Break(())
+            }
+        })?;
+        Ok(other)
     }
 
     /// Marks the prefix as an unfinished pack, and aborts multipart uploads of earlier runs. With `force`,
@@ -278,7 +303,7 @@ impl Bucket {
     /// manifests that appeared since the check belong to another run, and stay. Returns the names of objects of
     /// earlier runs whose parts may remain.
     pub fn begin(&self, plans: &[Plan], stale: &[PathBuf], force: bool) -> Result<Vec<String>> {
-        let left = self.uploads.give_up_begun()?;
+        let left = self.storage.abort_begun()?;
         let there = if force { self.there(plans)?.names() } else { Vec::new() };
         let unfinished = if force { self.unfinished()? } else { Vec::new() };
         let local = self.work.join(DATASET_FOLDER);
@@ -290,7 +315,7 @@ impl Bucket {
             sys::write_durably(&local.join(WORK_FOLDER), &self.work.join(REPLACED_FILE), text.as_bytes())?;
         }
         let ends = |name: &&String| name.ends_with(manifest::FILE) || *name == splits::FILE;
-        there.iter().filter(ends).try_for_each(|name| self.uploads.of_split(None).remove(name))?;
+        there.iter().filter(ends).try_for_each(|name| self.storage.remove(name))?;
         if force {
             self.remove_shared()?;
         }
@@ -340,7 +365,7 @@ impl Bucket {
         for turn in 0..=2 {
             // Indexes were put with their shards.
             let of_turn = files.iter().filter(|file| rank(file) == turn && !is_index(file)).cloned();
-            self.uploads.of_split(None).put_files(local, &of_turn.collect::<Vec<_>>())?;
+            put_files(self.storage.as_ref(), local, &of_turn.collect::<Vec<_>>())?;
         }
         Ok(files)
     }
@@ -355,7 +380,7 @@ impl Bucket {
         }
         let own: BTreeSet<String> = shards_of(plans).into_iter().collect();
         old.retain(|name| !own.contains(name));
-        self.uploads.of_split(None).remove_files(&old.into_iter().collect::<Vec<_>>())?;
+        remove_files(self.storage.as_ref(), &old.into_iter().collect::<Vec<_>>())?;
         work_folder::remove_folder(&self.work)
     }
 }

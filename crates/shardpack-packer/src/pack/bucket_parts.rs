@@ -9,7 +9,12 @@
 //! object while another plan is at the prefix. So if two packs start at once, the one whose plan was put first
 //! fails, and the other is sealed.
 
-use std::{collections::BTreeMap, fs, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+};
 
 use shardpack_format::{
     Error, Result, hash,
@@ -28,7 +33,7 @@ use crate::{
     plan::Plan,
     plan_file::{self, Header},
     sidecars, sys,
-    uploads::Uploads,
+    transfer::{lengths, of_split, remove_files},
 };
 
 /// Split and hash of each plan, which identify plans.
@@ -36,10 +41,21 @@ fn hashes(plans: &[Plan]) -> Result<Vec<(Option<String>, hash::FileHash)>> {
     plans.iter().map(|plan| Ok((plan.split.clone(), plan.hash()?))).collect()
 }
 
-fn gone(url: &str) -> Error {
+fn gone(url: &Path) -> Error {
     Error::usage(format!("{} was removed while shards were uploaded", plan_name()))
         .in_file(url)
         .help("the same command starts or resumes")
+}
+
+/// A check that fails once a process packs something else into `bucket`; if there is no bucket, it always succeeds.
+///
+/// # Errors
+/// As [`Bucket::guard`].
+pub(super) fn guard<'b>(bucket: Option<&'b Bucket>, plans: &[Plan]) -> Result<Box<dyn Fn() -> Result<()> + Sync + 'b>> {
+    match bucket {
+        None => Ok(Box::new(|| Ok(()))),
+        Some(bucket) => Ok(Box::new(bucket.guard(plans)?)),
+    }
 }
 
 impl Bucket {
@@ -77,8 +93,8 @@ impl Bucket {
     /// If the store does not answer, or the plan is corrupt.
     pub fn plan(&self) -> Result<Option<Header>> {
         let name = plan_name();
-        let bytes = self.uploads.of_split(None).read_if_there(&name)?;
-        let named = |error: Error| error.in_file(format!("{}/{name}", self.uploads.url().trim_end_matches('/')));
+        let bytes = self.storage.read_small(&name)?;
+        let named = |error: Error| error.in_file(self.storage.path_of(&name));
         bytes.map(|bytes| plan_file::header_in(&bytes).map_err(named)).transpose()
     }
 
@@ -92,8 +108,8 @@ impl Bucket {
             self.put_plan(own()?)?;
         }
         match self.plan()? {
-            Some(there) => planned.same_plan(&there, None, self.uploads.url().as_ref()),
-            None => Err(gone(self.uploads.url())),
+            Some(there) => planned.same_plan(&there, None, self.storage.root()),
+            None => Err(gone(self.storage.root())),
         }
     }
 
@@ -102,24 +118,24 @@ impl Bucket {
     /// # Errors
     /// If the store refuses it.
     pub fn put_plan(&self, plan: Vec<u8>) -> Result<()> {
-        self.uploads.of_split(None).put(&plan_name(), plan)
+        self.storage.put(&plan_name(), plan)
     }
 
-    /// Uploads for shards of `plans` that fail once the plan at the prefix is another.
+    /// A check that fails once the plan at the prefix is not that of `plans`.
     ///
     /// # Errors
     /// If a number or a name cannot be hashed, which never happens.
-    pub fn guarded(&self, plans: &[Plan]) -> Result<Uploads> {
-        let (own, url) = (hashes(plans)?, self.uploads.url().to_owned());
-        Ok(self.uploads.guarded(plan_name(), move |there| {
-            let there = there.ok_or_else(|| gone(&url))?;
+    pub fn guard(&self, plans: &[Plan]) -> Result<impl Fn() -> Result<()> + Sync + use<'_>> {
+        let own = hashes(plans)?;
+        Ok(move || {
+            let there = self.storage.read_small(&plan_name())?.ok_or_else(|| gone(self.storage.root()))?;
             match hashes(&plan_file::header_in(&there)?.plans()?)? == own {
                 true => Ok(()),
                 false => Err(Error::usage("another pack has begun here while this one ran")
-                    .in_file(&url)
+                    .in_file(self.storage.root())
                     .help("run one pack at a time, or choose another prefix")),
             }
-        }))
+        })
     }
 
     /// Whether the plan at the prefix belongs to these plans.
@@ -136,7 +152,7 @@ impl Bucket {
     fn is_empty(&self, plans: &[Plan]) -> Result<bool> {
         let refusal = match self.there(plans)?.manifests.is_empty() {
             false => "holds a dataset of something else".to_owned(),
-            true => match self.uploads.first_other(|_| false)? {
+            true => match self.first_other(|_| false)? {
                 None => return Ok(true),
                 Some(name) => format!("holds {name:?}"),
             },
@@ -145,7 +161,7 @@ impl Bucket {
         match self.plan()? {
             Some(_) => Ok(false),
             None => {
-                Err(Error::usage(refusal).in_file(self.uploads.url()).help("choose another prefix, or remove this"))
+                Err(Error::usage(refusal).in_file(self.storage.root()).help("choose another prefix, or remove this"))
             }
         }
     }
@@ -181,7 +197,7 @@ impl Bucket {
         for (plan, shards) in plans.iter().zip(&found.shards) {
             let files: BTreeMap<&str, u64> = shards.values().flat_map(receipt::Received::files).collect();
             let names: Vec<&str> = files.keys().copied().collect();
-            if self.uploads.of_split(plan.split.as_deref()).lengths(&names)? != files {
+            if lengths(of_split(&self.storage, plan.split.as_deref())?.as_ref(), &names)? != files {
                 return Ok(None);
             }
         }
@@ -197,7 +213,7 @@ impl Bucket {
     /// # Errors
     /// If the store refuses it.
     pub fn put_receipt(&self, part: Part, receipt: &Receipt) -> Result<()> {
-        self.uploads.of_split(None).put(&receipt_name(part), receipt.to_bytes()?)
+        self.storage.put(&receipt_name(part), receipt.to_bytes()?)
     }
 
     /// The parts that have a receipt at the prefix, in order.
@@ -206,9 +222,14 @@ impl Bucket {
     /// If the store does not answer, or there are other objects among the receipts.
     pub fn receipts(&self) -> Result<Vec<Part>> {
         let folder = receipts_folder();
-        receipt::parts_called(self.uploads.of_split(None).list(&folder)?.into_keys().map(|name| {
-            let file = name.strip_prefix(&folder).unwrap_or(&name).to_owned();
-            (file.into(), self.uploads.url().trim_end_matches('/').to_owned() + "/" + &name)
+        let mut names = BTreeSet::new();
+        self.storage.walk(&folder, &mut |name, _| {
+            names.insert(name.to_owned());
+            ControlFlow::Continue(())
+        })?;
+        receipt::parts_called(names.into_iter().map(|name| {
+            let path = self.storage.path_of(&name).to_string_lossy().into_owned();
+            (name.strip_prefix(&folder).unwrap_or(&name).into(), path)
         }))
     }
 
@@ -217,7 +238,7 @@ impl Bucket {
     /// # Errors
     /// If the store does not answer.
     pub fn receipt(&self, part: Part, plans: &[Plan]) -> Result<Option<Found>> {
-        let bytes = self.uploads.of_split(None).read_if_there(&receipt_name(part))?;
+        let bytes = self.storage.read_small(&receipt_name(part))?;
         Ok(bytes.and_then(|bytes| receipt::read(&bytes, part, plans).ok()))
     }
 
@@ -225,11 +246,11 @@ impl Bucket {
     ///
     /// # Errors
     /// If the store does not answer, or a receipt cannot be written.
-    pub fn copy_receipts(&self, work: &std::path::Path) -> Result<()> {
+    pub fn copy_receipts(&self, work: &Path) -> Result<()> {
         work_folder::remove_folder(&work.join(receipt::FOLDER))?;
         let folder = own::folder(work, receipt::FOLDER)?;
         crate::parallel::each(&self.receipts()?, 32, |part| {
-            let bytes = self.uploads.of_split(None).read_if_there(&receipt_name(*part))?;
+            let bytes = self.storage.read_small(&receipt_name(*part))?;
             let path = folder.join(receipt::file(*part));
             own::write(&path, &bytes.unwrap_or_default())
         })
@@ -240,9 +261,8 @@ impl Bucket {
     /// # Errors
     /// If the store does not answer.
     pub fn remove_shared(&self) -> Result<()> {
-        let uploads = self.uploads.of_split(None);
         // Without the plan the prefix does not look unfinished.
-        uploads.remove(&plan_name())?;
-        uploads.remove_files(&self.receipts()?.into_iter().map(receipt_name).collect::<Vec<_>>())
+        self.storage.remove(&plan_name())?;
+        remove_files(self.storage.as_ref(), &self.receipts()?.into_iter().map(receipt_name).collect::<Vec<_>>())
     }
 }

@@ -4,17 +4,18 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::Read,
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use shardpack_format::{
     Error, Result, hash,
     manifest::{self, Manifest, WORK_FOLDER},
-    regular, size,
+    size,
 };
 use shardpack_reader::{StoreSettings, Transfers};
+use shardpack_storage::Storage;
 
 use super::{
     bucket::Bucket,
@@ -33,7 +34,7 @@ use crate::{
     part::{Part, owners},
     plan::Plan,
     plan_file, seal, sidecars, sys,
-    uploads::Uploads,
+    transfer::of_split,
 };
 
 /// The merging process holds this lock.
@@ -97,6 +98,8 @@ pub(super) struct At<'a> {
     dst: &'a Path,
     /// DST itself, or the local folder of a store.
     pub folder: PathBuf,
+    /// DST.
+    storage: Arc<dyn Storage>,
     pub bucket: Option<&'a Bucket>,
 }
 
@@ -106,37 +109,16 @@ impl At<'_> {
         self.folder.join(WORK_FOLDER)
     }
 
-    /// The upload handle for `folder`, which is the merge folder or a split below it.
-    fn uploads(&self, folder: &Path) -> Option<Uploads> {
-        let split = folder.strip_prefix(&self.folder).ok()?.to_str()?;
-        self.bucket.map(|bucket| bucket.uploads.of_split(Some(split).filter(|split| !split.is_empty())))
+    /// The storage of `folder`, which is the merge folder or a split below it.
+    pub fn storage(&self, folder: &Path) -> Result<Arc<dyn Storage>> {
+        let split = folder.strip_prefix(&self.folder).ok().and_then(Path::to_str);
+        of_split(&self.storage, split.filter(|split| !split.is_empty()))
     }
 
-    /// Length of a file in bytes; `None` if it is missing.
-    pub fn length(&self, folder: &Path, file: &str) -> Result<Option<u64>> {
-        match self.uploads(folder) {
-            None => Ok(sys::metadata_if_there(&folder.join(file))?.map(|stat| stat.len())),
-            Some(uploads) => Ok(uploads.lengths(&[file])?.get(file).copied()),
-        }
-    }
-
-    /// Reads a small file; `None` if it is missing. Reads it again if its hash differs from the one in `file`.
+    /// Reads a small file; `None` if it is missing. Over a network, reads it again if its hash differs from the one in `file`.
     pub fn read(&self, folder: &Path, file: &manifest::File) -> Result<Option<Vec<u8>>> {
-        match self.uploads(folder) {
-            None => sys::read_if_there(&folder.join(&file.file)),
-            Some(uploads) => uploads.read_right(&file.file, file.bytes, |bytes| hash::file(bytes) == file.blake3.0),
-        }
-    }
-
-    /// A reader of a shard of length `bytes`.
-    pub fn reader(&self, folder: &Path, file: &str, bytes: u64) -> Result<Box<dyn Read>> {
-        match self.uploads(folder) {
-            Some(uploads) => Ok(Box::new(uploads.reader(file, bytes))),
-            None => {
-                let path = folder.join(file);
-                Ok(Box::new(regular::open(&path).map_err(|e| sys::io_error("cannot read", &path, e))?))
-            }
-        }
+        let is_right = |bytes: &[u8]| hash::file(bytes) == file.blake3.0;
+        self.storage(folder)?.read_right(&file.file, Some(file.bytes), is_right)
     }
 
     /// Downloads the index of a shard into the folder.
@@ -168,7 +150,11 @@ pub fn merge(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Mer
     let start = Instant::now();
     let bucket = Bucket::open(dst, &options.store, options.work.as_deref())?;
     let folder = bucket.as_ref().map_or_else(|| dst.to_path_buf(), Bucket::merge_folder);
-    let at = At { dst, folder, bucket: bucket.as_ref() };
+    let storage = match &bucket {
+        None => shardpack_storage::open(dst, &options.store)?,
+        Some(bucket) => Arc::clone(&bucket.storage),
+    };
+    let at = At { dst, folder, storage, bucket: bucket.as_ref() };
     let merged = merge_at(&at, options, monitor);
     if let Some(bucket) = &bucket {
         if merged.as_ref().is_ok_and(Merged::is_sealed) {
@@ -176,7 +162,7 @@ pub fn merge(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Mer
         }
         bucket.remove_if_empty();
     }
-    let transfers = bucket.map(|bucket| bucket.uploads.transfers());
+    let transfers = at.storage.transfers();
     merged.map(|merged| Merged { transfers, elapsed: start.elapsed(), ..merged })
 }
 
@@ -319,8 +305,8 @@ fn seal_all(
         let work = own::folder(&work, work_of(Path::new(""), plan.split.as_deref()))?;
         let of_shards = received.values().flat_map(|shard| &shard.sidecars).cloned().collect();
         let sealed = received.iter().map(|(number, shard)| (*number, shard.sealed.clone())).collect();
-        let uploads = at.uploads(&folder);
-        manifests.push(seal::seal(plan, &sealed, &names, Some(of_shards), (&folder, uploads.as_ref()), &work)?);
+        let storage = at.storage(&folder)?;
+        manifests.push(seal::seal(plan, &sealed, &names, Some(of_shards), (&folder, storage.as_ref()), &work)?);
     }
     seal::seal_splits(plans, &manifests, &at.folder, &work)?;
     match at.bucket {

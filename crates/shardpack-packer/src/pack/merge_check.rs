@@ -13,12 +13,11 @@ use super::merge::{At, Options};
 use crate::{
     monitor::{Monitor, Phase},
     sys,
+    transfer::REQUESTS,
 };
 
 /// Bytes of a shard that are hashed between two checks for cancellation.
 const HASHED_BYTES: usize = 8 << 20;
-/// Concurrent requests.
-const REQUESTS: usize = 32;
 
 /// A shard to check, with its sidecars.
 pub(super) struct Looked<'a> {
@@ -73,10 +72,11 @@ fn check_one(
     monitor: &dyn Monitor,
 ) -> Result<Option<(String, String)>> {
     let Looked { folder, by, .. } = looked;
+    let storage = at.storage(folder)?;
     let manifest::Shard { file, samples, bytes, blake3, index } = looked.entry;
     let sidecars = looked.sidecars.iter().map(|sidecar| (&sidecar.file, sidecar.bytes));
     for (name, expected) in [(file, *bytes), (&index.file, index.bytes)].into_iter().chain(sidecars) {
-        let what = match at.length(folder, name)? {
+        let what = match storage.length(name)? {
             None => "is missing".to_owned(),
             Some(found) if found != expected => format!("is {found} bytes, {expected} in the {by}"),
             Some(_) => continue,
@@ -108,17 +108,17 @@ fn check_one(
         }
     }
     let path = folder.join(file);
-    let mut found = hash_of(at.reader(folder, file, *bytes)?, &path, monitor)?;
+    let mut found = hash_of(storage.reader(file, *bytes)?, &path, monitor)?;
     if found != blake3.0 && at.bucket.is_some() {
         // Read again, in case the data was corrupted in transit.
-        found = hash_of(at.reader(folder, file, *bytes)?, &path, monitor)?;
+        found = hash_of(storage.reader(file, *bytes)?, &path, monitor)?;
     }
     monitor.advance(*samples, 0);
     Ok(if found == blake3.0 { None } else { differs(file) })
 }
 
 /// BLAKE3 of all bytes of a reader.
-fn hash_of(mut file: Box<dyn Read>, path: &Path, monitor: &dyn Monitor) -> Result<hash::FileHash> {
+fn hash_of(mut file: impl Read, path: &Path, monitor: &dyn Monitor) -> Result<hash::FileHash> {
     let (mut hasher, mut piece) = (blake3::Hasher::new(), vec![0; HASHED_BYTES]);
     loop {
         monitor.go_on()?;

@@ -31,6 +31,7 @@ mod work_folder;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -42,6 +43,7 @@ use shardpack_format::{
 };
 use shardpack_imaging::Recipe;
 use shardpack_reader::{StoreSettings, Transfers};
+use shardpack_storage::Local;
 
 pub use crate::own::{check_replaceable, no_link, put};
 use crate::{
@@ -55,8 +57,7 @@ use crate::{
         Origin, Refusal, Source, options,
         storage::{self, ReadOrder, Storage},
     },
-    survey, sys,
-    uploads::Uploads,
+    survey, sys, transfer,
 };
 pub use announced::Announced;
 use bucket::Bucket;
@@ -66,7 +67,7 @@ use destination::{Destination, State};
 pub use destination::{check_destination, look_at};
 use image_check::ImageCheck;
 pub use merge::{Merged, Missing, Options as MergeOptions, merge};
-use newer::{newer, sealed_at_ns};
+use newer::newer;
 pub use part::{Ended, PartReport, pack_part};
 pub use planned::planned;
 pub use planned_part::PlannedPart;
@@ -259,7 +260,7 @@ pub fn check(planned: &Planned, options: &Options) -> Result<()> {
 fn ready(
     planned: &Planned,
     is_relayed: bool,
-    (dst, bucket): (&Path, Option<&Bucket>),
+    (dst, storage): (&Path, &Arc<dyn shardpack_storage::Storage>),
     options: &Options,
     destination: &Destination,
     state: &State,
@@ -272,20 +273,19 @@ fn ready(
     }
     if let State::Begun | State::Changed(_) = state {
         destination::create_folders(dst, plans)?;
+        if storage.local().is_some() {
+            storage.abort_begun()?;
+        }
         for (recalled, plan) in recalled.iter_mut().zip(plans) {
             let (folder, work) = (dataset_folder(dst, plan), destination.work(plan)?);
-            let uploads = bucket.map(|bucket| bucket.uploads.of_split(plan.split.as_deref()));
-            *recalled = copy::recall(plan, &folder, &work, uploads.as_ref())?;
-            copy::clear(plan, &folder, &work, recalled)?;
+            let storage = transfer::of_split(storage, plan.split.as_deref())?;
+            *recalled = copy::recall(plan, &folder, &work, storage.as_ref())?;
+            copy::clear(plan, &folder, recalled)?;
         }
     }
     let have: u64 = recalled.iter().flat_map(BTreeMap::values).map(|shard| shard.entry.bytes).sum();
     let unpacked = if is_relayed { 0 } else { unpacked_bytes(&planned.source, plans)? };
-    let needed = match bucket {
-        None => needed_bytes(plans).saturating_sub(have) + unpacked,
-        // The free space of a store is unknown.
-        Some(_) => plans.iter().map(Plan::index_bytes).sum::<u64>() + unpacked,
-    };
+    let needed = bytes_on_disk(plans, storage.as_ref(), have) + unpacked;
     let (free, held) = (sys::free_bytes(dst)?, destination.held_bytes(state)?);
     if needed > free.saturating_add(held) {
         let besides = match held {
@@ -301,6 +301,15 @@ fn ready(
         _ => {}
     }
     Ok(recalled)
+}
+
+/// Bytes that packing into `storage` still takes on a disk of this machine, if `have` bytes of shards are there. The free space of a
+/// store is unknown.
+fn bytes_on_disk(plans: &[Plan], storage: &dyn shardpack_storage::Storage, have: u64) -> u64 {
+    match storage.local() {
+        Some(_) => needed_bytes(plans).saturating_sub(have),
+        None => plans.iter().map(Plan::index_bytes).sum(),
+    }
 }
 
 /// Packs the plans into `dst`, or resumes. With `relay`, images are read from the dataset in that folder, which
@@ -340,12 +349,13 @@ fn pack_into(
         let other_sidecars = other_sidecars(&manifests, plans, &options.sidecars)?;
         let read = |plan: &Plan| sys::read_if_there(&dataset_folder(dst, plan).join(LEDGER_FILE));
         let unpacked = in_ledgers(plans, &manifests, read)?;
-        let newer = newer(&planned.source, plans, |plan| sealed_at_ns(&dataset_folder(dst, plan)).map(Some))?;
+        let newer = newer(&planned.source, plans, &Local::new(dst))?;
         let report = report(manifests, true, Vec::new(), &[], plans, 0, start);
         return Ok(Report { other_sidecars, newer, unpacked, ..report });
     }
     let stale = if let State::Changed(changed) = &state { changed.stale().to_vec() } else { Vec::new() };
-    let begun = ready(planned, relay.is_some(), (dst, bucket), options, &destination, &state);
+    let storage = storage_of(dst, bucket, &destination.work);
+    let begun = ready(planned, relay.is_some(), (dst, &storage), options, &destination, &state);
     let begun = begun.and_then(|recalled| {
         let left = bucket.map_or(Ok(Vec::new()), |bucket| bucket.begin(plans, &stale, options.force));
         left.map(|left| (recalled, left))
@@ -365,8 +375,9 @@ fn pack_into(
         monitor.recall(shard.entry.samples, shard.payload_bytes);
     }
 
-    let uploads = bucket.map(|bucket| bucket.guarded(plans)).transpose()?;
-    let folders = Folders { dst, work: &destination.work, shared: &destination.work, uploads: uploads.as_ref() };
+    let guard = bucket_parts::guard(bucket, plans)?;
+    let folders =
+        Folders { dst, work: &destination.work, shared: &destination.work, storage: &storage, guard: guard.as_ref() };
     let outcomes = copy_all(planned, relay, &folders, recalled, options, monitor)?;
     let unpacked = left_out(plans, &outcomes);
     let is_bad = unpacked.iter().any(|entry| entry.fate == Fate::Skipped);
@@ -386,9 +397,9 @@ fn pack_into(
     let mut manifests = Vec::new();
     for (plan, outcome) in plans.iter().zip(&outcomes) {
         let sidecars = options.sidecars.names(plan)?;
-        let uploads = bucket.map(|bucket| bucket.uploads.of_split(plan.split.as_deref()));
         let (folder, work) = (dataset_folder(dst, plan), destination.work(plan)?);
-        manifests.push(seal::seal(plan, &outcome.shards, &sidecars, None, (&folder, uploads.as_ref()), &work)?);
+        let storage = transfer::of_split(&storage, plan.split.as_deref())?;
+        manifests.push(seal::seal(plan, &outcome.shards, &sidecars, None, (&folder, storage.as_ref()), &work)?);
     }
     destination.close(dst, plans, &manifests)?;
     let report = report(manifests, false, unpacked, &outcomes, plans, resumed_shards, start);
@@ -402,8 +413,16 @@ struct Folders<'a> {
     work: &'a Path,
     /// Work folder shared by all processes that pack into `dst`.
     shared: &'a Path,
-    /// Receives shards instead of the folder, if set.
-    uploads: Option<&'a Uploads>,
+    /// Receives the shards: `dst`, or a URL.
+    storage: &'a Arc<dyn shardpack_storage::Storage>,
+    /// As in [`Copy::guard`].
+    guard: &'a (dyn Fn() -> Result<()> + Sync),
+}
+
+/// The storage of a destination: the URL of `bucket`, or the folder `dst`, whose unfinished files are in `work`.
+fn storage_of(dst: &Path, bucket: Option<&Bucket>, work: &Path) -> Arc<dyn shardpack_storage::Storage> {
+    let local = || shardpack_storage::Storage::with_work(&Local::new(dst), work);
+    bucket.map_or_else(local, |bucket| Arc::clone(&bucket.storage))
 }
 
 /// Copies the shards of each plan that are not in `recalled`.
@@ -431,12 +450,14 @@ fn copy_all(
             Some(asked) => Box::new(ImageCheck { source, asked }),
             None => source,
         };
-        let uploads = folders.uploads.map(|uploads| uploads.of_split(plan.split.as_deref()));
+        let folder = dataset_folder(folders.dst, plan);
+        let storage = transfer::of_split(folders.storage, plan.split.as_deref())?;
         let copy = Copy {
             plan,
             source: source.as_ref(),
-            dst: &dataset_folder(folders.dst, plan),
-            uploads: uploads.as_ref(),
+            dst: &folder,
+            storage: storage.as_ref(),
+            guard: folders.guard,
             work: &work,
             shared: &shared,
             // Files just written are in the page cache, or in this order on disk.

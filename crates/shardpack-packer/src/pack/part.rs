@@ -8,6 +8,7 @@ use std::{
     collections::BTreeMap,
     fs, io,
     path::Path,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -18,17 +19,18 @@ use shardpack_format::{
     regular, size,
 };
 use shardpack_reader::Transfers;
+use shardpack_storage::Storage;
 
 use super::{
     Folders, Options,
     beside::Beside,
     bucket::Bucket,
-    copy_all, dataset_folder,
+    bucket_parts, bytes_on_disk, copy_all, dataset_folder,
     destination::{self, known_bad, sealed},
-    left_out, needed_bytes, no_space,
+    left_out, no_space,
     planned_part::{Common, PlannedPart},
     receipt::{self, Receipt, Received},
-    strays, unpacked_bytes,
+    storage_of, strays, unpacked_bytes,
     work_folder::PLAN_FILE,
     work_of,
 };
@@ -40,7 +42,7 @@ use crate::{
     plan::Plan,
     plan_file::{self},
     sidecars, sys,
-    uploads::Uploads,
+    transfer::{of_split, put_files},
 };
 
 /// Outcome of a part.
@@ -133,7 +135,7 @@ pub fn pack_part(planned: &PlannedPart, dst: &Path, options: &Options, monitor: 
     if let (Some(bucket), Ended::Done | Ended::Sealed) = (bucket, report.ended) {
         bucket.remove_part_folder(planned.part)?;
     }
-    Ok(PartReport { transfers: bucket.map(|bucket| bucket.uploads.transfers()), ..report })
+    Ok(PartReport { transfers: bucket.and_then(|bucket| bucket.storage.transfers()), ..report })
 }
 
 fn empty(planned: &PlannedPart, ended: Ended, start: Instant) -> PartReport {
@@ -217,24 +219,20 @@ impl Beside {
         start: Instant,
     ) -> Result<PartReport> {
         let plans = planned.plans();
-        let uploads =
-            bucket.map(|bucket| Ok::<_, Error>(bucket.guarded(plans)?.recorded_in(&self.run.folder))).transpose()?;
+        let storage = &storage_of(dst, bucket, &self.run.folder).with_work(&self.run.folder);
+        let guard = bucket_parts::guard(bucket, plans)?;
         let before =
             bucket.map(|bucket| bucket.received(planned.part, plans, &options.sidecars)).transpose()?.flatten();
         let is_done = before.is_some();
         let mut recalled = Vec::new();
         for plan in plans.iter().filter(|_| !is_done) {
             let (folder, work) = (dataset_folder(dst, plan), work_of(&self.work, plan.split.as_deref()));
-            let uploads = uploads.as_ref().map(|uploads| uploads.of_split(plan.split.as_deref()));
-            recalled.push(copy::recall(plan, &folder, &work, uploads.as_ref())?);
+            let storage = of_split(storage, plan.split.as_deref())?;
+            recalled.push(copy::recall(plan, &folder, &work, storage.as_ref())?);
         }
         let recalled = before.map_or(recalled, |before| before.into_iter().map(|outcome| outcome.shards).collect());
         let have: u64 = recalled.iter().flat_map(BTreeMap::values).map(|shard| shard.entry.bytes).sum();
-        let shards_bytes = match bucket {
-            None => needed_bytes(plans).saturating_sub(have),
-            // The free space of a store is unknown.
-            Some(_) => plans.iter().map(Plan::index_bytes).sum(),
-        };
+        let shards_bytes = bytes_on_disk(plans, storage.as_ref(), have);
         let unpacked = if is_done { 0 } else { unpacked_bytes(&planned.planned.source, plans)? };
         let (needed, free) = (if is_done { 0 } else { shards_bytes + unpacked }, sys::free_bytes(dst)?);
         if needed > free {
@@ -253,13 +251,11 @@ impl Beside {
                 recalled.into_iter().map(of).collect()
             }
             false => {
-                let (jobs, memory_bytes) = match bucket {
-                    None => (options.jobs, options.memory_bytes),
-                    // Uploads in flight take memory, too.
-                    Some(_) => Uploads::threads(options.memory_bytes, options.jobs),
-                };
+                // Uploads in flight take memory, too.
+                let (jobs, memory_bytes) = storage.writers(options.jobs, options.memory_bytes);
                 let options = Options { jobs, memory_bytes, ..options.clone() };
-                let folders = Folders { dst, work: &self.run.folder, shared: &self.work, uploads: uploads.as_ref() };
+                let (work, shared) = (&self.run.folder, &self.work);
+                let folders = Folders { dst, work, shared, storage, guard: guard.as_ref() };
                 copy_all(&planned.planned, None, &folders, recalled, &options, monitor)?
             }
         };
@@ -267,19 +263,17 @@ impl Beside {
         let is_bad = options.on_bad == OnBad::Error && !bad.is_empty();
         let sealed: Vec<_> = outcomes.iter().map(|outcome| outcome.shards.clone()).collect();
         if !is_bad && !is_done {
-            let receipt = self.finish(planned.part, plans, &sealed, &options.sidecars, dst, uploads.as_ref())?;
+            let receipt = self.finish(planned.part, plans, &sealed, &options.sidecars, dst, storage)?;
             match bucket {
                 None => self.write_receipt(planned.part, &receipt)?,
                 Some(bucket) => {
-                    uploads.as_ref().map_or(Ok(()), Uploads::is_unchanged)?;
+                    guard()?;
                     bucket.put_receipt(planned.part, &receipt)?;
                 }
             }
         }
         let mut left_uploads = self.left_uploads.clone();
-        if let Some(uploads) = &uploads {
-            left_uploads.extend(uploads.give_up_begun()?);
-        }
+        left_uploads.extend(storage.abort_begun()?);
         let shards = || sealed.iter().flat_map(BTreeMap::values);
         Ok(PartReport {
             resumed_shards,
@@ -301,29 +295,30 @@ impl Beside {
         sealed: &[BTreeMap<usize, copy::Sealed>],
         sidecars: &sidecars::Choice,
         dst: &Path,
-        uploads: Option<&Uploads>,
+        storage: &Arc<dyn Storage>,
     ) -> Result<Receipt> {
         let (mut received, mut all_names) = (Vec::new(), Vec::new());
         for (plan, sealed) in plans.iter().zip(sealed) {
             let names = sidecars.names(plan)?;
             let folder = dataset_folder(dst, plan);
-            let of_split = |work| work_of(work, plan.split.as_deref());
-            let uploads = uploads.map(|uploads| uploads.of_split(plan.split.as_deref()));
+            let of_split_work = |work| work_of(work, plan.split.as_deref());
+            let work = of_split_work(&self.run.folder);
+            let storage = of_split(storage, plan.split.as_deref())?;
             let writer = sidecars::Writer {
                 format: plan.format(),
                 names: &names,
                 only: None,
                 dst: &folder,
-                uploads: uploads.as_ref(),
-                work: &of_split(&self.run.folder),
-                begun: &sidecars::begun_file_of(&of_split(&self.work), part),
+                storage: storage.as_ref(),
+                work: &work,
+                begun: &sidecars::begun_file_of(&of_split_work(&self.work), part),
             };
             let entries: Vec<_> = sealed.values().map(|shard| shard.entry.clone()).collect();
             let components = plan.format().components();
             let written = writer.write_of_shards(&entries, components, &plan.options.compression.to_string())?;
-            if let Some(uploads) = &uploads {
+            if storage.local().is_none() {
                 let files: Vec<_> = written.iter().flatten().map(|file| file.file.as_str().into()).collect();
-                uploads.put_files(&folder, &files)?;
+                put_files(storage.as_ref(), &folder, &files)?;
             }
             let shards = sealed.iter().zip(written);
             let shards =

@@ -4,13 +4,14 @@
 
 use std::path::Path;
 
+use shardpack_storage::{requests_to_read, requests_to_write};
+
 use super::Planned;
 use crate::{
     plan::{Compression, Plan},
     sidecars,
     source::{Origin, storage::LOOKS},
     sys,
-    uploads::Uploads,
 };
 
 /// Requests and bytes of a pack.
@@ -71,8 +72,8 @@ pub fn requests(planned: &Planned, dst: Option<&Path>) -> Requests {
                 // For a compressed shard, the maximum length.
                 let bytes = plan.content_bytes(shard);
                 // And its index; before that, the plan is read.
-                all.puts += Uploads::requests(bytes, is_compressed) + 1;
-                all.gets += 1 + fetches * Uploads::fetches(bytes);
+                all.puts += requests_to_write(bytes, is_compressed) + 1;
+                all.gets += 1 + fetches * requests_to_read(bytes);
                 all.sent_bytes += bytes;
                 all.received_bytes += fetches * bytes;
             }

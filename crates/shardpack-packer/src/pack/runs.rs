@@ -12,7 +12,7 @@ use std::{
 use shardpack_format::{ErrorKind, Result};
 
 use super::work_folder::{self, LOCK_FILE};
-use crate::{part::Part, sys, uploads::Uploads};
+use crate::{part::Part, sys};
 
 /// Name of their parent folder in the work folder.
 pub(super) const FOLDER: &str = "runs";
@@ -26,7 +26,7 @@ pub(super) struct Run {
 impl Drop for Run {
     fn drop(&mut self) {
         // The next process aborts the uploads that this one has started.
-        if Uploads::has_record(&self.folder) {
+        if shardpack_storage::has_begun(&self.folder) {
             return;
         }
         // A later run removes the rest.

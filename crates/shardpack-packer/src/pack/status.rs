@@ -5,6 +5,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    ops::ControlFlow,
     path::Path,
     time::{Duration, SystemTime},
 };
@@ -152,7 +153,11 @@ fn refuse_several(dst: &Path) -> Result<()> {
 fn status_of(bucket: &Bucket) -> Result<Option<Status>> {
     let Some(header) = bucket.plan()? else { return Ok(None) };
     let plans = header.plans()?;
-    let there = bucket.uploads.of_split(None).list("")?;
+    let mut there = BTreeMap::new();
+    bucket.storage.walk("", &mut |name, bytes| {
+        there.insert(name.to_owned(), bytes);
+        ControlFlow::Continue(())
+    })?;
     let mut finished = Vec::new();
     for plan in &plans {
         let below = split_prefix(plan);

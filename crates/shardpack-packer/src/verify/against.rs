@@ -117,7 +117,7 @@ pub fn said_of_records(
             return Err(Error::usage("--label-from: the labels of this dataset did not come from a file").in_file(file));
         }
     }
-    Ok((said, super::transfers(&files, &datasets)))
+    Ok((said, files.transfers()))
 }
 
 /// `source` as it was read for `dataset`: as records even if it could be a list, and divided into splits if it was.

@@ -326,7 +326,7 @@ pub fn verify(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Re
         report.problems.extend(against::compare(&datasets, source, options, monitor)?);
     }
     let of_source = options.against.as_ref().and_then(Origin::transfers);
-    report.add_transfers(transfers(&files, &datasets));
+    report.add_transfers(files.transfers());
     report.add_transfers(of_source);
     report.elapsed = start.elapsed();
     Ok(report)
@@ -339,13 +339,6 @@ fn is_one(files: &Arc<dyn Storage>, datasets: &[Opened], report: &Report) -> Res
         None => Ok(datasets.iter().all(|dataset| dataset.prefix.is_empty())
             && report.problems.iter().all(|problem| problem.file == manifest::FILE)),
     }
-}
-
-/// Network transfers so far.
-fn transfers(files: &Arc<dyn Storage>, datasets: &[Opened]) -> Option<Transfers> {
-    // A dataset that is not a split is read through the same folder handle.
-    let splits = datasets.iter().filter(|dataset| !dataset.prefix.is_empty()).map(|dataset| &dataset.files);
-    splits.chain([files]).filter_map(|files| files.transfers()).reduce(Transfers::and)
 }
 
 /// Checks that the splits in `dst` match the splits record, or the manifests if there is no record.

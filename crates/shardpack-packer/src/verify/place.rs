@@ -15,7 +15,11 @@ use shardpack_reader::Transfers;
 use super::{Opened, Options};
 use shardpack_storage::Storage;
 
-use crate::{monitor::Monitor, own, pack, sys, uploads::Uploads};
+use crate::{
+    monitor::Monitor,
+    own, pack, sys,
+    transfer::{of_split, put_file},
+};
 
 /// Work folder of a repair, inside the repaired folder.
 const FOLDER: &str = ".shardpack-repair";
@@ -24,7 +28,7 @@ const MADE: &str = "made";
 
 /// A store that receives repaired files, and the local folder in which they are made.
 pub(super) struct Remote {
-    uploads: Uploads,
+    storage: Arc<dyn Storage>,
     work: PathBuf,
     /// Names of objects for which an earlier run may have left parts.
     left: Vec<String>,
@@ -54,17 +58,17 @@ impl Remote {
         let work = pack::repair_folder(url, options.work.as_deref())?;
         pack::make_work(&work, options.work.is_some())?;
         let lock = sys::Lock::take(&work.join("lock"))?;
-        let uploads = Uploads::new(url, &options.store, &work)?;
-        let left = uploads.give_up_begun()?;
-        Ok(Some(Self { uploads, work, left, _lock: lock }))
+        let storage = shardpack_storage::open_to_write(url, &options.store)?.with_work(&work);
+        let left = storage.abort_begun()?;
+        Ok(Some(Self { storage, work, left, _lock: lock }))
     }
 
     /// Finishes after `done`; returns the names of objects for which parts may be left.
     pub fn close(mut self, done: Result<()>) -> Result<Vec<String>> {
         match &done {
-            Ok(()) => self.left.extend(self.uploads.give_up_begun()?),
+            Ok(()) => self.left.extend(self.storage.abort_begun()?),
             // Otherwise the next run aborts the recorded uploads: the store may not answer now.
-            Err(error) if error.kind() == ErrorKind::Interrupted => drop(self.uploads.give_up_begun()),
+            Err(error) if error.kind() == ErrorKind::Interrupted => drop(self.storage.abort_begun()),
             Err(_) => {}
         }
         done?;
@@ -73,8 +77,8 @@ impl Remote {
     }
 
     /// Network transfers for uploads and for checking them.
-    pub fn transfers(&self) -> Transfers {
-        self.uploads.transfers()
+    pub fn transfers(&self) -> Option<Transfers> {
+        self.storage.transfers()
     }
 }
 
@@ -88,7 +92,8 @@ pub(super) struct Place<'r> {
     dataset: &'r Opened,
     /// Folder in which files are made under their own names.
     work: PathBuf,
-    uploads: Option<Uploads>,
+    /// Receives the files, if the dataset is at a URL.
+    remote: Option<Arc<dyn Storage>>,
     monitor: &'r dyn Monitor,
     /// Lock of this dataset's folder; none for a URL.
     _lock: Option<sys::Lock>,
@@ -112,8 +117,8 @@ impl<'r> Place<'r> {
             }
         };
         let below = dataset.prefix.strip_suffix('/');
-        let uploads = remote.map(|remote| remote.uploads.of_split(below));
-        Ok(Self { dataset, work, uploads, monitor, _lock: lock })
+        let remote = remote.map(|remote| of_split(&remote.storage, below)).transpose()?;
+        Ok(Self { dataset, work, remote, monitor, _lock: lock })
     }
 
     /// The work folder.
@@ -121,9 +126,9 @@ impl<'r> Place<'r> {
         &self.work
     }
 
-    /// The uploads, if the dataset is at a URL.
-    pub fn uploads(&self) -> Option<&Uploads> {
-        self.uploads.as_ref()
+    /// The storage that receives the files, if the dataset is at a URL.
+    pub fn remote(&self) -> Option<&dyn Storage> {
+        self.remote.as_deref()
     }
 
     /// Fails if the work folder has less than `bytes` of free space.
@@ -148,14 +153,14 @@ impl<'r> Place<'r> {
     /// Replaces `file` by the file of that name in the work folder, which has this length in bytes and this BLAKE3.
     pub fn put(&self, file: &str, bytes: u64, blake3: &hash::FileHash) -> Result<()> {
         let made = self.work.join(file);
-        let Some(uploads) = &self.uploads else {
+        let Some(remote) = &self.remote else {
             let path = own::folder(self.dataset.files.root(), folder_of(file))?
                 .join(Path::new(file).file_name().unwrap_or_default());
             let written = regular::open(&made).map_err(|e| sys::io_error("cannot open", &made, e))?;
             return sys::finish_durably(&written, &made, &path);
         };
         self.still_this_dataset()?;
-        uploads.put_file(file, &made, bytes, blake3, self.monitor)?;
+        put_file(remote.as_ref(), file, &made, (bytes, blake3), self.monitor)?;
         sys::remove_file(&made)
     }
 
@@ -170,7 +175,7 @@ impl<'r> Place<'r> {
     /// Removes the work folder and makes the new file names durable.
     pub fn close(self) -> Result<()> {
         let removed = fs::remove_dir_all(&self.work).map_err(|e| sys::io_error("cannot remove", &self.work, e));
-        if self.uploads.is_none() {
+        if self.remote.is_none() {
             sys::sync_folder(&self.dataset.files.root().join(manifest::INDEX_FOLDER))?;
             sys::sync_folder(self.dataset.files.root())?;
         }

@@ -21,7 +21,7 @@ use shardpack_format::{
     manifest, permutation, regular, size,
 };
 use shardpack_reader::{Dataset, Transfers};
-use shardpack_storage::OpenFile;
+use shardpack_storage::{Local, OpenFile, Storage};
 
 use super::{
     Opened, Problem, Report,
@@ -29,7 +29,7 @@ use super::{
     dataset_report, open,
     place::{Place, Remote},
     shard::in_order,
-    transfers, verify,
+    verify,
 };
 use crate::{
     copy::{self, Copy, OnBad},
@@ -100,11 +100,11 @@ pub fn repair(
     let mended = datasets.iter().try_for_each(|dataset| {
         repair_one(dataset, source, remote.as_ref(), &options.for_files(&files), monitor, &mut repaired)
     });
-    let mut taken = vec![transfers(&files, &datasets), source.transfers(), repaired.transfers];
+    let mut taken = vec![files.transfers(), source.transfers(), repaired.transfers];
     match remote {
         None => mended?,
         Some(remote) => {
-            taken.push(Some(remote.transfers()));
+            taken.push(remote.transfers());
             repaired.left_uploads = remote.close(mended)?;
         }
     }
@@ -205,7 +205,7 @@ impl Repair<'_> {
         let found = if todo.is_empty() { Found::default() } else { self.discover()? };
         let damaged_sidecars = dataset.manifest.sidecars.iter().map(|sidecar| sidecar.file.as_str());
         let damaged_sidecars: BTreeSet<&str> = damaged_sidecars.filter(|sidecar| named.contains(sidecar)).collect();
-        if self.place.uploads().is_some() {
+        if self.place.remote().is_some() {
             let one = todo.iter().map(|(_, shard)| shard.bytes + shard.index.bytes).max().unwrap_or(0);
             let unpacked =
                 if todo.is_empty() { 0 } else { self.source.unpacked_bytes(self.split(), &found.listing)? };
@@ -261,12 +261,12 @@ impl Repair<'_> {
         let (format, manifest) = (dataset.format()?, &dataset.manifest);
         let name = |file: &str| format!("{}{file}", dataset.prefix);
         let parts = own::folder(self.work, "parts")?;
-        if let Some(uploads) = self.place.uploads() {
+        if let Some(remote) = self.place.remote() {
             own::folder(self.work, manifest::INDEX_FOLDER)?;
             each(&manifest.shards, NETWORK_READS, |shard| {
                 self.monitor.go_on()?;
                 let is_right = |bytes: &[u8]| hash::file(bytes) == shard.index.blake3.0;
-                let bytes = uploads.read_right(&shard.index.file, shard.index.bytes, is_right)?;
+                let bytes = remote.read_right(&shard.index.file, Some(shard.index.bytes), is_right)?;
                 // Without a correct index, no sidecar can be made from it.
                 let Some(bytes) = bytes.filter(|bytes| is_right(bytes)) else { return Ok(()) };
                 let path = self.work.join(&shard.index.file);
@@ -279,8 +279,8 @@ impl Repair<'_> {
                 format: format.as_ref(),
                 names: &[kind.name],
                 only: Some(damaged),
-                dst: if self.place.uploads().is_some() { self.work } else { dataset.files.root() },
-                uploads: self.place.uploads(),
+                dst: if self.place.remote().is_some() { self.work } else { dataset.files.root() },
+                storage: self.place.remote().unwrap_or(dataset.files.as_ref()),
                 work: &parts,
                 begun: &sidecars::begun_file(&parts),
             };
@@ -294,7 +294,7 @@ impl Repair<'_> {
             };
             for file in files {
                 // In a local folder the file is already in place; the final verification checks it.
-                if self.place.uploads().is_some() {
+                if self.place.remote().is_some() {
                     if !manifest.sidecars.contains(&file) {
                         why =
                             Some("the file made from the indexes is not the packed one: its BLAKE3 differs".to_owned());
@@ -416,11 +416,13 @@ impl Repair<'_> {
         plan.held = number..number + 1;
         own::folder(self.work, manifest::INDEX_FOLDER)?;
         let parts = own::folder(self.work, "parts")?;
+        let storage = Local::new(self.work).with_work(&parts);
         let copy = Copy {
             plan: &plan,
             source: original.reader,
             dst: self.work,
-            uploads: None,
+            storage: storage.as_ref(),
+            guard: &|| Ok(()),
             work: &parts,
             shared: &parts,
             read_order: ReadOrder::Plan,

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, path::Path, time::Instant};
 
 use shardpack_format::{Result, manifest, size, text};
 
-use super::{Options, Problem, Report, foreign, from_error, open, shard, transfers, verify};
+use super::{Options, Problem, Report, foreign, from_error, open, shard, verify};
 use crate::{
     monitor::{Monitor, Phase},
     source::{Root, given::Given, strangers::STRANGER},
@@ -69,7 +69,7 @@ fn some_of(folder: &Path, names: &BTreeSet<String>, options: &Options, monitor: 
         );
         report.notes.push(format!("{}: {what}", text::path(&folder)));
     }
-    report.add_transfers(transfers(&files, &datasets));
+    report.add_transfers(files.transfers());
     Ok(report)
 }
 

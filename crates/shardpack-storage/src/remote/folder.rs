@@ -1,7 +1,7 @@
 //! The storage of a prefix of a bucket, or of a folder on a web server.
 
 use std::{
-    ops::Range,
+    ops::{ControlFlow, Range},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -9,14 +9,19 @@ use std::{
 use shardpack_format::{Error, Result, help};
 
 use crate::{
-    Entry, OpenFile, Storage, StoreSettings, Transfers,
-    remote::{Settings, Store},
+    Entry, FileWriter, OpenFile, Size, Storage, StoreSettings, Transfers, parts,
+    remote::{
+        Settings, Store,
+        object_writer::{ObjectWriter, Record},
+    },
 };
 
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Remote {
     store: Arc<Store>,
+    /// Record of multipart uploads, in the work folder.
+    record: Option<Record>,
 }
 
 impl Remote {
@@ -26,7 +31,16 @@ impl Remote {
     /// If `url` is invalid, or there are no such settings.
     pub fn open(url: &Path, settings: &StoreSettings) -> Result<Self> {
         let text = url.to_str().ok_or_else(|| Error::usage("a URL that is not UTF-8").in_file(url))?;
-        Ok(Self { store: Arc::new(Store::new(text, &Settings::of(settings.pairs().iter().cloned()))?) })
+        let store = Store::new(text, &Settings::of(settings.pairs().iter().cloned()))?;
+        Ok(Self { store: Arc::new(store), record: None })
+    }
+
+    /// Fails for a web server.
+    fn check_writable(&self) -> Result<()> {
+        match self.is_read_only() {
+            false => Ok(()),
+            true => Err(Error::usage("a web server is only read from").in_file(self.root()).help(help::COPY_TO_WEB)),
+        }
     }
 }
 
@@ -44,7 +58,12 @@ impl Storage for Remote {
     }
 
     fn folder(&self, name: &str) -> Result<Arc<dyn Storage>> {
-        Ok(Arc::new(Self { store: Arc::new(self.store.folder(name)?) }))
+        let record = self.record.as_ref().map(|record| record.folder(name));
+        Ok(Arc::new(Self { store: Arc::new(self.store.folder(name)?), record }))
+    }
+
+    fn with_work(&self, work: &Path) -> Arc<dyn Storage> {
+        Arc::new(Self { store: Arc::clone(&self.store), record: Some(Record::in_folder(work)) })
     }
 
     fn open(&self, name: &str) -> Result<Option<Box<dyn OpenFile>>> {
@@ -68,6 +87,32 @@ impl Storage for Remote {
         self.store.is_still(name, bytes)
     }
 
+    fn length(&self, name: &str) -> Result<Option<u64>> {
+        self.store.forget(name);
+        let length = self.store.length(name);
+        // The file may be replaced before it is read.
+        self.store.forget(name);
+        length
+    }
+
+    fn changed_at_ns(&self, name: &str) -> Result<Option<u128>> {
+        let seconds = self.store.changed_at(name).and_then(|seconds| u128::try_from(seconds).ok());
+        Ok(seconds.map(|seconds| (seconds + 1) * 1_000_000_000))
+    }
+
+    fn walk(&self, below: &str, take: &mut dyn FnMut(&str, u64) -> ControlFlow<()>) -> Result<()> {
+        let slash = if below.is_empty() || below.ends_with('/') { "" } else { "/" };
+        let mut is_ended = false;
+        let walked = self.store.list(&format!("{below}{slash}"), |page| {
+            let files = page.objects.iter().map(|object| (&object.name, object.bytes));
+            let odd = page.odd.iter().filter(|odd| !odd.is_folder()).map(|odd| (&odd.name, odd.bytes));
+            is_ended = files.chain(odd).any(|(name, bytes)| take(name, bytes).is_break());
+            // An error ends the requests for more pages.
+            if is_ended { Err(Error::usage("the walk ended")) } else { Ok(()) }
+        });
+        if is_ended { Ok(()) } else { walked }
+    }
+
     fn list(&self, below: &str) -> Result<Option<Vec<Entry>>> {
         if self.is_read_only() {
             return Ok(None);
@@ -85,10 +130,21 @@ impl Storage for Remote {
     }
 
     fn put(&self, name: &str, bytes: Vec<u8>) -> Result<()> {
-        match self.is_read_only() {
-            false => self.store.put(name, bytes),
-            true => Err(Error::usage("a web server is only read from").in_file(self.root()).help(help::COPY_TO_WEB)),
-        }
+        self.check_writable()?;
+        self.store.put(name, bytes)
+    }
+
+    fn create(&self, name: &str, size: Size) -> Result<Box<dyn FileWriter>> {
+        self.check_writable()?;
+        Ok(Box::new(ObjectWriter::new(Arc::clone(&self.store), self.record.clone(), name, size)))
+    }
+
+    fn abort_begun(&self) -> Result<Vec<String>> {
+        self.record.as_ref().map_or(Ok(Vec::new()), |record| record.abort_all(&self.store))
+    }
+
+    fn writers(&self, jobs: usize, memory_bytes: u64) -> (usize, u64) {
+        parts::threads(memory_bytes, jobs)
     }
 
     fn remove(&self, name: &str) -> Result<()> {

@@ -17,6 +17,7 @@ mod limiter;
 mod listing;
 mod location;
 mod maker;
+mod object_writer;
 mod objects;
 mod pace;
 mod pages;
@@ -40,3 +41,8 @@ pub use request::{Object, Odd, Page};
 pub use settings::Settings;
 pub use store::Store;
 pub use writing::{Completed, Upload};
+
+/// Whether the folder `work` has a record of multipart uploads.
+pub(crate) fn has_record(work: &std::path::Path) -> bool {
+    object_writer::Record::is_in(work)
+}

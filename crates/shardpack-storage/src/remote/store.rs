@@ -3,10 +3,7 @@
 use std::{
     collections::HashMap,
     ops::Range,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
 };
 
 use shardpack_format::{Error, ErrorKind, Result};
@@ -35,7 +32,7 @@ pub struct Store {
     shared: Mutex<Option<(u32, Arc<Shared>)>>,
     /// The version of each object at its first read.
     versions: Mutex<HashMap<String, Version>>,
-    counters: Counters,
+    counters: Arc<Counters>,
 }
 
 /// How often an object that changes during the read is read again.
@@ -70,16 +67,17 @@ impl Store {
             options,
             shared: Mutex::default(),
             versions: Mutex::default(),
-            counters: Counters::default(),
+            counters: Arc::default(),
         })
     }
 
-    /// The subfolder `name`.
+    /// The subfolder `name`; [`Store::transfers`] of this folder counts its transfers too.
     ///
     /// # Errors
     /// When `name` is not a valid folder name.
     pub fn folder(&self, name: &str) -> Result<Self> {
-        Self::new(&format!("{}{name}", self.url()), &self.settings)
+        let folder = Self::new(&format!("{}{name}", self.url()), &self.settings)?;
+        Ok(Self { counters: self.counters.of_folder(), ..folder })
     }
 
     /// The URL, which ends with a slash.
@@ -99,15 +97,7 @@ impl Store {
 
     /// Counters of requests and bytes so far.
     pub fn transfers(&self) -> Transfers {
-        let Counters { requests, bytes, again, too_many, sent_bytes, pages: _ } = &self.counters;
-        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Transfers {
-            requests: of(requests),
-            bytes: of(bytes),
-            again: of(again),
-            too_many: of(too_many),
-            sent_bytes: of(sent_bytes),
-        }
+        self.counters.transfers()
     }
 
     /// Whether the server has sent an HTML page in place of an object.

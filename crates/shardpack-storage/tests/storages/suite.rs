@@ -1,9 +1,9 @@
 //! What every storage does: the same calls on each give the same results.
 
-use std::{collections::BTreeMap, sync::Arc, thread};
+use std::{collections::BTreeMap, io::Read, ops::ControlFlow, sync::Arc, thread};
 
-use shardpack_format::ErrorKind;
-use shardpack_storage::{Call, Entry, Faulty, Local, Memory, Storage};
+use shardpack_format::{ErrorKind, Result, hash};
+use shardpack_storage::{Call, Entry, Faulty, FileWriter, Local, Memory, Size, Storage};
 
 /// Opens a new handle to the same folder.
 type Open<'a> = &'a dyn Fn() -> Arc<dyn Storage>;
@@ -34,6 +34,7 @@ fn reads(storage: &dyn Storage) {
         assert!(storage.is_still(name, &content).unwrap(), "{name}");
         assert!(!storage.is_still(name, b"other content").unwrap(), "{name}");
         assert!(bytes == 0 || storage.read(name, bytes - 1).is_err(), "{name}: longer than allowed");
+        assert_eq!(storage.length(name).unwrap(), Some(bytes), "{name}");
         for file in [storage.open(name).unwrap().unwrap(), storage.open_listed(name, bytes).unwrap()] {
             assert_eq!(file.bytes(), bytes, "{name}");
             for (start, end) in [(0, bytes), (bytes / 3, bytes / 2), (bytes, bytes), (bytes.saturating_sub(1), bytes)] {
@@ -56,6 +57,7 @@ fn reads(storage: &dyn Storage) {
     }
     for name in ["none", "none/none", "train/none"] {
         assert!(storage.read(name, 10).unwrap().is_none() && storage.open(name).unwrap().is_none(), "{name}");
+        assert_eq!(storage.length(name).unwrap(), None, "{name}");
         assert!(storage.read_optional(name, 10).unwrap().is_none() && !storage.is_still(name, b"").unwrap(), "{name}");
         let read = storage.open_listed(name, 5).and_then(|file| file.read_at(0, &mut [0]));
         assert_eq!(read.unwrap_err().kind(), ErrorKind::Data, "{name}");
@@ -72,6 +74,92 @@ fn reads(storage: &dyn Storage) {
     assert_eq!(storage.list("none").unwrap(), Some(Vec::new()));
 }
 
+/// Checks files that are written while their bytes are made, in a storage that has [`files`].
+fn writers(open: Open<'_>) {
+    let storage = open();
+    let content: Vec<u8> = (0..(20 << 20) + 5).map(|n: u32| (n ^ (n >> 9)) as u8).collect();
+    let (jobs, memory) = storage.writers(2, 1 << 30);
+    assert!(jobs >= 2 && memory >= 1 << 29, "{jobs} {memory}");
+    for bytes in [0, 1, 1000, 8 << 20, (8 << 20) + 1, content.len()] {
+        for size in [Size::Known(bytes as u64), Size::Content(bytes as u64 + 100)] {
+            let (what, expected) = (format!("{size:?}"), &content[..bytes]);
+            let file = storage.create("many/written", size).unwrap();
+            let piece = 1_000_003;
+            match size {
+                // In any order, by several threads.
+                Size::Known(_) => thread::scope(|scope| {
+                    for thread in (0..3).rev() {
+                        let (file, pieces) = (&file, expected.chunks(piece).enumerate());
+                        scope.spawn(move || {
+                            for (number, bytes) in pieces.filter(|(number, _)| number % 3 == thread) {
+                                file.write_at(bytes, (number * piece) as u64).unwrap();
+                            }
+                        });
+                    }
+                }),
+                Size::Content(_) => expected
+                    .chunks(piece)
+                    .enumerate()
+                    .for_each(|(number, bytes)| file.write_at(bytes, (number * piece) as u64).unwrap()),
+            }
+            assert_eq!(storage.length("many/written").unwrap(), None, "{what}: not finished");
+            if size == Size::Known(bytes as u64) {
+                let error = file.write_at(&[1], bytes as u64).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Data, "{what}");
+            }
+            file.finish(bytes as u64, &hash::file(expected)).unwrap();
+            assert_eq!(open().length("many/written").unwrap(), Some(bytes as u64), "{what}");
+            let mut found = Vec::new();
+            storage.reader("many/written", bytes as u64).unwrap().read_to_end(&mut found).unwrap();
+            assert!(found == expected, "{what}");
+            storage.remove("many/written").unwrap();
+        }
+    }
+    storage.put("many/written", content.clone()).unwrap();
+    // The old file stays if another is aborted, or is finished with a wrong length.
+    let long = content.len() as u64;
+    for written in [1000, 9 << 20] {
+        let file = storage.create("many/written", Size::Known(long)).unwrap();
+        file.write_at(&content[..written], 0).unwrap();
+        assert_eq!(file.finish(long, &hash::file(&content)).unwrap_err().kind(), ErrorKind::Data);
+        file.abort().unwrap();
+        let file = storage.create("many/written", Size::Content(long)).unwrap();
+        file.write_at(&content[..written], 0).unwrap();
+        file.abort().unwrap();
+        assert!(storage.read("many/written", long).unwrap().as_ref() == Some(&content));
+    }
+    storage.remove("many/written").unwrap();
+    assert!(storage.abort_begun().unwrap().is_empty());
+}
+
+/// Checks that all files, and those of a subfolder, are passed to the caller, until it ends the walk.
+fn walks(storage: &dyn Storage) {
+    let walk = |storage: &dyn Storage, below: &str| {
+        let mut found = BTreeMap::new();
+        let mut take = |name: &str, bytes| {
+            found.insert(name.to_owned(), bytes);
+            ControlFlow::Continue(())
+        };
+        storage.walk(below, &mut take).unwrap();
+        found
+    };
+    let expected: Vec<_> = files().into_iter().map(|(name, content)| (name.to_owned(), content.len() as u64)).collect();
+    assert_eq!(walk(storage, ""), expected.iter().cloned().collect());
+    let train: BTreeMap<_, _> = expected.into_iter().filter(|(name, _)| name.starts_with("train/")).collect();
+    assert_eq!(train.len(), 2);
+    assert_eq!((walk(storage, "train"), walk(storage, "train/")), (train.clone(), train.clone()));
+    let below = walk(storage.folder("train").unwrap().as_ref(), "");
+    assert!(below.keys().map(|name| format!("train/{name}")).eq(train.into_keys()));
+    assert!(walk(storage, "none").is_empty());
+    let mut count = 0;
+    let mut one = |_: &str, _| {
+        count += 1;
+        ControlFlow::Break(())
+    };
+    storage.walk("", &mut one).unwrap();
+    assert_eq!(count, 1);
+}
+
 /// Checks all calls of a storage that can be written and is empty.
 fn writes(open: Open<'_>) {
     let storage = open();
@@ -83,6 +171,7 @@ fn writes(open: Open<'_>) {
     storage.sync("train").unwrap();
     reads(storage.as_ref());
     reads(open().as_ref());
+    walks(open().as_ref());
     let (other, below) = (open(), storage.folder("train").unwrap());
     // Another handle replaces a file: the next read of a whole file gives it.
     other.put("one", b"another".to_vec()).unwrap();
@@ -105,6 +194,7 @@ fn writes(open: Open<'_>) {
     });
     let all = other.list("many").unwrap().unwrap();
     assert_eq!(all, (0..8).map(|number| entry(&number.to_string(), false)).collect::<Vec<_>>());
+    writers(open);
 }
 
 #[test]
@@ -168,7 +258,8 @@ fn memory_is_a_storage_too() {
 fn each_call_of_a_faulty_storage_can_fail() {
     let memory = Memory::new("/memory");
     writes(&|| Arc::new(Faulty::new(Arc::new(memory.clone()), |_, _| Ok(()))));
-    for wrong in [Call::Open, Call::ReadAt, Call::Read, Call::List, Call::Put, Call::Remove, Call::Sync] {
+    let all = [Call::Open, Call::ReadAt, Call::Read, Call::Length, Call::List, Call::Put, Call::Create];
+    for wrong in all.into_iter().chain([Call::WriteAt, Call::Finish, Call::Abort, Call::Remove, Call::Sync]) {
         let storage =
             Faulty::new(Arc::new(memory.clone()), move |call, name| match call == wrong && name == "train/x" {
                 true => Err(shardpack_format::Error::new(ErrorKind::System, "broken")),
@@ -178,7 +269,16 @@ fn each_call_of_a_faulty_storage_can_fail() {
         memory.put("train/x", vec![1]).unwrap();
         let file = storage.open("train/x").and_then(|file| file.unwrap().read_at(0, &mut [0]));
         let listed = below.open_listed("x", 1).and_then(|file| file.read_range(0..1, &mut |_| ()));
+        let written = |end: &dyn Fn(&dyn FileWriter) -> Result<()>| {
+            let file = below.create("x", Size::Known(1))?;
+            file.write_at(&[1], 0).and_then(|()| end(file.as_ref()))
+        };
+        let is_of = |calls: &[Call]| calls.contains(&wrong);
         let results = [
+            (written(&|file| file.finish(1, &hash::file(&[1]))), is_of(&[Call::Create, Call::WriteAt, Call::Finish])),
+            (written(&|file| file.abort()), is_of(&[Call::Create, Call::WriteAt, Call::Abort])),
+            (storage.length("train/x").map(drop), wrong == Call::Length),
+            (below.walk("x", &mut |_, _| ControlFlow::Continue(())), wrong == Call::List),
             (file, [Call::Open, Call::ReadAt].contains(&wrong)),
             (listed, [Call::Open, Call::ReadAt].contains(&wrong)),
             (below.read("x", 1).map(drop), wrong == Call::Read),
@@ -219,6 +319,35 @@ mod at_urls {
             let before = files().len() as u64;
             files().keys().for_each(|name| drop(storage.open_listed(name, 1).unwrap()));
             assert_eq!(storage.transfers().unwrap().requests, 0, "{before} files were opened without a request");
+            storage.folder("train").unwrap().folder("a b").unwrap().list("").unwrap();
+            assert_eq!(storage.transfers().unwrap().requests, 1, "those of subfolders count");
+        });
+    }
+
+    #[test]
+    fn uploads_of_a_process_that_was_stopped_are_aborted_by_the_next_with_its_work_folder() {
+        stores::each(|server| {
+            let work = tempfile::tempdir().unwrap();
+            let settings = StoreSettings::new(server.settings(server.port()));
+            let open = || {
+                let storage = shardpack_storage::open_to_write(server.url("stopped"), &settings).unwrap();
+                storage.with_work(work.path())
+            };
+            let parts = vec![1; 9 << 20];
+            for folder in ["train", "val"] {
+                let file = open().folder(folder).unwrap().create("x", Size::Known(20 << 20)).unwrap();
+                file.write_at(&parts, 0).unwrap();
+                assert!(shardpack_storage::has_begun(work.path()));
+            }
+            let left = open().abort_begun().unwrap();
+            assert!(left.is_empty() && !shardpack_storage::has_begun(work.path()), "{left:?}");
+            assert_eq!(open().list("").unwrap(), Some(Vec::new()));
+            // Azure drops the parts of an upload by itself.
+            let file = open().folder("train").unwrap().create("x", Size::Known(9 << 20)).unwrap();
+            file.write_at(&parts, 0).unwrap();
+            file.finish(9 << 20, &hash::file(&parts)).unwrap();
+            assert!(open().abort_begun().unwrap().is_empty(), "a finished upload is not aborted");
+            assert_eq!(open().length("train/x").unwrap(), Some(9 << 20));
         });
     }
 
@@ -231,6 +360,10 @@ mod at_urls {
         reads(storage.as_ref());
         assert!(storage.is_read_only() && storage.list("").unwrap().is_none());
         assert_eq!(storage.put("x", vec![1]).unwrap_err().kind(), ErrorKind::Usage);
+        assert_eq!(storage.create("x", Size::Known(1)).unwrap_err().kind(), ErrorKind::Usage);
+        assert_eq!(storage.walk("", &mut |_, _| ControlFlow::Continue(())).unwrap_err().kind(), ErrorKind::Usage);
+        let written = shardpack_storage::open_to_write(server.url(""), &StoreSettings::default());
+        assert_eq!(written.unwrap_err().kind(), ErrorKind::Usage);
     }
 }
 
