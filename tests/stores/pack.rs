@@ -532,9 +532,9 @@ fn newer_files_and_a_lost_record_of_splits_are_seen_in_a_bucket_as_in_a_folder()
     }
 }
 
-/// The hashes in the `index.json` of MDS need each shard as a whole: the plan counts the bytes that are fetched back.
+/// The hashes in the `index.json` of MDS are computed while a shard is written. The plan and the pack agree about the received bytes.
 #[test]
-fn the_plan_counts_the_bytes_that_are_fetched_back() {
+fn no_shard_is_fetched_back_for_its_hashes() {
     let bench = Bench::of(60, 5000);
     let src = bench.src();
     each(|server| {
@@ -542,7 +542,7 @@ fn the_plan_counts_the_bytes_that_are_fetched_back() {
         for (name, options) in [
             ("tar", &["--format", "webdataset"][..]),
             ("mds", &["--format", "mds"]),
-            ("bare", &["--format", "mds", "--set", "hashes="]),
+            ("zstd", &["--format", "mds", "--compress", "zstd", "--set", "hashes=sha1,xxh64"]),
         ] {
             let to = server.url(name);
             let options = [options, &["--shards", "3", "--json"]].concat();
@@ -553,9 +553,8 @@ fn the_plan_counts_the_bytes_that_are_fetched_back() {
                 [&plan[..], &options.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>(), &settings].concat();
             let planned = run(&words, &[]).code(0).json()["requests"]["received_bytes"].as_u64().unwrap();
             let what = format!("{:?} {name}: {planned} planned, {received} received", server.kind);
-            assert_eq!(planned > 60 * 5000, name == "mds", "{what}");
-            // Beside the shards: manifests, plan and lists.
-            assert!((planned..planned + 50_000).contains(&received), "{what}");
+            // Manifests, plan and lists.
+            assert!(planned == 0 && received < 50_000, "{what}");
         }
     });
 }

@@ -39,7 +39,9 @@ pub fn seal(
     let file = ledger::seal(&unpacked, dst, work)?;
     let mut manifest = manifest(plan, sealed, file)?;
     let begun = &sidecars::begun_file(work);
-    let writer = sidecars::Writer { format: plan.format(), names, only: None, dst, storage, work, begun };
+    let hashes =
+        sealed.values().filter_map(|shard| Some((shard.entry.file.as_str(), shard.hashes.as_ref()?))).collect();
+    let writer = sidecars::Writer { format: plan.format(), names, only: None, hashes, dst, storage, work, begun };
     manifest.sidecars = match of_shards {
         None => writer.write(&manifest)?,
         Some(of_shards) => sidecars::in_order([of_shards, writer.write_of_dataset(&manifest)?].concat()),

@@ -18,7 +18,7 @@ use shardpack_format::{
 };
 use shardpack_storage::Storage;
 
-use crate::{own, part::Part, plan::Plan, sys};
+use crate::{copy::ShardHashes, own, part::Part, plan::Plan, sys};
 
 /// Number of bytes that are written at a time.
 const WRITE_BYTES: usize = 256 << 10;
@@ -96,6 +96,8 @@ pub(crate) struct Writer<'a> {
     pub names: &'a [&'a str],
     /// Write only these files, if set.
     pub only: Option<&'a BTreeSet<&'a str>>,
+    /// Known hashes of shards, by file name.
+    pub hashes: BTreeMap<&'a str, &'a ShardHashes>,
     /// Folder of the dataset.
     pub dst: &'a Path,
     /// Has the shards: `dst`, or the URL that `dst` is sent to.
@@ -181,11 +183,12 @@ impl Writer<'_> {
         Ok(files)
     }
 
-    /// The hashes of a shard, or of its decompressed bytes with `unpack`; the shard is not read if no hash is
-    /// needed.
+    /// The hashes of a shard, or of its decompressed bytes with `unpack`; the shard is not read if they are known.
     fn hash_file(&self, shard: &manifest::Shard, names: &[String], unpack: bool) -> Result<BTreeMap<String, String>> {
-        if names.is_empty() {
-            return Ok(BTreeMap::new());
+        let known = self.hashes.get(shard.file.as_str()).map(|known| if unpack { &known.content } else { &known.file });
+        let known = names.iter().map(|name| Some((name.clone(), known?.get(name)?.clone())));
+        if let Some(known) = known.collect::<Option<BTreeMap<_, _>>>() {
+            return Ok(known);
         }
         let path = self.storage.path_of(&shard.file);
         let failed = |e| sys::io_error("cannot read", &path, e);

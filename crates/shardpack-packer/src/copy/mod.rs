@@ -9,7 +9,9 @@
 //! in cache; the bytes written do not depend on the number of threads. A shard with a bad sample is never
 //! sealed with a hole: it is packed again without that sample, or not at all.
 
+mod in_order;
 mod memory;
+mod output;
 mod record;
 mod sealer;
 mod sink;
@@ -33,7 +35,7 @@ use shardpack_format::{
     index::{Index, Rows},
     threads,
 };
-use shardpack_storage::{FileWriter, Size, Storage};
+use shardpack_storage::{Size, Storage};
 
 use crate::{
     monitor::Monitor,
@@ -41,13 +43,15 @@ use crate::{
     source::{ReadError, Refusal, Source, storage::ReadOrder},
     sys,
 };
+use in_order::{Ahead, Hashes, InOrder};
 pub(crate) use memory::{fit, fit_any};
+use output::{Output, Shared};
 pub(crate) use record::Place;
 use record::Renderer;
 use sink::{Hashed, Sink};
 use span::Span;
 
-pub use sealer::{Sealed, clear, recall};
+pub use sealer::{Sealed, ShardHashes, clear, recall};
 pub(crate) use sealer::{index_file, ledger_part};
 
 /// Policy for a sample that cannot be packed.
@@ -76,6 +80,8 @@ pub struct Copy<'a> {
     /// Folder for records of finished shards that a later run needs; shared by all processes that pack into
     /// `dst`.
     pub shared: &'a Path,
+    /// Names of the hashes of whole shards that are wanted: see [`Sealed::hashes`].
+    pub hashes: &'a [String],
     /// Order of reading.
     pub read_order: ReadOrder,
     /// Number of threads that frame, hash and write.
@@ -115,7 +121,7 @@ impl Known {
 /// A shard while its spans are copied.
 #[derive(Default)]
 struct Open {
-    output: Option<Arc<dyn FileWriter>>,
+    output: Option<Shared>,
     spans_left: usize,
     parts: BTreeMap<usize, Part>,
     known: Known,
@@ -138,6 +144,9 @@ pub(crate) fn head_of(format: &dyn Format, index: &Index<Vec<u8>>) -> Result<Vec
     Ok(head)
 }
 
+/// Bytes of shards that wait to be hashed in order may take the memory budget divided by this number, in addition to it.
+const HASH_SHARE: u64 = 8;
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -158,6 +167,7 @@ impl<'a> Copy<'a> {
             outcome: Mutex::new(Outcome { shards: sealed, bad: BTreeMap::new() }),
             failed: Mutex::new(None),
             stop: AtomicBool::new(false),
+            ahead: Ahead::new(self.memory_bytes / HASH_SHARE),
         };
         let receive = Mutex::new(receive);
         std::thread::scope(|scope| {
@@ -202,12 +212,14 @@ struct Run<'c, 'a> {
     outcome: Mutex<Outcome>,
     failed: Mutex<Option<Error>>,
     stop: AtomicBool,
+    ahead: Arc<Ahead>,
 }
 
 impl Run<'_, '_> {
     fn fail(&self, error: Error) {
         lock(&self.failed).get_or_insert(error);
         self.stop.store(true, Ordering::Relaxed);
+        self.ahead.stop();
     }
 
     /// Whether to continue; checks for cancellation too.
@@ -267,7 +279,7 @@ impl Run<'_, '_> {
     }
 
     /// Output of a shard, created by the first caller; the shard has `content_bytes` before compression.
-    fn output(&self, shard: usize, content_bytes: u64) -> Result<Arc<dyn FileWriter>> {
+    fn output(&self, shard: usize, content_bytes: u64) -> Result<Shared> {
         let mut open = lock(&self.opens[&shard]);
         if let Some(output) = &open.output {
             return Ok(Arc::clone(output));
@@ -277,8 +289,11 @@ impl Run<'_, '_> {
             Compression::None => Size::Known(content_bytes),
             Compression::Zstd(_) => Size::Content(content_bytes),
         };
-        let output = self.copy.storage.create(&plan.shard_file(shard), size)?;
-        Ok(Arc::clone(open.output.insert(Arc::from(output))))
+        let file = self.copy.storage.create(&plan.shard_file(shard), size)?;
+        // If a sample is known to be missing, so are bytes.
+        let is_hashed = !self.copy.hashes.is_empty() && open.known.is_empty();
+        let hashes = is_hashed.then(|| InOrder::new(self.copy.hashes, &self.ahead)).transpose()?;
+        Ok(Arc::clone(open.output.insert(Arc::new(Output { file, hashes }))))
     }
 
     /// Copies a span in plan order through `buffer` into its shard. If `known` is not empty, the span must be
@@ -288,7 +303,7 @@ impl Run<'_, '_> {
         let mut renderer = Renderer::new(copy.plan);
         let mut found = Streamed::default();
         let output = self.output(span.shard, span.content_bytes)?;
-        let mut sink = Sink::new(copy.plan, output, span.start(), span.content_bytes)?;
+        let mut sink = Sink::new(copy, output, span.start(), span.content_bytes)?;
         sink.write_head(&self.head(&span, known)?)?;
         let (mut filled, mut held) = (0, 0);
         for position in span.first..span.first + span.samples {
@@ -379,6 +394,11 @@ impl Run<'_, '_> {
             let mut open = lock(&self.opens[&span.shard]);
             open.known.bad.extend(streamed.refused);
             open.known.grown.extend(streamed.grown);
+            if let Some(hashes) = open.output.as_ref().and_then(|output| output.hashes.as_ref())
+                && !open.known.is_empty()
+            {
+                hashes.give_up();
+            }
             open.parts.extend(streamed.part.map(|part| (span.number, part)));
             open.spans_left -= 1;
             if open.spans_left > 0 || self.stop.load(Ordering::Relaxed) {
@@ -393,7 +413,7 @@ impl Run<'_, '_> {
             return self.send(span.shard, open.output, open.parts, BTreeMap::new(), send);
         }
         lock(&self.outcome).bad.extend(numbered(&open.known.bad));
-        open.output.map_or(Ok(()), |output| output.abort())?;
+        open.output.map_or(Ok(()), |output| output.file.abort())?;
         if self.copy.on_bad == OnBad::Error && !open.known.bad.is_empty() {
             return Ok(());
         }
@@ -406,7 +426,7 @@ impl Run<'_, '_> {
             if let Some(part) = streamed.part {
                 return self.send(span.shard, output, BTreeMap::from([(0, part)]), known.bad, send);
             }
-            output.map_or(Ok(()), |output| output.abort())?;
+            output.map_or(Ok(()), |output| output.file.abort())?;
             if streamed.is_whole() {
                 return Ok(());
             }
@@ -440,7 +460,7 @@ impl Run<'_, '_> {
     fn send(
         &self,
         shard: usize,
-        output: Option<Arc<dyn FileWriter>>,
+        output: Option<Shared>,
         parts: BTreeMap<usize, Part>,
         bad: BTreeMap<u64, Refusal>,
         send: &mpsc::SyncSender<sealer::Finished>,

@@ -6,18 +6,18 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
+use serde::{Deserialize, Serialize};
 use shardpack_format::{
     Error, Result, hash,
     image_header::Kind,
     index::{self, Index, Summary},
     manifest::{self, Blake3},
 };
-use shardpack_storage::{FileWriter, Storage};
+use shardpack_storage::Storage;
 
-use super::{Copy, Part, sink::Hashed};
+use super::{Copy, Hashes, Part, Shared, sink::Hashed};
 use crate::{
     inspect::is_stray_payload,
     ledger::{self, Fate, Unpacked},
@@ -33,7 +33,7 @@ const NAMED_STRAYS: usize = 20;
 /// A shard whose spans are all written.
 pub(super) struct Finished {
     pub shard: usize,
-    pub output: Arc<dyn FileWriter>,
+    pub output: Shared,
     /// Results of the spans, in order.
     pub parts: Vec<Part>,
     /// Samples of the plan that the shard does not hold, by position.
@@ -55,6 +55,20 @@ pub struct Sealed {
     pub stray_samples: u64,
     /// Images of the plan that the shard does not hold.
     pub unpacked: Vec<Unpacked>,
+    /// Hashes that sidecars may want; `None` if they were not wanted when it was packed.
+    pub hashes: Option<ShardHashes>,
+}
+
+/// Hashes of a shard by name, in lower-case hexadecimal: see [`shardpack_format::formats::Format::file_hashes`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShardHashes {
+    /// BLAKE3 of the shard.
+    blake3: Blake3,
+    /// Of the file.
+    pub file: Hashes,
+    /// Of its content before compression; empty if it is not compressed.
+    pub content: Hashes,
 }
 
 impl Sealed {
@@ -70,13 +84,16 @@ pub(super) fn seal(copy: &Copy<'_>, finished: Finished) -> Result<Sealed> {
     let plan = copy.plan;
     let head_bytes = plan.format().head_bytes(parts.iter().map(|part| part.rows.len() as u64).sum());
     let (mut rows, mut spans, mut whole, mut end) = (Vec::with_capacity(parts.len()), Vec::new(), None, head_bytes);
+    let mut content = Hashes::new();
     for Part { rows: of_part, hashed } in parts {
         let records_bytes = of_part.end();
         rows.push((end, of_part));
         end += records_bytes;
         match hashed {
             Hashed::Part(span) => spans.push(span),
-            Hashed::Whole(bytes, hash) => whole = Some((bytes, hash)),
+            Hashed::Whole(bytes, hash, of_content) => {
+                (whole, content) = (Some((bytes, hash)), of_content);
+            }
         }
     }
     let content_bytes = end + plan.format().tail_bytes(end);
@@ -84,7 +101,7 @@ pub(super) fn seal(copy: &Copy<'_>, finished: Finished) -> Result<Sealed> {
         Some(whole) => whole,
         None => hash::join(spans, content_bytes)
             .map(|hash| (content_bytes, hash))
-            .ok_or_else(|| Error::data("the parts of the shard do not make it whole").in_file(output.path()))?,
+            .ok_or_else(|| Error::data("the parts of the shard do not make it whole").in_file(output.file.path()))?,
     };
     let summary = Summary {
         forms: plan.listing.components().forms.to_vec(),
@@ -111,6 +128,14 @@ pub(super) fn seal(copy: &Copy<'_>, finished: Finished) -> Result<Sealed> {
         // Another run may have had bad samples that this run did not.
         true => sys::remove_file(&ledger_part)?,
     }
+    let hashes = match copy.hashes {
+        [] => None,
+        _ => output.hashes(shard_bytes).map(|file| ShardHashes { blake3: Blake3(shard_blake3), file, content }),
+    };
+    if let Some(hashes) = &hashes {
+        let json = serde_json::to_vec(hashes).map_err(|error| Error::data(format!("cannot write json: {error}")))?;
+        sys::write_durably(copy.work, &hashes_part(copy.shared, plan, shard), &json)?;
+    }
     (copy.guard)()?;
     output.finish(shard_bytes, &shard_blake3)?;
     let index_file = index_file(plan, shard);
@@ -119,7 +144,7 @@ pub(super) fn seal(copy: &Copy<'_>, finished: Finished) -> Result<Sealed> {
     }
     sys::write_durably(copy.work, &copy.dst.join(&index_file), &index)?;
     let opened = Index::open(index)?;
-    describe(plan, shard, &opened, unpacked)
+    Ok(Sealed { hashes, ..describe(plan, shard, &opened, unpacked)? })
 }
 
 /// Name of the index of shard `number`, relative to the dataset's folder.
@@ -130,6 +155,11 @@ pub(crate) fn index_file(plan: &Plan, number: usize) -> String {
 /// Path in the work folder of the ledger of one shard, until the dataset is sealed.
 pub(crate) fn ledger_part(work: &Path, plan: &Plan, shard: usize) -> PathBuf {
     work.join(plan.shard_file(shard) + ".ledger")
+}
+
+/// Path in the work folder of the [`ShardHashes`] of one shard, until the dataset is sealed.
+fn hashes_part(work: &Path, plan: &Plan, shard: usize) -> PathBuf {
+    work.join(plan.shard_file(shard) + ".hashes")
 }
 
 /// Summary of a shard from its index.
@@ -174,6 +204,7 @@ fn describe(plan: &Plan, shard: usize, index: &Index<Vec<u8>>, unpacked: Vec<Unp
         strays,
         stray_samples,
         unpacked,
+        hashes: None,
     })
 }
 
@@ -187,7 +218,7 @@ pub fn recall(plan: &Plan, dst: &Path, shared: &Path, storage: &dyn Storage) -> 
     for number in plan.held.clone() {
         let index = dst.join(index_file(plan, number));
         let found = match sys::read_if_there(&index)? {
-            Some(bytes) => recall_one(plan, number, bytes, &ledger_part(shared, plan, number))?,
+            Some(bytes) => recall_one(plan, number, bytes, shared)?,
             None => None,
         };
         let planned = plan.shards[number].samples;
@@ -213,10 +244,13 @@ pub fn clear(plan: &Plan, dst: &Path, sealed: &BTreeMap<usize, Sealed>) -> Resul
 }
 
 /// A shard from its index and its part of the ledger; `None` if one of the two is invalid.
-fn recall_one(plan: &Plan, number: usize, index: Vec<u8>, ledger_part: &Path) -> Result<Option<Sealed>> {
-    let lines = sys::read_if_there(ledger_part)?.unwrap_or_default();
+fn recall_one(plan: &Plan, number: usize, index: Vec<u8>, shared: &Path) -> Result<Option<Sealed>> {
+    let lines = sys::read_if_there(&ledger_part(shared, plan, number))?.unwrap_or_default();
     let unpacked = ledger::read(&lines).ok();
     let described =
         unpacked.zip(Index::open(index).ok()).map(|(unpacked, index)| describe(plan, number, &index, unpacked));
-    Ok(described.and_then(Result::ok))
+    let Some(sealed) = described.and_then(Result::ok) else { return Ok(None) };
+    let hashes = sys::read_if_there(&hashes_part(shared, plan, number))?.unwrap_or_default();
+    let hashes = serde_json::from_slice::<ShardHashes>(&hashes).ok();
+    Ok(Some(Sealed { hashes: hashes.filter(|hashes| hashes.blake3 == sealed.entry.blake3), ..sealed }))
 }

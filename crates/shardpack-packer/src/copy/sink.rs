@@ -7,21 +7,22 @@ use std::{
 
 use shardpack_format::{
     Error, Result,
-    hash::{self, FileHash, SpanHasher},
+    hash::{self, FileHash, Named, SpanHasher},
     seekable::SeekTable,
 };
-use shardpack_storage::FileWriter;
 
-use super::memory::FLUSH_BYTES;
-use crate::plan::{Compression, Plan};
+use super::{Copy, Hashes, Shared, memory::FLUSH_BYTES};
+use crate::plan::Compression;
 
 /// Receives records in order, and writes and hashes them while in cache.
 pub(super) struct Sink {
-    output: Arc<dyn FileWriter>,
+    output: Shared,
     /// Offset of the next byte in the file.
     at: u64,
     start: u64,
     way: Way,
+    /// Hashes of the content before compression, if they are wanted.
+    content: Vec<(String, Named)>,
 }
 
 enum Way {
@@ -41,7 +42,7 @@ enum Way {
 
 /// Writes a file from its beginning and hashes the written bytes.
 struct Hashing {
-    output: Arc<dyn FileWriter>,
+    output: Shared,
     bytes: u64,
     hasher: blake3::Hasher,
     /// The write error: the compressor passes on only `io::Error`.
@@ -69,8 +70,8 @@ impl Write for Hashing {
 pub(super) enum Hashed {
     /// A part of a shard.
     Part(hash::Span),
-    /// A whole shard: its length in bytes and its BLAKE3.
-    Whole(u64, FileHash),
+    /// A whole shard: its length in bytes, its BLAKE3, and the wanted hashes of its content before compression.
+    Whole(u64, FileHash, Hashes),
 }
 
 fn cannot_compress(error: io::Error) -> Error {
@@ -79,7 +80,10 @@ fn cannot_compress(error: io::Error) -> Error {
 
 impl Sink {
     /// Begins at byte `offset` of a shard that has `content_bytes` before compression.
-    pub fn new(plan: &Plan, output: Arc<dyn FileWriter>, offset: u64, content_bytes: u64) -> Result<Self> {
+    pub fn new(copy: &Copy<'_>, output: Shared, offset: u64, content_bytes: u64) -> Result<Self> {
+        let plan = copy.plan;
+        let names = if plan.options.compression == Compression::None { &[] } else { copy.hashes };
+        let content = names.iter().map(|name| Ok((name.clone(), Named::new(name)?))).collect::<Result<_>>()?;
         let way = match plan.options.compression {
             Compression::None => Way::Plain(SpanHasher::new(offset, content_bytes)),
             Compression::Zstd(level) if plan.format().is_one_frame() => {
@@ -106,7 +110,7 @@ impl Sink {
                 }
             }
         };
-        Ok(Self { output, at: offset, start: offset, way })
+        Ok(Self { output, at: offset, start: offset, way, content })
     }
 
     /// Whether a buffer with this many bytes and records must be written out now.
@@ -122,6 +126,7 @@ impl Sink {
     pub fn write_head(&mut self, head: &[u8]) -> Result<()> {
         match &mut self.way {
             Way::Blocks { head: held, .. } => {
+                self.content.iter_mut().for_each(|(_, hash)| hash.update(head));
                 held.extend_from_slice(head);
                 Ok(())
             }
@@ -134,6 +139,7 @@ impl Sink {
         if records.is_empty() {
             return Ok(());
         }
+        self.content.iter_mut().for_each(|(_, hash)| hash.update(records));
         match &mut self.way {
             Way::Plain(hasher) => {
                 hasher.update(records);
@@ -168,6 +174,7 @@ impl Sink {
     /// Ends the part and starts write-back to disk.
     pub fn finish(mut self) -> Result<Hashed> {
         let way = std::mem::replace(&mut self.way, Way::Plain(SpanHasher::new(0, 0)));
+        let content = std::mem::take(&mut self.content).into_iter().map(|(name, hash)| (name, hash.finish())).collect();
         let hashed = match way {
             Way::Plain(hasher) => Hashed::Part(hasher.finish()),
             Way::Whole(mut encoder) => {
@@ -175,16 +182,16 @@ impl Sink {
                 ended.map_err(|error| encoder.get_mut().failed.take().unwrap_or_else(|| cannot_compress(error)))?;
                 let out = encoder.finish().map_err(cannot_compress)?;
                 self.at = out.bytes;
-                Hashed::Whole(out.bytes, *out.hasher.finalize().as_bytes())
+                Hashed::Whole(out.bytes, *out.hasher.finalize().as_bytes(), content)
             }
             Way::Blocks { table, mut hasher, .. } => {
                 let table = table.to_bytes();
                 hasher.update(&table);
                 self.put(&table)?;
-                Hashed::Whole(self.at, *hasher.finalize().as_bytes())
+                Hashed::Whole(self.at, *hasher.finalize().as_bytes(), content)
             }
         };
-        self.output.start_write_back(self.start, self.at);
+        self.output.file.start_write_back(self.start, self.at);
         Ok(hashed)
     }
 }

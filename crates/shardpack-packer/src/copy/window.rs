@@ -202,7 +202,7 @@ impl Run<'_, '_> {
             return Ok(Streamed { grown, ..Streamed::default() });
         }
         let output = self.output(span.shard, span.content_bytes)?;
-        let mut sink = Sink::new(plan, output, span.start(), span.content_bytes)?;
+        let mut sink = Sink::new(self.copy, output, span.start(), span.content_bytes)?;
         sink.write_head(&self.head(&span, &Known::default())?)?;
         let mut renderer = Renderer::new(plan);
         let (mut start, mut end, mut held) = (0, 0, 0);

@@ -460,6 +460,7 @@ fn copy_all(
             guard: folders.guard,
             work: &work,
             shared: &shared,
+            hashes: if options.sidecars.names(plan)?.is_empty() { &[] } else { plan.format().file_hashes() },
             // Files just written are in the page cache, or in this order on disk.
             read_order: if relay.is_some() { ReadOrder::Plan } else { read_order(options.read_order, planned) },
             jobs: if relay.is_some() { options.jobs } else { reading_threads(options, planned) },

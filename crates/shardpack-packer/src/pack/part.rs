@@ -308,6 +308,7 @@ impl Beside {
                 format: plan.format(),
                 names: &names,
                 only: None,
+                hashes: BTreeMap::new(),
                 dst: &folder,
                 storage: storage.as_ref(),
                 work: &work,

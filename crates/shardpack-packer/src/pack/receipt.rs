@@ -16,7 +16,13 @@ use shardpack_format::{
     manifest::{self, Blake3},
 };
 
-use crate::{copy::Sealed, ledger, part::Part, plan::Plan, sys};
+use crate::{
+    copy::{Sealed, ShardHashes},
+    ledger,
+    part::Part,
+    plan::Plan,
+    sys,
+};
 
 const SCHEMA: &str = "shardpack-receipt/1";
 /// Folder of receipts in the work folder.
@@ -59,6 +65,8 @@ struct OfShard {
     /// Sidecars of this shard alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     sidecars: Vec<manifest::File>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hashes: Option<ShardHashes>,
 }
 
 /// A shard in a receipt.
@@ -99,8 +107,8 @@ impl Receipt {
         let of_shard = |(number, shard): (usize, Received)| {
             let Received { sealed, sidecars } = shard;
             let unpacked = String::from_utf8_lossy(&ledger::write(&sealed.unpacked)?).into_owned();
-            let Sealed { entry, payload_bytes, kinds, stray_samples, .. } = sealed;
-            Ok((number, OfShard { entry, payload_bytes, kinds, stray_samples, unpacked, sidecars }))
+            let Sealed { entry, payload_bytes, kinds, stray_samples, hashes, .. } = sealed;
+            Ok((number, OfShard { entry, payload_bytes, kinds, stray_samples, unpacked, sidecars, hashes }))
         };
         let of_dataset = |(plan, shards): (&Plan, BTreeMap<usize, Received>)| {
             let shards = shards.into_iter().map(of_shard).collect::<Result<_>>()?;
@@ -154,9 +162,9 @@ impl Receipt {
     /// The shards of each plan.
     fn shards(self, plans: &[Plan]) -> Result<Vec<BTreeMap<usize, Received>>> {
         let of_shard = |plan: &Plan, number: usize, of: OfShard| {
-            let OfShard { entry, payload_bytes, kinds, stray_samples, unpacked, sidecars } = of;
+            let OfShard { entry, payload_bytes, kinds, stray_samples, unpacked, sidecars, hashes } = of;
             let unpacked = ledger::read(unpacked.as_bytes())?;
-            let sealed = Sealed { entry, payload_bytes, kinds, strays: Vec::new(), stray_samples, unpacked };
+            let sealed = Sealed { entry, payload_bytes, kinds, strays: Vec::new(), stray_samples, unpacked, hashes };
             let classes = plan.listing.classes.len() as u64;
             let class_fits = |class: Option<u32>| class.is_none_or(|class| u64::from(class) < classes);
             let is_right = plan.shards.get(number).is_some_and(|shard| sealed.is_of(shard.samples))

@@ -4,12 +4,11 @@
 
 use std::path::Path;
 
-use shardpack_storage::{requests_to_read, requests_to_write};
+use shardpack_storage::requests_to_write;
 
 use super::Planned;
 use crate::{
-    plan::{Compression, Plan},
-    sidecars,
+    plan::Compression,
     source::{Origin, storage::LOOKS},
     sys,
 };
@@ -27,16 +26,6 @@ pub struct Requests {
     pub received_bytes: u64,
     /// Sent bytes.
     pub sent_bytes: u64,
-}
-
-/// How often each shard is fetched back for hashes in the sidecars that the format writes by default: as it is stored and, if it is
-/// compressed, unpacked.
-fn fetches_of_sidecars(plan: &Plan) -> u64 {
-    let has_sidecars = sidecars::Choice::Auto.names(plan).is_ok_and(|names| !names.is_empty());
-    match has_sidecars && !plan.format().file_hashes().is_empty() {
-        true => 1 + u64::from(plan.options.compression != Compression::None),
-        false => 0,
-    }
 }
 
 /// Requests for packing `planned` into `dst`; none if both are local.
@@ -67,15 +56,13 @@ pub fn requests(planned: &Planned, dst: Option<&Path>) -> Requests {
     if dst.is_some_and(sys::is_store) {
         for plan in &planned.plans {
             let is_compressed = plan.options.compression != Compression::None;
-            let fetches = fetches_of_sidecars(plan);
             for shard in &plan.shards {
                 // For a compressed shard, the maximum length.
                 let bytes = plan.content_bytes(shard);
                 // And its index; before that, the plan is read.
                 all.puts += requests_to_write(bytes, is_compressed) + 1;
-                all.gets += 1 + fetches * requests_to_read(bytes);
+                all.gets += 1;
                 all.sent_bytes += bytes;
-                all.received_bytes += fetches * bytes;
             }
             all.sent_bytes += plan.index_bytes();
             // The manifest, the list of hashes, and the ledger.
