@@ -257,6 +257,7 @@ pub fn place(options: &[PlanOptions], dst: &Path, run: &RunArgs) -> Result<Place
     };
     Ok(Place {
         folders: options.iter().map(folder).collect::<Result<_>>()?,
+        has_shards: !sys::is_store(dst),
         force: run.force,
         memory_bytes: run.memory.unwrap_or_else(args::default_memory),
         jobs: run.machine.jobs(),

@@ -38,10 +38,9 @@ pub fn seal(
     unpacked.dedup_by(|later, first| later.fate == Fate::Kept && later.path == first.path);
     let file = ledger::seal(&unpacked, dst, work)?;
     let mut manifest = manifest(plan, sealed, file)?;
-    let begun = &sidecars::begun_file(work);
     let hashes =
         sealed.values().filter_map(|shard| Some((shard.entry.file.as_str(), shard.hashes.as_ref()?))).collect();
-    let writer = sidecars::Writer { format: plan.format(), names, only: None, hashes, dst, storage, work, begun };
+    let writer = sidecars::Writer { format: plan.format(), names, only: None, hashes, dst, storage, work };
     manifest.sidecars = match of_shards {
         None => writer.write(&manifest)?,
         Some(of_shards) => sidecars::in_order([of_shards, writer.write_of_dataset(&manifest)?].concat()),

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::{self, File},
+    fs::File,
     io::{BufWriter, Read, Write},
     path::{Path, PathBuf},
 };
@@ -18,12 +18,10 @@ use shardpack_format::{
 };
 use shardpack_storage::Storage;
 
-use crate::{copy::ShardHashes, own, part::Part, plan::Plan, sys};
+use crate::{copy::ShardHashes, own, plan::Plan, sys};
 
 /// Number of bytes that are written at a time.
 const WRITE_BYTES: usize = 256 << 10;
-/// See [`begun_file`].
-const BEGUN: &str = "sidecars";
 
 /// Sidecars that declare the payload as an image.
 const OF_IMAGES: [&str; 2] = ["energon", "timm"];
@@ -104,8 +102,6 @@ pub(crate) struct Writer<'a> {
     pub storage: &'a dyn Storage,
     /// Work folder; this process alone uses it.
     pub work: &'a Path,
-    /// File with the names of the files that were started: see [`begun`].
-    pub begun: &'a Path,
 }
 
 impl Writer<'_> {
@@ -222,32 +218,11 @@ pub(crate) fn in_order(mut files: Vec<manifest::File>) -> Vec<manifest::File> {
     files
 }
 
-/// File in a work folder with the names of sidecars that were started, one a line, so that they can be removed.
-pub(crate) fn begun_file(work: &Path) -> PathBuf {
-    work.join(BEGUN)
-}
-
-/// The same file for one part: on network file systems, many machines cannot append to one file.
-pub(crate) fn begun_file_of(work: &Path, part: Part) -> PathBuf {
-    work.join(format!("{BEGUN}-{}-of-{}", part.number, part.of))
-}
-
-/// Names of the sidecars that an unfinished pack, or its parts, have started.
-pub(crate) fn begun(work: &Path) -> Result<Vec<String>> {
-    let mut all = Vec::new();
-    if !sys::is_there(work)? {
-        return Ok(all);
-    }
-    let failed = |e| sys::io_error("cannot read folder", work, e);
-    for entry in fs::read_dir(work).map_err(failed)? {
-        let name = entry.map_err(failed)?.file_name();
-        if name.to_string_lossy().strip_prefix(BEGUN).is_some_and(|rest| rest.is_empty() || rest.starts_with('-')) {
-            let names = sys::read_if_there(&work.join(name))?.unwrap_or_default();
-            let names = String::from_utf8_lossy(&names).into_owned();
-            all.extend(names.lines().filter(|name| !name.is_empty()).map(str::to_owned));
-        }
-    }
-    Ok(all)
+/// Names of all sidecars that the dataset of `plan` may have, chosen or not.
+pub(crate) fn all_names(plan: &Plan) -> Result<Vec<String>> {
+    let shards: Vec<String> = (0..plan.shards.len()).map(|number| plan.shard_file(number)).collect();
+    let kinds = formats::entry(plan.format().name())?.sidecars.iter();
+    Ok(kinds.flat_map(|kind| kind.names(&plan.name, shards.iter().map(String::as_str))).collect())
 }
 
 /// Writes sidecars under a temporary name, one by one.
@@ -273,8 +248,6 @@ impl Files<'_> {
         let Some(Open { name, temporary, out, hasher, bytes }) = self.open.take() else { return Ok(()) };
         let file = out.into_inner().map_err(|e| sys::io_error("cannot write", &temporary, e.into_error()))?;
         let path = self.writer.dst.join(&name);
-        // The name first: an existing file without a record would count as foreign.
-        own::append(self.writer.begun, &format!("{name}\n"))?;
         own::folder(self.writer.dst, Path::new(&name).parent().unwrap_or(Path::new("")))?;
         sys::finish_durably(&file, &temporary, &path)?;
         self.done.push(manifest::File { file: name, bytes, blake3: Blake3(*hasher.finalize().as_bytes()) });

@@ -15,6 +15,8 @@ pub struct Kind {
     pub name: &'static str,
     /// Its readers and its purpose, for help texts.
     pub about: &'static str,
+    /// Names of all files that it may have, relative to the dataset: see [`Kind::names`].
+    pub files: &'static [&'static str],
     /// Whether `--sidecars auto` writes it.
     pub auto: bool,
     /// Whether each shard has its own files of this kind, made from the index of that shard alone:
@@ -22,6 +24,25 @@ pub struct Kind {
     pub of_shards: bool,
     /// Checks a sample's path before anything is packed, for sidecars that cannot represent every path.
     pub path_fits: Option<fn(&[u8]) -> Result<()>>,
+}
+
+impl Kind {
+    /// Names of all files that it may have in the dataset `name` with these shards: its [`Kind::files`], with `{name}` replaced by the
+    /// name of the dataset, `{shard}` by that of each shard, and `{stem}` by that of each shard without its last extension.
+    pub fn names<'s>(&self, name: &str, shards: impl Iterator<Item = &'s str> + Clone) -> Vec<String> {
+        let of_shard = |file: &str, shard: &str| {
+            let stem = shard.rsplit_once('.').map_or(shard, |(stem, _)| stem);
+            file.replace("{shard}", shard).replace("{stem}", stem)
+        };
+        let mut names = Vec::new();
+        for file in self.files {
+            match file.contains("{shard}") || file.contains("{stem}") {
+                true => names.extend(shards.clone().map(|shard| of_shard(file, shard))),
+                false => names.push(file.replace("{name}", name)),
+            }
+        }
+        names
+    }
 }
 
 /// A sealed shard, as its sidecars see it.
@@ -79,6 +100,7 @@ pub trait Files {
 pub(super) const CLASSES: Kind = Kind {
     name: "classes",
     about: "names of the classes in the order of their labels: classes.txt",
+    files: &["classes.txt"],
     auto: false,
     of_shards: false,
     path_fits: None,
@@ -86,7 +108,7 @@ pub(super) const CLASSES: Kind = Kind {
 
 /// `labels.json`: an object from class names to labels.
 pub(super) const LABELS: Kind =
-    Kind { name: "labels", about: "label of each class by its name: labels.json", ..CLASSES };
+    Kind { name: "labels", about: "label of each class by its name: labels.json", files: &["labels.json"], ..CLASSES };
 
 /// Writes [`CLASSES`] or [`LABELS`]; writes nothing if there are no classes.
 ///
@@ -247,6 +269,19 @@ pub(crate) mod tests {
             let error = format.sidecar("other", &dataset(&classes), &mut files).unwrap_err();
             assert_eq!(error.to_string(), format!("{} has no sidecar \"other\"", entry.name));
         }
+    }
+
+    #[test]
+    fn names_of_files_follow_from_the_dataset_and_its_shards() {
+        let files = |format: &str, kind: &str| {
+            let kinds = formats::entry(format).unwrap().sidecars;
+            let shards = ["a-0.x", "a-1.x"];
+            kinds.iter().find(|known| known.name == kind).unwrap().names("train", shards.into_iter())
+        };
+        assert_eq!(files("webdataset", "dali"), ["a-0.idx", "a-1.idx"]);
+        assert_eq!(files("tfrecord", "dali"), ["a-0.x.idx", "a-1.x.idx"]);
+        assert_eq!(files("recordio", "lst"), ["train.lst"]);
+        assert_eq!(files("mds", "labels"), ["labels.json"]);
     }
 
     #[test]

@@ -106,7 +106,7 @@ impl Beside {
     ) -> Result<Self> {
         let plan = work.join(PLAN_FILE);
         if !sys::is_there(&plan)? {
-            let held = Held::look(dst, &[], work)?;
+            let held = Held::look(dst, &[])?;
             // Another part may have started since, and the files are its own.
             if !held.is_empty() && !sys::is_there(&plan)? {
                 let what = held.what(dst, plans);

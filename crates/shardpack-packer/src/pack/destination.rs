@@ -21,6 +21,7 @@ use super::{
     dataset_folder,
     held::Held,
     left_out, present,
+    transformed::Place,
     work_folder::{self, LOCK_FILE, OTHER_FOLDER, PLAN_FILE},
     work_of,
 };
@@ -122,7 +123,7 @@ impl Changed {
                     ]);
                 }
             }
-            changed.stale.extend(sidecars::begun(&work)?.iter().map(|name| folder.join(name)));
+            changed.stale.extend(sidecars::all_names(old)?.iter().map(|name| folder.join(name)));
         }
         Ok(changed)
     }
@@ -163,7 +164,7 @@ impl Destination {
         };
         if force {
             let plans = old.unwrap_or(None).map_or_else(Vec::new, |old| old.plans);
-            let held = Held::look(dst, &plans, &self.work)?;
+            let held = Held::look(dst, &plans)?;
             return held.refuse_foreign(dst).map(|()| State::New(held));
         }
         if let Some(old) = old.map_err(|error| error.help(START_ANEW))? {
@@ -187,7 +188,7 @@ impl Destination {
             let there = if is_kept_for { Ok(()) } else { still_there(dst, plans, &manifests) };
             return there.map(|()| State::Sealed(manifests));
         }
-        let held = Held::look(dst, &[], &self.work)?;
+        let held = Held::look(dst, &[])?;
         match held.is_empty() {
             true => Ok(State::New(held)),
             false => Err(held.refusal(dst, plans)),
@@ -391,14 +392,10 @@ pub(super) struct Prepared {
 
 /// Prepares the first of `folders` for work before the plan, if all folders may be packed into; `None` if each
 /// already holds the dataset of these plans. On failure nothing has changed.
-pub(super) fn prepare(
-    folders: &[PathBuf],
-    source: &Origin,
-    plans: &[Vec<Plan>],
-    force: bool,
-) -> Result<Option<Prepared>> {
+pub(super) fn prepare(place: &Place, source: &Origin, plans: &[Vec<Plan>]) -> Result<Option<Prepared>> {
+    let folders = &place.folders;
     let pairs = folders.iter().map(PathBuf::as_path).zip(plans.iter().map(Vec::as_slice));
-    if may_be_packed(pairs, source, force)? == Sealed::All {
+    if may_be_packed(pairs, source, place.force, place.has_shards)? == Sealed::All {
         return Ok(None);
     }
     let Some(dst) = folders.first() else { return Ok(None) };
@@ -421,6 +418,7 @@ pub(super) fn may_be_packed<'p>(
     folders: impl Iterator<Item = (&'p Path, &'p [Plan])>,
     source: &Origin,
     force: bool,
+    has_shards: bool,
 ) -> Result<Sealed> {
     let mut are_sealed = !force;
     for (dst, plans) in folders {
@@ -428,7 +426,9 @@ pub(super) fn may_be_packed<'p>(
         own::check(dst, WORK_FOLDER)?;
         let is_here = sys::is_there(dst)?;
         let sealed = if are_sealed && is_here { sealed_here(dst, plans)? } else { None };
-        sealed.iter().try_for_each(|manifests| still_there(dst, plans, manifests))?;
+        if has_shards {
+            sealed.iter().try_for_each(|manifests| still_there(dst, plans, manifests))?;
+        }
         are_sealed = sealed.is_some();
         let work = dst.join(WORK_FOLDER);
         let plan = work.join(PLAN_FILE);
@@ -438,14 +438,14 @@ pub(super) fn may_be_packed<'p>(
         };
         if force && is_here {
             let plans = old.unwrap_or(None).map_or_else(Vec::new, |old| old.plans);
-            Held::look(dst, &plans, &work)?.refuse_foreign(dst)?;
+            Held::look(dst, &plans)?.refuse_foreign(dst)?;
         } else if !force && let Some(old) = old.map_err(|error| error.help(START_ANEW))? {
             // Its samples are compared once the present samples are known.
             if let Some(what) = plan_file::request_difference(&old, source, plans) {
                 return Err(something_else(dst, &what));
             }
         } else if !force && is_here && sealed_here(dst, plans)?.is_none() {
-            let held = Held::look(dst, &[], &work)?;
+            let held = Held::look(dst, &[])?;
             if !held.is_empty() {
                 return Err(held.refusal(dst, plans));
             }
@@ -459,7 +459,7 @@ pub(super) fn may_be_packed<'p>(
 /// # Errors
 /// As [`pack`](super::pack).
 pub fn check_destination(planned: &Planned, dst: &Path, force: bool) -> Result<()> {
-    may_be_packed(std::iter::once((dst, planned.plans.as_slice())), &planned.source, force).map(drop)
+    may_be_packed(std::iter::once((dst, planned.plans.as_slice())), &planned.source, force, true).map(drop)
 }
 
 /// Checks, before `source` is listed, whether the source or a part can be packed into the folder `dst`.
@@ -483,7 +483,7 @@ pub fn look_at(dst: &Path, source: &Origin, is_part: bool) -> Result<()> {
     if found.is_none() || sys::is_there(&work.join(PLAN_FILE))? || sys::is_there(&work.join(ASIDE_FOLDER))? {
         return Ok(());
     }
-    let held = Held::look(dst, &[], &work)?;
+    let held = Held::look(dst, &[])?;
     match held.refuse_foreign(dst) {
         Err(error) if !held.is_sealed && is_part => {
             // Parts replace nothing.

@@ -14,7 +14,7 @@ use shardpack_format::{
     splits, text,
 };
 
-use super::{dataset_folder, work_of};
+use super::dataset_folder;
 use crate::{copy, crops, plan::Plan, plan_file, sidecars, sys};
 
 /// Paths are relative to the folder.
@@ -33,8 +33,8 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Lists the files in `dst`, which may be an unfinished pack of `plans` with the work folder `work`.
-    pub fn look(dst: &Path, plans: &[Plan], work: &Path) -> Result<Self> {
+    /// Lists the files in `dst`, which may be an unfinished pack of `plans`.
+    pub fn look(dst: &Path, plans: &[Plan]) -> Result<Self> {
         let mut known = Known::default();
         known.dataset(dst, Path::new(""))?;
         known.files(Path::new(""), [splits::FILE.to_owned()]);
@@ -49,7 +49,7 @@ impl Held {
             known.own(folder);
             known.files(folder, (0..plan.shards.len()).map(|shard| plan.shard_file(shard)));
             known.files(folder, (0..plan.shards.len()).map(|shard| copy::index_file(plan, shard)));
-            known.files(folder, sidecars::begun(&work_of(work, plan.split.as_deref()))?);
+            known.files(folder, sidecars::all_names(plan)?);
         }
         let mut held = Self::default();
         held.walk(dst, Path::new(""), &known)?;
@@ -187,16 +187,25 @@ fn named(folder: &Path) -> Result<(Option<String>, Vec<String>)> {
         files.extend(manifest.sidecars.into_iter().map(|sidecar| sidecar.file));
     }
     if name.is_none() {
-        let sums = sys::read_if_there(&folder.join(manifest::SUMS_FILE))?.unwrap_or_default();
-        let sums = String::from_utf8_lossy(&sums);
-        let names = sums.lines().filter_map(|line| line.split_once("  ")).map(|(_, name)| name);
-        let stays = |name: &&str| Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
-        files.extend(names.filter(stays).map(str::to_owned));
+        files.extend(names_in_sums(&sys::read_if_there(&folder.join(manifest::SUMS_FILE))?.unwrap_or_default()));
     }
-    let indexes = files.iter().filter(|file| file.ends_with(".index"));
-    let tables: Vec<String> = indexes.flat_map(|index| crops::names(index)).collect();
+    let tables = tables_of(&files);
     files.extend(tables);
     Ok((name, files))
+}
+
+/// Names of the crop tables that the indexes among `files` may have.
+pub(super) fn tables_of(files: &[String]) -> Vec<String> {
+    let indexes = files.iter().filter(|file| file.ends_with(".index"));
+    indexes.flat_map(|index| crops::names(index)).collect()
+}
+
+/// Names of files in a list of hashes; only those that stay inside their folder.
+pub(super) fn names_in_sums(sums: &[u8]) -> Vec<String> {
+    let sums = String::from_utf8_lossy(sums);
+    let names = sums.lines().filter_map(|line| line.split_once("  ")).map(|(_, name)| name);
+    let stays = |name: &&str| Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
+    names.filter(stays).map(str::to_owned).collect()
 }
 
 /// Whether `folder`, called `name`, is a dataset of the same name: a split, which a pack without splits would

@@ -89,6 +89,18 @@ pub struct PartReport {
 /// # Errors
 /// On I/O errors, or if `dst` holds something else. Bad samples are in the report.
 pub fn pack_part(planned: &PlannedPart, dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<PartReport> {
+    let bucket = Bucket::open(dst, &options.store, options.work.as_deref())?;
+    pack_part_into(planned, dst, bucket.as_ref(), options, monitor)
+}
+
+/// As [`pack_part`], into `bucket` if `dst` is a URL.
+pub(super) fn pack_part_into(
+    planned: &PlannedPart,
+    dst: &Path,
+    bucket: Option<&Bucket>,
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> Result<PartReport> {
     let start = Instant::now();
     let plans = planned.plans();
     if options.force {
@@ -96,8 +108,6 @@ pub fn pack_part(planned: &PlannedPart, dst: &Path, options: &Options, monitor: 
     }
     plans.iter().try_for_each(|plan| sidecars::check(&options.sidecars, plan))?;
     plans.iter().try_for_each(|plan| copy::fit(plan, options.memory_bytes).map(drop))?;
-    let bucket = Bucket::open(dst, &options.store, options.work.as_deref())?;
-    let bucket = bucket.as_ref();
     let folder = bucket.map_or_else(|| dst.to_path_buf(), |bucket| bucket.part_folder(planned.part));
     destination::refuse_inside(&folder, &planned.planned.source)?;
     bucket.map_or(Ok(()), |bucket| bucket.refuse_inside(&planned.planned.source))?;
@@ -312,7 +322,6 @@ impl Beside {
                 dst: &folder,
                 storage: storage.as_ref(),
                 work: &work,
-                begun: &sidecars::begun_file_of(&of_split_work(&self.work), part),
             };
             let entries: Vec<_> = sealed.values().map(|shard| shard.entry.clone()).collect();
             let components = plan.format().components();

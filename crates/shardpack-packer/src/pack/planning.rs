@@ -54,7 +54,7 @@ pub fn plan_all(
     })?;
     copy::fit_any(place.memory_bytes)?;
     let plans = surveyed.plans_before()?;
-    let Some(prepared) = destination::prepare(&place.folders, &surveyed.source, &plans, place.force)? else {
+    let Some(prepared) = destination::prepare(place, &surveyed.source, &plans)? else {
         let storage = storage::of(surveyed.source.path(), &surveyed.sniffed);
         let of = |plans| Planned {
             source: surveyed.source.clone(),

@@ -303,6 +303,8 @@ pub(super) fn becomes(kind: Kind, recipe: &Recipe) -> Kind {
 pub struct Place {
     /// Folders of the datasets, one for each format; the first has the spool.
     pub folders: Vec<PathBuf>,
+    /// Whether the folders have the shards; otherwise they are kept for a URL, which has them.
+    pub has_shards: bool,
     /// Replace the contents of the folders.
     pub force: bool,
     /// Budget of the pack that follows, in bytes: if it is too small for any sample, preprocessing does not

@@ -283,7 +283,6 @@ impl Repair<'_> {
                 dst: if self.place.remote().is_some() { self.work } else { dataset.files.root() },
                 storage: self.place.remote().unwrap_or(dataset.files.as_ref()),
                 work: &parts,
-                begun: &sidecars::begun_file(&parts),
             };
             let files = match writer.write(manifest) {
                 Ok(files) => files,

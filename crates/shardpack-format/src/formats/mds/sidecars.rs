@@ -23,7 +23,13 @@ const NAMED_LEVELS: std::ops::RangeInclusive<u32> = 1..=22;
 
 /// All sidecars of this format.
 pub(super) const KINDS: &[Kind] = &[
-    Kind { name: "index", about: "index.json, without which streaming reads nothing", auto: true, ..CLASSES },
+    Kind {
+        name: "index",
+        about: "index.json, without which streaming reads nothing",
+        files: &[INDEX_FILE],
+        auto: true,
+        ..CLASSES
+    },
     CLASSES,
     LABELS,
 ];

@@ -20,9 +20,26 @@ const OF_DATASET: Kind = Kind { auto: true, ..sidecars::CLASSES };
 
 /// All sidecar kinds of the format.
 pub(super) const KINDS: &[Kind] = &[
-    Kind { name: IDX, about: "MXNet: NAME-000000.idx beside each shard, id and offset", of_shards: true, ..OF_DATASET },
-    Kind { name: DALI, about: "DALI: NAME-dali.idx, id and offset in all shards together", ..OF_DATASET },
-    Kind { name: LST, about: "im2rec: NAME.lst, id, label and path", path_fits: Some(path_fits), ..OF_DATASET },
+    Kind {
+        name: IDX,
+        about: "MXNet: NAME-000000.idx beside each shard, id and offset",
+        files: &["{stem}.idx"],
+        of_shards: true,
+        ..OF_DATASET
+    },
+    Kind {
+        name: DALI,
+        about: "DALI: NAME-dali.idx, id and offset in all shards together",
+        files: &["{name}-dali.idx"],
+        ..OF_DATASET
+    },
+    Kind {
+        name: LST,
+        about: "im2rec: NAME.lst, id, label and path",
+        files: &["{name}.lst"],
+        path_fits: Some(path_fits),
+        ..OF_DATASET
+    },
     sidecars::CLASSES,
     sidecars::LABELS,
 ];

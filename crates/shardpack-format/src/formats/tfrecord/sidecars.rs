@@ -13,6 +13,7 @@ pub(super) const KINDS: &[Kind] = &[
     Kind {
         name: DALI,
         about: "<shard>.idx for NVIDIA DALI and the package tfrecord: offset and length of each record",
+        files: &["{shard}.idx"],
         auto: true,
         of_shards: true,
         path_fits: None,

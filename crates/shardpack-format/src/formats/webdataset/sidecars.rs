@@ -31,20 +31,37 @@ pub(super) const KINDS: &[Kind] = &[
     Kind {
         name: "dali",
         about: "offsets of all components, for NVIDIA DALI: one .idx for each shard",
+        files: &["{stem}.idx"],
         auto: true,
         of_shards: true,
         path_fits: None,
     },
-    Kind { name: "wids", about: "list of shards, for random access with wids: wids.json", ..OF_DATASET },
+    Kind {
+        name: "wids",
+        about: "list of shards, for random access with wids: wids.json",
+        files: &["wids.json"],
+        ..OF_DATASET
+    },
     Kind {
         name: "energon",
         about: "offsets of all samples and .nv-meta, for Megatron Energon; without its index.sqlite",
+        files: &["{shard}.idx", ".nv-meta/.info.json", ".nv-meta/split.yaml", ".nv-meta/dataset.yaml"],
         auto: true,
         of_shards: true,
         path_fits: None,
     },
-    Kind { name: "timm", about: "shards and their lengths, for timm: _info.json", ..OF_DATASET },
-    Kind { name: "openclip", about: "number of samples in each shard, for OpenCLIP: sizes.json", ..OF_DATASET },
+    Kind {
+        name: "timm",
+        about: "shards and their lengths, for timm: _info.json",
+        files: &["_info.json"],
+        ..OF_DATASET
+    },
+    Kind {
+        name: "openclip",
+        about: "number of samples in each shard, for OpenCLIP: sizes.json",
+        files: &["sizes.json"],
+        ..OF_DATASET
+    },
     OF_DATASET,
     sidecars::LABELS,
 ];
