@@ -220,6 +220,12 @@ pub const AT_URLS: &[(&str, &str, &str, &str)] = &[
         "of_two_packs_that_begin_at_once_one_is_sealed_and_the_other_says_so",
     ),
     (
+        "add --force, or choose another prefix",
+        "--force",
+        "crates/shardpack-packer/src/pack/dead_ends.rs",
+        "a_dataset_that_a_stopped_replacement_left_is_replaced_by_force_alone",
+    ),
+    (
         "each part needs all changed images: pack into a folder that all machines share, or without --part",
         "pack into a folder that all machines share",
         "tests/stores/pack.rs",

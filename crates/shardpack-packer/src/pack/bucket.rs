@@ -4,8 +4,9 @@
 //! [`super::destination`] takes that folder for DST; it has all files except the shards. So the same command
 //! resumes after any stop, and needs only put, read and list from a store: no rename and no condition.
 //!
-//! Holds at all times: a manifest is put last, and is removed first if it is replaced. Only files that a
-//! manifest or plan of this program names are removed.
+//! Holds at all times: a manifest is put last, and is removed first if it is replaced; before that, the names of the replaced objects
+//! are put. So any machine can resume, with or without the local folder. Only files that a manifest or plan of this program names
+//! are removed.
 
 use std::{
     collections::BTreeSet,
@@ -23,20 +24,20 @@ use shardpack_reader::StoreSettings;
 use shardpack_storage::Storage;
 
 use super::{
-    Options, Planned, Report, destination, in_ledgers,
+    Options, Planned, Report, destination, held, in_ledgers,
     newer::newer,
     other_sidecars, pack_into,
     present::{self, files_of},
     receipt::Received,
     report, split_prefix,
-    work_folder::{self, LOCK_FILE, PLAN_FILE, files_in, plan_name, receipt_name},
+    work_folder::{self, LOCK_FILE, PLAN_FILE, files_in, plan_name, receipt_name, replaced_name},
 };
 use crate::{
-    copy,
+    copy, crops,
     monitor::Monitor,
     own,
     plan::Plan,
-    plan_file, seal,
+    plan_file, seal, sidecars,
     source::Origin,
     sys,
     transfer::{lengths, of_split, put_files, remove_files},
@@ -44,8 +45,6 @@ use crate::{
 
 /// Folder in the local folder: the files of the dataset until they are uploaded.
 const DATASET_FOLDER: &str = "dataset";
-/// File beside it: names of the objects of a replaced dataset, one a line.
-const REPLACED_FILE: &str = "replaced";
 
 /// See the module.
 #[derive(Debug)]
@@ -112,8 +111,12 @@ impl Bucket {
             return Ok(None);
         }
         let (work, is_named) = (work_of_url(dst, work)?, work.is_some());
-        let storage = shardpack_storage::open_to_write(dst, store)?.with_work(&work);
-        Ok(Some(Self { storage, work, is_named }))
+        Ok(Some(Self { is_named, ..Self::at(&shardpack_storage::open_to_write(dst, store)?, work) }))
+    }
+
+    /// The destination in `storage`, with the local folder `work`.
+    pub fn at(storage: &Arc<dyn Storage>, work: PathBuf) -> Self {
+        Self { storage: storage.with_work(&work), work, is_named: true }
     }
 
     /// Creates the local folder: see [`make_work`].
@@ -138,7 +141,7 @@ impl Bucket {
                 }
                 if self.is_of(plans)? {
                     // An earlier run was stopped just before this step.
-                    self.remove_shared()?;
+                    self.clear_up(plans, &there.files().into_iter().collect())?;
                 }
                 return self.sealed_before(planned, manifests, options, start);
             }
@@ -152,7 +155,6 @@ impl Bucket {
         let local = self.work.join(DATASET_FOLDER);
         let packed = pack_into(planned, None, &local, Some(self), options, monitor).and_then(|report| {
             if report.sealed {
-                self.guard(plans)?()?;
                 self.publish(plans, &local)?;
             }
             Ok(report)
@@ -268,17 +270,27 @@ impl Bucket {
             return Ok(());
         }
         let mut own: BTreeSet<String> = there.names().into_iter().collect();
-        for plan in plans {
-            let others = [manifest::FILE, SUMS_FILE, LEDGER_FILE];
-            own.extend(others.map(|file| below(plan.split.as_deref()) + file));
-        }
-        own.extend(shards_of(plans));
+        own.extend(names_of(plans)?);
+        let replaced = self.replaced()?;
         if force {
             own.extend(self.unfinished()?);
         }
-        own.extend([splits::FILE.to_owned(), plan_name()]);
-        match self.first_other(|name| own.contains(name))? {
+        own.extend(replaced.iter().cloned());
+        own.extend([splits::FILE.to_owned(), plan_name(), replaced_name()]);
+        // Without a plan, files of these names may be of a dataset that has lost its manifest.
+        let is_ours = force || self.is_of(plans)?;
+        let mut other = self.first_other(|name| is_ours && own.contains(name))?;
+        if !is_ours && other.is_some() && self.is_of(plans)? {
+            // Another process has begun the same pack meanwhile.
+            other = self.first_other(|name| own.contains(name))?;
+        }
+        match other {
             None => Ok(()),
+            Some(name) if replaced.contains(&name) => {
+                Err(Error::usage(format!("holds {name:?}, of a dataset that an unfinished pack with --force replaces"))
+                    .in_file(self.storage.root())
+                    .help("add --force, or choose another prefix"))
+            }
             Some(name) => Err(Error::usage(format!("holds {name:?}, which is no part of this pack"))
                 .in_file(self.storage.root())
                 .help("choose another prefix: files that no manifest names are never removed")),
@@ -308,24 +320,24 @@ impl Bucket {
         let unfinished = if force { self.unfinished()? } else { Vec::new() };
         let local = self.work.join(DATASET_FOLDER);
         let stale = stale.iter().filter_map(|path| path.strip_prefix(&local).ok()?.to_str().map(str::to_owned));
-        let mut replaced = self.replaced()?;
-        replaced.extend(there.iter().cloned().chain(stale).chain(unfinished));
-        if !replaced.is_empty() {
+        let known = self.replaced()?;
+        let replaced: BTreeSet<_> = known.iter().chain(&there).cloned().chain(stale).chain(unfinished).collect();
+        if replaced != known {
             let text: String = replaced.iter().map(|name| format!("{name}\n")).collect();
-            sys::write_durably(&local.join(WORK_FOLDER), &self.work.join(REPLACED_FILE), text.as_bytes())?;
+            self.storage.put(&replaced_name(), text.into_bytes())?;
         }
+        // From here on a process that put another plan before puts no more shards and no manifest.
+        self.put_plan(plan_file::read_header(&local.join(WORK_FOLDER).join(PLAN_FILE))?.to_bytes())?;
         let ends = |name: &&String| name.ends_with(manifest::FILE) || *name == splits::FILE;
         there.iter().filter(ends).try_for_each(|name| self.storage.remove(name))?;
         if force {
-            self.remove_shared()?;
+            self.remove_receipts()?;
         }
-        // From here on a process that put another plan before puts no more shards.
-        self.put_plan(plan_file::read_header(&local.join(WORK_FOLDER).join(PLAN_FILE))?.to_bytes())?;
         Ok(left)
     }
 
     /// Names of objects that an unfinished pack may have, from the plan and receipts at the prefix and the
-    /// local ones.
+    /// local ones; and those of a dataset that has lost its manifest, from its list of hashes.
     fn unfinished(&self) -> Result<Vec<String>> {
         // An unreadable plan is replaced.
         let plans = self.plan().and_then(|header| header.map_or(Ok(Vec::new()), |header| header.plans()));
@@ -333,7 +345,12 @@ impl Bucket {
             Err(error) if error.kind() == ErrorKind::Data => Vec::new(),
             plans => plans?,
         };
-        let mut names = shards_of(&plans);
+        let mut names = names_of(&plans)?;
+        if self.storage.length(manifest::FILE)?.is_none() {
+            let sums = self.storage.read_small(SUMS_FILE)?.unwrap_or_default();
+            let files = held::names_in_sums(&sums);
+            names.extend(held::tables_of(&files).into_iter().chain(files));
+        }
         for part in self.receipts()? {
             for (plan, shards) in
                 plans.iter().zip(self.receipt(part, &plans)?.into_iter().flat_map(|found| found.shards))
@@ -346,14 +363,16 @@ impl Bucket {
         Ok(names)
     }
 
-    /// Names of the objects of earlier datasets.
+    /// Names of the objects of replaced datasets.
     fn replaced(&self) -> Result<BTreeSet<String>> {
-        let bytes = sys::read_if_there(&self.work.join(REPLACED_FILE))?.unwrap_or_default();
+        let bytes = self.storage.read_small(&replaced_name())?.unwrap_or_default();
         Ok(String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect())
     }
 
-    /// Puts all files of `local` beside the shards, manifests last; returns the names.
-    pub fn put_dataset(&self, local: &Path) -> Result<Vec<PathBuf>> {
+    /// Puts all files of `local` beside the shards, manifests last; returns the names. The dataset of another process is not
+    /// touched: if the plan at the prefix is not that of `plans`, the manifests are not put, or removed again.
+    pub fn put_dataset(&self, plans: &[Plan], local: &Path) -> Result<Vec<PathBuf>> {
+        let guard = self.guard(plans)?;
         let mut files = files_in(local)?;
         files.retain(|file| !file.starts_with(WORK_FOLDER));
         let is_index = |file: &PathBuf| file.parent().is_some_and(|folder| folder.ends_with(INDEX_FOLDER));
@@ -365,23 +384,46 @@ impl Bucket {
         for turn in 0..=2 {
             // Indexes were put with their shards.
             let of_turn = files.iter().filter(|file| rank(file) == turn && !is_index(file)).cloned();
-            put_files(self.storage.as_ref(), local, &of_turn.collect::<Vec<_>>())?;
+            let of_turn: Vec<_> = of_turn.collect();
+            if turn > 0 && !of_turn.is_empty() {
+                guard()?;
+            }
+            put_files(self.storage.as_ref(), local, &of_turn)?;
+        }
+        // Without a plan, a process with the same plan has sealed the dataset.
+        if self.plan()?.is_some()
+            && let Err(error) = guard()
+        {
+            // A process that began in the meantime may have looked for manifests before these were put.
+            for file in files.iter().filter(|file| rank(file) > 0) {
+                let (path, name) = (local.join(file), file.to_string_lossy());
+                if self.storage.read_small(&name)? == sys::read_if_there(&path)? {
+                    self.storage.remove(&name)?;
+                }
+            }
+            return Err(error);
         }
         Ok(files)
     }
 
-    /// As [`Bucket::put_dataset`], then removes objects that are no longer needed.
+    /// As [`Bucket::put_dataset`], then removes objects and local files that are no longer needed.
     fn publish(&self, plans: &[Plan], local: &Path) -> Result<()> {
-        let files = self.put_dataset(local)?;
-        self.remove_shared()?;
-        let mut old = self.replaced()?;
-        for file in &files {
-            old.remove(&*file.to_string_lossy());
-        }
-        let own: BTreeSet<String> = shards_of(plans).into_iter().collect();
-        old.retain(|name| !own.contains(name));
-        remove_files(self.storage.as_ref(), &old.into_iter().collect::<Vec<_>>())?;
+        let files = self.put_dataset(plans, local)?;
+        let files = files.iter().map(|file| file.to_string_lossy().into_owned());
+        self.clear_up(plans, &files.collect())?;
         work_folder::remove_folder(&self.work)
+    }
+
+    /// Removes the objects of replaced datasets that are neither shards of `plans` nor in `files`; then plan and receipts.
+    fn clear_up(&self, plans: &[Plan], files: &BTreeSet<String>) -> Result<()> {
+        let own: BTreeSet<String> = shards_of(plans).into_iter().collect();
+        let replaced = self.replaced()?;
+        if !replaced.is_empty() {
+            let old = replaced.into_iter().filter(|name| !own.contains(name) && !files.contains(name));
+            remove_files(self.storage.as_ref(), &old.collect::<Vec<_>>())?;
+            self.storage.remove(&replaced_name())?;
+        }
+        self.remove_shared()
     }
 }
 
@@ -393,6 +435,18 @@ fn shards_of(plans: &[Plan]) -> Vec<String> {
         (0..plan.shards.len()).flat_map(files).map(|file| format!("{below}{file}")).collect::<Vec<_>>()
     };
     plans.iter().flat_map(of_plan).collect()
+}
+
+/// Names of all files that the datasets of `plans` may have.
+fn names_of(plans: &[Plan]) -> Result<Vec<String>> {
+    let mut names = shards_of(plans);
+    for plan in plans {
+        let tables = (0..plan.shards.len()).flat_map(|number| crops::names(&copy::index_file(plan, number)));
+        let others = [manifest::FILE, SUMS_FILE, LEDGER_FILE].map(str::to_owned);
+        let files = tables.chain(others).chain(sidecars::all_names(plan)?);
+        names.extend(files.map(|file| below(plan.split.as_deref()) + &file));
+    }
+    Ok(names)
 }
 
 /// Prefix of the names of a split, or of a dataset without splits.
@@ -441,13 +495,21 @@ impl There {
         Ok(plans.iter().map(of_plan).collect())
     }
 
-    /// Names of all its files, manifests and the record of splits first.
+    /// Names of all its files that manifests name, and of crop tables.
     fn names(&self) -> Vec<String> {
+        let tables = self.manifests.iter().flat_map(|(split, manifest)| {
+            let indexes = manifest.iter().flat_map(|manifest| &manifest.shards).map(|shard| &shard.index.file);
+            indexes.flat_map(|index| crops::names(index)).map(|file| below(split.as_deref()) + &file)
+        });
+        self.files().into_iter().chain(tables).collect()
+    }
+
+    /// Names of the record of splits, the manifests, and all files that they name.
+    fn files(&self) -> Vec<String> {
         let record = self.has_record.then(|| splits::FILE.to_owned());
         let manifests = self.manifests.iter().map(|(split, _)| below(split.as_deref()) + manifest::FILE);
         let files = self.manifests.iter().flat_map(|(split, manifest)| {
-            let files = manifest.iter().flat_map(files_of);
-            files.map(|(file, _)| below(split.as_deref()) + &file)
+            manifest.iter().flat_map(files_of).map(|(file, _)| below(split.as_deref()) + &file)
         });
         record.into_iter().chain(manifests).chain(files).collect()
     }

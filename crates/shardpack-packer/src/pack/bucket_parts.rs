@@ -263,6 +263,14 @@ impl Bucket {
     pub fn remove_shared(&self) -> Result<()> {
         // Without the plan the prefix does not look unfinished.
         self.storage.remove(&plan_name())?;
+        self.remove_receipts()
+    }
+
+    /// Removes the receipts of all parts.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub fn remove_receipts(&self) -> Result<()> {
         remove_files(self.storage.as_ref(), &self.receipts()?.into_iter().map(receipt_name).collect::<Vec<_>>())
     }
 }

@@ -147,16 +147,26 @@ impl Merged {
 /// If nothing was packed in parts there, a receipt is invalid, or on I/O errors. Missing parts are in the
 /// report.
 pub fn merge(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Merged> {
-    let start = Instant::now();
     let bucket = Bucket::open(dst, &options.store, options.work.as_deref())?;
-    let folder = bucket.as_ref().map_or_else(|| dst.to_path_buf(), Bucket::merge_folder);
-    let storage = match &bucket {
+    merge_into(dst, bucket.as_ref(), options, monitor)
+}
+
+/// As [`merge`], into `bucket` if `dst` is a URL.
+pub(super) fn merge_into(
+    dst: &Path,
+    bucket: Option<&Bucket>,
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> Result<Merged> {
+    let start = Instant::now();
+    let folder = bucket.map_or_else(|| dst.to_path_buf(), Bucket::merge_folder);
+    let storage = match bucket {
         None => shardpack_storage::open(dst, &options.store)?,
         Some(bucket) => Arc::clone(&bucket.storage),
     };
-    let at = At { dst, folder, storage, bucket: bucket.as_ref() };
+    let at = At { dst, folder, storage, bucket };
     let merged = merge_at(&at, options, monitor);
-    if let Some(bucket) = &bucket {
+    if let Some(bucket) = bucket {
         if merged.as_ref().is_ok_and(Merged::is_sealed) {
             work_folder::remove_folder(&at.folder)?;
         }
@@ -318,7 +328,7 @@ fn seal_all(
             destination::make_durable(at.dst)?;
         }
         Some(bucket) => {
-            bucket.put_dataset(&at.folder)?;
+            bucket.put_dataset(plans, &at.folder)?;
             bucket.remove_shared()?;
         }
     }

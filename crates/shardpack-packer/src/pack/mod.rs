@@ -6,6 +6,8 @@ mod beside;
 mod bucket;
 mod bucket_parts;
 mod change_part;
+#[cfg(test)]
+mod dead_ends;
 mod destination;
 mod geometry;
 mod held;

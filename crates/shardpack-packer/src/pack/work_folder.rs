@@ -22,6 +22,11 @@ pub(super) fn plan_name() -> String {
     format!("{WORK_FOLDER}/{PLAN_FILE}")
 }
 
+/// Name of the object that names the objects of replaced datasets, one a line.
+pub(super) fn replaced_name() -> String {
+    format!("{WORK_FOLDER}/replaced")
+}
+
 /// Prefix of the names of receipts.
 pub(super) fn receipts_folder() -> String {
     format!("{WORK_FOLDER}/{}/", receipt::FOLDER)

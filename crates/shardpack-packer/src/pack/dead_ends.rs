@@ -1,0 +1,331 @@
+//! A pack to a URL that ends at any call of the storage, by a kill or an error: the same command then gives the same files as a run
+//! without faults, with the old folder for unfinished files or without it.
+//!
+//! The storage is in memory, so that every call of a pack can be tried.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    ops::ControlFlow,
+    path::Path,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use shardpack_format::{Error, ErrorKind, Result, formats::Choice};
+use shardpack_imaging::Recipe;
+use shardpack_reader::StoreSettings;
+use shardpack_storage::{Faulty, Memory, Storage};
+
+use super::{Bucket, Extension, Options, Place, PlanOptions, Planned, PlannedPart, merge, part, plan_all};
+use crate::{
+    copy::OnBad,
+    monitor::Silent,
+    part::Part,
+    plan::{self, Check, Compression, Cut, Order},
+    sidecars,
+    source::{Origin, options},
+    survey,
+};
+
+/// Budget of a pack, in bytes.
+const MEMORY_BYTES: u64 = 64 << 20;
+
+/// Files of a destination, by name.
+type Files = BTreeMap<String, Vec<u8>>;
+
+/// A tree of images, by path and a number for their content.
+fn tree(root: &Path, images: &[(&str, u8)]) {
+    for (path, number) in images {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, [&b"P6 2 2 255\n"[..], &[*number; 12]].concat()).unwrap();
+    }
+}
+
+/// A command: what is packed, and how.
+#[derive(Clone)]
+struct Command<'s> {
+    src: &'s Path,
+    format: &'s str,
+    shards: u64,
+    recipe: Option<Recipe>,
+    force: bool,
+    /// Packs in this number of parts, if it is not 0, and merges them.
+    parts: u32,
+}
+
+impl<'s> Command<'s> {
+    fn new(src: &'s tempfile::TempDir, format: &'s str, shards: u64) -> Self {
+        Self { src: src.path(), format, shards, recipe: None, force: false, parts: 0 }
+    }
+
+    fn force(self) -> Self {
+        Self { force: true, ..self }
+    }
+
+    /// Runs it with the storage of the destination, and the folder `work` for unfinished files.
+    fn run(&self, storage: &Arc<dyn Storage>, work: &Path) -> Result<()> {
+        let bucket = Bucket::at(storage, work.join("x"));
+        let dst = Path::new("memory:");
+        let options = Options {
+            jobs: 1,
+            memory_bytes: MEMORY_BYTES,
+            on_bad: OnBad::Error,
+            read_order: None,
+            force: self.force,
+            sidecars: sidecars::Choice::Auto,
+            store: StoreSettings::default(),
+            work: None,
+        };
+        for number in 1..=self.parts {
+            let planned = PlannedPart::of_walk(self.planned(&bucket)?, Part::new(number, self.parts)?)?;
+            let packed = part::pack_part_into(&planned, dst, Some(&bucket), &options, &Silent)?;
+            assert_ne!(packed.ended, part::Ended::Bad);
+        }
+        if self.parts == 0 {
+            assert!(bucket.pack(&self.planned(&bucket)?, &options, &Silent)?.sealed);
+            return Ok(());
+        }
+        let options = merge::Options { verify: false, jobs: 1, store: StoreSettings::default(), work: None };
+        assert!(merge::merge_into(dst, Some(&bucket), &options, &Silent)?.is_sealed());
+        Ok(())
+    }
+
+    fn planned(&self, bucket: &Bucket) -> Result<Planned> {
+        let source = Origin::of(self.src, &Default::default(), &Default::default(), &StoreSettings::default())?;
+        let options = PlanOptions {
+            walk: options::Options { threads: 1, ..Default::default() },
+            survey: survey::Choice::default(),
+            bytes: plan::Options {
+                name: "shard".to_owned(),
+                order: Order::Shuffled,
+                seed: 3,
+                cut: Cut::Shards(self.shards),
+                format: Choice::of(self.format),
+                compression: Compression::None,
+                check: Check::Header,
+                recipe: None,
+            },
+            extension: Extension::MostCommon,
+            recipe: self.recipe.clone(),
+        };
+        let folders = vec![bucket.work.join("dataset")];
+        let place = Place { folders, has_shards: false, force: self.force, memory_bytes: MEMORY_BYTES, jobs: 1 };
+        let place = self.recipe.as_ref().map(|_| &place);
+        Ok(plan_all(source, &[options], place, &Silent)?.remove(0))
+    }
+}
+
+fn files(memory: &Memory) -> Files {
+    let mut names = Vec::new();
+    memory
+        .walk("", &mut |name, _| {
+            names.push(name.to_owned());
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    names.into_iter().map(|name| (name.clone(), memory.read(&name, u64::MAX).unwrap().unwrap())).collect()
+}
+
+/// A folder for unfinished files, in memory if the machine has such a file system: a sweep syncs thousands of files.
+fn work_folder() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+/// How calls fail.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    /// This call and all later ones: the process was killed.
+    Kill,
+    /// This call alone.
+    Once,
+    /// The call is done, and all later ones fail: the process was killed before it had the answer.
+    KillAfter,
+}
+
+/// A storage whose call number `at` fails; also counts calls.
+fn faulty(memory: &Memory, at: usize, fault: Fault) -> (Arc<dyn Storage>, Arc<AtomicUsize>, Arc<Mutex<String>>) {
+    let (calls, where_at) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(String::new())));
+    let (counted, named) = (Arc::clone(&calls), Arc::clone(&where_at));
+    let storage = Faulty::new(Arc::new(memory.clone()), move |call, name| {
+        let number = counted.fetch_add(1, Ordering::Relaxed);
+        let fails = match fault {
+            Fault::Kill => number >= at,
+            Fault::Once => number == at,
+            Fault::KillAfter => number > at,
+        };
+        if number == at {
+            *named.lock().unwrap() = format!("{call:?} {name}");
+        }
+        if fails { Err(Error::new(ErrorKind::System, "the storage is gone")) } else { Ok(()) }
+    });
+    (Arc::new(storage), calls, where_at)
+}
+
+fn copy(of: &Memory) -> Memory {
+    let copy = Memory::new("memory:");
+    files(of).into_iter().for_each(|(name, bytes)| copy.put(&name, bytes).unwrap());
+    copy
+}
+
+/// Files after `command` without faults, and its number of calls.
+fn without_faults(command: &Command<'_>, before: &Memory) -> (Files, usize) {
+    let (memory, work) = (copy(before), work_folder());
+    let (storage, calls, _) = faulty(&memory, usize::MAX, Fault::Once);
+    command.run(&storage, work.path()).unwrap();
+    let files = files(&memory);
+    assert!(files.keys().all(|name| !name.starts_with(".shardpack")), "{:?}", files.keys());
+    (files, calls.load(Ordering::Relaxed))
+}
+
+/// Runs `command` in `memory` with a fault at call `at`, whose result is right if there is one; returns what was done.
+fn with_fault(
+    command: &Command<'_>,
+    memory: &Memory,
+    work: &Path,
+    (at, fault): (usize, Fault),
+    expected: &Files,
+) -> String {
+    let (storage, _, where_at) = faulty(memory, at, fault);
+    let result = command.run(&storage, work);
+    let what = format!("{fault:?} {at} {}: {:?}", where_at.lock().unwrap(), result.as_ref().err());
+    if result.is_ok() {
+        let found = files(memory);
+        assert!(found == *expected, "{what}: exit 0 with {:?}", found.keys());
+    }
+    what
+}
+
+/// Runs `command` again, without faults; it has to give the files `expected`.
+fn goes_on(command: &Command<'_>, memory: &Memory, work: &Path, expected: &Files, what: &str) {
+    let storage: Arc<dyn Storage> = Arc::new(memory.clone());
+    let again = command.run(&storage, work);
+    let found = files(memory);
+    assert!(again.is_ok(), "{what}, then {again:?}\n{:#?}", found.keys());
+    assert!(found == *expected, "{what}: {:?}, not {:?}", found.keys(), expected.keys());
+}
+
+/// Runs `command` in a copy of `before` with a fault at each call; then the same command, and at random places a second fault before it.
+fn sweep(command: &Command<'_>, before: &Memory) {
+    let (expected, calls) = without_faults(command, before);
+    let mut random = 7usize;
+    for at in 0..calls {
+        for fault in [Fault::Kill, Fault::Once, Fault::KillAfter] {
+            for keeps_work in [true, false] {
+                let (memory, work, other) = (copy(before), work_folder(), work_folder());
+                let mut what = with_fault(command, &memory, work.path(), (at, fault), &expected);
+                let work = if keeps_work { &work } else { &other };
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                if random >> 62 == 0 {
+                    let second = ((random >> 32) % calls, Fault::Kill);
+                    what += " and ";
+                    what += &with_fault(command, &memory, work.path(), second, &expected);
+                }
+                what += if keeps_work { ", same work folder" } else { ", another work folder" };
+                goes_on(command, &memory, work.path(), &expected, &what);
+            }
+        }
+    }
+}
+
+fn photos(count: u8, salt: u8) -> Vec<(String, u8)> {
+    (0..count).map(|number| (format!("c{}/{number}.ppm", number % 2), number.wrapping_add(salt))).collect()
+}
+
+fn source(images: &[(String, u8)]) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    let images: Vec<_> = images.iter().map(|(path, number)| (path.as_str(), *number)).collect();
+    tree(root.path(), &images);
+    root
+}
+
+/// A dataset of `old` in memory, with a crop table.
+fn sealed(old: &tempfile::TempDir) -> Memory {
+    let memory = Memory::new("memory:");
+    let storage: Arc<dyn Storage> = Arc::new(memory.clone());
+    Command::new(old, "webdataset", 3).run(&storage, work_folder().path()).unwrap();
+    memory.put("index/shard-000001.crops", vec![1]).unwrap();
+    memory
+}
+
+#[test]
+fn a_first_pack_goes_on_after_a_fault_at_any_call() {
+    let src = source(&photos(6, 0));
+    for format in ["webdataset", "mds"] {
+        sweep(&Command::new(&src, format, 2), &Memory::new("memory:"));
+    }
+}
+
+#[test]
+fn splits_go_on_after_a_fault_at_any_call() {
+    let images = photos(4, 0).into_iter().flat_map(|(path, number)| {
+        ["train", "val"].map(|split| (format!("{split}/{path}"), number.wrapping_add(split.len() as u8)))
+    });
+    let src = source(&images.collect::<Vec<_>>());
+    sweep(&Command::new(&src, "tfrecord", 2), &Memory::new("memory:"));
+}
+
+#[test]
+fn changed_images_go_on_after_a_fault_at_any_call() {
+    let src = source(&photos(4, 0));
+    let recipe = Some(Recipe { fix: true, ..Recipe::default() });
+    sweep(&Command { recipe, ..Command::new(&src, "recordio", 2) }, &Memory::new("memory:"));
+}
+
+#[test]
+fn parts_go_on_after_a_fault_at_any_call() {
+    let src = source(&photos(6, 0));
+    sweep(&Command { parts: 2, ..Command::new(&src, "mds", 2) }, &Memory::new("memory:"));
+}
+
+/// A dataset with crop tables is replaced by another: of fewer shards, or of another format.
+#[test]
+fn a_replacement_goes_on_after_a_fault_at_any_call() {
+    let (old, new) = (source(&photos(9, 0)), source(&photos(4, 50)));
+    let memory = sealed(&old);
+    for format in ["webdataset", "mds"] {
+        sweep(&Command::new(&new, format, 2).force(), &memory);
+    }
+}
+
+/// Files without manifest and plan may be of any dataset: only --force replaces them.
+#[test]
+fn a_dataset_that_has_lost_its_manifest_is_replaced_by_force_alone() {
+    let (old, new) = (source(&photos(9, 0)), source(&photos(4, 50)));
+    let memory = sealed(&old);
+    memory.remove("manifest.json").unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(memory.clone());
+    for src in [&old, &new] {
+        let before = files(&memory);
+        let command = Command::new(src, "webdataset", 3);
+        let refused = command.run(&storage, work_folder().path()).unwrap_err();
+        assert!(refused.to_string().contains("no part of this pack"), "{refused}");
+        assert!(files(&memory) == before);
+    }
+    let command = Command::new(&new, "mds", 2).force();
+    let (expected, _) = without_faults(&command, &Memory::new("memory:"));
+    goes_on(&command, &memory, work_folder().path(), &expected, "a lost manifest");
+}
+
+#[test]
+fn a_dataset_that_a_stopped_replacement_left_is_replaced_by_force_alone() {
+    let (old, new) = (source(&photos(9, 0)), source(&photos(4, 50)));
+    let (before, command) = (sealed(&old), Command::new(&new, "mds", 2));
+    let (expected, calls) = without_faults(&command.clone().force(), &before);
+    for at in 0..calls {
+        let (memory, work) = (copy(&before), work_folder());
+        with_fault(&command.clone().force(), &memory, work.path(), (at, Fault::Kill), &expected);
+        // Without --force, it goes on only if the plan at the prefix is its own.
+        let storage: Arc<dyn Storage> = Arc::new(memory.clone());
+        match command.run(&storage, work_folder().path()) {
+            Ok(_) => assert!(files(&memory) == expected, "{at}"),
+            Err(error) => {
+                assert!(error.help_text().is_some_and(|help| help.contains("--force")), "{at}: {error:?}");
+                goes_on(&command.clone().force(), &memory, work_folder().path(), &expected, &format!("{at}"));
+            }
+        }
+    }
+}
