@@ -12,6 +12,7 @@
 mod faulty;
 mod local;
 mod memory;
+mod open;
 pub mod own;
 mod parts;
 #[cfg(feature = "cloud")]
@@ -23,6 +24,7 @@ pub mod sys;
 pub use faulty::{Call, Faulty};
 pub use local::{Local, UNFINISHED};
 pub use memory::Memory;
-pub use parts::{requests_to_read, requests_to_write};
+pub use open::{has_begun, open, open_to_write};
+pub use parts::requests_to_write;
 pub use settings::{StoreSettings, Transfers, is_url};
-pub use storage::{Entry, FileWriter, OpenFile, Size, Storage, has_begun, open, open_to_write};
+pub use storage::{Entry, FileWriter, OpenFile, Size, Storage};

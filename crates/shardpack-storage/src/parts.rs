@@ -23,11 +23,6 @@ pub fn requests_to_write(content_bytes: u64, is_compressed: bool) -> u64 {
     if parts <= 1 && !is_compressed { 1 } else { parts + 2 }
 }
 
-/// Number of requests to read a file of this many bytes from its beginning to its end.
-pub fn requests_to_read(bytes: u64) -> u64 {
-    bytes.div_ceil(PART_BYTES)
-}
-
 /// Number of threads that send parts at a time in this memory, and the memory in bytes that remains beside their parts.
 #[cfg_attr(not(feature = "cloud"), allow(dead_code, reason = "only uploads need it"))]
 pub(crate) fn threads(memory_bytes: u64, jobs: usize) -> (usize, u64) {
@@ -58,6 +53,6 @@ mod tests {
             assert!(bytes.div_ceil(part) <= 10_000);
         }
         assert_eq!((requests_to_write(PART_BYTES, false), requests_to_write(PART_BYTES, true)), (1, 3));
-        assert_eq!((requests_to_write(PART_BYTES + 1, false), requests_to_read(PART_BYTES + 1)), (4, 2));
+        assert_eq!(requests_to_write(PART_BYTES + 1, false), 4);
     }
 }

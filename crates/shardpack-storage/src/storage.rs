@@ -1,4 +1,4 @@
-//! The trait of all storages, and the function that chooses one.
+//! The trait of all storages, of open files, and of files that are being written.
 
 use std::{
     fmt::Debug,
@@ -9,9 +9,9 @@ use std::{
     sync::Arc,
 };
 
-use shardpack_format::{Error, Result, hash::FileHash, help};
+use shardpack_format::{Error, Result, hash::FileHash};
 
-use crate::{Local, StoreSettings, Transfers, is_url, parts::PART_BYTES, sys};
+use crate::{Transfers, parts::PART_BYTES, sys};
 
 /// Maximum length of a file of unknown length that is read as a whole: a manifest of some million shards.
 const MAX_BYTES: u64 = 1 << 30;
@@ -327,45 +327,4 @@ pub struct Entry {
     pub name: String,
     /// Whether it is a folder.
     pub is_folder: bool,
-}
-
-/// The storage at `path`, a path or URL. `settings` are for URLs.
-///
-/// # Errors
-/// If this build cannot read the URL, there are no such settings, or `path` is not a URL and has settings.
-pub fn open(path: impl AsRef<Path>, settings: &StoreSettings) -> Result<Arc<dyn Storage>> {
-    let path = path.as_ref();
-    if !is_url(path) {
-        settings.refuse_for(path)?;
-        return Ok(Arc::new(Local::new(path)));
-    }
-    #[cfg(feature = "cloud")]
-    return Ok(Arc::new(crate::remote::Remote::open(path, settings)?));
-    #[cfg(not(feature = "cloud"))]
-    Err(Error::usage("this build cannot read URLs (it lacks the feature cloud)")
-        .in_file(path)
-        .help("build the crate shardpack-reader with its feature `cloud`"))
-}
-
-/// As [`open`], for a storage that is written.
-///
-/// # Errors
-/// As [`open`], and if files there cannot be written, as on a web server.
-pub fn open_to_write(path: impl AsRef<Path>, settings: &StoreSettings) -> Result<Arc<dyn Storage>> {
-    let storage = open(path, settings)?;
-    match storage.is_read_only() {
-        false => Ok(storage),
-        true => Err(Error::usage("a web server is only read from").in_file(storage.root()).help(help::COPY_TO_WEB)),
-    }
-}
-
-/// Whether processes with this work folder may have started files that [`Storage::abort_begun`] aborts.
-pub fn has_begun(work: &Path) -> bool {
-    #[cfg(feature = "cloud")]
-    return crate::remote::has_record(work);
-    #[cfg(not(feature = "cloud"))]
-    return {
-        let _ = work;
-        false
-    };
 }

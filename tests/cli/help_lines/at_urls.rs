@@ -222,7 +222,7 @@ pub const AT_URLS: &[(&str, &str, &str, &str)] = &[
     (
         "add --force, or choose another prefix",
         "--force",
-        "crates/shardpack-packer/src/pack/dead_ends.rs",
+        "crates/shardpack-packer/src/pack/tests.rs",
         "a_dataset_that_a_stopped_replacement_left_is_replaced_by_force_alone",
     ),
     (

@@ -143,7 +143,9 @@ impl Bucket {
                     // An earlier run was stopped just before this step.
                     self.clear_up(plans, &there.files().into_iter().collect())?;
                 }
-                return self.sealed_before(planned, manifests, options, start);
+                let left_uploads = self.clear_local()?;
+                let report = self.sealed_before(planned, manifests, options, start)?;
+                return Ok(Report { left_uploads, ..report });
             }
         } else {
             self.refuse_others(plans, &there, options.force)?;
@@ -167,12 +169,7 @@ impl Bucket {
             // Another machine may have finished the same command.
             Err(error) => match self.sealed(plans) {
                 Ok(Some(manifests)) => {
-                    let mut left_uploads = Vec::new();
-                    // Unless a process of this machine still packs.
-                    if let Some(_alone) = sys::Lock::take_if_free(&local.join(WORK_FOLDER).join(LOCK_FILE))? {
-                        left_uploads = self.storage.abort_begun()?;
-                        work_folder::remove_folder(&self.work)?;
-                    }
+                    let left_uploads = self.clear_local()?;
                     let report = self.sealed_before(planned, manifests, options, start)?;
                     Ok(Report { left_uploads, transfers: transfers(), ..report })
                 }
@@ -196,6 +193,21 @@ impl Bucket {
         let unpacked = in_ledgers(plans, &manifests, read)?;
         let report = report(manifests, true, Vec::new(), &[], plans, 0, start);
         Ok(Report { other_sidecars, newer, unpacked, transfers: self.storage.transfers(), ..report })
+    }
+
+    /// Removes files that a stopped run has left on this machine, and aborts its uploads, unless a process still packs here. Returns
+    /// the names of objects whose parts may remain.
+    fn clear_local(&self) -> Result<Vec<String>> {
+        let local = self.work.join(DATASET_FOLDER);
+        let lock = local.join(WORK_FOLDER).join(LOCK_FILE);
+        let alone = sys::Lock::take_if_free(&lock)?;
+        if alone.is_none() && sys::is_there(&lock)? {
+            return Ok(Vec::new());
+        }
+        let left = self.storage.abort_begun()?;
+        work_folder::remove_folder(&local)?;
+        self.remove_if_empty();
+        Ok(left)
     }
 
     /// Puts the record beside the splits.

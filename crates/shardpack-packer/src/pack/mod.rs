@@ -6,8 +6,6 @@ mod beside;
 mod bucket;
 mod bucket_parts;
 mod change_part;
-#[cfg(test)]
-mod dead_ends;
 mod destination;
 mod geometry;
 mod held;
@@ -27,6 +25,8 @@ mod runs;
 mod second_format;
 mod spools;
 mod status;
+#[cfg(test)]
+mod tests;
 mod transformed;
 mod work_folder;
 

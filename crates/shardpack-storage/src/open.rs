@@ -1,0 +1,48 @@
+//! Chooses the storage of a path or URL.
+
+use std::{path::Path, sync::Arc};
+
+use shardpack_format::{Error, Result, help};
+
+use crate::{Local, Storage, StoreSettings, is_url};
+
+/// The storage at `path`, a path or URL. `settings` are for URLs.
+///
+/// # Errors
+/// If this build cannot read the URL, there are no such settings, or `path` is not a URL and has settings.
+pub fn open(path: impl AsRef<Path>, settings: &StoreSettings) -> Result<Arc<dyn Storage>> {
+    let path = path.as_ref();
+    if !is_url(path) {
+        settings.refuse_for(path)?;
+        return Ok(Arc::new(Local::new(path)));
+    }
+    #[cfg(feature = "cloud")]
+    return Ok(Arc::new(crate::remote::Remote::open(path, settings)?));
+    #[cfg(not(feature = "cloud"))]
+    Err(Error::usage("this build cannot read URLs (it lacks the feature cloud)")
+        .in_file(path)
+        .help("build the crate shardpack-reader with its feature `cloud`"))
+}
+
+/// As [`open`], for a storage that is written.
+///
+/// # Errors
+/// As [`open`], and if files there cannot be written, as on a web server.
+pub fn open_to_write(path: impl AsRef<Path>, settings: &StoreSettings) -> Result<Arc<dyn Storage>> {
+    let storage = open(path, settings)?;
+    match storage.is_read_only() {
+        false => Ok(storage),
+        true => Err(Error::usage("a web server is only read from").in_file(storage.root()).help(help::COPY_TO_WEB)),
+    }
+}
+
+/// Whether processes with this work folder may have started files that [`Storage::abort_begun`] aborts.
+pub fn has_begun(work: &Path) -> bool {
+    #[cfg(feature = "cloud")]
+    return crate::remote::has_record(work);
+    #[cfg(not(feature = "cloud"))]
+    return {
+        let _ = work;
+        false
+    };
+}
