@@ -17,6 +17,8 @@ use crate::{Entry, FileWriter, OpenFile, Size, Storage, own, storage::check_writ
 /// Extension of a file that is not finished, after its final name.
 pub const UNFINISHED: &str = "part";
 
+/// Folder in a work folder for unfinished files of subfolders.
+const SUBFOLDERS: &str = "splits";
 /// Bytes per read of [`OpenFile::read_range`].
 const PIECE_BYTES: u64 = 1 << 20;
 
@@ -26,14 +28,14 @@ pub struct Local {
     root: PathBuf,
     /// Folder of unfinished files; `None` if they are beside the finished ones.
     work: Option<PathBuf>,
-    /// Beginning of the names of unfinished files in `work`: empty, or the names of subfolders, each with a dot.
-    below: String,
+    /// Folder below `work` that has them: empty, or of a subfolder, whose files may have the names of others.
+    below: PathBuf,
 }
 
 impl Local {
     /// The folder at `root`, which need not exist.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into(), work: None, below: String::new() }
+        Self { root: root.into(), work: None, below: PathBuf::new() }
     }
 
     /// Path of the file `name`, whose folder is created, and its path until it is finished.
@@ -41,7 +43,7 @@ impl Local {
         let folder = own::folder(&self.root, Path::new(name).parent().unwrap_or(Path::new("")))?;
         let file = Path::new(name).file_name().unwrap_or_default();
         let unfinished = match &self.work {
-            Some(work) => work.join(format!("{}{}.{UNFINISHED}", self.below, name.replace('/', "."))),
+            Some(work) => own::folder(work, &self.below)?.join(format!("{}.{UNFINISHED}", name.replace('/', "."))),
             None => folder.join(format!("{}.{UNFINISHED}", file.to_string_lossy())),
         };
         Ok((folder.join(file), unfinished))
@@ -62,12 +64,12 @@ impl Storage for Local {
     }
 
     fn folder(&self, name: &str) -> Result<Arc<dyn Storage>> {
-        let below = format!("{}{name}.", self.below);
+        let below = self.below.join(SUBFOLDERS).join(name);
         Ok(Arc::new(Self { root: self.root.join(name), work: self.work.clone(), below }))
     }
 
     fn with_work(&self, work: &Path) -> Arc<dyn Storage> {
-        Arc::new(Self { root: self.root.clone(), work: Some(work.to_path_buf()), below: String::new() })
+        Arc::new(Self { root: self.root.clone(), work: Some(work.to_path_buf()), below: PathBuf::new() })
     }
 
     fn open(&self, name: &str) -> Result<Option<Box<dyn OpenFile>>> {
@@ -160,10 +162,10 @@ impl Storage for Local {
         Ok(Box::new(LocalWriter { file: own::create(&unfinished)?, path, unfinished, size }))
     }
 
-    /// Removes the unfinished files of the work folder.
+    /// Removes the unfinished files of this folder, without those of subfolders.
     fn abort_begun(&self) -> Result<Vec<String>> {
         let Some(work) = &self.work else { return Ok(Vec::new()) };
-        let of_work = Self::new(work);
+        let of_work = Self::new(work.join(&self.below));
         for entry in of_work.list("")?.unwrap_or_default() {
             if !entry.is_folder && Path::new(&entry.name).extension().is_some_and(|extension| extension == UNFINISHED) {
                 of_work.remove(&entry.name)?;

@@ -2,9 +2,11 @@
 
 use std::{path::Path, sync::Arc};
 
-use shardpack_format::{Error, Result, help};
+#[cfg(not(feature = "cloud"))]
+use shardpack_format::Error;
+use shardpack_format::Result;
 
-use crate::{Local, Storage, StoreSettings, is_url};
+use crate::{Local, Storage, StoreSettings, is_url, storage::check_writable};
 
 /// The storage at `path`, a path or URL. `settings` are for URLs.
 ///
@@ -30,10 +32,7 @@ pub fn open(path: impl AsRef<Path>, settings: &StoreSettings) -> Result<Arc<dyn 
 /// As [`open`], and if files there cannot be written, as on a web server.
 pub fn open_to_write(path: impl AsRef<Path>, settings: &StoreSettings) -> Result<Arc<dyn Storage>> {
     let storage = open(path, settings)?;
-    match storage.is_read_only() {
-        false => Ok(storage),
-        true => Err(Error::usage("a web server is only read from").in_file(storage.root()).help(help::COPY_TO_WEB)),
-    }
+    check_writable(storage.as_ref()).map(|()| storage)
 }
 
 /// Whether processes with this work folder may have started files that [`Storage::abort_begun`] aborts.

@@ -1,4 +1,4 @@
-//! Arithmetic of uploads and downloads in parts: lengths, numbers of requests, and memory.
+//! Arithmetic of uploads in parts: lengths, numbers of requests, and memory.
 //!
 //! Part of every build: `plan --price` counts requests without sending any.
 
@@ -7,7 +7,7 @@ pub(crate) const PART_BYTES: u64 = 8 << 20;
 /// Maximum number of parts of a file: stores allow 10,000, and a compressed shard may be longer than its content.
 const MOST_PARTS: u64 = 9_000;
 /// Maximum number of threads that write and send at a time.
-pub(crate) const MOST_THREADS: usize = 8;
+const MOST_THREADS: usize = 8;
 /// Parts in memory for each thread: one being sent, and the two at the start and the end of a span.
 const PARTS_A_THREAD: u64 = 3;
 

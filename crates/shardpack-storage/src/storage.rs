@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use shardpack_format::{Error, Result, hash::FileHash};
+use shardpack_format::{Error, Result, hash::FileHash, help};
 
 use crate::{Transfers, parts::PART_BYTES, sys};
 
@@ -212,6 +212,14 @@ impl dyn Storage + '_ {
             Some(found) if !is_right(&found) => self.read(name, max_bytes),
             found => Ok(found),
         }
+    }
+}
+
+/// Fails if files of `storage` cannot be written, as on a web server.
+pub(crate) fn check_writable(storage: &dyn Storage) -> Result<()> {
+    match storage.is_read_only() {
+        false => Ok(()),
+        true => Err(Error::usage("a web server is only read from").in_file(storage.root()).help(help::COPY_TO_WEB)),
     }
 }
 

@@ -323,7 +323,7 @@ impl Bucket {
     }
 
     /// Marks the prefix as an unfinished pack, and aborts multipart uploads of earlier runs. With `force`,
-    /// existing manifests are removed first, so that none names objects that are overwritten. Without,
+    /// existing manifests are removed before any shard is put, so that none names objects that are overwritten. Without,
     /// manifests that appeared since the check belong to another run, and stay. Returns the names of objects of
     /// earlier runs whose parts may remain.
     pub fn begin(&self, plans: &[Plan], stale: &[PathBuf], force: bool) -> Result<Vec<String>> {

@@ -275,12 +275,12 @@ fn ready(
     }
     if let State::Begun | State::Changed(_) = state {
         destination::create_folders(dst, plans)?;
-        if storage.local().is_some() {
-            storage.abort_begun()?;
-        }
         for (recalled, plan) in recalled.iter_mut().zip(plans) {
             let (folder, work) = (dataset_folder(dst, plan), destination.work(plan)?);
             let storage = transfer::of_split(storage, plan.split.as_deref())?;
+            if storage.local().is_some() {
+                storage.abort_begun()?;
+            }
             *recalled = copy::recall(plan, &folder, &work, storage.as_ref())?;
             copy::clear(plan, &folder, recalled)?;
         }

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use shardpack_format::{Error, Result, help};
+use shardpack_format::{Error, Result};
 
 use crate::{
     Entry, FileWriter, OpenFile, Size, Storage, StoreSettings, Transfers, parts,
@@ -14,6 +14,7 @@ use crate::{
         Settings, Store,
         object_writer::{ObjectWriter, Record},
     },
+    storage::check_writable,
 };
 
 /// See the module.
@@ -33,14 +34,6 @@ impl Remote {
         let text = url.to_str().ok_or_else(|| Error::usage("a URL that is not UTF-8").in_file(url))?;
         let store = Store::new(text, &Settings::of(settings.pairs().iter().cloned()))?;
         Ok(Self { store: Arc::new(store), record: None })
-    }
-
-    /// Fails for a web server.
-    fn check_writable(&self) -> Result<()> {
-        match self.is_read_only() {
-            false => Ok(()),
-            true => Err(Error::usage("a web server is only read from").in_file(self.root()).help(help::COPY_TO_WEB)),
-        }
     }
 }
 
@@ -130,12 +123,12 @@ impl Storage for Remote {
     }
 
     fn put(&self, name: &str, bytes: Vec<u8>) -> Result<()> {
-        self.check_writable()?;
+        check_writable(self)?;
         self.store.put(name, bytes)
     }
 
     fn create(&self, name: &str, size: Size) -> Result<Box<dyn FileWriter>> {
-        self.check_writable()?;
+        check_writable(self)?;
         Ok(Box::new(ObjectWriter::new(Arc::clone(&self.store), self.record.clone(), name, size)))
     }
 

@@ -206,6 +206,13 @@ fn a_folder_of_this_machine() {
     assert!(Local::new(&root).local() == Some(&root) && Local::new(&root).transfers().is_none());
     let file = Local::new(&root).open("one").unwrap().unwrap();
     assert_eq!(file.local().unwrap().metadata().unwrap().len(), 7);
+    // A name may be long, and the same in several subfolders.
+    let (work, long) = (tempfile::tempdir().unwrap(), "s".repeat(200));
+    let below = Local::new(folder.path().join("long")).with_work(work.path()).folder(&long).unwrap();
+    let file = below.create(&long, Size::Known(1)).unwrap();
+    file.write_at(&[1], 0).unwrap();
+    file.finish(1, &hash::file(&[1])).unwrap();
+    assert_eq!(below.read(&long, 1).unwrap(), Some(vec![1]));
     // Nothing else remains: no temporary file.
     let names = |folder: &str| -> Vec<String> {
         Local::new(&root).list(folder).unwrap().unwrap().into_iter().map(|entry| entry.name).collect()
