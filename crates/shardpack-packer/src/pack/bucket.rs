@@ -13,6 +13,7 @@ use std::{
     ops::ControlFlow,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Instant,
 };
 
 use shardpack_format::{
@@ -126,9 +127,26 @@ impl Bucket {
 
     /// Packs the planned dataset, or resumes it.
     pub fn pack(&self, planned: &Planned, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
-        let start = std::time::Instant::now();
-        let plans = &planned.plans;
+        let start = Instant::now();
         self.refuse_inside(&planned.source)?;
+        match self.pack_unless_sealed(planned, options, monitor, start) {
+            // Another machine may have finished the same command. A store that does not answer gets no second request.
+            Err(error) if !options.force && error.kind() == ErrorKind::Usage => match self.sealed(&planned.plans) {
+                Ok(Some(manifests)) => self.sealed_before(planned, manifests, options, start),
+                _ => Err(error),
+            },
+            packed => packed,
+        }
+    }
+
+    fn pack_unless_sealed(
+        &self,
+        planned: &Planned,
+        options: &Options,
+        monitor: &dyn Monitor,
+        start: Instant,
+    ) -> Result<Report> {
+        let plans = &planned.plans;
         let there = self.there(plans)?;
         // A run that was stopped before the record of splits has its plan at the prefix, and goes on below.
         let whole = there.whole(plans)?;
@@ -139,13 +157,11 @@ impl Bucket {
                 if !there.has_record_of(plans) {
                     self.put_record(plans, &manifests)?;
                 }
-                if self.is_of(plans)? {
+                if self.plan_is_of(plans)? == Some(true) {
                     // An earlier run was stopped just before this step.
                     self.clear_up(plans, &there.files().into_iter().collect())?;
                 }
-                let left_uploads = self.clear_local()?;
-                let report = self.sealed_before(planned, manifests, options, start)?;
-                return Ok(Report { left_uploads, ..report });
+                return self.sealed_before(planned, manifests, options, start);
             }
         } else {
             self.refuse_others(plans, &there, options.force)?;
@@ -155,44 +171,29 @@ impl Bucket {
         let (jobs, memory_bytes) = self.storage.writers(options.jobs, options.memory_bytes);
         let options = &Options { jobs, memory_bytes, ..options.clone() };
         let local = self.work.join(DATASET_FOLDER);
-        let packed = pack_into(planned, None, &local, Some(self), options, monitor).and_then(|report| {
-            if report.sealed {
-                self.publish(plans, &local)?;
-            }
-            Ok(report)
-        });
-        let transfers = || self.storage.transfers();
-        match packed {
-            Ok(report) => Ok(Report { already_sealed: false, replaced: None, transfers: transfers(), ..report }),
-            // A store that does not answer gets no second request.
-            Err(error) if options.force || error.kind() != ErrorKind::Usage => Err(error),
-            // Another machine may have finished the same command.
-            Err(error) => match self.sealed(plans) {
-                Ok(Some(manifests)) => {
-                    let left_uploads = self.clear_local()?;
-                    let report = self.sealed_before(planned, manifests, options, start)?;
-                    Ok(Report { left_uploads, transfers: transfers(), ..report })
-                }
-                _ => Err(error),
-            },
+        let report = pack_into(planned, None, &local, Some(self), options, monitor)?;
+        if report.sealed {
+            self.publish(plans, &local)?;
         }
+        Ok(Report { already_sealed: false, replaced: None, transfers: self.storage.transfers(), ..report })
     }
 
-    /// Report for datasets that existed already.
+    /// Clears up after a stopped run, and returns the report of a dataset that was sealed before.
     fn sealed_before(
         &self,
         planned: &Planned,
         manifests: Vec<Manifest>,
         options: &Options,
-        start: std::time::Instant,
+        start: Instant,
     ) -> Result<Report> {
         let plans = &planned.plans;
+        let left_uploads = self.clear_local()?;
         let newer = newer(&planned.source, plans, self.storage.as_ref())?;
         let other_sidecars = other_sidecars(&manifests, plans, &options.sidecars)?;
         let read = |plan: &Plan| self.storage.read_small(&(split_prefix(plan) + LEDGER_FILE));
         let unpacked = in_ledgers(plans, &manifests, read)?;
         let report = report(manifests, true, Vec::new(), &[], plans, 0, start);
-        Ok(Report { other_sidecars, newer, unpacked, transfers: self.storage.transfers(), ..report })
+        Ok(Report { left_uploads, other_sidecars, newer, unpacked, transfers: self.storage.transfers(), ..report })
     }
 
     /// Removes files that a stopped run has left on this machine, and aborts its uploads, unless a process still packs here. Returns
@@ -259,17 +260,16 @@ impl Bucket {
     fn refuse_others(&self, plans: &[Plan], there: &There, force: bool) -> Result<()> {
         // Manifests of these plans are from an earlier run, which was stopped between two splits.
         if !force && !there.are_of(plans)? {
-            return Err(Error::usage("holds a dataset of something else")
-                .in_file(self.storage.root())
-                .help("another prefix, or --force to replace it"));
+            return Err(self.holds_another_dataset());
         }
         let local = self.work.join(DATASET_FOLDER);
         let plan = local.join(WORK_FOLDER).join(PLAN_FILE);
         let is_begun = sys::is_there(&plan)?;
-        if !force && self.plan()?.is_some() && !self.is_of(plans)? {
+        let is_of_plans = || Ok::<_, Error>(self.plan_is_of(plans)? == Some(true));
+        if !force && self.plan_is_of(plans)? == Some(false) {
             // The source may have changed since this machine started.
             let own = if is_begun { plan_file::read_header(&plan)?.plans()? } else { Vec::new() };
-            if !self.is_of(&own)? {
+            if self.plan_is_of(&own)? == Some(false) {
                 return Err(Error::usage("holds an unfinished pack of something else, whose plan is in .shardpack/")
                     .in_file(self.storage.root())
                     .help(
@@ -290,9 +290,9 @@ impl Bucket {
         own.extend(replaced.iter().cloned());
         own.extend([splits::FILE.to_owned(), plan_name(), replaced_name()]);
         // Without a plan, files of these names may be of a dataset that has lost its manifest.
-        let is_ours = force || self.is_of(plans)?;
+        let is_ours = force || is_of_plans()?;
         let mut other = self.first_other(|name| is_ours && own.contains(name))?;
-        if !is_ours && other.is_some() && self.is_of(plans)? {
+        if !is_ours && other.is_some() && is_of_plans()? {
             // Another process has begun the same pack meanwhile.
             other = self.first_other(|name| own.contains(name))?;
         }
@@ -340,12 +340,32 @@ impl Bucket {
         }
         // From here on a process that put another plan before puts no more shards and no manifest.
         self.put_plan(plan_file::read_header(&local.join(WORK_FOLDER).join(PLAN_FILE))?.to_bytes())?;
+        if !force {
+            self.refuse_sealed_meanwhile(plans)?;
+        }
         let ends = |name: &&String| name.ends_with(manifest::FILE) || *name == splits::FILE;
         there.iter().filter(ends).try_for_each(|name| self.storage.remove(name))?;
         if force {
             self.remove_receipts()?;
         }
         Ok(left)
+    }
+
+    /// Fails if a process sealed something else before the plan of `plans` was put; then removes this plan.
+    pub fn refuse_sealed_meanwhile(&self, plans: &[Plan]) -> Result<()> {
+        if self.there(plans)?.are_of(plans)? {
+            return Ok(());
+        }
+        if self.plan_is_of(plans)? == Some(true) {
+            self.storage.remove(&plan_name())?;
+        }
+        Err(self.holds_another_dataset())
+    }
+
+    fn holds_another_dataset(&self) -> Error {
+        Error::usage("holds a dataset of something else")
+            .in_file(self.storage.root())
+            .help("another prefix, or --force to replace it")
     }
 
     /// Names of objects that an unfinished pack may have, from the plan and receipts at the prefix and the
@@ -402,10 +422,8 @@ impl Bucket {
             }
             put_files(self.storage.as_ref(), local, &of_turn)?;
         }
-        // Without a plan, a process with the same plan has sealed the dataset.
-        if self.plan()?.is_some()
-            && let Err(error) = guard()
-        {
+        // Without a plan, a process with the same plan has sealed the dataset, and these manifests are its own.
+        if self.plan_is_of(plans)? == Some(false) {
             // A process that began in the meantime may have looked for manifests before these were put.
             for file in files.iter().filter(|file| rank(file) > 0) {
                 let (path, name) = (local.join(file), file.to_string_lossy());
@@ -413,7 +431,7 @@ impl Bucket {
                     self.storage.remove(&name)?;
                 }
             }
-            return Err(error);
+            return Err(self.replaced_by_another());
         }
         Ok(files)
     }

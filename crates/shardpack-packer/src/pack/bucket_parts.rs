@@ -37,7 +37,9 @@ use crate::{
 };
 
 /// Split and hash of each plan, which identify plans.
-fn hashes(plans: &[Plan]) -> Result<Vec<(Option<String>, hash::FileHash)>> {
+type Hashes = Vec<(Option<String>, hash::FileHash)>;
+
+fn hashes(plans: &[Plan]) -> Result<Hashes> {
     plans.iter().map(|plan| Ok((plan.split.clone(), plan.hash()?))).collect()
 }
 
@@ -106,6 +108,7 @@ impl Bucket {
     pub fn join(&self, planned: &PlannedPart, own: impl FnOnce() -> Result<Vec<u8>>) -> Result<()> {
         if self.plan()?.is_none() && self.is_empty(&planned.planned.plans)? {
             self.put_plan(own()?)?;
+            self.refuse_sealed_meanwhile(&planned.planned.plans)?;
         }
         match self.plan()? {
             Some(there) => planned.same_plan(&there, None, self.storage.root()),
@@ -127,24 +130,31 @@ impl Bucket {
     /// If a number or a name cannot be hashed, which never happens.
     pub fn guard(&self, plans: &[Plan]) -> Result<impl Fn() -> Result<()> + Sync + use<'_>> {
         let own = hashes(plans)?;
-        Ok(move || {
-            let there = self.storage.read_small(&plan_name())?.ok_or_else(|| gone(self.storage.root()))?;
-            match hashes(&plan_file::header_in(&there)?.plans()?)? == own {
-                true => Ok(()),
-                false => Err(Error::usage("another pack has begun here while this one ran")
-                    .in_file(self.storage.root())
-                    .help("run one pack at a time, or choose another prefix")),
-            }
+        Ok(move || match self.holds(&own)? {
+            Some(true) => Ok(()),
+            Some(false) => Err(self.replaced_by_another()),
+            None => Err(gone(self.storage.root())),
         })
     }
 
-    /// Whether the plan at the prefix belongs to these plans.
+    /// The error of a pack whose plan another process has replaced.
+    pub fn replaced_by_another(&self) -> Error {
+        Error::usage("another pack has begun here while this one ran")
+            .in_file(self.storage.root())
+            .help("run one pack at a time, or choose another prefix")
+    }
+
+    /// Whether the plan at the prefix is one of `own`; `None` if there is no plan.
+    fn holds(&self, own: &Hashes) -> Result<Option<bool>> {
+        self.plan()?.map(|header| Ok(hashes(&header.plans()?)? == *own)).transpose()
+    }
+
+    /// Whether the plan at the prefix belongs to these plans; `None` if there is no plan.
     ///
     /// # Errors
     /// If the store does not answer, or the plan is corrupt.
-    pub fn is_of(&self, plans: &[Plan]) -> Result<bool> {
-        let there = self.plan()?.map(|header| hashes(&header.plans()?)).transpose()?;
-        Ok(there == Some(hashes(plans)?))
+    pub fn plan_is_of(&self, plans: &[Plan]) -> Result<Option<bool>> {
+        self.holds(&hashes(plans)?)
     }
 
     /// Whether the prefix is empty, so that this part is the first; fails if there are objects but no part has

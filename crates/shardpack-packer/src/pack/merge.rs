@@ -10,7 +10,7 @@ use std::{
 };
 
 use shardpack_format::{
-    Error, Result, hash,
+    Error, ErrorKind, Result, hash,
     manifest::{self, Manifest, WORK_FOLDER},
     size,
 };
@@ -165,7 +165,14 @@ pub(super) fn merge_into(
         Some(bucket) => Arc::clone(&bucket.storage),
     };
     let at = At { dst, folder, storage, bucket };
-    let merged = merge_at(&at, options, monitor);
+    let merged = merge_at(&at, options, monitor).or_else(|error| {
+        // Another machine may have sealed the same parts meanwhile, and has removed the plan.
+        let is_ended = |bucket: &Bucket| bucket.plan().is_ok_and(|plan| plan.is_none());
+        match error.kind() == ErrorKind::Usage && bucket.is_some_and(is_ended) {
+            true => merged_before(&at, options, monitor).map_err(|_| error),
+            false => Err(error),
+        }
+    });
     if let Some(bucket) = bucket {
         if merged.as_ref().is_ok_and(Merged::is_sealed) {
             work_folder::remove_folder(&at.folder)?;

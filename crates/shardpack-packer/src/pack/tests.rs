@@ -11,7 +11,9 @@ use std::{
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
+        mpsc,
     },
+    thread,
 };
 
 use shardpack_format::{Error, ErrorKind, Result, formats::Choice};
@@ -234,6 +236,33 @@ fn sweep(command: &Command<'_>, before: &Memory) {
     }
 }
 
+/// Runs `command`; before its call number `at`, `other` runs from its start to its end, as on another machine.
+fn with_another(command: &Command<'_>, other: &Command<'_>, memory: &Memory, at: usize) -> [Result<()>; 2] {
+    thread::scope(|scope| {
+        let (call, called) = mpsc::channel();
+        let (end, ended) = mpsc::channel();
+        let ended = Mutex::new(ended);
+        let inside = scope.spawn(move || {
+            called.recv().ok()?;
+            let storage: Arc<dyn Storage> = Arc::new(memory.clone());
+            let result = other.run(&storage, work_folder().path());
+            let _ = end.send(());
+            Some(result)
+        });
+        let calls = AtomicUsize::new(0);
+        let storage: Arc<dyn Storage> = Arc::new(Faulty::new(Arc::new(memory.clone()), move |_, _| {
+            if calls.fetch_add(1, Ordering::Relaxed) == at {
+                call.send(()).unwrap();
+                ended.lock().unwrap().recv().unwrap();
+            }
+            Ok(())
+        }));
+        let result = command.run(&storage, work_folder().path());
+        drop(storage);
+        [result, inside.join().unwrap().unwrap()]
+    })
+}
+
 fn photos(count: u8, salt: u8) -> Vec<(String, u8)> {
     (0..count).map(|number| (format!("c{}/{number}.ppm", number % 2), number.wrapping_add(salt))).collect()
 }
@@ -329,6 +358,47 @@ fn a_dataset_that_a_stopped_replacement_left_is_replaced_by_force_alone() {
                 assert!(error.help_text().is_some_and(|help| help.contains("--force")), "{at}: {error:?}");
                 goes_on(&command.clone().force(), &memory, work_folder().path(), &expected, &format!("{at}"));
             }
+        }
+    }
+}
+
+#[test]
+fn two_of_the_same_command_seal_one_dataset_wherever_the_second_begins() {
+    let src = source(&photos(6, 0));
+    let empty = Memory::new("memory:");
+    for parts in [0, 2] {
+        let command = Command { parts, ..Command::new(&src, "mds", 2) };
+        let (expected, calls) = without_faults(&command, &empty);
+        for at in 0..calls {
+            let memory = copy(&empty);
+            let results = with_another(&command, &command, &memory, at);
+            assert!(results.iter().all(Result::is_ok), "{at} of {calls}, {parts} parts: {results:?}");
+            assert!(files(&memory) == expected, "{at} of {calls}: {:?}", files(&memory).keys());
+        }
+    }
+}
+
+#[test]
+fn of_two_packs_one_is_sealed_at_most_wherever_the_second_begins() {
+    let src = source(&photos(6, 0));
+    let empty = Memory::new("memory:");
+    for parts in [[0, 0], [2, 0], [0, 2], [2, 2]] {
+        let command = Command { parts: parts[0], ..Command::new(&src, "webdataset", 2) };
+        let other = Command { parts: parts[1], ..Command::new(&src, "webdataset", 3) };
+        let (expected, calls) = without_faults(&command, &empty);
+        let (of_other, _) = without_faults(&other, &empty);
+        for at in 0..calls {
+            let memory = copy(&empty);
+            let results = with_another(&command, &other, &memory, at);
+            let found = files(&memory);
+            let what = format!("{at} of {calls}, parts {parts:?}: {results:?}");
+            let sealed = match &results {
+                [Ok(()), Err(_)] => &expected,
+                [Err(_), Ok(())] => &of_other,
+                _ => panic!("{what}"),
+            };
+            // Objects of the other may remain.
+            assert!(sealed.iter().all(|(name, bytes)| found.get(name) == Some(bytes)), "{what}");
         }
     }
 }
