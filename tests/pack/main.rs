@@ -12,6 +12,7 @@ mod damage;
 mod destination;
 mod determinism;
 mod fraction;
+mod kills;
 mod pack;
 mod parts;
 mod parts_changed;

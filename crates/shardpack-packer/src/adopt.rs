@@ -35,6 +35,7 @@ use crate::{
     listing::Listing,
     monitor::{Monitor, Phase},
     own,
+    pack::work_folder,
     plan::BLOCK_BYTES,
     source::{
         COMPONENT, Found, Origin, Shards,
@@ -81,11 +82,10 @@ pub struct Report {
 /// # Errors
 /// If the shards are compressed, have several formats, or lie in several folders; and on I/O errors.
 pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
-    if sys::is_there(&folder.join(WORK_FOLDER).join("plan"))? {
+    if work_folder::has_pack(&folder.join(WORK_FOLDER))? {
         return Err(Error::usage("holds an unfinished pack").in_file(folder).help(help::FINISH_PACK));
     }
-    // An adoption that was stopped left its work folder, and can start again.
-    let begun = sys::is_there(&folder.join(WORK_FOLDER))? && !sys::is_there(&folder.join(manifest::FILE))?;
+    let begun = is_begun(folder)?;
     for name in OURS {
         if !begun && !options.force && sys::is_there(&folder.join(name))? {
             let what = format!("{name} exists already, written by this program");
@@ -155,6 +155,15 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
     std::fs::remove_dir_all(&work).map_err(|e| sys::io_error("cannot remove", &work, e))?;
     sys::sync_folder(folder)?;
     Ok(Report { manifest: Some(manifest), bad, ignored: found.ignored, crops })
+}
+
+/// Whether an adoption of `folder` was stopped: it left its work folder, beside no manifest or its own.
+fn is_begun(folder: &Path) -> Result<bool> {
+    if !sys::is_there(&folder.join(WORK_FOLDER))? {
+        return Ok(false);
+    }
+    let Some(bytes) = sys::read_if_there(&folder.join(manifest::FILE))? else { return Ok(true) };
+    Ok(Manifest::read(&bytes).is_ok_and(|manifest| manifest.format.settings.contains_key(adopted::SETTING)))
 }
 
 /// Help for shards that cannot be adopted.

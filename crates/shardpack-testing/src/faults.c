@@ -1,6 +1,7 @@
 /* Runs a program and lets chosen system calls of it fail: faults CALL:ERRNO:WHEN:PATH... -- PROGRAM ARGS...
  *
- * CALL is stat, open, list, read, write, sync, rename or unlink; ERRNO a number; WHEN the number of the call that fails,
+ * CALL is stat, open, list, read, write, sync, rename, unlink or change (a call that changes, creates or removes a name);
+ * ERRNO a number, or 0 to kill the program before the call; WHEN the number of the call that fails,
  * from 1 among those that fit, or 0 for all of them, or N+ for it and all after it; PATH is a part of the path that the call
  * is of. The kernel asks this process about each such call of the program (seccomp user notification, Linux 5.5), so calls
  * that do not go through the C library are met too. Exits 125 where that cannot be had.
@@ -44,8 +45,18 @@ static const struct { const char *name; long number; enum how how; } CALLS[] = {
     { "write", SYS_pwritev, BY_FD }, { "write", SYS_pwritev2, BY_FD },
     { "sync", SYS_fsync, BY_FD }, { "sync", SYS_fdatasync, BY_FD },
     { "rename", SYS_renameat2, AT }, { "unlink", SYS_unlinkat, AT },
+#ifdef SYS_mkdir
+    { "change", SYS_mkdir, BY_PATH }, { "change", SYS_rmdir, BY_PATH }, { "change", SYS_unlink, BY_PATH },
+    { "change", SYS_rename, BY_PATH }, { "change", SYS_link, BY_PATH }, { "change", SYS_open, BY_PATH },
+#endif
+#ifdef SYS_renameat
+    { "change", SYS_renameat, AT },
+#endif
+    { "change", SYS_mkdirat, AT }, { "change", SYS_unlinkat, AT }, { "change", SYS_renameat2, AT },
+    { "change", SYS_linkat, AT }, { "change", SYS_openat, AT },
 };
 #define COUNT (sizeof CALLS / sizeof *CALLS)
+#define KILL -1
 
 struct fault { char call[16]; int error; long when; int onwards; const char *path; long met; };
 
@@ -112,16 +123,30 @@ static void path_of(const struct seccomp_notif *asked, enum how how, char *path)
     snprintf(path + length, 2 * PATH_MAX - length, "%s%s", length && name[0] ? "/" : "", name);
 }
 
+/* Whether an open of a file creates or empties it. */
+static int creates(const struct seccomp_notif *asked, enum how how) {
+    return (asked->data.args[how == AT ? 2 : 1] & (O_CREAT | O_TRUNC)) != 0;
+}
+
+static int is_open(int number) {
+#ifdef SYS_open
+    if (number == SYS_open) return 1;
+#endif
+    return number == SYS_openat;
+}
+
 static int answer(const struct seccomp_notif *asked, struct fault *faults, int many) {
     char path[2 * PATH_MAX];
     for (size_t call = 0; call < COUNT; call++) {
         if (CALLS[call].number != asked->data.nr) continue;
+        if (!strcmp(CALLS[call].name, "change") && is_open(asked->data.nr) && !creates(asked, CALLS[call].how)) continue;
         path_of(asked, CALLS[call].how, path);
         for (int fault = 0; fault < many; fault++) {
             struct fault *one = faults + fault;
             if (strcmp(one->call, CALLS[call].name) || !strstr(path, one->path)) continue;
             one->met++;
-            if (!one->when || one->met == one->when || (one->onwards && one->met > one->when)) return one->error;
+            if (!one->when || one->met == one->when || (one->onwards && one->met > one->when))
+                return one->error ? one->error : KILL;
         }
     }
     return 0;
@@ -157,7 +182,12 @@ int main(int count, char **args) {
         if (ready > 0 && (wait.revents & POLLIN)) {
             struct seccomp_notif asked = { 0 };
             if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &asked)) continue;
-            struct seccomp_notif_resp said = { .id = asked.id, .error = -answer(&asked, faults, many) };
+            int error = answer(&asked, faults, many);
+            if (error == KILL) {
+                kill(child, SIGKILL);
+                break;
+            }
+            struct seccomp_notif_resp said = { .id = asked.id, .error = -error };
             if (!said.error) said.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
             ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &said);
         } else if (waitpid(child, &status, WNOHANG) == child) {

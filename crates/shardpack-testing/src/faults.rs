@@ -15,6 +15,8 @@ pub const EIO: i32 = 5;
 pub const EACCES: i32 = 13;
 pub const ENOSPC: i32 = 28;
 pub const ESTALE: i32 = 116;
+/// Not an error: kills the program before the call.
+pub const KILL: i32 = 0;
 
 /// Exit code of the `faults.c` program if faults cannot be injected.
 const UNAVAILABLE: i32 = 125;
@@ -39,7 +41,7 @@ fn program() -> Option<&'static Path> {
 }
 
 /// A fault in the syntax of `faults.c`, `CALL:ERRNO:WHEN:PATH`: call number `when` (from 1; 0 for every call) of `call` (stat, open, list,
-/// read, write, sync, rename, unlink) fails with `errno`. Only calls on paths that contain `path` count.
+/// read, write, sync, rename, unlink, change) fails with `errno`. Only calls on paths that contain `path` count.
 pub fn fault(call: &str, errno: i32, when: u32, path: &str) -> String {
     format!("{call}:{errno}:{when}:{path}")
 }

@@ -22,7 +22,7 @@ use super::{
     held::Held,
     left_out, present,
     transformed::Place,
-    work_folder::{self, LOCK_FILE, OTHER_FOLDER, PLAN_FILE},
+    work_folder::{self, ASIDE_FOLDER, LOCK_FILE, OTHER_FOLDER, PLAN_FILE, REPLACED_FOLDER},
     work_of,
 };
 use crate::{
@@ -30,17 +30,14 @@ use crate::{
     ledger::{Fate, Unpacked},
     own,
     plan::Plan,
-    plan_file, seal, sidecars,
+    plan_file::{self, PlanFile},
+    seal, sidecars,
     source::Origin,
     sys,
 };
 
 /// Preprocessed images, which a later run reuses by their inputs.
 const SPOOL_FILE: &str = super::transformed::SPOOL_FILE;
-/// The sealed dataset that is being replaced, complete, until the new one is sealed.
-const REPLACED_FOLDER: &str = "replaced";
-/// The replaced dataset while its files are moved; these files belong back in their places.
-const ASIDE_FOLDER: &str = "replaced.part";
 /// Remains that only have to be removed.
 const DISCARDED_FOLDER: &str = "discarded";
 
@@ -109,6 +106,8 @@ impl Changed {
         for (old, new) in old.iter().zip(new) {
             let (folder, work) = (dataset_folder(dst, old), work_of(work, old.split.as_deref()));
             let alike = alike(old, new);
+            // The run may have been stopped after it was sealed.
+            changed.stale.extend([dst.join(splits::FILE), folder.join(manifest::FILE)]);
             for number in 0..old.shards.len() {
                 let index = folder.join(copy::index_file(old, number));
                 let is_finished = sys::is_there(&index)?;
@@ -163,11 +162,14 @@ impl Destination {
             false => Ok(None),
         };
         if force {
-            let plans = old.unwrap_or(None).map_or_else(Vec::new, |old| old.plans);
-            let held = Held::look(dst, &plans)?;
+            let held = replaceable(dst, &plan_path, old, plans)?;
             return held.refuse_foreign(dst).map(|()| State::New(held));
         }
-        if let Some(old) = old.map_err(|error| error.help(START_ANEW))? {
+        // Even beside a plan: a run may have been stopped before it removed the work folder.
+        let sealed = sealed_here(dst, plans)?;
+        if let Some(old) = old.map_err(|error| error.help(START_ANEW))?
+            && sealed.is_none()
+        {
             let Some(what) = plan_file::difference(&old, source, plans) else { return Ok(State::Begun) };
             if plan_file::request_difference(&old, source, plans).is_some() {
                 return Err(something_else(dst, &what));
@@ -184,7 +186,7 @@ impl Destination {
                 _ => Ok(State::Changed(changed)),
             };
         }
-        if let Some(manifests) = sealed_here(dst, plans)? {
+        if let Some(manifests) = sealed {
             let there = if is_kept_for { Ok(()) } else { still_there(dst, plans, &manifests) };
             return there.map(|()| State::Sealed(manifests));
         }
@@ -218,7 +220,9 @@ impl Destination {
     pub fn carry(&self, dst: &Path, source: &Origin, plans: &[Plan], changed: &Changed) -> Result<()> {
         // Before the new plan is written, which would count these files as finished.
         changed.stale.iter().try_for_each(|path| sys::remove_file(path))?;
-        for folder in plans.iter().map(|plan| dataset_folder(dst, plan).join(manifest::INDEX_FOLDER)) {
+        let folders = plans.iter().map(|plan| dataset_folder(dst, plan));
+        let folders = folders.flat_map(|folder| [folder.join(manifest::INDEX_FOLDER), folder]);
+        for folder in folders.chain([dst.to_path_buf()]) {
             if sys::is_there(&folder)? {
                 sys::sync_folder(&folder)?;
             }
@@ -365,16 +369,24 @@ pub(super) fn remove_rest(dst: &Path) -> Result<()> {
         Err(error) if error.kind() == ErrorKind::Usage || !sys::is_there(work)? => return Ok(()),
         lock => lock?,
     };
-    for name in [PLAN_FILE, ASIDE_FOLDER, REPLACED_FOLDER, SPOOL_FILE] {
-        if sys::is_there(&work.join(name))? {
-            return Ok(());
-        }
-    }
-    work_folder::remove_folder(work)
+    if work_folder::has_pack(work)? { Ok(()) } else { work_folder::remove_folder(work) }
 }
 
 /// A plan that cannot be read cannot be resumed.
 const START_ANEW: &str = "--force starts anew";
+
+/// The files in `dst` that `--force` may replace. An unfinished pack, whose plan file is `path`, may have those of its own plans; if it
+/// is corrupt, those of its header or, if that is corrupt too, of the `new` plans: the same command makes files of the same names.
+fn replaceable(dst: &Path, path: &Path, old: Result<Option<PlanFile>>, new: &[Plan]) -> Result<Held> {
+    match old {
+        Ok(None) => Held::look(dst, &[]),
+        Ok(Some(old)) => Held::look(dst, &old.plans),
+        Err(_) => match plan_file::read_header(path).and_then(|header| header.plans()) {
+            Ok(plans) => Held::look(dst, &plans),
+            Err(_) => Held::look(dst, new),
+        },
+    }
+}
 
 fn something_else(dst: &Path, what: &str) -> Error {
     Error::usage(format!("holds an unfinished pack of something else: {what}"))
@@ -437,8 +449,7 @@ pub(super) fn may_be_packed<'p>(
             false => Ok(None),
         };
         if force && is_here {
-            let plans = old.unwrap_or(None).map_or_else(Vec::new, |old| old.plans);
-            Held::look(dst, &plans)?.refuse_foreign(dst)?;
+            replaceable(dst, &plan, old, plans)?.refuse_foreign(dst)?;
         } else if !force && let Some(old) = old.map_err(|error| error.help(START_ANEW))? {
             // Its samples are compared once the present samples are known.
             if let Some(what) = plan_file::request_difference(&old, source, plans) {

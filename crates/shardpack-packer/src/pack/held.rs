@@ -14,7 +14,7 @@ use shardpack_format::{
     splits, text,
 };
 
-use super::dataset_folder;
+use super::{dataset_folder, work_folder::ASIDE_FOLDER};
 use crate::{copy, crops, plan::Plan, plan_file, sidecars, sys};
 
 /// Paths are relative to the folder.
@@ -36,12 +36,11 @@ impl Held {
     /// Lists the files in `dst`, which may be an unfinished pack of `plans`.
     pub fn look(dst: &Path, plans: &[Plan]) -> Result<Self> {
         let mut known = Known::default();
-        known.dataset(dst, Path::new(""))?;
-        known.files(Path::new(""), [splits::FILE.to_owned()]);
-        for name in names_in(dst)? {
-            if name != WORK_FOLDER && is_split(&dst.join(&name), &name)? {
-                known.dataset(dst, Path::new(&name))?;
-            }
+        known.all(dst)?;
+        // A run that was stopped while it set the dataset aside may have moved the manifest.
+        let aside = dst.join(WORK_FOLDER).join(ASIDE_FOLDER);
+        if sys::is_there(&aside)? {
+            known.all(&aside)?;
         }
         for plan in plans {
             let folder = dataset_folder(dst, plan);
@@ -79,9 +78,9 @@ impl Held {
         Ok(())
     }
 
-    /// Whether the folder is empty.
+    /// Whether the folder holds nothing but empty folders of a dataset.
     pub fn is_empty(&self) -> bool {
-        self.files.is_empty() && self.folders.is_empty() && self.foreign.is_none()
+        self.files.is_empty() && self.foreign.is_none()
     }
 
     /// Fails if `dst` has an entry that no dataset names.
@@ -160,6 +159,18 @@ impl Known {
             self.folders.extend(parents.map(Path::to_path_buf));
             self.files.insert(path);
         }
+    }
+
+    /// Adds the files that the dataset in `dst` and the datasets of its splits name.
+    fn all(&mut self, dst: &Path) -> Result<()> {
+        self.dataset(dst, Path::new(""))?;
+        self.files(Path::new(""), [splits::FILE.to_owned()]);
+        for name in names_in(dst)? {
+            if name != WORK_FOLDER && is_split(&dst.join(&name), &name)? {
+                self.dataset(dst, Path::new(&name))?;
+            }
+        }
+        Ok(())
     }
 
     /// Adds the files that the dataset in `folder` of `dst` names; without a manifest, only the standard files.

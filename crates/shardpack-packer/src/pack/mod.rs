@@ -28,7 +28,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod transformed;
-mod work_folder;
+pub(crate) mod work_folder;
 
 use std::{
     collections::BTreeMap,

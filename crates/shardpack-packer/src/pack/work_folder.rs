@@ -7,15 +7,32 @@ use std::{
 
 use shardpack_format::{Result, manifest::WORK_FOLDER};
 
-use super::receipt;
+use super::{receipt, transformed};
 use crate::{part::Part, sys};
 
 /// The plan of the pack.
 pub(super) const PLAN_FILE: &str = "plan";
 /// The lock of the process that packs.
 pub(super) const LOCK_FILE: &str = "lock";
+/// The sealed dataset that is being replaced, complete, until the new one is sealed.
+pub(super) const REPLACED_FOLDER: &str = "replaced";
+/// The replaced dataset while its files are moved; these files belong back in their places.
+pub(super) const ASIDE_FOLDER: &str = "replaced.part";
 /// Help if the folder has other files: parts replace nothing.
 pub(super) const OTHER_FOLDER: &str = "choose another folder, or remove this";
+
+/// Whether the work folder `work` holds anything of a pack that goes on if its command is repeated.
+///
+/// # Errors
+/// If a file in it cannot be inspected.
+pub(crate) fn has_pack(work: &Path) -> Result<bool> {
+    for name in [PLAN_FILE, ASIDE_FOLDER, REPLACED_FOLDER, transformed::SPOOL_FILE] {
+        if sys::is_there(&work.join(name))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
 
 /// Name of the plan object.
 pub(super) fn plan_name() -> String {
