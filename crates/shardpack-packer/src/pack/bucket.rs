@@ -265,8 +265,8 @@ impl Bucket {
         let local = self.work.join(DATASET_FOLDER);
         let plan = local.join(WORK_FOLDER).join(PLAN_FILE);
         let is_begun = sys::is_there(&plan)?;
-        let is_of_plans = || Ok::<_, Error>(self.plan_is_of(plans)? == Some(true));
-        if !force && self.plan_is_of(plans)? == Some(false) {
+        let is_of_plans = if force { None } else { self.plan_is_of(plans)? };
+        if is_of_plans == Some(false) {
             // The source may have changed since this machine started.
             let own = if is_begun { plan_file::read_header(&plan)?.plans()? } else { Vec::new() };
             if self.plan_is_of(&own)? == Some(false) {
@@ -290,9 +290,9 @@ impl Bucket {
         own.extend(replaced.iter().cloned());
         own.extend([splits::FILE.to_owned(), plan_name(), replaced_name()]);
         // Without a plan, files of these names may be of a dataset that has lost its manifest.
-        let is_ours = force || is_of_plans()?;
+        let is_ours = force || is_of_plans == Some(true);
         let mut other = self.first_other(|name| is_ours && own.contains(name))?;
-        if !is_ours && other.is_some() && is_of_plans()? {
+        if !is_ours && other.is_some() && self.plan_is_of(plans)? == Some(true) {
             // Another process has begun the same pack meanwhile.
             other = self.first_other(|name| own.contains(name))?;
         }

@@ -373,7 +373,7 @@ pub(super) fn remove_rest(dst: &Path) -> Result<()> {
 }
 
 /// A plan that cannot be read cannot be resumed.
-const START_ANEW: &str = "--force starts anew";
+pub(super) const START_ANEW: &str = "--force starts anew";
 
 /// The files in `dst` that `--force` may replace. An unfinished pack, whose plan file is `path`, may have those of its own plans; if it
 /// is corrupt, those of its header or, if that is corrupt too, of the `new` plans: the same command makes files of the same names.

@@ -343,6 +343,27 @@ fn a_dataset_that_has_lost_its_manifest_is_replaced_by_force_alone() {
 }
 
 #[test]
+fn a_corrupt_plan_is_replaced_by_force() {
+    let src = source(&photos(6, 0));
+    let command = Command::new(&src, "webdataset", 3);
+    let (expected, calls) = without_faults(&command, &Memory::new("memory:"));
+    let memory = Memory::new("memory:");
+    with_fault(&command, &memory, work_folder().path(), (calls - 8, Fault::Kill), &expected);
+    let name = ".shardpack/plan";
+    let plan = memory.read(name, u64::MAX).unwrap().unwrap();
+    for at in [5, plan.len() / 2, plan.len() - 20] {
+        let memory = copy(&memory);
+        let mut plan = plan.clone();
+        plan[at] ^= 255;
+        memory.put(name, plan).unwrap();
+        let storage: Arc<dyn Storage> = Arc::new(memory.clone());
+        let refused = command.run(&storage, work_folder().path()).unwrap_err();
+        assert!(refused.help_text().is_some_and(|help| help.contains("--force")), "{at}: {refused:?}");
+        goes_on(&command.clone().force(), &memory, work_folder().path(), &expected, "a corrupt plan");
+    }
+}
+
+#[test]
 fn a_dataset_that_a_stopped_replacement_left_is_replaced_by_force_alone() {
     let (old, new) = (source(&photos(9, 0)), source(&photos(4, 50)));
     let (before, command) = (sealed(&old), Command::new(&new, "mds", 2));
