@@ -96,7 +96,7 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
     }
     // Components stay as they are in the shards, and so do components inside files.
     let wanted = Wanted { components: Some(Vec::new()), ..options.wanted.clone() };
-    let shards = Shards::find(&[folder.to_path_buf()], options.from, wanted, &Splits::None)?;
+    let shards = Shards::beside_adoption(folder, options.from, wanted)?;
     let files = shards.shard_files();
     let (first, format) = fit(folder, &files)?;
     refuse_splits(folder, &shards)?;

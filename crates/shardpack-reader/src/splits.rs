@@ -139,18 +139,7 @@ pub fn is_unfinished(folder: impl AsRef<Path>) -> Result<bool> {
             return Ok(true);
         }
     }
-    // Shards without a plan are those of another writer, beside which an adoption was stopped.
-    Ok(!holds_datasets(folder)? && holds_nothing_else(folder)?)
-}
-
-fn holds_nothing_else(folder: &Path) -> Result<bool> {
-    let failed = |error| sys::io_error("cannot read folder", folder, error);
-    for entry in folder.read_dir().map_err(failed)? {
-        if entry.map_err(failed)?.file_name() != WORK_FOLDER {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    Ok(!holds_datasets(folder)?)
 }
 
 /// Whether `folder` holds datasets that a pack will replace but has not changed yet: it is making its images, or was
@@ -161,7 +150,7 @@ fn holds_nothing_else(folder: &Path) -> Result<bool> {
 pub fn is_to_be_replaced(folder: impl AsRef<Path>) -> Result<bool> {
     let folder = folder.as_ref();
     let work = sys::metadata_if_there(&folder.join(WORK_FOLDER))?;
-    Ok(work.is_some_and(|meta| meta.is_dir()) && holds_datasets(folder)? && !is_unfinished(folder)?)
+    Ok(work.is_some_and(|meta| meta.is_dir()) && !is_unfinished(folder)?)
 }
 
 fn holds_datasets(folder: &Path) -> Result<bool> {

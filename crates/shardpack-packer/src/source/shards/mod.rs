@@ -30,7 +30,7 @@ use shardpack_format::{
     Error, ErrorKind, Result,
     formats::foreign::{Entries, Wanted},
 };
-use shardpack_reader::Transfers;
+use shardpack_reader::{Transfers, unfinished};
 
 use super::{
     options::{SPLITS, Splits},
@@ -91,6 +91,18 @@ impl Shards {
             .collect();
         folders.iter().try_for_each(|folder| packed::refuse_unfinished(folder))?;
         Self::of_found(sources, found, wanted, splits)
+    }
+
+    /// Finds the shards in `folder`, beside which an adoption may have been stopped.
+    ///
+    /// # Errors
+    /// As [`Shards::find`].
+    pub fn beside_adoption(folder: &Path, from: Option<Kind>, wanted: Wanted) -> Result<Self> {
+        if unfinished(folder)?.is_some_and(|of| of.ends_with("..")) {
+            packed::refuse_unfinished(folder)?;
+        }
+        let found = splits::of_source(folder, from, &Splits::None)?;
+        Self::of_found(&[folder.to_path_buf()], found, wanted, &Splits::None)
     }
 
     /// As [`Shards::find`], for URLs: objects, brace patterns, and, in buckets only, folders and globs.
