@@ -143,6 +143,13 @@ fn a_damaged_plan_is_replaced_by_force() {
     let Some(ran) = faults::run(&[kill], &words(&begun, "")) else { return };
     assert_eq!(ran.code, KILLED, "{}", ran.stderr);
     let plan = fs::read(begun.join(".shardpack/plan")).unwrap();
+    // Beside a sealed dataset nobody needs it.
+    let sealed = bench.at("sealed");
+    copy(&whole, &sealed);
+    fs::create_dir(sealed.join(".shardpack")).unwrap();
+    fs::write(sealed.join(".shardpack/plan"), &plan[..plan.len() / 2]).unwrap();
+    run(&words(&sealed, "")).code(0).says("sealed");
+    assert_eq!(contents(&sealed), contents(&whole));
     for at in [5, 70, plan.len() / 2, plan.len() - 20] {
         let dst = bench.at(&format!("damaged-{at}"));
         copy(&begun, &dst);

@@ -1,6 +1,7 @@
 /* Runs a program and lets chosen system calls of it fail: faults CALL:ERRNO:WHEN:PATH... -- PROGRAM ARGS...
  *
- * CALL is stat, open, list, read, write, sync, rename, unlink or change (a call that changes, creates or removes a name);
+ * CALL is stat, open, list, read, write, sync, rename, unlink, create (a folder or a link) or change (rename, unlink, create,
+ * and each open that creates or empties a file);
  * ERRNO a number, or 0 to kill the program before the call; WHEN the number of the call that fails,
  * from 1 among those that fit, or 0 for all of them, or N+ for it and all after it; PATH is a part of the path that the call
  * is of. The kernel asks this process about each such call of the program (seccomp user notification, Linux 5.5), so calls
@@ -46,14 +47,9 @@ static const struct { const char *name; long number; enum how how; } CALLS[] = {
     { "sync", SYS_fsync, BY_FD }, { "sync", SYS_fdatasync, BY_FD },
     { "rename", SYS_renameat2, AT }, { "unlink", SYS_unlinkat, AT },
 #ifdef SYS_mkdir
-    { "change", SYS_mkdir, BY_PATH }, { "change", SYS_rmdir, BY_PATH }, { "change", SYS_unlink, BY_PATH },
-    { "change", SYS_rename, BY_PATH }, { "change", SYS_link, BY_PATH }, { "change", SYS_open, BY_PATH },
+    { "create", SYS_mkdir, BY_PATH }, { "create", SYS_link, BY_PATH },
 #endif
-#ifdef SYS_renameat
-    { "change", SYS_renameat, AT },
-#endif
-    { "change", SYS_mkdirat, AT }, { "change", SYS_unlinkat, AT }, { "change", SYS_renameat2, AT },
-    { "change", SYS_linkat, AT }, { "change", SYS_openat, AT },
+    { "create", SYS_mkdirat, AT }, { "create", SYS_linkat, AT },
 };
 #define COUNT (sizeof CALLS / sizeof *CALLS)
 #define KILL -1
@@ -65,13 +61,19 @@ static int unavailable(const char *what) {
     return 125;
 }
 
+/* Whether a fault of this name may be of a call of a row. */
+static int is_of(const char *fault, const char *call) {
+    if (strcmp(fault, "change")) return !strcmp(fault, call);
+    return !strcmp(call, "open") || !strcmp(call, "create") || !strcmp(call, "rename") || !strcmp(call, "unlink");
+}
+
 static int install(struct fault *faults, int many) {
     struct sock_filter code[2 + 2 * COUNT + 1];
     unsigned short at = 0;
     code[at++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
     for (size_t call = 0; call < COUNT; call++)
         for (int fault = 0; fault < many; fault++)
-            if (strcmp(faults[fault].call, CALLS[call].name) == 0) {
+            if (is_of(faults[fault].call, CALLS[call].name)) {
                 code[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CALLS[call].number, 0, 1);
                 code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF);
                 break;
@@ -123,27 +125,20 @@ static void path_of(const struct seccomp_notif *asked, enum how how, char *path)
     snprintf(path + length, 2 * PATH_MAX - length, "%s%s", length && name[0] ? "/" : "", name);
 }
 
-/* Whether an open of a file creates or empties it. */
+/* Whether an open creates or empties its file. */
 static int creates(const struct seccomp_notif *asked, enum how how) {
     return (asked->data.args[how == AT ? 2 : 1] & (O_CREAT | O_TRUNC)) != 0;
-}
-
-static int is_open(int number) {
-#ifdef SYS_open
-    if (number == SYS_open) return 1;
-#endif
-    return number == SYS_openat;
 }
 
 static int answer(const struct seccomp_notif *asked, struct fault *faults, int many) {
     char path[2 * PATH_MAX];
     for (size_t call = 0; call < COUNT; call++) {
         if (CALLS[call].number != asked->data.nr) continue;
-        if (!strcmp(CALLS[call].name, "change") && is_open(asked->data.nr) && !creates(asked, CALLS[call].how)) continue;
         path_of(asked, CALLS[call].how, path);
         for (int fault = 0; fault < many; fault++) {
             struct fault *one = faults + fault;
-            if (strcmp(one->call, CALLS[call].name) || !strstr(path, one->path)) continue;
+            if (!is_of(one->call, CALLS[call].name) || !strstr(path, one->path)) continue;
+            if (strcmp(one->call, CALLS[call].name) && !strcmp(CALLS[call].name, "open") && !creates(asked, CALLS[call].how)) continue;
             one->met++;
             if (!one->when || one->met == one->when || (one->onwards && one->met > one->when))
                 return one->error ? one->error : KILL;

@@ -265,7 +265,9 @@ impl Bucket {
         let local = self.work.join(DATASET_FOLDER);
         let plan = local.join(WORK_FOLDER).join(PLAN_FILE);
         let is_begun = sys::is_there(&plan)?;
-        let is_of_plans = if force { None } else { self.plan_is_of(plans)? };
+        let anew =
+            |error: Error| if error.kind() == ErrorKind::Data { error.help(destination::START_ANEW) } else { error };
+        let is_of_plans = if force { None } else { self.plan_is_of(plans).map_err(anew)? };
         if is_of_plans == Some(false) {
             // The source may have changed since this machine started.
             let own = if is_begun { plan_file::read_header(&plan)?.plans()? } else { Vec::new() };

@@ -23,7 +23,6 @@ use shardpack_format::{
 
 use super::{
     bucket::Bucket,
-    destination::START_ANEW,
     planned_part::PlannedPart,
     receipt::{self, Found, Receipt},
     work_folder::{self, LOCK_FILE, plan_name, receipt_name, receipts_folder},
@@ -97,7 +96,7 @@ impl Bucket {
     pub fn plan(&self) -> Result<Option<Header>> {
         let name = plan_name();
         let bytes = self.storage.read_small(&name)?;
-        let named = |error: Error| error.in_file(self.storage.path_of(&name)).help(START_ANEW);
+        let named = |error: Error| error.in_file(self.storage.path_of(&name));
         bytes.map(|bytes| plan_file::header_in(&bytes).map_err(named)).transpose()
     }
 

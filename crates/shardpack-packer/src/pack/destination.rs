@@ -156,6 +156,11 @@ impl Destination {
 
     fn look(&self, dst: &Path, source: &Origin, plans: &[Plan], force: bool, is_kept_for: bool) -> Result<State> {
         self.take_back(dst)?;
+        // Even beside a plan: a run may have been stopped before it removed the work folder.
+        if !force && let Some(manifests) = sealed_here(dst, plans)? {
+            let there = if is_kept_for { Ok(()) } else { still_there(dst, plans, &manifests) };
+            return there.map(|()| State::Sealed(manifests));
+        }
         let plan_path = self.work.join(PLAN_FILE);
         let old = match sys::is_there(&plan_path)? {
             true => plan_file::read(&plan_path).map(Some),
@@ -165,11 +170,7 @@ impl Destination {
             let held = replaceable(dst, &plan_path, old, plans)?;
             return held.refuse_foreign(dst).map(|()| State::New(held));
         }
-        // Even beside a plan: a run may have been stopped before it removed the work folder.
-        let sealed = sealed_here(dst, plans)?;
-        if let Some(old) = old.map_err(|error| error.help(START_ANEW))?
-            && sealed.is_none()
-        {
+        if let Some(old) = old.map_err(|error| error.help(START_ANEW))? {
             let Some(what) = plan_file::difference(&old, source, plans) else { return Ok(State::Begun) };
             if plan_file::request_difference(&old, source, plans).is_some() {
                 return Err(something_else(dst, &what));
@@ -185,10 +186,6 @@ impl Destination {
                 .help("undo that to resume after them, or --force to pack all anew")),
                 _ => Ok(State::Changed(changed)),
             };
-        }
-        if let Some(manifests) = sealed {
-            let there = if is_kept_for { Ok(()) } else { still_there(dst, plans, &manifests) };
-            return there.map(|()| State::Sealed(manifests));
         }
         let held = Held::look(dst, &[])?;
         match held.is_empty() {
@@ -437,11 +434,14 @@ pub(super) fn may_be_packed<'p>(
         refuse_inside(dst, source)?;
         own::check(dst, WORK_FOLDER)?;
         let is_here = sys::is_there(dst)?;
-        let sealed = if are_sealed && is_here { sealed_here(dst, plans)? } else { None };
-        if has_shards {
+        let sealed = if !force && is_here { sealed_here(dst, plans)? } else { None };
+        if has_shards && are_sealed {
             sealed.iter().try_for_each(|manifests| still_there(dst, plans, manifests))?;
         }
-        are_sealed = sealed.is_some();
+        are_sealed &= sealed.is_some();
+        if sealed.is_some() {
+            continue;
+        }
         let work = dst.join(WORK_FOLDER);
         let plan = work.join(PLAN_FILE);
         let old = match sys::is_there(&plan)? {
@@ -455,7 +455,7 @@ pub(super) fn may_be_packed<'p>(
             if let Some(what) = plan_file::request_difference(&old, source, plans) {
                 return Err(something_else(dst, &what));
             }
-        } else if !force && is_here && sealed_here(dst, plans)?.is_none() {
+        } else if !force && is_here {
             let held = Held::look(dst, &[])?;
             if !held.is_empty() {
                 return Err(held.refusal(dst, plans));
