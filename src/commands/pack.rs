@@ -9,7 +9,7 @@ use shardpack_packer::{
     copy::OnBad,
     crops,
     ledger::Fate,
-    pack::{self, Place, PlanOptions, Planned, Report},
+    pack::{self, Place, PlanOptions, Planned, Report, Url},
     plan::Plan,
     sidecars,
     source::{Origin, storage::ReadOrder},
@@ -219,7 +219,7 @@ pub fn plan_and_go(
     match run.part {
         Some(which) => super::part::of_walk(source, options, (dst, store), which, run, monitor, recognised),
         None => {
-            let place = if run.dry_run { None } else { Some(place(options, dst, run)?) };
+            let place = if run.dry_run { None } else { Some(place(options, (dst, store), run)?) };
             let planned = pack::plan_all(source, options, place.as_ref(), monitor)?;
             go(planned, dst, store, run, monitor, recognised)
         }
@@ -251,13 +251,13 @@ pub fn look_at(source: &Origin, options: &[PlanOptions], dst: &Path, run: &RunAr
 }
 
 /// The local folders and limits for changing images before they are packed into `dst`.
-pub fn place(options: &[PlanOptions], dst: &Path, run: &RunArgs) -> Result<Place> {
+pub fn place(options: &[PlanOptions], (dst, store): (&Path, &StoreSettings), run: &RunArgs) -> Result<Place> {
     let folder = |one: &PlanOptions| {
         pack::local_folder(&folder_of(dst, &one.bytes.format.name, options.len()), run.work.as_deref())
     };
     Ok(Place {
         folders: options.iter().map(folder).collect::<Result<_>>()?,
-        has_shards: !sys::is_store(dst),
+        url: sys::is_store(dst).then(|| Url { dst: dst.to_path_buf(), store: store.clone(), work: run.work.clone() }),
         force: run.force,
         memory_bytes: run.memory.unwrap_or_else(args::default_memory),
         jobs: run.machine.jobs(),

@@ -11,7 +11,6 @@ use shardpack_packer::{
     part::Part,
     part_auto::part_auto,
     source::Origin,
-    sys,
 };
 use shardpack_reader::{StoreSettings, Transfers};
 
@@ -73,11 +72,8 @@ pub fn of_walk(
     recognised: Option<Value>,
 ) -> Result<Outcome> {
     let part = which.part()?;
-    let place = &place(options, dst, run)?;
+    let place = &place(options, (dst, store), run)?;
     let [options] = options else { return Err(one_format()) };
-    if sys::is_store(dst) && options.recipe.is_some() {
-        return Err(changed_parts(dst));
-    }
     // The clone shares the transfer counters of the source.
     let origin = source.clone();
     let planned = pack::plan_part(source, options, part, place, run.options(store.clone()).on_bad, monitor)?;
@@ -88,7 +84,7 @@ pub fn of_walk(
         }
         PartPlanning::Sealed => say(&PartReport::sealed(), part, None, &origin, dst, run, recognised),
         PartPlanning::Changed(changed) => {
-            let network = origin.transfers();
+            let network = origin.transfers().into_iter().chain(changed.transfers).reduce(Transfers::and);
             match run.talk.json {
                 true => report::print_json(&changed_as_json(&changed, network))?,
                 false => {
@@ -104,13 +100,6 @@ pub fn of_walk(
 /// The error for several formats: parts belong to one plan.
 pub fn one_format() -> Error {
     Error::usage("--part packs one format").help("one --format after the other, each into its own folder")
-}
-
-/// The error for changed images at a URL: parts share changed images through a folder.
-pub fn changed_parts(dst: &Path) -> Error {
-    Error::usage("--part with images that are changed, and DST is a URL")
-        .in_file(dst)
-        .help("each part needs all changed images: pack into a folder that all machines share, or without --part")
 }
 
 fn go(

@@ -456,7 +456,6 @@ fn what_cannot_be_submitted_is_refused() {
     }
     for (dst, options, said) in [
         ("https://example.org/x", &["--array=4"][..], "a web server is only read from"),
-        ("s3://b/x", &["--array=4", "--resize=16"], "--part with images that are changed, and DST is a URL"),
         ("s3://b/x", &["--array=4", "--logs=s3://b/logs"], "is a URL: only files are read and written here"),
     ] {
         let src = bench.src();

@@ -405,10 +405,6 @@ fn what_cannot_be_packed_from_or_to_a_url_is_said() {
         (vec!["pack", src, dst, "--store", "region=x"], "settings of a store are given, and this is a folder"),
         (vec!["pack", src, dst, "--work", "x"], "--work is for a DST at a URL"),
         (vec!["pack", src, "https://127.0.0.1:1/x"], "copy it to where the web server has its files"),
-        (
-            vec!["pack", src, "s3://b/x", "--part", "1/2", "--resize", "32", "--store=anonymous=true"],
-            "pack into a folder that all machines share, or without --part",
-        ),
         (vec!["pack", src, dst, "--part", "1/2", "--work", "x"], "--work is for a DST at a URL"),
         (vec!["merge", dst, "--work", "x"], "--work is for parts at a URL"),
         (vec!["merge", dst, "--store", "region=x"], "settings of a store are given, and this is a folder"),

@@ -194,6 +194,71 @@ fn parts_and_a_merge_that_are_killed_anywhere_go_on() {
     }
 }
 
+/// Images in three classes, which `--fix` changes.
+fn to_be_changed() -> Bench {
+    let bench = Bench::new();
+    for number in 0..30u8 {
+        let image = [&b"P6 16 16 255\n"[..], &[number; 768]].concat();
+        bench.file(format!("class-{}/{number}.ppm", number % 3), &image);
+    }
+    bench
+}
+
+#[test]
+fn parts_change_their_images_at_a_url_and_make_the_bytes_of_one_process() {
+    let bench = to_be_changed();
+    let options = ["--fix", "--shards", "4"];
+    let (whole, src) = (whole(&bench, "whole", &options), bench.src());
+    each(|server| {
+        let machines = Machines::new(&bench, server, server.port(), src.to_str().unwrap(), "packed");
+        machines.part("1/3", &options).code(0).says("changed part 1/3: 10 images").says("missing 2/3, 3/3");
+        machines.leave_nothing();
+        let status = machines.status();
+        assert_eq!((&status["unfinished"], &status["changing"]), (&true.into(), &true.into()), "{status}");
+        machines.merge(&[]).code(2).says("images were changed in parts here, and nothing is packed yet");
+        // Other images would be in the shards.
+        machines.part("2/3", &["--resize", "8", "--shards", "4"]).code(2).says("another recipe");
+        let sent = |ran: Ran| ran.code(0).json()["network"]["sent_bytes"].as_u64().unwrap();
+        let json = [&options[..], &["--json"]].concat();
+        // Ten small images and their list.
+        assert!(sent(machines.part("2/3", &json)) > 500);
+        machines.part("1/3", &options).code(0).says("missing 3/3");
+        let received = |ran: Ran| ran.code(0).json()["network"]["received_bytes"].as_u64().unwrap();
+        assert!(received(machines.part("3/3", &json)) > 500, "images of other parts");
+        for part in ["1/3", "2/3"] {
+            machines.part(part, &options).code(0).says("packed");
+        }
+        machines.merge(&[]).code(0).says("merged  30 samples");
+        same(&whole, &files_at(server, "packed"), &format!("{:?}", server.kind));
+        machines.leave_nothing();
+        machines.part("1/3", &options).code(0).says("merged here already");
+    });
+}
+
+#[test]
+fn parts_that_change_their_images_at_a_url_go_on_after_a_kill_at_any_request() {
+    let bench = to_be_changed();
+    let options = ["--fix", "--shards", "2"];
+    let (whole, src) = (whole(&bench, "whole", &options), bench.src());
+    for server in stores::alone().into_iter().filter(|server| ![Kind::Azure, Kind::Moto].contains(&server.kind)) {
+        let proxy = Proxy::start(server.port());
+        let machines = Machines::new(&bench, &server, proxy.port(), src.to_str().unwrap(), "packed");
+        let mut killed = 0;
+        for part in ["1/2", "2/2", "1/2"] {
+            let words = machines.part_words(part, &options);
+            for after in (1..).take_while(|after| is_killed(&words, &proxy, *after)) {
+                killed += 1;
+                assert!(after < 90, "it never ends");
+            }
+            run(&words, &[]).code(0);
+        }
+        run(&machines.words(&["merge", machines.to.as_str()], "merge"), &[]).code(0);
+        assert!(killed > 6, "{:?}: {killed}", server.kind);
+        same(&whole, &files_at(&server, "packed"), &format!("{:?}", server.kind));
+        machines.leave_nothing();
+    }
+}
+
 #[test]
 fn what_is_not_as_the_receipts_say_is_named_and_nothing_is_sealed() {
     let bench = Bench::of(60, 3000);
@@ -214,10 +279,7 @@ fn what_is_not_as_the_receipts_say_is_named_and_nothing_is_sealed() {
         // Another plan, transformed images, and a pack without parts are each refused, and no object changes.
         let before = files_at(server, "packed");
         machines.part("1/2", &["--shards", "3"]).code(2).says("holds parts of another plan");
-        machines
-            .part("1/2", &["--shards", "4", "--resize", "32"])
-            .code(2)
-            .says("images that are changed, and DST is a URL");
+        machines.part("1/2", &["--shards", "4", "--resize", "32"]).code(2).says("holds parts of another plan");
         let all = ["pack", machines.from.as_str(), machines.to.as_str()];
         run(&machines.words(&all, "all"), &[]).code(2).says(".shardpack/");
         same(&before, &files_at(server, "packed"), "refusals");

@@ -23,10 +23,7 @@ use self::{
     indices::{Limit, Parts},
     script::{Script, What},
 };
-use super::{
-    pack::OnBadArg,
-    part::{changed_parts, one_format},
-};
+use super::{pack::OnBadArg, part::one_format};
 use crate::{
     Outcome,
     args::{self, PlanArgs, ReadOrderArg},
@@ -244,9 +241,6 @@ fn script(args: &Args) -> Result<Script> {
     let dst = full(dst)?;
     if sys::is_store(&dst) && dst.as_os_str().as_encoded_bytes().to_ascii_lowercase().starts_with(b"http") {
         return Err(Error::usage("a web server is only read from").in_file(&dst).help(help::COPY_TO_WEB));
-    }
-    if is_changed && sys::is_store(&dst) {
-        return Err(changed_parts(&dst));
     }
     let logs = match (&args.logs, dst.file_name()) {
         (Some(logs), _) => full(logs)?,

@@ -226,12 +226,6 @@ pub const AT_URLS: &[(&str, &str, &str, &str)] = &[
         "a_dataset_that_a_stopped_replacement_left_is_replaced_by_force_alone",
     ),
     (
-        "each part needs all changed images: pack into a folder that all machines share, or without --part",
-        "pack into a folder that all machines share",
-        "tests/stores/pack.rs",
-        "what_cannot_be_packed_from_or_to_a_url_is_said",
-    ),
-    (
         "choose a prefix beside the source",
         "choose a prefix beside the source",
         "tests/stores/pack.rs",

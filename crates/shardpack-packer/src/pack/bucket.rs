@@ -25,7 +25,9 @@ use shardpack_reader::StoreSettings;
 use shardpack_storage::Storage;
 
 use super::{
-    Options, Planned, Report, destination, held, in_ledgers,
+    Options, Planned, Report,
+    bucket_parts::is_spool,
+    destination, held, in_ledgers,
     newer::newer,
     other_sidecars, pack_into,
     present::{self, files_of},
@@ -293,10 +295,10 @@ impl Bucket {
         own.extend([splits::FILE.to_owned(), plan_name(), replaced_name()]);
         // Without a plan, files of these names may be of a dataset that has lost its manifest.
         let is_ours = force || is_of_plans == Some(true);
-        let mut other = self.first_other(|name| is_ours && own.contains(name))?;
+        let mut other = self.first_other(|name| is_spool(name) || is_ours && own.contains(name))?;
         if !is_ours && other.is_some() && self.plan_is_of(plans)? == Some(true) {
             // Another process has begun the same pack meanwhile.
-            other = self.first_other(|name| own.contains(name))?;
+            other = self.first_other(|name| is_spool(name) || own.contains(name))?;
         }
         match other {
             None => Ok(()),

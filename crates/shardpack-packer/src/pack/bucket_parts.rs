@@ -25,7 +25,8 @@ use super::{
     bucket::Bucket,
     planned_part::PlannedPart,
     receipt::{self, Found, Receipt},
-    work_folder::{self, LOCK_FILE, plan_name, receipt_name, receipts_folder},
+    spools,
+    work_folder::{self, LOCK_FILE, plan_name, receipt_name, receipts_folder, spools_folder},
 };
 use crate::{
     copy, own,
@@ -41,6 +42,11 @@ type Hashes = Vec<(Option<String>, hash::FileHash)>;
 
 fn hashes(plans: &[Plan]) -> Result<Hashes> {
     plans.iter().map(|plan| Ok((plan.split.clone(), plan.hash()?))).collect()
+}
+
+/// Whether a file holds images that a part has changed, or is a list of them.
+pub(super) fn is_spool(name: &str) -> bool {
+    name.starts_with(&spools_folder())
 }
 
 fn gone(url: &Path) -> Error {
@@ -98,6 +104,19 @@ impl Bucket {
         let bytes = self.storage.read_small(&name)?;
         let named = |error: Error| error.in_file(self.storage.path_of(&name));
         bytes.map(|bytes| plan_file::header_in(&bytes).map_err(named)).transpose()
+    }
+
+    /// The common plan of the parts at this prefix; `None` if no part has started to pack. Then the prefix must be empty, apart from
+    /// images that parts have changed.
+    ///
+    /// # Errors
+    /// If it is not, and if the store does not answer.
+    pub fn plan_unless_empty(&self, plans: &[Plan]) -> Result<Option<Header>> {
+        match self.plan()? {
+            None if self.is_empty(plans)? => Ok(None),
+            None => self.plan(),
+            there => Ok(there),
+        }
     }
 
     /// Fails if the prefix holds anything but parts of this plan; the first part puts the plan, which `own`
@@ -162,7 +181,7 @@ impl Bucket {
     fn is_empty(&self, plans: &[Plan]) -> Result<bool> {
         let refusal = match self.there(plans)?.manifests.is_empty() {
             false => "holds a dataset of something else".to_owned(),
-            true => match self.first_other(|_| false)? {
+            true => match self.first_other(is_spool)? {
                 None => return Ok(true),
                 Some(name) => format!("holds {name:?}"),
             },
@@ -266,14 +285,15 @@ impl Bucket {
         })
     }
 
-    /// Removes plan and receipts, once the manifests are there.
+    /// Removes plan, receipts and spools, once the manifests are there.
     ///
     /// # Errors
     /// If the store does not answer.
     pub fn remove_shared(&self) -> Result<()> {
         // Without the plan the prefix does not look unfinished.
         self.storage.remove(&plan_name())?;
-        self.remove_receipts()
+        self.remove_receipts()?;
+        remove_files(self.storage.as_ref(), &spools::all_names(self.storage.as_ref())?)
     }
 
     /// Removes the receipts of all parts.

@@ -1,18 +1,22 @@
 //! Preprocesses one part of the images before planning, beside other parts.
 
 use std::{
-    path::{Path, PathBuf},
+    path::Path,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use shardpack_format::Result;
+use shardpack_storage::{Storage, Transfers};
 
 use super::{
     beside::Beside,
+    bucket::Bucket,
     destination::{self, known_bad, sealed},
     planned_part::other_plan,
     split_prefix,
     spools::{self, Request},
+    storage_of,
     transformed::Outcomes,
     work_folder::PLAN_FILE,
 };
@@ -22,6 +26,7 @@ use crate::{
     monitor::Monitor,
     part::Part,
     plan_file::{self, PlanFile},
+    source::transformed::Spools,
     sys,
 };
 
@@ -30,7 +35,7 @@ pub(super) enum Changed {
     /// The dataset was merged before.
     Sealed,
     /// All parts have preprocessed their images.
-    All(Outcomes, Vec<PathBuf>),
+    All(Outcomes, Spools),
     /// Some parts have not.
     Some(ChangedPart),
 }
@@ -46,64 +51,108 @@ pub struct ChangedPart {
     pub missing: Vec<Part>,
     /// Images that cannot be packed, if the policy does not let the part continue without them.
     pub bad: Vec<Unpacked>,
+    /// Network transfers of spools and lists, if the destination is a URL.
+    pub transfers: Option<Transfers>,
     /// Duration of this run.
     pub elapsed: Duration,
 }
 
-/// Preprocesses the images of `part` in `dst`, unless an earlier run did.
+/// Preprocesses the images of `part`, unless an earlier run did, in `bucket` or, if there is none, in the folder `dst`.
 pub(super) fn change_part(
     request: &Request<'_>,
     part: Part,
-    dst: &Path,
+    (dst, bucket): (&Path, Option<&Bucket>),
     jobs: usize,
     on_bad: OnBad,
     monitor: &dyn Monitor,
 ) -> Result<Changed> {
     let start = Instant::now();
     let Request { origin, found, plans, .. } = *request;
-    destination::refuse_inside(dst, origin)?;
+    let folder = &bucket.map_or_else(|| dst.to_path_buf(), |bucket| bucket.part_folder(part));
+    destination::refuse_inside(folder, origin)?;
+    bucket.map_or(Ok(()), |bucket| bucket.refuse_inside(origin))?;
     let all: u64 = found.iter().map(|one| one.listing.len()).sum();
     let share = part.share(all);
     let changed = |missing, bad| {
         let images = share.end - share.start;
-        Changed::Some(ChangedPart { part, images, missing, bad, elapsed: start.elapsed() })
+        let transfers = bucket.and_then(|bucket| bucket.storage.transfers());
+        Changed::Some(ChangedPart { part, images, missing, bad, transfers, elapsed: start.elapsed() })
     };
     let known_bad = if on_bad == OnBad::Error { known_bad(plans) } else { Vec::new() };
     if !known_bad.is_empty() {
         return Ok(changed(vec![part], known_bad));
     }
-    if sealed(dst, plans)?.is_some() {
+    let is_sealed = match bucket {
+        None => sealed(dst, plans)?.is_some(),
+        Some(bucket) => bucket.sealed(plans)?.is_some(),
+    };
+    if is_sealed {
         return Ok(Changed::Sealed);
     }
-    let beside = Beside::join(part, plans, (dst, None), |beside| {
+    bucket.map_or(Ok(()), Bucket::make_work)?;
+    let beside = Beside::join(part, plans, (folder, bucket), |beside| {
         let plan = beside.work.join(PLAN_FILE);
-        if !sys::is_there(&plan)? {
-            return Ok(());
-        }
-        let header = plan_file::read_header(&plan)?;
+        let header = match bucket {
+            Some(bucket) => bucket.plan_unless_empty(plans)?,
+            None if sys::is_there(&plan)? => Some(plan_file::read_header(&plan)?),
+            None => None,
+        };
+        let Some(header) = header else { return Ok(()) };
         let old = PlanFile { plans: header.plans()?, source: header.source };
-        plan_file::request_difference(&old, origin, plans).map_or(Ok(()), |what| Err(other_plan(dst, &what)))
+        let root = bucket.map_or(dst, |bucket| bucket.storage.root());
+        plan_file::request_difference(&old, origin, plans).map_or(Ok(()), |what| Err(other_plan(root, &what)))
     })?;
-    let missing = match spools::all(&beside.work, part.of, request)? {
-        Ok((outcomes, spools)) => return Ok(Changed::All(outcomes, spools)),
+    let storage = storage_of(folder, bucket, &beside.run.folder).with_work(&beside.run.folder);
+    let made = make_beside(request, part, (&beside, &storage), jobs, on_bad, monitor)?;
+    drop(beside);
+    if let (Some(bucket), Made::All(..) | Made::Some(_)) = (bucket, &made) {
+        // After a refusal the spool stays on this machine, and is resumed.
+        bucket.remove_part_folder(part)?;
+    }
+    Ok(match made {
+        Made::All(outcomes, spools) => Changed::All(outcomes, spools),
+        Made::Some(missing) => changed(missing, Vec::new()),
+        Made::Refused(missing, refused) => changed(missing, refused),
+    })
+}
+
+/// Which images are preprocessed.
+enum Made {
+    All(Outcomes, Spools),
+    /// Those of these parts are not.
+    Some(Vec<Part>),
+    /// As `Some`, and images of this part were refused.
+    Refused(Vec<Part>, Vec<Unpacked>),
+}
+
+fn make_beside(
+    request: &Request<'_>,
+    part: Part,
+    (beside, storage): (&Beside, &Arc<dyn Storage>),
+    jobs: usize,
+    on_bad: OnBad,
+    monitor: &dyn Monitor,
+) -> Result<Made> {
+    let missing = match spools::all(storage, part.of, request)? {
+        Ok((outcomes, spools)) => return Ok(Made::All(outcomes, spools)),
         Err(missing) => missing,
     };
     if missing.contains(&part) {
-        let names_refused = on_bad == OnBad::Error;
-        let refused = spools::make(&beside.work, &beside.run.folder, part, request, jobs, names_refused, monitor)?;
+        let (names_refused, folders) = (on_bad == OnBad::Error, (beside.work.as_path(), beside.run.folder.as_path()));
+        let refused = spools::make(storage.as_ref(), folders, part, request, jobs, names_refused, monitor)?;
         if !refused.is_empty() {
             let of = |(split, number, reason): (usize, u64, String)| {
-                let (plan, listing) = (&plans[split], &found[split].listing);
+                let (plan, listing) = (&request.plans[split], &request.found[split].listing);
                 let mut path = Vec::new();
                 listing.path(number, &mut path);
                 let path = [split_prefix(plan).as_bytes(), &path].concat();
                 Unpacked { path, class: listing.class(number), fate: Fate::Skipped, reason: reason.into() }
             };
-            return Ok(changed(missing, refused.into_iter().map(of).collect()));
+            return Ok(Made::Refused(missing, refused.into_iter().map(of).collect()));
         }
     }
-    Ok(match spools::all(&beside.work, part.of, request)? {
-        Ok((outcomes, spools)) => Changed::All(outcomes, spools),
-        Err(missing) => changed(missing, Vec::new()),
+    Ok(match spools::all(storage, part.of, request)? {
+        Ok((outcomes, spools)) => Made::All(outcomes, spools),
+        Err(missing) => Made::Some(missing),
     })
 }

@@ -404,7 +404,7 @@ pub(super) struct Prepared {
 pub(super) fn prepare(place: &Place, source: &Origin, plans: &[Vec<Plan>]) -> Result<Option<Prepared>> {
     let folders = &place.folders;
     let pairs = folders.iter().map(PathBuf::as_path).zip(plans.iter().map(Vec::as_slice));
-    if may_be_packed(pairs, source, place.force, place.has_shards)? == Sealed::All {
+    if may_be_packed(pairs, source, place.force, place.url.is_none())? == Sealed::All {
         return Ok(None);
     }
     let Some(dst) = folders.first() else { return Ok(None) };

@@ -263,7 +263,7 @@ fn merge_at(at: &At<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Mer
 /// Ends a merge at a place without a plan: it is sealed already, or nothing was packed in parts.
 fn merged_before(at: &At<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Merged> {
     let sealed = sealed_before(at);
-    if !matches!(sealed, Ok(Some(_))) && at.bucket.is_none() && !spools::parts(&at.work())?.is_empty() {
+    if !matches!(sealed, Ok(Some(_))) && !spools::parts(at.storage.as_ref())?.is_empty() {
         return Err(Error::usage("images were changed in parts here, and nothing is packed yet")
             .in_file(at.dst)
             .help("shardpack status DST shows which parts are missing; when all are changed, the same commands pack"));

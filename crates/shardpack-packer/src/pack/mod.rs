@@ -77,7 +77,7 @@ pub use planning::{PartPlanning, plan_all, plan_part};
 pub use requests::{Requests, requests};
 use second_format::SecondFormat;
 pub use status::{PartState, Status, status};
-pub use transformed::Place;
+pub use transformed::{Place, Url};
 
 /// The extension of images in the shards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -533,14 +533,14 @@ pub fn read_order(choice: Option<ReadOrderChoice>, planned: &Planned) -> ReadOrd
     match choice {
         None => planned.storage.read_order,
         Some(ReadOrderChoice::Plan) => ReadOrder::Plan,
-        Some(ReadOrderChoice::Physical) => storage::physical(planned.source.path()),
+        Some(ReadOrderChoice::Physical) => storage::physical(planned.source.read_at()),
     }
 }
 
 /// Number of threads that copy. If they read in plan order over a network, more than `jobs`.
 pub fn reading_threads(options: &Options, planned: &Planned) -> usize {
     match read_order(options.read_order, planned) {
-        ReadOrder::Plan => storage::stream_threads(planned.source.path(), options.jobs),
+        ReadOrder::Plan => storage::stream_threads(planned.source.read_at(), options.jobs),
         ReadOrder::Physical { .. } => options.jobs,
     }
 }

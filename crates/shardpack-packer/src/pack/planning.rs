@@ -13,6 +13,7 @@ use shardpack_imaging::Recipe;
 
 use super::{
     Extension, Place, PlanOptions, Planned,
+    bucket::Bucket,
     change_part::{Changed, ChangedPart, change_part},
     destination, geometry, notes,
     planned::{look, together},
@@ -102,6 +103,22 @@ pub fn plan_part(
     on_bad: OnBad,
     monitor: &dyn Monitor,
 ) -> Result<PartPlanning> {
+    let bucket = match &place.url {
+        None => None,
+        Some(url) => Bucket::open(&url.dst, &url.store, url.work.as_deref())?,
+    };
+    plan_part_into(source, options, part, (place, bucket.as_ref()), on_bad, monitor)
+}
+
+/// As [`plan_part`], into `bucket` if the destination is a URL.
+pub(super) fn plan_part_into(
+    source: Origin,
+    options: &PlanOptions,
+    part: Part,
+    (place, bucket): (&Place, Option<&Bucket>),
+    on_bad: OnBad,
+    monitor: &dyn Monitor,
+) -> Result<PartPlanning> {
     let none = || Error::usage("there is nothing to plan");
     let surveyed = Surveyed::of(source, std::slice::from_ref(options), false, monitor)?.ok_or_else(none)?;
     let Some(recipe) = surveyed.recipe.clone() else {
@@ -111,7 +128,7 @@ pub fn plan_part(
     let plans = surveyed.plans_before()?.pop().ok_or_else(none)?;
     let Some(dst) = place.folders.first() else { return Err(none()) };
     let request = Request { origin: &surveyed.source, found: &surveyed.found, recipe: &recipe, plans: &plans };
-    match change_part(&request, part, dst, place.jobs, on_bad, monitor).map_err(goes_on)? {
+    match change_part(&request, part, (dst, bucket), place.jobs, on_bad, monitor).map_err(goes_on)? {
         Changed::Sealed => Ok(PartPlanning::Sealed),
         Changed::Some(changed) => Ok(PartPlanning::Changed(changed)),
         Changed::All(outcomes, spools) => {
@@ -198,7 +215,7 @@ impl Surveyed {
     /// Plans of each format.
     fn plan(self) -> Result<Vec<Planned>> {
         let Self { source, mut found, sniffed, bytes, .. } = self;
-        let storage = storage::of(source.path(), &sniffed);
+        let storage = storage::of(source.read_at(), &sniffed);
         let mut of_source: Vec<String> = found.iter_mut().flat_map(|found| std::mem::take(&mut found.notes)).collect();
         let mut all = Vec::new();
         for bytes in bytes {

@@ -8,21 +8,26 @@
 //!     for each image of the part: u8 what became of it | u32 length | u64 place in the spool
 //!     32 bytes BLAKE3 of all before
 //! ```
-//! All little-endian. Holds at all times: one process writes a spool, under a unique name; a list is renamed
-//! into place once its spool is durable. So a part can be stopped anywhere and run again, or run twice at once.
+//! All little-endian. Holds at all times: one process writes a spool, under a unique name, in the work folder of its machine; a list
+//! gets its name in the storage of the destination once its spool is durable there. So a part can be stopped anywhere and run again,
+//! or run twice at once. In a folder the spool is written in place; to a store it is sent when it is complete.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    path::{Path, PathBuf},
+    ops::ControlFlow,
+    path::Path,
+    sync::Arc,
 };
 
 use serde::{Deserialize, Serialize};
-use shardpack_format::{Error, Result, hash, manifest::Blake3};
+use shardpack_format::{Error, Result, hash, manifest::Blake3, regular};
+use shardpack_storage::Storage;
 
 use super::{
     receipt, runs,
     transformed::{Maker, Outcome, Outcomes, count_changes, names_changed, words},
+    work_folder::spools_folder,
 };
 use crate::{
     listing::take,
@@ -32,15 +37,18 @@ use crate::{
     plan::Plan,
     source::{
         Found, Origin,
-        transformed::{Record, Spool, What},
+        transformed::{Record, Spool, Spools, What},
     },
     sys,
+    transfer::put_file,
 };
 use shardpack_imaging::Recipe;
 
 /// Folder of spools and lists in the work folder.
 pub(super) const FOLDER: &str = "spools";
 const LIST: &str = "list";
+/// Most bytes of a list: of a part of a billion images.
+const MAX_LIST_BYTES: u64 = 16 << 30;
 const MAGIC: &[u8; 8] = b"shardlst";
 const OUTCOME_BYTES: usize = 13;
 const HASH_BYTES: usize = 32;
@@ -166,21 +174,34 @@ fn spool_part(name: &str) -> Option<Part> {
     Part::new(number.parse().ok()?, of.parse().ok()?).ok().filter(|_| is_ours)
 }
 
+/// The part in the name `I-of-N.list` of a list.
+fn list_part(name: &str) -> Option<Part> {
+    let (number, of) = name.strip_suffix(&format!(".{LIST}"))?.split_once("-of-")?;
+    Part::new(number.parse().ok()?, of.parse().ok()?).ok()
+}
+
+/// Names of all spools and lists in a storage.
+pub(super) fn all_names(storage: &dyn Storage) -> Result<Vec<String>> {
+    let (folder, mut names) = (spools_folder(), Vec::new());
+    storage.walk(&folder, &mut |name, _| {
+        let file = name.strip_prefix(&folder).unwrap_or(name);
+        if list_part(file).is_some() || spool_part(file).is_some() {
+            names.push(name.to_owned());
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(names)
+}
+
 /// The parts whose images are all preprocessed, from their lists.
-pub(super) fn parts(work: &Path) -> Result<Vec<Part>> {
-    let mut parts = Vec::new();
-    for name in names(work)? {
-        let part = name.strip_suffix(&format!(".{LIST}")).and_then(|name| {
-            let (number, of) = name.split_once("-of-")?;
-            Part::new(number.parse().ok()?, of.parse().ok()?).ok()
-        });
-        parts.extend(part);
-    }
+pub(super) fn parts(storage: &dyn Storage) -> Result<Vec<Part>> {
+    let (folder, names) = (spools_folder(), all_names(storage)?);
+    let mut parts: Vec<_> = names.iter().filter_map(|name| list_part(name.strip_prefix(&folder)?)).collect();
     parts.sort_by_key(|part| (part.of, part.number));
     Ok(parts)
 }
 
-/// Names of all entries in the folder.
+/// Names of all entries in the folder of a work folder.
 fn names(work: &Path) -> Result<Vec<String>> {
     let folder = work.join(FOLDER);
     if !sys::is_there(&folder)? {
@@ -192,32 +213,33 @@ fn names(work: &Path) -> Result<Vec<String>> {
 }
 
 /// The list of `part`, if it is complete.
-fn read(work: &Path, part: Part, request: &Request<'_>) -> Result<Option<List>> {
-    let folder = work.join(FOLDER);
-    let path = folder.join(list_file(part));
-    let Some(bytes) = sys::read_if_there(&path)? else { return Ok(None) };
+fn read(storage: &dyn Storage, part: Part, request: &Request<'_>) -> Result<Option<List>> {
+    let name = spools_folder() + &list_file(part);
+    let Some(bytes) = storage.read(&name, MAX_LIST_BYTES)? else { return Ok(None) };
     let damaged = || Error::data("is damaged").help(REMOVE);
     let list = List::read(&bytes).ok_or_else(damaged);
-    let list = list.and_then(|list| list.check(part, request).map(|()| list)).map_err(|error| error.in_file(&path))?;
+    let list = list
+        .and_then(|list| list.check(part, request).map(|()| list))
+        .map_err(|error| error.in_file(storage.path_of(&name)))?;
     let end = list.outcomes.iter().map(|outcome| outcome.place.saturating_add(outcome.bytes.into())).max();
-    let spool = sys::metadata_if_there(&folder.join(&list.head.spool))?;
-    Ok(spool.is_some_and(|spool| spool.len() >= end.unwrap_or(0)).then_some(list))
+    let bytes = storage.length(&(spools_folder() + &list.head.spool))?;
+    Ok(bytes.is_some_and(|bytes| bytes >= end.unwrap_or(0)).then_some(list))
 }
 
 /// The lists of all parts, if all are complete; otherwise the missing parts of `of`.
 pub(super) fn all(
-    work: &Path,
+    storage: &Arc<dyn Storage>,
     of: u32,
     request: &Request<'_>,
-) -> Result<std::result::Result<(Outcomes, Vec<PathBuf>), Vec<Part>>> {
-    let there = parts(work)?;
+) -> Result<std::result::Result<(Outcomes, Spools), Vec<Part>>> {
+    let there = parts(storage.as_ref())?;
     // Any number of parts is valid once all of them are complete.
     let counts: BTreeSet<u32> = there.iter().map(|part| part.of).collect();
     let is_complete = |of: &u32| there.iter().filter(|part| part.of == *of).count() == *of as usize;
     let complete = if is_complete(&of) { Some(of) } else { counts.into_iter().find(is_complete) };
     let Some(of) = complete else {
         // Lists are long: one list shows whether the lists belong to this request.
-        there.first().map(|first| read(work, *first, request)).transpose()?;
+        there.first().map(|first| read(storage.as_ref(), *first, request)).transpose()?;
         return Ok(Err(Part::all(of).filter(|part| !there.contains(part)).collect()));
     };
     let (mut outcomes, mut spools, mut missing) =
@@ -231,11 +253,11 @@ pub(super) fn all(
         })
         .collect();
     for part in Part::all(of) {
-        let Some(List { head, outcomes: made }) = read(work, part, request)? else {
+        let Some(List { head, outcomes: made }) = read(storage.as_ref(), part, request)? else {
             missing.push(part);
             continue;
         };
-        spools.push(work.join(FOLDER).join(&head.spool));
+        spools.push(spools_folder() + &head.spool);
         let split_of = |number: u64| starts.partition_point(|start| *start <= number) - 1;
         for (number, outcome) in part.share(images(request.found)).zip(made) {
             let split = split_of(number);
@@ -247,15 +269,16 @@ pub(super) fn all(
         }
         head.changes.iter().for_each(|(change, images)| outcomes.count(change, *images));
     }
+    let spools = Spools { storage: Arc::clone(storage), names: Arc::new(spools) };
     Ok(if missing.is_empty() { Ok((outcomes, spools)) } else { Err(missing) })
 }
 
 /// Preprocesses the images of `part`, unless an earlier run did; `run` is the folder of this process in the
-/// work folder. Resumes the spool of a process that has ended. If images are refused and `names_refused` is
+/// work folder of this machine. Resumes the spool of a process that has ended. If images are refused and `names_refused` is
 /// set, no list is written, and each refused image is returned: split, number in it, and reason.
 pub(super) fn make(
-    work: &Path,
-    run: &Path,
+    storage: &dyn Storage,
+    (work, run): (&Path, &Path),
     part: Part,
     request: &Request<'_>,
     jobs: usize,
@@ -270,7 +293,7 @@ pub(super) fn make(
     // abandoned; a spool of a process that begins later is not seen. If the process finished, its list exists.
     let seen = spools(work, part)?;
     let running = runs::all(work)?.into_iter().filter(|run| run.is_running()).map(|run| run.name()).collect();
-    if read(work, part, request)?.is_some() {
+    if read(storage, part, request)?.is_some() {
         return Ok(Vec::new());
     }
     take_over(&folder, seen, name, &running)?;
@@ -311,10 +334,24 @@ pub(super) fn make(
         return Ok(refused);
     }
     maker.spool.sync()?;
-    sys::sync_folder(&folder)?;
-    sys::write_durably(run, &folder.join(list_file(part)), &List { head, outcomes }.to_bytes()?)?;
-    sys::sync_folder(&folder)?;
+    let below = spools_folder();
+    if storage.local().is_none() {
+        send(storage, &(below.clone() + name), &folder.join(name), monitor)?;
+    }
+    storage.sync(below.trim_end_matches('/'))?;
+    storage.put(&(below.clone() + &list_file(part)), List { head, outcomes }.to_bytes()?)?;
+    storage.sync(below.trim_end_matches('/'))?;
     Ok(Vec::new())
+}
+
+/// Sends a complete spool to a store.
+fn send(storage: &dyn Storage, name: &str, path: &Path, monitor: &dyn Monitor) -> Result<()> {
+    let failed = |error| sys::io_error("cannot read", path, error);
+    let file = regular::open(path).map_err(failed)?;
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(&file).map_err(failed)?;
+    let bytes = file.metadata().map_err(failed)?.len();
+    put_file(storage, name, path, (bytes, hasher.finalize().as_bytes()), monitor)
 }
 
 /// Names of the spools of `part`.

@@ -12,6 +12,7 @@ use std::{
 
 use shardpack_format::{Error, Result, manifest::WORK_FOLDER, shell};
 use shardpack_reader::{StoreSettings, is_unfinished, unfinished};
+use shardpack_storage::Local;
 
 use super::{bucket::Bucket, dataset_folder, receipt, runs, split_prefix, spools, transformed, work_folder::PLAN_FILE};
 use crate::{
@@ -92,28 +93,14 @@ pub fn status(dst: &Path, store: &StoreSettings) -> Result<Option<Status>> {
     let running: BTreeSet<Part> =
         runs::all(&work)?.into_iter().filter(runs::Found::is_running).map(|run| run.part).collect();
     if !sys::is_there(&work.join(PLAN_FILE))? {
-        let changed = spools::parts(&work)?;
+        let changed = spools::parts(&Local::new(dst))?;
         let has = |name: &str| sys::is_there(&work.join(name));
         let is_changing = has(spools::FOLDER)? || has(transformed::SPOOL_FILE)?;
         if !is_changing && !is_unfinished(dst)? {
             refuse_a_split(dst)?;
             return refuse_several(dst).map(|()| None);
         }
-        let parts = parts(&changed, &running);
-        let is_complete = !parts.is_empty() && parts.iter().all(|(_, state)| *state == PartState::Done);
-        return Ok(Some(Status {
-            parts,
-            is_changing,
-            is_changed: is_changing,
-            shards: 0,
-            all_shards: 0,
-            bytes: 0,
-            all_bytes: 0,
-            bytes_per_second: None,
-            samples: 0,
-            knows_running: true,
-            is_complete,
-        }));
+        return Ok(Some(Status { is_changing, is_changed: is_changing, ..before_plan(parts(&changed, &running)) }));
     }
     let plans = plan_file::read_header(&work.join(PLAN_FILE))?.plans()?;
     let finished = plans.iter().map(|plan| finished_of(plan, dst)).collect::<Result<Vec<_>>>()?.concat();
@@ -121,6 +108,23 @@ pub fn status(dst: &Path, store: &StoreSettings) -> Result<Option<Status>> {
     let rate = rate(&finished, SystemTime::now());
     let finished = finished.into_iter().map(|(bytes, _)| bytes);
     Ok(Some(Status { bytes_per_second: rate, ..of_plans(&plans, &finished.collect::<Vec<_>>(), &receipts, &running) }))
+}
+
+/// Status of parts that change their images.
+fn before_plan(parts: Vec<(Part, PartState)>) -> Status {
+    Status {
+        is_complete: !parts.is_empty() && parts.iter().all(|(_, state)| *state == PartState::Done),
+        parts,
+        is_changing: true,
+        is_changed: true,
+        shards: 0,
+        all_shards: 0,
+        bytes: 0,
+        all_bytes: 0,
+        bytes_per_second: None,
+        samples: 0,
+        knows_running: true,
+    }
 }
 
 /// Fails if `dst` is a split of an unfinished pack.
@@ -151,7 +155,11 @@ fn refuse_several(dst: &Path) -> Result<()> {
 
 /// Status of parts in a store, from one list request.
 fn status_of(bucket: &Bucket) -> Result<Option<Status>> {
-    let Some(header) = bucket.plan()? else { return Ok(None) };
+    let Some(header) = bucket.plan()? else {
+        let changed = spools::parts(bucket.storage.as_ref())?;
+        let status = || Status { knows_running: false, ..before_plan(parts(&changed, &BTreeSet::new())) };
+        return Ok((!changed.is_empty()).then(status));
+    };
     let plans = header.plans()?;
     let mut there = BTreeMap::new();
     bucket.storage.walk("", &mut |name, bytes| {

@@ -13,6 +13,8 @@ use std::{
 
 use shardpack_format::{Result, hash, image_header::Kind, size};
 use shardpack_imaging::{Change, ENGINE, Encode, Outcome as Applied, Recipe, Resize, apply_within};
+use shardpack_reader::StoreSettings;
+use shardpack_storage::Local;
 
 use crate::{
     decoding,
@@ -21,7 +23,7 @@ use crate::{
     monitor::{Monitor, Phase},
     source::{
         Found, Origin,
-        transformed::{Made, Record, Split, Spool, Transformed, What},
+        transformed::{Made, Record, Split, Spool, Spools, Transformed, What},
     },
     survey::ImageReader,
 };
@@ -65,8 +67,7 @@ pub(super) fn transform(
     jobs: usize,
     monitor: &dyn Monitor,
 ) -> Result<(Origin, Vec<Found>)> {
-    let path = work.join(SPOOL_FILE);
-    let (spool, known) = Spool::open(&path, &words(recipe))?;
+    let (spool, known) = Spool::open(&work.join(SPOOL_FILE), &words(recipe))?;
     let maker = Maker { origin: &origin, recipe, spool, known, jobs, monitor };
     let mut made = Outcomes::new(&found, recipe);
     for (split, one) in found.iter().enumerate() {
@@ -74,7 +75,8 @@ pub(super) fn transform(
             made.set(split, number, Outcome { spool: 1, ..Outcome::of(&record) }, record.text);
         }
     }
-    Ok(made.settle(origin, found, vec![path]))
+    let names = Arc::new(vec![SPOOL_FILE.to_owned()]);
+    Ok(made.settle(origin, found, Spools { storage: Arc::new(Local::new(work)), names }))
 }
 
 /// Preprocesses images into a spool.
@@ -220,7 +222,7 @@ impl Outcomes {
     }
 
     /// The source and its contents after all images were preprocessed into `spools`.
-    pub fn settle(self, origin: Origin, found: Vec<Found>, spools: Vec<PathBuf>) -> (Origin, Vec<Found>) {
+    pub fn settle(self, origin: Origin, found: Vec<Found>, spools: Spools) -> (Origin, Vec<Found>) {
         let (mut splits, mut after) = (Vec::new(), Vec::new());
         for ((one, outcomes), texts) in found.into_iter().zip(self.splits).zip(self.texts) {
             let (split, found) = settle(one, &outcomes, &texts);
@@ -298,13 +300,24 @@ pub(super) fn becomes(kind: Kind, recipe: &Recipe) -> Kind {
     }
 }
 
+/// A destination at a URL.
+#[derive(Clone, Debug)]
+pub struct Url {
+    /// The URL.
+    pub dst: PathBuf,
+    /// Settings of its store.
+    pub store: StoreSettings,
+    /// As in [`super::Options`].
+    pub work: Option<PathBuf>,
+}
+
 /// Place for preprocessing.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// Folders of the datasets, one for each format; the first has the spool.
     pub folders: Vec<PathBuf>,
-    /// Whether the folders have the shards; otherwise they are kept for a URL, which has them.
-    pub has_shards: bool,
+    /// The destination, if it is a URL: the folders are then kept for it, and it has the shards.
+    pub url: Option<Url>,
     /// Replace the contents of the folders.
     pub force: bool,
     /// Budget of the pack that follows, in bytes: if it is too small for any sample, preprocessing does not

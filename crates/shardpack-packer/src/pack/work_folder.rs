@@ -7,7 +7,7 @@ use std::{
 
 use shardpack_format::{Result, manifest::WORK_FOLDER};
 
-use super::{receipt, transformed};
+use super::{receipt, spools, transformed};
 use crate::{part::Part, sys};
 
 /// The plan of the pack.
@@ -47,6 +47,11 @@ pub(super) fn replaced_name() -> String {
 /// Prefix of the names of receipts.
 pub(super) fn receipts_folder() -> String {
     format!("{WORK_FOLDER}/{}/", receipt::FOLDER)
+}
+
+/// Prefix of the names of spools and their lists.
+pub(super) fn spools_folder() -> String {
+    format!("{WORK_FOLDER}/{}/", spools::FOLDER)
 }
 
 /// Name of the receipt of `part`.

@@ -258,8 +258,8 @@ impl Origin {
             Self::Dataset(roots) => roots.iter().any(Root::is_remote),
             Self::Several(several) => several.parts().iter().any(|part| part.origin.is_remote()),
             Self::Parted(parted) => parted.origin().is_remote(),
-            // Transformed images are in local files.
-            Self::Folder(_) | Self::Transformed(_) => false,
+            Self::Folder(_) => false,
+            Self::Transformed(made) => made.is_remote(),
             Self::List(list) => list.remote().is_some(),
             Self::Shards(shards) => shards.is_remote(),
         }
@@ -273,7 +273,7 @@ impl Origin {
             Self::Several(several) => {
                 several.parts().iter().filter_map(|part| part.origin.transfers()).reduce(Transfers::and)
             }
-            Self::Transformed(made) => made.origin().transfers(),
+            Self::Transformed(made) => made.transfers(),
             Self::Parted(parted) => parted.origin().transfers(),
             Self::Shards(shards) => shards.transfers(),
             Self::List(list) => list.remote().map(Prefix::transfers),
@@ -281,9 +281,17 @@ impl Origin {
         }
     }
 
-    /// A path that identifies the source in messages and determines its storage.
+    /// A path that identifies the source in messages.
     pub fn path(&self) -> &Path {
         self.roots().first().copied().unwrap_or(Path::new("."))
+    }
+
+    /// Path or URL of the files that are read most; determines the read order.
+    pub fn read_at(&self) -> &Path {
+        match self {
+            Self::Transformed(made) => made.read_at(),
+            _ => self.path(),
+        }
     }
 
     /// The same source with absolute paths.

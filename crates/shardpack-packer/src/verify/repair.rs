@@ -344,7 +344,7 @@ impl Repair<'_> {
 
     /// Number of threads that make records from the source.
     fn threads(&self) -> usize {
-        stream_threads(self.source.path(), self.jobs)
+        stream_threads(self.source.read_at(), self.jobs)
     }
 
     /// Makes a shard: takes each record from the damaged file if it is right, else from the source.

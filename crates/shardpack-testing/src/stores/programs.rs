@@ -140,7 +140,8 @@ fn garage(folder: &Path, port: &str) -> String {
 fn is_up(child: &mut Child, port: u16) -> bool {
     let is_there = answers(child, port);
     thread::sleep(Duration::from_millis(50));
-    if is_there && child.try_wait().unwrap().is_none() {
+    let is_still_there = || TcpStream::connect(("127.0.0.1", port)).is_ok();
+    if is_there && child.try_wait().unwrap().is_none() && is_still_there() {
         return true;
     }
     drop(child.stdin.take());

@@ -7,24 +7,30 @@
 
 mod spool;
 
-use std::{
-    num::NonZeroU32,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{num::NonZeroU32, path::Path, sync::Arc};
 
 use shardpack_format::{Result, component::Component};
+use shardpack_storage::{Storage, Transfers};
 
 use super::{Look, Origin, ReadError, Refusal, Source};
-use crate::{listing::Listing, monitor::Monitor, sys};
-pub use spool::{Record, Spool, What};
+use crate::{listing::Listing, monitor::Monitor};
+pub use spool::{Record, Spool, SpoolReader, What};
 
 /// A source with its transformed images.
 #[derive(Clone, Debug)]
 pub struct Transformed {
     origin: Box<Origin>,
-    spools: Arc<Vec<PathBuf>>,
+    spools: Spools,
     splits: Vec<Split>,
+}
+
+/// Complete spools in a storage.
+#[derive(Clone, Debug)]
+pub struct Spools {
+    /// Where they are: a folder, or a store.
+    pub storage: Arc<dyn Storage>,
+    /// Their names there; the first has number 1.
+    pub names: Arc<Vec<String>>,
 }
 
 /// Position of a transformed image.
@@ -56,9 +62,9 @@ impl Split {
 }
 
 impl Transformed {
-    /// Creates a source from `origin` and the spools at these paths.
-    pub fn new(origin: Origin, spools: Vec<PathBuf>, splits: Vec<Split>) -> Self {
-        Self { origin: Box::new(origin), spools: Arc::new(spools), splits }
+    /// Creates a source from `origin` and spools.
+    pub fn new(origin: Origin, spools: Spools, splits: Vec<Split>) -> Self {
+        Self { origin: Box::new(origin), spools, splits }
     }
 
     /// A copy with some images of each split. The numbers must ascend.
@@ -69,12 +75,27 @@ impl Transformed {
             places: Arc::new(numbers.iter().map(|number| split.places[*number as usize]).collect()),
         };
         let splits = self.splits.iter().zip(numbers).map(of_split).collect();
-        Self { origin: self.origin.clone(), spools: Arc::clone(&self.spools), splits }
+        Self { origin: self.origin.clone(), spools: self.spools.clone(), splits }
     }
 
     /// The original source.
     pub fn origin(&self) -> &Origin {
         &self.origin
+    }
+
+    /// Whether transformed images come over a network.
+    pub(super) fn is_remote(&self) -> bool {
+        self.spools.storage.local().is_none()
+    }
+
+    /// Network transfers so far, of the source and of spools, which this process may have sent; `None` if all are local files.
+    pub(super) fn transfers(&self) -> Option<Transfers> {
+        self.origin.transfers().into_iter().chain(self.spools.storage.transfers()).reduce(Transfers::and)
+    }
+
+    /// Path or URL of the files that are read most: of the spools if they are at a URL, otherwise of the source.
+    pub(super) fn read_at(&self) -> &Path {
+        if self.is_remote() { self.spools.storage.root() } else { self.origin.read_at() }
     }
 
     /// A copy with another original source, such as the same source with resolved paths.
@@ -109,14 +130,14 @@ impl Transformed {
         let of = self.splits.iter().find(|one| one.name.as_deref() == split).ok_or_else(none)?;
         let before = of.leaves_any().then(|| self.origin.open(split, &of.before, work, monitor)).transpose()?;
         let (places, kinds) = (&of.places, &of.before.components().kinds);
-        let mut spools: Vec<_> = self.spools.iter().map(|_| None).collect();
+        let mut spools: Vec<_> = self.spools.names.iter().map(|_| None).collect();
         for made in places.iter().flatten() {
             let number = made.spool.get() as usize - 1;
-            let (Some(path), Some(spool)) = (self.spools.get(number), spools.get_mut(number)) else {
+            let (Some(name), Some(spool)) = (self.spools.names.get(number), spools.get_mut(number)) else {
                 return Err(none());
             };
             if spool.is_none() {
-                *spool = Some(Spool::reader(path)?);
+                *spool = Some(SpoolReader::open(self.spools.storage.as_ref(), name)?);
             }
         }
         Ok(TransformedReader { listing, places, kinds, spools, before })
@@ -128,7 +149,7 @@ pub struct TransformedReader<'a> {
     listing: &'a Listing,
     places: &'a [Option<Made>],
     /// Open spools; `None` for a spool without images of this split.
-    spools: Vec<Option<Spool>>,
+    spools: Vec<Option<SpoolReader>>,
     /// Components of the original source.
     kinds: &'a [Component],
     /// The original source, if it is still needed.
@@ -137,7 +158,7 @@ pub struct TransformedReader<'a> {
 
 /// Location of an image.
 enum Place<'a> {
-    Spool(&'a Spool, u64),
+    Spool(&'a SpoolReader, u64),
     Before(&'a dyn Source),
 }
 
@@ -182,7 +203,6 @@ impl Source for TransformedReader<'_> {
             Place::Before(source) => return source.peek(number, first, look),
         };
         let most = first.len().min(self.listing.entry(number).bytes as usize);
-        let read = super::storage::peek(spool.file(), place, &mut first[..most], look);
-        read.map_err(|error| ReadError::Fatal(sys::io_error("cannot read", spool.path(), error)))
+        Ok(spool.peek(place, &mut first[..most], look)?)
     }
 }

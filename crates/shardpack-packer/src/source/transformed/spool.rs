@@ -18,9 +18,15 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use shardpack_format::{Error, Result, hash, regular};
+use shardpack_format::{Error, Result, hash};
+use shardpack_storage::{OpenFile, Storage};
 
-use crate::{listing::take, own, sys};
+use crate::{
+    listing::take,
+    own,
+    source::{Look, storage},
+    sys,
+};
 
 const MAGIC: &[u8; 8] = b"shardsp2";
 const HEADER_BYTES: u64 = 24;
@@ -94,25 +100,6 @@ impl Spool {
         Ok((Self { path: path.to_path_buf(), file, end: Mutex::new(end) }, known))
     }
 
-    /// Opens a complete spool for reading.
-    ///
-    /// # Errors
-    /// If the file cannot be opened.
-    pub fn reader(path: &Path) -> Result<Self> {
-        let file = regular::open(path).map_err(|error| sys::io_error("cannot open", path, error))?;
-        Ok(Self { path: path.to_path_buf(), file, end: Mutex::new(0) })
-    }
-
-    /// Path of the spool.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The open file of the spool.
-    pub fn file(&self) -> &File {
-        &self.file
-    }
-
     /// Appends the outcome for the image with `key`.
     ///
     /// # Errors
@@ -144,32 +131,83 @@ impl Spool {
         Ok(Record { what, text: text.to_owned(), place: start + before as u64, bytes })
     }
 
-    /// Reads the image at offset `place` into `out`, which must have its length.
-    ///
-    /// # Errors
-    /// If the file cannot be read, or the image does not match its hash.
-    pub fn read(&self, place: u64, out: &mut [u8]) -> Result<()> {
-        let mut expected = [0; HASH_BYTES];
-        let damaged = || {
-            let error = Error::data("a transformed image is damaged").in_file(&self.path).at_byte(place);
-            error.help("remove the file: its images are then transformed again")
-        };
-        let at = place.checked_sub(HASH_BYTES as u64).ok_or_else(damaged)?;
-        let read = self.file.read_exact_at(&mut expected, at).and_then(|()| self.file.read_exact_at(out, place));
-        match read {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(damaged()),
-            Err(error) => Err(sys::io_error("cannot read", &self.path, error)),
-            Ok(()) if hash::block(out) != u64::from_le_bytes(expected) => Err(damaged()),
-            Ok(()) => Ok(()),
-        }
-    }
-
     /// Syncs all records to disk.
     ///
     /// # Errors
     /// If the sync fails.
     pub fn sync(&self) -> Result<()> {
         self.file.sync_data().map_err(|error| sys::io_error("cannot sync", &self.path, error))
+    }
+}
+
+/// A complete spool in a storage.
+#[derive(Debug)]
+pub struct SpoolReader {
+    path: PathBuf,
+    file: Box<dyn OpenFile>,
+}
+
+impl SpoolReader {
+    /// Opens the spool `name` of `storage`.
+    ///
+    /// # Errors
+    /// If it is missing, or cannot be opened.
+    pub fn open(storage: &dyn Storage, name: &str) -> Result<Self> {
+        let path = storage.path_of(name);
+        match storage.open(name)? {
+            Some(file) => Ok(Self { path, file }),
+            None => Err(Error::data("is missing: it holds transformed images").in_file(path)),
+        }
+    }
+
+    /// Reads the image at offset `place` into `out`, which must have its length; one request over a network.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or the image does not match its hash.
+    pub fn read(&self, place: u64, out: &mut [u8]) -> Result<()> {
+        let damaged = || {
+            let error = Error::data("a transformed image is damaged").in_file(&self.path).at_byte(place);
+            error.help("remove the file: its images are then transformed again")
+        };
+        let start = place.checked_sub(HASH_BYTES as u64).ok_or_else(damaged)?;
+        let end = place.checked_add(out.len() as u64).filter(|end| *end <= self.file.bytes()).ok_or_else(damaged)?;
+        let mut expected = [0; HASH_BYTES];
+        if self.file.local().is_some() {
+            self.file.read_at(start, &mut expected)?;
+            self.file.read_at(place, out)?;
+        } else {
+            // One request.
+            let mut at = 0;
+            self.file.read_range(start..end, &mut |bytes| {
+                let (of_hash, of_image) = bytes.split_at(bytes.len().min(HASH_BYTES.saturating_sub(at)));
+                fill(&mut expected, at, of_hash);
+                fill(out, (at + of_hash.len()).saturating_sub(HASH_BYTES), of_image);
+                at += bytes.len();
+            })?;
+        }
+        if hash::block(out) == u64::from_le_bytes(expected) { Ok(()) } else { Err(damaged()) }
+    }
+
+    /// Reads the first bytes of an image at offset `place` into `first`, as [`storage::peek`]; `None` if they come over a network and
+    /// are only wanted if that costs nothing.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn peek(&self, place: u64, first: &mut [u8], look: Look) -> Result<Option<usize>> {
+        match self.file.local() {
+            Some(file) => {
+                storage::peek(file, place, first, look).map_err(|error| sys::io_error("cannot read", &self.path, error))
+            }
+            None if matches!(look, Look::Memory | Look::Ahead) => Ok(None),
+            None => self.file.read_at(place, first).map(|()| Some(first.len())),
+        }
+    }
+}
+
+/// Copies `bytes` to `into` at `at`; a hash shows what is left out.
+fn fill(into: &mut [u8], at: usize, bytes: &[u8]) {
+    if let Some(into) = into.get_mut(at..at + bytes.len()) {
+        into.copy_from_slice(bytes);
     }
 }
 
@@ -219,6 +257,8 @@ fn checksum(head: &[u8], text: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use shardpack_storage::Local;
+
     use super::*;
 
     #[test]
@@ -233,7 +273,8 @@ mod tests {
             (3, spool.add(3, What::Refused, "no image", b"").unwrap()),
         ];
         let mut image = [0; 5];
-        spool.read(records[0].1.place, &mut image).unwrap();
+        let reader = || SpoolReader::open(&Local::new(folder.path()), "spool").unwrap();
+        reader().read(records[0].1.place, &mut image).unwrap();
         assert_eq!(&image, b"image");
         drop(spool);
         let bytes = std::fs::read(&path).unwrap();
@@ -242,7 +283,7 @@ mod tests {
             wrong[at] ^= 1;
             for damaged in [&wrong[..], &bytes[..at]] {
                 std::fs::write(&path, damaged).unwrap();
-                let error = Spool::reader(&path).unwrap().read(records[0].1.place, &mut image).unwrap_err();
+                let error = reader().read(records[0].1.place, &mut image).unwrap_err();
                 assert!(error.to_string().contains("damaged"), "byte {at}: {error}");
             }
         }
