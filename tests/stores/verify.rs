@@ -267,9 +267,13 @@ fn stray_files_are_found_at_urls_as_in_folders() {
             let mut found = there(&asked, place, place.port(), name, &[String::new()]);
             let url = place.url(name, place.port());
             if let Place::Web(_) = place {
-                // A web server has no list, which verify says.
-                let notes = found[0].1["notes"].as_array().unwrap();
-                assert!(notes.iter().any(|note| note == "stray files at the URL were not looked for"), "{notes:?}");
+                // A web server has no list, which each command says.
+                for (_, said) in &found {
+                    let notes = said["notes"].as_array().unwrap();
+                    assert!(notes.iter().any(|note| note == "stray files at the URL were not looked for"), "{notes:?}");
+                }
+                let text = run(&[&["inspect".to_owned()], &url[..]].concat(), &[]);
+                text.code(0).says("note    stray files at the URL were not looked for");
                 assert!(found.iter().all(|(code, _)| *code == 0), "{found:?}");
                 continue;
             }
@@ -277,6 +281,8 @@ fn stray_files_are_found_at_urls_as_in_folders() {
             for ((asked, said), found) in asked.iter().zip(said).zip(&found) {
                 assert_eq!(strays(said), strays(found), "{} {name} {asked}", place.name());
             }
+            let text = run(&[&["inspect".to_owned()], &url[..]].concat(), &[]).code(1);
+            text.says("ignored ").says(" a stranger: the manifest does not name this file");
             let dst = bench.at(&format!("{}-{name}", place.name()));
             assert_eq!(*converted, convert(&url, &dst), "{} {name}", place.name());
             // The plan of a pack beside a sealed dataset is no stray file.

@@ -147,11 +147,17 @@ pub fn run(args: &Args) -> Result<Outcome> {
         true => {
             let problems: Vec<_> = found.problems.iter().map(problem).collect();
             report::print_json(&json!({
-                "datasets": found.datasets, "problems": problems, "ignored_files": resolved.ignored, "network": report::network_json(resolved.transfers()),
+                "datasets": found.datasets, "problems": problems, "ignored_files": resolved.ignored, "notes": resolved.notes, "network": report::network_json(resolved.transfers()),
             }))?;
         }
         false => {
             let mut out = text_of(&found.datasets, args.talk.quiet);
+            for (reason, files) in &resolved.ignored {
+                line!(out, "ignored {}: {reason}", report::counted(*files, "file"));
+            }
+            for note in &resolved.notes {
+                line!(out, "note    {note}");
+            }
             out.extend(resolved.transfers().map(report::network));
             report::print(&out)?;
         }

@@ -3,7 +3,7 @@
 //! Reads only manifests, names and the first bytes of foreign files. A shard of a dataset is recognised by the manifest in its folder.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::{OsStr, OsString},
     fs, io,
     path::{Path, PathBuf},
@@ -24,7 +24,7 @@ use crate::{
     source::{
         Given, Root,
         packed::{self, folder_of},
-        strangers::{self, STRANGER, STRANGER_BESIDE},
+        strangers::{self, NOT_LISTED, STRANGER, STRANGER_BESIDE},
     },
     sys,
 };
@@ -50,6 +50,8 @@ pub struct Resolved {
     pub problems: Vec<Error>,
     /// Other files in folders of shards, counted by the reason for ignoring them.
     pub ignored: BTreeMap<String, u64>,
+    /// What was not looked for.
+    pub notes: BTreeSet<&'static str>,
     /// Resolved URLs, with the files there that belong to no dataset.
     asked: Vec<Given>,
     /// Folders of splits at URLs that were listed.
@@ -159,8 +161,13 @@ pub fn resolve(paths: &[PathBuf], settings: &StoreSettings) -> Result<Resolved> 
 }
 
 impl Resolved {
-    /// Adds files in `folder` that do not belong to its dataset: shards are problems, other files are counted.
-    fn add_strangers(&mut self, folder: &Path, names: Vec<String>, reason: &'static str) -> Result<()> {
+    /// Adds files in `folder` that do not belong to its dataset: shards are problems, other files are counted. `None` if the storage
+    /// has no list.
+    fn add_strangers(&mut self, folder: &Path, names: Option<Vec<String>>, reason: &'static str) -> Result<()> {
+        let Some(names) = names else {
+            self.notes.insert(NOT_LISTED);
+            return Ok(());
+        };
         for path in names.into_iter().map(|name| folder.join(name)) {
             match strangers::is_shard(&path)? {
                 true => self.problems.push(Error::data(reason).in_file(path)),
@@ -208,7 +215,7 @@ impl Resolved {
     fn add_strangers_at_url(&mut self, folder: &Path, datasets: &[Dataset], settings: &StoreSettings) -> Result<()> {
         for dataset in datasets {
             let strange = strangers::strangers(dataset.storage(), dataset.manifest())?;
-            self.add_strangers(dataset.folder(), strange.unwrap_or_default(), STRANGER)?;
+            self.add_strangers(dataset.folder(), strange, STRANGER)?;
         }
         let splits: Vec<_> = datasets.iter().filter_map(|one| one.folder().strip_prefix(folder).ok()).collect();
         if splits.iter().any(|split| split.as_os_str().is_empty()) {
@@ -216,7 +223,7 @@ impl Resolved {
         }
         let storage = shardpack_storage::open(folder, settings)?;
         let beside = strangers::beside_splits(&*storage, |name| splits.contains(&Path::new(name)))?;
-        self.add_strangers(folder, beside.unwrap_or_default(), STRANGER_BESIDE)?;
+        self.add_strangers(folder, beside, STRANGER_BESIDE)?;
         self.folders.push(storage);
         Ok(())
     }
@@ -266,7 +273,7 @@ fn folder(path: &Path, resolved: &mut Resolved) -> Result<Option<Vec<Target>>> {
     if sys::is_there(&path.join(manifest::FILE))? {
         let view = View::whole(path)?;
         let strange = strangers::strangers(&Local::new(path), view.dataset.manifest())?;
-        resolved.add_strangers(path, strange.unwrap_or_default(), STRANGER)?;
+        resolved.add_strangers(path, strange, STRANGER)?;
         return Ok(Some(vec![Target::Dataset(view)]));
     }
     packed::refuse_lost_manifest(path)?;
@@ -282,12 +289,12 @@ fn folder(path: &Path, resolved: &mut Resolved) -> Result<Option<Vec<Target>>> {
     for split in &splits {
         let view = View::whole(&split.path)?;
         let strange = strangers::strangers(&Local::new(&split.path), view.dataset.manifest())?;
-        resolved.add_strangers(&split.path, strange.unwrap_or_default(), STRANGER)?;
+        resolved.add_strangers(&split.path, strange, STRANGER)?;
         targets.push(Target::Dataset(view));
     }
     let is_split = |name: &str| splits.iter().any(|split| split.path.ends_with(name));
     let beside = strangers::beside_splits(&Local::new(path), is_split)?;
-    resolved.add_strangers(path, beside.unwrap_or_default(), STRANGER_BESIDE)?;
+    resolved.add_strangers(path, beside, STRANGER_BESIDE)?;
     Ok(Some(targets))
 }
 
@@ -327,7 +334,7 @@ fn of_dataset(resolved: &mut Resolved, is_next: bool, path: &Path) -> Result<Opt
         }
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if !strangers::is_known(view.dataset.manifest(), &name) {
-            resolved.add_strangers(&folder, vec![name], STRANGER)?;
+            resolved.add_strangers(&folder, Some(vec![name]), STRANGER)?;
         }
     }
     Ok(None)
