@@ -355,9 +355,11 @@ impl Bucket {
         Ok(left)
     }
 
-    /// Fails if a process sealed something else before the plan of `plans` was put; then removes this plan.
+    /// Fails if a process sealed a dataset before the plan of `plans` was put; then removes this plan. The caller looks whether it is
+    /// the same dataset.
     pub fn refuse_sealed_meanwhile(&self, plans: &[Plan]) -> Result<()> {
-        if self.there(plans)?.are_of(plans)? {
+        let there = self.there(plans)?;
+        if there.are_of(plans)? && there.sealed(plans)?.is_none() {
             return Ok(());
         }
         if self.plan_is_of(plans)? == Some(true) {

@@ -258,8 +258,10 @@ fn sweep(command: &Command<'_>, before: &Memory) {
     }
 }
 
-/// Runs `command`; before its call number `at`, `other` runs from its start to its end, as on another machine.
-fn with_another(command: &Command<'_>, other: &Command<'_>, memory: &Memory, at: usize) -> [Result<()>; 2] {
+/// Runs `command`; before its call number `at`, `other` runs from its start to its end, as on another machine. Also returns the number
+/// of shards that `command` wrote.
+fn with_another(command: &Command<'_>, other: &Command<'_>, memory: &Memory, at: usize) -> ([Result<()>; 2], usize) {
+    let shards = Arc::new(AtomicUsize::new(0));
     thread::scope(|scope| {
         let (call, called) = mpsc::channel();
         let (end, ended) = mpsc::channel();
@@ -271,8 +273,9 @@ fn with_another(command: &Command<'_>, other: &Command<'_>, memory: &Memory, at:
             let _ = end.send(());
             Some(result)
         });
-        let calls = AtomicUsize::new(0);
-        let storage: Arc<dyn Storage> = Arc::new(Faulty::new(Arc::new(memory.clone()), move |_, _| {
+        let (calls, counted) = (AtomicUsize::new(0), Arc::clone(&shards));
+        let storage: Arc<dyn Storage> = Arc::new(Faulty::new(Arc::new(memory.clone()), move |of, _| {
+            counted.fetch_add(usize::from(of == Call::Create), Ordering::Relaxed);
             if calls.fetch_add(1, Ordering::Relaxed) == at {
                 call.send(()).unwrap();
                 ended.lock().unwrap().recv().unwrap();
@@ -281,7 +284,7 @@ fn with_another(command: &Command<'_>, other: &Command<'_>, memory: &Memory, at:
         }));
         let result = command.run(&storage, work_folder().path());
         drop(storage);
-        [result, inside.join().unwrap().unwrap()]
+        ([result, inside.join().unwrap().unwrap()], shards.load(Ordering::Relaxed))
     })
 }
 
@@ -430,11 +433,22 @@ fn two_of_the_same_command_seal_one_dataset_wherever_the_second_begins() {
     for parts in [0, 2] {
         let command = Command { parts, ..Command::new(&src, "mds", 2) };
         let (expected, calls) = without_faults(&command, &empty);
+        let mut written = Vec::new();
         for at in 0..calls {
             let memory = copy(&empty);
-            let results = with_another(&command, &command, &memory, at);
+            let (results, shards) = with_another(&command, &command, &memory, at);
+            written.push(shards);
             assert!(results.iter().all(Result::is_ok), "{at} of {calls}, {parts} parts: {results:?}");
             assert!(files(&memory) == expected, "{at} of {calls}: {:?}", files(&memory).keys());
+        }
+        if parts == 0 {
+            // A dataset that is sealed before the plan is put is not packed again.
+            let plan = (0..calls).find(|at| {
+                let (storage, _, where_at) = faulty(&copy(&empty), *at, Fault::Kill);
+                let _ = command.run(&storage, work_folder().path());
+                *where_at.lock().unwrap() == "Put .shardpack/plan"
+            });
+            assert!(written[..=plan.unwrap()].iter().all(|shards| *shards == 0), "{plan:?}: {written:?}");
         }
     }
 }
@@ -450,7 +464,7 @@ fn of_two_packs_one_is_sealed_at_most_wherever_the_second_begins() {
         let (of_other, _) = without_faults(&other, &empty);
         for at in 0..calls {
             let memory = copy(&empty);
-            let results = with_another(&command, &other, &memory, at);
+            let (results, _) = with_another(&command, &other, &memory, at);
             let found = files(&memory);
             let what = format!("{at} of {calls}, parts {parts:?}: {results:?}");
             let sealed = match &results {
