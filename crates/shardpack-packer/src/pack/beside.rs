@@ -10,13 +10,12 @@ use std::{
 };
 
 use shardpack_format::{Error, ErrorKind, Result, manifest::WORK_FOLDER};
+use shardpack_storage::Storage;
 
 use super::{
-    bucket::Bucket,
     held::Held,
-    receipt,
     runs::{self, Run},
-    work_folder::{self, LOCK_FILE, OTHER_FOLDER, PLAN_FILE},
+    work_folder::{self, LOCK_FILE, OTHER_FOLDER, PLAN_FILE, RECEIPTS_FOLDER},
 };
 use crate::{own, part::Part, plan::Plan, sys};
 
@@ -29,7 +28,7 @@ fn leave(work: &Path) -> Result<()> {
     }
     sys::remove_file(&path)?;
     // Only empty folders can be removed.
-    for folder in [work.join(runs::FOLDER), work.join(receipt::FOLDER), work.to_path_buf()] {
+    for folder in [work.join(runs::FOLDER), work.join(RECEIPTS_FOLDER), work.to_path_buf()] {
         let _ = fs::remove_dir(folder);
     }
     Ok(())
@@ -65,12 +64,12 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// Joins the parts in `dst` and `bucket`, whose local folder `dst` then is, or is the first to start, if
-    /// `look` succeeds.
+    /// Joins the parts in the folder `dst`, or is the first to start, if `look` succeeds. Uploads to `storage` of processes that have
+    /// ended are aborted.
     pub fn join(
         part: Part,
         plans: &[Plan],
-        (dst, bucket): (&Path, Option<&Bucket>),
+        (dst, storage): (&Path, &dyn Storage),
         look: impl FnOnce(&Self) -> Result<()>,
     ) -> Result<Self> {
         let (work, is_new) = (dst.join(WORK_FOLDER), !sys::is_there(dst)?);
@@ -79,7 +78,7 @@ impl Beside {
         let joined = loop {
             let joined = own::work_folder(dst, WORK_FOLDER)
                 .and_then(|work| share_soon(&work.join(LOCK_FILE)))
-                .and_then(|shared| Self::join_in(part, plans, (dst, bucket), &work, shared));
+                .and_then(|shared| Self::join_in(part, plans, (dst, storage), &work, shared));
             match joined {
                 // A process that could not start has removed folders that were still empty.
                 Err(error) if is_gone(&error) && tries < MOST_TRIES => tries += 1,
@@ -100,7 +99,7 @@ impl Beside {
     fn join_in(
         part: Part,
         plans: &[Plan],
-        (dst, bucket): (&Path, Option<&Bucket>),
+        (dst, storage): (&Path, &dyn Storage),
         work: &Path,
         shared: Option<sys::Lock>,
     ) -> Result<Self> {
@@ -112,13 +111,11 @@ impl Beside {
                 let what = held.what(dst, plans);
                 return Err(Error::usage(format!("holds {what}")).in_file(dst).help(OTHER_FOLDER));
             }
-            [runs::FOLDER, receipt::FOLDER].iter().try_for_each(|name| own::folder(work, name).map(drop))?;
+            [runs::FOLDER, RECEIPTS_FOLDER].iter().try_for_each(|name| own::folder(work, name).map(drop))?;
         }
         let mut left_uploads = Vec::new();
         runs::clear(work, |folder| {
-            if let Some(bucket) = bucket {
-                left_uploads.extend(bucket.storage.with_work(folder).abort_begun()?);
-            }
+            left_uploads.extend(storage.with_work(folder).abort_begun()?);
             Ok(())
         })?;
         Ok(Self { work: work.to_path_buf(), run: Run::begin(work, part)?, left_uploads, _shared: shared })
@@ -136,12 +133,14 @@ impl Beside {
                 if path.is_dir() { work_folder::remove_folder(&path)? } else { sys::remove_file(&path)? }
             }
         }
-        own::folder(&self.work, receipt::FOLDER).map(drop)
+        own::folder(&self.work, RECEIPTS_FOLDER).map(drop)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use shardpack_storage::Local;
+
     use super::*;
 
     #[test]
@@ -153,7 +152,8 @@ mod tests {
                 scope.spawn(move || {
                     for _ in 0..300 {
                         let part = Part::new(number, 4).unwrap();
-                        let begun = Beside::join(part, &[], (&dst, None), |_| Err(Error::usage("not this one")));
+                        let begun =
+                            Beside::join(part, &[], (&dst, &Local::new(&dst)), |_| Err(Error::usage("not this one")));
                         let error = begun.err().map(|error| error.to_string());
                         assert!(error.as_ref().is_some_and(|error| error.contains("not this one")), "{error:?}");
                     }

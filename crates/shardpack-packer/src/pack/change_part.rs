@@ -1,7 +1,6 @@
 //! Preprocesses one part of the images before planning, beside other parts.
 
 use std::{
-    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -11,14 +10,12 @@ use shardpack_storage::{Storage, Transfers};
 
 use super::{
     beside::Beside,
-    bucket::Bucket,
-    destination::{self, known_bad, sealed},
+    destination::{self, known_bad},
     planned_part::other_plan,
+    site::Site,
     split_prefix,
     spools::{self, Request},
-    storage_of,
     transformed::Outcomes,
-    work_folder::PLAN_FILE,
 };
 use crate::{
     copy::OnBad,
@@ -27,7 +24,6 @@ use crate::{
     part::Part,
     plan_file::{self, PlanFile},
     source::transformed::Spools,
-    sys,
 };
 
 /// State of preprocessing by parts.
@@ -57,57 +53,47 @@ pub struct ChangedPart {
     pub elapsed: Duration,
 }
 
-/// Preprocesses the images of `part`, unless an earlier run did, in `bucket` or, if there is none, in the folder `dst`.
+/// Preprocesses the images of `part`, unless an earlier run did.
 pub(super) fn change_part(
     request: &Request<'_>,
     part: Part,
-    (dst, bucket): (&Path, Option<&Bucket>),
+    site: &Site,
     jobs: usize,
     on_bad: OnBad,
     monitor: &dyn Monitor,
 ) -> Result<Changed> {
     let start = Instant::now();
     let Request { origin, found, plans, .. } = *request;
-    let folder = &bucket.map_or_else(|| dst.to_path_buf(), |bucket| bucket.part_folder(part));
+    let folder = &site.part_folder(part);
     destination::refuse_inside(folder, origin)?;
-    bucket.map_or(Ok(()), |bucket| bucket.refuse_inside(origin))?;
+    site.refuse_inside(origin)?;
     let all: u64 = found.iter().map(|one| one.listing.len()).sum();
     let share = part.share(all);
     let changed = |missing, bad| {
         let images = share.end - share.start;
-        let transfers = bucket.and_then(|bucket| bucket.storage.transfers());
+        let transfers = site.storage.transfers();
         Changed::Some(ChangedPart { part, images, missing, bad, transfers, elapsed: start.elapsed() })
     };
     let known_bad = if on_bad == OnBad::Error { known_bad(plans) } else { Vec::new() };
     if !known_bad.is_empty() {
         return Ok(changed(vec![part], known_bad));
     }
-    let is_sealed = match bucket {
-        None => sealed(dst, plans)?.is_some(),
-        Some(bucket) => bucket.sealed(plans)?.is_some(),
-    };
-    if is_sealed {
+    if site.sealed(plans)?.is_some() {
         return Ok(Changed::Sealed);
     }
-    bucket.map_or(Ok(()), Bucket::make_work)?;
-    let beside = Beside::join(part, plans, (folder, bucket), |beside| {
-        let plan = beside.work.join(PLAN_FILE);
-        let header = match bucket {
-            Some(bucket) => bucket.plan_unless_empty(plans)?,
-            None if sys::is_there(&plan)? => Some(plan_file::read_header(&plan)?),
-            None => None,
-        };
-        let Some(header) = header else { return Ok(()) };
+    site.make_work()?;
+    let beside = Beside::join(part, plans, (folder, site.storage.as_ref()), |_| {
+        let Some(header) = site.plan_unless_empty(plans)? else { return Ok(()) };
         let old = PlanFile { plans: header.plans()?, source: header.source };
-        let root = bucket.map_or(dst, |bucket| bucket.storage.root());
-        plan_file::request_difference(&old, origin, plans).map_or(Ok(()), |what| Err(other_plan(root, &what)))
+        plan_file::request_difference(&old, origin, plans)
+            .map_or(Ok(()), |what| Err(other_plan(site.storage.root(), &what)))
     })?;
-    let storage = storage_of(folder, bucket, &beside.run.folder).with_work(&beside.run.folder);
+    let storage = site.storage.with_work(&beside.run.folder);
     let made = make_beside(request, part, (&beside, &storage), jobs, on_bad, monitor)?;
     drop(beside);
-    if let (Some(bucket), Made::All(..) | Made::Some(_)) = (bucket, &made) {
+    if let Made::All(..) | Made::Some(_) = &made {
         // After a refusal the spool stays on this machine, and is resumed.
-        bucket.remove_part_folder(part)?;
+        site.remove_part_folder(part)?;
     }
     Ok(match made {
         Made::All(outcomes, spools) => Changed::All(outcomes, spools),

@@ -4,9 +4,9 @@
 //! and all unfinished files. A folder that has it is an unfinished pack.
 
 use std::{
-    collections::BTreeMap,
-    fs, io,
+    fs,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use shardpack_format::{
@@ -14,6 +14,7 @@ use shardpack_format::{
     manifest::{self, Blake3, Manifest, WORK_FOLDER},
     size, splits,
 };
+use shardpack_storage::{Local, Storage};
 
 use super::{
     Planned,
@@ -22,7 +23,7 @@ use super::{
     held::Held,
     left_out, present,
     transformed::Place,
-    work_folder::{self, ASIDE_FOLDER, LOCK_FILE, OTHER_FOLDER, PLAN_FILE, REPLACED_FOLDER},
+    work_folder::{self, ASIDE_FOLDER, LOCK_FILE, OTHER_FOLDER, PLAN_FILE, REPLACED_FOLDER, SPOOL_FILE},
     work_of,
 };
 use crate::{
@@ -36,8 +37,6 @@ use crate::{
     sys,
 };
 
-/// Preprocessed images, which a later run reuses by their inputs.
-const SPOOL_FILE: &str = super::transformed::SPOOL_FILE;
 /// Remains that only have to be removed.
 const DISCARDED_FOLDER: &str = "discarded";
 
@@ -557,34 +556,13 @@ pub(super) fn sealed_here(dst: &Path, plans: &[Plan]) -> Result<Option<Vec<Manif
 }
 
 /// Fails if a file in the manifests is missing or has another length.
-pub(super) fn still_there(dst: &Path, plans: &[Plan], manifests: &[Manifest]) -> Result<()> {
-    present::check(dst, plans, manifests, |plan, files| {
-        let folder = dataset_folder(dst, plan);
-        let mut lengths = BTreeMap::new();
-        for file in files {
-            let path = folder.join(file);
-            match fs::metadata(&path) {
-                Ok(stat) => drop(lengths.insert(*file, stat.len())),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(sys::io_error("cannot look at", &path, error)),
-            }
-        }
-        Ok(lengths)
-    })
+fn still_there(dst: &Path, plans: &[Plan], manifests: &[Manifest]) -> Result<()> {
+    let storage: Arc<dyn Storage> = Arc::new(Local::new(dst));
+    present::check(&storage, plans, manifests)
 }
 
 /// Images that the plan already lists as bad.
 pub(super) fn known_bad(plans: &[Plan]) -> Vec<Unpacked> {
     let none: Vec<_> = plans.iter().map(|_| copy::Outcome::default()).collect();
     left_out(plans, &none).into_iter().filter(|entry| entry.fate == Fate::Skipped).collect()
-}
-
-/// The manifests in `dst`, if these plans are sealed there and no pack is unfinished.
-pub(super) fn sealed(dst: &Path, plans: &[Plan]) -> Result<Option<Vec<Manifest>>> {
-    if sys::is_there(&dst.join(WORK_FOLDER).join(PLAN_FILE))? {
-        return Ok(None);
-    }
-    let sealed = sealed_here(dst, plans)?;
-    sealed.iter().try_for_each(|manifests| still_there(dst, plans, manifests))?;
-    Ok(sealed)
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use shardpack_format::{
-    Error, ErrorKind, Result, hash,
+    Error, Result, hash,
     manifest::{self, Manifest, WORK_FOLDER},
     size,
 };
@@ -18,12 +18,12 @@ use shardpack_reader::{StoreSettings, Transfers};
 use shardpack_storage::Storage;
 
 use super::{
-    bucket::Bucket,
     dataset_folder, destination,
     merge_check::{Looked, check},
     receipt::{self, Found, Received},
+    site::Site,
     split_prefix, spools,
-    work_folder::{self, LOCK_FILE, PLAN_FILE},
+    work_folder::{self, LOCK_FILE},
     work_of,
 };
 use crate::{
@@ -33,7 +33,7 @@ use crate::{
     own,
     part::{Part, owners},
     plan::Plan,
-    plan_file, seal, sidecars, sys,
+    seal, sidecars, sys,
     transfer::of_split,
 };
 
@@ -94,13 +94,9 @@ pub struct Merged {
 
 /// Place of the parts.
 pub(super) struct At<'a> {
-    /// DST as the user wrote it.
-    dst: &'a Path,
-    /// DST itself, or the local folder of a store.
+    /// DST itself, or at a URL a local folder.
     pub folder: PathBuf,
-    /// DST.
-    storage: Arc<dyn Storage>,
-    pub bucket: Option<&'a Bucket>,
+    site: &'a Site,
 }
 
 impl At<'_> {
@@ -109,10 +105,15 @@ impl At<'_> {
         self.folder.join(WORK_FOLDER)
     }
 
+    /// Whether bytes may be corrupted in transfer, and threads wait for requests.
+    pub fn over_network(&self) -> bool {
+        self.site.storage.transfers().is_some()
+    }
+
     /// The storage of `folder`, which is the merge folder or a split below it.
     pub fn storage(&self, folder: &Path) -> Result<Arc<dyn Storage>> {
         let split = folder.strip_prefix(&self.folder).ok().and_then(Path::to_str);
-        of_split(&self.storage, split.filter(|split| !split.is_empty()))
+        of_split(&self.site.storage, split.filter(|split| !split.is_empty()))
     }
 
     /// Reads a small file; `None` if it is missing. Over a network, reads it again if its hash differs from the one in `file`.
@@ -121,16 +122,16 @@ impl At<'_> {
         self.storage(folder)?.read_right(&file.file, Some(file.bytes), is_right)
     }
 
-    /// Downloads the index of a shard into the folder.
-    pub fn fetch(&self, folder: &Path, file: &manifest::File) -> Result<()> {
-        if self.bucket.is_none() {
-            return Ok(());
+    /// Downloads the index of a shard at a URL into the folder; returns whether it did.
+    pub fn fetch(&self, folder: &Path, file: &manifest::File) -> Result<bool> {
+        if self.site.storage.local().is_some() {
+            return Ok(false);
         }
         let path = folder.join(&file.file);
         own::folder(folder, Path::new(&file.file).parent().unwrap_or(Path::new("")))?;
         let gone = || Error::data("was removed while it was read").in_file(&path);
         let bytes = self.read(folder, file)?.ok_or_else(gone)?;
-        own::write(&path, &bytes)
+        own::write(&path, &bytes).map(|()| true)
     }
 }
 
@@ -147,39 +148,25 @@ impl Merged {
 /// If nothing was packed in parts there, a receipt is invalid, or on I/O errors. Missing parts are in the
 /// report.
 pub fn merge(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Merged> {
-    let bucket = Bucket::open(dst, &options.store, options.work.as_deref())?;
-    merge_into(dst, bucket.as_ref(), options, monitor)
+    merge_into(&Site::open(dst, &options.store, options.work.as_deref())?, options, monitor)
 }
 
-/// As [`merge`], into `bucket` if `dst` is a URL.
-pub(super) fn merge_into(
-    dst: &Path,
-    bucket: Option<&Bucket>,
-    options: &Options,
-    monitor: &dyn Monitor,
-) -> Result<Merged> {
+/// As [`merge`].
+pub(super) fn merge_into(site: &Site, options: &Options, monitor: &dyn Monitor) -> Result<Merged> {
     let start = Instant::now();
-    let folder = bucket.map_or_else(|| dst.to_path_buf(), Bucket::merge_folder);
-    let storage = match bucket {
-        None => shardpack_storage::open(dst, &options.store)?,
-        Some(bucket) => Arc::clone(&bucket.storage),
-    };
-    let at = At { dst, folder, storage, bucket };
+    let at = At { folder: site.merge_folder(), site };
     let merged = merge_at(&at, options, monitor).or_else(|error| {
         // Another machine may have sealed the same parts meanwhile, and has removed the plan.
-        let is_ended = |bucket: &Bucket| bucket.plan().is_ok_and(|plan| plan.is_none());
-        match error.kind() == ErrorKind::Usage && bucket.is_some_and(is_ended) {
+        match site.storage.local().is_none() && site.may_be_ended(&error) {
             true => merged_before(&at, options, monitor).map_err(|_| error),
             false => Err(error),
         }
     });
-    if let Some(bucket) = bucket {
-        if merged.as_ref().is_ok_and(Merged::is_sealed) {
-            work_folder::remove_folder(&at.folder)?;
-        }
-        bucket.remove_if_empty();
+    if site.storage.local().is_none() && merged.as_ref().is_ok_and(Merged::is_sealed) {
+        work_folder::remove_folder(&at.folder)?;
     }
-    let transfers = at.storage.transfers();
+    site.remove_if_empty();
+    let transfers = site.storage.transfers();
     merged.map(|merged| Merged { transfers, elapsed: start.elapsed(), ..merged })
 }
 
@@ -199,37 +186,25 @@ fn nothing() -> Merged {
 }
 
 fn merge_at(at: &At<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Merged> {
-    let (dst, work) = (at.dst, at.work());
+    let (dst, work) = (at.site.storage.root(), at.work());
     own::check(&at.folder, WORK_FOLDER)?;
-    let is_begun = match at.bucket {
-        None => sys::is_there(&work.join(PLAN_FILE))?,
-        Some(bucket) => bucket.plan()?.is_some(),
-    };
-    if !is_begun {
+    if at.site.plan()?.is_none() {
         return merged_before(at, options, monitor);
     }
-    if let Some(bucket) = at.bucket {
-        bucket.make_work()?;
-        own::work_folder(&at.folder, WORK_FOLDER)?;
-    }
+    at.site.make_work()?;
+    own::work_folder(&at.folder, WORK_FOLDER)?;
     let _shared = sys::Lock::share(&work.join(LOCK_FILE))?;
     let _alone = sys::Lock::take_where_there_are_locks(&work.join(MERGE_LOCK_FILE))?;
-    let header = match at.bucket {
-        None => plan_file::read_header(&work.join(PLAN_FILE))?,
-        Some(bucket) => {
-            bucket.copy_receipts(&work)?;
-            bucket.plan()?.ok_or_else(|| Error::usage("another merge has just ended here").in_file(dst))?
-        }
-    };
+    let ended = || Error::usage("another merge has just ended here").in_file(dst);
+    let header = at.site.plan()?.ok_or_else(ended)?;
     let plans = header.plans()?;
-    let sealed = match at.bucket {
-        None => destination::sealed_here(dst, &plans)?,
-        Some(bucket) => bucket.sealed(&plans)?,
-    };
-    if let Some(manifests) = sealed {
+    if let Some(manifests) = at.site.manifests(&plans)? {
         return stopped_at_end(at, &plans, manifests, options, monitor);
     }
-    let found = receipt::read_all(&work, &plans)?;
+    let found = receipt::all(at.site.storage.as_ref(), &plans);
+    // Another merge that ends meanwhile removes receipts, after the plan.
+    at.site.plan()?.ok_or_else(ended)?;
+    let found = found?;
     let receipts = found.len();
     let choice = sidecars::Choice::Names(same_sidecars(&found)?);
     let sealed = match united(at, &plans, &found, header.has_samples)? {
@@ -263,20 +238,20 @@ fn merge_at(at: &At<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Mer
 /// Ends a merge at a place without a plan: it is sealed already, or nothing was packed in parts.
 fn merged_before(at: &At<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Merged> {
     let sealed = sealed_before(at);
-    if !matches!(sealed, Ok(Some(_))) && !spools::parts(at.storage.as_ref())?.is_empty() {
+    if !matches!(sealed, Ok(Some(_))) && !spools::parts(at.site.storage.as_ref())?.is_empty() {
         return Err(Error::usage("images were changed in parts here, and nothing is packed yet")
-            .in_file(at.dst)
+            .in_file(at.site.storage.root())
             .help("shardpack status DST shows which parts are missing; when all are changed, the same commands pack"));
     }
     let Some(sealed) = sealed? else {
         return Err(Error::usage("nothing was packed in parts here")
-            .in_file(at.dst)
+            .in_file(at.site.storage.root())
             .help("shardpack pack SRC DST --part I/N packs one of N parts"));
     };
     still_right(at, &sealed, options, monitor)?;
-    match at.bucket {
-        None => destination::remove_rest(at.dst)?,
-        Some(bucket) => bucket.remove_shared()?,
+    match at.site.storage.local() {
+        Some(folder) => destination::remove_rest(folder)?,
+        None => at.site.remove_shared()?,
     }
     let manifests = sealed.into_iter().map(|(_, manifest)| manifest).collect();
     Ok(Merged { manifests, already_sealed: true, ..nothing() })
@@ -292,18 +267,9 @@ fn stopped_at_end(
 ) -> Result<Merged> {
     let folders = plans.iter().map(|plan| dataset_folder(&at.folder, plan));
     let sealed = folders.zip(manifests.iter().cloned()).collect::<Vec<_>>();
-    match at.bucket {
-        None => {
-            destination::still_there(at.dst, plans, &manifests)?;
-            still_right(at, &sealed, options, monitor)?;
-            work_folder::remove_folder(&at.work())?;
-            destination::make_durable(at.dst)?;
-        }
-        Some(bucket) => {
-            still_right(at, &sealed, options, monitor)?;
-            bucket.remove_shared()?;
-        }
-    }
+    at.site.still_there(plans, &manifests)?;
+    still_right(at, &sealed, options, monitor)?;
+    at.site.remove_shared()?;
     Ok(Merged { manifests, already_sealed: true, ..nothing() })
 }
 
@@ -326,19 +292,11 @@ fn seal_all(
         manifests.push(seal::seal(plan, &sealed, &names, Some(of_shards), (&folder, storage.as_ref()), &work)?);
     }
     seal::seal_splits(plans, &manifests, &at.folder, &work)?;
-    match at.bucket {
-        None => {
-            sys::sync_folder(at.dst)?;
-            // Without the plan nothing looks unfinished, even if the folder cannot be removed completely.
-            sys::remove_file(&work.join(PLAN_FILE))?;
-            work_folder::remove_folder(&work)?;
-            destination::make_durable(at.dst)?;
-        }
-        Some(bucket) => {
-            bucket.put_dataset(plans, &at.folder)?;
-            bucket.remove_shared()?;
-        }
+    match at.site.storage.local() {
+        Some(folder) => sys::sync_folder(folder)?,
+        None => drop(at.site.put_dataset(plans, &at.folder)?),
     }
+    at.site.remove_shared()?;
     Ok(manifests)
 }
 
@@ -379,15 +337,15 @@ fn same_sidecars(found: &[Found]) -> Result<Vec<String>> {
 
 /// The datasets in `dst` with their folders, if there are any and none is unfinished.
 fn sealed_before(at: &At<'_>) -> Result<Option<Vec<(PathBuf, Manifest)>>> {
-    if let Some(bucket) = at.bucket {
-        let manifests = bucket.there(&[])?.manifests.into_iter().map(|(split, manifest)| {
+    let Some(dst) = at.site.storage.local() else {
+        let manifests = at.site.there(&[])?.manifests.into_iter().map(|(split, manifest)| {
             let folder = split.map_or_else(|| at.folder.clone(), |split| at.folder.join(split));
-            let damaged = || Error::data("has a manifest that cannot be read").in_file(at.dst).help(NAMES_ALL);
+            let damaged =
+                || Error::data("has a manifest that cannot be read").in_file(at.site.storage.root()).help(NAMES_ALL);
             Ok((folder, manifest.ok_or_else(damaged)?))
         });
         return Ok(Some(manifests.collect::<Result<Vec<_>>>()?).filter(|manifests| !manifests.is_empty()));
-    }
-    let dst = at.dst;
+    };
     let folders = match sys::is_there(&dst.join(manifest::FILE))? {
         true => vec![dst.to_path_buf()],
         false => shardpack_reader::splits(dst)?.into_iter().map(|split| split.path).collect(),
@@ -420,7 +378,9 @@ fn still_right(at: &At<'_>, sealed: &[(PathBuf, Manifest)], options: &Options, m
     let problems = check(at, &all, options, monitor)?;
     let Some((file, what)) = problems.first() else { return Ok(()) };
     let more = if problems.len() > 1 { format!(", and {} more", problems.len() - 1) } else { String::new() };
-    Err(Error::data(format!("was merged, and is damaged now: {file} {what}{more}")).in_file(at.dst).help(NAMES_ALL))
+    Err(Error::data(format!("was merged, and is damaged now: {file} {what}{more}"))
+        .in_file(at.site.storage.root())
+        .help(NAMES_ALL))
 }
 
 const NAMES_ALL: &str = "shardpack verify names all that is damaged, and --repair SRC mends it";
@@ -460,7 +420,7 @@ fn united(
             let Some(right) = right else {
                 let file = plan.shard_file(shard);
                 return Err(Error::data("receipts of two parts differ on this shard, and neither is right")
-                    .in_file(dataset_folder(at.dst, plan).join(file))
+                    .in_file(dataset_folder(at.site.storage.root(), plan).join(file))
                     .help("pack those parts again"));
             };
             let received = right.shards[number][&shard].clone();

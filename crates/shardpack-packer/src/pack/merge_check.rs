@@ -58,7 +58,7 @@ pub(super) fn check(
         Ok(found)
     };
     // A thread that waits for a request uses no CPU time.
-    let jobs = if at.bucket.is_some() { REQUESTS } else { options.jobs.max(1) };
+    let jobs = if at.over_network() { REQUESTS } else { options.jobs.max(1) };
     let mut problems = threads::gather(jobs, work).into_iter().collect::<Result<Vec<_>>>()?.concat();
     problems.sort();
     Ok(problems)
@@ -83,7 +83,7 @@ fn check_one(
         };
         return Ok(Some((name.clone(), what)));
     }
-    at.fetch(folder, index)?;
+    let is_fetched = at.fetch(folder, index)?;
     let path = folder.join(&index.file);
     let failed = |e| sys::io_error("cannot read", &path, e);
     let mut head = [0; Head::BYTES];
@@ -95,7 +95,7 @@ fn check_one(
     }
     let differs = |name: &String| Some((name.clone(), format!("its hash differs from the {by}")));
     // A downloaded index is in memory already.
-    if at.bucket.is_some() && hash::file(&regular::read(&path).map_err(failed)?) != index.blake3.0 {
+    if is_fetched && hash::file(&regular::read(&path).map_err(failed)?) != index.blake3.0 {
         return Ok(differs(&index.file));
     }
     if !verify {
@@ -109,7 +109,7 @@ fn check_one(
     }
     let path = folder.join(file);
     let mut found = hash_of(storage.reader(file, *bytes)?, &path, monitor)?;
-    if found != blake3.0 && at.bucket.is_some() {
+    if found != blake3.0 && at.over_network() {
         // Read again, in case the data was corrupted in transit.
         found = hash_of(storage.reader(file, *bytes)?, &path, monitor)?;
     }

@@ -3,8 +3,6 @@
 mod alike;
 mod announced;
 mod beside;
-mod bucket;
-mod bucket_parts;
 mod change_part;
 mod destination;
 mod geometry;
@@ -23,6 +21,8 @@ mod receipt;
 mod requests;
 mod runs;
 mod second_format;
+mod site;
+mod site_parts;
 mod spools;
 mod status;
 #[cfg(test)]
@@ -62,8 +62,6 @@ use crate::{
     survey, sys, transfer,
 };
 pub use announced::Announced;
-use bucket::Bucket;
-pub use bucket::{local_folder, make_work, repair_folder};
 pub use change_part::ChangedPart;
 use destination::{Destination, State};
 pub use destination::{check_destination, look_at};
@@ -76,6 +74,8 @@ pub use planned_part::PlannedPart;
 pub use planning::{PartPlanning, plan_all, plan_part};
 pub use requests::{Requests, requests};
 use second_format::SecondFormat;
+use site::Site;
+pub use site::{local_folder, make_work, repair_folder};
 pub use status::{PartState, Status, status};
 pub use transformed::{Place, Url};
 
@@ -327,18 +327,19 @@ pub fn pack(
     options: &Options,
     monitor: &dyn Monitor,
 ) -> Result<Report> {
-    match Bucket::open(dst, &options.store, options.work.as_deref())? {
-        Some(bucket) => bucket.pack(planned, options, monitor),
-        None => pack_into(planned, relay, dst, None, options, monitor),
+    let site = Site::open(dst, &options.store, options.work.as_deref())?;
+    match site.storage.local() {
+        Some(folder) => pack_into(planned, relay, folder, &site, options, monitor),
+        None => site.pack(planned, options, monitor),
     }
 }
 
-/// As [`pack`], into a folder; with `bucket`, shards go there.
+/// As [`pack`], into the folder `dst`: `site`, or the local folder of a URL, whose shards go there.
 fn pack_into(
     planned: &Planned,
     relay: Option<(&Planned, &Path)>,
     dst: &Path,
-    bucket: Option<&Bucket>,
+    site: &Site,
     options: &Options,
     monitor: &dyn Monitor,
 ) -> Result<Report> {
@@ -346,7 +347,8 @@ fn pack_into(
     let plans = &planned.plans;
     // Invalid options are reported before any file is written.
     plans.iter().try_for_each(|plan| sidecars::check(&options.sidecars, plan))?;
-    let (destination, state) = Destination::open(dst, &planned.source, plans, options.force, bucket.is_some())?;
+    let (destination, state) =
+        Destination::open(dst, &planned.source, plans, options.force, site.storage.local().is_none())?;
     if let State::Sealed(manifests) = state {
         let other_sidecars = other_sidecars(&manifests, plans, &options.sidecars)?;
         let read = |plan: &Plan| sys::read_if_there(&dataset_folder(dst, plan).join(LEDGER_FILE));
@@ -356,10 +358,10 @@ fn pack_into(
         return Ok(Report { other_sidecars, newer, unpacked, ..report });
     }
     let stale = if let State::Changed(changed) = &state { changed.stale().to_vec() } else { Vec::new() };
-    let storage = storage_of(dst, bucket, &destination.work);
+    let storage = site.storage_in(&destination.work);
     let begun = ready(planned, relay.is_some(), (dst, &storage), options, &destination, &state);
     let begun = begun.and_then(|recalled| {
-        let left = bucket.map_or(Ok(Vec::new()), |bucket| bucket.begin(plans, &stale, options.force));
+        let left = site.begin(plans, &stale, options.force);
         left.map(|left| (recalled, left))
     });
     let (recalled, left_uploads) = match begun {
@@ -377,7 +379,7 @@ fn pack_into(
         monitor.recall(shard.entry.samples, shard.payload_bytes);
     }
 
-    let guard = bucket_parts::guard(bucket, plans)?;
+    let guard = site.guard(plans)?;
     let folders =
         Folders { dst, work: &destination.work, shared: &destination.work, storage: &storage, guard: guard.as_ref() };
     let outcomes = copy_all(planned, relay, &folders, recalled, options, monitor)?;
@@ -419,12 +421,6 @@ struct Folders<'a> {
     storage: &'a Arc<dyn shardpack_storage::Storage>,
     /// As in [`Copy::guard`].
     guard: &'a (dyn Fn() -> Result<()> + Sync),
-}
-
-/// The storage of a destination: the URL of `bucket`, or the folder `dst`, whose unfinished files are in `work`.
-fn storage_of(dst: &Path, bucket: Option<&Bucket>, work: &Path) -> Arc<dyn shardpack_storage::Storage> {
-    let local = || shardpack_storage::Storage::with_work(&Local::new(dst), work);
-    bucket.map_or_else(local, |bucket| Arc::clone(&bucket.storage))
 }
 
 /// Copies the shards of each plan that are not in `recalled`.

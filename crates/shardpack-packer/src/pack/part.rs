@@ -13,7 +13,7 @@ use std::{
 };
 
 use shardpack_format::{
-    Error, ErrorKind, Result,
+    Error, Result,
     image_header::Kind,
     manifest::{self},
     regular, size,
@@ -24,13 +24,13 @@ use shardpack_storage::Storage;
 use super::{
     Folders, Options,
     beside::Beside,
-    bucket::Bucket,
-    bucket_parts, bytes_on_disk, copy_all, dataset_folder,
-    destination::{self, known_bad, sealed},
+    bytes_on_disk, copy_all, dataset_folder,
+    destination::{self, known_bad},
     left_out, no_space,
     planned_part::{Common, PlannedPart},
     receipt::{self, Receipt, Received},
-    storage_of, strays, unpacked_bytes,
+    site::Site,
+    strays, unpacked_bytes,
     work_folder::PLAN_FILE,
     work_of,
 };
@@ -89,15 +89,13 @@ pub struct PartReport {
 /// # Errors
 /// On I/O errors, or if `dst` holds something else. Bad samples are in the report.
 pub fn pack_part(planned: &PlannedPart, dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<PartReport> {
-    let bucket = Bucket::open(dst, &options.store, options.work.as_deref())?;
-    pack_part_into(planned, dst, bucket.as_ref(), options, monitor)
+    pack_part_into(planned, &Site::open(dst, &options.store, options.work.as_deref())?, options, monitor)
 }
 
-/// As [`pack_part`], into `bucket` if `dst` is a URL.
+/// As [`pack_part`].
 pub(super) fn pack_part_into(
     planned: &PlannedPart,
-    dst: &Path,
-    bucket: Option<&Bucket>,
+    site: &Site,
     options: &Options,
     monitor: &dyn Monitor,
 ) -> Result<PartReport> {
@@ -108,44 +106,35 @@ pub(super) fn pack_part_into(
     }
     plans.iter().try_for_each(|plan| sidecars::check(&options.sidecars, plan))?;
     plans.iter().try_for_each(|plan| copy::fit(plan, options.memory_bytes).map(drop))?;
-    let folder = bucket.map_or_else(|| dst.to_path_buf(), |bucket| bucket.part_folder(planned.part));
+    let folder = site.part_folder(planned.part);
     destination::refuse_inside(&folder, &planned.planned.source)?;
-    bucket.map_or(Ok(()), |bucket| bucket.refuse_inside(&planned.planned.source))?;
+    site.refuse_inside(&planned.planned.source)?;
     let known_bad = known_bad(plans);
     if options.on_bad == OnBad::Error && !known_bad.is_empty() {
         return Ok(PartReport { bad: known_bad, ..empty(planned, Ended::Bad, start) });
     }
-    let is_sealed = || match bucket {
-        None => sealed(dst, plans),
-        Some(bucket) => bucket.sealed(plans),
-    };
-    let packed = match is_sealed()? {
+    let packed = match site.sealed(plans)? {
         Some(_) => Ok(empty(planned, Ended::Sealed, start)),
-        None => bucket
-            .map_or(Ok(()), Bucket::make_work)
-            .and_then(|()| Beside::begin(planned, &folder, bucket))
-            .and_then(|beside| beside.pack(planned, &folder, bucket, options, monitor, start)),
+        None => site
+            .make_work()
+            .and_then(|()| Beside::begin(planned, &folder, site))
+            .and_then(|beside| beside.pack(planned, &folder, site, options, monitor, start)),
     };
     let report = match packed {
         Ok(report) => report,
         Err(error) => {
-            bucket.iter().for_each(|bucket| bucket.remove_if_empty());
+            site.remove_if_empty();
             // Another process may have packed the same part, and all parts may have been merged meanwhile.
-            let may_be = match bucket {
-                None => error.kind() == ErrorKind::System,
-                // A store that does not answer gets no second request.
-                Some(bucket) => error.kind() == ErrorKind::Usage && bucket.plan().is_ok_and(|plan| plan.is_none()),
-            };
-            match may_be && is_sealed().is_ok_and(|sealed| sealed.is_some()) {
+            match site.may_be_ended(&error) && site.sealed(plans).is_ok_and(|sealed| sealed.is_some()) {
                 true => empty(planned, Ended::Sealed, start),
                 false => return Err(error),
             }
         }
     };
-    if let (Some(bucket), Ended::Done | Ended::Sealed) = (bucket, report.ended) {
-        bucket.remove_part_folder(planned.part)?;
+    if let Ended::Done | Ended::Sealed = report.ended {
+        site.remove_part_folder(planned.part)?;
     }
-    Ok(PartReport { transfers: bucket.and_then(|bucket| bucket.storage.transfers()), ..report })
+    Ok(PartReport { transfers: site.storage.transfers(), ..report })
 }
 
 fn empty(planned: &PlannedPart, ended: Ended, start: Instant) -> PartReport {
@@ -176,16 +165,15 @@ impl PartReport {
 }
 
 impl Beside {
-    /// Joins the parts in `dst` and `bucket`, whose local folder `dst` then is; or is the first to start.
-    fn begin(planned: &PlannedPart, dst: &Path, bucket: Option<&Bucket>) -> Result<Self> {
-        Self::join(planned.part, planned.plans(), (dst, bucket), |beside| {
+    /// Joins the parts at `site`, whose folder for this part is `dst`, or is the first to start.
+    fn begin(planned: &PlannedPart, dst: &Path, site: &Site) -> Result<Self> {
+        Self::join(planned.part, planned.plans(), (dst, site.storage.as_ref()), |beside| {
             let plan = beside.work.join(PLAN_FILE);
-            if let Some(bucket) = bucket {
-                bucket.join(planned, || planned.header(&beside.run.folder))?;
-                // The store has the valid plan; the local one may be of an earlier plan.
-                if sys::is_there(&plan)? && planned.is_plan_at(&plan, dst).is_err() {
-                    beside.forget(dst)?;
-                }
+            site.join(planned, || planned.header(&beside.run.folder))?;
+            // A store has the valid plan; the local one may be of an earlier plan.
+            let is_copy = site.storage.local().is_none();
+            if is_copy && sys::is_there(&plan)? && planned.is_plan_at(&plan, dst).is_err() {
+                beside.forget(dst)?;
             }
             if !sys::is_there(&plan)? {
                 beside.put_plan(planned, &plan)?;
@@ -223,16 +211,15 @@ impl Beside {
         &self,
         planned: &PlannedPart,
         dst: &Path,
-        bucket: Option<&Bucket>,
+        site: &Site,
         options: &Options,
         monitor: &dyn Monitor,
         start: Instant,
     ) -> Result<PartReport> {
         let plans = planned.plans();
-        let storage = &storage_of(dst, bucket, &self.run.folder).with_work(&self.run.folder);
-        let guard = bucket_parts::guard(bucket, plans)?;
-        let before =
-            bucket.map(|bucket| bucket.received(planned.part, plans, &options.sidecars)).transpose()?.flatten();
+        let storage = &site.storage.with_work(&self.run.folder);
+        let guard = site.guard(plans)?;
+        let before = site.received(planned.part, plans, &options.sidecars)?;
         let is_done = before.is_some();
         let mut recalled = Vec::new();
         for plan in plans.iter().filter(|_| !is_done) {
@@ -274,13 +261,8 @@ impl Beside {
         let sealed: Vec<_> = outcomes.iter().map(|outcome| outcome.shards.clone()).collect();
         if !is_bad && !is_done {
             let receipt = self.finish(planned.part, plans, &sealed, &options.sidecars, dst, storage)?;
-            match bucket {
-                None => self.write_receipt(planned.part, &receipt)?,
-                Some(bucket) => {
-                    guard()?;
-                    bucket.put_receipt(planned.part, &receipt)?;
-                }
-            }
+            guard()?;
+            receipt::put(storage.as_ref(), planned.part, &receipt)?;
         }
         let mut left_uploads = self.left_uploads.clone();
         left_uploads.extend(storage.abort_begun()?);
@@ -339,11 +321,5 @@ impl Beside {
             all_names = names;
         }
         Receipt::new(part, plans, &all_names, received)
-    }
-
-    fn write_receipt(&self, part: Part, receipt: &Receipt) -> Result<()> {
-        let folder = self.work.join(receipt::FOLDER);
-        sys::write_durably(&self.run.folder, &folder.join(receipt::file(part)), &receipt.to_bytes()?)?;
-        sys::sync_folder(&folder)
     }
 }

@@ -10,13 +10,14 @@ use shardpack_format::{
     size,
 };
 use shardpack_imaging::Recipe;
+use shardpack_reader::StoreSettings;
 
 use super::{
     Extension, Place, PlanOptions, Planned,
-    bucket::Bucket,
     change_part::{Changed, ChangedPart, change_part},
     destination, geometry, notes,
     planned::{look, together},
+    site::Site,
     spools::Request,
     transformed,
 };
@@ -103,19 +104,20 @@ pub fn plan_part(
     on_bad: OnBad,
     monitor: &dyn Monitor,
 ) -> Result<PartPlanning> {
-    let bucket = match &place.url {
-        None => None,
-        Some(url) => Bucket::open(&url.dst, &url.store, url.work.as_deref())?,
+    let site = match (&place.url, place.folders.first()) {
+        (Some(url), _) => Site::open(&url.dst, &url.store, url.work.as_deref())?,
+        (None, Some(dst)) => Site::open(dst, &StoreSettings::default(), None)?,
+        (None, None) => return Err(Error::usage("there is nothing to plan")),
     };
-    plan_part_into(source, options, part, (place, bucket.as_ref()), on_bad, monitor)
+    plan_part_into(source, options, part, (place, &site), on_bad, monitor)
 }
 
-/// As [`plan_part`], into `bucket` if the destination is a URL.
+/// As [`plan_part`].
 pub(super) fn plan_part_into(
     source: Origin,
     options: &PlanOptions,
     part: Part,
-    (place, bucket): (&Place, Option<&Bucket>),
+    (place, site): (&Place, &Site),
     on_bad: OnBad,
     monitor: &dyn Monitor,
 ) -> Result<PartPlanning> {
@@ -126,9 +128,8 @@ pub(super) fn plan_part_into(
     };
     copy::fit_any(place.memory_bytes)?;
     let plans = surveyed.plans_before()?.pop().ok_or_else(none)?;
-    let Some(dst) = place.folders.first() else { return Err(none()) };
     let request = Request { origin: &surveyed.source, found: &surveyed.found, recipe: &recipe, plans: &plans };
-    match change_part(&request, part, (dst, bucket), place.jobs, on_bad, monitor).map_err(goes_on)? {
+    match change_part(&request, part, site, place.jobs, on_bad, monitor).map_err(goes_on)? {
         Changed::Sealed => Ok(PartPlanning::Sealed),
         Changed::Some(changed) => Ok(PartPlanning::Changed(changed)),
         Changed::All(outcomes, spools) => {

@@ -1,15 +1,19 @@
 //! Checks that the files of a sealed dataset exist with the lengths in its manifest, in a folder or at a URL.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{path::Path, sync::Arc};
 
 use shardpack_format::{
     Error, Result, help,
     manifest::{LEDGER_FILE, Manifest, SUMS_FILE},
     shell, text,
 };
+use shardpack_storage::Storage;
 
 use super::split_prefix;
-use crate::plan::Plan;
+use crate::{
+    plan::Plan,
+    transfer::{lengths, of_split},
+};
 
 /// Files of the manifest's dataset, with their lengths in bytes.
 pub(super) fn files_of(manifest: &Manifest) -> Vec<(String, u64)> {
@@ -19,20 +23,14 @@ pub(super) fn files_of(manifest: &Manifest) -> Vec<(String, u64)> {
     shards.chain(others).chain([(SUMS_FILE.to_owned(), manifest.sums().len() as u64)]).collect()
 }
 
-/// Fails if a file in the manifests of the dataset at `dst`, a folder or a URL, is missing or has another length.
-///
-/// `lengths` returns the lengths of those files of a plan that exist, in bytes.
-pub(super) fn check(
-    dst: &Path,
-    plans: &[Plan],
-    manifests: &[Manifest],
-    lengths: impl for<'f> Fn(&Plan, &[&'f str]) -> Result<BTreeMap<&'f str, u64>>,
-) -> Result<()> {
+/// Fails if a file in the manifests of a dataset is missing or has another length.
+pub(super) fn check(storage: &Arc<dyn Storage>, plans: &[Plan], manifests: &[Manifest]) -> Result<()> {
+    let dst = storage.root();
     let (mut wrong, mut source_mends) = (Vec::new(), true);
     for (plan, manifest) in plans.iter().zip(manifests) {
         let expected = files_of(manifest);
         let names: Vec<&str> = expected.iter().map(|(file, _)| file.as_str()).collect();
-        let found = lengths(plan, &names)?;
+        let found = lengths(of_split(storage, plan.split.as_deref())?.as_ref(), &names)?;
         for (file, bytes) in &expected {
             let what = match found.get(file.as_str()) {
                 Some(found) if found == bytes => continue,

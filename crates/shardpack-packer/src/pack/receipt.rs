@@ -5,9 +5,9 @@
 
 use std::{
     collections::BTreeMap,
-    ffi::OsString,
-    fs,
+    ops::ControlFlow,
     path::{Component, Path},
+    sync::{Mutex, PoisonError},
 };
 
 use serde::{Deserialize, Serialize};
@@ -15,18 +15,19 @@ use shardpack_format::{
     Error, Result, hash,
     manifest::{self, Blake3},
 };
+use shardpack_storage::Storage;
 
+use super::work_folder::{part_of_receipt, receipt_name, receipts_folder};
 use crate::{
     copy::{Sealed, ShardHashes},
     ledger,
+    parallel::each,
     part::Part,
     plan::Plan,
-    sys,
+    transfer::{REQUESTS, remove_files},
 };
 
 const SCHEMA: &str = "shardpack-receipt/1";
-/// Folder of receipts in the work folder.
-pub(super) const FOLDER: &str = "parts";
 
 /// Files written by a part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,17 +89,6 @@ impl Received {
 
 fn is_zero(number: &u64) -> bool {
     *number == 0
-}
-
-/// Name of the receipt of `part`.
-pub(super) fn file(part: Part) -> String {
-    format!("{}-of-{}.json", part.number, part.of)
-}
-
-/// The part of the receipt `name`.
-fn part_of(name: &str) -> Option<Part> {
-    let (number, of) = name.strip_suffix(".json")?.split_once("-of-")?;
-    Part::new(number.parse().ok()?, of.parse().ok()?).ok().filter(|part| file(*part) == name)
 }
 
 impl Receipt {
@@ -213,48 +203,71 @@ pub(super) struct Found {
     pub shards: Vec<BTreeMap<usize, Received>>,
 }
 
-/// The parts that have a receipt in the work folder `work`, in order.
-pub(super) fn parts(work: &Path) -> Result<Vec<Part>> {
-    let folder = work.join(FOLDER);
-    let failed = |e| sys::io_error("cannot read folder", &folder, e);
-    if !sys::is_there(&folder)? {
-        return Ok(Vec::new());
-    }
+/// The parts that have a receipt at a destination, in order.
+///
+/// # Errors
+/// If the storage fails, or there are other files among the receipts.
+pub(super) fn parts(storage: &dyn Storage) -> Result<Vec<Part>> {
     let mut names = Vec::new();
-    for entry in fs::read_dir(&folder).map_err(failed)? {
-        let name = entry.map_err(failed)?.file_name();
-        let path = folder.join(&name);
-        names.push((name, path));
-    }
-    parts_called(names)
-}
-
-/// The parts of receipts with these names, in order; each name comes with its location.
-pub(super) fn parts_called(names: impl IntoIterator<Item = (OsString, impl AsRef<Path>)>) -> Result<Vec<Part>> {
-    let of = |(name, path): (OsString, _)| {
-        let part = name.to_str().and_then(part_of);
-        part.ok_or_else(|| Error::data("is no receipt of a part").in_file(path).help("remove it"))
+    storage.walk(&receipts_folder(), &mut |name, _| {
+        names.push(name.to_owned());
+        ControlFlow::Continue(())
+    })?;
+    let of = |name: String| {
+        part_of_receipt(&name)
+            .ok_or_else(|| Error::data("is no receipt of a part").in_file(storage.path_of(&name)).help("remove it"))
     };
     let mut parts = names.into_iter().map(of).collect::<Result<Vec<_>>>()?;
     parts.sort_by_key(|part| (part.of, part.number));
     Ok(parts)
 }
 
+/// Puts the receipt of `part`, after all files that it lists.
+///
+/// # Errors
+/// If the storage fails.
+pub(super) fn put(storage: &dyn Storage, part: Part, receipt: &Receipt) -> Result<()> {
+    storage.put(&receipt_name(part), receipt.to_bytes()?)?;
+    storage.sync(&receipts_folder())
+}
+
+/// Removes the receipts of all parts.
+///
+/// # Errors
+/// If the storage fails.
+pub(super) fn remove_all(storage: &dyn Storage) -> Result<()> {
+    remove_files(storage, &parts(storage)?.into_iter().map(receipt_name).collect::<Vec<_>>())
+}
+
+/// The receipt of `part` of these plans; `None` if it is missing or invalid.
+///
+/// # Errors
+/// If the storage fails.
+pub(super) fn valid(storage: &dyn Storage, part: Part, plans: &[Plan]) -> Result<Option<Found>> {
+    Ok(storage.read_small(&receipt_name(part))?.and_then(|bytes| read(&bytes, part, plans).ok()))
+}
+
 /// Parses the receipt of `part` of these plans.
-pub(super) fn read(bytes: &[u8], part: Part, plans: &[Plan]) -> Result<Found> {
+fn read(bytes: &[u8], part: Part, plans: &[Plan]) -> Result<Found> {
     let receipt = Receipt::read(bytes, part, plans)?;
     Ok(Found { part, sidecars: receipt.sidecars.clone(), shards: receipt.shards(plans)? })
 }
 
-/// All receipts in the work folder `work`, which must be of parts of `plans`.
+/// All receipts at a destination, which must be of parts of `plans`.
 ///
 /// # Errors
 /// Names the first invalid receipt.
-pub(super) fn read_all(work: &Path, plans: &[Plan]) -> Result<Vec<Found>> {
+pub(super) fn all(storage: &dyn Storage, plans: &[Plan]) -> Result<Vec<Found>> {
+    let (parts, read_bytes) = (parts(storage)?, Mutex::new(BTreeMap::new()));
+    each(&parts, REQUESTS, |part| {
+        let bytes = storage.read_small(&receipt_name(*part))?.unwrap_or_default();
+        read_bytes.lock().unwrap_or_else(PoisonError::into_inner).insert((part.of, part.number), bytes);
+        Ok(())
+    })?;
+    let mut read_bytes = read_bytes.into_inner().unwrap_or_else(PoisonError::into_inner);
     let of = |part: Part| {
-        let path = work.join(FOLDER).join(file(part));
-        let bytes = sys::read_if_there(&path)?.unwrap_or_default();
-        read(&bytes, part, plans).map_err(|error| error.in_file(path))
+        let bytes = read_bytes.remove(&(part.of, part.number)).unwrap_or_default();
+        read(&bytes, part, plans).map_err(|error| error.in_file(storage.path_of(&receipt_name(part))))
     };
-    parts(work)?.into_iter().map(of).collect()
+    parts.into_iter().map(of).collect()
 }

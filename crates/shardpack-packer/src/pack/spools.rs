@@ -27,7 +27,7 @@ use shardpack_storage::Storage;
 use super::{
     receipt, runs,
     transformed::{Maker, Outcome, Outcomes, count_changes, names_changed, words},
-    work_folder::spools_folder,
+    work_folder::{SPOOLS_FOLDER, spools_folder},
 };
 use crate::{
     listing::take,
@@ -44,8 +44,6 @@ use crate::{
 };
 use shardpack_imaging::Recipe;
 
-/// Folder of spools and lists in the work folder.
-pub(super) const FOLDER: &str = "spools";
 const LIST: &str = "list";
 /// Most bytes of a list: of a part of a billion images.
 const MAX_LIST_BYTES: u64 = 16 << 30;
@@ -203,7 +201,7 @@ pub(super) fn parts(storage: &dyn Storage) -> Result<Vec<Part>> {
 
 /// Names of all entries in the folder of a work folder.
 fn names(work: &Path) -> Result<Vec<String>> {
-    let folder = work.join(FOLDER);
+    let folder = work.join(SPOOLS_FOLDER);
     if !sys::is_there(&folder)? {
         return Ok(Vec::new());
     }
@@ -285,7 +283,7 @@ pub(super) fn make(
     names_refused: bool,
     monitor: &dyn Monitor,
 ) -> Result<Vec<(usize, u64, String)>> {
-    let folder = own::folder(work, FOLDER)?;
+    let folder = own::folder(work, SPOOLS_FOLDER)?;
     let Some(name) = run.file_name().and_then(|name| name.to_str()) else {
         return Err(Error::data("a process without a name").in_file(run));
     };
@@ -381,7 +379,7 @@ mod tests {
     #[test]
     fn only_abandoned_spools_that_were_seen_are_taken_over_and_the_longest_first() {
         let work = tempfile::tempdir().unwrap();
-        let folder = work.path().join(FOLDER);
+        let folder = work.path().join(SPOOLS_FOLDER);
         fs::create_dir(&folder).unwrap();
         let part = Part::new(1, 2).unwrap();
         for (name, bytes) in [("1-of-2-a", 1), ("1-of-2-b", 3), ("1-of-2-c", 9), ("2-of-2-d", 20), ("1-of-2.list", 30)]

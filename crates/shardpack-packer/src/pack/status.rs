@@ -12,14 +12,17 @@ use std::{
 
 use shardpack_format::{Error, Result, manifest::WORK_FOLDER, shell};
 use shardpack_reader::{StoreSettings, is_unfinished, unfinished};
-use shardpack_storage::Local;
+use shardpack_storage::Storage;
 
-use super::{bucket::Bucket, dataset_folder, receipt, runs, split_prefix, spools, transformed, work_folder::PLAN_FILE};
+use super::{
+    receipt, runs, site_parts, split_prefix, spools,
+    work_folder::{SPOOL_FILE, SPOOLS_FOLDER},
+};
 use crate::{
     copy,
     part::{Part, owners},
     plan::Plan,
-    plan_file, sys,
+    sys,
 };
 
 /// Period for the rate.
@@ -82,41 +85,51 @@ impl Status {
 /// # Errors
 /// If the files cannot be inspected.
 pub fn status(dst: &Path, store: &StoreSettings) -> Result<Option<Status>> {
-    if let Some(bucket) = Bucket::open(dst, store, Some(Path::new("")))? {
-        return status_of(&bucket);
-    }
-    let work = dst.join(WORK_FOLDER);
+    let storage = shardpack_storage::open_to_write(dst, store)?;
+    let running = storage.local().map(running).transpose()?;
+    let status = match site_parts::plan(storage.as_ref())? {
+        Some(header) => Some(of_plans(storage.as_ref(), &header.plans()?, running.as_ref())?),
+        None => before_plan(storage.as_ref(), running.as_ref())?,
+    };
+    Ok(status.map(|status| Status { knows_running: running.is_some(), ..status }))
+}
+
+/// The parts that processes pack in the folder `dst` now.
+fn running(dst: &Path) -> Result<BTreeSet<Part>> {
     if !sys::is_there(dst)? {
         return Err(Error::usage("not found").in_file(dst));
     }
     // The locks are released at once: another status call would take an ended process for a running one.
-    let running: BTreeSet<Part> =
-        runs::all(&work)?.into_iter().filter(runs::Found::is_running).map(|run| run.part).collect();
-    if !sys::is_there(&work.join(PLAN_FILE))? {
-        let changed = spools::parts(&Local::new(dst))?;
-        let has = |name: &str| sys::is_there(&work.join(name));
-        let is_changing = has(spools::FOLDER)? || has(transformed::SPOOL_FILE)?;
-        if !is_changing && !is_unfinished(dst)? {
-            refuse_a_split(dst)?;
-            return refuse_several(dst).map(|()| None);
-        }
-        return Ok(Some(Status { is_changing, is_changed: is_changing, ..before_plan(parts(&changed, &running)) }));
-    }
-    let plans = plan_file::read_header(&work.join(PLAN_FILE))?.plans()?;
-    let finished = plans.iter().map(|plan| finished_of(plan, dst)).collect::<Result<Vec<_>>>()?.concat();
-    let receipts = receipt::parts(&work)?;
-    let rate = rate(&finished, SystemTime::now());
-    let finished = finished.into_iter().map(|(bytes, _)| bytes);
-    Ok(Some(Status { bytes_per_second: rate, ..of_plans(&plans, &finished.collect::<Vec<_>>(), &receipts, &running) }))
+    let all = runs::all(&dst.join(WORK_FOLDER))?.into_iter();
+    Ok(all.filter(runs::Found::is_running).map(|run| run.part).collect())
 }
 
-/// Status of parts that change their images.
-fn before_plan(parts: Vec<(Part, PartState)>) -> Status {
+/// Status without a plan: of images that are preprocessed, or of a pack that has just begun.
+fn before_plan(storage: &dyn Storage, running: Option<&BTreeSet<Part>>) -> Result<Option<Status>> {
+    let changed = spools::parts(storage)?;
+    let mut is_changing = !changed.is_empty();
+    if let Some(dst) = storage.local() {
+        let has = |name: &str| sys::is_there(&dst.join(WORK_FOLDER).join(name));
+        is_changing |= has(SPOOLS_FOLDER)? || has(SPOOL_FILE)?;
+        if !is_changing && is_unfinished(dst)? {
+            return Ok(Some(of_changed(&[], false, running)));
+        }
+        if !is_changing {
+            refuse_a_split(dst)?;
+            refuse_several(dst)?;
+        }
+    }
+    Ok(is_changing.then(|| of_changed(&changed, true, running)))
+}
+
+/// Status before there is a plan; the images of the parts `changed` are preprocessed.
+fn of_changed(changed: &[Part], is_changing: bool, running: Option<&BTreeSet<Part>>) -> Status {
+    let parts = parts(changed, running);
     Status {
         is_complete: !parts.is_empty() && parts.iter().all(|(_, state)| *state == PartState::Done),
         parts,
-        is_changing: true,
-        is_changed: true,
+        is_changing,
+        is_changed: is_changing,
         shards: 0,
         all_shards: 0,
         bytes: 0,
@@ -153,73 +166,55 @@ fn refuse_several(dst: &Path) -> Result<()> {
     Err(Error::usage(what).in_file(dst).help(format!("shardpack status {}", shell::path(first))))
 }
 
-/// Status of parts in a store, from one list request.
-fn status_of(bucket: &Bucket) -> Result<Option<Status>> {
-    let Some(header) = bucket.plan()? else {
-        let changed = spools::parts(bucket.storage.as_ref())?;
-        let status = || Status { knows_running: false, ..before_plan(parts(&changed, &BTreeSet::new())) };
-        return Ok((!changed.is_empty()).then(status));
-    };
-    let plans = header.plans()?;
-    let mut there = BTreeMap::new();
-    bucket.storage.walk("", &mut |name, bytes| {
-        there.insert(name.to_owned(), bytes);
-        ControlFlow::Continue(())
-    })?;
-    let mut finished = Vec::new();
-    for plan in &plans {
-        let below = split_prefix(plan);
-        for number in 0..plan.shards.len() {
-            // The index comes last.
-            if there.contains_key(&format!("{below}{}", copy::index_file(plan, number))) {
-                finished.extend(there.get(&format!("{below}{}", plan.shard_file(number))));
-            }
-        }
-    }
-    let status = of_plans(&plans, &finished, &bucket.receipts()?, &BTreeSet::new());
-    Ok(Some(Status { knows_running: false, ..status }))
-}
-
 /// Status from the lengths of finished shards, and the parts that have receipts or run.
-fn of_plans(plans: &[Plan], finished: &[u64], receipts: &[Part], running: &BTreeSet<Part>) -> Status {
-    Status {
-        parts: parts(receipts, running),
+fn of_plans(storage: &dyn Storage, plans: &[Plan], running: Option<&BTreeSet<Part>>) -> Result<Status> {
+    let (finished, receipts) = (finished(storage, plans)?, receipt::parts(storage)?);
+    Ok(Status {
+        parts: parts(&receipts, running),
         is_changing: false,
         is_changed: plans.iter().any(|plan| plan.options.recipe.is_some()),
         shards: finished.len(),
         all_shards: plans.iter().map(|plan| plan.shards.len()).sum(),
-        bytes: finished.iter().sum(),
+        bytes: finished.iter().map(|(bytes, _)| bytes).sum(),
         all_bytes: plans.iter().flat_map(|plan| plan.shards.iter().map(|shard| plan.content_bytes(shard))).sum(),
-        bytes_per_second: None,
+        bytes_per_second: rate(&finished, SystemTime::now()),
         samples: plans.iter().map(Plan::samples).sum(),
         knows_running: true,
-        is_complete: !receipts.is_empty() && is_complete(plans, receipts),
-    }
+        is_complete: !receipts.is_empty() && is_complete(plans, &receipts),
+    })
 }
 
-/// Finished shards: length in bytes, and time of finishing.
-fn finished_of(plan: &Plan, dst: &Path) -> Result<Vec<(u64, SystemTime)>> {
-    let folder = dataset_folder(dst, plan);
+/// Finished shards: length in bytes and, if the storage knows it without a request, time of finishing.
+fn finished(storage: &dyn Storage, plans: &[Plan]) -> Result<Vec<(u64, Option<SystemTime>)>> {
+    let mut there = BTreeMap::new();
+    storage.walk("", &mut |name, bytes| {
+        there.insert(name.to_owned(), bytes);
+        ControlFlow::Continue(())
+    })?;
     let mut finished = Vec::new();
-    for number in 0..plan.shards.len() {
-        let index = folder.join(copy::index_file(plan, number));
-        // The index comes last.
-        let Some(stat) = sys::metadata_if_there(&index)? else { continue };
-        let changed = stat.modified().map_err(|e| sys::io_error("cannot look at", &index, e))?;
-        let bytes = fs::metadata(folder.join(plan.shard_file(number))).map_or(0, |shard| shard.len());
-        finished.push((bytes, changed));
+    for plan in plans {
+        let below = split_prefix(plan);
+        for number in 0..plan.shards.len() {
+            // The index comes last.
+            let index = format!("{below}{}", copy::index_file(plan, number));
+            let shard = there.get(&format!("{below}{}", plan.shard_file(number)));
+            if let Some(bytes) = shard.filter(|_| there.contains_key(&index)) {
+                let changed = storage.changed_at_ns(&index)?.and_then(|ns| u64::try_from(ns).ok());
+                finished.push((*bytes, changed.map(|ns| SystemTime::UNIX_EPOCH + Duration::from_nanos(ns))));
+            }
+        }
     }
     Ok(finished)
 }
 
 /// The state of each part, for the number of parts with most receipts and processes.
-fn parts(receipts: &[Part], running: &BTreeSet<Part>) -> Vec<(Part, PartState)> {
+fn parts(receipts: &[Part], running: Option<&BTreeSet<Part>>) -> Vec<(Part, PartState)> {
     let mut counts = BTreeMap::<u32, f64>::new();
-    for part in receipts.iter().chain(running) {
+    for part in receipts.iter().chain(running.into_iter().flatten()) {
         *counts.entry(part.of).or_default() += 1.0 / f64::from(part.of);
     }
     let Some((of, _)) = counts.into_iter().max_by(|(_, a), (_, b)| a.total_cmp(b)) else { return Vec::new() };
-    let state = |part: Part| match (receipts.contains(&part), running.contains(&part)) {
+    let state = |part: Part| match (receipts.contains(&part), running.is_some_and(|running| running.contains(&part))) {
         (true, _) => PartState::Done,
         (false, true) => PartState::Running,
         (false, false) => PartState::Missing,
@@ -240,11 +235,12 @@ fn is_complete(plans: &[Plan], receipts: &[Part]) -> bool {
 }
 
 /// Bytes per second of the shards finished recently, since the first of them.
-fn rate(finished: &[(u64, SystemTime)], now: SystemTime) -> Option<f64> {
-    let since = |time: &SystemTime| now.duration_since(*time).unwrap_or_default();
-    let recent: Vec<_> = finished.iter().filter(|(_, time)| since(time) < RECENT).collect();
-    let first = recent.iter().map(|(_, time)| since(time)).max()?;
+fn rate(finished: &[(u64, Option<SystemTime>)], now: SystemTime) -> Option<f64> {
+    let age = |time: &SystemTime| now.duration_since(*time).unwrap_or_default();
+    let ages = finished.iter().filter_map(|(bytes, time)| Some((*bytes, time.as_ref().map(age)?)));
+    let recent: Vec<(u64, Duration)> = ages.filter(|(_, age)| *age < RECENT).collect();
+    let first = recent.iter().map(|(_, age)| *age).max()?;
     // The shard that was finished first began before that time.
-    let bytes: u64 = recent.iter().filter(|(_, time)| since(time) < first).map(|(bytes, _)| bytes).sum();
+    let bytes: u64 = recent.iter().filter(|(_, age)| *age < first).map(|(bytes, _)| bytes).sum();
     (bytes > 0).then(|| bytes as f64 / first.as_secs_f64())
 }

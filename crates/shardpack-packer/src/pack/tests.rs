@@ -22,7 +22,7 @@ use shardpack_reader::StoreSettings;
 use shardpack_storage::{Call, Faulty, Memory, Storage};
 
 use super::{
-    Bucket, Extension, Options, PartPlanning, Place, PlanOptions, Planned, PlannedPart, Url, merge, part, plan_all,
+    Extension, Options, PartPlanning, Place, PlanOptions, Planned, PlannedPart, Site, Url, merge, part, plan_all,
     planning::plan_part_into,
 };
 use crate::{
@@ -73,8 +73,7 @@ impl<'s> Command<'s> {
 
     /// Runs it with the storage of the destination, and the folder `work` for unfinished files.
     fn run(&self, storage: &Arc<dyn Storage>, work: &Path) -> Result<()> {
-        let bucket = Bucket::at(storage, work.join("x"));
-        let dst = Path::new("memory:");
+        let site = Site::at(storage, work.join("x"));
         let options = Options {
             jobs: 1,
             memory_bytes: MEMORY_BYTES,
@@ -88,8 +87,8 @@ impl<'s> Command<'s> {
         // Before all parts have changed their images, none can pack.
         for number in (1..=self.parts).chain(1..=if self.recipe.is_some() { self.parts } else { 0 }) {
             let part = Part::new(number, self.parts)?;
-            let (source, plan_options, place) = self.to_plan(&bucket)?;
-            let at = (&place, Some(&bucket));
+            let (source, plan_options, place) = self.to_plan(&site)?;
+            let at = (&place, &site);
             let planned = match plan_part_into(source, &plan_options, part, at, OnBad::Error, &Silent)? {
                 PartPlanning::Planned(planned) => PlannedPart::of_walk(*planned, part)?,
                 PartPlanning::Changed(changed) => {
@@ -98,25 +97,25 @@ impl<'s> Command<'s> {
                 }
                 PartPlanning::Sealed => continue,
             };
-            let packed = part::pack_part_into(&planned, dst, Some(&bucket), &options, &Silent)?;
+            let packed = part::pack_part_into(&planned, &site, &options, &Silent)?;
             assert_ne!(packed.ended, part::Ended::Bad);
         }
         if self.parts == 0 {
-            assert!(bucket.pack(&self.planned(&bucket)?, &options, &Silent)?.sealed);
+            assert!(site.pack(&self.planned(&site)?, &options, &Silent)?.sealed);
             return Ok(());
         }
         let options = merge::Options { verify: false, jobs: 1, store: StoreSettings::default(), work: None };
-        assert!(merge::merge_into(dst, Some(&bucket), &options, &Silent)?.is_sealed());
+        assert!(merge::merge_into(&site, &options, &Silent)?.is_sealed());
         Ok(())
     }
 
-    fn planned(&self, bucket: &Bucket) -> Result<Planned> {
-        let (source, options, place) = self.to_plan(bucket)?;
+    fn planned(&self, site: &Site) -> Result<Planned> {
+        let (source, options, place) = self.to_plan(site)?;
         let place = self.recipe.as_ref().map(|_| &place);
         Ok(plan_all(source, &[options], place, &Silent)?.remove(0))
     }
 
-    fn to_plan(&self, bucket: &Bucket) -> Result<(Origin, PlanOptions, Place)> {
+    fn to_plan(&self, site: &Site) -> Result<(Origin, PlanOptions, Place)> {
         let source = Origin::of(self.src, &Default::default(), &Default::default(), &StoreSettings::default())?;
         let options = PlanOptions {
             walk: options::Options { threads: 1, ..Default::default() },
@@ -134,7 +133,7 @@ impl<'s> Command<'s> {
             extension: Extension::MostCommon,
             recipe: self.recipe.clone(),
         };
-        let folders = vec![bucket.work.join("dataset")];
+        let folders = vec![site.work.join("dataset")];
         let url = Some(Url { dst: "memory:".into(), store: StoreSettings::default(), work: None });
         let place = Place { folders, url, force: self.force, memory_bytes: MEMORY_BYTES, jobs: 1 };
         Ok((source, options, place))

@@ -16,6 +16,7 @@ use shardpack_imaging::{Change, ENGINE, Encode, Outcome as Applied, Recipe, Resi
 use shardpack_reader::StoreSettings;
 use shardpack_storage::Local;
 
+use super::work_folder::SPOOL_FILE;
 use crate::{
     decoding,
     ledger::{Fate, Unpacked, order},
@@ -27,9 +28,6 @@ use crate::{
     },
     survey::ImageReader,
 };
-
-/// Name of the spool in the work folder.
-pub(super) const SPOOL_FILE: &str = "made";
 
 /// A recipe as text, with the codec that applies it: the same text means the same bytes.
 pub fn words(recipe: &Recipe) -> String {

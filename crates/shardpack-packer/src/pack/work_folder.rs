@@ -7,7 +7,6 @@ use std::{
 
 use shardpack_format::{Result, manifest::WORK_FOLDER};
 
-use super::{receipt, spools, transformed};
 use crate::{part::Part, sys};
 
 /// The plan of the pack.
@@ -18,6 +17,12 @@ pub(super) const LOCK_FILE: &str = "lock";
 pub(super) const REPLACED_FOLDER: &str = "replaced";
 /// The replaced dataset while its files are moved; these files belong back in their places.
 pub(super) const ASIDE_FOLDER: &str = "replaced.part";
+/// Preprocessed images of one process, which a later run reuses by their inputs.
+pub(super) const SPOOL_FILE: &str = "made";
+/// Folder of the receipts of parts.
+pub(super) const RECEIPTS_FOLDER: &str = "parts";
+/// Folder of the spools of parts.
+pub(super) const SPOOLS_FOLDER: &str = "spools";
 /// Help if the folder has other files: parts replace nothing.
 pub(super) const OTHER_FOLDER: &str = "choose another folder, or remove this";
 
@@ -26,7 +31,7 @@ pub(super) const OTHER_FOLDER: &str = "choose another folder, or remove this";
 /// # Errors
 /// If a file in it cannot be inspected.
 pub(crate) fn has_pack(work: &Path) -> Result<bool> {
-    for name in [PLAN_FILE, ASIDE_FOLDER, REPLACED_FOLDER, transformed::SPOOL_FILE] {
+    for name in [PLAN_FILE, ASIDE_FOLDER, REPLACED_FOLDER, SPOOL_FILE] {
         if sys::is_there(&work.join(name))? {
             return Ok(true);
         }
@@ -46,17 +51,24 @@ pub(super) fn replaced_name() -> String {
 
 /// Prefix of the names of receipts.
 pub(super) fn receipts_folder() -> String {
-    format!("{WORK_FOLDER}/{}/", receipt::FOLDER)
+    format!("{WORK_FOLDER}/{RECEIPTS_FOLDER}/")
+}
+
+/// The part of the receipt `name`, as in [`receipt_name`].
+pub(super) fn part_of_receipt(name: &str) -> Option<Part> {
+    let file = name.strip_prefix(&receipts_folder())?;
+    let (number, of) = file.strip_suffix(".json")?.split_once("-of-")?;
+    Part::new(number.parse().ok()?, of.parse().ok()?).ok().filter(|part| receipt_name(*part) == name)
 }
 
 /// Prefix of the names of spools and their lists.
 pub(super) fn spools_folder() -> String {
-    format!("{WORK_FOLDER}/{}/", spools::FOLDER)
+    format!("{WORK_FOLDER}/{SPOOLS_FOLDER}/")
 }
 
 /// Name of the receipt of `part`.
 pub(super) fn receipt_name(part: Part) -> String {
-    receipts_folder() + &receipt::file(part)
+    format!("{}{}-of-{}.json", receipts_folder(), part.number, part.of)
 }
 
 /// The files in a folder and below, by relative path.

@@ -1,7 +1,7 @@
-//! A destination at a URL. Shards are uploaded from memory; a local folder keeps the plan and the small files
+//! A destination: a folder, or a URL. At a URL, shards are uploaded from memory; a local folder keeps the plan and the small files
 //! until all is sealed.
 //!
-//! [`super::destination`] takes that folder for DST; it has all files except the shards. So the same command
+//! At a URL, [`super::destination`] takes that folder for DST; it has all files except the shards. So the same command
 //! resumes after any stop, and needs only put, read and list from a store: no rename and no condition.
 //!
 //! Holds at all times: a manifest is put last, and is removed first if it is replaced; before that, the names of the replaced objects
@@ -25,14 +25,14 @@ use shardpack_reader::StoreSettings;
 use shardpack_storage::Storage;
 
 use super::{
-    Options, Planned, Report,
-    bucket_parts::is_spool,
-    destination, held, in_ledgers,
+    Options, Planned, Report, destination, held, in_ledgers,
     newer::newer,
     other_sidecars, pack_into,
     present::{self, files_of},
-    receipt::Received,
-    report, split_prefix,
+    receipt::{self, Received},
+    report,
+    site_parts::is_spool,
+    split_prefix,
     work_folder::{self, LOCK_FILE, PLAN_FILE, files_in, plan_name, receipt_name, replaced_name},
 };
 use crate::{
@@ -43,7 +43,7 @@ use crate::{
     plan_file, seal, sidecars,
     source::Origin,
     sys,
-    transfer::{lengths, of_split, put_files, remove_files},
+    transfer::{put_files, remove_files},
 };
 
 /// Folder in the local folder: the files of the dataset until they are uploaded.
@@ -51,11 +51,12 @@ const DATASET_FOLDER: &str = "dataset";
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Bucket {
+pub(super) struct Site {
+    /// DST.
     pub storage: Arc<dyn Storage>,
-    /// The local folder of the destination.
+    /// The local folder of a URL; of a folder, the folder itself.
     pub work: PathBuf,
-    /// Whether the user named the parent folder.
+    /// Whether the user named the parent folder of `work`.
     is_named: bool,
 }
 
@@ -107,27 +108,40 @@ fn work_of_url(url: &Path, work: Option<&Path>) -> Result<PathBuf> {
     Ok(all.join(name))
 }
 
-impl Bucket {
-    /// The destination at `dst`, if `dst` is a URL.
-    pub fn open(dst: &Path, store: &StoreSettings, work: Option<&Path>) -> Result<Option<Self>> {
-        if !sys::is_store(dst) {
-            return Ok(None);
+impl Site {
+    /// The destination at `dst`. `store` and `work` are for URLs.
+    ///
+    /// # Errors
+    /// If the URL cannot be written, or there is no folder for unfinished files.
+    pub fn open(dst: &Path, store: &StoreSettings, work: Option<&Path>) -> Result<Self> {
+        // Beside a folder, the settings are those of a source at a URL.
+        let settings = if sys::is_store(dst) { store.clone() } else { StoreSettings::default() };
+        let storage = shardpack_storage::open_to_write(dst, &settings)?;
+        match storage.local().map(Path::to_path_buf) {
+            Some(folder) => Ok(Self { storage, work: folder, is_named: true }),
+            None => Ok(Self { is_named: work.is_some(), ..Self::at(&storage, work_of_url(dst, work)?) }),
         }
-        let (work, is_named) = (work_of_url(dst, work)?, work.is_some());
-        Ok(Some(Self { is_named, ..Self::at(&shardpack_storage::open_to_write(dst, store)?, work) }))
     }
 
-    /// The destination in `storage`, with the local folder `work`.
+    /// The destination in `storage`, a folder of an object store, with the local folder `work`.
     pub fn at(storage: &Arc<dyn Storage>, work: PathBuf) -> Self {
         Self { storage: storage.with_work(&work), work, is_named: true }
     }
 
-    /// Creates the local folder: see [`make_work`].
+    /// Creates the local folder of a URL: see [`make_work`].
     pub fn make_work(&self) -> Result<()> {
-        make_work(&self.work, self.is_named)
+        if self.storage.local().is_some() { Ok(()) } else { make_work(&self.work, self.is_named) }
     }
 
-    /// Packs the planned dataset, or resumes it.
+    /// The destination as a storage. In a folder, unfinished files are in `work`.
+    pub fn storage_in(&self, work: &Path) -> Arc<dyn Storage> {
+        match self.storage.local() {
+            Some(_) => self.storage.with_work(work),
+            None => Arc::clone(&self.storage),
+        }
+    }
+
+    /// Packs the planned dataset into a URL, or resumes it.
     pub fn pack(&self, planned: &Planned, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
         let start = Instant::now();
         self.refuse_inside(&planned.source)?;
@@ -173,7 +187,7 @@ impl Bucket {
         let (jobs, memory_bytes) = self.storage.writers(options.jobs, options.memory_bytes);
         let options = &Options { jobs, memory_bytes, ..options.clone() };
         let local = self.work.join(DATASET_FOLDER);
-        let report = pack_into(planned, None, &local, Some(self), options, monitor)?;
+        let report = pack_into(planned, None, &local, self, options, monitor)?;
         if report.sealed {
             self.publish(plans, &local)?;
         }
@@ -222,7 +236,7 @@ impl Bucket {
         }
     }
 
-    /// Objects of a dataset inside the source would be samples in the next run.
+    /// Objects of a dataset at a URL inside the source would be samples in the next run.
     pub fn refuse_inside(&self, source: &Origin) -> Result<()> {
         let with_slash = |url: &str| format!("{}/", url.trim_end_matches('/'));
         let own = with_slash(&self.storage.root().to_string_lossy());
@@ -252,9 +266,7 @@ impl Bucket {
 
     /// Fails if a file in the manifests is missing or has another length.
     pub fn still_there(&self, plans: &[Plan], manifests: &[Manifest]) -> Result<()> {
-        present::check(self.storage.root(), plans, manifests, |plan, files| {
-            lengths(of_split(&self.storage, plan.split.as_deref())?.as_ref(), files)
-        })
+        present::check(&self.storage, plans, manifests)
     }
 
     /// Fails if the prefix holds objects that this pack would not write; with `force`, objects of existing
@@ -326,11 +338,14 @@ impl Bucket {
         Ok(other)
     }
 
-    /// Marks the prefix as an unfinished pack, and aborts multipart uploads of earlier runs. With `force`,
+    /// Of a URL: marks the prefix as an unfinished pack, and aborts multipart uploads of earlier runs. With `force`,
     /// existing manifests are removed before any shard is put, so that none names objects that are overwritten. Without,
     /// manifests that appeared since the check belong to another run, and stay. Returns the names of objects of
     /// earlier runs whose parts may remain.
     pub fn begin(&self, plans: &[Plan], stale: &[PathBuf], force: bool) -> Result<Vec<String>> {
+        if self.storage.local().is_some() {
+            return Ok(Vec::new());
+        }
         let left = self.storage.abort_begun()?;
         let there = if force { self.there(plans)?.names() } else { Vec::new() };
         let unfinished = if force { self.unfinished()? } else { Vec::new() };
@@ -350,7 +365,7 @@ impl Bucket {
         let ends = |name: &&String| name.ends_with(manifest::FILE) || *name == splits::FILE;
         there.iter().filter(ends).try_for_each(|name| self.storage.remove(name))?;
         if force {
-            self.remove_receipts()?;
+            receipt::remove_all(self.storage.as_ref())?;
         }
         Ok(left)
     }
@@ -389,10 +404,9 @@ impl Bucket {
             let files = held::names_in_sums(&sums);
             names.extend(held::tables_of(&files).into_iter().chain(files));
         }
-        for part in self.receipts()? {
-            for (plan, shards) in
-                plans.iter().zip(self.receipt(part, &plans)?.into_iter().flat_map(|found| found.shards))
-            {
+        for part in receipt::parts(self.storage.as_ref())? {
+            let found = receipt::valid(self.storage.as_ref(), part, &plans)?;
+            for (plan, shards) in plans.iter().zip(found.into_iter().flat_map(|found| found.shards)) {
                 let below = below(plan.split.as_deref());
                 names.extend(shards.values().flat_map(Received::files).map(|(file, _)| format!("{below}{file}")));
             }
@@ -442,7 +456,7 @@ impl Bucket {
         Ok(files)
     }
 
-    /// As [`Bucket::put_dataset`], then removes objects and local files that are no longer needed.
+    /// As [`Site::put_dataset`], then removes objects and local files that are no longer needed.
     fn publish(&self, plans: &[Plan], local: &Path) -> Result<()> {
         let files = self.put_dataset(plans, local)?;
         let files = files.iter().map(|file| file.to_string_lossy().into_owned());

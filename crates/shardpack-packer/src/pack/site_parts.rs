@@ -1,35 +1,35 @@
-//! Objects in a store below [`WORK_FOLDER`] while a dataset is packed: the plan without its samples, and
-//! receipts of parts.
+//! Files that parts and merges share below [`WORK_FOLDER`] of a destination while a dataset is packed: the plan, and receipts of parts.
 //!
-//! The machine of a part keeps its unfinished files in a local folder of that part. A store needs only put,
-//! read and list.
+//! In a folder, locks keep others out. At a URL there are no locks, and the plan has no samples; the machine of a part keeps its
+//! unfinished files in a local folder of that part. A store needs only put, read and list.
 //!
-//! Holds at all times: the plan is put before all other objects, and a receipt after all objects that it lists.
+//! Holds at all times at a URL: the plan is put before all other objects, and a receipt after all objects that it lists.
 //! Plan and receipts are removed after the manifests are put; no other object is removed. No shard becomes an
 //! object while another plan is at the prefix. So if two packs start at once, the one whose plan was put first
 //! fails, and the other is sealed.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fs,
-    ops::ControlFlow,
     path::{Path, PathBuf},
 };
 
 use shardpack_format::{
-    Error, Result, hash,
+    Error, ErrorKind, Result, hash,
     manifest::{Manifest, WORK_FOLDER},
 };
+use shardpack_storage::Storage;
 
 use super::{
-    bucket::Bucket,
+    destination,
     planned_part::PlannedPart,
-    receipt::{self, Found, Receipt},
+    receipt,
+    site::Site,
     spools,
-    work_folder::{self, LOCK_FILE, plan_name, receipt_name, receipts_folder, spools_folder},
+    work_folder::{self, LOCK_FILE, plan_name, spools_folder},
 };
 use crate::{
-    copy, own,
+    copy,
     part::Part,
     plan::Plan,
     plan_file::{self, Header},
@@ -55,33 +55,45 @@ fn gone(url: &Path) -> Error {
         .help("the same command starts or resumes")
 }
 
-/// A check that fails once a process packs something else into `bucket`; if there is no bucket, it always succeeds.
+/// The header of the plan at a destination; `None` if no pack has begun there.
 ///
 /// # Errors
-/// As [`Bucket::guard`].
-pub(super) fn guard<'b>(bucket: Option<&'b Bucket>, plans: &[Plan]) -> Result<Box<dyn Fn() -> Result<()> + Sync + 'b>> {
-    match bucket {
-        None => Ok(Box::new(|| Ok(()))),
-        Some(bucket) => Ok(Box::new(bucket.guard(plans)?)),
+/// If the storage fails, or the plan is corrupt.
+pub(super) fn plan(storage: &dyn Storage) -> Result<Option<Header>> {
+    let name = plan_name();
+    // In a folder the plan has its samples, too.
+    if let Some(folder) = storage.local() {
+        let path = folder.join(name);
+        return if sys::is_there(&path)? { plan_file::read_header(&path).map(Some) } else { Ok(None) };
     }
+    let bytes = storage.read_small(&name)?;
+    let named = |error: Error| error.in_file(storage.path_of(&name));
+    bytes.map(|bytes| plan_file::header_in(&bytes).map_err(named)).transpose()
 }
 
-impl Bucket {
-    /// Local folder for unfinished files of `part`.
+impl Site {
+    /// The folder that `part` packs into: the destination, or at a URL a local folder for unfinished files.
     pub fn part_folder(&self, part: Part) -> PathBuf {
-        self.work.join(format!("part-{}-of-{}", part.number, part.of))
+        self.folder_called(&format!("part-{}-of-{}", part.number, part.of))
     }
 
-    /// Local folder for the files that a merge writes.
+    /// The folder that a merge writes into: the destination, or at a URL a local folder.
     pub fn merge_folder(&self) -> PathBuf {
-        self.work.join("merge")
+        self.folder_called("merge")
     }
 
-    /// Removes the local folder of a part, unless another process packs the same part.
+    fn folder_called(&self, name: &str) -> PathBuf {
+        self.storage.local().map_or_else(|| self.work.join(name), Path::to_path_buf)
+    }
+
+    /// Removes the local folder of a part at a URL, unless another process packs the same part.
     ///
     /// # Errors
     /// If a file in it cannot be removed.
     pub fn remove_part_folder(&self, part: Part) -> Result<()> {
+        if self.storage.local().is_some() {
+            return Ok(());
+        }
         let folder = self.part_folder(part);
         if let Some(_alone) = sys::Lock::take_if_free(&folder.join(WORK_FOLDER).join(LOCK_FILE))? {
             work_folder::remove_folder(&folder)?;
@@ -90,9 +102,20 @@ impl Bucket {
         Ok(())
     }
 
-    /// Removes local folders that no part and no merge of this machine uses.
+    /// Removes local folders of a URL that no part and no merge of this machine uses.
     pub fn remove_if_empty(&self) {
-        let _ = fs::remove_dir(&self.work);
+        if self.storage.local().is_none() {
+            let _ = fs::remove_dir(&self.work);
+        }
+    }
+
+    /// Whether a part that failed with `error` may have failed because all parts were merged meanwhile.
+    pub fn may_be_ended(&self, error: &Error) -> bool {
+        match self.storage.local() {
+            Some(_) => error.kind() == ErrorKind::System,
+            // A store that does not answer gets no second request.
+            None => error.kind() == ErrorKind::Usage && self.plan().is_ok_and(|plan| plan.is_none()),
+        }
     }
 
     /// The common plan of the parts at this prefix; `None` if no part has started.
@@ -100,10 +123,7 @@ impl Bucket {
     /// # Errors
     /// If the store does not answer, or the plan is corrupt.
     pub fn plan(&self) -> Result<Option<Header>> {
-        let name = plan_name();
-        let bytes = self.storage.read_small(&name)?;
-        let named = |error: Error| error.in_file(self.storage.path_of(&name));
-        bytes.map(|bytes| plan_file::header_in(&bytes).map_err(named)).transpose()
+        plan(self.storage.as_ref())
     }
 
     /// The common plan of the parts at this prefix; `None` if no part has started to pack. Then the prefix must be empty, apart from
@@ -113,18 +133,23 @@ impl Bucket {
     /// If it is not, and if the store does not answer.
     pub fn plan_unless_empty(&self, plans: &[Plan]) -> Result<Option<Header>> {
         match self.plan()? {
+            // Its files were looked at when its work folder was joined.
+            None if self.storage.local().is_some() => Ok(None),
             None if self.is_empty(plans)? => Ok(None),
             None => self.plan(),
             there => Ok(there),
         }
     }
 
-    /// Fails if the prefix holds anything but parts of this plan; the first part puts the plan, which `own`
+    /// Fails if the prefix of a URL holds anything but parts of this plan; the first part puts the plan, which `own`
     /// makes.
     ///
     /// # Errors
     /// If it does, and if the store does not answer.
     pub fn join(&self, planned: &PlannedPart, own: impl FnOnce() -> Result<Vec<u8>>) -> Result<()> {
+        if self.storage.local().is_some() {
+            return Ok(());
+        }
         if self.plan()?.is_none() && self.is_empty(&planned.planned.plans)? {
             self.put_plan(own()?)?;
             self.refuse_sealed_meanwhile(&planned.planned.plans)?;
@@ -143,17 +168,20 @@ impl Bucket {
         self.storage.put(&plan_name(), plan)
     }
 
-    /// A check that fails once the plan at the prefix is not that of `plans`.
+    /// A check that fails once the plan at a URL is not that of `plans`. Locks protect the plan in a folder.
     ///
     /// # Errors
     /// If a number or a name cannot be hashed, which never happens.
-    pub fn guard(&self, plans: &[Plan]) -> Result<impl Fn() -> Result<()> + Sync + use<'_>> {
+    pub fn guard(&self, plans: &[Plan]) -> Result<Box<dyn Fn() -> Result<()> + Sync + '_>> {
+        if self.storage.local().is_some() {
+            return Ok(Box::new(|| Ok(())));
+        }
         let own = hashes(plans)?;
-        Ok(move || match self.holds(&own)? {
+        Ok(Box::new(move || match self.holds(&own)? {
             Some(true) => Ok(()),
             Some(false) => Err(self.replaced_by_another()),
             None => Err(gone(self.storage.root())),
-        })
+        }))
     }
 
     /// The error of a pack whose plan another process has replaced.
@@ -195,17 +223,34 @@ impl Bucket {
         }
     }
 
-    /// The manifests at the prefix, if these plans are sealed.
+    /// The manifests there, if they are those of these plans.
     ///
     /// # Errors
-    /// If the store does not answer, or a file in a manifest has another length.
+    /// If the storage fails.
+    pub fn manifests(&self, plans: &[Plan]) -> Result<Option<Vec<Manifest>>> {
+        match self.storage.local() {
+            Some(folder) => destination::sealed_here(folder, plans),
+            None => self.there(plans)?.sealed(plans),
+        }
+    }
+
+    /// As [`Site::manifests`]; in a folder, if no pack is unfinished there.
+    ///
+    /// # Errors
+    /// As [`Site::manifests`], and if a file in a manifest has another length.
     pub fn sealed(&self, plans: &[Plan]) -> Result<Option<Vec<Manifest>>> {
-        let sealed = self.there(plans)?.sealed(plans)?;
+        if let Some(folder) = self.storage.local()
+            && sys::is_there(&folder.join(plan_name()))?
+        {
+            return Ok(None);
+        }
+        let sealed = self.manifests(plans)?;
         sealed.iter().try_for_each(|manifests| self.still_there(plans, manifests))?;
         Ok(sealed)
     }
 
-    /// Shards that `part` has sealed, if its receipt is valid and all files in it exist with their lengths.
+    /// Shards that `part` has sealed at a URL, if its receipt is valid and all files in it exist with their lengths. In a folder, the
+    /// shards themselves show it.
     ///
     /// # Errors
     /// If the store does not answer.
@@ -215,7 +260,10 @@ impl Bucket {
         plans: &[Plan],
         choice: &sidecars::Choice,
     ) -> Result<Option<Vec<copy::Outcome>>> {
-        let Some(found) = self.receipt(part, plans)? else { return Ok(None) };
+        if self.storage.local().is_some() {
+            return Ok(None);
+        }
+        let Some(found) = receipt::valid(self.storage.as_ref(), part, plans)? else { return Ok(None) };
         let names = plans.iter().map(|plan| choice.names(plan)).collect::<Result<Vec<_>>>()?;
         let is_asked_for = names.iter().all(|names| found.sidecars.iter().eq(names));
         let is_whole =
@@ -237,70 +285,18 @@ impl Bucket {
         Ok(Some(found.shards.into_iter().map(outcome).collect()))
     }
 
-    /// Puts the receipt of `part`.
-    ///
-    /// # Errors
-    /// If the store refuses it.
-    pub fn put_receipt(&self, part: Part, receipt: &Receipt) -> Result<()> {
-        self.storage.put(&receipt_name(part), receipt.to_bytes()?)
-    }
-
-    /// The parts that have a receipt at the prefix, in order.
-    ///
-    /// # Errors
-    /// If the store does not answer, or there are other objects among the receipts.
-    pub fn receipts(&self) -> Result<Vec<Part>> {
-        let folder = receipts_folder();
-        let mut names = BTreeSet::new();
-        self.storage.walk(&folder, &mut |name, _| {
-            names.insert(name.to_owned());
-            ControlFlow::Continue(())
-        })?;
-        receipt::parts_called(names.into_iter().map(|name| {
-            let path = self.storage.path_of(&name).to_string_lossy().into_owned();
-            (name.strip_prefix(&folder).unwrap_or(&name).into(), path)
-        }))
-    }
-
-    /// The receipt of `part` of these plans; `None` if it is missing or invalid.
-    ///
-    /// # Errors
-    /// If the store does not answer.
-    pub fn receipt(&self, part: Part, plans: &[Plan]) -> Result<Option<Found>> {
-        let bytes = self.storage.read_small(&receipt_name(part))?;
-        Ok(bytes.and_then(|bytes| receipt::read(&bytes, part, plans).ok()))
-    }
-
-    /// Copies the receipts from the store into their folder in `work`, and removes others there.
-    ///
-    /// # Errors
-    /// If the store does not answer, or a receipt cannot be written.
-    pub fn copy_receipts(&self, work: &Path) -> Result<()> {
-        work_folder::remove_folder(&work.join(receipt::FOLDER))?;
-        let folder = own::folder(work, receipt::FOLDER)?;
-        crate::parallel::each(&self.receipts()?, 32, |part| {
-            let bytes = self.storage.read_small(&receipt_name(*part))?;
-            let path = folder.join(receipt::file(*part));
-            own::write(&path, &bytes.unwrap_or_default())
-        })
-    }
-
     /// Removes plan, receipts and spools, once the manifests are there.
     ///
     /// # Errors
-    /// If the store does not answer.
+    /// If the storage fails.
     pub fn remove_shared(&self) -> Result<()> {
-        // Without the plan the prefix does not look unfinished.
+        // Without the plan nothing looks unfinished, even if the rest cannot be removed completely.
         self.storage.remove(&plan_name())?;
-        self.remove_receipts()?;
+        if let Some(folder) = self.storage.local() {
+            work_folder::remove_folder(&folder.join(WORK_FOLDER))?;
+            return destination::make_durable(folder);
+        }
+        receipt::remove_all(self.storage.as_ref())?;
         remove_files(self.storage.as_ref(), &spools::all_names(self.storage.as_ref())?)
-    }
-
-    /// Removes the receipts of all parts.
-    ///
-    /// # Errors
-    /// If the store does not answer.
-    pub fn remove_receipts(&self) -> Result<()> {
-        remove_files(self.storage.as_ref(), &self.receipts()?.into_iter().map(receipt_name).collect::<Vec<_>>())
     }
 }
