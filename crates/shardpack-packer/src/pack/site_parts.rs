@@ -10,7 +10,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -63,8 +63,11 @@ pub(super) fn plan(storage: &dyn Storage) -> Result<Option<Header>> {
     let name = plan_name();
     // In a folder the plan has its samples, too.
     if let Some(folder) = storage.local() {
-        let path = folder.join(name);
-        return if sys::is_there(&path)? { plan_file::read_header(&path).map(Some) } else { Ok(None) };
+        return match plan_file::read_header(&folder.join(name)) {
+            // A merge may remove it at any time.
+            Err(error) if error.io_error().is_some_and(|error| error.kind() == io::ErrorKind::NotFound) => Ok(None),
+            header => header.map(Some),
+        };
     }
     let bytes = storage.read_small(&name)?;
     let named = |error: Error| error.in_file(storage.path_of(&name));
