@@ -5,7 +5,6 @@
 
 use std::{
     collections::BTreeMap,
-    ops::ControlFlow,
     path::{Component, Path},
     sync::{Mutex, PoisonError},
 };
@@ -208,16 +207,13 @@ pub(super) struct Found {
 /// # Errors
 /// If the storage fails, or there are other files among the receipts.
 pub(super) fn parts(storage: &dyn Storage) -> Result<Vec<Part>> {
-    let mut names = Vec::new();
-    storage.walk(&receipts_folder(), &mut |name, _| {
-        names.push(name.to_owned());
-        ControlFlow::Continue(())
-    })?;
+    let listed = storage.list(&receipts_folder())?.unwrap_or_default();
+    let names = listed.into_iter().map(|entry| receipts_folder() + &entry.name);
     let of = |name: String| {
         part_of_receipt(&name)
             .ok_or_else(|| Error::data("is no receipt of a part").in_file(storage.path_of(&name)).help("remove it"))
     };
-    let mut parts = names.into_iter().map(of).collect::<Result<Vec<_>>>()?;
+    let mut parts = names.map(of).collect::<Result<Vec<_>>>()?;
     parts.sort_by_key(|part| (part.of, part.number));
     Ok(parts)
 }

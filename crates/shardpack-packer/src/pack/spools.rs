@@ -15,7 +15,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    ops::ControlFlow,
     path::Path,
     sync::Arc,
 };
@@ -180,15 +179,9 @@ fn list_part(name: &str) -> Option<Part> {
 
 /// Names of all spools and lists in a storage.
 pub(super) fn all_names(storage: &dyn Storage) -> Result<Vec<String>> {
-    let (folder, mut names) = (spools_folder(), Vec::new());
-    storage.walk(&folder, &mut |name, _| {
-        let file = name.strip_prefix(&folder).unwrap_or(name);
-        if list_part(file).is_some() || spool_part(file).is_some() {
-            names.push(name.to_owned());
-        }
-        ControlFlow::Continue(())
-    })?;
-    Ok(names)
+    let files = storage.list(&spools_folder())?.unwrap_or_default().into_iter().filter(|entry| !entry.is_folder);
+    let files = files.map(|entry| entry.name).filter(|file| list_part(file).is_some() || spool_part(file).is_some());
+    Ok(files.map(|file| spools_folder() + &file).collect())
 }
 
 /// The parts whose images are all preprocessed, from their lists.

@@ -23,6 +23,7 @@ use crate::{
     part::{Part, owners},
     plan::Plan,
     sys,
+    transfer::lengths,
 };
 
 /// Period for the rate.
@@ -87,11 +88,10 @@ impl Status {
 pub fn status(dst: &Path, store: &StoreSettings) -> Result<Option<Status>> {
     let storage = shardpack_storage::open_to_write(dst, store)?;
     let running = storage.local().map(running).transpose()?;
-    let status = match site_parts::plan(storage.as_ref())? {
-        Some(header) => Some(of_plans(storage.as_ref(), &header.plans()?, running.as_ref())?),
-        None => before_plan(storage.as_ref(), running.as_ref())?,
-    };
-    Ok(status.map(|status| Status { knows_running: running.is_some(), ..status }))
+    match site_parts::plan(storage.as_ref())? {
+        Some(header) => of_plans(storage.as_ref(), &header.plans()?, running.as_ref()).map(Some),
+        None => before_plan(storage.as_ref(), running.as_ref()),
+    }
 }
 
 /// The parts that processes pack in the folder `dst` now.
@@ -136,7 +136,7 @@ fn of_changed(changed: &[Part], is_changing: bool, running: Option<&BTreeSet<Par
         all_bytes: 0,
         bytes_per_second: None,
         samples: 0,
-        knows_running: true,
+        knows_running: running.is_some(),
     }
 }
 
@@ -179,32 +179,44 @@ fn of_plans(storage: &dyn Storage, plans: &[Plan], running: Option<&BTreeSet<Par
         all_bytes: plans.iter().flat_map(|plan| plan.shards.iter().map(|shard| plan.content_bytes(shard))).sum(),
         bytes_per_second: rate(&finished, SystemTime::now()),
         samples: plans.iter().map(Plan::samples).sum(),
-        knows_running: true,
+        knows_running: running.is_some(),
         is_complete: !receipts.is_empty() && is_complete(plans, &receipts),
     })
 }
 
 /// Finished shards: length in bytes and, if the storage knows it without a request, time of finishing.
 fn finished(storage: &dyn Storage, plans: &[Plan]) -> Result<Vec<(u64, Option<SystemTime>)>> {
+    let of_plan = |plan: &Plan| -> Vec<[String; 2]> {
+        let files = |number| [plan.shard_file(number), copy::index_file(plan, number)];
+        let below = split_prefix(plan);
+        (0..plan.shards.len()).map(|number| files(number).map(|file| format!("{below}{file}"))).collect()
+    };
+    let all: Vec<_> = plans.iter().flat_map(of_plan).collect();
+    let there = lengths_of(storage, all.as_flattened())?;
+    let mut finished = Vec::new();
+    for [shard, index] in &all {
+        // The index comes last.
+        if let Some(bytes) = there.get(shard).filter(|_| there.contains_key(index)) {
+            let changed = storage.changed_at_ns(index)?.and_then(|ns| u64::try_from(ns).ok());
+            finished.push((*bytes, changed.map(|ns| SystemTime::UNIX_EPOCH + Duration::from_nanos(ns))));
+        }
+    }
+    Ok(finished)
+}
+
+/// Lengths in bytes of those of `files` that exist; of a store, of other files too.
+fn lengths_of(storage: &dyn Storage, files: &[String]) -> Result<BTreeMap<String, u64>> {
+    // A folder may have links to anywhere. A store lists about a thousand files with one request.
+    if storage.local().is_some() {
+        let files: Vec<&str> = files.iter().map(String::as_str).collect();
+        return Ok(lengths(storage, &files)?.into_iter().map(|(file, bytes)| (file.to_owned(), bytes)).collect());
+    }
     let mut there = BTreeMap::new();
     storage.walk("", &mut |name, bytes| {
         there.insert(name.to_owned(), bytes);
         ControlFlow::Continue(())
     })?;
-    let mut finished = Vec::new();
-    for plan in plans {
-        let below = split_prefix(plan);
-        for number in 0..plan.shards.len() {
-            // The index comes last.
-            let index = format!("{below}{}", copy::index_file(plan, number));
-            let shard = there.get(&format!("{below}{}", plan.shard_file(number)));
-            if let Some(bytes) = shard.filter(|_| there.contains_key(&index)) {
-                let changed = storage.changed_at_ns(&index)?.and_then(|ns| u64::try_from(ns).ok());
-                finished.push((*bytes, changed.map(|ns| SystemTime::UNIX_EPOCH + Duration::from_nanos(ns))));
-            }
-        }
-    }
-    Ok(finished)
+    Ok(there)
 }
 
 /// The state of each part, for the number of parts with most receipts and processes.
