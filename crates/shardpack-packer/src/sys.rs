@@ -23,15 +23,9 @@ pub fn is_url(text: &str) -> bool {
     })
 }
 
-/// Whether `path` is a URL of a supported store.
+/// Whether `path` is a URL of a supported store; in a build without URLs, of any.
 pub fn is_store(path: &Path) -> bool {
-    #[cfg(feature = "cloud")]
-    return path.to_str().is_some_and(shardpack_storage::is_url);
-    #[cfg(not(feature = "cloud"))]
-    return {
-        let _ = path;
-        false
-    };
+    shardpack_storage::is_url(path)
 }
 
 /// Error for a URL in place of a path.

@@ -10,6 +10,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 mod faulty;
+mod listed;
 mod local;
 mod memory;
 mod open;
@@ -22,9 +23,10 @@ mod storage;
 pub mod sys;
 
 pub use faulty::{Call, Faulty};
+pub use listed::{Object, Odd, Page, is_key};
 pub use local::{Local, UNFINISHED};
 pub use memory::Memory;
-pub use open::{has_begun, open, open_to_write};
+pub use open::{has_begun, open, open_later, open_to_write};
 pub use parts::requests_to_write;
 pub use settings::{StoreSettings, Transfers, is_url};
 pub use storage::{Entry, FileWriter, OpenFile, Size, Storage};

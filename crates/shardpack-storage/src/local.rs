@@ -4,7 +4,7 @@ use std::{
     fs::{self, File},
     io,
     ops::{ControlFlow, Range},
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
     sync::Arc,
     time::SystemTime,
@@ -12,7 +12,7 @@ use std::{
 
 use shardpack_format::{Error, Result, hash::FileHash, help, regular};
 
-use crate::{Entry, FileWriter, OpenFile, Size, Storage, own, storage::check_written, sys};
+use crate::{Entry, FileWriter, Object, OpenFile, Size, Storage, own, storage::check_written, sys};
 
 /// Extension of a file that is not finished, after its final name.
 pub const UNFINISHED: &str = "part";
@@ -113,6 +113,12 @@ impl Storage for Local {
         let changed = metadata.modified();
         let changed = changed.map_err(|error| sys::io_error("cannot look at", &self.root.join(name), error))?;
         Ok(Some(changed.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos())))
+    }
+
+    fn look(&self, name: &str) -> Result<Option<Object>> {
+        let Some(metadata) = self.metadata(name)? else { return Ok(None) };
+        let stamp = metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec());
+        Ok(Some(Object { name: name.to_owned(), bytes: metadata.len(), stamp }))
     }
 
     fn walk(&self, below: &str, take: &mut dyn FnMut(&str, u64) -> ControlFlow<()>) -> Result<()> {

@@ -18,11 +18,28 @@ pub fn open(path: impl AsRef<Path>, settings: &StoreSettings) -> Result<Arc<dyn 
         settings.refuse_for(path)?;
         return Ok(Arc::new(Local::new(path)));
     }
+    remote(path, settings, true)
+}
+
+/// As [`open`]; credentials of a URL are looked up at the first request, which may never come.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_later(path: impl AsRef<Path>, settings: &StoreSettings) -> Result<Arc<dyn Storage>> {
+    match is_url(path.as_ref()) {
+        true => remote(path.as_ref(), settings, false),
+        false => open(path, settings),
+    }
+}
+
+fn remote(url: &Path, settings: &StoreSettings, is_now: bool) -> Result<Arc<dyn Storage>> {
     #[cfg(feature = "cloud")]
-    return Ok(Arc::new(crate::remote::Remote::open(path, settings)?));
+    return Ok(Arc::new(crate::remote::Remote::open(url, settings, is_now)?));
+    #[cfg(not(feature = "cloud"))]
+    let _ = (settings, is_now);
     #[cfg(not(feature = "cloud"))]
     Err(Error::usage("this build cannot read URLs (it lacks the feature cloud)")
-        .in_file(path)
+        .in_file(url)
         .help("build the crate shardpack-reader with its feature `cloud`"))
 }
 

@@ -11,7 +11,7 @@ use std::{
 
 use shardpack_format::{Error, Result, hash::FileHash, help};
 
-use crate::{Transfers, parts::PART_BYTES, sys};
+use crate::{Object, Page, Transfers, parts::PART_BYTES, sys};
 
 /// Maximum length of a file of unknown length that is read as a whole: a manifest of some million shards.
 const MAX_BYTES: u64 = 1 << 30;
@@ -113,6 +113,84 @@ pub trait Storage: Debug + Send + Sync {
     /// If the storage fails, or refuses.
     fn list(&self, below: &str) -> Result<Option<Vec<Entry>>>;
 
+    /// A file as in a list; `None` if it is missing. One request over a network; later reads expect the same version.
+    ///
+    /// # Errors
+    /// If the storage fails.
+    fn look(&self, name: &str) -> Result<Option<Object>> {
+        Ok(self.length(name)?.map(|bytes| Object { name: name.to_owned(), bytes, stamp: 0 }))
+    }
+
+    /// Passes all files whose names begin with `start` and are longer, page by page.
+    ///
+    /// # Errors
+    /// As [`Storage::walk`], or if `take` fails.
+    fn pages(&self, start: &str, take: &mut dyn FnMut(Page) -> Result<()>) -> Result<()> {
+        let mut names = Vec::new();
+        self.walk(start.rsplit_once('/').map_or("", |(folder, _)| folder), &mut |name, _| {
+            names.push(name.to_owned());
+            ControlFlow::Continue(())
+        })?;
+        let objects = names
+            .iter()
+            .filter(|name| name.starts_with(start) && name.as_str() != start)
+            .filter_map(|name| self.look(name).transpose())
+            .collect::<Result<_>>()?;
+        take(Page { objects, ..Page::default() })
+    }
+
+    /// The first page of all files, and whether there are more.
+    ///
+    /// # Errors
+    /// As [`Storage::walk`].
+    fn first_page(&self) -> Result<(Page, bool)> {
+        let mut all = Page::default();
+        self.pages("", &mut |page| {
+            all = page;
+            Ok(())
+        })?;
+        Ok((all, false))
+    }
+
+    /// The files and folders directly in `below`, which is empty or ends with a slash.
+    ///
+    /// # Errors
+    /// As [`Storage::walk`].
+    fn level(&self, below: &str) -> Result<Page> {
+        let mut page = Page::default();
+        for entry in self.list(below)?.unwrap_or_default() {
+            let name = format!("{below}{}", entry.name);
+            match entry.is_folder {
+                true => page.folders.push(name),
+                false => page.objects.extend(self.look(&name)?),
+            }
+        }
+        Ok(page)
+    }
+
+    /// Fills `into` with bytes of a listed file from `offset` on.
+    ///
+    /// # Errors
+    /// If the storage fails; of kind [`ErrorKind::Data`](shardpack_format::ErrorKind::Data) if the file is missing, or not of the listed version.
+    fn read_listed(&self, listed: &Object, offset: u64, into: &mut [u8]) -> Result<()> {
+        match self.look(&listed.name)? {
+            None => return Err(Error::data(GONE).in_file(self.path_of(&listed.name))),
+            Some(found) if found != *listed => {
+                return Err(Error::data("was changed since it was listed").in_file(self.path_of(&listed.name)));
+            }
+            Some(_) => {}
+        }
+        self.open_listed(&listed.name, listed.bytes)?.read_at(offset, into)
+    }
+
+    /// Reads a whole file of at most `max_bytes` bytes, whose listed length does not count.
+    ///
+    /// # Errors
+    /// As [`Storage::read_listed`], and if the file is longer.
+    fn read_listed_whole(&self, listed: &Object, max_bytes: u64) -> Result<Vec<u8>> {
+        self.read(&listed.name, max_bytes)?.ok_or_else(|| Error::data(GONE).in_file(self.path_of(&listed.name)))
+    }
+
     /// Writes or replaces a file, completely or not at all. Missing folders are created. In a folder of this machine,
     /// [`Storage::sync`] makes the new name durable.
     ///
@@ -158,6 +236,11 @@ pub trait Storage: Debug + Send + Sync {
         None
     }
 
+    /// As [`Storage::concurrency`], for short reads.
+    fn short_concurrency(&self) -> Option<usize> {
+        self.concurrency()
+    }
+
     /// Counters of network transfers so far, with those of subfolders that were opened from this one; `None` if there is no network.
     fn transfers(&self) -> Option<Transfers> {
         None
@@ -168,6 +251,9 @@ pub trait Storage: Debug + Send + Sync {
         error
     }
 }
+
+/// Error text: a listed file is missing.
+pub(crate) const GONE: &str = "is not there any more";
 
 impl dyn Storage + '_ {
     /// A reader of a file of length `bytes`, from its beginning. Over a network, one request for each 8 MiB.

@@ -4,8 +4,6 @@
 //! Holds at all times: every listed object is a sample, counted, or reported with a reason, even if its name is not a
 //! valid path.
 
-#![cfg_attr(not(feature = "cloud"), allow(dead_code, reason = "only stores list"))]
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use shardpack_format::component::Component;

@@ -12,7 +12,7 @@ use std::{
 };
 
 use shardpack_format::{Error, ErrorKind, Result, text};
-use shardpack_storage::remote::{Page, Store, is_key};
+use shardpack_storage::{Page, Storage, is_key};
 
 use super::listed::Listed;
 use crate::{
@@ -31,7 +31,7 @@ const PAGES: usize = 2;
 ///
 /// # Errors
 /// If a request fails, an object is listed twice, or the monitor cancels.
-pub(super) fn all(store: &Store, monitor: &dyn Monitor) -> Result<Listed> {
+pub(super) fn all(store: &dyn Storage, monitor: &dyn Monitor) -> Result<Listed> {
     monitor.begin(Phase::Walking, 0, 0);
     let listed = Mutex::new(Listed::default());
     let take = |page| take(page, &listed, monitor);
@@ -57,7 +57,7 @@ pub(super) fn all(store: &Store, monitor: &dyn Monitor) -> Result<Listed> {
     folders.sort_unstable();
     let most = (folders.len() / LISTS).max(PAGES * folders_in(&first, &folders)).max(1);
     each(&beginnings(&folders, most), LISTS, |beginning| {
-        store.list(&beginning.name, |mut page| {
+        store.pages(&beginning.name, &mut |mut page: Page| {
             page.objects.retain(|object| !beginning.is_told(&object.name));
             page.odd.retain(|odd| !beginning.is_told(&odd.name));
             take(page)
@@ -67,12 +67,12 @@ pub(super) fn all(store: &Store, monitor: &dyn Monitor) -> Result<Listed> {
 }
 
 /// The complete listing, if no object is listed twice.
-fn whole(store: &Store, listed: Mutex<Listed>) -> Result<Listed> {
+fn whole(store: &dyn Storage, listed: Mutex<Listed>) -> Result<Listed> {
     let listed = listed.into_inner().unwrap_or_else(PoisonError::into_inner);
     match listed.listed_twice() {
         Some(name) => {
             let what = format!("the server lists {:?} twice", text::shown(&name));
-            Err(Error::new(ErrorKind::System, what).in_file(store.url()))
+            Err(Error::new(ErrorKind::System, what).in_file(store.root()))
         }
         None => Ok(listed),
     }
@@ -152,7 +152,7 @@ fn divide(folders: &[String], above: usize, most: usize, out: &mut Vec<Beginning
 
 #[cfg(test)]
 mod tests {
-    use shardpack_storage::remote::Object;
+    use shardpack_storage::Object;
 
     use super::*;
 

@@ -14,7 +14,6 @@ mod layout;
 mod links;
 pub mod list;
 mod listed;
-#[cfg(feature = "cloud")]
 mod lists;
 pub(crate) mod merge;
 mod missing_components;
@@ -28,10 +27,6 @@ pub mod packed;
 mod patient;
 pub(crate) mod payload;
 mod payloads;
-#[cfg(feature = "cloud")]
-mod prefix;
-#[cfg(not(feature = "cloud"))]
-#[path = "prefix_without_cloud.rs"]
 mod prefix;
 mod root;
 pub(crate) mod sealed;
@@ -41,7 +36,6 @@ pub mod storage;
 pub(crate) mod strangers;
 pub mod transformed;
 mod tree;
-#[cfg(feature = "cloud")]
 mod url;
 mod walk;
 

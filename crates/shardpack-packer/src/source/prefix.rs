@@ -3,7 +3,7 @@
 //! Holds at all times: reads request only listed objects, in the listed version; store settings stay in memory.
 
 use std::{
-    path::{Path, PathBuf},
+    path::Path,
     sync::{Arc, OnceLock},
 };
 
@@ -14,7 +14,7 @@ use shardpack_format::{
     manifest, splits, text,
 };
 use shardpack_reader::{StoreSettings, Transfers};
-use shardpack_storage::remote::{Settings, Store};
+use shardpack_storage::{Object, Storage};
 
 use super::{
     Found, Look, ReadError, Refusal, Source, api::refused, image_folder, listed::Listed, lists, names, npz,
@@ -38,8 +38,7 @@ pub struct Prefix(Arc<Inner>);
 struct Inner {
     /// The URL as the user wrote it.
     said: String,
-    url: PathBuf,
-    store: Arc<Store>,
+    store: Arc<dyn Storage>,
     /// Reader that searched this URL for a dataset, for its transfer counts.
     looked: Option<Arc<Urls>>,
     listed: OnceLock<Listed>,
@@ -58,18 +57,18 @@ impl Prefix {
     pub(super) fn looked_for(url: &Path, settings: &StoreSettings, looked: Option<Arc<Urls>>) -> Result<Self> {
         let said = url.to_str().filter(|_| sys::is_store(url));
         let said = said.ok_or_else(|| Error::usage("is no URL of a store").in_file(url))?.to_owned();
-        let store = Arc::new(Store::later(&said, &Settings::of(settings.pairs().iter().cloned()))?);
-        Ok(Self(Arc::new(Inner { said, url: store.url().into(), store, looked, listed: OnceLock::new() })))
+        let store = shardpack_storage::open_later(url, settings)?;
+        Ok(Self(Arc::new(Inner { said, store, looked, listed: OnceLock::new() })))
     }
 
     /// The URL of the tree, with a slash at the end.
     pub fn url(&self) -> &Path {
-        &self.0.url
+        self.0.store.root()
     }
 
     /// Transfers so far, detection included.
     pub fn transfers(&self) -> Transfers {
-        let read = self.0.store.transfers();
+        let read = self.0.store.transfers().unwrap_or_default();
         self.0.looked.iter().map(|urls| urls.transfers()).fold(read, Transfers::and)
     }
 
@@ -82,10 +81,10 @@ impl Prefix {
         let store = &self.0.store;
         let first_bytes = |path: &Path| {
             let name = path.strip_prefix(self.url()).unwrap_or(path).to_string_lossy();
-            let bytes = store.length(&name).ok().flatten().unwrap_or(0);
-            let mut first = vec![0; bytes.min(SNIFF_BYTES as u64) as usize];
             // An unreadable object counts as not starting as an image.
-            store.read(&name, bytes, 0, &mut first).map_or_else(|_| Vec::new(), |()| first)
+            let Ok(Some(file)) = store.open(&name) else { return Vec::new() };
+            let mut first = vec![0; file.bytes().min(SNIFF_BYTES as u64) as usize];
+            file.read_at(0, &mut first).map_or_else(|_| Vec::new(), |()| first)
         };
         let found = image_folder::discover_in(
             Tree { root: self.url(), listed: Some((listed, &first_bytes)) },
@@ -100,7 +99,7 @@ impl Prefix {
             return Ok(listed);
         }
         monitor.begin(Phase::Walking, 0, 0);
-        let listed = lists::all(&self.0.store, monitor)?;
+        let listed = lists::all(self.0.store.as_ref(), monitor)?;
         let has = |name: &str| listed.names(b"").any(|(found, is_folder)| !is_folder && found == name.as_bytes());
         if has(manifest::FILE) || has(splits::FILE) {
             return Err(packed::packed(self.url()));
@@ -114,13 +113,13 @@ impl Prefix {
     /// Name of the object at `url`; `None` if the object is not below this URL.
     pub(super) fn name_of(&self, url: &str) -> Option<String> {
         let below = |root: &str| url.strip_prefix(root.trim_end_matches('/'))?.strip_prefix('/');
-        let name = below(&self.0.said).or_else(|| below(self.0.store.url()))?;
+        let name = below(&self.0.said).or_else(|| below(&self.url().to_string_lossy()))?;
         Some(if url::is_web(url) { url::decoded(name) } else { name.to_owned() })
     }
 
     /// Number of concurrent requests that currently improves throughput.
     pub(super) fn reads_that_help(&self) -> usize {
-        self.0.store.in_flight() as usize
+        self.0.store.short_concurrency().unwrap_or(0)
     }
 
     /// Length in bytes and version of the object `name`; `None` if there is no such object.
@@ -141,14 +140,14 @@ impl Prefix {
 #[derive(Debug)]
 pub(super) struct ObjectReader<'a> {
     listing: &'a Listing,
-    store: Arc<Store>,
+    store: Arc<dyn Storage>,
     /// The folder of the split.
     below: Vec<u8>,
 }
 
 impl ObjectReader<'_> {
-    /// Object name of the file `name` in the folder of sample `number`.
-    fn name(&self, number: u64, name: &[u8]) -> String {
+    /// The file `name` in the folder of sample `number`, in the version that was listed.
+    fn listed(&self, number: u64, name: &[u8], bytes: u64, stamp: i64) -> Object {
         let folder = &self.listing.folder(number).path;
         let folder = if self.below.is_empty() || folder.is_empty() {
             [&self.below, &folder[..]].concat()
@@ -156,16 +155,16 @@ impl ObjectReader<'_> {
             names::join(&self.below, folder)
         };
         // Object names are UTF-8.
-        String::from_utf8_lossy(&names::join(&folder, name)).into_owned()
+        Object { name: String::from_utf8_lossy(&names::join(&folder, name)).into_owned(), bytes, stamp }
     }
 }
 
 impl ObjectReader<'_> {
     /// Reads sample `number`, a `.npz` file, in full.
     fn whole_npz(&self, number: u64) -> Result<Vec<u8>, ReadError> {
-        let name = self.name(number, self.listing.name(number));
-        let read = self.store.read_listed_whole(&name, self.listing.entry(number).stamp, MOST_NPZ_BYTES);
-        read.map_err(without_place)
+        let entry = self.listing.entry(number);
+        let listed = self.listed(number, self.listing.name(number), entry.bytes.into(), entry.stamp);
+        self.store.read_listed_whole(&listed, MOST_NPZ_BYTES).map_err(without_place)
     }
 
     /// Result of `look` on sample `number`, a `.npz` file. Retries once, in case the data was corrupted in transit.
@@ -278,9 +277,9 @@ impl Source for ObjectReader<'_> {
         if self.is_of_npz(number) {
             return self.read_payload_of(number, None, payload);
         }
-        let (name, entry) = (self.name(number, self.listing.name(number)), self.listing.entry(number));
-        let bytes = payload.len() as u64;
-        self.store.read_listed(&name, bytes, entry.stamp, 0, payload).map_err(without_place)
+        let stamp = self.listing.entry(number).stamp;
+        let listed = self.listed(number, self.listing.name(number), payload.len() as u64, stamp);
+        self.store.read_listed(&listed, 0, payload).map_err(without_place)
     }
 
     fn read_component(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
@@ -296,9 +295,8 @@ impl Source for ObjectReader<'_> {
             // A text from a list.
             return components.copy_text(*cell, out).map_err(|why| ReadError::Refused(Refusal(why)));
         };
-        let bytes = out.len() as u64;
-        let read = self.store.read_listed(&self.name(number, &file), bytes, cell.stamp, 0, out);
-        read.map_err(without_place).map_err(|error| match error {
+        let listed = self.listed(number, &file, out.len() as u64, cell.stamp);
+        self.store.read_listed(&listed, 0, out).map_err(without_place).map_err(|error| match error {
             ReadError::Refused(Refusal(why)) => ReadError::Refused(Refusal(format!("{}: {why}", text::shown(&file)))),
             fatal => fatal,
         })
@@ -306,7 +304,7 @@ impl Source for ObjectReader<'_> {
 
     fn reads_that_help(&self) -> usize {
         // For `.npz` samples each request holds a whole file in memory, so no number is suggested.
-        if self.listing.components().payload.is_some() { 0 } else { self.store.in_flight() as usize }
+        if self.listing.components().payload.is_some() { 0 } else { self.store.short_concurrency().unwrap_or(0) }
     }
 
     fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
@@ -317,11 +315,10 @@ impl Source for ObjectReader<'_> {
             // Arrays do not start as images do, and the listing has no length for the file.
             return Ok(Some(0));
         }
-        let (name, entry) = (self.name(number, self.listing.name(number)), self.listing.entry(number));
-        let bytes = u64::from(entry.bytes);
+        let entry = self.listing.entry(number);
+        let listed = self.listed(number, self.listing.name(number), entry.bytes.into(), entry.stamp);
         let most = first.len().min(entry.bytes as usize);
-        let read = self.store.read_listed(&name, bytes, entry.stamp, 0, &mut first[..most]);
-        read.map_err(without_place).map(|()| Some(most))
+        self.store.read_listed(&listed, 0, &mut first[..most]).map_err(without_place).map(|()| Some(most))
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 use shardpack_format::{Error, Result};
 
 use crate::{
-    Entry, FileWriter, OpenFile, Size, Storage, StoreSettings, Transfers, parts,
+    Entry, FileWriter, Object, OpenFile, Page, Size, Storage, StoreSettings, Transfers, parts,
     remote::{
         Settings, Store,
         object_writer::{ObjectWriter, Record},
@@ -26,13 +26,16 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// The folder at `url`; sends no request.
+    /// The folder at `url`; sends no request. Credentials are looked up now if `is_now`, otherwise at the first request.
     ///
     /// # Errors
     /// If `url` is invalid, or there are no such settings.
-    pub fn open(url: &Path, settings: &StoreSettings) -> Result<Self> {
+    pub fn open(url: &Path, settings: &StoreSettings, is_now: bool) -> Result<Self> {
         let text = url.to_str().ok_or_else(|| Error::usage("a URL that is not UTF-8").in_file(url))?;
-        let store = Store::new(text, &Settings::of(settings.pairs().iter().cloned()))?;
+        let store = Store::later(text, &Settings::of(settings.pairs().iter().cloned()))?;
+        if is_now {
+            store.shared()?;
+        }
         Ok(Self { store: Arc::new(store), record: None })
     }
 }
@@ -64,7 +67,7 @@ impl Storage for Remote {
     }
 
     fn open_listed(&self, name: &str, bytes: u64) -> Result<Box<dyn OpenFile>> {
-        Ok(Box::new(Object { store: Arc::clone(&self.store), name: name.to_owned(), bytes }))
+        Ok(Box::new(RemoteFile { store: Arc::clone(&self.store), name: name.to_owned(), bytes }))
     }
 
     fn read(&self, name: &str, max_bytes: u64) -> Result<Option<Vec<u8>>> {
@@ -122,6 +125,30 @@ impl Storage for Remote {
         Ok(Some(entries))
     }
 
+    fn look(&self, name: &str) -> Result<Option<Object>> {
+        self.store.look(name)
+    }
+
+    fn pages(&self, start: &str, take: &mut dyn FnMut(Page) -> Result<()>) -> Result<()> {
+        self.store.list(start, take)
+    }
+
+    fn first_page(&self) -> Result<(Page, bool)> {
+        self.store.first_page()
+    }
+
+    fn level(&self, below: &str) -> Result<Page> {
+        self.store.level(below)
+    }
+
+    fn read_listed(&self, listed: &Object, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.store.read_listed(listed, offset, into)
+    }
+
+    fn read_listed_whole(&self, listed: &Object, max_bytes: u64) -> Result<Vec<u8>> {
+        self.store.read_listed_whole(&listed.name, listed.stamp, max_bytes)
+    }
+
     fn put(&self, name: &str, bytes: Vec<u8>) -> Result<()> {
         check_writable(self)?;
         self.store.put(name, bytes)
@@ -153,6 +180,10 @@ impl Storage for Remote {
         Some(self.store.long_in_flight() as usize)
     }
 
+    fn short_concurrency(&self) -> Option<usize> {
+        Some(self.store.in_flight() as usize)
+    }
+
     fn transfers(&self) -> Option<Transfers> {
         Some(self.store.transfers())
     }
@@ -164,13 +195,13 @@ impl Storage for Remote {
 
 /// An object of known length; its first read decides about the version.
 #[derive(Debug)]
-struct Object {
+struct RemoteFile {
     store: Arc<Store>,
     name: String,
     bytes: u64,
 }
 
-impl OpenFile for Object {
+impl OpenFile for RemoteFile {
     fn bytes(&self) -> u64 {
         self.bytes
     }

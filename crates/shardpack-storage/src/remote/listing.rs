@@ -7,14 +7,16 @@ use std::{collections::HashSet, time::Duration};
 
 use shardpack_format::{Error, Result};
 
-use crate::remote::{
-    Store,
-    answer::{Failed, Version},
-    objects::Objects,
-    persistence::{Asker, Refusal},
-    request::{Object, Odd, Page},
-    runtime,
-    service::{Notes, Use},
+use crate::{
+    Object, Odd, Page,
+    remote::{
+        Store,
+        answer::{Failed, Version},
+        objects::Objects,
+        persistence::{Asker, Refusal},
+        runtime,
+        service::{Notes, Use},
+    },
 };
 
 /// Maximum number of pages: more objects than any bucket that is packed.

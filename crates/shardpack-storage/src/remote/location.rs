@@ -3,6 +3,8 @@
 use reqwest::Url;
 use shardpack_format::{Error, Result};
 
+use crate::listed::{MOST_KEY_BYTES, is_key};
+
 /// Schemes of readable URLs, with the kind of server.
 const SCHEMES: [(&str, Kind); 6] = [
     ("http", Kind::Web),
@@ -12,9 +14,6 @@ const SCHEMES: [(&str, Kind); 6] = [
     ("az", Kind::Azure),
     ("abfss", Kind::Azure),
 ];
-
-/// Longest key of S3 and Google in bytes; Azure counts 1,024 characters.
-const MOST_KEY_BYTES: usize = 1024;
 
 /// Kind of server at a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -147,13 +146,6 @@ impl Location {
     fn no_name(&self, name: &str) -> Error {
         Error::data(format!("{name:?} is no name below a URL")).in_file(&self.shown)
     }
-}
-
-/// Whether a store can have an object of this name, and a request for the name cannot mean another object.
-pub fn is_key(name: &str) -> bool {
-    name.len() <= MOST_KEY_BYTES
-        && name.split('/').all(|part| !["", ".", ".."].contains(&part))
-        && !name.contains(|c: char| c.is_ascii_control())
 }
 
 /// Whether this is a valid name of a bucket, an account or the like.

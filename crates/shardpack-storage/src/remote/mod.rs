@@ -36,8 +36,7 @@ mod web;
 mod writing;
 
 pub use folder::Remote;
-pub use location::{is_key, is_url};
-pub use request::{Object, Odd, Page};
+pub use location::is_url;
 pub use settings::Settings;
 pub use store::Store;
 pub use writing::{Completed, Upload};

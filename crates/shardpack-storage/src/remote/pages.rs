@@ -3,7 +3,7 @@
 //! Clients that parse keys as paths reject a whole page with a key like `a//b`. Such elements are removed from a page
 //! before parsing and returned separately: nothing that a store lists is lost.
 
-use crate::remote::location::is_key;
+use crate::is_key;
 
 /// An object or common prefix whose key is not a path: it has empty parts, `.` or `..`, or control characters, or it
 /// ends with a slash, like the objects that represent folders.

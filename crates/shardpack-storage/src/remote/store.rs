@@ -8,17 +8,17 @@ use std::{
 
 use shardpack_format::{Error, ErrorKind, Result};
 
-use crate::Transfers;
 use crate::remote::{
     answer::Version,
     location::{Kind, Location},
     persistence::Asker,
     reading::{CHANGED_WHILE_READ, Filling, Reading, Sink},
-    request::{Counters, Found, Object, Wanted},
+    request::{Counters, Found, Wanted},
     runtime,
     settings::{Options, Settings, unknown},
     shared::Shared,
 };
+use crate::{Object, Transfers, storage::GONE};
 
 /// A folder on a web server, or a prefix of a bucket.
 ///
@@ -235,17 +235,18 @@ impl Store {
         }
     }
 
-    /// As [`Store::read`] for an object that was listed with this length and stamp.
+    /// As [`Store::read`] for an object from a list or from [`Store::look`].
     ///
     /// # Errors
     /// As [`Store::read`]; of kind [`ErrorKind::Data`] when the object does not exist any more, or is not the listed
     /// version.
-    pub fn read_listed(&self, name: &str, object_bytes: u64, stamp: i64, offset: u64, into: &mut [u8]) -> Result<()> {
+    pub fn read_listed(&self, listed: &Object, offset: u64, into: &mut [u8]) -> Result<()> {
+        let Object { name, bytes, stamp } = listed;
         // Versions are compared by the stamp alone and not stored for each of millions of objects.
         let range = offset..offset.saturating_add(into.len() as u64);
-        match self.range(name, object_bytes, Some(stamp), range, Filling(into))? {
+        match self.range(name, *bytes, Some(*stamp), range, Filling(into))? {
             true => Ok(()),
-            false => Err(self.not_there(Error::data("is not there any more")).in_file(self.object_url(name))),
+            false => Err(self.not_there(Error::data(GONE)).in_file(self.object_url(name))),
         }
     }
 
@@ -260,7 +261,7 @@ impl Store {
         let wanted = Wanted { name, range: None, object_bytes: None, stamp, is_optional: false, most };
         match self.run(wanted, |bytes: &[u8]| all.extend_from_slice(bytes))?.is_there {
             true => Ok(all),
-            false => Err(self.not_there(Error::data("is not there any more")).in_file(url)),
+            false => Err(self.not_there(Error::data(GONE)).in_file(url)),
         }
     }
 
@@ -280,18 +281,6 @@ impl Store {
     pub fn changed_at(&self, name: &str) -> Option<i64> {
         let versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
         versions.get(name).and_then(Version::seconds)
-    }
-
-    /// Fills `into` from `offset` on with bytes of an object from a list or from [`Store::look`].
-    ///
-    /// # Errors
-    /// As [`Store::read_listed`].
-    pub fn read_part(&self, object: &Object, offset: u64, into: &mut [u8]) -> Result<()> {
-        // If the server sends no version, the version of the first read applies.
-        match object.stamp {
-            0 => self.read(&object.name, object.bytes, offset, into),
-            stamp => self.read_listed(&object.name, object.bytes, stamp, offset, into),
-        }
     }
 
     /// As [`Store::read_range`]; returns whether the object exists.

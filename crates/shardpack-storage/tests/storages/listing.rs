@@ -9,7 +9,10 @@ use std::{
 };
 
 use shardpack_format::{ErrorKind, Result};
-use shardpack_storage::remote::{Object, Odd, Settings, Store};
+use shardpack_storage::{
+    Object, Odd,
+    remote::{Settings, Store},
+};
 use shardpack_testing::{
     server::{Fault, Proxy},
     stores::{self, Kind, ObjectServer},
@@ -115,7 +118,7 @@ fn all_that_was_put_is_listed_whatever_its_name_is() {
         assert_eq!(found.collect::<BTreeMap<_, _>>(), odd, "{:?}", server.kind);
         for object in &objects {
             let mut bytes = vec![0; object.bytes as usize];
-            store.read_listed(&object.name, object.bytes, object.stamp, 0, &mut bytes).unwrap();
+            store.read_listed(&object, 0, &mut bytes).unwrap();
             assert!(bytes.iter().all(|byte| *byte == b'x'), "{:?} {}", server.kind, object.name);
         }
         // Below the folder, and not below other names with the same beginning.

@@ -214,17 +214,17 @@ fn an_object_that_was_replaced_is_not_the_one_that_was_listed() {
         store.put("a", first.clone()).unwrap();
         let object = store.level("").unwrap().objects.remove(0);
         let mut into = vec![0; 600];
-        store.read_listed("a", object.bytes, object.stamp, 400, &mut into).unwrap();
+        store.read_listed(&object, 400, &mut into).unwrap();
         assert!(into == first[400..], "{:?}", server.kind);
         // Some servers distinguish versions only by whole seconds.
         thread::sleep(Duration::from_millis(1100));
         store.put("a", second).unwrap();
         for store in [&store, &open(&server, "stamp")] {
-            let error = store.read_listed("a", object.bytes, object.stamp, 0, &mut into).unwrap_err();
+            let error = store.read_listed(&object, 0, &mut into).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Data, "{:?}: {error}", server.kind);
         }
         store.delete("a").unwrap();
-        let error = store.read_listed("a", object.bytes, object.stamp, 0, &mut into).unwrap_err();
+        let error = store.read_listed(&object, 0, &mut into).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Data, "{:?}: {error}", server.kind);
     }
 }

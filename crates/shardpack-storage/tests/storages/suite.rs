@@ -1,9 +1,15 @@
 //! What every storage does: the same calls on each give the same results.
 
-use std::{collections::BTreeMap, io::Read, ops::ControlFlow, sync::Arc, thread};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::Read,
+    ops::ControlFlow,
+    sync::Arc,
+    thread,
+};
 
 use shardpack_format::{ErrorKind, Result, hash};
-use shardpack_storage::{Call, Entry, Faulty, FileWriter, Local, Memory, Size, Storage};
+use shardpack_storage::{Call, Entry, Faulty, FileWriter, Local, Memory, Object, Page, Size, Storage};
 
 /// Opens a new handle to the same folder.
 type Open<'a> = &'a dyn Fn() -> Arc<dyn Storage>;
@@ -62,6 +68,7 @@ fn reads(storage: &dyn Storage) {
         let read = storage.open_listed(name, 5).and_then(|file| file.read_at(0, &mut [0]));
         assert_eq!(read.unwrap_err().kind(), ErrorKind::Data, "{name}");
     }
+    versions(storage);
     let below = storage.folder("train").unwrap();
     assert_eq!(below.read("shard.tar", 4 << 20).unwrap(), files().remove("train/shard.tar"));
     let Some(all) = storage.list("").unwrap() else { return };
@@ -72,6 +79,72 @@ fn reads(storage: &dyn Storage) {
     assert_eq!(storage.list("train/").unwrap().unwrap(), expected);
     assert_eq!(below.list("").unwrap().unwrap(), expected);
     assert_eq!(storage.list("none").unwrap(), Some(Vec::new()));
+}
+
+/// Checks reads of listed versions in a storage that holds [`files`].
+fn versions(storage: &dyn Storage) {
+    for (name, content) in files() {
+        let listed = storage.look(name).unwrap().unwrap();
+        assert_eq!((listed.name.as_str(), listed.bytes), (name, content.len() as u64));
+        assert!(storage.read_listed_whole(&listed, listed.bytes).unwrap() == content, "{name}");
+        let half = content.len() / 2;
+        let mut into = vec![7; content.len() - half];
+        storage.read_listed(&listed, half as u64, &mut into).unwrap();
+        assert!(into == content[half..], "{name}");
+        if content.is_empty() {
+            continue;
+        }
+        assert!(storage.read_listed_whole(&listed, listed.bytes - 1).is_err(), "{name}: longer than allowed");
+        // Stamps of ETags are odd, those of times even.
+        let other =
+            [Object { stamp: listed.stamp + 2, ..listed.clone() }, Object { bytes: listed.bytes + 1, ..listed }];
+        for wrong in other {
+            let error = storage.read_listed(&wrong, 0, &mut [0]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Data, "{name}: {error}");
+            assert!(error.location().file.is_some(), "{error}");
+        }
+    }
+    assert_eq!(storage.look("train/none").unwrap(), None);
+    let none = Object { name: "train/none".to_owned(), bytes: 5, stamp: 1 };
+    assert_eq!(storage.read_listed(&none, 0, &mut [0]).unwrap_err().kind(), ErrorKind::Data);
+    assert_eq!(storage.read_listed_whole(&none, 5).unwrap_err().kind(), ErrorKind::Data);
+}
+
+/// Checks lists with versions of a storage that holds [`files`].
+fn lists(storage: &dyn Storage) {
+    let names = |objects: &[Object]| objects.iter().map(|object| object.name.clone()).collect::<BTreeSet<_>>();
+    let pages = |start: &str| {
+        let mut all = Vec::new();
+        let mut take = |page: Page| {
+            assert!(page.folders.is_empty() && page.odd.is_empty(), "{page:?}");
+            all.extend(page.objects);
+            Ok(())
+        };
+        storage.pages(start, &mut take).unwrap();
+        all
+    };
+    let all = pages("");
+    for listed in &all {
+        let mut into = vec![7; listed.bytes as usize];
+        storage.read_listed(listed, 0, &mut into).unwrap();
+        assert!(into == files()[listed.name.as_str()], "{listed:?}");
+    }
+    for start in ["", "train", "train/", "train/a", "on", "none", "none/x"] {
+        let expected = files().into_keys().filter(|name| name.starts_with(start)).map(str::to_owned).collect();
+        assert_eq!(names(&pages(start)), expected, "{start:?}");
+    }
+    let (first, has_more) = storage.first_page().unwrap();
+    assert_eq!((names(&first.objects), has_more), (names(&all), false));
+    let level = |below: &str| {
+        let page = storage.level(below).unwrap();
+        (names(&page.objects), page.folders)
+    };
+    let of = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    assert_eq!(level(""), (of(&["empty", "one", "train.txt"]), vec!["train".to_owned()]));
+    assert_eq!(level("train/"), (of(&["train/shard.tar"]), vec!["train/a b".to_owned()]));
+    assert_eq!(level("none/"), (BTreeSet::new(), Vec::new()));
+    let stop = || shardpack_format::Error::usage("enough");
+    assert_eq!(storage.pages("", &mut |_| Err(stop())).unwrap_err().what(), "enough");
 }
 
 /// Checks files that are written while their bytes are made, in a storage that has [`files`].
@@ -172,6 +245,7 @@ fn writes(open: Open<'_>) {
     reads(storage.as_ref());
     reads(open().as_ref());
     walks(open().as_ref());
+    lists(open().as_ref());
     let (other, below) = (open(), storage.folder("train").unwrap());
     // Another handle replaces a file: the next read of a whole file gives it.
     other.put("one", b"another".to_vec()).unwrap();

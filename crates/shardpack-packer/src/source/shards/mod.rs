@@ -15,7 +15,6 @@ mod samples;
 mod scan;
 mod splits;
 mod stored;
-#[cfg_attr(not(feature = "cloud"), path = "no_urls.rs")]
 mod urls;
 
 use std::{

@@ -15,7 +15,7 @@ use shardpack_format::{
     splits,
 };
 use shardpack_reader::{StoreSettings, Transfers};
-use shardpack_storage::remote::{Object, Settings, Store};
+use shardpack_storage::{Object, Storage};
 
 use crate::{
     foreign::{Kind, Readers, Remote, RemoteFile, files, lmdb::DATA_FILE, many, patterns::braces},
@@ -44,17 +44,21 @@ pub(in crate::source) struct Urls {
 #[derive(Debug, Default)]
 struct Stores {
     settings: StoreSettings,
-    by_url: Mutex<BTreeMap<String, Arc<Store>>>,
+    by_url: Mutex<BTreeMap<String, Arc<dyn Storage>>>,
 }
 
 impl Stores {
     /// The store of the folder at `url`.
-    fn at(&self, url: &str) -> Result<Arc<Store>> {
-        let settings = Settings::of(self.settings.pairs().iter().cloned());
-        let store = Store::new(url, &settings)?;
+    fn at(&self, url: &str) -> Result<Arc<dyn Storage>> {
+        let store = shardpack_storage::open(url, &self.settings)?;
         let mut stores = self.by_url.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(Arc::clone(stores.entry(store.url().to_owned()).or_insert_with(|| Arc::new(store))))
+        Ok(Arc::clone(stores.entry(url_of(store.as_ref())).or_insert(store)))
     }
+}
+
+/// The URL of a folder, which ends with a slash.
+fn url_of(folder: &dyn Storage) -> String {
+    folder.root().to_string_lossy().into_owned()
 }
 
 /// Shards of a split.
@@ -69,10 +73,10 @@ impl Urls {
     /// Transfers so far.
     pub fn transfers(&self) -> Transfers {
         let stores = self.stores.by_url.lock().unwrap_or_else(PoisonError::into_inner);
-        stores.values().map(|store| store.transfers()).fold(Transfers::default(), Transfers::and)
+        stores.values().filter_map(|store| store.transfers()).fold(Transfers::default(), Transfers::and)
     }
 
-    fn store(&self, url: &str) -> Result<Arc<Store>> {
+    fn store(&self, url: &str) -> Result<Arc<dyn Storage>> {
         self.stores.at(url)
     }
 
@@ -93,7 +97,7 @@ impl Urls {
     /// The file at `named`, if it exists.
     fn file(&self, named: &Named) -> Result<Option<Remote>> {
         let store = self.store(&named.folder)?;
-        Ok(store.look(&named.name)?.map(|object| self.remote(store.url(), object)))
+        Ok(store.look(&named.name)?.map(|object| self.remote(&url_of(store.as_ref()), object)))
     }
 
     /// The shards that `source` names, grouped by split; one group without a split if its folders are not splits.
@@ -159,10 +163,10 @@ impl Urls {
         };
         if has(manifest::WORK_FOLDER, "")? {
             let error = Error::data("an unfinished pack: it has no manifest yet");
-            return Err(error.in_file(store.url()).help(help::FINISH_PACK));
+            return Err(error.in_file(store.root()).help(help::FINISH_PACK));
         }
         match store.look(manifest::SUMS_FILE)?.is_some() || has(manifest::INDEX_FOLDER, ".index")? {
-            true => Err(packed::lost_manifest(Path::new(store.url()))),
+            true => Err(packed::lost_manifest(store.root())),
             false => Ok(()),
         }
     }
@@ -178,7 +182,7 @@ impl Urls {
                 None => url::named(&url)?.into_iter().collect(),
             };
             for Named { folder, name } in names {
-                by_folder.entry(self.store(&folder)?.url().to_owned()).or_default().push(name);
+                by_folder.entry(url_of(self.store(&folder)?.as_ref())).or_default().push(name);
             }
         }
         let folders: Vec<_> = by_folder.into_iter().collect();
@@ -190,7 +194,7 @@ impl Urls {
                 bytes => bytes,
             };
             let manifest = bytes.map(|bytes| Manifest::read(&bytes)).transpose();
-            let manifest = manifest.map_err(|error| error.in_file(store.object_url(manifest::FILE)))?;
+            let manifest = manifest.map_err(|error| error.in_file(store.path_of(manifest::FILE)))?;
             Ok(InFolder { folder: folder.into(), names: names.clone(), manifest })
         });
         looked.into_iter().collect()
@@ -208,11 +212,12 @@ impl Urls {
                     splits::FILE
                 );
                 let stores = self.stores.by_url.lock().unwrap_or_else(PoisonError::into_inner);
-                let error = Error::usage(what).in_file(source).help(help::URL_OF_FOLDER);
-                match stores.values().find(|store| store.sends_pages()) {
-                    Some(store) => store.not_there(error),
-                    None => error,
-                }
+                let error = Error::usage(what.as_str()).in_file(source).help(help::URL_OF_FOLDER);
+                // One folder of the server may know the reason.
+                stores.values().fold(error, |error, store| match error.what() == what {
+                    true => store.explain_missing(error),
+                    false => error,
+                })
             }
             _ => error,
         })? {
@@ -239,15 +244,16 @@ impl Urls {
         };
         match parts.len() {
             1 => take(store.level("")?.objects),
-            _ => store.list("", |page| take(page.objects)),
+            _ => store.pages("", &mut |page| take(page.objects)),
         }?;
         if names.is_empty() {
             return Err(Error::usage("no object matches this pattern").in_file(pattern));
         }
         names.sort_by(|one, other| one.split('/').cmp(other.split('/')));
+        let url = url_of(store.as_ref());
         let named = |name: String| match name.rsplit_once('/') {
-            Some((below, name)) => Named { folder: format!("{}{below}/", store.url()), name: name.to_owned() },
-            None => Named { folder: store.url().to_owned(), name },
+            Some((below, name)) => Named { folder: format!("{url}{below}/"), name: name.to_owned() },
+            None => Named { folder: url.clone(), name },
         };
         Ok(names.into_iter().map(named).collect())
     }
@@ -280,11 +286,11 @@ impl Urls {
     /// The shards directly in the folder at `url`, and the names of its folders. On a web server: the shards listed in `index.json`.
     fn level(&self, url: &str, from: Option<Kind>) -> Result<(files::Files, Vec<String>)> {
         let store = self.store(url)?;
-        let folder = Path::new(store.url());
+        let (folder, own) = (store.root(), url_of(store.as_ref()));
         let at = |name: &str| {
             let named = match name.rsplit_once('/') {
-                Some((below, name)) => Named { folder: format!("{}{below}/", store.url()), name: name.to_owned() },
-                None => Named { folder: store.url().to_owned(), name: name.to_owned() },
+                Some((below, name)) => Named { folder: format!("{own}{below}/"), name: name.to_owned() },
+                None => Named { folder: own.clone(), name: name.to_owned() },
             };
             self.file(&named)
         };
@@ -297,7 +303,7 @@ impl Urls {
         // The caller already checked the top folder: this is the folder of a split whose splits record is missing.
         if from.is_none() && level.objects.iter().any(|object| object.name == manifest::FILE) {
             let what = "is a sealed dataset, but the folder above it has no splits.json";
-            return Err(Error::data(what).in_file(store.url()).help(help::COPY_OR_PACK));
+            return Err(Error::data(what).in_file(store.root()).help(help::COPY_OR_PACK));
         }
         if level.objects.len() > MOST_LISTED {
             return Err(too_many(url));
@@ -306,9 +312,9 @@ impl Urls {
             return Err(Error::usage(NOTHING).in_file(url));
         }
         let mut remotes: Vec<Remote> =
-            level.objects.into_iter().map(|object| self.remote(store.url(), object)).collect();
+            level.objects.into_iter().map(|object| self.remote(&url_of(store.as_ref()), object)).collect();
         // The folder of an LMDB stands for its file.
-        let data = |name: &String| Named { folder: format!("{}{name}/", store.url()), name: DATA_FILE.to_owned() };
+        let data = |name: &String| Named { folder: format!("{own}{name}/"), name: DATA_FILE.to_owned() };
         let databases: Vec<Named> = level.folders.iter().filter(|name| !name.starts_with('.')).map(data).collect();
         let looked = many(&databases, |named| self.file(named));
         let looked = looked.into_iter().collect::<Result<Vec<_>>>()?;
@@ -318,11 +324,7 @@ impl Urls {
         let mut found = files::of_url_folder(folder, remotes, folders as u64, &at, from)?;
         // An object whose name is not a valid path cannot be requested.
         for odd in level.odd.iter().filter(|odd| !odd.is_folder()) {
-            found.problems.push(Error::data("has a name that is no path").in_file(format!(
-                "{}{}",
-                store.url(),
-                odd.name
-            )));
+            found.problems.push(Error::data("has a name that is no path").in_file(format!("{own}{}", odd.name)));
         }
         Ok((found, level.folders))
     }
@@ -338,16 +340,16 @@ struct Lying {
     stores: Arc<Stores>,
     /// URL of the folder that contains the object.
     folder: String,
-    store: OnceLock<Arc<Store>>,
+    store: OnceLock<Arc<dyn Storage>>,
     object: Object,
     path: PathBuf,
 }
 
 impl Lying {
-    fn store(&self) -> Result<&Store> {
+    fn store(&self) -> Result<&dyn Storage> {
         match self.store.get() {
-            Some(store) => Ok(store),
-            None => self.stores.at(&self.folder).map(|store| &**self.store.get_or_init(|| store)),
+            Some(store) => Ok(store.as_ref()),
+            None => self.stores.at(&self.folder).map(|store| self.store.get_or_init(|| store).as_ref()),
         }
     }
 }
@@ -366,7 +368,11 @@ impl RemoteFile for Lying {
     }
 
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
-        self.store()?.read_part(&self.object, offset, into)
+        match self.object {
+            // The server sends no version: the version of the first read applies.
+            Object { stamp: 0, ref name, bytes } => self.store()?.open_listed(name, bytes)?.read_at(offset, into),
+            ref object => self.store()?.read_listed(object, offset, into),
+        }
     }
 
     fn read_beside(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>> {
