@@ -55,7 +55,7 @@ use key_class::KeyClass;
 use lack::Lack;
 pub use place::{Bytes, Facts, Place};
 pub use readers::{Readers, many};
-pub use remote::{Remote, RemoteFile};
+pub use remote::Remote;
 pub use unpack::Packed;
 
 /// Number of leading bytes used to detect the format of a file.

@@ -1,7 +1,5 @@
 //! Reads files at URLs by range, in cached blocks, with read-ahead for sequential reads.
 //!
-//! Independent of any store: the caller supplies a [`RemoteFile`].
-//!
 //! An open file has at most [`KEPT`] blocks in memory. Once a read has failed, all later reads of the file fail with the
 //! first error: a parser might otherwise report corruption or the end of the file for a missing byte.
 
@@ -9,7 +7,7 @@ use std::{
     collections::VecDeque,
     fmt, io,
     ops::Range,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         mpsc::{Receiver, channel},
@@ -17,6 +15,7 @@ use std::{
 };
 
 use shardpack_format::{Error, ErrorKind, Result, formats::foreign::Skip};
+use shardpack_storage::{Object, Storage};
 
 use crate::readers::Readers;
 
@@ -31,37 +30,15 @@ const RUNS: usize = 8;
 /// The first bytes, used to detect the format.
 const FIRST_BYTES: u64 = 4096;
 
-/// A file whose bytes come over a network. Called by many threads at once.
-pub trait RemoteFile: fmt::Debug + Send + Sync {
-    /// Its URL, which ends with the file's name as it is called there.
-    fn path(&self) -> &Path;
-
-    /// Its length in bytes.
-    fn bytes(&self) -> u64;
-
-    /// A number that identifies the version with high probability; 0 if the server provides none.
-    fn stamp(&self) -> i64;
-
-    /// Reads bytes from `offset` on, until `into` is full.
-    ///
-    /// # Errors
-    /// If the request fails, or the file has changed. The error concerns the file and never its content.
-    fn read(&self, offset: u64, into: &mut [u8]) -> Result<()>;
-
-    /// Reads the whole file `name` in the same folder, at most `most` bytes; `None` if it is missing, or existence is hidden
-    /// by permissions.
-    ///
-    /// # Errors
-    /// If the server does not answer, or the file is longer.
-    fn read_beside(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>>;
-}
-
 /// A file at a URL; clones are the same.
 #[derive(Clone)]
 pub struct Remote(Arc<Inner>);
 
 struct Inner {
-    file: Box<dyn RemoteFile>,
+    /// Its folder.
+    storage: Arc<dyn Storage>,
+    listed: Object,
+    path: PathBuf,
     readers: Arc<Readers>,
     first: Mutex<Option<Arc<Vec<u8>>>>,
     /// The first error, and its advice.
@@ -70,7 +47,7 @@ struct Inner {
 
 impl fmt::Debug for Remote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.file.fmt(f)
+        self.0.listed.fmt(f)
     }
 }
 
@@ -84,25 +61,25 @@ impl PartialEq for Remote {
 impl Eq for Remote {}
 
 impl Remote {
-    /// `file`, read ahead by `readers`.
-    pub fn new(file: Box<dyn RemoteFile>, readers: &Arc<Readers>) -> Self {
-        let readers = Arc::clone(readers);
-        Self(Arc::new(Inner { file, readers, first: Mutex::default(), failed: OnceLock::new() }))
+    /// The file `listed` in `storage`, in the version that was listed, read ahead by `readers`.
+    pub fn new(storage: Arc<dyn Storage>, listed: Object, readers: &Arc<Readers>) -> Self {
+        let (path, readers) = (storage.root().join(&listed.name), Arc::clone(readers));
+        Self(Arc::new(Inner { storage, listed, path, readers, first: Mutex::default(), failed: OnceLock::new() }))
     }
 
-    /// Its URL.
+    /// Its URL, which ends with its name as it is called there, unencoded.
     pub fn path(&self) -> &Path {
-        self.0.file.path()
+        &self.0.path
     }
 
     /// Its length in bytes.
     pub fn bytes(&self) -> u64 {
-        self.0.file.bytes()
+        self.0.listed.bytes
     }
 
-    /// See [`RemoteFile::stamp`].
+    /// A number that identifies the version with high probability; 0 if the server provides none.
     pub fn stamp(&self) -> i64 {
-        self.0.file.stamp()
+        self.0.listed.stamp
     }
 
     /// Reads bytes from `offset` on, with one request.
@@ -110,22 +87,28 @@ impl Remote {
     /// # Errors
     /// If the request fails; then all later reads of the file fail, too.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
-        self.ask(|file| file.read(offset, into))
+        let Inner { storage, listed, .. } = &*self.0;
+        self.ask(|| match listed.stamp {
+            // The version of the first read applies.
+            0 => storage.open_listed(&listed.name, listed.bytes)?.read_at(offset, into),
+            _ => storage.read_listed(listed, offset, into),
+        })
     }
 
-    /// All of a file beside it; see [`RemoteFile::read_beside`].
+    /// Reads the whole file `name` in the same folder, at most `most` bytes; `None` if it is missing, or existence is hidden
+    /// by permissions.
     ///
     /// # Errors
-    /// As [`Remote::read`].
+    /// As [`Remote::read`], and if the file is longer.
     pub fn read_beside(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>> {
-        self.ask(|file| file.read_beside(name, most))
+        self.ask(|| self.0.storage.read_optional(name, most))
     }
 
-    fn ask<T>(&self, ask: impl FnOnce(&dyn RemoteFile) -> Result<T>) -> Result<T> {
+    fn ask<T>(&self, ask: impl FnOnce() -> Result<T>) -> Result<T> {
         if let Some(error) = self.failure() {
             return Err(error);
         }
-        ask(&*self.0.file).map_err(|error| {
+        ask().map_err(|error| {
             let _ = self.0.failed.set((error.what(), error.help_text().map(str::to_owned)));
             self.failure().unwrap_or(error)
         })

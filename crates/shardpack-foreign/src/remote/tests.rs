@@ -2,55 +2,27 @@
 
 use std::{
     io::Read,
-    path::PathBuf,
     sync::atomic::{AtomicUsize, Ordering},
 };
+
+use shardpack_storage::{Call, Faulty, Memory};
 
 use super::*;
 use crate::{Kind, Place, ShardFile};
 
-/// A file in memory, of which some reads fail.
-#[derive(Debug)]
-pub(crate) struct Memory {
-    pub path: PathBuf,
-    pub bytes: Vec<u8>,
-    pub reads: Arc<AtomicUsize>,
-    /// The read that fails, counted from 0.
-    pub fails: Option<usize>,
-}
-
-impl RemoteFile for Memory {
-    fn path(&self) -> &Path {
-        &self.path
-    }
-
-    fn bytes(&self) -> u64 {
-        self.bytes.len() as u64
-    }
-
-    fn stamp(&self) -> i64 {
-        7
-    }
-
-    fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
-        let number = self.reads.fetch_add(1, Ordering::Relaxed);
-        if self.fails == Some(number) {
-            return Err(Error::usage("the server refuses").help("ask it nicely"));
-        }
-        into.copy_from_slice(&self.bytes[offset as usize..][..into.len()]);
-        Ok(())
-    }
-
-    fn read_beside(&self, _: &str, _: u64) -> Result<Option<Vec<u8>>> {
-        Ok(None)
-    }
-}
-
+/// A file in memory whose read number `fails` fails, and the number of reads.
 fn remote(name: &str, bytes: &[u8], fails: Option<usize>) -> (Remote, Arc<AtomicUsize>) {
-    let reads = Arc::new(AtomicUsize::new(0));
-    let path = PathBuf::from(format!("s3://bucket/{name}"));
-    let memory = Memory { path, bytes: bytes.to_vec(), reads: Arc::clone(&reads), fails };
-    (Remote::new(Box::new(memory), &Arc::default()), reads)
+    let (reads, memory) = (Arc::new(AtomicUsize::new(0)), Memory::new("s3://bucket"));
+    memory.put(name, bytes.to_vec()).unwrap();
+    let listed = memory.look(name).unwrap().unwrap();
+    let counted = Arc::clone(&reads);
+    let storage = Faulty::new(Arc::new(memory), move |call, _| match call == Call::ReadAt {
+        true if fails == Some(counted.fetch_add(1, Ordering::Relaxed)) => {
+            Err(Error::usage("the server refuses").help("ask it nicely"))
+        }
+        _ => Ok(()),
+    });
+    (Remote::new(Arc::new(storage), listed, &Arc::default()), reads)
 }
 
 fn bytes_of(count: usize) -> Vec<u8> {
@@ -132,7 +104,7 @@ fn a_walk_ends_with_the_reason_where_a_read_fails_whatever_it_would_make_of_that
         let (remote, reads) = remote("x.tar", &bytes, fails);
         let file = ShardFile::recognise(&Place::Remote(remote))?;
         let file = file.ok_or_else(|| Error::data("no shard"))?;
-        assert_eq!((file.kind, file.mtime_ns), (Kind::of("webdataset").unwrap(), 7));
+        assert_eq!((file.kind, file.mtime_ns), (Kind::of("webdataset").unwrap(), 0));
         let mut walk = file.walk(&Default::default(), &|| Ok(()))?;
         let mut records = 0;
         while let Some(record) = walk.next()? {

@@ -4,8 +4,8 @@
 
 use std::{
     collections::BTreeMap,
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use globset::GlobBuilder;
@@ -18,7 +18,7 @@ use shardpack_reader::{StoreSettings, Transfers};
 use shardpack_storage::{Object, Storage};
 
 use crate::{
-    foreign::{Kind, Readers, Remote, RemoteFile, files, lmdb::DATA_FILE, many, patterns::braces},
+    foreign::{Kind, Readers, Remote, files, lmdb::DATA_FILE, many, patterns::braces},
     source::{
         options::{SPLITS, Splits},
         packed::{self, InFolder},
@@ -33,27 +33,14 @@ const NOTHING: &str = "no such object, and nothing below it";
 /// Maximum length in bytes of a manifest next to a shard.
 const MOST_MANIFEST_BYTES: u64 = 1 << 30;
 
-/// The stores that hold the shards.
+/// The folders that hold the shards.
 #[derive(Debug, Default)]
 pub(in crate::source) struct Urls {
-    stores: Arc<Stores>,
-    readers: Arc<Readers>,
-}
-
-/// Stores by folder URL, with the settings for all of them.
-#[derive(Debug, Default)]
-struct Stores {
+    /// For all folders.
     settings: StoreSettings,
-    by_url: Mutex<BTreeMap<String, Arc<dyn Storage>>>,
-}
-
-impl Stores {
-    /// The store of the folder at `url`.
-    fn at(&self, url: &str) -> Result<Arc<dyn Storage>> {
-        let store = shardpack_storage::open(url, &self.settings)?;
-        let mut stores = self.by_url.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(Arc::clone(stores.entry(url_of(store.as_ref())).or_insert(store)))
-    }
+    /// By URL, which ends with a slash.
+    folders: Mutex<BTreeMap<String, Arc<dyn Storage>>>,
+    readers: Arc<Readers>,
 }
 
 /// The URL of a folder, which ends with a slash.
@@ -66,38 +53,42 @@ type Found = (Option<String>, files::Files);
 
 impl Urls {
     pub fn new(settings: &StoreSettings) -> Self {
-        let stores = Stores { settings: settings.clone(), by_url: Mutex::default() };
-        Self { stores: Arc::new(stores), readers: Arc::default() }
+        Self { settings: settings.clone(), ..Self::default() }
+    }
+
+    fn folders(&self) -> MutexGuard<'_, BTreeMap<String, Arc<dyn Storage>>> {
+        self.folders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Transfers so far.
     pub fn transfers(&self) -> Transfers {
-        let stores = self.stores.by_url.lock().unwrap_or_else(PoisonError::into_inner);
-        stores.values().filter_map(|store| store.transfers()).fold(Transfers::default(), Transfers::and)
+        self.folders().values().filter_map(|store| store.transfers()).fold(Transfers::default(), Transfers::and)
     }
 
+    /// The folder at `url`; sends no request.
     fn store(&self, url: &str) -> Result<Arc<dyn Storage>> {
-        self.stores.at(url)
+        if let Some(store) = self.folders().get(url) {
+            return Ok(Arc::clone(store));
+        }
+        let store = shardpack_storage::open_later(url, &self.settings)?;
+        Ok(Arc::clone(self.folders().entry(url_of(store.as_ref())).or_insert(store)))
     }
 
-    /// The `object` in `folder`. Its path in messages and plans is the folder URL followed by the object name, unencoded.
-    fn remote(&self, folder: &str, object: Object) -> Remote {
-        let path = PathBuf::from(format!("{folder}{}", object.name));
-        let (stores, folder, store) = (Arc::clone(&self.stores), folder.to_owned(), OnceLock::new());
-        Remote::new(Box::new(Lying { stores, folder, store, object, path }), &self.readers)
+    fn remote(&self, folder: &Arc<dyn Storage>, object: Object) -> Remote {
+        Remote::new(Arc::clone(folder), object, &self.readers)
     }
 
     /// The file that a plan recorded at `path`; sends no request.
     pub fn known(&self, path: &Path, bytes: u64, stamp: i64) -> Result<Remote> {
         let text = path.to_str().and_then(|text| Some(text.split_at(text.rfind('/')? + 1)));
         let (folder, name) = text.ok_or_else(|| Error::data("no URL of a shard").in_file(path))?;
-        Ok(self.remote(folder, Object { name: name.to_owned(), bytes, stamp }))
+        Ok(self.remote(&self.store(folder)?, Object { name: name.to_owned(), bytes, stamp }))
     }
 
     /// The file at `named`, if it exists.
     fn file(&self, named: &Named) -> Result<Option<Remote>> {
         let store = self.store(&named.folder)?;
-        Ok(store.look(&named.name)?.map(|object| self.remote(&url_of(store.as_ref()), object)))
+        Ok(store.look(&named.name)?.map(|object| self.remote(&store, object)))
     }
 
     /// The shards that `source` names, grouped by split; one group without a split if its folders are not splits.
@@ -211,10 +202,9 @@ impl Urls {
                     manifest::FILE,
                     splits::FILE
                 );
-                let stores = self.stores.by_url.lock().unwrap_or_else(PoisonError::into_inner);
                 let error = Error::usage(what.as_str()).in_file(source).help(help::URL_OF_FOLDER);
                 // One folder of the server may know the reason.
-                stores.values().fold(error, |error, store| match error.what() == what {
+                self.folders().values().fold(error, |error, store| match error.what() == what {
                     true => store.explain_missing(error),
                     false => error,
                 })
@@ -311,8 +301,7 @@ impl Urls {
         if level.objects.is_empty() && level.folders.is_empty() && level.odd.iter().all(|odd| odd.is_folder()) {
             return Err(Error::usage(NOTHING).in_file(url));
         }
-        let mut remotes: Vec<Remote> =
-            level.objects.into_iter().map(|object| self.remote(&url_of(store.as_ref()), object)).collect();
+        let mut remotes: Vec<Remote> = level.objects.into_iter().map(|object| self.remote(&store, object)).collect();
         // The folder of an LMDB stands for its file.
         let data = |name: &String| Named { folder: format!("{own}{name}/"), name: DATA_FILE.to_owned() };
         let databases: Vec<Named> = level.folders.iter().filter(|name| !name.starts_with('.')).map(data).collect();
@@ -332,50 +321,4 @@ impl Urls {
 
 fn too_many(pattern: &str) -> Error {
     Error::usage(format!("stands for more than {MOST_LISTED} files")).in_file(pattern)
-}
-
-/// An object in a store; the connection opens on first use.
-#[derive(Debug)]
-struct Lying {
-    stores: Arc<Stores>,
-    /// URL of the folder that contains the object.
-    folder: String,
-    store: OnceLock<Arc<dyn Storage>>,
-    object: Object,
-    path: PathBuf,
-}
-
-impl Lying {
-    fn store(&self) -> Result<&dyn Storage> {
-        match self.store.get() {
-            Some(store) => Ok(store.as_ref()),
-            None => self.stores.at(&self.folder).map(|store| self.store.get_or_init(|| store).as_ref()),
-        }
-    }
-}
-
-impl RemoteFile for Lying {
-    fn path(&self) -> &Path {
-        &self.path
-    }
-
-    fn bytes(&self) -> u64 {
-        self.object.bytes
-    }
-
-    fn stamp(&self) -> i64 {
-        self.object.stamp
-    }
-
-    fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
-        match self.object {
-            // The server sends no version: the version of the first read applies.
-            Object { stamp: 0, ref name, bytes } => self.store()?.open_listed(name, bytes)?.read_at(offset, into),
-            ref object => self.store()?.read_listed(object, offset, into),
-        }
-    }
-
-    fn read_beside(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>> {
-        self.store()?.read_optional(name, most)
-    }
 }
