@@ -139,9 +139,13 @@ impl Batches {
             let shared = Arc::clone(&batches.shared);
             let thread = std::thread::Builder::new()
                 .name(format!("shardpack-make-{number}"))
-                .spawn(move || shared.work())
-                .map_err(threads::cannot_start)?;
-            batches.threads.push(thread);
+                .spawn(move || shared.work());
+            match thread {
+                Ok(thread) => batches.threads.push(thread),
+                Err(error) if batches.threads.is_empty() => return Err(threads::cannot_start(error)),
+                // The first threads may have taken the memory that the next ones need.
+                Err(_) => break,
+            }
         }
         Ok(batches)
     }

@@ -111,11 +111,15 @@ impl Feed {
             turned: Condvar::new(),
         });
         let mut feed = Self { shared, threads: Vec::new(), process: std::process::id(), number: 0, taken };
-        for number in 0..threads.max(1) {
-            feed.thread(format!("shardpack-read-{number}"), read_all)?;
-        }
         // Ends at once if there is no further epoch.
         feed.thread("shardpack-order".to_owned(), make_epochs)?;
+        feed.thread("shardpack-read-0".to_owned(), read_all)?;
+        for number in 1..threads {
+            // The first threads may have taken the memory that the next ones need.
+            if feed.thread(format!("shardpack-read-{number}"), read_all).is_err() {
+                break;
+            }
+        }
         Ok(feed)
     }
 
