@@ -137,9 +137,8 @@ impl Batches {
         };
         for number in 0..jobs.max(1) {
             let shared = Arc::clone(&batches.shared);
-            let thread = std::thread::Builder::new()
-                .name(format!("shardpack-make-{number}"))
-                .spawn(move || shared.work());
+            let thread =
+                std::thread::Builder::new().name(format!("shardpack-make-{number}")).spawn(move || shared.work());
             match thread {
                 Ok(thread) => batches.threads.push(thread),
                 Err(error) if batches.threads.is_empty() => return Err(threads::cannot_start(error)),

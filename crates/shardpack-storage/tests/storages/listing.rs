@@ -118,7 +118,7 @@ fn all_that_was_put_is_listed_whatever_its_name_is() {
         assert_eq!(found.collect::<BTreeMap<_, _>>(), odd, "{:?}", server.kind);
         for object in &objects {
             let mut bytes = vec![0; object.bytes as usize];
-            store.read_listed(&object, 0, &mut bytes).unwrap();
+            store.read_listed(object, 0, &mut bytes).unwrap();
             assert!(bytes.iter().all(|byte| *byte == b'x'), "{:?} {}", server.kind, object.name);
         }
         // Below the folder, and not below other names with the same beginning.
