@@ -40,7 +40,7 @@ use shardpack_storage::{Size, Storage};
 use crate::{
     monitor::Monitor,
     plan::{Compression, Plan},
-    source::{ReadError, Refusal, Source, storage::ReadOrder},
+    source::{ReadError, Refusal, SampleReader, storage::ReadOrder},
     sys,
 };
 use in_order::{Ahead, Hashes, InOrder};
@@ -68,7 +68,7 @@ pub struct Copy<'a> {
     /// Assigns samples to shards.
     pub plan: &'a Plan,
     /// Reads the bytes of samples.
-    pub source: &'a dyn Source,
+    pub source: &'a dyn SampleReader,
     /// Folder of the dataset. If DST is a URL: local folder that keeps the indexes until all is sealed.
     pub dst: &'a Path,
     /// Receives shards, and indexes if it is not `dst`.

@@ -15,7 +15,7 @@ use shardpack_format::{
 use crate::{
     listing::Listing,
     plan::{Plan, Scratch},
-    source::{ReadError, Refusal, Source},
+    source::{ReadError, Refusal, SampleReader},
 };
 
 /// Renders records in order and collects their rows.
@@ -56,7 +56,7 @@ impl Place {
     /// components.
     pub fn read(
         &self,
-        source: &dyn Source,
+        source: &dyn SampleReader,
         listing: &Listing,
         format: &dyn Format,
         record: &mut [u8],

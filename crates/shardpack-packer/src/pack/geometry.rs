@@ -12,7 +12,7 @@ use shardpack_format::{
 };
 use shardpack_imaging::Recipe;
 
-use crate::source::{Found, Origin, Source};
+use crate::source::{Found, Origin, SampleReader};
 
 /// Number of samples that are read from a dataset, evenly spread.
 const TRIED: usize = 16;
@@ -195,7 +195,7 @@ fn by_content<'f>(source: &Origin, found: &'f Found) -> Result<Option<(&'f Compo
 }
 
 /// Whether two consecutive axes are the height and the width of the image.
-fn is_as_large(samples: &dyn Source, found: &Found, number: u64, shape: &[u64]) -> bool {
+fn is_as_large(samples: &dyn SampleReader, found: &Found, number: u64, shape: &[u64]) -> bool {
     if shape.len() < 2 {
         return false;
     }

@@ -7,7 +7,7 @@ use shardpack_imaging::{self as imaging, Limits, Refused};
 use crate::{
     decoding,
     plan::{Check, Plan},
-    source::{Look, Origin, ReadError, Refusal, Source},
+    source::{Look, Origin, ReadError, Refusal, SampleReader},
 };
 
 /// A check of an image, given its number in the listing and its bytes.
@@ -52,11 +52,11 @@ fn begins_as_image(name: &[u8], bytes: &[u8]) -> Result<(), ReadError> {
 
 /// A source that checks each image.
 pub(super) struct ImageCheck<'a> {
-    pub(super) source: Box<dyn Source + 'a>,
+    pub(super) source: Box<dyn SampleReader + 'a>,
     pub(super) asked: &'a Asked<'a>,
 }
 
-impl Source for ImageCheck<'_> {
+impl SampleReader for ImageCheck<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
         self.source.read(number, payload)?;
         (self.asked)(number, payload)
@@ -70,7 +70,7 @@ impl Source for ImageCheck<'_> {
         self.source.are_near(first, before, next)
     }
 
-    fn together(&self, numbers: &[u64]) -> Option<Box<dyn Source + '_>> {
+    fn together(&self, numbers: &[u64]) -> Option<Box<dyn SampleReader + '_>> {
         let source = self.source.together(numbers)?;
         Some(Box::new(ImageCheck { source, asked: self.asked }))
     }

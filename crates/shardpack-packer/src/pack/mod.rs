@@ -56,7 +56,7 @@ use crate::{
     plan::{self, Plan},
     seal, sidecars,
     source::{
-        Origin, Refusal, Source, options,
+        Origin, Refusal, SampleReader, options,
         storage::{self, ReadOrder, Storage},
     },
     survey, sys, transfer,
@@ -436,7 +436,7 @@ fn copy_all(
     for (number, (plan, sealed)) in planned.plans.iter().zip(recalled).enumerate() {
         let of_split = |work| own::folder(work, work_of(Path::new(""), plan.split.as_deref()));
         let (work, shared) = (of_split(folders.work)?, of_split(folders.shared)?);
-        let source: Box<dyn Source> = match relay {
+        let source: Box<dyn SampleReader> = match relay {
             Some((first, folder)) => {
                 let kinds = &plan.listing.components().kinds;
                 Box::new(SecondFormat::open(&dataset_folder(folder, plan), &first.plans[number], kinds)?)
@@ -444,7 +444,7 @@ fn copy_all(
             None => planned.source.open(plan.split.as_deref(), &plan.listing, Some(&work), monitor)?,
         };
         let asked = image_check::asked(&planned.source, plan).filter(|_| relay.is_none());
-        let source: Box<dyn Source> = match asked.as_deref() {
+        let source: Box<dyn SampleReader> = match asked.as_deref() {
             Some(asked) => Box::new(ImageCheck { source, asked }),
             None => source,
         };

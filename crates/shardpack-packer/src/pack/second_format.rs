@@ -12,7 +12,7 @@ use shardpack_reader::Dataset;
 use crate::{
     ledger,
     plan::Plan,
-    source::{Look, ReadError, Refusal, Source, sealed},
+    source::{Look, ReadError, Refusal, SampleReader, sealed},
     sys,
 };
 
@@ -66,7 +66,7 @@ impl<'a> SecondFormat<'a> {
     }
 }
 
-impl Source for SecondFormat<'_> {
+impl SampleReader for SecondFormat<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
         sealed::read(&self.dataset, self.place(number)?, payload)
     }

@@ -41,7 +41,7 @@ impl From<Error> for ReadError {
 }
 
 /// Reads the bytes of listed samples.
-pub trait Source: Sync {
+pub trait SampleReader: Sync {
     /// Reads sample `number` of the listing into `payload`, which has exactly the listed length.
     ///
     /// # Errors
@@ -53,7 +53,7 @@ pub trait Source: Sync {
     /// `which` is the index among the sample's cells in the listing.
     ///
     /// # Errors
-    /// As [`Source::read`].
+    /// As [`SampleReader::read`].
     fn read_component(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
         let _ = (number, which, out);
         Err(ReadError::Refused(Refusal("has no components".to_owned())))
@@ -68,7 +68,7 @@ pub trait Source: Sync {
     /// Prefetches these near samples, given in storage order, and returns a source that serves them; `None` if samples are read one by one.
     ///
     /// The returned source reads any other data as `self` does.
-    fn together(&self, numbers: &[u64]) -> Option<Box<dyn Source + '_>> {
+    fn together(&self, numbers: &[u64]) -> Option<Box<dyn SampleReader + '_>> {
         let _ = numbers;
         None
     }
@@ -91,7 +91,7 @@ pub trait Source: Sync {
     /// Returns `None` if the read would have to wait for the disk and `look` does not allow that.
     ///
     /// # Errors
-    /// As [`Source::read`].
+    /// As [`SampleReader::read`].
     fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError>;
 }
 

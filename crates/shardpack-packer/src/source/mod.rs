@@ -55,7 +55,7 @@ use crate::{
 };
 
 pub(crate) use api::COMPONENT;
-pub use api::{Found, Look, ReadError, Refusal, Source};
+pub use api::{Found, Look, ReadError, Refusal, SampleReader};
 pub use fraction::{Fractions, Parted};
 pub use given::Given;
 pub use list::List;
@@ -343,7 +343,7 @@ impl Origin {
         listing: &'a Listing,
         work: Option<&Path>,
         monitor: &dyn Monitor,
-    ) -> Result<Box<dyn Source + 'a>> {
+    ) -> Result<Box<dyn SampleReader + 'a>> {
         let of_split = |root: &Path| split.map_or_else(|| root.to_path_buf(), |split| root.join(split));
         Ok(match self {
             Self::Folder(root) => Box::new(Patient(FolderReader::open(&of_split(root), listing)?)),
@@ -374,11 +374,15 @@ impl Origin {
         }
     }
 
-    /// As [`Origin::open`], for [`Source::peek`] only: unpacks nothing. `None` if samples cannot be read in place.
+    /// As [`Origin::open`], for [`SampleReader::peek`] only: unpacks nothing. `None` if samples cannot be read in place.
     ///
     /// # Errors
     /// As [`Origin::open`].
-    pub fn peeker<'a>(&'a self, split: Option<&str>, listing: &'a Listing) -> Result<Option<Box<dyn Source + 'a>>> {
+    pub fn peeker<'a>(
+        &'a self,
+        split: Option<&str>,
+        listing: &'a Listing,
+    ) -> Result<Option<Box<dyn SampleReader + 'a>>> {
         match self {
             Self::Shards(_) if !self.is_plain() => Ok(None),
             // Each look would be a request, and its answer is already known.
@@ -404,7 +408,7 @@ impl Origin {
         split: Option<&str>,
         listing: &'a Listing,
         most: usize,
-    ) -> Result<Option<(Vec<u64>, Box<dyn Source + 'a>)>> {
+    ) -> Result<Option<(Vec<u64>, Box<dyn SampleReader + 'a>)>> {
         match self {
             Self::Shards(shards) if !shards.is_plain() && !shards.is_remote() => shards.first(listing, most).map(Some),
             Self::Several(several) => several.of(split)?.some(None, listing, most),

@@ -15,7 +15,7 @@ use rustix::{
 };
 use shardpack_format::{Result, text};
 
-use super::{Look, ReadError, Refusal, Source, names, storage, walk};
+use super::{Look, ReadError, Refusal, SampleReader, names, storage, walk};
 use crate::{
     foreign::npz::{self, Npz},
     listing::Listing,
@@ -115,7 +115,7 @@ impl<'a> FolderReader<'a> {
     }
 }
 
-impl Source for FolderReader<'_> {
+impl SampleReader for FolderReader<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
         let components = self.listing.components();
         match &components.payload {

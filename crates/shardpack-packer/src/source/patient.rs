@@ -4,7 +4,7 @@
 
 use std::{thread::sleep, time::Duration};
 
-use super::{Look, ReadError, Source};
+use super::{Look, ReadError, SampleReader};
 use crate::sys;
 
 /// Wait before each retry, long enough for a server that was briefly unavailable.
@@ -33,7 +33,7 @@ fn patiently<T>(mut ask: impl FnMut() -> Result<T, ReadError>) -> Result<T, Read
     })
 }
 
-impl<S: Source> Source for Patient<S> {
+impl<S: SampleReader> SampleReader for Patient<S> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
         patiently(|| self.0.read(number, payload))
     }
@@ -46,7 +46,7 @@ impl<S: Source> Source for Patient<S> {
         self.0.are_near(first, before, next)
     }
 
-    fn together(&self, numbers: &[u64]) -> Option<Box<dyn Source + '_>> {
+    fn together(&self, numbers: &[u64]) -> Option<Box<dyn SampleReader + '_>> {
         self.0.together(numbers)
     }
 

@@ -17,7 +17,7 @@ use shardpack_reader::{StoreSettings, Transfers};
 use shardpack_storage::{Object, Storage};
 
 use super::{
-    Found, Look, ReadError, Refusal, Source, api::refused, image_folder, listed::Listed, lists, names, npz,
+    Found, Look, ReadError, Refusal, SampleReader, api::refused, image_folder, listed::Listed, lists, names, npz,
     options::Options, packed, shards::Urls, tree::Tree, url,
 };
 use crate::{
@@ -198,14 +198,14 @@ impl ObjectReader<'_> {
         self.listing.components().payload.is_some() && names::is_npz(self.listing.name(number))
     }
 
-    /// As [`Source::read`], for a `.npz` file.
+    /// As [`SampleReader::read`], for a `.npz` file.
     fn read_payload_of(&self, number: u64, at_hand: Option<&[u8]>, payload: &mut [u8]) -> Result<(), ReadError> {
         let components = self.listing.components();
         let name = components.payload.as_ref().map_or("", Component::name);
         self.read_array(number, at_hand, (name, components.form(components.payload_form(number))), payload)
     }
 
-    /// As [`Source::read_component`], for a `.npz` file; `None` if the component is not one of its arrays.
+    /// As [`SampleReader::read_component`], for a `.npz` file; `None` if the component is not one of its arrays.
     fn read_component_of(
         &self,
         number: u64,
@@ -251,7 +251,7 @@ impl NpzAtHand<'_> {
     }
 }
 
-impl Source for NpzAtHand<'_> {
+impl SampleReader for NpzAtHand<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
         self.reader.read_payload_of(number, self.of(number), payload)
     }
@@ -266,8 +266,8 @@ impl Source for NpzAtHand<'_> {
     }
 }
 
-impl Source for ObjectReader<'_> {
-    fn together(&self, numbers: &[u64]) -> Option<Box<dyn Source + '_>> {
+impl SampleReader for ObjectReader<'_> {
+    fn together(&self, numbers: &[u64]) -> Option<Box<dyn SampleReader + '_>> {
         let [number] = *numbers else { return None };
         let bytes = self.is_of_npz(number).then(|| self.whole_npz(number).ok()).flatten()?;
         Some(Box::new(NpzAtHand { reader: self, number, bytes }))

@@ -8,7 +8,7 @@ use shardpack_format::{Error, Result, component::Component, index::RowRef};
 use shardpack_reader::{Dataset, Sample, Scratch, Shard, Window};
 
 use super::{
-    Look, ReadError, Refusal, Root, Source,
+    Look, ReadError, Refusal, Root, SampleReader,
     api::refused,
     dataset::{NUMBER_BITS, members},
     storage,
@@ -83,7 +83,7 @@ impl Together<'_> {
     }
 }
 
-impl Source for Together<'_> {
+impl SampleReader for Together<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
         match self.sample(number) {
             Some(sample) => put_image(self.shard.dataset(), sample.row(), sample.bytes(), payload),
@@ -106,7 +106,7 @@ impl Source for Together<'_> {
     }
 }
 
-impl Source for SealedReader<'_> {
+impl SampleReader for SealedReader<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
         let (dataset, stored) = self.place(number);
         read(dataset, stored, payload)
@@ -138,7 +138,7 @@ impl Source for SealedReader<'_> {
         of_first == of_next && gap.is_some_and(|gap| gap <= GAP_BYTES) && next.end - first.start <= RUN_BYTES
     }
 
-    fn together(&self, numbers: &[u64]) -> Option<Box<dyn Source + '_>> {
+    fn together(&self, numbers: &[u64]) -> Option<Box<dyn SampleReader + '_>> {
         let (dataset, first) = self.place(*numbers.first()?);
         let last = self.place(*numbers.last()?).1;
         let is_more = first != last || !self.listing.components().kinds.is_empty();
@@ -153,7 +153,7 @@ impl Source for SealedReader<'_> {
     }
 }
 
-/// As [`Source::read`], for sample `stored` of `dataset`.
+/// As [`SampleReader::read`], for sample `stored` of `dataset`.
 pub(crate) fn read(dataset: &Dataset, stored: u64, payload: &mut [u8]) -> Result<(), ReadError> {
     let mut image = Vec::with_capacity(payload.len());
     let row = dataset.read(stored, &mut image).map_err(refused)?;
@@ -176,7 +176,7 @@ fn put_image(dataset: &Dataset, row: &RowRef<'_>, stored: &[u8], payload: &mut [
     Ok(())
 }
 
-/// As [`Source::read_component`], for sample `stored` of `dataset`, whose samples have the components `kinds`.
+/// As [`SampleReader::read_component`], for sample `stored` of `dataset`, whose samples have the components `kinds`.
 pub(crate) fn read_component(
     dataset: &Dataset,
     stored: u64,
@@ -208,7 +208,7 @@ fn put_component(
     Ok(())
 }
 
-/// As [`Source::peek`], for sample `stored` of `dataset`.
+/// As [`SampleReader::peek`], for sample `stored` of `dataset`.
 pub(crate) fn peek(dataset: &Dataset, stored: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
     let row = dataset.row(stored).map_err(refused)?;
     if dataset.transfers().is_some() {

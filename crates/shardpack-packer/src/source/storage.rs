@@ -27,7 +27,7 @@ use shardpack_format::{
     threads,
 };
 
-use super::{Look, ReadError, Source};
+use super::{Look, ReadError, SampleReader};
 use crate::{listing::Listing, sys};
 
 /// Order in which the source is read.
@@ -97,7 +97,7 @@ fn looks(listing: &Listing) -> Vec<u64> {
 ///
 /// # Errors
 /// Only on fatal errors; a sample that cannot be read is skipped here and reported by the copy.
-pub fn sniff(source: &dyn Source, listing: &Listing, is_copied: bool) -> Result<Sniffed, ReadError> {
+pub fn sniff(source: &dyn SampleReader, listing: &Listing, is_copied: bool) -> Result<Sniffed, ReadError> {
     let mut looks = looks(listing);
     looks.sort_unstable_by_key(|number| listing.entry(*number).place);
     let is_small = |number: u64| listing.entry(number).bytes <= WHOLE_BYTES;
@@ -133,7 +133,7 @@ pub fn sniff(source: &dyn Source, listing: &Listing, is_copied: bool) -> Result<
 ///
 /// # Errors
 /// As [`sniff`].
-pub fn sniff_remote(source: &dyn Source, listing: &Listing) -> Result<Sniffed, ReadError> {
+pub fn sniff_remote(source: &dyn SampleReader, listing: &Listing) -> Result<Sniffed, ReadError> {
     let looks = looks(listing);
     let (next, seen) = (AtomicUsize::new(0), Mutex::new((BTreeMap::new(), None)));
     threads::each(looks.len().min(NETWORK_READS), || {
@@ -319,7 +319,7 @@ mod tests {
         }
     }
 
-    impl Source for Disk {
+    impl SampleReader for Disk {
         fn read(&self, _: u64, _: &mut [u8]) -> Result<(), ReadError> {
             Ok(())
         }

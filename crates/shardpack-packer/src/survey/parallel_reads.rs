@@ -13,13 +13,13 @@ use shardpack_format::{Error, Result, threads};
 use crate::{
     listing::Listing,
     monitor::{Monitor, Phase},
-    source::{Look, Origin, ReadError, Refusal, Source, storage::NETWORK_READS},
+    source::{Look, Origin, ReadError, Refusal, SampleReader, storage::NETWORK_READS},
 };
 
 /// Reader for the images of one dataset.
 pub(crate) struct ImageReader<'a> {
     listing: &'a Listing,
-    reader: Box<dyn Source + 'a>,
+    reader: Box<dyn SampleReader + 'a>,
     /// The source can read the first bytes of an image without the rest.
     has_heads: bool,
     /// Reads wait for a network and use no CPU time.
@@ -70,7 +70,7 @@ impl<'a> ImageReader<'a> {
     /// Checks after the last read that the source is unchanged since it was listed.
     ///
     /// # Errors
-    /// As [`Source::unchanged`].
+    /// As [`SampleReader::unchanged`].
     pub fn unchanged(&self) -> Result<()> {
         self.reader.unchanged()
     }

@@ -34,7 +34,7 @@ use crate::{
     listing::Listing,
     monitor::{Monitor, Phase},
     source::{
-        Found, Fractions, Origin, Parted, ReadError, Refusal, Shards, Source, merge, npy,
+        Found, Fractions, Origin, Parted, ReadError, Refusal, SampleReader, Shards, merge, npy,
         options::{self, Components, Splits},
     },
 };
@@ -151,7 +151,7 @@ pub(super) fn split_of<'d>(dataset: &'d Opened, source: &Origin) -> Option<&'d s
 /// The source data for a dataset, with its reader.
 pub(super) struct Original<'a> {
     pub found: &'a Found,
-    pub reader: &'a dyn Source,
+    pub reader: &'a dyn SampleReader,
     /// For each label of the dataset, the class number in the listing: classes match by name.
     classes: Vec<Option<u32>>,
     /// Class names of the dataset, by label.
@@ -161,7 +161,7 @@ pub(super) struct Original<'a> {
 }
 
 impl<'a> Original<'a> {
-    pub fn new(dataset: &Opened, found: &'a Found, reader: &'a dyn Source) -> Self {
+    pub fn new(dataset: &Opened, found: &'a Found, reader: &'a dyn SampleReader) -> Self {
         let names: Vec<Vec<u8>> = dataset.manifest.classes.iter().map(|class| class.name_bytes().to_vec()).collect();
         let classes = merge::numbers(&names, &found.listing.classes);
         Self { found, reader, classes, names, of_folders: OnceLock::new() }

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     component_table::Cell,
     listing::Listing,
-    source::{Look, ReadError, Refusal, Source},
+    source::{Look, ReadError, Refusal, SampleReader},
 };
 
 /// Maximum number of unpacked bytes read from the start of a file.
@@ -34,7 +34,7 @@ impl Shards {
         &'a self,
         listing: &'a Listing,
         most: usize,
-    ) -> Result<(Vec<u64>, Box<dyn Source + 'a>)> {
+    ) -> Result<(Vec<u64>, Box<dyn SampleReader + 'a>)> {
         let mut numbers: Vec<u64> = (0..listing.len()).collect();
         let place = |number: &u64| listing.entry(*number).place;
         if numbers.len() > most {
@@ -84,7 +84,7 @@ impl First<'_> {
     }
 }
 
-impl Source for First<'_> {
+impl SampleReader for First<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
         let entry = self.listing.entry(number);
         let ((file, offset), (length, recipe)) = (of_place(entry.place), of_stamp(entry.stamp));

@@ -27,7 +27,7 @@ use crate::{
     listing::Listing,
     monitor::{Monitor, Phase},
     own,
-    source::{Look, ReadError, Refusal, Source, api::refused, storage},
+    source::{Look, ReadError, Refusal, SampleReader, api::refused, storage},
     sys,
 };
 
@@ -374,7 +374,7 @@ impl ShardReader<'_> {
 }
 
 impl ShardReader<'_> {
-    /// As [`Source::read`], from `at_hand` if it has the bytes, else from the file.
+    /// As [`SampleReader::read`], from `at_hand` if it has the bytes, else from the file.
     fn read_of(&self, number: u64, at_hand: Option<&AtHand<'_>>, payload: &mut [u8]) -> Result<(), ReadError> {
         let (entry, components) = (self.listing.entry(number), self.listing.components());
         let form = components.payload.as_ref().map(|kind| (kind, components.form(components.payload_form(number))));
@@ -401,7 +401,7 @@ impl ShardReader<'_> {
         })
     }
 
-    /// As [`Source::read_component`], from `at_hand` if it has the bytes, else from the file.
+    /// As [`SampleReader::read_component`], from `at_hand` if it has the bytes, else from the file.
     fn read_component_of(
         &self,
         number: u64,
@@ -451,7 +451,7 @@ impl AtHand<'_> {
     }
 }
 
-impl Source for AtHand<'_> {
+impl SampleReader for AtHand<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
         match self.reader.read_of(number, Some(self), payload) {
             // Data corrupted in transit is correct on a second read.
@@ -472,7 +472,7 @@ impl Source for AtHand<'_> {
     }
 }
 
-impl Source for ShardReader<'_> {
+impl SampleReader for ShardReader<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
         match self.read_of(number, None, payload) {
             Err(ReadError::Refused(_)) if self.remote(self.range(number).0).is_some() => {
@@ -511,7 +511,7 @@ impl Source for ShardReader<'_> {
             && next.end.saturating_sub(first.start) <= RUN_BYTES
     }
 
-    fn together(&self, numbers: &[u64]) -> Option<Box<dyn Source + '_>> {
+    fn together(&self, numbers: &[u64]) -> Option<Box<dyn SampleReader + '_>> {
         let (file, mut range) = self.range(*numbers.first()?);
         let remote = self.remote(file)?;
         for number in numbers {

@@ -12,7 +12,7 @@ use std::{num::NonZeroU32, path::Path, sync::Arc};
 use shardpack_format::{Result, component::Component};
 use shardpack_storage::{Storage, Transfers};
 
-use super::{Look, Origin, ReadError, Refusal, Source};
+use super::{Look, Origin, ReadError, Refusal, SampleReader};
 use crate::{listing::Listing, monitor::Monitor};
 pub use spool::{Record, Spool, SpoolReader, What};
 
@@ -153,13 +153,13 @@ pub struct TransformedReader<'a> {
     /// Components of the original source.
     kinds: &'a [Component],
     /// The original source, if it is still needed.
-    before: Option<Box<dyn Source + 'a>>,
+    before: Option<Box<dyn SampleReader + 'a>>,
 }
 
 /// Location of an image.
 enum Place<'a> {
     Spool(&'a SpoolReader, u64),
-    Before(&'a dyn Source),
+    Before(&'a dyn SampleReader),
 }
 
 impl TransformedReader<'_> {
@@ -175,7 +175,7 @@ impl TransformedReader<'_> {
     }
 }
 
-impl Source for TransformedReader<'_> {
+impl SampleReader for TransformedReader<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
         match self.place(number)? {
             Place::Spool(spool, place) => Ok(spool.read(place, payload)?),
