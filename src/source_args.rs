@@ -14,7 +14,7 @@ use shardpack_packer::{
     Error,
     foreign::{Kind, lmdb},
     pack::PlanOptions,
-    source::{self, List, Origin, Part, Prefix, Several, list},
+    source::{self, List, LocalTree, Part, Prefix, Several, SharedSource, SourceKind, list, shared},
     sys,
 };
 use shardpack_reader::StoreSettings;
@@ -131,35 +131,28 @@ impl SourceArgs {
     ///
     /// # Errors
     /// If a file is not a list, or options for columns are given for a tree.
-    pub fn origin(&self, src: Option<&Path>, settings: &StoreSettings) -> Result<Origin, Error> {
+    pub fn resolve(&self, src: Option<&Path>, settings: &StoreSettings) -> Result<SharedSource, Error> {
         let columns = self.list.columns();
         let of = |src: &Path| match sys::is_store(src) {
-            true => Prefix::new(src, settings).map(Origin::Prefix),
-            false if sys::is_file(src)? => List::find(src, &columns, settings).map(Origin::List),
-            false => Ok(Origin::Folder(src.to_path_buf())),
+            true => Prefix::new(src, settings).map(shared),
+            false if sys::is_file(src)? => List::find(src, &columns, settings).map(shared),
+            false => Ok(shared(LocalTree(src.to_path_buf()))),
         };
-        let origin = match src {
+        let source = match src {
             Some(src) => of(src)?,
             None => several(&self.parts, of)?,
         };
-        let is_list = |origin: &Origin| matches!(origin, Origin::List(_));
-        let any_list = match &origin {
-            Origin::Several(several) => several.parts().iter().any(|part| is_list(&part.origin)),
-            one => is_list(one),
-        };
-        let any_tree = match &origin {
-            Origin::Several(several) => several.parts().iter().any(|part| !is_list(&part.origin)),
-            one => !is_list(one),
-        };
-        if !any_tree && (!self.files.is_empty() || self.group.is_some()) {
+        let any_list = source.leaves().iter().any(|leaf| leaf.kind() == SourceKind::List);
+        let all_lists = source.is_all(&[SourceKind::List]);
+        if all_lists && (!self.files.is_empty() || self.group.is_some()) {
             return Err(Error::usage("--files and --group are for trees: a list names its files")
-                .in_file(origin.path())
+                .in_file(source.path())
                 .help("select files with --include, and files beside them with --with EXT"));
         }
         match columns.is_empty() || any_list {
-            true => Ok(origin),
+            true => Ok(source),
             false => Err(Error::usage("--root, --path-column, --label-column and --split-column are for lists")
-                .in_file(origin.path())),
+                .in_file(source.path())),
         }
     }
 
@@ -185,14 +178,14 @@ impl SourceArgs {
 ///
 /// # Errors
 /// If a value is not of the form `NAME=SRC`.
-pub fn several(parts: &[PathBuf], of: impl Fn(&Path) -> Result<Origin, Error>) -> Result<Origin, Error> {
+pub fn several(parts: &[PathBuf], of: impl Fn(&Path) -> Result<SharedSource, Error>) -> Result<SharedSource, Error> {
     let part = |part: &PathBuf| {
         let (split, src) = source::part_of(part).ok_or_else(|| {
             Error::usage("--split is written NAME=SRC, as in --split train=photos/train").in_file(part)
         })?;
-        Ok(Part { split, origin: of(&src)? })
+        Ok(Part { split, source: of(&src)? })
     };
-    Several::new(parts.iter().map(part).collect::<Result<_, Error>>()?).map(Origin::Several)
+    Several::new(parts.iter().map(part).collect::<Result<_, Error>>()?).map(shared)
 }
 
 /// Names of all readable formats, for `--from`.

@@ -1,6 +1,9 @@
 //! `shardpack convert`: converts shards of any writer into shards of shardpack.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use serde_json::json;
 use shardpack_format::{
@@ -12,10 +15,11 @@ use shardpack_packer::{
     Error, Result,
     pack::PlanOptions,
     source::{
-        Given, Origin, given,
+        Datasets, Given, Shards, SharedSource, given,
         options::{Components, Splits},
         part_of,
         shards::{Preview, SamplePreview},
+        shared,
     },
     sys,
 };
@@ -105,11 +109,12 @@ pub fn run(args: &Args) -> Result<Outcome> {
         Components::All if !options.iter().any(has_components) => Components::None,
         components => components.clone(),
     };
-    let origin = match (sources, args.parts.as_slice()) {
-        (sources, []) => origin(args, &components, &fields.renames, sources)?,
+    let (source, shards) = match (sources, args.parts.as_slice()) {
+        (sources, []) => resolve(args, &components, &fields.renames, sources)?,
         ([], parts) => {
             refuse_some_urls(parts)?;
-            several(parts, |src| origin(args, &components, &fields.renames, &[src.to_path_buf()]))?
+            let of = |src: &Path| Ok(resolve(args, &components, &fields.renames, &[src.to_path_buf()])?.0);
+            (several(parts, of)?, None)
         }
         ([first, ..], _) => {
             return Err(Error::usage("--split already names the sources: give only DST")
@@ -117,29 +122,27 @@ pub fn run(args: &Args) -> Result<Outcome> {
                 .help(crate::source_args::SPLITS_ALONE));
         }
     };
-    look_at(&origin, &options, dst, &args.run)?;
+    look_at(source.as_ref(), &options, dst, &args.run)?;
     // For a dataset of ours, pass on the choice unchanged.
-    let components = if origin.is_of_shards() { components } else { chosen.clone() };
+    let components = if source.is_of_shards() { components } else { chosen.clone() };
     for options in &mut options {
         options.bytes.format.wanted = Wanted { renames: fields.renames.clone(), ..args.records.kept() };
         options.walk.no_labels = args.no_labels;
         options.walk.components = components.clone();
     }
-    let look = match &origin {
-        Origin::Shards(shards) => Some(shards.look(|field, kind| goes_along(field, kind, &options), &monitor)?),
-        _ => None,
-    };
+    let look =
+        shards.map(|shards| shards.look(|field, kind| goes_along(field, kind, &options), &monitor)).transpose()?;
     if !args.run.talk.quiet {
         match &look {
             Some(look) => describe(look).iter().for_each(|line| report::say(line)),
             None => {
-                let roots: Vec<_> = origin.roots().into_iter().map(|root| text::path(root).to_string()).collect();
+                let roots: Vec<_> = source.roots().into_iter().map(|root| text::path(root).to_string()).collect();
                 let what = if roots.len() == 1 { "a sealed dataset" } else { "several sources" };
                 report::say(&format!("shards  {what}: {}", roots.join(", ")));
             }
         }
     }
-    plan_and_go(origin, &options, (dst, &args.settings()?.1), &args.run, &monitor, look.map(|look| json!(look)))
+    plan_and_go(source, &options, (dst, &args.settings()?.1), &args.run, &monitor, look.map(|look| json!(look)))
 }
 
 /// `--components`.
@@ -197,8 +200,13 @@ fn goes_along(field: &str, kind: &Component, options: &[PlanOptions]) -> bool {
     })
 }
 
-/// The common kind of `sources`: datasets of ours, or shards.
-fn origin(args: &Args, components: &Components, renames: &[(String, String)], sources: &[PathBuf]) -> Result<Origin> {
+/// The common kind of `sources`: datasets of ours, or shards, which are returned as such too.
+fn resolve(
+    args: &Args,
+    components: &Components,
+    renames: &[(String, String)],
+    sources: &[PathBuf],
+) -> Result<(SharedSource, Option<Arc<Shards>>)> {
     let Args { records, plan, no_labels, .. } = args;
     if sources.is_empty() {
         return Err(Error::usage("SRC is missing").help("shardpack convert SRC DST"));
@@ -230,7 +238,7 @@ fn origin(args: &Args, components: &Components, renames: &[(String, String)], so
                         "--fields without new names selects components; --from FORMAT reads it as shards of any writer",
                     ));
             }
-            Some(roots) => return Ok(Origin::Dataset(roots)),
+            Some(roots) => return Ok((shared(Datasets(roots)), None)),
             None => given,
         }
     };
@@ -243,7 +251,8 @@ fn origin(args: &Args, components: &Components, renames: &[(String, String)], so
     };
     let renames = renames.to_vec();
     let wanted = Wanted { no_labels: *no_labels, components, renames, ..records.wanted() };
-    given.shards(sources, records.kind()?, wanted, &splits).map(Origin::Shards)
+    let shards = Arc::new(given.shards(sources, records.kind()?, wanted, &splits)?);
+    Ok((Arc::clone(&shards) as SharedSource, Some(shards)))
 }
 
 /// Fails if some splits are at URLs and others are not.

@@ -12,7 +12,7 @@ use shardpack_packer::{
     pack::{self, Place, PlanOptions, Planned, Report, Url},
     plan::Plan,
     sidecars,
-    source::{Origin, storage::ReadOrder},
+    source::{SharedSource, Source, storage::ReadOrder},
     sys,
 };
 use shardpack_reader::{StoreSettings, Transfers};
@@ -199,16 +199,16 @@ pub fn run(args: &Args) -> Result<Outcome> {
             args.source.put(&mut options)?;
             let places: Vec<&Path> = args.source.places(src).into_iter().chain([dst]).collect();
             let (of_source, of_dst) = args.run.store.of_both(&places)?;
-            let origin = args.source.origin(src, &of_source)?;
-            look_at(&origin, &options, dst, &args.run)?;
-            plan_and_go(origin, &options, (dst, &of_dst), &args.run, &monitor, None)
+            let source = args.source.resolve(src, &of_source)?;
+            look_at(source.as_ref(), &options, dst, &args.run)?;
+            plan_and_go(source, &options, (dst, &of_dst), &args.run, &monitor, None)
         }
     }
 }
 
 /// Plans the content of `source`, and packs it, or a part of it.
 pub fn plan_and_go(
-    source: Origin,
+    source: SharedSource,
     options: &[PlanOptions],
     (dst, store): (&Path, &StoreSettings),
     run: &RunArgs,
@@ -236,7 +236,7 @@ fn folder_of(dst: &Path, format: &str, formats: usize) -> PathBuf {
 }
 
 /// Fails early, before the source is listed, if nothing can be packed into `dst`.
-pub fn look_at(source: &Origin, options: &[PlanOptions], dst: &Path, run: &RunArgs) -> Result<()> {
+pub fn look_at(source: &dyn Source, options: &[PlanOptions], dst: &Path, run: &RunArgs) -> Result<()> {
     run.refuse_work(dst)?;
     if sys::is_store(dst) {
         return Ok(());

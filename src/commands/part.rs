@@ -10,7 +10,7 @@ use shardpack_packer::{
     pack::{self, ChangedPart, Ended, PartPlanning, PartReport, PlanOptions, PlannedPart},
     part::Part,
     part_auto::part_auto,
-    source::Origin,
+    source::{SharedSource, Source},
 };
 use shardpack_reader::{StoreSettings, Transfers};
 
@@ -63,7 +63,7 @@ pub fn of_file(file: &Path, dst: &Path, which: Which, run: &RunArgs, monitor: &P
 
 /// Packs a part of `source`. If images are changed, packing starts after all parts have changed theirs.
 pub fn of_walk(
-    source: Origin,
+    source: SharedSource,
     options: &[PlanOptions],
     (dst, store): (&Path, &StoreSettings),
     which: Which,
@@ -74,17 +74,15 @@ pub fn of_walk(
     let part = which.part()?;
     let place = &place(options, (dst, store), run)?;
     let [options] = options else { return Err(one_format()) };
-    // The clone shares the transfer counters of the source.
-    let origin = source.clone();
-    let planned = pack::plan_part(source, options, part, place, run.options(store.clone()).on_bad, monitor)?;
+    let planned = pack::plan_part(source.clone(), options, part, place, run.options(store.clone()).on_bad, monitor)?;
     monitor.finish();
     match planned {
         PartPlanning::Planned(planned) => {
             go(&PlannedPart::of_walk(*planned, part)?, (dst, store), run, monitor, recognised)
         }
-        PartPlanning::Sealed => say(&PartReport::sealed(), part, None, &origin, dst, run, recognised),
+        PartPlanning::Sealed => say(&PartReport::sealed(), part, None, source.as_ref(), dst, run, recognised),
         PartPlanning::Changed(changed) => {
-            let network = origin.transfers().into_iter().chain(changed.transfers).reduce(Transfers::and);
+            let network = source.transfers().into_iter().chain(changed.transfers).reduce(Transfers::and);
             match run.talk.json {
                 true => report::print_json(&changed_as_json(&changed, network))?,
                 false => {
@@ -127,7 +125,7 @@ fn go(
         ErrorKind::Interrupted => error.help("the same command resumes"),
         _ => error,
     })?;
-    say(&packed, planned.part, Some(planned), &planned.planned.source, dst, run, recognised)
+    say(&packed, planned.part, Some(planned), planned.planned.source.as_ref(), dst, run, recognised)
 }
 
 /// Reports the result of a part.
@@ -135,7 +133,7 @@ fn say(
     packed: &PartReport,
     part: Part,
     planned: Option<&PlannedPart>,
-    source: &Origin,
+    source: &dyn Source,
     dst: &Path,
     run: &RunArgs,
     recognised: Option<Value>,

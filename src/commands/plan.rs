@@ -69,13 +69,13 @@ pub fn run(args: &Args) -> Result<Outcome> {
     args.source.put(&mut options)?;
     let places: Vec<&Path> = args.source.places(src).into_iter().chain(dst).collect();
     let (of_source, _) = args.store.of_both(&places)?;
-    let all = pack::plan_all(args.source.origin(src, &of_source)?, &options, None, &monitor)?;
+    let all = pack::plan_all(args.source.resolve(src, &of_source)?, &options, None, &monitor)?;
     monitor.finish();
     if let Some(output) = &args.output {
         let [planned] = all.as_slice() else {
             return Err(Error::usage("a plan file holds one format").help("give --format once, or leave --output out"));
         };
-        plan_file::write(output, &planned.source.resolved()?, &planned.plans)?;
+        plan_file::write(output, planned.source.resolved()?.as_ref(), &planned.plans)?;
     }
     if args.price.is_some() && all.iter().all(|planned| pack::requests(planned, dst) == pack::Requests::default()) {
         return Err(price::of_nothing());

@@ -6,7 +6,7 @@ use serde_json::json;
 use shardpack_format::{formats::foreign::Wanted, shell};
 use shardpack_packer::{
     Error, Result,
-    source::{Given, Origin, Root, given::Looked, part_of},
+    source::{Given, Root, given::Looked, part_of, resolve_all},
     sys,
     verify::{self, NO_IMAGE, Options, Problem, Repaired, Report, foreign},
 };
@@ -115,7 +115,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     };
     let source = |paths: &[PathBuf]| {
         let columns = args.list.columns();
-        (!paths.is_empty()).then(|| Origin::of_all(paths, &columns, &said, &of_source)).transpose()
+        (!paths.is_empty()).then(|| resolve_all(paths, &columns, &said, &of_source)).transpose()
     };
     // Report a missing source before reading anything.
     let repair = source(&args.repair)?;

@@ -25,7 +25,7 @@ use shardpack_packer::{
     part::Part,
     plan::{Check, Compression, Cut, Options, Order, Plan},
     plan_file,
-    source::{Found, Origin},
+    source::{Found, LocalTree},
 };
 use shardpack_reader::StoreSettings;
 
@@ -88,7 +88,7 @@ fn plan(folder: &Path, samples: u64, shards: u64) -> Result<()> {
     let planned = start.elapsed();
     let start = Instant::now();
     let file = folder.join("plan");
-    plan_file::write(&file, &Origin::Folder("/nowhere".into()), &[plan])?;
+    plan_file::write(&file, &LocalTree("/nowhere".into()), &[plan])?;
     println!(
         "plan    {samples} samples in {shards} shards: listed in {:.1} s, planned in {:.1} s, written in {:.1} s; {:.1} bytes of \
          memory a sample, {:.1} of them its name; {:.1} bytes a sample in the file",

@@ -38,7 +38,7 @@ use crate::{
     pack::work_folder,
     plan::BLOCK_BYTES,
     source::{
-        COMPONENT, Found, Origin, Shards,
+        COMPONENT, Found, Shards, Source,
         options::{self, Components, Splits},
     },
     sys,
@@ -100,8 +100,7 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
     let files = shards.shard_files();
     let (first, format) = fit(folder, &files)?;
     refuse_splits(folder, &shards)?;
-    let origin = Origin::Shards(shards.clone());
-    let found = origin.discover(
+    let found = shards.discover(
         &options::Options { splits: Splits::None, components: Components::None, ..Default::default() },
         monitor,
     )?;

@@ -11,7 +11,6 @@
 //! then starts at 12: the common plan of parts on many machines.
 
 mod difference;
-mod origin;
 mod samples;
 
 use std::{
@@ -39,12 +38,11 @@ use crate::{
     own,
     part::Part,
     plan::{Options, Plan, Restored, Shard, Whole},
-    source::{Found, Origin},
+    source::{Found, SharedSource, Source, restored, stored::Stored},
     sys,
 };
 pub(crate) use difference::components;
 pub use difference::{difference, request_difference, sealed_difference};
-use origin::{StoredOrigin, restored, stored};
 
 const MAGIC: &[u8; 8] = b"shardpln";
 const VERSION: u32 = 2;
@@ -63,7 +61,7 @@ const SHARDS_AT_A_TIME: usize = 64;
 #[derive(Debug)]
 pub struct PlanFile {
     /// The source as the user gave it.
-    pub source: Origin,
+    pub source: SharedSource,
     /// One plan for each dataset.
     pub plans: Vec<Plan>,
 }
@@ -72,7 +70,7 @@ pub struct PlanFile {
 #[derive(Debug)]
 pub struct Header {
     /// The source as the user gave it.
-    pub source: Origin,
+    pub source: SharedSource,
     /// Version of the program that wrote it.
     pub shardpack: String,
     /// Whether the samples are in the file.
@@ -96,7 +94,7 @@ struct Block {
 #[serde(deny_unknown_fields)]
 struct Json {
     shardpack: String,
-    source: StoredOrigin,
+    source: Stored,
     datasets: Vec<Dataset>,
 }
 
@@ -130,7 +128,7 @@ struct Dataset {
 ///
 /// # Errors
 /// If it cannot be written.
-pub fn write(path: &Path, source: &Origin, plans: &[Plan]) -> Result<()> {
+pub fn write(path: &Path, source: &dyn Source, plans: &[Plan]) -> Result<()> {
     let temporary = own::Temporary::beside(path)?;
     write_into(&temporary.file, temporary.path(), source, plans)?;
     temporary.finish(path)
@@ -156,12 +154,12 @@ pub fn check_replaceable(path: &Path) -> Result<()> {
 }
 
 /// Writes `plans` directly to `path`.
-pub(crate) fn write_to(path: &Path, source: &Origin, plans: &[Plan]) -> Result<File> {
+pub(crate) fn write_to(path: &Path, source: &dyn Source, plans: &[Plan]) -> Result<File> {
     let file = own::create(path)?;
     write_into(&file, path, source, plans).map(|()| file)
 }
 
-fn write_into(file: &File, path: &Path, source: &Origin, plans: &[Plan]) -> Result<()> {
+fn write_into(file: &File, path: &Path, source: &dyn Source, plans: &[Plan]) -> Result<()> {
     let failed = |e| sys::io_error("cannot write", path, e);
     let mut out = BufWriter::new(file);
     out.write_all(MAGIC).and_then(|()| out.write_all(&VERSION.to_le_bytes())).map_err(failed)?;
@@ -192,7 +190,7 @@ fn end(start: u64, header: &[u8]) -> Vec<u8> {
     [&start.to_le_bytes()[..], &hash::file(header)].concat()
 }
 
-fn packed_header(source: &Origin, plans: &[Plan], table: &[u8]) -> Result<Vec<u8>> {
+fn packed_header(source: &dyn Source, plans: &[Plan], table: &[u8]) -> Result<Vec<u8>> {
     let dataset = |plan: &Plan| {
         let components = plan.listing.components();
         Ok(Dataset {
@@ -214,7 +212,7 @@ fn packed_header(source: &Origin, plans: &[Plan], table: &[u8]) -> Result<Vec<u8
     };
     let json = Json {
         shardpack: env!("CARGO_PKG_VERSION").to_owned(),
-        source: stored(source),
+        source: source.stored(),
         datasets: plans.iter().map(dataset).collect::<Result<_>>()?,
     };
     let json = serde_json::to_vec(&json).map_err(|error| Error::data(format!("cannot write json: {error}")))?;

@@ -63,10 +63,10 @@ pub(super) fn change_part(
     monitor: &dyn Monitor,
 ) -> Result<Changed> {
     let start = Instant::now();
-    let Request { origin, found, plans, .. } = *request;
+    let Request { source, found, plans, .. } = *request;
     let folder = &site.part_folder(part);
-    destination::refuse_inside(folder, origin)?;
-    site.refuse_inside(origin)?;
+    destination::refuse_inside(folder, source)?;
+    site.refuse_inside(source)?;
     let all: u64 = found.iter().map(|one| one.listing.len()).sum();
     let share = part.share(all);
     let changed = |missing, bad| {
@@ -85,7 +85,7 @@ pub(super) fn change_part(
     let beside = Beside::join(part, plans, (folder, site.storage.as_ref()), |_| {
         let Some(header) = site.plan_unless_empty(plans)? else { return Ok(()) };
         let old = PlanFile { plans: header.plans()?, source: header.source };
-        plan_file::request_difference(&old, origin, plans)
+        plan_file::request_difference(&old, source, plans)
             .map_or(Ok(()), |what| Err(other_plan(site.storage.root(), &what)))
     })?;
     let storage = site.storage.with_work(&beside.run.folder);

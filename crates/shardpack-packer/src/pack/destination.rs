@@ -33,7 +33,7 @@ use crate::{
     plan::Plan,
     plan_file::{self, PlanFile},
     seal, sidecars,
-    source::Origin,
+    source::Source,
     sys,
 };
 
@@ -130,7 +130,13 @@ impl Changed {
 impl Destination {
     /// Locks `dst` for `plans`; `is_kept_for` if it is the local folder of a store that has the shards. `dst`
     /// does not change before [`Destination::begin`], nor if it is refused.
-    pub fn open(dst: &Path, source: &Origin, plans: &[Plan], force: bool, is_kept_for: bool) -> Result<(Self, State)> {
+    pub fn open(
+        dst: &Path,
+        source: &dyn Source,
+        plans: &[Plan],
+        force: bool,
+        is_kept_for: bool,
+    ) -> Result<(Self, State)> {
         refuse_inside(dst, source)?;
         let (is_new, work) = (!sys::is_there(dst)?, dst.join(WORK_FOLDER));
         let fresh = !sys::is_there(&work)?;
@@ -153,7 +159,7 @@ impl Destination {
         }
     }
 
-    fn look(&self, dst: &Path, source: &Origin, plans: &[Plan], force: bool, is_kept_for: bool) -> Result<State> {
+    fn look(&self, dst: &Path, source: &dyn Source, plans: &[Plan], force: bool, is_kept_for: bool) -> Result<State> {
         self.take_back(dst)?;
         // Even beside a plan: a run may have been stopped before it removed the work folder.
         if !force && let Some(manifests) = sealed_here(dst, plans)? {
@@ -196,7 +202,7 @@ impl Destination {
     /// Makes `dst` an unfinished pack of `plans`: sets existing files aside, writes the plan, and then creates
     /// the folders, which without a plan would count as foreign. Files that were set aside stay until
     /// [`Destination::close`], unless `is_needed` requires their space.
-    pub fn begin(&self, dst: &Path, source: &Origin, plans: &[Plan], held: &Held, is_needed: bool) -> Result<()> {
+    pub fn begin(&self, dst: &Path, source: &dyn Source, plans: &[Plan], held: &Held, is_needed: bool) -> Result<()> {
         self.set_aside(dst, held)?;
         self.remove_remains()?;
         plan_file::write(&self.work.join(PLAN_FILE), source, plans)?;
@@ -213,7 +219,7 @@ impl Destination {
     }
 
     /// Turns the unfinished pack in `dst` into one of `plans`, and keeps the shards that are unchanged.
-    pub fn carry(&self, dst: &Path, source: &Origin, plans: &[Plan], changed: &Changed) -> Result<()> {
+    pub fn carry(&self, dst: &Path, source: &dyn Source, plans: &[Plan], changed: &Changed) -> Result<()> {
         // Before the new plan is written, which would count these files as finished.
         changed.stale.iter().try_for_each(|path| sys::remove_file(path))?;
         let folders = plans.iter().map(|plan| dataset_folder(dst, plan));
@@ -400,7 +406,7 @@ pub(super) struct Prepared {
 
 /// Prepares the first of `folders` for work before the plan, if all folders may be packed into; `None` if each
 /// already holds the dataset of these plans. On failure nothing has changed.
-pub(super) fn prepare(place: &Place, source: &Origin, plans: &[Vec<Plan>]) -> Result<Option<Prepared>> {
+pub(super) fn prepare(place: &Place, source: &dyn Source, plans: &[Vec<Plan>]) -> Result<Option<Prepared>> {
     let folders = &place.folders;
     let pairs = folders.iter().map(PathBuf::as_path).zip(plans.iter().map(Vec::as_slice));
     if may_be_packed(pairs, source, place.force, place.url.is_none())? == Sealed::All {
@@ -424,7 +430,7 @@ pub(super) enum Sealed {
 /// Fails if one of the folders cannot be packed into with its plans. Changes nothing.
 pub(super) fn may_be_packed<'p>(
     folders: impl Iterator<Item = (&'p Path, &'p [Plan])>,
-    source: &Origin,
+    source: &dyn Source,
     force: bool,
     has_shards: bool,
 ) -> Result<Sealed> {
@@ -469,7 +475,7 @@ pub(super) fn may_be_packed<'p>(
 /// # Errors
 /// As [`pack`](super::pack).
 pub fn check_destination(planned: &Planned, dst: &Path, force: bool) -> Result<()> {
-    may_be_packed(std::iter::once((dst, planned.plans.as_slice())), &planned.source, force, true).map(drop)
+    may_be_packed(std::iter::once((dst, planned.plans.as_slice())), planned.source.as_ref(), force, true).map(drop)
 }
 
 /// Checks, before `source` is listed, whether the source or a part can be packed into the folder `dst`.
@@ -477,7 +483,7 @@ pub fn check_destination(planned: &Planned, dst: &Path, force: bool) -> Result<(
 /// # Errors
 /// If `dst` is inside the source, not a folder, read-only, or holds files that no dataset names; and if another
 /// user's work folder is in it.
-pub fn look_at(dst: &Path, source: &Origin, is_part: bool) -> Result<()> {
+pub fn look_at(dst: &Path, source: &dyn Source, is_part: bool) -> Result<()> {
     refuse_inside(dst, source)?;
     own::check(dst, WORK_FOLDER)?;
     let found = sys::metadata_if_there(dst)?;
@@ -522,7 +528,7 @@ pub(super) fn create_folders(dst: &Path, plans: &[Plan]) -> Result<()> {
 
 /// A folder of shards inside the source would be a class in the next run; a source inside the shards is worse.
 /// Files of a source of shards may be in a parent folder, but not in `dst` itself.
-pub(super) fn refuse_inside(dst: &Path, source: &Origin) -> Result<()> {
+pub(super) fn refuse_inside(dst: &Path, source: &dyn Source) -> Result<()> {
     let existing = dst.ancestors().find_map(|above| {
         let path = if above.as_os_str().is_empty() { Path::new(".") } else { above };
         path.canonicalize().ok().map(|path| (path, above == dst))

@@ -7,7 +7,7 @@ use shardpack_imaging::{self as imaging, Limits, Refused};
 use crate::{
     decoding,
     plan::{Check, Plan},
-    source::{Look, Origin, ReadError, Refusal, SampleReader},
+    source::{Look, ReadError, Refusal, SampleReader, Source},
 };
 
 /// A check of an image, given its number in the listing and its bytes.
@@ -16,7 +16,7 @@ type Asked<'a> = dyn Fn(u64, &[u8]) -> Result<(), ReadError> + Sync + 'a;
 /// The check that `plan` needs for the images of `source`; `None` if there is none.
 ///
 /// A dataset, or shards of other tools, declare their images; a file counts as an image by its name.
-pub(super) fn asked<'a>(source: &Origin, plan: &'a Plan) -> Option<Box<Asked<'a>>> {
+pub(super) fn asked<'a>(source: &dyn Source, plan: &'a Plan) -> Option<Box<Asked<'a>>> {
     let limits = Limits::default();
     let refused = |number, refused: Refused| {
         decoding::verdict(&refused, || plan.listing.shown(number)).map_or_else(ReadError::Fatal, bad)

@@ -56,7 +56,7 @@ use crate::{
     plan::{self, Plan},
     seal, sidecars,
     source::{
-        Origin, Refusal, SampleReader, options,
+        Refusal, SampleReader, SharedSource, Source, options,
         storage::{self, ReadOrder, Storage},
     },
     survey, sys, transfer,
@@ -140,7 +140,7 @@ pub enum ReadOrderChoice {
 #[derive(Debug)]
 pub struct Planned {
     /// The source.
-    pub source: Origin,
+    pub source: SharedSource,
     /// One plan for each split, or one plan.
     pub plans: Vec<Plan>,
     /// Storage of the source.
@@ -221,7 +221,7 @@ pub fn needed_bytes(plans: &[Plan]) -> u64 {
 
 /// Length in bytes of the temporary files of an unpacked source: of the largest split, because each is removed
 /// before the next.
-fn unpacked_bytes(source: &Origin, plans: &[Plan]) -> Result<u64> {
+fn unpacked_bytes(source: &dyn Source, plans: &[Plan]) -> Result<u64> {
     let of_plans = plans.iter().map(|plan| source.unpacked_bytes(plan.split.as_deref(), &plan.listing));
     Ok(of_plans.collect::<Result<Vec<_>>>()?.into_iter().max().unwrap_or(0))
 }
@@ -271,7 +271,7 @@ fn ready(
     plans.iter().try_for_each(|plan| copy::fit(plan, options.memory_bytes).map(drop))?;
     let mut recalled = vec![BTreeMap::new(); plans.len()];
     if let State::Changed(changed) = state {
-        destination.carry(dst, &planned.source, plans, changed)?;
+        destination.carry(dst, planned.source.as_ref(), plans, changed)?;
     }
     if let State::Begun | State::Changed(_) = state {
         destination::create_folders(dst, plans)?;
@@ -286,7 +286,7 @@ fn ready(
         }
     }
     let have: u64 = recalled.iter().flat_map(BTreeMap::values).map(|shard| shard.entry.bytes).sum();
-    let unpacked = if is_relayed { 0 } else { unpacked_bytes(&planned.source, plans)? };
+    let unpacked = if is_relayed { 0 } else { unpacked_bytes(planned.source.as_ref(), plans)? };
     let needed = bytes_on_disk(plans, storage.as_ref(), have) + unpacked;
     let (free, held) = (sys::free_bytes(dst)?, destination.held_bytes(state)?);
     if needed > free.saturating_add(held) {
@@ -298,7 +298,7 @@ fn ready(
         return Err(no_space(what, dst));
     }
     match state {
-        State::New(held) => destination.begin(dst, &planned.source, plans, held, needed > free)?,
+        State::New(held) => destination.begin(dst, planned.source.as_ref(), plans, held, needed > free)?,
         _ if needed > free => destination.remove_replaced()?,
         _ => {}
     }
@@ -348,12 +348,12 @@ fn pack_into(
     // Invalid options are reported before any file is written.
     plans.iter().try_for_each(|plan| sidecars::check(&options.sidecars, plan))?;
     let (destination, state) =
-        Destination::open(dst, &planned.source, plans, options.force, site.storage.local().is_none())?;
+        Destination::open(dst, planned.source.as_ref(), plans, options.force, site.storage.local().is_none())?;
     if let State::Sealed(manifests) = state {
         let other_sidecars = other_sidecars(&manifests, plans, &options.sidecars)?;
         let read = |plan: &Plan| sys::read_if_there(&dataset_folder(dst, plan).join(LEDGER_FILE));
         let unpacked = in_ledgers(plans, &manifests, read)?;
-        let newer = newer(&planned.source, plans, &Local::new(dst))?;
+        let newer = newer(planned.source.as_ref(), plans, &Local::new(dst))?;
         let report = report(manifests, true, Vec::new(), &[], plans, 0, start);
         return Ok(Report { other_sidecars, newer, unpacked, ..report });
     }
@@ -443,7 +443,7 @@ fn copy_all(
             }
             None => planned.source.open(plan.split.as_deref(), &plan.listing, Some(&work), monitor)?,
         };
-        let asked = image_check::asked(&planned.source, plan).filter(|_| relay.is_none());
+        let asked = image_check::asked(planned.source.as_ref(), plan).filter(|_| relay.is_none());
         let source: Box<dyn SampleReader> = match asked.as_deref() {
             Some(asked) => Box::new(ImageCheck { source, asked }),
             None => source,

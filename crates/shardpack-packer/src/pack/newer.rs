@@ -4,14 +4,16 @@ use shardpack_format::{Result, manifest};
 use shardpack_storage::Storage;
 
 use super::split_prefix;
-use crate::{plan::Plan, source::Origin};
+use crate::{plan::Plan, source::Source};
 
 /// Images whose files are newer than the manifest of their dataset in `storage`, which was read before; `None` if the source is not
 /// files, or the time of the manifest is not known.
-pub(super) fn newer(source: &Origin, plans: &[Plan], storage: &dyn Storage) -> Result<Option<(u64, Vec<u8>)>> {
+pub(super) fn newer(source: &dyn Source, plans: &[Plan], storage: &dyn Storage) -> Result<Option<(u64, Vec<u8>)>> {
     let (mut count, mut first) = (0, None);
-    for plan in plans.iter().filter(|_| !matches!(source, Origin::Transformed(_))) {
-        if !matches!(source.part(plan.split.as_deref())?, Origin::Folder(_) | Origin::List(_)) {
+    for plan in plans {
+        // A version of an object is no time.
+        let split = plan.split.as_deref();
+        if !source.is_of_files_in(split)? || source.leaf_of(split)?.is_remote() {
             continue;
         }
         let Some(sealed) = storage.changed_at_ns(&(split_prefix(plan) + manifest::FILE))? else { continue };

@@ -107,8 +107,8 @@ pub(super) fn pack_part_into(
     plans.iter().try_for_each(|plan| sidecars::check(&options.sidecars, plan))?;
     plans.iter().try_for_each(|plan| copy::fit(plan, options.memory_bytes).map(drop))?;
     let folder = site.part_folder(planned.part);
-    destination::refuse_inside(&folder, &planned.planned.source)?;
-    site.refuse_inside(&planned.planned.source)?;
+    destination::refuse_inside(&folder, planned.planned.source.as_ref())?;
+    site.refuse_inside(planned.planned.source.as_ref())?;
     let known_bad = known_bad(plans);
     if options.on_bad == OnBad::Error && !known_bad.is_empty() {
         return Ok(PartReport { bad: known_bad, ..empty(planned, Ended::Bad, start) });
@@ -192,7 +192,7 @@ impl Beside {
                 regular::open(&temporary).map_err(|e| sys::io_error("cannot read", &temporary, e))?
             }
             Common::File(_, header) => header.write_to(&temporary)?,
-            Common::Walk(plans) => plan_file::write_to(&temporary, &planned.planned.source, plans)?,
+            Common::Walk(plans) => plan_file::write_to(&temporary, planned.planned.source.as_ref(), plans)?,
         };
         file.sync_data().map_err(|e| sys::io_error("cannot sync", &temporary, e))?;
         match fs::hard_link(&temporary, plan) {
@@ -230,7 +230,7 @@ impl Beside {
         let recalled = before.map_or(recalled, |before| before.into_iter().map(|outcome| outcome.shards).collect());
         let have: u64 = recalled.iter().flat_map(BTreeMap::values).map(|shard| shard.entry.bytes).sum();
         let shards_bytes = bytes_on_disk(plans, storage.as_ref(), have);
-        let unpacked = if is_done { 0 } else { unpacked_bytes(&planned.planned.source, plans)? };
+        let unpacked = if is_done { 0 } else { unpacked_bytes(planned.planned.source.as_ref(), plans)? };
         let (needed, free) = (if is_done { 0 } else { shards_bytes + unpacked }, sys::free_bytes(dst)?);
         if needed > free {
             let what = format!("part {} needs {}, {} are free", planned.part, size::text(needed), size::text(free));

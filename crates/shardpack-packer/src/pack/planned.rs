@@ -10,7 +10,7 @@ use crate::{
     plan::Plan,
     plan_file,
     source::{
-        Origin, ReadError, Refusal,
+        ReadError, Refusal, SharedSource, Source,
         storage::{self, Sniffed},
     },
 };
@@ -33,8 +33,8 @@ pub(super) fn plan_again(error: Error) -> Error {
 }
 
 /// Plans from a file, with the storage of the source.
-pub(super) fn looked_at(source: Origin, plans: Vec<Plan>) -> Result<Planned> {
-    let sniffed = plans.iter().map(|plan| look(&source, plan.split.as_deref(), &plan.listing, true));
+pub(super) fn looked_at(source: SharedSource, plans: Vec<Plan>) -> Result<Planned> {
+    let sniffed = plans.iter().map(|plan| look(source.as_ref(), plan.split.as_deref(), &plan.listing, true));
     let sniffed = together(sniffed.collect::<Result<_>>()?);
     let storage = storage::of(source.read_at(), &sniffed);
     let notes = notes::notes(plans.iter().filter(|plan| plan.has_all()), &sniffed.kinds);
@@ -42,7 +42,7 @@ pub(super) fn looked_at(source: Origin, plans: Vec<Plan>) -> Result<Planned> {
 }
 
 /// Inspects a few samples of one dataset in storage; `is_copied` if the images are read next.
-pub(super) fn look(source: &Origin, split: Option<&str>, listing: &Listing, is_copied: bool) -> Result<Sniffed> {
+pub(super) fn look(source: &dyn Source, split: Option<&str>, listing: &Listing, is_copied: bool) -> Result<Sniffed> {
     source.peeker(split, listing)?.map_or_else(
         || Ok(Sniffed { kinds: BTreeMap::new(), cached: 0.0, latency: None }),
         |reader| match source.is_remote() {

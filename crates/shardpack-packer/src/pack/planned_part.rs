@@ -9,7 +9,6 @@ use crate::{
     part::Part,
     plan::Plan,
     plan_file::{self, Header, PlanFile},
-    source::Origin,
 };
 
 /// A part to pack.
@@ -23,7 +22,7 @@ pub struct PlannedPart {
     pub(super) common: Common,
 }
 
-/// Origin of the plan of all parts.
+/// Where the plan of all parts comes from.
 #[derive(Debug)]
 pub(super) enum Common {
     /// A plan file.
@@ -51,13 +50,8 @@ impl PlannedPart {
         let shards = part.shards(&planned.plans);
         let of_plans = || planned.plans.iter().zip(&shards);
         let plans = of_plans().map(|(plan, shards)| plan.part(shards.clone())).collect::<Result<_>>()?;
-        let source = match planned.source {
-            Origin::Transformed(made) => {
-                let numbers: Vec<_> = of_plans().map(|(plan, shards)| plan.numbers(shards)).collect();
-                Origin::Transformed(made.subset(&numbers))
-            }
-            source => source,
-        };
+        let numbers: Vec<_> = of_plans().map(|(plan, shards)| plan.numbers(shards)).collect();
+        let source = planned.source.subset(&numbers).unwrap_or(planned.source);
         let whole = planned.plans;
         Ok(Self { part, planned: Planned { source, plans, ..planned }, common: Common::Walk(whole) })
     }
@@ -80,7 +74,7 @@ impl PlannedPart {
         match &self.common {
             Common::File(_, header) => Ok(header.to_bytes()),
             Common::Walk(plans) => {
-                plan_file::write_to(&path, &self.planned.source, plans)?;
+                plan_file::write_to(&path, self.planned.source.as_ref(), plans)?;
                 Ok(plan_file::read_header(&path)?.to_bytes())
             }
         }
@@ -103,13 +97,13 @@ impl PlannedPart {
                 .help("use one version for all parts, or remove the folder to begin anew"));
         }
         let old = PlanFile { plans: header.plans()?, source: header.source.clone() };
-        let what = match plan_file::request_difference(&old, &self.planned.source, self.plans()) {
+        let what = match plan_file::request_difference(&old, self.planned.source.as_ref(), self.plans()) {
             None if same_hashes(&old.plans, self.plans())? => return Ok(()),
             Some(what) => what,
             None => {
                 let whole = match (&self.common, file.filter(|_| header.has_samples)) {
                     (Common::Walk(plans), Some(file)) => {
-                        plan_file::difference(&plan_file::read(file)?, &self.planned.source, plans)
+                        plan_file::difference(&plan_file::read(file)?, self.planned.source.as_ref(), plans)
                     }
                     _ => None,
                 };

@@ -28,7 +28,7 @@ use crate::{
     part::Part,
     plan::{self, Plan},
     source::{
-        COMPONENT, Found, Fractions, Origin, Parted, npy,
+        COMPONENT, Found, Fractions, Parted, SharedSource, Source, SourceKind, npy,
         options::Components,
         payload, several,
         storage::{self, Sniffed},
@@ -43,7 +43,7 @@ use crate::{
 /// If the source cannot be read or has no samples, a format cannot hold it, or images are to be preprocessed
 /// and there is no place for that.
 pub fn plan_all(
-    source: Origin,
+    source: SharedSource,
     options: &[PlanOptions],
     place: Option<&Place>,
     monitor: &dyn Monitor,
@@ -56,7 +56,7 @@ pub fn plan_all(
     })?;
     copy::fit_any(place.memory_bytes)?;
     let plans = surveyed.plans_before()?;
-    let Some(prepared) = destination::prepare(place, &surveyed.source, &plans)? else {
+    let Some(prepared) = destination::prepare(place, surveyed.source.as_ref(), &plans)? else {
         let storage = storage::of(surveyed.source.path(), &surveyed.sniffed);
         let of = |plans| Planned {
             source: surveyed.source.clone(),
@@ -97,7 +97,7 @@ pub enum PartPlanning {
 /// # Errors
 /// As [`plan_all`]; and if `place` holds something else.
 pub fn plan_part(
-    source: Origin,
+    source: SharedSource,
     options: &PlanOptions,
     part: Part,
     place: &Place,
@@ -114,7 +114,7 @@ pub fn plan_part(
 
 /// As [`plan_part`].
 pub(super) fn plan_part_into(
-    source: Origin,
+    source: SharedSource,
     options: &PlanOptions,
     part: Part,
     (place, site): (&Place, &Site),
@@ -128,7 +128,7 @@ pub(super) fn plan_part_into(
     };
     copy::fit_any(place.memory_bytes)?;
     let plans = surveyed.plans_before()?.pop().ok_or_else(none)?;
-    let request = Request { origin: &surveyed.source, found: &surveyed.found, recipe: &recipe, plans: &plans };
+    let request = Request { source: surveyed.source.as_ref(), found: &surveyed.found, recipe: &recipe, plans: &plans };
     match change_part(&request, part, site, place.jobs, on_bad, monitor).map_err(goes_on)? {
         Changed::Sealed => Ok(PartPlanning::Sealed),
         Changed::Some(changed) => Ok(PartPlanning::Changed(changed)),
@@ -141,7 +141,7 @@ pub(super) fn plan_part_into(
 
 /// A listed source with its chosen samples.
 struct Surveyed {
-    source: Origin,
+    source: SharedSource,
     found: Vec<Found>,
     sniffed: Sniffed,
     /// Options that decide the bytes, for each format.
@@ -152,28 +152,33 @@ struct Surveyed {
 
 impl Surveyed {
     /// `None` if there are no options; `is_copied` if the images are read next.
-    fn of(source: Origin, options: &[PlanOptions], is_copied: bool, monitor: &dyn Monitor) -> Result<Option<Self>> {
+    fn of(
+        source: SharedSource,
+        options: &[PlanOptions],
+        is_copied: bool,
+        monitor: &dyn Monitor,
+    ) -> Result<Option<Self>> {
         let Some(first) = options.first() else { return Ok(None) };
         let source = match &first.bytes.format.fractions {
-            Some(fractions) => Origin::Parted(Parted::new(source, Fractions::of_text(fractions)?)),
+            Some(fractions) => Arc::new(Parted::new(source, Fractions::of_text(fractions)?)),
             None => source,
         };
         let mut found = source.discover(&first.walk, monitor)?;
         found.iter().try_for_each(|found| check_fraction(found, first))?;
         refuse_image_options(options, &found)?;
-        survey::survey(&source, &mut found, &first.survey, monitor)?;
+        survey::survey(source.as_ref(), &mut found, &first.survey, monitor)?;
         found.iter().try_for_each(check_folder)?;
-        several::check_shared(&source, &found)?;
-        found.iter().try_for_each(|found| check_any(&source, found))?;
-        let sniffed = look_all(&source, &found, is_copied)?;
+        several::check_shared(source.as_ref(), &found)?;
+        found.iter().try_for_each(|found| check_any(source.as_ref(), found))?;
+        let sniffed = look_all(source.as_ref(), &found, is_copied)?;
         are_there(&first.walk.components, &first.bytes.format.wanted.renames, &found)
             .map_err(|error| error.in_file(source.path()))?;
-        settle_payload(&source, &mut found, &sniffed.kinds, first.recipe.is_some())?;
+        settle_payload(source.as_ref(), &mut found, &sniffed.kinds, first.recipe.is_some())?;
         refuse_image_options(options, &found)?;
-        geometry::refuse(&source, &found, first.recipe.as_ref())?;
+        geometry::refuse(source.as_ref(), &found, first.recipe.as_ref())?;
         // A fixed extension means that samples are files of that kind.
         if first.recipe.is_none() && !options.iter().any(|options| matches!(options.extension, Extension::Fixed(_))) {
-            npy::settle(&source, &mut found, monitor)?;
+            npy::settle(source.as_ref(), &mut found, monitor)?;
         }
         let is_of_shards = source.is_of_shards();
         let settle = |options| settled(options, &found, &sniffed.kinds, is_of_shards);
@@ -202,9 +207,9 @@ impl Surveyed {
     }
 
     /// The same after preprocessing.
-    fn changed(self, source: Origin, found: Vec<Found>) -> Result<Self> {
-        found.iter().try_for_each(|found| check_any(&source, found))?;
-        let sniffed = Sniffed { kinds: self.sniffed.kinds, ..look_all(&source, &found, true)? };
+    fn changed(self, source: SharedSource, found: Vec<Found>) -> Result<Self> {
+        found.iter().try_for_each(|found| check_any(source.as_ref(), found))?;
+        let sniffed = Sniffed { kinds: self.sniffed.kinds, ..look_all(source.as_ref(), &found, true)? };
         Ok(Self { source, found, sniffed, recipe: None, ..self })
     }
 
@@ -255,7 +260,7 @@ fn check_folder(found: &Found) -> Result<()> {
 }
 
 /// Fails if samples were found but none was chosen: names the first, and why it is left out.
-fn check_any(source: &Origin, found: &Found) -> Result<()> {
+fn check_any(source: &dyn Source, found: &Found) -> Result<()> {
     let left_out = || found.unpacked.iter().filter(|unpacked| unpacked.fate != Fate::Kept);
     if !found.listing.is_empty() || left_out().next().is_none() {
         return Ok(());
@@ -265,7 +270,7 @@ fn check_any(source: &Origin, found: &Found) -> Result<()> {
     let said = |all: u64, first: &Unpacked| {
         size::first_of(all, &format!("{}: {}", sample::name(&first.path, b""), first.reason))
     };
-    let origin = source.part(found.split.as_deref())?;
+    let leaf = source.leaf_of(found.split.as_deref())?;
     let error = match left_out().find(|unpacked| unpacked.fate == Fate::Skipped) {
         Some(first) => {
             let count = left_out().count() as u64;
@@ -274,7 +279,7 @@ fn check_any(source: &Origin, found: &Found) -> Result<()> {
                 size::counted(count, noun),
                 said(count, first)
             ));
-            match origin.is_list() {
+            match leaf.kind() == SourceKind::List {
                 true => error.help("set the folder of relative paths in a list with --root FOLDER"),
                 false => error,
             }
@@ -285,15 +290,15 @@ fn check_any(source: &Origin, found: &Found) -> Result<()> {
             Error::usage(format!("{}{split}{first}", size::all_are(count, noun, "left out")))
         }
     };
-    Err(error.in_file(origin.path()))
+    Err(error.in_file(leaf.path()))
 }
 
 /// Sets the kind of samples, and fails if splits differ. For a list without images, the extensions of its files
 /// decide. Arrays count as images if `changes` turns them into images.
-fn settle_payload(source: &Origin, found: &mut [Found], kinds: &BTreeMap<Kind, u64>, changes: bool) -> Result<()> {
+fn settle_payload(source: &dyn Source, found: &mut [Found], kinds: &BTreeMap<Kind, u64>, changes: bool) -> Result<()> {
     let is_other = |kind: &Kind| *kind == Kind::Unknown || (*kind == Kind::Npy && !changes);
     let is_told = found.iter().any(|found| found.payload.is_some());
-    if !is_told && source.is_all_lists() && !kinds.is_empty() && kinds.keys().all(is_other) {
+    if !is_told && source.is_all(&[SourceKind::List]) && !kinds.is_empty() && kinds.keys().all(is_other) {
         let payload = payload::of_names(found)?;
         found.iter_mut().for_each(|found| found.payload.clone_from(&payload));
     }
@@ -478,7 +483,7 @@ fn are_there(components: &Components, renames: &[(String, String)], found: &[Fou
 }
 
 /// Inspects a few samples of each dataset in storage; `is_copied` if the images are read next.
-fn look_all(source: &Origin, found: &[Found], is_copied: bool) -> Result<Sniffed> {
+fn look_all(source: &dyn Source, found: &[Found], is_copied: bool) -> Result<Sniffed> {
     let look = |found: &Found| {
         let look = look(source, found.split.as_deref(), &found.listing, is_copied)?;
         // Kinds from the selection are more accurate.

@@ -8,8 +8,8 @@ use shardpack_storage::requests_to_write;
 
 use super::Planned;
 use crate::{
-    plan::Compression,
-    source::{Origin, storage::LOOKS},
+    plan::{Compression, Plan},
+    source::{Source, SourceKind, storage::LOOKS},
     sys,
 };
 
@@ -31,27 +31,9 @@ pub struct Requests {
 /// Requests for packing `planned` into `dst`; none if both are local.
 pub fn requests(planned: &Planned, dst: Option<&Path>) -> Requests {
     let mut all = Requests::default();
-    let samples = || planned.plans.iter().map(|plan| plan.listing.len());
-    let listed = match &planned.source {
-        Origin::Prefix(prefix) => Some(prefix),
-        Origin::List(list) => list.remote(),
-        _ => None,
-    };
-    if let Some(prefix) = listed {
-        let mut looks: u64 = samples().map(|samples| samples.min(LOOKS)).sum();
-        // A pack lists and checks objects as planning did; it checks the objects of a list one by one.
-        let before = prefix.transfers().requests.saturating_sub(looks);
-        match &planned.source {
-            Origin::List(_) => looks += before,
-            _ => all.lists = before,
-        }
-        for plan in &planned.plans {
-            let cells = plan.listing.components().cells.iter().filter_map(|cell| cell.length());
-            let beside = cells.filter(|bytes| *bytes > 0);
-            all.gets += plan.listing.len() + beside.clone().count() as u64;
-            all.received_bytes += plan.payload_bytes() + beside.map(u64::from).sum::<u64>();
-        }
-        all.gets += looks;
+    if planned.source.kind() != SourceKind::Transformed {
+        let leaves = planned.source.leaves();
+        leaves.into_iter().filter(|leaf| leaf.is_remote()).for_each(|leaf| all.add_reads(planned, leaf));
     }
     if dst.is_some_and(sys::is_store) {
         for plan in &planned.plans {
@@ -77,4 +59,33 @@ pub fn requests(planned: &Planned, dst: Option<&Path>) -> Requests {
         all.gets += 2;
     }
     all
+}
+
+impl Requests {
+    /// Adds the requests for the files of `leaf`, one of the sources of `planned`; none for shards, which are read in spans.
+    fn add_reads(&mut self, planned: &Planned, leaf: &dyn Source) {
+        let kind = leaf.kind();
+        if !matches!(kind, SourceKind::Tree | SourceKind::List) {
+            return;
+        }
+        let is_of_leaf = |plan: &&Plan| {
+            let own = planned.source.leaf_of(plan.split.as_deref());
+            own.is_ok_and(|own| std::ptr::addr_eq(own, leaf))
+        };
+        let plans: Vec<&Plan> = planned.plans.iter().filter(is_of_leaf).collect();
+        let mut looks: u64 = plans.iter().map(|plan| plan.listing.len().min(LOOKS)).sum();
+        // A pack lists and checks objects as planning did; it checks the objects of a list one by one.
+        let before = leaf.transfers().unwrap_or_default().requests.saturating_sub(looks);
+        match kind {
+            SourceKind::List => looks += before,
+            _ => self.lists += before,
+        }
+        for plan in plans {
+            let cells = plan.listing.components().cells.iter().filter_map(|cell| cell.length());
+            let beside = cells.filter(|bytes| *bytes > 0);
+            self.gets += plan.listing.len() + beside.clone().count() as u64;
+            self.received_bytes += plan.payload_bytes() + beside.map(u64::from).sum::<u64>();
+        }
+        self.gets += looks;
+    }
 }

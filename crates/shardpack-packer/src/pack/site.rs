@@ -41,7 +41,7 @@ use crate::{
     own,
     plan::Plan,
     plan_file, seal, sidecars,
-    source::Origin,
+    source::Source,
     sys,
     transfer::{put_files, remove_files},
 };
@@ -144,7 +144,7 @@ impl Site {
     /// Packs the planned dataset into a URL, or resumes it.
     pub fn pack(&self, planned: &Planned, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
         let start = Instant::now();
-        self.refuse_inside(&planned.source)?;
+        self.refuse_inside(planned.source.as_ref())?;
         match self.pack_unless_sealed(planned, options, monitor, start) {
             // Another machine may have finished the same command. A store that does not answer gets no second request.
             Err(error) if !options.force && error.kind() == ErrorKind::Usage => match self.sealed(&planned.plans) {
@@ -204,7 +204,7 @@ impl Site {
     ) -> Result<Report> {
         let plans = &planned.plans;
         let left_uploads = self.clear_local()?;
-        let newer = newer(&planned.source, plans, self.storage.as_ref())?;
+        let newer = newer(planned.source.as_ref(), plans, self.storage.as_ref())?;
         let other_sidecars = other_sidecars(&manifests, plans, &options.sidecars)?;
         let read = |plan: &Plan| self.storage.read_small(&(split_prefix(plan) + LEDGER_FILE));
         let unpacked = in_ledgers(plans, &manifests, read)?;
@@ -237,7 +237,7 @@ impl Site {
     }
 
     /// Objects of a dataset at a URL inside the source would be samples in the next run.
-    pub fn refuse_inside(&self, source: &Origin) -> Result<()> {
+    pub fn refuse_inside(&self, source: &dyn Source) -> Result<()> {
         let with_slash = |url: &str| format!("{}/", url.trim_end_matches('/'));
         let own = with_slash(&self.storage.root().to_string_lossy());
         let holds = |root: &Path| sys::is_store(root) && own.starts_with(&with_slash(&root.to_string_lossy()));

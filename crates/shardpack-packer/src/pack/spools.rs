@@ -35,7 +35,7 @@ use crate::{
     part::Part,
     plan::Plan,
     source::{
-        Found, Origin,
+        Found, Source,
         transformed::{Record, Spool, Spools, What},
     },
     sys,
@@ -52,7 +52,7 @@ const HASH_BYTES: usize = 32;
 
 /// A request to preprocess images.
 pub(super) struct Request<'a> {
-    pub origin: &'a Origin,
+    pub source: &'a dyn Source,
     pub found: &'a [Found],
     pub recipe: &'a Recipe,
     /// Plans of `found` without cuts; their hashes identify the images of a list.
@@ -288,9 +288,9 @@ pub(super) fn make(
         return Ok(Vec::new());
     }
     take_over(&folder, seen, name, &running)?;
-    let Request { origin, found, recipe, plans } = *request;
+    let Request { source, found, recipe, plans } = *request;
     let (spool, known) = Spool::open(&folder.join(name), &words(recipe))?;
-    let maker = Maker { origin, recipe, spool, known, jobs, monitor };
+    let maker = Maker { source, recipe, spool, known, jobs, monitor };
     let share = part.share(images(found));
     let mut head = Head {
         shardpack: env!("CARGO_PKG_VERSION").to_owned(),

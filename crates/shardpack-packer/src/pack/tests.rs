@@ -31,7 +31,7 @@ use crate::{
     part::Part,
     plan::{self, Check, Compression, Cut, Order},
     sidecars,
-    source::{Origin, options},
+    source::{SharedSource, options, resolve},
     survey,
 };
 
@@ -115,8 +115,8 @@ impl<'s> Command<'s> {
         Ok(plan_all(source, &[options], place, &Silent)?.remove(0))
     }
 
-    fn to_plan(&self, site: &Site) -> Result<(Origin, PlanOptions, Place)> {
-        let source = Origin::of(self.src, &Default::default(), &Default::default(), &StoreSettings::default())?;
+    fn to_plan(&self, site: &Site) -> Result<(SharedSource, PlanOptions, Place)> {
+        let source = resolve(self.src, &Default::default(), &Default::default(), &StoreSettings::default())?;
         let options = PlanOptions {
             walk: options::Options { threads: 1, ..Default::default() },
             survey: survey::Choice::default(),

@@ -23,7 +23,7 @@ use crate::{
     listing::Listing,
     monitor::{Monitor, Phase},
     source::{
-        Found, Origin,
+        Found, SharedSource, Source,
         transformed::{Made, Record, Split, Spool, Spools, Transformed, What},
     },
     survey::ImageReader,
@@ -58,15 +58,15 @@ pub fn words(recipe: &Recipe) -> String {
 
 /// Applies `recipe` to all images of `found`, through a spool in `work`.
 pub(super) fn transform(
-    origin: Origin,
+    source: SharedSource,
     found: Vec<Found>,
     recipe: &Recipe,
     work: &Path,
     jobs: usize,
     monitor: &dyn Monitor,
-) -> Result<(Origin, Vec<Found>)> {
+) -> Result<(SharedSource, Vec<Found>)> {
     let (spool, known) = Spool::open(&work.join(SPOOL_FILE), &words(recipe))?;
-    let maker = Maker { origin: &origin, recipe, spool, known, jobs, monitor };
+    let maker = Maker { source: source.as_ref(), recipe, spool, known, jobs, monitor };
     let mut made = Outcomes::new(&found, recipe);
     for (split, one) in found.iter().enumerate() {
         for (number, record) in maker.make(one, 0..one.listing.len())? {
@@ -74,12 +74,12 @@ pub(super) fn transform(
         }
     }
     let names = Arc::new(vec![SPOOL_FILE.to_owned()]);
-    Ok(made.settle(origin, found, Spools { storage: Arc::new(Local::new(work)), names }))
+    Ok(made.settle(source, found, Spools { storage: Arc::new(Local::new(work)), names }))
 }
 
 /// Preprocesses images into a spool.
 pub(super) struct Maker<'a> {
-    pub origin: &'a Origin,
+    pub source: &'a dyn Source,
     pub recipe: &'a Recipe,
     pub spool: Spool,
     /// Records of the spool, by key.
@@ -91,9 +91,9 @@ pub(super) struct Maker<'a> {
 impl Maker<'_> {
     /// Results for the images of a split with these numbers, in this order.
     pub fn make(&self, found: &Found, numbers: Range<u64>) -> Result<Vec<(u64, Record)>> {
-        let Self { origin, recipe, spool, known, jobs, monitor } = self;
+        let Self { source, recipe, spool, known, jobs, monitor } = self;
         let listing = &found.listing;
-        let reader = ImageReader::open(origin, found.split.as_deref(), listing, *monitor)?;
+        let reader = ImageReader::open(*source, found.split.as_deref(), listing, *monitor)?;
         let key = |number| key(found.split.as_deref(), listing, number);
         let work = |number, buffer: &mut Vec<u8>| {
             if let Some(record) = known.get(&key(number)) {
@@ -220,7 +220,7 @@ impl Outcomes {
     }
 
     /// The source and its contents after all images were preprocessed into `spools`.
-    pub fn settle(self, origin: Origin, found: Vec<Found>, spools: Spools) -> (Origin, Vec<Found>) {
+    pub fn settle(self, source: SharedSource, found: Vec<Found>, spools: Spools) -> (SharedSource, Vec<Found>) {
         let (mut splits, mut after) = (Vec::new(), Vec::new());
         for ((one, outcomes), texts) in found.into_iter().zip(self.splits).zip(self.texts) {
             let (split, found) = settle(one, &outcomes, &texts);
@@ -240,7 +240,7 @@ impl Outcomes {
                 first.notes.push(format!("{images} had more pages or frames: only the first of each was kept"));
             }
         }
-        (Origin::Transformed(Transformed::new(origin, spools, splits)), after)
+        (Arc::new(Transformed::new(source, spools, splits)), after)
     }
 }
 

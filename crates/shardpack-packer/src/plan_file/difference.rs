@@ -13,19 +13,19 @@ use shardpack_format::{
 use super::PlanFile;
 use crate::{
     plan::{Check, Cut, Options, Order, Plan},
-    source::Origin,
+    source::{Source, stored::Stored},
 };
 
 /// The difference between the plan of an unfinished pack and the present plan, in one line; `None` if they are
 /// equal.
-pub fn difference(old: &PlanFile, source: &Origin, new: &[Plan]) -> Option<String> {
+pub fn difference(old: &PlanFile, source: &dyn Source, new: &[Plan]) -> Option<String> {
     request_difference(old, source, new).or_else(|| old.plans.iter().zip(new).find_map(|(old, new)| samples(old, new)))
 }
 
 /// The difference without samples, which may not be known yet.
-pub fn request_difference(old: &PlanFile, source: &Origin, new: &[Plan]) -> Option<String> {
-    if let (Origin::Shards(old), Origin::Shards(new)) = (&old.source, source)
-        && let Some(what) = old.difference(new)
+pub fn request_difference(old: &PlanFile, source: &dyn Source, new: &[Plan]) -> Option<String> {
+    if let (Stored::Shards(old), Stored::Shards(new)) = (old.source.stored(), source.stored())
+        && let Some(what) = old.difference(&new)
     {
         return Some(what);
     }

@@ -5,6 +5,7 @@ use crate::{
     component_table::{Cell, ComponentTable},
     listing::{self, Folder},
     plan::{Cut, tests},
+    source::{LocalTree, shared},
 };
 
 fn plan(sizes: &[u32], seed: u64) -> Plan {
@@ -16,7 +17,7 @@ fn a_plan_comes_back_as_it_was_and_no_flip_goes_unseen() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.plan");
     let plans = [plan(&[10, 20, 30], 5)];
-    let source = Origin::Folder("src".into());
+    let source = LocalTree("src".into());
     write(&path, &source, &plans).unwrap();
     let back = read(&path).unwrap();
     assert_eq!(back.source.path(), Path::new("src"));
@@ -58,7 +59,7 @@ fn a_plan_of_values_comes_back_with_their_forms() {
     let plan = Plan::new(found, options).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.plan");
-    write(&path, &Origin::Folder("src".into()), std::slice::from_ref(&plan)).unwrap();
+    write(&path, &LocalTree("src".into()), std::slice::from_ref(&plan)).unwrap();
     let back = read(&path).unwrap();
     let (old, new) = (plan.listing.components(), back.plans[0].listing.components());
     assert_eq!((&old.payload, &old.payload_forms, &old.forms), (&new.payload, &new.payload_forms, &new.forms));
@@ -68,8 +69,8 @@ fn a_plan_of_values_comes_back_with_their_forms() {
 
 #[test]
 fn the_difference_is_named() {
-    let source = Origin::Folder("src".into());
-    let old = PlanFile { source: source.clone(), plans: vec![plan(&[10, 20, 30], 0)] };
+    let source = LocalTree("src".into());
+    let old = PlanFile { source: shared(source.clone()), plans: vec![plan(&[10, 20, 30], 0)] };
     let says = |new: Plan| difference(&old, &source, &[new]).unwrap();
     assert_eq!(says(plan(&[10, 20, 30], 1)), "--seed: was 0, is now 1");
     assert_eq!(says(plan(&[10, 21, 30], 0)), "class/000001.jpg was changed");

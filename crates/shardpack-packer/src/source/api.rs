@@ -1,10 +1,20 @@
 //! What every source implements and returns: the listing of a source, the reader of its samples, and their errors.
 
-use std::{collections::BTreeMap, io, path::Path, sync::Arc};
+use std::{collections::BTreeMap, fmt::Debug, io, path::Path, sync::Arc};
 
 use shardpack_format::{Error, ErrorKind, Result, component::Component, image_header::Kind};
+use shardpack_storage::Transfers;
 
-use crate::{ledger::Unpacked, listing::Listing, source::options::Extensions, sys};
+use super::{
+    options::{Extensions, Options},
+    stored::Stored,
+};
+use crate::{
+    ledger::Unpacked,
+    listing::Listing,
+    monitor::{Monitor, Silent},
+    sys,
+};
 
 /// Prefix of the names under which fields of records are counted; the field name follows.
 pub(crate) const COMPONENT: &str = "component ";
@@ -94,6 +104,234 @@ pub trait SampleReader: Sync {
     /// As [`SampleReader::read`].
     fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError>;
 }
+
+/// Kind of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceKind {
+    /// A tree of files or objects.
+    Tree,
+    /// A list of files or objects.
+    List,
+    /// Sealed datasets, the splits of one, or some of their shards.
+    Dataset,
+    /// Shards written by other tools.
+    Shards,
+    /// Several sources, each a split.
+    Several,
+    /// A source without splits, divided into splits.
+    Parted,
+    /// Images of another source, changed by a recipe.
+    Transformed,
+}
+
+/// A source that several plans share.
+pub type SharedSource = Arc<dyn Source>;
+
+/// `&self` as a trait object, for default methods of [`Source`].
+pub trait AsSource {
+    /// Returns `self`.
+    fn as_source(&self) -> &dyn Source;
+}
+
+impl<S: Source> AsSource for S {
+    fn as_source(&self) -> &dyn Source {
+        self
+    }
+}
+
+/// A source to pack: lists its samples, and opens their reader.
+///
+/// A leaf has samples of its own; a wrapper combines or changes other sources.
+pub trait Source: AsSource + Debug + Send + Sync {
+    /// The kind of this source, which a wrapper does not pass on.
+    fn kind(&self) -> SourceKind;
+
+    /// The sources that have the samples: of a leaf, itself.
+    fn leaves(&self) -> Vec<&dyn Source> {
+        vec![self.as_source()]
+    }
+
+    /// The leaf of the images of `split`; of a leaf, itself.
+    ///
+    /// # Errors
+    /// If there is no such split.
+    fn leaf_of(&self, split: Option<&str>) -> Result<&dyn Source> {
+        let _ = split;
+        Ok(self.as_source())
+    }
+
+    /// Folders or files of the source that must not be written into or replaced.
+    fn roots(&self) -> Vec<&Path>;
+
+    /// Network transfers so far; `None` if this program reads all parts through the file system.
+    fn transfers(&self) -> Option<Transfers>;
+
+    /// Path or URL of the files that are read most; determines the read order.
+    fn read_at(&self) -> &Path {
+        self.as_source().path()
+    }
+
+    /// The source as a plan file stores it. Settings of stores are left out: they may be secrets.
+    fn stored(&self) -> Stored;
+
+    /// The same source with absolute paths.
+    ///
+    /// # Errors
+    /// If a part of the source is missing.
+    fn resolved(&self) -> Result<SharedSource>;
+
+    /// Lists the source: one [`Found`] per split, or one for all.
+    ///
+    /// # Errors
+    /// If the source cannot be read or is invalid. Problems of single samples are in the result.
+    fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>>;
+
+    /// Opens a reader for `listing`, the listing of `split`. Unpacks compressed data into `work`.
+    ///
+    /// # Errors
+    /// If the source cannot be opened, or has changed since it was listed.
+    fn open<'a>(
+        &'a self,
+        split: Option<&str>,
+        listing: &'a Listing,
+        work: Option<&Path>,
+        monitor: &dyn Monitor,
+    ) -> Result<Box<dyn SampleReader + 'a>>;
+
+    /// Disk space in bytes that [`Source::open`] uses in the work folder for `listing`, the listing of `split`.
+    ///
+    /// # Errors
+    /// If the listing is of another source.
+    fn unpacked_bytes(&self, split: Option<&str>, listing: &Listing) -> Result<u64> {
+        let _ = (split, listing);
+        Ok(0)
+    }
+
+    /// Whether samples can be read in place, without unpacking.
+    fn is_plain(&self) -> bool {
+        true
+    }
+
+    /// Whether [`SampleReader::peek`] may be called for samples of `split`: it needs no unpacking, and tells what is not known yet.
+    ///
+    /// # Errors
+    /// If there is no such split.
+    fn can_peek(&self, split: Option<&str>) -> Result<bool> {
+        let _ = split;
+        Ok(self.is_plain())
+    }
+
+    /// Numbers of up to `most` samples that lie first, and their reader, if others would require unpacking everything.
+    ///
+    /// # Errors
+    /// As [`Source::open`].
+    fn first<'a>(&'a self, split: Option<&str>, listing: &'a Listing, most: usize) -> Result<Option<SomeSamples<'a>>> {
+        let _ = (split, listing, most);
+        Ok(None)
+    }
+
+    /// The source with only these samples of each split, in ascending order; `None` if a listing can leave out samples by itself.
+    fn subset(&self, numbers: &[Vec<u64>]) -> Option<SharedSource> {
+        let _ = numbers;
+        None
+    }
+
+    /// The table of a list whose rows would be samples with `component`, if they were not read as a list.
+    fn table_with(&self, component: &str) -> Option<&Path> {
+        let _ = component;
+        None
+    }
+}
+
+/// Numbers of samples, and their reader.
+pub type SomeSamples<'a> = (Vec<u64>, Box<dyn SampleReader + 'a>);
+
+impl dyn Source + '_ {
+    /// A path that identifies the source in messages.
+    pub fn path(&self) -> &Path {
+        self.roots().first().copied().unwrap_or(Path::new("."))
+    }
+
+    /// Whether samples are read with network requests.
+    pub fn is_remote(&self) -> bool {
+        match self.kind() {
+            // Of a remote source, too, changed images may be in a local folder.
+            SourceKind::Transformed => sys::is_store(self.read_at()),
+            _ => self.transfers().is_some(),
+        }
+    }
+
+    /// Whether all leaves are of one of these kinds.
+    pub fn is_all(&self, kinds: &[SourceKind]) -> bool {
+        self.leaves().iter().all(|leaf| kinds.contains(&leaf.kind()))
+    }
+
+    /// As [`Source::open`], for [`SampleReader::peek`] only: unpacks nothing. `None` if samples cannot be looked at.
+    ///
+    /// # Errors
+    /// As [`Source::open`].
+    pub fn peeker<'a>(
+        &'a self,
+        split: Option<&str>,
+        listing: &'a Listing,
+    ) -> Result<Option<Box<dyn SampleReader + 'a>>> {
+        match self.can_peek(split)? {
+            true => self.open(split, listing, None, &Silent).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Numbers of up to `most` samples, and their reader: evenly spread if possible, otherwise the first samples. `None` if samples
+    /// cannot be looked at.
+    ///
+    /// # Errors
+    /// As [`Source::open`].
+    pub(crate) fn some<'a>(
+        &'a self,
+        split: Option<&str>,
+        listing: &'a Listing,
+        most: usize,
+    ) -> Result<Option<SomeSamples<'a>>> {
+        if let Some(first) = self.first(split, listing, most)? {
+            return Ok(Some(first));
+        }
+        let step = usize::try_from(listing.len()).unwrap_or(usize::MAX) / most.max(1);
+        let numbers = (0..listing.len()).step_by(step.max(1)).collect();
+        Ok(self.peeker(split, listing)?.map(|samples| (numbers, samples)))
+    }
+
+    /// Whether each sample is a file of a tree or of a list.
+    pub(crate) fn is_of_files(&self) -> bool {
+        self.kind() != SourceKind::Transformed && self.is_all(&FILES)
+    }
+
+    /// Whether each sample of `split` is a file of a tree or of a list.
+    pub(crate) fn is_of_files_in(&self, split: Option<&str>) -> Result<bool> {
+        Ok(self.kind() != SourceKind::Transformed && FILES.contains(&self.leaf_of(split)?.kind()))
+    }
+
+    /// Whether every part of the source is shards written by other tools.
+    pub fn is_of_shards(&self) -> bool {
+        self.kind() != SourceKind::Transformed && self.is_all(&[SourceKind::Shards])
+    }
+
+    /// Whether writing to a folder is forbidden, because the folder is inside the source or would replace files of the source.
+    ///
+    /// `existing` is the longest existing part of the folder's path; `is_whole` is true if that part is the whole path.
+    pub(crate) fn holds(&self, existing: &Path, is_whole: bool) -> bool {
+        self.leaves().iter().any(|leaf| {
+            let local = leaf.roots().into_iter().filter(|root| !sys::is_store(root));
+            local.filter_map(|root| root.canonicalize().ok()).any(|root| match leaf.kind() {
+                // Files of shards may lie in a parent folder; of a list, only the listed files are read.
+                SourceKind::Shards | SourceKind::List => is_whole && existing == root,
+                _ => existing.starts_with(&root),
+            })
+        })
+    }
+}
+
+/// Kinds whose samples are files or objects.
+const FILES: [SourceKind; 2] = [SourceKind::Tree, SourceKind::List];
 
 /// How the first bytes of a sample are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,15 +3,17 @@
 //! The split of a sample depends on the seed and its path only. So added or removed samples move no other sample. Each
 //! class is divided in the same fractions, apart from chance. Samples that share a path share a split.
 
-use std::fmt;
+use std::{fmt, path::Path, sync::Arc};
 
 use shardpack_format::{Error, Result, splits};
+use shardpack_storage::Transfers;
 
 use super::{
-    Found, Origin,
+    api::{Found, SampleReader, SharedSource, SomeSamples, Source, SourceKind},
     options::{Options, SPLITS, Splits},
+    stored::Stored,
 };
-use crate::monitor::Monitor;
+use crate::{listing::Listing, monitor::Monitor};
 
 /// The split of the remaining samples.
 const REST: &str = "train";
@@ -94,42 +96,63 @@ impl fmt::Display for Fractions {
     }
 }
 
-/// A source and its fractions.
+/// A source without splits, divided into splits by fractions.
 #[derive(Clone, Debug)]
 pub struct Parted {
-    origin: Box<Origin>,
+    source: SharedSource,
     fractions: Fractions,
 }
 
 impl Parted {
-    /// Divides `origin` by `fractions`.
-    pub fn new(origin: Origin, fractions: Fractions) -> Self {
-        Self { origin: Box::new(origin), fractions }
+    /// Divides `source` by `fractions`.
+    pub fn new(source: SharedSource, fractions: Fractions) -> Self {
+        Self { source, fractions }
     }
 
-    /// The source before the division.
-    pub fn origin(&self) -> &Origin {
-        &self.origin
+    fn has_splits(&self, found: &[Found]) -> Error {
+        let names: Vec<_> = found.iter().filter_map(|found| found.split.as_deref()).collect();
+        Error::usage(format!("--split-fraction: the source has splits of its own, {}", names.join(", ")))
+            .in_file(self.source.path())
+            .help("leave out --split-fraction, or give the folder of one split")
+    }
+}
+
+impl Source for Parted {
+    fn kind(&self) -> SourceKind {
+        SourceKind::Parted
     }
 
-    /// The fractions.
-    pub fn fractions(&self) -> &Fractions {
-        &self.fractions
+    fn leaves(&self) -> Vec<&dyn Source> {
+        self.source.leaves()
     }
 
-    /// A copy with another origin, such as the same source with resolved paths.
-    pub(super) fn of(&self, origin: Origin) -> Self {
-        Self::new(origin, self.fractions.clone())
+    fn leaf_of(&self, _: Option<&str>) -> Result<&dyn Source> {
+        self.source.leaf_of(None)
     }
 
-    /// Lists the source: one [`Found`] for each split.
-    pub(super) fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+    fn roots(&self) -> Vec<&Path> {
+        self.source.roots()
+    }
+
+    fn transfers(&self) -> Option<Transfers> {
+        self.source.transfers()
+    }
+
+    fn stored(&self) -> Stored {
+        Stored::Parted(Box::new(self.source.stored()), self.fractions.to_string())
+    }
+
+    fn resolved(&self) -> Result<SharedSource> {
+        Ok(Arc::new(Self::new(self.source.resolved()?, self.fractions.clone())))
+    }
+
+    fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
         let splits = match &options.splits {
             // These splits come from the division; the source has none.
             Splits::Compared(_) => Splits::None,
             splits => splits.clone(),
         };
-        let found = self.origin.discover(&Options { splits, ..options.clone() }, monitor)?;
+        let found = self.source.discover(&Options { splits, ..options.clone() }, monitor)?;
         let one = match <[Found; 1]>::try_from(found) {
             Ok([one]) if one.split.is_none() => one,
             Ok([one]) => return Err(self.has_splits(&[one])),
@@ -173,11 +196,30 @@ impl Parted {
         Ok(names.iter().enumerate().map(of_split).collect())
     }
 
-    fn has_splits(&self, found: &[Found]) -> Error {
-        let names: Vec<_> = found.iter().filter_map(|found| found.split.as_deref()).collect();
-        Error::usage(format!("--split-fraction: the source has splits of its own, {}", names.join(", ")))
-            .in_file(self.origin.path())
-            .help("leave out --split-fraction, or give the folder of one split")
+    fn open<'a>(
+        &'a self,
+        _: Option<&str>,
+        listing: &'a Listing,
+        work: Option<&Path>,
+        monitor: &dyn Monitor,
+    ) -> Result<Box<dyn SampleReader + 'a>> {
+        self.source.open(None, listing, work, monitor)
+    }
+
+    fn unpacked_bytes(&self, _: Option<&str>, listing: &Listing) -> Result<u64> {
+        self.source.unpacked_bytes(None, listing)
+    }
+
+    fn is_plain(&self) -> bool {
+        self.source.is_plain()
+    }
+
+    fn can_peek(&self, _: Option<&str>) -> Result<bool> {
+        self.source.can_peek(None)
+    }
+
+    fn first<'a>(&'a self, _: Option<&str>, listing: &'a Listing, most: usize) -> Result<Option<SomeSamples<'a>>> {
+        self.source.first(None, listing, most)
     }
 }
 

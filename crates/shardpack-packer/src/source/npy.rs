@@ -14,7 +14,7 @@ use shardpack_format::{
     sample::Forms,
 };
 
-use super::{Found, Look, Origin, ReadError, Refusal};
+use super::api::{Found, Look, ReadError, Refusal, Source};
 use crate::{
     component_table::{ComponentTable, Interner},
     ledger::{Fate, Unpacked, order},
@@ -34,7 +34,7 @@ struct Heads {
 }
 
 /// Whether the samples of `found` are files of `source` with the extension `.npy` and no known type.
-fn are_such(source: &Origin, found: &Found) -> bool {
+fn are_such(source: &dyn Source, found: &Found) -> bool {
     let is_npy = |payload: &Component| payload.kind().is_none() && payload.name() == Kind::Npy.extension();
     let is_file = found.listing.components().payload.is_none();
     source.is_of_files() && is_file && found.payload.as_ref().is_some_and(is_npy)
@@ -46,7 +46,7 @@ fn are_such(source: &Origin, found: &Found) -> bool {
 ///
 /// # Errors
 /// If the machine cannot read the files.
-pub(crate) fn settle(source: &Origin, found: &mut [Found], monitor: &dyn Monitor) -> Result<()> {
+pub(crate) fn settle(source: &dyn Source, found: &mut [Found], monitor: &dyn Monitor) -> Result<()> {
     if !found.iter().all(|found| are_such(source, found)) {
         return Ok(());
     }
@@ -77,7 +77,7 @@ pub(crate) fn settle(source: &Origin, found: &mut [Found], monitor: &dyn Monitor
 ///
 /// # Errors
 /// As [`settle`].
-pub(crate) fn take(source: &Origin, found: &mut [Found], payload: &Component, monitor: &dyn Monitor) -> Result<()> {
+pub(crate) fn take(source: &dyn Source, found: &mut [Found], payload: &Component, monitor: &dyn Monitor) -> Result<()> {
     let name = Kind::Npy.extension();
     for one in found.iter_mut().filter(|_| payload.name() == name && source.is_of_files()) {
         // A list has no type for its files.
@@ -91,7 +91,7 @@ pub(crate) fn take(source: &Origin, found: &mut [Found], payload: &Component, mo
 }
 
 /// Reads the heads of all samples, in the order of their location.
-fn look(source: &Origin, found: &Found, monitor: &dyn Monitor) -> Result<Heads> {
+fn look(source: &dyn Source, found: &Found, monitor: &dyn Monitor) -> Result<Heads> {
     let listing: &Listing = &found.listing;
     monitor.begin(Phase::Walking, listing.len(), 0);
     let reader = source.open(found.split.as_deref(), listing, None, monitor)?;

@@ -109,7 +109,7 @@ fn look(listing: &Listing, place: Place<'_>, monitor: &dyn Monitor) -> Result<Ve
             numbers.par_iter().map(arrays).collect::<Result<Vec<_>>>()?
         }
         Place::Objects(prefix, split) => {
-            let (reader, looked) = (prefix.open(split.as_deref(), listing), Mutex::new(Vec::new()));
+            let (reader, looked) = (prefix.reader(split.as_deref(), listing), Mutex::new(Vec::new()));
             each(&numbers, NETWORK_READS, |number| {
                 let arrays = told(*number, &|| reader.npz(*number, &arrays_of))?;
                 looked.lock().unwrap_or_else(PoisonError::into_inner).push(arrays);

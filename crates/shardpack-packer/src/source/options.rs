@@ -93,3 +93,12 @@ pub struct Options {
     /// If a tree has no images, use files of another kind, provided that only one kind is possible.
     pub guess: bool,
 }
+
+impl Options {
+    /// The same with only those components next to samples that are files.
+    pub(super) fn of_files(&self) -> Self {
+        let mut options = self.clone();
+        options.with.retain(|kind| kind.kind().is_none());
+        options
+    }
+}

@@ -17,8 +17,16 @@ use shardpack_reader::{StoreSettings, Transfers};
 use shardpack_storage::{Object, Storage};
 
 use super::{
-    Found, Look, ReadError, Refusal, SampleReader, api::refused, image_folder, listed::Listed, lists, names, npz,
-    options::Options, packed, shards::Urls, tree::Tree, url,
+    api::{Found, Look, ReadError, Refusal, SampleReader, SharedSource, Source, SourceKind, refused},
+    image_folder,
+    listed::Listed,
+    lists, names, npz,
+    options::Options,
+    packed,
+    shards::Urls,
+    stored::{Stored, StoredPath},
+    tree::Tree,
+    url,
 };
 use crate::{
     foreign::npz::{Fault, Npz},
@@ -66,34 +74,6 @@ impl Prefix {
         self.0.store.root()
     }
 
-    /// Transfers so far, detection included.
-    pub fn transfers(&self) -> Transfers {
-        let read = self.0.store.transfers().unwrap_or_default();
-        self.0.looked.iter().map(|urls| urls.transfers()).fold(read, Transfers::and)
-    }
-
-    /// Lists the tree: one [`Found`] per split, or one for all.
-    ///
-    /// # Errors
-    /// As [`image_folder::discover`]; also if the store cannot list the tree.
-    pub(super) fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
-        let listed = self.listed(monitor)?;
-        let store = &self.0.store;
-        let first_bytes = |path: &Path| {
-            let name = path.strip_prefix(self.url()).unwrap_or(path).to_string_lossy();
-            // An unreadable object counts as not starting as an image.
-            let Ok(Some(file)) = store.open(&name) else { return Vec::new() };
-            let mut first = vec![0; file.bytes().min(SNIFF_BYTES as u64) as usize];
-            file.read_at(0, &mut first).map_or_else(|_| Vec::new(), |()| first)
-        };
-        let found = image_folder::discover_in(
-            Tree { root: self.url(), listed: Some((listed, &first_bytes)) },
-            options,
-            monitor,
-        )?;
-        npz::taken_apart(found, &|split| npz::Place::Objects(self, split.map(str::to_owned)), monitor)
-    }
-
     fn listed(&self, monitor: &dyn Monitor) -> Result<&Listed> {
         if let Some(listed) = self.0.listed.get() {
             return Ok(listed);
@@ -131,8 +111,57 @@ impl Prefix {
     }
 
     /// Opens a reader for `listing`, the listing of `split`.
-    pub(super) fn open<'a>(&self, split: Option<&str>, listing: &'a Listing) -> ObjectReader<'a> {
+    pub(super) fn reader<'a>(&self, split: Option<&str>, listing: &'a Listing) -> ObjectReader<'a> {
         ObjectReader { listing, store: Arc::clone(&self.0.store), below: split.unwrap_or_default().into() }
+    }
+}
+
+impl Source for Prefix {
+    fn kind(&self) -> SourceKind {
+        SourceKind::Tree
+    }
+
+    fn roots(&self) -> Vec<&Path> {
+        vec![self.url()]
+    }
+
+    fn transfers(&self) -> Option<Transfers> {
+        let read = self.0.store.transfers().unwrap_or_default();
+        // With those of the detection.
+        Some(self.0.looked.iter().map(|urls| urls.transfers()).fold(read, Transfers::and))
+    }
+
+    fn stored(&self) -> Stored {
+        Stored::Prefix(StoredPath::of(self.url()))
+    }
+
+    fn resolved(&self) -> Result<SharedSource> {
+        Ok(Arc::new(self.clone()))
+    }
+
+    fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+        let listed = self.listed(monitor)?;
+        let store = &self.0.store;
+        let first_bytes = |path: &Path| {
+            let name = path.strip_prefix(self.url()).unwrap_or(path).to_string_lossy();
+            // An unreadable object counts as not starting as an image.
+            let Ok(Some(file)) = store.open(&name) else { return Vec::new() };
+            let mut first = vec![0; file.bytes().min(SNIFF_BYTES as u64) as usize];
+            file.read_at(0, &mut first).map_or_else(|_| Vec::new(), |()| first)
+        };
+        let tree = Tree { root: self.url(), listed: Some((listed, &first_bytes)) };
+        let found = image_folder::discover_in(tree, &options.of_files(), monitor)?;
+        npz::taken_apart(found, &|split| npz::Place::Objects(self, split.map(str::to_owned)), monitor)
+    }
+
+    fn open<'a>(
+        &'a self,
+        split: Option<&str>,
+        listing: &'a Listing,
+        _: Option<&Path>,
+        _: &dyn Monitor,
+    ) -> Result<Box<dyn SampleReader + 'a>> {
+        Ok(Box::new(self.reader(split, listing)))
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::Path,
     sync::Arc,
 };
 
@@ -12,14 +13,16 @@ use shardpack_format::{
     component::{self, Component, Type},
     help, splits, text,
 };
+use shardpack_storage::Transfers;
 
 use super::{
-    Found, Origin,
+    api::{Found, SampleReader, SharedSource, SomeSamples, Source, SourceKind},
     merge::{self, Named},
     missing_components::lacking,
     options::{Options, Splits},
+    stored::Stored,
 };
-use crate::monitor::Monitor;
+use crate::{listing::Listing, monitor::Monitor};
 
 /// A source that is a split.
 #[derive(Clone, Debug)]
@@ -27,7 +30,7 @@ pub struct Part {
     /// Name of the split.
     pub split: String,
     /// The source.
-    pub origin: Origin,
+    pub source: SharedSource,
 }
 
 /// Several sources, each a split.
@@ -58,19 +61,13 @@ impl Several {
         &self.parts
     }
 
-    /// The same splits with each source replaced by `change`.
-    pub(super) fn with(&self, change: impl Fn(&Origin) -> Result<Origin>) -> Result<Self> {
-        let part = |part: &Part| Ok(Part { split: part.split.clone(), origin: change(&part.origin)? });
-        Ok(Self { parts: self.parts.iter().map(part).collect::<Result<_>>()? })
-    }
-
     /// The source of `split`.
     ///
     /// # Errors
     /// If there is no such split.
-    pub(super) fn of(&self, split: Option<&str>) -> Result<&Origin> {
+    fn of(&self, split: Option<&str>) -> Result<&SharedSource> {
         let part = self.parts.iter().find(|part| Some(part.split.as_str()) == split);
-        part.map(|part| &part.origin).ok_or_else(|| {
+        part.map(|part| &part.source).ok_or_else(|| {
             Error::usage(match split {
                 Some(split) => format!("no source of a split {split:?}"),
                 None => "several sources, and none for a dataset without splits".to_owned(),
@@ -78,11 +75,55 @@ impl Several {
         })
     }
 
-    /// Lists the sources: one [`Found`] each.
-    ///
-    /// # Errors
-    /// If a source cannot be listed or has splits of its own, or the class lists cannot be merged.
-    pub(super) fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+    /// Lists each source by itself.
+    fn discover_parts(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+        let mut all = Vec::with_capacity(self.parts.len());
+        for Part { split, source } in &self.parts {
+            let found = source.discover(options, monitor)?;
+            let own: Vec<_> = found.iter().filter_map(|one| one.split.clone()).collect();
+            if let Some(first) = own.first() {
+                return Err(Error::usage(format!("split {split} has splits of its own: {}", own.join(", ")))
+                    .in_file(source.path())
+                    .help(format!("give the folder of one split, as {first}; --splits none packs all as one split")));
+            }
+            let one = found.into_iter().next().unwrap_or_default();
+            all.push(Found { split: Some(split.clone()), ..one });
+        }
+        Ok(all)
+    }
+}
+
+impl Source for Several {
+    fn kind(&self) -> SourceKind {
+        SourceKind::Several
+    }
+
+    fn leaves(&self) -> Vec<&dyn Source> {
+        self.parts.iter().flat_map(|part| part.source.leaves()).collect()
+    }
+
+    fn leaf_of(&self, split: Option<&str>) -> Result<&dyn Source> {
+        self.of(split)?.leaf_of(None)
+    }
+
+    fn roots(&self) -> Vec<&Path> {
+        self.parts.iter().flat_map(|part| part.source.roots()).collect()
+    }
+
+    fn transfers(&self) -> Option<Transfers> {
+        self.parts.iter().filter_map(|part| part.source.transfers()).reduce(Transfers::and)
+    }
+
+    fn stored(&self) -> Stored {
+        Stored::Several(self.parts.iter().map(|part| (part.split.clone(), part.source.stored())).collect())
+    }
+
+    fn resolved(&self) -> Result<SharedSource> {
+        let part = |part: &Part| Ok(Part { split: part.split.clone(), source: part.source.resolved()? });
+        Ok(Arc::new(Self { parts: self.parts.iter().map(part).collect::<Result<_>>()? }))
+    }
+
+    fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
         let splits = match options.splits {
             Splits::Auto => Splits::Auto,
             Splits::None | Splits::Compared(_) => Splits::None,
@@ -127,21 +168,26 @@ impl Several {
         Ok(all)
     }
 
-    /// Lists each source by itself.
-    fn discover_parts(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
-        let mut all = Vec::with_capacity(self.parts.len());
-        for Part { split, origin } in &self.parts {
-            let found = origin.discover(options, monitor)?;
-            let own: Vec<_> = found.iter().filter_map(|one| one.split.clone()).collect();
-            if let Some(first) = own.first() {
-                return Err(Error::usage(format!("split {split} has splits of its own: {}", own.join(", ")))
-                    .in_file(origin.path())
-                    .help(format!("give the folder of one split, as {first}; --splits none packs all as one split")));
-            }
-            let one = found.into_iter().next().unwrap_or_default();
-            all.push(Found { split: Some(split.clone()), ..one });
-        }
-        Ok(all)
+    fn open<'a>(
+        &'a self,
+        split: Option<&str>,
+        listing: &'a Listing,
+        work: Option<&Path>,
+        monitor: &dyn Monitor,
+    ) -> Result<Box<dyn SampleReader + 'a>> {
+        self.of(split)?.open(None, listing, work, monitor)
+    }
+
+    fn unpacked_bytes(&self, split: Option<&str>, listing: &Listing) -> Result<u64> {
+        self.of(split)?.unpacked_bytes(None, listing)
+    }
+
+    fn can_peek(&self, split: Option<&str>) -> Result<bool> {
+        self.of(split)?.can_peek(None)
+    }
+
+    fn first<'a>(&'a self, split: Option<&str>, listing: &'a Listing, most: usize) -> Result<Option<SomeSamples<'a>>> {
+        self.of(split)?.first(None, listing, most)
     }
 }
 
@@ -194,8 +240,8 @@ fn together(all: &[Found]) -> Result<Vec<Component>> {
 ///
 /// # Errors
 /// The message names both splits and a class of each.
-pub(crate) fn check_shared(source: &Origin, found: &[Found]) -> Result<()> {
-    if !matches!(source, Origin::Several(_)) {
+pub(crate) fn check_shared(source: &dyn Source, found: &[Found]) -> Result<()> {
+    if source.kind() != SourceKind::Several {
         return Ok(());
     }
     let used =
@@ -217,24 +263,9 @@ pub(crate) fn check_shared(source: &Origin, found: &[Found]) -> Result<()> {
                 name(&of_first),
                 name(&own)
             ))
-            .in_file(source.part(one.split.as_deref())?.path())
+            .in_file(source.leaf_of(one.split.as_deref())?.path())
             .help(help::MAP_CLASSES));
         }
     }
     Ok(())
-}
-
-impl Origin {
-    /// The source of the images of `split`, before any transformation; `self` if there is only one source.
-    ///
-    /// # Errors
-    /// If there is no such split.
-    pub(crate) fn part(&self, split: Option<&str>) -> Result<&Self> {
-        match self {
-            Self::Several(several) => several.of(split),
-            Self::Transformed(made) => made.origin().part(split),
-            Self::Parted(parted) => parted.origin().part(None),
-            one => Ok(one),
-        }
-    }
 }

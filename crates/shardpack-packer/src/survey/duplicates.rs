@@ -9,7 +9,7 @@ use super::{Choice, Fates, parallel_reads::ImageReader};
 use crate::{
     ledger::Fate,
     monitor::{Monitor, Phase},
-    source::{Found, Origin},
+    source::{Found, Source},
 };
 
 /// First bytes that are compared for images of equal length; a page of most file systems.
@@ -19,7 +19,12 @@ const HEAD_BYTES: usize = 4096;
 pub(super) type Image = (usize, u64);
 
 /// Fates of duplicate images, for each dataset. The first image of a dataset stays.
-pub(super) fn find(source: &Origin, found: &mut [Found], choice: &Choice, monitor: &dyn Monitor) -> Result<Vec<Fates>> {
+pub(super) fn find(
+    source: &dyn Source,
+    found: &mut [Found],
+    choice: &Choice,
+    monitor: &dyn Monitor,
+) -> Result<Vec<Fates>> {
     let (groups, mut fates) = groups(source, found, choice, monitor)?;
     let (mut duplicates, mut leaks, mut splits) = (0u64, 0u64, 0u64);
     for group in &groups {
@@ -78,7 +83,7 @@ pub(super) fn name(found: &[Found], (dataset, number): &Image) -> String {
 
 /// Groups of images with the same bytes, each in order; and for each dataset the unreadable images.
 fn groups(
-    source: &Origin,
+    source: &dyn Source,
     found: &[Found],
     choice: &Choice,
     monitor: &dyn Monitor,

@@ -11,7 +11,7 @@ use super::{Choice, Fates, parallel_reads::ImageReader};
 use crate::{
     ledger::Fate,
     monitor::{Monitor, Phase},
-    source::{Found, Origin},
+    source::{Found, Source},
 };
 
 /// Number of bytes that are read first; the metadata of cameras before the size can be longer.
@@ -20,7 +20,7 @@ const HEAD_BYTES: usize = 16 << 10;
 /// Reads the header of every image: returns the images that are left out with the reason, and the kinds of the
 /// others.
 pub(super) fn filter(
-    source: &Origin,
+    source: &dyn Source,
     found: &Found,
     choice: &Choice,
     monitor: &dyn Monitor,

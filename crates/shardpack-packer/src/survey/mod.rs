@@ -28,7 +28,7 @@ use crate::{
     ledger::{Fate, Unpacked, order},
     listing::Listing,
     monitor::Monitor,
-    source::{Found, Origin},
+    source::{Found, Source},
 };
 
 /// Filters for samples. The default keeps all samples.
@@ -73,7 +73,7 @@ type Fates = BTreeMap<u64, (Fate, String)>;
 ///
 /// # Errors
 /// If the source cannot be opened, or a dataset has no samples left.
-pub fn survey(source: &Origin, found: &mut [Found], choice: &Choice, monitor: &dyn Monitor) -> Result<()> {
+pub fn survey(source: &dyn Source, found: &mut [Found], choice: &Choice, monitor: &dyn Monitor) -> Result<()> {
     let images: Vec<u64> = found.iter().map(|found| found.listing.len()).collect();
     classes::apply(found, choice)?;
     if choice.looks() {

@@ -16,7 +16,7 @@ use crate::{
     decoding,
     ledger::Fate,
     monitor::{Monitor, Phase},
-    source::{Found, Origin},
+    source::{Found, Source},
 };
 
 /// Maximum number of different bits in the hashes of images that look alike.
@@ -25,7 +25,12 @@ const MOST_BITS: u32 = 4;
 const BANDS: [u32; 5] = [13, 13, 13, 13, 12];
 
 /// Notes for images that look like an earlier image, for each dataset.
-pub(super) fn find(source: &Origin, found: &mut [Found], choice: &Choice, monitor: &dyn Monitor) -> Result<Vec<Fates>> {
+pub(super) fn find(
+    source: &dyn Source,
+    found: &mut [Found],
+    choice: &Choice,
+    monitor: &dyn Monitor,
+) -> Result<Vec<Fates>> {
     let mut hashed: BTreeMap<u64, Vec<duplicates::Image>> = BTreeMap::new();
     let mut fates = Vec::new();
     for (dataset, one) in found.iter().enumerate() {

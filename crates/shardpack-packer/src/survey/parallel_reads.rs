@@ -13,7 +13,7 @@ use shardpack_format::{Error, Result, threads};
 use crate::{
     listing::Listing,
     monitor::{Monitor, Phase},
-    source::{Look, Origin, ReadError, Refusal, SampleReader, storage::NETWORK_READS},
+    source::{Look, ReadError, Refusal, SampleReader, Source, storage::NETWORK_READS},
 };
 
 /// Reader for the images of one dataset.
@@ -30,10 +30,14 @@ pub(crate) struct ImageReader<'a> {
 
 impl<'a> ImageReader<'a> {
     /// Opens the images of `split`.
-    pub fn open(source: &'a Origin, split: Option<&str>, listing: &'a Listing, monitor: &dyn Monitor) -> Result<Self> {
+    pub fn open(
+        source: &'a dyn Source,
+        split: Option<&str>,
+        listing: &'a Listing,
+        monitor: &dyn Monitor,
+    ) -> Result<Self> {
         let reader = source.open(split, listing, None, monitor)?;
-        let has_heads = !matches!(source, Origin::Transformed(_))
-            && matches!(source.part(split)?, Origin::Folder(_) | Origin::Prefix(_) | Origin::List(_));
+        let has_heads = source.is_of_files_in(split)?;
         Ok(Self { listing, reader, has_heads, is_remote: source.is_remote(), unread: Mutex::default() })
     }
 

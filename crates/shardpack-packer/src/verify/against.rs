@@ -5,7 +5,7 @@ use std::{
     ops::Range,
     path::Path,
     sync::{
-        OnceLock,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -34,7 +34,8 @@ use crate::{
     listing::Listing,
     monitor::{Monitor, Phase},
     source::{
-        Found, Fractions, Origin, Parted, ReadError, Refusal, SampleReader, Shards, merge, npy,
+        Found, Fractions, Parted, ReadError, Refusal, SampleReader, Shards, SharedSource, Source, SourceKind, merge,
+        npy,
         options::{self, Components, Splits},
     },
 };
@@ -42,7 +43,7 @@ use crate::{
 /// Lists `source` with the options these datasets were packed with: their splits and all other splits, without globs.
 pub(super) fn discover(
     datasets: &[&Opened],
-    source: &Origin,
+    source: &dyn Source,
     jobs: usize,
     monitor: &dyn Monitor,
 ) -> Result<Vec<Found>> {
@@ -121,30 +122,27 @@ pub fn said_of_records(
 }
 
 /// `source` as it was read for `dataset`: as records even if it could be a list, and divided into splits if it was.
-pub(super) fn as_read(dataset: Option<&Opened>, source: &Origin) -> Result<Origin> {
+pub(super) fn as_read(dataset: Option<&Opened>, source: &SharedSource) -> Result<SharedSource> {
     let Some(choice) = dataset.map(|dataset| dataset.choice()).transpose()? else { return Ok(source.clone()) };
     let payload = choice.payload.as_ref().filter(|payload| payload.kind().is_some());
-    let source = match source {
-        // A table of values may have a column with the name of a path column.
-        Origin::List(list)
-            if payload.is_some_and(|payload| {
-                let renamed = choice.wanted.renames.iter().find(|(_, name)| name == payload.column());
-                list.has_column(renamed.map_or(payload.column(), |(field, _)| field))
-            }) =>
-        {
-            Origin::Shards(Shards::find(&[source.path().to_path_buf()], None, choice.wanted, &Splits::None)?)
-        }
-        source => source.clone(),
+    // A table of values may have a column with the name of a path column.
+    let table = payload.and_then(|payload| {
+        let renamed = choice.wanted.renames.iter().find(|(_, name)| name == payload.column());
+        source.table_with(renamed.map_or(payload.column(), |(field, _)| field))
+    });
+    let source: SharedSource = match table {
+        Some(table) => Arc::new(Shards::find(&[table.to_path_buf()], None, choice.wanted, &Splits::None)?),
+        None => source.clone(),
     };
     Ok(match choice.fractions {
-        Some(fractions) => Origin::Parted(Parted::new(source, Fractions::of_text(&fractions)?)),
+        Some(fractions) => Arc::new(Parted::new(source, Fractions::of_text(&fractions)?)),
         None => source,
     })
 }
 
 /// Split name of `dataset`. A dataset made by dividing the source into splits has the name in its manifest.
-pub(super) fn split_of<'d>(dataset: &'d Opened, source: &Origin) -> Option<&'d str> {
-    let own = || matches!(source, Origin::Parted(_)).then_some(dataset.manifest.name.as_str());
+pub(super) fn split_of<'d>(dataset: &'d Opened, source: &dyn Source) -> Option<&'d str> {
+    let own = || (source.kind() == SourceKind::Parted).then_some(dataset.manifest.name.as_str());
     dataset.split().or_else(own)
 }
 
@@ -299,12 +297,13 @@ impl<'a> Original<'a> {
 /// Compares each dataset with its split of `source`.
 pub(super) fn compare(
     datasets: &[Opened],
-    source: &Origin,
+    source: &SharedSource,
     options: &Options,
     monitor: &dyn Monitor,
 ) -> Result<Vec<Problem>> {
     datasets.iter().try_for_each(Opened::has_bytes_of_source)?;
-    let source = &as_read(datasets.first(), source)?;
+    let source = as_read(datasets.first(), source)?;
+    let source = source.as_ref();
     let found = discover(&datasets.iter().collect::<Vec<_>>(), source, options.jobs, monitor)?;
     let mut problems = Vec::new();
     for dataset in datasets {
@@ -323,7 +322,7 @@ pub(super) fn compare(
         problems.extend(dataset_against(dataset, &original, monitor)?);
     }
     // A single split implies nothing about the other splits that the source was divided into.
-    let is_one = matches!(source, Origin::Parted(_)) && datasets.iter().all(|dataset| dataset.split().is_none());
+    let is_one = source.kind() == SourceKind::Parted && datasets.iter().all(|dataset| dataset.split().is_none());
     let is_here = |found: &&Found| is_one || datasets.iter().any(|one| split_of(one, source) == found.split.as_deref());
     for new in found.iter().filter(|found| !is_here(found)) {
         let images = new.listing.len();

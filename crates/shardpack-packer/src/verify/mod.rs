@@ -43,7 +43,7 @@ use crate::{
     monitor::{Monitor, Phase},
     part::{Part, share_out},
     source::{
-        Origin,
+        SharedSource,
         strangers::{self, NOT_LISTED, STRANGER, STRANGER_BESIDE},
     },
     sys,
@@ -61,7 +61,7 @@ pub struct Options {
     /// Decode every image in full.
     pub decode: bool,
     /// Source to compare with, in both directions.
-    pub against: Option<Origin>,
+    pub against: Option<SharedSource>,
     /// Number of threads.
     pub jobs: usize,
     /// Only this part of the shards; checks of the whole dataset run with the first part.
@@ -325,7 +325,7 @@ pub fn verify(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Re
     if let Some(source) = &options.against {
         report.problems.extend(against::compare(&datasets, source, options, monitor)?);
     }
-    let of_source = options.against.as_ref().and_then(Origin::transfers);
+    let of_source = options.against.as_ref().and_then(|source| source.transfers());
     report.add_transfers(files.transfers());
     report.add_transfers(of_source);
     report.elapsed = start.elapsed();

@@ -41,7 +41,7 @@ use crate::{
     plan::{Check, Compression, Cut, Options, Order, Plan},
     sidecars,
     source::{
-        Found, Origin, Refusal, list,
+        Found, Refusal, SharedSource, Source, list,
         storage::{NETWORK_READS, ReadOrder, stream_threads},
     },
     sys,
@@ -86,7 +86,7 @@ impl Repaired {
 /// As [`verify`]; also if the destination cannot be written to.
 pub fn repair(
     dst: &Path,
-    source: &Origin,
+    source: &SharedSource,
     options: &super::Options,
     monitor: &dyn Monitor,
 ) -> Result<(Report, Repaired)> {
@@ -116,7 +116,7 @@ pub fn repair(
 /// Repairs one dataset, without the second verification.
 fn repair_one(
     dataset: &Opened,
-    source: &Origin,
+    source: &SharedSource,
     remote: Option<&Remote>,
     options: &super::Options,
     monitor: &dyn Monitor,
@@ -163,7 +163,7 @@ fn repair_one(
 fn mend(
     dataset: &Opened,
     problems: &[Problem],
-    source: &Origin,
+    source: &SharedSource,
     place: &Place<'_>,
     options: &super::Options,
     monitor: &dyn Monitor,
@@ -173,7 +173,8 @@ fn mend(
         return Ok(());
     }
     dataset.has_bytes_of_source()?;
-    let source = &against::as_read(Some(dataset), source)?;
+    let source = against::as_read(Some(dataset), source)?;
+    let source = source.as_ref();
     Repair { dataset, place, work: place.work(), source, jobs: options.jobs, monitor }.all(problems, repaired)
 }
 
@@ -181,7 +182,7 @@ struct Repair<'r> {
     dataset: &'r Opened,
     place: &'r Place<'r>,
     work: &'r Path,
-    source: &'r Origin,
+    source: &'r dyn Source,
     jobs: usize,
     monitor: &'r dyn Monitor,
 }

@@ -2,7 +2,7 @@
 
 use shardpack_format::{Error, Result, field_names::LABELS};
 
-use super::Columns;
+use super::stored::Columns;
 
 /// Known names of path columns, most likely first.
 const PATHS: [&str; 16] = [

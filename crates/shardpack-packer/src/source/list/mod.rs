@@ -15,65 +15,36 @@ mod lines;
 mod mmlab;
 mod parquet;
 mod rows;
+pub(super) mod stored;
 
 use std::{
     io::Read,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
-use serde::{Deserialize, Serialize};
 use shardpack_format::{Error, ErrorKind, Result, component::Component, help, manifest, regular};
-use shardpack_reader::StoreSettings;
+use shardpack_reader::{StoreSettings, Transfers};
 
 use super::{
-    Found, Prefix,
+    Prefix,
+    api::{Found, SampleReader, SharedSource, Source, SourceKind},
+    npz,
+    open::FolderReader,
     options::{Options, Splits},
+    patient::Patient,
+    stored::Stored,
 };
 use crate::{
     foreign,
+    listing::Listing,
     monitor::{Monitor, Phase},
     sys,
 };
 use rows::Rows;
 pub(crate) use rows::is_same_line;
-
-/// User settings for a list; unset fields are detected.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Columns {
-    /// Root of relative paths, as a folder or URL. All files must be below the root.
-    pub root: Option<PathBuf>,
-    /// Column with the image path.
-    pub path: Option<String>,
-    /// Column with the label.
-    pub label: Option<String>,
-    /// Column with the split name.
-    pub split: Option<String>,
-}
-
-impl Columns {
-    /// Whether no setting is given.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-/// File format of a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Kind {
-    /// Fields separated by commas, semicolons or tabs.
-    Csv,
-    /// Lines `path label`.
-    Text,
-    /// One JSON object a line.
-    Jsonl,
-    /// A JSON array of objects.
-    Array,
-    Parquet,
-    Coco,
-    MmLab,
-}
+pub use stored::Columns;
+use stored::{Kind, StoredList};
 
 /// File extensions of lists.
 const EXTENSIONS: [(&str, Kind); 8] = [
@@ -95,16 +66,6 @@ pub struct List {
     root: PathBuf,
     /// The object tree at the root, if the root is a URL.
     remote: Option<Prefix>,
-    columns: Columns,
-}
-
-/// A list as a plan file stores it.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Stored {
-    path: PathBuf,
-    kind: Kind,
-    root: PathBuf,
     columns: Columns,
 }
 
@@ -180,51 +141,19 @@ impl List {
         Self { path: path.to_path_buf(), kind, root, remote: None, columns: columns.clone() }.with_remote(settings)
     }
 
-    /// Whether the list is a Parquet file with a column that would become the component `component` if rows were
-    /// samples.
-    pub(crate) fn has_column(&self, component: &str) -> bool {
-        let table = (self.kind == Kind::Parquet).then(|| regular::open(&self.path).ok()).flatten();
-        let Some(Ok(table)) = table.map(foreign::parquet::Table::open) else { return false };
-        let is = |name: &String| {
-            Component::field(name).is_ok_and(|one| Component::field(component).is_ok_and(|other| one == other))
-        };
-        table.names().iter().chain(table.left_out()).any(is)
-    }
-
     fn with_remote(self, settings: &StoreSettings) -> Result<Self> {
         let remote = sys::is_store(&self.root).then(|| Prefix::new(&self.root, settings)).transpose()?;
         let root = remote.as_ref().map_or(self.root, |remote| remote.url().to_owned());
         Ok(Self { root, remote, ..self })
     }
 
-    /// The object tree at the root, if the root is a URL.
-    pub fn remote(&self) -> Option<&Prefix> {
-        self.remote.as_ref()
-    }
-
-    /// The root of relative paths.
-    pub fn root(&self) -> &Path {
-        &self.root
-    }
-
-    /// The same list with absolute paths, independent of the working folder.
-    pub(super) fn resolved(&self) -> Result<Self> {
-        let root = if self.remote.is_some() { self.root.clone() } else { sys::resolved(&self.root)? };
-        Ok(Self { path: sys::resolved(&self.path)?, root, ..self.clone() })
-    }
-
-    pub(crate) fn stored(&self) -> Stored {
-        let Self { path, kind, root, remote: _, columns } = self.clone();
-        Stored { path, kind, root, columns }
-    }
-
-    pub(crate) fn restored(stored: Stored) -> Result<Self> {
-        let Stored { path, kind, root, columns } = stored;
+    pub(crate) fn restored(stored: StoredList) -> Result<Self> {
+        let StoredList { path, kind, root, columns } = stored;
         Self { path, kind, root, remote: None, columns }.with_remote(&StoreSettings::default())
     }
 
-    /// Lists the samples: one [`Found`] for each split, or one for all.
-    pub(super) fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+    /// Lists the files: one [`Found`] for each split, or one for all.
+    fn discover_files(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
         monitor.begin(Phase::Walking, 0, 0);
         let mut splits = options.splits != Splits::None;
         let mut rows = Rows::new(self, options, splits)?;
@@ -279,6 +208,61 @@ impl List {
             bytes.drain(..json::BOM.len());
         }
         Ok(bytes)
+    }
+}
+
+impl Source for List {
+    fn kind(&self) -> SourceKind {
+        SourceKind::List
+    }
+
+    fn roots(&self) -> Vec<&Path> {
+        vec![&self.root]
+    }
+
+    fn transfers(&self) -> Option<Transfers> {
+        self.remote.as_ref().and_then(|remote| remote.transfers())
+    }
+
+    fn stored(&self) -> Stored {
+        let Self { path, kind, root, remote: _, columns } = self.clone();
+        Stored::List(StoredList { path, kind, root, columns })
+    }
+
+    fn resolved(&self) -> Result<SharedSource> {
+        let root = if self.remote.is_some() { self.root.clone() } else { sys::resolved(&self.root)? };
+        Ok(Arc::new(Self { path: sys::resolved(&self.path)?, root, ..self.clone() }))
+    }
+
+    fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+        let found = self.discover_files(&options.of_files(), monitor)?;
+        let place = |_: Option<&str>| match &self.remote {
+            Some(remote) => npz::Place::Objects(remote, None),
+            None => npz::Place::Folder(self.root.clone()),
+        };
+        npz::taken_apart(found, &place, monitor)
+    }
+
+    fn open<'a>(
+        &'a self,
+        _: Option<&str>,
+        listing: &'a Listing,
+        work: Option<&Path>,
+        monitor: &dyn Monitor,
+    ) -> Result<Box<dyn SampleReader + 'a>> {
+        match &self.remote {
+            Some(remote) => remote.open(None, listing, work, monitor),
+            None => Ok(Box::new(Patient(FolderReader::open(&self.root, listing)?))),
+        }
+    }
+
+    fn table_with(&self, component: &str) -> Option<&Path> {
+        let file = (self.kind == Kind::Parquet).then(|| regular::open(&self.path).ok()).flatten()?;
+        let table = foreign::parquet::Table::open(file).ok()?;
+        let is = |name: &String| {
+            Component::field(name).is_ok_and(|one| Component::field(component).is_ok_and(|other| one == other))
+        };
+        table.names().iter().chain(table.left_out()).any(is).then_some(self.path.as_path())
     }
 }
 

@@ -113,7 +113,7 @@ impl<'a> Rows<'a> {
             splits,
             wants_text: !options.no_text,
             root,
-            remote: list.remote(),
+            remote: list.remote.as_ref(),
             roots: [absolute, resolved],
             options,
             has_labels: false,

@@ -70,7 +70,7 @@ impl Shards {
     ///
     /// # Errors
     /// If a requested field is missing, or a name is too long. Problems of single records are in the result.
-    pub fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+    pub(super) fn list(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
         let keep = Keep::new(options)?;
         monitor.begin(Phase::Walking, 0, 0);
         let wanted = Wanted { no_labels: self.wanted.no_labels || options.no_labels, ..self.wanted.clone() };
@@ -156,7 +156,7 @@ impl Shards {
             let error = Error::usage(what).in_file(&self.files[0].shard.path);
             return Err(error.help(help::NO_LABELS));
         }
-        let mut found = self.discover(&Options { no_labels: true, ..options.clone() }, monitor)?;
+        let mut found = self.list(&Options { no_labels: true, ..options.clone() }, monitor)?;
         if let Some(first) = found.first_mut() {
             first.notes.push(what.to_owned());
         }

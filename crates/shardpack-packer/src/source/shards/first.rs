@@ -30,7 +30,7 @@ impl Shards {
     ///
     /// # Errors
     /// If the file cannot be opened.
-    pub(in crate::source) fn first<'a>(
+    pub(super) fn at_start<'a>(
         &'a self,
         listing: &'a Listing,
         most: usize,

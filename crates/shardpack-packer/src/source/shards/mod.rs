@@ -13,8 +13,8 @@ mod open;
 mod preview;
 mod samples;
 mod scan;
+mod source;
 mod splits;
-mod stored;
 mod urls;
 
 use std::{
@@ -29,7 +29,7 @@ use shardpack_format::{
     Error, ErrorKind, Result,
     formats::foreign::{Entries, Wanted},
 };
-use shardpack_reader::{Transfers, unfinished};
+use shardpack_reader::unfinished;
 
 use super::{
     options::{SPLITS, Splits},
@@ -43,7 +43,6 @@ pub use open::ShardReader;
 pub use preview::{Preview, SamplePreview};
 use scan::Scanned;
 pub(super) use splits::holds;
-pub(crate) use stored::Stored;
 pub(super) use urls::Urls;
 
 /// Detected shards and the options for reading their records.
@@ -202,18 +201,8 @@ impl Shards {
         Ok(Self { files, wanted, ignored: found.ignored, lost, notes: found.notes, urls: None })
     }
 
-    /// Whether the files are at URLs.
-    pub fn is_remote(&self) -> bool {
-        self.urls.is_some()
-    }
-
-    /// Network transfers so far; `None` for local files.
-    pub fn transfers(&self) -> Option<Transfers> {
-        self.urls.as_ref().map(|urls| urls.transfers())
-    }
-
     /// Folders that contain the files, sorted.
-    pub fn folders(&self) -> Vec<&Path> {
+    fn folders(&self) -> Vec<&Path> {
         let mut folders: Vec<&Path> = self.files.iter().map(folder_of).collect();
         folders.sort_unstable();
         folders.dedup();
@@ -233,11 +222,6 @@ impl Shards {
     /// Whether a listing entry is stored bytes that need no conversion, as opposed to pixels that an image is made from.
     pub(crate) fn is_as_it_lies(&self, stamp: i64) -> bool {
         open::of_stamp(stamp).1 == 0
-    }
-
-    /// Whether all images can be read in place, without unpacking.
-    pub fn is_plain(&self) -> bool {
-        self.files.iter().all(|file| file.shard.is_plain())
     }
 
     /// Split names in canonical order; a single `None` if there are no splits.

@@ -136,7 +136,7 @@ impl Shards {
     ///
     /// # Errors
     /// If a file has changed since it was listed, or cannot be unpacked.
-    pub fn open<'a>(
+    pub(super) fn reader<'a>(
         &'a self,
         listing: &'a Listing,
         work: Option<&Path>,
@@ -173,7 +173,7 @@ impl Shards {
 
 impl Shards {
     /// For each file, the end offset of the bytes that `listing` needs; 0 for a file without samples.
-    fn ends(&self, listing: &Listing) -> Result<Vec<u64>> {
+    pub(super) fn ends(&self, listing: &Listing) -> Result<Vec<u64>> {
         let mut ends = vec![0; self.files.len()];
         for (entry, number) in listing.entries().iter().zip(0..) {
             let (file, offset) = of_place(entry.place);
@@ -189,15 +189,6 @@ impl Shards {
             }
         }
         Ok(ends)
-    }
-
-    /// Disk space in bytes that [`Shards::open`] needs to unpack files for `listing`.
-    ///
-    /// # Errors
-    /// If the listing is of other shards.
-    pub fn unpacked_bytes(&self, listing: &Listing) -> Result<u64> {
-        let ends = self.ends(listing)?;
-        Ok(self.files.iter().zip(ends).filter(|(file, _)| !file.shard.is_plain()).map(|(_, end)| end).sum())
     }
 }
 
@@ -551,8 +542,8 @@ mod tests {
             fs::copy(&file, &copy).unwrap();
             let shards =
                 Shards::find(std::slice::from_ref(&copy), None, Wanted::default(), &Default::default()).unwrap();
-            let found = shards.discover(&Options::default(), &Silent).unwrap();
-            let open = || shards.open(&found[0].listing, None, &Silent);
+            let found = shards.list(&Options::default(), &Silent).unwrap();
+            let open = || shards.reader(&found[0].listing, None, &Silent);
             let reader = open().unwrap();
             reader.unchanged().unwrap();
             let bytes = fs::read(&file).unwrap();

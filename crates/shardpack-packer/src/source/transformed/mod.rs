@@ -9,17 +9,22 @@ mod spool;
 
 use std::{num::NonZeroU32, path::Path, sync::Arc};
 
-use shardpack_format::{Result, component::Component};
+use shardpack_format::{Error, Result, component::Component};
 use shardpack_storage::{Storage, Transfers};
 
-use super::{Look, Origin, ReadError, Refusal, SampleReader};
+use super::{
+    api::{Found, Look, ReadError, Refusal, SampleReader, SharedSource, Source, SourceKind},
+    options::Options,
+    stored::Stored,
+};
 use crate::{listing::Listing, monitor::Monitor};
 pub use spool::{Record, Spool, SpoolReader, What};
 
 /// A source with its transformed images.
 #[derive(Clone, Debug)]
 pub struct Transformed {
-    origin: Box<Origin>,
+    /// The source of the original images.
+    before: SharedSource,
     spools: Spools,
     splits: Vec<Split>,
 }
@@ -62,73 +67,25 @@ impl Split {
 }
 
 impl Transformed {
-    /// Creates a source from `origin` and spools.
-    pub fn new(origin: Origin, spools: Spools, splits: Vec<Split>) -> Self {
-        Self { origin: Box::new(origin), spools, splits }
-    }
-
-    /// A copy with some images of each split. The numbers must ascend.
-    pub fn subset(&self, numbers: &[Vec<u64>]) -> Self {
-        let of_split = |(split, numbers): (&Split, &Vec<u64>)| Split {
-            name: split.name.clone(),
-            before: Arc::new(split.before.subset(numbers)),
-            places: Arc::new(numbers.iter().map(|number| split.places[*number as usize]).collect()),
-        };
-        let splits = self.splits.iter().zip(numbers).map(of_split).collect();
-        Self { origin: self.origin.clone(), spools: self.spools.clone(), splits }
-    }
-
-    /// The original source.
-    pub fn origin(&self) -> &Origin {
-        &self.origin
-    }
-
-    /// Whether transformed images come over a network.
-    pub(super) fn is_remote(&self) -> bool {
-        self.spools.storage.local().is_none()
-    }
-
-    /// Network transfers so far, of the source and of spools, which this process may have sent; `None` if all are local files.
-    pub(super) fn transfers(&self) -> Option<Transfers> {
-        self.origin.transfers().into_iter().chain(self.spools.storage.transfers()).reduce(Transfers::and)
-    }
-
-    /// Path or URL of the files that are read most: of the spools if they are at a URL, otherwise of the source.
-    pub(super) fn read_at(&self) -> &Path {
-        if self.is_remote() { self.spools.storage.root() } else { self.origin.read_at() }
-    }
-
-    /// A copy with another original source, such as the same source with resolved paths.
-    pub(super) fn of(&self, origin: Origin) -> Self {
-        Self { origin: Box::new(origin), ..self.clone() }
-    }
-
-    /// Bytes that [`Transformed::open`] needs in the work folder.
-    ///
-    /// # Errors
-    /// If a listing belongs to another source.
-    pub fn unpacked_bytes(&self) -> Result<u64> {
-        let of_split = self.splits.iter().filter(|split| split.leaves_any());
-        let bytes = of_split.map(|split| self.origin.unpacked_bytes(split.name.as_deref(), &split.before));
-        let bytes = bytes.collect::<Result<Vec<_>>>()?;
-        Ok(bytes.into_iter().max().unwrap_or(0))
+    /// Creates a source from `before` and spools.
+    pub fn new(before: SharedSource, spools: Spools, splits: Vec<Split>) -> Self {
+        Self { before, spools, splits }
     }
 
     /// Serves the images of `listing`, the listing of `split` after the transformation.
     ///
     /// # Errors
     /// If the source or a spool cannot be opened.
-    pub fn open<'a>(
+    fn reader<'a>(
         &'a self,
         split: Option<&str>,
         listing: &'a Listing,
         work: Option<&Path>,
         monitor: &dyn Monitor,
     ) -> Result<TransformedReader<'a>> {
-        let none =
-            || shardpack_format::Error::usage("no image of this split was transformed").in_file(self.origin.path());
+        let none = || Error::usage("no image of this split was transformed").in_file(self.before.path());
         let of = self.splits.iter().find(|one| one.name.as_deref() == split).ok_or_else(none)?;
-        let before = of.leaves_any().then(|| self.origin.open(split, &of.before, work, monitor)).transpose()?;
+        let before = of.leaves_any().then(|| self.before.open(split, &of.before, work, monitor)).transpose()?;
         let (places, kinds) = (&of.places, &of.before.components().kinds);
         let mut spools: Vec<_> = self.spools.names.iter().map(|_| None).collect();
         for made in places.iter().flatten() {
@@ -141,6 +98,80 @@ impl Transformed {
             }
         }
         Ok(TransformedReader { listing, places, kinds, spools, before })
+    }
+}
+
+impl Source for Transformed {
+    fn kind(&self) -> SourceKind {
+        SourceKind::Transformed
+    }
+
+    fn leaves(&self) -> Vec<&dyn Source> {
+        self.before.leaves()
+    }
+
+    fn leaf_of(&self, split: Option<&str>) -> Result<&dyn Source> {
+        self.before.leaf_of(split)
+    }
+
+    fn roots(&self) -> Vec<&Path> {
+        self.before.roots()
+    }
+
+    fn transfers(&self) -> Option<Transfers> {
+        // This process may have sent the spools.
+        self.before.transfers().into_iter().chain(self.spools.storage.transfers()).reduce(Transfers::and)
+    }
+
+    fn read_at(&self) -> &Path {
+        match self.spools.storage.local() {
+            Some(_) => self.before.read_at(),
+            None => self.spools.storage.root(),
+        }
+    }
+
+    fn stored(&self) -> Stored {
+        // A plan cannot name spools.
+        self.before.stored()
+    }
+
+    fn resolved(&self) -> Result<SharedSource> {
+        Ok(Arc::new(Self { before: self.before.resolved()?, ..self.clone() }))
+    }
+
+    fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+        self.before.discover(options, monitor)
+    }
+
+    fn open<'a>(
+        &'a self,
+        split: Option<&str>,
+        listing: &'a Listing,
+        work: Option<&Path>,
+        monitor: &dyn Monitor,
+    ) -> Result<Box<dyn SampleReader + 'a>> {
+        Ok(Box::new(self.reader(split, listing, work, monitor)?))
+    }
+
+    fn unpacked_bytes(&self, _: Option<&str>, _: &Listing) -> Result<u64> {
+        let of_split = self.splits.iter().filter(|split| split.leaves_any());
+        let bytes = of_split.map(|split| self.before.unpacked_bytes(split.name.as_deref(), &split.before));
+        let bytes = bytes.collect::<Result<Vec<_>>>()?;
+        Ok(bytes.into_iter().max().unwrap_or(0))
+    }
+
+    fn can_peek(&self, _: Option<&str>) -> Result<bool> {
+        Ok(self.before.is_plain())
+    }
+
+    fn subset(&self, numbers: &[Vec<u64>]) -> Option<SharedSource> {
+        let of_split = |(split, numbers): (&Split, &Vec<u64>)| Split {
+            name: split.name.clone(),
+            before: Arc::new(split.before.subset(numbers)),
+            places: Arc::new(numbers.iter().map(|number| split.places[*number as usize]).collect()),
+        };
+        let splits = self.splits.iter().zip(numbers).map(of_split).collect();
+        Some(Arc::new(Self { splits, ..self.clone() }))
     }
 }
 
@@ -171,7 +202,7 @@ impl TransformedReader<'_> {
             }
             _ => self.before.as_deref().map(Place::Before),
         };
-        place.ok_or_else(|| shardpack_format::Error::data("an image that was not transformed"))
+        place.ok_or_else(|| Error::data("an image that was not transformed"))
     }
 }
 

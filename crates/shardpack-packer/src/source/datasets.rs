@@ -1,0 +1,67 @@
+//! Sealed datasets as a source.
+
+use std::{path::Path, sync::Arc};
+
+use shardpack_format::Result;
+use shardpack_storage::Transfers;
+
+use super::{
+    api::{Found, SampleReader, SharedSource, Source, SourceKind},
+    dataset,
+    options::Options,
+    patient::Patient,
+    root::Root,
+    sealed::SealedReader,
+    stored::{Stored, StoredPath},
+};
+use crate::{listing::Listing, monitor::Monitor};
+
+/// Sealed datasets, the splits of one, or some of their shards.
+#[derive(Clone, Debug)]
+pub struct Datasets(pub Vec<Root>);
+
+impl Source for Datasets {
+    fn kind(&self) -> SourceKind {
+        SourceKind::Dataset
+    }
+
+    fn roots(&self) -> Vec<&Path> {
+        self.0.iter().map(|root| root.folder.as_path()).collect()
+    }
+
+    fn transfers(&self) -> Option<Transfers> {
+        self.0.iter().filter_map(Root::transfers).reduce(Transfers::and)
+    }
+
+    fn stored(&self) -> Stored {
+        let path = |root: &Root| StoredPath::of(&root.folder);
+        match self.0.as_slice() {
+            [root @ Root { only: None, .. }] => Stored::Dataset(path(root)),
+            roots if roots.iter().all(|root| root.only.is_none()) => Stored::Datasets(roots.iter().map(path).collect()),
+            roots => Stored::Parts(roots.iter().map(|root| (path(root), root.only.clone())).collect()),
+        }
+    }
+
+    fn resolved(&self) -> Result<SharedSource> {
+        Ok(Arc::new(Self(self.0.iter().map(Root::resolved).collect::<Result<_>>()?)))
+    }
+
+    fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+        dataset::discover(&self.0, options, monitor)
+    }
+
+    fn open<'a>(
+        &'a self,
+        split: Option<&str>,
+        listing: &'a Listing,
+        _: Option<&Path>,
+        monitor: &dyn Monitor,
+    ) -> Result<Box<dyn SampleReader + 'a>> {
+        Ok(Box::new(Patient(SealedReader::open(&self.0, split, listing, monitor)?)))
+    }
+
+    fn can_peek(&self, _: Option<&str>) -> Result<bool> {
+        // At a URL each look would be a request, and its answer is already known.
+        Ok(self.transfers().is_none())
+    }
+}

@@ -1,0 +1,66 @@
+//! An ImageFolder tree in a folder.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use shardpack_format::Result;
+use shardpack_storage::Transfers;
+
+use super::{
+    api::{Found, SampleReader, SharedSource, Source, SourceKind},
+    image_folder, npz,
+    open::FolderReader,
+    options::Options,
+    patient::Patient,
+    stored::{Stored, StoredPath},
+};
+use crate::{listing::Listing, monitor::Monitor, sys};
+
+/// A local ImageFolder tree.
+#[derive(Clone, Debug)]
+pub struct LocalTree(pub PathBuf);
+
+impl LocalTree {
+    fn of_split(&self, split: Option<&str>) -> PathBuf {
+        split.map_or_else(|| self.0.clone(), |split| self.0.join(split))
+    }
+}
+
+impl Source for LocalTree {
+    fn kind(&self) -> SourceKind {
+        SourceKind::Tree
+    }
+
+    fn roots(&self) -> Vec<&Path> {
+        vec![&self.0]
+    }
+
+    fn transfers(&self) -> Option<Transfers> {
+        None
+    }
+
+    fn stored(&self) -> Stored {
+        Stored::Folder(StoredPath::of(&self.0))
+    }
+
+    fn resolved(&self) -> Result<SharedSource> {
+        Ok(Arc::new(Self(sys::resolved(&self.0)?)))
+    }
+
+    fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+        let found = image_folder::discover(&self.0, &options.of_files(), monitor)?;
+        npz::taken_apart(found, &|split| npz::Place::Folder(self.of_split(split)), monitor)
+    }
+
+    fn open<'a>(
+        &'a self,
+        split: Option<&str>,
+        listing: &'a Listing,
+        _: Option<&Path>,
+        _: &dyn Monitor,
+    ) -> Result<Box<dyn SampleReader + 'a>> {
+        Ok(Box::new(Patient(FolderReader::open(&self.of_split(split), listing)?)))
+    }
+}
