@@ -105,6 +105,8 @@ def with_pyarrow(out):
 
     label = pa.array([None if row == 3 else row % 3 for row in range(ROWS)], pa.int64())
     partly = pa.table({"x": arrays["vector"], "label": label})
+    # A table of values that looks like a list.
+    pq.write_table(whole.select(["long", "vector"]).rename_columns(["path", "x"]), os.path.join(out, "paths.parquet"))
     note = {"info": {"features": {"label": {"names": ["ant", "bee", "cat"], "_type": "ClassLabel"}}}}
     pq.write_table(partly.replace_schema_metadata({"huggingface": json.dumps(note)}), os.path.join(out, "partly.parquet"))
     image = pa.list_(pa.struct([("bytes", pa.binary()), ("path", pa.string())]))

@@ -85,6 +85,15 @@ fn features_of_hugging_face_come_back_with_names_of_classes_and_extensions_of_fi
 }
 
 #[test]
+fn a_table_of_values_that_looks_like_a_list_is_compared_as_values_and_without_the_tables_beside_it() {
+    let bench = Bench::new();
+    let (source, dst) = (written(&bench).join("paths.parquet"), bench.at("dst"));
+    convert(&source, &dst, &[]).code(0);
+    verified(&dst);
+    run(&["verify", dst.to_str().unwrap(), "--against", source.to_str().unwrap()]).code(0);
+}
+
+#[test]
 fn every_codec_gives_the_same_dataset() {
     let bench = Bench::new();
     let files = written(&bench).join("codecs");

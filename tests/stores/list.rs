@@ -75,6 +75,9 @@ fn lists_of_objects_are_packed_as_lists_of_files() {
             let (found, requests) = told(pack(&bench, &list, &root, &name, &settings));
             assert_eq!(found["datasets"], local["datasets"], "{name}: {found}");
             assert_eq!(contents(&bench.at("local")), contents(&bench.at(&name)), "{name}");
+            // Versions of objects are no times.
+            let (again, _) = told(pack(&bench, &list, &root, &name, &settings));
+            assert_eq!(again["newer_files"], 0, "{name}: {again}");
             let (dst, list) = (bench.at(&name).display().to_string(), list.display().to_string());
             let words = ["verify", &dst, "--against", &list, "--root", &root, "--json"].into_iter();
             let verified =
@@ -162,7 +165,11 @@ fn an_object_that_was_changed_since_it_was_planned_is_one_bad_sample() {
         };
         let (list, plan, to) = (list.display().to_string(), bench.at("a plan").display().to_string(), bench.at("late"));
         let root = server.url("tree/");
-        run(&["plan", &list, "--root", &root, "-o", &plan, "--price", "get=1"]).code(0).says("network about 29 GET");
+        let price = |list: &[&str], more: &[&str]| {
+            run(&[&["plan"], list, &["-o", &plan, "--price", "get=1"], more].concat()).code(0)
+        };
+        price(&[&list, "--root", &root], &["--split-fraction", "val=0.5"]).says("network about 29 GET");
+        price(&[&list, "--root", &root], &[]).says("network about 29 GET");
         server.put("tree/c.jpg", &shardpack_testing::jpeg(7, 5000));
         let to = to.display().to_string();
         run(&["pack", "--plan", &plan, &to, "--on-bad", "skip"]).code(0).says("5 of 8");
