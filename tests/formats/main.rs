@@ -1,6 +1,13 @@
 //! `convert`, the bytes of each format, and the readers of other libraries.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr, clippy::type_complexity)]
+#![allow(
+    clippy::excessive_nesting,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::type_complexity
+)]
 
 mod convert;
 mod convert_columns;

@@ -1,6 +1,13 @@
 //! `pack`, `plan`, `adopt` and `crops` in folders: packed samples, interrupted packs, disk faults, parts on many machines.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr, clippy::type_complexity)]
+#![allow(
+    clippy::excessive_nesting,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::type_complexity
+)]
 
 mod adopt;
 mod changes;

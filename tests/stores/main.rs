@@ -1,6 +1,13 @@
 //! Datasets at URLs, on real servers.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr, clippy::type_complexity)]
+#![allow(
+    clippy::excessive_nesting,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::type_complexity
+)]
 
 mod all;
 mod bench;

@@ -436,22 +436,22 @@ impl Files {
             }
             let folder = file.path.parent().unwrap_or(Path::new("")).to_path_buf();
             if !indexes.contains_key(&folder) {
-                let mut by_name = BTreeMap::new();
                 let index = match &file.remote {
                     None => read_index(&folder)?,
                     Some(remote) => remote
                         .read_beside(INDEX_JSON, key_labels::MOST_BYTES)?
                         .map(|bytes| mds::read_index(&bytes).map_err(|error| error.in_file(folder.join(INDEX_JSON)))),
                 };
-                match index.transpose() {
-                    Ok(index) => {
-                        for shard in index.into_iter().flat_map(|index| index.shards) {
-                            by_name.extend(basenames(&shard).map(|name| (name.to_owned(), shard.clone())));
-                        }
-                    }
-                    Err(error) => self.problems.push(error),
-                }
-                indexes.insert(folder.clone(), by_name);
+                let index = index.transpose().unwrap_or_else(|error| {
+                    self.problems.push(error);
+                    None
+                });
+                let shards = index.into_iter().flat_map(|index| index.shards);
+                let by_name = |shard: mds::Shard| {
+                    let names: Vec<_> = basenames(&shard).map(str::to_owned).collect();
+                    names.into_iter().map(move |name| (name, shard.clone()))
+                };
+                indexes.insert(folder.clone(), shards.flat_map(by_name).collect());
             }
             let name = file.path.file_name().unwrap_or_default().to_string_lossy();
             file.expected = indexes.get(&folder).and_then(|index| index.get(&*name)).cloned();

@@ -128,23 +128,28 @@ impl SpanHasher {
             } else if whole {
                 self.span.units.push(unit_at(self.at).update(piece).finalize_non_root());
             } else {
-                // The end of a span is wanted raw, the middle hashed: both are kept until it is known which this is.
-                if into_unit == 0 {
-                    self.unit = Some(unit_at(self.at));
-                    self.span.tail.clear();
-                }
-                if let Some(unit) = &mut self.unit {
-                    unit.update(piece);
-                    self.span.tail.extend_from_slice(piece);
-                    if into_unit + take as u64 == UNIT_BYTES {
-                        self.span.units.push(unit.finalize_non_root());
-                        self.span.tail.clear();
-                        self.unit = None;
-                    }
-                }
+                self.update_unit(into_unit, piece);
             }
             self.at += take as u64;
             bytes = rest;
+        }
+    }
+
+    /// Takes a piece of a unit, which begins at byte `into_unit` of it.
+    fn update_unit(&mut self, into_unit: u64, piece: &[u8]) {
+        // The end of a span is wanted raw, the middle hashed: both are kept until it is known which this is.
+        if into_unit == 0 {
+            self.unit = Some(unit_at(self.at));
+            self.span.tail.clear();
+        }
+        if let Some(unit) = &mut self.unit {
+            unit.update(piece);
+            self.span.tail.extend_from_slice(piece);
+            if into_unit + piece.len() as u64 == UNIT_BYTES {
+                self.span.units.push(unit.finalize_non_root());
+                self.span.tail.clear();
+                self.unit = None;
+            }
         }
     }
 

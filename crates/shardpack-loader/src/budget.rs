@@ -32,6 +32,31 @@ struct State {
     is_stopped: bool,
 }
 
+impl State {
+    /// Moves the smallest free window that fits into `windows`, for each piece that has none, until a piece has no such window.
+    fn reuse(&mut self, needed: &[usize], windows: &mut Vec<Window>) {
+        while let Some(bytes) = needed.get(windows.len()) {
+            let fits = self.free.iter().enumerate().filter(|(_, window)| window.capacity() >= *bytes);
+            let Some((at, _)) = fits.min_by_key(|(_, window)| window.capacity()) else { break };
+            windows.push(self.free.swap_remove(at));
+        }
+    }
+
+    /// Frees unused windows until all together have at most `bytes`, if that is possible.
+    fn shrink_to(&mut self, bytes: usize) {
+        while self.bytes > bytes {
+            let Some(window) = self.free.pop() else { break };
+            self.bytes -= window.capacity();
+        }
+    }
+
+    fn allocate(&mut self, bytes: usize) -> Window {
+        let window = Window::with_capacity(bytes);
+        self.bytes += window.capacity();
+        window
+    }
+}
+
 /// Capacities are multiples of this, and of an eighth of the size rounded up to a power of two.
 const GRAIN_BYTES: usize = 4 * 1024;
 
@@ -63,7 +88,7 @@ impl Budget {
             let grain = (bytes.checked_next_power_of_two().unwrap_or(bytes) / 8).max(GRAIN_BYTES);
             bytes.div_ceil(grain).saturating_mul(grain)
         };
-        let mut needed: Vec<usize> = pieces.iter().map(grains).collect();
+        let needed: Vec<usize> = pieces.iter().map(grains).collect();
         let mut windows: Vec<Window> = Vec::with_capacity(needed.len());
         let mut state = self.state();
         loop {
@@ -71,26 +96,13 @@ impl Budget {
                 return None;
             }
             if state.next == ticket {
-                // Take the smallest free window that fits each piece; allocate the rest.
-                while let Some(bytes) = needed.get(windows.len()) {
-                    let fits = state.free.iter().enumerate().filter(|(_, window)| window.capacity() >= *bytes);
-                    let Some((at, _)) = fits.min_by_key(|(_, window)| window.capacity()) else { break };
-                    let window = state.free.swap_remove(at);
-                    windows.push(window);
-                }
-                let made = windows.len();
-                let more = needed[made..].iter().fold(0_usize, |sum, bytes| sum.saturating_add(*bytes));
-                while state.bytes.saturating_add(more) > self.limit_bytes {
-                    let Some(window) = state.free.pop() else { break };
-                    state.bytes -= window.capacity();
-                }
+                state.reuse(&needed, &mut windows);
+                let rest = &needed[windows.len()..];
+                let more = rest.iter().fold(0_usize, |sum, bytes| sum.saturating_add(*bytes));
+                state.shrink_to(self.limit_bytes.saturating_sub(more));
                 let has_room = state.bytes.saturating_add(more) <= self.limit_bytes;
                 if more == 0 || has_room || ticket < state.wanted || state.bytes == 0 {
-                    for bytes in needed.drain(made..) {
-                        let window = Window::with_capacity(bytes);
-                        state.bytes += window.capacity();
-                        windows.push(window);
-                    }
+                    windows.extend(rest.iter().map(|bytes| state.allocate(*bytes)));
                     state.peak_bytes = state.peak_bytes.max(state.bytes);
                     self.granted(&mut state);
                     return Some(windows);

@@ -46,9 +46,8 @@ impl Subset {
                 let mut numbers = Vec::new();
                 for shard in dataset.shards() {
                     for row in 0..shard.len() {
-                        if shard.row(row)?.label.is_some_and(|label| classes.contains(&label)) {
-                            numbers.push(shard.samples().start + row);
-                        }
+                        let is_wanted = shard.row(row)?.label.is_some_and(|label| classes.contains(&label));
+                        numbers.extend(is_wanted.then_some(shard.samples().start + row));
                     }
                 }
                 Selection::of(samples, numbers)?

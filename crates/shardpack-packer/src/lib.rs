@@ -2,6 +2,8 @@
 //!
 //! Options go in, a report comes out. No function here prints; progress goes to a [`monitor::Monitor`].
 
+#![cfg_attr(test, allow(clippy::excessive_nesting))]
+
 pub use shardpack_foreign as foreign;
 pub use shardpack_imaging as imaging;
 

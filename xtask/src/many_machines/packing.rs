@@ -101,6 +101,18 @@ enum Doing {
     Gone,
 }
 
+impl Doing {
+    /// What a machine does at `next` that packs at `rate` from `now`.
+    fn later(self, now: f64, next: f64, rate: f64) -> Self {
+        match self {
+            // Floating-point sums: a machine within a billionth of its end is done.
+            Self::Packing { left } if now + left / rate <= next * (1.0 + 1e-9) => Self::Nothing,
+            Self::Packing { left } => Self::Packing { left: left - rate * (next - now) },
+            other => other,
+        }
+    }
+}
+
 impl Flow<'_> {
     /// Seconds until all parts are packed; infinite if no machine can pack them.
     pub fn seconds(&self) -> f64 {
@@ -141,14 +153,7 @@ impl Flow<'_> {
                 return next;
             }
             for (machine, rate) in machines.iter_mut().zip(&rates) {
-                if let Doing::Packing { left } = machine {
-                    // Floating-point sums: a machine within a billionth of its end is done.
-                    let end = now + *left / rate;
-                    *left -= rate * (next - now);
-                    if end <= next * (1.0 + 1e-9) {
-                        *machine = Doing::Nothing;
-                    }
-                }
+                *machine = machine.later(now, next, *rate);
             }
             now = next;
             if let Some(gone) = lost.filter(|lost| lost.at <= now) {

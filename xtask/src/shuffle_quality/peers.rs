@@ -179,9 +179,9 @@ fn litdata() -> Order {
         by_workers(setting, |rank, worker| {
             let (number, mut own) = (rank * setting.workers + worker, Vec::new());
             while own.len() < share {
+                left = if left.is_empty() { pieces.next().unwrap_or_default() } else { left.clone() };
                 if left.is_empty() {
-                    let Some(next) = pieces.next() else { break };
-                    left = next;
+                    break;
                 }
                 let end = left.end.min(left.start.saturating_add((share - own.len()) as u32));
                 let mut piece: Vec<u32> = (left.start..end).collect();

@@ -95,13 +95,9 @@ impl Environment {
                 self.page(number, &mut page)?;
                 let layout = self.layout(number, &page, Kind::Branch)?;
                 for index in 0..layout.count {
-                    let Node { at, child, .. } = self.node(number, &page, &layout, index)?;
-                    if !(FIRST_PAGE..=self.meta.last_page).contains(&child) {
-                        let what = format!("page {child} is below it, pages are 2 to {}", self.meta.last_page);
-                        return Err(self.damaged(number, Damage::new(at, what)));
-                    }
-                    self.take(room, 1, number, at)?;
-                    below.push(child);
+                    let node = self.node(number, &page, &layout, index)?;
+                    below.push(self.child(number, &node)?);
+                    self.take(room, 1, number, node.at)?;
                 }
             }
             branches.append(&mut level);
@@ -120,6 +116,17 @@ impl Environment {
             Order::Keys => drop(self.check_once(level.clone())?),
         }
         Ok(level)
+    }
+
+    /// Number of the page that `node` of page `number` points to.
+    fn child(&self, number: u64, node: &Node) -> Result<u64> {
+        match (FIRST_PAGE..=self.meta.last_page).contains(&node.child) {
+            true => Ok(node.child),
+            false => {
+                let what = format!("page {} is below it, pages are 2 to {}", node.child, self.meta.last_page);
+                Err(self.damaged(number, Damage::new(node.at, what)))
+            }
+        }
     }
 
     /// Sorts page numbers and checks that they are unique.

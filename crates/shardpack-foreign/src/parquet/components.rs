@@ -236,6 +236,43 @@ impl Component {
         if is_untold { None } else { plain(value, self.kinds[leaf]) }
     }
 
+    /// Appends the elements of a list of `inner`, as [`Self::write`].
+    fn write_items(
+        &self,
+        inner: &Node,
+        repetition: i16,
+        rows: &[Row],
+        at: &mut [Range<usize>],
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let leaves = inner.leaves();
+        let whole: Vec<Range<usize>> = at[leaves.clone()].to_vec();
+        let mut ends: Vec<usize> = whole.iter().map(|range| range.start).collect();
+        let mut number = 0;
+        while ends.iter().zip(&whole).any(|(end, whole)| *end < whole.end) {
+            for ((leaf, end), whole) in leaves.clone().zip(&mut ends).zip(&whole) {
+                let start = *end;
+                // The first begins where the list does.
+                let is_next = |(_, level, _): &(i16, i16, Option<Value>)| *level <= repetition;
+                let rest = rows[leaf].get(start + 1..whole.end).unwrap_or_default();
+                *end = rest.iter().position(is_next).map_or(whole.end, |next| start + 1 + next);
+                if start >= whole.end {
+                    return Err(Error::data("lists of a structure have different numbers of elements"));
+                }
+                at[leaf] = start..*end;
+            }
+            if number > 0 {
+                out.push(b',');
+            }
+            number += 1;
+            if !self.write(inner, rows, at, out)? {
+                return Ok(false);
+            }
+        }
+        at[leaves].clone_from_slice(&whole);
+        Ok(true)
+    }
+
     /// Appends the rows in `at` to `out`; returns `false` if they cannot be represented.
     fn write(&self, node: &Node, rows: &[Row], at: &mut [Range<usize>], out: &mut Vec<u8>) -> Result<bool> {
         match node {
@@ -269,32 +306,10 @@ impl Component {
             }
             Node::List(definition, repetition, inner) => {
                 out.push(b'[');
-                if first(inner, rows, at)? >= *definition {
-                    let leaves = inner.leaves();
-                    let whole: Vec<Range<usize>> = at[leaves.clone()].to_vec();
-                    let mut ends: Vec<usize> = whole.iter().map(|range| range.start).collect();
-                    let mut number = 0;
-                    while ends.iter().zip(&whole).any(|(end, whole)| *end < whole.end) {
-                        for ((leaf, end), whole) in leaves.clone().zip(&mut ends).zip(&whole) {
-                            let start = *end;
-                            // The first begins where the list does.
-                            let is_next = |(_, level, _): &(i16, i16, Option<Value>)| level <= repetition;
-                            let rest = rows[leaf].get(start + 1..whole.end).unwrap_or_default();
-                            *end = rest.iter().position(is_next).map_or(whole.end, |next| start + 1 + next);
-                            if start >= whole.end {
-                                return Err(Error::data("lists of a structure have different numbers of elements"));
-                            }
-                            at[leaf] = start..*end;
-                        }
-                        if number > 0 {
-                            out.push(b',');
-                        }
-                        number += 1;
-                        if !self.write(inner, rows, at, out)? {
-                            return Ok(false);
-                        }
-                    }
-                    at[leaves].clone_from_slice(&whole);
+                let is_written =
+                    first(inner, rows, at)? < *definition || self.write_items(inner, *repetition, rows, at, out)?;
+                if !is_written {
+                    return Ok(false);
                 }
                 out.push(b']');
                 Ok(true)

@@ -228,31 +228,34 @@ impl Column {
 
     /// Whether lists of numbers are arrays in all readable rows: corruption is reported by the walk.
     fn is_full(&self, file: &Arc<Bytes>, footer: &Footer, go_on: GoOn<'_>) -> Result<bool> {
-        let (mut is_full, mut items) = (true, Vec::new());
-        let mut look = || -> Result<()> {
-            for group in (0..footer.metadata.num_row_groups()).filter(|group| rows(footer, *group) > 0) {
-                let mut cells = open(file, footer, group, self.component.leaves.start)?;
-                for row in 0..rows(footer, group) {
-                    if row % ASKED_ROWS == 0 {
-                        go_on()?;
-                    }
-                    items.clear();
-                    cells.next_items(&mut items).map_err(|error| in_column(error, group, &cells))?;
-                    let (definitions, repetitions) = cells.levels();
-                    is_full =
-                        self.is_absent(definitions) || self.shape(definitions, repetitions, cells.most()).is_some();
-                    if !is_full {
-                        return Ok(());
-                    }
+        let mut items = Vec::new();
+        let mut is_full_in = |group: usize| -> Result<bool> {
+            let mut cells = open(file, footer, group, self.component.leaves.start)?;
+            for row in 0..rows(footer, group) {
+                if row % ASKED_ROWS == 0 {
+                    go_on()?;
+                }
+                items.clear();
+                cells.next_items(&mut items).map_err(|error| in_column(error, group, &cells))?;
+                let (definitions, repetitions) = cells.levels();
+                let is_full =
+                    self.is_absent(definitions) || self.shape(definitions, repetitions, cells.most()).is_some();
+                if !is_full {
+                    return Ok(false);
                 }
             }
-            Ok(())
+            Ok(true)
         };
-        match look() {
-            Err(error) if error.kind() == ErrorKind::Interrupted => Err(error),
-            // The walk meets the same damage in the same row.
-            _ => Ok(is_full),
+        for group in (0..footer.metadata.num_row_groups()).filter(|group| rows(footer, *group) > 0) {
+            match is_full_in(group) {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
+                // The walk meets the same damage in the same row.
+                Err(_) => break,
+            }
         }
+        Ok(true)
     }
 
     /// Reads the next row and appends its content to `out`; for an array, the items.

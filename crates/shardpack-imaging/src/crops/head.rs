@@ -150,10 +150,8 @@ impl<'a> Head<'a> {
                     if head.restart_mcus >= head.columns * head.rows {
                         head.restart_mcus = 0;
                     }
-                    for channel in head.channels() {
-                        if head.quantisers[usize::from(channel.quantiser)].is_none() {
-                            return Err(header());
-                        }
+                    if head.channels().iter().any(|channel| head.quantisers[usize::from(channel.quantiser)].is_none()) {
+                        return Err(header());
                     }
                     return match head.codes().count() == head.count {
                         true => Ok(head),

@@ -1,6 +1,6 @@
 //! Images: decoding, crops, resizing and transforms, compared with other libraries.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+#![allow(clippy::excessive_nesting, clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
 mod crops;
 mod golden;

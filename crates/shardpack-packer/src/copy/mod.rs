@@ -255,10 +255,13 @@ impl Run<'_, '_> {
             Ok(threads) => threads,
             Err(error) => return self.fail(error),
         };
-        self.in_threads(threads, spans, |span, buffer| {
-            let streamed = self.stream(*span, &Known::default(), buffer)?;
-            self.spent(*span, streamed, buffer, send)
-        });
+        self.in_threads(threads, spans, |span, buffer| self.stream_one(*span, buffer, send));
+    }
+
+    /// Copies a span of which nothing was read before.
+    fn stream_one(&self, span: Span, buffer: &mut Vec<u8>, send: &mpsc::SyncSender<sealer::Finished>) -> Result<()> {
+        let streamed = self.stream(span, &Known::default(), buffer)?;
+        self.spent(span, streamed, buffer, send)
     }
 
     /// Runs `work` on `items` in order in `jobs` threads, each with its own buffer, until all are done or one

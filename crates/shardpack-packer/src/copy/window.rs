@@ -86,10 +86,7 @@ impl Run<'_, '_> {
                     // A compressed shard that is longer than the budget: the windows in memory are written
                     // first.
                     let _all = budget.take(budget.bytes());
-                    self.in_threads(1, window, |span, buffer| {
-                        let streamed = self.stream(*span, &Known::default(), buffer)?;
-                        self.spent(*span, streamed, buffer, send)
-                    });
+                    self.in_threads(1, window, |span, buffer| self.stream_one(*span, buffer, send));
                     continue;
                 }
                 let taken = budget.take(bytes);

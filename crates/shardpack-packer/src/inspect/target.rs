@@ -195,9 +195,8 @@ impl Resolved {
                 };
                 for name in only {
                     let path = view.dataset.folder().join(name);
-                    if !view.add(&path) {
-                        self.problems.push(Error::data(STRANGER).in_file(path));
-                    }
+                    let is_shard = view.add(&path);
+                    self.problems.extend((!is_shard).then(|| Error::data(STRANGER).in_file(path)));
                 }
                 if !view.shards.is_empty() {
                     self.targets.push(Target::Dataset(view));

@@ -12,7 +12,9 @@ use shardpack_format::{
     Error, Result,
     component::{Component, Form},
     formats::{Choice, adopted},
-    help, size, text,
+    help,
+    index::RowRef,
+    size, text,
 };
 use shardpack_reader::{Dataset, Shard};
 
@@ -323,6 +325,14 @@ fn class_of(label: Option<i64>, numbers: &[Option<u32>]) -> std::result::Result<
     class.ok_or_else(|| format!("label {label}: there is no such class"))
 }
 
+/// The cell of a kept component of `row`, and its number in the dataset.
+fn cell_of(row: &RowRef<'_>, (kind, at): &(Component, usize), forms: &mut Interner) -> Cell {
+    match (row.content_bytes(*at), row.form(*at)) {
+        (Some(bytes), Some(form)) if kind.kind().is_some() => Cell { form: forms.number(form), ..Cell::file(bytes, 0) },
+        (bytes, _) => bytes.map_or(Cell::ABSENT, |bytes| Cell::file(bytes, 0)),
+    }
+}
+
 /// Lists these datasets as one.
 fn of_members(
     members: &[&Member<'_>],
@@ -381,13 +391,8 @@ fn of_members(
                     }
                     collector.add_path(class, row.path, bytes, (at as u64) << NUMBER_BITS | number, 0)?;
                     if !kept.is_empty() {
-                        let cell = |(kind, at): &(Component, usize)| match (row.content_bytes(*at), row.form(*at)) {
-                            (Some(bytes), Some(form)) if kind.kind().is_some() => {
-                                Cell { form: forms.number(form), ..Cell::file(bytes, 0) }
-                            }
-                            (bytes, _) => bytes.map_or(Cell::ABSENT, |bytes| Cell::file(bytes, 0)),
-                        };
-                        collector.add_components(&kept.iter().map(cell).collect::<Vec<_>>(), None);
+                        let cells = kept.iter().map(|kept| cell_of(&row, kept, &mut forms));
+                        collector.add_components(&cells.collect::<Vec<_>>(), None);
                     }
                     if values.is_some() {
                         collector.add_payload_form(forms.number(row.form(0).unwrap_or(&Form::Bytes)));

@@ -295,12 +295,12 @@ impl Repair<'_> {
             };
             for file in files {
                 // In a local folder the file is already in place; the final verification checks it.
-                if self.place.remote().is_some() {
-                    if !manifest.sidecars.contains(&file) {
-                        why =
-                            Some("the file made from the indexes is not the packed one: its BLAKE3 differs".to_owned());
-                        continue;
-                    }
+                let is_sent = self.place.remote().is_some();
+                if is_sent && !manifest.sidecars.contains(&file) {
+                    why = Some("the file made from the indexes is not the packed one: its BLAKE3 differs".to_owned());
+                    continue;
+                }
+                if is_sent {
                     self.place.put(&file.file, file.bytes, &file.blake3.0)?;
                 }
                 mended.insert(file.file);

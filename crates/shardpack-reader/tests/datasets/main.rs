@@ -1,6 +1,6 @@
 //! Datasets in folders and at URLs, whole and damaged.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+#![allow(clippy::excessive_nesting, clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
 #[cfg(feature = "cloud")]
 mod cache;

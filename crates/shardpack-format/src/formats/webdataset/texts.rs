@@ -95,29 +95,29 @@ struct Meta(Vec<(String, Value)>);
 
 impl<'de> Deserialize<'de> for Meta {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Members;
+        from.deserialize_map(Members)
+    }
+}
 
-        impl<'de> Visitor<'de> for Members {
-            type Value = Meta;
+struct Members;
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
+impl<'de> Visitor<'de> for Members {
+    type Value = Meta;
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Meta, A::Error> {
-                let mut members = Vec::new();
-                while let Some(name) = map.next_key::<Cow<'de, str>>()? {
-                    if MEMBERS.contains(&&*name) || field_names::is_label(&name) {
-                        members.push((name.into_owned(), map.next_value()?));
-                    } else {
-                        map.next_value::<IgnoredAny>()?;
-                    }
-                }
-                Ok(Meta(members))
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Meta, A::Error> {
+        let mut members = Vec::new();
+        while let Some(name) = map.next_key::<Cow<'de, str>>()? {
+            if MEMBERS.contains(&&*name) || field_names::is_label(&name) {
+                members.push((name.into_owned(), map.next_value()?));
+            } else {
+                map.next_value::<IgnoredAny>()?;
             }
         }
-
-        from.deserialize_map(Members)
+        Ok(Meta(members))
     }
 }
 

@@ -208,11 +208,7 @@ impl Colours {
                     }
                     let opacity = pixel.get(*channels).copied().filter(|_| *alpha == Some(Alpha::Premultiplied));
                     if let Some(opacity @ 1..) = opacity {
-                        let straight = |level: u16| {
-                            let (level, whole, by) = (u32::from(level), u32::from(most), u32::from(opacity));
-                            ((level * whole + by / 2) / by).min(whole) as u16
-                        };
-                        pixel[..*channels].iter_mut().for_each(|level| *level = straight(*level));
+                        pixel[..*channels].iter_mut().for_each(|level| *level = straight(*level, most, opacity));
                     }
                 }
                 let kept = channels + usize::from(alpha.is_some());
@@ -249,4 +245,9 @@ fn to_rgb([cyan, magenta, yellow, black]: [u16; 4], bits: usize) -> [u8; 3] {
         let level = ((most - f32::from(ink)) * left) as u16;
         if bits == 16 { ((u32::from(level) + 128) / 257) as u8 } else { level as u8 }
     })
+}
+/// A level that was multiplied by `opacity`, of at most `most`, before that.
+fn straight(level: u16, most: u16, opacity: u16) -> u16 {
+    let (level, whole, by) = (u32::from(level), u32::from(most), u32::from(opacity));
+    ((level * whole + by / 2) / by).min(whole) as u16
 }

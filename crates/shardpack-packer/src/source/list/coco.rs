@@ -63,10 +63,7 @@ impl<'de> Deserialize<'de> for Top<'de> {
                     match MEMBERS.iter().position(|known| *known == name) {
                         Some(at) if lists[at].is_some() => return Err(A::Error::duplicate_field(MEMBERS[at])),
                         Some(at) => lists[at] = Some(map.next_value()?),
-                        None => {
-                            let elements = elements(map.next_value()?);
-                            Vec::push(&mut others, (name, elements));
-                        }
+                        None => Vec::push(&mut others, (name, elements(map.next_value()?))),
                     }
                 }
                 let [images, annotations, categories] = lists;

@@ -1,7 +1,7 @@
 //! Looks up the files that a list names, in the order of their paths, with several threads.
 
 use std::{
-    os::fd::AsFd,
+    os::fd::{AsFd, OwnedFd},
     path::Path,
     sync::{Mutex, PoisonError},
 };
@@ -72,28 +72,33 @@ impl Files<'_> {
             loop {
                 let next = batches.lock().unwrap_or_else(PoisonError::into_inner).next();
                 let Some((paths, looked)) = next else { return };
-                if let Err(error) = monitor.go_on() {
-                    return fail(error);
+                match monitor.go_on().and_then(|()| self.look_at_batch(&root, paths, looked)) {
+                    Ok(bytes) => monitor.advance(paths.len() as u64, bytes),
+                    Err(error) => return fail(error),
                 }
-                let mut bytes = 0;
-                for (path, looked) in paths.iter().zip(looked) {
-                    let Some(path) = path else { continue };
-                    match look_at(&root, path, self.with, !self.no_follow) {
-                        Ok(found) => {
-                            bytes += found.as_ref().map_or(0, |found| u64::from(found.bytes));
-                            *looked = Some(found);
-                        }
-                        Err((path, error)) => {
-                            let path = self.root.join(names::as_path(&path));
-                            return fail(sys::io_error("cannot look at", &path, error.into()));
-                        }
-                    }
-                }
-                monitor.advance(paths.len() as u64, bytes);
             }
         });
         failed.into_inner().unwrap_or_else(PoisonError::into_inner)?;
         Ok(looked)
+    }
+
+    /// Looks at the files of a batch; returns their length together.
+    fn look_at_batch(
+        &self,
+        root: &OwnedFd,
+        paths: &[Option<&[u8]>],
+        looked: &mut [Option<Result<Looked, String>>],
+    ) -> Result<u64> {
+        let mut bytes = 0;
+        for (path, looked) in paths.iter().zip(looked) {
+            let Some(path) = path else { continue };
+            let found = look_at(root, path, self.with, !self.no_follow).map_err(|(path, error)| {
+                sys::io_error("cannot look at", &self.root.join(names::as_path(&path)), error.into())
+            })?;
+            bytes += found.as_ref().map_or(0, |found| u64::from(found.bytes));
+            *looked = Some(found);
+        }
+        Ok(bytes)
     }
 
     /// Like [`Self::look`], for objects below a URL: one request for each file.

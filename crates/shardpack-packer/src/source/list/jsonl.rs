@@ -33,26 +33,27 @@ struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Members<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Object;
-        impl<'de> Visitor<'de> for Object {
-            type Value = Members<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some(name) = map.next_key::<Name<'de>>()? {
-                    if members.len() == MOST_COLUMNS {
-                        return Err(serde::de::Error::custom(format!("more than {MOST_COLUMNS} members")));
-                    }
-                    members.push((name.0, map.next_value()?));
-                }
-                Ok(Members(members))
-            }
-        }
         deserializer.deserialize_map(Object)
+    }
+}
+
+struct Object;
+impl<'de> Visitor<'de> for Object {
+    type Value = Members<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut members = Vec::new();
+        while let Some(name) = map.next_key::<Name<'de>>()? {
+            if members.len() == MOST_COLUMNS {
+                return Err(serde::de::Error::custom(format!("more than {MOST_COLUMNS} members")));
+            }
+            members.push((name.0, map.next_value()?));
+        }
+        Ok(Members(members))
     }
 }
 
