@@ -14,9 +14,10 @@ import pytest
 import shardpack
 from conftest import make_tree
 
-#: Script that may map 256 MiB more than at its start, less than one large image needs.
+#: Script that may map 256 MiB more than with its modules, less than one large image needs.
 LIMITED = """
 import resource, sys
+import numpy
 import shardpack
 
 pages = int(open("/proc/self/statm").read().split()[0])
@@ -54,7 +55,7 @@ def test_an_image_for_which_the_system_has_no_memory_is_named_and_ends_no_proces
 
     def loaded(on_bad: str) -> str:
         words = [sys.executable, "-c", LIMITED, str(tmp_path / "packed"), on_bad]
-        # glibc reserves 64 MiB for each thread that allocates: four of them would leave nothing to start the next thread.
+        # glibc reserves 64 MiB of address space for each thread that allocates.
         environment = {**os.environ, "MALLOC_ARENA_MAX": "1"}
         ran = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env=environment)
         assert ran.returncode == 0, (ran.returncode, ran.stderr)
