@@ -50,8 +50,8 @@ impl PlannedPart {
         let shards = part.shards(&planned.plans);
         let of_plans = || planned.plans.iter().zip(&shards);
         let plans = of_plans().map(|(plan, shards)| plan.part(shards.clone())).collect::<Result<_>>()?;
-        let numbers: Vec<_> = of_plans().map(|(plan, shards)| plan.numbers(shards)).collect();
-        let source = planned.source.subset(&numbers).unwrap_or(planned.source);
+        let numbers = || of_plans().map(|(plan, shards)| plan.numbers(shards)).collect();
+        let source = planned.source.subset(&numbers).unwrap_or_else(|| planned.source.clone());
         let whole = planned.plans;
         Ok(Self { part, planned: Planned { source, plans, ..planned }, common: Common::Walk(whole) })
     }

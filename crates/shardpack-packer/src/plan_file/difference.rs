@@ -13,7 +13,7 @@ use shardpack_format::{
 use super::PlanFile;
 use crate::{
     plan::{Check, Cut, Options, Order, Plan},
-    source::{Source, stored::Stored},
+    source::{Source, SourceKind, stored::Stored},
 };
 
 /// The difference between the plan of an unfinished pack and the present plan, in one line; `None` if they are
@@ -24,7 +24,8 @@ pub fn difference(old: &PlanFile, source: &dyn Source, new: &[Plan]) -> Option<S
 
 /// The difference without samples, which may not be known yet.
 pub fn request_difference(old: &PlanFile, source: &dyn Source, new: &[Plan]) -> Option<String> {
-    if let (Stored::Shards(old), Stored::Shards(new)) = (old.source.stored(), source.stored())
+    if [old.source.kind(), source.kind()] == [SourceKind::Shards; 2]
+        && let (Stored::Shards(old), Stored::Shards(new)) = (old.source.stored(), source.stored())
         && let Some(what) = old.difference(&new)
     {
         return Some(what);

@@ -166,6 +166,11 @@ pub trait Source: AsSource + Debug + Send + Sync {
     /// Network transfers so far; `None` if this program reads all parts through the file system.
     fn transfers(&self) -> Option<Transfers>;
 
+    /// Whether most samples are read with network requests.
+    fn is_remote(&self) -> bool {
+        self.transfers().is_some()
+    }
+
     /// Path or URL of the files that are read most; determines the read order.
     fn read_at(&self) -> &Path {
         self.as_source().path()
@@ -230,8 +235,9 @@ pub trait Source: AsSource + Debug + Send + Sync {
         Ok(None)
     }
 
-    /// The source with only these samples of each split, in ascending order; `None` if a listing can leave out samples by itself.
-    fn subset(&self, numbers: &[Vec<u64>]) -> Option<SharedSource> {
+    /// The source with only these samples of each split, in ascending order; `None` if a listing can leave out samples by itself, which
+    /// then does not ask for the numbers.
+    fn subset(&self, numbers: &dyn Fn() -> Vec<Vec<u64>>) -> Option<SharedSource> {
         let _ = numbers;
         None
     }
@@ -250,15 +256,6 @@ impl dyn Source + '_ {
     /// A path that identifies the source in messages.
     pub fn path(&self) -> &Path {
         self.roots().first().copied().unwrap_or(Path::new("."))
-    }
-
-    /// Whether samples are read with network requests.
-    pub fn is_remote(&self) -> bool {
-        match self.kind() {
-            // Of a remote source, too, changed images may be in a local folder.
-            SourceKind::Transformed => sys::is_store(self.read_at()),
-            _ => self.transfers().is_some(),
-        }
     }
 
     /// Whether all leaves are of one of these kinds.

@@ -123,6 +123,11 @@ impl Source for Transformed {
         self.before.transfers().into_iter().chain(self.spools.storage.transfers()).reduce(Transfers::and)
     }
 
+    fn is_remote(&self) -> bool {
+        // Of a remote source, too, changed images may be in a local folder.
+        self.spools.storage.local().is_none()
+    }
+
     fn read_at(&self) -> &Path {
         match self.spools.storage.local() {
             Some(_) => self.before.read_at(),
@@ -164,13 +169,13 @@ impl Source for Transformed {
         Ok(self.before.is_plain())
     }
 
-    fn subset(&self, numbers: &[Vec<u64>]) -> Option<SharedSource> {
+    fn subset(&self, numbers: &dyn Fn() -> Vec<Vec<u64>>) -> Option<SharedSource> {
         let of_split = |(split, numbers): (&Split, &Vec<u64>)| Split {
             name: split.name.clone(),
             before: Arc::new(split.before.subset(numbers)),
             places: Arc::new(numbers.iter().map(|number| split.places[*number as usize]).collect()),
         };
-        let splits = self.splits.iter().zip(numbers).map(of_split).collect();
+        let splits = self.splits.iter().zip(&numbers()).map(of_split).collect();
         Some(Arc::new(Self { splits, ..self.clone() }))
     }
 }
