@@ -91,6 +91,10 @@ fn a_table_of_values_that_looks_like_a_list_is_compared_as_values_and_without_th
     convert(&source, &dst, &[]).code(0);
     verified(&dst);
     run(&["verify", dst.to_str().unwrap(), "--against", source.to_str().unwrap()]).code(0);
+    // As a split, too.
+    let (split, dst) = (format!("train={}", source.to_str().unwrap()), bench.at("split"));
+    run(&["convert", "--split", &split, dst.to_str().unwrap()]).code(0);
+    run(&["verify", dst.to_str().unwrap(), "--against", &split]).code(0);
 }
 
 #[test]

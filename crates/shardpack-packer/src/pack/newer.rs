@@ -4,16 +4,17 @@ use shardpack_format::{Result, manifest};
 use shardpack_storage::Storage;
 
 use super::split_prefix;
-use crate::{plan::Plan, source::Source};
+use crate::{
+    plan::Plan,
+    source::{Source, SourceKind},
+};
 
 /// Images whose files are newer than the manifest of their dataset in `storage`, which was read before; `None` if the source is not
 /// files, or the time of the manifest is not known.
 pub(super) fn newer(source: &dyn Source, plans: &[Plan], storage: &dyn Storage) -> Result<Option<(u64, Vec<u8>)>> {
     let (mut count, mut first) = (0, None);
     for plan in plans {
-        // A version of an object is no time.
-        let split = plan.split.as_deref();
-        if !source.is_of_files_in(split)? || source.leaf_of(split)?.is_remote() {
+        if source.kind() == SourceKind::Transformed || !source.leaf_of(plan.split.as_deref())?.has_times() {
             continue;
         }
         let Some(sealed) = storage.changed_at_ns(&(split_prefix(plan) + manifest::FILE))? else { continue };

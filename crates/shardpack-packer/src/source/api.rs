@@ -176,6 +176,11 @@ pub trait Source: AsSource + Debug + Send + Sync {
         self.as_source().path()
     }
 
+    /// Whether the stamps of its listings are times of the last change, in nanoseconds since 1970, and no versions.
+    fn has_times(&self) -> bool {
+        false
+    }
+
     /// The source as a plan file stores it. Settings of stores are left out: they may be secrets.
     fn stored(&self) -> Stored;
 
@@ -242,12 +247,19 @@ pub trait Source: AsSource + Debug + Send + Sync {
         None
     }
 
-    /// The table of a list whose rows would be samples with `component`, if they were not read as a list.
-    fn table_with(&self, component: &str) -> Option<&Path> {
-        let _ = component;
-        None
+    /// The same with each list replaced by what `read` makes of its file, if that is a table with a column for `component`; `None` if
+    /// there is no such list.
+    ///
+    /// # Errors
+    /// If `read` fails.
+    fn with_tables(&self, component: &str, read: &ReadTable<'_>) -> Result<Option<SharedSource>> {
+        let _ = (component, read);
+        Ok(None)
     }
 }
+
+/// Makes a source from a table.
+pub type ReadTable<'a> = dyn Fn(&Path) -> Result<SharedSource> + 'a;
 
 /// Numbers of samples, and their reader.
 pub type SomeSamples<'a> = (Vec<u64>, Box<dyn SampleReader + 'a>);
@@ -258,9 +270,9 @@ impl dyn Source + '_ {
         self.roots().first().copied().unwrap_or(Path::new("."))
     }
 
-    /// Whether all leaves are of one of these kinds.
+    /// Whether all leaves are of one of these kinds, and their samples are not changed.
     pub fn is_all(&self, kinds: &[SourceKind]) -> bool {
-        self.leaves().iter().all(|leaf| kinds.contains(&leaf.kind()))
+        self.kind() != SourceKind::Transformed && self.leaves().iter().all(|leaf| kinds.contains(&leaf.kind()))
     }
 
     /// As [`Source::open`], for [`SampleReader::peek`] only: unpacks nothing. `None` if samples cannot be looked at.
@@ -299,7 +311,7 @@ impl dyn Source + '_ {
 
     /// Whether each sample is a file of a tree or of a list.
     pub(crate) fn is_of_files(&self) -> bool {
-        self.kind() != SourceKind::Transformed && self.is_all(&FILES)
+        self.is_all(&FILES)
     }
 
     /// Whether each sample of `split` is a file of a tree or of a list.
@@ -309,7 +321,7 @@ impl dyn Source + '_ {
 
     /// Whether every part of the source is shards written by other tools.
     pub fn is_of_shards(&self) -> bool {
-        self.kind() != SourceKind::Transformed && self.is_all(&[SourceKind::Shards])
+        self.is_all(&[SourceKind::Shards])
     }
 
     /// Whether writing to a folder is forbidden, because the folder is inside the source or would replace files of the source.

@@ -41,6 +41,10 @@ impl Source for LocalTree {
         None
     }
 
+    fn has_times(&self) -> bool {
+        true
+    }
+
     fn stored(&self) -> Stored {
         Stored::Folder(StoredPath::of(&self.0))
     }

@@ -16,7 +16,7 @@ use shardpack_format::{
 use shardpack_storage::Transfers;
 
 use super::{
-    api::{Found, SampleReader, SharedSource, SomeSamples, Source, SourceKind},
+    api::{Found, ReadTable, SampleReader, SharedSource, SomeSamples, Source, SourceKind},
     merge::{self, Named},
     missing_components::lacking,
     options::{Options, Splits},
@@ -188,6 +188,17 @@ impl Source for Several {
 
     fn first<'a>(&'a self, split: Option<&str>, listing: &'a Listing, most: usize) -> Result<Option<SomeSamples<'a>>> {
         self.of(split)?.first(None, listing, most)
+    }
+
+    fn with_tables(&self, component: &str, read: &ReadTable<'_>) -> Result<Option<SharedSource>> {
+        let mut is_changed = false;
+        let part = |part: &Part| {
+            let made = part.source.with_tables(component, read)?;
+            is_changed |= made.is_some();
+            Ok(Part { split: part.split.clone(), source: made.unwrap_or_else(|| part.source.clone()) })
+        };
+        let parts = self.parts.iter().map(part).collect::<Result<_>>()?;
+        Ok(is_changed.then(|| Arc::new(Self { parts }) as SharedSource))
     }
 }
 

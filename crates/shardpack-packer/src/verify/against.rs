@@ -5,7 +5,7 @@ use std::{
     ops::Range,
     path::Path,
     sync::{
-        Arc, OnceLock,
+        OnceLock,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -37,6 +37,7 @@ use crate::{
         Found, Fractions, Parted, ReadError, Refusal, SampleReader, Shards, SharedSource, Source, SourceKind, merge,
         npy,
         options::{self, Components, Splits},
+        shared,
     },
 };
 
@@ -126,16 +127,15 @@ pub(super) fn as_read(dataset: Option<&Opened>, source: &SharedSource) -> Result
     let Some(choice) = dataset.map(|dataset| dataset.choice()).transpose()? else { return Ok(source.clone()) };
     let payload = choice.payload.as_ref().filter(|payload| payload.kind().is_some());
     // A table of values may have a column with the name of a path column.
-    let table = payload.and_then(|payload| {
+    let read =
+        |table: &Path| Shards::find(&[table.to_path_buf()], None, choice.wanted.clone(), &Splits::None).map(shared);
+    let as_values = payload.map(|payload| {
         let renamed = choice.wanted.renames.iter().find(|(_, name)| name == payload.column());
-        source.table_with(renamed.map_or(payload.column(), |(field, _)| field))
+        source.with_tables(renamed.map_or(payload.column(), |(field, _)| field), &read)
     });
-    let source: SharedSource = match table {
-        Some(table) => Arc::new(Shards::find(&[table.to_path_buf()], None, choice.wanted, &Splits::None)?),
-        None => source.clone(),
-    };
+    let source = as_values.transpose()?.flatten().unwrap_or_else(|| source.clone());
     Ok(match choice.fractions {
-        Some(fractions) => Arc::new(Parted::new(source, Fractions::of_text(&fractions)?)),
+        Some(fractions) => shared(Parted::new(source, Fractions::of_text(&fractions)?)),
         None => source,
     })
 }

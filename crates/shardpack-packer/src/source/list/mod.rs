@@ -28,7 +28,7 @@ use shardpack_reader::{StoreSettings, Transfers};
 
 use super::{
     Prefix,
-    api::{Found, SampleReader, SharedSource, Source, SourceKind},
+    api::{Found, ReadTable, SampleReader, SharedSource, Source, SourceKind},
     npz,
     open::FolderReader,
     options::{Options, Splits},
@@ -224,6 +224,10 @@ impl Source for List {
         self.remote.as_ref().and_then(|remote| remote.transfers())
     }
 
+    fn has_times(&self) -> bool {
+        self.remote.is_none()
+    }
+
     fn stored(&self) -> Stored {
         let Self { path, kind, root, remote: _, columns } = self.clone();
         Stored::List(StoredList { path, kind, root, columns })
@@ -256,13 +260,13 @@ impl Source for List {
         }
     }
 
-    fn table_with(&self, component: &str) -> Option<&Path> {
-        let file = (self.kind == Kind::Parquet).then(|| regular::open(&self.path).ok()).flatten()?;
-        let table = foreign::parquet::Table::open(file).ok()?;
+    fn with_tables(&self, component: &str, read: &ReadTable<'_>) -> Result<Option<SharedSource>> {
+        let file = (self.kind == Kind::Parquet).then(|| regular::open(&self.path).ok()).flatten();
+        let Some(Ok(table)) = file.map(foreign::parquet::Table::open) else { return Ok(None) };
         let is = |name: &String| {
             Component::field(name).is_ok_and(|one| Component::field(component).is_ok_and(|other| one == other))
         };
-        table.names().iter().chain(table.left_out()).any(is).then_some(self.path.as_path())
+        table.names().iter().chain(table.left_out()).any(is).then(|| read(&self.path)).transpose()
     }
 }
 
