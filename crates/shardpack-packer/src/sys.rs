@@ -9,7 +9,7 @@ use std::{
 
 use shardpack_format::{Error, ErrorKind, Result};
 pub use shardpack_storage::sys::{
-    MORE_FILES, create_folder, finish_durably, io_error, is_file, is_folder, is_of_machine, is_out_of_files, is_there,
+    MORE_FILES, finish_durably, io_error, is_file, is_folder, is_of_machine, is_out_of_files, is_there,
     metadata_if_there, missing, read_if_there, remove_file, sync_folder,
 };
 

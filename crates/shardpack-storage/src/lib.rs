@@ -9,6 +9,7 @@
 
 #![cfg_attr(test, allow(clippy::excessive_nesting, clippy::unwrap_used, clippy::panic))]
 
+mod disk;
 mod faulty;
 mod listed;
 mod local;

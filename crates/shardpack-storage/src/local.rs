@@ -12,7 +12,13 @@ use std::{
 
 use shardpack_format::{Error, Result, hash::FileHash, help, regular};
 
-use crate::{Entry, FileWriter, Object, OpenFile, Size, Storage, own, storage::check_written, sys};
+use crate::{
+    Entry, FileWriter, Object, OpenFile, Size, Storage,
+    disk::{Disk, RealDisk},
+    own,
+    storage::check_written,
+    sys,
+};
 
 /// Extension of a file that is not finished, after its final name.
 pub const UNFINISHED: &str = "part";
@@ -30,20 +36,27 @@ pub struct Local {
     work: Option<PathBuf>,
     /// Folder below `work` that has them: empty, or of a subfolder, whose files may have the names of others.
     below: PathBuf,
+    disk: Arc<dyn Disk>,
 }
 
 impl Local {
     /// The folder at `root`, which need not exist.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into(), work: None, below: PathBuf::new() }
+        Self::on(Arc::new(RealDisk), root)
+    }
+
+    /// As [`Local::new`].
+    pub(crate) fn on(disk: Arc<dyn Disk>, root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into(), work: None, below: PathBuf::new(), disk }
     }
 
     /// Path of the file `name`, whose folder is created, and its path until it is finished.
     fn paths(&self, name: &str) -> Result<(PathBuf, PathBuf)> {
-        let folder = own::folder(&self.root, Path::new(name).parent().unwrap_or(Path::new("")))?;
+        let create = |above: &Path, below: &Path| own::folder_on(self.disk.as_ref(), above, below);
+        let folder = create(&self.root, Path::new(name).parent().unwrap_or(Path::new("")))?;
         let file = Path::new(name).file_name().unwrap_or_default();
         let unfinished = match &self.work {
-            Some(work) => own::folder(work, &self.below)?.join(format!("{}.{UNFINISHED}", name.replace('/', "."))),
+            Some(work) => create(work, &self.below)?.join(format!("{}.{UNFINISHED}", name.replace('/', "."))),
             None => folder.join(format!("{}.{UNFINISHED}", file.to_string_lossy())),
         };
         Ok((folder.join(file), unfinished))
@@ -65,11 +78,11 @@ impl Storage for Local {
 
     fn folder(&self, name: &str) -> Result<Arc<dyn Storage>> {
         let below = self.below.join(SUBFOLDERS).join(name);
-        Ok(Arc::new(Self { root: self.root.join(name), work: self.work.clone(), below }))
+        Ok(Arc::new(Self { root: self.root.join(name), below, ..self.clone() }))
     }
 
     fn with_work(&self, work: &Path) -> Arc<dyn Storage> {
-        Arc::new(Self { root: self.root.clone(), work: Some(work.to_path_buf()), below: PathBuf::new() })
+        Arc::new(Self { work: Some(work.to_path_buf()), below: PathBuf::new(), ..self.clone() })
     }
 
     fn open(&self, name: &str) -> Result<Option<Box<dyn OpenFile>>> {
@@ -158,20 +171,21 @@ impl Storage for Local {
 
     fn put(&self, name: &str, bytes: Vec<u8>) -> Result<()> {
         let (path, unfinished) = self.paths(name)?;
-        let mut temporary = own::Temporary::at(unfinished)?;
+        let mut temporary = own::Temporary::on(Arc::clone(&self.disk), unfinished)?;
         temporary.write(&bytes)?;
         temporary.finish(&path)
     }
 
     fn create(&self, name: &str, size: Size) -> Result<Box<dyn FileWriter>> {
         let (path, unfinished) = self.paths(name)?;
-        Ok(Box::new(LocalWriter { file: own::create(&unfinished)?, path, unfinished, size }))
+        let disk = Arc::clone(&self.disk);
+        Ok(Box::new(LocalWriter { file: disk.create(&unfinished)?, path, unfinished, size, disk }))
     }
 
     /// Removes the unfinished files of this folder, without those of subfolders.
     fn abort_begun(&self) -> Result<Vec<String>> {
         let Some(work) = &self.work else { return Ok(Vec::new()) };
-        let of_work = Self::new(work.join(&self.below));
+        let of_work = Self::on(Arc::clone(&self.disk), work.join(&self.below));
         for entry in of_work.list("")?.unwrap_or_default() {
             if !entry.is_folder && Path::new(&entry.name).extension().is_some_and(|extension| extension == UNFINISHED) {
                 of_work.remove(&entry.name)?;
@@ -181,11 +195,11 @@ impl Storage for Local {
     }
 
     fn remove(&self, name: &str) -> Result<()> {
-        sys::remove_file(&self.root.join(name))
+        self.disk.remove(&self.root.join(name))
     }
 
     fn sync(&self, below: &str) -> Result<()> {
-        sys::sync_folder(&self.root.join(below))
+        Path::new(below).ancestors().try_for_each(|folder| self.disk.sync_folder(&self.root.join(folder)))
     }
 }
 
@@ -246,6 +260,7 @@ struct LocalWriter {
     path: PathBuf,
     unfinished: PathBuf,
     size: Size,
+    disk: Arc<dyn Disk>,
 }
 
 impl FileWriter for LocalWriter {
@@ -255,20 +270,20 @@ impl FileWriter for LocalWriter {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         self.size.check(offset + bytes.len() as u64, || self.path())?;
-        self.file.write_all_at(bytes, offset).map_err(|error| sys::io_error("cannot write", &self.unfinished, error))
+        self.disk.write_at(&self.file, &self.unfinished, bytes, offset)
     }
 
     fn start_write_back(&self, start: u64, end: u64) {
-        sys::start_write_back(&self.file, start, end - start);
+        self.disk.start_write_back(&self.file, start, end);
     }
 
     fn finish(&self, bytes: u64, _blake3: &FileHash) -> Result<()> {
         let written = self.file.metadata().map_err(|e| sys::io_error("cannot look at", &self.unfinished, e))?.len();
         check_written(written, bytes, || self.path())?;
-        sys::finish_durably(&self.file, &self.unfinished, &self.path)
+        self.disk.finish(&self.file, &self.unfinished, &self.path)
     }
 
     fn abort(&self) -> Result<()> {
-        sys::remove_file(&self.unfinished)
+        self.disk.remove(&self.unfinished)
     }
 }

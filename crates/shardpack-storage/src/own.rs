@@ -8,23 +8,27 @@ use std::{
     fs::{self, File, OpenOptions},
     hash::{BuildHasher, Hasher},
     io::{self, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    os::{
+        fd::AsFd,
+        unix::fs::{MetadataExt, OpenOptionsExt},
+    },
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use rustix::{
-    fs::{Mode, OFlags, mkdirat, open, openat},
-    io::Errno,
+    fs::{Mode, OFlags, open, openat},
     process::geteuid,
 };
 use shardpack_format::{Error, Result, help};
 
-use crate::sys::{self, io_error};
+use crate::{
+    disk::{Disk, RealDisk, or_current},
+    sys::io_error,
+};
 
 /// Folders in a work folder that hold files of the replaced dataset, which may be links of their owner.
 const OF_OTHERS: [&str; 3] = ["replaced", "replaced.part", "discarded"];
-/// Attempts to create a temporary file while another process creates files of the same name.
-const MOST_TRIES: usize = 100;
 /// Help if another entry is in the place of a folder or file of the program.
 pub const REMOVE: &str = "remove it, or choose another folder";
 
@@ -42,17 +46,19 @@ pub fn no_link(path: &Path) -> Result<()> {
 
 /// Creates the folder `below` in `above` with its parents, and returns its path. Only `above` may be a link.
 pub fn folder(above: &Path, below: impl AsRef<Path>) -> Result<PathBuf> {
-    sys::create_folder(above)?;
+    folder_on(&RealDisk, above, below.as_ref())
+}
+
+/// As [`folder`].
+pub(crate) fn folder_on(disk: &dyn Disk, above: &Path, below: &Path) -> Result<PathBuf> {
+    disk.create_folders(above)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let start = if above.as_os_str().is_empty() { Path::new(".") } else { above };
-    let mut at = open(start, flags, Mode::empty()).map_err(|e| io_error("cannot open folder", above, e.into()))?;
+    let opened = open(or_current(above), flags, Mode::empty());
+    let mut at = opened.map_err(|e| io_error("cannot open folder", above, e.into()))?;
     let mut path = above.to_path_buf();
-    for name in below.as_ref() {
+    for name in below {
         path.push(name);
-        match mkdirat(&at, name, Mode::from_raw_mode(0o777)) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(error) => return Err(io_error("cannot create folder", &path, error.into())),
-        }
+        disk.create_folder(at.as_fd(), Path::new(name), &path)?;
         at = openat(&at, name, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(|error| match path.is_symlink() {
             true => is_link(&path),
             false => io_error("cannot open folder", &path, error.into()),
@@ -87,8 +93,7 @@ pub fn check(above: &Path, name: impl AsRef<Path>) -> Result<()> {
     if !found.is_dir() {
         return Err(Error::usage("is no folder, where shardpack has one of its own").in_file(work).help(REMOVE));
     }
-    let start = if above.as_os_str().is_empty() { Path::new(".") } else { above };
-    let of = fs::metadata(start).map_err(|e| io_error("cannot look at", above, e))?;
+    let of = fs::metadata(or_current(above)).map_err(|e| io_error("cannot look at", above, e))?;
     let is_of_group = of.mode() & 0o022 == 0o020 && of.gid() == found.gid();
     if found.uid() != geteuid().as_raw() && found.uid() != of.uid() && !is_of_group {
         let what = format!("belongs to user {}, who is neither you nor the owner of {}", found.uid(), above.display());
@@ -127,21 +132,12 @@ fn without_links(work: &Path) -> Result<()> {
 
 /// Creates a file of this name; removes a file of an earlier run, or a link, first.
 pub fn create(path: &Path) -> Result<File> {
-    let mut tries = 0;
-    loop {
-        match File::options().read(true).write(true).create_new(true).open(path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < MOST_TRIES => {
-                sys::remove_file(path)?;
-                tries += 1;
-            }
-            made => return made.map_err(|e| io_error("cannot create", path, e)),
-        }
-    }
+    RealDisk.create(path)
 }
 
 /// Creates a file of this name with these bytes, as [`create`] does.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    create(path)?.write_all(bytes).map_err(|e| io_error("cannot write", path, e))
+    RealDisk.write(&create(path)?, path, bytes)
 }
 
 /// Fails if a new file may not replace the entry at `path`. `force` allows a file or a symbolic link, but no
@@ -201,6 +197,7 @@ pub struct Temporary {
     pub file: File,
     path: PathBuf,
     is_finished: bool,
+    disk: Arc<dyn Disk>,
 }
 
 impl Temporary {
@@ -210,7 +207,12 @@ impl Temporary {
     /// # Errors
     /// If it cannot be created.
     pub fn at(path: PathBuf) -> Result<Self> {
-        Ok(Self { file: create(&path)?, path, is_finished: false })
+        Self::on(Arc::new(RealDisk), path)
+    }
+
+    /// As [`Temporary::at`].
+    pub(crate) fn on(disk: Arc<dyn Disk>, path: PathBuf) -> Result<Self> {
+        Ok(Self { file: disk.create(&path)?, path, is_finished: false, disk })
     }
 
     /// Creates a file beside `path` under an unpredictable name, so that it can be renamed to `path`.
@@ -235,7 +237,7 @@ impl Temporary {
     /// # Errors
     /// If they cannot be written.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file.write_all(bytes).map_err(|e| io_error("cannot write", &self.path, e))
+        self.disk.write(&self.file, &self.path, bytes)
     }
 
     /// Makes the file durable and renames it to `path`.
@@ -243,7 +245,7 @@ impl Temporary {
     /// # Errors
     /// If that fails.
     pub fn finish(mut self, path: &Path) -> Result<()> {
-        sys::finish_durably(&self.file, &self.path, path)?;
+        self.disk.finish(&self.file, &self.path, path)?;
         self.is_finished = true;
         Ok(())
     }
@@ -252,7 +254,7 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.is_finished {
-            let _ = fs::remove_file(&self.path);
+            let _ = self.disk.remove(&self.path);
         }
     }
 }

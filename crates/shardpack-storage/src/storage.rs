@@ -225,7 +225,7 @@ pub trait Storage: Debug + Send + Sync {
     /// If the storage fails.
     fn remove(&self, name: &str) -> Result<()>;
 
-    /// Makes the names in the subfolder `below` durable.
+    /// Makes the names in the subfolder `below` durable, and the name of `below` itself.
     ///
     /// # Errors
     /// If the storage fails.

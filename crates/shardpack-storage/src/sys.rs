@@ -10,6 +10,8 @@ use std::{
 
 use shardpack_format::{Error, Result, regular};
 
+use crate::disk::{Disk, RealDisk};
+
 /// Adds advice to a system error, if there is any.
 pub fn io_error(what: &str, path: &Path, error: io::Error) -> Error {
     if regular::is_other(&error) {
@@ -157,40 +159,18 @@ pub fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>> {
 
 /// Gives a written file its final name: fsync, then rename.
 pub fn finish_durably(file: &File, temporary: &Path, path: &Path) -> Result<()> {
-    file.sync_data().map_err(|e| io_error("cannot sync", temporary, e))?;
-    fs::rename(temporary, path).map_err(|e| io_error("cannot rename to its final name", path, e))
+    RealDisk.finish(file, temporary, path)
 }
 
 /// Makes the names in a folder durable.
 pub fn sync_folder(path: &Path) -> Result<()> {
-    File::open(path).and_then(|folder| folder.sync_all()).map_err(|e| io_error("cannot sync folder", path, e))
-}
-
-/// Creates a folder and those above it.
-pub fn create_folder(path: &Path) -> Result<()> {
-    fs::create_dir_all(path).map_err(|e| io_error("cannot create folder", path, e))
+    RealDisk.sync_folder(path)
 }
 
 /// Removes a file; a missing file is no error.
 pub fn remove_file(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error("cannot remove", path, error)),
-        _ => Ok(()),
-    }
+    RealDisk.remove(path)
 }
-
-/// Starts write-back of bytes just written, so that the fsync at the end has little to do.
-///
-/// `DONTNEED` starts the write-back and drops only pages that are clean already, so bytes just written stay
-/// cached.
-#[cfg(target_os = "linux")]
-pub fn start_write_back(file: &File, offset: u64, bytes: u64) {
-    let _ = rustix::fs::fadvise(file, offset, std::num::NonZeroU64::new(bytes), rustix::fs::Advice::DontNeed);
-}
-
-/// As on Linux; other systems start write-back by themselves.
-#[cfg(not(target_os = "linux"))]
-pub fn start_write_back(_: &File, _: u64, _: u64) {}
 
 #[cfg(test)]
 mod tests {
