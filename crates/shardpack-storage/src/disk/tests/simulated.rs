@@ -174,7 +174,9 @@ impl Simulated {
 impl Disk for Simulated {
     fn create_new(&self, path: &Path) -> Result<Option<File>> {
         self.call(path)?;
+        let is_taken = path.symlink_metadata().is_ok();
         let created = RealDisk.create_new(path)?;
+        assert_eq!(created.is_none(), is_taken, "{}", path.display());
         if let Some(file) = &created {
             let mut records = self.records();
             let number = records.files;
