@@ -217,13 +217,9 @@ fn resolve(
     let given = if records.from.is_some() {
         Given::unsorted(sources, &settings)?
     } else {
-        let mut given = Given::at_urls(sources, &settings)?;
+        let mut given = Given::at(sources, &settings)?;
         given.refuse_lost_manifests()?;
         match given.only_ours()? {
-            Some(roots) if url.is_some() && (records.chooses_fields() || !renames.is_empty()) => {
-                let what = "a sealed dataset: its index defines image and label, and its components already have names";
-                return Err(Error::usage(what).in_file(&roots[0].folder));
-            }
             Some(roots) if records.chooses_fields() => {
                 return Err(Error::usage("a sealed dataset: its index defines image and label")
                     .in_file(&roots[0].folder)
@@ -258,11 +254,7 @@ fn resolve(
 /// Fails if some splits are at URLs and others are not.
 fn refuse_some_urls(parts: &[PathBuf]) -> Result<()> {
     let sources: Vec<_> = parts.iter().filter_map(|part| part_of(part)).map(|(_, source)| source).collect();
-    let is_url = |source: &&PathBuf| sys::is_store(source);
-    match (sources.iter().find(is_url), sources.iter().find(|source| !is_url(source))) {
-        (Some(url), Some(local)) => Err(given::url_beside(url, local)),
-        _ => Ok(()),
-    }
+    given::refuse_mixed(&sources, &StoreSettings::default()).map(drop)
 }
 
 /// The detected format, the fields, and the first samples.

@@ -176,7 +176,7 @@ enum Subject {
 }
 
 fn subject(paths: &[PathBuf], store: &StoreSettings) -> Result<Subject> {
-    let given = Given::at_urls(paths, store)?;
+    let given = Given::at(paths, store)?;
     given.refuse_lost_manifests()?;
     let looked = match (given.roots.as_slice(), given.others.as_slice()) {
         ([Root { folder, only: None, .. }], []) => {

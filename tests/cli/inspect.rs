@@ -335,7 +335,7 @@ fn an_unfinished_pack_is_said_to_be_one() {
     fs::create_dir(bench.dst().join(".shardpack")).unwrap();
     let out = inspect(&[bench.dst()], &[]).code(2).clean_error();
     out.says("an unfinished pack; shards that are finished: 3").says("run the same pack command again");
-    inspect(&[bench.at("none")], &[]).code(2).clean_error().says("not found");
+    inspect(&[bench.at("none")], &[]).code(2).clean_error().says("no such file or folder");
     inspect(&[bench.src()], &[]).code(2).clean_error().says("no shards");
 }
 

@@ -18,7 +18,7 @@ use shardpack_format::{
     formats::{self, Choice, Format},
     index::RowRef,
     manifest::{self, Class, Manifest},
-    splits::{Difference, Split},
+    splits::Split,
 };
 use shardpack_storage::{Storage, StoreSettings, Transfers};
 
@@ -29,7 +29,10 @@ use crate::{
     open_shards::OpenShards,
     shard::Opened,
     shard_files::ShardFiles,
-    splits::{MAX_MANIFEST_BYTES, no_manifest, read_record, refuse_unfinished, split_differences, splits},
+    splits::{
+        MAX_MANIFEST_BYTES, Splits, errors_of, look_at_splits, no_manifest, read_record, refuse_unfinished,
+        split_differences,
+    },
     wholes::Wholes,
 };
 
@@ -74,7 +77,7 @@ impl Dataset {
     /// folder may be a URL: `s3://…`, `gs://…`, `az://…`, `abfss://…`, `http://…` or `https://…`.
     ///
     /// # Errors
-    /// When the folder holds no dataset, several (the error names them; see [`splits`]) or an unfinished dataset, when
+    /// When the folder holds no dataset, several (the error names them) or an unfinished dataset, when
     /// the manifest is damaged, or when a later version wrote it.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
         Self::open_with(folder, &StoreSettings::default())
@@ -143,7 +146,7 @@ impl Dataset {
         })
     }
 
-    /// Opens the dataset in `folder`, or all its [`splits`].
+    /// Opens the dataset in `folder`, or all its splits.
     ///
     /// # Errors
     /// As [`Dataset::open`]; also when there is no dataset.
@@ -156,18 +159,33 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::open_with`]; also when there is no dataset.
     pub fn open_all_with(folder: impl AsRef<Path>, settings: &StoreSettings) -> Result<Vec<Self>> {
-        let storage = shardpack_storage::open(folder, settings)?;
-        let Some(folder) = storage.local() else { return Self::open_recorded(storage, settings) };
-        match splits(folder)?.as_slice() {
-            [] => Ok(vec![Self::open_with(folder, settings)?]),
-            splits => splits.iter().map(|split| Self::open_with(&split.path, settings)).collect(),
-        }
+        let (datasets, differences) = Self::open_found(folder, settings)?;
+        differences.into_iter().next().map_or(Ok(datasets), Err)
     }
 
-    /// The dataset in `storage`, or the datasets that its record of splits names: no folder is listed.
-    fn open_recorded(storage: Arc<dyn Storage>, settings: &StoreSettings) -> Result<Vec<Self>> {
+    /// As [`Dataset::open_all_with`], with all differences of the splits from the packed ones: one is missing, new, renamed or
+    /// exchanged. At a URL, splits that the record does not name are not looked for.
+    ///
+    /// # Errors
+    /// As [`Dataset::open_with`]; also when there is no dataset.
+    pub fn open_found(folder: impl AsRef<Path>, settings: &StoreSettings) -> Result<(Vec<Self>, Vec<Error>)> {
+        let storage = shardpack_storage::open(folder, settings)?;
+        let Some(folder) = storage.local() else { return Self::open_recorded(storage, settings) };
+        let Splits { found, differences, .. } = look_at_splits(folder)?;
+        let differences = errors_of(differences, folder);
+        let datasets = match found.is_empty() {
+            true if !differences.is_empty() => Vec::new(),
+            true => vec![Self::open_with(folder, settings)?],
+            false => found.iter().map(|split| Self::open_with(&split.path, settings)).collect::<Result<_>>()?,
+        };
+        Ok((datasets, differences))
+    }
+
+    /// The dataset in `storage`, or the datasets that its record of splits names, and their differences from the record: no folder
+    /// is listed.
+    fn open_recorded(storage: Arc<dyn Storage>, settings: &StoreSettings) -> Result<(Vec<Self>, Vec<Error>)> {
         if let Some(bytes) = storage.read(manifest::FILE, MAX_MANIFEST_BYTES)? {
-            return Ok(vec![Self::of(storage, &bytes, settings, Transfers::default())?]);
+            return Ok((vec![Self::of(storage, &bytes, settings, Transfers::default())?], Vec::new()));
         }
         let record = read_record(storage.as_ref())?.ok_or_else(|| no_manifest(storage.as_ref()))?;
         let mut manifests = Vec::new();
@@ -177,15 +195,14 @@ impl Dataset {
             manifests.push(storage.read(&name, MAX_MANIFEST_BYTES)?.unwrap_or_default());
         }
         let named = record.splits.iter().map(|split| split.name.as_str()).zip(manifests.iter().map(Vec::as_slice));
-        if let Some(Difference { folder, what, help }) = split_differences(Some(&record), named).into_iter().next() {
-            return Err(Error::data(what).in_file(storage.root().join(folder)).help(help));
-        }
+        let differences = errors_of(split_differences(Some(&record), named), storage.root());
         // The requests so far are counted for the first dataset only.
         let mut opening = storage.transfers().unwrap_or_default();
         let of = |(split, bytes): (&Split, &Vec<u8>)| {
             Self::of(storage.folder(&split.name)?, bytes, settings, std::mem::take(&mut opening))
         };
-        record.splits.iter().zip(&manifests).map(of).collect()
+        let found = record.splits.iter().zip(&manifests).filter(|(_, bytes)| !bytes.is_empty());
+        Ok((found.map(of).collect::<Result<_>>()?, differences))
     }
 
     /// Whether every image is compared with its content hash when it is read; off by default. Over a network it is

@@ -50,10 +50,13 @@ pub struct Splits {
 pub fn splits(path: impl AsRef<Path>) -> Result<Vec<Split>> {
     let path = path.as_ref();
     let Splits { found, differences, .. } = look_at_splits(path)?;
-    match differences.into_iter().next() {
-        Some(Difference { folder, what, help }) => Err(Error::data(what).in_file(path.join(folder)).help(help)),
-        None => Ok(found),
-    }
+    errors_of(differences, path).into_iter().next().map_or(Ok(found), Err)
+}
+
+/// The errors for `differences` of the splits in `folder`.
+pub(crate) fn errors_of(differences: Vec<Difference>, folder: &Path) -> Vec<Error> {
+    let error = |one: Difference| Error::data(one.what).in_file(folder.join(one.folder)).help(one.help);
+    differences.into_iter().map(error).collect()
 }
 
 /// As [`splits`], with all differences from the packed state.

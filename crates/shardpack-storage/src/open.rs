@@ -1,6 +1,9 @@
 //! Chooses the storage of a path or URL.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 #[cfg(not(feature = "cloud"))]
 use shardpack_format::Error;
@@ -50,6 +53,15 @@ fn remote(url: &Path, settings: &StoreSettings, is_now: bool) -> Result<Arc<dyn 
 pub fn open_to_write(path: impl AsRef<Path>, settings: &StoreSettings) -> Result<Arc<dyn Storage>> {
     let storage = open(path, settings)?;
     check_writable(storage.as_ref()).map(|()| storage)
+}
+
+/// The folder above `folder`, a path or URL; `None` at the top of a store.
+pub fn above(folder: &Path) -> Option<PathBuf> {
+    match is_url(folder) {
+        // Through `..` and not the text of the path: `train` and `.` have a parent folder too.
+        false => Some(folder.join("..")),
+        true => folder.parent().filter(|above| is_url(above)).map(Path::to_path_buf),
+    }
 }
 
 /// Whether processes with this work folder may have started files that [`Storage::abort_begun`] aborts.

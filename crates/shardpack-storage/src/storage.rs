@@ -35,6 +35,17 @@ pub trait Storage: Debug + Send + Sync {
         None
     }
 
+    /// Its path or URL, with `..` and links of this machine resolved.
+    ///
+    /// # Errors
+    /// If a folder of this machine does not exist, or cannot be read.
+    fn resolved(&self) -> Result<PathBuf> {
+        match self.local() {
+            Some(folder) => folder.canonicalize().map_err(|error| sys::io_error("cannot resolve", folder, error)),
+            None => Ok(self.root().to_path_buf()),
+        }
+    }
+
     /// Whether files cannot be written, as on a web server.
     fn is_read_only(&self) -> bool {
         false

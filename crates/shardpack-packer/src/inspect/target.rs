@@ -11,19 +11,15 @@ use std::{
 };
 
 use shardpack_format::{Error, Result, help, manifest, size};
-use shardpack_reader::{Dataset, Shard, Splits, StoreSettings, Transfers, WORK_FOLDER, unfinished};
-use shardpack_storage::{Local, Storage};
+use shardpack_reader::{Dataset, Shard, StoreSettings, Transfers, WORK_FOLDER, unfinished};
+use shardpack_storage::Storage;
 
 use crate::{
-    foreign::{
-        ShardFile,
-        files::{Files, look},
-        patterns::expanded,
-    },
+    foreign::{ShardFile, files::Files, patterns},
     plan_file,
     source::{
         Given, Root,
-        packed::{self, folder_of},
+        packed::folder_of,
         strangers::{self, NOT_LISTED, STRANGER, STRANGER_BESIDE},
     },
     sys,
@@ -52,9 +48,9 @@ pub struct Resolved {
     pub ignored: BTreeMap<String, u64>,
     /// What was not looked for.
     pub notes: BTreeSet<&'static str>,
-    /// Resolved URLs, with the files there that belong to no dataset.
+    /// Resolved paths, with the files there that belong to no dataset.
     asked: Vec<Given>,
-    /// Folders of splits at URLs that were listed.
+    /// Folders of splits that were listed.
     folders: Vec<Arc<dyn Storage>>,
 }
 
@@ -68,11 +64,6 @@ pub struct View {
 }
 
 impl View {
-    fn whole(folder: &Path) -> Result<Box<Self>> {
-        let dataset = open(folder)?;
-        Ok(Box::new(Self { shards: (0..dataset.manifest().shards.len()).collect(), dataset }))
-    }
-
     /// Whether all shards are selected.
     pub fn is_whole(&self) -> bool {
         self.shards.len() == self.dataset.manifest().shards.len()
@@ -83,84 +74,75 @@ impl View {
         self.shards.iter().filter_map(|number| self.dataset.shard(*number).ok())
     }
 
-    /// Selects the shard at `path`; returns `false` if it is not in this dataset.
-    fn add(&mut self, path: &Path) -> bool {
-        let name = path.file_name().unwrap_or_default();
-        let is_it = |shard: &manifest::Shard| name == shard.file.as_str();
-        let found = self.dataset.manifest().shards.iter().position(is_it);
-        let Some(number) = found.filter(|_| self.dataset.folder() == folder_of(path)) else { return false };
-        if let Err(at) = self.shards.binary_search(&number) {
-            self.shards.insert(at, number);
-        }
-        true
-    }
-
     /// Number of samples in the selected shards.
     pub fn samples(&self) -> u64 {
         self.shards().map(|shard| shard.len()).sum()
     }
 }
 
-/// Opens a dataset so that reads check images against their hashes.
-fn open(folder: &Path) -> Result<Dataset> {
-    Ok(Dataset::open(folder)?.check_content(true))
-}
-
-/// Resolves `paths`; consecutive paths that belong together form one target. Globs and brace patterns are expanded.
+/// Resolves `paths`: datasets and their selected shards first, then other files. Globs and brace patterns are expanded.
 ///
 /// # Errors
 /// If a path does not exist, has no content, or holds an unfinished pack.
 pub fn resolve(paths: &[PathBuf], settings: &StoreSettings) -> Result<Resolved> {
     let mut resolved = Resolved::default();
-    // Foreign files, collected so that many are inspected in parallel.
-    let mut foreign: Vec<PathBuf> = Vec::new();
-    let mut all = Vec::new();
-    if let (Some(local), false) = (paths.iter().find(|path| !sys::is_store(path)), settings.is_empty()) {
-        settings.refuse_for(local)?;
+    for alike in paths.chunk_by(|one, next| sys::is_store(one) == sys::is_store(next)) {
+        resolved.add(alike, settings)?;
     }
-    for path in paths {
-        if sys::is_store(path) {
-            all.push(path.clone());
-            continue;
-        }
-        let is_pattern = path.to_string_lossy().contains(['*', '?', '[', '{']) && !sys::is_there(path)?;
-        if is_pattern { all.extend(expanded(path)?) } else { all.push(path.clone()) }
-    }
-    // A manifest selects the whole dataset: its shards and neighbours need no target of their own.
-    let is_manifest = |path: &Path| path.file_name().is_some_and(|name| name == manifest::FILE);
-    let whole: Vec<PathBuf> = all.iter().filter(|path| is_manifest(path)).map(|path| folder_of(path)).collect();
-    all.retain(|path| is_manifest(path) || !whole.contains(&folder_of(path)));
-    for neighbours in all.chunk_by(|one, next| sys::is_store(one) && sys::is_store(next)) {
-        let path = &neighbours[0];
-        if sys::is_store(path) {
-            resolved.add_foreign(&mut foreign)?;
-            resolved.add_urls(neighbours, settings)?;
-            continue;
-        }
-        let kind = fs::metadata(path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Error::usage("not found").in_file(path),
-            _ => sys::io_error("cannot look at", path, error),
-        })?;
-        let found = match kind.is_dir() {
-            true => folder(path, &mut resolved)?,
-            false if path.extension().is_some_and(|extension| extension == "json") => {
-                Some(vec![Target::Dataset(View::whole(&of_manifest(path)?)?)])
-            }
-            false => of_dataset(&mut resolved, foreign.is_empty(), path)?,
-        };
-        match found {
-            Some(found) => {
-                resolved.add_foreign(&mut foreign)?;
-                resolved.targets.extend(found);
-            }
-            None => foreign.push(path.clone()),
-        }
-    }
-    resolved.add_foreign(&mut foreign)?;
     Ok(resolved)
 }
 
 impl Resolved {
+    /// Adds the targets at `paths`, which are all URLs or all local.
+    fn add(&mut self, paths: &[PathBuf], settings: &StoreSettings) -> Result<()> {
+        let mut expanded = Vec::with_capacity(paths.len());
+        for path in paths {
+            match sys::is_store(path) {
+                true => expanded.push(path.clone()),
+                false => expanded.extend(patterns::expanded(path)?),
+            }
+        }
+        expanded.iter().try_for_each(|path| refuse_unfinished(path))?;
+        let mut given = Given::at(&expanded, settings)?;
+        given.take_splits()?;
+        given.refuse_lost_manifests()?;
+        if let Some(path) = given.others.iter().find(|path| path.extension().is_some_and(|end| end == "json")) {
+            let what = format!("a manifest is called {}", manifest::FILE);
+            return Err(Error::usage(what).in_file(path).help("give the folder, its manifest, or shards"));
+        }
+        for root in &given.roots {
+            self.add_root(root, settings)?;
+        }
+        if !given.others.is_empty() {
+            self.add_files(given.look()?.some(&given.others)?.files);
+        }
+        self.asked.push(given);
+        Ok(())
+    }
+
+    /// Adds the datasets at `root`, or its selected shards, and the files there that belong to none.
+    fn add_root(&mut self, Root { folder, only, .. }: &Root, settings: &StoreSettings) -> Result<()> {
+        let (mut datasets, differences) = Dataset::open_found(folder, settings)?;
+        self.problems.extend(differences);
+        datasets.sort_by_key(|dataset| split_rank(dataset.folder().file_name().unwrap_or_default()));
+        if only.is_none() {
+            self.add_strangers_at(folder, &datasets, settings)?;
+        }
+        for dataset in datasets {
+            let shards = &dataset.manifest().shards;
+            let is_meant = |shard: &manifest::Shard| only.as_ref().is_none_or(|only| only.contains(&shard.file));
+            let meant: Vec<usize> = (0..shards.len()).filter(|number| is_meant(&shards[*number])).collect();
+            let strange = only.iter().flatten().filter(|name| !shards.iter().any(|shard| shard.file == **name));
+            let strange = strange.map(|name| Error::data(STRANGER).in_file(dataset.folder().join(name)));
+            self.problems.extend(strange);
+            if only.is_none() || !meant.is_empty() {
+                let view = View { dataset: dataset.check_content(true), shards: meant };
+                self.targets.push(Target::Dataset(Box::new(view)));
+            }
+        }
+        Ok(())
+    }
+
     /// Adds files in `folder` that do not belong to its dataset: shards are problems, other files are counted. `None` if the storage
     /// has no list.
     fn add_strangers(&mut self, folder: &Path, names: Option<Vec<String>>, reason: &'static str) -> Result<()> {
@@ -177,41 +159,8 @@ impl Resolved {
         Ok(())
     }
 
-    /// Adds targets at URLs: datasets, their splits and shards, then other files.
-    fn add_urls(&mut self, urls: &[PathBuf], settings: &StoreSettings) -> Result<()> {
-        let given = Given::at_urls(urls, settings)?;
-        given.refuse_lost_manifests()?;
-        for Root { folder, only, .. } in &given.roots {
-            let datasets = Dataset::open_all_with(folder, settings)?;
-            if only.is_none() {
-                self.add_strangers_at_url(folder, &datasets, settings)?;
-            }
-            for dataset in datasets {
-                let mut view = Box::new(View { shards: Vec::new(), dataset: dataset.check_content(true) });
-                let Some(only) = only else {
-                    view.shards = (0..view.dataset.manifest().shards.len()).collect();
-                    self.targets.push(Target::Dataset(view));
-                    continue;
-                };
-                for name in only {
-                    let path = view.dataset.folder().join(name);
-                    let is_shard = view.add(&path);
-                    self.problems.extend((!is_shard).then(|| Error::data(STRANGER).in_file(path)));
-                }
-                if !view.shards.is_empty() {
-                    self.targets.push(Target::Dataset(view));
-                }
-            }
-        }
-        if !given.others.is_empty() {
-            self.add_files(given.look()?.some(&given.others)?.files);
-        }
-        self.asked.push(given);
-        Ok(())
-    }
-
-    /// Adds files at the URL `folder` that do not belong to its datasets, if the store has a list.
-    fn add_strangers_at_url(&mut self, folder: &Path, datasets: &[Dataset], settings: &StoreSettings) -> Result<()> {
+    /// Adds files in `folder` that do not belong to its datasets, if the storage has a list.
+    fn add_strangers_at(&mut self, folder: &Path, datasets: &[Dataset], settings: &StoreSettings) -> Result<()> {
         for dataset in datasets {
             let strange = strangers::strangers(dataset.storage(), dataset.manifest())?;
             self.add_strangers(dataset.folder(), strange, STRANGER)?;
@@ -238,14 +187,6 @@ impl Resolved {
         self.targets.iter().filter_map(of).chain(asked).chain(folders).reduce(Transfers::and)
     }
 
-    fn add_foreign(&mut self, sources: &mut Vec<PathBuf>) -> Result<()> {
-        if !sources.is_empty() {
-            self.add_files(look(sources)?.some(sources)?);
-            sources.clear();
-        }
-        Ok(())
-    }
-
     /// Adds foreign files: all files of one format form one target.
     fn add_files(&mut self, Files { shards, problems, ignored, .. }: Files) {
         self.problems.extend(problems);
@@ -266,37 +207,6 @@ impl Resolved {
     }
 }
 
-/// The datasets in a folder; adds differences from the packed splits to `resolved`. `None` if there are foreign shards or nothing.
-fn folder(path: &Path, resolved: &mut Resolved) -> Result<Option<Vec<Target>>> {
-    refuse_unfinished(path)?;
-    if sys::is_there(&path.join(manifest::FILE))? {
-        let view = View::whole(path)?;
-        let strange = strangers::strangers(&Local::new(path), view.dataset.manifest())?;
-        resolved.add_strangers(path, strange, STRANGER)?;
-        return Ok(Some(vec![Target::Dataset(view)]));
-    }
-    packed::refuse_lost_manifest(path)?;
-    let Splits { found: mut splits, differences, .. } = shardpack_reader::look_at_splits(path)?;
-    resolved
-        .problems
-        .extend(differences.into_iter().map(|one| Error::data(one.what).in_file(path.join(one.folder)).help(one.help)));
-    splits.sort_by_key(|split| split_rank(split.path.file_name().unwrap_or_default()));
-    if splits.is_empty() {
-        return Ok(None);
-    }
-    let mut targets = Vec::with_capacity(splits.len());
-    for split in &splits {
-        let view = View::whole(&split.path)?;
-        let strange = strangers::strangers(&Local::new(&split.path), view.dataset.manifest())?;
-        resolved.add_strangers(&split.path, strange, STRANGER)?;
-        targets.push(Target::Dataset(view));
-    }
-    let is_split = |name: &str| splits.iter().any(|split| split.path.ends_with(name));
-    let beside = strangers::beside_splits(&Local::new(path), is_split)?;
-    resolved.add_strangers(path, beside, STRANGER_BESIDE)?;
-    Ok(Some(targets))
-}
-
 /// Sort key of a split: training, validation, test, then others by name.
 fn split_rank(name: &OsStr) -> (usize, OsString) {
     const RANKS: [&[&str]; 3] = [&["train", "training"], &["val", "valid", "validation", "dev"], &["test", "testing"]];
@@ -304,44 +214,10 @@ fn split_rank(name: &OsStr) -> (usize, OsString) {
     (rank.unwrap_or(RANKS.len()), name.to_owned())
 }
 
-/// The folder of a manifest file that was given as a path.
-fn of_manifest(path: &Path) -> Result<PathBuf> {
-    if path.file_name().is_none_or(|name| name != manifest::FILE) {
-        let what = format!("a manifest is called {}", manifest::FILE);
-        return Err(Error::usage(what).in_file(path).help("give the folder, its manifest, or shards"));
-    }
-    let folder = folder_of(path);
-    refuse_unfinished(&folder)?;
-    Ok(folder)
-}
-
-/// Resolves a file as a shard of its dataset; `None` if it belongs to no dataset.
-///
-/// If `is_next` and the last target is that dataset, the shard is added to it.
-fn of_dataset(resolved: &mut Resolved, is_next: bool, path: &Path) -> Result<Option<Vec<Target>>> {
-    if let Some(Target::Dataset(view)) = resolved.targets.last_mut().filter(|_| is_next)
-        && view.add(path)
-    {
-        return Ok(Some(Vec::new()));
-    }
-    let folder = folder_of(path);
-    refuse_unfinished(&folder)?;
-    if sys::is_file(&folder.join(manifest::FILE))? {
-        let mut view = Box::new(View { dataset: open(&folder)?, shards: Vec::new() });
-        if view.add(path) {
-            return Ok(Some(vec![Target::Dataset(view)]));
-        }
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if !strangers::is_known(view.dataset.manifest(), &name) {
-            resolved.add_strangers(&folder, Some(vec![name]), STRANGER)?;
-        }
-    }
-    Ok(None)
-}
-
-/// Fails if `folder`, or its parent folder of splits, holds an unfinished pack; the message has the progress.
-fn refuse_unfinished(folder: &Path) -> Result<()> {
-    let Some(folder) = unfinished(folder)? else { return Ok(()) };
+/// Fails if the folder of `path`, or the folder of its splits, holds an unfinished pack; the message has the progress.
+fn refuse_unfinished(path: &Path) -> Result<()> {
+    let folder = if sys::is_folder(path)? { path.to_path_buf() } else { folder_of(path) };
+    let Some(folder) = unfinished(&folder)? else { return Ok(()) };
     let work = folder.join(WORK_FOLDER);
     let shown = if folder.ends_with("..") { folder.canonicalize().unwrap_or(folder) } else { folder };
     let finished = finished_shards(&shown).map_err(|error| sys::io_error("cannot read folder", &shown, error))?;
@@ -403,7 +279,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let message = |path: PathBuf| resolve(&[path], &StoreSettings::default()).unwrap_err().to_string();
         assert!(message(folder.path().to_path_buf()).ends_with("no shards"));
-        assert!(message(folder.path().join("none")).ends_with("none: not found"));
+        assert!(message(folder.path().join("none")).ends_with("none: no such file or folder"));
         fs::write(folder.path().join("x.json"), b"{}").unwrap();
         assert!(message(folder.path().join("x.json")).ends_with("a manifest is called manifest.json"));
     }

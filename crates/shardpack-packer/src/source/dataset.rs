@@ -30,7 +30,6 @@ use crate::{
     component_table::{Cell, ComponentTable, Interner},
     ledger::{Fate, Unpacked, order},
     monitor::{Monitor, Phase},
-    sys,
 };
 
 /// Low bits of a place: the sample's number in stored order. The high bits are the dataset's number.
@@ -75,10 +74,7 @@ pub(super) fn members<'r>(roots: &'r [Root], monitor: &dyn Monitor) -> Result<Ve
     let mut seen = BTreeSet::new();
     for root in roots {
         for dataset in root.datasets(monitor)? {
-            let folder = match root.is_remote() {
-                true => dataset.folder().to_path_buf(),
-                false => sys::resolved(dataset.folder())?,
-            };
+            let folder = dataset.storage().resolved()?;
             let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
             if !seen.insert(folder) {
                 return Err(Error::usage("is given twice").in_file(dataset.folder()));

@@ -10,18 +10,14 @@ use std::{
     sync::Arc,
 };
 
-use shardpack_format::{
-    Error, Result,
-    formats::foreign::Wanted,
-    manifest::{self, Manifest},
-    text,
-};
-use shardpack_reader::{StoreSettings, Transfers, is_unfinished};
+use shardpack_format::{Error, Result, formats::foreign::Wanted, manifest, text};
+use shardpack_reader::{StoreSettings, Transfers, is_unfinished, look_at_splits};
+use shardpack_storage::Local;
 
 use super::{
     Root, Shards,
     options::Splits,
-    packed::{InFolder, folder_of, is_dataset, names_shards, refuse_lost_manifest, refuse_unfinished},
+    packed::{InFolder, Input, folder_of, is_dataset, names_shards, refuse_lost_manifest, refuse_unfinished},
     shards::Urls,
     strangers::Known,
 };
@@ -75,16 +71,22 @@ impl Looked {
 }
 
 impl Given {
-    /// Sorts `paths`, after expanding globs and brace patterns.
+    /// Sorts `paths`, after expanding globs and brace patterns. `settings` are for URLs.
     ///
     /// # Errors
-    /// If a path is missing or cannot be checked, a manifest beside a shard cannot be read, or a shard is given twice.
-    pub fn of(paths: &[PathBuf]) -> Result<Self> {
-        let mut given = Self::default();
+    /// If a path is missing or cannot be checked, a manifest beside a shard cannot be read, a shard is given twice, paths and URLs
+    /// are mixed, or store settings are given without a URL.
+    pub fn at(paths: &[PathBuf], settings: &StoreSettings) -> Result<Self> {
+        let mut given = Self::unsorted(paths, settings)?;
         let (mut beside, mut known) = (Vec::new(), BTreeMap::new());
         for path in paths {
-            for path in expanded(path)? {
-                given.sort(path, &mut beside, &mut known)?;
+            match given.urls.clone() {
+                Some(urls) => given.sort(path, urls.input(text(path)?)?, settings, &mut beside)?,
+                None => {
+                    for path in expanded(path)? {
+                        given.sort(&path, input_here(&path, &mut known)?, settings, &mut beside)?;
+                    }
+                }
             }
         }
         given.once(beside)
@@ -108,24 +110,7 @@ impl Given {
         Ok(self)
     }
 
-    /// Like [`Given::of`], for paths that may all be URLs. `settings` configure their stores.
-    ///
-    /// # Errors
-    /// As [`Given::of`]; also if paths and URLs are mixed, or store settings are given without a URL.
-    pub fn at_urls(paths: &[PathBuf], settings: &StoreSettings) -> Result<Self> {
-        if !refuse_mixed(paths, settings)? {
-            return Self::of(paths);
-        }
-        let urls = Arc::new(Urls::new(settings));
-        let mut given = Self { urls: Some(Arc::clone(&urls)), ..Self::default() };
-        let mut beside = Vec::new();
-        for url in paths {
-            given.sort_url(url, &urls, settings, &mut beside)?;
-        }
-        given.once(beside)
-    }
-
-    /// Like [`Given::at_urls`], for paths that are treated as foreign shards whatever they are. Performs no lookups.
+    /// Like [`Given::at`], for paths that are treated as foreign shards whatever they are. Performs no lookups.
     ///
     /// # Errors
     /// If paths and URLs are mixed, or store settings are given without a URL.
@@ -168,35 +153,27 @@ impl Given {
         Ok(Looked { files: found.checked()?, urls: Some(Arc::clone(urls)) })
     }
 
-    fn sort_url(&mut self, url: &Path, urls: &Urls, settings: &StoreSettings, beside: &mut Vec<PathBuf>) -> Result<()> {
-        if url.file_name().is_some_and(|name| name == manifest::FILE) {
-            self.roots.push(Root::at_url(&folder_of(url), None, settings)?);
-            return Ok(());
-        }
-        if !names_shards(url) {
-            match urls.is_dataset(text(url)?)? {
-                true => self.roots.push(Root::at_url(url, None, settings)?),
-                false => self.others.push(url.to_owned()),
+    /// Adds `path`, which stands for `input`.
+    fn sort(&mut self, path: &Path, input: Input, settings: &StoreSettings, beside: &mut Vec<PathBuf>) -> Result<()> {
+        let files = match input {
+            Input::Dataset(folder) => {
+                self.roots.push(Root::new(&folder, None, settings)?);
+                return Ok(());
             }
-            return Ok(());
-        }
-        let found = urls.by_folder(text(url)?)?;
-        if found.iter().all(|found| found.manifest.is_none()) {
-            self.others.push(url.to_owned());
-            return Ok(());
-        }
-        for InFolder { folder, names, manifest } in found {
-            let Some(known) = manifest.as_ref().map(Known::of) else {
-                let what =
-                    "the pattern matches shards of a sealed dataset and files in this folder, which has no manifest";
-                return Err(Error::usage(what).in_file(folder).help("name them one by one"));
-            };
+            Input::Files(files) if files.iter().any(|files| files.known.is_some()) => files,
+            Input::Other | Input::Files(_) => {
+                self.others.push(path.to_path_buf());
+                return Ok(());
+            }
+        };
+        for InFolder { folder, names, known } in files {
             for name in names {
-                match known.others.contains(&name) {
+                match known.as_ref().map(|known| known.others.contains(&name)) {
+                    None => self.others.push(folder.join(name)),
                     // A pattern that matches the manifest selects the whole dataset.
-                    true if name == manifest::FILE => self.roots.push(Root::at_url(&folder, None, settings)?),
-                    true => beside.push(folder.join(name)),
-                    false => self.add_shard(&folder, name, |only| Root::at_url(&folder, only, settings))?,
+                    Some(true) if name == manifest::FILE => self.roots.push(Root::new(&folder, None, settings)?),
+                    Some(true) => beside.push(folder.join(name)),
+                    Some(false) => self.add_shard(&folder, name, settings)?,
                 }
             }
         }
@@ -204,16 +181,11 @@ impl Given {
     }
 
     /// Selects the shard `name` of the dataset in `folder`.
-    fn add_shard(
-        &mut self,
-        folder: &Path,
-        name: String,
-        root: impl FnOnce(Option<BTreeSet<String>>) -> Result<Root>,
-    ) -> Result<()> {
+    fn add_shard(&mut self, folder: &Path, name: String, settings: &StoreSettings) -> Result<()> {
         let at = match self.roots.iter().position(|root| root.folder == folder && root.only.is_some()) {
             Some(at) => at,
             None => {
-                self.roots.push(root(Some(BTreeSet::new()))?);
+                self.roots.push(Root::new(folder, Some(BTreeSet::new()), settings)?);
                 self.roots.len() - 1
             }
         };
@@ -223,36 +195,17 @@ impl Given {
         }
     }
 
-    fn sort(
-        &mut self,
-        path: PathBuf,
-        beside: &mut Vec<PathBuf>,
-        known: &mut BTreeMap<PathBuf, Option<Known>>,
-    ) -> Result<()> {
-        if is_folder(&path)? {
-            match is_dataset(&path)? || is_unfinished(&path)? {
-                true => self.roots.push(Root::new(path, None)),
+    /// Takes local folders whose subfolders hold datasets as datasets, whatever the subfolders are called and even if their record is
+    /// lost. Lists each folder, which is too slow for a large tree of images.
+    ///
+    /// # Errors
+    /// If a folder cannot be read.
+    pub fn take_splits(&mut self) -> Result<()> {
+        for path in std::mem::take(&mut self.others) {
+            match self.urls.is_none() && is_folder(&path)? && !look_at_splits(&path)?.found.is_empty() {
+                true => self.roots.push(Root::new(&path, None, &StoreSettings::default())?),
                 false => self.others.push(path),
             }
-            return Ok(());
-        }
-        let folder = folder_of(&path);
-        if path.file_name().is_some_and(|name| name == manifest::FILE) {
-            self.roots.push(Root::new(folder, None));
-            return Ok(());
-        }
-        if !known.contains_key(&folder) {
-            refuse_unfinished(&folder)?;
-            let file = folder.join(manifest::FILE);
-            let read = |bytes: Vec<u8>| Manifest::read(&bytes).map_err(|error| error.in_file(&file));
-            let manifest = sys::read_if_there(&file)?.map(read).transpose()?;
-            known.insert(folder.clone(), manifest.as_ref().map(Known::of));
-        }
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        match known.get(&folder).and_then(Option::as_ref) {
-            None => self.others.push(path),
-            Some(known) if known.others.contains(&name) => beside.push(path),
-            Some(_) => self.add_shard(&folder, name, |only| Ok(Root::new(folder.clone(), only)))?,
         }
         Ok(())
     }
@@ -293,6 +246,30 @@ impl Given {
     }
 }
 
+/// The things that `path` of this machine stands for; `manifests` has those of folders that were looked at.
+fn input_here(path: &Path, manifests: &mut BTreeMap<PathBuf, Option<Arc<Known>>>) -> Result<Input> {
+    if is_folder(path)? {
+        return Ok(match is_dataset(path)? || is_unfinished(path)? {
+            true => Input::Dataset(path.to_path_buf()),
+            false => Input::Other,
+        });
+    }
+    let (folder, name) = (folder_of(path), path.file_name().unwrap_or_default().to_string_lossy().into_owned());
+    if name == manifest::FILE {
+        return Ok(Input::Dataset(folder));
+    }
+    let known = match manifests.get(&folder) {
+        Some(known) => known.clone(),
+        None => {
+            refuse_unfinished(&folder)?;
+            let known = Known::in_folder(&Local::new(&folder))?;
+            manifests.insert(folder.clone(), known.clone());
+            known
+        }
+    };
+    Ok(Input::Files(vec![InFolder { folder, names: vec![name], known }]))
+}
+
 fn text(url: &Path) -> Result<&str> {
     url.to_str().ok_or_else(|| Error::usage("a URL that is not UTF-8").in_file(url))
 }
@@ -305,13 +282,10 @@ pub fn refuse_mixed(paths: &[PathBuf], settings: &StoreSettings) -> Result<bool>
     let is_url = |path: &&PathBuf| sys::is_store(path);
     match (paths.iter().find(is_url), paths.iter().find(|path| !is_url(path))) {
         (None, local) => local.map_or(Ok(()), |path| settings.refuse_for(path)).map(|()| false),
-        (Some(url), Some(local)) => Err(url_beside(url, local)),
+        (Some(url), Some(local)) => {
+            let what = format!("is a URL, but {} is not: sources must be all at URLs or all local", text::path(&local));
+            Err(Error::usage(what).in_file(url))
+        }
         (Some(_), None) => Ok(true),
     }
-}
-
-/// The error for a URL together with a local path.
-pub fn url_beside(url: &Path, local: &Path) -> Error {
-    let what = format!("is a URL, but {} is not: sources must be all at URLs or all local", text::path(&local));
-    Error::usage(what).in_file(url)
 }

@@ -3,28 +3,38 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use shardpack_format::{
     Error, Result, help,
-    manifest::{self, INDEX_FOLDER, Manifest, SUMS_FILE, WORK_FOLDER},
+    manifest::{self, INDEX_FOLDER, SUMS_FILE, WORK_FOLDER},
     splits,
 };
 use shardpack_reader::unfinished;
 
-use super::options::SPLITS;
+use super::{options::SPLITS, strangers::Known};
 use crate::{
     foreign::files::is_called_shard,
     sys::{self, is_there},
 };
 
-/// Objects in a folder at a URL.
-#[derive(Debug)]
+/// The things that one path of a user stands for.
+pub(super) enum Input {
+    /// The dataset in this folder, or an unfinished one.
+    Dataset(PathBuf),
+    /// Files, by folder.
+    Files(Vec<InFolder>),
+    /// A folder without a dataset.
+    Other,
+}
+
+/// Files in a folder.
 pub(super) struct InFolder {
     pub folder: PathBuf,
     pub names: Vec<String>,
-    /// Manifest of a sealed dataset in the folder.
-    pub manifest: Option<Manifest>,
+    /// File names of the sealed dataset in the folder, if there is one.
+    pub known: Option<Arc<Known>>,
 }
 
 /// Fails if `folder` has index files or checksums of a dataset and no manifest.

@@ -41,7 +41,7 @@ pub fn resolve(
 ) -> Result<SharedSource> {
     if sys::is_store(path) {
         let paths = [path.to_path_buf()];
-        let mut given = Given::at_urls(&paths, settings)?;
+        let mut given = Given::at(&paths, settings)?;
         return match given.only_ours()? {
             Some(roots) => Ok(shared(Datasets(roots))),
             None if packed::names_shards(path) => given.shards(&paths, None, wanted.clone(), &Splits::Auto).map(shared),
@@ -52,7 +52,7 @@ pub fn resolve(
         return List::find(path, columns, settings).map(shared);
     }
     let paths = [path.to_path_buf()];
-    let mut given = Given::of(&paths)?;
+    let mut given = Given::at(&paths, &StoreSettings::default())?;
     if given.roots.is_empty() && sys::is_folder(path)? && !shards::holds(path)? {
         return Ok(shared(LocalTree(path.to_path_buf())));
     }
@@ -86,7 +86,7 @@ pub fn resolve_all(
     match paths {
         [one] => resolve(one, columns, wanted, settings),
         all => {
-            let mut given = Given::at_urls(all, settings)?;
+            let mut given = Given::at(all, settings)?;
             match given.only_ours()? {
                 Some(roots) => Ok(shared(Datasets(roots))),
                 None => given.shards(all, None, wanted.clone(), &Splits::Auto).map(shared),
@@ -104,13 +104,13 @@ pub(crate) fn restored(stored: Stored) -> Result<SharedSource> {
     Ok(match stored {
         Stored::Folder(root) => shared(LocalTree(root.path()?)),
         Stored::Prefix(url) => shared(Prefix::new(&url.path()?, &settings)?),
-        Stored::Dataset(root) => shared(Datasets(vec![Root::new(root.path()?, None)])),
+        Stored::Dataset(root) => shared(Datasets(vec![Root::new(&root.path()?, None, &settings)?])),
         Stored::Datasets(roots) => {
-            let root = |root: &StoredPath| Ok(Root::new(root.path()?, None));
+            let root = |root: &StoredPath| Root::new(&root.path()?, None, &settings);
             shared(Datasets(roots.iter().map(root).collect::<Result<_>>()?))
         }
         Stored::Parts(roots) => {
-            let root = |(root, only): (StoredPath, _)| Ok(Root::new(root.path()?, only));
+            let root = |(root, only): (StoredPath, _)| Root::new(&root.path()?, only, &settings);
             shared(Datasets(roots.into_iter().map(root).collect::<Result<_>>()?))
         }
         Stored::Shards(stored) => shared(Shards::restored(stored)?),

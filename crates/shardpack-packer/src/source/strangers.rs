@@ -1,6 +1,6 @@
 //! Files in the folder of a dataset that its manifest does not name, and files beside splits.
 
-use std::{collections::BTreeSet, path::Path};
+use std::{collections::BTreeSet, path::Path, sync::Arc};
 
 use shardpack_format::{
     ErrorKind, Result,
@@ -21,6 +21,9 @@ pub(crate) const STRANGER_BESIDE: &str = "a stranger beside the splits";
 /// The note that replaces the list of strangers if the storage has no list, or allows none.
 pub(crate) const NOT_LISTED: &str = "stray files at the URL were not looked for";
 
+/// Maximum length in bytes of a manifest beside a shard.
+const MAX_MANIFEST_BYTES: u64 = 1 << 30;
+
 /// File names of a dataset, from its manifest.
 pub(super) struct Known {
     /// Files right in the dataset folder that are not shards, and names of subfolders.
@@ -30,6 +33,22 @@ pub(super) struct Known {
 }
 
 impl Known {
+    /// The files of the dataset in the folder `storage`; `None` if there is no manifest.
+    ///
+    /// # Errors
+    /// If the manifest cannot be read.
+    pub fn in_folder(storage: &dyn Storage) -> Result<Option<Arc<Self>>> {
+        let read = || storage.read_optional(manifest::FILE, MAX_MANIFEST_BYTES);
+        // A manifest that was corrupted in transit is fetched again.
+        let bytes = match read()? {
+            Some(bytes) if Manifest::read(&bytes).is_err() => read()?,
+            bytes => bytes,
+        };
+        let manifest = bytes.map(|bytes| Manifest::read(&bytes)).transpose();
+        let manifest = manifest.map_err(|error| error.in_file(storage.path_of(manifest::FILE)))?;
+        Ok(manifest.as_ref().map(Self::of).map(Arc::new))
+    }
+
     pub fn of(manifest: &Manifest) -> Self {
         let first = |path: &str| path.split('/').next().unwrap_or_default().to_owned();
         let mut others: BTreeSet<String> = [manifest::FILE, SUMS_FILE, INDEX_FOLDER].map(str::to_owned).into();
@@ -71,11 +90,6 @@ fn has_work(storage: &dyn Storage) -> Result<bool> {
 /// If the file cannot be read.
 pub(crate) fn is_shard(path: &Path) -> Result<bool> {
     if sys::is_store(path) { Ok(files::is_called_shard(path)) } else { files::is_shard(path) }
-}
-
-/// Whether the manifest names the entry `name` of its folder.
-pub(crate) fn is_known(manifest: &Manifest, name: &str) -> bool {
-    Known::of(manifest).has(name)
 }
 
 /// Entries of a dataset folder and its index folder that the manifest does not name; `None` if the storage has no list, or

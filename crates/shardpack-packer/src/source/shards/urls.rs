@@ -9,11 +9,7 @@ use std::{
 };
 
 use globset::GlobBuilder;
-use shardpack_format::{
-    Error, ErrorKind, Result, help,
-    manifest::{self, Manifest},
-    splits,
-};
+use shardpack_format::{Error, ErrorKind, Result, help, manifest, splits};
 use shardpack_reader::{StoreSettings, Transfers};
 use shardpack_storage::{Object, Storage};
 
@@ -21,7 +17,8 @@ use crate::{
     foreign::{Kind, Readers, Remote, files, lmdb::DATA_FILE, many, patterns::braces},
     source::{
         options::{SPLITS, Splits},
-        packed::{self, InFolder},
+        packed::{self, InFolder, Input},
+        strangers::Known,
         url::{self, Named},
     },
 };
@@ -30,8 +27,6 @@ use crate::{
 const MOST_LISTED: usize = 1 << 24;
 /// Message for a URL without an object or folder.
 const NOTHING: &str = "no such object, and nothing below it";
-/// Maximum length in bytes of a manifest next to a shard.
-const MOST_MANIFEST_BYTES: u64 = 1 << 30;
 
 /// The folders that hold the shards.
 #[derive(Debug, Default)]
@@ -136,10 +131,20 @@ impl Urls {
         Ok(found)
     }
 
-    /// Whether the folder at `url` holds a sealed dataset or the splits of one.
-    pub fn is_dataset(&self, url: &str) -> Result<bool> {
+    /// The things that `url` stands for: a dataset, files, or something else.
+    pub fn input(&self, url: &str) -> Result<Input> {
+        let path = Path::new(url);
+        if path.file_name().is_some_and(|name| name == manifest::FILE) {
+            return Ok(Input::Dataset(packed::folder_of(path)));
+        }
+        if packed::names_shards(path) {
+            return self.by_folder(url).map(Input::Files);
+        }
         let folder = self.store(url)?;
-        Ok(folder.look(manifest::FILE)?.is_some() || folder.look(splits::FILE)?.is_some())
+        Ok(match folder.look(manifest::FILE)?.is_some() || folder.look(splits::FILE)?.is_some() {
+            true => Input::Dataset(path.to_path_buf()),
+            false => Input::Other,
+        })
     }
 
     /// Fails if the folder at `url`, which has no manifest, holds an unfinished pack or the remains of a dataset.
@@ -162,10 +167,8 @@ impl Urls {
         }
     }
 
-    /// The objects that `url` names, grouped by folder URL, with the manifest of each folder if it has one.
-    ///
-    /// `url` is a pattern or a single shard name.
-    pub fn by_folder(&self, url: &str) -> Result<Vec<InFolder>> {
+    /// The objects that `url`, a pattern or the name of a shard, stands for, by folder.
+    fn by_folder(&self, url: &str) -> Result<Vec<InFolder>> {
         let mut by_folder = BTreeMap::<String, Vec<String>>::new();
         for url in braces(url).map_err(|error| error.in_file(url))? {
             let names = match url::before_glob(&url)? {
@@ -178,15 +181,8 @@ impl Urls {
         }
         let folders: Vec<_> = by_folder.into_iter().collect();
         let looked = many(&folders, |(folder, names)| {
-            let store = self.store(folder)?;
-            let read = || store.read_optional(manifest::FILE, MOST_MANIFEST_BYTES);
-            let bytes = match read()? {
-                Some(bytes) if Manifest::read(&bytes).is_err() => read()?,
-                bytes => bytes,
-            };
-            let manifest = bytes.map(|bytes| Manifest::read(&bytes)).transpose();
-            let manifest = manifest.map_err(|error| error.in_file(store.path_of(manifest::FILE)))?;
-            Ok(InFolder { folder: folder.into(), names: names.clone(), manifest })
+            let known = Known::in_folder(self.store(folder)?.as_ref())?;
+            Ok(InFolder { folder: folder.into(), names: names.clone(), known })
         });
         looked.into_iter().collect()
     }
