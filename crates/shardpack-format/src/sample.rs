@@ -130,7 +130,7 @@ pub struct Row {
     pub frame_hash: u64,
     /// The parsed headers of the image.
     pub image: image_header::Header,
-    /// The image is stored in parts, from its offset to the end of the record: [`crate::formats::whole`] joins them. Its
+    /// The image is stored in parts, which reach to the end of the record: [`crate::formats::whole`] joins them. Its
     /// extent is the length of the image, and [`Row::frame_hash`] covers the whole record.
     pub in_parts: bool,
 }

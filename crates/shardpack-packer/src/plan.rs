@@ -19,7 +19,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use shardpack_format::{
     Error, Result,
-    formats::{self, Format, Layout},
+    formats::{self, Format, Layout, block_headers},
     hash::FileHash,
     manifest::Counts,
     permutation::{self, Permutation},
@@ -52,7 +52,7 @@ pub struct Shard {
     pub first: u64,
     /// Number of samples.
     pub samples: u64,
-    /// Length of their records in bytes.
+    /// Length of their records in bytes, block headers included.
     pub records_bytes: u64,
 }
 
@@ -88,7 +88,7 @@ pub struct Plan {
     pub shards: Vec<Shard>,
     /// Number of samples in a block.
     pub block_samples: u64,
-    /// Length of the longest record in bytes.
+    /// Length of the longest record in bytes, with as many block headers as it may have.
     pub longest_record_bytes: u32,
     /// See [`Plan::record_bytes`].
     record_bytes: OnceLock<Vec<u32>>,
@@ -146,7 +146,7 @@ impl Plan {
             total = total.checked_add(u64::from(*record_bytes)).ok_or_else(|| Error::usage("more than 2^64 bytes"))?;
             longest = longest.max(*record_bytes);
         }
-        plan.longest_record_bytes = longest;
+        plan.longest_record_bytes = plan.longest_placed(longest)?;
         plan.block_samples = (BLOCK_BYTES * samples).div_ceil(total.max(1)).clamp(1, samples);
         plan.cut(total, longest)?;
         plan.held = 0..plan.shards.len();
@@ -194,12 +194,12 @@ impl Plan {
         let (mut shards, mut position) = (Vec::with_capacity(samples.len()), 0);
         for samples in samples {
             let mut shard = Shard { first: position, samples: *samples, records_bytes: 0 };
-            let of_shard = shard.positions().map(|position| u64::from(all[plan.sample_at(position) as usize]));
-            shard.records_bytes = of_shard.sum();
+            let plain = shard.positions().map(|position| all[plan.sample_at(position) as usize]);
+            shard.records_bytes = plan.placed(shard.samples, plain).map(u64::from).sum();
             position += samples;
             shards.push(shard);
         }
-        (plan.shards, plan.longest_record_bytes) = (shards, longest);
+        (plan.shards, plan.longest_record_bytes) = (shards, plan.longest_placed(longest)?);
         plan.held = 0..plan.shards.len();
         plan.block_samples = block_samples;
         Ok(plan)
@@ -315,7 +315,18 @@ impl Plan {
         })
     }
 
-    /// Length in bytes of the record of each sample of the listing; computed once.
+    /// Lengths in bytes of all records of a shard of `samples` samples, from their lengths without block headers.
+    pub fn placed(&self, samples: u64, plain_bytes: impl Iterator<Item = u32>) -> impl Iterator<Item = u32> {
+        block_headers::placed(self.format.0.block_headers(), self.format.0.head_bytes(samples), plain_bytes)
+    }
+
+    /// Maximum length in bytes of a record that has `longest` bytes without block headers.
+    fn longest_placed(&self, longest: u32) -> Result<u32> {
+        let placed = self.format.0.block_headers().map_or(longest.into(), |headers| headers.most_bytes(longest));
+        u32::try_from(placed).map_err(|_| Error::usage(format!("a record of {placed} bytes must stay below 4 GiB")))
+    }
+
+    /// Length in bytes of the record of each sample of the listing, without block headers; computed once.
     ///
     /// # Errors
     /// If the format cannot hold a sample.
@@ -384,7 +395,7 @@ impl Plan {
     /// Length in bytes of a shard with this number of samples, and `records_bytes` for all their records.
     pub fn whole_bytes(&self, samples: u64, records_bytes: u64) -> u64 {
         let end = self.format.0.head_bytes(samples) + records_bytes;
-        end + self.format.0.tail_bytes(end)
+        end + self.format.0.tail_bytes(samples, end)
     }
 
     /// Number of the first component of the source among the components of the format.

@@ -44,7 +44,7 @@ impl Dataset {
         let range = if row.in_parts { shard::record(&row) } else { sample::image_range(&row) };
         shard.read(range, out).map_err(|error| error.in_sample(row.name()))?;
         if row.in_parts {
-            *out = formats::whole(&row, out).map(Cow::into_owned).unwrap_or_default();
+            *out = formats::whole(self.format()?, &row, out).map(Cow::into_owned).unwrap_or_default();
         }
         if self.check_content
             && let Err(error) = sample::check_content(&shard, &row, out)

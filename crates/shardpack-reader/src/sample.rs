@@ -31,7 +31,8 @@ pub struct Sample<'a> {
 
 impl<'a> Sample<'a> {
     pub(crate) fn new(number: u64, shard: Shard<'a>, row: RowRef<'a>, record: Cow<'a, [u8]>) -> Self {
-        let joined = row.in_parts.then(|| formats::whole(&row, &record).map(Cow::into_owned).unwrap_or_default());
+        let join = || Some(formats::whole(shard.dataset.format().ok()?, &row, &record)?.into_owned());
+        let joined = row.in_parts.then(|| join().unwrap_or_default());
         Self { number, shard, row, record, joined }
     }
 

@@ -50,7 +50,7 @@ impl Packing {
                 rows.push(row);
                 number += 1;
             }
-            let tail = format.tail_bytes(content.len() as u64);
+            let tail = format.tail_bytes(images.len() as u64, content.len() as u64);
             content.resize(content.len() + tail as usize, 0);
             let bytes = self.compress(&content, &rows);
             let extension = if self.zstd.is_some() { ".zst" } else { "" };

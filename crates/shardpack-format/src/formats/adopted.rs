@@ -6,8 +6,13 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use super::{Choice, Entry, Format, Layout};
-use crate::{Error, Result, image_header::Header, index::RowRef, sample::Sample};
+use super::{Choice, Entry, Format, Layout, recordio};
+use crate::{
+    Error, Result,
+    image_header::Header,
+    index::RowRef,
+    sample::{Extent, Sample},
+};
 
 /// The setting in a manifest that marks adopted shards.
 pub const SETTING: &str = "adopted";
@@ -49,6 +54,11 @@ impl Format for Adopted {
 
     fn layout(&self, _: &Sample<'_>) -> Result<Layout> {
         Err(self.no_writer())
+    }
+
+    /// Only RecordIO has images in parts that are adopted.
+    fn join(&self, _: u64, image: Extent, record: &[u8]) -> Option<Vec<u8>> {
+        recordio::join(record.get(image.offset as usize..)?, image.bytes as usize)
     }
 
     fn frame(&self, _: &Sample<'_>, _: &Header, _: &mut [u8]) -> Result<()> {

@@ -4,11 +4,13 @@
 //! the image in it follow from the sample alone, so a plan can fix every byte range before any image is read. The
 //! copy engine reads the image into its position, and the format writes the rest around it. If the bytes of an image make
 //! its record longer ([`Format::growth`]), the shard is laid out again with the new lengths: still a function of the
-//! source alone.
+//! source alone. If a format has headers at fixed offsets of the shard ([`Format::block_headers`]), they lengthen the records that
+//! they interrupt: a function of the lengths of the records before.
 //!
 //! Each format is a folder here and a line in [`ALL`]; no other code depends on the number of formats.
 
 pub mod adopted;
+pub mod block_headers;
 mod encoding;
 pub mod foreign;
 pub mod mds;
@@ -17,7 +19,7 @@ pub mod sidecars;
 pub mod tfrecord;
 pub mod webdataset;
 
-use std::{borrow::Cow, collections::BTreeMap, path::Path};
+use std::{borrow::Cow, collections::BTreeMap, ops::Range, path::Path};
 
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +33,7 @@ use crate::{
     sample::{Extent, Sample},
 };
 
+use block_headers::BlockHeaders;
 use encoding::Encoding;
 
 /// Maximum number of components in a written sample: image, label, metadata, and the source's own components.
@@ -276,7 +279,7 @@ pub trait Format: Send + Sync {
     /// Whether a record's layout depends on [`Sample::path`].
     fn needs_path(&self) -> bool;
 
-    /// Positions in the record of `sample`. The key may matter by its length only.
+    /// Positions in the record of `sample`, without [block headers](Format::block_headers). The key may matter by its length only.
     ///
     /// # Errors
     /// If the format cannot hold the sample.
@@ -298,13 +301,35 @@ pub trait Format: Send + Sync {
         Ok(())
     }
 
-    /// Length in bytes of the zeros after the records, if head and records are `records_bytes` long.
-    fn tail_bytes(&self, records_bytes: u64) -> u64 {
-        let _ = records_bytes;
+    /// Headers at fixed offsets of the shard, which also interrupt records. Head and tail contain the headers at their own offsets.
+    ///
+    /// A format with block headers has no component beside the image: only the image can be stored in parts.
+    fn block_headers(&self) -> Option<BlockHeaders> {
+        None
+    }
+
+    /// Writes the block header at `offset` of the shard. It is in the record at `record`, both counted from the start of the shard.
+    fn block_header(&self, record: Range<u64>, offset: u64, header: &mut [u8]) {
+        let _ = (record, offset, header);
+    }
+
+    /// Length in bytes of the shard tail, which follows the last record, for a shard of `samples` samples whose head and records are
+    /// `records_end` long.
+    fn tail_bytes(&self, samples: u64, records_end: u64) -> u64 {
+        let _ = (samples, records_end);
         0
     }
 
-    /// Maximum length in bytes of head and records in a shard of `shard_bytes`; the tail takes the rest.
+    /// Writes the shard tail: `tail` is [`Format::tail_bytes`] long and zero, `record_bytes` gives the length of each record in order.
+    ///
+    /// # Errors
+    /// If the format cannot hold so many bytes.
+    fn tail(&self, record_bytes: &mut dyn Iterator<Item = u32>, tail: &mut [u8]) -> Result<()> {
+        let _ = (record_bytes, tail);
+        Ok(())
+    }
+
+    /// Maximum length in bytes of head and records, without block headers, in a shard of `shard_bytes`.
     fn room_bytes(&self, shard_bytes: u64) -> u64 {
         shard_bytes
     }
@@ -320,10 +345,15 @@ pub trait Format: Send + Sync {
     }
 
     /// Number of bytes by which the content of this image makes its record longer than the layout. If not 0, the image is stored in
-    /// parts that [`whole`] joins, and reaches to the end of the record.
+    /// parts that [`Format::join`] joins, and reaches to the end of the record.
     fn growth(&self, image: &[u8]) -> u32 {
         let _ = image;
         0
+    }
+
+    /// Joins an image that is stored in parts, of the record at `offset` of the shard. `None` if the parts are too short.
+    fn join(&self, offset: u64, image: Extent, record: &[u8]) -> Option<Vec<u8>> {
+        self.block_headers()?.join(offset, image, record)
     }
 
     /// Whether component `number` of [`Format::components`] is stored in another form than its content. Then its extent covers the
@@ -367,6 +397,20 @@ pub trait Format: Send + Sync {
     /// # Errors
     /// If the format cannot hold the sample.
     fn frame(&self, sample: &Sample<'_>, image: &Header, record: &mut [u8]) -> Result<()>;
+
+    /// [`Format::frame`] with block headers. `record` is at `offset` of its shard, as long as layout, growth and
+    /// [`BlockHeaders::added_bytes`] together; the image is in its position in the layout.
+    ///
+    /// # Errors
+    /// If the format cannot hold the sample.
+    fn render(&self, offset: u64, sample: &Sample<'_>, image: &Header, record: &mut [u8]) -> Result<()> {
+        let Some(headers) = self.block_headers() else { return self.frame(sample, image, record) };
+        let plain_bytes = headers.plain_bytes(offset, record.len());
+        self.frame(sample, image, &mut record[..plain_bytes])?;
+        let range = offset..offset + record.len() as u64;
+        headers.spread(offset, record, |at, header| self.block_header(range.clone(), at, header));
+        Ok(())
+    }
 
     /// Parses `record`, and checks that its framing matches its row and the format's specification, including the format's own
     /// checksums.
@@ -513,14 +557,11 @@ pub fn extension(name: &str, kind: Kind) -> &str {
 /// The image of the sample in `row`, from its record: borrowed if it is stored in one piece, or joined from its parts.
 ///
 /// `None` if the row has no image, or its parts are too short for the length in the row.
-pub fn whole<'r>(row: &RowRef<'_>, record: &'r [u8]) -> Option<Cow<'r, [u8]>> {
+pub fn whole<'r>(format: &dyn Format, row: &RowRef<'_>, record: &'r [u8]) -> Option<Cow<'r, [u8]>> {
     let image = row.component(0)?;
     match row.in_parts {
         false => image.of(record).map(Cow::Borrowed),
-        true => {
-            let stored = record.get(image.offset as usize..)?;
-            recordio::join(stored, image.bytes as usize).map(Cow::Owned)
-        }
+        true => format.join(row.offset, image, record).map(Cow::Owned),
     }
 }
 

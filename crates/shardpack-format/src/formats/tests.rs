@@ -23,7 +23,7 @@ pub(crate) fn record(
 }
 
 /// The row of a record that is the first of its shard and holds `image` in one piece.
-fn row(format: &dyn Format, sample: &Sample<'_>, layout: &Layout, record: &[u8], image: &[u8]) -> Row {
+pub(crate) fn row(format: &dyn Format, sample: &Sample<'_>, layout: &Layout, record: &[u8], image: &[u8]) -> Row {
     Row {
         key: sample.key.into(),
         path: sample.path.into(),

@@ -137,11 +137,22 @@ struct Part {
 pub(crate) fn head_of(format: &dyn Format, index: &Index<Vec<u8>>) -> Result<Vec<u8>> {
     let mut head = vec![0; format.head_bytes(index.len()) as usize];
     if !head.is_empty() {
-        // An invalid row was found earlier, and makes a head that does not fit here.
-        let mut lengths = index.iter().map(|row| row.map_or(0, |row| row.record_bytes));
-        format.head(&mut lengths, &mut head)?;
+        format.head(&mut lengths(index), &mut head)?;
     }
     Ok(head)
+}
+
+/// Bytes after the last record of a shard with this index, whose head and records are `records_end` long.
+pub(crate) fn tail_of(format: &dyn Format, index: &Index<Vec<u8>>, records_end: u64) -> Result<Vec<u8>> {
+    let mut tail = vec![0; format.tail_bytes(index.len(), records_end) as usize];
+    format.tail(&mut lengths(index), &mut tail)?;
+    Ok(tail)
+}
+
+/// Lengths of the records of a shard with this index.
+fn lengths(index: &Index<Vec<u8>>) -> impl Iterator<Item = u32> {
+    // An invalid row was found earlier, and makes a head or a tail that does not fit here.
+    index.iter().map(|row| row.map_or(0, |row| row.record_bytes))
 }
 
 /// Bytes of shards that wait to be hashed in order may take the memory budget divided by this number, in addition to it.
@@ -308,7 +319,7 @@ impl Run<'_, '_> {
         let output = self.output(span.shard, span.content_bytes)?;
         let mut sink = Sink::new(copy, output, span.start(), span.content_bytes)?;
         sink.write_head(&self.head(&span, known)?)?;
-        let (mut filled, mut held) = (0, 0);
+        let (mut filled, mut held, mut offset) = (0, 0, span.offset);
         for position in span.first..span.first + span.samples {
             if !self.goes_on() {
                 return Ok(found);
@@ -317,7 +328,7 @@ impl Run<'_, '_> {
                 continue;
             }
             let growth = known.grown.get(&position).copied().unwrap_or(0);
-            let place = renderer.place(position, growth)?;
+            let place = renderer.place(position, offset, growth)?;
             let end = filled + place.record_bytes() as usize;
             if buffer.len() < end {
                 buffer.resize(end, 0);
@@ -343,7 +354,7 @@ impl Run<'_, '_> {
                 continue;
             }
             renderer.render(&place, record)?;
-            (filled, held) = (end, held + 1);
+            (filled, held, offset) = (end, held + 1, offset + u64::from(place.record_bytes()));
             if sink.is_full(filled, held) {
                 sink.write(&buffer[..filled])?;
                 (filled, held) = (0, 0);
@@ -354,7 +365,7 @@ impl Run<'_, '_> {
         }
         sink.write(&buffer[..filled])?;
         if span.last {
-            sink.write(&self.tail(&span))?;
+            sink.write(&self.tail(&span, known)?)?;
         }
         found.part = Some(Part { rows: renderer.rows, hashed: sink.finish()? });
         Ok(found)
@@ -369,20 +380,30 @@ impl Run<'_, '_> {
         if span.number > 0 || head_bytes == 0 {
             return Ok(Vec::new());
         }
-        let record_bytes = plan.record_bytes()?;
-        let positions = planned.positions().filter(|position| !known.bad.contains_key(position));
-        let mut lengths = positions.map(|position| {
-            let growth = known.grown.get(&position).copied().unwrap_or(0);
-            record_bytes[plan.sample_at(position) as usize] + growth
-        });
         let mut head = vec![0; head_bytes as usize];
-        format.head(&mut lengths, &mut head)?;
+        format.head(&mut self.lengths(span.shard, known)?, &mut head)?;
         Ok(head)
     }
 
-    /// Bytes after the last record, if `span` holds it.
-    fn tail(&self, span: &Span) -> Vec<u8> {
-        vec![0; self.copy.plan.format().tail_bytes(span.offset + span.records_bytes) as usize]
+    /// Bytes after the last record of the shard, for its last span.
+    fn tail(&self, span: &Span, known: &Known) -> Result<Vec<u8>> {
+        let format = self.copy.plan.format();
+        let samples = self.copy.plan.shards[span.shard].samples - known.bad.len() as u64;
+        let mut tail = vec![0; format.tail_bytes(samples, span.offset + span.records_bytes) as usize];
+        format.tail(&mut self.lengths(span.shard, known)?, &mut tail)?;
+        Ok(tail)
+    }
+
+    /// Lengths of the records of a shard in order, without bad samples.
+    fn lengths<'l>(&'l self, shard: usize, known: &'l Known) -> Result<impl Iterator<Item = u32> + 'l> {
+        let (plan, planned) = (self.copy.plan, self.copy.plan.shards[shard]);
+        let all = plan.record_bytes()?;
+        let positions = planned.positions().filter(|position| !known.bad.contains_key(position));
+        let plain = positions.map(|position| {
+            let growth = known.grown.get(&position).copied().unwrap_or(0);
+            all[plan.sample_at(position) as usize] + growth
+        });
+        Ok(plan.placed(planned.samples - known.bad.len() as u64, plain))
     }
 
     /// Records the result of a span; the last span of a shard sends the shard to be sealed.
@@ -445,14 +466,7 @@ impl Run<'_, '_> {
     /// The whole shard as one span, without bad samples and with the real lengths of records.
     fn knowing(&self, shard: usize, known: &Known) -> Result<Span> {
         let planned = self.copy.plan.shards[shard];
-        let all = self.copy.plan.record_bytes()?;
-        let mut records_bytes = planned.records_bytes;
-        for (_, growth) in known.grown.iter().filter(|(position, _)| !known.bad.contains_key(position)) {
-            records_bytes += u64::from(*growth);
-        }
-        for position in known.bad.keys() {
-            records_bytes -= u64::from(all[self.copy.plan.sample_at(*position) as usize]);
-        }
+        let records_bytes = self.lengths(shard, known)?.map(u64::from).sum();
         let (first, samples) = (planned.first, planned.samples);
         let left = samples - known.bad.len() as u64;
         let content_bytes = self.copy.plan.whole_bytes(left, records_bytes);

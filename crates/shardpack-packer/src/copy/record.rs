@@ -36,14 +36,25 @@ pub(super) struct Renderer<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub position: u64,
+    /// Offset of the record in the shard.
+    pub offset: u64,
     /// Number in the listing.
     pub number: u64,
     pub layout: Layout,
-    /// Bytes by which the record is longer than its layout.
+    /// [`Format::growth`] of the image.
     pub growth: u32,
+    /// Length in bytes of the block headers in the record.
+    pub header_bytes: u32,
 }
 
 impl Place {
+    /// Place of sample `number` of the listing, for a record at `offset` whose image has this growth.
+    pub fn new(format: &dyn Format, (position, number): (u64, u64), offset: u64, layout: Layout, growth: u32) -> Self {
+        let plain_bytes = layout.record_bytes + growth;
+        let header_bytes = format.block_headers().map_or(0, |headers| headers.added_bytes(offset, plain_bytes) as u32);
+        Self { position, offset, number, layout, growth, header_bytes }
+    }
+
     /// The image's part of the record.
     pub fn payload<'r>(&self, record: &'r mut [u8]) -> Result<&'r mut [u8]> {
         let image = self.layout.components[0];
@@ -85,7 +96,7 @@ impl Place {
 
     /// Length of the record in bytes.
     pub fn record_bytes(&self) -> u32 {
-        self.layout.record_bytes + self.growth
+        (self.layout.record_bytes + self.growth).saturating_add(self.header_bytes)
     }
 
     /// Length of the image in bytes.
@@ -146,10 +157,11 @@ impl<'a> Renderer<'a> {
         Self { plan, scratch: Scratch::default(), rows, row, covered: Vec::new(), is_detailed }
     }
 
-    /// Place of the sample at `position`, whose record is `growth` bytes longer than its layout.
-    pub fn place(&mut self, position: u64, growth: u32) -> Result<Place> {
+    /// Place of the sample at `position`, whose record is at `offset` of the shard, and its image has this growth.
+    pub fn place(&mut self, position: u64, offset: u64, growth: u32) -> Result<Place> {
         let number = self.plan.sample_at(position);
-        Ok(Place { position, number, layout: self.plan.layout_of(number, &mut self.scratch)?, growth })
+        let layout = self.plan.layout_of(number, &mut self.scratch)?;
+        Ok(Place::new(self.plan.format(), (position, number), offset, layout, growth))
     }
 
     /// Writes the framing around the image in its place, and adds the row. Records must come in order.
@@ -159,7 +171,7 @@ impl<'a> Renderer<'a> {
         let payload = place.payload(record)?;
         (row.image, row.content_hash) = (plan.options.format.header_of(payload), hash::content(payload));
         let sample = plan.sample(place.position, scratch);
-        format.frame(&sample, &row.image, record)?;
+        format.render(place.offset, &sample, &row.image, record)?;
         row.key.clear();
         row.key.extend_from_slice(sample.key.as_bytes());
         row.path.clear();
@@ -171,7 +183,7 @@ impl<'a> Renderer<'a> {
             details(plan, place, record, &row.components, &mut row.details)?;
         }
         let range = |extent: &Extent| extent.offset as usize..extent.offset as usize + extent.bytes as usize;
-        row.in_parts = place.growth > 0;
+        row.in_parts = place.growth + place.header_bytes > 0;
         covered.clear();
         covered.push(if row.in_parts { 0..0 } else { range(&place.layout.components[0]) });
         let hashed = row.details.iter().zip(&row.components).filter(|(detail, _)| detail.hash.is_some());

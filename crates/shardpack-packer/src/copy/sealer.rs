@@ -82,7 +82,8 @@ impl Sealed {
 pub(super) fn seal(copy: &Copy<'_>, finished: Finished) -> Result<Sealed> {
     let Finished { shard, output, parts, bad } = finished;
     let plan = copy.plan;
-    let head_bytes = plan.format().head_bytes(parts.iter().map(|part| part.rows.len() as u64).sum());
+    let samples = parts.iter().map(|part| part.rows.len() as u64).sum();
+    let head_bytes = plan.format().head_bytes(samples);
     let (mut rows, mut spans, mut whole, mut end) = (Vec::with_capacity(parts.len()), Vec::new(), None, head_bytes);
     let mut content = Hashes::new();
     for Part { rows: of_part, hashed } in parts {
@@ -96,7 +97,7 @@ pub(super) fn seal(copy: &Copy<'_>, finished: Finished) -> Result<Sealed> {
             }
         }
     }
-    let content_bytes = end + plan.format().tail_bytes(end);
+    let content_bytes = end + plan.format().tail_bytes(samples, end);
     let (shard_bytes, shard_blake3) = match whole {
         Some(whole) => whole,
         None => hash::join(spans, content_bytes)

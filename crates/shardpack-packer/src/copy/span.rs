@@ -53,10 +53,11 @@ pub(super) fn split(plan: &Plan, shard: usize) -> Result<Vec<Span>> {
     if plan.options.compression != Compression::None {
         return Ok(vec![whole]);
     }
-    let record_bytes = plan.record_bytes()?;
+    let plain_bytes = plan.record_bytes()?;
+    let plain = planned.positions().map(|position| plain_bytes[plan.sample_at(position) as usize]);
     let mut spans: Vec<Span> = Vec::new();
     let mut span = Span { samples: 0, records_bytes: 0, last: false, ..whole };
-    for position in planned.positions() {
+    for (position, record_bytes) in planned.positions().zip(plan.placed(planned.samples, plain)) {
         if span.records_bytes >= SPAN_BYTES || span.samples >= SPAN_SAMPLES {
             spans.push(span);
             span = Span {
@@ -69,7 +70,7 @@ pub(super) fn split(plan: &Plan, shard: usize) -> Result<Vec<Span>> {
             };
         }
         span.samples += 1;
-        span.records_bytes += u64::from(record_bytes[plan.sample_at(position) as usize]);
+        span.records_bytes += u64::from(record_bytes);
     }
     spans.push(Span { last: true, ..span });
     Ok(spans)

@@ -106,7 +106,7 @@ impl Run<'_, '_> {
         for Loaded { places, records, refused, .. } in &mut loaded {
             let mut rest = records.as_mut_slice();
             for place in places {
-                let (record, after) = rest.split_at_mut(place.layout.record_bytes as usize);
+                let (record, after) = rest.split_at_mut(place.record_bytes() as usize);
                 rest = after;
                 let lies_at = listing.entry(place.number).place;
                 todo.push(Read { lies_at, place: *place, record, refused });
@@ -130,7 +130,12 @@ impl Run<'_, '_> {
 
     fn allocate(&self, span: Span) -> Result<Loaded> {
         let mut renderer = Renderer::new(self.copy.plan);
-        let places = (span.first..span.first + span.samples).map(|position| renderer.place(position, 0));
+        let mut offset = span.offset;
+        let places = (span.first..span.first + span.samples).map(|position| {
+            let place = renderer.place(position, offset, 0)?;
+            offset += u64::from(place.record_bytes());
+            Ok(place)
+        });
         let places = places.collect::<Result<Vec<_>>>()?;
         Ok(Loaded { span, places, records: vec![0; span.records_bytes as usize], refused: Mutex::default() })
     }
@@ -204,7 +209,7 @@ impl Run<'_, '_> {
         let mut renderer = Renderer::new(plan);
         let (mut start, mut end, mut held) = (0, 0, 0);
         for place in &places {
-            let next = end + place.layout.record_bytes as usize;
+            let next = end + place.record_bytes() as usize;
             renderer.render(place, &mut records[end..next])?;
             (end, held) = (next, held + 1);
             if sink.is_full(end - start, held) {
@@ -214,7 +219,7 @@ impl Run<'_, '_> {
         }
         sink.write(&records[start..end])?;
         if span.last {
-            sink.write(&self.tail(&span))?;
+            sink.write(&self.tail(&span, &Known::default())?)?;
         }
         Ok(Streamed { part: Some(Part { rows: renderer.rows, hashed: sink.finish()? }), ..Streamed::default() })
     }
@@ -223,7 +228,7 @@ impl Run<'_, '_> {
     fn grown(&self, places: &[Place], mut records: &[u8]) -> Result<BTreeMap<u64, u32>> {
         let mut grown = BTreeMap::new();
         for place in places {
-            let (record, rest) = records.split_at(place.layout.record_bytes as usize);
+            let (record, rest) = records.split_at(place.record_bytes() as usize);
             records = rest;
             let payload = place.layout.components[0].of(record);
             let growth = self.copy.plan.format().growth(payload.unwrap_or_default());

@@ -47,6 +47,7 @@ impl Plan {
                 // share.
                 let format = self.format();
                 let heads = format.head_bytes(samples) - format.head_bytes(0);
+                let heads = heads + format.tail_bytes(samples, 0).saturating_sub(format.tail_bytes(0, 0));
                 let room = format.room_bytes(most).saturating_sub(format.head_bytes(0) + u64::from(longest)).max(1);
                 let room = if u64::from(longest) * 4 > most { most } else { room };
                 let shards = (total + heads).div_ceil(room).clamp(1, samples);
@@ -93,6 +94,13 @@ impl Plan {
             before += record_bytes;
         }
         shards.push(shard);
+        if self.format.0.block_headers().is_some() {
+            // The length of the head, and so the offset of each record, follows from the number of samples in the shard.
+            for shard in &mut shards {
+                let plain = shard.positions().map(|position| all[self.sample_at(position) as usize]);
+                shard.records_bytes = self.placed(shard.samples, plain).map(u64::from).sum();
+            }
+        }
         self.shards = shards;
         let most = self.format.0.most_shard_bytes();
         match self.shards.iter().map(|shard| self.content_bytes(shard)).find(|bytes| *bytes > most) {

@@ -277,17 +277,18 @@ impl<'a> Original<'a> {
         if layout.record_bytes as usize > record.len() {
             return Err(wrong("its record would have another length"));
         }
-        let place = Place { position: 0, number, layout, growth: 0 };
+        let place = Place::new(format, (0, number), row.offset, layout, 0);
         match place.read(self.reader, listing, format, record) {
             Ok(()) => {}
             Err(ReadError::Fatal(error)) => return Err(error),
             Err(ReadError::Refused(Refusal(reason))) => return Err(wrong(&reason)),
         }
-        if layout.record_bytes as usize + format.growth(place.payload(record)?) as usize != record.len() {
+        let growth = format.growth(place.payload(record)?);
+        if Place::new(format, (0, number), row.offset, layout, growth).record_bytes() as usize != record.len() {
             return Err(wrong("its record would have another length"));
         }
-        format.frame(&sample, &row.image, record)?;
-        match is_right(row, record) {
+        format.render(row.offset, &sample, &row.image, record)?;
+        match is_right(format, row, record) {
             true => Ok(()),
             false => Err(wrong("the source has other bytes now")),
         }
@@ -395,11 +396,11 @@ fn dataset_against(dataset: &Opened, original: &Original<'_>, monitor: &dyn Moni
     Ok(problems)
 }
 
-pub(super) fn is_right(row: &RowRef<'_>, record: &[u8]) -> bool {
+pub(super) fn is_right(format: &dyn Format, row: &RowRef<'_>, record: &[u8]) -> bool {
     let is_right = |(_, at, expected): (usize, Extent, u64)| {
         at.of(record).is_some_and(|stored| hash::component(stored) == expected)
     };
-    formats::whole(row, record).is_some_and(|image| hash::content(&image) == row.content_hash)
+    formats::whole(format, row, record).is_some_and(|image| hash::content(&image) == row.content_hash)
         && row.hashed().all(is_right)
         && row.frame_hash_of(record) == row.frame_hash
 }

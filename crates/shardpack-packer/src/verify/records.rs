@@ -120,7 +120,8 @@ impl Checker<'_> {
         };
         let tail = piece.bytes.end.saturating_sub(records_end);
         if tail > 0 {
-            done.problems.extend(self.tail(&mut hasher, file, records_end..piece.bytes.end)?);
+            let expected = Tail::of(self.format, index, records_end)?;
+            done.problems.extend(self.tail(&expected, &mut hasher, file, piece.bytes.end)?);
         }
         done.span = Some(hasher.finish());
         Ok(done)
@@ -160,25 +161,27 @@ impl Checker<'_> {
         index.row(number).map(|row| row.offset + u64::from(row.record_bytes))
     }
 
-    /// Checks that all bytes after the last record are zero.
-    fn tail(&self, hasher: &mut SpanHasher, file: &dyn OpenFile, range: Range<u64>) -> Result<Option<Problem>> {
-        let mut at = range.start;
+    /// Checks all bytes after the last record, up to `end`.
+    fn tail(&self, expected: &Tail, hasher: &mut SpanHasher, file: &dyn OpenFile, end: u64) -> Result<Option<Problem>> {
+        let mut at = expected.start;
         let mut found = None;
-        let mut buffer = vec![0; (range.end - range.start).min(READ_BYTES) as usize];
-        while at < range.end {
-            let take = (range.end - at).min(buffer.len() as u64) as usize;
+        let mut buffer = vec![0; (end - at).min(READ_BYTES) as usize];
+        while at < end {
+            let take = (end - at).min(buffer.len() as u64) as usize;
             file.read_at(at, &mut buffer[..take])?;
             hasher.update(&buffer[..take]);
-            let first = buffer[..take].iter().position(|byte| *byte != 0);
-            found = found.or(first.map(|first| at + first as u64));
+            found = found.or(expected.first_difference(at, &buffer[..take]));
             at += take as u64;
         }
-        Ok(found.map(|at| self.after_the_last(at..range.end)))
+        Ok(found.map(|at| self.after_the_last(expected, at..end)))
     }
 
-    fn after_the_last(&self, bytes: Range<u64>) -> Problem {
-        let problem = self.dataset.problem(self.file_name, "not zero after the last sample");
-        Problem { bytes: Some(bytes), ..problem }
+    fn after_the_last(&self, expected: &Tail, bytes: Range<u64>) -> Problem {
+        let what = match expected.bytes.iter().all(|byte| *byte == 0) {
+            true => "not zero after the last sample",
+            false => "the tail does not match the records",
+        };
+        Problem { bytes: Some(bytes), ..self.dataset.problem(self.file_name, what) }
     }
 
     /// Checks a compressed shard, frame by frame.
@@ -199,6 +202,8 @@ impl Checker<'_> {
             return Ok(done);
         }
         let head = copy::head_of(self.format, index)?;
+        let records_end = if index.is_empty() { head.len() as u64 } else { self.end_of(index, index.len() - 1)? };
+        let tail = Tail::of(self.format, index, records_end)?;
         let (mut rows, mut record) = (index.iter().peekable(), Vec::new());
         for frame in table.frames() {
             let mut content = Unpacked::open(file, frame)?;
@@ -228,11 +233,11 @@ impl Checker<'_> {
                 done.problems.extend(problem);
             }
             let rest = content.at;
-            let is_zero = content.finish(&mut record)?;
+            let is_right = content.finish(&tail, &mut record)?;
             if content.wrong.is_some() && !named {
                 done.problems.push(wrong(format!("{}, outside of all samples", content.what())));
-            } else if !is_zero {
-                done.problems.push(self.after_the_last(rest..frame.end()));
+            } else if !is_right {
+                done.problems.push(self.after_the_last(&tail, rest..frame.end()));
             }
         }
         Ok(done)
@@ -241,7 +246,7 @@ impl Checker<'_> {
     /// Checks one record; returns at most one problem, the first that explains the damage.
     fn record(&self, row: &RowRef<'_>, record: &[u8], not_decoded: &mut NotDecoded) -> Option<Problem> {
         let image = row.component(0)?;
-        let whole = formats::whole(row, record);
+        let whole = formats::whole(self.format, row, record);
         let Some(payload) = whole.as_deref().filter(|payload| hash::content(payload) == row.content_hash) else {
             return Some(self.problem(row, image.offset, image.bytes, "content hash differs".to_owned()));
         };
@@ -291,6 +296,28 @@ impl Checker<'_> {
     }
 }
 
+/// The bytes after the last record, as they follow from the record lengths.
+struct Tail {
+    /// Offset of the first in the unpacked shard.
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Tail {
+    fn of(format: &dyn Format, index: &Index<Vec<u8>>, records_end: u64) -> Result<Self> {
+        Ok(Self { start: records_end, bytes: copy::tail_of(format, index, records_end)? })
+    }
+
+    /// Offset of the first of the bytes `found` at `at` that is not as expected: outside of the tail, zero is.
+    fn first_difference(&self, at: u64, found: &[u8]) -> Option<u64> {
+        let expected = |offset: u64| {
+            let of_tail = offset.checked_sub(self.start).and_then(|offset| usize::try_from(offset).ok());
+            of_tail.and_then(|offset| self.bytes.get(offset)).copied().unwrap_or(0)
+        };
+        (at..).zip(found).find(|(offset, found)| **found != expected(*offset)).map(|(offset, _)| offset)
+    }
+}
+
 /// The content of a zstd frame, read from its start. Reading stops at the first damage.
 struct Unpacked<'f> {
     decoder: zstd::Decoder<'static, BufReader<Section<'f>>>,
@@ -324,12 +351,13 @@ impl<'f> Unpacked<'f> {
         Ok(self.wrong.is_none())
     }
 
-    /// Reads the rest, which must end at the end of the frame; returns whether all bytes are zero.
-    fn finish(&mut self, buffer: &mut Vec<u8>) -> Result<bool> {
-        let mut is_zero = true;
+    /// Reads the rest, which must end at the end of the frame; returns whether it is as in `tail`.
+    fn finish(&mut self, tail: &Tail, buffer: &mut Vec<u8>) -> Result<bool> {
+        let mut is_right = true;
         while self.at < self.frame.end() && self.wrong.is_none() {
             buffer.resize((self.frame.end() - self.at).min(READ_BYTES) as usize, 0);
-            is_zero &= !self.read(buffer)? || buffer.iter().all(|byte| *byte == 0);
+            let at = self.at;
+            is_right &= !self.read(buffer)? || tail.first_difference(at, buffer).is_none();
         }
         if self.wrong.is_none() {
             // The decoder reports the frame end and its checksum only after the end of the content.
@@ -339,7 +367,7 @@ impl<'f> Unpacked<'f> {
                 Err(error) => self.damaged(&error)?,
             }
         }
-        Ok(is_zero)
+        Ok(is_right)
     }
 
     /// Records a decoder error; fails if the cause is a read error of the file.

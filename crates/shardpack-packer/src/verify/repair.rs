@@ -383,13 +383,13 @@ impl Repair<'_> {
                 end += record.len() as u64;
             }
         }
-        let tail = format.tail_bytes(end);
-        put(&vec![0; tail as usize])?;
+        let tail = copy::tail_of(format.as_ref(), index, end)?;
+        put(&tail)?;
         if *hasher.finalize().as_bytes() != shard.blake3.0 {
             return Err(Error::data(DIFFERS).in_file(&shard.file));
         }
         // The old file may be longer.
-        new.set_len(end + tail).map_err(|e| sys::io_error("cannot write", &made, e))
+        new.set_len(end + tail.len() as u64).map_err(|e| sys::io_error("cannot write", &made, e))
     }
 
     /// The existing bytes of a shard. An object is downloaded into `new`, the file `made`; each record is read before it is overwritten.
@@ -484,21 +484,21 @@ struct Old {
 
 impl Old {
     /// Reads the record of `row` and returns whether it is right. Data from a URL is requested again if it is wrong.
-    fn read(&self, row: &RowRef<'_>, record: &mut [u8]) -> Result<bool> {
-        if self.file.read_exact_at(record, row.offset).is_ok() && against::is_right(row, record) {
+    fn read(&self, format: &dyn Format, row: &RowRef<'_>, record: &mut [u8]) -> Result<bool> {
+        if self.file.read_exact_at(record, row.offset).is_ok() && against::is_right(format, row, record) {
             return Ok(true);
         }
         let end = row.offset + u64::from(row.record_bytes);
         let Some(there) = self.there.as_ref().filter(|there| end <= there.bytes()) else { return Ok(false) };
         there.read_at(row.offset, record)?;
-        Ok(against::is_right(row, record))
+        Ok(against::is_right(format, row, record))
     }
 }
 
 /// The record of `row`: the existing one if it is right, else made from the source.
 fn record(row: &RowRef<'_>, old: Option<&Old>, original: &Original<'_>, format: &dyn Format) -> Result<Vec<u8>> {
     let mut record = vec![0; row.record_bytes as usize];
-    if !old.map_or(Ok(false), |old| old.read(row, &mut record))? {
+    if !old.map_or(Ok(false), |old| old.read(format, row, &mut record))? {
         original.render_any(row, original.find(row), format, &mut record)?;
     }
     Ok(record)

@@ -278,7 +278,7 @@ fn check_rows(dataset: &Opened, format: &dyn Format, shard: &mut Shard<'_>) {
         at += u64::from(row.record_bytes);
         sums.row(&row, &choice);
     }
-    let end = at + format.tail_bytes(at);
+    let end = at + format.tail_bytes(index.len(), at);
     if wrong.is_none() && end != index.summary().content_bytes {
         wrong = Some((
             0,

@@ -7,7 +7,7 @@ use super::{
         EXTENSION, IMAGE_HEADER_BYTES, IMAGE_OFFSET, ImageHeader, PART_HEADER_BYTES, PART_LIMIT_BYTES, PartHeader,
         Place, id,
     },
-    parts::{MAGIC, WORD_BYTES, magics},
+    parts::{MAGIC, WORD_BYTES, join, magics},
     sidecars,
 };
 use crate::{
@@ -78,6 +78,10 @@ impl Format for RecordIo {
     fn growth(&self, image: &[u8]) -> u32 {
         // The image begins at a multiple of four in the payload. The growth is at most the length of the image, which is below 2^29.
         (magics(image).count() * WORD_BYTES) as u32
+    }
+
+    fn join(&self, _: u64, image: Extent, record: &[u8]) -> Option<Vec<u8>> {
+        join(record.get(image.offset as usize..)?, image.bytes as usize)
     }
 
     fn frame(&self, sample: &Sample<'_>, _: &Header, record: &mut [u8]) -> Result<()> {

@@ -183,8 +183,8 @@ impl Format for WebDataset {
         Ok(Layout { record_bytes, components })
     }
 
-    fn tail_bytes(&self, records_bytes: u64) -> u64 {
-        (records_bytes + 2 * BLOCK_BYTES).next_multiple_of(RECORD_BYTES) - records_bytes
+    fn tail_bytes(&self, _: u64, records_end: u64) -> u64 {
+        (records_end + 2 * BLOCK_BYTES).next_multiple_of(RECORD_BYTES) - records_end
     }
 
     fn room_bytes(&self, shard_bytes: u64) -> u64 {
@@ -369,7 +369,7 @@ mod tests {
             let payload = vec![5u8; 700];
             let (mut bytes, row) = record(&format, &sample(&payload), &payload, Kind::Png);
             check(&format, row, &bytes).unwrap();
-            bytes.resize(bytes.len() + format.tail_bytes(bytes.len() as u64) as usize, 0);
+            bytes.resize(bytes.len() + format.tail_bytes(1, bytes.len() as u64) as usize, 0);
             assert_eq!(bytes.len() % 10_240, 0);
             let mut members = Vec::new();
             for entry in tar::Archive::new(bytes.as_slice()).entries().unwrap() {

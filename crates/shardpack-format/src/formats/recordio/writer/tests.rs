@@ -122,7 +122,11 @@ fn a_magic_counts_where_it_is_aligned() {
                 let index = index(row);
                 let row = index.row(0).unwrap();
                 RecordIo::default().check(&row, &bytes).unwrap();
-                assert_eq!(formats::whole(&row, &bytes).unwrap(), image, "{before} {count} {after}");
+                assert_eq!(
+                    formats::whole(&RecordIo::default(), &row, &bytes).unwrap(),
+                    image,
+                    "{before} {count} {after}"
+                );
             }
         }
     }
@@ -202,7 +206,8 @@ fn every_flipped_bit_is_found_by_the_framing_or_by_the_image() {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
             let framed = RecordIo::default().check(&row, &damaged).is_ok();
-            let same = formats::whole(&row, &damaged).is_some_and(|image| hash::content(&image) == row.content_hash);
+            let same = formats::whole(&RecordIo::default(), &row, &damaged)
+                .is_some_and(|image| hash::content(&image) == row.content_hash);
             assert!(!framed || !same, "bit {bit}");
         }
         for end in 0..bytes.len() {
@@ -242,7 +247,7 @@ proptest! {
         let index = index(row);
         let row = index.row(0).unwrap();
         RecordIo::default().check(&row, &bytes).unwrap();
-        let whole = formats::whole(&row, &bytes).unwrap();
+        let whole = formats::whole(&RecordIo::default(), &row, &bytes).unwrap();
         prop_assert_eq!(&whole[..], &image[..]);
         prop_assert_eq!(matches!(whole, Cow::Owned(_)), row.in_parts);
 
