@@ -3,6 +3,7 @@
 //! An option that is not listed here appears only in the long help.
 
 use clap::{Arg, Command, CommandFactory};
+use shardpack_format::formats;
 
 use crate::cli::Cli;
 
@@ -13,6 +14,9 @@ const EXAMPLES: usize = 2;
 pub const SOURCE: &str = "Source";
 pub const CHOICE: &str = "What goes in";
 pub const SHARDS: &str = "Shards";
+
+/// Stands for the names of all formats.
+const FORMATS: &str = "formats";
 
 /// Options of the short help, with a short text. An empty text keeps the help of the option.
 const SHORT: [(&str, &str); 50] = [
@@ -33,7 +37,7 @@ const SHORT: [(&str, &str); 50] = [
     ("min_side", "Only images with a shorter side of at least N"),
     ("dedup", "Images with the same bytes only once"),
     ("classes", "The classes, in the order of their labels"),
-    ("format", "webdataset (default), tfrecord, recordio, mds"),
+    ("format", FORMATS),
     ("seed", "Seed of the shuffle"),
     ("order", "shuffled (default), source"),
     ("shard_size", "Maximum shard size [default: 256MiB, mds 64MiB]"),
@@ -146,9 +150,16 @@ fn of_option(option: Arg, left_out: &[&str], is_short: bool) -> Arg {
         false => option,
     };
     match option.get_help().cloned() {
+        Some(long) if *short == FORMATS => option.help(format_names()).long_help(long),
         Some(long) if !short.is_empty() => option.help(*short).long_help(long),
         _ => option,
     }
+}
+
+/// The names of all formats; the first is the default.
+fn format_names() -> String {
+    let names: Vec<_> = formats::ALL.iter().map(|entry| entry.name).collect();
+    names.join(", ").replacen(", ", " (default), ", 1)
 }
 
 /// Sets the help of `option` as its long help, if it has none: manual pages show only the long help of options that `-h` hides.

@@ -57,10 +57,14 @@ fn packed(bench: &Bench, format: &str, options: &[&str]) -> PathBuf {
 
 /// The shards in a folder.
 fn shards(folder: &Path) -> Vec<PathBuf> {
+    let formats: Vec<_> = names().map(|name| formats::open(&formats::Choice::of(name)).unwrap()).collect();
+    let ends = formats.iter().flat_map(|format| {
+        [Some(""), format.zstd_extension()].into_iter().flatten().map(|end| format!("{}{end}", format.extension()))
+    });
+    let ends: Vec<_> = ends.filter(|end| !end.is_empty()).collect();
     let is_shard = |path: &PathBuf| {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        let ends = [".tar", ".rec", ".mds", ".tar.zst", ".mds.zstd"].iter().any(|end| name.ends_with(end));
-        ends || name.contains("-of-") && !name.ends_with(".idx")
+        ends.iter().any(|end| name.ends_with(end)) || name.contains("-of-") && !name.ends_with(".idx")
     };
     let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(is_shard).collect();
     paths.sort();
