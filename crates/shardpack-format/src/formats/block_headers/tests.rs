@@ -3,7 +3,7 @@ use std::{collections::BTreeMap, path::Path};
 use super::*;
 use crate::{
     Error, Result,
-    formats::{self, Choice, Format, Layout, tests as shared},
+    formats::{self, Format, Layout, tests as shared},
     hash,
     image_header::Header,
     index::RowRef,
