@@ -14,7 +14,7 @@ use shardpack_packer::{
     Error,
     foreign::{Kind, lmdb},
     pack::PlanOptions,
-    source::{self, List, LocalTree, Part, Prefix, Several, SharedSource, SourceKind, list, shared},
+    source::{self, List, LocalTree, ObjectTree, Part, Several, SharedSource, SourceKind, list, shared},
     sys,
 };
 use shardpack_reader::StoreSettings;
@@ -134,7 +134,7 @@ impl SourceArgs {
     pub fn resolve(&self, src: Option<&Path>, settings: &StoreSettings) -> Result<SharedSource, Error> {
         let columns = self.list.columns();
         let of = |src: &Path| match sys::is_store(src) {
-            true => Prefix::new(src, settings).map(shared),
+            true => ObjectTree::new(src, settings).map(shared),
             false if sys::is_file(src)? => List::find(src, &columns, settings).map(shared),
             false => Ok(shared(LocalTree(src.to_path_buf()))),
         };

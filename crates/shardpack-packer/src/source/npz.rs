@@ -16,7 +16,7 @@ use shardpack_format::{
 };
 
 use super::{
-    FolderReader, Found, Prefix, ReadError, Refusal, missing_components::lacking, names, storage::NETWORK_READS,
+    FolderReader, Found, ObjectTree, ReadError, Refusal, missing_components::lacking, names, storage::NETWORK_READS,
 };
 use crate::{
     component_table::{Cell, ComponentTable, Interner},
@@ -51,7 +51,7 @@ pub(super) enum Place<'p> {
     /// In a local folder.
     Folder(PathBuf),
     /// Below a URL, in the folder of the split.
-    Objects(&'p Prefix, Option<String>),
+    Objects(&'p ObjectTree, Option<String>),
 }
 
 /// Replaces samples that are `.npz` files by their arrays, if all samples are such files; `place_of` returns the location of a split.

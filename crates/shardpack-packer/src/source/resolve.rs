@@ -12,7 +12,7 @@ use shardpack_format::{Error, Result, formats::foreign::Wanted};
 use shardpack_reader::StoreSettings;
 
 use super::{
-    Datasets, Fractions, Given, List, LocalTree, Part, Parted, Prefix, Root, Several, Shards,
+    Datasets, Fractions, Given, List, LocalTree, ObjectTree, Part, Parted, Root, Several, Shards,
     api::{SharedSource, Source},
     list,
     options::Splits,
@@ -45,7 +45,7 @@ pub fn resolve(
         return match given.only_ours()? {
             Some(roots) => Ok(shared(Datasets(roots))),
             None if packed::names_shards(path) => given.shards(&paths, None, wanted.clone(), &Splits::Auto).map(shared),
-            None => Prefix::looked_for(path, settings, given.urls()).map(shared),
+            None => ObjectTree::looked_for(path, settings, given.urls()).map(shared),
         };
     }
     if list::is_list(path, columns)? {
@@ -103,7 +103,7 @@ pub(crate) fn restored(stored: Stored) -> Result<SharedSource> {
     let settings = StoreSettings::default();
     Ok(match stored {
         Stored::Folder(root) => shared(LocalTree(root.path()?)),
-        Stored::Prefix(url) => shared(Prefix::new(&url.path()?, &settings)?),
+        Stored::Prefix(url) => shared(ObjectTree::new(&url.path()?, &settings)?),
         Stored::Dataset(root) => shared(Datasets(vec![Root::new(&root.path()?, None, &settings)?])),
         Stored::Datasets(roots) => {
             let root = |root: &StoredPath| Root::new(&root.path()?, None, &settings);

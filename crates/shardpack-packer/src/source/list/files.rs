@@ -17,8 +17,8 @@ use crate::{
     monitor::Monitor,
     parallel::each_while_helping,
     source::{
-        Prefix, ReadError, Refusal, links::NOT_FOLLOWED, names, outcome, prefix::without_place, storage::NETWORK_READS,
-        walk,
+        ObjectTree, ReadError, Refusal, links::NOT_FOLLOWED, names, object_tree::without_place, outcome,
+        storage::NETWORK_READS, walk,
     },
     sys,
 };
@@ -38,7 +38,7 @@ pub(super) struct Files<'a> {
     /// Folder of relative paths.
     pub root: &'a Path,
     /// The object tree, if the root is a URL.
-    pub remote: Option<&'a Prefix>,
+    pub remote: Option<&'a ObjectTree>,
     /// Components to find beside the images.
     pub with: &'a [Component],
     /// Refuse symbolic links, also in the folders of a path.
@@ -104,7 +104,7 @@ impl Files<'_> {
     /// Like [`Self::look`], for objects below a URL: one request for each file.
     fn look_at_objects(
         &self,
-        remote: &Prefix,
+        remote: &ObjectTree,
         paths: &[Option<&[u8]>],
         monitor: &dyn Monitor,
     ) -> Result<Vec<Option<Result<Looked, String>>>> {
@@ -127,7 +127,7 @@ impl Files<'_> {
     }
 
     /// Looks up the object at `path` and the components beside it.
-    fn object(&self, remote: &Prefix, place: u64, path: &[u8]) -> Result<Looked, ReadError> {
+    fn object(&self, remote: &ObjectTree, place: u64, path: &[u8]) -> Result<Looked, ReadError> {
         // Object names are UTF-8, and so are the paths of such lists.
         let look = |name: &[u8]| remote.look(&String::from_utf8_lossy(name)).map_err(without_place);
         let refused = |why: String| ReadError::Refused(Refusal(why));

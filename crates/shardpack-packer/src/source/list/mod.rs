@@ -27,7 +27,7 @@ use shardpack_format::{Error, ErrorKind, Result, component::Component, help, man
 use shardpack_reader::{StoreSettings, Transfers};
 
 use super::{
-    Prefix,
+    ObjectTree,
     api::{Found, ReadTable, SampleReader, SharedSource, Source, SourceKind},
     npz,
     open::FolderReader,
@@ -65,7 +65,7 @@ pub struct List {
     kind: Kind,
     root: PathBuf,
     /// The object tree at the root, if the root is a URL.
-    remote: Option<Prefix>,
+    remote: Option<ObjectTree>,
     columns: Columns,
 }
 
@@ -142,7 +142,7 @@ impl List {
     }
 
     fn with_remote(self, settings: &StoreSettings) -> Result<Self> {
-        let remote = sys::is_store(&self.root).then(|| Prefix::new(&self.root, settings)).transpose()?;
+        let remote = sys::is_store(&self.root).then(|| ObjectTree::new(&self.root, settings)).transpose()?;
         let root = remote.as_ref().map_or(self.root, |remote| remote.url().to_owned());
         Ok(Self { root, remote, ..self })
     }

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     source::{
-        Prefix,
+        ObjectTree,
         classes::{self, Words},
         names,
         options::{Options, SPLITS, Splits},
@@ -75,7 +75,7 @@ pub(super) struct Rows<'a> {
     pub wants_text: bool,
     root: &'a Path,
     /// The object tree at the root, if the root is a URL.
-    remote: Option<&'a Prefix>,
+    remote: Option<&'a ObjectTree>,
     /// The root as an absolute path: as given, and with symbolic links resolved.
     roots: [PathBuf; 2],
     options: &'a Options,

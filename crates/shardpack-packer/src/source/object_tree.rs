@@ -40,7 +40,7 @@ const MOST_NPZ_BYTES: u64 = 16 << 20;
 
 /// A tree below a URL. Clones share the store and the listing.
 #[derive(Clone, Debug)]
-pub struct Prefix(Arc<Inner>);
+pub struct ObjectTree(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -52,7 +52,7 @@ struct Inner {
     listed: OnceLock<Listed>,
 }
 
-impl Prefix {
+impl ObjectTree {
     /// The tree at `url`. Sends no request and looks up no credentials: a plan file may name a source that is not needed.
     ///
     /// # Errors
@@ -61,7 +61,7 @@ impl Prefix {
         Self::looked_for(url, settings, None)
     }
 
-    /// As [`Prefix::new`], for a URL that `looked` has already searched.
+    /// As [`ObjectTree::new`], for a URL that `looked` has already searched.
     pub(super) fn looked_for(url: &Path, settings: &StoreSettings, looked: Option<Arc<Urls>>) -> Result<Self> {
         let said = url.to_str().filter(|_| sys::is_store(url));
         let said = said.ok_or_else(|| Error::usage("is no URL of a store").in_file(url))?.to_owned();
@@ -116,7 +116,7 @@ impl Prefix {
     }
 }
 
-impl Source for Prefix {
+impl Source for ObjectTree {
     fn kind(&self) -> SourceKind {
         SourceKind::Tree
     }
