@@ -33,6 +33,7 @@ mod readers;
 mod recognise;
 mod remote;
 mod unpack;
+pub mod zip;
 
 use std::{
     borrow::Cow,

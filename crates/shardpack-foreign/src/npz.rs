@@ -8,21 +8,26 @@
 //! header.
 
 mod in_samples;
-mod zip;
 
 use shardpack_format::{
     component::{Component, Form, MOST},
     npy,
 };
 
-use self::zip::{Archive, Entry, Result, wrong};
-pub use self::zip::{Fault, ReadAt};
+pub use crate::zip::{Fault, ReadAt};
+use crate::zip::{
+    Result,
+    archive::{Archive, Directory, Entry},
+    wrong,
+};
 pub(crate) use in_samples::{TakenApart, component, fetched_bytes};
 
 /// Maximum number of members: a payload, and the other fields that a sample may have.
 pub const MOST_MEMBERS: usize = MOST + 1;
 /// Extension of the files.
 pub const EXTENSION: &str = "npz";
+/// Maximum length of a directory in bytes: the maximum number of members, with the longest names and fields of real writers.
+const MOST_DIRECTORY_BYTES: u64 = 1 << 16;
 /// Bytes of an array in which its head ends, but for one that numpy does not write.
 const HEAD_BYTES: usize = 1024;
 
@@ -31,6 +36,7 @@ const HEAD_BYTES: usize = 1024;
 pub struct Member {
     /// Name of the component that it is: `x.npy`.
     pub component: String,
+    bytes: u32,
     entry: Entry,
 }
 
@@ -61,9 +67,9 @@ impl<'f, R: ReadAt + ?Sized> Npz<'f, R> {
             true => wrong(format!("{members} members, a sample has room for {MOST_MEMBERS}")),
             false => Ok(()),
         };
-        let (archive, entries) = Archive::open(file, total_bytes, check)?;
+        let directory = Directory::read(file, total_bytes, MOST_DIRECTORY_BYTES, check)?;
         let mut members = Vec::<Member>::new();
-        for entry in entries {
+        for entry in directory.entries() {
             let member = Member::of(entry?)?;
             if let Some(other) = members.iter().find(|other| other.component == member.component) {
                 let (other, name) = (&other.entry.name, &member.entry.name);
@@ -74,7 +80,7 @@ impl<'f, R: ReadAt + ?Sized> Npz<'f, R> {
             }
             members.push(member);
         }
-        Ok(Self { archive, members })
+        Ok(Self { archive: directory.archive(file), members })
     }
 
     /// The arrays, in the order of the directory.
@@ -113,7 +119,7 @@ impl<'f, R: ReadAt + ?Sized> Npz<'f, R> {
                 break;
             }
         }
-        array_of(&first, member.entry.bytes.into()).map_err(of_member)
+        array_of(&first, member.entry.bytes).map_err(of_member)
     }
 
     /// Reads the component called `component` over `out`, which is as long as its content: of an array that of `form`, else the
@@ -128,16 +134,14 @@ impl<'f, R: ReadAt + ?Sized> Npz<'f, R> {
         let of_member = |error: Fault| error.of_member(&member.entry.name);
         let changed = || wrong("changed since it was planned: another array").map_err(of_member);
         if *form == Form::Bytes {
-            return match out.len() == member.entry.bytes as usize {
+            return match out.len() == member.bytes as usize {
                 true => self.archive.content(&member.entry, &mut [], out).map_err(of_member),
                 false => changed(),
             };
         }
         let (array, head) = (self.array(member)?, form.head());
         match out.split_at_mut_checked(head.len()) {
-            Some((place, items))
-                if array.form == *form && items.len() + array.head_bytes == member.entry.bytes as usize =>
-            {
+            Some((place, items)) if array.form == *form && items.len() + array.head_bytes == member.bytes as usize => {
                 place.copy_from_slice(&head);
                 self.archive.content(&member.entry, &mut vec![0; array.head_bytes], items).map_err(of_member)
             }
@@ -162,18 +166,22 @@ const ANY_ARRAY: Form = Form::Array { dtype: String::new(), shape: Vec::new() };
 impl Member {
     fn of(entry: Entry) -> Result<Self> {
         let of_member = |what: String| wrong(what).map_err(|error| error.of_member(&entry.name));
+        entry.check().map_err(|error| error.of_member(&entry.name))?;
+        let Ok(bytes) = u32::try_from(entry.bytes) else {
+            return of_member(format!("{} bytes: a component must stay below 4 GiB", entry.bytes));
+        };
         let Some(field) = entry.name.strip_suffix(".npy").filter(|field| !field.is_empty()) else {
             return of_member("is no array: numpy calls those NAME.npy".to_owned());
         };
         match Component::value(field, &ANY_ARRAY) {
-            Ok(component) => Ok(Self { component: component.name().to_owned(), entry }),
+            Ok(component) => Ok(Self { component: component.name().to_owned(), bytes, entry }),
             Err(error) => of_member(format!("no component can be called so: {}", error.what())),
         }
     }
 
     /// Length in bytes of the `.npy` file that it is.
     pub fn bytes(&self) -> u32 {
-        self.entry.bytes
+        self.bytes
     }
 
     /// Its name in the file.

@@ -13,7 +13,8 @@ use shardpack_format::{
 };
 
 use super::super::Bytes;
-use super::{EXTENSION, Fault, Npz, ReadAt, zip};
+use super::{EXTENSION, Fault, Npz, ReadAt};
+use crate::zip::{archive, wrong};
 
 /// Unit of fetch lengths in recipes. The unit is smaller than the directory after the last array, so that every fetch lies in
 /// the file.
@@ -29,7 +30,7 @@ pub(crate) fn fetched_bytes(recipe: u32) -> usize {
 /// # Errors
 /// If the fetched bytes are corrupt.
 pub(crate) fn component(fetched: &[u8]) -> Result<Vec<u8>> {
-    let made = zip::member(fetched).and_then(|(name, content)| {
+    let made = archive::member(fetched).and_then(|(name, content)| {
         let array = super::array_of(&content, content.len() as u64).map_err(|fault| fault.of_member(&name))?;
         Ok(match array.form {
             Form::Bytes => content,
@@ -89,16 +90,15 @@ impl TakenApart {
         let npz = Npz::open(&section, other.bytes)?;
         npz.check_places()?;
         if let Some(member) = npz.members().iter().find(|member| names.contains(&member.component)) {
-            return zip::wrong(format!("{} is a component of its own", member.component));
+            return wrong(format!("{} is a component of its own", member.component));
         }
         let array = |member: &super::Member| {
             let form = npz.array(member)?.form;
             let place = npz.archive.alone(&member.entry)?;
             let units = (place.end - place.start).div_ceil(UNIT_BYTES);
             let recipe = u32::try_from(units).ok().filter(|recipe| *recipe < Other::RECIPES);
-            let too_long = || {
-                zip::wrong::<u32>("longer than the limit for one read").map_err(|fault| fault.of_member(member.name()))
-            };
+            let too_long =
+                || wrong::<u32>("longer than the limit for one read").map_err(|fault| fault.of_member(member.name()));
             let recipe = recipe.map_or_else(too_long, Ok)?;
             let bytes = form.items_bytes().map_or(member.bytes().into(), |items| items + form.head().len() as u64);
             // Bytes take the form of the archive: a file in a sample of files, no form beside an image.

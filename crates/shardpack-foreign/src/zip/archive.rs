@@ -1,26 +1,20 @@
-//! Reads zip archives: positions and content of their members.
+//! The members of a zip archive, by its directory.
 //!
-//! Allocations are bounded by [`MOST_DIRECTORY_BYTES`] and by the caller's limit, whatever the directory claims. Every offset
-//! and length is compared with the length of the file. Names are never opened as paths. A member that is read has the length
-//! and the checksum in its directory. Archives that zip readers interpret differently are refused.
-//!
-//! # Specification
-//! PKWARE APPNOTE 6.3.10, 4.3.7 (local header), 4.3.12 (directory), 4.3.14 to 4.3.16 (end), 4.5.3 (zip64).
+//! Allocations are bounded by the caller's limits, whatever the directory claims. Every offset and length is compared with the length
+//! of the file. Names are never opened as paths.
 
 use std::{
-    fs::File,
     io::{self, BufRead, BufReader, Read},
     ops::Range,
-    os::unix::fs::FileExt,
 };
 
 use flate2::{Crc, bufread::DeflateDecoder};
 use shardpack_format::{memory, size, text};
 
-/// Maximum length of a directory in bytes: the maximum number of members, with the longest names and fields of real writers.
-const MOST_DIRECTORY_BYTES: u64 = 1 << 16;
+use super::{Fault, ReadAt, Result, failed, inflate, read, u16_at, u32_at, u64_at, wrong};
+
 /// The end of a directory, without the comment of the file.
-pub(super) const END_BYTES: usize = 22;
+pub(crate) const END_BYTES: usize = 22;
 /// Length of the locator of the zip64 directory end.
 const LOCATOR_BYTES: u64 = 20;
 const END64_BYTES: usize = 56;
@@ -29,101 +23,107 @@ const LOCAL_BYTES: usize = 30;
 /// No stream of deflate makes more bytes of one (RFC 1951: 258 of two codes of a bit), but for those of its last block.
 const MOST_RATIO: u64 = 1032;
 /// Bytes that are inflated at a time.
-const BUFFER_BYTES: usize = 64 << 10;
+pub(crate) const BUFFER_BYTES: usize = 64 << 10;
 /// Set if a member or its directory is encrypted.
 const ENCRYPTED: u16 = 1 | 1 << 6 | 1 << 13;
 /// Set if lengths and checksum follow the data.
 const FOLLOWED: u16 = 1 << 3;
-
-/// Reason why a file or a member is unreadable.
-#[derive(Debug)]
-pub enum Fault {
-    /// A system error.
-    Io(io::Error),
-    /// The data is corrupt, or the feature is not supported.
-    Data(String),
-}
-
-pub(super) type Result<T> = std::result::Result<T, Fault>;
-
-pub(super) fn wrong<T>(what: impl Into<String>) -> Result<T> {
-    Err(Fault::Data(what.into()))
-}
-
-/// Bytes that are read at any offset.
-pub trait ReadAt {
-    /// Fills `out` from `offset` on.
-    ///
-    /// # Errors
-    /// As [`FileExt::read_exact_at`].
-    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
-}
-
-impl ReadAt for File {
-    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.read_exact_at(out, offset)
-    }
-}
-
-impl ReadAt for [u8] {
-    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let start = usize::try_from(offset).unwrap_or(usize::MAX);
-        let bytes = self.get(start..).and_then(|rest| rest.get(..out.len())).ok_or(io::ErrorKind::UnexpectedEof)?;
-        out.copy_from_slice(bytes);
-        Ok(())
-    }
-}
+/// System of a writer whose external attributes begin with a file mode; its bits for the kind of file, and those of a symbolic link.
+const UNIX: u8 = 3;
+const MODE_KIND: u16 = 0o170_000;
+const MODE_LINK: u16 = 0o120_000;
 
 /// A member, as the directory has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     pub name: String,
     /// Its length in bytes, unpacked.
-    pub bytes: u32,
+    pub bytes: u64,
     /// CRC-32 of the unpacked content.
     pub crc: u32,
-    is_deflated: bool,
+    flags: u16,
+    method: u16,
+    is_link: bool,
     packed_bytes: u64,
     /// Offset of the local header.
     offset: u64,
 }
 
-/// An archive whose directory was found.
+/// An archive whose directory was read.
 #[derive(Debug)]
-pub(super) struct Archive<'f, R: ReadAt + ?Sized> {
+pub(crate) struct Archive<'f, R: ReadAt + ?Sized> {
     file: &'f R,
     /// Offset of the directory.
     directory: u64,
 }
 
-/// Iterates over the members of a directory.
-pub(super) struct Entries {
+/// The directory of an archive.
+#[derive(Debug)]
+pub(crate) struct Directory {
     bytes: Vec<u8>,
-    /// Offset of the next member in `bytes`.
-    at: usize,
+    members: u64,
+    /// Offset of the directory in the file.
+    offset: u64,
+}
+
+/// Iterates over the members of a directory.
+pub(crate) struct Entries<'d> {
+    bytes: &'d [u8],
+    /// Offset of the next member in the directory.
+    pub at: usize,
     /// How many are to come.
     left: u64,
     /// Offset of the directory in the file.
     offset: u64,
 }
 
-impl<'f, R: ReadAt + ?Sized> Archive<'f, R> {
-    /// Finds the directory of a file of `total_bytes` bytes; `check` sees the number of members before they are read.
+impl Directory {
+    /// Reads the directory of a file of `total_bytes` bytes; `check` sees the number of members first.
     ///
     /// # Errors
-    /// If the directory is missing or invalid.
-    pub fn open(file: &'f R, total_bytes: u64, check: impl FnOnce(u64) -> Result<()>) -> Result<(Self, Entries)> {
-        let end = End::find(file, total_bytes)?;
-        check(end.members)?;
-        if end.bytes > MOST_DIRECTORY_BYTES {
-            return wrong(format!("a directory of {} bytes, of {} members", end.bytes, end.members));
+    /// If the directory is missing or invalid, or longer than `most_bytes`.
+    pub fn read<R: ReadAt + ?Sized>(
+        file: &R,
+        total_bytes: u64,
+        most_bytes: u64,
+        check: impl FnOnce(u64) -> Result<()>,
+    ) -> Result<Self> {
+        let End { members, bytes, offset } = End::find(file, total_bytes)?;
+        check(members)?;
+        if bytes > most_bytes {
+            return wrong(format!("a directory of {bytes} bytes, of {members} members"));
         }
-        let mut bytes = vec![0; end.bytes as usize];
-        read(file, end.offset, &mut bytes)?;
-        let entries = Entries { bytes, at: 0, left: end.members, offset: end.offset };
-        Ok((Self { file, directory: end.offset }, entries))
+        let mut directory = Self { bytes: vec![0; bytes as usize], members, offset };
+        read(file, offset, &mut directory.bytes)?;
+        Ok(directory)
     }
 
+    /// Its members, in order.
+    pub fn entries(&self) -> Entries<'_> {
+        Entries { bytes: &self.bytes, at: 0, left: self.members, offset: self.offset }
+    }
+
+    /// The member at offset `at` of the directory.
+    ///
+    /// # Errors
+    /// If it is invalid.
+    pub fn entry(&self, at: usize) -> Result<Entry> {
+        Entry::take(&mut self.bytes.get(at..).unwrap_or_default(), self.offset)
+    }
+
+    /// The name of the member at offset `at` of the directory, which [`Entries`] has passed.
+    pub fn name(&self, at: usize) -> &[u8] {
+        let fixed = self.bytes.get(at..).unwrap_or_default();
+        fixed.get(ENTRY_BYTES..ENTRY_BYTES + u16_at(fixed, 28) as usize).unwrap_or_default()
+    }
+
+    /// The archive in `file`.
+    pub fn archive<'f, R: ReadAt + ?Sized>(&self, file: &'f R) -> Archive<'f, R> {
+        Archive { file, directory: self.offset }
+    }
+}
+
+impl<'f, R: ReadAt + ?Sized> Archive<'f, R> {
     /// Range of `entry`: its header and its data.
     ///
     /// # Errors
@@ -141,7 +141,7 @@ impl<'f, R: ReadAt + ?Sized> Archive<'f, R> {
         let mut header = vec![0; (place.end - entry.packed_bytes - place.start) as usize];
         read(self.file, place.start, &mut header)?;
         let is_told = Local::of(&header).is_some_and(|(local, _)| {
-            (local.crc, local.bytes, local.packed_bytes) == (entry.crc, entry.bytes.into(), entry.packed_bytes)
+            (local.crc, local.bytes, local.packed_bytes) == (entry.crc, entry.bytes, entry.packed_bytes)
         });
         match is_told {
             true => Ok(place),
@@ -158,7 +158,7 @@ impl<'f, R: ReadAt + ?Sized> Archive<'f, R> {
     pub fn content(&self, entry: &Entry, head: &mut [u8], items: &mut [u8]) -> Result<()> {
         let mut crc = Crc::new();
         let start = self.data_offset(entry)?;
-        if entry.is_deflated {
+        if entry.is_deflated() {
             let mut packed = Packed::of(self.file, start, entry);
             let mut unpacked = DeflateDecoder::new(&mut packed);
             for part in [&mut *head, &mut *items] {
@@ -192,8 +192,8 @@ impl<'f, R: ReadAt + ?Sized> Archive<'f, R> {
     pub fn first(&self, entry: &Entry, most: usize, out: &mut Vec<u8>) -> Result<()> {
         let start = self.data_offset(entry)?;
         out.clear();
-        out.resize(most.min(entry.bytes as usize), 0);
-        match entry.is_deflated {
+        out.resize(most.min(usize::try_from(entry.bytes).unwrap_or(most)), 0);
+        match entry.is_deflated() {
             false => read(self.file, start, out),
             true => inflate(&mut DeflateDecoder::new(&mut Packed::of(self.file, start, entry)), out),
         }
@@ -213,15 +213,12 @@ impl<'f, R: ReadAt + ?Sized> Archive<'f, R> {
             return of_member("no header at its offset in the directory");
         }
         let is_same = flags & ENCRYPTED == 0
-            && (method == 8) == entry.is_deflated
+            && (method == 8) == entry.is_deflated()
             && u16_at(fixed, 26) as usize == name.len()
             && name == entry.name.as_bytes()
             && (flags & FOLLOWED != 0 || u32_at(fixed, 14) == entry.crc);
         let is_length = |said: u32, bytes: u64| said == u32::MAX || flags & FOLLOWED != 0 || u64::from(said) == bytes;
-        if !is_same
-            || !is_length(u32_at(fixed, 18), entry.packed_bytes)
-            || !is_length(u32_at(fixed, 22), entry.bytes.into())
-        {
+        if !is_same || !is_length(u32_at(fixed, 18), entry.packed_bytes) || !is_length(u32_at(fixed, 22), entry.bytes) {
             return of_member("its header and the directory differ");
         }
         let start = entry.offset + local.len() as u64 + u64::from(u16_at(fixed, 28));
@@ -261,7 +258,7 @@ impl<'h> Local<'h> {
 ///
 /// # Errors
 /// If the member is corrupt, or missing.
-pub(super) fn member(stored: &[u8]) -> Result<(String, Vec<u8>)> {
+pub(crate) fn member(stored: &[u8]) -> Result<(String, Vec<u8>)> {
     let gone = || Fault::Data("changed since it was planned: no array where it was".to_owned());
     let (local, rest) = Local::of(stored).ok_or_else(gone)?;
     let of_member = |error: Fault| error.of_member(local.name);
@@ -297,7 +294,7 @@ pub(super) fn member(stored: &[u8]) -> Result<(String, Vec<u8>)> {
     }
 }
 
-impl Iterator for Entries {
+impl Iterator for Entries<'_> {
     type Item = Result<Entry>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -312,38 +309,6 @@ impl Iterator for Entries {
         self.left -= 1;
         self.at = self.bytes.len() - rest.len();
         Some(entry)
-    }
-}
-
-impl Fault {
-    /// The same, of the member called `name`.
-    pub(super) fn of_member(self, name: &str) -> Self {
-        match self {
-            Self::Data(what) if !what.starts_with("member ") => Self::Data(format!("member {name:?}: {what}")),
-            other => other,
-        }
-    }
-}
-
-fn read<R: ReadAt + ?Sized>(file: &R, offset: u64, out: &mut [u8]) -> Result<()> {
-    file.read_at(offset, out).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => Fault::Data("truncated: shorter than its directory requires".to_owned()),
-        _ => Fault::Io(error),
-    })
-}
-
-fn inflate(unpacked: &mut impl Read, out: &mut [u8]) -> Result<()> {
-    unpacked.read_exact(out).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => Fault::Data("damaged: unpacks to less than in the directory".to_owned()),
-        _ => failed(error),
-    })
-}
-
-/// An error of decompression: a system error, or corrupt data.
-fn failed(error: io::Error) -> Fault {
-    match error.raw_os_error() {
-        Some(_) => Fault::Io(error),
-        None => Fault::Data(format!("damaged: {error}")),
     }
 }
 
@@ -477,7 +442,7 @@ impl End {
 }
 
 impl Entry {
-    /// Takes the next one off a directory that begins at `directory`.
+    /// Takes the next one off a directory that begins at `directory`. [`Entry::check`] tells whether it can be read.
     fn take(rest: &mut &[u8], directory: u64) -> Result<Self> {
         let cut = || Fault::Data("damaged: its directory ends within a member".to_owned());
         let (fixed, after) = rest.split_at_checked(ENTRY_BYTES).ok_or_else(cut)?;
@@ -493,19 +458,9 @@ impl Entry {
             return wrong(format!("member {:?}: a name that is not UTF-8", text::shown(name)));
         };
         let of_member = |what: String| wrong(what).map_err(|error| error.of_member(name));
-        let (flags, method) = (u16_at(fixed, 8), u16_at(fixed, 10));
-        if flags & ENCRYPTED != 0 {
-            return of_member("is encrypted".to_owned());
-        }
-        if !matches!(method, 0 | 8) {
-            return of_member(format!("is packed by method {method}; 0 (stored) and 8 (deflate) are read"));
-        }
         let [packed, bytes, offset] = [20, 24, 42].map(|at| u32_at(fixed, at));
         let Some([bytes, packed_bytes, offset]) = whole_lengths([bytes, packed, offset], extra) else {
             return of_member("its zip64 lengths are missing".to_owned());
-        };
-        let Ok(bytes) = u32::try_from(bytes) else {
-            return of_member(format!("{bytes} bytes: a component must stay below 4 GiB"));
         };
         let end = offset.checked_add(packed_bytes);
         if u16_at(fixed, 34) != 0 || end.is_none_or(|end| end > directory) {
@@ -513,18 +468,46 @@ impl Entry {
                 "{packed_bytes} bytes at byte {offset}, the directory begins at byte {directory}"
             ));
         }
-        let is_deflated = method == 8;
-        if !is_deflated && packed_bytes != u64::from(bytes) {
-            return of_member(format!("is stored in {packed_bytes} bytes, and {bytes} long"));
-        }
-        if u64::from(bytes) > packed_bytes.saturating_mul(MOST_RATIO).saturating_add(MOST_RATIO) {
-            return of_member(format!("{bytes} bytes of {packed_bytes} packed, more than deflate can pack"));
-        }
         if name.starts_with('/') || name.contains(['\\', '\0']) || name.split('/').any(|part| part == "..") {
             return of_member("its name leads out of the file".to_owned());
         }
-        let (name, crc) = (name.to_owned(), u32_at(fixed, 16));
-        Ok(Self { name, bytes, crc, is_deflated, packed_bytes, offset })
+        let (flags, method, crc) = (u16_at(fixed, 8), u16_at(fixed, 10), u32_at(fixed, 16));
+        let is_link = fixed[5] == UNIX && u16_at(fixed, 40) & MODE_KIND == MODE_LINK;
+        Ok(Self { name: name.to_owned(), bytes, crc, flags, method, is_link, packed_bytes, offset })
+    }
+
+    /// Fails if the member is of a kind that is not read, or its lengths contradict each other.
+    ///
+    /// # Errors
+    /// The message does not name the member.
+    pub fn check(&self) -> Result<()> {
+        let Self { bytes, packed_bytes, method, .. } = *self;
+        if self.flags & ENCRYPTED != 0 {
+            return wrong("is encrypted");
+        }
+        if !matches!(method, 0 | 8) {
+            return wrong(format!("is packed by method {method}; 0 (stored) and 8 (deflate) are read"));
+        }
+        if self.is_link {
+            return wrong("is a symbolic link");
+        }
+        if !self.is_deflated() && packed_bytes != bytes {
+            return wrong(format!("is stored in {packed_bytes} bytes, and {bytes} long"));
+        }
+        if bytes > packed_bytes.saturating_mul(MOST_RATIO).saturating_add(MOST_RATIO) {
+            return wrong(format!("{bytes} bytes of {packed_bytes} packed, more than deflate can pack"));
+        }
+        Ok(())
+    }
+
+    pub fn is_deflated(&self) -> bool {
+        self.method == 8
+    }
+
+    /// Range that has the header and the first `most_packed` bytes of the data, if the header has at most `most_extra_bytes` of extra fields.
+    pub fn about(&self, most_extra_bytes: u64, most_packed: u64) -> Range<u64> {
+        let header = (LOCAL_BYTES + self.name.len()) as u64 + most_extra_bytes;
+        self.offset..self.offset + header + self.packed_bytes.min(most_packed)
     }
 }
 
@@ -551,21 +534,4 @@ fn whole_lengths(said: [u32; 3], mut extra: &[u8]) -> Option<[u64; 3]> {
         };
     }
     Some(whole)
-}
-
-fn number<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    // All callers have so many bytes.
-    bytes.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes(number(bytes, at))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(number(bytes, at))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(number(bytes, at))
 }
