@@ -52,7 +52,7 @@ impl ListArgs {
 /// What images are packed, and with what.
 #[derive(Args, Clone, Debug)]
 pub struct SourceArgs {
-    /// A split and its source, instead of SRC: a tree of class folders, or a list. Repeat for each split; all share one list of
+    /// A split and its source, instead of SRC: a tree of class folders, also in a zip archive, or a list. Repeat for each split; all share one list of
     /// classes
     #[arg(help_heading = crate::help::SOURCE, long = "split", value_name = "NAME=SRC")]
     parts: Vec<PathBuf>,
@@ -127,16 +127,17 @@ impl SourceArgs {
         src.into_iter().chain(self.parts.iter().filter_map(of_part)).chain(self.list.root()).collect()
     }
 
-    /// The source to pack: a tree or a list, or the sources of the splits. `settings` are for the store of a tree at a URL.
+    /// The source to pack: a tree, an archive or a list, or the sources of the splits. `settings` are for the store of a tree at a URL.
     ///
     /// # Errors
     /// If a file is not a list, or options for columns are given for a tree.
     pub fn resolve(&self, src: Option<&Path>, settings: &StoreSettings) -> Result<SharedSource, Error> {
         let columns = self.list.columns();
-        let of = |src: &Path| match sys::is_store(src) {
-            true => ObjectTree::new(src, settings).map(shared),
-            false if sys::is_file(src)? => List::find(src, &columns, settings).map(shared),
-            false => Ok(shared(LocalTree(src.to_path_buf()))),
+        let of = |src: &Path| match source::in_archive(src, settings)? {
+            Some(tree) => Ok(tree),
+            None if sys::is_store(src) => ObjectTree::new(src, settings).map(shared),
+            None if sys::is_file(src)? => List::find(src, &columns, settings).map(shared),
+            None => Ok(shared(LocalTree(src.to_path_buf()))),
         };
         let source = match src {
             Some(src) => of(src)?,

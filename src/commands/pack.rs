@@ -35,6 +35,7 @@ use crate::{
   shardpack pack photos/ packed/
   shardpack pack imagenet/ packed/ --shard-size 512MiB --seed 7
   shardpack pack photos/ packed/ --on-bad skip --meta json
+  shardpack pack photos.zip packed/   reads the archive in place; photos.zip/train packs a folder in it
   shardpack pack labels.csv packed/   detects the columns with paths and labels
   shardpack pack --split train=ILSVRC/train --split val=val.txt --root ILSVRC/val packed/
   shardpack pack annotations/instances_val2017.json packed/   COCO
@@ -45,8 +46,9 @@ use crate::{
   shardpack pack --plan photos.plan packed/
   shardpack pack --plan photos.plan packed/ --part 3/8   one of 8; then shardpack merge packed/")]
 pub struct Args {
-    /// Tree or list of images. Tree: `SRC/<class>/<image>` or `SRC/<split>/<class>/<image>`, in a folder or below a URL (s3://,
-    /// gs://, az://, abfss://). List: CSV, JSONL, Parquet, COCO, or lines `path label`. Not with --plan or --split
+    /// Tree or list of images. Tree: `SRC/<class>/<image>` or `SRC/<split>/<class>/<image>`, in a folder, below a URL (s3://,
+    /// gs://, az://, abfss://), or in a zip archive (photos.zip or photos.zip/FOLDER, also at a URL and https://). List: CSV,
+    /// JSONL, Parquet, COCO, or lines `path label`. Not with --plan or --split
     #[arg(value_name = "SRC")]
     first: PathBuf,
     /// Folder or URL to write to

@@ -23,8 +23,8 @@ use crate::{
   shardpack pack --plan photos.plan packed/
   shardpack plan s3://b/photos s3://b/packed --price get=0.0004/1000,put=0.005/1000,list=0.005/1000")]
 pub struct Args {
-    /// Tree or list of images. Tree: `SRC/<class>/<image>` or `SRC/<split>/<class>/<image>`, in a folder or below a URL. Not
-    /// with --split
+    /// Tree or list of images. Tree: `SRC/<class>/<image>` or `SRC/<split>/<class>/<image>`, in a folder, below a URL or in a zip
+    /// archive. Not with --split
     #[arg(value_name = "SRC")]
     first: PathBuf,
     /// Folder or URL that pack would write to; for a folder, the free space is checked

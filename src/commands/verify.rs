@@ -44,7 +44,7 @@ pub struct Args {
     /// Also decode every image in full
     #[arg(long)]
     decode: bool,
-    /// Compare with the source in both directions: a tree, list, dataset, or shards. Or NAME=SRC once per split, as for pack
+    /// Compare with the source in both directions: a tree, zip archive, list, dataset, or shards. Or NAME=SRC once per split, as for pack
     /// --split
     #[arg(long, value_name = "SRC|NAME=SRC")]
     against: Vec<PathBuf>,

@@ -35,7 +35,7 @@ impl Odd {
 pub struct Page {
     /// Files.
     pub objects: Vec<Object>,
-    /// Names, without a trailing slash, of folders that were not listed.
+    /// Names, without a trailing slash, of folders that were not listed, or that have no files.
     pub folders: Vec<String>,
     /// Objects whose names are not paths.
     pub odd: Vec<Odd>,

@@ -9,7 +9,7 @@ use shardpack_storage::requests_to_write;
 use super::Planned;
 use crate::{
     plan::{Compression, Plan},
-    source::{Source, SourceKind, storage::LOOKS},
+    source::{Source, SourceKind, storage::LOOKS, stored::Stored},
     sys,
 };
 
@@ -78,6 +78,8 @@ impl Requests {
         let before = leaf.transfers().unwrap_or_default().requests.saturating_sub(looks);
         match kind {
             SourceKind::List => looks += before,
+            // Of an archive, the directory was read.
+            _ if matches!(leaf.stored(), Stored::Archive(..)) => looks += before,
             _ => self.lists += before,
         }
         for plan in plans {

@@ -75,6 +75,11 @@ impl Listed {
         self.entries(path);
     }
 
+    /// Adds a folder that exists without files.
+    pub fn add_folder(&mut self, path: &[u8]) {
+        self.entries(path);
+    }
+
     /// Adds an object whose name is not a valid path.
     pub fn add_odd(&mut self, name: &[u8]) {
         self.odd.push(name.to_vec());

@@ -37,6 +37,9 @@ pub(super) fn all(store: &dyn Storage, monitor: &dyn Monitor) -> Result<Listed> 
     let take = |page| take(page, &listed, monitor);
     let (first, has_more) = store.first_page()?;
     if !has_more {
+        let mut known = listed.lock().unwrap_or_else(PoisonError::into_inner);
+        first.folders.iter().for_each(|folder| known.add_folder(folder.as_bytes()));
+        drop(known);
         take(first)?;
         return whole(store, listed);
     }

@@ -4,6 +4,7 @@
 //! knows no kind of source.
 
 pub(crate) mod api;
+mod archive;
 pub(crate) mod classes;
 mod dataset;
 mod datasets;
@@ -54,7 +55,7 @@ pub use object_tree::ObjectTree;
 pub use open::FolderReader;
 pub use packed::is_dataset;
 pub(crate) use resolve::restored;
-pub use resolve::{part_of, resolve, resolve_all, shared};
+pub use resolve::{in_archive, part_of, resolve, resolve_all, shared};
 pub use root::Root;
 pub use sealed::SealedReader;
 pub use several::{Part, Several};

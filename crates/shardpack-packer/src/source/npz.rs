@@ -50,7 +50,7 @@ struct Known {
 pub(super) enum Place<'p> {
     /// In a local folder.
     Folder(PathBuf),
-    /// Below a URL, in the folder of the split.
+    /// Below a URL or in an archive, in the folder of the split.
     Objects(&'p ObjectTree, Option<String>),
 }
 
@@ -108,8 +108,8 @@ fn look(listing: &Listing, place: Place<'_>, monitor: &dyn Monitor) -> Result<Ve
             let arrays = |number: &u64| told(*number, &|| reader.npz(*number, arrays_of));
             numbers.par_iter().map(arrays).collect::<Result<Vec<_>>>()?
         }
-        Place::Objects(prefix, split) => {
-            let (reader, looked) = (prefix.reader(split.as_deref(), listing), Mutex::new(Vec::new()));
+        Place::Objects(tree, split) => {
+            let (reader, looked) = (tree.reader(split.as_deref(), listing)?, Mutex::new(Vec::new()));
             each(&numbers, NETWORK_READS, |number| {
                 let arrays = told(*number, &|| reader.npz(*number, &arrays_of))?;
                 looked.lock().unwrap_or_else(PoisonError::into_inner).push(arrays);

@@ -1,4 +1,4 @@
-//! An ImageFolder tree below a URL: listed once, and read object by object.
+//! An ImageFolder tree below a URL or in an archive: listed once, and read object by object.
 //!
 //! Holds at all times: reads request only listed objects, in the listed version; store settings stay in memory.
 
@@ -18,11 +18,13 @@ use shardpack_storage::{Object, Storage};
 
 use super::{
     api::{Found, Look, ReadError, Refusal, SampleReader, SharedSource, Source, SourceKind, refused},
+    archive::InArchive,
     image_folder,
     listed::Listed,
     lists, names, npz,
     options::Options,
     packed,
+    patient::Patient,
     shards::Urls,
     stored::{Stored, StoredPath},
     tree::Tree,
@@ -38,18 +40,23 @@ use crate::{
 /// Maximum length in bytes of an `.npz` file that is split into arrays: each reading thread holds one file.
 const MOST_NPZ_BYTES: u64 = 16 << 20;
 
-/// A tree below a URL. Clones share the store and the listing.
+/// A tree below a URL or in an archive. Clones share the store and the listing.
 #[derive(Clone, Debug)]
 pub struct ObjectTree(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// The URL as the user wrote it.
-    said: String,
-    store: Arc<dyn Storage>,
+    place: Place,
     /// Reader that searched this URL for a dataset, for its transfer counts.
     looked: Option<Arc<Urls>>,
     listed: OnceLock<Listed>,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// Below a URL, as the user wrote it.
+    Url(String, Arc<dyn Storage>),
+    Archive(InArchive),
 }
 
 impl ObjectTree {
@@ -66,12 +73,31 @@ impl ObjectTree {
         let said = url.to_str().filter(|_| sys::is_store(url));
         let said = said.ok_or_else(|| Error::usage("is no URL of a store").in_file(url))?.to_owned();
         let store = shardpack_storage::open_later(url, settings)?;
-        Ok(Self(Arc::new(Inner { said, store, looked, listed: OnceLock::new() })))
+        Ok(Self::of(Place::Url(said, store), looked))
     }
 
-    /// The URL of the tree, with a slash at the end.
-    pub fn url(&self) -> &Path {
-        self.0.store.root()
+    /// The tree in a folder of an archive.
+    pub(super) fn in_archive(archive: InArchive) -> Self {
+        Self::of(Place::Archive(archive), None)
+    }
+
+    fn of(place: Place, looked: Option<Arc<Urls>>) -> Self {
+        Self(Arc::new(Inner { place, looked, listed: OnceLock::new() }))
+    }
+
+    /// The URL of the tree, with a slash at the end, or the archive and the folder in it.
+    pub fn root(&self) -> &Path {
+        match &self.0.place {
+            Place::Url(_, store) => store.root(),
+            Place::Archive(archive) => &archive.root,
+        }
+    }
+
+    fn store(&self) -> Result<Arc<dyn Storage>> {
+        match &self.0.place {
+            Place::Url(_, store) => Ok(Arc::clone(store)),
+            Place::Archive(archive) => archive.storage(),
+        }
     }
 
     fn listed(&self, monitor: &dyn Monitor) -> Result<&Listed> {
@@ -79,13 +105,17 @@ impl ObjectTree {
             return Ok(listed);
         }
         monitor.begin(Phase::Walking, 0, 0);
-        let listed = lists::all(self.0.store.as_ref(), monitor)?;
+        let listed = lists::all(self.store()?.as_ref(), monitor)?;
         let has = |name: &str| listed.names(b"").any(|(found, is_folder)| !is_folder && found == name.as_bytes());
         if has(manifest::FILE) || has(splits::FILE) {
-            return Err(packed::packed(self.url()));
+            return Err(packed::packed(self.root()));
         }
         if listed.is_empty() {
-            return Err(Error::usage("nothing lies below this URL").in_file(self.url()));
+            let what = match &self.0.place {
+                Place::Url(..) => "nothing lies below this URL",
+                Place::Archive(_) => "the archive has no files in this folder",
+            };
+            return Err(Error::usage(what).in_file(self.root()));
         }
         Ok(self.0.listed.get_or_init(|| listed))
     }
@@ -93,13 +123,14 @@ impl ObjectTree {
     /// Name of the object at `url`; `None` if the object is not below this URL.
     pub(super) fn name_of(&self, url: &str) -> Option<String> {
         let below = |root: &str| url.strip_prefix(root.trim_end_matches('/'))?.strip_prefix('/');
-        let name = below(&self.0.said).or_else(|| below(&self.url().to_string_lossy()))?;
+        let Place::Url(said, _) = &self.0.place else { return None };
+        let name = below(said).or_else(|| below(&self.root().to_string_lossy()))?;
         Some(if url::is_web(url) { url::decoded(name) } else { name.to_owned() })
     }
 
     /// Number of concurrent requests that currently improves throughput.
     pub(super) fn reads_that_help(&self) -> usize {
-        self.0.store.short_concurrency().unwrap_or(0)
+        self.store().ok().and_then(|store| store.short_concurrency()).unwrap_or(0)
     }
 
     /// Length in bytes and version of the object `name`; `None` if there is no such object.
@@ -107,12 +138,15 @@ impl ObjectTree {
     /// # Errors
     /// If the object may not be read, the name is invalid, or the server does not answer.
     pub(super) fn look(&self, name: &str) -> Result<Option<(u64, i64)>> {
-        Ok(self.0.store.look(name)?.map(|object| (object.bytes, object.stamp)))
+        Ok(self.store()?.look(name)?.map(|object| (object.bytes, object.stamp)))
     }
 
     /// Opens a reader for `listing`, the listing of `split`.
-    pub(super) fn reader<'a>(&self, split: Option<&str>, listing: &'a Listing) -> ObjectReader<'a> {
-        ObjectReader { listing, store: Arc::clone(&self.0.store), below: split.unwrap_or_default().into() }
+    ///
+    /// # Errors
+    /// If an archive cannot be opened.
+    pub(super) fn reader<'a>(&self, split: Option<&str>, listing: &'a Listing) -> Result<ObjectReader<'a>> {
+        Ok(ObjectReader { listing, store: self.store()?, below: split.unwrap_or_default().into() })
     }
 }
 
@@ -122,34 +156,51 @@ impl Source for ObjectTree {
     }
 
     fn roots(&self) -> Vec<&Path> {
-        vec![self.url()]
+        match &self.0.place {
+            Place::Url(..) => vec![self.root()],
+            Place::Archive(archive) => vec![&archive.file],
+        }
     }
 
     fn transfers(&self) -> Option<Transfers> {
-        let read = self.0.store.transfers().unwrap_or_default();
+        let read = match &self.0.place {
+            Place::Url(_, store) => store.transfers().unwrap_or_default(),
+            Place::Archive(archive) => archive.transfers()?,
+        };
         // With those of the detection.
         Some(self.0.looked.iter().map(|urls| urls.transfers()).fold(read, Transfers::and))
     }
 
+    fn has_times(&self) -> bool {
+        // The version of a file of this machine is its time.
+        matches!(&self.0.place, Place::Archive(archive) if archive.is_local())
+    }
+
     fn stored(&self) -> Stored {
-        Stored::Prefix(StoredPath::of(self.url()))
+        match &self.0.place {
+            Place::Url(..) => Stored::Prefix(StoredPath::of(self.root())),
+            Place::Archive(archive) => archive.stored(),
+        }
     }
 
     fn resolved(&self) -> Result<SharedSource> {
-        Ok(Arc::new(self.clone()))
+        match &self.0.place {
+            Place::Archive(archive) if archive.is_local() => Ok(Arc::new(Self::in_archive(archive.resolved()?))),
+            Place::Url(..) | Place::Archive(_) => Ok(Arc::new(self.clone())),
+        }
     }
 
     fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
         let listed = self.listed(monitor)?;
-        let store = &self.0.store;
+        let store = self.store()?;
         let first_bytes = |path: &Path| {
-            let name = path.strip_prefix(self.url()).unwrap_or(path).to_string_lossy();
+            let name = path.strip_prefix(self.root()).unwrap_or(path).to_string_lossy();
             // An unreadable object counts as not starting as an image.
             let Ok(Some(file)) = store.open(&name) else { return Vec::new() };
             let mut first = vec![0; file.bytes().min(SNIFF_BYTES as u64) as usize];
             file.read_at(0, &mut first).map_or_else(|_| Vec::new(), |()| first)
         };
-        let tree = Tree { root: self.url(), listed: Some((listed, &first_bytes)) };
+        let tree = Tree { root: self.root(), listed: Some((listed, &first_bytes)) };
         let found = image_folder::discover_in(tree, &options.of_files(), monitor)?;
         npz::taken_apart(found, &|split| npz::Place::Objects(self, split.map(str::to_owned)), monitor)
     }
@@ -161,7 +212,9 @@ impl Source for ObjectTree {
         _: Option<&Path>,
         _: &dyn Monitor,
     ) -> Result<Box<dyn SampleReader + 'a>> {
-        Ok(Box::new(self.reader(split, listing)))
+        let reader = self.reader(split, listing)?;
+        // A storage at a URL is patient itself.
+        Ok(if self.is_remote() { Box::new(reader) } else { Box::new(Patient(reader)) })
     }
 }
 

@@ -14,6 +14,7 @@ use shardpack_reader::StoreSettings;
 use super::{
     Datasets, Fractions, Given, List, LocalTree, ObjectTree, Part, Parted, Root, Several, Shards,
     api::{SharedSource, Source},
+    archive::InArchive,
     list,
     options::Splits,
     packed, shards,
@@ -26,10 +27,18 @@ pub fn shared(source: impl Source + 'static) -> SharedSource {
     Arc::new(source)
 }
 
+/// The tree in the zip archive that `path` names, or in a folder of one; `None` if no part of `path` is an archive.
+///
+/// # Errors
+/// If a file or object cannot be looked at.
+pub fn in_archive(path: &Path, settings: &StoreSettings) -> Result<Option<SharedSource>> {
+    Ok(InArchive::find(path, settings)?.map(ObjectTree::in_archive).map(shared))
+}
+
 /// Detects the kind of source at `path`, for comparison with a dataset.
 ///
 /// `columns` are the columns of a list, `wanted` the options for records, `settings` the store settings for a URL. A URL can be a
-/// tree of objects or a shardpack dataset.
+/// tree of objects, a shardpack dataset or an archive.
 ///
 /// # Errors
 /// If nothing is at `path`, or shards there cannot be read.
@@ -39,6 +48,9 @@ pub fn resolve(
     wanted: &Wanted,
     settings: &StoreSettings,
 ) -> Result<SharedSource> {
+    if let Some(source) = in_archive(path, settings)? {
+        return Ok(source);
+    }
     if sys::is_store(path) {
         let paths = [path.to_path_buf()];
         let mut given = Given::at(&paths, settings)?;
@@ -104,6 +116,10 @@ pub(crate) fn restored(stored: Stored) -> Result<SharedSource> {
     Ok(match stored {
         Stored::Folder(root) => shared(LocalTree(root.path()?)),
         Stored::Prefix(url) => shared(ObjectTree::new(&url.path()?, &settings)?),
+        Stored::Archive(file, folder) => {
+            let folder = folder.path()?;
+            shared(ObjectTree::in_archive(InArchive::at(&file.path()?, &folder.to_string_lossy(), &settings)?))
+        }
         Stored::Dataset(root) => shared(Datasets(vec![Root::new(&root.path()?, None, &settings)?])),
         Stored::Datasets(roots) => {
             let root = |root: &StoredPath| Root::new(&root.path()?, None, &settings);

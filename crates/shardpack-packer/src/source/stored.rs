@@ -20,6 +20,8 @@ pub enum Stored {
     Folder(StoredPath),
     /// A tree below a URL.
     Prefix(StoredPath),
+    /// A tree in a zip archive: the archive, and the folder in it.
+    Archive(StoredPath, StoredPath),
     /// A dataset.
     Dataset(StoredPath),
     /// Several datasets that are read as one.

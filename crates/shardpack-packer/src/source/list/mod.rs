@@ -143,7 +143,7 @@ impl List {
 
     fn with_remote(self, settings: &StoreSettings) -> Result<Self> {
         let remote = sys::is_store(&self.root).then(|| ObjectTree::new(&self.root, settings)).transpose()?;
-        let root = remote.as_ref().map_or(self.root, |remote| remote.url().to_owned());
+        let root = remote.as_ref().map_or(self.root, |remote| remote.root().to_owned());
         Ok(Self { root, remote, ..self })
     }
 
