@@ -31,3 +31,4 @@ mod values_parquet;
 mod values_random;
 mod values_shards;
 mod values_tar;
+mod zips;

@@ -21,3 +21,4 @@ mod parts;
 mod repair;
 mod urls;
 mod verify;
+mod zips;
