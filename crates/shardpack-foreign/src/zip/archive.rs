@@ -363,6 +363,7 @@ impl<R: ReadAt + ?Sized> BufRead for Packed<'_, R> {
 }
 
 /// Where the directory is.
+#[derive(PartialEq, Eq)]
 struct End {
     members: u64,
     bytes: u64,
@@ -401,19 +402,27 @@ impl End {
                 if disk != 0 || of_disk != 0 || here != members {
                     return wrong("one of several files of an archive");
                 }
-                (Self { members: members.into(), bytes: bytes.into(), offset: offset.into() }, at)
+                let plain = Self { members: members.into(), bytes: bytes.into(), offset: offset.into() };
+                // Some writers add the end of zip64 although all numbers fit.
+                match (!plain.ends_at(at)).then(|| Self::find64(file, at)) {
+                    Some(Ok(found)) if found.0 == plain => found,
+                    Some(Err(error @ Fault::Io(_))) => return Err(error),
+                    None | Some(_) => (plain, at),
+                }
             }
         };
         // Readers disagree on the position of bytes before or between the parts.
-        match end.offset.checked_add(end.bytes) == Some(at)
-            && end.members.saturating_mul(ENTRY_BYTES as u64) <= end.bytes
-        {
+        match end.ends_at(at) && end.members.saturating_mul(ENTRY_BYTES as u64) <= end.bytes {
             true => Ok(end),
             false => wrong(format!(
                 "a directory of {} members in {} bytes at byte {}, which should end at byte {at}",
                 end.members, end.bytes, end.offset
             )),
         }
+    }
+
+    fn ends_at(&self, at: u64) -> bool {
+        self.offset.checked_add(self.bytes) == Some(at)
     }
 
     /// Whether these bytes are the end of a directory, to the last one.
