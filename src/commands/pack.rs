@@ -35,7 +35,7 @@ use crate::{
   shardpack pack photos/ packed/
   shardpack pack imagenet/ packed/ --shard-size 512MiB --seed 7
   shardpack pack photos/ packed/ --on-bad skip --meta json
-  shardpack pack photos.zip packed/   reads the archive in place; photos.zip/train packs a folder in it
+  shardpack pack photos.zip packed/   reads the archive in place; also photos.zip/train
   shardpack pack labels.csv packed/   detects the columns with paths and labels
   shardpack pack --split train=ILSVRC/train --split val=val.txt --root ILSVRC/val packed/
   shardpack pack annotations/instances_val2017.json packed/   COCO
