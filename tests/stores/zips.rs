@@ -12,7 +12,7 @@ use shardpack_testing::{
     Bench, Ran,
     places::{Place, files_in, run, same},
     server::{Fault, Nginx, Proxy},
-    stores,
+    stores::{self, Kind},
 };
 
 /// Images in three classes and two splits, of which the first is an archive by itself too.
@@ -89,7 +89,7 @@ fn an_archive_at_a_url_is_packed_as_its_tree() {
         assert!((80..=88).contains(&requests), "{}: {requests}", place.name());
         let dst = dst.to_str().unwrap();
         ran(&["verify", dst, "--against"], &below, &[]).code(0);
-        let shard = Path::new(dst).join("train/shard-000000.tar");
+        let shard = Path::new(dst).join("train/train-000000.tar");
         let mut bytes = fs::read(&shard).unwrap();
         bytes[3000] ^= 1;
         fs::write(&shard, bytes).unwrap();
@@ -131,7 +131,10 @@ fn archives_at_urls_are_planned_and_an_archive_that_changes_is_found() {
         pack(&url("bad/encrypted.zip"), &at("encrypted"), &[]).code(1).says("is encrypted");
         pack(&url("bad/twice.zip"), &at("twice"), &[]).code(1).says("twice.zip: member ").says(" is there twice");
         pack(&url("stored.zip/none"), &at("none"), &[]).code(2).says("the archive has no files in this folder");
-        if let Place::Objects(server) = place {
+        // s3s-fs is a folder, and takes the prefix for an object.
+        if let Place::Objects(server) = place
+            && server.kind != Kind::S3
+        {
             // A folder with the name of an archive is a folder.
             server.put_folder(&bench.src(), "folder.zip");
             pack(&place.url("folder.zip", place.port()), &at("folder"), &[]).code(0);
@@ -159,13 +162,17 @@ fn what_a_network_does_to_an_archive_changes_nothing() {
         place.copy(&zips, "zips");
         let proxy = Proxy::start(place.port());
         for (number, fault) in faults.into_iter().enumerate() {
-            proxy.fail(7, fault);
+            match fault {
+                // If many requests are wrong, so is the second one for the same member sometimes.
+                Fault::Flip(_) => proxy.fail_one(70, fault),
+                _ => proxy.fail(7, fault),
+            }
             let dst = bench.at(&format!("{}-{number}", place.name()));
             let mut url = place.url("zips/streamed.zip", proxy.port());
             url.push("--store=requests=1".to_owned());
             pack(&url, &dst, &[]).code(0);
             same(&whole, &files_in(&dst), &format!("{} {fault:?}", place.name()));
+            assert!(proxy.faults() > 0, "{} {fault:?}", place.name());
         }
-        assert!(proxy.faults() > faults.len() as u64);
     });
 }
