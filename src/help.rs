@@ -150,7 +150,10 @@ fn of_option(option: Arg, left_out: &[&str], is_short: bool) -> Arg {
         false => option,
     };
     match option.get_help().cloned() {
-        Some(long) if *short == FORMATS => option.help(format_names()).long_help(long),
+        Some(long) if *short == FORMATS => {
+            let help = format_names();
+            option.help(help).long_help(long)
+        }
         Some(long) if !short.is_empty() => option.help(*short).long_help(long),
         _ => option,
     }
