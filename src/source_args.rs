@@ -52,7 +52,7 @@ impl ListArgs {
 /// What images are packed, and with what.
 #[derive(Args, Clone, Debug)]
 pub struct SourceArgs {
-    /// A split and its source, instead of SRC: a tree of class folders, also in a zip archive, or a list. Repeat for each split; all share one list of
+    /// A split and its source, instead of SRC: a tree of class folders, or a list. Repeat for each split; all share one list of
     /// classes
     #[arg(help_heading = crate::help::SOURCE, long = "split", value_name = "NAME=SRC")]
     parts: Vec<PathBuf>,

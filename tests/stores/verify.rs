@@ -213,13 +213,12 @@ fn shards_of_ours_are_known_by_the_manifest_beside_them() {
             let (url, settings) = urls(place, "packed", &["*".to_owned()], place.port());
             run(&[&["verify".to_owned()], &url[..], &settings].concat(), &[]).code(0).says("60 samples in 4 shards");
         }
-        // A pattern that matches part of the dataset and a file without a manifest: each is read as what it is, as in a folder.
+        // A pattern that matches part of the dataset and a file without a manifest.
         place.put("x.tar", &fs::read(bench.dst().join(&shards[0])).unwrap());
         let pattern = place.url(&format!("{{packed/{},x}}.tar", shards[0].trim_end_matches(".tar")), place.port());
         for asked in ["verify", "inspect"] {
             let words = [&[asked.to_owned()], &pattern[..]].concat();
-            let ran = run(&words, &[]).code(0);
-            assert!(asked == "inspect" || ran.stdout.contains("in 2 shards"), "{}", ran.stdout);
+            run(&words, &[]).code(2).says("which has no manifest").says("name them one by one");
         }
         // A file that does not belong to the dataset.
         place.put("packed/stranger.tar", b"");
@@ -228,6 +227,33 @@ fn shards_of_ours_are_known_by_the_manifest_beside_them() {
             let words = [&[asked.to_owned()], &urls[..], &settings].concat();
             run(&words, &[]).code(1).says("stranger.tar").says("the manifest does not name this file");
         }
+    });
+}
+
+#[test]
+fn a_split_that_is_missing_at_a_url_is_named_as_in_a_folder() {
+    let bench = Bench::of(60, 2000);
+    bench.pack(&["--split-fraction", "val=0.3"]).code(0);
+    fs::remove_dir_all(bench.dst().join("val")).unwrap();
+    let (out, folder) = (bench.at("out"), bench.dst().display().to_string());
+    let convert = |words: &[String]| {
+        let words = [&["convert".to_owned(), words[0].clone(), out.display().to_string()][..], &words[1..]].concat();
+        run(&words, &[]).code(1).says("val").says("missing");
+        assert!(!out.exists());
+    };
+    let inspect = |words: &[String]| {
+        let json = run(&[&["inspect".to_owned(), "--json".to_owned()], words].concat(), &[]).code(1).json();
+        let problem = json["problems"][0]["what"].as_str().unwrap().to_owned();
+        assert_eq!((json["datasets"].as_array().unwrap().len(), json["problems"].as_array().unwrap().len()), (1, 1));
+        problem
+    };
+    convert(&[folder.clone()]);
+    let said = inspect(&[folder]);
+    Place::each(|place| {
+        place.copy(&bench.dst(), "packed");
+        let url = place.url("packed", place.port());
+        convert(&url);
+        assert_eq!(inspect(&url), said, "{}", place.name());
     });
 }
 

@@ -18,7 +18,6 @@ use shardpack_format::{
     formats::{self, Choice, Format},
     index::RowRef,
     manifest::{self, Class, Manifest},
-    splits::Split,
 };
 use shardpack_storage::{Storage, StoreSettings, Transfers};
 
@@ -159,8 +158,7 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::open_with`]; also when there is no dataset.
     pub fn open_all_with(folder: impl AsRef<Path>, settings: &StoreSettings) -> Result<Vec<Self>> {
-        let (datasets, differences) = Self::open_found(folder, settings)?;
-        differences.into_iter().next().map_or(Ok(datasets), Err)
+        Self::open_each(folder.as_ref(), settings, &mut Err)
     }
 
     /// As [`Dataset::open_all_with`], with all differences of the splits from the packed ones: one is missing, new, renamed or
@@ -169,40 +167,55 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::open_with`]; also when there is no dataset.
     pub fn open_found(folder: impl AsRef<Path>, settings: &StoreSettings) -> Result<(Vec<Self>, Vec<Error>)> {
-        let storage = shardpack_storage::open(folder, settings)?;
-        let Some(folder) = storage.local() else { return Self::open_recorded(storage, settings) };
-        let Splits { found, differences, .. } = look_at_splits(folder)?;
-        let differences = errors_of(differences, folder);
-        let datasets = match found.is_empty() {
-            true if !differences.is_empty() => Vec::new(),
-            true => vec![Self::open_with(folder, settings)?],
-            false => found.iter().map(|split| Self::open_with(&split.path, settings)).collect::<Result<_>>()?,
+        let mut differences = Vec::new();
+        let mut add = |difference| {
+            differences.push(difference);
+            Ok(())
         };
+        let datasets = Self::open_each(folder.as_ref(), settings, &mut add)?;
         Ok((datasets, differences))
     }
 
-    /// The dataset in `storage`, or the datasets that its record of splits names, and their differences from the record: no folder
-    /// is listed.
-    fn open_recorded(storage: Arc<dyn Storage>, settings: &StoreSettings) -> Result<(Vec<Self>, Vec<Error>)> {
+    /// The dataset in `folder`, or its splits. `differs` gets the differences from the packed splits before any split is opened.
+    fn open_each(
+        folder: &Path,
+        settings: &StoreSettings,
+        differs: &mut dyn FnMut(Error) -> Result<()>,
+    ) -> Result<Vec<Self>> {
+        let storage = shardpack_storage::open(folder, settings)?;
+        let Some(folder) = storage.local() else { return Self::open_recorded(storage, settings, differs) };
+        let Splits { found, differences, .. } = look_at_splits(folder)?;
+        let is_one = found.is_empty() && differences.is_empty();
+        errors_of(differences, folder).into_iter().try_for_each(differs)?;
+        match is_one {
+            true => Ok(vec![Self::open_with(folder, settings)?]),
+            false => found.iter().map(|split| Self::open_with(&split.path, settings)).collect(),
+        }
+    }
+
+    /// As [`Dataset::open_each`] for the dataset in `storage`, or the datasets that its record of splits names: no folder is listed.
+    fn open_recorded(
+        storage: Arc<dyn Storage>,
+        settings: &StoreSettings,
+        differs: &mut dyn FnMut(Error) -> Result<()>,
+    ) -> Result<Vec<Self>> {
         if let Some(bytes) = storage.read(manifest::FILE, MAX_MANIFEST_BYTES)? {
-            return Ok((vec![Self::of(storage, &bytes, settings, Transfers::default())?], Vec::new()));
+            return Ok(vec![Self::of(storage, &bytes, settings, Transfers::default())?]);
         }
         let record = read_record(storage.as_ref())?.ok_or_else(|| no_manifest(storage.as_ref()))?;
-        let mut manifests = Vec::new();
+        let mut found = Vec::new();
         for split in &record.splits {
-            let name = format!("{}/{}", split.name, manifest::FILE);
-            // A missing split becomes one of the differences.
-            manifests.push(storage.read(&name, MAX_MANIFEST_BYTES)?.unwrap_or_default());
+            let bytes = storage.read(&format!("{}/{}", split.name, manifest::FILE), MAX_MANIFEST_BYTES)?;
+            found.extend(bytes.map(|bytes| (split.name.as_str(), bytes)));
         }
-        let named = record.splits.iter().map(|split| split.name.as_str()).zip(manifests.iter().map(Vec::as_slice));
-        let differences = errors_of(split_differences(Some(&record), named), storage.root());
+        let named = found.iter().map(|(name, bytes)| (*name, bytes.as_slice()));
+        errors_of(split_differences(Some(&record), named), storage.root()).into_iter().try_for_each(differs)?;
         // The requests so far are counted for the first dataset only.
         let mut opening = storage.transfers().unwrap_or_default();
-        let of = |(split, bytes): (&Split, &Vec<u8>)| {
-            Self::of(storage.folder(&split.name)?, bytes, settings, std::mem::take(&mut opening))
+        let of = |(name, bytes): &(&str, Vec<u8>)| {
+            Self::of(storage.folder(name)?, bytes, settings, std::mem::take(&mut opening))
         };
-        let found = record.splits.iter().zip(&manifests).filter(|(_, bytes)| !bytes.is_empty());
-        Ok((found.map(of).collect::<Result<_>>()?, differences))
+        found.iter().map(of).collect()
     }
 
     /// Whether every image is compared with its content hash when it is read; off by default. Over a network it is

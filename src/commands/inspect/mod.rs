@@ -136,7 +136,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
                 report::print(&out)?;
             }
         }
-        return Ok(Outcome::Done);
+        return Ok(tell(&resolved.problems));
     }
     let result = inspect::inspect(&resolved.targets, args.jobs(), &monitor);
     monitor.finish();

@@ -244,6 +244,12 @@ pub const AT_URLS: &[(&str, &str, &str, &str)] = &[
         "what_lies_there_is_never_written_over_unless_it_is_asked_for",
     ),
     (
+        "name them one by one",
+        "name them one by one",
+        "tests/stores/verify.rs",
+        "shards_of_ours_are_known_by_the_manifest_beside_them",
+    ),
+    (
         "--store \"header=Authorization: …\" sends credentials to the server",
         "sends credentials to the server",
         "tests/stores/convert.rs",

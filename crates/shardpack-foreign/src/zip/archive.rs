@@ -28,6 +28,8 @@ pub(crate) const BUFFER_BYTES: usize = 64 << 10;
 const ENCRYPTED: u16 = 1 | 1 << 6 | 1 << 13;
 /// Set if lengths and checksum follow the data.
 const FOLLOWED: u16 = 1 << 3;
+/// Number after which a count of 16 bits begins anew.
+const WRAPPED: u64 = 1 << 16;
 /// System of a writer whose external attributes begin with a file mode; its bits for the kind of file, and those of a symbolic link.
 const UNIX: u8 = 3;
 const MODE_KIND: u16 = 0o170_000;
@@ -299,6 +301,10 @@ impl Iterator for Entries<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let mut rest = &self.bytes[self.at..];
+        if self.left == 0 && rest.len() >= WRAPPED as usize * ENTRY_BYTES {
+            // Archive Utility of macOS counts in 16 bits. Their number is right if the directory ends after the last one.
+            self.left = WRAPPED;
+        }
         if self.left == 0 {
             let unread = rest.len() as u64;
             self.at = self.bytes.len();
@@ -477,7 +483,12 @@ impl Entry {
                 "{packed_bytes} bytes at byte {offset}, the directory begins at byte {directory}"
             ));
         }
-        if name.starts_with('/') || name.contains(['\\', '\0']) || name.split('/').any(|part| part == "..") {
+        if name.contains(['\\', '\0']) {
+            return of_member(
+                "its name has a backslash, which readers take for a slash or a part of the name".to_owned(),
+            );
+        }
+        if name.starts_with('/') || name.split('/').any(|part| part == "..") {
             return of_member("its name leads out of the file".to_owned());
         }
         let (flags, method, crc) = (u16_at(fixed, 8), u16_at(fixed, 10), u32_at(fixed, 16));

@@ -1,7 +1,7 @@
 //! The files in a zip archive, as a storage that is only read.
 //!
 //! Holds at all times: memory has the directory of the archive, and the members that are being read; no name is there twice; a file that
-//! is read whole has the checksum in the directory. Over a network, what seems damaged is read once more before it is reported.
+//! is read whole has the checksum in the directory. Data that seems damaged is read once more before it is reported.
 
 use std::{
     cmp::Ordering,
@@ -44,6 +44,8 @@ struct Zip {
     file: Box<dyn OpenFile>,
     /// Version of the archive.
     stamp: i64,
+    /// Whether each read is a request: then the header and the data of a member are read together.
+    reads_ahead: bool,
     directory: Directory,
     /// Offsets of the files in the directory, in the order of [`compared`].
     files: Vec<u32>,
@@ -59,15 +61,15 @@ impl ZipFolder {
     pub fn open(storage: Arc<dyn Storage>, name: &str) -> Result<Option<Self>> {
         let Some(Object { bytes, stamp, .. }) = storage.look(name)? else { return Ok(None) };
         let (file, root) = (storage.open_listed(name, bytes)?, storage.path_of(name));
-        let is_remote = storage.transfers().is_some();
+        let reads_ahead = storage.transfers().is_some();
         let read = || {
-            let tail = Ahead::of(file.as_ref(), is_remote, bytes.saturating_sub(TAIL_BYTES)..bytes)?;
+            let tail = Ahead::of(file.as_ref(), reads_ahead, bytes.saturating_sub(TAIL_BYTES)..bytes)?;
             let most_bytes = memory::most_of_piece().min(u32::MAX.into());
             sorted(Directory::read(&tail, bytes, most_bytes, |_| Ok(()))?)
         };
-        let read = again_if(is_remote, read).map_err(|fault| fault.into_error().in_file(&root));
+        let read = again(read).map_err(|fault| fault.into_error().in_file(&root));
         let (directory, files, folders) = read?;
-        let zip = Zip { storage, file, stamp, directory, files, folders };
+        let zip = Zip { storage, file, stamp, reads_ahead, directory, files, folders };
         Ok(Some(Self { zip: Arc::new(zip), root, below: String::new() }))
     }
 
@@ -167,10 +169,10 @@ fn room(bytes: u64) -> Result<Vec<u8>> {
     Ok(room)
 }
 
-/// Calls `read`, and once more if the first result is damage that a network may have caused.
-fn again_if<T>(is_remote: bool, mut read: impl FnMut() -> super::Result<T>) -> super::Result<T> {
+/// Calls `read`, and once more if the first result is damage, which a network may have caused.
+fn again<T>(mut read: impl FnMut() -> super::Result<T>) -> super::Result<T> {
     match read() {
-        Err(Fault::Data(_)) if is_remote => read(),
+        Err(Fault::Data(_)) => read(),
         found => found,
     }
 }
@@ -178,10 +180,6 @@ fn again_if<T>(is_remote: bool, mut read: impl FnMut() -> super::Result<T>) -> s
 impl Zip {
     fn name(&self, at: u32) -> &[u8] {
         self.directory.name(at as usize)
-    }
-
-    fn is_remote(&self) -> bool {
-        self.storage.transfers().is_some()
     }
 
     fn fill(&self, entry: &Entry, offset: u64, into: &mut [u8]) -> super::Result<()> {
@@ -210,7 +208,7 @@ impl Zip {
 
     /// Fills `into` with all bytes of `entry`, whose checksum is compared.
     fn content(&self, entry: &Entry, into: &mut [u8]) -> super::Result<()> {
-        again_if(self.is_remote(), || {
+        again(|| {
             let file = self.ahead(entry, u64::MAX)?;
             self.directory.archive(&file).content(entry, &mut [], into)
         })
@@ -218,7 +216,7 @@ impl Zip {
 
     /// The archive, with the header of `entry` and at most `most_packed` bytes of its data in memory if they come over a network.
     fn ahead(&self, entry: &Entry, most_packed: u64) -> super::Result<Ahead<'_>> {
-        Ahead::of(self.file.as_ref(), self.is_remote(), entry.about(MOST_EXTRA_BYTES, most_packed))
+        Ahead::of(self.file.as_ref(), self.reads_ahead, entry.about(MOST_EXTRA_BYTES, most_packed))
     }
 }
 
@@ -230,9 +228,9 @@ struct Ahead<'f> {
 }
 
 impl<'f> Ahead<'f> {
-    /// `file`, with its bytes of `range` in memory if `is_remote`.
-    fn of(file: &'f dyn OpenFile, is_remote: bool, range: Range<u64>) -> super::Result<Self> {
-        let end = if is_remote { range.end.min(file.bytes()) } else { range.start };
+    /// `file`, with its bytes of `range` in memory if `reads_ahead`.
+    fn of(file: &'f dyn OpenFile, reads_ahead: bool, range: Range<u64>) -> super::Result<Self> {
+        let end = if reads_ahead { range.end.min(file.bytes()) } else { range.start };
         let read = room(end.saturating_sub(range.start)).and_then(|mut bytes| {
             if !bytes.is_empty() {
                 file.read_at(range.start, &mut bytes)?;

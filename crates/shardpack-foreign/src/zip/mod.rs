@@ -1,7 +1,7 @@
 //! Zip archives: the one reader of their bytes, and a [`Storage`](shardpack_storage::Storage) of the files in one.
 //!
-//! Holds at all times: a member that is read has the length and the checksum of the directory. Archives that zip readers interpret
-//! differently are refused.
+//! Holds at all times: a member that is read has the length and the checksum of the directory. Archives whose directory,
+//! headers and lengths contradict each other are refused.
 //!
 //! # Specification
 //! PKWARE APPNOTE 6.3.10, 4.3.7 (local header), 4.3.12 (directory), 4.3.14 to 4.3.16 (end), 4.5.3 (zip64).

@@ -4,13 +4,16 @@ use std::io::Write;
 
 use flate2::{Compression, Crc, write::DeflateEncoder};
 
-/// A file of these members, each stored or deflated.
+/// A file of these members, each stored or deflated. More than 65,535 are counted in 16 bits, as by Archive Utility of macOS.
 pub(crate) fn zip(members: &[(&str, Vec<u8>, bool)]) -> Vec<u8> {
     let (mut out, mut directory) = (Vec::new(), Vec::new());
     for (name, content, is_deflated) in members {
-        let mut packed = DeflateEncoder::new(Vec::new(), Compression::default());
-        packed.write_all(content).unwrap();
-        let data = if *is_deflated { packed.finish().unwrap() } else { content.clone() };
+        let deflated = || {
+            let mut packed = DeflateEncoder::new(Vec::new(), Compression::default());
+            packed.write_all(content).unwrap();
+            packed.finish().unwrap()
+        };
+        let data = if *is_deflated { deflated() } else { content.clone() };
         let mut crc = Crc::new();
         crc.update(content);
         let common = |out: &mut Vec<u8>| {

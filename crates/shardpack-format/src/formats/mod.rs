@@ -406,6 +406,9 @@ pub trait Format: Send + Sync {
     fn render(&self, offset: u64, sample: &Sample<'_>, image: &Header, record: &mut [u8]) -> Result<()> {
         let Some(headers) = self.block_headers() else { return self.frame(sample, image, record) };
         let plain_bytes = headers.plain_bytes(offset, record.len());
+        if plain_bytes as u64 + headers.added_bytes(offset, plain_bytes as u32) != record.len() as u64 {
+            return Err(Error::data(format!("a record of {} bytes ends inside a block header", record.len())));
+        }
         self.frame(sample, image, &mut record[..plain_bytes])?;
         let range = offset..offset + record.len() as u64;
         headers.spread(offset, record, |at, header| self.block_header(range.clone(), at, header));

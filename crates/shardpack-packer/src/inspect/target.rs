@@ -19,7 +19,7 @@ use crate::{
     plan_file,
     source::{
         Given, Root,
-        packed::folder_of,
+        packed::{self, folder_of},
         strangers::{self, NOT_LISTED, STRANGER, STRANGER_BESIDE},
     },
     sys,
@@ -86,6 +86,9 @@ impl View {
 /// If a path does not exist, has no content, or holds an unfinished pack.
 pub fn resolve(paths: &[PathBuf], settings: &StoreSettings) -> Result<Resolved> {
     let mut resolved = Resolved::default();
+    if let Some(local) = paths.iter().find(|path| !sys::is_store(path)) {
+        settings.refuse_for(local)?;
+    }
     for alike in paths.chunk_by(|one, next| sys::is_store(one) == sys::is_store(next)) {
         resolved.add(alike, settings)?;
     }
@@ -104,9 +107,15 @@ impl Resolved {
         }
         expanded.iter().try_for_each(|path| refuse_unfinished(path))?;
         let mut given = Given::at(&expanded, settings)?;
-        given.take_splits()?;
         given.refuse_lost_manifests()?;
-        if let Some(path) = given.others.iter().find(|path| path.extension().is_some_and(|end| end == "json")) {
+        given.take_splits()?;
+        for Root { folder, .. } in given.roots.iter().filter(|root| root.only.is_none()) {
+            if sys::is_folder(folder)? && !sys::is_there(&folder.join(manifest::FILE))? {
+                packed::refuse_lost_manifest(folder)?;
+            }
+        }
+        let is_json = |path: &&PathBuf| path.is_file() && path.extension().is_some_and(|end| end == "json");
+        if let Some(path) = given.others.iter().find(is_json) {
             let what = format!("a manifest is called {}", manifest::FILE);
             return Err(Error::usage(what).in_file(path).help("give the folder, its manifest, or shards"));
         }

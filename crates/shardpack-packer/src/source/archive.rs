@@ -62,6 +62,8 @@ impl InArchive {
     }
 
     fn find_file(path: &Path) -> Result<Option<Self>> {
+        // Without `.` and double or trailing slashes.
+        let path: &Path = &path.components().collect::<PathBuf>();
         for file in path.ancestors().filter(|file| is_archive(file)) {
             let below = path.strip_prefix(file).unwrap_or(Path::new(""));
             let is_inside = below.components().all(|part| matches!(part, Component::Normal(_)));

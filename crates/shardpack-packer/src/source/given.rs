@@ -168,12 +168,18 @@ impl Given {
         };
         for InFolder { folder, names, known } in files {
             for name in names {
-                match known.as_ref().map(|known| known.others.contains(&name)) {
-                    None => self.others.push(folder.join(name)),
+                let Some(known) = &known else {
+                    let what = "the pattern matches shards of a sealed dataset and files in this folder, which has no manifest";
+                    return Err(Error::usage(what).in_file(folder).help("name them one by one"));
+                };
+                match known.others.contains(&name) {
                     // A pattern that matches the manifest selects the whole dataset.
-                    Some(true) if name == manifest::FILE => self.roots.push(Root::new(&folder, None, settings)?),
-                    Some(true) => beside.push(folder.join(name)),
-                    Some(false) => self.add_shard(&folder, name, settings)?,
+                    true if name == manifest::FILE => self.roots.push(Root::new(&folder, None, settings)?),
+                    true if path.file_name().is_some_and(|file| file == name.as_str()) => {
+                        beside.push(path.to_path_buf())
+                    }
+                    true => beside.push(folder.join(name)),
+                    false => self.add_shard(&folder, name, settings)?,
                 }
             }
         }
@@ -203,6 +209,9 @@ impl Given {
     pub fn take_splits(&mut self) -> Result<()> {
         for path in std::mem::take(&mut self.others) {
             match self.urls.is_none() && is_folder(&path)? && !look_at_splits(&path)?.found.is_empty() {
+                true if self.roots.iter().any(|root| root.folder == path) => {
+                    return Err(Error::usage("is given twice").in_file(path));
+                }
                 true => self.roots.push(Root::new(&path, None, &StoreSettings::default())?),
                 false => self.others.push(path),
             }

@@ -11,7 +11,7 @@ use shardpack_format::{
     Error, Result,
     component::{Component, Form},
     image_header::SNIFF_BYTES,
-    manifest, splits, text,
+    splits, text,
 };
 use shardpack_reader::{StoreSettings, Transfers};
 use shardpack_storage::{Object, Storage};
@@ -37,6 +37,8 @@ use crate::{
     sys,
 };
 
+/// Maximum length in bytes of a record of splits.
+const MAX_RECORD_BYTES: u64 = 1 << 30;
 /// Maximum length in bytes of an `.npz` file that is split into arrays: each reading thread holds one file.
 const MOST_NPZ_BYTES: u64 = 16 << 20;
 
@@ -105,9 +107,13 @@ impl ObjectTree {
             return Ok(listed);
         }
         monitor.begin(Phase::Walking, 0, 0);
-        let listed = lists::all(self.store()?.as_ref(), monitor)?;
+        let store = self.store()?;
+        let listed = lists::all(store.as_ref(), monitor)?;
         let has = |name: &str| listed.names(b"").any(|(found, is_folder)| !is_folder && found == name.as_bytes());
-        if has(manifest::FILE) || has(splits::FILE) {
+        let read = |name: &str| if has(name) { store.read(name, MAX_RECORD_BYTES) } else { Ok(None) };
+        // Other tools use these file names too.
+        let is_record = |bytes: Vec<u8>| splits::Record::read(&bytes).is_ok();
+        if packed::is_packed(|name| Ok(has(name)))? || read(splits::FILE)?.is_some_and(is_record) {
             return Err(packed::packed(self.root()));
         }
         if listed.is_empty() {

@@ -1,6 +1,6 @@
 //! The folder or URL of a dataset, or of the splits of a dataset.
 //!
-//! Holds at all times: a dataset is opened once, and its indexes at a URL are fetched once, however often it is listed and read; store
+//! Holds at all times: a dataset at a URL is opened once and its indexes are fetched once, however often it is listed and read; store
 //! settings stay in memory.
 
 use std::{
@@ -17,7 +17,7 @@ use shardpack_reader::{Dataset, Shard, StoreSettings, Transfers};
 use shardpack_storage::Storage;
 
 use super::{shards::Urls, storage::NETWORK_READS};
-use crate::{monitor::Monitor, parallel::each};
+use crate::{monitor::Monitor, parallel::each, sys};
 
 /// Longest record of splits that is read.
 const MAX_RECORD_BYTES: u64 = 1 << 30;
@@ -30,7 +30,7 @@ pub struct Root {
     /// Names of the selected shards, including named files that are not in the dataset; `None` for all shards.
     pub only: Option<BTreeSet<String>>,
     settings: StoreSettings,
-    /// Shared by all clones.
+    /// Open datasets at a URL, shared by all clones.
     opened: Arc<Opened>,
     /// Reader that searched this URL, for its transfer counts.
     pub(super) looked: Option<Arc<Urls>>,
@@ -83,6 +83,10 @@ impl Root {
         }
         let opened = Dataset::open_all_with(&self.folder, &self.settings)?;
         let opened: Vec<_> = opened.into_iter().map(|dataset| Arc::new(dataset.check_content(true))).collect();
+        if opened.iter().all(|dataset| dataset.transfers().is_none()) {
+            // Each has open shards, and in compressed ones unpacked frames.
+            return Ok(opened);
+        }
         self.fetch_indexes(&opened, monitor)?;
         Ok(self.opened.datasets.get_or_init(|| opened).clone())
     }
@@ -110,6 +114,8 @@ impl Root {
         let folder = self.opened.storage.get().and_then(|storage| storage.transfers());
         let looked = self.looked.iter().map(|urls| urls.transfers());
         let all = datasets.filter_map(|dataset| dataset.transfers()).chain(looked).chain(folder);
-        all.reduce(Transfers::and)
+        // Nothing may be open yet.
+        let none = sys::is_store(&self.folder).then(Transfers::default);
+        none.into_iter().chain(all).reduce(Transfers::and)
     }
 }

@@ -153,12 +153,25 @@ fn a_file_that_cannot_be_read_is_one_bad_file() {
 }
 
 #[test]
+fn members_that_are_counted_in_16_bits_are_all_there() {
+    let names: Vec<_> = (0..65_540).map(|number| number.to_string()).collect();
+    let members: Vec<_> = names.iter().map(|name| (name.as_str(), Vec::new(), false)).collect();
+    let mut bytes = zip(&members);
+    assert_eq!(opened(&bytes).unwrap().first_page().unwrap().0.objects.len(), names.len());
+    let count = bytes.len() - END_BYTES + 8;
+    (bytes[count], bytes[count + 2]) = (5, 5);
+    assert!(opened(&bytes).unwrap_err().to_string().ends_with("its directory ends within a member"));
+}
+
+#[test]
 fn names_that_mislead_are_refused_with_their_archive() {
     let of = |names: &[&str]| {
         let members: Vec<_> = names.iter().map(|name| (*name, text(1), false)).collect();
         said(&zip(&members))
     };
-    for name in ["../x.jpg", "a/../x.jpg", "/x.jpg", "a\\x.jpg"] {
+    let backslash = of(&["b/1.jpg", "a\\x.jpg"]);
+    assert!(backslash.starts_with("there/all.zip: member \"a\\\\x.jpg\": its name has a backslash"), "{backslash}");
+    for name in ["../x.jpg", "a/../x.jpg", "/x.jpg"] {
         assert_eq!(of(&["b/1.jpg", name]), format!("there/all.zip: member {name:?}: its name leads out of the file"));
     }
     assert_eq!(of(&["a/1.jpg", "b", "a/1.jpg"]), "there/all.zip: member \"a/1.jpg\" is there twice");
