@@ -247,7 +247,7 @@ fn a_split_that_is_missing_at_a_url_is_named_as_in_a_folder() {
         assert_eq!((json["datasets"].as_array().unwrap().len(), json["problems"].as_array().unwrap().len()), (1, 1));
         problem
     };
-    convert(&[folder.clone()]);
+    convert(std::slice::from_ref(&folder));
     let said = inspect(&[folder]);
     Place::each(|place| {
         place.copy(&bench.dst(), "packed");
