@@ -26,7 +26,7 @@ pub use folder::ZipFolder;
 pub enum Fault {
     /// A system error, or an [`Error`] of a storage.
     Io(io::Error),
-    /// The data is corrupt, or the feature is not supported.
+    /// The archive is corrupt, or a member is encrypted or packed by a method that is refused by name.
     Data(String),
 }
 
