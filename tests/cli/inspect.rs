@@ -340,6 +340,24 @@ fn an_unfinished_pack_is_said_to_be_one() {
 }
 
 #[test]
+fn a_folder_in_a_dataset_is_inspected_if_both_are_named() {
+    let bench = photos(&["--shards", "2"]);
+    let extra = bench.dst().join("extra");
+    fs::create_dir(&extra).unwrap();
+    fs::copy(bench.dst().join("shard-000000.tar"), extra.join("x.tar")).unwrap();
+    let found = inspect(&[bench.dst(), extra.clone()], &["--json"]).code(0).json();
+    let what: Vec<_> = found["datasets"].as_array().unwrap().iter().map(|one| one["what"].clone()).collect();
+    assert_eq!(what, ["dataset", "foreign"]);
+    let found = inspect(&[bench.dst().join("manifest.json"), extra], &["--json"]).code(0).json();
+    assert_eq!(found["datasets"].as_array().unwrap().len(), 1);
+    let again = bench.dst().join("again");
+    fs::rename(photos(&[]).dst(), &again).unwrap();
+    let found = inspect(&[bench.dst(), again], &["--json"]).code(0).json();
+    let what: Vec<_> = found["datasets"].as_array().unwrap().iter().map(|one| one["what"].clone()).collect();
+    assert_eq!(what, ["dataset", "dataset"]);
+}
+
+#[test]
 fn without_the_manifest_the_same_is_found_in_the_shards() {
     for options in [&["--shards", "3"][..], &["--shards", "2", "--compress", "zstd"]] {
         let bench = photos(options);

@@ -107,6 +107,18 @@ impl Resolved {
         }
         expanded.iter().try_for_each(|path| refuse_unfinished(path))?;
         let mut given = Given::at(&expanded, settings)?;
+        // A manifest selects all that is beside it; a folder that is named in a dataset that is named is still looked at.
+        for path in &expanded {
+            let folder = folder_of(path);
+            let is_whole = |folder: &Path| given.roots.iter().any(|root| root.only.is_none() && root.folder == folder);
+            if is_whole(&folder)
+                && !is_whole(path)
+                && !expanded.contains(&folder.join(manifest::FILE))
+                && sys::is_folder(path)?
+            {
+                given.others.push(path.clone());
+            }
+        }
         given.refuse_lost_manifests()?;
         given.take_splits()?;
         for Root { folder, .. } in given.roots.iter().filter(|root| root.only.is_none()) {
