@@ -118,7 +118,9 @@ fn what_fails_and_what_is_too_much_is_counted_and_a_row_that_ends_early_is_told_
     assert!((20..200).contains(&requests), "{found}");
     let all = number(&found["shard_bytes"]);
     assert!((all..all * 11 / 10).contains(&number(&found["epoch"]["received_bytes"])), "{found}");
-    assert!(number(&found["network"]["received_bytes"]) < 3 * all, "{found}");
+    // Four rows read at most all the shards each; a second epoch would be a fifth. How far a row comes in its time
+    // depends on the load of the machine.
+    assert!(number(&found["network"]["received_bytes"]) < 4 * (all * 11 / 10), "{found}");
 }
 
 #[test]
