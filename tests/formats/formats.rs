@@ -130,6 +130,44 @@ fn every_damaged_place_is_found_and_mended() {
 }
 
 #[test]
+fn an_image_in_parts_with_a_damaged_frame_is_no_empty_image_if_content_is_not_checked() {
+    let bench = Bench::new();
+    plant(&bench);
+    bench.pack(&["--format", "recordio", "--quiet"]).code(0);
+    let dst = bench.dst();
+    let dataset = Dataset::open(&dst).unwrap();
+    let in_parts = (0..dataset.len()).find(|number| dataset.row(*number).unwrap().path == b"cow/large.jpg").unwrap();
+    assert!(dataset.row(in_parts).unwrap().in_parts);
+    let (path, image) = {
+        let sample = dataset.sample(in_parts).unwrap();
+        (sample.shard().path().to_path_buf(), sample.image_range())
+    };
+    let mut bytes = fs::read(&path).unwrap();
+    // One word more that begins a part: the parts are too short together.
+    let start = image.start as usize + 500;
+    bytes[start..start + MAGIC.len()].copy_from_slice(&MAGIC);
+    drop(dataset);
+    fs::write(&path, bytes).unwrap();
+
+    let dataset = Dataset::open(&dst).unwrap();
+    let mut reader = dataset.reader(..).unwrap();
+    let read: Vec<_> = (0..dataset.len()).map(|_| reader.next().map(|sample| sample.unwrap().number())).collect();
+    let mut errors = vec![dataset.sample(in_parts).map(drop).unwrap_err()];
+    errors.push(dataset.read(in_parts, &mut Vec::new()).map(drop).unwrap_err());
+    for (number, read) in read.into_iter().enumerate() {
+        match number as u64 == in_parts {
+            true => errors.push(read.unwrap_err()),
+            false => assert_eq!(read.unwrap(), number as u64),
+        }
+    }
+    let name = String::from_utf8_lossy(dataset.row(in_parts).unwrap().path).into_owned();
+    for error in errors {
+        let text = error.to_string();
+        assert!(text.contains("do not fit together") && text.contains(&name), "{text}");
+    }
+}
+
+#[test]
 fn bad_images_are_left_out_of_every_format() {
     for format in names() {
         let bench = Bench::new();

@@ -144,7 +144,7 @@ impl Fetched {
             // Read alone: then only an unreadable sample is lost, not its neighbours.
             None => shard.sample_alone(row)?,
         };
-        if self.check_content || shard.dataset().checks_content() { shard.checked(sample) } else { Ok(sample) }
+        shard.accept(sample, self.check_content || shard.dataset().checks_content())
     }
 }
 

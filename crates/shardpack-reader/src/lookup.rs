@@ -31,7 +31,7 @@ impl Dataset {
             }
         };
         let sample = Sample::new(number, shard, row, record);
-        if self.check_content { shard.checked(sample) } else { Ok(sample) }
+        shard.accept(sample, self.check_content)
     }
 
     /// Reads the image of sample `number` into `out` and sets its length; uses `pread` and no mapping of the shard.
@@ -44,7 +44,11 @@ impl Dataset {
         let range = if row.in_parts { shard::record(&row) } else { sample::image_range(&row) };
         shard.read(range, out).map_err(|error| error.in_sample(row.name()))?;
         if row.in_parts {
-            *out = formats::whole(self.format()?, &row, out).map(Cow::into_owned).unwrap_or_default();
+            let joined = formats::whole(self.format()?, &row, out).map(Cow::into_owned);
+            if joined.is_none() && !self.check_content {
+                return Err(sample::broken_parts(&shard, &row));
+            }
+            *out = joined.unwrap_or_default();
         }
         if self.check_content
             && let Err(error) = sample::check_content(&shard, &row, out)
@@ -161,6 +165,21 @@ impl<'d> Shard<'d> {
         self.dataset.open_shards.get(self.number, || self.content())?.forget(&record);
         self.dataset.wholes.forget(self.number);
         self.sample_alone(row)
+    }
+
+    /// A sample of this shard that can be delivered, with [`Shard::checked`] content if `check_content` is set.
+    ///
+    /// # Errors
+    /// When the sample is wrong; without `check_content`, only if its image is stored in parts that do not fit together.
+    pub fn accept<'a>(&self, sample: Sample<'a>, check_content: bool) -> Result<Sample<'a>>
+    where
+        'd: 'a,
+    {
+        match sample.row.in_parts && sample.joined.is_none() {
+            _ if check_content => self.checked(sample),
+            true => Err(sample::broken_parts(self, &sample.row)),
+            false => Ok(sample),
+        }
     }
 
     /// Compares `sample`, which is from this shard, with its content hash. Over a network the whole record is

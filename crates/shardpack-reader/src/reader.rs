@@ -113,7 +113,7 @@ impl<'d> Reader<'d> {
         self.taken += 1;
         let record = self.window.get(record(row)).unwrap_or_default();
         let sample = Sample::new(number, *shard, *row, record.into());
-        Ok(Some(if self.check_content { shard.checked(sample)? } else { sample }))
+        shard.accept(sample, self.check_content).map(Some)
     }
 
     /// Reads the next records; the run is empty after the last.

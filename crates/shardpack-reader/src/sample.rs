@@ -14,6 +14,9 @@ use shardpack_format::{
 
 use crate::Shard;
 
+/// Help for damaged samples.
+const REPAIR: &str = "`shardpack verify --repair SRC` rewrites these bytes from the source";
+
 /// A sample: its bytes and all its metadata.
 ///
 /// The bytes are borrowed from a mapping or from the buffer of a [`Reader`](crate::Reader), or owned if
@@ -25,14 +28,15 @@ pub struct Sample<'a> {
     pub(crate) row: RowRef<'a>,
     /// Its length is the length in the row.
     pub(crate) record: Cow<'a, [u8]>,
-    /// The image, if it is stored in parts.
+    /// The image, if it is stored in parts and their framing is intact.
     pub(crate) joined: Option<Vec<u8>>,
 }
 
 impl<'a> Sample<'a> {
+    /// Callers pass it through [`Shard::accept`] before they deliver it.
     pub(crate) fn new(number: u64, shard: Shard<'a>, row: RowRef<'a>, record: Cow<'a, [u8]>) -> Self {
         let join = || Some(formats::whole(shard.dataset.format().ok()?, &row, &record)?.into_owned());
-        let joined = row.in_parts.then(|| join().unwrap_or_default());
+        let joined = if row.in_parts { join() } else { None };
         Self { number, shard, row, record, joined }
     }
 
@@ -48,7 +52,8 @@ impl<'a> Sample<'a> {
 
     /// The image file, byte for byte as it was packed; empty for a sample without an image.
     pub fn bytes(&self) -> &[u8] {
-        self.joined.as_deref().or_else(|| self.component_at(0)).unwrap_or_default()
+        let stored = if self.row.in_parts { self.joined.as_deref() } else { self.component_at(0) };
+        stored.unwrap_or_default()
     }
 
     /// The component with this extension (`jpg`, `cls`, `json`), if the sample has it.
@@ -203,6 +208,14 @@ pub(crate) fn check_content(shard: &Shard<'_>, row: &RowRef<'_>, image: &[u8]) -
     Err(differs(shard, row, image_range(row), "content hash", hex128(found), hex128(row.content_hash)))
 }
 
+/// Error of an image in parts whose framing is damaged.
+#[cold]
+pub(crate) fn broken_parts(shard: &Shard<'_>, row: &RowRef<'_>) -> Error {
+    let image = image_range(row);
+    let what = format!("the parts of the image in bytes {}–{} do not fit together", image.start, image.end);
+    Error::data(what).in_file(shard.path()).in_sample(row.name()).at_byte(image.start).help(REPAIR)
+}
+
 fn hex64(hash: u64) -> String {
     format!("{hash:016x}")
 }
@@ -224,5 +237,5 @@ fn differs(
         .in_file(shard.path())
         .in_sample(row.name())
         .at_byte(bytes.start)
-        .help("`shardpack verify --repair SRC` rewrites these bytes from the source")
+        .help(REPAIR)
 }
