@@ -103,6 +103,14 @@ fn parts_and_merge_go_on_after_a_kill_at_any_change() {
 }
 
 #[test]
+fn a_merge_of_splits_goes_on_after_a_kill_at_any_change() {
+    let bench = source();
+    let part = ["--split-fraction", "val=0.4", "--part", "1/1"];
+    bench.pack_to(&bench.at("part"), &part).code(0);
+    sweep(&bench, Some("part"), "merge DST");
+}
+
+#[test]
 fn an_adoption_goes_on_after_a_kill_at_any_change() {
     let bench = source();
     bench.pack_to(&bench.at("packed"), &["--shards", "2", "--sidecars", "none"]).code(0);

@@ -342,14 +342,14 @@ fn what_lies_there_is_never_written_over_unless_it_is_asked_for() {
         for (name, bytes) in &before {
             server.put(&format!("since/{name}"), bytes);
         }
-        go("since", &[]).code(2).says("holds a dataset of something else");
+        go("since", &[]).code(2).says("holds another dataset: ");
         same(&before, &files_at(server, "since"), "what came since");
         drop(fs::remove_dir_all(&work));
         // One split that another pack wrote, without `splits.json`.
         for (name, bytes) in &before {
             server.put(&format!("one/train/{name}"), bytes);
         }
-        go("one", &["--split-fraction", "val=0.3"]).code(2).says("holds a dataset of something else");
+        go("one", &["--split-fraction", "val=0.3"]).code(2).says("holds another dataset: ");
         same(&before, &files_at(server, "one/train"), "one split");
         // The files that only the earlier dataset had are deleted.
         same(&files_in(&local), &files_at(server, "packed"), "replaced");
@@ -434,9 +434,16 @@ fn what_cannot_be_packed_from_or_to_a_url_is_said() {
         server.put("tree/a/1.jpg", &shardpack_testing::jpeg(1, 5100));
         for to in ["tree", "tree/a", "tree/packed/deep"] {
             let said = pack(&bench, &server.url("tree/"), &server.url(to), &settings, &[]).code(2);
-            said.says("lies inside the source").says("choose a prefix beside the source");
+            said.says("lies inside the source").says("choose a place beside the source");
         }
         assert_eq!(server.keys("tree/"), ["tree/a/1.jpg"], "{:?}", server.kind);
+        // Of shards, only these files are read.
+        server.put("shards/x.tar", &fs::read(bench.at("sealed/shard-000000.tar")).unwrap());
+        let (from, to, work) = (server.url("shards"), server.url("shards/packed"), work(&bench, &settings));
+        let words = ["convert", &from, &to, "--work", work.to_str().unwrap()];
+        let words: Vec<&str> = words.into_iter().chain(settings.iter().map(String::as_str)).collect();
+        run(&words, &[]).code(0).says("shardpack verify");
+        run(&words, &[]).code(0).says("nothing to do");
         pack(&bench, &server.url("tree"), &server.url("tree-packed"), &settings, &[]).code(0);
         let missing = server.url("x").replacen("bucket", "no-such-bucket", 1);
         pack(&bench, &missing, dst, &settings, &[]).code(2);

@@ -55,17 +55,17 @@ pub fn seal(
     Ok(manifest)
 }
 
-/// The record of the datasets with these manifests, each named as its folder; `None` if they are not splits.
+/// The record of the datasets of `plans`, which have these manifests; `None` if they are not splits.
 ///
 /// # Errors
 /// Never for numbers and text; the type is that of the JSON writer.
-pub fn record<'m>(of: impl Iterator<Item = (Option<&'m str>, &'m Manifest)>) -> Result<Option<Record>> {
+pub fn record(plans: &[Plan], manifests: &[Manifest]) -> Result<Option<Record>> {
     let mut all = Vec::new();
-    for (split, manifest) in of {
-        let Some(split) = split else { return Ok(None) };
+    for (plan, manifest) in plans.iter().zip(manifests) {
+        let Some(split) = &plan.split else { return Ok(None) };
         let (bytes, id) = manifest.to_bytes()?;
         all.push(Split {
-            name: split.to_owned(),
+            name: split.clone(),
             dataset: id,
             samples: manifest.samples,
             manifest: Blake3(hash::file(&bytes)),
@@ -81,8 +81,7 @@ pub fn record<'m>(of: impl Iterator<Item = (Option<&'m str>, &'m Manifest)>) -> 
 /// # Errors
 /// If it cannot be written.
 pub fn seal_splits(plans: &[Plan], manifests: &[Manifest], dst: &Path, work: &Path) -> Result<()> {
-    let of = plans.iter().zip(manifests).map(|(plan, manifest)| (plan.split.as_deref(), manifest));
-    match record(of)? {
+    match record(plans, manifests)? {
         Some(record) => sys::write_durably(work, &dst.join(splits::FILE), &record.to_bytes()?),
         None => Ok(()),
     }

@@ -27,7 +27,7 @@ pub use faulty::{Call, Faulty};
 pub use listed::{Object, Odd, Page, is_key};
 pub use local::{Local, UNFINISHED};
 pub use memory::Memory;
-pub use open::{above, has_begun, open, open_later, open_to_write};
+pub use open::{above, existing, has_begun, open, open_later, open_to_write};
 pub use parts::requests_to_write;
 pub use settings::{StoreSettings, Transfers, is_url};
 pub use storage::{Entry, FileWriter, OpenFile, Size, Storage};

@@ -67,6 +67,11 @@ impl Local {
     }
 }
 
+/// Whether there is no such path: a file in the place of a folder above it has no files below.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
 impl Storage for Local {
     fn root(&self) -> &Path {
         &self.root
@@ -89,7 +94,7 @@ impl Storage for Local {
         let path = self.root.join(name);
         let file = match regular::open(&path) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if is_missing(&error) => return Ok(None),
             Err(error) => return Err(sys::io_error("cannot open", &path, error)),
         };
         LocalFile::of(file, path).map(|file| Some(Box::new(file) as Box<dyn OpenFile>))
@@ -112,7 +117,7 @@ impl Storage for Local {
         let path = self.root.join(name);
         match regular::read_at_most(&path, max_bytes) {
             Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) if is_missing(&error) => Ok(None),
             Err(error) => Err(sys::io_error("cannot read", &path, error)),
         }
     }
@@ -154,7 +159,7 @@ impl Storage for Local {
         let folder = self.root.join(below);
         let failed = |error| sys::io_error("cannot read folder", &folder, error);
         let read = match fs::read_dir(&folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(Vec::new())),
+            Err(error) if is_missing(&error) => return Ok(Some(Vec::new())),
             read => read.map_err(failed)?,
         };
         let mut entries = Vec::new();

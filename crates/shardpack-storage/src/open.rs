@@ -9,7 +9,7 @@ use std::{
 use shardpack_format::Error;
 use shardpack_format::Result;
 
-use crate::{Local, Storage, StoreSettings, is_url, storage::check_writable};
+use crate::{Local, Storage, StoreSettings, disk::or_current, is_url, storage::check_writable};
 
 /// The storage at `path`, a path or URL. `settings` are for URLs.
 ///
@@ -62,6 +62,15 @@ pub fn above(folder: &Path) -> Option<PathBuf> {
         false => Some(folder.join("..")),
         true => folder.parent().filter(|above| is_url(above)).map(Path::to_path_buf),
     }
+}
+
+/// The longest existing part of a path of this machine, with links resolved, and whether it is the whole path; `None` if no part can be
+/// resolved. A URL is taken as it is.
+pub fn existing(path: &Path) -> Option<(PathBuf, bool)> {
+    if is_url(path) {
+        return Some((path.to_path_buf(), true));
+    }
+    path.ancestors().find_map(|above| Some((or_current(above).canonicalize().ok()?, above == path)))
 }
 
 /// Whether processes with this work folder may have started files that [`Storage::abort_begun`] aborts.

@@ -226,14 +226,8 @@ pub const AT_URLS: &[(&str, &str, &str, &str)] = &[
         "a_dataset_that_a_stopped_replacement_left_is_replaced_by_force_alone",
     ),
     (
-        "choose a prefix beside the source",
-        "choose a prefix beside the source",
-        "tests/stores/pack.rs",
-        "what_cannot_be_packed_from_or_to_a_url_is_said",
-    ),
-    (
-        "another prefix, or --force to replace it",
-        "another prefix, or --force to replace it",
+        "choose another prefix, or --force to replace it",
+        "choose another prefix, or --force to replace it",
         "tests/stores/pack.rs",
         "what_lies_there_is_never_written_over_unless_it_is_asked_for",
     ),

@@ -92,7 +92,7 @@ pub const ROWS: &[Row] = &[
         "--repair SRC writes damaged bytes anew from the source",
         &["verify DST --repair SRC", "verify DST"],
     ),
-    ("inside the source", nothing, "pack SRC @src/x", 2, "choose a folder beside the source", &["pack SRC @x"]),
+    ("inside the source", nothing, "pack SRC @src/x", 2, "choose a place beside the source", &["pack SRC @x"]),
     ("memory", nothing, "pack SRC DST --memory 1KiB", 2, "use --memory 1MiB or more", &["pack SRC DST --memory 1MiB"]),
     (
         "a unit is missing",

@@ -66,7 +66,7 @@ pub(super) fn change_part(
     let Request { source, found, plans, .. } = *request;
     let folder = &site.part_folder(part);
     destination::refuse_inside(folder, source)?;
-    site.refuse_inside(source)?;
+    destination::refuse_inside(site.storage.root(), source)?;
     let all: u64 = found.iter().map(|one| one.listing.len()).sum();
     let share = part.share(all);
     let changed = |missing, bad| {

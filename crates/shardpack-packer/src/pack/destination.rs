@@ -11,7 +11,7 @@ use std::{
 
 use shardpack_format::{
     Error, ErrorKind, Result,
-    manifest::{self, Blake3, Manifest, WORK_FOLDER},
+    manifest::{self, Manifest, WORK_FOLDER},
     size, splits,
 };
 use shardpack_storage::{Local, Storage};
@@ -20,6 +20,7 @@ use super::{
     Planned,
     alike::alike,
     dataset_folder,
+    existing::sealed_in,
     held::Held,
     left_out, present,
     transformed::Place,
@@ -162,7 +163,7 @@ impl Destination {
     fn look(&self, dst: &Path, source: &dyn Source, plans: &[Plan], force: bool, is_kept_for: bool) -> Result<State> {
         self.take_back(dst)?;
         // Even beside a plan: a run may have been stopped before it removed the work folder.
-        if !force && let Some(manifests) = sealed_here(dst, plans)? {
+        if !force && let Some(manifests) = sealed_in(dst, plans)? {
             let there = if is_kept_for { Ok(()) } else { still_there(dst, plans, &manifests) };
             return there.map(|()| State::Sealed(manifests));
         }
@@ -439,7 +440,7 @@ pub(super) fn may_be_packed<'p>(
         refuse_inside(dst, source)?;
         own::check(dst, WORK_FOLDER)?;
         let is_here = sys::is_there(dst)?;
-        let sealed = if !force && is_here { sealed_here(dst, plans)? } else { None };
+        let sealed = if !force && is_here { sealed_in(dst, plans)? } else { None };
         if has_shards && are_sealed {
             sealed.iter().try_for_each(|manifests| still_there(dst, plans, manifests))?;
         }
@@ -529,35 +530,10 @@ pub(super) fn create_folders(dst: &Path, plans: &[Plan]) -> Result<()> {
 /// A folder of shards inside the source would be a class in the next run; a source inside the shards is worse.
 /// Files of a source of shards may be in a parent folder, but not in `dst` itself.
 pub(super) fn refuse_inside(dst: &Path, source: &dyn Source) -> Result<()> {
-    let existing = dst.ancestors().find_map(|above| {
-        let path = if above.as_os_str().is_empty() { Path::new(".") } else { above };
-        path.canonicalize().ok().map(|path| (path, above == dst))
-    });
-    let Some((existing, is_dst)) = existing else { return Ok(()) };
-    match source.holds(&existing, is_dst) {
-        true => Err(Error::usage("lies inside the source").in_file(dst).help("choose a folder beside the source")),
+    let Some((existing, is_whole)) = shardpack_storage::existing(dst) else { return Ok(()) };
+    match source.holds(&existing, is_whole) {
+        true => Err(Error::usage("lies inside the source").in_file(dst).help("choose a place beside the source")),
         false => Ok(()),
-    }
-}
-
-/// The manifests in `dst`, if they belong to exactly these plans.
-pub(super) fn sealed_here(dst: &Path, plans: &[Plan]) -> Result<Option<Vec<Manifest>>> {
-    let mut manifests = Vec::new();
-    for plan in plans {
-        let path = dataset_folder(dst, plan).join(manifest::FILE);
-        let Some(bytes) = sys::read_if_there(&path)? else { return Ok(None) };
-        match Manifest::read(&bytes) {
-            Ok(manifest) if manifest.plan == Blake3(plan.hash()?) => manifests.push(manifest),
-            _ => return Ok(None),
-        }
-    }
-    // The record may list splits that this pack would not make.
-    let expected =
-        seal::record(plans.iter().zip(&manifests).map(|(plan, manifest)| (plan.split.as_deref(), manifest)))?;
-    let expected = expected.map(|record| record.to_bytes()).transpose()?;
-    match sys::read_if_there(&dst.join(splits::FILE))? {
-        Some(found) if Some(&found) != expected.as_ref() => Ok(None),
-        _ => Ok(Some(manifests)),
     }
 }
 

@@ -13,9 +13,10 @@ use shardpack_format::{
     manifest::{self, Manifest, WORK_FOLDER},
     splits, text,
 };
+use shardpack_storage::Local;
 
-use super::{dataset_folder, work_folder::ASIDE_FOLDER};
-use crate::{copy, crops, plan::Plan, plan_file, sidecars, sys};
+use super::{dataset_folder, existing::Existing, work_folder::ASIDE_FOLDER};
+use crate::{copy, crops, plan::Plan, sidecars, sys};
 
 /// Paths are relative to the folder.
 #[derive(Debug, Default)]
@@ -114,13 +115,13 @@ impl Held {
     }
 
     fn difference(&self, dst: &Path, plans: &[Plan]) -> String {
-        let difference = |plan: &Plan| {
-            let bytes = sys::read_if_there(&dataset_folder(dst, plan).join(manifest::FILE)).ok()??;
-            plan_file::sealed_difference(&Manifest::read(&bytes).ok()?, plan)
-        };
-        let what = self.lost_manifest().or_else(|| self.other_splits(plans));
-        let what = what.or_else(|| plans.iter().find_map(difference));
-        what.unwrap_or_else(|| "names or lengths of its images, or lengths of its files, differ".to_owned())
+        let manifests = self.files.iter().filter(|path| path.ends_with(manifest::FILE));
+        let splits = manifests.filter_map(|path| path.parent()).filter(|folder| !folder.as_os_str().is_empty());
+        let splits = splits.map(|folder| Some(text::path(folder).to_string()));
+        self.lost_manifest().unwrap_or_else(|| match Existing::of_splits(&Local::new(dst), splits) {
+            Ok(existing) => existing.difference(plans),
+            Err(error) => error.to_string(),
+        })
     }
 
     /// Describes a missing manifest of a dataset whose other files exist.
@@ -128,19 +129,6 @@ impl Held {
         let sums = self.files.iter().filter(|path| path.ends_with(manifest::SUMS_FILE));
         let lost = sums.map(|path| path.with_file_name(manifest::FILE)).find(|path| !self.files.contains(path))?;
         Some(format!("its {} is missing, so its source is unknown", text::path(&lost)))
-    }
-
-    /// Describes how the splits differ from the splits of `plans`.
-    fn other_splits(&self, plans: &[Plan]) -> Option<String> {
-        let manifests = self.files.iter().filter(|path| path.ends_with(manifest::FILE));
-        let was = manifests.filter_map(|path| Some(text::path(path.parent()?).to_string()));
-        let was: BTreeSet<String> = was.collect();
-        let now: BTreeSet<String> = plans.iter().map(|plan| plan.split.clone().unwrap_or_default()).collect();
-        let words = |names: &BTreeSet<String>| match names.first().is_none_or(String::is_empty) {
-            true => "none".to_owned(),
-            false => names.iter().map(String::as_str).collect::<Vec<_>>().join(", "),
-        };
-        (was != now).then(|| format!("splits: was {}, is now {}", words(&was), words(&now)))
     }
 }
 

@@ -20,6 +20,7 @@ use shardpack_storage::Storage;
 use super::{
     dataset_folder, destination,
     merge_check::{Looked, check},
+    present,
     receipt::{self, Found, Received},
     site::Site,
     split_prefix, spools,
@@ -267,7 +268,7 @@ fn stopped_at_end(
 ) -> Result<Merged> {
     let folders = plans.iter().map(|plan| dataset_folder(&at.folder, plan));
     let sealed = folders.zip(manifests.iter().cloned()).collect::<Vec<_>>();
-    at.site.still_there(plans, &manifests)?;
+    present::check(&at.site.storage, plans, &manifests)?;
     still_right(at, &sealed, options, monitor)?;
     at.site.remove_shared()?;
     Ok(Merged { manifests, already_sealed: true, ..nothing() })
@@ -338,7 +339,7 @@ fn same_sidecars(found: &[Found]) -> Result<Vec<String>> {
 /// The datasets in `dst` with their folders, if there are any and none is unfinished.
 fn sealed_before(at: &At<'_>) -> Result<Option<Vec<(PathBuf, Manifest)>>> {
     let Some(dst) = at.site.storage.local() else {
-        let manifests = at.site.there(&[])?.manifests.into_iter().map(|(split, manifest)| {
+        let manifests = at.site.existing(&[])?.manifests.into_iter().map(|(split, manifest)| {
             let folder = split.map_or_else(|| at.folder.clone(), |split| at.folder.join(split));
             let damaged =
                 || Error::data("has a manifest that cannot be read").in_file(at.site.storage.root()).help(NAMES_ALL);

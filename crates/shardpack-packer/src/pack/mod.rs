@@ -5,6 +5,7 @@ mod announced;
 mod beside;
 mod change_part;
 mod destination;
+mod existing;
 mod geometry;
 mod held;
 mod image_check;

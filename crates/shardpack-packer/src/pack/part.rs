@@ -108,7 +108,7 @@ pub(super) fn pack_part_into(
     plans.iter().try_for_each(|plan| copy::fit(plan, options.memory_bytes).map(drop))?;
     let folder = site.part_folder(planned.part);
     destination::refuse_inside(&folder, planned.planned.source.as_ref())?;
-    site.refuse_inside(planned.planned.source.as_ref())?;
+    destination::refuse_inside(site.storage.root(), planned.planned.source.as_ref())?;
     let known_bad = known_bad(plans);
     if options.on_bad == OnBad::Error && !known_bad.is_empty() {
         return Ok(PartReport { bad: known_bad, ..empty(planned, Ended::Bad, start) });

@@ -18,17 +18,18 @@ use std::{
 
 use shardpack_format::{
     Error, ErrorKind, Result, hash,
-    manifest::{self, Blake3, INDEX_FOLDER, LEDGER_FILE, Manifest, SUMS_FILE, WORK_FOLDER},
+    manifest::{self, INDEX_FOLDER, LEDGER_FILE, Manifest, SUMS_FILE, WORK_FOLDER},
     splits,
 };
 use shardpack_reader::StoreSettings;
 use shardpack_storage::Storage;
 
 use super::{
-    Options, Planned, Report, destination, held, in_ledgers,
+    Options, Planned, Report, destination,
+    existing::{self, Existing, below},
+    held, in_ledgers,
     newer::newer,
-    other_sidecars, pack_into,
-    present::{self, files_of},
+    other_sidecars, pack_into, present,
     receipt::{self, Received},
     report,
     site_parts::is_spool,
@@ -40,9 +41,7 @@ use crate::{
     monitor::Monitor,
     own,
     plan::Plan,
-    plan_file, seal, sidecars,
-    source::Source,
-    sys,
+    plan_file, seal, sidecars, sys,
     transfer::{put_files, remove_files},
 };
 
@@ -144,7 +143,7 @@ impl Site {
     /// Packs the planned dataset into a URL, or resumes it.
     pub fn pack(&self, planned: &Planned, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
         let start = Instant::now();
-        self.refuse_inside(planned.source.as_ref())?;
+        destination::refuse_inside(self.storage.root(), planned.source.as_ref())?;
         match self.pack_unless_sealed(planned, options, monitor, start) {
             // Another machine may have finished the same command. A store that does not answer gets no second request.
             Err(error) if !options.force && error.kind() == ErrorKind::Usage => match self.sealed(&planned.plans) {
@@ -163,13 +162,13 @@ impl Site {
         start: Instant,
     ) -> Result<Report> {
         let plans = &planned.plans;
-        let there = self.there(plans)?;
+        let there = self.existing(plans)?;
         // A run that was stopped before the record of splits has its plan at the prefix, and goes on below.
         let whole = there.whole(plans)?;
         let is_sealed = there.has_record_of(plans) || whole.is_some() && self.plan()?.is_none();
         if let Some(manifests) = whole.filter(|_| is_sealed) {
             if !options.force {
-                self.still_there(plans, &manifests)?;
+                present::check(&self.storage, plans, &manifests)?;
                 if !there.has_record_of(plans) {
                     self.put_record(plans, &manifests)?;
                 }
@@ -229,52 +228,23 @@ impl Site {
 
     /// Puts the record beside the splits.
     fn put_record(&self, plans: &[Plan], manifests: &[Manifest]) -> Result<()> {
-        let of = plans.iter().zip(manifests).map(|(plan, manifest)| (plan.split.as_deref(), manifest));
-        match seal::record(of)? {
+        match seal::record(plans, manifests)? {
             Some(record) => self.storage.put(splits::FILE, record.to_bytes()?),
             None => Ok(()),
         }
     }
 
-    /// Objects of a dataset at a URL inside the source would be samples in the next run.
-    pub fn refuse_inside(&self, source: &dyn Source) -> Result<()> {
-        let with_slash = |url: &str| format!("{}/", url.trim_end_matches('/'));
-        let own = with_slash(&self.storage.root().to_string_lossy());
-        let holds = |root: &Path| sys::is_store(root) && own.starts_with(&with_slash(&root.to_string_lossy()));
-        match source.roots().into_iter().any(holds) {
-            true => Err(Error::usage("lies inside the source")
-                .in_file(self.storage.root())
-                .help("choose a prefix beside the source")),
-            false => Ok(()),
-        }
-    }
-
-    /// Existing manifests, also those of splits of these plans that no record names.
-    pub fn there(&self, plans: &[Plan]) -> Result<There> {
-        let record = self.storage.read_small(splits::FILE)?;
-        let read = record.as_ref().and_then(|bytes| splits::Record::read(bytes).ok());
-        let of_record = read.into_iter().flat_map(|record| record.splits).map(|split| Some(split.name));
-        let of_plans = plans.iter().map(|plan| plan.split.clone());
-        let mut there = There { has_record: record.is_some(), manifests: Vec::new() };
-        for split in of_record.chain(of_plans).chain([None]).collect::<BTreeSet<_>>() {
-            if let Some(bytes) = self.storage.read_small(&(below(split.as_deref()) + manifest::FILE))? {
-                there.manifests.push((split, Manifest::read(&bytes).ok()));
-            }
-        }
-        Ok(there)
-    }
-
-    /// Fails if a file in the manifests is missing or has another length.
-    pub fn still_there(&self, plans: &[Plan], manifests: &[Manifest]) -> Result<()> {
-        present::check(&self.storage, plans, manifests)
+    /// See [`Existing::look`].
+    pub fn existing(&self, plans: &[Plan]) -> Result<Existing> {
+        Existing::look(self.storage.as_ref(), plans)
     }
 
     /// Fails if the prefix holds objects that this pack would not write; with `force`, objects of existing
     /// manifests are allowed.
-    fn refuse_others(&self, plans: &[Plan], there: &There, force: bool) -> Result<()> {
+    fn refuse_others(&self, plans: &[Plan], there: &Existing, force: bool) -> Result<()> {
         // Manifests of these plans are from an earlier run, which was stopped between two splits.
         if !force && !there.are_of(plans)? {
-            return Err(self.holds_another_dataset());
+            return Err(self.holds_another_dataset(there, plans));
         }
         let local = self.work.join(DATASET_FOLDER);
         let plan = local.join(WORK_FOLDER).join(PLAN_FILE);
@@ -294,7 +264,7 @@ impl Site {
                     ));
             }
         }
-        if !force && (is_begun || destination::sealed_here(&local, plans)?.is_some()) {
+        if !force && (is_begun || existing::sealed_in(&local, plans)?.is_some()) {
             return Ok(());
         }
         let mut own: BTreeSet<String> = there.names().into_iter().collect();
@@ -347,7 +317,7 @@ impl Site {
             return Ok(Vec::new());
         }
         let left = self.storage.abort_begun()?;
-        let there = if force { self.there(plans)?.names() } else { Vec::new() };
+        let there = if force { self.existing(plans)?.names() } else { Vec::new() };
         let unfinished = if force { self.unfinished()? } else { Vec::new() };
         let local = self.work.join(DATASET_FOLDER);
         let stale = stale.iter().filter_map(|path| path.strip_prefix(&local).ok()?.to_str().map(str::to_owned));
@@ -373,20 +343,20 @@ impl Site {
     /// Fails if a process sealed a dataset before the plan of `plans` was put; then removes this plan. The caller looks whether it is
     /// the same dataset.
     pub fn refuse_sealed_meanwhile(&self, plans: &[Plan]) -> Result<()> {
-        let there = self.there(plans)?;
+        let there = self.existing(plans)?;
         if there.are_of(plans)? && there.sealed(plans)?.is_none() {
             return Ok(());
         }
         if self.plan_is_of(plans)? == Some(true) {
             self.storage.remove(&plan_name())?;
         }
-        Err(self.holds_another_dataset())
+        Err(self.holds_another_dataset(&there, plans))
     }
 
-    fn holds_another_dataset(&self) -> Error {
-        Error::usage("holds a dataset of something else")
+    fn holds_another_dataset(&self, existing: &Existing, plans: &[Plan]) -> Error {
+        Error::usage(format!("holds another dataset: {}", existing.difference(plans)))
             .in_file(self.storage.root())
-            .help("another prefix, or --force to replace it")
+            .help("choose another prefix, or --force to replace it")
     }
 
     /// Names of objects that an unfinished pack may have, from the plan and receipts at the prefix and the
@@ -497,72 +467,6 @@ fn names_of(plans: &[Plan]) -> Result<Vec<String>> {
         names.extend(files.map(|file| below(plan.split.as_deref()) + &file));
     }
     Ok(names)
-}
-
-/// Prefix of the names of a split, or of a dataset without splits.
-fn below(split: Option<&str>) -> String {
-    split.map_or_else(String::new, |split| format!("{split}/"))
-}
-
-/// The objects at a destination.
-pub(super) struct There {
-    has_record: bool,
-    /// Manifests by split; `None` for one that cannot be read.
-    pub manifests: Vec<(Option<String>, Option<Manifest>)>,
-}
-
-impl There {
-    /// Whether all manifests belong to these plans.
-    fn are_of(&self, plans: &[Plan]) -> Result<bool> {
-        for (split, manifest) in &self.manifests {
-            let plan = plans.iter().find(|plan| plan.split == *split);
-            let Some((plan, manifest)) = plan.zip(manifest.as_ref()) else { return Ok(false) };
-            if manifest.plan != Blake3(plan.hash()?) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// As [`There::whole`]; without the record of splits the dataset is incomplete.
-    pub fn sealed(&self, plans: &[Plan]) -> Result<Option<Vec<Manifest>>> {
-        if self.has_record_of(plans) { self.whole(plans) } else { Ok(None) }
-    }
-
-    /// Whether these plans need no record of splits, or there is one.
-    fn has_record_of(&self, plans: &[Plan]) -> bool {
-        self.has_record || plans.iter().all(|plan| plan.split.is_none())
-    }
-
-    /// The manifests in the order of the plans, if each plan has one and there are no others.
-    fn whole(&self, plans: &[Plan]) -> Result<Option<Vec<Manifest>>> {
-        if self.manifests.len() != plans.len() || !self.are_of(plans)? {
-            return Ok(None);
-        }
-        let of_plan = |plan: &Plan| {
-            self.manifests.iter().find(|(split, _)| *split == plan.split).and_then(|(_, manifest)| manifest.clone())
-        };
-        Ok(plans.iter().map(of_plan).collect())
-    }
-
-    /// Names of all its files that manifests name, and of crop tables.
-    fn names(&self) -> Vec<String> {
-        let tables = self.manifests.iter().flat_map(|(split, manifest)| {
-            let indexes = manifest.iter().flat_map(|manifest| &manifest.shards).map(|shard| &shard.index.file);
-            indexes.flat_map(|index| crops::names(index)).map(|file| below(split.as_deref()) + &file)
-        });
-        self.files().into_iter().chain(tables).collect()
-    }
-
-    /// Names of the record of splits, the manifests, and all files that they name.
-    fn files(&self) -> Vec<String> {
-        let record = self.has_record.then(|| splits::FILE.to_owned());
-        let manifests = self.manifests.iter().map(|(split, _)| below(split.as_deref()) + manifest::FILE);
-        let files = self.manifests.iter().flat_map(|(split, manifest)| {
-            manifest.iter().flat_map(files_of).map(|(file, _)| below(split.as_deref()) + &file)
-        });
-        record.into_iter().chain(manifests).chain(files).collect()
-    }
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use shardpack_storage::Storage;
 use super::{
     destination,
     planned_part::PlannedPart,
-    receipt,
+    present, receipt,
     site::Site,
     spools,
     work_folder::{self, LOCK_FILE, plan_name, spools_folder},
@@ -210,8 +210,9 @@ impl Site {
     /// Whether the prefix is empty, so that this part is the first; fails if there are objects but no part has
     /// started.
     fn is_empty(&self, plans: &[Plan]) -> Result<bool> {
-        let refusal = match self.there(plans)?.manifests.is_empty() {
-            false => "holds a dataset of something else".to_owned(),
+        let existing = self.existing(plans)?;
+        let refusal = match existing.manifests.is_empty() {
+            false => format!("holds another dataset: {}", existing.difference(plans)),
             true => match self.first_other(is_spool)? {
                 None => return Ok(true),
                 Some(name) => format!("holds {name:?}"),
@@ -231,10 +232,7 @@ impl Site {
     /// # Errors
     /// If the storage fails.
     pub fn manifests(&self, plans: &[Plan]) -> Result<Option<Vec<Manifest>>> {
-        match self.storage.local() {
-            Some(folder) => destination::sealed_here(folder, plans),
-            None => self.there(plans)?.sealed(plans),
-        }
+        self.existing(plans)?.sealed(plans)
     }
 
     /// As [`Site::manifests`]; in a folder, if no pack is unfinished there.
@@ -242,13 +240,11 @@ impl Site {
     /// # Errors
     /// As [`Site::manifests`], and if a file in a manifest has another length.
     pub fn sealed(&self, plans: &[Plan]) -> Result<Option<Vec<Manifest>>> {
-        if let Some(folder) = self.storage.local()
-            && sys::is_there(&folder.join(plan_name()))?
-        {
+        if self.storage.local().is_some() && self.storage.length(&plan_name())?.is_some() {
             return Ok(None);
         }
         let sealed = self.manifests(plans)?;
-        sealed.iter().try_for_each(|manifests| self.still_there(plans, manifests))?;
+        sealed.iter().try_for_each(|manifests| present::check(&self.storage, plans, manifests))?;
         Ok(sealed)
     }
 

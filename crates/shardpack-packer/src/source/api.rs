@@ -326,11 +326,11 @@ impl dyn Source + '_ {
 
     /// Whether writing to a folder is forbidden, because the folder is inside the source or would replace files of the source.
     ///
-    /// `existing` is the longest existing part of the folder's path; `is_whole` is true if that part is the whole path.
+    /// `existing` is the longest existing part of the folder's path or URL; `is_whole` is true if that part is the whole path.
     pub(crate) fn holds(&self, existing: &Path, is_whole: bool) -> bool {
         self.leaves().iter().any(|leaf| {
-            let local = leaf.roots().into_iter().filter(|root| !sys::is_store(root));
-            local.filter_map(|root| root.canonicalize().ok()).any(|root| match leaf.kind() {
+            let roots = leaf.roots().into_iter().filter_map(shardpack_storage::existing);
+            roots.filter(|(_, is_there)| *is_there).any(|(root, _)| match leaf.kind() {
                 // Files of shards may lie in a parent folder; of a list, only the listed files are read.
                 SourceKind::Shards | SourceKind::List => is_whole && existing == root,
                 _ => existing.starts_with(&root),

@@ -1,0 +1,139 @@
+//! Datasets that a destination holds, in a folder or at a URL: the record of splits, and the manifests.
+//!
+//! Reads only; [`super::held`] and [`super::site`] decide what may be replaced.
+
+use std::{collections::BTreeSet, path::Path};
+
+use shardpack_format::{
+    Result,
+    manifest::{self, Blake3, Manifest},
+    splits::{self, Record},
+};
+use shardpack_storage::{Local, Storage};
+
+use super::present::files_of;
+use crate::{crops, plan::Plan, plan_file, seal};
+
+/// The datasets of a destination.
+#[derive(Debug)]
+pub(super) struct Existing {
+    /// Bytes of the record of splits.
+    record: Option<Vec<u8>>,
+    /// Manifests by split; `None` for one that cannot be read.
+    pub manifests: Vec<(Option<String>, Option<Manifest>)>,
+}
+
+/// Prefix of the names of a split, or of a dataset without splits.
+pub(super) fn below(split: Option<&str>) -> String {
+    split.map_or_else(String::new, |split| format!("{split}/"))
+}
+
+/// The manifests in `folder`, if it holds the datasets of exactly these plans.
+///
+/// # Errors
+/// If a file cannot be read.
+pub(super) fn sealed_in(folder: &Path, plans: &[Plan]) -> Result<Option<Vec<Manifest>>> {
+    Existing::look(&Local::new(folder), plans)?.whole(plans)
+}
+
+impl Existing {
+    /// The datasets in `storage`: those of the record, and those of `plans` that no record names.
+    ///
+    /// # Errors
+    /// If the storage fails.
+    pub fn look(storage: &dyn Storage, plans: &[Plan]) -> Result<Self> {
+        Self::of_splits(storage, plans.iter().map(|plan| plan.split.clone()))
+    }
+
+    /// As [`Existing::look`], beside the record those of these splits.
+    ///
+    /// # Errors
+    /// If the storage fails.
+    pub fn of_splits(storage: &dyn Storage, splits: impl Iterator<Item = Option<String>>) -> Result<Self> {
+        let record = storage.read_small(splits::FILE)?;
+        let read = record.as_ref().and_then(|bytes| Record::read(bytes).ok());
+        let of_record = read.into_iter().flat_map(|record| record.splits).map(|split| Some(split.name));
+        let mut manifests = Vec::new();
+        for split in of_record.chain(splits).chain([None]).collect::<BTreeSet<_>>() {
+            if let Some(bytes) = storage.read_small(&(below(split.as_deref()) + manifest::FILE))? {
+                manifests.push((split, Manifest::read(&bytes).ok()));
+            }
+        }
+        Ok(Self { record, manifests })
+    }
+
+    /// Whether all manifests belong to these plans.
+    pub fn are_of(&self, plans: &[Plan]) -> Result<bool> {
+        for (split, manifest) in &self.manifests {
+            let plan = plans.iter().find(|plan| plan.split == *split);
+            let Some((plan, manifest)) = plan.zip(manifest.as_ref()) else { return Ok(false) };
+            if manifest.plan != Blake3(plan.hash()?) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The manifests in the order of the plans, if each plan has one, there are no others, and no record of other splits.
+    pub fn whole(&self, plans: &[Plan]) -> Result<Option<Vec<Manifest>>> {
+        if self.manifests.len() != plans.len() || !self.are_of(plans)? {
+            return Ok(None);
+        }
+        let of_plan = |plan: &Plan| {
+            self.manifests.iter().find(|(split, _)| *split == plan.split).and_then(|(_, manifest)| manifest.clone())
+        };
+        let Some(manifests) = plans.iter().map(of_plan).collect::<Option<Vec<_>>>() else { return Ok(None) };
+        let expected = seal::record(plans, &manifests)?.map(|record| record.to_bytes()).transpose()?;
+        Ok(Some(manifests).filter(|_| self.record.is_none() || self.record == expected))
+    }
+
+    /// As [`Existing::whole`]; without the record of splits the dataset is incomplete.
+    pub fn sealed(&self, plans: &[Plan]) -> Result<Option<Vec<Manifest>>> {
+        if self.has_record_of(plans) { self.whole(plans) } else { Ok(None) }
+    }
+
+    /// Whether these plans need no record of splits, or there is one.
+    pub fn has_record_of(&self, plans: &[Plan]) -> bool {
+        self.record.is_some() || plans.iter().all(|plan| plan.split.is_none())
+    }
+
+    /// Names of all its files that manifests name, and of crop tables.
+    pub fn names(&self) -> Vec<String> {
+        let tables = self.manifests.iter().flat_map(|(split, manifest)| {
+            let indexes = manifest.iter().flat_map(|manifest| &manifest.shards).map(|shard| &shard.index.file);
+            indexes.flat_map(|index| crops::names(index)).map(|file| below(split.as_deref()) + &file)
+        });
+        self.files().into_iter().chain(tables).collect()
+    }
+
+    /// Names of the record of splits, the manifests, and all files that they name.
+    pub fn files(&self) -> Vec<String> {
+        let record = self.record.as_ref().map(|_| splits::FILE.to_owned());
+        let manifests = self.manifests.iter().map(|(split, _)| below(split.as_deref()) + manifest::FILE);
+        let files = self.manifests.iter().flat_map(|(split, manifest)| {
+            manifest.iter().flat_map(files_of).map(|(file, _)| below(split.as_deref()) + &file)
+        });
+        record.into_iter().chain(manifests).chain(files).collect()
+    }
+
+    /// Describes how the datasets differ from those of `plans`, which are others.
+    pub fn difference(&self, plans: &[Plan]) -> String {
+        let of_plan = |plan: &Plan| {
+            let (_, manifest) = self.manifests.iter().find(|(split, _)| *split == plan.split)?;
+            plan_file::sealed_difference(manifest.as_ref()?, plan)
+        };
+        let what = self.other_splits(plans).or_else(|| plans.iter().find_map(of_plan));
+        what.unwrap_or_else(|| "names or lengths of its images, or lengths of its files, differ".to_owned())
+    }
+
+    /// Describes how the splits differ from the splits of `plans`.
+    fn other_splits(&self, plans: &[Plan]) -> Option<String> {
+        let was: BTreeSet<String> = self.manifests.iter().map(|(split, _)| split.clone().unwrap_or_default()).collect();
+        let now: BTreeSet<String> = plans.iter().map(|plan| plan.split.clone().unwrap_or_default()).collect();
+        let words = |names: &BTreeSet<String>| match names.first().is_none_or(String::is_empty) {
+            true => "none".to_owned(),
+            false => names.iter().map(String::as_str).collect::<Vec<_>>().join(", "),
+        };
+        (was != now).then(|| format!("splits: was {}, is now {}", words(&was), words(&now)))
+    }
+}
