@@ -406,6 +406,20 @@ impl StoreArgs {
     }
 }
 
+/// Fails if --work is given and `dst` is a folder.
+///
+/// # Errors
+/// See above.
+pub fn refuse_work(work: Option<&Path>, dst: &Path) -> Result<(), Error> {
+    match work.is_some() && !sys::is_store(dst) {
+        false => Ok(()),
+        true => {
+            let what = "--work is for a DST at a URL: a folder holds its own unfinished files";
+            Err(Error::usage(what).in_file(dst))
+        }
+    }
+}
+
 /// A file or folder to look at.
 #[derive(Args, Clone, Debug)]
 pub struct Target {

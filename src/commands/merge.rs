@@ -5,16 +5,15 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use shardpack_format::{hash, shell};
 use shardpack_packer::{
-    Error, Result,
+    Result,
     ledger::Fate,
     pack::{self, MergeOptions, Merged},
-    sys,
 };
 
 use super::pack::dataset_as_json;
 use crate::{
     Outcome,
-    args::{Machine, StoreArgs, Talk},
+    args::{Machine, StoreArgs, Talk, refuse_work},
     lines::Lines,
     progress::{self, Progress},
     report,
@@ -58,10 +57,7 @@ impl Args {
 pub fn run(args: &Args) -> Result<Outcome> {
     progress::catch_interrupts();
     let monitor = Progress::new(args.talk.quiet);
-    if args.work.is_some() && !sys::is_store(&args.folder) {
-        let what = "--work is for parts at a URL: a folder holds its own unfinished files";
-        return Err(Error::usage(what).in_file(&args.folder));
-    }
+    refuse_work(args.work.as_deref(), &args.folder)?;
     let options = MergeOptions {
         verify: args.verify,
         jobs: args.machine.jobs(),

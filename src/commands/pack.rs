@@ -126,17 +126,6 @@ pub fn sidecars(text: &str) -> sidecars::Choice {
 }
 
 impl RunArgs {
-    /// Fails if --work is given and DST is a folder.
-    pub fn refuse_work(&self, dst: &Path) -> Result<()> {
-        match self.work.is_some() && !sys::is_store(dst) {
-            false => Ok(()),
-            true => {
-                let what = "--work is for a DST at a URL: a folder holds its own unfinished files";
-                Err(Error::usage(what).in_file(dst))
-            }
-        }
-    }
-
     /// The options for the packer, with the store settings of DST.
     pub fn options(&self, store: StoreSettings) -> pack::Options {
         pack::Options {
@@ -186,7 +175,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         (Some(file), None) => match args.run.part {
             Some(which) => super::part::of_file(file, &args.first, which, &args.run, &monitor),
             None => {
-                args.run.refuse_work(&args.first)?;
+                args::refuse_work(args.run.work.as_deref(), &args.first)?;
                 let planned = vec![pack::planned(file)?];
                 let of_dst = args.run.store.of_both(&[planned[0].source.path(), &args.first])?.1;
                 go(planned, &args.first, &of_dst, &args.run, &monitor, None)
@@ -217,7 +206,7 @@ pub fn plan_and_go(
     monitor: &Progress,
     recognised: Option<serde_json::Value>,
 ) -> Result<Outcome> {
-    run.refuse_work(dst)?;
+    args::refuse_work(run.work.as_deref(), dst)?;
     match run.part {
         Some(which) => super::part::of_walk(source, options, (dst, store), which, run, monitor, recognised),
         None => {
@@ -230,19 +219,12 @@ pub fn plan_and_go(
 
 /// The destination for `format`, if `formats` formats are packed at once.
 fn folder_of(dst: &Path, format: &str, formats: usize) -> PathBuf {
-    match (formats, dst.to_str().filter(|_| sys::is_store(dst))) {
-        (1, _) => dst.to_path_buf(),
-        (_, Some(url)) => format!("{}/{format}", url.trim_end_matches('/')).into(),
-        (_, None) => dst.join(format),
-    }
+    if formats == 1 { dst.to_path_buf() } else { dst.join(format) }
 }
 
 /// Fails early, before the source is listed, if nothing can be packed into `dst`.
 pub fn look_at(source: &dyn Source, options: &[PlanOptions], dst: &Path, run: &RunArgs) -> Result<()> {
-    run.refuse_work(dst)?;
-    if sys::is_store(dst) {
-        return Ok(());
-    }
+    args::refuse_work(run.work.as_deref(), dst)?;
     let formats = options.iter().map(|one| folder_of(dst, &one.bytes.format.name, options.len()));
     formats.collect::<Vec<_>>().iter().try_for_each(|folder| {
         if options.len() > 1 {
@@ -291,7 +273,7 @@ fn go(
         planned.iter().try_for_each(|one| pack::check(one, &options))?;
     }
     if run.dry_run {
-        return dry(planned, dst, run, folder);
+        return dry(planned, dst, run, &options, folder);
     }
     let later = if sys::is_store(dst) { &[] } else { planned.get(1..).unwrap_or_default() };
     let mut announced = Some(pack::Announced::of(later.iter().map(folder))?);
@@ -308,7 +290,7 @@ fn go(
             say_notes(one);
         }
         // The source is read once: later formats are made from the first dataset, unless its format cannot hold all their data.
-        let relay = planned[..number].iter().find(|first| first.serves(one) && !sys::is_store(dst));
+        let relay = planned[..number].iter().find(|first| first.serves(one));
         let relay = relay.map(|first| (first, folder(first)));
         let relay = relay.as_ref().map(|(first, folder)| (*first, folder.as_path()));
         let result = pack::pack(one, relay, &folder(one), &options, monitor);
@@ -405,10 +387,14 @@ fn kept(error: Error, planned: &Planned, dst: &Path) -> Error {
 }
 
 /// Prints the plan of a dry run, and fails if the real run would fail.
-fn dry(planned: &[Planned], dst: &Path, run: &RunArgs, folder: impl Fn(&Planned) -> PathBuf) -> Result<Outcome> {
-    if !sys::is_store(dst) {
-        planned.iter().try_for_each(|one| pack::check_destination(one, &folder(one), run.force))?;
-    }
+fn dry(
+    planned: &[Planned],
+    dst: &Path,
+    run: &RunArgs,
+    options: &pack::Options,
+    folder: impl Fn(&Planned) -> PathBuf,
+) -> Result<Outcome> {
+    planned.iter().try_for_each(|one| pack::check_destination(one, &folder(one), options))?;
     planned::print(planned, Some(dst), None, run.talk)?;
     let is_bad = |plan: &Plan| plan.unpacked.iter().any(|entry| entry.fate == Fate::Skipped);
     let fails = run.on_bad.policy() == OnBad::Error && planned.iter().any(|one| one.plans.iter().any(is_bad));

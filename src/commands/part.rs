@@ -18,7 +18,7 @@ use super::{
     pack::{RunArgs, place},
     pack_text::strays_as_text,
 };
-use crate::{Outcome, lines::Lines, progress::Progress, report};
+use crate::{Outcome, args, lines::Lines, progress::Progress, report};
 
 /// `--part`.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +55,7 @@ impl Which {
 
 /// Packs a part of a plan file.
 pub fn of_file(file: &Path, dst: &Path, which: Which, run: &RunArgs, monitor: &Progress) -> Result<Outcome> {
-    run.refuse_work(dst)?;
+    args::refuse_work(run.work.as_deref(), dst)?;
     let planned = PlannedPart::of_file(file, which.part()?)?;
     let store = run.store.of_both(&[planned.planned.source.path(), dst])?.1;
     go(&planned, (dst, &store), run, monitor, None)

@@ -306,11 +306,15 @@ fn what_lies_there_is_never_written_over_unless_it_is_asked_for() {
         server.put("others/notes.txt", b"somebody's");
         let said = go("others", &[]).code(2).says("holds \"notes.txt\", which is no part of this pack");
         said.says("choose another prefix: files that no manifest names are never removed");
+        go("others", &["--dry-run"]).code(2).says("holds \"notes.txt\", which is no part of this pack");
         go("others", &["--force"]).code(2).says("notes.txt");
         assert_eq!(server.keys("others/"), ["others/notes.txt"], "{:?}", server.kind);
         go("packed", &["--shards", "5"]).code(0);
         let before = files_at(server, "packed");
         go("packed", &["--shards", "2"]).code(2).says("another prefix, or --force to replace it");
+        go("packed", &["--shards", "2", "--dry-run"]).code(2).says("holds another dataset: ");
+        go("packed", &["--shards", "2", "--dry-run", "--force"]).code(0);
+        go("packed", &["--shards", "5", "--dry-run"]).code(0);
         same(&before, &files_at(server, "packed"), "a refusal");
         go("packed", &["--shards", "2", "--force"]).code(0);
         let local = bench.at(&format!("local-{:?}", server.kind));
@@ -406,7 +410,7 @@ fn what_cannot_be_packed_from_or_to_a_url_is_said() {
         (vec!["pack", src, dst, "--work", "x"], "--work is for a DST at a URL"),
         (vec!["pack", src, "https://127.0.0.1:1/x"], "copy it to where the web server has its files"),
         (vec!["pack", src, dst, "--part", "1/2", "--work", "x"], "--work is for a DST at a URL"),
-        (vec!["merge", dst, "--work", "x"], "--work is for parts at a URL"),
+        (vec!["merge", dst, "--work", "x"], "--work is for a DST at a URL"),
         (vec!["merge", dst, "--store", "region=x"], "settings of a store are given, and this is a folder"),
         (vec!["status", dst, "--store", "region=x"], "settings of a store are given, and this is a folder"),
         (vec!["status", "https://127.0.0.1:1/x"], "a web server is only read from"),

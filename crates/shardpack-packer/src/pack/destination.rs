@@ -17,7 +17,6 @@ use shardpack_format::{
 use shardpack_storage::{Local, Storage};
 
 use super::{
-    Planned,
     alike::alike,
     dataset_folder,
     existing::sealed_in,
@@ -471,21 +470,17 @@ pub(super) fn may_be_packed<'p>(
     Ok(if are_sealed { Sealed::All } else { Sealed::NotAll })
 }
 
-/// Fails if `planned` cannot be packed into the folder `dst`; runs the checks of a pack and changes nothing.
-///
-/// # Errors
-/// As [`pack`](super::pack).
-pub fn check_destination(planned: &Planned, dst: &Path, force: bool) -> Result<()> {
-    may_be_packed(std::iter::once((dst, planned.plans.as_slice())), planned.source.as_ref(), force, true).map(drop)
-}
-
-/// Checks, before `source` is listed, whether the source or a part can be packed into the folder `dst`.
+/// Checks, before `source` is listed, whether the source or a part can be packed into `dst`. Sends no request: what a URL holds is
+/// compared with the plans.
 ///
 /// # Errors
 /// If `dst` is inside the source, not a folder, read-only, or holds files that no dataset names; and if another
 /// user's work folder is in it.
 pub fn look_at(dst: &Path, source: &dyn Source, is_part: bool) -> Result<()> {
     refuse_inside(dst, source)?;
+    if sys::is_store(dst) {
+        return Ok(());
+    }
     own::check(dst, WORK_FOLDER)?;
     let found = sys::metadata_if_there(dst)?;
     if found.is_none() && dst.is_symlink() {

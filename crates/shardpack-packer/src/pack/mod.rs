@@ -64,8 +64,8 @@ use crate::{
 };
 pub use announced::Announced;
 pub use change_part::ChangedPart;
+pub use destination::look_at;
 use destination::{Destination, State};
-pub use destination::{check_destination, look_at};
 use image_check::ImageCheck;
 pub use merge::{Merged, Missing, Options as MergeOptions, merge};
 use newer::newer;
@@ -76,7 +76,7 @@ pub use planning::{PartPlanning, plan_all, plan_part};
 pub use requests::{Requests, requests};
 use second_format::SecondFormat;
 use site::Site;
-pub use site::{local_folder, make_work, repair_folder};
+pub use site::{check_destination, local_folder, make_work, repair_folder};
 pub use status::{PartState, Status, status};
 pub use transformed::{Place, Url};
 

@@ -107,6 +107,14 @@ fn work_of_url(url: &Path, work: Option<&Path>) -> Result<PathBuf> {
     Ok(all.join(name))
 }
 
+/// Fails if `planned` cannot be packed into `dst`; runs the checks of a pack and changes nothing.
+///
+/// # Errors
+/// As [`pack`](super::pack()).
+pub fn check_destination(planned: &Planned, dst: &Path, options: &Options) -> Result<()> {
+    Site::open(dst, &options.store, options.work.as_deref())?.check(planned, options.force)
+}
+
 impl Site {
     /// The destination at `dst`. `store` and `work` are for URLs.
     ///
@@ -163,23 +171,15 @@ impl Site {
     ) -> Result<Report> {
         let plans = &planned.plans;
         let there = self.existing(plans)?;
-        // A run that was stopped before the record of splits has its plan at the prefix, and goes on below.
-        let whole = there.whole(plans)?;
-        let is_sealed = there.has_record_of(plans) || whole.is_some() && self.plan()?.is_none();
-        if let Some(manifests) = whole.filter(|_| is_sealed) {
-            if !options.force {
-                present::check(&self.storage, plans, &manifests)?;
-                if !there.has_record_of(plans) {
-                    self.put_record(plans, &manifests)?;
-                }
-                if self.plan_is_of(plans)? == Some(true) {
-                    // An earlier run was stopped just before this step.
-                    self.clear_up(plans, &there.files().into_iter().collect())?;
-                }
-                return self.sealed_before(planned, manifests, options, start);
+        if let Some(manifests) = self.replaceable(plans, &there, options.force)? {
+            if !there.has_record_of(plans) {
+                self.put_record(plans, &manifests)?;
             }
-        } else {
-            self.refuse_others(plans, &there, options.force)?;
+            if self.plan_is_of(plans)? == Some(true) {
+                // An earlier run was stopped just before this step.
+                self.clear_up(plans, &there.files().into_iter().collect())?;
+            }
+            return self.sealed_before(planned, manifests, options, start);
         }
         self.make_work()?;
         // Uploads in flight take memory, too.
@@ -191,6 +191,35 @@ impl Site {
             self.publish(plans, &local)?;
         }
         Ok(Report { already_sealed: false, replaced: None, transfers: self.storage.transfers(), ..report })
+    }
+
+    /// The manifests if these plans are sealed here and stay, without `force`. Fails if the prefix cannot be packed into.
+    fn replaceable(&self, plans: &[Plan], there: &Existing, force: bool) -> Result<Option<Vec<Manifest>>> {
+        // A run that was stopped before the record of splits has its plan at the prefix, and goes on.
+        let whole = there.whole(plans)?;
+        let is_sealed = there.has_record_of(plans) || whole.is_some() && self.plan()?.is_none();
+        let Some(manifests) = whole.filter(|_| is_sealed) else {
+            self.refuse_others(plans, there, force)?;
+            return Ok(None);
+        };
+        if force {
+            return Ok(None);
+        }
+        present::check(&self.storage, plans, &manifests)?;
+        Ok(Some(manifests))
+    }
+
+    /// Fails if `planned` cannot be packed here; runs the checks of a pack and changes nothing.
+    ///
+    /// # Errors
+    /// As [`pack`](super::pack()).
+    pub fn check(&self, planned: &Planned, force: bool) -> Result<()> {
+        let (plans, source) = (planned.plans.as_slice(), planned.source.as_ref());
+        if let Some(folder) = self.storage.local() {
+            return destination::may_be_packed(std::iter::once((folder, plans)), source, force, true).map(drop);
+        }
+        destination::refuse_inside(self.storage.root(), source)?;
+        self.replaceable(plans, &self.existing(plans)?, force).map(drop)
     }
 
     /// Clears up after a stopped run, and returns the report of a dataset that was sealed before.
