@@ -9,7 +9,7 @@ use shardpack_packer::{
     copy::OnBad,
     crops,
     ledger::Fate,
-    pack::{self, Place, PlanOptions, Planned, Report, Url},
+    pack::{self, Place, PlanOptions, Planned, Report},
     plan::Plan,
     sidecars,
     source::{SharedSource, Source, storage::ReadOrder},
@@ -234,18 +234,10 @@ pub fn look_at(source: &dyn Source, options: &[PlanOptions], dst: &Path, run: &R
     })
 }
 
-/// The local folders and limits for changing images before they are packed into `dst`.
+/// The destinations and limits for changing images before they are packed into `dst`.
 pub fn place(options: &[PlanOptions], (dst, store): (&Path, &StoreSettings), run: &RunArgs) -> Result<Place> {
-    let folder = |one: &PlanOptions| {
-        pack::local_folder(&folder_of(dst, &one.bytes.format.name, options.len()), run.work.as_deref())
-    };
-    Ok(Place {
-        folders: options.iter().map(folder).collect::<Result<_>>()?,
-        url: sys::is_store(dst).then(|| Url { dst: dst.to_path_buf(), store: store.clone(), work: run.work.clone() }),
-        force: run.force,
-        memory_bytes: run.memory.unwrap_or_else(args::default_memory),
-        jobs: run.machine.jobs(),
-    })
+    let dsts = options.iter().map(|one| folder_of(dst, &one.bytes.format.name, options.len()));
+    Place::open(dsts, &run.options(store.clone()))
 }
 
 /// Packs the plans, one per format, and reports the result. `recognised` describes the detected source, if known.
@@ -299,7 +291,7 @@ fn go(
             Ok(report) => report,
             Err(error) => {
                 let error = match error.kind() {
-                    ErrorKind::Interrupted => kept(error, one, &pack::local_folder(&folder(one), run.work.as_deref())?),
+                    ErrorKind::Interrupted => kept(error, one, &folder(one), &options),
                     _ => error,
                 };
                 if let Some(announced) = announced.take().filter(|_| number == 0) {
@@ -375,13 +367,16 @@ fn ended(
 }
 
 /// Adds the finished work to an interruption.
-fn kept(error: Error, planned: &Planned, dst: &Path) -> Error {
+fn kept(error: Error, planned: &Planned, dst: &Path, options: &pack::Options) -> Error {
     let shards = planned.plans.iter().map(|plan| plan.shards.len() as u64).sum();
     // Only for the message; the interruption is the error to report.
-    let finished = pack::finished_shards(&planned.plans, dst).unwrap_or(0) as u64;
+    let (finished, dst) = pack::finished_shards(&planned.plans, dst, options).unwrap_or((0, dst.to_path_buf()));
+    let finished = finished as u64;
     let kept = match finished {
         0 => "no shard was finished yet".to_owned(),
-        _ => format!("{} of {} kept in {}", report::count(finished), report::counted(shards, "shard"), text::path(dst)),
+        _ => {
+            format!("{} of {} kept in {}", report::count(finished), report::counted(shards, "shard"), text::path(&dst))
+        }
     };
     error.help(format!("the same command resumes; {kept}"))
 }

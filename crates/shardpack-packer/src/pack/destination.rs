@@ -175,7 +175,7 @@ impl Destination {
             let held = replaceable(dst, &plan_path, old, plans)?;
             return held.refuse_foreign(dst).map(|()| State::New(held));
         }
-        if let Some(old) = old.map_err(|error| error.help(START_ANEW))? {
+        if let Some(old) = old.map_err(anew)? {
             let Some(what) = plan_file::difference(&old, source, plans) else { return Ok(State::Begun) };
             if plan_file::request_difference(&old, source, plans).is_some() {
                 return Err(something_else(dst, &what));
@@ -374,8 +374,10 @@ pub(super) fn remove_rest(dst: &Path) -> Result<()> {
     if work_folder::has_pack(work)? { Ok(()) } else { work_folder::remove_folder(work) }
 }
 
-/// A plan that cannot be read cannot be resumed.
-pub(super) const START_ANEW: &str = "--force starts anew";
+/// The error of a plan that cannot be read: it cannot be resumed.
+pub(super) fn anew(error: Error) -> Error {
+    if error.kind() == ErrorKind::Data { error.help("--force starts anew") } else { error }
+}
 
 /// The files in `dst` that `--force` may replace. An unfinished pack, whose plan file is `path`, may have those of its own plans; if it
 /// is corrupt, those of its header or, if that is corrupt too, of the `new` plans: the same command makes files of the same names.
@@ -388,6 +390,11 @@ fn replaceable(dst: &Path, path: &Path, old: Result<Option<PlanFile>>, new: &[Pl
             Err(_) => Held::look(dst, new),
         },
     }
+}
+
+/// Fails if the unfinished pack `old` at `dst` has another request. Its samples are compared once the present samples are known.
+pub(super) fn refuse_other_request(dst: &Path, old: &PlanFile, source: &dyn Source, plans: &[Plan]) -> Result<()> {
+    plan_file::request_difference(old, source, plans).map_or(Ok(()), |what| Err(something_else(dst, &what)))
 }
 
 fn something_else(dst: &Path, what: &str) -> Error {
@@ -404,70 +411,53 @@ pub(super) struct Prepared {
     _lock: sys::Lock,
 }
 
-/// Prepares the first of `folders` for work before the plan, if all folders may be packed into; `None` if each
-/// already holds the dataset of these plans. On failure nothing has changed.
+/// Prepares the first of the destinations for work before the plan, if all may be packed into; `None` if each already holds the
+/// dataset of these plans. On failure nothing has changed.
 pub(super) fn prepare(place: &Place, source: &dyn Source, plans: &[Vec<Plan>]) -> Result<Option<Prepared>> {
-    let folders = &place.folders;
-    let pairs = folders.iter().map(PathBuf::as_path).zip(plans.iter().map(Vec::as_slice));
-    if may_be_packed(pairs, source, place.force, place.url.is_none())? == Sealed::All {
-        return Ok(None);
+    let mut are_sealed = true;
+    for (site, plans) in place.sites.iter().zip(plans) {
+        are_sealed &= site.check(source, plans, place.force)?;
     }
-    let Some(dst) = folders.first() else { return Ok(None) };
-    let work = own::work_folder(dst, WORK_FOLDER)?;
+    let Some(first) = place.sites.first().filter(|_| !are_sealed) else { return Ok(None) };
+    let work = own::work_folder(&first.folder(), WORK_FOLDER)?;
     let lock = sys::Lock::take(&work.join(LOCK_FILE))?;
     Ok(Some(Prepared { work, _lock: lock }))
 }
 
-/// Whether folders hold the datasets of the plans.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sealed {
-    /// All folders do.
-    All,
-    /// At least one folder does not.
-    NotAll,
-}
-
-/// Fails if one of the folders cannot be packed into with its plans. Changes nothing.
-pub(super) fn may_be_packed<'p>(
-    folders: impl Iterator<Item = (&'p Path, &'p [Plan])>,
+/// Whether the folder `dst` holds the datasets of the plans, which stay without `force`; their shards are in it if `has_shards`. Fails if
+/// `dst` cannot be packed into. Changes nothing.
+pub(super) fn may_be_packed(
+    dst: &Path,
+    plans: &[Plan],
     source: &dyn Source,
     force: bool,
     has_shards: bool,
-) -> Result<Sealed> {
-    let mut are_sealed = !force;
-    for (dst, plans) in folders {
-        refuse_inside(dst, source)?;
-        own::check(dst, WORK_FOLDER)?;
-        let is_here = sys::is_there(dst)?;
-        let sealed = if !force && is_here { sealed_in(dst, plans)? } else { None };
-        if has_shards && are_sealed {
-            sealed.iter().try_for_each(|manifests| still_there(dst, plans, manifests))?;
-        }
-        are_sealed &= sealed.is_some();
-        if sealed.is_some() {
-            continue;
-        }
-        let work = dst.join(WORK_FOLDER);
-        let plan = work.join(PLAN_FILE);
-        let old = match sys::is_there(&plan)? {
-            true => plan_file::read(&plan).map(Some),
-            false => Ok(None),
-        };
-        if force && is_here {
-            replaceable(dst, &plan, old, plans)?.refuse_foreign(dst)?;
-        } else if !force && let Some(old) = old.map_err(|error| error.help(START_ANEW))? {
-            // Its samples are compared once the present samples are known.
-            if let Some(what) = plan_file::request_difference(&old, source, plans) {
-                return Err(something_else(dst, &what));
-            }
-        } else if !force && is_here {
-            let held = Held::look(dst, &[])?;
-            if !held.is_empty() {
-                return Err(held.refusal(dst, plans));
-            }
+) -> Result<bool> {
+    refuse_inside(dst, source)?;
+    own::check(dst, WORK_FOLDER)?;
+    let is_here = sys::is_there(dst)?;
+    if !force
+        && is_here
+        && let Some(manifests) = sealed_in(dst, plans)?
+    {
+        return if has_shards { still_there(dst, plans, &manifests).map(|()| true) } else { Ok(true) };
+    }
+    let plan = dst.join(WORK_FOLDER).join(PLAN_FILE);
+    let old = match sys::is_there(&plan)? {
+        true => plan_file::read(&plan).map(Some),
+        false => Ok(None),
+    };
+    if force && is_here {
+        replaceable(dst, &plan, old, plans)?.refuse_foreign(dst)?;
+    } else if !force && let Some(old) = old.map_err(anew)? {
+        refuse_other_request(dst, &old, source, plans)?;
+    } else if !force && is_here {
+        let held = Held::look(dst, &[])?;
+        if !held.is_empty() {
+            return Err(held.refusal(dst, plans));
         }
     }
-    Ok(if are_sealed { Sealed::All } else { Sealed::NotAll })
+    Ok(false)
 }
 
 /// Checks, before `source` is listed, whether the source or a part can be packed into `dst`. Sends no request: what a URL holds is

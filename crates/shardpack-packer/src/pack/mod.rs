@@ -76,9 +76,9 @@ pub use planning::{PartPlanning, plan_all, plan_part};
 pub use requests::{Requests, requests};
 use second_format::SecondFormat;
 use site::Site;
-pub use site::{check_destination, local_folder, make_work, repair_folder};
+pub use site::{check_destination, make_work, repair_folder};
 pub use status::{PartState, Status, status};
-pub use transformed::{Place, Url};
+pub use transformed::Place;
 
 /// The extension of images in the shards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -124,7 +124,7 @@ pub struct Options {
     pub sidecars: sidecars::Choice,
     /// Settings of the store, if the destination is a URL.
     pub store: StoreSettings,
-    /// Folder for the plan and finished files of a pack to a URL: [`local_folder`].
+    /// Folder for the plan and finished files of a pack to a URL; if `None`, the user's state folder.
     pub work: Option<PathBuf>,
 }
 
@@ -231,20 +231,21 @@ pub(crate) fn no_space(what: String, dst: &Path) -> Error {
     Error::new(ErrorKind::System, what).in_file(dst).help("free space, or choose another disk")
 }
 
-/// Number of the shards of `plans`, or of their parts, that are finished in `dst`.
+/// Number of the shards of `plans`, or of their parts, that are finished for a pack into `dst`, and the folder that shows it: `dst`
+/// itself, or of a URL a folder of this machine.
 ///
 /// # Errors
-/// If files in `dst` cannot be inspected.
-pub fn finished_shards(plans: &[Plan], dst: &Path) -> Result<usize> {
-    let mut finished = 0;
+/// If files in it cannot be inspected.
+pub fn finished_shards(plans: &[Plan], dst: &Path, options: &Options) -> Result<(usize, PathBuf)> {
+    let (all, mut finished) = (Site::open(dst, &options.store, options.work.as_deref())?.folder(), 0);
     for plan in plans {
-        let folder = dataset_folder(dst, plan);
+        let folder = dataset_folder(&all, plan);
         for shard in plan.held.clone() {
             // The index of a shard is written only once the shard is complete.
             finished += usize::from(sys::is_file(&folder.join(copy::index_file(plan, shard)))?);
         }
     }
-    Ok(finished)
+    Ok((finished, all))
 }
 
 /// Checks, without looking at any folder, whether `planned` can be packed with these options.

@@ -10,14 +10,12 @@ use shardpack_format::{
     size,
 };
 use shardpack_imaging::Recipe;
-use shardpack_reader::StoreSettings;
 
 use super::{
     Extension, Place, PlanOptions, Planned,
     change_part::{Changed, ChangedPart, change_part},
     destination, geometry, notes,
     planned::{look, together},
-    site::Site,
     spools::Request,
     transformed,
 };
@@ -104,24 +102,8 @@ pub fn plan_part(
     on_bad: OnBad,
     monitor: &dyn Monitor,
 ) -> Result<PartPlanning> {
-    let site = match (&place.url, place.folders.first()) {
-        (Some(url), _) => Site::open(&url.dst, &url.store, url.work.as_deref())?,
-        (None, Some(dst)) => Site::open(dst, &StoreSettings::default(), None)?,
-        (None, None) => return Err(Error::usage("there is nothing to plan")),
-    };
-    plan_part_into(source, options, part, (place, &site), on_bad, monitor)
-}
-
-/// As [`plan_part`].
-pub(super) fn plan_part_into(
-    source: SharedSource,
-    options: &PlanOptions,
-    part: Part,
-    (place, site): (&Place, &Site),
-    on_bad: OnBad,
-    monitor: &dyn Monitor,
-) -> Result<PartPlanning> {
     let none = || Error::usage("there is nothing to plan");
+    let site = place.sites.first().ok_or_else(none)?;
     let surveyed = Surveyed::of(source, std::slice::from_ref(options), false, monitor)?.ok_or_else(none)?;
     let Some(recipe) = surveyed.recipe.clone() else {
         return surveyed.plan_one().map(Box::new).map(PartPlanning::Planned);

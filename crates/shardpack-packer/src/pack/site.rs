@@ -41,7 +41,10 @@ use crate::{
     monitor::Monitor,
     own,
     plan::Plan,
-    plan_file, seal, sidecars, sys,
+    plan_file::{self, PlanFile},
+    seal, sidecars,
+    source::Source,
+    sys,
     transfer::{put_files, remove_files},
 };
 
@@ -59,19 +62,7 @@ pub(super) struct Site {
     is_named: bool,
 }
 
-/// Folder for the plan and finished files of a pack into `dst`: `dst` itself, or if it is a URL a folder in
-/// `work`, or in the user's state folder.
-///
-/// # Errors
-/// If there is no such folder.
-pub fn local_folder(dst: &Path, work: Option<&Path>) -> Result<PathBuf> {
-    match sys::is_store(dst) {
-        true => Ok(work_of_url(dst, work)?.join(DATASET_FOLDER)),
-        false => Ok(dst.to_path_buf()),
-    }
-}
-
-/// Folder for the results of a repair of the dataset at `url`, until they are uploaded; see [`local_folder`].
+/// Folder for the results of a repair of the dataset at `url`, until they are uploaded: in `work`, or in the user's state folder.
 ///
 /// # Errors
 /// If there is no such folder.
@@ -112,7 +103,8 @@ fn work_of_url(url: &Path, work: Option<&Path>) -> Result<PathBuf> {
 /// # Errors
 /// As [`pack`](super::pack()).
 pub fn check_destination(planned: &Planned, dst: &Path, options: &Options) -> Result<()> {
-    Site::open(dst, &options.store, options.work.as_deref())?.check(planned, options.force)
+    let site = Site::open(dst, &options.store, options.work.as_deref())?;
+    site.check(planned.source.as_ref(), &planned.plans, options.force).map(drop)
 }
 
 impl Site {
@@ -185,7 +177,7 @@ impl Site {
         // Uploads in flight take memory, too.
         let (jobs, memory_bytes) = self.storage.writers(options.jobs, options.memory_bytes);
         let options = &Options { jobs, memory_bytes, ..options.clone() };
-        let local = self.work.join(DATASET_FOLDER);
+        let local = self.folder();
         let report = pack_into(planned, None, &local, self, options, monitor)?;
         if report.sealed {
             self.publish(plans, &local)?;
@@ -209,17 +201,34 @@ impl Site {
         Ok(Some(manifests))
     }
 
-    /// Fails if `planned` cannot be packed here; runs the checks of a pack and changes nothing.
+    /// Whether these plans of `source` are sealed here, and stay without `force`. Fails if they cannot be packed here; runs the checks of
+    /// a pack and changes nothing.
     ///
     /// # Errors
     /// As [`pack`](super::pack()).
-    pub fn check(&self, planned: &Planned, force: bool) -> Result<()> {
-        let (plans, source) = (planned.plans.as_slice(), planned.source.as_ref());
+    pub fn check(&self, source: &dyn Source, plans: &[Plan], force: bool) -> Result<bool> {
         if let Some(folder) = self.storage.local() {
-            return destination::may_be_packed(std::iter::once((folder, plans)), source, force, true).map(drop);
+            return destination::may_be_packed(folder, plans, source, force, true);
         }
         destination::refuse_inside(self.storage.root(), source)?;
-        self.replaceable(plans, &self.existing(plans)?, force).map(drop)
+        let there = self.existing(plans)?;
+        let begun =
+            if force || there.sealed(plans)?.is_some() { None } else { self.plan().map_err(destination::anew)? };
+        match begun {
+            // Its samples are compared once the present samples are known.
+            Some(header) => {
+                let old = PlanFile { plans: header.plans()?, source: header.source };
+                destination::refuse_other_request(self.storage.root(), &old, source, plans)?;
+            }
+            None if self.replaceable(plans, &there, force)?.is_some() => return Ok(true),
+            None => {}
+        }
+        destination::may_be_packed(&self.folder(), plans, source, force, false)
+    }
+
+    /// The folder with the plan and the finished files of a whole pack: of a URL, in the local folder.
+    pub fn folder(&self) -> PathBuf {
+        self.storage.local().map_or_else(|| self.work.join(DATASET_FOLDER), Path::to_path_buf)
     }
 
     /// Clears up after a stopped run, and returns the report of a dataset that was sealed before.
@@ -243,7 +252,7 @@ impl Site {
     /// Removes files that a stopped run has left on this machine, and aborts its uploads, unless a process still packs here. Returns
     /// the names of objects whose parts may remain.
     fn clear_local(&self) -> Result<Vec<String>> {
-        let local = self.work.join(DATASET_FOLDER);
+        let local = self.folder();
         let lock = local.join(WORK_FOLDER).join(LOCK_FILE);
         let alone = sys::Lock::take_if_free(&lock)?;
         if alone.is_none() && sys::is_there(&lock)? {
@@ -275,12 +284,10 @@ impl Site {
         if !force && !there.are_of(plans)? {
             return Err(self.holds_another_dataset(there, plans));
         }
-        let local = self.work.join(DATASET_FOLDER);
+        let local = self.folder();
         let plan = local.join(WORK_FOLDER).join(PLAN_FILE);
         let is_begun = sys::is_there(&plan)?;
-        let anew =
-            |error: Error| if error.kind() == ErrorKind::Data { error.help(destination::START_ANEW) } else { error };
-        let is_of_plans = if force { None } else { self.plan_is_of(plans).map_err(anew)? };
+        let is_of_plans = if force { None } else { self.plan_is_of(plans).map_err(destination::anew)? };
         if is_of_plans == Some(false) {
             // The source may have changed since this machine started.
             let own = if is_begun { plan_file::read_header(&plan)?.plans()? } else { Vec::new() };
@@ -348,7 +355,7 @@ impl Site {
         let left = self.storage.abort_begun()?;
         let there = if force { self.existing(plans)?.names() } else { Vec::new() };
         let unfinished = if force { self.unfinished()? } else { Vec::new() };
-        let local = self.work.join(DATASET_FOLDER);
+        let local = self.folder();
         let stale = stale.iter().filter_map(|path| path.strip_prefix(&local).ok()?.to_str().map(str::to_owned));
         let known = self.replaced()?;
         let replaced: BTreeSet<_> = known.iter().chain(&there).cloned().chain(stale).chain(unfinished).collect();

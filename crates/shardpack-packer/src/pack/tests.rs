@@ -22,8 +22,8 @@ use shardpack_reader::StoreSettings;
 use shardpack_storage::{Call, Faulty, Memory, Storage};
 
 use super::{
-    Extension, Options, PartPlanning, Place, PlanOptions, Planned, PlannedPart, Site, Url, merge, part, plan_all,
-    planning::plan_part_into,
+    Extension, Options, PartPlanning, Place, PlanOptions, Planned, PlannedPart, Site, merge, part, plan_all,
+    planning::plan_part,
 };
 use crate::{
     copy::OnBad,
@@ -87,9 +87,8 @@ impl<'s> Command<'s> {
         // Before all parts have changed their images, none can pack.
         for number in (1..=self.parts).chain(1..=if self.recipe.is_some() { self.parts } else { 0 }) {
             let part = Part::new(number, self.parts)?;
-            let (source, plan_options, place) = self.to_plan(&site)?;
-            let at = (&place, &site);
-            let planned = match plan_part_into(source, &plan_options, part, at, OnBad::Error, &Silent)? {
+            let (source, plan_options, place) = self.to_plan(storage, work)?;
+            let planned = match plan_part(source, &plan_options, part, &place, OnBad::Error, &Silent)? {
                 PartPlanning::Planned(planned) => PlannedPart::of_walk(*planned, part)?,
                 PartPlanning::Changed(changed) => {
                     assert!(changed.bad.is_empty());
@@ -101,7 +100,7 @@ impl<'s> Command<'s> {
             assert_ne!(packed.ended, part::Ended::Bad);
         }
         if self.parts == 0 {
-            assert!(site.pack(&self.planned(&site)?, &options, &Silent)?.sealed);
+            assert!(site.pack(&self.planned(storage, work)?, &options, &Silent)?.sealed);
             return Ok(());
         }
         let options = merge::Options { verify: false, jobs: 1, store: StoreSettings::default(), work: None };
@@ -109,13 +108,13 @@ impl<'s> Command<'s> {
         Ok(())
     }
 
-    fn planned(&self, site: &Site) -> Result<Planned> {
-        let (source, options, place) = self.to_plan(site)?;
+    fn planned(&self, storage: &Arc<dyn Storage>, work: &Path) -> Result<Planned> {
+        let (source, options, place) = self.to_plan(storage, work)?;
         let place = self.recipe.as_ref().map(|_| &place);
         Ok(plan_all(source, &[options], place, &Silent)?.remove(0))
     }
 
-    fn to_plan(&self, site: &Site) -> Result<(SharedSource, PlanOptions, Place)> {
+    fn to_plan(&self, storage: &Arc<dyn Storage>, work: &Path) -> Result<(SharedSource, PlanOptions, Place)> {
         let source = resolve(self.src, &Default::default(), &Default::default(), &StoreSettings::default())?;
         let options = PlanOptions {
             walk: options::Options { threads: 1, ..Default::default() },
@@ -133,9 +132,8 @@ impl<'s> Command<'s> {
             extension: Extension::MostCommon,
             recipe: self.recipe.clone(),
         };
-        let folders = vec![site.work.join("dataset")];
-        let url = Some(Url { dst: "memory:".into(), store: StoreSettings::default(), work: None });
-        let place = Place { folders, url, force: self.force, memory_bytes: MEMORY_BYTES, jobs: 1 };
+        let sites = vec![Site::at(storage, work.join("x"))];
+        let place = Place { sites, force: self.force, memory_bytes: MEMORY_BYTES, jobs: 1 };
         Ok((source, options, place))
     }
 }
@@ -329,6 +327,30 @@ fn changed_images_go_on_after_a_fault_at_any_call() {
     let src = source(&photos(4, 0));
     let recipe = Some(Recipe { fix: true, ..Recipe::default() });
     sweep(&Command { recipe, ..Command::new(&src, "recordio", 2) }, &Memory::new("memory:"));
+}
+
+#[test]
+fn images_are_changed_for_no_destination_that_is_sealed_or_holds_something_else() {
+    let src = source(&photos(4, 0));
+    let recipe = Some(Recipe { fix: true, ..Recipe::default() });
+    let command = Command { recipe, ..Command::new(&src, "recordio", 2) };
+    let memory = Memory::new("memory:");
+    let storage: Arc<dyn Storage> = Arc::new(memory.clone());
+    command.run(&storage, work_folder().path()).unwrap();
+    let sealed = files(&memory);
+    // Images that are read now are bad.
+    for (path, _) in photos(4, 0) {
+        let path = src.path().join(path);
+        let stat = fs::metadata(&path).unwrap();
+        fs::write(&path, vec![0; stat.len() as usize]).unwrap();
+        fs::File::options().write(true).open(&path).unwrap().set_modified(stat.modified().unwrap()).unwrap();
+    }
+    command.run(&storage, work_folder().path()).unwrap();
+    assert_eq!(files(&memory), sealed);
+    let other = Command { shards: 1, ..command };
+    let error = other.run(&storage, work_folder().path()).unwrap_err();
+    assert!(error.what().starts_with("holds another dataset: "), "{error}");
+    assert_eq!(files(&memory), sealed);
 }
 
 #[test]

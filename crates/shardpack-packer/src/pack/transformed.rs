@@ -13,10 +13,9 @@ use std::{
 
 use shardpack_format::{Result, hash, image_header::Kind, size};
 use shardpack_imaging::{Change, ENGINE, Encode, Outcome as Applied, Recipe, Resize, apply_within};
-use shardpack_reader::StoreSettings;
 use shardpack_storage::Local;
 
-use super::work_folder::SPOOL_FILE;
+use super::{Options, site::Site, work_folder::SPOOL_FILE};
 use crate::{
     decoding,
     ledger::{Fate, Unpacked, order},
@@ -298,29 +297,32 @@ pub(super) fn becomes(kind: Kind, recipe: &Recipe) -> Kind {
     }
 }
 
-/// A destination at a URL.
-#[derive(Clone, Debug)]
-pub struct Url {
-    /// The URL.
-    pub dst: PathBuf,
-    /// Settings of its store.
-    pub store: StoreSettings,
-    /// As in [`super::Options`].
-    pub work: Option<PathBuf>,
-}
-
 /// Place for preprocessing.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Place {
-    /// Folders of the datasets, one for each format; the first has the spool.
-    pub folders: Vec<PathBuf>,
-    /// The destination, if it is a URL: the folders are then kept for it, and it has the shards.
-    pub url: Option<Url>,
-    /// Replace the contents of the folders.
-    pub force: bool,
+    /// Destinations of the datasets, one for each format; the first has the spool.
+    pub(super) sites: Vec<Site>,
+    /// Replace the contents of the destinations.
+    pub(super) force: bool,
     /// Budget of the pack that follows, in bytes: if it is too small for any sample, preprocessing does not
     /// start.
-    pub memory_bytes: u64,
+    pub(super) memory_bytes: u64,
     /// Number of threads that preprocess images.
-    pub jobs: usize,
+    pub(super) jobs: usize,
+}
+
+impl Place {
+    /// The place for packs into `dsts` with `options`. Sends no request.
+    ///
+    /// # Errors
+    /// If a URL cannot be written, or there is no folder for unfinished files.
+    pub fn open(dsts: impl IntoIterator<Item = PathBuf>, options: &Options) -> Result<Self> {
+        let site = |dst: PathBuf| Site::open(&dst, &options.store, options.work.as_deref());
+        Ok(Self {
+            sites: dsts.into_iter().map(site).collect::<Result<_>>()?,
+            force: options.force,
+            memory_bytes: options.memory_bytes,
+            jobs: options.jobs,
+        })
+    }
 }
