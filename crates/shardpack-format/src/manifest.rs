@@ -39,6 +39,17 @@ impl Serialize for Blake3 {
     }
 }
 
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Blake3 {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "hash".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "pattern": "^[0-9a-f]{64}$" })
+    }
+}
+
 impl<'de> Deserialize<'de> for Blake3 {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
@@ -108,9 +119,10 @@ pub struct Format {
 
 /// How the samples were ordered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Order {
-    /// [`crate::permutation::ALGORITHM`], or `source` for canonical order.
+    /// Name of the permutation, `feistel-8`, or `source` for canonical order.
     pub algorithm: String,
     /// Seed of the permutation; 0 where there is none.
     pub seed: u64,
@@ -118,6 +130,7 @@ pub struct Order {
 
 /// Counts of the images that were found: discovered = packed + skipped + duplicates + filtered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Counts {
     /// Images found.

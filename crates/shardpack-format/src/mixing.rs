@@ -16,11 +16,14 @@
 //! ```
 //! which is exact for draws with replacement.
 
+use serde::Serialize;
+
 /// With fewer batches chance decides.
 pub const FEWEST_BATCHES: u64 = 8;
 
 /// A figure of an order, and how far chance may take a true shuffle from 1: one standard deviation.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Figure {
     /// The figure; 1 is a true shuffle.
     pub value: f64,

@@ -27,6 +27,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Source of the bytes of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cold {
     /// Bytes that this process read from devices in the row; `None` if the system does not count them.
     pub device_bytes: Option<u64>,

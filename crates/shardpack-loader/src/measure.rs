@@ -72,14 +72,17 @@ pub struct Request {
 
 /// Amount and time of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rate {
     /// Samples; 0 for the plain reading of files.
     pub samples: u64,
     /// Bytes of shards or of records, or of payloads for rows that decode.
     pub bytes: u64,
     /// Milliseconds.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub elapsed_ms: f64,
     /// Milliseconds of CPU time of all threads of this process in the row, including kernel time.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub cpu_ms: f64,
 }
 
@@ -102,6 +105,7 @@ impl Rate {
 
 /// How long a consumer without work of its own waited for each batch, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Waits {
     /// Number of batches.
     pub batches: u64,

@@ -32,10 +32,11 @@ const UNREAD: u32 = u32::MAX;
 
 /// Mixing of batches for one number of readers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ShuffleQuality {
     /// Number of readers, w.
     pub readers: u64,
-    /// DEFF_w, see the module; `None` if there are too few samples.
+    /// DEFF_w of docs/reference/order.md; `None` if there are too few samples.
     pub deff: Option<f64>,
     /// Standard deviation of DEFF_w from 1.00 for a true shuffle.
     pub spread: Option<f64>,

@@ -11,6 +11,7 @@ use shardpack_reader::Shard;
 
 /// The crop tables of some shards.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CropTables {
     /// Shards with a crop file.
     pub shards: u64,

@@ -9,6 +9,7 @@ const EXACT: u32 = 8192;
 
 /// Minimum, median and maximum of many numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Spread {
     /// The minimum.
     pub smallest: u64,

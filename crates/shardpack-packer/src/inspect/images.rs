@@ -12,6 +12,7 @@ use super::histogram::{Histogram, Spread};
 
 /// Kinds and dimensions of images.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Images {
     /// Images per kind, detected from the first bytes.
     pub kinds: BTreeMap<String, u64>,

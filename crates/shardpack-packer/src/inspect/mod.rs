@@ -45,6 +45,7 @@ pub struct Report {
 
 /// Subject of a summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum What {
     /// A whole dataset, from its manifest and indexes.
@@ -55,8 +56,9 @@ pub enum What {
     Foreign,
 }
 
-/// Content of one dataset or one group of foreign files. The field order is the JSON order.
+/// Content of one dataset or one group of foreign files.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Summary {
     /// The subject.
     pub what: What,
@@ -65,6 +67,7 @@ pub struct Summary {
     /// Name of the dataset, or of the foreign files (their number is in `shards`).
     pub name: String,
     /// Id of the dataset in hexadecimal.
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = "^[0-9a-f]{64}$")))]
     pub id: Option<String>,
     /// Name of the format.
     pub format: String,
@@ -108,6 +111,7 @@ pub struct Summary {
 
 /// Totals over shard files.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Shards {
     /// Number of files.
     pub count: u64,
@@ -121,6 +125,7 @@ pub struct Shards {
 
 /// Space that a dataset uses besides its images.
 #[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Overhead {
     /// Unpacked length in bytes of headers, padding and ends in the shards.
     pub framing_bytes: u64,
@@ -135,10 +140,11 @@ pub struct Overhead {
 
 /// One component of the samples.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Component {
     /// Extension, feature or column.
     pub name: String,
-    /// Type of a value component: `<f4[?x64]`, see [`shardpack_format::component::Type`].
+    /// Type of a value component: `<f4[?x64]`. Other components have none.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Number of samples with the component.
@@ -149,6 +155,7 @@ pub struct Component {
 
 /// Classes and their distribution.
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Classes {
     /// Number of classes; for foreign files the number of distinct labels.
     pub count: u64,
@@ -164,6 +171,7 @@ pub struct Classes {
 
 /// A class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Class {
     /// Class number.
     pub label: i64,
@@ -175,6 +183,7 @@ pub struct Class {
 
 /// Structure of foreign tar files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tar {
     /// Number of members, including folders and links.
     pub members: u64,

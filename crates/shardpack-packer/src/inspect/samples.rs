@@ -39,6 +39,7 @@ pub struct Filter {
 
 /// A sample. The field order is the JSON order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sample {
     /// Name of the dataset; `None` for foreign files.
     pub dataset: Option<String>,
@@ -68,6 +69,7 @@ pub struct Sample {
     pub path: Option<String>,
     /// The bytes of the path in hexadecimal, if it is not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = "^([0-9a-f]{2})*$")))]
     pub path_hex: Option<String>,
 }
 

@@ -19,6 +19,7 @@ const SHOWN: usize = 3;
 
 /// Description of a set of shards.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Preview {
     /// Formats of the files with the number of files each, compression included: `("tfrecord, gzip", 3)`.
     pub formats: Vec<(String, u64)>,
@@ -49,6 +50,7 @@ pub struct Preview {
 
 /// A previewed sample.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SamplePreview {
     /// Key, id, or number in its file.
     pub key: String,
