@@ -9,6 +9,7 @@ mod args;
 mod changes;
 mod cli;
 mod commands;
+mod document;
 mod help;
 pub mod hosted;
 mod man;

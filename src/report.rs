@@ -3,13 +3,14 @@
 //! With `--json`, stdout gets one document, however a command ends.
 
 use std::{
+    fmt::Display,
     io::{ErrorKind, Write},
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
 use serde_json::{
-    Serializer, json,
+    Serializer, Value, json,
     ser::{CompactFormatter, Formatter, PrettyFormatter},
 };
 use shardpack_format::text;
@@ -17,6 +18,7 @@ use shardpack_packer::{Error, ErrorKind as Kind, Result, ledger::Unpacked};
 use shardpack_reader::Transfers;
 
 use crate::{
+    document::Failed,
     hosted::host,
     lines::Lines,
     terminal::{self, Stream},
@@ -85,24 +87,33 @@ pub fn print_bytes(bytes: &[u8]) -> Result<()> {
 }
 
 /// Prints one JSON document to stdout, the only one of this run.
-pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
-    let mut out = json_bytes(value, Pretty::default())?;
+pub fn print_json(document: &impl serde::Serialize) -> Result<()> {
+    let mut out = json_bytes(&sorted(document)?, Pretty::default())?;
     answered();
     out.push(b'\n');
     print_bytes(&out)
 }
 
+/// `value` with the keys of all objects in alphabetical order.
+fn sorted(value: &impl serde::Serialize) -> Result<Value> {
+    serde_json::to_value(value).map_err(unwritable)
+}
+
 /// One JSON document on one line.
 pub fn json_line(value: &impl serde::Serialize) -> Result<String> {
     let out = json_bytes(value, Plain(CompactFormatter))?;
-    String::from_utf8(out).map_err(|e| Error::data(format!("cannot write json: {e}")))
+    String::from_utf8(out).map_err(unwritable)
 }
 
 fn json_bytes(value: &impl serde::Serialize, formatter: impl Formatter) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     let done = value.serialize(&mut Serializer::with_formatter(&mut out, formatter));
-    done.map_err(|e| Error::data(format!("cannot write json: {e}")))?;
+    done.map_err(unwritable)?;
     Ok(out)
+}
+
+fn unwritable(error: impl Display) -> Error {
+    Error::data(format!("cannot write json: {error}"))
 }
 
 /// Escapes invisible characters by number: parsers read the same text, and terminals do not interpret it.
@@ -148,12 +159,12 @@ pub fn print_json_error(error: &Error) -> Result<()> {
     let host = host();
     match host.as_ref().map_or(&IS_ANSWERED, |host| host.is_answered()).load(Ordering::Relaxed) {
         true => Ok(()),
-        false => print_json(&json!({ "error": error_json(error) })),
+        false => print_json(&Failed { error: error.into() }),
     }
 }
 
 /// An error as JSON.
-pub fn error_json(error: &Error) -> serde_json::Value {
+pub fn error_json(error: &Error) -> Value {
     let at = error.location();
     let kind = match error.kind() {
         Kind::Data => "data",
@@ -234,8 +245,8 @@ pub fn network(transfers: Transfers) -> Lines {
 }
 
 /// Network use as JSON; null if all data was read from files.
-pub fn network_json(transfers: Option<Transfers>) -> serde_json::Value {
-    transfers.map_or(serde_json::Value::Null, |Transfers { requests, bytes, again, too_many, sent_bytes }| {
+pub fn network_json(transfers: Option<Transfers>) -> Value {
+    transfers.map_or(Value::Null, |Transfers { requests, bytes, again, too_many, sent_bytes }| {
         json!({
             "requests": requests, "received_bytes": bytes, "sent_bytes": sent_bytes, "requests_again": again, "throttled": too_many,
         })
@@ -282,7 +293,7 @@ pub fn first_of<T>(entries: &[T], indent: &str, all: &str, lines: impl Fn(&T) ->
 }
 
 /// Files that were found and are not in the shards, as JSON.
-pub fn unpacked(entries: &[Unpacked]) -> serde_json::Value {
+pub fn unpacked(entries: &[Unpacked]) -> Value {
     let entry = |entry: &Unpacked| json!({"path": path(&entry.path), "label": entry.class, "fate": entry.fate, "reason": entry.reason});
     entries.iter().map(entry).collect()
 }
@@ -338,7 +349,7 @@ mod tests {
             [json_line(&value).unwrap(), String::from_utf8(json_bytes(&value, Pretty::default()).unwrap()).unwrap()]
         {
             assert!(!text.replace('\n', "").contains(text::is_hidden), "{text}");
-            assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+            assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
         }
         assert_eq!(
             json_bytes(&value["nothing"], Pretty::default()).unwrap(),

@@ -2,14 +2,19 @@
 
 use std::path::PathBuf;
 
-use serde_json::json;
-use shardpack_format::{hash, manifest::INDEX_FOLDER, shell};
+use serde::Serialize;
+use shardpack_format::{
+    hash,
+    manifest::{Blake3, INDEX_FOLDER},
+    shell,
+};
 use shardpack_packer::{Result, adopt};
 
 use super::pack::OnBadArg;
 use crate::{
     Outcome,
     args::{self, Talk},
+    document::{self, Counted, LeftOut, Unpacked},
     lines::Lines,
     progress::{self, Progress},
     report,
@@ -54,21 +59,11 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let result = adopt::adopt(&args.folder, &options, &monitor);
     monitor.finish();
     let found = result?;
-    let file = |name: &str| report::path(format!("{INDEX_FOLDER}/{name}").as_bytes());
     if args.talk.json {
-        let removed = found.crops.removed.iter().map(|(name, why)| json!({"file": file(name), "reason": why}));
-        let bad = found.bad.iter().map(|bad| json!({"path": report::path(&bad.path), "reason": bad.reason}));
-        report::print_json(&json!({
-            "sealed": found.manifest.is_some(), "bad": bad.collect::<Vec<_>>(),
-            "unpacked": report::unpacked(&found.bad), "ignored_files": found.ignored,
-            "id": found.manifest.as_ref().map(|manifest| hash::hex(&manifest.id.0)),
-            "samples": found.manifest.as_ref().map(|manifest| manifest.samples),
-            "shards": found.manifest.as_ref().map(|manifest| manifest.shards.len()),
-            "crops": {"kept_shards": found.crops.shards, "removed": removed.collect::<Vec<_>>()},
-        }))?;
+        report::print_json(&Adopted::of(&found))?;
     } else {
         let mut out = report::list_left_out(&found.bad, "--json names all");
-        let removed = |(name, why): &(String, _)| Lines::of(&format!("{}: removed: {why}", file(name)));
+        let removed = |(name, why): &(String, _)| Lines::of(&format!("{}: removed: {why}", in_index(name)));
         out += report::first_of(&found.crops.removed, "", "--json names all", removed);
         match &found.manifest {
             Some(manifest) => {
@@ -93,4 +88,68 @@ pub fn run(args: &Args) -> Result<Outcome> {
         report::print(&out)?;
     }
     Ok(if found.manifest.is_some() { Outcome::Done } else { Outcome::Wrong })
+}
+
+/// Path of a file of indexes, relative to the folder of the dataset.
+fn in_index(name: &str) -> String {
+    report::path(format!("{INDEX_FOLDER}/{name}").as_bytes())
+}
+
+/// The document of `adopt`.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Adopted {
+    /// Whether manifest and indexes were written.
+    sealed: bool,
+    /// Records that cannot be read as samples.
+    bad: Vec<LeftOut>,
+    /// The same records, with their labels.
+    unpacked: Vec<Unpacked>,
+    /// Records and files that are not in the index, counted by reason.
+    ignored_files: Counted,
+    /// Id of the dataset; null if nothing was written.
+    id: Option<Blake3>,
+    /// Samples of the dataset; null if nothing was written.
+    samples: Option<u64>,
+    /// Shards of the dataset; null if nothing was written.
+    shards: Option<usize>,
+    crops: KeptCrops,
+}
+
+/// Crop tables of an earlier dataset in the folder.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct KeptCrops {
+    /// Shards whose tables were kept.
+    kept_shards: u64,
+    /// Removed files, by name.
+    removed: Vec<RemovedCrops>,
+}
+
+/// A removed file of crop tables.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct RemovedCrops {
+    /// The file, relative to the folder.
+    file: String,
+    /// Why it was removed.
+    reason: String,
+}
+
+impl Adopted {
+    fn of(found: &adopt::Report) -> Self {
+        let manifest = found.manifest.as_ref();
+        let removed = found.crops.removed.iter();
+        let removed = removed.map(|(name, why)| RemovedCrops { file: in_index(name), reason: why.clone() });
+        Self {
+            sealed: manifest.is_some(),
+            bad: document::left_out(&found.bad),
+            unpacked: document::unpacked(&found.bad),
+            ignored_files: found.ignored.clone(),
+            id: manifest.map(|manifest| manifest.id),
+            samples: manifest.map(|manifest| manifest.samples),
+            shards: manifest.map(|manifest| manifest.shards.len()),
+            crops: KeptCrops { kept_shards: found.crops.shards, removed: removed.collect() },
+        }
+    }
 }

@@ -5,10 +5,10 @@ use std::{
     time::Duration,
 };
 
-use serde_json::json;
+use serde::Serialize;
 use shardpack_format::{shell, text};
 use shardpack_loader::{
-    measure::{self, Cold, Crops, Measured, Network, Rate, Request},
+    measure::{self, Cold, Crops, Measured, Network, Rate, Request, Waits},
     quality::{Figure, Times},
 };
 use shardpack_packer::Result;
@@ -17,6 +17,7 @@ use shardpack_reader::Dataset;
 use crate::{
     Outcome,
     args::{self, StoreArgs, Talk},
+    document,
     lines::Lines,
     report,
 };
@@ -112,36 +113,144 @@ pub fn run(args: &Args) -> Result<Outcome> {
         };
         let measured = measure::measure(&dataset, &request, &said)?;
         if args.talk.json {
-            all.push(to_json(&dataset, &measured));
+            all.push(MeasuredDataset::of(&dataset, &measured));
         } else {
             report::print(&text(&dataset, args, &measured))?;
         }
     }
     if args.talk.json {
-        report::print_json(&json!({ "datasets": all }))?;
+        report::print_json(&Document { datasets: all })?;
     }
     Ok(Outcome::Done)
 }
 
-fn to_json(dataset: &Dataset, measured: &Measured) -> serde_json::Value {
-    let figure = |figure: Option<Figure>| figure.map(|one| json!({"value": one.value, "spread": one.spread}));
-    json!({
-        "folder": text::path(dataset.folder()).to_string(), "name": dataset.name(),
-        "samples": dataset.len(), "shard_bytes": dataset.manifest().shard_bytes,
-        "lanes": measured.lanes, "run_blocks": measured.run_blocks, "peak_run_bytes": measured.peak_run_bytes,
-        "plain": measured.plain, "raw": measured.raw,
-        "cold": measured.cold.map(|[plain, raw]| json!({"plain": plain, "raw": raw})), "decode": measured.decode, "crops": measured.crops,
-        "made": measured.made, "by_table": measured.by_table, "without_tables": measured.without_tables, "skipped": measured.skipped, "waits": measured.waits,
-        "epoch": measured.network.map(|network| json!({
-            "requests": network.epoch.requests, "received_bytes": network.epoch.bytes, "requests_again": network.epoch.again,
-            "throttled": network.epoch.too_many, "is_measured": network.is_whole, "in_flight": network.in_flight,
-        })),
-        "network": report::network_json(measured.network.map(|network| network.all)),
-        "r": figure(measured.r), "deff": figure(measured.deff),
-        "place_and_time": figure(measured.times.map(|times| times.place)),
-        "times_of_two_epochs": figure(measured.times.map(|times| times.epochs)),
-        "ordered": measured.ordered, "whole_epochs": measured.is_whole,
-    })
+/// The document of `bench`.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Measured"))]
+pub struct Document {
+    /// One dataset, or one for each split.
+    datasets: Vec<MeasuredDataset>,
+}
+
+/// A measured dataset.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct MeasuredDataset {
+    /// Folder or URL of the dataset.
+    folder: String,
+    /// Name of the dataset.
+    name: String,
+    /// Number of samples.
+    samples: u64,
+    /// Length of the shards in bytes.
+    shard_bytes: u64,
+    /// Lanes of the order.
+    lanes: u64,
+    /// Blocks of a run.
+    run_blocks: u64,
+    /// Peak memory of runs in bytes.
+    peak_run_bytes: u64,
+    /// The shards, read one after the other.
+    plain: Rate,
+    /// Samples in training order, as stored.
+    raw: Rate,
+    /// Source of the bytes of the rows `plain` and `raw`; null without `--cold`.
+    cold: Option<ColdRows>,
+    /// Whole images decoded from memory; null if the samples are not images.
+    decode: Option<Rate>,
+    /// Batches of crops; null if the samples are not images.
+    crops: Option<Rate>,
+    /// Samples made for batches, including samples that were not delivered in time.
+    made: u64,
+    /// Number of these samples that were decoded with a crop table.
+    by_table: u64,
+    /// JPEGs among these samples whose shard has no crop tables.
+    without_tables: u64,
+    /// Samples with invalid data, which are not in `made`.
+    skipped: u64,
+    waits: Waits,
+    /// Requests of the first epoch of a run, manifest and indexes included; null if all data was read from files.
+    epoch: Option<EpochRequests>,
+    /// Requests of all rows; null if all data was read from files.
+    network: Option<document::Network>,
+    /// R; null if there are too few samples.
+    r: Option<Figure>,
+    /// DEFF; null if there are too few samples or only one class.
+    deff: Option<Figure>,
+    /// Correlation of place in the run and time: 0 is a true shuffle; null if there are too few runs.
+    place_and_time: Option<Figure>,
+    /// Correlation of the times in two epochs: 0 is a true shuffle; null if there are too few runs.
+    times_of_two_epochs: Option<Figure>,
+    /// Delivered samples for these figures.
+    ordered: u64,
+    /// Whether two whole epochs were delivered.
+    whole_epochs: bool,
+}
+
+/// Source of the bytes of two rows.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ColdRows {
+    plain: Cold,
+    raw: Cold,
+}
+
+/// Requests of an epoch.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct EpochRequests {
+    /// Requests that were sent.
+    requests: u64,
+    /// Bytes received.
+    received_bytes: u64,
+    /// Requests that were sent again because they failed or were cut.
+    requests_again: u64,
+    /// Responses that reported too many requests.
+    throttled: u64,
+    /// Whether the row `raw` read the whole epoch; if not, the rest is extrapolated from the part that was read.
+    is_measured: bool,
+    /// Limit of requests in flight at the end of the row.
+    in_flight: usize,
+}
+
+impl MeasuredDataset {
+    fn of(dataset: &Dataset, measured: &Measured) -> Self {
+        let epoch = |network: Network| EpochRequests {
+            requests: network.epoch.requests,
+            received_bytes: network.epoch.bytes,
+            requests_again: network.epoch.again,
+            throttled: network.epoch.too_many,
+            is_measured: network.is_whole,
+            in_flight: network.in_flight,
+        };
+        Self {
+            folder: text::path(dataset.folder()).to_string(),
+            name: dataset.name().to_owned(),
+            samples: dataset.len(),
+            shard_bytes: dataset.manifest().shard_bytes,
+            lanes: measured.lanes,
+            run_blocks: measured.run_blocks,
+            peak_run_bytes: measured.peak_run_bytes,
+            plain: measured.plain,
+            raw: measured.raw,
+            cold: measured.cold.map(|[plain, raw]| ColdRows { plain, raw }),
+            decode: measured.decode,
+            crops: measured.crops,
+            made: measured.made,
+            by_table: measured.by_table,
+            without_tables: measured.without_tables,
+            skipped: measured.skipped,
+            waits: measured.waits,
+            epoch: measured.network.map(epoch),
+            network: measured.network.map(|network| network.all.into()),
+            r: measured.r,
+            deff: measured.deff,
+            place_and_time: measured.times.map(|times| times.place),
+            times_of_two_epochs: measured.times.map(|times| times.epochs),
+            ordered: measured.ordered,
+            whole_epochs: measured.is_whole,
+        }
+    }
 }
 
 /// Whether a row that was requested cold was cold.

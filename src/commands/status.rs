@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use serde::Serialize;
 use shardpack_format::{shell, text};
 use shardpack_packer::{
     Result,
@@ -12,6 +12,7 @@ use shardpack_packer::{
 use crate::{
     Outcome,
     args::{StoreArgs, Talk},
+    document::PartName,
     lines::Lines,
     report,
 };
@@ -46,7 +47,7 @@ impl Args {
 pub fn run(args: &Args) -> Result<Outcome> {
     let status = pack::status(&args.folder, &args.store.of(&args.folder)?)?;
     match (&status, args.talk.json) {
-        (status, true) => report::print_json(&as_json(status.as_ref()))?,
+        (status, true) => report::print_json(&Document::of(status.as_ref()))?,
         (Some(status), false) => report::print(&as_text(status, args))?,
         (None, false) => {
             let folder = text::path(&args.folder);
@@ -109,21 +110,100 @@ fn as_text(status: &Status, args: &Args) -> Lines {
     out
 }
 
-fn as_json(status: Option<&Status>) -> serde_json::Value {
-    let Some(status) = status else { return json!({"unfinished": false}) };
-    let of = |state: PartState| -> Vec<String> {
-        status.parts.iter().filter(|(_, of)| *of == state).map(|(part, _)| part.to_string()).collect()
-    };
-    let running = status.knows_running.then(|| of(PartState::Running));
-    let parts = json!({"done": of(PartState::Done), "running": running, "missing": of(PartState::Missing)});
-    if status.is_changing {
-        return json!({"unfinished": true, "changing": true, "complete": status.is_complete, "parts": parts});
+/// The document of `status`.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Document {
+    Unfinished(Unfinished),
+    Changing(Changing),
+    Finished(Finished),
+}
+
+/// Shards are planned, and some or all are not sealed.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Unfinished {
+    /// Whether work is unfinished.
+    #[cfg_attr(test, schemars(extend("const" = true)))]
+    unfinished: bool,
+    /// Whether `merge` has all that it needs.
+    complete: bool,
+    /// Samples of all shards.
+    samples: u64,
+    /// Number of all shards.
+    shards: usize,
+    /// Number of the finished shards.
+    finished_shards: usize,
+    /// Length of all shards in bytes, before compression.
+    shard_bytes: u64,
+    /// Length of the finished shards in bytes.
+    finished_bytes: u64,
+    /// Bytes of shards finished per second, recently; null if unknown.
+    bytes_per_second: Option<f64>,
+    /// Seconds for the other shards at this rate; null if unknown.
+    seconds_left: Option<f64>,
+    parts: Parts,
+}
+
+/// Images are changed before shards are planned.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Changing {
+    /// Whether work is unfinished.
+    #[cfg_attr(test, schemars(extend("const" = true)))]
+    unfinished: bool,
+    /// Whether images are changed first.
+    #[cfg_attr(test, schemars(extend("const" = true)))]
+    changing: bool,
+    /// Whether all images are changed, so that the parts can be packed.
+    complete: bool,
+    /// The parts that change the images.
+    parts: Parts,
+}
+
+/// Nothing is unfinished.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Finished {
+    /// Whether work is unfinished.
+    #[cfg_attr(test, schemars(extend("const" = false)))]
+    unfinished: bool,
+}
+
+/// The parts of `--part` by their state; empty lists if the work is not done in parts.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Parts {
+    /// Parts with a receipt.
+    done: Vec<PartName>,
+    /// Null at a URL: a store does not tell which parts are running, and they are in `missing`.
+    running: Option<Vec<PartName>>,
+    /// Parts that are neither done nor running.
+    missing: Vec<PartName>,
+}
+
+impl Document {
+    fn of(status: Option<&Status>) -> Self {
+        let Some(status) = status else { return Self::Finished(Finished { unfinished: false }) };
+        let of = |state: PartState| -> Vec<_> {
+            status.parts.iter().filter(|(_, of)| *of == state).map(|(part, _)| PartName::from(part)).collect()
+        };
+        let running = status.knows_running.then(|| of(PartState::Running));
+        let parts = Parts { done: of(PartState::Done), running, missing: of(PartState::Missing) };
+        if status.is_changing {
+            return Self::Changing(Changing { unfinished: true, changing: true, complete: status.is_complete, parts });
+        }
+        Self::Unfinished(Unfinished {
+            unfinished: true,
+            complete: status.is_complete,
+            samples: status.samples,
+            shards: status.all_shards,
+            finished_shards: status.shards,
+            shard_bytes: status.all_bytes,
+            finished_bytes: status.bytes,
+            bytes_per_second: status.bytes_per_second,
+            seconds_left: status.left().map(|left| left.as_secs_f64()),
+            parts,
+        })
     }
-    json!({
-        "unfinished": true, "complete": status.is_complete, "samples": status.samples,
-        "shards": status.all_shards, "finished_shards": status.shards,
-        "shard_bytes": status.all_bytes, "finished_bytes": status.bytes,
-        "bytes_per_second": status.bytes_per_second, "seconds_left": status.left().map(|left| left.as_secs_f64()),
-        "parts": parts,
-    })
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use serde::Serialize;
 use shardpack_format::{formats::foreign::Wanted, shell};
 use shardpack_packer::{
     Error, Result,
@@ -16,6 +16,7 @@ use super::part::{self, Which};
 use crate::{
     Outcome,
     args::{self, Machine, StoreArgs, Talk, Target},
+    document::{self, Counted, Network},
     lines::Lines,
     progress::{self, Progress},
     report,
@@ -149,7 +150,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     monitor.finish();
     let (report, repaired) = done?;
     if args.talk.json {
-        report::print_json(&as_json(&report, &repaired))?;
+        report::print_json(&Verified::of(&report, &repaired))?;
     } else {
         report::print(&as_text(&report, &repaired, args))?;
     }
@@ -277,22 +278,102 @@ fn as_text(report: &Report, repaired: &Repaired, args: &Args) -> Lines {
     out
 }
 
-fn as_json(report: &Report, repaired: &Repaired) -> serde_json::Value {
-    let problem = |problem: &Problem| {
-        json!({
-            "file": problem.file, "start": problem.bytes.as_ref().map(|bytes| bytes.start),
-            "end": problem.bytes.as_ref().map(|bytes| bytes.end), "key": problem.key,
-            "path": problem.path.as_ref().map(|path| report::path(path)), "what": problem.what, "help": problem.help,
-        })
-    };
-    json!({
-        "ok": report.problems.is_empty(),
-        "problems": report.problems.iter().map(problem).collect::<Vec<_>>(), "notes": report.notes,
-        "samples": report.samples, "damaged_samples": report.damaged_samples,
-        "without_image": report.without_image, "not_decoded": report.not_decoded, "shards": report.shards,
-        "damaged_shards": report.damaged_shards, "ignored_files": report.ignored, "read_bytes": report.read_bytes,
-        "elapsed_ms": report.elapsed.as_millis() as u64, "network": report::network_json(report.transfers), "mended": repaired.files,
-        "not_mended": repaired.failed.iter().map(|(file, why)| json!({"file": file, "why": why})).collect::<Vec<_>>(),
-        "left_uploads": repaired.left_uploads,
-    })
+/// The document of `verify`.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Verified<'a> {
+    /// Whether no problem was found.
+    ok: bool,
+    /// All problems; for each dataset first its own files, then shards in order.
+    problems: Vec<VerifyProblem<'a>>,
+    /// Checks that could not be made although nothing seems wrong, each with its file.
+    notes: &'a [String],
+    /// Number of samples.
+    samples: u64,
+    /// Number of samples that are damaged or missing.
+    damaged_samples: u64,
+    /// Number of intact samples without an image; nonzero for foreign shards only.
+    without_image: u64,
+    /// Images without a decoder, counted by kind: only their headers were checked.
+    not_decoded: &'a Counted,
+    /// Number of shards.
+    shards: u64,
+    /// Number of shards with a problem.
+    damaged_shards: u64,
+    /// Other files in the folders of foreign shards, counted by the reason for ignoring them.
+    ignored_files: &'a Counted,
+    /// Bytes read from shards.
+    read_bytes: u64,
+    /// Duration of the run in milliseconds.
+    elapsed_ms: u64,
+    /// Null if all data was read from files.
+    network: Option<Network>,
+    /// Files that `--repair` wrote again.
+    mended: &'a [String],
+    /// Files that `--repair` could not write again.
+    not_mended: Vec<NotMended<'a>>,
+    /// Objects with parts that an earlier repair had sent and that the store refuses to delete.
+    left_uploads: &'a [String],
+}
+
+/// A problem.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct VerifyProblem<'a> {
+    /// File, relative to the verified folder.
+    file: &'a str,
+    /// Offset in bytes of the affected bytes in the file, or in the unpacked shard; null if unknown.
+    start: Option<u64>,
+    /// Offset in bytes of the end of the affected bytes; null if unknown.
+    end: Option<u64>,
+    /// Key of the sample; null if no sample is affected.
+    key: Option<&'a str>,
+    /// Path of the sample in the source; null if unknown.
+    path: Option<String>,
+    /// The problem, with expected and found values.
+    what: &'a str,
+    /// Advice; null if there is none.
+    help: Option<&'a str>,
+}
+
+/// A file that could not be written again.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct NotMended<'a> {
+    /// The file.
+    file: &'a str,
+    /// The reason.
+    why: &'a str,
+}
+
+impl<'a> Verified<'a> {
+    fn of(report: &'a Report, repaired: &'a Repaired) -> Self {
+        let problems = report.problems.iter().map(|problem| VerifyProblem {
+            file: &problem.file,
+            start: problem.bytes.as_ref().map(|bytes| bytes.start),
+            end: problem.bytes.as_ref().map(|bytes| bytes.end),
+            key: problem.key.as_deref(),
+            path: problem.path.as_ref().map(|path| report::path(path)),
+            what: &problem.what,
+            help: problem.help.as_deref(),
+        });
+        Self {
+            ok: report.problems.is_empty(),
+            problems: problems.collect(),
+            notes: &report.notes,
+            samples: report.samples,
+            damaged_samples: report.damaged_samples,
+            without_image: report.without_image,
+            not_decoded: &report.not_decoded,
+            shards: report.shards,
+            damaged_shards: report.damaged_shards,
+            ignored_files: &report.ignored,
+            read_bytes: report.read_bytes,
+            elapsed_ms: document::milliseconds(report.elapsed),
+            network: report.transfers.map(Network::from),
+            mended: &repaired.files,
+            not_mended: repaired.failed.iter().map(|(file, why)| NotMended { file, why }).collect(),
+            left_uploads: &repaired.left_uploads,
+        }
+    }
 }
