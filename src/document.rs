@@ -1,10 +1,12 @@
 //! Parts of the JSON documents that several commands print. The document of a command is in the file of the command.
 //!
-//! Holds at all times: the comment on a field is its description in `docs/reference/json.schema.json`; keys are printed in alphabetical order.
+//! Holds at all times: the comment on a field is its description in `docs/reference/json.schema.json`, which `cargo xtask docs`
+//! generates from these types; keys are printed in alphabetical order.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use serde::Serialize;
+use shardpack_format::image_header;
 use shardpack_packer::{
     ErrorKind,
     ledger::{self, Fate},
@@ -134,6 +136,21 @@ pub fn unpacked(entries: &[ledger::Unpacked]) -> Vec<Unpacked> {
         reason: entry.reason.to_string(),
     };
     entries.iter().map(entry).collect()
+}
+
+/// An image whose content does not match its extension.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Stray {
+    /// Path in the source.
+    path: String,
+    /// Kind of the content.
+    kind: &'static str,
+}
+
+/// The images in `found`.
+pub fn strays(found: &[(Vec<u8>, image_header::Kind)]) -> Vec<Stray> {
+    found.iter().map(|(bytes, kind)| Stray { path: path(bytes), kind: kind.name() }).collect()
 }
 
 /// One of the parts of `--part`: `I/N`.

@@ -1,6 +1,6 @@
 //! Cost of requests at given prices: `--price get=0.0004/1000,put=0.005/1000,in=0.01/GB`.
 
-use serde_json::{Value, json};
+use serde::Serialize;
 use shardpack_packer::{Error, pack::Requests};
 
 use crate::lines::Lines;
@@ -80,14 +80,33 @@ pub fn as_text(requests: Requests, prices: Option<&Prices>) -> Lines {
     out
 }
 
-/// The requests and their cost, as JSON.
-pub fn as_json(requests: Requests, prices: Option<&Prices>) -> Value {
-    let Requests { lists, gets, puts, received_bytes, sent_bytes } = requests;
-    let priced = prices.map(|prices| cost(requests, prices));
-    json!({
-        "lists": lists, "gets": gets, "puts": puts, "received_bytes": received_bytes, "sent_bytes": sent_bytes,
-        "price": priced.as_ref().map(|(total, _)| total), "unpriced": priced.map_or_else(Vec::new, |(_, unpriced)| unpriced),
-    })
+/// The requests of a pack to stores, and their cost: a part of the document of `plan`.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Requests"))]
+pub struct Priced {
+    /// List requests.
+    lists: u64,
+    /// Reads of objects, and requests for their metadata.
+    gets: u64,
+    /// Writes of objects and parts of objects.
+    puts: u64,
+    /// Bytes out of the store.
+    received_bytes: u64,
+    /// Bytes into the store.
+    sent_bytes: u64,
+    /// Cost by `--price`, in its currency; null without `--price`.
+    price: Option<f64>,
+    /// Kinds of requests without a price: `list`, `get`, `put`, `out`, `in`.
+    unpriced: Vec<&'static str>,
+}
+
+impl Priced {
+    /// The cost of `requests`.
+    pub fn of(requests: Requests, prices: Option<&Prices>) -> Self {
+        let Requests { lists, gets, puts, received_bytes, sent_bytes } = requests;
+        let (price, unpriced) = prices.map(|prices| cost(requests, prices)).unzip();
+        Self { lists, gets, puts, received_bytes, sent_bytes, price, unpriced: unpriced.unwrap_or_default() }
+    }
 }
 
 /// The total cost, and the kinds without a price.
@@ -125,7 +144,7 @@ mod tests {
         let text = text.text();
         assert!(text.starts_with("network about 3 LIST, 1,000 GET, 100 PUT, 1.86 GiB out of the store\n"), "{text}");
         assert!(text.ends_with("price   1.0800; no price is given for list\n"), "{text}");
-        assert_eq!(as_json(requests, None)["price"], Value::Null);
+        assert_eq!(Priced::of(requests, None).price, None);
         for wrong in ["", "get", "get=x/1000", "get=1/GB", "out=1/1000", "get=-1", "get=1/0", "head=1/1000", "get=inf"]
         {
             assert!(super::prices(wrong).is_err(), "{wrong}");

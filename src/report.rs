@@ -10,11 +10,11 @@ use std::{
 };
 
 use serde_json::{
-    Serializer, Value, json,
+    Serializer, Value,
     ser::{CompactFormatter, Formatter, PrettyFormatter},
 };
 use shardpack_format::text;
-use shardpack_packer::{Error, ErrorKind as Kind, Result, ledger::Unpacked};
+use shardpack_packer::{Error, Result, ledger::Unpacked};
 use shardpack_reader::Transfers;
 
 use crate::{
@@ -95,7 +95,7 @@ pub fn print_json(document: &impl serde::Serialize) -> Result<()> {
 }
 
 /// `value` with the keys of all objects in alphabetical order.
-fn sorted(value: &impl serde::Serialize) -> Result<Value> {
+pub fn sorted(value: &impl serde::Serialize) -> Result<Value> {
     serde_json::to_value(value).map_err(unwritable)
 }
 
@@ -161,21 +161,6 @@ pub fn print_json_error(error: &Error) -> Result<()> {
         true => Ok(()),
         false => print_json(&Failed { error: error.into() }),
     }
-}
-
-/// An error as JSON.
-pub fn error_json(error: &Error) -> Value {
-    let at = error.location();
-    let kind = match error.kind() {
-        Kind::Data => "data",
-        Kind::Usage => "usage",
-        Kind::Interrupted => "interrupted",
-        _ => "system",
-    };
-    json!({
-        "kind": kind, "file": at.file, "sample": at.sample, "byte": at.byte, "message": error.what(),
-        "help": error.help_text(),
-    })
 }
 
 /// `1,281,167`.
@@ -244,15 +229,6 @@ pub fn network(transfers: Transfers) -> Lines {
     Lines::of(&line)
 }
 
-/// Network use as JSON; null if all data was read from files.
-pub fn network_json(transfers: Option<Transfers>) -> Value {
-    transfers.map_or(Value::Null, |Transfers { requests, bytes, again, too_many, sent_bytes }| {
-        json!({
-            "requests": requests, "received_bytes": bytes, "sent_bytes": sent_bytes, "requests_again": again, "throttled": too_many,
-        })
-    })
-}
-
 /// Reports uploads that an earlier run may have left in the store: parts of the objects with these names.
 pub fn left_uploads(names: &[String]) -> Lines {
     let mut out = Lines::default();
@@ -292,12 +268,6 @@ pub fn first_of<T>(entries: &[T], indent: &str, all: &str, lines: impl Fn(&T) ->
     out
 }
 
-/// Files that were found and are not in the shards, as JSON.
-pub fn unpacked(entries: &[Unpacked]) -> Value {
-    let entry = |entry: &Unpacked| json!({"path": path(&entry.path), "label": entry.class, "fate": entry.fate, "reason": entry.reason});
-    entries.iter().map(entry).collect()
-}
-
 /// `31.3 %` of `whole`. Only the whole is shown as 100.0 %, and only zero as 0.0 %.
 pub fn share(part: u64, whole: u64) -> String {
     match part as f64 / whole.max(1) as f64 * 100.0 {
@@ -318,6 +288,8 @@ pub fn clip(text: &str, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

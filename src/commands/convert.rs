@@ -5,7 +5,6 @@ use std::{
     sync::Arc,
 };
 
-use serde_json::json;
 use shardpack_format::{
     component::{self, Component},
     formats::{self, foreign::Wanted},
@@ -142,7 +141,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
             }
         }
     }
-    plan_and_go(source, &options, (dst, &args.settings()?.1), &args.run, &monitor, look.map(|look| json!(look)))
+    plan_and_go(source, &options, (dst, &args.settings()?.1), &args.run, &monitor, look)
 }
 
 /// `--components`.

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde_json::json;
+use serde::Serialize;
 use shardpack_packer::{
     Result,
     crops::{self, Report},
@@ -15,6 +15,7 @@ use super::part::{self, Which};
 use crate::{
     Outcome,
     args::{Machine, StoreArgs, Talk},
+    document::{self, Counted, Network},
     lines::Lines,
     progress::{self, Progress},
     report,
@@ -65,7 +66,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     monitor.finish();
     let report = made?;
     if args.talk.json {
-        report::print_json(&as_json(&report))?;
+        report::print_json(&Cropped::from(&report))?;
     } else {
         report::print(&as_text(&report))?;
     }
@@ -110,17 +111,80 @@ pub fn as_text(report: &Report) -> Lines {
     out
 }
 
-/// The report as JSON.
-pub fn as_json(report: &Report) -> serde_json::Value {
-    let damaged = report.damaged.iter().map(|damaged| {
-        let (key, path) = (report::path(&damaged.key), report::path(&damaged.path));
-        json!({"shard": damaged.shard, "key": key, "path": path, "reason": damaged.why.name()})
-    });
-    let failed = report.failed.iter().map(|(shard, error)| json!({"shard": shard, "reason": error.to_string()}));
-    json!({
-        "samples": report.samples, "tables": report.tables, "table_bytes": report.table_bytes,
-        "payload_bytes": report.payload_bytes, "without": report.without, "damaged": damaged.collect::<Vec<_>>(),
-        "failed": failed.collect::<Vec<_>>(), "shards": report.shards, "kept_shards": report.kept_shards,
-        "elapsed_ms": report.elapsed.as_millis() as u64, "network": report::network_json(report.transfers),
-    })
+/// The document of `crops`.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Cropped {
+    /// Samples of all datasets.
+    samples: u64,
+    /// Samples with a table.
+    tables: u64,
+    /// Length of all tables in bytes.
+    table_bytes: u64,
+    /// Length in bytes of the images of the shards with tables.
+    payload_bytes: u64,
+    /// Samples without a table that are not damaged, counted by reason.
+    without: Counted,
+    /// Damaged images, in shard order.
+    damaged: Vec<Damaged>,
+    /// Shards without tables because they are not as they were sealed.
+    failed: Vec<FailedShard>,
+    /// Shards with tables.
+    shards: u64,
+    /// Shards among them whose tables existed and were kept.
+    kept_shards: u64,
+    /// Duration of the run in milliseconds.
+    elapsed_ms: u64,
+    /// Null if all data was read from files.
+    network: Option<Network>,
+}
+
+/// A damaged image.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Damaged {
+    /// Path of the shard, relative to the given folder.
+    shard: String,
+    /// Key of the sample.
+    key: String,
+    /// Path of the sample in the source.
+    path: String,
+    /// The damage.
+    reason: &'static str,
+}
+
+/// A shard without tables.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct FailedShard {
+    /// Path of the shard, relative to the given folder.
+    shard: String,
+    /// Why it has no tables.
+    reason: String,
+}
+
+impl From<&Report> for Cropped {
+    fn from(report: &Report) -> Self {
+        let damaged = report.damaged.iter().map(|damaged| Damaged {
+            shard: damaged.shard.clone(),
+            key: report::path(&damaged.key),
+            path: report::path(&damaged.path),
+            reason: damaged.why.name(),
+        });
+        let failed = report.failed.iter();
+        let failed = failed.map(|(shard, error)| FailedShard { shard: shard.clone(), reason: error.to_string() });
+        Self {
+            samples: report.samples,
+            tables: report.tables,
+            table_bytes: report.table_bytes,
+            payload_bytes: report.payload_bytes,
+            without: report.without.iter().map(|(why, samples)| ((*why).to_owned(), *samples)).collect(),
+            damaged: damaged.collect(),
+            failed: failed.collect(),
+            shards: report.shards,
+            kept_shards: report.kept_shards,
+            elapsed_ms: document::milliseconds(report.elapsed),
+            network: report.transfers.map(Network::from),
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use serde::Serialize;
 use shardpack_format::{hash, shell};
 use shardpack_packer::{
     Result,
@@ -10,10 +10,11 @@ use shardpack_packer::{
     pack::{self, MergeOptions, Merged},
 };
 
-use super::pack::dataset_as_json;
+use super::pack::PackedDataset;
 use crate::{
     Outcome,
     args::{Machine, StoreArgs, Talk, refuse_work},
+    document::{self, Network, PartName, Unpacked},
     lines::Lines,
     progress::{self, Progress},
     report,
@@ -68,7 +69,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     monitor.finish();
     let merged = merged?;
     if args.talk.json {
-        report::print_json(&as_json(&merged))?;
+        report::print_json(&Document::from(&merged))?;
     } else {
         let lines = merged.transfers.map(report::network).unwrap_or_default();
         report::print(&(as_text(&merged, args) + lines))?;
@@ -150,17 +151,73 @@ fn as_text(merged: &Merged, args: &Args) -> Lines {
     out
 }
 
-fn as_json(merged: &Merged) -> serde_json::Value {
-    let missing = merged.missing.as_ref().map(|missing| {
-        let parts: Vec<_> = missing.parts.iter().map(ToString::to_string).collect();
-        json!({"parts": parts, "shards": missing.shards, "of": missing.of})
-    });
-    let problems: Vec<_> = merged.problems.iter().map(|(file, what)| json!({"file": file, "what": what})).collect();
-    json!({
-        "sealed": merged.is_sealed(), "already_sealed": merged.already_sealed,
-        "datasets": merged.manifests.iter().map(dataset_as_json).collect::<Vec<_>>(), "missing": missing, "problems": problems,
-        "receipts": merged.receipts, "unpacked": report::unpacked(&merged.unpacked),
-        "stray_samples": merged.stray_samples, "elapsed_ms": merged.elapsed.as_millis() as u64,
-        "network": report::network_json(merged.transfers),
-    })
+/// The document of `merge`.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Merged"))]
+pub struct Document {
+    /// Whether the datasets are sealed.
+    sealed: bool,
+    /// Whether they were sealed before: nothing was done.
+    already_sealed: bool,
+    /// The sealed datasets.
+    datasets: Vec<PackedDataset>,
+    /// Shards without a receipt; null if there are none.
+    missing: Option<Missing>,
+    /// Files that are not as recorded in the receipts.
+    problems: Vec<Problem>,
+    /// Receipts that were found.
+    receipts: usize,
+    /// Images that were found and are not in the shards.
+    unpacked: Vec<Unpacked>,
+    /// Images whose content does not match their extension.
+    stray_samples: u64,
+    /// Duration of the run in milliseconds.
+    elapsed_ms: u64,
+    /// Null if all data was read from files.
+    network: Option<Network>,
+}
+
+/// Shards without a receipt.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "MissingShards"))]
+struct Missing {
+    /// The parts that would pack them.
+    parts: Vec<PartName>,
+    /// Number of these shards.
+    shards: usize,
+    /// Number of all shards.
+    of: usize,
+}
+
+/// A file that is not as recorded in the receipts.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "MergeProblem"))]
+struct Problem {
+    /// The file, relative to the folder.
+    file: String,
+    /// The problem.
+    what: String,
+}
+
+impl From<&Merged> for Document {
+    fn from(merged: &Merged) -> Self {
+        let missing = merged.missing.as_ref().map(|missing| Missing {
+            parts: missing.parts.iter().map(PartName::from).collect(),
+            shards: missing.shards,
+            of: missing.of,
+        });
+        let problems = merged.problems.iter();
+        Self {
+            sealed: merged.is_sealed(),
+            already_sealed: merged.already_sealed,
+            datasets: merged.manifests.iter().map(PackedDataset::from).collect(),
+            missing,
+            problems: problems.map(|(file, what)| Problem { file: file.clone(), what: what.clone() }).collect(),
+            receipts: merged.receipts,
+            unpacked: document::unpacked(&merged.unpacked),
+            stray_samples: merged.stray_samples,
+            elapsed_ms: document::milliseconds(merged.elapsed),
+            network: merged.transfers.map(Network::from),
+        }
+    }
 }

@@ -10,7 +10,7 @@ pub mod pack;
 mod pack_text;
 pub mod part;
 pub mod plan;
-mod planned;
+pub mod planned;
 pub mod slurm;
 pub mod status;
 pub mod verify;

@@ -2,8 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
-use shardpack_format::{hash, manifest::Manifest, text};
+use serde::Serialize;
+use shardpack_format::{
+    manifest::{Blake3, Counts, Manifest},
+    text,
+};
 use shardpack_packer::{
     Error, ErrorKind, Result,
     copy::OnBad,
@@ -12,18 +15,20 @@ use shardpack_packer::{
     pack::{self, Place, PlanOptions, Planned, Report},
     plan::Plan,
     sidecars,
-    source::{SharedSource, Source, storage::ReadOrder},
+    source::{SharedSource, Source, shards::Preview, storage::ReadOrder},
     sys,
 };
 use shardpack_reader::{StoreSettings, Transfers};
 
 use super::{
+    crops::Cropped,
     pack_text::as_text,
-    planned::{self, describe_source, one_or_all, say_notes},
+    planned::{self, describe_source, say_notes},
 };
 use crate::{
     Outcome,
     args::{self, Machine, PlanArgs, ReadOrderArg, StoreArgs, Talk},
+    document::{self, Counted, LeftOut, Network, Stray, Unpacked},
     progress::{self, Progress},
     report,
     source_args::SourceArgs,
@@ -204,7 +209,7 @@ pub fn plan_and_go(
     (dst, store): (&Path, &StoreSettings),
     run: &RunArgs,
     monitor: &Progress,
-    recognised: Option<serde_json::Value>,
+    recognised: Option<Preview>,
 ) -> Result<Outcome> {
     args::refuse_work(run.work.as_deref(), dst)?;
     match run.part {
@@ -247,7 +252,7 @@ fn go(
     store: &StoreSettings,
     run: &RunArgs,
     monitor: &Progress,
-    recognised: Option<serde_json::Value>,
+    recognised: Option<Preview>,
 ) -> Result<Outcome> {
     monitor.finish();
     let planned = planned.as_slice();
@@ -330,18 +335,15 @@ fn go(
         }
     }
     if run.talk.json {
-        let documents = reports.iter().zip(planned).enumerate().map(|(number, (report, planned))| {
-            let mut document = as_json(report, planned, networks[number]);
-            if let (Some(made), Some(fields)) = (tables.get(number), document.as_object_mut()) {
-                fields.insert("crops".to_owned(), super::crops::as_json(made));
+        let mut formats = all_packed(&reports, planned, &networks);
+        formats.iter_mut().zip(&tables).for_each(|(packed, made)| packed.crops = Some(Cropped::from(made)));
+        match formats.as_mut_slice() {
+            [packed] => {
+                packed.recognised = recognised;
+                report::print_json(packed)?;
             }
-            document
-        });
-        let mut document = one_or_all(documents.collect());
-        if let (Some(recognised), Some(fields)) = (recognised, document.as_object_mut()) {
-            fields.insert("recognised".to_owned(), recognised);
+            _ => report::print_json(&SeveralPacked { formats, recognised, error: None })?,
         }
-        report::print_json(&document)?;
     }
     let are_right = tables.iter().all(crops::Report::is_right);
     match are_right && reports.iter().all(|report| report.sealed) {
@@ -359,9 +361,8 @@ fn ended(
     error: Error,
 ) -> Result<Error> {
     if run.talk.json && !reports.is_empty() {
-        let done = reports.iter().zip(planned).zip(networks);
-        let done: Vec<_> = done.map(|((report, planned), network)| as_json(report, planned, *network)).collect();
-        report::print_json(&json!({ "formats": done, "error": report::error_json(&error) }))?;
+        let formats = all_packed(reports, planned, networks);
+        report::print_json(&SeveralPacked { formats, recognised: None, error: Some((&error).into()) })?;
     }
     Ok(error)
 }
@@ -410,31 +411,128 @@ fn describe_reading(planned: &Planned, options: &pack::Options) -> String {
     format!("source  {}: {how}", planned.storage.name)
 }
 
-/// A sealed dataset as JSON.
-pub fn dataset_as_json(manifest: &Manifest) -> serde_json::Value {
-    json!({
-        "name": manifest.name, "id": hash::hex(&manifest.id.0), "samples": manifest.samples,
-        "shards": manifest.shards.len(), "shard_bytes": manifest.shard_bytes,
-        "payload_bytes": manifest.payload_bytes, "ledger": manifest.ledger.counts, "kinds": manifest.kinds,
-    })
+/// The document of `pack` and `convert`.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Packed {
+    /// Whether the datasets are sealed.
+    sealed: bool,
+    /// Whether the same command sealed them before: nothing was done.
+    already_sealed: bool,
+    /// The sealed datasets: one, or one for each split.
+    datasets: Vec<PackedDataset>,
+    /// Images that cannot be packed.
+    bad: Vec<LeftOut>,
+    /// All images that were found and are not in the shards; includes `bad`.
+    unpacked: Vec<Unpacked>,
+    /// Files of the source that are not samples, counted by reason.
+    ignored_files: Counted,
+    /// Images whose files were changed after sealing, without a change of name or length.
+    newer_files: u64,
+    /// The first images whose content does not match their extension.
+    strays: Vec<Stray>,
+    /// Number of all such images.
+    stray_samples: u64,
+    /// Number of all shards.
+    shards: usize,
+    /// Shards that an earlier run had finished.
+    resumed_shards: usize,
+    /// Objects with parts that an earlier run had sent and that the store refuses to delete.
+    left_uploads: Vec<String>,
+    /// Duration in milliseconds, without listing and planning.
+    elapsed_ms: u64,
+    /// Warnings before the work started.
+    notes: Vec<String>,
+    /// Null if all data was read from and written to files.
+    network: Option<Network>,
+    /// Only with `--crops`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    crops: Option<Cropped>,
+    /// Only of `convert`, and not for sealed datasets of shardpack.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recognised: Option<Preview>,
 }
 
-fn as_json(report: &Report, planned: &Planned, network: Option<Transfers>) -> serde_json::Value {
-    let mut ignored = std::collections::BTreeMap::<&str, u64>::new();
-    for (reason, files) in planned.plans.iter().flat_map(|plan| &plan.ignored) {
-        *ignored.entry(reason).or_default() += files;
+/// The document of `pack` and `convert` for several formats, in their order.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SeveralPacked {
+    /// With an error, only the formats before it.
+    formats: Vec<Packed>,
+    /// As for one format.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recognised: Option<Preview>,
+    /// The error that ended the run, if any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<document::Error>,
+}
+
+/// A sealed dataset.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct PackedDataset {
+    /// Name of the dataset.
+    name: String,
+    /// Id of the dataset: BLAKE3 of its manifest.
+    id: Blake3,
+    /// Number of samples.
+    samples: u64,
+    /// Number of shards.
+    shards: usize,
+    /// Length of the shards in bytes.
+    shard_bytes: u64,
+    /// Length of the images in bytes.
+    payload_bytes: u64,
+    ledger: Counts,
+    /// Samples by the kind of their images.
+    kinds: Counted,
+}
+
+impl From<&Manifest> for PackedDataset {
+    fn from(manifest: &Manifest) -> Self {
+        Self {
+            name: manifest.name.clone(),
+            id: manifest.id,
+            samples: manifest.samples,
+            shards: manifest.shards.len(),
+            shard_bytes: manifest.shard_bytes,
+            payload_bytes: manifest.payload_bytes,
+            ledger: manifest.ledger.counts,
+            kinds: manifest.kinds.clone(),
+        }
     }
-    let datasets: Vec<_> = report.manifests.iter().map(dataset_as_json).collect();
-    let bad: Vec<_> =
-        report.bad.iter().map(|bad| json!({"path": report::path(&bad.path), "reason": bad.reason})).collect();
-    let strays: Vec<_> =
-        report.strays.iter().map(|(path, kind)| json!({"path": report::path(path), "kind": kind.name()})).collect();
-    json!({
-        "sealed": report.sealed, "already_sealed": report.already_sealed,
-        "newer_files": report.newer.as_ref().map_or(0, |(files, _)| *files), "datasets": datasets, "bad": bad,
-        "unpacked": report::unpacked(&report.unpacked), "ignored_files": ignored,
-        "strays": strays, "stray_samples": report.stray_samples, "shards": report.shards,
-        "resumed_shards": report.resumed_shards, "left_uploads": report.left_uploads, "elapsed_ms": report.elapsed.as_millis() as u64,
-        "notes": planned.notes, "network": report::network_json(network),
-    })
+}
+
+/// One document for each report.
+fn all_packed(reports: &[Report], planned: &[Planned], networks: &[Option<Transfers>]) -> Vec<Packed> {
+    let all = reports.iter().zip(planned).zip(networks);
+    all.map(|((report, planned), network)| Packed::of(report, planned, *network)).collect()
+}
+
+impl Packed {
+    fn of(report: &Report, planned: &Planned, network: Option<Transfers>) -> Self {
+        let mut ignored_files = Counted::new();
+        for (reason, files) in planned.plans.iter().flat_map(|plan| &plan.ignored) {
+            *ignored_files.entry(reason.clone()).or_default() += files;
+        }
+        Self {
+            sealed: report.sealed,
+            already_sealed: report.already_sealed,
+            datasets: report.manifests.iter().map(PackedDataset::from).collect(),
+            bad: document::left_out(&report.bad),
+            unpacked: document::unpacked(&report.unpacked),
+            ignored_files,
+            newer_files: report.newer.as_ref().map_or(0, |(files, _)| *files),
+            strays: document::strays(&report.strays),
+            stray_samples: report.stray_samples,
+            shards: report.shards,
+            resumed_shards: report.resumed_shards,
+            left_uploads: report.left_uploads.clone(),
+            elapsed_ms: document::milliseconds(report.elapsed),
+            notes: planned.notes.clone(),
+            network: network.map(Network::from),
+            crops: None,
+            recognised: None,
+        }
+    }
 }

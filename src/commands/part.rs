@@ -2,15 +2,14 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde::Serialize;
 use shardpack_format::shell;
 use shardpack_packer::{
     Error, ErrorKind, Result,
-    ledger::Unpacked,
     pack::{self, ChangedPart, Ended, PartPlanning, PartReport, PlanOptions, PlannedPart},
     part::Part,
     part_auto::part_auto,
-    source::{SharedSource, Source},
+    source::{SharedSource, Source, shards::Preview},
 };
 use shardpack_reader::{StoreSettings, Transfers};
 
@@ -18,7 +17,13 @@ use super::{
     pack::{RunArgs, place},
     pack_text::strays_as_text,
 };
-use crate::{Outcome, args, lines::Lines, progress::Progress, report};
+use crate::{
+    Outcome, args,
+    document::{self, LeftOut, Network, PartName, Stray},
+    lines::Lines,
+    progress::Progress,
+    report,
+};
 
 /// `--part`.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +74,7 @@ pub fn of_walk(
     which: Which,
     run: &RunArgs,
     monitor: &Progress,
-    recognised: Option<Value>,
+    recognised: Option<Preview>,
 ) -> Result<Outcome> {
     let part = which.part()?;
     let place = &place(options, (dst, store), run)?;
@@ -84,7 +89,7 @@ pub fn of_walk(
         PartPlanning::Changed(changed) => {
             let network = source.transfers().into_iter().chain(changed.transfers).reduce(Transfers::and);
             match run.talk.json {
-                true => report::print_json(&changed_as_json(&changed, network))?,
+                true => report::print_json(&PartChanged::of(&changed, network))?,
                 false => {
                     let lines = network.map(report::network).unwrap_or_default();
                     report::print(&(changed_as_text(&changed, dst, run.talk.quiet) + lines))?;
@@ -105,7 +110,7 @@ fn go(
     (dst, store): (&Path, &StoreSettings),
     run: &RunArgs,
     monitor: &Progress,
-    recognised: Option<Value>,
+    recognised: Option<Preview>,
 ) -> Result<Outcome> {
     let (shards, bytes) = planned.extent();
     if !run.talk.quiet {
@@ -136,15 +141,11 @@ fn say(
     source: &dyn Source,
     dst: &Path,
     run: &RunArgs,
-    recognised: Option<Value>,
+    recognised: Option<Preview>,
 ) -> Result<Outcome> {
     let network = source.transfers().into_iter().chain(packed.transfers).reduce(Transfers::and);
     if run.talk.json {
-        let mut document = as_json(packed, part, network);
-        if let (Some(recognised), Some(fields)) = (recognised, document.as_object_mut()) {
-            fields.insert("recognised".to_owned(), recognised);
-        }
-        report::print_json(&document)?;
+        report::print_json(&PartPacked { recognised, ..PartPacked::of(packed, part, network) })?;
     } else {
         let lines = network.map(report::network).unwrap_or_default();
         report::print(&(as_text(packed, planned, dst, run.talk.quiet) + lines))?;
@@ -230,27 +231,102 @@ fn changed_as_text(changed: &ChangedPart, dst: &Path, quiet: bool) -> Lines {
     out
 }
 
-fn changed_as_json(changed: &ChangedPart, network: Option<Transfers>) -> Value {
-    let missing: Vec<_> = changed.missing.iter().map(ToString::to_string).collect();
-    json!({
-        "part": changed.part.number, "parts": changed.part.of, "done": false, "changed": changed.bad.is_empty(),
-        "images": changed.images, "missing": missing, "bad": named(&changed.bad),
-        "elapsed_ms": changed.elapsed.as_millis() as u64, "network": report::network_json(network),
-    })
+/// The document of `--part` if images are changed first and not all parts have changed theirs.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ChangedPart"))]
+pub struct PartChanged {
+    /// The part, counted from 1.
+    part: u32,
+    /// Number of parts.
+    parts: u32,
+    /// Nothing is packed yet.
+    #[cfg_attr(test, schemars(extend("const" = false)))]
+    done: bool,
+    /// Whether the images of this part are changed.
+    changed: bool,
+    /// Images of this part.
+    images: u64,
+    /// Parts whose images are not changed.
+    missing: Vec<PartName>,
+    /// Images that cannot be packed.
+    bad: Vec<LeftOut>,
+    /// Duration of this run in milliseconds.
+    elapsed_ms: u64,
+    /// Null if all data was read from and written to files.
+    network: Option<Network>,
 }
 
-fn named(bad: &[Unpacked]) -> Vec<Value> {
-    bad.iter().map(|bad| json!({"path": report::path(&bad.path), "reason": bad.reason})).collect()
+impl PartChanged {
+    fn of(changed: &ChangedPart, network: Option<Transfers>) -> Self {
+        Self {
+            part: changed.part.number,
+            parts: changed.part.of,
+            done: false,
+            changed: changed.bad.is_empty(),
+            images: changed.images,
+            missing: changed.missing.iter().map(PartName::from).collect(),
+            bad: document::left_out(&changed.bad),
+            elapsed_ms: document::milliseconds(changed.elapsed),
+            network: network.map(Network::from),
+        }
+    }
 }
 
-fn as_json(packed: &PartReport, part: Part, network: Option<Transfers>) -> Value {
-    let stray = |(path, kind): &(Vec<u8>, shardpack_format::image_header::Kind)| json!({"path": report::path(path), "kind": kind.name()});
-    let strays: Vec<_> = packed.strays.iter().map(stray).collect();
-    json!({
-        "part": part.number, "parts": part.of, "done": packed.ended != Ended::Bad,
-        "already_sealed": packed.ended == Ended::Sealed, "shards": packed.shards, "resumed_shards": packed.resumed_shards,
-        "samples": packed.samples, "payload_bytes": packed.payload_bytes, "bad": named(&packed.bad), "strays": strays,
-        "stray_samples": packed.stray_samples, "left_uploads": packed.left_uploads,
-        "elapsed_ms": packed.elapsed.as_millis() as u64, "network": report::network_json(network),
-    })
+/// The document of `--part`.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Part"))]
+pub struct PartPacked {
+    /// The part, counted from 1.
+    part: u32,
+    /// Number of parts.
+    parts: u32,
+    /// Whether the part has a receipt, or all parts are merged.
+    done: bool,
+    /// Whether all parts were merged before: nothing was done.
+    already_sealed: bool,
+    /// Shards of this part.
+    shards: usize,
+    /// Shards of this part that an earlier run had finished.
+    resumed_shards: usize,
+    /// Samples in these shards.
+    samples: u64,
+    /// Length of their images in bytes.
+    payload_bytes: u64,
+    /// Images that cannot be packed. If the plan lists some, includes those of all parts.
+    bad: Vec<LeftOut>,
+    /// The first images whose content does not match their extension.
+    strays: Vec<Stray>,
+    /// Number of all such images.
+    stray_samples: u64,
+    /// Objects with parts that an earlier run had sent and that the store refuses to delete.
+    left_uploads: Vec<String>,
+    /// Only of `convert`, and not for sealed datasets of shardpack.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recognised: Option<Preview>,
+    /// Duration in milliseconds, without listing and planning.
+    elapsed_ms: u64,
+    /// Null if all data was read from and written to files.
+    network: Option<Network>,
+}
+
+impl PartPacked {
+    fn of(packed: &PartReport, part: Part, network: Option<Transfers>) -> Self {
+        Self {
+            part: part.number,
+            parts: part.of,
+            done: packed.ended != Ended::Bad,
+            already_sealed: packed.ended == Ended::Sealed,
+            shards: packed.shards,
+            resumed_shards: packed.resumed_shards,
+            samples: packed.samples,
+            payload_bytes: packed.payload_bytes,
+            bad: document::left_out(&packed.bad),
+            strays: document::strays(&packed.strays),
+            stray_samples: packed.stray_samples,
+            left_uploads: packed.left_uploads.clone(),
+            recognised: None,
+            elapsed_ms: document::milliseconds(packed.elapsed),
+            network: network.map(Network::from),
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use serde_json::json;
+use serde::Serialize;
 use shardpack_packer::{
     Error, Result,
     ledger::{Fate, Unpacked},
@@ -13,8 +13,9 @@ use shardpack_packer::{
 
 use crate::{
     args::Talk,
+    document::Counted,
     lines::Lines,
-    price::{self, Prices},
+    price::{self, Priced, Prices},
     report,
 };
 
@@ -31,17 +32,15 @@ pub fn print(all: &[Planned], dst: Option<&Path>, prices: Option<&Prices>, talk:
         Ok::<_, Error>((pack::needed_bytes(&planned.plans), on_disk.map(sys::free_bytes).transpose()?))
     };
     if talk.json {
-        let document = |planned: &Planned| {
-            let datasets: Vec<_> = planned.plans.iter().map(dataset_json).collect();
-            let (needed, free) = space(planned)?;
-            Ok(json!({
-                "datasets": datasets, "needed_bytes": needed, "free_bytes": free, "notes": planned.notes,
-                "source": planned.storage.name,
-                "requests": requests(planned).map(|requests| price::as_json(requests, prices)),
-            }))
+        let document = |planned| {
+            let requests = requests(planned).map(|requests| Priced::of(requests, prices));
+            Ok(Document::of(planned, space(planned)?, requests))
         };
-        let documents = all.iter().map(document).collect::<Result<Vec<_>>>()?;
-        return report::print_json(&one_or_all(documents));
+        let formats = all.iter().map(document).collect::<Result<Vec<_>>>()?;
+        return match formats.as_slice() {
+            [document] => report::print_json(document),
+            _ => report::print_json(&SeveralPlanned { formats }),
+        };
     }
     for planned in all {
         let mut out: Lines = describe_source(planned).into_iter().collect();
@@ -137,29 +136,129 @@ fn dataset_text(out: &mut Lines, plan: &Plan) {
     out.gap();
 }
 
-fn dataset_json(plan: &Plan) -> serde_json::Value {
-    let classes: Vec<_> = per_class(plan)
-        .into_iter()
-        .zip(plan.listing.classes.iter())
-        .map(|((images, bytes), name)| json!({"name": report::path(name), "images": images, "bytes": bytes}))
-        .collect();
-    let largest: Vec<_> =
-        largest(plan).into_iter().map(|(bytes, path)| json!({"path": report::path(&path), "bytes": bytes})).collect();
-    let (smallest, biggest) = shard_spread(plan);
-    json!({
-        "name": plan.name, "images": plan.listing.len(), "payload_bytes": plan.payload_bytes(),
-        "shards": plan.shards.len(), "shard_bytes": plan.shard_bytes(), "index_bytes": plan.index_bytes(),
-        "smallest_shard_bytes": smallest, "largest_shard_bytes": biggest, "block_samples": plan.block_samples,
-        "components": plan.format().components(), "order": plan.order_algorithm(), "seed": plan.options.seed,
-        "classes": classes, "largest": largest, "unpacked": plan.unpacked.len(), "ignored_files": plan.ignored,
-    })
+/// The document of `plan`, and of `pack` and `convert` with `--dry-run`.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Planned"))]
+pub struct Document<'a> {
+    /// One dataset, or one for each split.
+    datasets: Vec<PlannedDataset<'a>>,
+    /// Length in bytes of the datasets on disk, indexes included.
+    needed_bytes: u64,
+    /// Free bytes at DST; null if there is no DST, or DST is a URL.
+    free_bytes: Option<u64>,
+    /// Warnings.
+    notes: &'a [String],
+    /// Kind of storage of SRC.
+    source: &'a str,
+    /// Requests of a pack to stores; null if SRC and DST are files.
+    requests: Option<Priced>,
 }
 
-/// One document for one format, or a document with the documents of several formats.
-pub fn one_or_all(mut documents: Vec<serde_json::Value>) -> serde_json::Value {
-    match documents.len() {
-        1 => documents.swap_remove(0),
-        _ => json!({ "formats": documents }),
+/// The document for several formats, in their order.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SeveralPlanned<'a> {
+    /// One document for each format.
+    formats: Vec<Document<'a>>,
+}
+
+/// A dataset that would be packed.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct PlannedDataset<'a> {
+    /// Name of the dataset.
+    name: &'a str,
+    /// Number of samples.
+    images: u64,
+    /// Length of the images in bytes.
+    payload_bytes: u64,
+    /// Number of shards.
+    shards: usize,
+    /// Length of the shards in bytes.
+    shard_bytes: u64,
+    /// Length of the indexes in bytes.
+    index_bytes: u64,
+    /// Length of the smallest shard in bytes.
+    smallest_shard_bytes: u64,
+    /// Length of the largest shard in bytes.
+    largest_shard_bytes: u64,
+    /// Samples of a block.
+    block_samples: u64,
+    /// Components of the samples; the image is first.
+    components: &'a [String],
+    /// Algorithm of the order, or `source`.
+    order: &'a str,
+    /// Seed of the order.
+    seed: u64,
+    /// All classes, by label.
+    classes: Vec<PlannedClass>,
+    /// The largest images, the largest first.
+    largest: Vec<PlannedImage>,
+    /// Number of images that are left out.
+    unpacked: usize,
+    /// Files of the source that are not samples, counted by reason.
+    ignored_files: &'a Counted,
+}
+
+/// A class of a plan.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct PlannedClass {
+    /// Name of the class.
+    name: String,
+    /// Number of its images.
+    images: u64,
+    /// Length of its images in bytes.
+    bytes: u64,
+}
+
+/// An image of a plan.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct PlannedImage {
+    /// Path in the source.
+    path: String,
+    /// Length in bytes.
+    bytes: u32,
+}
+
+impl<'a> Document<'a> {
+    fn of(planned: &'a Planned, (needed_bytes, free_bytes): (u64, Option<u64>), requests: Option<Priced>) -> Self {
+        Self {
+            datasets: planned.plans.iter().map(PlannedDataset::from).collect(),
+            needed_bytes,
+            free_bytes,
+            notes: &planned.notes,
+            source: &planned.storage.name,
+            requests,
+        }
+    }
+}
+
+impl<'a> From<&'a Plan> for PlannedDataset<'a> {
+    fn from(plan: &'a Plan) -> Self {
+        let classes = per_class(plan).into_iter().zip(plan.listing.classes.iter());
+        let classes = classes.map(|((images, bytes), name)| PlannedClass { name: report::path(name), images, bytes });
+        let largest = largest(plan).into_iter();
+        let (smallest_shard_bytes, largest_shard_bytes) = shard_spread(plan);
+        Self {
+            name: &plan.name,
+            images: plan.listing.len(),
+            payload_bytes: plan.payload_bytes(),
+            shards: plan.shards.len(),
+            shard_bytes: plan.shard_bytes(),
+            index_bytes: plan.index_bytes(),
+            smallest_shard_bytes,
+            largest_shard_bytes,
+            block_samples: plan.block_samples,
+            components: plan.format().components(),
+            order: plan.order_algorithm(),
+            seed: plan.options.seed,
+            classes: classes.collect(),
+            largest: largest.map(|(bytes, path)| PlannedImage { path: report::path(&path), bytes }).collect(),
+            unpacked: plan.unpacked.len(),
+            ignored_files: &plan.ignored,
+        }
     }
 }
 

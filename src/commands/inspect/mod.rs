@@ -5,12 +5,13 @@ mod splits;
 mod text;
 
 use std::{
+    collections::BTreeSet,
     ffi::OsString,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
-use serde_json::json;
+use serde::Serialize;
 use shardpack_format::{image_header::Kind, shell};
 use shardpack_packer::{
     Error, ErrorKind, Result,
@@ -21,6 +22,7 @@ use shardpack_packer::{
 use crate::{
     Outcome,
     args::{self, Machine, StoreArgs, Talk, Target},
+    document::{Counted, Network},
     lines::Lines,
     progress::{self, Progress},
     report,
@@ -127,9 +129,11 @@ pub fn run(args: &Args) -> Result<Outcome> {
         monitor.finish();
         let rows = written?;
         match args.talk.json {
-            true => report::print_json(
-                &json!({"file": shown(path), "rows": rows, "network": report::network_json(resolved.transfers())}),
-            )?,
+            true => report::print_json(&Table {
+                file: shown(path),
+                rows,
+                network: resolved.transfers().map(Network::from),
+            })?,
             false => {
                 let mut out = Lines::of(&format!("wrote   {}: {}", shown(path), report::counted(rows, "row")));
                 out.extend(resolved.transfers().map(report::network));
@@ -144,12 +148,13 @@ pub fn run(args: &Args) -> Result<Outcome> {
     // Report missing files before problems in existing files.
     found.problems.splice(0..0, std::mem::take(&mut resolved.problems));
     match args.talk.json {
-        true => {
-            let problems: Vec<_> = found.problems.iter().map(problem).collect();
-            report::print_json(&json!({
-                "datasets": found.datasets, "problems": problems, "ignored_files": resolved.ignored, "notes": resolved.notes, "network": report::network_json(resolved.transfers()),
-            }))?;
-        }
+        true => report::print_json(&Inspected {
+            datasets: &found.datasets,
+            problems: found.problems.iter().map(Problem::from).collect(),
+            ignored_files: &resolved.ignored,
+            notes: &resolved.notes,
+            network: resolved.transfers().map(Network::from),
+        })?,
         false => {
             let mut out = text_of(&found.datasets, args.talk.quiet);
             for (reason, files) in &resolved.ignored {
@@ -202,11 +207,72 @@ fn tell(problems: &[Error]) -> Outcome {
     }
 }
 
-fn problem(error: &Error) -> serde_json::Value {
-    let at = error.location();
-    json!({
-        "file": at.file, "sample": at.sample, "byte": at.byte, "what": error.what(), "help": error.help_text(),
-    })
+/// The document of `inspect`.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Inspected<'a> {
+    /// One summary for each dataset and each group of foreign files.
+    datasets: &'a [inspect::Summary],
+    /// Problems, in shard order.
+    problems: Vec<Problem>,
+    /// Other files in folders of shards, counted by the reason for ignoring them.
+    ignored_files: &'a Counted,
+    /// What was not looked for.
+    notes: &'a BTreeSet<&'static str>,
+    /// Null if all data was read from files.
+    network: Option<Network>,
+}
+
+/// A problem with a file.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Problem {
+    /// The file; null if the problem is in no file.
+    file: Option<String>,
+    /// Key and path of the sample; null if the problem is in no sample.
+    sample: Option<String>,
+    /// Offset in the file in bytes; null if unknown.
+    byte: Option<u64>,
+    /// The problem, with expected and found values.
+    what: String,
+    /// Advice; null if there is none.
+    help: Option<String>,
+}
+
+impl From<&Error> for Problem {
+    fn from(error: &Error) -> Self {
+        let at = error.location().clone();
+        let help = error.help_text().map(str::to_owned);
+        Self { file: at.file, sample: at.sample, byte: at.byte, what: error.what(), help }
+    }
+}
+
+/// The document of `inspect --table`.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Table {
+    /// The table.
+    file: String,
+    /// Rows of the table: one for each sample.
+    rows: u64,
+    /// Null if all data was read from files.
+    network: Option<Network>,
+}
+
+/// The document of `inspect --extract`.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Extracted"))]
+pub struct ExtractedImage {
+    /// The written file.
+    file: String,
+    /// Its length in bytes.
+    bytes: u64,
+    /// Key and path of the sample.
+    sample: String,
+    /// Path of the shard.
+    shard: String,
+    /// Null if all data was read from files.
+    network: Option<Network>,
 }
 
 fn shown(path: &Path) -> String {
@@ -230,11 +296,13 @@ fn extract(args: &Args, resolved: &Resolved, wanted: &OsString, output: &Path, m
     pack::put(output, &extracted.bytes, args.force)?;
     let (bytes, name) = (extracted.bytes.len() as u64, report::path(extracted.name.as_bytes()));
     if args.talk.json {
-        let shard = shown(&extracted.shard);
-        let network = report::network_json(resolved.transfers());
-        report::print_json(
-            &json!({"file": shown(output), "bytes": bytes, "sample": name, "shard": shard, "network": network}),
-        )?;
+        report::print_json(&ExtractedImage {
+            file: shown(output),
+            bytes,
+            sample: name,
+            shard: shown(&extracted.shard),
+            network: resolved.transfers().map(Network::from),
+        })?;
     } else if !args.talk.quiet {
         let mut out = Lines::of(&format!("wrote   {}: {name}, {} bytes", shown(output), report::count(bytes)));
         out.extend(resolved.transfers().map(report::network));

@@ -1,14 +1,21 @@
 //! `--samples`: samples as a table, or as a JSON document with one sample per line.
 
-use serde_json::Value;
+use serde::Serialize;
 use shardpack_format::text;
 use shardpack_packer::{
     Error, Result,
     inspect::{self, Filter, Resolved, Sample, Target},
 };
 
-use super::{problem, tell};
-use crate::{Outcome, args::Talk, lines::Lines, progress::Progress, report};
+use super::{Problem, tell};
+use crate::{
+    Outcome,
+    args::Talk,
+    document::{self, Network},
+    lines::Lines,
+    progress::Progress,
+    report,
+};
 
 /// Number of samples for measuring column widths; wider values of later samples overflow.
 const MEASURED: usize = 1000;
@@ -41,7 +48,7 @@ pub fn list(resolved: &mut Resolved, filter: Filter, talk: Talk, monitor: &Progr
     });
     monitor.finish();
     let told_all = result.map(|found| problems.extend(found));
-    out.finish(&problems, told_all.as_ref().err(), report::network_json(resolved.transfers()))?;
+    out.finish(&problems, told_all.as_ref().err(), resolved.transfers().map(Network::from))?;
     told_all?;
     if let Some(transfers) = resolved.transfers().filter(|_| !talk.json && !talk.quiet) {
         report::print(&report::network(transfers))?;
@@ -56,7 +63,7 @@ pub fn list(resolved: &mut Resolved, filter: Filter, talk: Talk, monitor: &Progr
 trait Output {
     fn add(&mut self, sample: &Sample) -> Result<()>;
     /// Ends the output with the problems, and with the error that stopped the list early.
-    fn finish(&mut self, problems: &[Error], error: Option<&Error>, network: Value) -> Result<()>;
+    fn finish(&mut self, problems: &[Error], error: Option<&Error>, network: Option<Network>) -> Result<()>;
 }
 
 #[derive(Default)]
@@ -80,16 +87,21 @@ impl Output for Document {
         if self.piece.len() > PIECE_BYTES { self.print() } else { Ok(()) }
     }
 
-    fn finish(&mut self, problems: &[Error], error: Option<&Error>, network: Value) -> Result<()> {
+    fn finish(&mut self, problems: &[Error], error: Option<&Error>, network: Option<Network>) -> Result<()> {
         self.piece += if self.samples == 0 { "{\"samples\": [" } else { "\n" };
-        let problems: Vec<_> = problems.iter().map(problem).collect();
-        self.piece += &format!("], \"problems\": {}, \"network\": {network}", report::json_line(&problems)?);
+        let problems: Vec<_> = problems.iter().map(Problem::from).collect();
+        let (problems, network) = (line(&problems)?, line(&network)?);
+        self.piece += &format!("], \"problems\": {problems}, \"network\": {network}");
         if let Some(error) = error {
-            self.piece += &format!(", \"error\": {}", report::json_line(&report::error_json(error))?);
+            self.piece += &format!(", \"error\": {}", line(&document::Error::from(error))?);
         }
         self.piece += "}\n";
         self.print()
     }
+}
+
+fn line(value: &impl Serialize) -> Result<String> {
+    report::json_line(&report::sorted(value)?)
 }
 
 /// A column: its name, and whether it is right-aligned.
@@ -171,7 +183,7 @@ impl Output for Table {
         if self.rows.len() >= MEASURED { self.flush() } else { Ok(()) }
     }
 
-    fn finish(&mut self, _: &[Error], _: Option<&Error>, _: Value) -> Result<()> {
+    fn finish(&mut self, _: &[Error], _: Option<&Error>, _: Option<Network>) -> Result<()> {
         self.flush()
     }
 }
