@@ -3,6 +3,9 @@
 //! Holds at all times: the comment on a field is its description in `docs/reference/json.schema.json`, which `cargo xtask docs`
 //! generates from these types; keys are printed in alphabetical order.
 
+#[cfg(test)]
+mod schema;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use serde::Serialize;

@@ -1,5 +1,5 @@
-//! Generates `docs/reference/cli.md` from the help of each subcommand, and `docs/explain/idle.svg` from the table *waits* in
-//! `docs/explain/performance.md`.
+//! Generates `docs/reference/cli.md` from the help of each subcommand, `docs/explain/idle.svg` from the table *waits* in
+//! `docs/explain/performance.md`, and `docs/reference/json.schema.json` from the types that the commands print with `--json`.
 
 use crate::{
     Result,
@@ -11,18 +11,24 @@ use crate::{
 /// Path of a generated file below docs/, and its content.
 type Made = (&'static str, String);
 
+/// The test that compares the schema of `--json`, or writes it to the file in the environment.
+const SCHEMA: (&str, &str) = ("test --quiet --package shardpack --lib document::schema::", "SHARDPACK_JSON_SCHEMA");
+
 /// Task `docs`.
 pub fn task(mut arguments: Arguments) -> Result<()> {
     let only_check = arguments.flag("--check");
     arguments.end()?;
     run(&mut cargo("build --package shardpack"))?;
-    match only_check {
-        true => check(),
-        false => all()?.iter().try_for_each(|(name, content)| write(&root().join("docs").join(name), content)),
+    let (test, variable) = SCHEMA;
+    if only_check {
+        check()?;
+        return run(&mut cargo(test));
     }
+    all()?.iter().try_for_each(|(name, content)| write(&root().join("docs").join(name), content))?;
+    run(cargo(test).env(variable, root().join("docs/reference/json.schema.json")))
 }
 
-/// Fails if a generated file is out of date.
+/// Fails if a generated file is out of date. A test of the program compares the schema.
 pub fn check() -> Result<()> {
     for (name, wanted) in all()? {
         if read(&root().join("docs").join(name)).ok().as_ref() != Some(&wanted) {

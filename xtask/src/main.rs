@@ -46,7 +46,7 @@ cargo xtask bench [--quick] [--small K] [ROW…] measure; no ROW: all of them
 cargo xtask shuffle-quality [--keep]           simulate how well epochs are shuffled, here and by other loaders
 cargo xtask training-order [--seeds N]         train a small network on each order
 cargo xtask many-machines [--keep]             simulate packing and training on many machines
-cargo xtask docs [--check]                     write docs/reference/cli.md from --help
+cargo xtask docs [--check]                     write docs/reference/cli.md and json.schema.json
 cargo xtask fixtures                           make the fixtures anew and compare
 cargo xtask count                              lines of each crate without tests, and lines that tell URLs from folders
 cargo xtask fresh [--first]                    both commands of the README in a root with nothing else; --first: packing alone

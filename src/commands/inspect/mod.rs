@@ -4,6 +4,9 @@ mod samples;
 mod splits;
 mod text;
 
+#[cfg(test)]
+pub use samples::Listed;
+
 use std::{
     collections::BTreeSet,
     ffi::OsString,

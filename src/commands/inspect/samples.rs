@@ -66,6 +66,21 @@ trait Output {
     fn finish(&mut self, problems: &[Error], error: Option<&Error>, network: Option<Network>) -> Result<()>;
 }
 
+/// The document of `inspect --samples`. It has one sample on a line, because it is printed in pieces.
+#[cfg(test)]
+#[derive(Serialize, schemars::JsonSchema)]
+pub struct Listed {
+    /// Samples in stored order.
+    samples: Vec<Sample>,
+    /// Problems, in shard order.
+    problems: Vec<Problem>,
+    /// Null if all data was read from files.
+    network: Option<Network>,
+    /// The error that ended the list early, if any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<document::Error>,
+}
+
 #[derive(Default)]
 struct Document {
     piece: String,
