@@ -7,7 +7,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     num::NonZeroU16,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -29,6 +29,7 @@ use crate::{
     monitor::{Monitor, Phase},
     own,
     part::{Part, share_out},
+    source::strangers::crop_files,
 };
 
 /// Default number of MCUs between two entries of a table: measured, 64 pixels of an image without subsampling,
@@ -133,7 +134,7 @@ impl Place {
         if self.files.local().is_none() && !self.files.is_still(manifest::FILE, &self.manifest)? {
             return Err(replaced(&self.files));
         }
-        let [name, _] = names(&shard.entry().index.file);
+        let [name, _] = crop_files(&shard.entry().index.file);
         self.files.put(&name, bytes)
     }
 
@@ -323,19 +324,6 @@ fn file_of(shard: &Shard<'_>, options: &Options, rows: &Rows) -> Vec<u8> {
     tables::write(&summary, &rows)
 }
 
-fn unfinished(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".");
-    name.push(shardpack_storage::UNFINISHED);
-    name.into()
-}
-
-/// Names of the files that may hold a shard's tables, from the name of its index: the finished file first.
-pub(crate) fn names(index: &str) -> [String; 2] {
-    let path = Path::new(index).with_extension(tables::EXTENSION);
-    [path.to_string_lossy().into_owned(), unfinished(&path).to_string_lossy().into_owned()]
-}
-
 /// Makes the given table files of the dataset's shards again and passes them to `put`. Returns for each file
 /// whether it failed.
 ///
@@ -353,7 +341,7 @@ pub(crate) fn mend(
     let options = Options { every: every.and_then(NonZeroU16::new).unwrap_or(EVERY), jobs, force: true, part: None };
     let mut done = Vec::new();
     for shard in dataset.shards() {
-        let [name, _] = names(&shard.entry().index.file);
+        let [name, _] = crop_files(&shard.entry().index.file);
         if !damaged.contains(&name.as_str()) {
             continue;
         }

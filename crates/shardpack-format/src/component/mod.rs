@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Result};
+use crate::{Error, Result, image_header};
 
 pub use form::{Form, Kind, MAX_AXES, Type, item_bytes, numpy_name, of_numpy_name};
 
@@ -121,6 +121,15 @@ impl Component {
     /// The type of its values, if it has one: a file and the text of a list have none.
     pub fn kind(&self) -> Option<&Type> {
         self.kind.as_ref()
+    }
+
+    /// Whether a payload of this component that is not an image does not match `extension`; `kind` is told by its first bytes.
+    ///
+    /// Only files with an array extension are checked. Values were checked against their forms when they were read, and most formats store
+    /// them without a head.
+    pub fn is_stray(&self, kind: image_header::Kind, extension: Option<&str>) -> bool {
+        let array = image_header::Kind::Npy;
+        self.kind.is_none() && extension == Some(array.extension()) && kind != array
     }
 
     /// Its name where types need no extension: a column, a feature.

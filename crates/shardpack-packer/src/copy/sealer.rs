@@ -19,7 +19,6 @@ use shardpack_storage::Storage;
 
 use super::{Copy, Hashes, Part, Shared, sink::Hashed};
 use crate::{
-    inspect::is_stray_payload,
     ledger::{self, Fate, Unpacked},
     plan::Plan,
     source::Refusal,
@@ -176,7 +175,7 @@ fn describe(plan: &Plan, shard: usize, index: &Index<Vec<u8>>, unpacked: Vec<Unp
             None => drop(kinds.insert(kind.into_owned(), 1)),
         }
         let is_stray = match (format.extension.as_deref(), &format.payload) {
-            (extension, Some(payload)) => is_stray_payload(payload, row.image.kind, extension),
+            (extension, Some(payload)) => payload.is_stray(row.image.kind, extension),
             (extension, None) => extension.is_some_and(|extension| extension != row.image.kind.extension()),
         };
         if is_stray {

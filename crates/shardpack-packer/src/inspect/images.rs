@@ -65,7 +65,7 @@ impl Counter {
             Some(samples) => *samples += 1,
             None => drop(self.others.insert(kind.to_owned(), 1)),
         }
-        self.strays += u64::from(is_stray_payload(payload, image.kind, extension));
+        self.strays += u64::from(payload.is_stray(image.kind, extension));
     }
 
     /// Adds the counts of `other`.
@@ -102,14 +102,6 @@ impl Counter {
 /// Whether an image's kind does not match the extension of its component.
 pub fn is_stray(kind: Kind, extension: Option<&str>) -> bool {
     extension.is_some_and(|extension| Kind::of_extension(extension) != Some(kind) && extension != kind.extension())
-}
-
-/// Whether a payload that is not an image does not match the extension of its component.
-///
-/// Only files with an array extension are checked. Values were checked against their forms when they were read, and most formats store
-/// them without a head.
-pub fn is_stray_payload(payload: &Component, kind: Kind, extension: Option<&str>) -> bool {
-    payload.kind().is_none() && extension == Some(Kind::Npy.extension()) && kind != Kind::Npy
 }
 
 /// The kind with this name or extension, such as `jpeg`.

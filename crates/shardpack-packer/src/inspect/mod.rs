@@ -26,7 +26,6 @@ use crate::{monitor::Monitor, parallel::in_pool, shuffle_quality::ShuffleQuality
 pub use crop_tables::CropTables;
 pub use extract::{Extracted, extract};
 pub use histogram::Spread;
-pub(crate) use images::is_stray_payload;
 pub use images::{Images, kind_of_name};
 pub use samples::{Filter, Sample, samples};
 pub use target::{Resolved, Target, View, resolve};

@@ -14,7 +14,7 @@ use shardpack_reader::Shard;
 
 use super::{
     Target, View, dataset,
-    images::{is_stray, is_stray_payload},
+    images::is_stray,
     scan::{self, Scanned},
 };
 use crate::{foreign::ShardFile, monitor::Monitor};
@@ -208,7 +208,7 @@ impl Walk<'_> {
             };
             let is_stray = || match &choice.payload {
                 None => is_stray(row.image.kind, extension),
-                Some(payload) => is_stray_payload(payload, row.image.kind, extension),
+                Some(payload) => payload.is_stray(row.image.kind, extension),
             };
             if class.takes(row.label, None) && self.wants(&row.image, is_stray) {
                 self.tell(&of_row(view, &choice, shard, shard.samples().start + number, &row))?;

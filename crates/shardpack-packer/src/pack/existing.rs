@@ -12,7 +12,7 @@ use shardpack_format::{
 use shardpack_storage::{Local, Storage};
 
 use super::present::files_of;
-use crate::{crops, plan::Plan, plan_file, seal};
+use crate::{plan::Plan, plan_file, seal, source::strangers::crop_files};
 
 /// The datasets of a destination.
 #[derive(Debug)]
@@ -101,7 +101,7 @@ impl Existing {
     pub fn names(&self) -> Vec<String> {
         let tables = self.manifests.iter().flat_map(|(split, manifest)| {
             let indexes = manifest.iter().flat_map(|manifest| &manifest.shards).map(|shard| &shard.index.file);
-            indexes.flat_map(|index| crops::names(index)).map(|file| below(split.as_deref()) + &file)
+            indexes.flat_map(|index| crop_files(index)).map(|file| below(split.as_deref()) + &file)
         });
         self.files().into_iter().chain(tables).collect()
     }

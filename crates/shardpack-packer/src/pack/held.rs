@@ -16,7 +16,7 @@ use shardpack_format::{
 use shardpack_storage::Local;
 
 use super::{dataset_folder, existing::Existing, work_folder::ASIDE_FOLDER};
-use crate::{copy, crops, plan::Plan, sidecars, sys};
+use crate::{copy, plan::Plan, sidecars, source::strangers::crop_files, sys};
 
 /// Paths are relative to the folder.
 #[derive(Debug, Default)]
@@ -196,7 +196,7 @@ fn named(folder: &Path) -> Result<(Option<String>, Vec<String>)> {
 /// Names of the crop tables that the indexes among `files` may have.
 pub(super) fn tables_of(files: &[String]) -> Vec<String> {
     let indexes = files.iter().filter(|file| file.ends_with(".index"));
-    indexes.flat_map(|index| crops::names(index)).collect()
+    indexes.flat_map(|index| crop_files(index)).collect()
 }
 
 /// Names of files in a list of hashes; only those that stay inside their folder.

@@ -37,13 +37,13 @@ use super::{
     work_folder::{self, LOCK_FILE, PLAN_FILE, files_in, plan_name, receipt_name, replaced_name},
 };
 use crate::{
-    copy, crops,
+    copy,
     monitor::Monitor,
     own,
     plan::Plan,
     plan_file::{self, PlanFile},
     seal, sidecars,
-    source::Source,
+    source::{Source, strangers::crop_files},
     sys,
     transfer::{put_files, remove_files},
 };
@@ -497,7 +497,7 @@ fn shards_of(plans: &[Plan]) -> Vec<String> {
 fn names_of(plans: &[Plan]) -> Result<Vec<String>> {
     let mut names = shards_of(plans);
     for plan in plans {
-        let tables = (0..plan.shards.len()).flat_map(|number| crops::names(&copy::index_file(plan, number)));
+        let tables = (0..plan.shards.len()).flat_map(|number| crop_files(&copy::index_file(plan, number)));
         let others = [manifest::FILE, SUMS_FILE, LEDGER_FILE].map(str::to_owned);
         let files = tables.chain(others).chain(sidecars::all_names(plan)?);
         names.extend(files.map(|file| below(plan.split.as_deref()) + &file));

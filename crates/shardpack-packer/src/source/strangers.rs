@@ -3,14 +3,14 @@
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
 use shardpack_format::{
-    ErrorKind, Result,
+    ErrorKind, Result, crops,
     manifest::{self, INDEX_FOLDER, Manifest, SUMS_FILE, WORK_FOLDER},
     splits,
 };
 use shardpack_reader::is_to_be_replaced;
-use shardpack_storage::Storage;
+use shardpack_storage::{Storage, UNFINISHED};
 
-use crate::{crops, foreign::files, sys};
+use crate::{foreign::files, sys};
 
 /// The problem with a file in a dataset folder that the manifest does not name.
 pub(crate) const STRANGER: &str = "a stranger: the manifest does not name this file";
@@ -60,7 +60,7 @@ impl Known {
         };
         let mut indexes = of_shards(|shard| &shard.index.file);
         // Optional crop tables beside the indexes.
-        indexes.extend(manifest.shards.iter().flat_map(|shard| crops::names(&shard.index.file)));
+        indexes.extend(manifest.shards.iter().flat_map(|shard| crop_files(&shard.index.file)));
         Self { others, shards: of_shards(|shard| &shard.file), indexes }
     }
 
@@ -68,6 +68,13 @@ impl Known {
     fn has(&self, name: &str) -> bool {
         [&self.shards, &self.others, &self.indexes].iter().any(|names| names.contains(name))
     }
+}
+
+/// Names of the files that may hold a shard's crop tables, from the name of its index: the finished file first.
+pub(crate) fn crop_files(index: &str) -> [String; 2] {
+    let finished = Path::new(index).with_extension(crops::EXTENSION).to_string_lossy().into_owned();
+    let unfinished = format!("{finished}.{UNFINISHED}");
+    [finished, unfinished]
 }
 
 /// Sorted names of the entries in the subfolder `below`; `None` if the storage has no list, or allows none.

@@ -44,7 +44,7 @@ use crate::{
     part::{Part, share_out},
     source::{
         SharedSource,
-        strangers::{self, NOT_LISTED, STRANGER, STRANGER_BESIDE},
+        strangers::{self, NOT_LISTED, STRANGER, STRANGER_BESIDE, crop_files},
     },
     sys,
 };
@@ -519,7 +519,7 @@ fn check_crops(dataset: &Opened, options: &Options) -> Result<(Vec<Problem>, Opt
     let mut problems = Vec::new();
     for (shard, error) in shards.iter().zip(found) {
         if let Some(error) = error {
-            let [name, _] = crops::names(&shard.entry().index.file);
+            let [name, _] = crop_files(&shard.entry().index.file);
             let problem = from_error(format!("{}{name}", dataset.prefix), &error);
             problems.push(Problem { help: error.help_text().map(str::to_owned), ..problem });
         }
