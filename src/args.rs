@@ -14,13 +14,13 @@ use shardpack_packer::{
     Error,
     pack::{Extension, PlanOptions, ReadOrderChoice},
     plan::{self, Compression, Cut, Order},
-    source::{
-        Fractions,
-        options::{self, Splits},
-    },
-    sys,
 };
 use shardpack_reader::StoreSettings;
+use shardpack_source::{
+    Fractions,
+    options::{self, Splits},
+    sys,
+};
 
 use crate::{changes::Changes, selection::Selection};
 

@@ -10,12 +10,9 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::Serialize;
 use shardpack_format::image_header;
-use shardpack_packer::{
-    ErrorKind,
-    ledger::{self, Fate},
-    part,
-};
+use shardpack_packer::{ErrorKind, part};
 use shardpack_reader::Transfers;
+use shardpack_source::ledger::{self, Fate};
 
 use crate::report::path;
 

@@ -26,7 +26,8 @@ use std::ffi::OsString;
 
 use clap::FromArgMatches;
 use shardpack_format::{memory, text};
-use shardpack_packer::{Error, ErrorKind, sys};
+use shardpack_packer::{Error, ErrorKind};
+use shardpack_source::sys;
 
 /// The result of a command that ran to its end.
 enum Outcome {

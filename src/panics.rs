@@ -10,7 +10,8 @@ use shardpack_format::{
     contain::{bug, message},
     threads,
 };
-use shardpack_packer::{Result, start_pool};
+use shardpack_packer::Result;
+use shardpack_source::parallel::start_pool;
 
 /// Message and location of the last panic of any thread.
 static SAID: Mutex<Option<(String, String)>> = Mutex::new(None);

@@ -12,7 +12,7 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use shardpack_packer::monitor::{Monitor, Phase};
+use shardpack_source::monitor::{Monitor, Phase};
 
 use crate::{
     hosted::{self, Host, host},

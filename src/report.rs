@@ -14,8 +14,9 @@ use serde_json::{
     ser::{CompactFormatter, Formatter, PrettyFormatter},
 };
 use shardpack_format::text;
-use shardpack_packer::{Error, Result, ledger::Unpacked};
+use shardpack_packer::{Error, Result};
 use shardpack_reader::Transfers;
+use shardpack_source::ledger::Unpacked;
 
 use crate::{
     document::Failed,

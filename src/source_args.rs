@@ -10,14 +10,13 @@ use shardpack_format::{
     component::Component,
     formats::foreign::{Entries, Wanted},
 };
-use shardpack_packer::{
-    Error,
-    foreign::{Kind, lmdb},
-    pack::PlanOptions,
-    source::{self, List, LocalTree, ObjectTree, Part, Several, SharedSource, SourceKind, list, shared},
-    sys,
-};
+use shardpack_packer::{Error, pack::PlanOptions};
 use shardpack_reader::StoreSettings;
+use shardpack_source::{
+    self as source, List, LocalTree, ObjectTree, Part, Several, SharedSource, SourceKind,
+    foreign::{Kind, lmdb},
+    list, shared, sys,
+};
 
 /// Which columns of a list are what, and where its files are.
 #[derive(Args, Clone, Debug)]

@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::within;
-use shardpack_packer::ledger;
+use shardpack_source::ledger;
 
 fuzz_target!(|input: &[u8]| {
     within(64 << 10, 512, input, || {

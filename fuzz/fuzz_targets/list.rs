@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::within;
-use shardpack_packer::source::list;
+use shardpack_source::list;
 
 fuzz_target!(|input: &[u8]| {
     if let Some((kind, bytes)) = input.split_first() {

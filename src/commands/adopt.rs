@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
+use shardpack_audit::adopt;
 use shardpack_format::{
     hash,
     manifest::{Blake3, INDEX_FOLDER},
     shell,
 };
-use shardpack_packer::{Result, adopt};
+use shardpack_packer::Result;
 
 use super::pack::OnBadArg;
 use crate::{

@@ -10,17 +10,13 @@ use shardpack_format::{
     formats::{self, foreign::Wanted},
     text,
 };
-use shardpack_packer::{
-    Error, Result,
-    pack::PlanOptions,
-    source::{
-        Datasets, Given, Shards, SharedSource, given,
-        options::{Components, Splits},
-        part_of,
-        shards::{Preview, SamplePreview},
-        shared,
-    },
-    sys,
+use shardpack_packer::{Error, Result, pack::PlanOptions};
+use shardpack_source::{
+    Datasets, Given, Shards, SharedSource, given,
+    options::{Components, Splits},
+    part_of,
+    shards::{Preview, SamplePreview},
+    shared, sys,
 };
 
 use shardpack_reader::StoreSettings;

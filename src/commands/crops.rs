@@ -6,10 +6,8 @@ use std::{
 };
 
 use serde::Serialize;
-use shardpack_packer::{
-    Result,
-    crops::{self, Report},
-};
+use shardpack_audit::crops::{self, Report};
+use shardpack_packer::Result;
 
 use super::part::{self, Which};
 use crate::{

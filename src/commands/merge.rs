@@ -6,9 +6,9 @@ use serde::Serialize;
 use shardpack_format::{hash, shell};
 use shardpack_packer::{
     Result,
-    ledger::Fate,
     pack::{self, MergeOptions, Merged},
 };
+use shardpack_source::ledger::Fate;
 
 use super::pack::PackedDataset;
 use crate::{

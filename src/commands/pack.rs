@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use shardpack_audit::crops;
 use shardpack_format::{
     manifest::{Blake3, Counts, Manifest},
     text,
@@ -10,15 +11,12 @@ use shardpack_format::{
 use shardpack_packer::{
     Error, ErrorKind, Result,
     copy::OnBad,
-    crops,
-    ledger::Fate,
     pack::{self, Place, PlanOptions, Planned, Report},
     plan::Plan,
     sidecars,
-    source::{SharedSource, Source, shards::Preview, storage::ReadOrder},
-    sys,
 };
 use shardpack_reader::{StoreSettings, Transfers};
+use shardpack_source::{SharedSource, Source, ledger::Fate, shards::Preview, storage::ReadOrder, sys};
 
 use super::{
     crops::Cropped,

@@ -3,10 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use shardpack_format::{hash, image_header::Kind, shell, text};
-use shardpack_packer::{
-    pack::{Planned, Report},
-    sys,
-};
+use shardpack_packer::pack::{Planned, Report};
+use shardpack_source::sys;
 
 use crate::{lines::Lines, report};
 

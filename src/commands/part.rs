@@ -9,9 +9,9 @@ use shardpack_packer::{
     pack::{self, ChangedPart, Ended, PartPlanning, PartReport, PlanOptions, PlannedPart},
     part::Part,
     part_auto::part_auto,
-    source::{SharedSource, Source, shards::Preview},
 };
 use shardpack_reader::{StoreSettings, Transfers};
+use shardpack_source::{SharedSource, Source, shards::Preview};
 
 use super::{
     pack::{RunArgs, place},

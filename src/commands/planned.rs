@@ -5,9 +5,11 @@ use std::{collections::BTreeMap, path::Path};
 use serde::Serialize;
 use shardpack_packer::{
     Error, Result,
-    ledger::{Fate, Unpacked},
     pack::{self, Planned, Requests},
     plan::Plan,
+};
+use shardpack_source::{
+    ledger::{Fate, Unpacked},
     sys,
 };
 

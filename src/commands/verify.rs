@@ -3,14 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use shardpack_audit::verify::{self, NO_IMAGE, Options, Problem, Repaired, Report, foreign};
 use shardpack_format::{formats::foreign::Wanted, shell};
-use shardpack_packer::{
-    Error, Result,
-    source::{Given, Root, given::Looked, part_of, resolve_all},
-    sys,
-    verify::{self, NO_IMAGE, Options, Problem, Repaired, Report, foreign},
-};
+use shardpack_packer::{Error, Result};
 use shardpack_reader::{StoreSettings, Transfers};
+use shardpack_source::{Given, Root, given::Looked, part_of, resolve_all, sys};
 
 use super::part::{self, Which};
 use crate::{
@@ -141,7 +138,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
             foreign::verify(looked, &options, &monitor).map(|report| (report, Repaired::default()))
         }
         (Subject::Several(several), None) if args.against.is_empty() && part.is_none() => {
-            several.verify(&options, &monitor).map(|report| (report, Repaired::default()))
+            verify::all(&several, &options, &monitor).map(|report| (report, Repaired::default()))
         }
         (Subject::Several(_) | Subject::Foreign(_), _) if part.is_some() => Err(whole("verified in parts")),
         (Subject::Several(_), _) => Err(whole("compared with a source, or mended from it")),

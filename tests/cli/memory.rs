@@ -6,7 +6,7 @@
 use std::{io::Write, path::Path};
 
 use flate2::{Compress, Compression, Crc, FlushCompress};
-use shardpack_packer::ledger::Fate;
+use shardpack_source::ledger::Fate;
 use shardpack_testing::{Bench, Ran, png, run, run_after};
 
 const LIMIT: &str = "export MALLOC_ARENA_MAX=1 && ulimit -v 700000";

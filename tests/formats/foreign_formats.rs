@@ -8,13 +8,12 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use shardpack_format::formats;
-use shardpack_packer::{
-    foreign::files::look,
+use shardpack_audit::{
     inspect::{self, Filter},
-    monitor::Silent,
     verify,
 };
+use shardpack_format::formats;
+use shardpack_source::{foreign::files::look, monitor::Silent};
 use shardpack_testing::{Bench, Ran, pack, photos, run};
 
 fn names() -> impl Iterator<Item = &'static str> {

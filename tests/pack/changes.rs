@@ -11,7 +11,7 @@ use std::{
 };
 
 use image::{DynamicImage, GenericImageView, ImageFormat};
-use shardpack_packer::ledger::Fate;
+use shardpack_source::ledger::Fate;
 use shardpack_testing::{Bench, Dataset, binary, contents, jpeg, photos, png, run};
 
 fn encoded(image: &DynamicImage, format: ImageFormat) -> Vec<u8> {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use proptest::prelude::*;
-use shardpack_packer::ledger::Fate;
+use shardpack_source::ledger::Fate;
 use shardpack_testing::{Bench, Dataset, jpeg, png, run};
 
 /// The kind of file at a path.

@@ -213,11 +213,8 @@ fn every_damage_that_the_source_can_mend_is_mended_to_the_byte() {
 
 #[test]
 fn a_manifest_with_any_bit_flipped_mends_nothing_and_no_other_file_changes() {
-    use shardpack_packer::{
-        monitor::Silent,
-        source::{LocalTree, shared},
-        verify,
-    };
+    use shardpack_audit::verify;
+    use shardpack_source::{LocalTree, monitor::Silent, shared};
     let bench = Bench::with(&["a/1.jpg", "b/2.jpg", "b/3.jpg"]);
     let source = shared(LocalTree(bench.src()));
     bench.pack(&["--shards", "2"]).code(0);

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use shardpack_packer::ledger::Fate;
+use shardpack_source::ledger::Fate;
 use shardpack_testing::{Bench, Dataset, bad, contents, jpeg, name, pack, photo, photos, plain, png, run, sealed};
 
 // Contents of a source.

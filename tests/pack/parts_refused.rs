@@ -3,11 +3,9 @@
 use std::fs;
 
 use shardpack_format::hash;
-use shardpack_packer::{
-    monitor::Silent,
-    pack::{self, MergeOptions},
-};
+use shardpack_packer::pack::{self, MergeOptions};
 use shardpack_reader::StoreSettings;
+use shardpack_source::monitor::Silent;
 use shardpack_testing::{Bench, contents, jpeg, run};
 
 const WORK: &str = ".shardpack";

@@ -4,7 +4,7 @@
 use std::{fs, io::Cursor, path::Path};
 
 use image::{DynamicImage, ImageFormat};
-use shardpack_packer::ledger::Fate;
+use shardpack_source::ledger::Fate;
 use shardpack_testing::{
     Bench, Dataset, contents,
     faults::{self, EACCES, EIO, ESTALE, fault},

@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use proptest::prelude::*;
-use shardpack_packer::ledger::Fate;
+use shardpack_source::ledger::Fate;
 use shardpack_testing::{Bench, Dataset, Ran, contents, jpeg, photos, png, run};
 
 fn verify(bench: &Bench, options: &[&str]) -> Ran {

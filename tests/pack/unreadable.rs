@@ -4,7 +4,7 @@
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
-use shardpack_packer::ledger::Fate;
+use shardpack_source::ledger::Fate;
 use shardpack_testing::{
     Bench, Dataset, Ran, binary, contents,
     faults::{self, EACCES, EIO, ENOENT, ESTALE, fault},

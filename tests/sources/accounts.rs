@@ -10,7 +10,7 @@ use std::{
 };
 
 use serde_json::Value;
-use shardpack_packer::ledger::{self, Fate};
+use shardpack_source::ledger::{self, Fate};
 use shardpack_testing::{
     Bench, jpeg,
     shards::{self, Feature, Sample, Tar, convert, mds_index, mds_shard, parquet_file, rec_record, tf_record},

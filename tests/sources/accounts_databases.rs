@@ -12,7 +12,7 @@ use std::{
 };
 
 use serde_json::Value;
-use shardpack_packer::ledger::{self, Fate};
+use shardpack_source::ledger::{self, Fate};
 use shardpack_testing::{Bench, Ran, photo, run};
 
 /// Writes odd environments; `NAME.count` holds the number of entries that py-lmdb counts.

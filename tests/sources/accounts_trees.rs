@@ -5,7 +5,7 @@
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
 use serde_json::{Value, json};
-use shardpack_packer::ledger::{self, Fate};
+use shardpack_source::ledger::{self, Fate};
 use shardpack_testing::{Bench, jpeg, run};
 
 /// The counts of Python.

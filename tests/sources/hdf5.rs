@@ -7,8 +7,8 @@ use std::{
 };
 
 use shardpack_format::formats::foreign::Wanted;
-use shardpack_packer::foreign::hdf5;
 use shardpack_reader::Dataset;
+use shardpack_source::foreign::hdf5;
 use shardpack_testing::{Bench, Ran, Rng, contents, images, pack, photos, run};
 
 /// Number of images in each file of arrays; the same as in `write_hdf5.py`.

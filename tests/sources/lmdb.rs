@@ -2,8 +2,8 @@
 
 use std::{fs, path::Path};
 
-use shardpack_packer::foreign::lmdb::{Environment, Walk};
 use shardpack_reader::Dataset;
+use shardpack_source::foreign::lmdb::{Environment, Walk};
 use shardpack_testing::{
     Bench, images,
     lmdb::{WAYS, convert, expected, hashed, write, written},
@@ -143,7 +143,7 @@ fn several_environments_are_one_source() {
 }
 
 /// An entry in the form that the script lists: length and key, length and value.
-fn listed(database: &shardpack_packer::foreign::lmdb::Database, mut walk: Walk) -> Vec<Vec<u8>> {
+fn listed(database: &shardpack_source::foreign::lmdb::Database, mut walk: Walk) -> Vec<Vec<u8>> {
     let (mut entries, mut value) = (Vec::new(), Vec::new());
     while let Some(entry) = walk.next().unwrap() {
         database.read(entry.value, &mut value).unwrap();

@@ -9,7 +9,7 @@ use std::{
 };
 
 use shardpack_format::formats::foreign::Wanted;
-use shardpack_packer::foreign::ShardFile;
+use shardpack_source::foreign::ShardFile;
 use shardpack_testing::{
     Bench, Rng, images,
     lmdb::{convert, write, written},

@@ -15,8 +15,8 @@ use std::{
 
 use image::{ImageFormat, RgbImage};
 use serde_json::json;
-use shardpack_packer::ledger::{self, Fate};
 use shardpack_reader::Dataset;
+use shardpack_source::ledger::{self, Fate};
 use shardpack_testing::{
     Bench, Rng, run,
     shards::{self, Sample, manifest, written_by_hand},

@@ -10,10 +10,10 @@
 use std::{fmt::Write, sync::Arc, time::Instant};
 
 use shardpack_format::{Error, Result, formats::Choice, permutation::Permutation};
-use shardpack_packer::{
+use shardpack_packer::plan::{Check, Compression, Cut, Options, Order, Plan};
+use shardpack_source::{
+    Found,
     listing::{Builder, Folder, FolderSamples, Listing},
-    plan::{Check, Compression, Cut, Options, Order, Plan},
-    source::Found,
 };
 
 fn main() -> Result<()> {

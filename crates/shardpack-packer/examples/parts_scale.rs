@@ -19,15 +19,17 @@ use std::{
 
 use shardpack_format::{Error, Result, formats::Choice, hash, permutation::Permutation};
 use shardpack_packer::{
-    listing::{Builder, Folder, FolderSamples, Listing},
-    monitor::Silent,
     pack::{self, MergeOptions},
     part::Part,
     plan::{Check, Compression, Cut, Options, Order, Plan},
     plan_file,
-    source::{Found, LocalTree},
 };
 use shardpack_reader::StoreSettings;
+use shardpack_source::{
+    Found, LocalTree,
+    listing::{Builder, Folder, FolderSamples, Listing},
+    monitor::Silent,
+};
 
 const CLASSES: u64 = 1_000;
 

@@ -27,7 +27,7 @@ pub(crate) fn budget() -> &'static Budget {
 ///
 /// # Errors
 /// Errors of `check`; and if the image needs too much memory.
-pub(crate) fn checked<T>(
+pub fn checked<T>(
     bytes: &[u8],
     limits: &Limits,
     check: impl Fn(&[u8], &Limits) -> std::result::Result<T, Refused>,
@@ -37,7 +37,7 @@ pub(crate) fn checked<T>(
 }
 
 /// Reason why an image is refused; names `--memory` if memory is the reason.
-pub(crate) fn said(refused: &Refused) -> String {
+pub fn said(refused: &Refused) -> String {
     match refused {
         Refused::OverBudget { needed, allowed } => {
             format!("it takes {} of memory, --memory allows {}", size::text(*needed), size::text(*allowed))

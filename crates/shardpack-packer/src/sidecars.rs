@@ -87,7 +87,7 @@ pub(crate) fn check(choice: &Choice, plan: &Plan) -> Result<()> {
 }
 
 /// Destination and choice of sidecars.
-pub(crate) struct Writer<'a> {
+pub struct Writer<'a> {
     /// The format of the shards.
     pub format: &'a dyn Format,
     /// Names of the sidecars.

@@ -21,7 +21,7 @@ const PIECE_BYTES: u64 = 8 << 20;
 const READ_BYTES: u64 = 1 << 20;
 
 /// The storage of a split, or of the dataset itself if there is no split.
-pub(crate) fn of_split(storage: &Arc<dyn Storage>, split: Option<&str>) -> Result<Arc<dyn Storage>> {
+pub fn of_split(storage: &Arc<dyn Storage>, split: Option<&str>) -> Result<Arc<dyn Storage>> {
     split.map_or_else(|| Ok(Arc::clone(storage)), |split| storage.folder(split))
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn remove_files(storage: &dyn Storage, files: &[String]) -> Result<()
 }
 
 /// Puts the file at `path`, of any length, which has this length in bytes and this BLAKE3, or replaces the file of that name.
-pub(crate) fn put_file(
+pub fn put_file(
     storage: &dyn Storage,
     file: &str,
     path: &Path,

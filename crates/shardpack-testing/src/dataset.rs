@@ -15,7 +15,7 @@ use shardpack_format::{
     index::Index,
     manifest::{self, Counts, Manifest},
 };
-use shardpack_packer::ledger::{self, Fate, Unpacked};
+use shardpack_source::ledger::{self, Fate, Unpacked};
 
 use crate::{Bench, name};
 

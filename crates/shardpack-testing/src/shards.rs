@@ -20,8 +20,8 @@ use shardpack_format::{
     formats, hash,
     manifest::{Counts, Manifest},
 };
-use shardpack_packer::ledger::{self, Fate};
 use shardpack_reader::Dataset;
+use shardpack_source::ledger::{self, Fate};
 
 use crate::{Ran, run};
 

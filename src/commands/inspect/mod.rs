@@ -15,12 +15,13 @@ use std::{
 };
 
 use serde::Serialize;
-use shardpack_format::{image_header::Kind, shell};
-use shardpack_packer::{
-    Error, ErrorKind, Result,
+use shardpack_audit::{
     inspect::{self, Filter, Resolved},
-    pack, sys, table,
+    table,
 };
+use shardpack_format::{image_header::Kind, shell};
+use shardpack_packer::{Error, ErrorKind, Result, pack};
+use shardpack_source::sys;
 
 use crate::{
     Outcome,

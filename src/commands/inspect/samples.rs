@@ -1,11 +1,9 @@
 //! `--samples`: samples as a table, or as a JSON document with one sample per line.
 
 use serde::Serialize;
+use shardpack_audit::inspect::{self, Filter, Resolved, Sample, Target};
 use shardpack_format::text;
-use shardpack_packer::{
-    Error, Result,
-    inspect::{self, Filter, Resolved, Sample, Target},
-};
+use shardpack_packer::{Error, Result};
 
 use super::{Problem, tell};
 use crate::{

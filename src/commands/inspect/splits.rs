@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, path::Path};
 
+use shardpack_audit::inspect::{Class, Summary, What};
 use shardpack_format::{shell, text::path};
-use shardpack_packer::inspect::{Class, Summary, What};
 
 use super::text::{self, CLASSES_OF_ENDS, SHOWN_CLASSES, say};
 use crate::{lines::Lines, report};

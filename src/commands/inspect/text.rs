@@ -1,6 +1,6 @@
 //! Text output of `inspect`: one line per subject, a table of classes, 80 columns wide if names allow it.
 
-use shardpack_packer::{
+use shardpack_audit::{
     inspect::{Class, CropTables, Spread, Summary, What},
     shuffle_quality::{BATCH_SAMPLES, FEWEST_BATCHES, ShuffleQuality},
 };

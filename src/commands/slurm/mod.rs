@@ -15,9 +15,9 @@ use shardpack_format::help;
 use shardpack_packer::{
     Error, ErrorKind, Result,
     pack::{self, PartState},
-    source, sys,
 };
 use shardpack_reader::StoreSettings;
+use shardpack_source::{self as source, sys};
 
 use self::{
     indices::{Limit, Parts},

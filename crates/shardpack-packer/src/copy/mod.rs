@@ -46,7 +46,7 @@ use crate::{
 use in_order::{Ahead, Hashes, InOrder};
 pub(crate) use memory::{fit, fit_any};
 use output::{Output, Shared};
-pub(crate) use record::Place;
+pub use record::Place;
 use record::Renderer;
 use sink::{Hashed, Sink};
 use span::Span;
@@ -134,7 +134,7 @@ struct Part {
 }
 
 /// Bytes before the first record of a shard with this index.
-pub(crate) fn head_of(format: &dyn Format, index: &Index<Vec<u8>>) -> Result<Vec<u8>> {
+pub fn head_of(format: &dyn Format, index: &Index<Vec<u8>>) -> Result<Vec<u8>> {
     let mut head = vec![0; format.head_bytes(index.len()) as usize];
     if !head.is_empty() {
         format.head(&mut lengths(index), &mut head)?;
@@ -143,7 +143,7 @@ pub(crate) fn head_of(format: &dyn Format, index: &Index<Vec<u8>>) -> Result<Vec
 }
 
 /// Bytes after the last record of a shard with this index, whose head and records are `records_end` long.
-pub(crate) fn tail_of(format: &dyn Format, index: &Index<Vec<u8>>, records_end: u64) -> Result<Vec<u8>> {
+pub fn tail_of(format: &dyn Format, index: &Index<Vec<u8>>, records_end: u64) -> Result<Vec<u8>> {
     let mut tail = vec![0; format.tail_bytes(index.len(), records_end) as usize];
     format.tail(&mut lengths(index), &mut tail)?;
     Ok(tail)

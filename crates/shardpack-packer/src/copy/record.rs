@@ -34,12 +34,14 @@ pub(super) struct Renderer<'a> {
 
 /// Place of a sample's record and image.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub struct Place {
+    /// Position in the plan.
     pub position: u64,
     /// Offset of the record in the shard.
     pub offset: u64,
     /// Number in the listing.
     pub number: u64,
+    /// Layout of the record without block headers.
     pub layout: Layout,
     /// [`Format::growth`] of the image.
     pub growth: u32,

@@ -29,7 +29,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod transformed;
-pub(crate) mod work_folder;
+pub mod work_folder;
 
 use std::{
     collections::BTreeMap,
@@ -227,7 +227,8 @@ fn unpacked_bytes(source: &dyn Source, plans: &[Plan]) -> Result<u64> {
     Ok(of_plans.collect::<Result<Vec<_>>>()?.into_iter().max().unwrap_or(0))
 }
 
-pub(crate) fn no_space(what: String, dst: &Path) -> Error {
+/// The error for a disk without the space that `what` tells.
+pub fn no_space(what: String, dst: &Path) -> Error {
     Error::new(ErrorKind::System, what).in_file(dst).help("free space, or choose another disk")
 }
 

@@ -195,7 +195,7 @@ impl<'h> Samples<'h> {
     /// The numbers in the listing of these samples in order, and the rank of each by position; the dataset has
     /// `all` samples.
     pub fn ranked(&self, all: u64, options: &Options) -> Result<(Vec<u64>, Vec<u32>)> {
-        let positions = self.first..self.first + self.samples.len() as u64;
+        let positions = self.first..self.first + self.samples.count() as u64;
         let numbers: Vec<u64> = match (options.order, self.stored_order()) {
             (Order::Shuffled, _) => {
                 let order = Permutation::new(all, options.seed);

@@ -1,0 +1,80 @@
+//! Sources: list samples and read their bytes.
+//!
+//! A [`Source`] lists its samples once ([`Found`]) and then reads their bytes in any order, from many threads. The packing engine
+//! knows no kind of source, and this crate knows neither plans nor shards that are written.
+
+#![cfg_attr(test, allow(clippy::excessive_nesting))]
+
+pub use shardpack_foreign as foreign;
+
+mod api;
+mod archive;
+pub mod classes;
+pub mod component_table;
+mod dataset;
+mod datasets;
+pub mod fraction;
+pub mod given;
+pub mod image_folder;
+mod keep;
+mod layout;
+pub mod ledger;
+mod links;
+pub mod list;
+mod listed;
+pub mod listing;
+mod lists;
+mod local_tree;
+pub mod merge;
+mod missing_components;
+pub mod monitor;
+mod names;
+pub mod npy;
+mod npz;
+mod object_tree;
+mod open;
+pub mod options;
+mod outcome;
+pub mod packed;
+pub mod parallel;
+mod patient;
+pub mod payload;
+mod payloads;
+mod resolve;
+mod root;
+pub mod sealed;
+pub mod several;
+pub mod shards;
+pub mod storage;
+pub mod stored;
+pub mod strangers;
+pub mod sys;
+pub mod transformed;
+mod tree;
+mod url;
+mod walk;
+
+pub use api::{COMPONENT, Found, Look, ReadError, Refusal, SampleReader, SharedSource, Source, SourceKind};
+pub use datasets::Datasets;
+pub use fraction::{Fractions, Parted};
+pub use given::Given;
+pub use list::List;
+pub use local_tree::LocalTree;
+pub use object_tree::ObjectTree;
+pub use open::FolderReader;
+pub use packed::is_dataset;
+pub use resolve::{in_archive, part_of, resolve, resolve_all, restored, shared};
+pub use root::Root;
+pub use sealed::SealedReader;
+pub use several::{Part, Several};
+pub use shards::Shards;
+pub use transformed::Transformed;
+
+// As if they were defined here.
+use shardpack_format::Result;
+use shardpack_storage::own;
+
+/// Whether `extension`, in lower case and without the dot, is an image extension.
+pub fn is_image_extension(extension: &[u8]) -> bool {
+    names::EXTENSIONS.iter().any(|known| known.as_bytes() == extension)
+}

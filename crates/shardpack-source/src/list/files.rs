@@ -1,0 +1,185 @@
+//! Looks up the files that a list names, in the order of their paths, with several threads.
+
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    path::Path,
+    sync::{Mutex, PoisonError},
+};
+
+use rustix::{
+    fs::{AtFlags, FileType, Stat},
+    io::Errno,
+};
+use shardpack_format::{Result, component::Component, threads};
+
+use crate::{
+    ObjectTree, ReadError, Refusal, component_table::Cell, links::NOT_FOLLOWED, monitor::Monitor, names,
+    object_tree::without_place, outcome, parallel::each_while_helping, storage::NETWORK_READS, sys, walk,
+};
+
+/// Rows that a thread takes at a time.
+const BATCH: usize = 512;
+/// A row's file.
+pub(super) struct Looked {
+    pub bytes: u32,
+    pub place: u64,
+    pub stamp: i64,
+    pub cells: Vec<Cell>,
+}
+
+/// Settings for looking up files.
+pub(super) struct Files<'a> {
+    /// Folder of relative paths.
+    pub root: &'a Path,
+    /// The object tree, if the root is a URL.
+    pub remote: Option<&'a ObjectTree>,
+    /// Components to find beside the images.
+    pub with: &'a [Component],
+    /// Refuse symbolic links, also in the folders of a path.
+    pub no_follow: bool,
+    pub threads: usize,
+}
+
+impl Files<'_> {
+    /// Looks up the files at `paths`; the result is `None` for each path that is `None`.
+    ///
+    /// # Errors
+    /// If the root cannot be opened or the user cancels. A problem with one file is returned as its entry.
+    pub fn look(&self, paths: &[Option<&[u8]>], monitor: &dyn Monitor) -> Result<Vec<Option<Result<Looked, String>>>> {
+        use std::os::unix::ffi::OsStrExt;
+        if let Some(remote) = self.remote {
+            return self.look_at_objects(remote, paths, monitor);
+        }
+        let root = walk::open_folder(rustix::fs::CWD, self.root.as_os_str().as_bytes())
+            .map_err(|error| sys::io_error("cannot open folder", self.root, error.into()))?;
+        let mut looked: Vec<Option<Result<Looked, String>>> = Vec::new();
+        looked.resize_with(paths.len(), || None);
+        let batches = Mutex::new(paths.chunks(BATCH).zip(looked.chunks_mut(BATCH)));
+        let failed = Mutex::new(Ok(()));
+        let fail = |error| {
+            let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+            if failed.is_ok() {
+                *failed = Err(error);
+            }
+        };
+        threads::each(self.threads, || {
+            loop {
+                let next = batches.lock().unwrap_or_else(PoisonError::into_inner).next();
+                let Some((paths, looked)) = next else { return };
+                match monitor.go_on().and_then(|()| self.look_at_batch(&root, paths, looked)) {
+                    Ok(bytes) => monitor.advance(paths.len() as u64, bytes),
+                    Err(error) => return fail(error),
+                }
+            }
+        });
+        failed.into_inner().unwrap_or_else(PoisonError::into_inner)?;
+        Ok(looked)
+    }
+
+    /// Looks at the files of a batch; returns their length together.
+    fn look_at_batch(
+        &self,
+        root: &OwnedFd,
+        paths: &[Option<&[u8]>],
+        looked: &mut [Option<Result<Looked, String>>],
+    ) -> Result<u64> {
+        let mut bytes = 0;
+        for (path, looked) in paths.iter().zip(looked) {
+            let Some(path) = path else { continue };
+            let found = look_at(root, path, self.with, !self.no_follow).map_err(|(path, error)| {
+                sys::io_error("cannot look at", &self.root.join(names::as_path(&path)), error.into())
+            })?;
+            bytes += found.as_ref().map_or(0, |found| u64::from(found.bytes));
+            *looked = Some(found);
+        }
+        Ok(bytes)
+    }
+
+    /// Like [`Self::look`], for objects below a URL: one request for each file.
+    fn look_at_objects(
+        &self,
+        remote: &ObjectTree,
+        paths: &[Option<&[u8]>],
+        monitor: &dyn Monitor,
+    ) -> Result<Vec<Option<Result<Looked, String>>>> {
+        let mut looked: Vec<Option<Result<Looked, String>>> = Vec::new();
+        looked.resize_with(paths.len(), || None);
+        let looked = Mutex::new(looked);
+        let todo: Vec<_> = paths.iter().enumerate().filter_map(|(place, path)| Some((place, (*path)?))).collect();
+        each_while_helping(&todo, NETWORK_READS, &|| remote.reads_that_help(), |(place, path)| {
+            monitor.go_on()?;
+            let found = match self.object(remote, *place as u64, path) {
+                Ok(found) => Ok(found),
+                Err(ReadError::Refused(Refusal(why))) => Err(why),
+                Err(ReadError::Fatal(error)) => return Err(error),
+            };
+            monitor.advance(1, found.as_ref().map_or(0, |found| u64::from(found.bytes)));
+            looked.lock().unwrap_or_else(PoisonError::into_inner)[*place] = Some(found);
+            Ok(())
+        })?;
+        Ok(looked.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Looks up the object at `path` and the components beside it.
+    fn object(&self, remote: &ObjectTree, place: u64, path: &[u8]) -> Result<Looked, ReadError> {
+        // Object names are UTF-8, and so are the paths of such lists.
+        let look = |name: &[u8]| remote.look(&String::from_utf8_lossy(name)).map_err(without_place);
+        let refused = |why: String| ReadError::Refused(Refusal(why));
+        let (bytes, stamp) = look(path)?.ok_or_else(|| refused(walk::unread(Errno::NOENT)))?;
+        let bytes = outcome::sized(bytes).map_err(refused)?;
+        let (folder, name) = cut(path);
+        let mut cells = Vec::new();
+        for kind in self.with.iter().filter(|kind| !kind.is_text()) {
+            let Some(file) = kind.file_of(name) else {
+                cells.push(Cell::ABSENT);
+                continue;
+            };
+            cells.push(match look(&names::join(folder, &file))? {
+                None => Cell::ABSENT,
+                Some((bytes, stamp)) => Cell::file(outcome::beside(&file, bytes).map_err(refused)?, stamp),
+            });
+        }
+        Ok(Looked { bytes, place, stamp, cells })
+    }
+}
+
+/// Splits a path into folder and name.
+fn cut(path: &[u8]) -> (&[u8], &[u8]) {
+    let at = path.iter().rposition(|byte| *byte == b'/');
+    at.map_or((&[], path), |at| (&path[..at], &path[at + 1..]))
+}
+
+/// Whether `path` or a folder in it is a symbolic link.
+fn has_link(root: &impl AsFd, path: &[u8]) -> bool {
+    let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at).chain([path.len()]);
+    let is_link = |stat: Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
+    ends.into_iter().any(|end| rustix::fs::statat(root, &path[..end], AtFlags::SYMLINK_NOFOLLOW).is_ok_and(is_link))
+}
+
+/// Looks up the file at `path`; the inner error is the reason why it is not a sample.
+///
+/// # Errors
+/// The path that the operating system failed to look up.
+fn look_at(
+    root: &impl AsFd,
+    path: &[u8],
+    kinds: &[Component],
+    follows: bool,
+) -> Result<Result<Looked, String>, (Vec<u8>, Errno)> {
+    if !follows && has_link(root, path) {
+        return Ok(Err(NOT_FOLLOWED.to_owned()));
+    }
+    let stat = match rustix::fs::statat(root, path, AtFlags::empty()) {
+        Ok(stat) => stat,
+        Err(error) if walk::is_of_path(error) => return Ok(Err(walk::unread(error))),
+        Err(error) => return Err((path.to_vec(), error)),
+    };
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Ok(Err("not a regular file".to_owned()));
+    }
+    let (folder, name) = cut(path);
+    let facts = walk::Facts::of(&stat);
+    let cells = walk::cells(root, folder, name, kinds, follows, &|_| true)?;
+    Ok(walk::image_bytes(&stat)
+        .and_then(|bytes| Ok(Looked { bytes, place: facts.inode, stamp: facts.mtime_ns, cells: cells? })))
+}

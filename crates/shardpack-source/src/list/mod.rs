@@ -1,0 +1,338 @@
+//! Reads a list of images: a CSV, JSONL, Parquet or text file, or a COCO or OpenMMLab file. Each row names a file and
+//! may add label, split and other fields.
+//!
+//! Holds at all times: no list can make `pack` read a file outside the root. A sample's text has the list's numbers to
+//! the digit.
+
+mod coco;
+mod columns;
+mod csv;
+mod files;
+mod json;
+mod jsonl;
+mod label_value;
+mod lines;
+mod mmlab;
+mod parquet;
+mod rows;
+pub(super) mod stored;
+
+use std::{
+    io::Read,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use shardpack_format::{Error, ErrorKind, Result, component::Component, help, manifest, regular};
+use shardpack_reader::{StoreSettings, Transfers};
+
+use super::{
+    ObjectTree,
+    api::{Found, ReadTable, SampleReader, SharedSource, Source, SourceKind},
+    npz,
+    open::FolderReader,
+    options::{Options, Splits},
+    patient::Patient,
+    stored::Stored,
+};
+use crate::{
+    foreign,
+    listing::Listing,
+    monitor::{Monitor, Phase},
+    sys,
+};
+use rows::Rows;
+pub use rows::is_same_line;
+pub use stored::Columns;
+use stored::{Kind, StoredList};
+
+/// File extensions of lists.
+const EXTENSIONS: [(&str, Kind); 8] = [
+    ("csv", Kind::Csv),
+    ("tsv", Kind::Csv),
+    ("txt", Kind::Text),
+    ("lst", Kind::Text),
+    ("jsonl", Kind::Jsonl),
+    ("ndjson", Kind::Jsonl),
+    ("json", Kind::Coco),
+    ("parquet", Kind::Parquet),
+];
+
+/// A list of images.
+#[derive(Clone, Debug)]
+pub struct List {
+    path: PathBuf,
+    kind: Kind,
+    root: PathBuf,
+    /// The object tree at the root, if the root is a URL.
+    remote: Option<ObjectTree>,
+    columns: Columns,
+}
+
+fn kind_of(path: &Path) -> Option<Kind> {
+    let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+    EXTENSIONS.iter().find(|(known, _)| *known == extension).map(|(_, kind)| *kind)
+}
+
+/// Whether `path` is a list, by its extension. A Parquet file is a list if it holds no images and has a column of
+/// paths, by its name or by `columns`.
+///
+/// # Errors
+/// If the file cannot be read.
+pub(super) fn is_list(path: &Path, columns: &Columns) -> Result<bool> {
+    let Some(kind) = kind_of(path) else { return Ok(false) };
+    if path.file_name().is_some_and(|name| name == manifest::FILE) || !sys::is_file(path)? {
+        return Ok(false);
+    }
+    if kind != Kind::Parquet {
+        return Ok(true);
+    }
+    let open = || regular::open(path).map_err(|e| sys::io_error("cannot open", path, e));
+    match foreign::parquet::has_images(open()?) {
+        Ok(true) => Ok(false),
+        Ok(false) if !columns.is_empty() => Ok(true),
+        Ok(false) => {
+            let names = foreign::parquet::Table::open(open()?).map(|table| table.names());
+            Ok(names.is_ok_and(|names| {
+                columns::Roles::of(&names, columns, false, false).is_ok_and(|roles| roles.is_some())
+            }))
+        }
+        Err(error) if error.kind() == ErrorKind::System => Err(error.in_file(path)),
+        Err(_) => Ok(true),
+    }
+}
+
+impl List {
+    /// Opens the list at `path`; `settings` configure the store if the root is a URL.
+    ///
+    /// # Errors
+    /// If the extension is unknown, the file cannot be read, or the root cannot be found.
+    pub fn find(path: &Path, columns: &Columns, settings: &StoreSettings) -> Result<Self> {
+        let mut kind = kind_of(path).ok_or_else(|| {
+            let known = EXTENSIONS.map(|(extension, _)| format!(".{extension}")).join(", ");
+            Error::usage(format!("neither a folder nor a list: a list ends in {known}"))
+                .in_file(path)
+                .help("shardpack convert reads shards")
+        })?;
+        let mut file = regular::open(path).map_err(|e| sys::io_error("cannot open", path, e))?;
+        if kind == Kind::Coco {
+            let mut first = [0; 64];
+            let read = file.read(&mut first).map_err(|e| sys::io_error("cannot read", path, e))?;
+            let first = first[..read].strip_prefix(json::BOM).unwrap_or(&first[..read]).trim_ascii_start();
+            if first.starts_with(b"[") {
+                kind = Kind::Array;
+            } else if mmlab::is(path)? {
+                kind = Kind::MmLab;
+            }
+        }
+        let said = [&columns.path, &columns.label, &columns.split];
+        if kind == Kind::Coco && said.iter().any(|said| said.is_some()) {
+            return Err(
+                Error::usage("--path-column, --label-column and --split-column: COCO has no columns").in_file(path)
+            );
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let root = match (&columns.root, kind) {
+            (Some(root), _) => root.clone(),
+            (None, Kind::Coco) => coco::root(path, folder, coco::FILE_NAME)?,
+            (None, Kind::MmLab) => coco::root(path, folder, mmlab::IMG_PATH)?,
+            (None, _) => folder.to_path_buf(),
+        };
+        Self { path: path.to_path_buf(), kind, root, remote: None, columns: columns.clone() }.with_remote(settings)
+    }
+
+    fn with_remote(self, settings: &StoreSettings) -> Result<Self> {
+        let remote = sys::is_store(&self.root).then(|| ObjectTree::new(&self.root, settings)).transpose()?;
+        let root = remote.as_ref().map_or(self.root, |remote| remote.root().to_owned());
+        Ok(Self { root, remote, ..self })
+    }
+
+    pub(crate) fn restored(stored: StoredList) -> Result<Self> {
+        let StoredList { path, kind, root, columns } = stored;
+        Self { path, kind, root, remote: None, columns }.with_remote(&StoreSettings::default())
+    }
+
+    /// Lists the files: one [`Found`] for each split, or one for all.
+    fn discover_files(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+        monitor.begin(Phase::Walking, 0, 0);
+        let mut splits = options.splits != Splits::None;
+        let mut rows = Rows::new(self, options, splits)?;
+        self.read(&mut rows, monitor)?;
+        let mut note = None;
+        if rows.has_other_splits() {
+            // The column named `split` holds something else.
+            splits = false;
+            note = rows.splits_among_others();
+            rows = Rows::new(self, options, splits)?;
+            self.read(&mut rows, monitor)?;
+        }
+        if let Some(what) = rows.labels_are_no_classes() {
+            if let Some(name) = &self.columns.label {
+                return Err(Error::usage(format!("--label-column {name}: labels are {what}, and no classes"))
+                    .in_file(&self.path)
+                    .help(help::NO_LABELS));
+            }
+            rows = Rows::new(self, options, splits)?;
+            rows.no_labels = true;
+            let place = match rows.wants_text {
+                true => "they are packed in the component json",
+                false => "--meta none leaves them out",
+            };
+            rows.note(format!("labels are {what}, and no classes: {place}"));
+            self.read(&mut rows, monitor)?;
+        }
+        if let Some(note) = note {
+            rows.note(note);
+        }
+        rows.finish(options, monitor)
+    }
+
+    fn read(&self, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
+        let open = || regular::open(&self.path).map_err(|e| sys::io_error("cannot open", &self.path, e));
+        let read = match self.kind {
+            Kind::Csv => csv::read(open()?, rows, monitor),
+            Kind::Text => csv::read_text(open()?, rows, monitor),
+            Kind::Jsonl => jsonl::read(open, rows, monitor),
+            Kind::Array => jsonl::read_array(&self.whole()?, rows, monitor),
+            Kind::Parquet => parquet::read(open()?, rows, monitor),
+            Kind::Coco => coco::read(&self.whole()?, rows, monitor),
+            Kind::MmLab => mmlab::read(&self.whole()?, rows, monitor),
+        };
+        read.map_err(|error| error.in_file(&self.path))
+    }
+
+    /// Reads the whole file without a byte order mark.
+    fn whole(&self) -> Result<Vec<u8>> {
+        let mut bytes = regular::read(&self.path).map_err(|e| sys::io_error("cannot read", &self.path, e))?;
+        if bytes.starts_with(json::BOM) {
+            bytes.drain(..json::BOM.len());
+        }
+        Ok(bytes)
+    }
+}
+
+impl Source for List {
+    fn kind(&self) -> SourceKind {
+        SourceKind::List
+    }
+
+    fn roots(&self) -> Vec<&Path> {
+        vec![&self.root]
+    }
+
+    fn transfers(&self) -> Option<Transfers> {
+        self.remote.as_ref().and_then(|remote| remote.transfers())
+    }
+
+    fn has_times(&self) -> bool {
+        self.remote.is_none()
+    }
+
+    fn stored(&self) -> Stored {
+        let Self { path, kind, root, remote: _, columns } = self.clone();
+        Stored::List(StoredList { path, kind, root, columns })
+    }
+
+    fn resolved(&self) -> Result<SharedSource> {
+        let root = if self.remote.is_some() { self.root.clone() } else { sys::resolved(&self.root)? };
+        Ok(Arc::new(Self { path: sys::resolved(&self.path)?, root, ..self.clone() }))
+    }
+
+    fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+        let found = self.discover_files(&options.of_files(), monitor)?;
+        let place = |_: Option<&str>| match &self.remote {
+            Some(remote) => npz::Place::Objects(remote, None),
+            None => npz::Place::Folder(self.root.clone()),
+        };
+        npz::taken_apart(found, &place, monitor)
+    }
+
+    fn open<'a>(
+        &'a self,
+        _: Option<&str>,
+        listing: &'a Listing,
+        work: Option<&Path>,
+        monitor: &dyn Monitor,
+    ) -> Result<Box<dyn SampleReader + 'a>> {
+        match &self.remote {
+            Some(remote) => remote.open(None, listing, work, monitor),
+            None => Ok(Box::new(Patient(FolderReader::open(&self.root, listing)?))),
+        }
+    }
+
+    fn with_tables(&self, component: &str, read: &ReadTable<'_>) -> Result<Option<SharedSource>> {
+        let file = (self.kind == Kind::Parquet).then(|| regular::open(&self.path).ok()).flatten();
+        let Some(Ok(table)) = file.map(foreign::parquet::Table::open) else { return Ok(None) };
+        let is = |name: &String| {
+            Component::field(name).is_ok_and(|one| Component::field(component).is_ok_and(|other| one == other))
+        };
+        table.names().iter().chain(table.left_out()).any(is).then(|| read(&self.path)).transpose()
+    }
+}
+
+/// Reads `bytes` as a list of the kind that `kind` selects, for fuzzing. The listed files need not exist.
+#[doc(hidden)]
+pub fn fuzz(kind: u8, bytes: &[u8]) -> usize {
+    let list = List {
+        path: PathBuf::from("list"),
+        kind: Kind::Csv,
+        root: std::env::temp_dir(),
+        remote: None,
+        columns: Columns::default(),
+    };
+    let monitor = &crate::monitor::Silent;
+    let options = Options { threads: 1, ..Options::default() };
+    let Ok(mut rows) = Rows::new(&list, &options, true) else { return 0 };
+    let _ = match kind % 6 {
+        0 => csv::read(bytes, &mut rows, monitor),
+        1 => csv::read_text(bytes, &mut rows, monitor),
+        2 => jsonl::read(|| Ok(bytes), &mut rows, monitor),
+        3 => jsonl::read_array(bytes, &mut rows, monitor),
+        4 => mmlab::read(bytes, &mut rows, monitor),
+        _ => coco::read(bytes, &mut rows, monitor),
+    };
+    rows.finish(&options, monitor).map_or(0, |found| found.iter().map(|found| found.unpacked.len()).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Pieces of lists.
+    const TOKENS: [&[u8]; 25] = [
+        b"path",
+        b"label",
+        b"split",
+        b"a.jpg",
+        b"../x",
+        b"/",
+        b",",
+        b";",
+        b"\t",
+        b"\"",
+        b"\n",
+        b"\r",
+        b" ",
+        b"7",
+        b"-1e-7",
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b":",
+        b"\"images\":[{\"id\":1,\"file_name\":\"a\"}]",
+        b"\"annotations\":[{\"image_id\":1}]",
+        b"{\"data_list\":[{\"img_path\":\"a\",\"gt_label\":1}]}",
+        b"\xff",
+        b"\0",
+    ];
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_harm(kind in 0u8..6, tokens in prop::collection::vec(0usize..25, 0..40)) {
+            let bytes: Vec<u8> = tokens.into_iter().flat_map(|token| TOKENS[token]).copied().collect();
+            fuzz(kind, &bytes);
+        }
+    }
+}

@@ -1,0 +1,412 @@
+//! Collects the rows of a list in any format: paths, labels, splits and texts.
+//!
+//! Holds at all times: a path leads to a file below the root. A row that cannot be packed is reported with a reason.
+
+mod found;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::Range,
+    path::{Path, PathBuf},
+};
+
+use shardpack_format::{Error, ErrorKind, Result, splits, text};
+
+use super::{
+    Columns, List,
+    columns::Roles,
+    json,
+    label_value::{LabelValue, Seen, whole},
+};
+use crate::{
+    ObjectTree,
+    classes::{self, Words},
+    names,
+    options::{Options, SPLITS, Splits},
+    sys,
+};
+pub use found::is_same_line;
+
+/// Longest path in bytes.
+const PATH_BYTES: usize = 16 << 10;
+/// Most columns of a list.
+pub(super) const MOST_COLUMNS: usize = 4096;
+const MOST_SPLITS: usize = 100;
+/// Members of a text that `--meta json` writes.
+const META: [&str; 5] = ["class", "class_hex", "label", "path", "path_hex"];
+
+/// A parsed row.
+pub(super) struct Row<'a> {
+    /// Line number, from 1.
+    pub line: u64,
+    pub path: &'a [u8],
+    pub label: LabelValue,
+    /// Class name beside a numeric label.
+    pub class: Option<&'a [u8]>,
+    /// Split name, if the list has splits.
+    pub split: Option<&'a [u8]>,
+    /// All other fields, as a JSON object.
+    pub text: &'a [u8],
+}
+
+/// A stored row.
+struct Taken {
+    line: u64,
+    path: Range<u64>,
+    text: (u64, u32),
+    number: Option<i64>,
+    word: Option<classes::Word>,
+    class: Option<classes::Word>,
+    /// Index in `split_names`.
+    split: u32,
+}
+
+/// Collects the rows of a list.
+pub(super) struct Rows<'a> {
+    /// User settings for columns.
+    pub columns: &'a Columns,
+    /// Ignore labels.
+    pub no_labels: bool,
+    /// Use splits.
+    pub splits: bool,
+    /// Collect texts.
+    pub wants_text: bool,
+    root: &'a Path,
+    /// The object tree at the root, if the root is a URL.
+    remote: Option<&'a ObjectTree>,
+    /// The root as an absolute path: as given, and with symbolic links resolved.
+    roots: [PathBuf; 2],
+    options: &'a Options,
+    has_labels: bool,
+    labels: Seen,
+    /// Extension to append to paths; `None` until the first row decides.
+    extension: Option<Option<String>>,
+    meta: bool,
+    paths: Vec<u8>,
+    texts: Vec<u8>,
+    has_text: bool,
+    words: Words,
+    /// Class names in the order of labels, if the list has them.
+    pub known: Vec<Vec<u8>>,
+    rows: Vec<Taken>,
+    /// Reasons for invalid labels, by row number.
+    unfit: HashMap<usize, String>,
+    split_names: Vec<String>,
+    /// The first line with an unknown split, and the split's name.
+    other_splits: Option<(u64, String)>,
+    has_known_split: bool,
+    ignored: BTreeMap<String, u64>,
+    notes: Vec<String>,
+}
+
+impl<'a> Rows<'a> {
+    /// An empty collection for `list`. `splits` enables its splits.
+    pub fn new(list: &'a List, options: &'a Options, splits: bool) -> Result<Self> {
+        let root = &list.root;
+        let absolute = std::path::absolute(root).map_err(|e| sys::io_error("cannot find", root, e))?;
+        let resolved = std::fs::canonicalize(root).unwrap_or_else(|_| absolute.clone());
+        Ok(Self {
+            columns: &list.columns,
+            no_labels: options.no_labels,
+            splits,
+            wants_text: !options.no_text,
+            root,
+            remote: list.remote.as_ref(),
+            roots: [absolute, resolved],
+            options,
+            has_labels: false,
+            labels: Seen::default(),
+            extension: None,
+            meta: options.meta && !options.no_text,
+            paths: Vec::new(),
+            texts: Vec::new(),
+            has_text: false,
+            words: Words::default(),
+            known: Vec::new(),
+            rows: Vec::new(),
+            unfit: HashMap::new(),
+            split_names: Vec::new(),
+            other_splits: None,
+            has_known_split: false,
+            ignored: BTreeMap::new(),
+            notes: Vec::new(),
+        })
+    }
+
+    /// Adds a note with the columns and their roles.
+    pub fn begin(&mut self, names: &[String], roles: &Roles) {
+        self.has_labels = roles.label.is_some();
+        let name = |at: usize| names.get(at).map_or("", String::as_str);
+        let mut told = vec![format!("path {}", name(roles.path))];
+        told.extend(roles.label.map(|at| format!("label {}", name(at))));
+        told.extend(roles.class.map(|at| format!("class {}", name(at))));
+        told.extend(roles.split.map(|at| format!("split {}", name(at))));
+        if roles.label.is_none() {
+            told.push("no labels".to_owned());
+        }
+        let components: Vec<_> = (0..names.len()).filter(|at| roles.is_component(*at)).map(name).collect();
+        if self.wants_text && !components.is_empty() {
+            // Each JSON object may have its own member names.
+            let more = components.len().saturating_sub(MOST_COLUMNS);
+            let shown = components[..components.len() - more].join(", ");
+            let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+            told.push(format!("in a component json: {shown}{more}"));
+        }
+        self.notes.push(format!("columns: {}", told.join("; ")));
+    }
+
+    /// Counts items of the list that are not images.
+    pub fn ignore(&mut self, reason: &str, count: u64) {
+        if count > 0 {
+            *self.ignored.entry(reason.to_owned()).or_default() += count;
+        }
+    }
+
+    /// Adds a note for the user.
+    pub fn note(&mut self, note: String) {
+        self.notes.push(note);
+    }
+
+    /// The type of the labels, if they are not classes.
+    pub fn labels_are_no_classes(&self) -> Option<&'static str> {
+        self.labels.are_no_classes()
+    }
+
+    /// The extension to append to paths, if the first path has none and only a file with an extension exists.
+    fn missing_extension(&self, path: &[u8]) -> Result<Option<String>> {
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        if name.contains(&b'.') || self.is_file(path)? {
+            return Ok(None);
+        }
+        let known = names::EXTENSIONS.iter().flat_map(|known| [(*known).to_owned(), known.to_uppercase()]);
+        let is_there = known.map(|extension| {
+            let extension = format!(".{extension}");
+            Ok(self.is_file(&[path, extension.as_bytes()].concat())?.then_some(extension))
+        });
+        let mut found = is_there.filter_map(Result::transpose).collect::<Result<Vec<_>>>()?;
+        // Two candidates are ambiguous; the error for a missing file then asks the user.
+        Ok(if found.len() == 1 { found.pop() } else { None })
+    }
+
+    /// Whether a split column that was detected by its name has other values.
+    pub fn has_other_splits(&self) -> bool {
+        self.other_splits.is_some()
+    }
+
+    /// A note, if that column also has known splits.
+    pub fn splits_among_others(&self) -> Option<String> {
+        let (line, other) = self.other_splits.as_ref().filter(|_| self.has_known_split)?;
+        let says = if other.is_empty() { "none".to_owned() } else { format!("{other:?}") };
+        Some(format!("some lines have a split, but line {line} has {says}: all lines are one dataset"))
+    }
+
+    /// The name of a split, and whether it is a known name.
+    fn split_name(&self, split: &[u8]) -> (String, bool) {
+        let name = String::from_utf8_lossy(split.trim_ascii()).into_owned();
+        let is_known = match &self.options.splits {
+            Splits::Auto => SPLITS.contains(&&*name),
+            Splits::Compared(names) => SPLITS.contains(&&*name) || names.contains(&name),
+            Splits::None | Splits::Names(_) => true,
+        };
+        (name, is_known)
+    }
+
+    /// Whether `path` is an existing file.
+    ///
+    /// # Errors
+    /// If the lookup fails.
+    pub fn is_file(&self, path: &[u8]) -> Result<bool> {
+        match self.inside(path).filter(|path| !path.is_empty()) {
+            None => Ok(false),
+            Some(path) => match self.remote {
+                None => sys::is_file(&self.root.join(names::as_path(&path))),
+                Some(remote) => match remote.look(&String::from_utf8_lossy(&path)) {
+                    // The name is invalid, so no object can have it.
+                    Err(error) if error.kind() == ErrorKind::Data => Ok(false),
+                    looked => Ok(looked?.is_some()),
+                },
+            },
+        }
+    }
+
+    /// The path relative to the root; `None` if `path` lies outside the root.
+    fn inside(&self, path: &[u8]) -> Option<Vec<u8>> {
+        use std::os::unix::ffi::OsStrExt;
+        if let Some(remote) = self.remote {
+            let path = std::str::from_utf8(path).ok()?;
+            return match sys::is_url(path) {
+                true => remote.name_of(path).map(String::into_bytes),
+                // Kept as it is: a store has no folders, so `..` cannot leave the root.
+                false => Some(path.strip_prefix("./").unwrap_or(path).as_bytes().to_vec()),
+            };
+        }
+        let mut relative = names::as_path(path);
+        if relative.is_absolute() {
+            relative = self.roots.iter().find_map(|root| relative.strip_prefix(root).ok())?;
+        }
+        let mut parts: Vec<&[u8]> = Vec::new();
+        for part in relative.as_os_str().as_bytes().split(|byte| *byte == b'/') {
+            match part {
+                b"" | b"." => {}
+                b".." => {
+                    parts.pop()?;
+                }
+                part => parts.push(part),
+            }
+        }
+        Some(parts.join(&b'/'))
+    }
+
+    /// Adds a row.
+    ///
+    /// # Errors
+    /// If the row has no path, or a path outside the root. The error names the line.
+    pub fn add(&mut self, row: &Row<'_>) -> Result<()> {
+        if self.other_splits.is_some() {
+            self.has_known_split |= row.split.is_some_and(|split| self.split_name(split).1);
+            return Ok(());
+        }
+        let in_line = |what: String| Error::usage(format!("line {}: {what}", row.line));
+        if row.path.is_empty() || row.path.len() > PATH_BYTES {
+            return Err(in_line(format!("a path of {} bytes", row.path.len())));
+        }
+        let shown = text::shown(row.path);
+        if sys::is_url(&shown.to_string()) && self.remote.is_none() {
+            return Err(in_line(format!("path {shown:?} is a URL, and the root is a folder"))
+                .help("set the common start of the paths with --root URL, as in --root s3://bucket/images/"));
+        }
+        let mut path = self.inside(row.path).ok_or_else(|| {
+            in_line(format!("path {shown:?} leads out of {}", text::path(&self.root)))
+                .help("set the folder that holds all files with --root FOLDER; --root / accepts any path")
+        })?;
+        if path.is_empty() {
+            return Err(in_line(format!("path {shown:?} is the root itself")));
+        }
+        if self.extension.is_none() {
+            self.extension = Some(self.missing_extension(&path)?);
+            if let Some(Some(extension)) = &self.extension {
+                self.notes.push(format!(
+                    "paths have no extension: {extension} is appended, as in the file of the first path"
+                ));
+            }
+        }
+        if let Some(Some(extension)) = &self.extension {
+            path.extend_from_slice(extension.as_bytes());
+        }
+        let Some(split) = self.split(row)? else { return Ok(()) };
+        self.labels.add(&row.label);
+        if let (LabelValue::Text(label), None) = (&row.label, self.labels.is_path) {
+            self.labels.is_path = Some(names::is_image(label) && self.is_file(label)?);
+        }
+        let (mut number, mut word) = (None, None);
+        match &row.label {
+            LabelValue::Missing => {}
+            LabelValue::Number(label) => number = Some(*label),
+            LabelValue::Text(text) => {
+                number = std::str::from_utf8(text).ok().and_then(whole);
+                word = Some(self.words.intern(text));
+            }
+            LabelValue::Fraction(spelled) => {
+                self.unfit.insert(self.rows.len(), format!("label: {spelled} is no whole number"));
+            }
+            LabelValue::Unfit(why) => {
+                self.unfit.insert(self.rows.len(), format!("label: {why}"));
+            }
+        }
+        let class = row.class.map(<[u8]>::trim_ascii).filter(|class| !class.is_empty());
+        let class = class.map(|class| self.words.intern(class));
+        let start = self.paths.len() as u64;
+        self.paths.extend_from_slice(&path);
+        let text_bytes = u32::try_from(row.text.len()).map_err(|_| in_line("more than 4 GiB of text".to_owned()))?;
+        let text = (self.texts.len() as u64, text_bytes);
+        if self.wants_text {
+            self.has_text |= row.text.len() > "{}".len();
+            self.check_members(row)?;
+            self.texts.extend_from_slice(row.text);
+        }
+        let path = start..self.paths.len() as u64;
+        self.rows.push(Taken { line: row.line, path, text, number, word, class, split });
+        Ok(())
+    }
+
+    /// Fails if a row's text has a member that `--meta json` writes for class, label or path.
+    fn check_members(&self, row: &Row<'_>) -> Result<()> {
+        if !self.meta {
+            return Ok(());
+        }
+        match json::names(row.text).into_iter().find(|name| META.contains(&name.as_str())) {
+            Some(name) => Err(Error::usage(format!(
+                "line {}: column {name:?} has the name of a member that --meta json writes",
+                row.line
+            ))
+            .help("leave out --meta json: the component json has the other columns without it")),
+            None => Ok(()),
+        }
+    }
+
+    /// Split number of the row; `None` if the split is skipped.
+    fn split(&mut self, row: &Row<'_>) -> Result<Option<u32>> {
+        let Some(split) = row.split.filter(|_| self.splits) else { return Ok(Some(0)) };
+        let (name, is_known) = self.split_name(split);
+        self.has_known_split |= is_known;
+        match &self.options.splits {
+            Splits::Names(names) if !names.contains(&name) => {
+                *self.ignored.entry(format!("split {name}")).or_default() += 1;
+                return Ok(None);
+            }
+            _ if self.columns.split.is_none() && !is_known => {
+                self.other_splits = Some((row.line, name));
+                return Ok(None);
+            }
+            _ => {}
+        }
+        splits::check_name(&name).map_err(|error| Error::usage(format!("line {}: {}", row.line, error.what())))?;
+        let known = self.split_names.iter().position(|known| *known == name);
+        if known.is_none() && self.split_names.len() == MOST_SPLITS {
+            return Err(Error::usage(format!("line {}: more than {MOST_SPLITS} splits", row.line))
+                .help("choose the split column with --split-column NAME; --splits none packs without splits"));
+        }
+        Ok(Some(known.unwrap_or_else(|| {
+            self.split_names.push(name);
+            self.split_names.len() - 1
+        }) as u32))
+    }
+
+    fn path(&self, row: &Taken) -> &[u8] {
+        &self.paths[row.path.start as usize..row.path.end as usize]
+    }
+
+    fn text(&self, row: &Taken) -> &[u8] {
+        let start = row.text.0 as usize;
+        self.texts.get(start..start + row.text.1 as usize).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shardpack_reader::StoreSettings;
+
+    #[test]
+    fn no_path_leads_out_of_the_root() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("list.csv");
+        std::fs::write(&path, "").unwrap();
+        let list = List::find(&path, &Columns::default(), &StoreSettings::default()).unwrap();
+        let options = Options::default();
+        let rows = Rows::new(&list, &options, true).unwrap();
+        let absolute = folder.path().join("a/b.jpg").into_os_string().into_encoded_bytes();
+        for (path, expected) in [
+            (&b"a/b.jpg"[..], Some("a/b.jpg")),
+            (b"./a//x/../b.jpg", Some("a/b.jpg")),
+            (&absolute, Some("a/b.jpg")),
+            (b"../b.jpg", None),
+            (b"a/../../b.jpg", None),
+            (b"/etc/passwd", None),
+            (b".", Some("")),
+        ] {
+            let inside = rows.inside(path).map(|path| String::from_utf8(path).unwrap());
+            assert_eq!(inside.as_deref(), expected, "{}", String::from_utf8_lossy(path));
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Builds listings from the rows of a list: the samples of each split with classes, texts and files.
+//!
+//! Holds at all times: of lines that repeat the same row, one is a sample. The others are reported with its line.
+
+use std::{collections::HashMap, sync::Arc};
+
+use rayon::prelude::*;
+use shardpack_format::{
+    Error, Result,
+    component::{self, Component},
+    formats::webdataset,
+};
+
+use super::{super::files::Files, Rows, Taken};
+use crate::{
+    Found,
+    classes::{self, Classes, Collector, Said},
+    component_table::{Cell, ComponentTable},
+    keep::Keep,
+    ledger::{Fate, Unpacked, order},
+    missing_components::lacking,
+    monitor::Monitor,
+    options::{Options, SPLITS, Splits},
+};
+
+/// Part of the reason for a line that repeats another.
+const SAME_LINE: &str = "says the same as line";
+
+/// Whether `unpacked` is a repeated line, whose image is packed under another line.
+pub fn is_same_line(unpacked: &Unpacked) -> bool {
+    unpacked.fate == Fate::Duplicate && unpacked.reason.contains(SAME_LINE)
+}
+
+impl Rows<'_> {
+    /// The class label of each row: numbers if every label is missing or a valid class number, else words.
+    fn said(&self) -> Vec<Said> {
+        let most = classes::most_classes(self.rows.len() as u64);
+        let is_number = |row: &Taken| row.number.is_some_and(|number| number < most);
+        let is_missing = |row: &Taken| row.word.is_some_and(|word| self.words.is_missing(word));
+        let is_numbered = self.rows.iter().any(&is_number)
+            && self.rows.iter().all(|row| row.word.is_none() || is_number(row) || is_missing(row));
+        let said = |row: &Taken| {
+            let (number, word) = match (is_numbered, row.word) {
+                (false, Some(word)) => (None, Some(word)),
+                (false, None) => (row.number, None),
+                (true, _) => (row.number, row.class.filter(|_| row.number.is_some())),
+            };
+            Said { number, word, form: classes::Form::Settled, naming: classes::Naming::Absent }
+        };
+        self.rows.iter().map(said).collect()
+    }
+
+    /// A note if labels are words and some words spell numbers.
+    fn numbers_among_words(&self, said: &[Said]) -> Option<String> {
+        let are_numbers = || self.rows.iter().zip(said).filter(|(row, _)| row.number.is_some());
+        let numbers = are_numbers().filter(|(_, said)| said.number.is_none()).count();
+        let labels = said.iter().filter(|said| said.word.is_some()).count();
+        let is_mixed = numbers > 0 && numbers < labels;
+        is_mixed.then(|| format!("labels are words, also the {numbers} of {labels} that spell numbers"))
+    }
+
+    /// Returns one listing for each split, or one for all rows.
+    ///
+    /// # Errors
+    /// If the root cannot be opened or the user cancels.
+    pub fn finish(mut self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+        if let Splits::Names(names) = &options.splits
+            && let Some(missing) = names.iter().find(|name| !self.split_names.contains(name))
+        {
+            return Err(Error::usage(format!("no split {missing:?}, which --splits names"))
+                .help("choose the split column with --split-column NAME"));
+        }
+        let said = self.said();
+        self.notes.extend(self.numbers_among_words(&said));
+        let (mut words, unfit) = (std::mem::take(&mut self.words), std::mem::take(&mut self.unfit));
+        let known = if self.has_labels { std::mem::take(&mut self.known) } else { Vec::new() };
+        words.intern_all(&known);
+        let classes = Classes::settle(said.iter().copied(), &words, &known);
+        let has_labels = self.has_labels && !classes.is_unlabelled;
+        if self.has_labels && !has_labels {
+            self.notes.push("no row has a label".to_owned());
+        }
+        let class_of = |number: usize| match unfit.get(&number) {
+            _ if !has_labels => Ok(None),
+            Some(why) => Err(why.clone()),
+            None if said[number].number.is_some_and(|number| number < 0) => {
+                Err(format!("label {}: no class has a number below 0", said[number].number.unwrap_or_default()))
+            }
+            None => classes.number(said[number], &words),
+        };
+        let (numbers, same) = self.order(&class_of);
+        let keep = Keep::new(options)?;
+        let paths = numbers.iter().map(|number| self.path(&self.rows[*number]));
+        let paths: Vec<Option<&[u8]>> = paths.map(|path| keep.wants(path).then_some(path)).collect();
+        let files = Files {
+            root: self.root,
+            remote: self.remote,
+            with: &options.with,
+            no_follow: options.no_follow,
+            threads: options.threads,
+        };
+        let looked = files.look(&paths, monitor)?;
+        let kinds: Vec<Component> =
+            self.has_text.then(Component::text).into_iter().chain(options.with.iter().cloned()).collect();
+        component::check(&kinds)?;
+        let names = if has_labels { Arc::clone(&classes.names) } else { Arc::default() };
+        let (texts, starts) = self.all_texts(&numbers, &class_of, &names)?;
+        let texts = Arc::new(texts);
+        let collector = || {
+            Collector::with(&names, ComponentTable { texts: Arc::clone(&texts), ..ComponentTable::of(kinds.clone()) })
+        };
+        let splits = self.split_names.len().max(1);
+        let mut parts: Vec<(Collector, Vec<Unpacked>)> = (0..splits).map(|_| (collector(), Vec::new())).collect();
+        for (number, first) in same {
+            let (row, first) = (&self.rows[number], self.rows[first].line);
+            parts[row.split as usize].1.push(Unpacked {
+                path: self.path(row).to_vec(),
+                class: class_of(number).ok().flatten(),
+                fate: Fate::Duplicate,
+                reason: format!("line {} {SAME_LINE} {first}", row.line).into(),
+            });
+        }
+        for ((number, looked), text) in numbers.iter().zip(looked).zip(starts) {
+            let row = &self.rows[*number];
+            let (collector, unpacked) = &mut parts[row.split as usize];
+            let class = class_of(*number);
+            let mut refuse = |fate, reason: String| {
+                let class = class.clone().ok().flatten();
+                unpacked.push(Unpacked { path: self.path(row).to_vec(), class, fate, reason: reason.into() });
+            };
+            match (&class, looked) {
+                (_, None) => refuse(Fate::Filtered, "left out by --include or --exclude".to_owned()),
+                (Err(reason), _) => refuse(Fate::Skipped, reason.clone()),
+                (_, Some(Err(reason))) => refuse(Fate::Skipped, reason),
+                (Ok(class), Some(Ok(looked))) => {
+                    collector.add_path(*class, self.path(row), looked.bytes, looked.place, looked.stamp)?;
+                    let mut cells = looked.cells;
+                    if self.has_text {
+                        cells.insert(0, Cell::file(text.1, text.0.cast_signed()));
+                    }
+                    collector.add_components(&cells, Some(row.line));
+                }
+            }
+        }
+        let is_numbered = classes.is_numbered;
+        Ok(self.listings(parts, is_numbered, options))
+    }
+
+    /// The listings of these parts, one for each split, in the order of the splits.
+    fn listings(&mut self, parts: Vec<(Collector, Vec<Unpacked>)>, is_numbered: bool, options: &Options) -> Vec<Found> {
+        let mut found: Vec<Found> = Vec::new();
+        let mut ignored = std::mem::take(&mut self.ignored);
+        let mut notes = std::mem::take(&mut self.notes);
+        for (number, (collector, mut unpacked)) in parts.into_iter().enumerate() {
+            let listing = Arc::new(collector.finish());
+            unpacked.sort_by(order);
+            notes.extend(lacking(&listing, "image"));
+            found.push(Found {
+                split: self.split_names.get(number).cloned(),
+                listing,
+                unpacked,
+                ignored: std::mem::take(&mut ignored),
+                notes: std::mem::take(&mut notes),
+                meta: self.meta && self.has_text,
+                is_numbered,
+                ..Found::default()
+            });
+        }
+        let place = |found: &Found| {
+            let split = found.split.as_deref().unwrap_or_default();
+            let names = match &options.splits {
+                Splits::Names(names) => names.iter().position(|name| name == split),
+                _ => SPLITS.iter().position(|name| *name == split),
+            };
+            (names.unwrap_or(usize::MAX), split.to_owned())
+        };
+        found.sort_by_key(place);
+        found
+    }
+
+    /// Row numbers sorted by split, path and line, without duplicates; and the duplicates, each with the row that it
+    /// repeats.
+    fn order(&self, class_of: &dyn Fn(usize) -> Result<Option<u32>, String>) -> (Vec<usize>, Vec<(usize, usize)>) {
+        let mut numbers: Vec<usize> = (0..self.rows.len()).collect();
+        let key = |number: &usize| {
+            let row = &self.rows[*number];
+            (row.split, self.path(row))
+        };
+        numbers.par_sort_by(|a, b| key(a).cmp(&key(b)));
+        let mut kept: Vec<usize> = Vec::with_capacity(numbers.len());
+        let mut same = Vec::new();
+        for rows in numbers.chunk_by(|a, b| key(a) == key(b)) {
+            let mut said = HashMap::new();
+            for number in rows {
+                let first = match rows {
+                    [_] => *number,
+                    _ => *said.entry((class_of(*number), self.text(&self.rows[*number]))).or_insert(*number),
+                };
+                if first == *number { kept.push(*number) } else { same.push((*number, first)) }
+            }
+        }
+        (kept, same)
+    }
+
+    /// All texts end to end, and start and length of the text of each row in `numbers`.
+    fn all_texts(
+        &mut self,
+        numbers: &[usize],
+        class_of: &dyn Fn(usize) -> Result<Option<u32>, String>,
+        names: &[Box<[u8]>],
+    ) -> Result<(Vec<u8>, Vec<(u64, u32)>)> {
+        if !self.meta || !self.has_text {
+            let starts = numbers.iter().map(|number| self.rows[*number].text).collect();
+            return Ok((std::mem::take(&mut self.texts), starts));
+        }
+        let (mut texts, mut starts) = (Vec::new(), Vec::with_capacity(numbers.len()));
+        for number in numbers {
+            let row = &self.rows[*number];
+            let class = class_of(*number).ok().flatten();
+            let name = class.map_or(&[][..], |class| &names[class as usize]);
+            let start = texts.len();
+            texts.extend(webdataset::meta(name, class.map(i64::from), self.path(row))?);
+            if let [b'{', members @ .., b'}'] = self.text(row)
+                && !members.is_empty()
+            {
+                texts.pop();
+                texts.push(b',');
+                texts.extend_from_slice(members);
+                texts.push(b'}');
+            }
+            starts.push((start as u64, (texts.len() - start) as u32));
+        }
+        Ok((texts, starts))
+    }
+}

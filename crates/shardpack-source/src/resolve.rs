@@ -1,0 +1,148 @@
+//! What a path is: makes sources from the paths of a user, and from plan files.
+//!
+//! No other file knows all kinds of sources.
+
+use std::{
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use shardpack_format::{Error, Result, formats::foreign::Wanted};
+use shardpack_reader::StoreSettings;
+
+use super::{
+    Datasets, Fractions, Given, List, LocalTree, ObjectTree, Part, Parted, Root, Several, Shards,
+    api::{SharedSource, Source},
+    archive::InArchive,
+    list,
+    options::Splits,
+    packed, shards,
+    stored::{Stored, StoredPath},
+};
+use crate::sys;
+
+/// The source as one that plans can share.
+pub fn shared(source: impl Source + 'static) -> SharedSource {
+    Arc::new(source)
+}
+
+/// The tree in the zip archive that `path` names, or in a folder of one; `None` if no part of `path` is an archive.
+///
+/// # Errors
+/// If a file or object cannot be looked at.
+pub fn in_archive(path: &Path, settings: &StoreSettings) -> Result<Option<SharedSource>> {
+    Ok(InArchive::find(path, settings)?.map(ObjectTree::in_archive).map(shared))
+}
+
+/// Detects the kind of source at `path`, for comparison with a dataset.
+///
+/// `columns` are the columns of a list, `wanted` the options for records, `settings` the store settings for a URL. A URL can be a
+/// tree of objects, a shardpack dataset or an archive.
+///
+/// # Errors
+/// If nothing is at `path`, or shards there cannot be read.
+pub fn resolve(
+    path: &Path,
+    columns: &list::Columns,
+    wanted: &Wanted,
+    settings: &StoreSettings,
+) -> Result<SharedSource> {
+    if let Some(source) = in_archive(path, settings)? {
+        return Ok(source);
+    }
+    if sys::is_store(path) {
+        let paths = [path.to_path_buf()];
+        let mut given = Given::at(&paths, settings)?;
+        return match given.only_ours()? {
+            Some(roots) => Ok(shared(Datasets(roots))),
+            None if packed::names_shards(path) => given.shards(&paths, None, wanted.clone(), &Splits::Auto).map(shared),
+            None => ObjectTree::looked_for(path, settings, given.urls()).map(shared),
+        };
+    }
+    if list::is_list(path, columns)? {
+        return List::find(path, columns, settings).map(shared);
+    }
+    let paths = [path.to_path_buf()];
+    let mut given = Given::at(&paths, &StoreSettings::default())?;
+    if given.roots.is_empty() && sys::is_folder(path)? && !shards::holds(path)? {
+        return Ok(shared(LocalTree(path.to_path_buf())));
+    }
+    match given.only_ours()? {
+        Some(roots) => Ok(shared(Datasets(roots))),
+        None => given.shards(&paths, None, wanted.clone(), &Splits::Auto).map(shared),
+    }
+}
+
+/// The source formed by `paths`: one source, sources that are splits (`NAME=SRC`), or shardpack datasets.
+///
+/// # Errors
+/// As [`resolve`]; also if the paths do not form one source.
+pub fn resolve_all(
+    paths: &[PathBuf],
+    columns: &list::Columns,
+    wanted: &Wanted,
+    settings: &StoreSettings,
+) -> Result<SharedSource> {
+    let parts: Vec<_> = paths.iter().map(|path| part_of(path)).collect();
+    if parts.iter().any(Option::is_some) {
+        let part = |(path, part): (&PathBuf, Option<(String, PathBuf)>)| {
+            let (split, path) = part.ok_or_else(|| {
+                Error::usage("has no name, and others have: write NAME=SRC for each split").in_file(path)
+            })?;
+            Ok(Part { split, source: resolve(&path, columns, wanted, settings)? })
+        };
+        let parts = paths.iter().zip(parts).map(part).collect::<Result<_>>()?;
+        return Several::new(parts).map(shared);
+    }
+    match paths {
+        [one] => resolve(one, columns, wanted, settings),
+        all => {
+            let mut given = Given::at(all, settings)?;
+            match given.only_ours()? {
+                Some(roots) => Ok(shared(Datasets(roots))),
+                None => given.shards(all, None, wanted.clone(), &Splits::Auto).map(shared),
+            }
+        }
+    }
+}
+
+/// The source that a plan file stores. Settings of stores come from the environment only.
+///
+/// # Errors
+/// If a path or an option is invalid, or a list is missing.
+pub fn restored(stored: Stored) -> Result<SharedSource> {
+    let settings = StoreSettings::default();
+    Ok(match stored {
+        Stored::Folder(root) => shared(LocalTree(root.path()?)),
+        Stored::Prefix(url) => shared(ObjectTree::new(&url.path()?, &settings)?),
+        Stored::Archive(file, folder) => {
+            let folder = folder.path()?;
+            shared(ObjectTree::in_archive(InArchive::at(&file.path()?, &folder.to_string_lossy(), &settings)?))
+        }
+        Stored::Dataset(root) => shared(Datasets(vec![Root::new(&root.path()?, None, &settings)?])),
+        Stored::Datasets(roots) => {
+            let root = |root: &StoredPath| Root::new(&root.path()?, None, &settings);
+            shared(Datasets(roots.iter().map(root).collect::<Result<_>>()?))
+        }
+        Stored::Parts(roots) => {
+            let root = |(root, only): (StoredPath, _)| Root::new(&root.path()?, only, &settings);
+            shared(Datasets(roots.into_iter().map(root).collect::<Result<_>>()?))
+        }
+        Stored::Shards(stored) => shared(Shards::restored(stored)?),
+        Stored::List(stored) => shared(List::restored(stored)?),
+        Stored::Parted(source, fractions) => shared(Parted::new(restored(*source)?, Fractions::of_text(&fractions)?)),
+        Stored::Several(parts) => {
+            let part = |(split, stored)| Ok(Part { split, source: restored(stored)? });
+            shared(Several::new(parts.into_iter().map(part).collect::<Result<_>>()?)?)
+        }
+    })
+}
+
+/// Split name and source, if `path` has the form `NAME=SRC` and no file has that name.
+pub fn part_of(path: &Path) -> Option<(String, PathBuf)> {
+    let bytes = path.as_os_str().as_bytes();
+    let at = bytes.iter().position(|byte| *byte == b'=').filter(|_| path.symlink_metadata().is_err())?;
+    let source = std::ffi::OsString::from_vec(bytes[at + 1..].to_vec());
+    Some((String::from_utf8_lossy(&bytes[..at]).into_owned(), source.into()))
+}

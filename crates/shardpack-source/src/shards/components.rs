@@ -1,0 +1,597 @@
+//! Chooses the fields of records that become components, with their types and locations.
+//!
+//! Holds at all times: each field of a record becomes a component of its sample or is counted as left out. If two fields map to one
+//! component, the first field seen wins.
+
+use std::{
+    borrow::Cow,
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use shardpack_format::{
+    Error, Result,
+    component::{Component, Form, Kind, MOST, TEXT, Type},
+    formats::foreign::Other,
+    sample::Forms,
+};
+
+use super::{Scanned, open};
+use crate::{
+    COMPONENT,
+    component_table::{Cell, ComponentTable, Interner},
+    options::{Components, Extensions, Options},
+    payload::is_text,
+};
+
+/// Maximum number of names in a message.
+const TOLD: usize = 64;
+
+/// Extension of the label in a tar.
+const LABEL: &str = "cls";
+/// Component name for a `cls` member whose values are not valid classes.
+const UNBELIEVED: &str = "cls.txt";
+
+/// A field of some samples of a file.
+struct Field {
+    name: String,
+    /// The component for this field, with the type of the first sample that has a typed value.
+    component: Component,
+    /// Whether its values are single values, which may become the wider form.
+    is_single: bool,
+}
+
+/// One field of one sample.
+struct Found {
+    /// Index into [`Fields::all`].
+    field: u32,
+    bytes: u32,
+    /// Number of the value's form, or [`Forms::BYTES`].
+    form: u32,
+    /// Length in bytes of the value in its wider form, if it is a single value; otherwise 0.
+    wider_bytes: u32,
+    /// Location and decode recipe, see [`open::component_stamp`].
+    stamp: i64,
+}
+
+/// Field name, extension of the value's form if it has one, and whether the value is a single one.
+type Key = (String, Option<&'static str>, bool);
+
+/// The fields of a file's samples that may become components.
+#[derive(Default)]
+pub(super) struct Fields {
+    /// Field names are file extensions; a field whose content has no other type is a file.
+    pub are_files: bool,
+    /// The fields belong to samples with an image. Single values are then stored as text unless other values of the field are lists.
+    pub are_beside: bool,
+    all: Vec<Field>,
+    /// Field numbers by key; `None` for a field that cannot or should not become a component.
+    known: HashMap<Key, Option<u32>>,
+    /// Keys and numbers of the previous sample's fields in order. Most samples have the same fields in the same order.
+    last: Vec<(Key, Option<u32>)>,
+    /// Fields of all samples, concatenated.
+    found: Vec<Found>,
+    forms: Interner,
+    /// For each field name: the number of samples that have the field but whose value cannot be read as stored.
+    missed: BTreeMap<String, u64>,
+}
+
+impl Fields {
+    /// Adds the fields of a sample and returns the total number of fields added so far.
+    ///
+    /// `wider` is the value of [`shardpack_format::formats::foreign::Walk::wider`] for this record.
+    pub fn take(&mut self, others: &[Other], wider: &[Option<u32>], options: &Options) -> u64 {
+        let first = self.found.len();
+        for (at, other) in others.iter().enumerate() {
+            let wider_bytes = wider.get(at).copied().flatten();
+            let Some(field) = self.number(at, other, wider_bytes.is_some(), options) else { continue };
+            let bytes = u32::try_from(other.bytes).ok().filter(|bytes| *bytes != Cell::ABSENT.bytes);
+            let stamp = other.offset.and_then(|offset| open::component_stamp(offset, other.recipe));
+            match (stamp, bytes) {
+                (Some(stamp), Some(bytes)) if self.found[first..].iter().all(|known| known.field != field) => {
+                    let form = value_form(other, self.are_files).map_or(Forms::BYTES, |form| self.forms.number(form));
+                    self.found.push(Found { field, bytes, form, wider_bytes: wider_bytes.unwrap_or(0), stamp });
+                }
+                _ => *self.missed.entry(other.name.clone()).or_default() += 1,
+            }
+        }
+        self.found.len() as u64
+    }
+
+    /// Number of a field that is at position `at` of its sample.
+    fn number(&mut self, at: usize, other: &Other, is_single: bool, options: &Options) -> Option<u32> {
+        let is_text = is_single && self.are_beside;
+        let extension = value_form(other, self.are_files).filter(|_| !is_text).map(Form::extension);
+        if let Some((key, number)) = self.last.get(at)
+            && (&*key.0, key.1, key.2) == (&*other.name, extension, is_single)
+        {
+            return *number;
+        }
+        let key = (other.name.clone(), extension, is_single);
+        let number = match self.known.get(&key) {
+            Some(known) => *known,
+            None => self.new_number(&key, other, options),
+        };
+        self.last.truncate(at);
+        self.last.push((key, number));
+        number
+    }
+
+    /// Number of a field that was not seen before.
+    fn new_number(&mut self, key: &Key, other: &Other, options: &Options) -> Option<u32> {
+        let is_single = key.2;
+        let component = match is_single && self.are_beside {
+            true => Component::field(&other.name).ok(),
+            false => component(other, self.are_files),
+        };
+        let is_wanted = |one: &Component| match &options.components {
+            // A sample of values needs a payload even with `--components none`.
+            Components::None => other.form.is_some(),
+            Components::All => options.components.wants_field(&other.name),
+            components => {
+                // A single value may become a component with another name than its own form gives.
+                let form = other.form.as_ref().filter(|_| is_single);
+                let taken = form.into_iter().flat_map(|form| Taken::ALL.map(|taken| taken.form(form)));
+                let mut values = taken.filter_map(|form| Component::value(&other.name, &form).ok());
+                // An array in a `.npz` is a file in the archive and can also be named without its extension.
+                components.wants_field(&other.name)
+                    || [one.name(), one.column()].iter().any(|name| components.wants(name))
+                    || values.any(|one| components.wants(one.name()))
+            }
+        };
+        let number = component.filter(is_wanted).map(|component| {
+            self.all.push(Field { name: other.name.clone(), component, is_single });
+            self.all.len() as u32 - 1
+        });
+        self.known.insert(key.clone(), number);
+        number
+    }
+}
+
+/// The form of a field's value; `None` if the value is bytes or is one of the files of a sample.
+fn value_form(field: &Other, are_files: bool) -> Option<&Form> {
+    field.form.as_ref().filter(|form| !are_files || **form != Form::Bytes)
+}
+
+/// The component for a field; if `are_files`, the field name is a file extension. `None` if the name is not a valid component name.
+pub(super) fn component(field: &Other, are_files: bool) -> Option<Component> {
+    match value_form(field, are_files) {
+        // A `cls` member that is not used as the label gets another name: `cls` is reserved for the label.
+        None if are_files && field.name == LABEL => Component::field(UNBELIEVED),
+        None => Component::field(&field.name),
+        Some(form) => Component::value(&field.name, form),
+    }
+    .ok()
+}
+
+/// The components of all samples, and the mapping from each file's fields to the components.
+#[derive(Default)]
+pub(super) struct Settled {
+    /// Components besides the payload.
+    pub kinds: Vec<Component>,
+    /// The payload, if samples have no images.
+    pub payload: Option<Component>,
+    /// The forms of all values.
+    pub forms: Arc<Vec<Form>>,
+    /// Field extensions, passed on to other sources of the same dataset.
+    pub extensions: Extensions,
+    /// Notes for the user.
+    pub notes: Vec<String>,
+    files: Vec<OfFile>,
+}
+
+/// The mapping for one file.
+#[derive(Default)]
+struct OfFile {
+    /// Target of each field, by field number.
+    places: Vec<Option<Place>>,
+    /// Global form number for each form number of the file.
+    forms: Vec<u32>,
+    /// Conversion of the field's values, by field number.
+    taken: Vec<Taken>,
+    /// Global number of the wider form for each form number of the file.
+    wider: Vec<u32>,
+    /// Global number of the bytes form, used for text that is stored as bytes.
+    bytes: u32,
+}
+
+/// Conversion applied to a field's values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taken {
+    /// No conversion.
+    Itself,
+    /// To the wider form: other values of the field have that type.
+    Wider,
+    /// Text to bytes: other values of the field are not text.
+    Bytes,
+    /// To plain text without a form: a single value next to an image, as are the other values of the field.
+    Told,
+}
+
+impl Taken {
+    const ALL: [Self; 3] = [Self::Itself, Self::Wider, Self::Bytes];
+
+    /// Conversion of single values of `form`, if `others` are the extensions of the field's other values.
+    ///
+    /// `is_text` is true if single values of the field are stored as text.
+    fn of(form: &Form, others: Option<&BTreeSet<&'static str>>, is_text: bool) -> Self {
+        let have = |form: &Form| others.is_some_and(|others| others.contains(form.extension()));
+        match form.wider() {
+            Some(wider) if have(&wider) => Self::Wider,
+            _ if is_text => Self::Told,
+            Some(_) if *form == Form::Text && have(&Form::Bytes) => Self::Bytes,
+            _ => Self::Itself,
+        }
+    }
+
+    /// The form after conversion.
+    fn form(self, form: &Form) -> Form {
+        match self {
+            Self::Wider => form.wider().unwrap_or_default(),
+            Self::Bytes => Form::Bytes,
+            Self::Itself | Self::Told => form.clone(),
+        }
+    }
+}
+
+/// Extensions of the values that are not single values, by component name; starts from `known`, the extensions of other sources.
+fn extensions(scanned: &[Scanned], known: &Extensions) -> Extensions {
+    let mut own = BTreeMap::<&str, BTreeSet<&'static str>>::new();
+    for Scanned { fields, .. } in scanned {
+        for found in fields.found.iter().filter(|found| !fields.all[found.field as usize].is_single) {
+            let form = fields.forms.forms().get(found.form as usize).map_or("", Form::extension);
+            own.entry(&fields.all[found.field as usize].name).or_default().insert(form);
+        }
+    }
+    let mut extensions = known.clone();
+    own.into_iter().for_each(|(name, own)| extensions.entry(column_of(name)).or_default().extend(own));
+    extensions
+}
+
+/// Component name of a field, ignoring the value's extension.
+fn column_of(field: &str) -> String {
+    Component::field(field).map_or_else(|_| field.to_owned(), |one| one.name().to_owned())
+}
+
+/// Target of a field.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Payload,
+    /// Index into [`Settled::kinds`].
+    Component(usize),
+}
+
+/// A component over all files, while types are being collected.
+struct Candidate {
+    one: Component,
+    /// Name of the field that becomes this component.
+    field: String,
+    kind: Option<Type>,
+    /// Number of samples that have the component.
+    samples: u64,
+    /// Number of samples in which the component is a file. If there is any, the component is a file in all samples.
+    files: u64,
+}
+
+impl Candidate {
+    /// The component with its type, if `total` samples are packed.
+    fn typed(&self, total: u64) -> Component {
+        match &self.kind {
+            Some(kind) if self.files == 0 => {
+                let kind = Type { is_optional: self.samples < total, ..kind.clone() };
+                self.one.clone().with_kind(kind)
+            }
+            _ => self.one.clone(),
+        }
+    }
+
+    /// Preference as payload: arrays before bytes, bytes before text, text before numbers.
+    fn rank(&self) -> u8 {
+        match self.kind.as_ref().map(|kind| &kind.kind) {
+            Some(Kind::Array { .. }) => 4,
+            Some(Kind::Bytes) | None => 3,
+            Some(Kind::Text) => 2,
+            Some(Kind::Json | Kind::Int | Kind::Float) => 1,
+        }
+    }
+}
+
+/// The components over all files, while they are being collected.
+#[derive(Default)]
+struct Candidates {
+    all: Vec<Candidate>,
+    by_name: HashMap<String, usize>,
+    forms: Interner,
+    /// As [`Settled::extensions`].
+    extensions: Extensions,
+}
+
+impl Candidates {
+    /// Adds the fields of a file. Returns the candidate that each field becomes, if any, with the forms of the file; the places are
+    /// settled later.
+    fn add(&mut self, fields: &Fields, label: Option<&str>, meta: bool) -> (Vec<Option<usize>>, OfFile) {
+        let numbers = self.form_numbers(fields);
+        let mut samples = vec![0u64; fields.all.len()];
+        let mut seen = BTreeSet::new();
+        for found in &fields.found {
+            samples[found.field as usize] += 1;
+            if found.form != Forms::BYTES {
+                seen.insert((found.field, found.form));
+            }
+        }
+        let mut owned = Vec::with_capacity(fields.all.len());
+        let mut of_file = OfFile {
+            places: Vec::new(),
+            taken: vec![Taken::Itself; fields.all.len()],
+            wider: vec![Forms::BYTES; numbers.len()],
+            bytes: Forms::BYTES,
+            forms: numbers,
+        };
+        for (number, (field, samples)) in fields.all.iter().zip(samples).enumerate() {
+            if samples == 0 || label == Some(&*field.name) || (meta && field.component.name() == TEXT) {
+                owned.push(None);
+                continue;
+            }
+            let of_field = seen.range((number as u32, 0)..=(number as u32, u32::MAX));
+            let of_field =
+                of_field.map(|(_, form)| (*form as usize, &fields.forms.forms()[*form as usize])).collect::<Vec<_>>();
+            owned.push(self.add_field(fields, number, samples, of_field, &mut of_file));
+        }
+        (owned, of_file)
+    }
+
+    /// Numbers of the forms of a file among all forms. The forms of single values that are stored as text are not used.
+    fn form_numbers(&mut self, fields: &Fields) -> Vec<u32> {
+        let mut is_used = vec![!fields.are_beside; fields.forms.forms().len()];
+        for found in fields.found.iter().filter(|found| !fields.all[found.field as usize].is_single) {
+            is_used.get_mut(found.form as usize).into_iter().for_each(|is_used| *is_used = true);
+        }
+        let forms = fields.forms.forms().iter().zip(&is_used);
+        forms.map(|(form, is_used)| if *is_used { self.forms.number(form) } else { Forms::BYTES }).collect()
+    }
+
+    /// Adds field `number` of a file, which so many samples have in these forms. Returns its candidate, unless another field has that
+    /// name.
+    fn add_field(
+        &mut self,
+        fields: &Fields,
+        number: usize,
+        samples: u64,
+        mut of_field: Vec<(usize, &Form)>,
+        of_file: &mut OfFile,
+    ) -> Option<usize> {
+        let field = &fields.all[number];
+        let mut one = field.component.clone();
+        if let Some((_, form)) = of_field.first().filter(|_| field.is_single) {
+            let taken = Taken::of(form, self.extensions.get(&column_of(&field.name)), fields.are_beside);
+            of_file.taken[number] = taken;
+            match taken {
+                Taken::Told => of_field.clear(),
+                taken => one = Component::value(&field.name, &taken.form(form)).unwrap_or(one),
+            }
+        }
+        let is_file = one.kind().is_none();
+        let all = &mut self.all;
+        let at = *self.by_name.entry(one.name().to_owned()).or_insert_with(|| {
+            let field = field.name.clone();
+            all.push(Candidate { one, field, kind: None, samples: 0, files: 0 });
+            all.len() - 1
+        });
+        let component = &mut self.all[at];
+        if component.field != field.name {
+            return None;
+        }
+        component.samples += samples;
+        if is_file {
+            component.files += samples;
+            component.one = field.component.clone();
+        }
+        for (form_number, form) in of_field {
+            let form = of_file.taken[number].form(form);
+            match of_file.taken[number] {
+                Taken::Wider => of_file.wider[form_number] = self.forms.number(&form),
+                Taken::Bytes => of_file.bytes = self.forms.number(&form),
+                Taken::Itself | Taken::Told => {}
+            }
+            let of = Type::of(&form);
+            component.kind = match component.kind.take() {
+                None => Some(of),
+                // All values have one extension, so their types join.
+                Some(kind) => kind.join(of),
+            };
+        }
+        Some(at)
+    }
+
+    /// The candidate that is the payload of samples that are values. For members of a tar, it is chosen as for a tree of files.
+    fn payload(&self, are_files: bool) -> Option<usize> {
+        let before = |name: &str| self.all.iter().filter(|other| other.one.name() < name).count();
+        let key = |(at, one): &(usize, &Candidate)| match are_files {
+            true => (one.samples, u8::from(!is_text(one.one.name())), Reverse(before(one.one.name()))),
+            false => (one.samples, one.rank(), Reverse(*at)),
+        };
+        self.all.iter().enumerate().max_by_key(key).map(|(at, _)| at)
+    }
+
+    /// All components of `total` samples, by name.
+    fn by_name(&self, total: u64) -> Vec<(usize, Component)> {
+        let mut chosen: Vec<_> = self.all.iter().enumerate().map(|(at, one)| (at, one.typed(total))).collect();
+        chosen.sort_by(|(_, a), (_, b)| a.name().cmp(b.name()));
+        chosen
+    }
+
+    /// The components of `total` samples that the user named, in that order.
+    fn named(&self, wanted: &[Component], total: u64) -> Vec<(usize, Component)> {
+        // A component's field name may equal another component's name: `tags.npy` and `tags`.
+        let is_named = |one: &Candidate| wanted.iter().any(|wanted| wanted.name() == one.one.name());
+        let of = |wanted: &Component| {
+            let has_name = |one: &Candidate| one.one.name() == wanted.name();
+            let is_there = self.all.iter().any(has_name);
+            let is_field = |one: &Candidate| Component::field(&one.field).is_ok_and(|own| own.name() == wanted.name());
+            let is = |one: &Candidate| {
+                has_name(one) || one.one.column() == wanted.name() && !is_named(one) && (is_field(one) || !is_there)
+            };
+            let found: Vec<_> = self.all.iter().enumerate().filter(|(_, one)| is(one)).collect();
+            match found.is_empty() {
+                // A name that no sample has is reported later, when all splits are known.
+                true => vec![(usize::MAX, wanted.clone())],
+                false => found.into_iter().map(|(at, one)| (at, one.typed(total))).collect(),
+            }
+        };
+        wanted.iter().flat_map(of).collect()
+    }
+
+    /// Notes about components that are files, though some have a header of an array.
+    fn notes(&self) -> Vec<String> {
+        let notes = self.all.iter().filter(|one| one.kind.is_some() && one.files > 0).map(|one| {
+            let name = one.one.name();
+            format!("component {name} is files, not arrays: {} of {} have no header or are cut", one.files, one.samples)
+        });
+        notes.collect()
+    }
+}
+
+/// Chooses the components of the samples. `label` is the field used as label, if samples are values and one field is the label.
+///
+/// # Errors
+/// If there are more components than a sample can hold; the user must choose.
+pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>) -> Result<Settled> {
+    // An image has bytes; a row of values has 0 bytes.
+    let is_valued = scanned.iter().flat_map(|file| &file.rows).any(|row| row.bytes == 0);
+    let no_more = match &options.components {
+        Components::None => true,
+        Components::All => options.no_text,
+        Components::Named(_) => false,
+    };
+    if no_more && !is_valued {
+        return Ok(Settled::default());
+    }
+    let mut candidates = Candidates { extensions: extensions(scanned, &options.extensions), ..Candidates::default() };
+    let of_files: Vec<_> = scanned.iter().map(|file| candidates.add(&file.fields, label, options.meta)).collect();
+    let total: u64 = scanned.iter().map(|file| file.rows.len() as u64).sum();
+    let are_files = scanned.iter().any(|file| file.fields.are_files);
+    let payload = if is_valued { candidates.payload(are_files) } else { None };
+    let mut chosen: Vec<(usize, Component)> = match &options.components {
+        _ if no_more => Vec::new(),
+        Components::Named(wanted) => candidates.named(wanted, total),
+        _ => candidates.by_name(total),
+    };
+    chosen.retain(|(at, _)| Some(*at) != payload);
+    if chosen.len() > MOST {
+        let told: Vec<_> = chosen.iter().take(TOLD).map(|(_, one)| one.name()).collect();
+        let more = if chosen.len() > TOLD { format!(" and {} more", chosen.len() - TOLD) } else { String::new() };
+        let what = format!("{} components beside the images, a sample has room for {MOST}: ", chosen.len());
+        return Err(Error::usage(format!("{what}{}{more}", told.join(", ")))
+            .help("choose components with --components NAMES, separated by commas; --components none leaves out all"));
+    }
+    let place = |at: usize| match Some(at) == payload {
+        true => Some(Place::Payload),
+        false => chosen.iter().position(|(one, _)| *one == at).map(Place::Component),
+    };
+    let files = of_files
+        .into_iter()
+        .map(|(owned, file)| OfFile { places: owned.into_iter().map(|at| at.and_then(place)).collect(), ..file });
+    Ok(Settled {
+        notes: candidates.notes(),
+        files: files.collect(),
+        // Samples without the payload are refused.
+        payload: payload.map(|at| {
+            let typed = candidates.all[at].typed(total);
+            typed.kind().cloned().map_or(typed.clone(), |kind| typed.with_kind(Type { is_optional: false, ..kind }))
+        }),
+        kinds: chosen.into_iter().map(|(_, one)| one).collect(),
+        forms: candidates.forms.finish(),
+        extensions: candidates.extensions,
+    })
+}
+
+impl Settled {
+    /// An empty component table for a listing of samples with these components.
+    pub fn component_table(&self) -> ComponentTable {
+        // Files need no payload form, as images need none.
+        let payload = self.payload.clone().filter(|payload| payload.kind().is_some());
+        ComponentTable { payload, forms: Arc::clone(&self.forms), ..ComponentTable::of(self.kinds.clone()) }
+    }
+
+    /// Name of the sample with `key`: if the payload is a file, the key with the payload's extension.
+    pub fn name_of<'k>(&self, key: &'k [u8]) -> Cow<'k, [u8]> {
+        let extension = self.payload.as_ref().filter(|payload| payload.kind().is_none());
+        match extension.map(|extension| [b".", extension.name().as_bytes()].concat()) {
+            Some(extension) if !key.ends_with(&extension) => Cow::Owned([key, &extension].concat()),
+            _ => Cow::Borrowed(key),
+        }
+    }
+
+    /// The payload cell and the component cells of a sample of file `number` whose fields are `start..end` of `fields`.
+    ///
+    /// The payload cell is `None` if the payload is an image or the sample has no payload.
+    pub fn cells(&self, number: usize, fields: &Fields, start: u64, end: u64) -> (Option<Cell>, Vec<Cell>) {
+        let (mut payload, mut cells) = (None, vec![Cell::ABSENT; self.kinds.len()]);
+        let Some(of_file) = self.files.get(number) else { return (payload, cells) };
+        for found in &fields.found[start as usize..end as usize] {
+            let form_of = |forms: &[u32]| forms.get(found.form as usize).copied().unwrap_or(Forms::BYTES);
+            let taken = of_file.taken.get(found.field as usize).copied().unwrap_or(Taken::Itself);
+            let (form, bytes, stamp) = match taken {
+                Taken::Itself => (form_of(&of_file.forms), found.bytes, found.stamp),
+                Taken::Wider => (form_of(&of_file.wider), found.wider_bytes, open::wider_stamp(found.stamp)),
+                Taken::Bytes => (of_file.bytes, found.bytes, found.stamp),
+                Taken::Told => (Forms::BYTES, found.bytes, found.stamp),
+            };
+            let place = of_file.places.get(found.field as usize).copied().flatten();
+            let one = match place {
+                Some(Place::Payload) => self.payload.as_ref(),
+                Some(Place::Component(which)) => self.kinds.get(which),
+                None => None,
+            };
+            let is_file = one.is_some_and(|one| one.kind().is_none());
+            let is_there = open::of_component_stamp(stamp).1 == 0;
+            let cell = match self.forms.get(form as usize).filter(|_| is_file) {
+                Some(_) if !is_there => Cell::file(bytes, stamp),
+                // In a file component an array is stored with its `.npy` head, not as items only.
+                Some(form) => Cell::file(bytes, stamp - form.head().len() as i64),
+                None => Cell { form, ..Cell::file(bytes, stamp) },
+            };
+            match place {
+                Some(Place::Payload) => payload = Some(cell),
+                Some(Place::Component(which)) => cells[which] = cell,
+                None => {}
+            }
+        }
+        (payload, cells)
+    }
+
+    /// Counts the fields of file `number` by name: adds to `ignored` for values left out and to `carried` for values kept.
+    pub fn count(
+        &self,
+        number: usize,
+        scanned: &Scanned,
+        label: Option<&str>,
+        ignored: &mut BTreeMap<String, u64>,
+        carried: &mut BTreeMap<String, u64>,
+    ) {
+        let places = self.files.get(number).map_or(&[][..], |of_file| &of_file.places);
+        let (mut kept, mut is_payload) = (BTreeMap::<&str, u64>::new(), BTreeSet::new());
+        for found in &scanned.fields.found {
+            let name = &*scanned.fields.all[found.field as usize].name;
+            match places.get(found.field as usize).copied().flatten() {
+                Some(Place::Component(_)) => *kept.entry(name).or_default() += 1,
+                Some(Place::Payload) => drop(is_payload.insert(name)),
+                None => {}
+            }
+        }
+        for (field, samples) in &scanned.others {
+            if label == Some(&**field) || is_payload.contains(&**field) {
+                continue;
+            }
+            let along = kept.get(&**field).copied().unwrap_or(0);
+            let add = |counts: &mut BTreeMap<String, u64>, samples: u64| {
+                if samples > 0 {
+                    *counts.entry(format!("{COMPONENT}{field}")).or_default() += samples;
+                }
+            };
+            add(carried, along);
+            add(ignored, samples.saturating_sub(along));
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Shards as a source.
+
+use std::{collections::BTreeMap, path::Path, sync::Arc};
+
+use shardpack_format::{Error, Result};
+use shardpack_reader::StoreSettings;
+use shardpack_storage::Transfers;
+
+use super::{File, Shards, urls::Urls};
+use crate::{
+    api::{Found, SampleReader, SharedSource, SomeSamples, Source, SourceKind},
+    foreign::{Kind, ShardFile, lmdb},
+    listing::Listing,
+    monitor::Monitor,
+    options::Options,
+    patient::Patient,
+    stored::{Stored, StoredFile, StoredShards},
+    sys,
+};
+
+impl Shards {
+    pub(crate) fn restored(stored: StoredShards) -> Result<Self> {
+        // Store settings come from the environment only.
+        let urls = Arc::new(Urls::new(&StoreSettings::default()));
+        let file = |file: StoredFile| {
+            let StoredFile { path, name, split, bytes, mtime_ns, kind, packed, part } = file;
+            let kind = Kind::of(&kind)?;
+            let remote = sys::is_store(&path).then(|| urls.known(&path, bytes, mtime_ns)).transpose()?;
+            let shard = ShardFile { path, remote, bytes, mtime_ns, inode: None, kind, packed, expected: None, part };
+            Ok(File { shard, name, split })
+        };
+        let files: Vec<File> = stored.files.into_iter().map(file).collect::<Result<_>>()?;
+        let urls = files.iter().any(|file| file.shard.remote.is_some()).then_some(urls);
+        Ok(Self { files, wanted: stored.wanted, ignored: BTreeMap::new(), lost: Vec::new(), notes: Vec::new(), urls })
+    }
+}
+
+impl Source for Shards {
+    fn kind(&self) -> SourceKind {
+        SourceKind::Shards
+    }
+
+    fn roots(&self) -> Vec<&Path> {
+        self.folders()
+    }
+
+    fn transfers(&self) -> Option<Transfers> {
+        self.urls.as_ref().map(|urls| urls.transfers())
+    }
+
+    fn stored(&self) -> Stored {
+        let file = |File { shard, name, split }: &File| StoredFile {
+            path: shard.path.clone(),
+            name: name.clone(),
+            split: split.clone(),
+            bytes: shard.bytes,
+            mtime_ns: shard.mtime_ns,
+            kind: shard.kind.name().to_owned(),
+            packed: shard.packed,
+            part: shard.part.clone(),
+        };
+        Stored::Shards(StoredShards { files: self.files.iter().map(file).collect(), wanted: self.wanted.clone() })
+    }
+
+    fn resolved(&self) -> Result<SharedSource> {
+        let mut resolved = self.clone();
+        for file in resolved.files.iter_mut().filter(|file| file.shard.remote.is_none()) {
+            file.shard.path = sys::resolved(&file.shard.path)?;
+        }
+        if let Some(list) = lmdb::label_file(&self.wanted.entries) {
+            let list = sys::resolved(&list)?;
+            let text = list.to_str().ok_or_else(|| Error::usage("a path that is no text").in_file(&list))?;
+            resolved.wanted.entries.label_from = Some(text.to_owned());
+        }
+        Ok(Arc::new(resolved))
+    }
+
+    fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+        self.list(options, monitor)
+    }
+
+    fn open<'a>(
+        &'a self,
+        _: Option<&str>,
+        listing: &'a Listing,
+        work: Option<&Path>,
+        monitor: &dyn Monitor,
+    ) -> Result<Box<dyn SampleReader + 'a>> {
+        Ok(Box::new(Patient(self.reader(listing, work, monitor)?)))
+    }
+
+    fn unpacked_bytes(&self, _: Option<&str>, listing: &Listing) -> Result<u64> {
+        let ends = self.ends(listing)?;
+        Ok(self.files.iter().zip(ends).filter(|(file, _)| !file.shard.is_plain()).map(|(_, end)| end).sum())
+    }
+
+    fn is_plain(&self) -> bool {
+        self.files.iter().all(|file| file.shard.is_plain())
+    }
+
+    fn can_peek(&self, _: Option<&str>) -> Result<bool> {
+        // At a URL each look would be a request, and its answer is already known.
+        Ok(self.is_plain() && self.urls.is_none())
+    }
+
+    fn first<'a>(&'a self, _: Option<&str>, listing: &'a Listing, most: usize) -> Result<Option<SomeSamples<'a>>> {
+        match self.is_plain() || self.urls.is_some() {
+            true => Ok(None),
+            false => self.at_start(listing, most).map(Some),
+        }
+    }
+}

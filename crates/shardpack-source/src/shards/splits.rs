@@ -1,0 +1,159 @@
+//! Assigns shards to splits: by folder, by file name, or by content.
+
+use std::{collections::BTreeSet, path::Path};
+
+use shardpack_format::{Error, ErrorKind, Result, formats::foreign::Wanted};
+
+use super::{
+    super::options::{SPLITS, Splits},
+    File, Shards,
+};
+use crate::{
+    foreign::{Kind, ShardFile, files, lmdb::DATA_FILE},
+    sys,
+};
+
+/// The shards that `source` names, grouped by split; one group without a split if its folders are not splits.
+///
+/// Folders are splits if they have split names, or the names in `splits`, contain shards, and `source` itself contains no shards.
+///
+/// # Errors
+/// If `source` matches nothing, or a file cannot be read.
+pub(super) fn of_source(
+    source: &Path,
+    from: Option<Kind>,
+    splits: &Splits,
+) -> Result<Vec<(Option<String>, files::Files)>> {
+    let names: Vec<String> = match splits {
+        Splits::None => Vec::new(),
+        Splits::Auto => SPLITS.iter().map(|name| (*name).to_owned()).collect(),
+        Splits::Names(names) => names.clone(),
+        Splits::Compared(names) => {
+            let others = SPLITS.iter().map(|name| (*name).to_owned()).filter(|name| !names.contains(name));
+            names.iter().cloned().chain(others).collect()
+        }
+    };
+    let mut all = files::find(source, from)?;
+    if !all.shards.is_empty() || !sys::is_folder(source)? {
+        return Ok(vec![(None, all)]);
+    }
+    let mut found = Vec::new();
+    for name in names {
+        let folder = source.join(&name);
+        if sys::is_folder(&folder)? {
+            let files = files::of_folder(&folder, from)?;
+            if files.shards.is_empty() {
+                continue;
+            }
+            // The folder no longer counts as ignored.
+            if let Some(folders) = all.ignored.get_mut(files::FOLDER) {
+                *folders = folders.saturating_sub(1);
+            }
+            found.push((Some(name), files));
+        }
+    }
+    all.ignored.retain(|_, files| *files > 0);
+    found.push((None, all));
+    Ok(found)
+}
+
+/// Whether the folder `path`, or a folder in it with a split name, contains shards.
+///
+/// # Errors
+/// If a file cannot be read.
+pub(crate) fn holds(path: &Path) -> Result<bool> {
+    Ok(of_source(path, None, &Splits::Auto)?.iter().any(|(_, files)| !files.shards.is_empty()))
+}
+
+/// Repeats each file that holds several splits once per split.
+///
+/// The split names must be known ones, or the names in `splits`; otherwise the file counts as one.
+///
+/// # Errors
+/// If a requested field of a file is missing.
+pub(super) fn inside(files: &mut Vec<File>, wanted: &Wanted, splits: &Splits) -> Result<()> {
+    if files.iter().any(|file| file.split.is_some()) || *splits == Splits::None {
+        return Ok(());
+    }
+    let mut parted = Vec::with_capacity(files.len());
+    // The walk checks label options.
+    let wanted = &Wanted { no_labels: true, ..wanted.clone() };
+    for file in &*files {
+        let names = match file.shard.splits(wanted) {
+            Err(error) if error.kind() == ErrorKind::Usage => return Err(error),
+            // The walk reports a damaged file.
+            names => names.unwrap_or_default(),
+        };
+        if names.is_empty() || !names.iter().all(|name| is_known(name, splits)) {
+            return Ok(());
+        }
+        if let (Splits::Auto, Some(shared)) = (splits, file.shard.odd_splits(wanted)?.shared) {
+            return Err(Error::usage(format!("{shared}: test samples would be used for training"))
+                .in_file(&file.shard.path)
+                .help(format!(
+                    "--splits {} packs such a row in each of its splits, --splits none each row once",
+                    names.join(",")
+                )));
+        }
+        parted.extend(names.into_iter().map(|name| {
+            let shard = ShardFile { part: Some(name.clone()), ..file.shard.clone() };
+            File { shard, name: file.name.clone(), split: Some(name) }
+        }));
+    }
+    *files = parted;
+    Ok(())
+}
+
+fn is_known(name: &String, splits: &Splits) -> bool {
+    match splits {
+        Splits::Names(names) => names.contains(name),
+        Splits::Compared(names) if names.contains(name) => true,
+        _ => SPLITS.contains(&name.as_str()),
+    }
+}
+
+/// Assigns files called `train-…` and `val-…` to splits, if all files have such names and there is more than one split.
+///
+/// # Errors
+/// If `splits` has names and a split has no file, or a file belongs to no split.
+pub(super) fn by_name(files: &mut [File], splits: &Splits) -> Result<()> {
+    if files.iter().any(|file| file.split.is_some()) || *splits == Splits::None {
+        return Ok(());
+    }
+    let prefix = |file: &File| {
+        // An LMDB is named after its folder.
+        let path = file.shard.path.as_path();
+        let path = if path.ends_with(DATA_FILE) { path.parent().unwrap_or(path) } else { path };
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        name.split(['-', '_', '.']).next().unwrap_or_default().to_owned()
+    };
+    let prefixes: Vec<String> = files.iter().map(prefix).collect();
+    if let Splits::Names(names) = splits {
+        if let Some(missing) = names.iter().find(|name| !prefixes.contains(name)) {
+            return Err(Error::usage(format!("no shards of a split {missing:?}, which --splits names")));
+        }
+    } else if !prefixes.iter().all(|prefix| is_known(prefix, splits)) || prefixes.windows(2).all(|two| two[0] == two[1])
+    {
+        return Ok(());
+    }
+    for (file, prefix) in files.iter_mut().zip(prefixes) {
+        if !is_known(&prefix, splits) {
+            return Err(Error::usage(format!("belongs to no split that --splits names, but to {prefix:?}"))
+                .in_file(&file.shard.path));
+        }
+        file.split = Some(prefix);
+    }
+    Ok(())
+}
+
+impl Shards {
+    /// Splits found from file names, if all files are taken as one dataset; empty if the names are not split names.
+    ///
+    /// # Errors
+    /// As [`by_name`].
+    pub fn splits_by_name(&self) -> Result<BTreeSet<String>> {
+        let mut files = self.files.clone();
+        by_name(&mut files, &Splits::Auto)?;
+        Ok(files.into_iter().filter_map(|file| file.split).collect())
+    }
+}
