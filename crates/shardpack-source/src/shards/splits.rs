@@ -150,7 +150,7 @@ impl Shards {
     /// Splits found from file names, if all files are taken as one dataset; empty if the names are not split names.
     ///
     /// # Errors
-    /// As [`by_name`].
+    /// If a file belongs to no split.
     pub fn splits_by_name(&self) -> Result<BTreeSet<String>> {
         let mut files = self.files.clone();
         by_name(&mut files, &Splits::Auto)?;
