@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, path::Path};
 use shardpack_format::{Error, ErrorKind, Result, formats::mds, hash::digest, size, text};
 use shardpack_storage::sys;
 
-use super::{Place, ShardFile};
+use super::{Place, ShardFile, place::BUFFER_BYTES};
 
 /// Result of the comparison.
 #[derive(Debug, Default)]
@@ -87,7 +87,7 @@ impl Compared {
         let path = place.path();
         let found = match names.is_empty() {
             true => Ok((bytes, BTreeMap::new())),
-            false => place.stream().and_then(|mut bytes| digest(&mut bytes, names, go_on)),
+            false => place.stream(BUFFER_BYTES).and_then(|mut bytes| digest(&mut bytes, names, go_on)),
         };
         match place.told(found) {
             Ok(found) => self.add(path, "", expected, found, &unknown),

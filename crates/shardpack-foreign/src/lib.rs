@@ -45,8 +45,9 @@ use shardpack_format::{
     Error, Result,
     formats::{
         self,
-        foreign::{Input, Walk, Wanted, fill, unreadable},
-        mds, webdataset,
+        foreign::{Input, Skip, Walk, Wanted, fill, unreadable},
+        mds,
+        webdataset::{self, reader::Reader},
     },
     help,
 };
@@ -54,6 +55,7 @@ use shardpack_format::{
 use checked::Checked;
 use key_class::KeyClass;
 use lack::Lack;
+use place::BUFFER_BYTES;
 pub use place::{Bytes, Facts, Place};
 pub use readers::{Readers, many};
 pub use remote::Remote;
@@ -61,6 +63,9 @@ pub use unpack::Packed;
 
 /// Number of leading bytes used to detect the format of a file.
 const LOOK_BYTES: usize = 4096;
+
+/// Enough for the header of a member and the first bytes of its data.
+const SKIM_BYTES: usize = 4 << 10;
 
 /// Name of Hugging Face parquet, which is read but not written.
 const PARQUET: &str = "parquet";
@@ -131,6 +136,9 @@ impl Kind {
         }
     }
 }
+
+/// Walks the members of an archive.
+pub type Archive = Reader<Box<dyn Skip>>;
 
 /// Callback of long operations: returns an error if the caller cancels.
 pub type GoOn<'a> = &'a dyn Fn() -> Result<()>;
@@ -271,7 +279,21 @@ impl ShardFile {
     /// # Errors
     /// If the file cannot be opened.
     pub fn input(&self) -> Result<Input> {
-        input(&self.lies(), self.bytes, self.packed)
+        input(&self.lies(), self.bytes, self.packed, BUFFER_BYTES)
+    }
+
+    /// The members of an archive; `None` for a file that has only records. A record of an archive is a group of members, and cannot
+    /// represent all of them. Little is read in advance if the client `skims`: it skips most data, or reads the data elsewhere.
+    ///
+    /// # Errors
+    /// If the file cannot be opened.
+    pub fn members(&self, skims: bool) -> Result<Option<Archive>> {
+        if !self.kind.has_member_names() {
+            return Ok(None);
+        }
+        let buffer_bytes = if skims && self.is_plain() { SKIM_BYTES } else { BUFFER_BYTES };
+        let Input { bytes, total_bytes } = input(&self.lies(), self.bytes, self.packed, buffer_bytes)?;
+        Ok(Some(Reader::new(bytes, total_bytes)))
     }
 
     /// Starts a walk. Fields whose content begins like no image are skipped, unless the image field is named. If columns are
@@ -461,7 +483,7 @@ fn told(place: &Place, bytes: u64, packed: Option<Packed>) -> Result<Option<Kind
     let mut first = vec![0; LOOK_BYTES];
     let filled = match packed {
         None => place.first(&mut first).map(|filled| (filled, Some(bytes))),
-        Some(_) => input(place, bytes, packed).and_then(|Input { bytes: mut inner, total_bytes }| {
+        Some(_) => input(place, bytes, packed, BUFFER_BYTES).and_then(|Input { bytes: mut inner, total_bytes }| {
             let filled = fill(&mut inner, &mut first).map_err(|error| unreadable(error, 0).in_file(path))?;
             Ok((filled, total_bytes))
         }),
@@ -493,8 +515,8 @@ fn told(place: &Place, bytes: u64, packed: Option<Packed>) -> Result<Option<Kind
     Ok(formats::ALL.iter().find(|entry| entry.foreign.is(&first, total_bytes, &name)).map(Kind::Format))
 }
 
-fn input(place: &Place, bytes: u64, packed: Option<Packed>) -> Result<Input> {
-    let stream = place.stream()?;
+fn input(place: &Place, bytes: u64, packed: Option<Packed>, buffer_bytes: usize) -> Result<Input> {
+    let stream = place.stream(buffer_bytes)?;
     match packed {
         None => Ok(Input { bytes: stream, total_bytes: Some(bytes) }),
         Some(packed) => {

@@ -13,7 +13,7 @@ use shardpack_storage::sys;
 use crate::remote::{Blocks, Remote, Stream};
 
 /// A seek costs a system call; small records are passed over within the buffer.
-const BUFFER_BYTES: usize = 64 << 10;
+pub(crate) const BUFFER_BYTES: usize = 64 << 10;
 
 /// Identity of a file, to detect a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,10 +88,10 @@ impl Place {
         })
     }
 
-    /// The same from its first byte on.
-    pub(crate) fn stream(&self) -> Result<Box<dyn Skip>> {
+    /// The same from its first byte on; of a local file, `buffer_bytes` are read at once.
+    pub(crate) fn stream(&self, buffer_bytes: usize) -> Result<Box<dyn Skip>> {
         Ok(match self {
-            Self::Local(path) => Box::new(BufReader::with_capacity(BUFFER_BYTES, open(path)?)),
+            Self::Local(path) => Box::new(BufReader::with_capacity(buffer_bytes, open(path)?)),
             Self::Remote(remote) => Box::new(Stream::new(remote)),
         })
     }

@@ -9,13 +9,17 @@ use shardpack_format::{
     Error, Result,
     formats::{
         foreign::Wanted,
-        webdataset::{self, reader::MemberKind, samples},
+        webdataset::{reader::MemberKind, samples},
     },
     shell, text,
 };
 
 use super::{Target, View, scan};
-use crate::{foreign::ShardFile, monitor::Monitor, parallel::in_pool};
+use crate::{
+    foreign::{Archive, ShardFile},
+    monitor::Monitor,
+    parallel::in_pool,
+};
 
 /// Rows between two checks for cancellation.
 const ROWS_AT_ONCE: u64 = 4096;
@@ -72,10 +76,10 @@ pub fn extract(targets: &[Target], wanted: &[u8], jobs: usize, monitor: &dyn Mon
     // If a record's name need not be unique, the search continues for a second match.
     let mut first: Option<Extracted> = None;
     for file in foreign.flatten() {
-        let found = match file.kind.name() {
-            webdataset::NAME => in_tar(file, wanted, monitor).map(|found| found.map(|found| (found, true))),
-            _ => in_records(file, wanted, monitor),
-        };
+        let found = file.members(true).and_then(|members| match members {
+            Some(archive) => in_members(file, archive, wanted, monitor).map(|found| found.map(|found| (found, true))),
+            None => in_records(file, wanted, monitor),
+        });
         match (file.failure().map_or(found, Err)?, &first) {
             (None, _) => {}
             (Some((found, true)), _) => return Ok(found),
@@ -140,15 +144,20 @@ fn by_path(view: &View, path: &[u8], monitor: &dyn Monitor) -> Result<Option<u64
     shards.par_iter().find_map_first(|shard| look(shard).transpose()).transpose()
 }
 
-fn in_tar(file: &ShardFile, wanted: &[u8], monitor: &dyn Monitor) -> Result<Option<Extracted>> {
+fn in_members(
+    file: &ShardFile,
+    mut archive: Archive,
+    wanted: &[u8],
+    monitor: &dyn Monitor,
+) -> Result<Option<Extracted>> {
     let in_file = |error: Error| error.in_file(&file.path);
-    let mut opened = scan::Opened::open(file)?;
-    while let Some(member) = opened.next().map_err(in_file)? {
+    while let Some(member) = archive.next().map_err(in_file)? {
         monitor.go_on()?;
         let of_key = || samples::split(&member.name).filter(|(key, _)| *key == wanted);
         let is_image = || of_key().is_some_and(|(_, extension)| scan::is_image(extension));
         if member.kind == MemberKind::File && (member.name == wanted || is_image()) {
-            let bytes = opened.data(MOST_BYTES).map_err(in_file)?;
+            let mut bytes = Vec::new();
+            archive.read_data(&mut bytes, MOST_BYTES).map_err(in_file)?;
             let name = text::shown(&member.name).to_string();
             return Ok(Some(Extracted { bytes, name, shard: file.path.clone() }));
         }

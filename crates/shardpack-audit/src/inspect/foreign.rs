@@ -6,12 +6,12 @@ use std::{
 };
 
 use rayon::prelude::*;
-use shardpack_format::{Error, ErrorKind, Result, component::Type, formats::webdataset, size, text};
+use shardpack_format::{Error, ErrorKind, Result, component::Type, size, text};
 
 use super::{
     Class, Classes, Component, Overhead, Shards, Spread, Summary, Tar, What,
     images::Counter,
-    scan::{self, FileFacts, Scanned},
+    scan::{self, FileFacts, Scanned, Tally},
 };
 use crate::{
     foreign::{ShardFile, files::NO_SAMPLE},
@@ -236,7 +236,7 @@ pub(super) fn inspect(files: &[ShardFile], monitor: &dyn Monitor) -> Result<(Sum
 
 /// Adds a remark to the error if a `.tar` file does not start as a tar does.
 fn no_shard(error: Error, files: &[ShardFile]) -> Error {
-    let is_tar = files.first().is_some_and(|file| file.kind.name() == webdataset::NAME);
+    let is_tar = files.first().is_some_and(|file| file.kind.has_member_names());
     match error.location().byte {
         Some(0..512) if error.kind() == ErrorKind::Data && is_tar => {
             error.and("named as a tar file, but does not begin as one")
@@ -247,7 +247,7 @@ fn no_shard(error: Error, files: &[ShardFile]) -> Error {
 
 fn look_at(file: &ShardFile, facts: &mut Facts, monitor: &dyn Monitor) -> Result<()> {
     let (mut samples, mut told) = (0, 0);
-    let (mut empty, mut first_empty) = (0u64, None);
+    let mut empty = Tally::default();
     let scanned = scan::scan(file, monitor, &mut |scanned| {
         monitor.go_on()?;
         samples += 1;
@@ -256,21 +256,13 @@ fn look_at(file: &ShardFile, facts: &mut Facts, monitor: &dyn Monitor) -> Result
         monitor.advance(1, at - told);
         told = at;
         if scanned.images.iter().any(|image| image.bytes == 0) {
-            empty += 1;
             let key = text::shown(&scanned.key).to_string();
-            first_empty.get_or_insert_with(|| Error::data("an empty image").at_byte(scanned.offset).in_sample(key));
+            empty.add(|| Error::data("an empty image").at_byte(scanned.offset).in_sample(key));
         }
         facts.add(scanned);
         Ok(ControlFlow::Continue(()))
     });
-    if let Some(error) = first_empty {
-        let error = error.in_file(&file.path);
-        facts.problems.push(if empty > 1 {
-            error.and(&format!("{empty} images in this file are empty"))
-        } else {
-            error
-        });
-    }
+    facts.problems.extend(empty.told(file, "images in this file are empty"));
     monitor.advance(0, file.bytes - told);
     // Hashes are checked by `verify` only.
     facts.problems.extend(file.compare(true, &|| monitor.go_on())?.problems);

@@ -5,7 +5,7 @@ use std::{borrow::Cow, ops::ControlFlow};
 use serde::Serialize;
 use shardpack_format::{
     Error, ErrorKind, Result,
-    formats::{Choice, webdataset},
+    formats::Choice,
     hash,
     image_header::{Header, Kind, Mode},
     index::RowRef,
@@ -122,7 +122,7 @@ fn classes<'f>(targets: &[Target], filter: &'f Filter) -> Result<Vec<Wanted<'f>>
     let Some(wanted) = &filter.class else { return Ok(vec![Wanted::All; targets.len()]) };
     let number = wanted.parse::<i64>().ok();
     let of_target = |target: &Target| match target {
-        Target::Foreign(files) if files.first().is_some_and(|file| file.kind.name() == webdataset::NAME) => {
+        Target::Foreign(files) if files.first().is_some_and(|file| file.kind.has_member_names()) => {
             number.map_or(Wanted::Nothing, Wanted::Label)
         }
         Target::Foreign(_) => number.map_or(Wanted::Named(wanted), Wanted::Label),

@@ -6,14 +6,13 @@
 mod records;
 mod tar;
 
-pub(super) use tar::{Opened, is_image};
+pub(super) use tar::is_image;
 
 use std::{fs::File, ops::ControlFlow, os::unix::fs::FileExt};
 
 use shardpack_format::{
     Error, Result,
     component::Form,
-    formats::webdataset,
     image_header::{Header, SNIFF_BYTES},
     regular,
 };
@@ -79,15 +78,32 @@ pub(super) type Found<'a> = dyn FnMut(Scanned) -> Result<ControlFlow<()>> + 'a;
 /// # Errors
 /// If the file cannot be opened, or `found` fails.
 pub(super) fn scan(file: &ShardFile, monitor: &dyn Monitor, found: &mut Found<'_>) -> Result<FileFacts> {
-    let scanned = match file.kind.name() {
-        // A tar is scanned by member: a record cannot represent all members, and most members can be skipped.
-        webdataset::NAME => tar::scan(file, found),
-        _ => records::scan(file, monitor, found),
-    };
+    let heads = Heads::open(file)?;
+    let scanned = file.members(true).and_then(|members| match members {
+        Some(archive) => tar::scan(file, archive, heads.as_ref(), found),
+        None => records::scan(file, heads.as_ref(), monitor, found),
+    });
     match (file.failure(), scanned) {
         (Some(error), Ok(facts)) => Ok(FileFacts { problem: Some(error), ..facts }),
         (Some(error), Err(_)) => Err(error),
         (None, scanned) => scanned,
+    }
+}
+
+/// Problems of one kind in a file: their number, and the first.
+#[derive(Default)]
+pub(super) struct Tally(u64, Option<Error>);
+
+impl Tally {
+    pub fn add(&mut self, error: impl FnOnce() -> Error) {
+        self.0 += 1;
+        self.1.get_or_insert_with(error);
+    }
+
+    /// The first problem in `file`; `said` describes several.
+    pub fn told(self, file: &ShardFile, said: &str) -> Option<Error> {
+        let first = self.1?.in_file(&file.path);
+        Some(if self.0 > 1 { first.and(&format!("{} {said}", self.0)) } else { first })
     }
 }
 

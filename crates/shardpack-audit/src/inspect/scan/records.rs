@@ -7,7 +7,7 @@ use shardpack_format::{
     text,
 };
 
-use super::{FileFacts, Found, HEAD_BYTES, Heads, Picture, Scanned};
+use super::{FileFacts, Found, HEAD_BYTES, Heads, Picture, Scanned, Tally};
 use crate::{foreign::ShardFile, monitor::Monitor};
 
 /// Maximum length in bytes of a class name; longer text is not a class name.
@@ -16,9 +16,13 @@ const CLASS_BYTES: usize = 256;
 const IMAGE: &str = "image";
 
 /// See [`super::scan`].
-pub(super) fn scan(file: &ShardFile, monitor: &dyn Monitor, found: &mut Found<'_>) -> Result<FileFacts> {
+pub(super) fn scan(
+    file: &ShardFile,
+    heads: Option<&Heads>,
+    monitor: &dyn Monitor,
+    found: &mut Found<'_>,
+) -> Result<FileFacts> {
     let mut facts = FileFacts::default();
-    let heads = Heads::open(file)?;
     let mut walk = match file.walk(&Wanted::default(), &|| monitor.go_on()) {
         Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
         Ok(walk) => walk,
@@ -28,10 +32,8 @@ pub(super) fn scan(file: &ShardFile, monitor: &dyn Monitor, found: &mut Found<'_
         }
     };
     facts.understood = walk.understood();
-    // The first record without an image, and the number of such records.
-    let (mut lacking, mut first) = (0u64, None);
-    // Number of those records that hold values; number of records with an image.
-    let (mut values, mut images) = (0, 0u64);
+    // Records without an image; number of those that hold values; number of records with an image.
+    let (mut lacking, mut values, mut images) = (Tally::default(), 0, 0u64);
     let (mut bytes, mut samples) = (Vec::new(), 0);
     let ended = loop {
         let mut record = match walk.next() {
@@ -42,7 +44,7 @@ pub(super) fn scan(file: &ShardFile, monitor: &dyn Monitor, found: &mut Found<'_
         samples += 1;
         facts.content_bytes = record.range.end;
         let header = match &record.image {
-            Ok(image) => match header(&mut *walk, image, heads.as_ref(), &mut bytes) {
+            Ok(image) => match header(&mut *walk, image, heads, &mut bytes) {
                 Ok(header) => {
                     images += 1;
                     Some(header)
@@ -50,13 +52,12 @@ pub(super) fn scan(file: &ShardFile, monitor: &dyn Monitor, found: &mut Found<'_
                 Err(error) => break Err(error),
             },
             Err(why) => {
-                lacking += 1;
                 values += u64::from(record.has_values());
                 let error = || match file.has_places() {
                     true => Error::data(why).at_byte(record.range.start),
                     false => Error::data(why),
                 };
-                first.get_or_insert_with(|| error().in_sample(text::shown(&record.key).to_string()));
+                lacking.add(|| error().in_sample(text::shown(&record.key).to_string()));
                 None
             }
         };
@@ -65,7 +66,7 @@ pub(super) fn scan(file: &ShardFile, monitor: &dyn Monitor, found: &mut Found<'_
             return Ok(facts);
         }
     };
-    let mut problem = match ended {
+    let problem = match ended {
         Err(error) => Some(error),
         Ok(()) => {
             if file.is_plain() {
@@ -75,13 +76,10 @@ pub(super) fn scan(file: &ShardFile, monitor: &dyn Monitor, found: &mut Found<'_
                 walk.remarks().into_iter().chain(walk.lost()).map(|remark| remark.in_file(&file.path)).collect();
             facts.remarks.extend(file.differing_samples(samples));
             // If no record has an image, samples are values.
-            first.filter(|_| images > 0 || values < lacking)
+            lacking.1.take().filter(|_| images > 0 || values < lacking.0)
         }
     };
-    if lacking > 1 {
-        problem = problem.map(|error| error.and(&format!("{lacking} records in this file have no image")));
-    }
-    facts.problem = problem.map(|error| error.in_file(&file.path));
+    facts.problem = Tally(lacking.0, problem).told(file, "records in this file have no image");
     Ok(facts)
 }
 

@@ -13,11 +13,7 @@ use std::{
 };
 
 use rayon::prelude::*;
-use shardpack_format::{
-    Error, ErrorKind, Result,
-    formats::{foreign::Wanted, webdataset},
-    size, text,
-};
+use shardpack_format::{Error, ErrorKind, Result, formats::foreign::Wanted, size, text};
 
 use super::{
     Options, Problem, Report,
@@ -306,11 +302,10 @@ fn walk_once(file: &ShardFile, options: &Options, monitor: &dyn Monitor) -> Resu
         None
     });
     walked.starts = index.is_some().then(Vec::new);
-    let told = match file.kind.name() {
-        // A tar is walked by member: a record cannot represent all members.
-        webdataset::NAME => tar::walk(file, options, monitor, &mut walked),
-        _ => records::walk(file, options, monitor, &mut walked),
-    };
+    let told = file.members(false).and_then(|members| match members {
+        Some(archive) => tar::walk(file, archive, options, monitor, &mut walked),
+        None => records::walk(file, options, monitor, &mut walked),
+    });
     match file.failure().map_or(told, Err) {
         Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
         Err(error) => {

@@ -8,7 +8,7 @@ use shardpack_format::{
         foreign::Wanted,
         webdataset::{
             image_of, is_lost, is_named_image,
-            reader::{Ending, Member, Reader},
+            reader::{Ending, Member},
             samples::{Component, ForeignSample, Grouper, Issue},
             texts::{Texts, Told},
         },
@@ -20,7 +20,7 @@ use shardpack_format::{
 
 use super::{Options, Problem, Walked, decode, list, of_sample, shown};
 use crate::{
-    foreign::{ShardFile, header_check::no_image},
+    foreign::{Archive, ShardFile, header_check::no_image},
     monitor::Monitor,
 };
 
@@ -31,9 +31,13 @@ type Firsts = BTreeMap<u64, Vec<u8>>;
 const MOST_BYTES: u64 = 1 << 30;
 
 /// Adds the findings to `walked`; an error means that the file cannot be parsed further or ends badly.
-pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, walked: &mut Walked) -> Result<()> {
-    let input = file.input()?;
-    let mut reader = Reader::new(input.bytes, input.total_bytes);
+pub(super) fn walk(
+    file: &ShardFile,
+    mut reader: Archive,
+    options: &Options,
+    monitor: &dyn Monitor,
+    walked: &mut Walked,
+) -> Result<()> {
     let mut grouper = Grouper::default();
     let (mut data, mut is_twice, mut texts) = (Vec::new(), false, Texts::default());
     let mut firsts = Firsts::new();
