@@ -314,7 +314,7 @@ impl Files {
         let tars: BTreeSet<PathBuf> =
             self.shards[first..].iter().filter(|shard| shard.kind.has_member_names()).map(stem).collect();
         let is_table = |shard: &ShardFile| {
-            shard.kind == Kind::Parquet
+            shard.kind == Kind::Read(&parquet::ENTRY)
                 && tars.contains(&stem(shard))
                 && shard.lies().open().is_ok_and(|file| parquet::has_images(file).is_ok_and(|has_images| !has_images))
         };

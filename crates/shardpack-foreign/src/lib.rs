@@ -12,6 +12,7 @@
 mod arrow_file;
 mod checked;
 mod contain;
+mod entry;
 mod expected;
 pub mod files;
 #[cfg_attr(not(feature = "hdf5"), path = "without/hdf5.rs")]
@@ -19,6 +20,7 @@ pub mod hdf5;
 pub mod header_check;
 pub mod key_class;
 mod key_labels;
+mod kind;
 mod lack;
 pub mod lmdb;
 pub mod npz;
@@ -47,13 +49,16 @@ use shardpack_format::{
         self,
         foreign::{Input, Skip, Walk, Wanted, fill, unreadable},
         mds,
-        webdataset::{self, reader::Reader},
+        webdataset::reader::Reader,
     },
     help,
 };
 
 use checked::Checked;
+use entry::Entry;
 use key_class::KeyClass;
+pub use kind::Kind;
+use kind::READ;
 use lack::Lack;
 use place::BUFFER_BYTES;
 pub use place::{Bytes, Facts, Place};
@@ -66,76 +71,6 @@ const LOOK_BYTES: usize = 4096;
 
 /// Enough for the header of a member and the first bytes of its data.
 const SKIM_BYTES: usize = 4 << 10;
-
-/// Name of Hugging Face parquet, which is read but not written.
-const PARQUET: &str = "parquet";
-/// Name of LMDB, which is read but not written.
-const LMDB: &str = "lmdb";
-/// Name of HDF5, which is read but not written.
-const HDF5: &str = "hdf5";
-
-/// Format of a file.
-#[derive(Clone, Copy)]
-pub enum Kind {
-    /// Shards of a format that can also be written.
-    Format(&'static formats::Entry),
-    /// Rows with images, in the layout of Hugging Face datasets. Offsets count in the concatenated images.
-    Parquet,
-    /// Keys and values in an environment.
-    Lmdb,
-    /// Datasets of arrays or of encoded images. Offsets count in the concatenated images.
-    Hdf5,
-}
-
-impl std::fmt::Debug for Kind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl PartialEq for Kind {
-    fn eq(&self, other: &Self) -> bool {
-        self.name() == other.name()
-    }
-}
-
-impl Eq for Kind {}
-
-impl Kind {
-    /// Parses the value of `--from`. A name with a dialect, such as `lmdb:pickle`, is accepted.
-    ///
-    /// # Errors
-    /// If the name is unknown; the message lists all names.
-    pub fn of(name: &str) -> Result<Self> {
-        match name {
-            PARQUET => Ok(Self::Parquet),
-            LMDB => Ok(Self::Lmdb),
-            HDF5 => Ok(Self::Hdf5),
-            name if lmdb::dialect(name).is_some() => Ok(Self::Lmdb),
-            name => formats::entry(name).map(Self::Format),
-        }
-    }
-
-    /// Names accepted by [`Kind::of`]; [`lmdb::DIALECTS`] has the names with dialects.
-    pub fn names() -> Vec<&'static str> {
-        formats::ALL.iter().map(|entry| entry.name).chain([PARQUET, LMDB, HDF5]).collect()
-    }
-
-    /// Whether keys are paths of members, so that their folders may be classes.
-    pub fn has_member_names(self) -> bool {
-        matches!(self, Self::Format(entry) if entry.name == webdataset::NAME)
-    }
-
-    /// Name of the format.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Format(entry) => entry.name,
-            Self::Parquet => PARQUET,
-            Self::Lmdb => LMDB,
-            Self::Hdf5 => HDF5,
-        }
-    }
-}
 
 /// Walks the members of an archive.
 pub type Archive = Reader<Box<dyn Skip>>;
@@ -235,8 +170,7 @@ impl ShardFile {
         let place = self.lies();
         let facts = place.facts()?;
         let transaction = match (self.kind, &place) {
-            // If the meta pages are invalid, the remaining facts identify the file.
-            (Kind::Lmdb, Place::Local(_)) => lmdb::transaction(&place, facts.bytes).unwrap_or(0),
+            (Kind::Read(entry), Place::Local(_)) => (entry.transaction)(&place, facts.bytes),
             _ => 0,
         };
         Ok(Facts { transaction, ..facts })
@@ -262,7 +196,7 @@ impl ShardFile {
     /// Whether record offsets are positions in the file or in its decompressed content. Otherwise they count in the
     /// concatenated images, mean nothing to users, and rows are identified by key.
     pub fn has_places(&self) -> bool {
-        !matches!(self.kind, Kind::Parquet | Kind::Hdf5)
+        !matches!(self.kind, Kind::Read(entry) if !entry.has_places)
     }
 
     /// Location for a message: the file, called `name`, and the byte offset if it is meaningful.
@@ -327,12 +261,9 @@ impl ShardFile {
 
     /// As [`ShardFile::walk`], with every field whose position allows an image.
     fn walk_all(&self, wanted: &Wanted, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
-        let place = self.lies();
         let walk = match self.kind {
             Kind::Format(entry) => self.input().and_then(|input| entry.foreign.walk(input, wanted)),
-            Kind::Parquet => parquet::walk_part(place.open()?, parquet::Partition::of(&self.path), wanted, go_on),
-            Kind::Lmdb => lmdb::walk(place, wanted),
-            Kind::Hdf5 => hdf5::walk(place, wanted, self.part.as_deref()),
+            Kind::Read(entry) => (entry.walk)(self, wanted, go_on),
         };
         walk.map_err(|error| error.in_file(&self.path))
     }
@@ -345,8 +276,7 @@ impl ShardFile {
         match self.kind {
             kind if kind.has_member_names() && recipe != 0 => npz::component(fetched).map(Cow::Owned),
             Kind::Format(entry) => entry.foreign.image(fetched, recipe, wanted),
-            Kind::Parquet | Kind::Hdf5 => Ok(Cow::Borrowed(fetched)),
-            Kind::Lmdb => lmdb::image(fetched, recipe),
+            Kind::Read(entry) => (entry.image)(fetched, recipe),
         }
     }
 
@@ -357,8 +287,8 @@ impl ShardFile {
             _ if recipe == 0 => bytes,
             kind if kind.has_member_names() => npz::fetched_bytes(recipe),
             Kind::Format(entry) => entry.foreign.component_bytes(recipe).unwrap_or(of_image),
-            Kind::Lmdb => of_image,
-            Kind::Parquet | Kind::Hdf5 => bytes,
+            Kind::Read(entry) if entry.has_places => of_image,
+            Kind::Read(_) => bytes,
         }
     }
 
@@ -370,8 +300,7 @@ impl ShardFile {
         match self.kind {
             kind if kind.has_member_names() => npz::component(fetched),
             Kind::Format(entry) => entry.foreign.component(fetched, recipe),
-            Kind::Lmdb => lmdb::component(fetched, recipe),
-            Kind::Parquet | Kind::Hdf5 => Ok(fetched.to_vec()),
+            Kind::Read(entry) => (entry.component)(fetched, recipe),
         }
     }
 
@@ -380,11 +309,9 @@ impl ShardFile {
     /// # Errors
     /// If the file cannot be opened, and if `go_on` cancels.
     pub fn unpacked(&self, wanted: &Wanted, go_on: GoOn<'_>) -> Result<Box<dyn Read>> {
-        Ok(match self.kind {
-            Kind::Format(_) | Kind::Lmdb => Box::new(self.input()?.bytes),
-            Kind::Parquet | Kind::Hdf5 => {
-                Box::new(Contents { walk: self.walk_all(wanted, go_on)?, content: Vec::new(), read: 0 })
-            }
+        Ok(match self.has_places() {
+            true => Box::new(self.input()?.bytes),
+            false => Box::new(Contents { walk: self.walk_all(wanted, go_on)?, content: Vec::new(), read: 0 }),
         })
     }
 
@@ -393,13 +320,7 @@ impl ShardFile {
     /// # Errors
     /// If the file cannot be read.
     pub fn classes(&self, wanted: &Wanted) -> Result<Vec<Vec<u8>>> {
-        let place = self.lies();
-        let classes = match self.kind {
-            Kind::Format(_) | Kind::Lmdb => Ok(Vec::new()),
-            Kind::Parquet => parquet::classes_part(place.open()?, &parquet::Partition::of(&self.path), wanted),
-            Kind::Hdf5 => hdf5::classes(place.clone(), wanted),
-        };
-        place.told(classes.map_err(|error| error.in_file(&self.path)))
+        self.told(|entry| (entry.classes)(self, wanted))
     }
 
     /// Names of the splits in the file; empty if the file has no splits.
@@ -407,12 +328,7 @@ impl ShardFile {
     /// # Errors
     /// If the file cannot be read.
     pub fn splits(&self, wanted: &Wanted) -> Result<Vec<String>> {
-        let place = self.lies();
-        let splits = match self.kind {
-            Kind::Hdf5 => hdf5::splits(place.clone(), wanted),
-            Kind::Format(_) | Kind::Parquet | Kind::Lmdb => Ok(Vec::new()),
-        };
-        place.told(splits.map_err(|error| error.in_file(&self.path)))
+        self.told(|entry| (entry.splits)(self, wanted))
     }
 
     /// The datasets of an HDF5 file without groups.
@@ -420,12 +336,7 @@ impl ShardFile {
     /// # Errors
     /// If the file cannot be read.
     pub fn outline(&self) -> Result<Option<hdf5::Outline>> {
-        let place = self.lies();
-        let outline = match self.kind {
-            Kind::Hdf5 => hdf5::outline(place.clone()),
-            Kind::Format(_) | Kind::Parquet | Kind::Lmdb => Ok(None),
-        };
-        place.told(outline.map_err(|error| error.in_file(&self.path)))
+        self.told(|entry| (entry.outline)(self))
     }
 
     /// Warnings about the datasets of the file.
@@ -433,12 +344,16 @@ impl ShardFile {
     /// # Errors
     /// If the file cannot be read.
     pub fn odd_splits(&self, wanted: &Wanted) -> Result<hdf5::OddSplits> {
-        let place = self.lies();
-        let odd = match self.kind {
-            Kind::Hdf5 => hdf5::odd_splits(place.clone(), wanted),
-            Kind::Format(_) | Kind::Parquet | Kind::Lmdb => Ok(hdf5::OddSplits::default()),
+        self.told(|entry| (entry.odd_splits)(self, wanted))
+    }
+
+    /// A fact that only kinds which are not written have.
+    fn told<T: Default>(&self, look: impl Fn(&Entry) -> Result<T>) -> Result<T> {
+        let found = match self.kind {
+            Kind::Format(_) => Ok(T::default()),
+            Kind::Read(entry) => look(entry),
         };
-        place.told(odd.map_err(|error| error.in_file(&self.path)))
+        self.lies().told(found.map_err(|error| error.in_file(&self.path)))
     }
 }
 
@@ -498,19 +413,14 @@ fn told(place: &Place, bytes: u64, packed: Option<Packed>) -> Result<Option<Kind
     };
     first.truncate(filled);
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-    if packed.is_none() && parquet::is(&first) {
-        return Ok(Some(Kind::Parquet));
-    }
     if packed.is_none()
         && let Some(what) = arrow_file::told(&first)
     {
         return Err(arrow_file::refused(what));
     }
-    if packed.is_none() && hdf5::is(&first) {
-        return Ok(Some(Kind::Hdf5));
-    }
-    if packed.is_none() && lmdb::Environment::is(&first) {
-        return Ok(Some(Kind::Lmdb));
+    let read = READ.into_iter().find(|entry| packed.is_none() && (entry.is)(&first));
+    if let Some(entry) = read {
+        return Ok(Some(Kind::Read(entry)));
     }
     Ok(formats::ALL.iter().find(|entry| entry.foreign.is(&first, total_bytes, &name)).map(Kind::Format))
 }

@@ -51,11 +51,19 @@ use self::{
     shadowed::Shadowed,
     values::Values,
 };
-use super::{Bytes, GoOn, Lack};
+use super::{Bytes, GoOn, Lack, entry::Entry};
 
 pub use known::{Datum, is};
 pub use partition::{Partition, is_partition};
 pub use table::Table;
+
+/// The line in the table of kinds.
+pub(crate) static ENTRY: Entry = Entry {
+    classes: |file, wanted| classes_part(file.lies().open()?, &Partition::of(&file.path), wanted),
+    ..Entry::new("parquet", is, |file, wanted, go_on| {
+        walk_part(file.lies().open()?, Partition::of(&file.path), wanted, go_on)
+    })
+};
 
 /// Starts to walk a file.
 ///

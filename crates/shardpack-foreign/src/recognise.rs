@@ -7,7 +7,11 @@ use shardpack_format::{
     formats::{self, Choice, tfrecord, webdataset},
 };
 
-use super::{Kind, Place, ShardFile, lmdb::DATA_FILE};
+use super::{
+    Kind, Place, ShardFile,
+    kind::READ,
+    lmdb::{self, DATA_FILE},
+};
 
 /// Extensions of files that are compressed.
 const PACKED: [&str; 9] = ["gz", "tgz", "zst", "zstd", "tzst", "bz2", "tbz2", "br", "snappy"];
@@ -38,16 +42,16 @@ fn is_named_packed(path: &Path) -> bool {
 pub(super) fn kind_by_name(path: &Path) -> Option<Kind> {
     let name = path.file_name()?.to_string_lossy().to_lowercase();
     if name == DATA_FILE {
-        return Some(Kind::Lmdb);
+        return Some(Kind::Read(&lmdb::ENTRY));
     }
     let mut parts = name.split('.');
     let stem = parts.next()?;
     let of_part = |part: &str| match part {
         "tgz" | "tzst" | "tbz2" => Some(webdataset::NAME),
         "tfrecord" | "tfrecords" => Some(tfrecord::NAME),
-        "parquet" => Some("parquet"),
-        "h5" | "hdf5" | "he5" => Some("hdf5"),
-        "lmdb" => Some("lmdb"),
+        _ if let Some(entry) = READ.iter().find(|entry| entry.name == part || entry.extensions.contains(&part)) => {
+            Some(entry.name)
+        }
         _ => formats::ALL.iter().map(|entry| entry.name).find(|name| {
             let format = formats::open(&Choice::of(name));
             format.is_ok_and(|format| format.extension().strip_prefix('.') == Some(part))

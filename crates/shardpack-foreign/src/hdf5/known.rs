@@ -3,6 +3,10 @@
 
 use std::ops::Range;
 
+use shardpack_format::formats::foreign::Entries;
+
+use crate::lmdb;
+
 /// The first bytes of a file, or the bytes after a user block of 512, 1024, 2048, … bytes.
 const MAGIC: &[u8] = b"\x89HDF\r\n\x1a\n";
 
@@ -10,6 +14,11 @@ const MAGIC: &[u8] = b"\x89HDF\r\n\x1a\n";
 pub fn is(first: &[u8]) -> bool {
     let places = std::iter::successors(Some(512), |at: &usize| at.checked_mul(2)).take_while(|at| *at < first.len());
     std::iter::once(0).chain(places).any(|at| first[at.min(first.len())..].starts_with(MAGIC))
+}
+
+/// Whether a file can have the labels that the user chose: image datasets have names, which a file of labels can name.
+pub(super) fn takes(said: &Entries) -> bool {
+    lmdb::label_file(said).is_some() && Entries { label_from: None, ..said.clone() }.is_unsaid()
 }
 
 /// Warnings about splits that are ranges of rows.

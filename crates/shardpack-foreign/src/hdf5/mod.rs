@@ -48,8 +48,20 @@ use self::{
     sample_groups::SampleGroups,
     walk::{Contained, Images, contained},
 };
-use super::Place;
+use super::{Place, entry::Entry};
+use known::takes;
 pub use known::{OddSplits, Outline, is, stray};
+
+/// The line in the table of kinds.
+pub(crate) static ENTRY: Entry = Entry {
+    extensions: &["h5", "he5"],
+    takes,
+    classes: |file, wanted| classes(file.lies(), wanted),
+    splits: |file, wanted| splits(file.lies(), wanted),
+    outline: |file| outline(file.lies()),
+    odd_splits: |file, wanted| odd_splits(file.lies(), wanted),
+    ..Entry::new("hdf5", is, |file, wanted, _| walk(file.lies(), wanted, file.part.as_deref()))
+};
 
 /// Starts to walk `file`; `part` selects one of the splits in the file.
 ///

@@ -67,8 +67,24 @@ pub(super) use self::{
     overrides::KeyPart,
     pattern::{Pattern, label},
 };
-use crate::place::{Bytes, Place};
+use crate::{
+    entry,
+    place::{Bytes, Place},
+};
 use shardpack_storage::sys;
+
+/// The line in the table of kinds.
+pub(crate) static ENTRY: entry::Entry = entry::Entry {
+    has_places: true,
+    // The page order has no meaning.
+    is_unordered: true,
+    takes: |_| true,
+    image,
+    component,
+    // If the meta pages are invalid, the remaining facts identify the file.
+    transaction: |place, bytes| transaction(place, bytes).unwrap_or(0),
+    ..entry::Entry::new("lmdb", Environment::is, |file, wanted, _| walk(file.lies(), wanted))
+};
 
 /// Name of the data file in the folder of an environment.
 pub const DATA_FILE: &str = "data.mdb";

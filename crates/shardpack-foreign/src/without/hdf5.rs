@@ -1,59 +1,25 @@
 //! Stands for the reader of HDF5 in a build without the feature `hdf5`: files are recognised and refused.
 
-use shardpack_format::{
-    Error, ErrorKind, Result,
-    formats::foreign::{Walk, Wanted},
-};
+use shardpack_format::{Error, ErrorKind, Result};
 
-use super::Place;
+use super::{ShardFile, entry::Entry};
+use known::takes;
 pub use known::{OddSplits, Outline, is, stray};
 
 #[path = "../hdf5/known.rs"]
 mod known;
 
-fn refused<T>(place: &Place) -> Result<T> {
+/// The line in the table of kinds.
+pub(crate) static ENTRY: Entry = Entry {
+    extensions: &["h5", "he5"],
+    takes,
+    splits: |file, _| refused(file),
+    ..Entry::new("hdf5", is, |file, _, _| refused(file))
+};
+
+fn refused<T>(file: &ShardFile) -> Result<T> {
     // Not damage of the file: `verify` must not report it as such.
-    Err(Error::new(ErrorKind::System, "this build cannot read HDF5 (it lacks the feature hdf5)").in_file(place.path()))
-}
-
-/// The walk of a file.
-///
-/// # Errors
-/// Always.
-pub fn walk(file: Place, _: &Wanted, _: Option<&str>) -> Result<Box<dyn Walk>> {
-    refused(&file)
-}
-
-/// Class names in the order of labels.
-///
-/// # Errors
-/// Always.
-pub fn classes(file: Place, _: &Wanted) -> Result<Vec<Vec<u8>>> {
-    refused(&file)
-}
-
-/// Names of the splits.
-///
-/// # Errors
-/// Always.
-pub fn splits(file: Place, _: &Wanted) -> Result<Vec<String>> {
-    refused(&file)
-}
-
-/// The datasets of a file, if all are in the root group.
-///
-/// # Errors
-/// Always.
-pub fn outline(file: Place) -> Result<Option<Outline>> {
-    refused(&file)
-}
-
-/// Warnings about the splits in the file.
-///
-/// # Errors
-/// Always.
-pub fn odd_splits(file: Place, _: &Wanted) -> Result<OddSplits> {
-    refused(&file)
+    Err(Error::new(ErrorKind::System, "this build cannot read HDF5 (it lacks the feature hdf5)").in_file(&file.path))
 }
 
 #[cfg(test)]
@@ -65,10 +31,13 @@ mod tests {
         let mut bytes = vec![0; 1024];
         bytes[512..520].copy_from_slice(b"\x89HDF\r\n\x1a\n");
         assert!(is(&bytes[512..]) && is(&bytes) && !is(&bytes[..512]));
-        let place = || Place::Local("a.h5".into());
-        for error in [outline(place()).unwrap_err(), splits(place(), &Wanted::default()).unwrap_err()] {
-            assert_eq!(error.to_string(), "a.h5: this build cannot read HDF5 (it lacks the feature hdf5)");
-            assert_eq!(error.kind(), ErrorKind::System);
-        }
+        let path = std::env::temp_dir().join(format!("shardpack-{}.h5", std::process::id()));
+        std::fs::write(&path, &bytes).unwrap();
+        let file = ShardFile::recognise(&(&path).into()).unwrap().unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let error = file.splits(&Default::default()).unwrap_err();
+        let what = "this build cannot read HDF5 (it lacks the feature hdf5)";
+        assert_eq!(error.to_string(), format!("{}: {what}", path.display()));
+        assert_eq!(error.kind(), ErrorKind::System);
     }
 }

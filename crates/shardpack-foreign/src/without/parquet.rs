@@ -2,19 +2,19 @@
 
 use std::convert::Infallible;
 
-use shardpack_format::{
-    Error, ErrorKind, Result,
-    formats::foreign::{Walk, Wanted},
-};
+use shardpack_format::{Error, ErrorKind, Result};
 
-use super::{Bytes, GoOn};
+use super::{Bytes, entry::Entry};
 pub use known::{Datum, is};
-pub use partition::{Partition, is_partition};
+pub use partition::is_partition;
 
 #[path = "../parquet/known.rs"]
 mod known;
 #[path = "../parquet/partition.rs"]
 mod partition;
+
+/// The line in the table of kinds.
+pub(crate) static ENTRY: Entry = Entry::new("parquet", is, |_, _, _| refused());
 
 /// A file that is read row by row.
 pub struct Table(Infallible);
@@ -57,27 +57,11 @@ fn refused<T>() -> Result<T> {
     Err(Error::new(ErrorKind::System, "this build cannot read parquet (it lacks the feature parquet)"))
 }
 
-/// The walk of a file.
-///
-/// # Errors
-/// Always.
-pub fn walk_part(_: Bytes, _: Partition, _: &Wanted, _: GoOn<'_>) -> Result<Box<dyn Walk>> {
-    refused()
-}
-
 /// Whether one of its columns holds images.
 ///
 /// # Errors
 /// Always.
 pub fn has_images(_: impl Into<Bytes>) -> Result<bool> {
-    refused()
-}
-
-/// Class names in the order of labels.
-///
-/// # Errors
-/// Always.
-pub fn classes_part(_: Bytes, _: &Partition, _: &Wanted) -> Result<Vec<Vec<u8>>> {
     refused()
 }
 
@@ -90,7 +74,7 @@ mod tests {
         assert!(is(b"PAR1") && !is(b"PAR"));
         assert!(is_partition("label=cat"));
         let file = std::fs::File::open("/dev/null").unwrap();
-        let error = classes_part(file.into(), &Partition::default(), &Wanted::default()).unwrap_err();
+        let error = has_images(file).unwrap_err();
         assert_eq!(error.to_string(), "this build cannot read parquet (it lacks the feature parquet)");
         assert_eq!(error.kind(), ErrorKind::System);
     }

@@ -23,7 +23,7 @@ use crate::{
     Found,
     classes::{Classes, Collector, Words},
     component_table::Cell,
-    foreign::{Kind, files},
+    foreign::files,
     keep::Keep,
     ledger::{Fate, Unpacked, order},
     missing_components::lacking,
@@ -254,8 +254,7 @@ impl Decided<'_> {
             let (file, offset) = open::of_place(place);
             [format!("{}@{offset}/", shards.files[file].name).as_bytes(), name].concat()
         })?;
-        if shards.files.iter().all(|file| file.split != found.split || file.shard.kind == Kind::Lmdb) {
-            // The page order of an LMDB has no meaning.
+        if shards.files.iter().all(|file| file.split != found.split || file.shard.kind.is_unordered()) {
             listing.order_by_keys();
         }
         found.notes.extend(lacking(&listing, if settled.payload.is_none() { "image" } else { "sample" }));

@@ -25,10 +25,7 @@ use std::{
     sync::Arc,
 };
 
-use shardpack_format::{
-    Error, ErrorKind, Result,
-    formats::foreign::{Entries, Wanted},
-};
+use shardpack_format::{Error, ErrorKind, Result, formats::foreign::Wanted};
 use shardpack_reader::unfinished;
 
 use super::{
@@ -178,18 +175,9 @@ impl Shards {
         splits::inside(&mut files, &wanted, splits)?;
         splits::by_name(&mut files, splits)?;
         lmdb::check(&wanted.entries)?;
-        // HDF5 image datasets have names, so a label file can name them.
-        let names_suffice = wanted.entries
-            == Entries { label_from: wanted.entries.label_from.clone(), ..Entries::default() }
-            && lmdb::label_file(&wanted.entries).is_some();
-        let of_keys = Entries { label_from: None, key_pattern: None, ..wanted.entries.clone() }.is_unsaid()
-            && wanted.entries.label_from.as_deref().is_none_or(|from| from == "key");
-        let has_keys = |kind: Kind| match kind {
-            Kind::Lmdb => true,
-            Kind::Hdf5 => names_suffice,
-            kind => of_keys && kind.has_member_names(),
-        };
-        if let Some(other) = files.iter().find(|file| !wanted.entries.is_unsaid() && !has_keys(file.shard.kind)) {
+        if let Some(other) =
+            files.iter().find(|file| !wanted.entries.is_unsaid() && !file.shard.kind.takes(&wanted.entries))
+        {
             let what = format!("{}, which has no keys with values", other.shard.kind.name());
             return Err(Error::usage(what).in_file(&other.shard.path).help(
                 "--label-from and --skip-header are for LMDBs; for tar, --label-from key and --key-pattern work too",
