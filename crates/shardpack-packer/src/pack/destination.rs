@@ -22,7 +22,6 @@ use super::{
     existing::sealed_in,
     held::Held,
     left_out, present,
-    transformed::Place,
     work_folder::{self, ASIDE_FOLDER, LOCK_FILE, OTHER_FOLDER, PLAN_FILE, REPLACED_FOLDER, SPOOL_FILE},
     work_of,
 };
@@ -401,27 +400,6 @@ fn something_else(dst: &Path, what: &str) -> Error {
     Error::usage(format!("holds an unfinished pack of something else: {what}"))
         .in_file(dst)
         .help("repeat its source and options to finish it, or --force to start anew")
-}
-
-/// A folder where work may start before there is a plan.
-#[derive(Debug)]
-pub(super) struct Prepared {
-    /// The work folder.
-    pub work: PathBuf,
-    _lock: sys::Lock,
-}
-
-/// Prepares the first of the destinations for work before the plan, if all may be packed into; `None` if each already holds the
-/// dataset of these plans. On failure nothing has changed.
-pub(super) fn prepare(place: &Place, source: &dyn Source, plans: &[Vec<Plan>]) -> Result<Option<Prepared>> {
-    let mut are_sealed = true;
-    for (site, plans) in place.sites.iter().zip(plans) {
-        are_sealed &= site.check(source, plans, place.force)?;
-    }
-    let Some(first) = place.sites.first().filter(|_| !are_sealed) else { return Ok(None) };
-    let work = own::work_folder(&first.folder(), WORK_FOLDER)?;
-    let lock = sys::Lock::take(&work.join(LOCK_FILE))?;
-    Ok(Some(Prepared { work, _lock: lock }))
 }
 
 /// Whether the folder `dst` holds the datasets of the plans, which stay without `force`; their shards are in it if `has_shards`. Fails if

@@ -14,6 +14,7 @@ mod merge_check;
 mod newer;
 mod notes;
 mod part;
+mod place;
 mod planned;
 mod planned_part;
 mod planning;
@@ -70,6 +71,7 @@ use image_check::ImageCheck;
 pub use merge::{Merged, Missing, Options as MergeOptions, merge};
 use newer::newer;
 pub use part::{Ended, PartReport, pack_part};
+pub use place::Place;
 pub use planned::planned;
 pub use planned_part::PlannedPart;
 pub use planning::{PartPlanning, plan_all, plan_part};
@@ -78,7 +80,6 @@ use second_format::SecondFormat;
 use site::Site;
 pub use site::{check_destination, make_work, repair_folder};
 pub use status::{PartState, Status, status};
-pub use transformed::Place;
 
 /// The extension of images in the shards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

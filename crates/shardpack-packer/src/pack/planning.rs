@@ -14,7 +14,7 @@ use shardpack_imaging::Recipe;
 use super::{
     Extension, Place, PlanOptions, Planned,
     change_part::{Changed, ChangedPart, change_part},
-    destination, geometry, notes,
+    geometry, notes, place,
     planned::{look, together},
     spools::Request,
     transformed,
@@ -54,7 +54,7 @@ pub fn plan_all(
     })?;
     copy::fit_any(place.memory_bytes)?;
     let plans = surveyed.plans_before()?;
-    let Some(prepared) = destination::prepare(place, surveyed.source.as_ref(), &plans)? else {
+    let Some(prepared) = place::prepare(place, surveyed.source.as_ref(), &plans)? else {
         let storage = storage::of(surveyed.source.path(), &surveyed.sniffed);
         let of = |plans| Planned {
             source: surveyed.source.clone(),

@@ -7,7 +7,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     num::NonZeroU32,
     ops::Range,
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
 };
 
@@ -15,7 +15,7 @@ use shardpack_format::{Result, hash, image_header::Kind, size};
 use shardpack_imaging::{Change, ENGINE, Encode, Outcome as Applied, Recipe, Resize, apply_within};
 use shardpack_storage::Local;
 
-use super::{Options, site::Site, work_folder::SPOOL_FILE};
+use super::work_folder::SPOOL_FILE;
 use crate::{
     decoding,
     ledger::{Fate, Unpacked, order},
@@ -294,35 +294,5 @@ pub(super) fn becomes(kind: Kind, recipe: &Recipe) -> Kind {
         Some(encode) => encode.kind(),
         None if is_odd || recipe.resize.is_some() => Encode::like(kind).kind(),
         None => kind,
-    }
-}
-
-/// Place for preprocessing.
-#[derive(Debug)]
-pub struct Place {
-    /// Destinations of the datasets, one for each format; the first has the spool.
-    pub(super) sites: Vec<Site>,
-    /// Replace the contents of the destinations.
-    pub(super) force: bool,
-    /// Budget of the pack that follows, in bytes: if it is too small for any sample, preprocessing does not
-    /// start.
-    pub(super) memory_bytes: u64,
-    /// Number of threads that preprocess images.
-    pub(super) jobs: usize,
-}
-
-impl Place {
-    /// The place for packs into `dsts` with `options`. Sends no request.
-    ///
-    /// # Errors
-    /// If a URL cannot be written, or there is no folder for unfinished files.
-    pub fn open(dsts: impl IntoIterator<Item = PathBuf>, options: &Options) -> Result<Self> {
-        let site = |dst: PathBuf| Site::open(&dst, &options.store, options.work.as_deref());
-        Ok(Self {
-            sites: dsts.into_iter().map(site).collect::<Result<_>>()?,
-            force: options.force,
-            memory_bytes: options.memory_bytes,
-            jobs: options.jobs,
-        })
     }
 }
