@@ -222,7 +222,12 @@ pub fn plan_and_go(
 
 /// The destination for `format`, if `formats` formats are packed at once.
 fn folder_of(dst: &Path, format: &str, formats: usize) -> PathBuf {
-    if formats == 1 { dst.to_path_buf() } else { dst.join(format) }
+    match dst.to_str().map(|text| text.trim_end_matches('/')).filter(|text| !text.is_empty()) {
+        _ if formats == 1 => dst.to_path_buf(),
+        // A key with an empty part is no key.
+        Some(text) => Path::new(text).join(format),
+        None => dst.join(format),
+    }
 }
 
 /// Fails early, before the source is listed, if nothing can be packed into `dst`.
@@ -389,7 +394,7 @@ fn dry(
     folder: impl Fn(&Planned) -> PathBuf,
 ) -> Result<Outcome> {
     planned.iter().try_for_each(|one| pack::check_destination(one, &folder(one), options))?;
-    planned::print(planned, Some(dst), None, run.talk)?;
+    planned::print(planned, Some(dst), &options.sidecars, None, run.talk)?;
     let is_bad = |plan: &Plan| plan.unpacked.iter().any(|entry| entry.fate == Fate::Skipped);
     let fails = run.on_bad.policy() == OnBad::Error && planned.iter().any(|one| one.plans.iter().any(is_bad));
     Ok(if fails { Outcome::Wrong } else { Outcome::Done })

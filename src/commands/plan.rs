@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use shardpack_format::shell;
-use shardpack_packer::{Error, Result, pack, plan_file};
+use shardpack_packer::{Error, Result, pack, plan_file, sidecars};
 
 use super::planned;
 use crate::{
@@ -77,10 +77,12 @@ pub fn run(args: &Args) -> Result<Outcome> {
         };
         plan_file::write(output, planned.source.resolved()?.as_ref(), &planned.plans)?;
     }
-    if args.price.is_some() && all.iter().all(|planned| pack::requests(planned, dst) == pack::Requests::default()) {
+    let sidecars = sidecars::Choice::Auto;
+    let requests = all.iter().map(|planned| pack::requests(planned, dst, &sidecars)).collect::<Result<Vec<_>>>()?;
+    if args.price.is_some() && requests.iter().all(|requests| *requests == pack::Requests::default()) {
         return Err(price::of_nothing());
     }
-    planned::print(&all, dst, args.price.as_ref(), args.talk)?;
+    planned::print(&all, dst, &sidecars, args.price.as_ref(), args.talk)?;
     if let (Some(output), false) = (&args.output, args.talk.quiet) {
         let dst = dst.map_or_else(|| "DST".to_owned(), shell::path);
         report::say(&format!("next    shardpack pack --plan {} {dst}", shell::path(output)));

@@ -7,6 +7,7 @@ use shardpack_packer::{
     Error, Result,
     pack::{self, Planned, Requests},
     plan::Plan,
+    sidecars,
 };
 use shardpack_source::{
     ledger::{Fate, Unpacked},
@@ -25,17 +26,26 @@ use crate::{
 const SHOWN_CLASSES: usize = 20;
 const LARGEST: usize = 10;
 
-/// Prints the numbers of the plans, one per format. `dst` is the destination, if known.
-pub fn print(all: &[Planned], dst: Option<&Path>, prices: Option<&Prices>, talk: Talk) -> Result<()> {
+/// Prints the numbers of the plans, one per format, for a pack with these sidecars into `dst`, if it is known.
+pub fn print(
+    all: &[Planned],
+    dst: Option<&Path>,
+    sidecars: &sidecars::Choice,
+    prices: Option<&Prices>,
+    talk: Talk,
+) -> Result<()> {
     // The free space of a store is unknown.
     let on_disk = dst.filter(|dst| !sys::is_store(dst));
-    let requests = |planned: &Planned| Some(pack::requests(planned, dst)).filter(|all| *all != Requests::default());
+    let requests = |planned: &Planned| {
+        let all = pack::requests(planned, dst, sidecars)?;
+        Ok::<_, Error>(Some(all).filter(|all| *all != Requests::default()))
+    };
     let space = |planned: &Planned| {
         Ok::<_, Error>((pack::needed_bytes(&planned.plans), on_disk.map(sys::free_bytes).transpose()?))
     };
     if talk.json {
         let document = |planned| {
-            let requests = requests(planned).map(|requests| Priced::of(requests, prices));
+            let requests = requests(planned)?.map(|requests| Priced::of(requests, prices));
             Ok(Document::of(planned, space(planned)?, requests))
         };
         let formats = all.iter().map(document).collect::<Result<Vec<_>>>()?;
@@ -55,7 +65,7 @@ pub fn print(all: &[Planned], dst: Option<&Path>, prices: Option<&Prices>, talk:
             format!(", {} free: {verdict}", report::bytes(free))
         });
         line!(out, "space   {} needed{verdict}", report::bytes(needed));
-        if let Some(requests) = requests(planned) {
+        if let Some(requests) = requests(planned)? {
             out += price::as_text(requests, prices);
         }
         report::print(&out)?;

@@ -108,6 +108,10 @@ fn a_merge_of_splits_goes_on_after_a_kill_at_any_change() {
     let part = ["--split-fraction", "val=0.4", "--part", "1/1"];
     bench.pack_to(&bench.at("part"), &part).code(0);
     sweep(&bench, Some("part"), "merge DST");
+    // A part does not need the record of splits to see that all is merged.
+    let whole = bench.at("whole");
+    fs::remove_file(whole.join("splits.json")).unwrap();
+    bench.pack_to(&whole, &part).code(0).says("all parts are merged here already");
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn tree() -> Bench {
 #[test]
 fn what_is_packed_from_and_to_a_url_is_what_is_packed_from_the_folder() {
     let bench = tree();
-    let cases: [&[&str]; 7] = [
+    let cases: [&[&str]; 8] = [
         &["--shards", "3"],
         &["--shards", "2", "--compress", "zstd"],
         &["--with", "txt", "--format", "mds", "--shards", "2"],
@@ -68,6 +68,7 @@ fn what_is_packed_from_and_to_a_url_is_what_is_packed_from_the_folder() {
         &["--no-labels", "--exclude", "class-1/**", "--order", "source", "--shard-samples", "20"],
         &["--resize", "32", "--min-side", "8", "--dedup", "exact"],
         &["--format", "webdataset", "--format", "recordio", "--meta", "json"],
+        &["--format", "webdataset", "--format", "tfrecord", "--resize", "32"],
     ];
     let whole: Vec<_> = cases
         .iter()
@@ -315,10 +316,25 @@ fn what_lies_there_is_never_written_over_unless_it_is_asked_for() {
         go("packed", &["--shards", "2", "--dry-run"]).code(2).says("holds another dataset: ");
         go("packed", &["--shards", "2", "--dry-run", "--force"]).code(0);
         go("packed", &["--shards", "5", "--dry-run"]).code(0);
+        server.put("packed/notes.txt", b"somebody's");
+        for options in [&["--shards", "5", "--force"][..], &["--shards", "5", "--force", "--dry-run"]] {
+            go("packed", options).code(2).says("holds \"notes.txt\", which is no part of this pack");
+        }
+        server.delete("packed/notes.txt");
         same(&before, &files_at(server, "packed"), "a refusal");
         go("packed", &["--shards", "2", "--force"]).code(0);
         let local = bench.at(&format!("local-{:?}", server.kind));
         pack(&bench, src, local.to_str().unwrap(), &[], &["--shards", "2"]).code(0);
+        let splits = ["--split-fraction", "val=0.3"];
+        go("splits//", &[&splits[..], &["--format", "mds", "--format", "tfrecord"]].concat()).code(0);
+        let record = server.get("splits/mds/splits.json").unwrap();
+        server.put("splits/mds/splits.json", &record[..record.len() / 2]);
+        for options in [&["--dry-run"][..], &[]] {
+            let said = go("splits/mds", &[&splits[..], &["--format", "mds"], options].concat()).code(2);
+            said.says("holds another dataset: its splits.json is damaged").says("--force to replace it");
+        }
+        go("splits/mds", &[&splits[..], &["--format", "mds", "--force"]].concat()).code(0);
+        assert_eq!(server.get("splits/mds/splits.json").unwrap(), record);
         // An unfinished pack of this machine does not permit the removal of files that others wrote later.
         let (work, url) = (work(&bench, &settings), server.url("since"));
         let words = ["pack", src, &url, "--seed", "3", "--work", work.to_str().unwrap()];

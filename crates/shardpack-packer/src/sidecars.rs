@@ -220,8 +220,23 @@ pub(crate) fn in_order(mut files: Vec<manifest::File>) -> Vec<manifest::File> {
 
 /// Names of all sidecars that the dataset of `plan` may have, chosen or not.
 pub(crate) fn all_names(plan: &Plan) -> Result<Vec<String>> {
+    file_names(plan, |_| true)
+}
+
+impl Choice {
+    /// Names of the files of the sidecars for `plan`.
+    ///
+    /// # Errors
+    /// As [`Choice::names`].
+    pub fn files(&self, plan: &Plan) -> Result<Vec<String>> {
+        let names = self.names(plan)?;
+        file_names(plan, |name| names.contains(&name))
+    }
+}
+
+fn file_names(plan: &Plan, is_chosen: impl Fn(&str) -> bool) -> Result<Vec<String>> {
     let shards: Vec<String> = (0..plan.shards.len()).map(|number| plan.shard_file(number)).collect();
-    let kinds = formats::entry(plan.format().name())?.sidecars.iter();
+    let kinds = formats::entry(plan.format().name())?.sidecars.iter().filter(|kind| is_chosen(kind.name));
     Ok(kinds.flat_map(|kind| kind.names(&plan.name, shards.iter().map(String::as_str))).collect())
 }
 

@@ -391,11 +391,6 @@ fn replaceable(dst: &Path, path: &Path, old: Result<Option<PlanFile>>, new: &[Pl
     }
 }
 
-/// Fails if the unfinished pack `old` at `dst` has another request. Its samples are compared once the present samples are known.
-pub(super) fn refuse_other_request(dst: &Path, old: &PlanFile, source: &dyn Source, plans: &[Plan]) -> Result<()> {
-    plan_file::request_difference(old, source, plans).map_or(Ok(()), |what| Err(something_else(dst, &what)))
-}
-
 fn something_else(dst: &Path, what: &str) -> Error {
     Error::usage(format!("holds an unfinished pack of something else: {what}"))
         .in_file(dst)
@@ -428,7 +423,10 @@ pub(super) fn may_be_packed(
     if force && is_here {
         replaceable(dst, &plan, old, plans)?.refuse_foreign(dst)?;
     } else if !force && let Some(old) = old.map_err(anew)? {
-        refuse_other_request(dst, &old, source, plans)?;
+        // Its samples are compared once the present samples are known.
+        if let Some(what) = plan_file::request_difference(&old, source, plans) {
+            return Err(something_else(dst, &what));
+        }
     } else if !force && is_here {
         let held = Held::look(dst, &[])?;
         if !held.is_empty() {

@@ -79,12 +79,21 @@ impl Existing {
         if self.manifests.len() != plans.len() || !self.are_of(plans)? {
             return Ok(None);
         }
-        let of_plan = |plan: &Plan| {
-            self.manifests.iter().find(|(split, _)| *split == plan.split).and_then(|(_, manifest)| manifest.clone())
-        };
-        let Some(manifests) = plans.iter().map(of_plan).collect::<Option<Vec<_>>>() else { return Ok(None) };
+        let Some(manifests) = self.all_of(plans) else { return Ok(None) };
+        Ok(if self.has_other_record(plans)? { None } else { Some(manifests) })
+    }
+
+    /// The manifests in the order of the plans, if each plan has one.
+    fn all_of(&self, plans: &[Plan]) -> Option<Vec<Manifest>> {
+        let of_plan = |plan: &Plan| self.manifests.iter().find(|(split, _)| *split == plan.split)?.1.clone();
+        plans.iter().map(of_plan).collect()
+    }
+
+    /// Whether the datasets of `plans` are all there, and the record of splits is damaged or lists others.
+    pub fn has_other_record(&self, plans: &[Plan]) -> Result<bool> {
+        let (Some(record), Some(manifests)) = (&self.record, self.all_of(plans)) else { return Ok(false) };
         let expected = seal::record(plans, &manifests)?.map(|record| record.to_bytes()).transpose()?;
-        Ok(Some(manifests).filter(|_| self.record.is_none() || self.record == expected))
+        Ok(expected.as_ref() != Some(record))
     }
 
     /// As [`Existing::whole`]; without the record of splits the dataset is incomplete.
@@ -123,7 +132,12 @@ impl Existing {
             plan_file::sealed_difference(manifest.as_ref()?, plan)
         };
         let what = self.other_splits(plans).or_else(|| plans.iter().find_map(of_plan));
-        what.unwrap_or_else(|| "names or lengths of its images, or lengths of its files, differ".to_owned())
+        what.unwrap_or_else(|| match self.has_other_record(plans) {
+            Ok(true) if self.are_of(plans).unwrap_or(false) => {
+                format!("its {} is damaged, or lists other splits", splits::FILE)
+            }
+            _ => "names or lengths of its images, or an option that its manifest does not have, differ".to_owned(),
+        })
     }
 
     /// Describes how the splits differ from the splits of `plans`.

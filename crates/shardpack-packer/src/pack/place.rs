@@ -1,4 +1,4 @@
-//! Where images are preprocessed before there is a plan: the work folder of the first destination.
+//! Where images are preprocessed before there is a plan: the work folder of the last destination.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::{own, plan::Plan, source::Source, sys};
 /// Place for preprocessing.
 #[derive(Debug)]
 pub struct Place {
-    /// Destinations of the datasets, one for each format; the first has the spool.
+    /// Destinations of the datasets, one for each format. The last has the spool: a destination that is sealed removes its work folder.
     pub(super) sites: Vec<Site>,
     /// Replace the contents of the destinations.
     pub(super) force: bool,
@@ -45,15 +45,15 @@ pub(super) struct Prepared {
     _lock: sys::Lock,
 }
 
-/// Prepares the first of the destinations for work before the plan, if all may be packed into; `None` if each already holds the
+/// Prepares the last of the destinations for work before the plan, if all may be packed into; `None` if each already holds the
 /// dataset of these plans. On failure nothing has changed.
 pub(super) fn prepare(place: &Place, source: &dyn Source, plans: &[Vec<Plan>]) -> Result<Option<Prepared>> {
     let mut are_sealed = true;
     for (site, plans) in place.sites.iter().zip(plans) {
         are_sealed &= site.check(source, plans, place.force)?;
     }
-    let Some(first) = place.sites.first().filter(|_| !are_sealed) else { return Ok(None) };
-    let work = own::work_folder(&first.folder(), WORK_FOLDER)?;
+    let Some(last) = place.sites.last().filter(|_| !are_sealed) else { return Ok(None) };
+    let work = own::work_folder(&last.folder(), WORK_FOLDER)?;
     let lock = sys::Lock::take(&work.join(LOCK_FILE))?;
     Ok(Some(Prepared { work, _lock: lock }))
 }

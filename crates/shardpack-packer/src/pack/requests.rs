@@ -4,11 +4,13 @@
 
 use std::path::Path;
 
+use shardpack_format::Result;
 use shardpack_storage::requests_to_write;
 
 use super::Planned;
 use crate::{
     plan::{Compression, Plan},
+    sidecars,
     source::{Source, SourceKind, storage::LOOKS, stored::Stored},
     sys,
 };
@@ -28,8 +30,11 @@ pub struct Requests {
     pub sent_bytes: u64,
 }
 
-/// Requests for packing `planned` into `dst`; none if both are local.
-pub fn requests(planned: &Planned, dst: Option<&Path>) -> Requests {
+/// Requests for packing `planned` with these sidecars into `dst`; none if both are local. Lengths of sidecars are not known.
+///
+/// # Errors
+/// If the format has no such sidecar.
+pub fn requests(planned: &Planned, dst: Option<&Path>, sidecars: &sidecars::Choice) -> Result<Requests> {
     let mut all = Requests::default();
     if planned.source.kind() != SourceKind::Transformed {
         let leaves = planned.source.leaves();
@@ -47,8 +52,8 @@ pub fn requests(planned: &Planned, dst: Option<&Path>) -> Requests {
                 all.sent_bytes += bytes;
             }
             all.sent_bytes += plan.index_bytes();
-            // The manifest, the list of hashes, and the ledger.
-            all.puts += 2 + u64::from(!plan.unpacked.is_empty());
+            // The manifest, the list of hashes, the ledger, and the sidecars.
+            all.puts += 2 + u64::from(!plan.unpacked.is_empty()) + sidecars.files(plan)?.len() as u64;
             // Whether a manifest exists, before and at the start.
             all.gets += 2;
         }
@@ -58,7 +63,7 @@ pub fn requests(planned: &Planned, dst: Option<&Path>) -> Requests {
         all.puts += 1;
         all.gets += 2;
     }
-    all
+    Ok(all)
 }
 
 impl Requests {

@@ -104,7 +104,12 @@ fn work_of_url(url: &Path, work: Option<&Path>) -> Result<PathBuf> {
 /// As [`pack`](super::pack()).
 pub fn check_destination(planned: &Planned, dst: &Path, options: &Options) -> Result<()> {
     let site = Site::open(dst, &options.store, options.work.as_deref())?;
-    site.check(planned.source.as_ref(), &planned.plans, options.force).map(drop)
+    let plans = &planned.plans;
+    // The plans are final: a pack that is unfinished at a URL has to have them, or be begun here.
+    match site.check(planned.source.as_ref(), plans, options.force)? || site.storage.local().is_some() {
+        true => Ok(()),
+        false => site.replaceable(plans, &site.existing(plans)?, options.force).map(drop),
+    }
 }
 
 impl Site {
@@ -195,7 +200,7 @@ impl Site {
             return Ok(None);
         };
         if force {
-            return Ok(None);
+            return self.refuse_others(plans, there, force).map(|()| None);
         }
         present::check(&self.storage, plans, &manifests)?;
         Ok(Some(manifests))
@@ -217,8 +222,10 @@ impl Site {
         match begun {
             // Its samples are compared once the present samples are known.
             Some(header) => {
-                let old = PlanFile { plans: header.plans()?, source: header.source };
-                destination::refuse_other_request(self.storage.root(), &old, source, plans)?;
+                let old = PlanFile { plans: header.plans().map_err(destination::anew)?, source: header.source };
+                if let Some(what) = plan_file::request_difference(&old, source, plans) {
+                    return Err(self.other_pack(&format!(": {what}")));
+                }
             }
             None if self.replaceable(plans, &there, force)?.is_some() => return Ok(true),
             None => {}
@@ -281,7 +288,7 @@ impl Site {
     /// manifests are allowed.
     fn refuse_others(&self, plans: &[Plan], there: &Existing, force: bool) -> Result<()> {
         // Manifests of these plans are from an earlier run, which was stopped between two splits.
-        if !force && !there.are_of(plans)? {
+        if !force && (!there.are_of(plans)? || there.has_other_record(plans)?) {
             return Err(self.holds_another_dataset(there, plans));
         }
         let local = self.folder();
@@ -292,12 +299,7 @@ impl Site {
             // The source may have changed since this machine started.
             let own = if is_begun { plan_file::read_header(&plan)?.plans()? } else { Vec::new() };
             if self.plan_is_of(&own)? == Some(false) {
-                return Err(Error::usage("holds an unfinished pack of something else, whose plan is in .shardpack/")
-                    .in_file(self.storage.root())
-                    .help(
-                        "the command that began it resumes it; --force replaces it if no pack runs; or choose another \
-                         prefix",
-                    ));
+                return Err(self.other_pack(", whose plan is in .shardpack/"));
             }
         }
         if !force && (is_begun || existing::sealed_in(&local, plans)?.is_some()) {
@@ -387,6 +389,12 @@ impl Site {
             self.storage.remove(&plan_name())?;
         }
         Err(self.holds_another_dataset(&there, plans))
+    }
+
+    fn other_pack(&self, what: &str) -> Error {
+        Error::usage(format!("holds an unfinished pack of something else{what}"))
+            .in_file(self.storage.root())
+            .help("the command that began it resumes it; --force replaces it if no pack runs; or choose another prefix")
     }
 
     fn holds_another_dataset(&self, existing: &Existing, plans: &[Plan]) -> Error {

@@ -123,6 +123,7 @@ pub fn sealed_difference(manifest: &Manifest, plan: &Plan) -> Option<String> {
         return of_format;
     }
     let mut changes = vec![
+        ("--name", manifest.name.clone(), plan.name.clone()),
         ("--order", order(&manifest.order.algorithm), order(plan.order_algorithm())),
         ("--seed", manifest.order.seed.to_string(), seed.to_string()),
         ("--compress", manifest.format.compression.clone(), new.compression.to_string()),
