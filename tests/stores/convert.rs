@@ -310,7 +310,8 @@ fn what_cannot_be_converted_from_a_url_is_said() {
         ),
         (vec!["convert", dst, to, "--store", "requests=3"], "this is a folder"),
         (vec!["convert", &url, to, "--store", "region=x"], "has no setting region"),
-        (vec!["convert", &url, &url], "a web server is only read from"),
+        (vec!["convert", &url, &url], "lies inside the source"),
+        (vec!["convert", &url, &nginx.url("to")], "a web server is only read from"),
         (vec!["convert", dst, &url], "a web server is only read from"),
         (vec!["pack", &url, to], "a web server has no listing"),
     ] {
