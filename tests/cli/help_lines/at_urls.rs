@@ -227,7 +227,7 @@ pub const AT_URLS: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "choose another prefix, or --force to replace it",
-        "choose another prefix, or --force to replace it",
+        "another prefix, or --force to replace it",
         "tests/stores/pack.rs",
         "what_lies_there_is_never_written_over_unless_it_is_asked_for",
     ),
