@@ -153,14 +153,15 @@ fn until_the_images_of_a_replacement_are_made_the_dataset_of_before_is_whole() {
             // A late refusal, while images are changed: by the memory for decoding, or by the longest result.
             let ran = new.pack_to(&dst, &refused).code(2);
             ran.clean_error().says("--memory").says("257.0 KiB");
-            let first = if twice { dst.join("mds") } else { dst.clone() };
-            assert!(first.join(WORK).exists(), "{row}");
+            // Of two formats, the last has the changed images.
+            let of_images = if twice { dst.join("webdataset") } else { dst.clone() };
+            assert!(of_images.join(WORK).exists(), "{row}");
             let verified = run(&["verify", dst.to_str().unwrap()]).code(0);
             verified.says("a pack to replace this dataset was begun").says("has changed none of its files");
             let json = run(&["verify", dst.to_str().unwrap(), "--json"]).code(0).json();
             assert!(json["notes"].to_string().contains("to replace this"), "{row}: {json}");
-            run(&["inspect", first.to_str().unwrap()]).code(0).says("3 samples");
-            run(&["convert", first.to_str().unwrap(), new.at("converted").to_str().unwrap(), "--force"]).code(0);
+            run(&["inspect", of_images.to_str().unwrap()]).code(0).says("3 samples");
+            run(&["convert", of_images.to_str().unwrap(), new.at("converted").to_str().unwrap(), "--force"]).code(0);
             // `verify` still finds damage in the old dataset.
             let damaged = contents(&dst).into_keys().find(|path| path.to_string_lossy().ends_with(".tar")).unwrap();
             let whole = fs::read(dst.join(&damaged)).unwrap();
