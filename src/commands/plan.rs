@@ -78,9 +78,11 @@ pub fn run(args: &Args) -> Result<Outcome> {
         plan_file::write(output, planned.source.resolved()?.as_ref(), &planned.plans)?;
     }
     let sidecars = sidecars::Choice::Auto;
-    let requests = all.iter().map(|planned| pack::requests(planned, dst, &sidecars)).collect::<Result<Vec<_>>>()?;
-    if args.price.is_some() && requests.iter().all(|requests| *requests == pack::Requests::default()) {
-        return Err(price::of_nothing());
+    if args.price.is_some() {
+        let requests = all.iter().map(|planned| pack::requests(planned, dst, &sidecars)).collect::<Result<Vec<_>>>()?;
+        if requests.iter().all(|requests| *requests == pack::Requests::default()) {
+            return Err(price::of_nothing());
+        }
     }
     planned::print(&all, dst, &sidecars, args.price.as_ref(), args.talk)?;
     if let (Some(output), false) = (&args.output, args.talk.quiet) {

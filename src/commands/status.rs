@@ -176,7 +176,7 @@ pub struct Finished {
 struct Parts {
     /// Parts with a receipt.
     done: Vec<PartName>,
-    /// Null at a URL: a store does not tell which parts are running, and they are in `missing`.
+    /// Null at a URL: a store does not show running parts, and they are in `missing`.
     running: Option<Vec<PartName>>,
     /// Parts that are neither done nor running.
     missing: Vec<PartName>,

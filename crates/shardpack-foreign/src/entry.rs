@@ -1,4 +1,4 @@
-//! What a kind of files that is only read has: its names, how it is detected, and its functions.
+//! A kind of files that is only read: its names, its detection, and its functions.
 
 use std::borrow::Cow;
 

@@ -82,7 +82,7 @@ const AHEAD_BYTES: u64 = 128 << 10;
 /// Minimum median read time at which a device that reports rotation counts as rotating; virtual disks report rotation, too.
 const SEEK: Duration = Duration::from_millis(2);
 const DISK_READS: usize = 16;
-/// Reads in flight over a network, if no measurement says otherwise.
+/// Reads in flight over a network without a measurement.
 pub const NETWORK_READS: usize = 64;
 
 /// Numbers of the samples to inspect.

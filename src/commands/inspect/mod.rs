@@ -221,7 +221,7 @@ pub struct Inspected<'a> {
     problems: Vec<Problem>,
     /// Other files in folders of shards, counted by the reason for ignoring them.
     ignored_files: &'a Counted,
-    /// What was not looked for.
+    /// Checks that were not made.
     notes: &'a BTreeSet<&'static str>,
     /// Null if all data was read from files.
     network: Option<Network>,

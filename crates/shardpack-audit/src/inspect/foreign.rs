@@ -262,7 +262,7 @@ fn look_at(file: &ShardFile, facts: &mut Facts, monitor: &dyn Monitor) -> Result
         facts.add(scanned);
         Ok(ControlFlow::Continue(()))
     });
-    facts.problems.extend(empty.told(file, "images in this file are empty"));
+    facts.problems.extend(empty.problem(file, "images in this file are empty"));
     monitor.advance(0, file.bytes - told);
     // Hashes are checked by `verify` only.
     facts.problems.extend(file.compare(true, &|| monitor.go_on())?.problems);

@@ -46,7 +46,7 @@ pub struct Resolved {
     pub problems: Vec<Error>,
     /// Other files in folders of shards, counted by the reason for ignoring them.
     pub ignored: BTreeMap<String, u64>,
-    /// What was not looked for.
+    /// Checks that were not made.
     pub notes: BTreeSet<&'static str>,
     /// Resolved paths, with the files there that belong to no dataset.
     asked: Vec<Given>,

@@ -123,7 +123,7 @@ impl Component {
         self.kind.as_ref()
     }
 
-    /// Whether a payload of this component that is not an image does not match `extension`; `kind` is told by its first bytes.
+    /// Whether a payload of this component that is not an image does not match `extension`; `kind` is detected from its first bytes.
     ///
     /// Only files with an array extension are checked. Values were checked against their forms when they were read, and most formats store
     /// them without a head.

@@ -436,8 +436,8 @@ pub(super) fn may_be_packed(
     Ok(false)
 }
 
-/// Checks, before `source` is listed, whether the source or a part can be packed into `dst`. Sends no request: what a URL holds is
-/// compared with the plans.
+/// Checks, before `source` is listed, whether the source or a part can be packed into `dst`. Sends no request: a URL is looked
+/// at when the plans are known.
 ///
 /// # Errors
 /// If `dst` is inside the source, not a folder, read-only, or holds files that no dataset names; and if another

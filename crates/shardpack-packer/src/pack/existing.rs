@@ -1,6 +1,6 @@
 //! Datasets that a destination holds, in a folder or at a URL: the record of splits, and the manifests.
 //!
-//! Reads only; [`super::held`] and [`super::site`] decide what may be replaced.
+//! Reads only; [`super::held`] and [`super::site`] decide which files may be replaced.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -45,7 +45,7 @@ impl Existing {
         Self::of_splits(storage, plans.iter().map(|plan| plan.split.clone()))
     }
 
-    /// As [`Existing::look`], beside the record those of these splits.
+    /// The datasets in `storage`: those of the record, and those of `splits`.
     ///
     /// # Errors
     /// If the storage fails.
@@ -79,8 +79,7 @@ impl Existing {
         if self.manifests.len() != plans.len() || !self.are_of(plans)? {
             return Ok(None);
         }
-        let Some(manifests) = self.all_of(plans) else { return Ok(None) };
-        Ok(if self.has_other_record(plans)? { None } else { Some(manifests) })
+        Ok(if self.has_other_record(plans)? { None } else { self.all_of(plans) })
     }
 
     /// The manifests in the order of the plans, if each plan has one.
@@ -89,9 +88,10 @@ impl Existing {
         plans.iter().map(of_plan).collect()
     }
 
-    /// Whether the datasets of `plans` are all there, and the record of splits is damaged or lists others.
+    /// Whether each plan has a manifest, and the record of splits is damaged or lists other datasets.
     pub fn has_other_record(&self, plans: &[Plan]) -> Result<bool> {
-        let (Some(record), Some(manifests)) = (&self.record, self.all_of(plans)) else { return Ok(false) };
+        let Some(record) = &self.record else { return Ok(false) };
+        let Some(manifests) = self.all_of(plans) else { return Ok(false) };
         let expected = seal::record(plans, &manifests)?.map(|record| record.to_bytes()).transpose()?;
         Ok(expected.as_ref() != Some(record))
     }
@@ -131,7 +131,11 @@ impl Existing {
             let (_, manifest) = self.manifests.iter().find(|(split, _)| *split == plan.split)?;
             plan_file::sealed_difference(manifest.as_ref()?, plan)
         };
-        let what = self.other_splits(plans).or_else(|| plans.iter().find_map(of_plan));
+        let unreadable = || {
+            let (split, _) = self.manifests.iter().find(|(_, manifest)| manifest.is_none())?;
+            Some(format!("its {}{} is damaged", below(split.as_deref()), manifest::FILE))
+        };
+        let what = self.other_splits(plans).or_else(|| plans.iter().find_map(of_plan)).or_else(unreadable);
         what.unwrap_or_else(|| match self.has_other_record(plans) {
             Ok(true) if self.are_of(plans).unwrap_or(false) => {
                 format!("its {} is damaged, or lists other splits", splits::FILE)

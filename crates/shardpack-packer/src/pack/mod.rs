@@ -228,7 +228,7 @@ fn unpacked_bytes(source: &dyn Source, plans: &[Plan]) -> Result<u64> {
     Ok(of_plans.collect::<Result<Vec<_>>>()?.into_iter().max().unwrap_or(0))
 }
 
-/// The error for a disk without the space that `what` tells.
+/// The error for a full disk; `what` names needed and free bytes.
 pub fn no_space(what: String, dst: &Path) -> Error {
     Error::new(ErrorKind::System, what).in_file(dst).help("free space, or choose another disk")
 }

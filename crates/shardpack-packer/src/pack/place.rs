@@ -50,7 +50,7 @@ pub(super) struct Prepared {
 pub(super) fn prepare(place: &Place, source: &dyn Source, plans: &[Vec<Plan>]) -> Result<Option<Prepared>> {
     let mut are_sealed = true;
     for (site, plans) in place.sites.iter().zip(plans) {
-        are_sealed &= site.check(source, plans, place.force)?;
+        are_sealed &= site.check(source, plans, place.force, false)?;
     }
     let Some(last) = place.sites.last().filter(|_| !are_sealed) else { return Ok(None) };
     let work = own::work_folder(&last.folder(), WORK_FOLDER)?;

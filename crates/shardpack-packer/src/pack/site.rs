@@ -104,12 +104,7 @@ fn work_of_url(url: &Path, work: Option<&Path>) -> Result<PathBuf> {
 /// As [`pack`](super::pack()).
 pub fn check_destination(planned: &Planned, dst: &Path, options: &Options) -> Result<()> {
     let site = Site::open(dst, &options.store, options.work.as_deref())?;
-    let plans = &planned.plans;
-    // The plans are final: a pack that is unfinished at a URL has to have them, or be begun here.
-    match site.check(planned.source.as_ref(), plans, options.force)? || site.storage.local().is_some() {
-        true => Ok(()),
-        false => site.replaceable(plans, &site.existing(plans)?, options.force).map(drop),
-    }
+    site.check(planned.source.as_ref(), &planned.plans, options.force, true).map(drop)
 }
 
 impl Site {
@@ -207,20 +202,22 @@ impl Site {
     }
 
     /// Whether these plans of `source` are sealed here, and stay without `force`. Fails if they cannot be packed here; runs the checks of
-    /// a pack and changes nothing.
+    /// a pack and changes nothing. Unless the plans `are_final`, an unfinished pack at a URL is compared by its request alone: the present
+    /// samples are not known yet.
     ///
     /// # Errors
     /// As [`pack`](super::pack()).
-    pub fn check(&self, source: &dyn Source, plans: &[Plan], force: bool) -> Result<bool> {
+    pub fn check(&self, source: &dyn Source, plans: &[Plan], force: bool, are_final: bool) -> Result<bool> {
         if let Some(folder) = self.storage.local() {
             return destination::may_be_packed(folder, plans, source, force, true);
         }
         destination::refuse_inside(self.storage.root(), source)?;
         let there = self.existing(plans)?;
-        let begun =
-            if force || there.sealed(plans)?.is_some() { None } else { self.plan().map_err(destination::anew)? };
+        let begun = match force || are_final || there.sealed(plans)?.is_some() {
+            true => None,
+            false => self.plan().map_err(destination::anew)?,
+        };
         match begun {
-            // Its samples are compared once the present samples are known.
             Some(header) => {
                 let old = PlanFile { plans: header.plans().map_err(destination::anew)?, source: header.source };
                 if let Some(what) = plan_file::request_difference(&old, source, plans) {

@@ -100,10 +100,10 @@ impl Tally {
         self.1.get_or_insert_with(error);
     }
 
-    /// The first problem in `file`; `said` describes several.
-    pub fn told(self, file: &ShardFile, said: &str) -> Option<Error> {
+    /// The first problem in `file`; if there are several, their number and `what` follow.
+    pub fn problem(self, file: &ShardFile, what: &str) -> Option<Error> {
         let first = self.1?.in_file(&file.path);
-        Some(if self.0 > 1 { first.and(&format!("{} {said}", self.0)) } else { first })
+        Some(if self.0 > 1 { first.and(&format!("{} {what}", self.0)) } else { first })
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) fn scan(
         }
     };
     facts.understood = walk.understood();
-    // Records without an image; number of those that hold values; number of records with an image.
+    // Records without an image, values among them, and records with an image.
     let (mut lacking, mut values, mut images) = (Tally::default(), 0, 0u64);
     let (mut bytes, mut samples) = (Vec::new(), 0);
     let ended = loop {
@@ -79,7 +79,7 @@ pub(super) fn scan(
             lacking.1.take().filter(|_| images > 0 || values < lacking.0)
         }
     };
-    facts.problem = Tally(lacking.0, problem).told(file, "records in this file have no image");
+    facts.problem = Tally(lacking.0, problem).problem(file, "records in this file have no image");
     Ok(facts)
 }
 

@@ -121,10 +121,10 @@ pub(super) fn scan(
     if with_images == 0 && of_files == lacking.0 {
         lacking = Tally::default();
     }
-    facts.remarks.extend(lost.told(file, "members in this file are in no sample"));
-    facts.remarks.extend(lacking.told(file, "samples in this file hold no image"));
+    facts.remarks.extend(lost.problem(file, "members in this file are in no sample"));
+    facts.remarks.extend(lacking.problem(file, "samples in this file hold no image"));
     let said = "samples in this file hold no image that can be distinguished from others";
-    facts.remarks.extend(several.told(file, said));
+    facts.remarks.extend(several.problem(file, said));
     match facts.problem.take() {
         Some(error) => {
             tar.unreadable_files = 1;
@@ -147,7 +147,7 @@ pub(super) fn scan(
     Ok(facts)
 }
 
-/// Reads what is looked at of a member.
+/// Reads the label, or the header of the image, of a member.
 fn look(archive: &mut Archive, heads: Option<&Heads>, member: &Member) -> Result<Option<Look>> {
     let extension = match samples::split(&member.name) {
         Some((_, extension)) if member.kind == MemberKind::File && !samples::is_meta(&member.name) => extension,
