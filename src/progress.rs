@@ -53,11 +53,11 @@ pub struct Progress {
     samples: AtomicU64,
     bytes: AtomicU64,
     shown: Mutex<Shown>,
-    midst: Mutex<Option<Midst>>,
+    midst: Mutex<Option<PausedPhase>>,
 }
 
 /// The interrupted phase, to be resumed when the inner phase has ended.
-struct Midst {
+struct PausedPhase {
     shown: Shown,
     samples: u64,
     bytes: u64,
@@ -291,16 +291,12 @@ impl Monitor for Progress {
             shown.next = now;
             self.tell(&shown);
         }
-        *self.midst.lock().unwrap_or_else(PoisonError::into_inner) = (phase == Phase::Unpacking).then_some(Midst {
-            shown: before,
-            samples: done_samples,
-            bytes: done_bytes,
-            since: now,
-        });
+        *self.midst.lock().unwrap_or_else(PoisonError::into_inner) = (phase == Phase::Unpacking)
+            .then_some(PausedPhase { shown: before, samples: done_samples, bytes: done_bytes, since: now });
     }
 
     fn end(&self) {
-        let Some(Midst { shown: before, samples, bytes, since }) =
+        let Some(PausedPhase { shown: before, samples, bytes, since }) =
             self.midst.lock().unwrap_or_else(PoisonError::into_inner).take()
         else {
             return;

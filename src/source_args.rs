@@ -8,12 +8,12 @@ use clap::{
 };
 use shardpack_format::{
     component::Component,
-    formats::foreign::{Entries, Wanted},
+    formats::foreign::{Entries, FieldSelection},
 };
 use shardpack_packer::{Error, pack::PlanOptions};
 use shardpack_reader::StoreSettings;
 use shardpack_source::{
-    self as source, List, LocalTree, ObjectTree, Part, Several, SharedSource, SourceKind,
+    self as source, List, LocalTree, ObjectTree, SharedSource, SourceKind, SplitSource, SplitSources,
     foreign::{Kind, lmdb},
     list, shared, sys,
 };
@@ -183,9 +183,9 @@ pub fn several(parts: &[PathBuf], of: impl Fn(&Path) -> Result<SharedSource, Err
         let (split, src) = source::part_of(part).ok_or_else(|| {
             Error::usage("--split is written NAME=SRC, as in --split train=photos/train").in_file(part)
         })?;
-        Ok(Part { split, source: of(&src)? })
+        Ok(SplitSource { split, source: of(&src)? })
     };
-    Several::new(parts.iter().map(part).collect::<Result<_, Error>>()?).map(shared)
+    SplitSources::new(parts.iter().map(part).collect::<Result<_, Error>>()?).map(shared)
 }
 
 /// Names of all readable formats, for `--from`.
@@ -234,8 +234,8 @@ impl Records {
     }
 
     /// The requested fields.
-    pub fn wanted(&self) -> Wanted {
-        Wanted {
+    pub fn wanted(&self) -> FieldSelection {
+        FieldSelection {
             no_labels: false,
             components: None,
             renames: Vec::new(),
@@ -252,7 +252,7 @@ impl Records {
     }
 
     /// The requested fields as stored in a manifest: for a label file the entry `file`, without its path on this machine.
-    pub fn kept(&self) -> Wanted {
+    pub fn kept(&self) -> FieldSelection {
         let mut wanted = self.wanted();
         if lmdb::label_file(&wanted.entries).is_some() {
             wanted.entries.label_from = Some("file".to_owned());
@@ -262,6 +262,6 @@ impl Records {
 
     /// Whether any field was requested.
     pub fn chooses_fields(&self) -> bool {
-        self.wanted() != Wanted::default()
+        self.wanted() != FieldSelection::default()
     }
 }

@@ -6,7 +6,7 @@ use shardpack_format::image_header::Header;
 use shardpack_fuzz::within;
 use shardpack_imaging::{
     Limits,
-    crops::{Decoder, Rect, Region, Wanted, Way, scan},
+    crops::{Decoder, Rect, Region, RegionRequest, Way, scan},
 };
 
 const LIMITS: Limits = Limits { pixels: 1 << 16, bytes: 1 << 20 };
@@ -29,7 +29,7 @@ fuzz_target!(|input: &[u8]| {
     within(64 << 20, 160, input, || {
         let [x, y, width, height] = [x, y, width, height].map(u32::from);
         let rect = Rect { x, y, width: width + 1, height: height + 1 };
-        let wanted = Wanted { rect, reduce_by: 1, padded: false };
+        let wanted = RegionRequest { rect, reduce_by: 1, padded: false };
         let mut decoder = Decoder::new(LIMITS);
         let mut pixels = Vec::new();
         let Ok(mut table) = scan(jpeg, u16::from(every).try_into().unwrap_or(std::num::NonZeroU16::MAX)) else {
@@ -41,7 +41,7 @@ fuzz_target!(|input: &[u8]| {
         let found = by_table.as_ref().ok().map(|region| (region.way, part(region, &pixels)));
         let header = Header::of(jpeg);
         let all = Rect { x: 0, y: 0, width: header.width, height: header.height };
-        let whole = decoder.region(jpeg, None, &Wanted { rect: all, ..wanted }, &mut pixels);
+        let whole = decoder.region(jpeg, None, &RegionRequest { rect: all, ..wanted }, &mut pixels);
         match (found, whole) {
             (Some((way, found)), Ok(region)) => {
                 assert!(region.way == Way::Whole, "the whole by {:?}", region.way);

@@ -8,7 +8,7 @@ use std::io::Cursor;
 use libfuzzer_sys::fuzz_target;
 use shardpack_format::formats::{
     self,
-    foreign::{Input, Sequential, Wanted},
+    foreign::{Input, Sequential, FieldSelection},
     mds,
 };
 use shardpack_fuzz::within;
@@ -26,7 +26,7 @@ fuzz_target!(|input: &[u8]| {
 /// Walks with known and with unknown length, side by side, to the same end or error.
 fn walk(input: &[u8]) {
     let foreign = formats::entry(mds::NAME).expect("a format that is there").foreign;
-    let wanted = Wanted::default();
+    let wanted = FieldSelection::default();
     let _ = foreign.is(&input[..input.len().min(4096)], Some(input.len() as u64), "");
     let known = Input { bytes: Box::new(Cursor::new(input.to_vec())), total_bytes: Some(input.len() as u64) };
     let unknown = Input { bytes: Box::new(Sequential(Cursor::new(input.to_vec()))), total_bytes: None };

@@ -8,7 +8,7 @@ use std::io::{Seek, SeekFrom, Write};
 
 use libfuzzer_sys::fuzz_target;
 use shardpack_foreign::parquet;
-use shardpack_format::formats::foreign::Wanted;
+use shardpack_format::formats::foreign::FieldSelection;
 use shardpack_fuzz::{walk_rows, within};
 
 fuzz_target!(|input: &[u8]| {
@@ -17,7 +17,7 @@ fuzz_target!(|input: &[u8]| {
     file.seek(SeekFrom::Start(0)).expect("a file that seeks");
     // A page may decompress to 1,000 times its length.
     within(64 << 20, 4096, input, || {
-        let wanted = Wanted::default();
+        let wanted = FieldSelection::default();
         let _ = file.try_clone().map(|file| parquet::classes(file, &wanted));
         if let Ok(walk) = parquet::walk(file, &wanted, &|| Ok(())) {
             walk_rows(walk);

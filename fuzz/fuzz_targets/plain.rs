@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use shardpack_foreign::plain::{MAX_DEPTH, Part, Value, arrow, datum, msgpack, pickle};
+use shardpack_foreign::plain::{MAX_DEPTH, EncodedRange, Value, arrow, datum, msgpack, pickle};
 use shardpack_fuzz::within;
 
 fuzz_target!(|input: &[u8]| {
@@ -39,10 +39,10 @@ fn look(value: &Value, input: &[u8], depth: usize) {
 }
 
 /// Checks the bounds of a part in constant time: many values may share a long part.
-fn whole(part: &Part, input: &[u8]) {
+fn whole(part: &EncodedRange, input: &[u8]) {
     match part {
-        Part::Plain(range) => assert!(range.start <= range.end && range.end <= input.len()),
-        Part::Latin1 { range, bytes } => assert!(range.len() >= *bytes && range.end <= input.len()),
-        Part::Owned(_) => {}
+        EncodedRange::Plain(range) => assert!(range.start <= range.end && range.end <= input.len()),
+        EncodedRange::Latin1 { range, bytes } => assert!(range.len() >= *bytes && range.end <= input.len()),
+        EncodedRange::Owned(_) => {}
     }
 }

@@ -8,7 +8,7 @@ use std::io::Cursor;
 use libfuzzer_sys::fuzz_target;
 use shardpack_format::formats::{
     self,
-    foreign::{Input, Record, Sequential, Wanted},
+    foreign::{Input, Record, Sequential, FieldSelection},
     recordio,
 };
 use shardpack_fuzz::within;
@@ -16,7 +16,7 @@ use shardpack_fuzz::within;
 fuzz_target!(|input: &[u8]| {
     // A record of 8 bytes takes its fields and the reason why it has no image.
     within(1 << 20, 256, input, || {
-        let wanted = Wanted { label_number: Some(input.len() % 3), ..Wanted::default() };
+        let wanted = FieldSelection { label_number: Some(input.len() % 3), ..FieldSelection::default() };
         let bytes = Box::new(Cursor::new(input.to_vec()));
         let (known, whole) = walk(input, Input { bytes, total_bytes: Some(input.len() as u64) }, &wanted);
         let bytes = Box::new(Sequential(Cursor::new(input.to_vec())));
@@ -32,7 +32,7 @@ fuzz_target!(|input: &[u8]| {
 });
 
 /// Returns all records before the first error, and whether there was no error.
-fn walk(input: &[u8], bytes: Input, wanted: &Wanted) -> (Vec<Record>, bool) {
+fn walk(input: &[u8], bytes: Input, wanted: &FieldSelection) -> (Vec<Record>, bool) {
     let entry = formats::entry(recordio::NAME).expect("a format in the list");
     let (mut records, mut image, mut end) = (Vec::new(), Vec::new(), 0);
     let Ok(mut walk) = entry.foreign.walk(bytes, wanted) else { return (records, false) };

@@ -9,7 +9,7 @@ use std::io::Cursor;
 use libfuzzer_sys::fuzz_target;
 use shardpack_format::formats::{
     self,
-    foreign::{Foreign, Input, Record, Sequential, Skip, Wanted},
+    foreign::{Foreign, Input, Record, Sequential, Skip, FieldSelection},
 };
 use shardpack_fuzz::within;
 
@@ -33,7 +33,7 @@ fuzz_target!(|input: &[u8]| {
 fn walk(foreign: &dyn Foreign, file: &[u8], is_known: bool) -> (Vec<Record>, bool) {
     let cursor = Cursor::new(file.to_vec());
     let bytes: Box<dyn Skip> = if is_known { Box::new(cursor) } else { Box::new(Sequential(cursor)) };
-    let wanted = Wanted::default();
+    let wanted = FieldSelection::default();
     let input = Input { bytes, total_bytes: is_known.then_some(file.len() as u64) };
     let mut walk = foreign.walk(input, &wanted).expect("a walk begins without reading");
     let (mut records, mut image, mut end) = (Vec::new(), Vec::new(), 0);

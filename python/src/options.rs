@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 use serde::Deserialize;
 use shardpack_loader::{
-    Dataset, Error, Limits, Loader, OnBad, Options, Output, Own, Part, Result, State, Subset, Times,
+    Dataset, Error, Limits, Loader, MixPart, OnBad, Options, Output, Own, Result, State, Subset, Times,
     order::{Last, Shuffle},
     training::{self, Axes, Cut, Dtype, Filter, Normalise, Resize, Size, Transform},
 };
@@ -216,10 +216,10 @@ impl Request {
             };
             let store = settings(part.store.iter().cloned(), part.cache.clone());
             let open = || Dataset::open_with(&part.path, &store).map(Dataset::copied);
-            parts.push(Part { dataset: opened.next().map_or_else(open, Ok)?, subset, times });
+            parts.push(MixPart { dataset: opened.next().map_or_else(open, Ok)?, subset, times });
         }
         if let Some((weights, samples)) = &self.weights {
-            parts = Part::by_weight(parts.into_iter().zip(weights.iter().copied()).collect(), *samples)?;
+            parts = MixPart::by_weight(parts.into_iter().zip(weights.iter().copied()).collect(), *samples)?;
         }
         let loader = match state {
             Some(state) => Loader::resume_mix(parts, options, state)?,

@@ -7,12 +7,12 @@ use std::{
 
 use shardpack_format::{
     component::{self, Component},
-    formats::{self, foreign::Wanted},
+    formats::{self, foreign::FieldSelection},
     text,
 };
 use shardpack_packer::{Error, Result, pack::PlanOptions};
 use shardpack_source::{
-    Datasets, Given, Shards, SharedSource, given,
+    Datasets, Inputs, Shards, SharedSource, given,
     options::{Components, Splits},
     part_of,
     shards::{Preview, SamplePreview},
@@ -121,7 +121,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     // For a dataset of ours, pass on the choice unchanged.
     let components = if source.is_of_shards() { components } else { chosen.clone() };
     for options in &mut options {
-        options.bytes.format.wanted = Wanted { renames: fields.renames.clone(), ..args.records.kept() };
+        options.bytes.format.wanted = FieldSelection { renames: fields.renames.clone(), ..args.records.kept() };
         options.walk.no_labels = args.no_labels;
         options.walk.components = components.clone();
     }
@@ -210,9 +210,9 @@ fn resolve(
     // The settings may be for DST only.
     let settings = if url.is_some() { args.settings()?.0 } else { StoreSettings::default() };
     let given = if records.from.is_some() {
-        Given::unsorted(sources, &settings)?
+        Inputs::unsorted(sources, &settings)?
     } else {
-        let mut given = Given::at(sources, &settings)?;
+        let mut given = Inputs::at(sources, &settings)?;
         given.refuse_lost_manifests()?;
         match given.only_ours()? {
             Some(roots) if records.chooses_fields() => {
@@ -241,7 +241,7 @@ fn resolve(
         Components::Named(kinds) => Some(kinds.iter().map(|kind| kind.name().to_owned()).collect()),
     };
     let renames = renames.to_vec();
-    let wanted = Wanted { no_labels: *no_labels, components, renames, ..records.wanted() };
+    let wanted = FieldSelection { no_labels: *no_labels, components, renames, ..records.wanted() };
     let shards = Arc::new(given.shards(sources, records.kind()?, wanted, &splits)?);
     Ok((Arc::clone(&shards) as SharedSource, Some(shards)))
 }

@@ -11,7 +11,7 @@ use shardpack_format::{
 use shardpack_packer::{
     Error, ErrorKind, Result,
     copy::OnBad,
-    pack::{self, Place, PlanOptions, Planned, Report},
+    pack::{self, PlanOptions, Planned, PreprocessTarget, Report},
     plan::Plan,
     sidecars,
 };
@@ -243,9 +243,13 @@ pub fn look_at(source: &dyn Source, options: &[PlanOptions], dst: &Path, run: &R
 }
 
 /// The destinations and limits for changing images before they are packed into `dst`.
-pub fn place(options: &[PlanOptions], (dst, store): (&Path, &StoreSettings), run: &RunArgs) -> Result<Place> {
+pub fn place(
+    options: &[PlanOptions],
+    (dst, store): (&Path, &StoreSettings),
+    run: &RunArgs,
+) -> Result<PreprocessTarget> {
     let dsts = options.iter().map(|one| folder_of(dst, &one.bytes.format.name, options.len()));
-    Place::open(dsts, &run.options(store.clone()))
+    PreprocessTarget::open(dsts, &run.options(store.clone()))
 }
 
 /// Packs the plans, one per format, and reports the result. `recognised` describes the detected source, if known.

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use shardpack_audit::verify::{self, NO_IMAGE, Options, Problem, Repaired, Report, foreign};
-use shardpack_format::{formats::foreign::Wanted, shell};
+use shardpack_format::{formats::foreign::FieldSelection, shell};
 use shardpack_packer::{Error, Result};
 use shardpack_reader::{StoreSettings, Transfers};
-use shardpack_source::{Given, Root, given::Looked, part_of, resolve_all, sys};
+use shardpack_source::{DatasetLocation, Inputs, given::InputFiles, part_of, resolve_all, sys};
 
 use super::part::{self, Which};
 use crate::{
@@ -109,7 +109,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     }
     let (said, asking) = match &subject {
         Subject::Dataset(dst, _) if has_source => verify::said_of_records(dst, &store, args.label_from.as_deref())?,
-        _ => (Wanted::default(), None),
+        _ => (FieldSelection::default(), None),
     };
     let source = |paths: &[PathBuf]| {
         let columns = args.list.columns();
@@ -168,16 +168,16 @@ enum Subject {
     /// The dataset in this folder, or those of its splits, and the network use of finding it.
     Dataset(PathBuf, Option<Transfers>),
     /// Shards without a manifest.
-    Foreign(Looked),
+    Foreign(InputFiles),
     /// Shards of datasets, by their manifests, and all other named files.
-    Several(Given),
+    Several(Inputs),
 }
 
 fn subject(paths: &[PathBuf], store: &StoreSettings) -> Result<Subject> {
-    let given = Given::at(paths, store)?;
+    let given = Inputs::at(paths, store)?;
     given.refuse_lost_manifests()?;
     let looked = match (given.roots.as_slice(), given.others.as_slice()) {
-        ([Root { folder, only: None, .. }], []) => {
+        ([DatasetLocation { folder, only: None, .. }], []) => {
             return Ok(Subject::Dataset(folder.clone(), given.transfers()));
         }
         ([], _) => given.look()?,

@@ -42,7 +42,7 @@ exit $code
 "#;
 
 /// A pack by Slurm.
-struct Run<'a> {
+struct SlurmPack<'a> {
     cluster: &'a Cluster,
     bench: &'a Bench,
     dst: PathBuf,
@@ -50,7 +50,7 @@ struct Run<'a> {
     program: PathBuf,
 }
 
-impl<'a> Run<'a> {
+impl<'a> SlurmPack<'a> {
     /// Packs into the folder `name`.
     fn new(cluster: &'a Cluster, bench: &'a Bench, name: &str) -> Self {
         let holds = cluster.at(&format!("holds-{}", fs::read_dir(cluster.at("")).unwrap().count()));
@@ -191,7 +191,7 @@ fn images_are_changed_first(cluster: &Cluster) {
     let bench = Bench::of(40, 3000);
     let options = ["--resize", "16", "--encode", "webp", "--shards", "7"];
     bench.pack_to(&bench.at("whole"), &options).code(0);
-    let run = Run::new(cluster, &bench, "small");
+    let run = SlurmPack::new(cluster, &bench, "small");
     let mut args = vec!["SRC", "DST", "--array", "4", "--submit"];
     args.extend(options);
     run.slurm(&args).code(0).says("images  job").says("parts   job");
@@ -208,7 +208,7 @@ fn images_are_changed_first(cluster: &Cluster) {
 const ODD: &str = "it's 100%a \"$HOME\" `id`\nJOB\nx";
 
 fn a_node_is_lost_a_part_is_requeued_and_one_runs_into_its_limit(cluster: &Cluster, bench: &Bench) {
-    let run = Run::new(cluster, bench, ODD);
+    let run = SlurmPack::new(cluster, bench, ODD);
     let plan = bench.at("a plan");
     let ran = shardpack_testing::run(
         &["plan".as_ref(), bench.src().as_os_str(), run.dst.as_os_str(), "-o".as_ref(), plan.as_os_str()]
@@ -244,7 +244,7 @@ fn a_node_is_lost_a_part_is_requeued_and_one_runs_into_its_limit(cluster: &Clust
 }
 
 fn a_part_fails_and_the_missing_ones_are_submitted_again(cluster: &Cluster, bench: &Bench) {
-    let run = Run::new(cluster, bench, "again");
+    let run = SlurmPack::new(cluster, bench, "again");
     run.hold(&bench.at("a plan"), 4, &[3]);
     let mut args = vec!["SRC", "DST", "--array", "4", "--plan-job", "--throttle", "2", "--submit"];
     args.extend(SHARDS);

@@ -9,7 +9,7 @@ use std::{
 
 use shardpack_packer::imaging::{
     Limits,
-    crops::{Decoder, NoTable, Rect, Wanted, Way},
+    crops::{Decoder, NoTable, Rect, RegionRequest, Way},
 };
 use shardpack_reader::Dataset;
 use shardpack_testing::{Bench, Ran, contents, photos, run};
@@ -99,7 +99,7 @@ fn a_loader_gets_each_image_its_own_table() {
                 Ok(table) => {
                     let image = sample.image();
                     let rect = Rect { x: image.width / 2, y: image.height / 2, width: 20, height: 20 };
-                    let wanted = Wanted { rect, reduce_by: 1, padded: false };
+                    let wanted = RegionRequest { rect, reduce_by: 1, padded: false };
                     let region = decoder.region(sample.bytes(), Some(table), &wanted, &mut pixels).unwrap();
                     assert_eq!(region.way, Way::Table);
                     by_table += 1;

@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-use shardpack_format::formats::foreign::Wanted;
+use shardpack_format::formats::foreign::FieldSelection;
 use shardpack_reader::Dataset;
 use shardpack_source::foreign::hdf5;
 use shardpack_testing::{Bench, Ran, Rng, contents, images, pack, photos, run};
@@ -191,7 +191,7 @@ fn a_damaged_chunk_costs_its_rows_and_no_others() {
 
 /// Reads a file to its end and returns the number of images; each image must have its announced length.
 fn walk(path: &Path) -> usize {
-    let wanted = Wanted::default();
+    let wanted = FieldSelection::default();
     let _ = hdf5::classes(path, &wanted);
     let _ = hdf5::splits(path, &wanted);
     let Ok(mut walk) = hdf5::walk(path, &wanted, None) else { return 0 };

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use shardpack_format::formats::foreign::Wanted;
+use shardpack_format::formats::foreign::FieldSelection;
 use shardpack_source::foreign::ShardFile;
 use shardpack_testing::{
     Bench, Rng, images,
@@ -34,7 +34,7 @@ fn small(bench: &Bench, way: &str) -> PathBuf {
 /// Reads everything in a file and ignores errors. Other tests check the errors.
 fn read_all(path: &Path) {
     let Ok(Some(file)) = ShardFile::recognise(&path.into()) else { return };
-    let Ok(mut walk) = file.walk(&Wanted::default(), &|| Ok(())) else { return };
+    let Ok(mut walk) = file.walk(&FieldSelection::default(), &|| Ok(())) else { return };
     let mut image = Vec::new();
     while let Ok(Some(_)) = walk.next() {
         let _ = walk.image(&mut image);

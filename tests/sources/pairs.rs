@@ -36,7 +36,7 @@ type Counts = (u64, u64, u64);
 const ALL: Counts = (6, 0, 0);
 
 /// A source: its name, the command that reads it, its path and its options.
-struct Source {
+struct SourceCase {
     name: &'static str,
     verb: &'static str,
     path: PathBuf,
@@ -112,7 +112,7 @@ with h5py.File(out, 'w') as file:
     file['labels'] = [int(path[0] == 'b') for path in paths]
 ";
 
-fn sources(bench: &Bench) -> Vec<Source> {
+fn sources(bench: &Bench) -> Vec<SourceCase> {
     let images = images();
     // The sources stand beside their destination, as users have them.
     let at = |name: &str| bench.at(name);
@@ -159,8 +159,9 @@ fn sources(bench: &Bench) -> Vec<Source> {
     let _ = names.map(|name| std::os::unix::fs::symlink(tree.join(name), photos.join(name)).unwrap());
     python(WRITE_LMDB, &[&photos, &lmdb]);
     python(WRITE_HDF5, &[&photos, &hdf5]);
-    let of_pack = |name, path, options, beside, classes| Source { name, verb: "pack", path, options, beside, classes };
-    let foreign = |name, path| Source {
+    let of_pack =
+        |name, path, options, beside, classes| SourceCase { name, verb: "pack", path, options, beside, classes };
+    let foreign = |name, path| SourceCase {
         name,
         verb: "convert",
         path,
@@ -175,10 +176,10 @@ fn sources(bench: &Bench) -> Vec<Source> {
         of_pack("list", list, vec![], None, Some(names)),
         of_pack("list with extra columns", extra, vec![], Some("json"), Some(names)),
         of_pack("coco", coco, vec![], Some("json"), None),
-        Source { classes: Some(names), beside: Some("txt"), ..foreign("dataset", dataset) },
+        SourceCase { classes: Some(names), beside: Some("txt"), ..foreign("dataset", dataset) },
         foreign("tar", tar),
         foreign("tar.zst", at("y.tar.zst")),
-        Source { options: vec!["--no-labels"], classes: None, ..foreign("tar without labels", at("x.tar")) },
+        SourceCase { options: vec!["--no-labels"], classes: None, ..foreign("tar without labels", at("x.tar")) },
         foreign("tfrecord", by_hand("tfrecord").0),
         foreign("recordio", by_hand("recordio").0),
         foreign("mds", by_hand("mds").0),
@@ -230,7 +231,7 @@ fn asked() -> Vec<Asked> {
 }
 
 /// The expected error of a pair, or `None` if the pair must pass.
-fn refusal(source: &Source, asked: &Asked) -> Option<&'static str> {
+fn refusal(source: &SourceCase, asked: &Asked) -> Option<&'static str> {
     let has = |option: &str| asked.options.iter().any(|one| one == option);
     match () {
         // The boxes would not change with the images.
@@ -243,7 +244,7 @@ fn refusal(source: &Source, asked: &Asked) -> Option<&'static str> {
 }
 
 /// Runs a pair and returns the problem, if any, as the error.
-fn tried(bench: &Bench, number: usize, source: &Source, asked: &Asked) -> Result<(), String> {
+fn tried(bench: &Bench, number: usize, source: &SourceCase, asked: &Asked) -> Result<(), String> {
     let dst = bench.at(&format!("out-{number}"));
     let classes = bench.at(&format!("classes-{number}"));
     fs::write(&classes, source.classes.map_or("b", |classes| classes[1])).unwrap();
@@ -276,7 +277,7 @@ fn tried(bench: &Bench, number: usize, source: &Source, asked: &Asked) -> Result
 }
 
 /// Checks a dataset and returns the problem, if any, as the error.
-fn checked(dst: &Path, source: &Source, asked: &Asked) -> Result<(), String> {
+fn checked(dst: &Path, source: &SourceCase, asked: &Asked) -> Result<(), String> {
     let ran = run(&["verify", "--quiet", dst.to_str().unwrap()]);
     if ran.code != 0 {
         return Err(format!("does not verify: {}{}", ran.stdout, ran.stderr));

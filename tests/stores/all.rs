@@ -15,7 +15,7 @@ use serde_json::Value;
 use shardpack_loader::{Dataset, Loader, Options, StoreSettings};
 use shardpack_testing::{
     Bench,
-    places::{self, Place, files_at, files_in, run, said, same, with},
+    places::{self, FolderServer, files_at, files_in, run, said, same, with},
     server::{Fault, Proxy},
 };
 
@@ -68,7 +68,7 @@ fn three_thousand_objects_with_one_request_in_five_failing_are_those_of_the_fold
     let commands = ["verify", "inspect"].map(|command| (command, told(command, &local)));
     converted(&local, &bench.at("mds"));
     let mds = files_in(&bench.at("mds"));
-    Place::each(|place| {
+    FolderServer::each(|place| {
         place.copy(&src, "tree");
         place.copy(&whole, "packed");
         let proxy = Proxy::start(place.port());
@@ -79,7 +79,7 @@ fn three_thousand_objects_with_one_request_in_five_failing_are_those_of_the_fold
                 failed += proxy.faults();
                 proxy.fail(5, fault);
             };
-            if let Place::Objects(server) = place {
+            if let FolderServer::Objects(server) = place {
                 again();
                 let (to, work) = (format!("new {name}"), bench.at(&format!("work {what}")).display().to_string());
                 let settings = places::settings(server, proxy.port());

@@ -5,7 +5,7 @@ use std::{fs, path::Path, time::Duration};
 use serde_json::Value;
 use shardpack_testing::{
     Bench,
-    places::{Place, run, with},
+    places::{FolderServer, run, with},
     server::{Fault, Nginx, Proxy},
 };
 
@@ -52,7 +52,7 @@ fn an_epoch_at_a_url_is_measured_in_requests_and_bytes_and_has_the_order_of_the_
         let (manifest, indexes, shards) =
             (bytes_of(&dst, "manifest.json"), bytes_of(&dst.join("index"), ""), bytes_of(&dst, end));
         assert!(manifest > 0 && indexes > 0 && shards > 0);
-        for place in Place::all() {
+        for place in FolderServer::all() {
             place.copy(&dst, name);
             let found = measured(&place.url(name, place.port()), &options);
             for same in ["samples", "shard_bytes", "lanes", "run_blocks", "made", "skipped", "ordered", "r", "deff"] {
@@ -75,7 +75,7 @@ fn an_epoch_at_a_url_is_measured_in_requests_and_bytes_and_has_the_order_of_the_
             assert!(number(&epoch["in_flight"]) > 1, "{found}");
             assert!(number(&network["requests"]) > number(&epoch["requests"]));
             assert!(number(&network["received_bytes"]) > received + shards);
-            if !matches!(place, Place::Web(_)) {
+            if !matches!(place, FolderServer::Web(_)) {
                 continue;
             }
             let said = run(&with("bench", &place.url(name, place.port()), &options), &[]).code(0);
@@ -88,7 +88,7 @@ fn an_epoch_at_a_url_is_measured_in_requests_and_bytes_and_has_the_order_of_the_
 #[test]
 fn what_fails_and_what_is_too_much_is_counted_and_a_row_that_ends_early_is_told_as_such() {
     let Some(nginx) = Nginx::start() else { return };
-    let place = Place::Web(nginx);
+    let place = FolderServer::Web(nginx);
     let bench = Bench::of(300, 9000);
     bench.pack(&["--quiet", "--shards", "4"]).code(0);
     place.copy(&bench.dst(), "packed");
@@ -126,7 +126,7 @@ fn what_fails_and_what_is_too_much_is_counted_and_a_row_that_ends_early_is_told_
 #[test]
 fn what_cannot_be_measured_at_a_url_is_refused_and_splits_are_told_apart() {
     let Some(nginx) = Nginx::start() else { return };
-    let place = Place::Web(nginx);
+    let place = FolderServer::Web(nginx);
     let bench = Bench::of(40, 500);
     let dst = bench.dst();
     bench.pack(&["--quiet", "--split-fraction", "val=0.2"]).code(0);

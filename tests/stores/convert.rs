@@ -11,7 +11,7 @@ use std::{
 use serde_json::Value;
 use shardpack_testing::{
     Bench, contents,
-    places::{Place, run, with},
+    places::{FolderServer, run, with},
     server::{Fault, Nginx, Proxy},
 };
 
@@ -85,7 +85,7 @@ fn what_is_converted_from_a_url_is_what_is_converted_from_the_folder() {
         let dst = bench.at(&format!("local-{dataset}-{}", options.concat().replace('/', "")));
         (convert(&local(&datasets[dataset].1), &dst, options), contents(&dst))
     });
-    Place::each(|place| {
+    FolderServer::each(|place| {
         for (name, folder) in &datasets {
             place.copy(folder, name);
         }
@@ -103,7 +103,7 @@ fn what_is_converted_from_a_url_is_what_is_converted_from_the_folder() {
         let said = said.says("network ");
         // Only a web server has no list.
         match place {
-            Place::Web(_) => said.says("stray files at the URL were not looked for"),
+            FolderServer::Web(_) => said.says("stray files at the URL were not looked for"),
             _ => said.says_not("not looked for"),
         };
         // One request reads neighbouring samples, including the captions beside the images.
@@ -149,7 +149,7 @@ fn several_urls_are_taken_together_as_folders_are() {
         let folders = names.iter().map(|name| bench.at(name).display().to_string()).collect();
         made(folders, is_named, case, &[])
     });
-    Place::each(|place| {
+    FolderServer::each(|place| {
         for (name, folder) in &datasets {
             place.copy(folder, name);
         }
@@ -183,7 +183,7 @@ fn convert_makes_the_same_where_requests_fail() {
             contents(&dst)
         })
         .collect();
-    Place::each(|place| {
+    FolderServer::each(|place| {
         let proxy = Proxy::start(place.port());
         for (name, folder) in &datasets {
             place.copy(folder, name);
@@ -215,7 +215,7 @@ fn a_convert_that_is_killed_goes_on_by_the_same_command() {
     let options = ["--format", "webdataset", "--shards", "15", "--memory", "1MiB"];
     let whole = bench.at("whole");
     convert(&local(&dataset.1), &whole, &options);
-    Place::each(|place| {
+    FolderServer::each(|place| {
         place.copy(&dataset.1, dataset.0);
         let proxy = Proxy::start(place.port());
         proxy.fail(1, Fault::Delay(Duration::from_millis(100)));
@@ -270,7 +270,7 @@ fn a_damaged_sample_at_a_url_is_named_as_in_a_folder() {
         let of_folder = policies.map(|policy| told(&local(&at), &format!("local-{name}"), policy));
         (*name, at, of_folder)
     });
-    Place::each(|place| {
+    FolderServer::each(|place| {
         for (name, at, of_folder) in &damaged {
             place.copy(at, name);
             let url = place.url(name, place.port());

@@ -12,7 +12,7 @@ use std::{
 use serde_json::Value;
 use shardpack_testing::{
     Bench, contents, jpeg,
-    places::{Place, run, urls},
+    places::{FolderServer, run, urls},
     server::{Fault, Nginx, Proxy},
     sets::{made, names},
     shards::Tar,
@@ -54,7 +54,7 @@ fn what_others_wrote_is_the_same_at_a_url() {
             (vector, options, folder, (told, contents(&dst)))
         })
         .collect();
-    for place in Place::all() {
+    for place in FolderServer::all() {
         for (number, (vector, options, folder, (told, whole))) in cases.iter().enumerate() {
             place.copy(folder, vector);
             let (sources, settings) = urls(&place, vector, &names(folder), place.port());
@@ -92,8 +92,8 @@ fn what_is_noted_of_a_file_is_noted_of_its_url() {
 fn folders_globs_and_braces_at_urls_are_what_they_are_of_files() {
     let bench = Bench::new();
     let made = made(&bench);
-    for place in Place::all() {
-        let is_web = matches!(place, Place::Web(_));
+    for place in FolderServer::all() {
+        let is_web = matches!(place, FolderServer::Web(_));
         for (name, folder, options) in &made {
             place.copy(folder, name);
             let patterns: &[&str] = match *name {
@@ -137,7 +137,7 @@ fn splits_at_urls_are_told_by_their_folders_and_names() {
     }
     let dst = bench.at("local");
     convert(&[splits.display().to_string()], &[], &dst, &[]);
-    for place in Place::all().into_iter().filter(|place| !matches!(place, Place::Web(_))) {
+    for place in FolderServer::all().into_iter().filter(|place| !matches!(place, FolderServer::Web(_))) {
         place.copy(&splits, "splits");
         let (source, settings) = urls(&place, "splits", &[String::new()], place.port());
         let of_url = bench.at(&place.name());
@@ -159,7 +159,7 @@ fn convert_makes_the_same_where_requests_fail() {
         Fault::Delay(Duration::from_millis(30)),
         Fault::Flip(300),
     ];
-    for place in Place::all() {
+    for place in FolderServer::all() {
         let proxy = Proxy::start(place.port());
         for (number, fault) in faults.into_iter().enumerate() {
             // The reader retries a flipped bit only in data with checksums.
@@ -193,7 +193,7 @@ fn a_convert_that_is_killed_goes_on_by_the_same_command() {
     let options = ["--shards", "15", "--memory", "1MiB"];
     let whole = bench.at("whole");
     convert(&[folder.display().to_string()], &[], &whole, &options);
-    for place in Place::all() {
+    for place in FolderServer::all() {
         place.copy(&folder, "tar");
         let proxy = Proxy::start(place.port());
         let (sources, settings) = urls(&place, "tar", &names(&folder), proxy.port());
@@ -230,7 +230,7 @@ fn an_object_that_changes_meanwhile_ends_the_run() {
     let (_, folder, _) = made(&bench).remove(0);
     let (first, other) =
         (fs::read(folder.join("set-0000.tar")).unwrap(), fs::read(folder.join("set-0001.tar")).unwrap());
-    for place in Place::all() {
+    for place in FolderServer::all() {
         for (case, bytes) in [("length", &other[..]), ("version", &[&first[..1000], &[1], &first[1001..]].concat())] {
             place.copy(&folder, case);
             let proxy = Proxy::start(place.port());

@@ -9,7 +9,7 @@ use std::{
 
 use shardpack_testing::{
     Bench, Ran,
-    places::{Place, begin, each, files_at, files_in, is_killed, run, same, settings},
+    places::{FolderServer, begin, each, files_at, files_in, is_killed, run, same, settings},
     server::{Fault, Nginx, Proxy},
     stores::{self, Kind},
 };
@@ -484,8 +484,8 @@ fn what_is_converted_goes_to_a_url_as_it_goes_to_a_folder() {
         words.into_iter().chain(options.map(str::to_owned)).collect()
     };
     run(&words(local.to_str().unwrap()), &[]).code(0);
-    for place in Place::all() {
-        let Place::Objects(server) = &place else { continue };
+    for place in FolderServer::all() {
+        let FolderServer::Objects(server) = &place else { continue };
         place.copy(&bench.dst(), "source");
         let work = work(&bench, &settings(server, server.port()));
         let mut args = words(&server.url("converted"));

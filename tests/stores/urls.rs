@@ -12,7 +12,7 @@ use std::{
 use serde_json::Value;
 use shardpack_testing::{
     Bench,
-    places::{Place, run, said, with},
+    places::{FolderServer, run, said, with},
     server::{Fault, Nginx, Proxy},
     stores::{Kind, ObjectServer},
 };
@@ -72,7 +72,7 @@ fn what_is_said_of_a_url_is_what_is_said_of_the_folder() {
     };
     table(&[out("plain")], &out("one.csv"));
     let files = [("one", "other"), ("one.csv", "other.csv")];
-    Place::each(|place| {
+    FolderServer::each(|place| {
         for (name, folder) in &datasets {
             place.copy(folder, name);
         }
@@ -110,7 +110,7 @@ fn verify_and_inspect_say_the_same_where_requests_fail() {
     let told = |command: &str, target: &[String]| said(run(&with(command, target, &["--json"]), &[]).code(0).json());
     let of_folders =
         [0, 1].map(|number| commands.map(|command| told(command, &[datasets[number].1.display().to_string()])));
-    Place::each(|place| {
+    FolderServer::each(|place| {
         let proxy = Proxy::start(place.port());
         for (name, folder) in &datasets[..2] {
             place.copy(folder, name);
@@ -159,7 +159,7 @@ fn damage_at_a_url_is_named_as_in_a_folder() {
         let of_folder = ways.map(|options| told(&[at.display().to_string()], options));
         damaged.push((*name, at, of_folder));
     }
-    Place::each(|place| {
+    FolderServer::each(|place| {
         for (name, at, of_folder) in &damaged {
             place.copy(at, name);
             for (options, of_folder) in ways.iter().zip(of_folder) {
@@ -246,7 +246,7 @@ fn whichever_answer_is_changed_on_its_way_verify_finds_what_lies_there() {
 fn each_request_is_told() {
     let bench = Bench::of(40, 9000);
     let datasets = packed(&bench);
-    Place::each(|place| {
+    FolderServer::each(|place| {
         for (name, folder) in &datasets {
             place.copy(folder, name);
         }
@@ -267,7 +267,7 @@ fn each_request_is_told() {
             ("convert", pattern, &into),
             ("convert", pattern, &of_others),
         ];
-        if let Place::Objects(_) = place {
+        if let FolderServer::Objects(_) = place {
             cases.extend([("pack", "tree", &into[..]), ("convert", "splits/*/*.tar", &into)]);
             cases.push(("crops", "plain", &["--every", "4"]));
             cases.extend([("verify", "plain", &["--quick"][..]), ("verify", "plain", &against)]);
@@ -283,7 +283,7 @@ fn each_request_is_told() {
         }
         for (command, name, options) in cases {
             let before = proxy.requests();
-            if let Place::Objects(server) = place
+            if let FolderServer::Objects(server) = place
                 && options.contains(&"--repair")
             {
                 for key in ["plain/shard-000000.tar", "plain/index/shard-000001.crops"] {

@@ -6,7 +6,7 @@ use std::{fs, path::Path, time::Duration};
 use serde_json::Value;
 use shardpack_testing::{
     Bench,
-    places::{Place, run, urls},
+    places::{FolderServer, run, urls},
     server::{Fault, Nginx, Proxy},
     sets::{made, names},
 };
@@ -41,7 +41,7 @@ fn local(asked: &[&str], folder: &Path, names: &[String]) -> Vec<(i32, Value)> {
 }
 
 /// The same reports on the copy of the folder below `prefix`.
-fn there(asked: &[&str], place: &Place, port: u16, prefix: &str, names: &[String]) -> Vec<(i32, Value)> {
+fn there(asked: &[&str], place: &FolderServer, port: u16, prefix: &str, names: &[String]) -> Vec<(i32, Value)> {
     let (paths, settings) = urls(place, prefix, names, port);
     let root = place.url(prefix, port).remove(0);
     asked.iter().map(|asked| told(&words(asked), &paths, &settings, &root)).collect()
@@ -55,7 +55,7 @@ fn what_is_said_of_shards_of_others_is_said_of_their_urls() {
         fs::read_dir(VECTORS).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect();
     let said: Vec<_> = vectors.iter().map(|folder| local(&ASKED, folder, &names(folder))).collect();
     assert!(said.iter().flatten().any(|(code, _)| *code == 0) && vectors.len() > 5);
-    Place::each(|place| {
+    FolderServer::each(|place| {
         for (folder, said) in vectors.iter().zip(&said) {
             let prefix = folder.file_name().unwrap().to_str().unwrap();
             place.copy(folder, prefix);
@@ -82,8 +82,8 @@ fn folders_and_patterns_are_what_they_are_of_files() {
         .flat_map(|(name, folder, _)| patterns(name).map(|pattern| local(&asked, folder, &[pattern.to_owned()])))
         .collect();
     assert!(said.iter().flatten().all(|(code, _)| *code == 0), "{said:?}");
-    Place::each(|place| {
-        let is_web = matches!(place, Place::Web(_));
+    FolderServer::each(|place| {
+        let is_web = matches!(place, FolderServer::Web(_));
         let mut said = said.iter();
         for (name, folder, _) in &made {
             place.copy(folder, name);
@@ -127,7 +127,7 @@ fn the_same_is_said_where_requests_fail() {
         Fault::Delay(Duration::from_millis(30)),
     ];
     let said: Vec<_> = made.iter().map(|(_, folder, _)| local(&asked, folder, &names(folder))).collect();
-    Place::each(|place| {
+    FolderServer::each(|place| {
         let proxy = Proxy::start(place.port());
         for (number, fault) in faults.into_iter().enumerate() {
             let (name, folder, _) = &made[number % made.len()];
@@ -146,7 +146,7 @@ fn damage_is_told_from_what_a_line_has_changed() {
     let (_, folder, _) = made(&bench).into_iter().find(|(name, ..)| *name == "tfrecord").unwrap();
     let names = names(&folder);
     let right = local(&["verify"], &folder, &names);
-    Place::each(|place| {
+    FolderServer::each(|place| {
         let proxy = Proxy::start(place.port());
         place.copy(&folder, "sound");
         let (paths, settings) = urls(place, "sound", &names, proxy.port());
@@ -171,7 +171,7 @@ fn damage_is_told_from_what_a_line_has_changed() {
     fs::write(damaged.join(name), bytes).unwrap();
     let wrong = local(&ASKED, &damaged, &names);
     assert!(wrong[0].0 == 1 && wrong[0].1["damaged_samples"] == 1, "{wrong:?}");
-    Place::each(|place| {
+    FolderServer::each(|place| {
         place.copy(&damaged, "damaged");
         assert_eq!(wrong, there(&ASKED, place, place.port(), "damaged", &names), "{}", place.name());
     });
@@ -191,7 +191,7 @@ fn shards_of_ours_are_known_by_the_manifest_beside_them() {
     let converted = bench.at("converted");
     let shard = bench.dst().join(&shards[2]).display().to_string();
     run(&["convert", &shard, converted.to_str().unwrap()], &[]).code(0);
-    Place::each(|place| {
+    FolderServer::each(|place| {
         place.copy(&bench.dst(), "packed");
         for (names, said) in cases.iter().zip(&said) {
             let mut of_url = there(&asked, place, place.port(), "packed", names);
@@ -208,7 +208,7 @@ fn shards_of_ours_are_known_by_the_manifest_beside_them() {
         let words = [&["convert".to_owned()], &url[..], &[dst.display().to_string()], &settings].concat();
         run(&words, &[]).code(0);
         assert_eq!(shardpack_testing::contents(&converted), shardpack_testing::contents(&dst), "{}", place.name());
-        if !matches!(place, Place::Web(_)) {
+        if !matches!(place, FolderServer::Web(_)) {
             // A pattern that matches the whole dataset.
             let (url, settings) = urls(place, "packed", &["*".to_owned()], place.port());
             run(&[&["verify".to_owned()], &url[..], &settings].concat(), &[]).code(0).says("60 samples in 4 shards");
@@ -249,7 +249,7 @@ fn a_split_that_is_missing_at_a_url_is_named_as_in_a_folder() {
     };
     convert(std::slice::from_ref(&folder));
     let said = inspect(&[folder]);
-    Place::each(|place| {
+    FolderServer::each(|place| {
         place.copy(&bench.dst(), "packed");
         let url = place.url("packed", place.port());
         convert(&url);
@@ -288,12 +288,12 @@ fn stray_files_are_found_at_urls_as_in_folders() {
         .iter()
         .map(|(name, folder)| convert(&[folder.display().to_string()], &bench.at(&format!("converted-{name}"))))
         .collect();
-    Place::each(|place| {
+    FolderServer::each(|place| {
         for (((name, folder), said), converted) in datasets.iter().zip(&said).zip(&of_folders) {
             place.copy(folder, name);
             let mut found = there(&asked, place, place.port(), name, &[String::new()]);
             let url = place.url(name, place.port());
-            if let Place::Web(_) = place {
+            if let FolderServer::Web(_) = place {
                 // A web server has no list, which each command says.
                 for (_, said) in &found {
                     let notes = said["notes"].as_array().unwrap();
@@ -335,7 +335,7 @@ fn what_is_left_of_a_dataset_or_will_be_one_is_no_shards_of_others() {
         let convert = [&["convert".to_owned()], &to[..], &url[1..]].concat();
         [[&["verify".to_owned()], url].concat(), [&["inspect".to_owned()], url].concat(), convert]
     };
-    Place::each(|place| {
+    FolderServer::each(|place| {
         place.copy(&bench.dst(), "lost");
         let dst = bench.at(&format!("dst-{}", place.name()));
         for words in commands(&place.url("lost", place.port()), &dst) {
@@ -343,7 +343,7 @@ fn what_is_left_of_a_dataset_or_will_be_one_is_no_shards_of_others() {
             assert_ne!(ran.code, 0, "{} {words:?} {ran:?}", place.name());
             ran.says("manifest.json is missing, but other files of the dataset are here");
         }
-        if matches!(place, Place::Web(_)) {
+        if matches!(place, FolderServer::Web(_)) {
             return;
         }
         place.copy(&splits, "splits");

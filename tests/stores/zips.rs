@@ -10,7 +10,7 @@ use std::{
 
 use shardpack_testing::{
     Bench, Ran,
-    places::{Place, files_in, run, same},
+    places::{FolderServer, files_in, run, same},
     server::{Fault, Nginx, Proxy},
     stores::{self, Kind},
 };
@@ -36,8 +36,9 @@ fn tree() -> (Bench, PathBuf) {
 }
 
 /// Runs the function on every installed server, moto too, concurrently.
-fn each(what: impl Fn(&Place) + Sync) {
-    let places: Vec<_> = stores::all().into_iter().map(Place::Objects).chain(Nginx::start().map(Place::Web)).collect();
+fn each(what: impl Fn(&FolderServer) + Sync) {
+    let places: Vec<_> =
+        stores::all().into_iter().map(FolderServer::Objects).chain(Nginx::start().map(FolderServer::Web)).collect();
     let what = &what;
     thread::scope(|scope| places.iter().for_each(|place| drop(scope.spawn(move || what(place)))));
 }
@@ -116,7 +117,7 @@ fn archives_at_urls_are_planned_and_an_archive_that_changes_is_found() {
         ran(&["pack", &splits[0], &splits[1], at("two").to_str().unwrap()], &all[1..], &[]).code(0);
         same(&files_in(&whole), &files_in(&at("two")), &name);
         // A plan has no settings of stores.
-        if let Place::Web(_) = place {
+        if let FolderServer::Web(_) = place {
             let (plan, dst) = (at("plan").display().to_string(), at("planned").display().to_string());
             ran(&["plan", "-o", &plan], &all, &[]).code(0);
             run(&["pack", "--plan", &plan, &dst], &[]).code(0);
@@ -132,7 +133,7 @@ fn archives_at_urls_are_planned_and_an_archive_that_changes_is_found() {
         pack(&url("bad/twice.zip"), &at("twice"), &[]).code(1).says("twice.zip: member ").says(" is there twice");
         pack(&url("stored.zip/none"), &at("none"), &[]).code(2).says("the archive has no files in this folder");
         // s3s-fs is a folder, and takes the prefix for an object.
-        if let Place::Objects(server) = place
+        if let FolderServer::Objects(server) = place
             && server.kind != Kind::S3
         {
             // A folder with the name of an archive is a folder.

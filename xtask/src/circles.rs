@@ -10,7 +10,7 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 use crate::{
     Result,
-    sources::{self, Source},
+    sources::{self, SourceFile},
 };
 
 /// Most files in one circle.
@@ -34,7 +34,7 @@ struct Imports {
 
 /// Step of `check`: no circle has more than three files.
 pub fn check() -> Result<()> {
-    let mut crates: BTreeMap<String, Vec<Source>> = BTreeMap::new();
+    let mut crates: BTreeMap<String, Vec<SourceFile>> = BTreeMap::new();
     for source in sources::all()? {
         let of = source.name.split_once("src/").map_or("", |(before, _)| before).to_owned();
         crates.entry(of).or_default().push(source);
@@ -51,9 +51,9 @@ pub fn check() -> Result<()> {
 }
 
 /// The circles of two or more files of a crate.
-fn circles(sources: &[Source]) -> Result<Vec<Vec<Path>>> {
+fn circles(sources: &[SourceFile]) -> Result<Vec<Vec<Path>>> {
     let mut files = BTreeMap::new();
-    for Source { name, code } in sources {
+    for SourceFile { name, code } in sources {
         let tokens = code.parse().map_err(|error| format!("{name}: cannot read the code: {error}"))?;
         let mut imports = Imports::default();
         imports.read(tokens);
@@ -223,7 +223,8 @@ mod tests {
     use super::*;
 
     fn found(files: &[(&str, &str)]) -> Vec<String> {
-        let source = |(name, code): &(&str, &str)| Source { name: format!("src/{name}.rs"), code: (*code).to_owned() };
+        let source =
+            |(name, code): &(&str, &str)| SourceFile { name: format!("src/{name}.rs"), code: (*code).to_owned() };
         let circles = circles(&files.iter().map(source).collect::<Vec<_>>()).unwrap();
         circles.iter().map(|circle| circle.iter().map(|path| path.join("::")).collect::<Vec<_>>().join(" ")).collect()
     }

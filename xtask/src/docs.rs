@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Path of a generated file below docs/, and its content.
-type Made = (&'static str, String);
+type GeneratedFile = (&'static str, String);
 
 /// The test that compares the schema of `--json`, or writes it to the file in the environment.
 const SCHEMA: (&str, &str) = ("test --quiet --package shardpack --lib document::schema::", "SHARDPACK_JSON_SCHEMA");
@@ -38,7 +38,7 @@ pub fn check() -> Result<()> {
     Ok(())
 }
 
-fn all() -> Result<[Made; 2]> {
+fn all() -> Result<[GeneratedFile; 2]> {
     Ok([
         ("reference/cli.md", commands()?),
         ("explain/idle.svg", idle(&read(&root().join("docs/explain/performance.md"))?)?),

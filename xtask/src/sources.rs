@@ -13,7 +13,7 @@ const TESTING: &str = "crates/shardpack-testing/";
 const TEST: [&str; 2] = ["#[cfg(test)]", "#[cfg(all(test,"];
 
 /// A file of the product.
-pub struct Source {
+pub struct SourceFile {
     /// Path from the root.
     pub name: String,
     /// Its text without unit tests.
@@ -21,7 +21,7 @@ pub struct Source {
 }
 
 /// All files, sorted by name.
-pub fn all() -> Result<Vec<Source>> {
+pub fn all() -> Result<Vec<SourceFile>> {
     let mut names = Vec::new();
     for folder in FOLDERS {
         files_below(folder, ".rs", &mut names)?;
@@ -30,7 +30,7 @@ pub fn all() -> Result<Vec<Source>> {
     names.sort();
     names
         .into_iter()
-        .map(|name| Ok(Source { code: without_tests(&read(&root().join(&name))?).to_owned(), name }))
+        .map(|name| Ok(SourceFile { code: without_tests(&read(&root().join(&name))?).to_owned(), name }))
         .collect()
 }
 

@@ -16,7 +16,7 @@ use shardpack_format::{
     Error, ErrorKind, Result,
     formats::{
         self, Choice, adopted,
-        foreign::{Record, Wanted},
+        foreign::{FieldSelection, Record},
         recordio,
     },
     hash, help,
@@ -38,7 +38,7 @@ use crate::{
     pack::work_folder,
     plan::BLOCK_BYTES,
     source::{
-        COMPONENT, Found, Shards, Source,
+        COMPONENT, Shards, Source, SourceListing,
         options::{self, Components, Splits},
     },
     sys,
@@ -55,7 +55,7 @@ pub struct Options {
     /// Format of the shards; `None` to detect it.
     pub from: Option<Kind>,
     /// Which fields hold image and label.
-    pub wanted: Wanted,
+    pub wanted: FieldSelection,
     /// Name of the dataset.
     pub name: String,
     /// Policy for records that are not samples.
@@ -95,7 +95,7 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
         }
     }
     // Components stay as they are in the shards, and so do components inside files.
-    let wanted = Wanted { components: Some(Vec::new()), ..options.wanted.clone() };
+    let wanted = FieldSelection { components: Some(Vec::new()), ..options.wanted.clone() };
     let shards = Shards::beside_adoption(folder, options.from, wanted)?;
     let files = shards.shard_files();
     let (first, format) = fit(folder, &files)?;
@@ -217,7 +217,7 @@ fn by_file(listing: &Listing, shards: &Shards, files: usize) -> Vec<Vec<(u64, u6
 }
 
 /// The extension of all images, if components have extensions and all images have the same one.
-fn common_extension(first: &ShardFile, wanted: &Wanted, found: &Found) -> Result<Option<String>> {
+fn common_extension(first: &ShardFile, wanted: &FieldSelection, found: &SourceListing) -> Result<Option<String>> {
     if !formats::entry(first.kind.name())?.has_extensions {
         let mut walk = first.walk(wanted, &|| Ok(()))?;
         let image = walk.next()?.and_then(|record| record.image.ok());
@@ -355,7 +355,7 @@ fn write_manifest(
     folder: &Path,
     choice: &Choice,
     options: &Options,
-    found: &Found,
+    found: &SourceListing,
     bad: &[Unpacked],
     done: Vec<Done>,
     others: &[PathBuf],
@@ -422,7 +422,7 @@ fn write_manifest(
     Ok(manifest)
 }
 
-fn fields_left_out(found: &Found) -> BTreeMap<String, u64> {
+fn fields_left_out(found: &SourceListing) -> BTreeMap<String, u64> {
     let fields = found.ignored.iter().filter(|(reason, _)| reason.starts_with(COMPONENT));
     fields.map(|(reason, samples)| (reason.clone(), *samples)).collect()
 }

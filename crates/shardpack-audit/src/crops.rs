@@ -104,13 +104,13 @@ impl Report {
 type Rows = Vec<(u128, std::result::Result<Vec<u8>, NoTable>)>;
 
 /// Destination of the tables of a dataset.
-struct Place {
+struct TableTarget {
     files: Arc<dyn Storage>,
     /// The manifest's bytes, if the dataset is at a URL.
     manifest: Vec<u8>,
 }
 
-impl Place {
+impl TableTarget {
     /// The place beside the indexes of `dataset`.
     fn open(dataset: &Dataset, store: &StoreSettings) -> Result<Self> {
         let files = shardpack_storage::open(dataset.folder(), store)?;
@@ -159,7 +159,7 @@ pub fn make(dst: &Path, store: &StoreSettings, options: &Options, monitor: &dyn 
     let datasets: Vec<Dataset> = datasets.into_iter().map(|dataset| dataset.check_content(true)).collect();
     // The tables of a split go into its folder, which must be inside the dataset.
     datasets.iter().filter(|dataset| dataset.folder() != dst).try_for_each(|dataset| own::no_link(dataset.folder()))?;
-    let places = datasets.iter().map(|dataset| Place::open(dataset, store)).collect::<Result<Vec<_>>>()?;
+    let places = datasets.iter().map(|dataset| TableTarget::open(dataset, store)).collect::<Result<Vec<_>>>()?;
     let of_part = own_shards(&datasets, options.part);
     let shards = || {
         datasets
@@ -200,7 +200,7 @@ fn own_shards(datasets: &[Dataset], part: Option<Part>) -> Vec<BTreeSet<usize>> 
 fn one(
     shard: &Shard<'_>,
     name: &str,
-    place: &Place,
+    place: &TableTarget,
     options: &Options,
     monitor: &dyn Monitor,
     report: &mut Report,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use shardpack_format::{
     Error, Result,
-    formats::foreign::{Label, Other, Record, Walk, Wanted},
+    formats::foreign::{FieldSelection, Label, Other, Record, Walk},
 };
 
 use super::{header_check::no_image, key_class::KeyClass, npz::TakenApart, remote::Remote};
@@ -24,7 +24,7 @@ pub(super) struct Checked {
     /// Whether the first bytes of images are checked: not if the user named the image field.
     by_content: bool,
     /// Set if the user renamed fields.
-    renamed: Option<Wanted>,
+    renamed: Option<FieldSelection>,
     /// Derives labels from keys.
     keys: Option<KeyClass>,
     /// Whether labels are disabled, and whether the user named the image field.
@@ -40,7 +40,7 @@ pub(super) struct Checked {
 impl Checked {
     pub fn new(
         walk: Box<dyn Walk>,
-        wanted: &Wanted,
+        wanted: &FieldSelection,
         keys: Option<KeyClass>,
         npz: Option<TakenApart>,
         remote: Option<Remote>,

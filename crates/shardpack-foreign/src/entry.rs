@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use shardpack_format::{
     Result,
-    formats::foreign::{Entries, Walk, Wanted},
+    formats::foreign::{Entries, FieldSelection, Walk},
 };
 
 use super::{
-    GoOn, Place, ShardFile,
+    FileLocation, GoOn, ShardFile,
     hdf5::{OddSplits, Outline},
 };
 
@@ -27,15 +27,15 @@ pub struct Entry {
     /// Whether the records have the keys and values that the user chose.
     pub(crate) takes: fn(&Entries) -> bool,
     /// The last transaction of a file of this length; 0 if it is unknown.
-    pub(crate) transaction: fn(&Place, u64) -> u64,
+    pub(crate) transaction: fn(&FileLocation, u64) -> u64,
     // As the functions of the same names of `ShardFile`.
-    pub(crate) walk: fn(&ShardFile, &Wanted, GoOn<'_>) -> Result<Box<dyn Walk>>,
+    pub(crate) walk: fn(&ShardFile, &FieldSelection, GoOn<'_>) -> Result<Box<dyn Walk>>,
     pub(crate) image: fn(&[u8], u32) -> Result<Cow<'_, [u8]>>,
     pub(crate) component: fn(&[u8], u32) -> Result<Vec<u8>>,
-    pub(crate) classes: fn(&ShardFile, &Wanted) -> Result<Vec<Vec<u8>>>,
-    pub(crate) splits: fn(&ShardFile, &Wanted) -> Result<Vec<String>>,
+    pub(crate) classes: fn(&ShardFile, &FieldSelection) -> Result<Vec<Vec<u8>>>,
+    pub(crate) splits: fn(&ShardFile, &FieldSelection) -> Result<Vec<String>>,
     pub(crate) outline: fn(&ShardFile) -> Result<Option<Outline>>,
-    pub(crate) odd_splits: fn(&ShardFile, &Wanted) -> Result<OddSplits>,
+    pub(crate) odd_splits: fn(&ShardFile, &FieldSelection) -> Result<OddSplits>,
 }
 
 impl Entry {
@@ -43,7 +43,7 @@ impl Entry {
     pub(crate) const fn new(
         name: &'static str,
         is: fn(&[u8]) -> bool,
-        walk: fn(&ShardFile, &Wanted, GoOn<'_>) -> Result<Box<dyn Walk>>,
+        walk: fn(&ShardFile, &FieldSelection, GoOn<'_>) -> Result<Box<dyn Walk>>,
     ) -> Self {
         Self {
             name,

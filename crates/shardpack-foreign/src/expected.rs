@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, path::Path};
 use shardpack_format::{Error, ErrorKind, Result, formats::mds, hash::digest, size, text};
 use shardpack_storage::sys;
 
-use super::{Place, ShardFile, place::BUFFER_BYTES};
+use super::{FileLocation, ShardFile, place::BUFFER_BYTES};
 
 /// Result of the comparison.
 #[derive(Debug, Default)]
@@ -43,8 +43,8 @@ impl ShardFile {
         let raw_path = folder.join(&raw.basename);
         // At a URL it is the file itself that is compared, and no other that may be there.
         let there = |path: &Path| match &self.remote {
-            None => Ok(sys::metadata_if_there(path)?.map(|meta| (Place::from(path), meta.len()))),
-            Some(remote) => Ok((remote.path() == path).then(|| (Place::Remote(remote.clone()), remote.bytes()))),
+            None => Ok(sys::metadata_if_there(path)?.map(|meta| (FileLocation::from(path), meta.len()))),
+            Some(remote) => Ok((remote.path() == path).then(|| (FileLocation::Remote(remote.clone()), remote.bytes()))),
         };
         match there(&raw_path) {
             Ok(Some((place, bytes))) => compared.file(&place, raw, bytes, quick, go_on)?,
@@ -77,7 +77,7 @@ impl Compared {
     /// Compares a file as it lies there.
     fn file(
         &mut self,
-        place: &Place,
+        place: &FileLocation,
         expected: &mds::File,
         bytes: u64,
         quick: bool,

@@ -15,7 +15,7 @@ use rayon::prelude::*;
 use shardpack_format::{Error, ErrorKind, Result, formats::mds, shell, size, text};
 
 use super::{
-    Kind, Place, Remote, ShardFile, key_labels,
+    FileLocation, Kind, Remote, ShardFile, key_labels,
     lmdb::DATA_FILE,
     numbered, parquet,
     patterns::expanded,
@@ -92,7 +92,7 @@ pub fn find(source: &Path, from: Option<Kind>) -> Result<Files> {
 /// Shards at URLs that the user named; all have format `from` if it is set.
 pub fn of_urls(remotes: Vec<Remote>, from: Option<Kind>) -> Files {
     let mut files = Files::default();
-    files.named(remotes.into_iter().map(Place::Remote).collect(), from);
+    files.named(remotes.into_iter().map(FileLocation::Remote).collect(), from);
     files
 }
 
@@ -114,11 +114,11 @@ pub fn of_url_folder(
     }
     let is_index = |remote: &&Remote| remote.path().file_name().is_some_and(|name| name == INDEX_JSON);
     let index = remotes.iter().find(is_index).filter(|_| wants_index(from));
-    let index = index.map(|index| Place::Remote(index.clone()).read_beside(INDEX_JSON, key_labels::MOST_BYTES));
+    let index = index.map(|index| FileLocation::Remote(index.clone()).read_beside(INDEX_JSON, key_labels::MOST_BYTES));
     let index = index.transpose()?.flatten().and_then(|(_, bytes)| mds::read_index(&bytes).ok());
-    let mut places: Vec<Place> = remotes.into_iter().map(Place::Remote).collect();
+    let mut places: Vec<FileLocation> = remotes.into_iter().map(FileLocation::Remote).collect();
     places.retain(|place| files.may_be(place.path()));
-    let named = |name: &str| at(name).map(|remote| remote.map(Place::Remote));
+    let named = |name: &str| at(name).map(|remote| remote.map(FileLocation::Remote));
     files.told(folder, places, index, &named, from)?;
     Ok(files)
 }
@@ -128,13 +128,13 @@ fn wants_index(from: Option<Kind>) -> bool {
 }
 
 /// Inspects each of `places`, many in parallel: requests to URLs use no processor time.
-fn of_each<T: Send>(places: &[Place], look: impl Fn(&Place) -> T + Sync) -> Vec<T> {
-    if !places.iter().any(|place| matches!(place, Place::Remote(_))) {
+fn of_each<T: Send>(places: &[FileLocation], look: impl Fn(&FileLocation) -> T + Sync) -> Vec<T> {
+    if !places.iter().any(|place| matches!(place, FileLocation::Remote(_))) {
         return places.par_iter().map(&look).collect();
     }
     many(places, |place| {
         let found = look(place);
-        if let Place::Remote(remote) = place {
+        if let FileLocation::Remote(remote) = place {
             remote.forget_first();
         }
         found
@@ -152,9 +152,9 @@ pub fn of_folder(folder: &Path, from: Option<Kind>) -> Result<Files> {
     let index = if wants_index(from) { read_index(folder)?.and_then(Result::ok) } else { None };
     let named = |name: &str| {
         let path = folder.join(name);
-        Ok(sys::metadata_if_there(&path)?.map(|_| Place::Local(path)))
+        Ok(sys::metadata_if_there(&path)?.map(|_| FileLocation::Local(path)))
     };
-    files.told(folder, paths.into_iter().map(Place::Local).collect(), index, &named, from)?;
+    files.told(folder, paths.into_iter().map(FileLocation::Local).collect(), index, &named, from)?;
     if files.shards.is_empty() && files.problems.is_empty() {
         files.of_partitions(folder, from)?;
     }
@@ -235,9 +235,9 @@ impl Files {
     fn told(
         &mut self,
         folder: &Path,
-        places: Vec<Place>,
+        places: Vec<FileLocation>,
         index: Option<mds::IndexJson>,
-        at: &dyn Fn(&str) -> Result<Option<Place>>,
+        at: &dyn Fn(&str) -> Result<Option<FileLocation>>,
         from: Option<Kind>,
     ) -> Result<()> {
         let looked = of_each(&places, |place| match recognise(place) {
@@ -346,7 +346,7 @@ impl Files {
     }
 
     /// Adds files that the user named.
-    fn named(&mut self, mut places: Vec<Place>, from: Option<Kind>) {
+    fn named(&mut self, mut places: Vec<FileLocation>, from: Option<Kind>) {
         let first = self.shards.len();
         if places.len() > 1 {
             places.retain(|place| {
@@ -402,7 +402,12 @@ impl Files {
     }
 
     /// A shard from the index of `folder`. If both exist, the uncompressed file is used.
-    fn listed(&mut self, folder: &Path, shard: mds::Shard, at: &dyn Fn(&str) -> Result<Option<Place>>) -> Result<()> {
+    fn listed(
+        &mut self,
+        folder: &Path,
+        shard: mds::Shard,
+        at: &dyn Fn(&str) -> Result<Option<FileLocation>>,
+    ) -> Result<()> {
         let name = &shard.raw_data.basename;
         if !matches!(shard.format.as_str(), "" | mds::NAME) {
             let what = format!("shard {name:?} is of format {:?}, which is not read", shard.format);

@@ -2,14 +2,14 @@
 
 /// Why a record has no image, with the words for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Lack {
+pub(super) enum MissingImage {
     /// The data is corrupt.
     Damaged(String),
     /// The record holds no image, or none of a supported kind.
     NoImage(String),
 }
 
-impl Lack {
+impl MissingImage {
     pub fn no_image(what: &str) -> Self {
         Self::NoImage(what.to_owned())
     }

@@ -47,7 +47,7 @@ use shardpack_format::{
     Error, Result,
     formats::{
         self,
-        foreign::{Input, Skip, Walk, Wanted, fill, unreadable},
+        foreign::{FieldSelection, Input, Skip, Walk, fill, unreadable},
         mds,
         webdataset::reader::Reader,
     },
@@ -59,9 +59,9 @@ use entry::Entry;
 use key_class::KeyClass;
 pub use kind::Kind;
 use kind::READ;
-use lack::Lack;
+use lack::MissingImage;
 use place::BUFFER_BYTES;
-pub use place::{Bytes, Facts, Place};
+pub use place::{Bytes, Facts, FileLocation};
 pub use readers::{Readers, many};
 pub use remote::Remote;
 pub use unpack::Packed;
@@ -106,7 +106,7 @@ impl ShardFile {
     ///
     /// # Errors
     /// If the file cannot be read or is no regular file.
-    pub fn recognise(place: &Place) -> Result<Option<Self>> {
+    pub fn recognise(place: &FileLocation) -> Result<Option<Self>> {
         let look = || {
             let facts = place.facts()?;
             for packed in ways(place)? {
@@ -123,7 +123,7 @@ impl ShardFile {
     ///
     /// # Errors
     /// If the file cannot be read or is no regular file.
-    pub fn of_kind(place: &Place, kind: Kind) -> Result<Self> {
+    pub fn of_kind(place: &FileLocation, kind: Kind) -> Result<Self> {
         let look = || {
             let facts = place.facts()?;
             let ways = ways(place)?;
@@ -139,21 +139,21 @@ impl ShardFile {
         place.told(look())
     }
 
-    fn new(place: &Place, facts: Facts, kind: Kind, packed: Option<Packed>) -> Self {
+    fn new(place: &FileLocation, facts: Facts, kind: Kind, packed: Option<Packed>) -> Self {
         let Facts { bytes, mtime_ns, inode, .. } = facts;
         let remote = match place {
-            Place::Local(_) => None,
-            Place::Remote(remote) => Some(remote.clone()),
+            FileLocation::Local(_) => None,
+            FileLocation::Remote(remote) => Some(remote.clone()),
         };
         let path = place.path().to_path_buf();
         Self { path, remote, bytes, mtime_ns, inode: Some(inode), kind, packed, expected: None, part: None }
     }
 
     /// Location of the file.
-    fn lies(&self) -> Place {
+    fn lies(&self) -> FileLocation {
         match &self.remote {
-            Some(remote) => Place::Remote(remote.clone()),
-            None => Place::Local(self.path.clone()),
+            Some(remote) => FileLocation::Remote(remote.clone()),
+            None => FileLocation::Local(self.path.clone()),
         }
     }
 
@@ -170,7 +170,7 @@ impl ShardFile {
         let place = self.lies();
         let facts = place.facts()?;
         let transaction = match (self.kind, &place) {
-            (Kind::Read(entry), Place::Local(_)) => (entry.transaction)(&place, facts.bytes),
+            (Kind::Read(entry), FileLocation::Local(_)) => (entry.transaction)(&place, facts.bytes),
             _ => 0,
         };
         Ok(Facts { transaction, ..facts })
@@ -235,7 +235,7 @@ impl ShardFile {
     ///
     /// # Errors
     /// As [`formats::foreign::Foreign::walk`], and if `go_on` cancels.
-    pub fn walk(&self, wanted: &Wanted, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
+    pub fn walk(&self, wanted: &FieldSelection, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
         self.lies().told(self.checked(wanted, None, go_on))
     }
 
@@ -244,13 +244,13 @@ impl ShardFile {
     ///
     /// # Errors
     /// As [`ShardFile::walk`].
-    pub fn walk_arrays(&self, wanted: &Wanted, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
+    pub fn walk_arrays(&self, wanted: &FieldSelection, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
         let is_meant = self.kind.has_member_names() && self.is_plain();
         let npz = if is_meant { Some(npz::TakenApart::new(self.lies().open()?, wanted)) } else { None };
         self.lies().told(self.checked(wanted, npz, go_on))
     }
 
-    fn checked(&self, wanted: &Wanted, npz: Option<npz::TakenApart>, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
+    fn checked(&self, wanted: &FieldSelection, npz: Option<npz::TakenApart>, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
         let walk = self.walk_all(wanted, go_on)?;
         let keys = match self.kind.has_member_names() {
             true => KeyClass::of(&wanted.entries).map_err(|error| error.in_file(&self.path))?,
@@ -260,7 +260,7 @@ impl ShardFile {
     }
 
     /// As [`ShardFile::walk`], with every field whose position allows an image.
-    fn walk_all(&self, wanted: &Wanted, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
+    fn walk_all(&self, wanted: &FieldSelection, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
         let walk = match self.kind {
             Kind::Format(entry) => self.input().and_then(|input| entry.foreign.walk(input, wanted)),
             Kind::Read(entry) => (entry.walk)(self, wanted, go_on),
@@ -272,7 +272,7 @@ impl ShardFile {
     ///
     /// # Errors
     /// As [`formats::foreign::Foreign::image`].
-    pub fn image<'r>(&self, fetched: &'r [u8], recipe: u32, wanted: &Wanted) -> Result<Cow<'r, [u8]>> {
+    pub fn image<'r>(&self, fetched: &'r [u8], recipe: u32, wanted: &FieldSelection) -> Result<Cow<'r, [u8]>> {
         match self.kind {
             kind if kind.has_member_names() && recipe != 0 => npz::component(fetched).map(Cow::Owned),
             Kind::Format(entry) => entry.foreign.image(fetched, recipe, wanted),
@@ -308,7 +308,7 @@ impl ShardFile {
     ///
     /// # Errors
     /// If the file cannot be opened, and if `go_on` cancels.
-    pub fn unpacked(&self, wanted: &Wanted, go_on: GoOn<'_>) -> Result<Box<dyn Read>> {
+    pub fn unpacked(&self, wanted: &FieldSelection, go_on: GoOn<'_>) -> Result<Box<dyn Read>> {
         Ok(match self.has_places() {
             true => Box::new(self.input()?.bytes),
             false => Box::new(Contents { walk: self.walk_all(wanted, go_on)?, content: Vec::new(), read: 0 }),
@@ -319,7 +319,7 @@ impl ShardFile {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn classes(&self, wanted: &Wanted) -> Result<Vec<Vec<u8>>> {
+    pub fn classes(&self, wanted: &FieldSelection) -> Result<Vec<Vec<u8>>> {
         self.told(|entry| (entry.classes)(self, wanted))
     }
 
@@ -327,7 +327,7 @@ impl ShardFile {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn splits(&self, wanted: &Wanted) -> Result<Vec<String>> {
+    pub fn splits(&self, wanted: &FieldSelection) -> Result<Vec<String>> {
         self.told(|entry| (entry.splits)(self, wanted))
     }
 
@@ -343,7 +343,7 @@ impl ShardFile {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn odd_splits(&self, wanted: &Wanted) -> Result<hdf5::OddSplits> {
+    pub fn odd_splits(&self, wanted: &FieldSelection) -> Result<hdf5::OddSplits> {
         self.told(|entry| (entry.odd_splits)(self, wanted))
     }
 
@@ -385,7 +385,7 @@ impl Read for Contents {
 }
 
 /// Possible compressions of a file, the likeliest first.
-fn ways(place: &Place) -> Result<Vec<Option<Packed>>> {
+fn ways(place: &FileLocation) -> Result<Vec<Option<Packed>>> {
     Ok(match Packed::of(place)? {
         Some(Packed::Zlib) => vec![None, Some(Packed::Zlib)],
         packed => vec![packed],
@@ -393,7 +393,7 @@ fn ways(place: &Place) -> Result<Vec<Option<Packed>>> {
 }
 
 /// Detects the format from the first decompressed bytes.
-fn told(place: &Place, bytes: u64, packed: Option<Packed>) -> Result<Option<Kind>> {
+fn told(place: &FileLocation, bytes: u64, packed: Option<Packed>) -> Result<Option<Kind>> {
     let path = place.path();
     let mut first = vec![0; LOOK_BYTES];
     let filled = match packed {
@@ -425,7 +425,7 @@ fn told(place: &Place, bytes: u64, packed: Option<Packed>) -> Result<Option<Kind
     Ok(formats::ALL.iter().find(|entry| entry.foreign.is(&first, total_bytes, &name)).map(Kind::Format))
 }
 
-fn input(place: &Place, bytes: u64, packed: Option<Packed>, buffer_bytes: usize) -> Result<Input> {
+fn input(place: &FileLocation, bytes: u64, packed: Option<Packed>, buffer_bytes: usize) -> Result<Input> {
     let stream = place.stream(buffer_bytes)?;
     match packed {
         None => Ok(Input { bytes: stream, total_bytes: Some(bytes) }),

@@ -36,7 +36,7 @@ use shardpack_format::{
     Error, Result,
     component::Form,
     field_names,
-    formats::foreign::{Image, Label, Other, Record, Walk, Wanted},
+    formats::foreign::{FieldSelection, Image, Label, Other, Record, Walk},
     image_header::SNIFF_BYTES,
     text,
 };
@@ -51,7 +51,7 @@ use self::{
     shadowed::Shadowed,
     values::Values,
 };
-use super::{Bytes, GoOn, Lack, entry::Entry};
+use super::{Bytes, GoOn, MissingImage, entry::Entry};
 
 pub use known::{Datum, is};
 pub use partition::{Partition, is_partition};
@@ -69,7 +69,7 @@ pub(crate) static ENTRY: Entry = Entry {
 ///
 /// # Errors
 /// If the footer is corrupt, several columns may hold the images, or a wanted column is missing; and if `go_on` cancels.
-pub fn walk(file: impl Into<Bytes>, wanted: &Wanted, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
+pub fn walk(file: impl Into<Bytes>, wanted: &FieldSelection, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
     walk_part(file, Partition::default(), wanted, go_on)
 }
 
@@ -80,7 +80,7 @@ pub fn walk(file: impl Into<Bytes>, wanted: &Wanted, go_on: GoOn<'_>) -> Result<
 pub fn walk_part(
     file: impl Into<Bytes>,
     partition: Partition,
-    wanted: &Wanted,
+    wanted: &FieldSelection,
     go_on: GoOn<'_>,
 ) -> Result<Box<dyn Walk>> {
     let file = file.into();
@@ -124,7 +124,7 @@ pub fn has_images(file: impl Into<Bytes>) -> Result<bool> {
     let file = file.into();
     let footer = Footer::read(&file)?;
     let file = Arc::new(file);
-    let columns = contained(|| Columns::of(&file, &footer, &Wanted::default(), &|| Ok(())))?;
+    let columns = contained(|| Columns::of(&file, &footer, &FieldSelection::default(), &|| Ok(())))?;
     Ok(columns.image.is_some())
 }
 
@@ -132,7 +132,7 @@ pub fn has_images(file: impl Into<Bytes>) -> Result<bool> {
 ///
 /// # Errors
 /// If the footer is corrupt, or the wanted column of labels is missing.
-pub fn classes(file: impl Into<Bytes>, wanted: &Wanted) -> Result<Vec<Vec<u8>>> {
+pub fn classes(file: impl Into<Bytes>, wanted: &FieldSelection) -> Result<Vec<Vec<u8>>> {
     classes_part(file, &Partition::default(), wanted)
 }
 
@@ -140,7 +140,7 @@ pub fn classes(file: impl Into<Bytes>, wanted: &Wanted) -> Result<Vec<Vec<u8>>> 
 ///
 /// # Errors
 /// As [`classes`].
-pub fn classes_part(file: impl Into<Bytes>, partition: &Partition, wanted: &Wanted) -> Result<Vec<Vec<u8>>> {
+pub fn classes_part(file: impl Into<Bytes>, partition: &Partition, wanted: &FieldSelection) -> Result<Vec<Vec<u8>>> {
     let footer = Footer::read(&file.into())?;
     let label = contained(|| Labels::of(&footer, &partition.rest(&footer, wanted)))?;
     // Where rows are values, these are believed only where the label is.
@@ -184,7 +184,7 @@ struct OfFolders {
 }
 
 impl OfFolders {
-    fn of(partition: Partition, footer: &Footer, columns: &Columns, wanted: &Wanted) -> Self {
+    fn of(partition: Partition, footer: &Footer, columns: &Columns, wanted: &FieldSelection) -> Self {
         let mut all = partition.0;
         all.retain(|(name, _)| !footer.has_column(name));
         let is_label = |name: &str| match &wanted.label {
@@ -289,7 +289,7 @@ impl Records {
         let at = self.at.checked_add(image_bytes.unwrap_or(0));
         let at = at.ok_or_else(|| Error::data("images of more than 64 bits of bytes"))?;
         let (mut others, lack) = self.values.row(&mut group.values, number, at, &mut self.beside)?;
-        let is_damaged = matches!(lack, Lack::Damaged(_));
+        let is_damaged = matches!(lack, MissingImage::Damaged(_));
         if !is_damaged && (self.columns.image.is_some() || !others.is_empty()) {
             let form = self.columns.image.is_none().then_some(Form::Text);
             self.of_folders.add(form, at, (&mut others, &mut self.beside));

@@ -30,26 +30,26 @@ pub struct Facts {
 
 /// Location of a file.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum FileLocation {
     /// In the file system.
     Local(PathBuf),
     /// At a URL.
     Remote(Remote),
 }
 
-impl From<&Path> for Place {
+impl From<&Path> for FileLocation {
     fn from(path: &Path) -> Self {
         Self::Local(path.to_path_buf())
     }
 }
 
-impl From<&PathBuf> for Place {
+impl From<&PathBuf> for FileLocation {
     fn from(path: &PathBuf) -> Self {
         Self::Local(path.clone())
     }
 }
 
-impl Place {
+impl FileLocation {
     /// Its path or URL.
     pub fn path(&self) -> &Path {
         match self {

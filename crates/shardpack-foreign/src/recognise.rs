@@ -8,7 +8,7 @@ use shardpack_format::{
 };
 
 use super::{
-    Kind, Place, ShardFile,
+    FileLocation, Kind, ShardFile,
     kind::READ,
     lmdb::{self, DATA_FILE},
 };
@@ -17,7 +17,7 @@ use super::{
 const PACKED: [&str; 9] = ["gz", "tgz", "zst", "zstd", "tzst", "bz2", "tbz2", "br", "snappy"];
 
 /// The file as a shard, by its content or else by its name; `None` if neither identifies a format.
-pub(super) fn recognise(place: &Place) -> Result<Option<ShardFile>> {
+pub(super) fn recognise(place: &FileLocation) -> Result<Option<ShardFile>> {
     let path = place.path();
     match (ShardFile::recognise(place)?, kind_by_name(path)) {
         (None, Some(kind)) => {

@@ -53,7 +53,7 @@ pub struct Split {
 
 /// A dataset in a folder beside the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct SplitFolder {
     /// Name of the folder.
     pub folder: String,
     /// BLAKE3 of the manifest's file; `None` if the manifest is damaged, which is reported elsewhere.
@@ -139,7 +139,7 @@ impl Record {
     }
 
     /// The differences between the record and the datasets that were found, in the order of the record, then of `found`.
-    pub fn differences(&self, found: &[Found]) -> Vec<Difference> {
+    pub fn differences(&self, found: &[SplitFolder]) -> Vec<Difference> {
         let at = |name: &str| found.iter().find(|one| one.folder == name);
         let of = |hash: FileHash| self.splits.iter().find(|split| split.manifest.0 == hash);
         let is_in_place = |split: &Split| at(&split.name).is_some_and(|one| one.manifest == Some(split.manifest.0));
@@ -171,7 +171,7 @@ impl Record {
                         ),
                     }
                 }
-                Some(Found { manifest: Some(hash), .. }) if *hash != split.manifest.0 => match of(*hash) {
+                Some(SplitFolder { manifest: Some(hash), .. }) if *hash != split.manifest.0 => match of(*hash) {
                     Some(other) => tell(
                         &split.name,
                         format!("holds the split {}, as {FILE} knows it, and not {}", other.name, split.name),
@@ -307,7 +307,7 @@ mod tests {
         for (row, found, expected) in rows {
             let found: Vec<_> = found
                 .iter()
-                .map(|(name, hash)| Found { folder: (*name).into(), manifest: Some([*hash; 32]) })
+                .map(|(name, hash)| SplitFolder { folder: (*name).into(), manifest: Some([*hash; 32]) })
                 .collect();
             let told = record().differences(&found);
             assert_eq!(told.len(), expected.len(), "{row}: {told:?}");

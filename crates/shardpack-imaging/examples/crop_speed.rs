@@ -9,7 +9,7 @@ use std::{num::NonZeroU16, path::PathBuf, time::Instant};
 use shardpack_format::image_header::Header;
 use shardpack_imaging::{
     Limits,
-    crops::{Decoder, Rect, Wanted, scan},
+    crops::{Decoder, Rect, RegionRequest, scan},
 };
 
 /// The shortest of five calls, in nanoseconds: other load on the machine rarely affects all five.
@@ -49,7 +49,7 @@ fn main() {
         let image = std::fs::read(path).unwrap();
         let Ok(table) = scan(&image, NonZeroU16::new(every).unwrap()) else { continue };
         let Header { width, height, .. } = Header::of(&image);
-        let all = Wanted { rect: Rect { x: 0, y: 0, width, height }, reduce_by: 1, padded: true };
+        let all = RegionRequest { rect: Rect { x: 0, y: 0, width, height }, reduce_by: 1, padded: true };
         scanned += time(|| drop(scan(&image, NonZeroU16::new(every).unwrap())));
         let once = time(|| drop(decoder.region(&image, None, &all, &mut pixels)));
         whole += once;
@@ -62,7 +62,7 @@ fn main() {
             let (w, h) = (w.clamp(1, width), h.clamp(1, height));
             let x = (random() * f64::from(width - w + 1)) as u32;
             let y = (random() * f64::from(height - h + 1)) as u32;
-            let wanted = Wanted { rect: Rect { x, y, width: w, height: h }, ..all };
+            let wanted = RegionRequest { rect: Rect { x, y, width: w, height: h }, ..all };
             parts += time(|| drop(decoder.region(&image, Some(&table), &wanted, &mut pixels)));
             stock += time(|| drop(decoder.region(&image, None, &wanted, &mut pixels)));
             crops += 1;

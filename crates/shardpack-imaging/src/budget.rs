@@ -52,7 +52,7 @@ impl Budget {
     /// Waits until `bytes` are free (all of the budget if it is smaller), and takes them until the result is dropped.
     ///
     /// Requests are served in order: many small requests do not delay a large one.
-    pub fn take(&self, bytes: u64) -> Taken<'_> {
+    pub fn take(&self, bytes: u64) -> Reservation<'_> {
         let bytes = bytes.min(self.bytes);
         let mut state = self.state();
         let number = state.asks;
@@ -65,20 +65,20 @@ impl Budget {
         if state.serves != state.asks {
             self.changed.notify_all();
         }
-        Taken { budget: self, bytes }
+        Reservation { budget: self, bytes }
     }
 
     /// Waits for the memory to decode the image in `bytes`, and takes it.
     ///
     /// # Errors
     /// When the image needs more than the whole budget, or more than the system has.
-    pub fn for_decode(&self, bytes: &[u8]) -> Result<Taken<'_>, Refused> {
+    pub fn for_decode(&self, bytes: &[u8]) -> Result<Reservation<'_>, Refused> {
         self.for_work(need::decode(bytes, &Header::of(bytes)))
     }
 
     /// Takes `needed` bytes for decoders, which abort the process if the system has no memory; takes the whole budget
     /// if the need is unknown.
-    pub(crate) fn for_work(&self, needed: Option<u64>) -> Result<Taken<'_>, Refused> {
+    pub(crate) fn for_work(&self, needed: Option<u64>) -> Result<Reservation<'_>, Refused> {
         let Some(needed) = needed else { return Ok(self.take(self.bytes)) };
         if needed > self.bytes {
             return Err(Refused::OverBudget { needed, allowed: self.bytes });
@@ -108,12 +108,12 @@ fn is_there(bytes: u64) -> bool {
 
 /// A part of a [`Budget`].
 #[derive(Debug)]
-pub struct Taken<'b> {
+pub struct Reservation<'b> {
     budget: &'b Budget,
     bytes: u64,
 }
 
-impl Drop for Taken<'_> {
+impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         let mut state = self.budget.state();
         state.free += self.bytes;

@@ -25,7 +25,7 @@ mod resize;
 #[allow(unsafe_code, reason = "libjpeg-turbo is C")]
 mod turbo;
 
-pub use budget::{Budget, Taken};
+pub use budget::{Budget, Reservation};
 pub use decode::{check, check_entropy, decode};
 pub use encode::{Encode, encode};
 pub use error::{Limits, Refused};

@@ -101,7 +101,7 @@ impl Decoder {
 
 /// A part of a JPEG that is reduced by 1, 2, 4 or 8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct ReducedRect {
     pub(crate) x: u32,
     pub(crate) y: u32,
     pub(crate) width: u32,
@@ -110,9 +110,9 @@ pub(crate) struct Part {
 
 /// Output of [`Parts`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Made {
+pub(crate) struct DecodedCrop {
     /// The decoded part: at least the requested part.
-    pub(crate) part: Part,
+    pub(crate) part: ReducedRect,
     /// The reduction.
     pub(crate) by: u32,
     /// Whether the pixels are only a part of the image.
@@ -143,9 +143,9 @@ impl Parts {
         by: u32,
         is_padded: bool,
         most: u64,
-        part: impl FnOnce(u32, u32) -> Option<Part>,
+        part: impl FnOnce(u32, u32) -> Option<ReducedRect>,
         pixels: &mut Vec<u8>,
-    ) -> Option<Made> {
+    ) -> Option<DecodedCrop> {
         // Taken, so that an early return leaves no handle behind.
         let mut handle = match self.handle.take() {
             Some(handle) => handle,
@@ -175,10 +175,10 @@ impl Parts {
             tj::TJSAMP_TJSAMP_411 => Some(32),
             _ => None,
         };
-        let mut made = Made { part: Part { x: 0, y: 0, width, height }, by, is_part: false, has_warned };
+        let mut made = DecodedCrop { part: ReducedRect { x: 0, y: 0, width, height }, by, is_part: false, has_warned };
         if let Some(mcu_width) = mcu_width.filter(|_| part != made.part) {
             let x = part.x - part.x % (mcu_width / by);
-            let part = Part { x, width: part.width + part.x - x, ..part };
+            let part = ReducedRect { x, width: part.width + part.x - x, ..part };
             let [x, y, w, h] = [part.x, part.y, part.width, part.height].map(|side| side as i32);
             // SAFETY: the handle is alive and has read the header; a region that is not within the image is refused.
             if unsafe { tj::tj3SetCroppingRegion(handle.0.as_ptr(), tj::tjregion { x, y, w, h }) } == 0 {
@@ -205,7 +205,7 @@ impl Parts {
             without_ink(pixels, is_padded);
         }
         self.handle = Some(handle);
-        Some(Made { has_warned, ..made })
+        Some(DecodedCrop { has_warned, ..made })
     }
 }
 

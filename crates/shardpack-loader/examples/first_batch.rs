@@ -18,7 +18,7 @@ use std::{
 };
 
 use shardpack_format::manifest::{self, Manifest};
-use shardpack_loader::{Dataset, Loader, Options, Part, State, Subset, Times};
+use shardpack_loader::{Dataset, Loader, MixPart, Options, State, Subset, Times};
 
 const SHARD_SAMPLES: u64 = 10_000;
 const RUNS: usize = 11;
@@ -71,7 +71,7 @@ fn turn(folder: &Path, name: &str, how: impl Fn(u64) -> (Subset, Times)) {
     let dataset = Dataset::open(folder).unwrap();
     let (subset, times) = how(dataset.len());
     let since = Instant::now();
-    let parts = vec![Part { dataset, subset, times }];
+    let parts = vec![MixPart { dataset, subset, times }];
     let loader = Loader::mix(parts, Options { seed: 3, epochs: 2, ..Options::default() }).unwrap();
     let mut state = loader.beginning();
     state.position = loader.epoch(0).unwrap().len().saturating_sub(BEFORE * 64);

@@ -34,7 +34,7 @@ use crate::{
 struct Shared {
     making: Making,
     ring: Arc<Ring>,
-    outlet: Outlet<Made>,
+    outlet: Outlet<FinishedBatch>,
     front: Mutex<Front>,
     /// The error that ended the work, until it is reported.
     failure: Mutex<Option<Error>>,
@@ -62,12 +62,12 @@ struct Building {
     /// Number of samples in the batch.
     len: usize,
     /// The parts that are finished.
-    parts: Mutex<Vec<Part>>,
+    parts: Mutex<Vec<BatchPiece>>,
     error: Mutex<Option<Error>>,
 }
 
 /// Consecutive samples of a batch, made by one thread.
-struct Part {
+struct BatchPiece {
     /// The slot of the first.
     first: usize,
     slotted: Vec<Slotted>,
@@ -80,7 +80,7 @@ const TOGETHER: usize = 32;
 
 /// A batch, and its entries for the receipt.
 #[derive(Debug)]
-pub(crate) struct Made {
+pub(crate) struct FinishedBatch {
     batch: Batch,
     wanted: Vec<(usize, u64)>,
     repeated: u64,
@@ -310,13 +310,13 @@ impl Shared {
     }
 
     /// Makes consecutive samples of a batch.
-    fn part(&self, worker: &mut Worker, building: &Building, first: usize, fetched: &[Fetched]) -> Result<Part> {
+    fn part(&self, worker: &mut Worker, building: &Building, first: usize, fetched: &[Fetched]) -> Result<BatchPiece> {
         let columns = self.making.columns.iter().map(|_| Gathered::default()).collect();
         // Payloads alone are handed out without reading them.
         if !self.making.columns.is_empty() && fetched.len() > 1 {
             fetch_lines(fetched);
         }
-        let mut part = Part { first, slotted: Vec::with_capacity(fetched.len()), columns };
+        let mut part = BatchPiece { first, slotted: Vec::with_capacity(fetched.len()), columns };
         for (slot, fetched) in (first..).zip(fetched) {
             let Some(mut lent) = building.slots.lend(slot) else {
                 return Err(Error::new(ErrorKind::System, "a slot that was lent twice"));
@@ -458,6 +458,6 @@ impl Shared {
             ring,
             is_kept: false,
         };
-        self.outlet.put(sequence, Finished::Batch(Made { batch, wanted, repeated, bad }));
+        self.outlet.put(sequence, Finished::Batch(FinishedBatch { batch, wanted, repeated, bad }));
     }
 }

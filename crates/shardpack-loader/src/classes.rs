@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use shardpack_format::{Error, Result};
 
-use crate::plan::Source;
+use crate::plan::PlanSource;
 
 /// Names of classes, in the order of their labels.
 type Names = Vec<Vec<u8>>;
@@ -16,9 +16,9 @@ type Names = Vec<Vec<u8>>;
 ///
 /// # Errors
 /// If one source numbers its classes and another names them, or one list has a duplicate name and the lists differ.
-pub(crate) fn merge(sources: &mut [Source]) -> Result<Vec<String>> {
+pub(crate) fn merge(sources: &mut [PlanSource]) -> Result<Vec<String>> {
     let names =
-        |source: &Source| -> Names { source.dataset.classes().iter().map(|class| class.name_bytes()).collect() };
+        |source: &PlanSource| -> Names { source.dataset.classes().iter().map(|class| class.name_bytes()).collect() };
     let lists: Vec<Names> = sources.iter().map(names).collect();
     let all = merged(&lists).map_err(|unclear| {
         let folder = |at: usize| sources.get(at).map(|source| source.dataset.folder().display().to_string());

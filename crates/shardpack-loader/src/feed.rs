@@ -439,7 +439,7 @@ mod tests {
     use shardpack_reader::Dataset;
     use shardpack_testing::Packing;
 
-    use crate::{Loader, Options, Part, Times};
+    use crate::{Loader, MixPart, Options, Times};
 
     const LONG: Duration = Duration::from_secs(60);
 
@@ -447,7 +447,7 @@ mod tests {
     fn mix(folder: &Path, epochs: u64) -> (Loader, u64) {
         let payloads: Vec<_> = (0..300_u32).map(|number| number.to_le_bytes().to_vec()).collect();
         Packing { shard_samples: 61, block_samples: 3, ..Packing::default() }.pack(folder, &payloads);
-        let part = |times| Part { times, ..Part::new(Dataset::open(folder).unwrap()) };
+        let part = |times| MixPart { times, ..MixPart::new(Dataset::open(folder).unwrap()) };
         let parts = vec![part(Times::Total(400)), part(Times::Classes(0.0))];
         let options = Options { batch: 8, epochs, seed: 1, ..Options::default() };
         (Loader::mix(parts, options).unwrap(), 700)

@@ -67,7 +67,7 @@ mod subset;
 pub use batch::{Batch, Column, NO_LABEL, Values};
 pub use batches::Batches;
 pub use loader::{Loader, Options};
-pub use mix::{Part, Times};
+pub use mix::{MixPart, Times};
 pub use output::{OnBad, Output, Own};
 pub use receipt::{Bad, Expected, Receipt};
 pub use run::{Fetched, Payload};

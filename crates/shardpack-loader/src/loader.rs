@@ -10,12 +10,12 @@ use shardpack_imaging::{Budget, Limits};
 use shardpack_reader::Dataset;
 
 use crate::{
-    Batches, Memory, OnBad, Output, Part, Samples, State, Subset, Times, classes,
+    Batches, Memory, MixPart, OnBad, Output, Samples, State, Subset, Times, classes,
     feed::Feed,
     making::Making,
     mix::Quotas,
     order::{self, Epoch, Identities, Last, Shuffle, Sum},
-    plan::{Needs, Plan, Ranks, Source},
+    plan::{Needs, Plan, PlanSource, Ranks},
     receipt::Expected,
     ring::Ring,
     stats::Counters,
@@ -111,10 +111,10 @@ fn whole(options: &Options) -> Result<()> {
 }
 
 /// A part of a plan.
-fn source(part: Part, components: &[String]) -> Result<Source> {
+fn source(part: MixPart, components: &[String]) -> Result<PlanSource> {
     let selection = part.subset.select(&part.dataset)?;
     let quotas = Quotas::new(&part, &selection)?;
-    let Part { dataset, .. } = part;
+    let MixPart { dataset, .. } = part;
     let names = &dataset.manifest().components;
     let columns = components.iter().map(|wanted| {
         names.iter().position(|name| name == wanted).ok_or_else(|| {
@@ -129,7 +129,7 @@ fn source(part: Part, components: &[String]) -> Result<Source> {
     });
     let columns = columns.collect::<Result<_>>()?;
     let identities = Identities::new(&dataset.manifest().id.0);
-    Ok(Source { dataset, selection, quotas, identities, columns, labels: None })
+    Ok(PlanSource { dataset, selection, quotas, identities, columns, labels: None })
 }
 
 impl Loader {
@@ -139,7 +139,7 @@ impl Loader {
     /// If an option is out of range, a component is missing, the memory is too small for the lanes, or an epoch has no
     /// batch.
     pub fn new(dataset: Dataset, options: Options) -> Result<Self> {
-        Self::of(vec![Part { dataset, subset: options.subset.clone(), times: Times::Once }], options, None)
+        Self::of(vec![MixPart { dataset, subset: options.subset.clone(), times: Times::Once }], options, None)
     }
 
     /// A loader of a mix: all parts in one order, each as often as its [`Times`]. Each part has its own subset, with
@@ -150,7 +150,7 @@ impl Loader {
     /// As [`Loader::new`]; if there is no part, a part lacks a component, one part numbers its classes and another
     /// names them,
     /// or [`Options::subset`] is set.
-    pub fn mix(parts: Vec<Part>, options: Options) -> Result<Self> {
+    pub fn mix(parts: Vec<MixPart>, options: Options) -> Result<Self> {
         whole(&options)?;
         Self::of(parts, options, None)
     }
@@ -162,19 +162,19 @@ impl Loader {
     /// # Errors
     /// As [`Loader::new`]; if the state is of another dataset.
     pub fn resume(dataset: Dataset, options: Options, state: &State) -> Result<Self> {
-        Self::of(vec![Part { dataset, subset: options.subset.clone(), times: Times::Once }], options, Some(state))
+        Self::of(vec![MixPart { dataset, subset: options.subset.clone(), times: Times::Once }], options, Some(state))
     }
 
     /// As [`Loader::resume`], for a mix of the same parts.
     ///
     /// # Errors
     /// As [`Loader::mix`]; if the state is of another first dataset.
-    pub fn resume_mix(parts: Vec<Part>, options: Options, state: &State) -> Result<Self> {
+    pub fn resume_mix(parts: Vec<MixPart>, options: Options, state: &State) -> Result<Self> {
         whole(&options)?;
         Self::of(parts, options, Some(state))
     }
 
-    fn of(parts: Vec<Part>, options: Options, state: Option<&State>) -> Result<Self> {
+    fn of(parts: Vec<MixPart>, options: Options, state: Option<&State>) -> Result<Self> {
         let Some(first) = parts.first() else { return Err(Error::usage("a mix of no datasets")) };
         let given = state.map(|state| state.order(&first.dataset)).transpose()?;
         let mut sources =

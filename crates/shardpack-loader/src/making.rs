@@ -13,7 +13,7 @@ use crate::{
     OnBad, Output,
     batch::NO_LABEL,
     columns::{Gathered, Value},
-    plan::{Plan, Source},
+    plan::{Plan, PlanSource},
     receipt::Bad,
     run::{Fetched, Payload},
     stats::Counters,
@@ -40,11 +40,11 @@ pub(crate) struct Slotted {
     /// The dataset and the number of the sample that was expected.
     pub wanted: (usize, u64),
     /// `None` if the sample was skipped.
-    pub kept: Option<Kept>,
+    pub kept: Option<KeptSample>,
     pub bad: Option<Bad>,
 }
 
-pub(crate) struct Kept {
+pub(crate) struct KeptSample {
     pub source: usize,
     pub sample: u64,
     pub label: i64,
@@ -87,8 +87,8 @@ impl Making {
         fetched: &Fetched,
         slot: &mut [u8],
         columns: &mut [Gathered],
-    ) -> Result<Option<Kept>> {
-        let Source { dataset, selection, .. } = &self.plan.sources[fetched.source()];
+    ) -> Result<Option<KeptSample>> {
+        let PlanSource { dataset, selection, .. } = &self.plan.sources[fetched.source()];
         let Ok(row) = dataset.row(fetched.number()) else { return Ok(None) };
         let label = row.label;
         let (here, samples) = (selection.before(fetched.number()), selection.len());
@@ -129,7 +129,7 @@ impl Making {
         wanted: &Fetched,
         slot: &mut [u8],
         columns: &mut [Gathered],
-    ) -> Result<Kept> {
+    ) -> Result<KeptSample> {
         let sample = fetched.sample()?;
         let bytes = sample.bytes();
         let source = &self.plan.sources[fetched.source()];
@@ -152,7 +152,7 @@ impl Making {
         columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
         self.counters.made(bytes.len() as u64, decoded.as_ref());
         let payload = matches!(self.output, Output::Encoded).then(|| Payload::of(fetched, &sample));
-        Ok(Kept {
+        Ok(KeptSample {
             source: fetched.source(),
             sample: fetched.number(),
             label: source.label(sample.label()).unwrap_or(NO_LABEL),

@@ -14,7 +14,7 @@ use serde::Serialize;
 use shardpack_format::{Error, Result, image_header::Header, threads};
 use shardpack_imaging::{
     Budget,
-    crops::{Decoder, Rect, Wanted},
+    crops::{Decoder, Rect, RegionRequest},
 };
 use shardpack_reader::{Dataset, StoreSettings, Transfers};
 
@@ -444,7 +444,7 @@ fn decoded(decoder: &mut Decoder, budget: &Budget, image: &[u8], pixels: &mut Ve
     let Ok(_taken) = budget.for_decode(image) else { return false };
     let header = Header::of(image);
     let rect = Rect { x: 0, y: 0, width: header.width, height: header.height };
-    decoder.region(image, None, &Wanted { rect, reduce_by: 1, padded: false }, pixels).is_ok()
+    decoder.region(image, None, &RegionRequest { rect, reduce_by: 1, padded: false }, pixels).is_ok()
 }
 
 fn decode_whole(images: &[Vec<u8>], jobs: usize, watch: &Watch) -> Result<Rate> {

@@ -12,7 +12,7 @@ use crate::{
 
 /// A dataset in a mix.
 #[derive(Debug)]
-pub struct Part {
+pub struct MixPart {
     /// The dataset.
     pub dataset: Dataset,
     /// Which samples to use.
@@ -21,7 +21,7 @@ pub struct Part {
     pub times: Times,
 }
 
-/// How often the samples of a [`Part`] come in an epoch: the counts are exact in every epoch, by a formula and not by draws.
+/// How often the samples of a [`MixPart`] come in an epoch: the counts are exact in every epoch, by a formula and not by draws.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Times {
     /// Once each.
@@ -35,7 +35,7 @@ pub enum Times {
     Classes(f64),
 }
 
-impl Part {
+impl MixPart {
     /// All of `dataset`, once.
     pub fn new(dataset: Dataset) -> Self {
         Self { dataset, subset: Subset::All, times: Times::Once }
@@ -79,7 +79,7 @@ fn few(quota: Quota) -> Result<Quota> {
 }
 
 impl Quotas {
-    pub fn new(part: &Part, selection: &Selection) -> Result<Self> {
+    pub fn new(part: &MixPart, selection: &Selection) -> Result<Self> {
         let samples = selection.len();
         let power = match part.times {
             Times::Once => return Ok(Self::All(Quota { rounds: 1, rest: 0 })),

@@ -18,7 +18,7 @@ const MOST_RUN_BYTES: u64 = 8 << 20;
 
 /// A dataset of a plan.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct PlanSource {
     pub dataset: Dataset,
     pub selection: Selection,
     pub quotas: Quotas,
@@ -29,7 +29,7 @@ pub(crate) struct Source {
     pub labels: Option<Box<[i64]>>,
 }
 
-impl Source {
+impl PlanSource {
     /// The label in a batch for a sample with the label `own` in this dataset.
     pub fn label(&self, own: Option<i64>) -> Option<i64> {
         let (Some(labels), Some(own)) = (&self.labels, own) else { return own };
@@ -40,7 +40,7 @@ impl Source {
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    pub sources: Arc<[Source]>,
+    pub sources: Arc<[PlanSource]>,
     /// Fingerprint of the samples and their counts; `None` if the plan has every sample of one dataset once.
     pub subset: Option<String>,
     pub order: Options,
@@ -139,7 +139,7 @@ pub(crate) struct Ranks {
 }
 
 impl Plan {
-    pub fn new(sources: Vec<Source>, order: Options, ranks: &Ranks) -> Self {
+    pub fn new(sources: Vec<PlanSource>, order: Options, ranks: &Ranks) -> Self {
         let subset = fingerprint(&sources);
         let &Ranks { rank, world, batch, last, check_content } = ranks;
         let sources = sources.into();
@@ -202,15 +202,15 @@ impl Plan {
 }
 
 /// Fingerprint of the samples and their counts; `None` for every sample of one dataset, once.
-fn fingerprint(sources: &[Source]) -> Option<String> {
-    if let [Source { selection: Selection::All(_), quotas: Quotas::All(quota), .. }] = sources
+fn fingerprint(sources: &[PlanSource]) -> Option<String> {
+    if let [PlanSource { selection: Selection::All(_), quotas: Quotas::All(quota), .. }] = sources
         && (quota.rounds, quota.rest) == (1, 0)
     {
         return None;
     }
     let mut sums = [0_u64; 2];
     let mut add = |number: u64| sums = [mix(sums[0] ^ number), mix(sums[1].wrapping_add(number) ^ sums[0])];
-    for Source { selection, quotas, identities, .. } in sources {
+    for PlanSource { selection, quotas, identities, .. } in sources {
         let sum: Sum = match selection {
             // The dataset and its length identify the samples.
             Selection::All(samples) => Sum { samples: *samples, identities: identities.of(0) },
@@ -225,7 +225,7 @@ fn fingerprint(sources: &[Source]) -> Option<String> {
 }
 
 /// The shard with number `number` in the dataset of `copy`.
-pub(crate) fn shard<'s>(sources: &'s [Source], copy: &Copy, number: usize) -> Result<Shard<'s>> {
+pub(crate) fn shard<'s>(sources: &'s [PlanSource], copy: &Copy, number: usize) -> Result<Shard<'s>> {
     sources[copy.source].dataset.shard(number)
 }
 
@@ -246,7 +246,7 @@ const USUAL_BYTES: u64 = 256 << 20;
 const MOST_USUAL_BYTES: u64 = 2 << 30;
 
 impl Needs {
-    pub fn new(sources: &[Source], shuffle: Shuffle, lanes: u64, world: u64) -> Self {
+    pub fn new(sources: &[PlanSource], shuffle: Shuffle, lanes: u64, world: u64) -> Self {
         let manifests = || sources.iter().map(|source| source.dataset.manifest());
         let all_bytes: u64 = manifests().map(|manifest| manifest.shard_bytes).fold(0, u64::saturating_add);
         let block_samples = manifests().map(|manifest| manifest.block_samples.max(1)).min().unwrap_or(1);

@@ -16,14 +16,14 @@ use shardpack_reader::{Sample, Shard, Window};
 use crate::{
     budget::Budget,
     order::{Segment, Selection},
-    plan::{Content, Copy, Source},
+    plan::{Content, Copy, PlanSource},
 };
 
 /// A run in memory, or being read.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub ticket: u64,
-    pub sources: Arc<[Source]>,
+    pub sources: Arc<[PlanSource]>,
     pub content: Arc<Content>,
     pub segment: Segment,
     /// Number of samples of the rank in the run.
@@ -169,10 +169,10 @@ pub(crate) fn fetch_lines(fetched: &[Fetched]) {
 
 /// The payload of a sample as stored. Keeps the run of the sample in memory, which holds more samples.
 #[derive(Clone)]
-pub struct Payload(Held);
+pub struct Payload(PayloadBytes);
 
 #[derive(Clone)]
-enum Held {
+enum PayloadBytes {
     /// A range of the shard, in a piece of the run.
     Of { run: Arc<Run>, piece: usize, range: Range<u64> },
     /// Bytes that were read alone, or joined from several ranges.
@@ -186,8 +186,8 @@ impl Payload {
         let pieces = fetched.run.pieces.get().and_then(Option::as_ref).map_or(&[][..], Vec::as_slice);
         let is_in = |piece: &Piece| piece.window.get(range.clone()).is_some_and(|held| std::ptr::eq(held, bytes));
         match pieces.iter().position(is_in) {
-            Some(piece) => Self(Held::Of { run: Arc::clone(&fetched.run), piece, range }),
-            None => Self(Held::Own(bytes.into())),
+            Some(piece) => Self(PayloadBytes::Of { run: Arc::clone(&fetched.run), piece, range }),
+            None => Self(PayloadBytes::Own(bytes.into())),
         }
     }
 }
@@ -198,12 +198,12 @@ impl Deref for Payload {
     fn deref(&self) -> &[u8] {
         match &self.0 {
             // Present, because `of` has found it: pieces are set once.
-            Held::Of { run, piece, range } => {
+            PayloadBytes::Of { run, piece, range } => {
                 let pieces = run.pieces.get().and_then(Option::as_ref);
                 let held = pieces.and_then(|pieces| pieces.get(*piece)?.window.get(range.clone()));
                 held.unwrap_or_default()
             }
-            Held::Own(bytes) => bytes,
+            PayloadBytes::Own(bytes) => bytes,
         }
     }
 }

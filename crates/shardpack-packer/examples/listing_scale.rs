@@ -12,7 +12,7 @@ use std::{fmt::Write, sync::Arc, time::Instant};
 use shardpack_format::{Error, Result, formats::Choice, permutation::Permutation};
 use shardpack_packer::plan::{Check, Compression, Cut, Options, Order, Plan};
 use shardpack_source::{
-    Found,
+    SourceListing,
     listing::{Builder, Folder, FolderSamples, Listing},
 };
 
@@ -25,7 +25,7 @@ fn main() -> Result<()> {
     let listing_peak = peak_bytes()?;
 
     let start = Instant::now();
-    let found = Found { listing: Arc::new(listing), ..Found::default() };
+    let found = SourceListing { listing: Arc::new(listing), ..SourceListing::default() };
     let options = Options {
         name: "train".to_owned(),
         order: Order::Shuffled,

@@ -26,7 +26,7 @@ use shardpack_packer::{
 };
 use shardpack_reader::StoreSettings;
 use shardpack_source::{
-    Found, LocalTree,
+    LocalTree, SourceListing,
     listing::{Builder, Folder, FolderSamples, Listing},
     monitor::Silent,
 };
@@ -75,7 +75,7 @@ fn plan(folder: &Path, samples: u64, shards: u64) -> Result<()> {
     let listing = listing(samples);
     let (listed, name_bytes) = (start.elapsed(), listing.name_bytes());
     let start = Instant::now();
-    let found = Found { listing: Arc::new(listing), ..Found::default() };
+    let found = SourceListing { listing: Arc::new(listing), ..SourceListing::default() };
     let options = Options {
         name: "train".to_owned(),
         order: Order::Shuffled,

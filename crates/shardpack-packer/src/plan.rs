@@ -30,7 +30,7 @@ use shardpack_format::{
 use crate::{
     ledger::{Fate, Unpacked},
     listing::Listing,
-    source::Found,
+    source::SourceListing,
 };
 pub use options::{Check, Compression, Cut, Options, Order};
 pub use part::Whole;
@@ -81,7 +81,7 @@ pub struct Plan {
     /// Images that are known to be left out.
     pub unpacked: Vec<Unpacked>,
     /// The samples before preprocessing, if there is a recipe.
-    before: Option<Arc<Found>>,
+    before: Option<Arc<SourceListing>>,
     /// Number of files that are not samples, by reason.
     pub ignored: BTreeMap<String, u64>,
     /// Shards in order.
@@ -135,7 +135,7 @@ impl Plan {
     ///
     /// # Errors
     /// If there are no samples, or the format cannot hold a sample.
-    pub fn new(found: Found, options: Options) -> Result<Self> {
+    pub fn new(found: SourceListing, options: Options) -> Result<Self> {
         let mut plan = Self::without_cuts(found, options)?;
         let samples = plan.listing.len();
         if samples == 0 {
@@ -183,7 +183,7 @@ impl Plan {
     ///
     /// # Errors
     /// If the numbers do not add up to all samples, or the format cannot hold one.
-    pub fn with_shards(found: Found, options: Options, samples: &[u64], block_samples: u64) -> Result<Self> {
+    pub fn with_shards(found: SourceListing, options: Options, samples: &[u64], block_samples: u64) -> Result<Self> {
         let mut plan = Self::without_cuts(found, options)?;
         let total = samples.iter().try_fold(0u64, |sum, samples| sum.checked_add(*samples));
         if total != Some(plan.listing.len()) {
@@ -206,7 +206,7 @@ impl Plan {
     }
 
     /// A plan without shards yet.
-    pub(crate) fn without_cuts(found: Found, options: Options) -> Result<Self> {
+    pub(crate) fn without_cuts(found: SourceListing, options: Options) -> Result<Self> {
         let samples = found.listing.len();
         let arrangement = match options.order {
             Order::Shuffled => Arrangement::Shuffled(Permutation::new(samples, options.seed)),
@@ -216,7 +216,7 @@ impl Plan {
     }
 
     /// A plan of `samples` samples in this order, without shards yet.
-    fn arranged(found: Found, options: Options, samples: u64, arrangement: Arrangement) -> Result<Self> {
+    fn arranged(found: SourceListing, options: Options, samples: u64, arrangement: Arrangement) -> Result<Self> {
         let format = formats::open(&options.format)?;
         if options.compression != Compression::None && format.zstd_extension().is_none() {
             return Err(Error::usage(format!("--compress: readers of {} know no zstd", format.name())));

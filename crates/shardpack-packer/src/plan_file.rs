@@ -38,7 +38,7 @@ use crate::{
     own,
     part::Part,
     plan::{Options, Plan, Restored, Shard, Whole},
-    source::{Found, SharedSource, Source, restored, stored::Stored},
+    source::{SharedSource, Source, SourceListing, restored, stored::Stored},
     sys,
 };
 pub(crate) use difference::components;
@@ -358,7 +358,7 @@ impl Header {
         let plan = |dataset: &Dataset| {
             let (found, restored) = dataset.split_up()?;
             let listing = samples::Samples::new(dataset).listing(&found.1, &[])?;
-            Plan::of_part(Found { listing: Arc::new(listing), ..found.0 }, restored, 0..0, Vec::new())
+            Plan::of_part(SourceListing { listing: Arc::new(listing), ..found.0 }, restored, 0..0, Vec::new())
         };
         self.datasets.iter().map(plan).collect()
     }
@@ -387,14 +387,19 @@ impl Header {
 impl Dataset {
     /// All data for a plan except the samples.
     #[allow(clippy::type_complexity)]
-    fn split_up(&self) -> Result<((Found, Vec<Vec<u8>>), Restored)> {
+    fn split_up(&self) -> Result<((SourceListing, Vec<Vec<u8>>), Restored)> {
         let unhex = |text: &String| hash::unhex(text).ok_or_else(|| Error::data("not hexadecimal"));
         let classes = self.classes.iter().map(unhex).collect::<Result<Vec<_>>>()?;
         let unpacked: Vec<Unpacked> = ledger::read(self.unpacked.as_bytes())?;
         if unpacked.iter().filter_map(|entry| entry.class).any(|class| class as usize >= classes.len()) {
             return Err(Error::data("an image of a class that there is not"));
         }
-        let found = Found { split: self.split.clone(), unpacked, ignored: self.ignored.clone(), ..Found::default() };
+        let found = SourceListing {
+            split: self.split.clone(),
+            unpacked,
+            ignored: self.ignored.clone(),
+            ..SourceListing::default()
+        };
         let restored = Restored {
             options: self.options.clone(),
             shards: self.shards.clone(),
@@ -431,7 +436,7 @@ pub fn read(path: &Path) -> Result<PlanFile> {
                 return Err(Error::data("shards of the plan do not hold its samples"));
             }
             let listing = Arc::new(samples.listing(&classes, &order)?);
-            Plan::of_all(Found { listing, ..found }, restored, stored)
+            Plan::of_all(SourceListing { listing, ..found }, restored, stored)
         };
         let plans = header.datasets.iter().enumerate().map(plan).collect::<Result<_>>()?;
         Ok(PlanFile { source: header.source, plans })
@@ -456,7 +461,7 @@ pub fn read_part(path: &Path, part: Part) -> Result<(Header, Vec<Plan>)> {
             let samples = header.samples(&file, number, shards.clone())?.from(first);
             let (_, order) = samples.ranked(restored.whole.samples, &restored.options)?;
             let listing = Arc::new(samples.listing(&classes, &order)?);
-            Plan::of_part(Found { listing, ..found }, restored, shards, order)
+            Plan::of_part(SourceListing { listing, ..found }, restored, shards, order)
         };
         let plans = header.datasets.iter().enumerate().map(plan).collect::<Result<_>>()?;
         Ok((header, plans))

@@ -11,10 +11,10 @@ use memmap2::Mmap;
 
 /// The bytes of a whole file: a mapping, or a copy in memory if the file system or the kernel refuses to map.
 #[derive(Debug)]
-pub struct Bytes(Kept);
+pub struct Bytes(Backing);
 
 #[derive(Debug)]
-enum Kept {
+enum Backing {
     Mapped(Mmap),
     Copied(Vec<u8>),
 }
@@ -22,15 +22,15 @@ enum Kept {
 impl AsRef<[u8]> for Bytes {
     fn as_ref(&self) -> &[u8] {
         match &self.0 {
-            Kept::Mapped(map) => map,
-            Kept::Copied(bytes) => bytes,
+            Backing::Mapped(map) => map,
+            Backing::Copied(bytes) => bytes,
         }
     }
 }
 
 impl From<Vec<u8>> for Bytes {
     fn from(bytes: Vec<u8>) -> Self {
-        Self(Kept::Copied(bytes))
+        Self(Backing::Copied(bytes))
     }
 }
 
@@ -43,7 +43,7 @@ impl Bytes {
     pub(crate) fn map(file: &File, bytes: u64) -> io::Result<Self> {
         // The kernel rejects empty mappings.
         if bytes == 0 {
-            return Ok(Self(Kept::Copied(Vec::new())));
+            return Ok(Self(Backing::Copied(Vec::new())));
         }
         let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::FileTooLarge)?;
         // SAFETY: the mapping is private to this process's view of a regular file, read-only, and owned by `Bytes`, so
@@ -51,7 +51,7 @@ impl Bytes {
         // are sealed, and the crate's page describes the risk for a caller. Every offset that is read from a mapping
         // is checked after each read.
         let map = unsafe { memmap2::MmapOptions::new().len(length).map(file) }?;
-        Ok(Self(Kept::Mapped(map)))
+        Ok(Self(Backing::Mapped(map)))
     }
 
     /// As [`Bytes::map`], but reads the file into memory if mapping is refused.
@@ -72,7 +72,7 @@ impl Bytes {
         copy.try_reserve_exact(length)?;
         copy.resize(length, 0);
         file.read_exact_at(&mut copy, 0)?;
-        Ok(Self(Kept::Copied(copy)))
+        Ok(Self(Backing::Copied(copy)))
     }
 }
 

@@ -11,15 +11,15 @@ use shardpack_format::Result;
 const MOST_OPEN: usize = 128;
 
 /// An open shard with its number.
-type Place<T> = Mutex<Option<(usize, Arc<T>)>>;
+type ShardSlot<T> = Mutex<Option<(usize, Arc<T>)>>;
 
 /// See the module.
-pub(crate) struct OpenShards<T>(Box<[Place<T>]>);
+pub(crate) struct OpenShards<T>(Box<[ShardSlot<T>]>);
 
 impl<T> OpenShards<T> {
     /// Places for a dataset of `shards`.
     pub fn new(shards: usize) -> Self {
-        Self((0..shards.clamp(1, MOST_OPEN)).map(|_| Place::<T>::default()).collect())
+        Self((0..shards.clamp(1, MOST_OPEN)).map(|_| ShardSlot::<T>::default()).collect())
     }
 
     /// Shard `number`: the open shard, or the result of `open`, which is kept.

@@ -16,7 +16,7 @@ use shardpack_storage::OpenFile;
 use crate::{
     Bytes, Dataset,
     content::{Compression, Content},
-    turn::Turn,
+    turn::SingleFlight,
     window::{Scratch, Window},
 };
 
@@ -25,10 +25,10 @@ use crate::{
 pub(crate) struct Opened {
     index: OnceLock<Index<Bytes>>,
     /// Threads that read the index over a network take turns.
-    index_turn: Turn,
+    index_turn: SingleFlight,
     /// `None` if there is no such file.
     crops: OnceLock<Option<Crops<Bytes>>>,
-    crops_turn: Turn,
+    crops_turn: SingleFlight,
     /// `None` if the system refused to map.
     map: OnceLock<Option<Bytes>>,
 }

@@ -94,7 +94,7 @@ pub fn split_differences<'a>(
         found.map(|(folder, bytes)| (folder, bytes, whole(bytes))).collect();
     match record {
         Some(record) => {
-            let found = found.iter().map(|(folder, bytes, manifest)| record::Found {
+            let found = found.iter().map(|(folder, bytes, manifest)| record::SplitFolder {
                 folder: (*folder).to_owned(),
                 manifest: manifest.as_ref().map(|_| hash::file(bytes)),
             });

@@ -8,7 +8,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Turn {
+pub(crate) struct SingleFlight {
     state: Mutex<State>,
     ended: Condvar,
 }
@@ -23,16 +23,16 @@ struct State {
 
 /// Ends a turn.
 #[derive(Debug)]
-pub(crate) struct Taken<'a>(&'a Turn);
+pub(crate) struct FlightGuard<'a>(&'a SingleFlight);
 
-impl Turn {
+impl SingleFlight {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until no other thread is sending. A thread that gets `None` came later and has to check whether the first
     /// request brought the data.
-    pub fn take(&self) -> Option<Taken<'_>> {
+    pub fn take(&self) -> Option<FlightGuard<'_>> {
         let process = std::process::id();
         let mut state = self.state();
         while state.process == process && !state.has_ended {
@@ -42,11 +42,11 @@ impl Turn {
             return None;
         }
         state.process = process;
-        Some(Taken(self))
+        Some(FlightGuard(self))
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for FlightGuard<'_> {
     fn drop(&mut self) {
         self.0.state().has_ended = true;
         self.0.ended.notify_all();
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn one_asks_and_the_others_wait_until_it_has_ended() {
-        let (turn, asked, waited) = (Turn::default(), AtomicU32::new(0), AtomicU32::new(0));
+        let (turn, asked, waited) = (SingleFlight::default(), AtomicU32::new(0), AtomicU32::new(0));
         thread::scope(|scope| {
             let first = turn.take();
             assert!(first.is_some());
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_process_that_was_forked_meanwhile_waits_for_nobody() {
-        let turn = Turn::default();
+        let turn = SingleFlight::default();
         turn.state().process = std::process::id() + 1;
         assert!(turn.take().is_some());
     }

@@ -190,11 +190,11 @@ pub trait Source: AsSource + Debug + Send + Sync {
     /// If a part of the source is missing.
     fn resolved(&self) -> Result<SharedSource>;
 
-    /// Lists the source: one [`Found`] per split, or one for all.
+    /// Lists the source: one [`SourceListing`] per split, or one for all.
     ///
     /// # Errors
     /// If the source cannot be read or is invalid. Problems of single samples are in the result.
-    fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>>;
+    fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>>;
 
     /// Opens a reader for `listing`, the listing of `split`. Unpacks compressed data into `work`.
     ///
@@ -357,7 +357,7 @@ pub enum Look {
 
 /// The listing of one dataset.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct SourceListing {
     /// Name of the split; `None` for a source without splits.
     pub split: Option<String>,
     /// The samples; plans for several formats share the listing.
@@ -375,7 +375,7 @@ pub struct Found {
     /// Notes for the user.
     pub notes: Vec<String>,
     /// The original listing, if a recipe produced this one.
-    pub before: Option<Arc<Found>>,
+    pub before: Option<Arc<SourceListing>>,
     /// The text of a sample also holds class, label and path.
     pub meta: bool,
     /// The source assigns the class numbers.
@@ -386,7 +386,7 @@ pub struct Found {
     pub files: Vec<String>,
 }
 
-impl Found {
+impl SourceListing {
     /// The same listing with only these components; the others are counted as left out.
     pub fn with_kinds(&self, kinds: &[Component]) -> Self {
         if self.listing.components().kinds == kinds {

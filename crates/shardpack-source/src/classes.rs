@@ -38,7 +38,7 @@ pub(crate) const IS_LIST: &str = "label: a list, and no class";
 
 /// The label information of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct LabelInfo {
     /// The label, if it is a number or text that spells a number.
     pub number: Option<i64>,
     /// The class name or label, if it is text.
@@ -72,7 +72,7 @@ pub(crate) enum Form {
     List,
 }
 
-impl Said {
+impl LabelInfo {
     /// No label information.
     pub const NOTHING: Self = Self { number: None, word: None, form: Form::Settled, naming: Naming::Absent };
 
@@ -147,7 +147,7 @@ impl Words {
 
     /// Interprets a record's label and class name, or returns the reason why the label is invalid. `called` is a
     /// possible name for a numeric label.
-    pub fn said(&mut self, label: &Label, class: Option<&[u8]>, called: Option<&[u8]>) -> Result<Said, String> {
+    pub fn said(&mut self, label: &Label, class: Option<&[u8]>, called: Option<&[u8]>) -> Result<LabelInfo, String> {
         let class = class.filter(|class| !class.is_empty());
         let (number, word, form) = match (label, called.filter(|_| class.is_none())) {
             // If all samples of a split have this label, the split has no labels.
@@ -172,11 +172,11 @@ impl Words {
             (Some(class), Some(word)) if class == word => Naming::Word,
             (Some(_), _) => Naming::Left,
         };
-        Ok(Said { number, word: word.map(|word| self.intern(word)), form, naming })
+        Ok(LabelInfo { number, word: word.map(|word| self.intern(word)), form, naming })
     }
 
     /// The type of text labels that are not classes: measured values or lists.
-    pub fn no_classes(&self, said: impl Iterator<Item = Said>) -> Option<&'static str> {
+    pub fn no_classes(&self, said: impl Iterator<Item = LabelInfo>) -> Option<&'static str> {
         let mut types = LabelTypes::default();
         for said in said {
             match (said.number, said.word) {
@@ -214,7 +214,7 @@ pub struct Classes {
 
 impl Classes {
     /// Builds the classes from the label information of all samples. `known` are class names from the source itself.
-    pub fn settle(said: impl Iterator<Item = Said> + Clone, words: &Words, known: &[Vec<u8>]) -> Self {
+    pub fn settle(said: impl Iterator<Item = LabelInfo> + Clone, words: &Words, known: &[Vec<u8>]) -> Self {
         let (mut samples, mut numbered, mut worded) = (0u64, false, false);
         for said in said.clone() {
             samples += 1;
@@ -249,7 +249,7 @@ impl Classes {
     }
 
     /// Whether the class name in a record differs from the name of its `class`.
-    pub fn loses_name(&self, said: Said, class: Option<u32>, words: &Words) -> bool {
+    pub fn loses_name(&self, said: LabelInfo, class: Option<u32>, words: &Words) -> bool {
         let name = class.and_then(|class| self.names.get(class as usize));
         match said.naming {
             Naming::Absent => false,
@@ -262,7 +262,7 @@ impl Classes {
     ///
     /// # Errors
     /// The reason, if this sample has no valid class and others have labels.
-    pub fn number(&self, said: Said, words: &Words) -> Result<Option<u32>, String> {
+    pub fn number(&self, said: LabelInfo, words: &Words) -> Result<Option<u32>, String> {
         let of_word = |word: Word| {
             let name = || sample::name(words.text(word), b"");
             match self.by_word.get(&word) {
@@ -292,7 +292,7 @@ impl Classes {
 /// Whether text labels are numbers, for samples without numeric labels. They are if every text spells a plausible
 /// number and the texts are not all known class names in `names`. The note reports words that spell numbers.
 fn spelled(
-    said: impl Iterator<Item = Said>,
+    said: impl Iterator<Item = LabelInfo>,
     samples: u64,
     words: &Words,
     names: &HashSet<Word>,
@@ -341,7 +341,12 @@ fn below_zero(number: i64) -> String {
 
 /// Class names by label: the source's name, the common word of all samples with the label, or the number itself. A word
 /// that spells the number of another, unnamed class is not used.
-fn numbered_names(said: impl Iterator<Item = Said>, samples: u64, words: &Words, known: &[Vec<u8>]) -> Vec<Box<[u8]>> {
+fn numbered_names(
+    said: impl Iterator<Item = LabelInfo>,
+    samples: u64,
+    words: &Words,
+    known: &[Vec<u8>],
+) -> Vec<Box<[u8]>> {
     let most = most_classes(samples).cast_unsigned();
     // `None` if samples of one label have different words.
     let mut word_of: BTreeMap<u64, Option<Word>> = BTreeMap::new();

@@ -19,9 +19,9 @@ use shardpack_format::{
 use shardpack_reader::{Dataset, Shard};
 
 use super::{
-    COMPONENT, Found, Root,
+    COMPONENT, DatasetLocation, SourceListing,
     classes::Collector,
-    keep::{Keep, LEFT_OUT},
+    keep::{LEFT_OUT, PathFilter},
     merge,
     options::{Options, SPLITS, Splits},
     strangers::{self, STRANGER, STRANGER_BESIDE},
@@ -43,7 +43,7 @@ pub(super) struct Member<'r> {
     /// Unique name among the datasets.
     name: String,
     /// Location of the dataset, and its selected shards.
-    root: &'r Root,
+    root: &'r DatasetLocation,
 }
 
 impl Member<'_> {
@@ -69,7 +69,7 @@ impl Member<'_> {
 }
 
 /// Opens the datasets in `roots` and in the folders of their splits.
-pub(super) fn members<'r>(roots: &'r [Root], monitor: &dyn Monitor) -> Result<Vec<Member<'r>>> {
+pub(super) fn members<'r>(roots: &'r [DatasetLocation], monitor: &dyn Monitor) -> Result<Vec<Member<'r>>> {
     let mut members = Vec::new();
     let mut seen = BTreeSet::new();
     for root in roots {
@@ -114,7 +114,7 @@ fn is_recorded(member: &Member<'_>) -> Result<bool> {
 
 /// Names and paths of entries beside the split folders in `roots` that are not splits, and whether all these folders could be
 /// listed.
-fn beside_splits(roots: &[Root], members: &[Member<'_>]) -> Result<(Vec<(String, PathBuf)>, bool)> {
+fn beside_splits(roots: &[DatasetLocation], members: &[Member<'_>]) -> Result<(Vec<(String, PathBuf)>, bool)> {
     let (mut found, mut are_listed) = (Vec::new(), true);
     for root in roots {
         let folder = &root.folder;
@@ -149,8 +149,12 @@ fn add_stranger(
 
 /// Lists the datasets in `roots` or in their splits. Datasets of the same split are joined, and so are datasets without
 /// a split.
-pub(super) fn discover(roots: &[Root], options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
-    let keep = Keep::new(options)?;
+pub(super) fn discover(
+    roots: &[DatasetLocation],
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> Result<Vec<SourceListing>> {
+    let keep = PathFilter::new(options)?;
     monitor.begin(Phase::Walking, 0, 0);
     let mut members = members(roots, monitor)?;
     let (components, are_listed) = beside_splits(roots, &members)?;
@@ -196,9 +200,10 @@ pub(super) fn discover(roots: &[Root], options: &Options, monitor: &dyn Monitor)
     let of_split = |split: &Option<String>| {
         let members: Vec<&Member<'_>> = members.iter().filter(|member| member.split == *split).collect();
         let classes = if with_labels.contains(split) { Arc::clone(&classes) } else { Arc::default() };
-        of_members(&members, &classes, &keep, options, monitor).map(|found| Found { split: split.clone(), ..found })
+        of_members(&members, &classes, &keep, options, monitor)
+            .map(|found| SourceListing { split: split.clone(), ..found })
     };
-    let mut found: Vec<Found> = names.iter().map(of_split).collect::<Result<_>>()?;
+    let mut found: Vec<SourceListing> = names.iter().map(of_split).collect::<Result<_>>()?;
     let mut is_noted = false;
     for one in &mut found {
         // Once is enough.
@@ -333,10 +338,10 @@ fn cell_of(row: &RowRef<'_>, (kind, at): &(Component, usize), forms: &mut Intern
 fn of_members(
     members: &[&Member<'_>],
     classes: &Arc<Vec<merge::Name>>,
-    keep: &Keep,
+    keep: &PathFilter,
     options: &Options,
     monitor: &dyn Monitor,
-) -> Result<Found> {
+) -> Result<SourceListing> {
     let is_alone = members.len() == 1;
     let mut notes = Vec::new();
     let mut note = |member: &Member<'_>, note: String| match is_alone {
@@ -420,5 +425,5 @@ fn of_members(
     let of_number = |place: u64| place & ((1 << NUMBER_BITS) - 1);
     listing.part_namesakes(|place, name| [format!("{}/", of_number(place)).as_bytes(), name].concat())?;
     let listing = Arc::new(listing);
-    Ok(Found { listing, unpacked, ignored, kinds, notes, meta, payload, files, ..Found::default() })
+    Ok(SourceListing { listing, unpacked, ignored, kinds, notes, meta, payload, files, ..SourceListing::default() })
 }

@@ -6,11 +6,11 @@ use shardpack_format::Result;
 use shardpack_storage::Transfers;
 
 use super::{
-    api::{Found, SampleReader, SharedSource, Source, SourceKind},
+    api::{SampleReader, SharedSource, Source, SourceKind, SourceListing},
     dataset,
     options::Options,
-    patient::Patient,
-    root::Root,
+    patient::Retrying,
+    root::DatasetLocation,
     sealed::SealedReader,
     stored::{Stored, StoredPath},
 };
@@ -18,7 +18,7 @@ use crate::{listing::Listing, monitor::Monitor};
 
 /// Sealed datasets, the splits of one, or some of their shards.
 #[derive(Clone, Debug)]
-pub struct Datasets(pub Vec<Root>);
+pub struct Datasets(pub Vec<DatasetLocation>);
 
 impl Source for Datasets {
     fn kind(&self) -> SourceKind {
@@ -30,23 +30,23 @@ impl Source for Datasets {
     }
 
     fn transfers(&self) -> Option<Transfers> {
-        self.0.iter().filter_map(Root::transfers).reduce(Transfers::and)
+        self.0.iter().filter_map(DatasetLocation::transfers).reduce(Transfers::and)
     }
 
     fn stored(&self) -> Stored {
-        let path = |root: &Root| StoredPath::of(&root.folder);
+        let path = |root: &DatasetLocation| StoredPath::of(&root.folder);
         match self.0.as_slice() {
-            [root @ Root { only: None, .. }] => Stored::Dataset(path(root)),
+            [root @ DatasetLocation { only: None, .. }] => Stored::Dataset(path(root)),
             roots if roots.iter().all(|root| root.only.is_none()) => Stored::Datasets(roots.iter().map(path).collect()),
             roots => Stored::Parts(roots.iter().map(|root| (path(root), root.only.clone())).collect()),
         }
     }
 
     fn resolved(&self) -> Result<SharedSource> {
-        Ok(Arc::new(Self(self.0.iter().map(Root::resolved).collect::<Result<_>>()?)))
+        Ok(Arc::new(Self(self.0.iter().map(DatasetLocation::resolved).collect::<Result<_>>()?)))
     }
 
-    fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+    fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
         dataset::discover(&self.0, options, monitor)
     }
 
@@ -57,7 +57,7 @@ impl Source for Datasets {
         _: Option<&Path>,
         monitor: &dyn Monitor,
     ) -> Result<Box<dyn SampleReader + 'a>> {
-        Ok(Box::new(Patient(SealedReader::open(&self.0, split, listing, monitor)?)))
+        Ok(Box::new(Retrying(SealedReader::open(&self.0, split, listing, monitor)?)))
     }
 
     fn can_peek(&self, _: Option<&str>) -> Result<bool> {

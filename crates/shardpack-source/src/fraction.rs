@@ -9,7 +9,7 @@ use shardpack_format::{Error, Result, splits};
 use shardpack_storage::Transfers;
 
 use super::{
-    api::{Found, SampleReader, SharedSource, SomeSamples, Source, SourceKind},
+    api::{SampleReader, SharedSource, SomeSamples, Source, SourceKind, SourceListing},
     options::{Options, SPLITS, Splits},
     stored::Stored,
 };
@@ -98,18 +98,18 @@ impl fmt::Display for Fractions {
 
 /// A source without splits, divided into splits by fractions.
 #[derive(Clone, Debug)]
-pub struct Parted {
+pub struct RandomSplit {
     source: SharedSource,
     fractions: Fractions,
 }
 
-impl Parted {
+impl RandomSplit {
     /// Divides `source` by `fractions`.
     pub fn new(source: SharedSource, fractions: Fractions) -> Self {
         Self { source, fractions }
     }
 
-    fn has_splits(&self, found: &[Found]) -> Error {
+    fn has_splits(&self, found: &[SourceListing]) -> Error {
         let names: Vec<_> = found.iter().filter_map(|found| found.split.as_deref()).collect();
         Error::usage(format!("--split-fraction: the source has splits of its own, {}", names.join(", ")))
             .in_file(self.source.path())
@@ -117,7 +117,7 @@ impl Parted {
     }
 }
 
-impl Source for Parted {
+impl Source for RandomSplit {
     fn kind(&self) -> SourceKind {
         SourceKind::Parted
     }
@@ -146,14 +146,14 @@ impl Source for Parted {
         Ok(Arc::new(Self::new(self.source.resolved()?, self.fractions.clone())))
     }
 
-    fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+    fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
         let splits = match &options.splits {
             // These splits come from the division; the source has none.
             Splits::Compared(_) => Splits::None,
             splits => splits.clone(),
         };
         let found = self.source.discover(&Options { splits, ..options.clone() }, monitor)?;
-        let one = match <[Found; 1]>::try_from(found) {
+        let one = match <[SourceListing; 1]>::try_from(found) {
             Ok([one]) if one.split.is_none() => one,
             Ok([one]) => return Err(self.has_splits(&[one])),
             Err(found) => return Err(self.has_splits(&found)),
@@ -174,7 +174,7 @@ impl Source for Parted {
         let of_split = |(at, name): (usize, &&str)| {
             let is_of = |number: u64| usize::from(numbers[number as usize]) == at;
             let unpacked = one.unpacked.iter().filter(|unpacked| usize::from(number_of(&unpacked.path)) == at);
-            let mut found = Found {
+            let mut found = SourceListing {
                 split: Some((*name).to_owned()),
                 listing: one.listing.chosen(&one.listing.classes, Some, is_of).into(),
                 unpacked: unpacked.cloned().collect(),
@@ -183,7 +183,7 @@ impl Source for Parted {
                 payload: one.payload.clone(),
                 files: one.files.clone(),
                 kinds: one.kinds.clone(),
-                ..Found::default()
+                ..SourceListing::default()
             };
             if at == 0 {
                 // Counts for the whole source are reported once.

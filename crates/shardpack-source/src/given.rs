@@ -10,16 +10,16 @@ use std::{
     sync::Arc,
 };
 
-use shardpack_format::{Error, Result, formats::foreign::Wanted, manifest, text};
+use shardpack_format::{Error, Result, formats::foreign::FieldSelection, manifest, text};
 use shardpack_reader::{StoreSettings, Transfers, is_unfinished, look_at_splits};
 use shardpack_storage::Local;
 
 use super::{
-    Root, Shards,
+    DatasetLocation, Shards,
     options::Splits,
     packed::{InFolder, Input, folder_of, is_dataset, names_shards, refuse_lost_manifest, refuse_unfinished},
-    shards::Urls,
-    strangers::Known,
+    shards::UrlResolver,
+    strangers::DatasetFiles,
 };
 use crate::{
     foreign::{
@@ -32,30 +32,30 @@ use crate::{
 
 /// Sorted command line paths.
 #[derive(Debug, Default)]
-pub struct Given {
+pub struct Inputs {
     /// Datasets, in the order of first mention.
-    pub roots: Vec<Root>,
+    pub roots: Vec<DatasetLocation>,
     /// Paths outside datasets.
     pub others: Vec<PathBuf>,
     /// The URL resolver, if the paths are URLs.
-    urls: Option<Arc<Urls>>,
+    urls: Option<Arc<UrlResolver>>,
 }
 
 /// Files by any writer, named directly or found in folders.
 #[derive(Debug, Default)]
-pub struct Looked {
+pub struct InputFiles {
     /// The files.
     pub files: Files,
-    urls: Option<Arc<Urls>>,
+    urls: Option<Arc<UrlResolver>>,
 }
 
-impl From<Files> for Looked {
+impl From<Files> for InputFiles {
     fn from(files: Files) -> Self {
         Self { files, urls: None }
     }
 }
 
-impl Looked {
+impl InputFiles {
     /// Like [`Files::some`].
     ///
     /// # Errors
@@ -70,7 +70,7 @@ impl Looked {
     }
 }
 
-impl Given {
+impl Inputs {
     /// Sorts `paths`, after expanding globs and brace patterns. `settings` are for URLs.
     ///
     /// # Errors
@@ -110,13 +110,13 @@ impl Given {
         Ok(self)
     }
 
-    /// Like [`Given::at`], for paths that are treated as foreign shards whatever they are. Performs no lookups.
+    /// Like [`Inputs::at`], for paths that are treated as foreign shards whatever they are. Performs no lookups.
     ///
     /// # Errors
     /// If paths and URLs are mixed, or store settings are given without a URL.
     pub fn unsorted(paths: &[PathBuf], settings: &StoreSettings) -> Result<Self> {
         let is_remote = refuse_mixed(paths, settings)?;
-        Ok(Self { urls: is_remote.then(|| Arc::new(Urls::new(settings))), ..Self::default() })
+        Ok(Self { urls: is_remote.then(|| Arc::new(UrlResolver::new(settings))), ..Self::default() })
     }
 
     /// Network transfers of lookups so far; `None` for local paths.
@@ -125,7 +125,7 @@ impl Given {
     }
 
     /// The URL resolver, if the paths are URLs.
-    pub(super) fn urls(&self) -> Option<Arc<Urls>> {
+    pub(super) fn urls(&self) -> Option<Arc<UrlResolver>> {
         self.urls.clone()
     }
 
@@ -133,7 +133,13 @@ impl Given {
     ///
     /// # Errors
     /// As [`Shards::find`].
-    pub fn shards(&self, paths: &[PathBuf], from: Option<Kind>, wanted: Wanted, splits: &Splits) -> Result<Shards> {
+    pub fn shards(
+        &self,
+        paths: &[PathBuf],
+        from: Option<Kind>,
+        wanted: FieldSelection,
+        splits: &Splits,
+    ) -> Result<Shards> {
         match &self.urls {
             Some(urls) => Shards::at_urls(paths, Arc::clone(urls), from, wanted, splits),
             None => Shards::find(paths, from, wanted, splits),
@@ -144,20 +150,20 @@ impl Given {
     ///
     /// # Errors
     /// If a file is missing, a folder cannot be read, or a file is given twice.
-    pub fn look(&self) -> Result<Looked> {
-        let Some(urls) = &self.urls else { return files::look(&self.others).map(Looked::from) };
+    pub fn look(&self) -> Result<InputFiles> {
+        let Some(urls) = &self.urls else { return files::look(&self.others).map(InputFiles::from) };
         let mut found = Files::default();
         for url in &self.others {
             found.append(urls.look(text(url)?)?);
         }
-        Ok(Looked { files: found.checked()?, urls: Some(Arc::clone(urls)) })
+        Ok(InputFiles { files: found.checked()?, urls: Some(Arc::clone(urls)) })
     }
 
     /// Adds `path`, which stands for `input`.
     fn sort(&mut self, path: &Path, input: Input, settings: &StoreSettings, beside: &mut Vec<PathBuf>) -> Result<()> {
         let files = match input {
             Input::Dataset(folder) => {
-                self.roots.push(Root::new(&folder, None, settings)?);
+                self.roots.push(DatasetLocation::new(&folder, None, settings)?);
                 return Ok(());
             }
             Input::Files(files) if files.iter().any(|files| files.known.is_some()) => files,
@@ -174,7 +180,7 @@ impl Given {
                 };
                 match known.others.contains(&name) {
                     // A pattern that matches the manifest selects the whole dataset.
-                    true if name == manifest::FILE => self.roots.push(Root::new(&folder, None, settings)?),
+                    true if name == manifest::FILE => self.roots.push(DatasetLocation::new(&folder, None, settings)?),
                     true if path.file_name().is_some_and(|file| file == name.as_str()) => {
                         beside.push(path.to_path_buf())
                     }
@@ -191,7 +197,7 @@ impl Given {
         let at = match self.roots.iter().position(|root| root.folder == folder && root.only.is_some()) {
             Some(at) => at,
             None => {
-                self.roots.push(Root::new(folder, Some(BTreeSet::new()), settings)?);
+                self.roots.push(DatasetLocation::new(folder, Some(BTreeSet::new()), settings)?);
                 self.roots.len() - 1
             }
         };
@@ -212,7 +218,7 @@ impl Given {
                 true if self.roots.iter().any(|root| root.folder == path) => {
                     return Err(Error::usage("is given twice").in_file(path));
                 }
-                true => self.roots.push(Root::new(&path, None, &StoreSettings::default())?),
+                true => self.roots.push(DatasetLocation::new(&path, None, &StoreSettings::default())?),
                 false => self.others.push(path),
             }
         }
@@ -223,7 +229,7 @@ impl Given {
     ///
     /// # Errors
     /// If datasets and other paths are mixed.
-    pub fn only_ours(&mut self) -> Result<Option<Vec<Root>>> {
+    pub fn only_ours(&mut self) -> Result<Option<Vec<DatasetLocation>>> {
         match (self.roots.first_mut(), self.others.first()) {
             (None, _) => Ok(None),
             (Some(first), None) => {
@@ -256,7 +262,7 @@ impl Given {
 }
 
 /// The things that `path` of this machine stands for; `manifests` has those of folders that were looked at.
-fn input_here(path: &Path, manifests: &mut BTreeMap<PathBuf, Option<Arc<Known>>>) -> Result<Input> {
+fn input_here(path: &Path, manifests: &mut BTreeMap<PathBuf, Option<Arc<DatasetFiles>>>) -> Result<Input> {
     if is_folder(path)? {
         return Ok(match is_dataset(path)? || is_unfinished(path)? {
             true => Input::Dataset(path.to_path_buf()),
@@ -271,7 +277,7 @@ fn input_here(path: &Path, manifests: &mut BTreeMap<PathBuf, Option<Arc<Known>>>
         Some(known) => known.clone(),
         None => {
             refuse_unfinished(&folder)?;
-            let known = Known::in_folder(&Local::new(&folder))?;
+            let known = DatasetFiles::in_folder(&Local::new(&folder))?;
             manifests.insert(folder.clone(), known.clone());
             known
         }

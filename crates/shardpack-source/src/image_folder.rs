@@ -17,11 +17,11 @@ use rustix::{
 use shardpack_format::{Error, Result};
 
 use super::{
-    Found,
-    keep::{Keep, LEFT_OUT},
+    SourceListing,
+    keep::{LEFT_OUT, PathFilter},
     layout::{self, Likeness},
     links::NOT_FOLLOWED,
-    listed::Listed,
+    listed::ListedTree,
     missing_components::lacking,
     names::{self, Name, as_path},
     options::{Options, SPLITS, Splits},
@@ -57,16 +57,16 @@ impl Level {
     }
 }
 
-/// Lists a source: one [`Found`] for each split, or one for all.
+/// Lists a source: one [`SourceListing`] for each split, or one for all.
 ///
 /// # Errors
 /// If the folder cannot be read or has no classes, or the roles of its folders are ambiguous.
-pub fn discover(root: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+pub fn discover(root: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
     discover_in(Tree { root, listed: None }, options, monitor)
 }
 
 /// Like [`discover`], for any tree.
-pub(super) fn discover_in(tree: Tree<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+pub(super) fn discover_in(tree: Tree<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
     let found = discover_as(tree, options, monitor)?;
     if !matches!(options.splits, Splits::Compared(_)) {
         refuse_images_outside(tree, &found, options)?;
@@ -82,8 +82,8 @@ pub(super) fn discover_in(tree: Tree<'_>, options: &Options, monitor: &dyn Monit
 }
 
 /// Fails if a source with classes has most of its images outside folders. Without a class they would be ignored.
-fn refuse_images_outside(tree: Tree<'_>, found: &[Found], options: &Options) -> Result<()> {
-    let outside = |one: &Found| one.ignored.get(&format!("image{OUTSIDE}")).copied().unwrap_or(0);
+fn refuse_images_outside(tree: Tree<'_>, found: &[SourceListing], options: &Options) -> Result<()> {
+    let outside = |one: &SourceListing| one.ignored.get(&format!("image{OUTSIDE}")).copied().unwrap_or(0);
     let (images, packed) = (found.iter().map(outside).sum::<u64>(), found.iter().map(|one| one.listing.len()).sum());
     match options.files.is_empty() && images > packed {
         true => Err(layout::images_outside(tree.root, images, packed)),
@@ -92,8 +92,8 @@ fn refuse_images_outside(tree: Tree<'_>, found: &[Found], options: &Options) -> 
 }
 
 /// Lists a source with fixed payload rules.
-fn discover_as(tree: Tree<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
-    let keep = Keep::new(options)?;
+fn discover_as(tree: Tree<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
+    let keep = PathFilter::new(options)?;
     if tree.listed.is_none() {
         monitor.begin(Phase::Walking, 0, 0);
     }
@@ -130,7 +130,7 @@ fn discover_as(tree: Tree<'_>, options: &Options, monitor: &dyn Monitor) -> Resu
 }
 
 /// Fails if class or split folders look like something else and the user has not confirmed them.
-fn refuse_what_are_no_classes(tree: Tree<'_>, found: &[Found], options: &Options) -> Result<()> {
+fn refuse_what_are_no_classes(tree: Tree<'_>, found: &[SourceListing], options: &Options) -> Result<()> {
     let (root, are_splits) = (tree.root, found.iter().any(|one| one.split.is_some()));
     if are_splits && !matches!(options.splits, Splits::Compared(_)) {
         layout::refuse_strange_splits(root, found, options.splits != Splits::Auto)?;
@@ -155,7 +155,7 @@ fn walked(
     (split, is_first): (Option<&str>, bool),
     classes: Vec<(Vec<u8>, Option<u32>)>,
     options: &Options,
-    keep: &Keep,
+    keep: &PathFilter,
     monitor: &dyn Monitor,
 ) -> Result<Outcome> {
     let path = tree.path(below(split));
@@ -180,9 +180,9 @@ fn with_labels(
     tree: Tree<'_>,
     splits: Vec<Option<String>>,
     options: &Options,
-    keep: &Keep,
+    keep: &PathFilter,
     monitor: &dyn Monitor,
-) -> Result<Vec<Found>> {
+) -> Result<Vec<SourceListing>> {
     let root = tree.root;
     let levels = splits.iter().map(|split| level(tree, below(split.as_deref()), keep)).collect::<Result<Vec<_>>>()?;
     for (split, level) in splits.iter().zip(&levels) {
@@ -219,9 +219,9 @@ fn without_labels(
     tree: Tree<'_>,
     splits: Vec<Option<String>>,
     options: &Options,
-    keep: &Keep,
+    keep: &PathFilter,
     monitor: &dyn Monitor,
-) -> Result<Vec<Found>> {
+) -> Result<Vec<SourceListing>> {
     let list = |(number, split): (usize, Option<String>)| {
         let of_split = (split.as_deref(), number == 0);
         let outcome = walked(tree, of_split, vec![(Vec::new(), None)], options, keep, monitor)?;
@@ -230,7 +230,12 @@ fn without_labels(
     splits.into_iter().enumerate().map(list).collect()
 }
 
-fn finish(split: Option<String>, classes: &Arc<Vec<Box<[u8]>>>, mut outcome: Outcome, keep: &Keep) -> Found {
+fn finish(
+    split: Option<String>,
+    classes: &Arc<Vec<Box<[u8]>>>,
+    mut outcome: Outcome,
+    keep: &PathFilter,
+) -> SourceListing {
     outcome.unpacked.sort_unstable_by(order);
     let listing = Arc::new(outcome.samples.finish(Arc::clone(classes)));
     let noun = if keep.payloads().payload().is_none() { "image" } else { "sample" };
@@ -238,7 +243,7 @@ fn finish(split: Option<String>, classes: &Arc<Vec<Box<[u8]>>>, mut outcome: Out
     notes.extend(outcome.outside.note(noun));
     let files = keep.payloads().patterns().to_vec();
     let Outcome { unpacked, ignored, .. } = outcome;
-    Found { split, listing, unpacked, ignored, notes, payload, files, ..Found::default() }
+    SourceListing { split, listing, unpacked, ignored, notes, payload, files, ..SourceListing::default() }
 }
 
 fn open(path: &Path) -> Result<OwnedFd> {
@@ -248,14 +253,14 @@ fn open(path: &Path) -> Result<OwnedFd> {
 }
 
 /// Reads the entries of one folder, without recursion.
-fn level(tree: Tree<'_>, below: &[u8], keep: &Keep) -> Result<Level> {
+fn level(tree: Tree<'_>, below: &[u8], keep: &PathFilter) -> Result<Level> {
     match tree.listed {
         Some((listed, _)) => Ok(listed_level(listed, below, keep)),
         None => level_of(&tree.path(below), keep),
     }
 }
 
-fn listed_level(listed: &Listed, below: &[u8], keep: &Keep) -> Level {
+fn listed_level(listed: &ListedTree, below: &[u8], keep: &PathFilter) -> Level {
     let mut level = Level { folders: Vec::new(), ignored: BTreeMap::new(), left_out: Vec::new() };
     for (name, is_folder) in listed.names(below) {
         let reason = match keep.classify(name) {
@@ -273,7 +278,7 @@ fn listed_level(listed: &Listed, below: &[u8], keep: &Keep) -> Level {
     level
 }
 
-fn level_of(path: &Path, keep: &Keep) -> Result<Level> {
+fn level_of(path: &Path, keep: &PathFilter) -> Result<Level> {
     let fd = open(path)?;
     let failed = |error: Errno| sys::io_error("cannot read folder", path, error.into());
     let own = rustix::fs::fstat(&fd).map_err(failed)?;
@@ -326,7 +331,7 @@ fn level_of(path: &Path, keep: &Keep) -> Result<Level> {
 }
 
 /// Split names in the order of [`SPLITS`] or as requested; `None` if the first-level folders are classes.
-fn recognise(tree: Tree<'_>, top: &Level, options: &Options, keep: &Keep) -> Result<Option<Vec<String>>> {
+fn recognise(tree: Tree<'_>, top: &Level, options: &Options, keep: &PathFilter) -> Result<Option<Vec<String>>> {
     let root = tree.root;
     let is_there = |name: &str| top.folders.iter().any(|folder| folder == name.as_bytes());
     // Argument: a folder that is a split.
@@ -365,7 +370,7 @@ fn recognise(tree: Tree<'_>, top: &Level, options: &Options, keep: &Keep) -> Res
 }
 
 /// Sorts the first-level folders by the likeness of their names to split names.
-fn likeness<'t>(tree: Tree<'_>, top: &'t Level, options: &Options, keep: &Keep) -> Result<layout::Seen<'t>> {
+fn likeness<'t>(tree: Tree<'_>, top: &'t Level, options: &Options, keep: &PathFilter) -> Result<layout::Seen<'t>> {
     let like: Vec<_> = top.folders.iter().map(|folder| (folder, Likeness::of(folder))).collect();
     // One class name with a split word is chance. Two different split words, in a fifth of the folders, are not.
     let words: BTreeSet<_> = like.iter().filter_map(|(_, like)| like.word()).collect();
@@ -395,7 +400,7 @@ fn likeness<'t>(tree: Tree<'_>, top: &'t Level, options: &Options, keep: &Keep) 
 
 /// The folder that holds the classes of a split: `folder`, or the end of a chain of up to [`DEEPEST`] single subfolders
 /// in it. Returns `None` if `folder` has no subfolders, or only one with its own name and no subfolders.
-fn with_classes(tree: Tree<'_>, folder: &[u8], keep: &Keep) -> Result<Option<Vec<u8>>> {
+fn with_classes(tree: Tree<'_>, folder: &[u8], keep: &PathFilter) -> Result<Option<Vec<u8>>> {
     let mut at = folder.to_vec();
     let mut here = level(tree, &at, keep)?;
     if here.folders.is_empty() {

@@ -13,14 +13,14 @@ use super::{
 pub(super) const LEFT_OUT: &str = "left out by --include or --exclude";
 
 /// The globs of `--include` and `--exclude`, and the payload rules.
-pub(super) struct Keep {
+pub(super) struct PathFilter {
     payloads: Payloads,
     include: GlobSet,
     exclude: GlobSet,
     no_follow: bool,
 }
 
-impl Keep {
+impl PathFilter {
     pub fn new(options: &Options) -> Result<Self> {
         Ok(Self {
             payloads: Payloads::new(&options.files)?,

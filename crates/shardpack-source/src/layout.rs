@@ -15,7 +15,7 @@ use std::{
 
 use shardpack_format::{Error, shell, size, splits, text};
 
-use super::{Found, names};
+use super::{SourceListing, names};
 use crate::{Result, ledger::Fate};
 
 pub(super) use alike::{deeper_folders, refuse_copies, refuse_letters, refuse_same_folders, refuse_strange_splits};
@@ -76,7 +76,7 @@ fn help_classes(splits: &[&str]) -> String {
 }
 
 /// The names of the splits of a source.
-fn splits_of(found: &[Found]) -> Vec<&str> {
+fn splits_of(found: &[SourceListing]) -> Vec<&str> {
     found.iter().filter_map(|one| one.split.as_deref()).collect()
 }
 
@@ -160,7 +160,7 @@ pub(super) fn no_classes(root: &Path, split: &str, path: &Path, images: u64) -> 
 ///
 /// # Errors
 /// The error names the class and the folder that may be the intended source.
-pub(super) fn refuse_one_deep_class(root: &Path, found: &[Found]) -> Result<()> {
+pub(super) fn refuse_one_deep_class(root: &Path, found: &[SourceListing]) -> Result<()> {
     let (mut class, mut first) = (None, Vec::new());
     for one in found {
         let listed = one.listing.folders().iter().map(|folder| (folder.class, folder.path.to_vec()));
@@ -195,7 +195,7 @@ pub(super) fn refuse_one_deep_class(root: &Path, found: &[Found]) -> Result<()> 
 ///
 /// # Errors
 /// The error names the first such folders.
-pub(super) fn refuse_splits_in_classes(root: &Path, found: &[Found]) -> Result<()> {
+pub(super) fn refuse_splits_in_classes(root: &Path, found: &[SourceListing]) -> Result<()> {
     let (mut seen, mut all_are) = (BTreeMap::<Vec<u8>, BTreeSet<Vec<u8>>>::new(), true);
     for one in found {
         let listed = one.listing.folders().iter().map(|folder| folder.path.to_vec());

@@ -1,6 +1,6 @@
 //! Sources: list samples and read their bytes.
 //!
-//! A [`Source`] lists its samples once ([`Found`]) and then reads their bytes in any order, from many threads. The packing engine
+//! A [`Source`] lists its samples once ([`SourceListing`]) and then reads their bytes in any order, from many threads. The packing engine
 //! knows no kind of source, and this crate knows neither plans nor shards that are written.
 
 #![cfg_attr(test, allow(clippy::excessive_nesting))]
@@ -54,19 +54,19 @@ mod tree;
 mod url;
 mod walk;
 
-pub use api::{COMPONENT, Found, Look, ReadError, Refusal, SampleReader, SharedSource, Source, SourceKind};
+pub use api::{COMPONENT, Look, ReadError, Refusal, SampleReader, SharedSource, Source, SourceKind, SourceListing};
 pub use datasets::Datasets;
-pub use fraction::{Fractions, Parted};
-pub use given::Given;
+pub use fraction::{Fractions, RandomSplit};
+pub use given::Inputs;
 pub use list::List;
 pub use local_tree::LocalTree;
 pub use object_tree::ObjectTree;
 pub use open::FolderReader;
 pub use packed::is_dataset;
 pub use resolve::{in_archive, part_of, resolve, resolve_all, restored, shared};
-pub use root::Root;
+pub use root::DatasetLocation;
 pub use sealed::SealedReader;
-pub use several::{Part, Several};
+pub use several::{SplitSource, SplitSources};
 pub use shards::Shards;
 pub use transformed::Transformed;
 

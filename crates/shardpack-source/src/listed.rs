@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use shardpack_format::component::Component;
 
 use super::{
-    keep::{Keep, LEFT_OUT},
+    keep::{LEFT_OUT, PathFilter},
     names::{Name, join, other_reason},
     outcome::{self, Outcome, sized, unpacked},
 };
@@ -50,7 +50,7 @@ impl Entries {
 
 /// A tree from a listing, see the module.
 #[derive(Debug, Default)]
-pub(super) struct Listed {
+pub(super) struct ListedTree {
     folders: BTreeMap<Box<[u8]>, Entries>,
     /// Names of objects that are not valid paths.
     odd: Vec<Vec<u8>>,
@@ -60,7 +60,7 @@ pub(super) struct Listed {
 /// Name of a folder entry, and whether it is a folder.
 pub(super) type Named<'a> = (&'a [u8], bool);
 
-impl Listed {
+impl ListedTree {
     /// Adds a file. Its path must have no empty parts.
     pub fn add(&mut self, path: &[u8], bytes: u64, stamp: i64) {
         let (folder, name) = cut(path);
@@ -122,7 +122,7 @@ impl Listed {
 
     /// Adds folder markers and invalid names to the counts or reports of `split`. `is_first` marks the first split or
     /// the whole source.
-    pub fn rest(&self, split: Option<&str>, is_first: bool, keep: &Keep, outcome: &mut Outcome) {
+    pub fn rest(&self, split: Option<&str>, is_first: bool, keep: &PathFilter, outcome: &mut Outcome) {
         if is_first && self.markers > 0 {
             *outcome.ignored.entry(MARKER.to_owned()).or_default() += self.markers;
         }
@@ -160,7 +160,7 @@ impl Listed {
         &self,
         root: &[u8],
         classes: Vec<(Vec<u8>, Option<u32>)>,
-        keep: &Keep,
+        keep: &PathFilter,
         components: &[Component],
     ) -> Outcome {
         let samples = listing::Builder::with(ComponentTable::of(components.to_vec()));
@@ -204,7 +204,7 @@ fn folder(
     path: &[u8],
     class: Option<u32>,
     entries: &Entries,
-    keep: &Keep,
+    keep: &PathFilter,
     components: &[Component],
     outcome: &mut Outcome,
     place: &mut u64,
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn folders_hold_what_was_added_below_them() {
-        let mut listed = Listed::default();
+        let mut listed = ListedTree::default();
         for path in ["a/b/c.jpg", "a/d.jpg", "e.txt", "a-b/x.png"] {
             listed.add(path.as_bytes(), 7, 1);
         }
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(names[0], ["a/", "a-b/", "z/", "e.txt"]);
         assert_eq!(names[1], ["b/", "d.jpg"]);
         assert_eq!((names[2].as_slice(), names[3].as_slice()), (&["c.jpg".to_owned()][..], &["y/".to_owned()][..]));
-        assert!(names[4].is_empty() && !listed.is_empty() && Listed::default().is_empty());
+        assert!(names[4].is_empty() && !listed.is_empty() && ListedTree::default().is_empty());
         assert_eq!(listed.listed_twice(), None);
         listed.add(b"a-b/b/c.jpg", 7, 1);
         assert_eq!(listed.listed_twice(), None);

@@ -14,7 +14,7 @@ use std::{
 use shardpack_format::{Error, ErrorKind, Result, text};
 use shardpack_storage::{Page, Storage, is_key};
 
-use super::listed::Listed;
+use super::listed::ListedTree;
 use crate::{
     monitor::{Monitor, Phase},
     parallel::each,
@@ -31,9 +31,9 @@ const PAGES: usize = 2;
 ///
 /// # Errors
 /// If a request fails, an object is listed twice, or the monitor cancels.
-pub(super) fn all(store: &dyn Storage, monitor: &dyn Monitor) -> Result<Listed> {
+pub(super) fn all(store: &dyn Storage, monitor: &dyn Monitor) -> Result<ListedTree> {
     monitor.begin(Phase::Walking, 0, 0);
-    let listed = Mutex::new(Listed::default());
+    let listed = Mutex::new(ListedTree::default());
     let take = |page| take(page, &listed, monitor);
     let (first, has_more) = store.first_page()?;
     if !has_more {
@@ -70,7 +70,7 @@ pub(super) fn all(store: &dyn Storage, monitor: &dyn Monitor) -> Result<Listed> 
 }
 
 /// The complete listing, if no object is listed twice.
-fn whole(store: &dyn Storage, listed: Mutex<Listed>) -> Result<Listed> {
+fn whole(store: &dyn Storage, listed: Mutex<ListedTree>) -> Result<ListedTree> {
     let listed = listed.into_inner().unwrap_or_else(PoisonError::into_inner);
     match listed.listed_twice() {
         Some(name) => {
@@ -81,7 +81,7 @@ fn whole(store: &dyn Storage, listed: Mutex<Listed>) -> Result<Listed> {
     }
 }
 
-fn take(page: Page, listed: &Mutex<Listed>, monitor: &dyn Monitor) -> Result<()> {
+fn take(page: Page, listed: &Mutex<ListedTree>, monitor: &dyn Monitor) -> Result<()> {
     monitor.go_on()?;
     monitor.advance(page.objects.len() as u64, page.objects.iter().map(|object| object.bytes).sum());
     let mut listed = listed.lock().unwrap_or_else(PoisonError::into_inner);

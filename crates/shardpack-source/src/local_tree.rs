@@ -9,11 +9,11 @@ use shardpack_format::Result;
 use shardpack_storage::Transfers;
 
 use super::{
-    api::{Found, SampleReader, SharedSource, Source, SourceKind},
+    api::{SampleReader, SharedSource, Source, SourceKind, SourceListing},
     image_folder, npz,
     open::FolderReader,
     options::Options,
-    patient::Patient,
+    patient::Retrying,
     stored::{Stored, StoredPath},
 };
 use crate::{listing::Listing, monitor::Monitor, sys};
@@ -53,9 +53,9 @@ impl Source for LocalTree {
         Ok(Arc::new(Self(sys::resolved(&self.0)?)))
     }
 
-    fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+    fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
         let found = image_folder::discover(&self.0, &options.of_files(), monitor)?;
-        npz::taken_apart(found, &|split| npz::Place::Folder(self.of_split(split)), monitor)
+        npz::taken_apart(found, &|split| npz::SplitLocation::Folder(self.of_split(split)), monitor)
     }
 
     fn open<'a>(
@@ -65,6 +65,6 @@ impl Source for LocalTree {
         _: Option<&Path>,
         _: &dyn Monitor,
     ) -> Result<Box<dyn SampleReader + 'a>> {
-        Ok(Box::new(Patient(FolderReader::open(&self.of_split(split), listing)?)))
+        Ok(Box::new(Retrying(FolderReader::open(&self.of_split(split), listing)?)))
     }
 }

@@ -14,7 +14,7 @@ use shardpack_format::{
     sample::Forms,
 };
 
-use super::api::{Found, Look, ReadError, Refusal, Source};
+use super::api::{Look, ReadError, Refusal, Source, SourceListing};
 use crate::{
     component_table::{ComponentTable, Interner},
     ledger::{Fate, Unpacked, order},
@@ -34,7 +34,7 @@ struct Heads {
 }
 
 /// Whether the samples of `found` are files of `source` with the extension `.npy` and no known type.
-fn are_such(source: &dyn Source, found: &Found) -> bool {
+fn are_such(source: &dyn Source, found: &SourceListing) -> bool {
     let is_npy = |payload: &Component| payload.kind().is_none() && payload.name() == Kind::Npy.extension();
     let is_file = found.listing.components().payload.is_none();
     source.is_of_files() && is_file && found.payload.as_ref().is_some_and(is_npy)
@@ -46,7 +46,7 @@ fn are_such(source: &dyn Source, found: &Found) -> bool {
 ///
 /// # Errors
 /// If the machine cannot read the files.
-pub fn settle(source: &dyn Source, found: &mut [Found], monitor: &dyn Monitor) -> Result<()> {
+pub fn settle(source: &dyn Source, found: &mut [SourceListing], monitor: &dyn Monitor) -> Result<()> {
     if !found.iter().all(|found| are_such(source, found)) {
         return Ok(());
     }
@@ -77,7 +77,12 @@ pub fn settle(source: &dyn Source, found: &mut [Found], monitor: &dyn Monitor) -
 ///
 /// # Errors
 /// As [`settle`].
-pub fn take(source: &dyn Source, found: &mut [Found], payload: &Component, monitor: &dyn Monitor) -> Result<()> {
+pub fn take(
+    source: &dyn Source,
+    found: &mut [SourceListing],
+    payload: &Component,
+    monitor: &dyn Monitor,
+) -> Result<()> {
     let name = Kind::Npy.extension();
     for one in found.iter_mut().filter(|_| payload.name() == name && source.is_of_files()) {
         // A list has no type for its files.
@@ -91,7 +96,7 @@ pub fn take(source: &dyn Source, found: &mut [Found], payload: &Component, monit
 }
 
 /// Reads the heads of all samples, in the order of their location.
-fn look(source: &dyn Source, found: &Found, monitor: &dyn Monitor) -> Result<Heads> {
+fn look(source: &dyn Source, found: &SourceListing, monitor: &dyn Monitor) -> Result<Heads> {
     let listing: &Listing = &found.listing;
     monitor.begin(Phase::Walking, listing.len(), 0);
     let reader = source.open(found.split.as_deref(), listing, None, monitor)?;
@@ -121,7 +126,7 @@ fn look(source: &dyn Source, found: &Found, monitor: &dyn Monitor) -> Result<Hea
 }
 
 /// Turns the samples of `found` into values of `payload`, with the forms in `heads`.
-fn put(found: &mut Found, payload: Component, heads: Heads) {
+fn put(found: &mut SourceListing, payload: Component, heads: Heads) {
     let mut listing = Arc::clone(&found.listing);
     let mut path = Vec::new();
     for (number, head) in (0..).zip(&heads.of) {

@@ -16,7 +16,8 @@ use shardpack_format::{
 };
 
 use super::{
-    FolderReader, Found, ObjectTree, ReadError, Refusal, missing_components::lacking, names, storage::NETWORK_READS,
+    FolderReader, ObjectTree, ReadError, Refusal, SourceListing, missing_components::lacking, names,
+    storage::NETWORK_READS,
 };
 use crate::{
     component_table::{Cell, ComponentTable, Interner},
@@ -40,14 +41,14 @@ struct Array {
 }
 
 /// A component over all samples.
-struct Known {
+struct ArrayComponent {
     name: String,
     kind: Type,
     samples: u64,
 }
 
 /// Location of the files of a split.
-pub(super) enum Place<'p> {
+pub(super) enum SplitLocation<'p> {
     /// In a local folder.
     Folder(PathBuf),
     /// Below a URL or in an archive, in the folder of the split.
@@ -59,11 +60,11 @@ pub(super) enum Place<'p> {
 /// # Errors
 /// If the arrays exceed the component limit, or the machine cannot read the files. Problems of one file are reported for that file.
 pub(super) fn taken_apart<'p>(
-    found: Vec<Found>,
-    place_of: &dyn Fn(Option<&str>) -> Place<'p>,
+    found: Vec<SourceListing>,
+    place_of: &dyn Fn(Option<&str>) -> SplitLocation<'p>,
     monitor: &dyn Monitor,
-) -> Result<Vec<Found>> {
-    let is_npz = |found: &Found| {
+) -> Result<Vec<SourceListing>> {
+    let is_npz = |found: &SourceListing| {
         let listing = &found.listing;
         found.payload.as_ref().is_none_or(|payload| payload.name() == EXTENSION)
             && (0..listing.len()).all(|number| names::is_npz(listing.name(number)))
@@ -88,7 +89,7 @@ pub(super) fn taken_apart<'p>(
 }
 
 /// The arrays of each sample, or why they cannot be read. Files are read in the order of their location.
-fn look(listing: &Listing, place: Place<'_>, monitor: &dyn Monitor) -> Result<Vec<Result<Vec<Array>, String>>> {
+fn look(listing: &Listing, place: SplitLocation<'_>, monitor: &dyn Monitor) -> Result<Vec<Result<Vec<Array>, String>>> {
     let mut numbers: Vec<u64> = (0..listing.len()).collect();
     let told = |number: u64, arrays: &dyn Fn() -> Result<Vec<Array>, ReadError>| {
         if number.is_multiple_of(TELL) {
@@ -102,13 +103,13 @@ fn look(listing: &Listing, place: Place<'_>, monitor: &dyn Monitor) -> Result<Ve
         }
     };
     let mut looked = match place {
-        Place::Folder(root) => {
+        SplitLocation::Folder(root) => {
             let reader = FolderReader::open(&root, listing)?;
             numbers.sort_unstable_by_key(|number| listing.entry(*number).place);
             let arrays = |number: &u64| told(*number, &|| reader.npz(*number, arrays_of));
             numbers.par_iter().map(arrays).collect::<Result<Vec<_>>>()?
         }
-        Place::Objects(tree, split) => {
+        SplitLocation::Objects(tree, split) => {
             let (reader, looked) = (tree.reader(split.as_deref(), listing)?, Mutex::new(Vec::new()));
             each(&numbers, NETWORK_READS, |number| {
                 let arrays = told(*number, &|| reader.npz(*number, &arrays_of))?;
@@ -132,14 +133,14 @@ fn arrays_of<R: ReadAt + ?Sized>(npz: &Npz<'_, R>) -> Result<Vec<Array>, Fault> 
 }
 
 /// The components of all samples. The payload comes first: the first component among those that occur in the most samples.
-fn settle<'a>(samples: impl Iterator<Item = &'a Vec<Array>>) -> Vec<Known> {
-    let (mut all, mut count) = (Vec::<Known>::new(), 0);
+fn settle<'a>(samples: impl Iterator<Item = &'a Vec<Array>>) -> Vec<ArrayComponent> {
+    let (mut all, mut count) = (Vec::<ArrayComponent>::new(), 0);
     for arrays in samples {
         count += 1;
         for array in arrays {
             let kind = Type::of(&array.form);
             match all.iter_mut().find(|known| known.name == array.component) {
-                None => all.push(Known { name: array.component.clone(), kind, samples: 1 }),
+                None => all.push(ArrayComponent { name: array.component.clone(), kind, samples: 1 }),
                 Some(known) => {
                     known.samples += 1;
                     // A component that is not an array in one sample is not an array in any.
@@ -158,7 +159,7 @@ fn settle<'a>(samples: impl Iterator<Item = &'a Vec<Array>>) -> Vec<Known> {
     payload.into_iter().chain(all).collect()
 }
 
-impl Known {
+impl ArrayComponent {
     fn declared(&self) -> Result<Component> {
         let field = self.name.strip_suffix(".npy").unwrap_or(&self.name);
         Ok(Component::value(field, &Form::array("|u1", &[])?)?.with_kind(self.kind.clone()))
@@ -166,14 +167,18 @@ impl Known {
 }
 
 /// Replaces the samples of `found` by the arrays in `looked`.
-fn apart(found: Found, looked: Vec<Result<Vec<Array>, String>>, components: &[Known]) -> Result<Found> {
+fn apart(
+    found: SourceListing,
+    looked: Vec<Result<Vec<Array>, String>>,
+    components: &[ArrayComponent],
+) -> Result<SourceListing> {
     let listing = &found.listing;
     let [payload, others @ ..] = components else {
         return without(found, looked);
     };
     let own = listing.components();
     let mut kinds = own.kinds.clone();
-    kinds.extend(others.iter().map(Known::declared).collect::<Result<Vec<_>>>()?);
+    kinds.extend(others.iter().map(ArrayComponent::declared).collect::<Result<Vec<_>>>()?);
     component::check(&kinds)?;
     let (mut forms, mut unpacked) = (Interner::default(), found.unpacked.clone());
     let mut refuse = |number: u64, reason: String| {
@@ -192,7 +197,7 @@ fn apart(found: Found, looked: Vec<Result<Vec<Array>, String>>, components: &[Kn
                 continue;
             }
         };
-        let mut cell = |component: &Known| {
+        let mut cell = |component: &ArrayComponent| {
             let Some(array) = arrays.iter().find(|array| array.component == component.name) else {
                 return Cell::ABSENT;
             };
@@ -226,14 +231,14 @@ fn apart(found: Found, looked: Vec<Result<Vec<Array>, String>>, components: &[Kn
     let whole = listing.chosen(&listing.classes, Some, |number| kept.contains_key(&number));
     let listing = whole.with_values(&bytes, components);
     unpacked.sort_unstable_by(order);
-    let mut found = Found { payload: listing.components().payload.clone(), unpacked, ..found };
+    let mut found = SourceListing { payload: listing.components().payload.clone(), unpacked, ..found };
     found.notes.extend(lacking(&listing, "sample"));
     found.listing = Arc::new(listing);
     Ok(found)
 }
 
 /// `found` if no file can be read: all samples are skipped.
-fn without(found: Found, looked: Vec<Result<Vec<Array>, String>>) -> Result<Found> {
+fn without(found: SourceListing, looked: Vec<Result<Vec<Array>, String>>) -> Result<SourceListing> {
     let mut unpacked = found.unpacked.clone();
     for (number, looked) in (0..).zip(looked) {
         let mut path = Vec::new();
@@ -243,5 +248,5 @@ fn without(found: Found, looked: Vec<Result<Vec<Array>, String>>) -> Result<Foun
     }
     unpacked.sort_unstable_by(order);
     let listing = Arc::new(found.listing.chosen(&found.listing.classes, Some, |_| false));
-    Ok(Found { unpacked, listing, payload: Some(Component::field(EXTENSION)?), ..found })
+    Ok(SourceListing { unpacked, listing, payload: Some(Component::field(EXTENSION)?), ..found })
 }

@@ -17,15 +17,15 @@ use shardpack_reader::{StoreSettings, Transfers};
 use shardpack_storage::{Object, Storage};
 
 use super::{
-    api::{Found, Look, ReadError, Refusal, SampleReader, SharedSource, Source, SourceKind, refused},
+    api::{Look, ReadError, Refusal, SampleReader, SharedSource, Source, SourceKind, SourceListing, refused},
     archive::InArchive,
     image_folder,
-    listed::Listed,
+    listed::ListedTree,
     lists, names, npz,
     options::Options,
     packed,
-    patient::Patient,
-    shards::Urls,
+    patient::Retrying,
+    shards::UrlResolver,
     stored::{Stored, StoredPath},
     tree::Tree,
     url,
@@ -48,14 +48,14 @@ pub struct ObjectTree(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    place: Place,
+    place: TreeRoot,
     /// Reader that searched this URL for a dataset, for its transfer counts.
-    looked: Option<Arc<Urls>>,
-    listed: OnceLock<Listed>,
+    looked: Option<Arc<UrlResolver>>,
+    listed: OnceLock<ListedTree>,
 }
 
 #[derive(Debug)]
-enum Place {
+enum TreeRoot {
     /// Below a URL, as the user wrote it.
     Url(String, Arc<dyn Storage>),
     Archive(InArchive),
@@ -71,38 +71,38 @@ impl ObjectTree {
     }
 
     /// As [`ObjectTree::new`], for a URL that `looked` has already searched.
-    pub(super) fn looked_for(url: &Path, settings: &StoreSettings, looked: Option<Arc<Urls>>) -> Result<Self> {
+    pub(super) fn looked_for(url: &Path, settings: &StoreSettings, looked: Option<Arc<UrlResolver>>) -> Result<Self> {
         let said = url.to_str().filter(|_| sys::is_store(url));
         let said = said.ok_or_else(|| Error::usage("is no URL of a store").in_file(url))?.to_owned();
         let store = shardpack_storage::open_later(url, settings)?;
-        Ok(Self::of(Place::Url(said, store), looked))
+        Ok(Self::of(TreeRoot::Url(said, store), looked))
     }
 
     /// The tree in a folder of an archive.
     pub(super) fn in_archive(archive: InArchive) -> Self {
-        Self::of(Place::Archive(archive), None)
+        Self::of(TreeRoot::Archive(archive), None)
     }
 
-    fn of(place: Place, looked: Option<Arc<Urls>>) -> Self {
+    fn of(place: TreeRoot, looked: Option<Arc<UrlResolver>>) -> Self {
         Self(Arc::new(Inner { place, looked, listed: OnceLock::new() }))
     }
 
     /// The URL of the tree, with a slash at the end, or the archive and the folder in it.
     pub fn root(&self) -> &Path {
         match &self.0.place {
-            Place::Url(_, store) => store.root(),
-            Place::Archive(archive) => &archive.root,
+            TreeRoot::Url(_, store) => store.root(),
+            TreeRoot::Archive(archive) => &archive.root,
         }
     }
 
     fn store(&self) -> Result<Arc<dyn Storage>> {
         match &self.0.place {
-            Place::Url(_, store) => Ok(Arc::clone(store)),
-            Place::Archive(archive) => archive.storage(),
+            TreeRoot::Url(_, store) => Ok(Arc::clone(store)),
+            TreeRoot::Archive(archive) => archive.storage(),
         }
     }
 
-    fn listed(&self, monitor: &dyn Monitor) -> Result<&Listed> {
+    fn listed(&self, monitor: &dyn Monitor) -> Result<&ListedTree> {
         if let Some(listed) = self.0.listed.get() {
             return Ok(listed);
         }
@@ -118,8 +118,8 @@ impl ObjectTree {
         }
         if listed.is_empty() {
             let what = match &self.0.place {
-                Place::Url(..) => "nothing lies below this URL",
-                Place::Archive(_) => "the archive has no files in this folder",
+                TreeRoot::Url(..) => "nothing lies below this URL",
+                TreeRoot::Archive(_) => "the archive has no files in this folder",
             };
             return Err(Error::usage(what).in_file(self.root()));
         }
@@ -129,7 +129,7 @@ impl ObjectTree {
     /// Name of the object at `url`; `None` if the object is not below this URL.
     pub(super) fn name_of(&self, url: &str) -> Option<String> {
         let below = |root: &str| url.strip_prefix(root.trim_end_matches('/'))?.strip_prefix('/');
-        let Place::Url(said, _) = &self.0.place else { return None };
+        let TreeRoot::Url(said, _) = &self.0.place else { return None };
         let name = below(said).or_else(|| below(&self.root().to_string_lossy()))?;
         Some(if url::is_web(url) { url::decoded(name) } else { name.to_owned() })
     }
@@ -163,15 +163,15 @@ impl Source for ObjectTree {
 
     fn roots(&self) -> Vec<&Path> {
         match &self.0.place {
-            Place::Url(..) => vec![self.root()],
-            Place::Archive(archive) => vec![&archive.file],
+            TreeRoot::Url(..) => vec![self.root()],
+            TreeRoot::Archive(archive) => vec![&archive.file],
         }
     }
 
     fn transfers(&self) -> Option<Transfers> {
         let read = match &self.0.place {
-            Place::Url(_, store) => store.transfers().unwrap_or_default(),
-            Place::Archive(archive) => archive.transfers()?,
+            TreeRoot::Url(_, store) => store.transfers().unwrap_or_default(),
+            TreeRoot::Archive(archive) => archive.transfers()?,
         };
         // With those of the detection.
         Some(self.0.looked.iter().map(|urls| urls.transfers()).fold(read, Transfers::and))
@@ -179,24 +179,24 @@ impl Source for ObjectTree {
 
     fn has_times(&self) -> bool {
         // The version of a file of this machine is its time.
-        matches!(&self.0.place, Place::Archive(archive) if archive.is_local())
+        matches!(&self.0.place, TreeRoot::Archive(archive) if archive.is_local())
     }
 
     fn stored(&self) -> Stored {
         match &self.0.place {
-            Place::Url(..) => Stored::Prefix(StoredPath::of(self.root())),
-            Place::Archive(archive) => archive.stored(),
+            TreeRoot::Url(..) => Stored::Prefix(StoredPath::of(self.root())),
+            TreeRoot::Archive(archive) => archive.stored(),
         }
     }
 
     fn resolved(&self) -> Result<SharedSource> {
         match &self.0.place {
-            Place::Archive(archive) if archive.is_local() => Ok(Arc::new(Self::in_archive(archive.resolved()?))),
-            Place::Url(..) | Place::Archive(_) => Ok(Arc::new(self.clone())),
+            TreeRoot::Archive(archive) if archive.is_local() => Ok(Arc::new(Self::in_archive(archive.resolved()?))),
+            TreeRoot::Url(..) | TreeRoot::Archive(_) => Ok(Arc::new(self.clone())),
         }
     }
 
-    fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+    fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
         let listed = self.listed(monitor)?;
         let store = self.store()?;
         let first_bytes = |path: &Path| {
@@ -208,7 +208,7 @@ impl Source for ObjectTree {
         };
         let tree = Tree { root: self.root(), listed: Some((listed, &first_bytes)) };
         let found = image_folder::discover_in(tree, &options.of_files(), monitor)?;
-        npz::taken_apart(found, &|split| npz::Place::Objects(self, split.map(str::to_owned)), monitor)
+        npz::taken_apart(found, &|split| npz::SplitLocation::Objects(self, split.map(str::to_owned)), monitor)
     }
 
     fn open<'a>(
@@ -220,7 +220,7 @@ impl Source for ObjectTree {
     ) -> Result<Box<dyn SampleReader + 'a>> {
         let reader = self.reader(split, listing)?;
         // A storage at a URL is patient itself.
-        Ok(if self.is_remote() { Box::new(reader) } else { Box::new(Patient(reader)) })
+        Ok(if self.is_remote() { Box::new(reader) } else { Box::new(Retrying(reader)) })
     }
 }
 

@@ -13,7 +13,7 @@ use shardpack_format::{
 };
 use shardpack_reader::unfinished;
 
-use super::{options::SPLITS, strangers::Known};
+use super::{options::SPLITS, strangers::DatasetFiles};
 use crate::{
     foreign::files::is_called_shard,
     sys::{self, is_there},
@@ -34,7 +34,7 @@ pub(super) struct InFolder {
     pub folder: PathBuf,
     pub names: Vec<String>,
     /// File names of the sealed dataset in the folder, if there is one.
-    pub known: Option<Arc<Known>>,
+    pub known: Option<Arc<DatasetFiles>>,
 }
 
 /// Fails if `folder` has index files or checksums of a dataset and no manifest.

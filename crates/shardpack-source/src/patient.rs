@@ -12,7 +12,7 @@ const PAUSES: [Duration; 3] = [Duration::from_millis(20), Duration::from_millis(
 
 /// Wraps a source and retries reads that fail because of the machine, not the sample.
 #[derive(Debug)]
-pub(super) struct Patient<S>(pub S);
+pub(super) struct Retrying<S>(pub S);
 
 fn patiently<T>(mut ask: impl FnMut() -> Result<T, ReadError>) -> Result<T, ReadError> {
     for pause in PAUSES {
@@ -33,7 +33,7 @@ fn patiently<T>(mut ask: impl FnMut() -> Result<T, ReadError>) -> Result<T, Read
     })
 }
 
-impl<S: SampleReader> SampleReader for Patient<S> {
+impl<S: SampleReader> SampleReader for Retrying<S> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
         patiently(|| self.0.read(number, payload))
     }

@@ -19,7 +19,7 @@ use shardpack_format::{
 };
 
 use super::{
-    Found,
+    SourceListing,
     names::{self, Name},
     options::{Options, Splits},
     payloads::{FILE, Payloads, is_image},
@@ -34,7 +34,7 @@ const NAMED: usize = 8;
 /// The payload component of listed files, if none of the inspected files starts as an image does. Based on file extensions.
 ///
 /// `None` if a file has no extension or an image extension.
-pub fn of_names(found: &[Found]) -> Result<Option<Component>> {
+pub fn of_names(found: &[SourceListing]) -> Result<Option<Component>> {
     let mut extensions = BTreeSet::new();
     for listing in found.iter().map(|found| &found.listing) {
         for number in 0..listing.len() {
@@ -128,7 +128,7 @@ impl Seen {
         entries.flatten().map(named).collect()
     }
 
-    fn of(tree: Tree<'_>, found: &[Found], options: &Options, payloads: &Payloads) -> Self {
+    fn of(tree: Tree<'_>, found: &[SourceListing], options: &Options, payloads: &Payloads) -> Self {
         let (mut seen, root) = (Self::default(), tree.root);
         for one in found {
             let folder = one.split.as_ref().map_or_else(|| root.to_path_buf(), |split| root.join(split));
@@ -231,9 +231,13 @@ pub(super) fn is_text(name: &str) -> bool {
 ///
 /// # Errors
 /// If there are no images and several kinds of files, or the payload among several files is ambiguous.
-pub(super) fn told(tree: Tree<'_>, found: &[Found], options: &Options) -> Result<Option<(Options, Vec<String>)>> {
+pub(super) fn told(
+    tree: Tree<'_>,
+    found: &[SourceListing],
+    options: &Options,
+) -> Result<Option<(Options, Vec<String>)>> {
     // An unreadable folder has unknown content; an image that cannot be packed still counts as an image.
-    let has_images = |one: &Found| one.unpacked.iter().any(|unpacked| names::is_image(&unpacked.path));
+    let has_images = |one: &SourceListing| one.unpacked.iter().any(|unpacked| names::is_image(&unpacked.path));
     let is_empty = found.iter().all(|one| one.listing.is_empty() && !has_images(one));
     let guesses =
         options.guess && is_empty && options.files.is_empty() && !matches!(options.splits, Splits::Compared(_));
@@ -283,7 +287,12 @@ pub(super) fn told(tree: Tree<'_>, found: &[Found], options: &Options) -> Result
 }
 
 /// Options that combine files of one name into one sample.
-fn groups(tree: Tree<'_>, found: &[Found], options: &Options, is_empty: bool) -> Result<(Options, Vec<String>)> {
+fn groups(
+    tree: Tree<'_>,
+    found: &[SourceListing],
+    options: &Options,
+    is_empty: bool,
+) -> Result<(Options, Vec<String>)> {
     let mut options = Options { groups: false, guess: false, ..options.clone() };
     let mut payloads = Payloads::new(&options.files)?;
     let mut seen = Seen::of(tree, found, &options, &payloads);

@@ -8,11 +8,12 @@ use std::{
     sync::Arc,
 };
 
-use shardpack_format::{Error, Result, formats::foreign::Wanted};
+use shardpack_format::{Error, Result, formats::foreign::FieldSelection};
 use shardpack_reader::StoreSettings;
 
 use super::{
-    Datasets, Fractions, Given, List, LocalTree, ObjectTree, Part, Parted, Root, Several, Shards,
+    DatasetLocation, Datasets, Fractions, Inputs, List, LocalTree, ObjectTree, RandomSplit, Shards, SplitSource,
+    SplitSources,
     api::{SharedSource, Source},
     archive::InArchive,
     list,
@@ -45,7 +46,7 @@ pub fn in_archive(path: &Path, settings: &StoreSettings) -> Result<Option<Shared
 pub fn resolve(
     path: &Path,
     columns: &list::Columns,
-    wanted: &Wanted,
+    wanted: &FieldSelection,
     settings: &StoreSettings,
 ) -> Result<SharedSource> {
     if let Some(source) = in_archive(path, settings)? {
@@ -53,7 +54,7 @@ pub fn resolve(
     }
     if sys::is_store(path) {
         let paths = [path.to_path_buf()];
-        let mut given = Given::at(&paths, settings)?;
+        let mut given = Inputs::at(&paths, settings)?;
         return match given.only_ours()? {
             Some(roots) => Ok(shared(Datasets(roots))),
             None if packed::names_shards(path) => given.shards(&paths, None, wanted.clone(), &Splits::Auto).map(shared),
@@ -64,7 +65,7 @@ pub fn resolve(
         return List::find(path, columns, settings).map(shared);
     }
     let paths = [path.to_path_buf()];
-    let mut given = Given::at(&paths, &StoreSettings::default())?;
+    let mut given = Inputs::at(&paths, &StoreSettings::default())?;
     if given.roots.is_empty() && sys::is_folder(path)? && !shards::holds(path)? {
         return Ok(shared(LocalTree(path.to_path_buf())));
     }
@@ -81,7 +82,7 @@ pub fn resolve(
 pub fn resolve_all(
     paths: &[PathBuf],
     columns: &list::Columns,
-    wanted: &Wanted,
+    wanted: &FieldSelection,
     settings: &StoreSettings,
 ) -> Result<SharedSource> {
     let parts: Vec<_> = paths.iter().map(|path| part_of(path)).collect();
@@ -90,15 +91,15 @@ pub fn resolve_all(
             let (split, path) = part.ok_or_else(|| {
                 Error::usage("has no name, and others have: write NAME=SRC for each split").in_file(path)
             })?;
-            Ok(Part { split, source: resolve(&path, columns, wanted, settings)? })
+            Ok(SplitSource { split, source: resolve(&path, columns, wanted, settings)? })
         };
         let parts = paths.iter().zip(parts).map(part).collect::<Result<_>>()?;
-        return Several::new(parts).map(shared);
+        return SplitSources::new(parts).map(shared);
     }
     match paths {
         [one] => resolve(one, columns, wanted, settings),
         all => {
-            let mut given = Given::at(all, settings)?;
+            let mut given = Inputs::at(all, settings)?;
             match given.only_ours()? {
                 Some(roots) => Ok(shared(Datasets(roots))),
                 None => given.shards(all, None, wanted.clone(), &Splits::Auto).map(shared),
@@ -120,21 +121,23 @@ pub fn restored(stored: Stored) -> Result<SharedSource> {
             let folder = folder.path()?;
             shared(ObjectTree::in_archive(InArchive::at(&file.path()?, &folder.to_string_lossy(), &settings)?))
         }
-        Stored::Dataset(root) => shared(Datasets(vec![Root::new(&root.path()?, None, &settings)?])),
+        Stored::Dataset(root) => shared(Datasets(vec![DatasetLocation::new(&root.path()?, None, &settings)?])),
         Stored::Datasets(roots) => {
-            let root = |root: &StoredPath| Root::new(&root.path()?, None, &settings);
+            let root = |root: &StoredPath| DatasetLocation::new(&root.path()?, None, &settings);
             shared(Datasets(roots.iter().map(root).collect::<Result<_>>()?))
         }
         Stored::Parts(roots) => {
-            let root = |(root, only): (StoredPath, _)| Root::new(&root.path()?, only, &settings);
+            let root = |(root, only): (StoredPath, _)| DatasetLocation::new(&root.path()?, only, &settings);
             shared(Datasets(roots.into_iter().map(root).collect::<Result<_>>()?))
         }
         Stored::Shards(stored) => shared(Shards::restored(stored)?),
         Stored::List(stored) => shared(List::restored(stored)?),
-        Stored::Parted(source, fractions) => shared(Parted::new(restored(*source)?, Fractions::of_text(&fractions)?)),
+        Stored::Parted(source, fractions) => {
+            shared(RandomSplit::new(restored(*source)?, Fractions::of_text(&fractions)?))
+        }
         Stored::Several(parts) => {
-            let part = |(split, stored)| Ok(Part { split, source: restored(stored)? });
-            shared(Several::new(parts.into_iter().map(part).collect::<Result<_>>()?)?)
+            let part = |(split, stored)| Ok(SplitSource { split, source: restored(stored)? });
+            shared(SplitSources::new(parts.into_iter().map(part).collect::<Result<_>>()?)?)
         }
     })
 }

@@ -16,7 +16,7 @@ use shardpack_format::{
 use shardpack_reader::{Dataset, Shard, StoreSettings, Transfers};
 use shardpack_storage::Storage;
 
-use super::{shards::Urls, storage::NETWORK_READS};
+use super::{shards::UrlResolver, storage::NETWORK_READS};
 use crate::{monitor::Monitor, parallel::each, sys};
 
 /// Longest record of splits that is read.
@@ -24,7 +24,7 @@ const MAX_RECORD_BYTES: u64 = 1 << 30;
 
 /// The folder of a dataset, or the folder that contains its splits.
 #[derive(Clone, Debug)]
-pub struct Root {
+pub struct DatasetLocation {
     /// The folder, or its URL.
     pub folder: PathBuf,
     /// Names of the selected shards, including named files that are not in the dataset; `None` for all shards.
@@ -33,7 +33,7 @@ pub struct Root {
     /// Open datasets at a URL, shared by all clones.
     opened: Arc<Opened>,
     /// Reader that searched this URL, for its transfer counts.
-    pub(super) looked: Option<Arc<Urls>>,
+    pub(super) looked: Option<Arc<UrlResolver>>,
 }
 
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ struct Opened {
     storage: OnceLock<Arc<dyn Storage>>,
 }
 
-impl Root {
+impl DatasetLocation {
     /// The shards with these names in `folder`, or all shards; sends no request. `settings` are for a URL.
     ///
     /// # Errors

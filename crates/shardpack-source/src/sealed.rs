@@ -8,7 +8,7 @@ use shardpack_format::{Error, Result, component::Component, index::RowRef};
 use shardpack_reader::{Dataset, Sample, Scratch, Shard, Window};
 
 use super::{
-    Look, ReadError, Refusal, Root, SampleReader,
+    DatasetLocation, Look, ReadError, Refusal, SampleReader,
     api::refused,
     dataset::{NUMBER_BITS, members},
     storage,
@@ -38,7 +38,12 @@ impl<'a> SealedReader<'a> {
     ///
     /// # Errors
     /// If a dataset cannot be opened, or holds fewer samples than were listed.
-    pub fn open(roots: &[Root], split: Option<&str>, listing: &'a Listing, monitor: &dyn Monitor) -> Result<Self> {
+    pub fn open(
+        roots: &[DatasetLocation],
+        split: Option<&str>,
+        listing: &'a Listing,
+        monitor: &dyn Monitor,
+    ) -> Result<Self> {
         let members =
             members(roots, monitor)?.into_iter().filter(|member| split.is_none() || member.split.as_deref() == split);
         let datasets: Vec<_> = members.map(|member| member.dataset).collect();

@@ -16,7 +16,7 @@ use shardpack_format::{
 use shardpack_storage::Transfers;
 
 use super::{
-    api::{Found, ReadTable, SampleReader, SharedSource, SomeSamples, Source, SourceKind},
+    api::{ReadTable, SampleReader, SharedSource, SomeSamples, Source, SourceKind, SourceListing},
     merge::{self, Named},
     missing_components::lacking,
     options::{Options, Splits},
@@ -26,7 +26,7 @@ use crate::{listing::Listing, monitor::Monitor};
 
 /// A source that is a split.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct SplitSource {
     /// Name of the split.
     pub split: String,
     /// The source.
@@ -35,18 +35,18 @@ pub struct Part {
 
 /// Several sources, each a split.
 #[derive(Clone, Debug)]
-pub struct Several {
-    parts: Vec<Part>,
+pub struct SplitSources {
+    parts: Vec<SplitSource>,
 }
 
-impl Several {
+impl SplitSources {
     /// Combines the parts.
     ///
     /// # Errors
     /// If two parts have one name, or a name is not a valid split name.
-    pub fn new(parts: Vec<Part>) -> Result<Self> {
+    pub fn new(parts: Vec<SplitSource>) -> Result<Self> {
         let mut names = BTreeSet::new();
-        for Part { split, .. } in &parts {
+        for SplitSource { split, .. } in &parts {
             splits::check_name(split)?;
             if !names.insert(split) {
                 return Err(Error::usage(format!("split {split:?} is given twice"))
@@ -57,7 +57,7 @@ impl Several {
     }
 
     /// The parts, in the given order.
-    pub fn parts(&self) -> &[Part] {
+    pub fn parts(&self) -> &[SplitSource] {
         &self.parts
     }
 
@@ -76,9 +76,9 @@ impl Several {
     }
 
     /// Lists each source by itself.
-    fn discover_parts(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+    fn discover_parts(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
         let mut all = Vec::with_capacity(self.parts.len());
-        for Part { split, source } in &self.parts {
+        for SplitSource { split, source } in &self.parts {
             let found = source.discover(options, monitor)?;
             let own: Vec<_> = found.iter().filter_map(|one| one.split.clone()).collect();
             if let Some(first) = own.first() {
@@ -87,13 +87,13 @@ impl Several {
                     .help(format!("give the folder of one split, as {first}; --splits none packs all as one split")));
             }
             let one = found.into_iter().next().unwrap_or_default();
-            all.push(Found { split: Some(split.clone()), ..one });
+            all.push(SourceListing { split: Some(split.clone()), ..one });
         }
         Ok(all)
     }
 }
 
-impl Source for Several {
+impl Source for SplitSources {
     fn kind(&self) -> SourceKind {
         SourceKind::Several
     }
@@ -119,11 +119,11 @@ impl Source for Several {
     }
 
     fn resolved(&self) -> Result<SharedSource> {
-        let part = |part: &Part| Ok(Part { split: part.split.clone(), source: part.source.resolved()? });
+        let part = |part: &SplitSource| Ok(SplitSource { split: part.split.clone(), source: part.source.resolved()? });
         Ok(Arc::new(Self { parts: self.parts.iter().map(part).collect::<Result<_>>()? }))
     }
 
-    fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+    fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
         let splits = match options.splits {
             Splits::Auto => Splits::Auto,
             Splits::None | Splits::Compared(_) => Splits::None,
@@ -192,10 +192,10 @@ impl Source for Several {
 
     fn with_tables(&self, component: &str, read: &ReadTable<'_>) -> Result<Option<SharedSource>> {
         let mut is_changed = false;
-        let part = |part: &Part| {
+        let part = |part: &SplitSource| {
             let made = part.source.with_tables(component, read)?;
             is_changed |= made.is_some();
-            Ok(Part { split: part.split.clone(), source: made.unwrap_or_else(|| part.source.clone()) })
+            Ok(SplitSource { split: part.split.clone(), source: made.unwrap_or_else(|| part.source.clone()) })
         };
         let parts = self.parts.iter().map(part).collect::<Result<_>>()?;
         Ok(is_changed.then(|| Arc::new(Self { parts }) as SharedSource))
@@ -203,7 +203,7 @@ impl Source for Several {
 }
 
 /// Whether one field, by its name without extension, became different components in different sources.
-fn is_torn(all: &[Found]) -> bool {
+fn is_torn(all: &[SourceListing]) -> bool {
     let mut names = BTreeMap::<&str, &str>::new();
     all.iter()
         .flat_map(|one| one.listing.components().kinds.iter().chain(&one.payload))
@@ -211,7 +211,7 @@ fn is_torn(all: &[Found]) -> bool {
 }
 
 /// The union of the components; a sample of a source without a component lacks it.
-fn together(all: &[Found]) -> Result<Vec<Component>> {
+fn together(all: &[SourceListing]) -> Result<Vec<Component>> {
     let mut kinds: Vec<Component> = Vec::new();
     for one in all {
         for kind in &one.listing.components().kinds {
@@ -232,7 +232,8 @@ fn together(all: &[Found]) -> Result<Vec<Component>> {
     }
     // A value component that a split lacks is optional.
     for kind in &mut kinds {
-        let is_lacking = |one: &Found| !one.listing.components().kinds.iter().any(|own| own.name() == kind.name());
+        let is_lacking =
+            |one: &SourceListing| !one.listing.components().kinds.iter().any(|own| own.name() == kind.name());
         if let Some(of) = kind.kind().filter(|_| all.iter().any(is_lacking)) {
             *kind = kind.clone().with_kind(Type { is_optional: true, ..of.clone() });
         }
@@ -251,12 +252,13 @@ fn together(all: &[Found]) -> Result<Vec<Component>> {
 ///
 /// # Errors
 /// The message names both splits and a class of each.
-pub fn check_shared(source: &dyn Source, found: &[Found]) -> Result<()> {
+pub fn check_shared(source: &dyn Source, found: &[SourceListing]) -> Result<()> {
     if source.kind() != SourceKind::Several {
         return Ok(());
     }
-    let used =
-        |one: &Found| -> BTreeSet<u32> { one.listing.folders().iter().filter_map(|folder| folder.class).collect() };
+    let used = |one: &SourceListing| -> BTreeSet<u32> {
+        one.listing.folders().iter().filter_map(|folder| folder.class).collect()
+    };
     let Some(first) = found.first() else { return Ok(()) };
     let of_first = used(first);
     for one in &found[1..] {
@@ -266,7 +268,7 @@ pub fn check_shared(source: &dyn Source, found: &[Found]) -> Result<()> {
             name.map_or_else(String::new, |name| text::shown(name).to_string())
         };
         if !own.is_empty() && !of_first.is_empty() && own.is_disjoint(&of_first) {
-            let split = |one: &Found| one.split.clone().unwrap_or_default();
+            let split = |one: &SourceListing| one.split.clone().unwrap_or_default();
             return Err(Error::usage(format!(
                 "split {} shares no class with split {}: {:?} there, {:?} here",
                 split(one),

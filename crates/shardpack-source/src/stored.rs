@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use shardpack_format::{Error, Result, formats::foreign::Wanted, hash, size};
+use shardpack_format::{Error, Result, formats::foreign::FieldSelection, hash, size};
 
 use super::list::stored::StoredList;
 use crate::foreign::Packed;
@@ -63,7 +63,7 @@ impl StoredPath {
 #[serde(deny_unknown_fields)]
 pub struct StoredShards {
     pub(super) files: Vec<StoredFile>,
-    pub(super) wanted: Wanted,
+    pub(super) wanted: FieldSelection,
 }
 
 /// A file of [`StoredShards`].

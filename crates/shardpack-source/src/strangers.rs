@@ -25,14 +25,14 @@ pub const NOT_LISTED: &str = "stray files at the URL were not looked for";
 const MAX_MANIFEST_BYTES: u64 = 1 << 30;
 
 /// File names of a dataset, from its manifest.
-pub(super) struct Known {
+pub(super) struct DatasetFiles {
     /// Files right in the dataset folder that are not shards, and names of subfolders.
     pub others: BTreeSet<String>,
     shards: BTreeSet<String>,
     indexes: BTreeSet<String>,
 }
 
-impl Known {
+impl DatasetFiles {
     /// The files of the dataset in the folder `storage`; `None` if there is no manifest.
     ///
     /// # Errors
@@ -105,7 +105,7 @@ pub fn is_shard(path: &Path) -> Result<bool> {
 /// # Errors
 /// If a folder cannot be read.
 pub fn strangers(storage: &dyn Storage, manifest: &Manifest) -> Result<Option<Vec<String>>> {
-    let known = Known::of(manifest);
+    let known = DatasetFiles::of(manifest);
     let Some(names) = names_in(storage, "")? else { return Ok(None) };
     let Some(indexes) = names_in(storage, INDEX_FOLDER)? else { return Ok(None) };
     let indexes = indexes.into_iter().map(|name| format!("{INDEX_FOLDER}/{name}"));

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use shardpack_format::Result;
 
-use super::{listed::Listed, names::as_path, packed};
+use super::{listed::ListedTree, names::as_path, packed};
 use crate::sys;
 
 /// A tree to list: in a file system, or as an object store listed it.
@@ -13,7 +13,7 @@ pub(super) struct Tree<'a> {
     /// The folder or URL.
     pub root: &'a Path,
     /// The store's listing, and a function that reads the first bytes of a file.
-    pub listed: Option<(&'a Listed, &'a dyn Fn(&Path) -> Vec<u8>)>,
+    pub listed: Option<(&'a ListedTree, &'a dyn Fn(&Path) -> Vec<u8>)>,
 }
 
 impl Tree<'_> {

@@ -18,7 +18,7 @@ use rustix::{
 use shardpack_format::{Error, Result, component::Component, text, threads};
 
 use super::{
-    keep::{Keep, LEFT_OUT},
+    keep::{LEFT_OUT, PathFilter},
     links::{Links, NOT_FOLLOWED},
     names::{Name, as_path, join, other_reason},
     outcome::{Outcome, beside, sized, unpacked},
@@ -92,7 +92,7 @@ struct Walk<'a> {
     root: &'a OwnedFd,
     root_path: &'a Path,
     /// Filters, applied to paths relative to the root.
-    keep: &'a Keep,
+    keep: &'a PathFilter,
     /// Files next to images that become components.
     components: &'a [Component],
     links: Links,
@@ -143,7 +143,7 @@ pub(super) fn walk(
     root: &OwnedFd,
     root_path: &Path,
     classes: Vec<(Vec<u8>, Option<u32>)>,
-    keep: &Keep,
+    keep: &PathFilter,
     components: &[Component],
     jobs: usize,
     monitor: &dyn Monitor,

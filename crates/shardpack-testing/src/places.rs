@@ -48,12 +48,12 @@ pub fn said(mut json: Value) -> Value {
 }
 
 /// A server with a copy of a folder.
-pub enum Place {
+pub enum FolderServer {
     Objects(ObjectServer),
     Web(Nginx),
 }
 
-impl Place {
+impl FolderServer {
     /// All installed servers except moto, which behaves like s3s-fs, but slower.
     pub fn all() -> Vec<Self> {
         let stores = stores::all().into_iter().filter(|server| server.kind != Kind::Moto);
@@ -110,7 +110,7 @@ impl Place {
 }
 
 /// URLs of `names` below `prefix`, and the store options for requests to `port`.
-pub fn urls(place: &Place, prefix: &str, names: &[String], port: u16) -> (Vec<String>, Vec<String>) {
+pub fn urls(place: &FolderServer, prefix: &str, names: &[String], port: u16) -> (Vec<String>, Vec<String>) {
     let at = |name: &String| place.url(&format!("{prefix}/{name}"), port).remove(0);
     (names.iter().map(at).collect(), place.url(prefix, port).split_off(1))
 }

@@ -44,7 +44,7 @@ use crate::{
 pub struct Args {
     // First, because parsing these options must see all arguments before the fields below take them.
     #[command(flatten)]
-    given: Given,
+    given: ForwardedOptions,
     /// Source, as for `shardpack pack`. Not with --plan, --missing or --split
     #[arg(value_name = "SRC")]
     first: PathBuf,
@@ -123,7 +123,7 @@ struct PackArgs {
 
 /// The given options of `pack`, to be passed on: options of the plan, and options of each part.
 #[derive(Clone, Debug, Default)]
-struct Given {
+struct ForwardedOptions {
     plan: Vec<OsString>,
     pack: Vec<OsString>,
 }
@@ -149,7 +149,7 @@ fn written(matches: &ArgMatches, known: &clap::Command) -> Vec<OsString> {
     options
 }
 
-impl FromArgMatches for Given {
+impl FromArgMatches for ForwardedOptions {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let plan = PlanArgs::augment_args(SourceArgs::augment_args(clap::Command::new("plan")));
         let pack = PackArgs::augment_args(clap::Command::new("pack"));
@@ -162,7 +162,7 @@ impl FromArgMatches for Given {
     }
 }
 
-impl clap::Args for Given {
+impl clap::Args for ForwardedOptions {
     fn augment_args(command: clap::Command) -> clap::Command {
         command
     }
@@ -388,7 +388,7 @@ fn missing(array: Option<u32>, dst: &Path) -> Result<(u32, BTreeSet<u32>)> {
 mod tests {
     use super::*;
 
-    fn given(line: &[&str]) -> Given {
+    fn given(line: &[&str]) -> ForwardedOptions {
         let command = Args::augment_args(clap::Command::new("slurm"));
         let mut matches = command.try_get_matches_from(line).unwrap();
         Args::from_arg_matches_mut(&mut matches).unwrap().given

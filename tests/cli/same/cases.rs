@@ -25,16 +25,16 @@ const STATE: &str = ".state";
 
 /// Replacement of `AT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum CaseLocation {
     Folder,
     Bucket,
 }
 
-impl Place {
+impl CaseLocation {
     pub fn name(self) -> &'static str {
         match self {
-            Place::Folder => "folder",
-            Place::Bucket => "bucket",
+            CaseLocation::Folder => "folder",
+            CaseLocation::Bucket => "bucket",
         }
     }
 }
@@ -43,7 +43,7 @@ impl Place {
 #[derive(Clone, Debug)]
 pub struct Case {
     pub name: &'static str,
-    pub place: Place,
+    pub place: CaseLocation,
     steps: Vec<&'static str>,
 }
 
@@ -52,7 +52,7 @@ pub fn all() -> Vec<Case> {
     let mut cases: Vec<Case> = Vec::new();
     for line in include_str!("commands.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         match line.strip_prefix("  ") {
-            None => cases.push(Case { name: line, place: Place::Folder, steps: Vec::new() }),
+            None => cases.push(Case { name: line, place: CaseLocation::Folder, steps: Vec::new() }),
             Some(step) => cases.last_mut().expect("a case begins with its name").steps.push(step),
         }
     }
@@ -60,7 +60,7 @@ pub fn all() -> Vec<Case> {
     assert_eq!(names.len(), cases.len(), "two cases have the same name");
     let at = |case: &Case| case.steps.iter().any(|step| step.contains("AT/"));
     let placed = |case: Case| {
-        let bucket = at(&case).then(|| Case { place: Place::Bucket, ..case.clone() });
+        let bucket = at(&case).then(|| Case { place: CaseLocation::Bucket, ..case.clone() });
         [Some(case), bucket].into_iter().flatten()
     };
     cases.into_iter().flat_map(placed).collect()
@@ -71,7 +71,7 @@ impl Case {
     ///
     /// Returns each command with its exit code and masked output, then the name and hash of each file.
     pub fn run(&self, program: &Path, inputs: &Path, is_json: bool) -> Vec<String> {
-        let run = Run::new(self, program, inputs);
+        let run = RunningCase::new(self, program, inputs);
         let mut outcome: Vec<String> = self.steps.iter().flat_map(|step| run.step(step, is_json)).collect();
         outcome.extend(run.files());
         outcome
@@ -79,19 +79,19 @@ impl Case {
 }
 
 /// A running case: its folder, and its bucket if it has one.
-struct Run<'a> {
+struct RunningCase<'a> {
     program: &'a Path,
     folder: tempfile::TempDir,
     server: Option<ObjectServer>,
     masks: Masks,
 }
 
-impl<'a> Run<'a> {
+impl<'a> RunningCase<'a> {
     fn new(case: &Case, program: &'a Path, inputs: &Path) -> Self {
         let folder = tempfile::tempdir().unwrap();
         symlink(inputs, folder.path().join(INPUTS)).unwrap();
         let server =
-            (case.place == Place::Bucket).then(|| ObjectServer::start(Kind::S3).expect("it was started before"));
+            (case.place == CaseLocation::Bucket).then(|| ObjectServer::start(Kind::S3).expect("it was started before"));
         let mut masks = Masks::default();
         masks.path(folder.path().join(STATE).to_str().unwrap(), "STATE");
         masks.path(folder.path().to_str().unwrap(), "TMP");

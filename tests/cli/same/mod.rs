@@ -9,7 +9,7 @@ mod masks;
 
 use std::{collections::BTreeMap, fs, path::Path, thread};
 
-use cases::{Case, Place};
+use cases::{Case, CaseLocation};
 use shardpack_format::hash;
 use shardpack_testing::stores::{Kind, ObjectServer};
 
@@ -21,7 +21,7 @@ type Outcome = Vec<String>;
 
 /// Runs all cases with `program`; cases in a bucket only if there is a `server`.
 fn outcomes(program: &Path, inputs: &Path, server: bool) -> Vec<(String, Outcome)> {
-    let cases = cases::all().into_iter().filter(|case| server || case.place == Place::Folder);
+    let cases = cases::all().into_iter().filter(|case| server || case.place == CaseLocation::Folder);
     let all: Vec<_> = cases.flat_map(|case| [(case.clone(), false), (case, true)]).collect();
     let workers = thread::available_parallelism().map_or(1, |cores| cores.get());
     let each = |(case, is_json): &(Case, bool)| {

@@ -70,7 +70,7 @@ pub fn training(scale: &Scale) -> Result<String> {
             (", crop tables", packed(&tree, "crops", &["--crops"])?),
             (", crop tables every 4 MCUs", dense),
         ];
-        let mut measured: Vec<(String, Vec<(Found, Rate)>)> = Vec::new();
+        let mut measured: Vec<(String, Vec<(BenchResults, Rate)>)> = Vec::new();
         for (with, _) in &shards {
             measured.extend(builds.iter().map(|(name, _)| (format!("{name}{with}"), Vec::new())));
         }
@@ -103,7 +103,7 @@ pub fn training(scale: &Scale) -> Result<String> {
 }
 
 /// Results of one run of `shardpack bench`.
-pub struct Found {
+pub struct BenchResults {
     /// Rate of batches of crops.
     pub crops: Rate,
     /// Rate of decoding whole images.
@@ -122,15 +122,15 @@ pub struct Rate {
 }
 
 /// Runs `shardpack bench`.
-pub fn once(scale: &Scale, program: &Path, shards: &Path, transform: &str) -> Result<Found> {
+pub fn once(scale: &Scale, program: &Path, shards: &Path, transform: &str) -> Result<BenchResults> {
     let options = ["bench", "--json", "--quiet", "--seconds", "8", "--jobs", "2", "--transform", transform];
     let said = output(scale.under(program, options).arg(shards))?;
-    let found = Found::read(&said)?;
+    let found = BenchResults::read(&said)?;
     println!("   {}: {:.0} images/s, decode {:.0}", program.display(), found.crops.rate, found.decode.rate);
     Ok(found)
 }
 
-impl Found {
+impl BenchResults {
     /// Seconds from opening the dataset to the first batch.
     pub fn first_seconds(&self) -> f64 {
         self.waits[0] / 1e3
@@ -162,8 +162,8 @@ impl Rate {
 }
 
 /// A row of the table, from each round's result and bound.
-fn row(name: &str, found: &[(Found, Rate)]) -> String {
-    let numbers = |of: &dyn Fn(&(Found, Rate)) -> f64| found.iter().map(of).collect::<Vec<_>>();
+fn row(name: &str, found: &[(BenchResults, Rate)]) -> String {
+    let numbers = |of: &dyn Fn(&(BenchResults, Rate)) -> f64| found.iter().map(of).collect::<Vec<_>>();
     let wait = |which: usize| median(numbers(&|(one, _)| one.waits[which]));
     format!(
         "| {name} | {:.0} | {} | {} | {} | {:.0}, {:.1}, {:.1}, {:.1} ms |\n",
@@ -189,12 +189,12 @@ mod tests {
             "decode": {"samples": 100, "bytes": 0, "elapsed_ms": 100, "cpu_ms": 200},
             "waits": {"batches": 3, "first_ms": 9, "median_ms": 1, "p99_ms": 2, "longest_ms": 3}
         }]}"#;
-        let found = Found::read(json).unwrap();
+        let found = BenchResults::read(json).unwrap();
         let bound = found.decode;
         assert_eq!(
             row("x", &[(found, bound)]),
             "| x | 2000 | 2.00 (2.00 to 2.00) | 0.40 (0.40 to 0.40) | 2.00 (2.00 to 2.00) | 9, 1.0, 2.0, 3.0 ms |\n"
         );
-        assert!(Found::read("{}").is_err_and(|error| error.contains("--json: no ")));
+        assert!(BenchResults::read("{}").is_err_and(|error| error.contains("--json: no ")));
     }
 }

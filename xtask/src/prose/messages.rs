@@ -6,7 +6,7 @@ use proc_macro2::{TokenStream, TokenTree};
 
 use crate::{
     Result,
-    sources::{self, Source},
+    sources::{self, SourceFile},
 };
 
 /// Fewest words of a message; shorter strings are names and units.
@@ -15,7 +15,7 @@ const FEWEST_WORDS: usize = 4;
 /// The messages of all files, each with its location.
 pub fn all() -> Result<Vec<(String, String)>> {
     let mut found = Vec::new();
-    for Source { name, code } in sources::all()? {
+    for SourceFile { name, code } in sources::all()? {
         let tokens = code.parse().map_err(|error| format!("{name}: cannot read the code: {error}"))?;
         strings(tokens, &mut |line, text| found.push((format!("{name}:{line}"), text)));
     }

@@ -16,7 +16,7 @@ const RATIOS: [f64; 7] = [0.05, 0.2, 0.5, 0.7, 1.3, 2.0, 5.0];
 
 /// Means over epochs.
 #[derive(Clone, Copy, Debug, Default)]
-struct Found {
+struct Means {
     place: f64,
     epochs: f64,
     r: f64,
@@ -35,14 +35,14 @@ fn positions(epoch: &Epoch) -> Vec<u64> {
     all
 }
 
-fn measure(ranks: u64, ratio: f64, rotated: bool, epochs: u64) -> Result<Found> {
+fn measure(ranks: u64, ratio: f64, rotated: bool, epochs: u64) -> Result<Means> {
     let said = |error: shardpack_loader::Error| error.to_string();
     let layout = Layout::new([SAMPLES], 1).map_err(said)?;
     let lanes = Options::lanes_for(ranks, BATCH);
     let run_blocks = ((SAMPLES as f64 / lanes as f64 * ratio) as u64).max(1);
     let options = Options { lanes, run_blocks, rotated, ..Options::default() };
     let batch = ranks * BATCH;
-    let (mut sum, mut before): (Found, Option<Vec<u64>>) = (Found::default(), None);
+    let (mut sum, mut before): (Means, Option<Vec<u64>>) = (Means::default(), None);
     for number in 0..=epochs {
         let epoch = Epoch::new(&layout, &options, number).map_err(said)?;
         let now = positions(&epoch);
@@ -59,7 +59,7 @@ fn measure(ranks: u64, ratio: f64, rotated: bool, epochs: u64) -> Result<Found> 
         before = Some(now);
     }
     let mean = |sum: f64| sum / epochs as f64;
-    Ok(Found { place: mean(sum.place), epochs: mean(sum.epochs), r: mean(sum.r) })
+    Ok(Means { place: mean(sum.place), epochs: mean(sum.epochs), r: mean(sum.r) })
 }
 
 /// The table of the page.
@@ -73,7 +73,7 @@ pub fn report(epochs: u64) -> Result<String> {
     for ranks in RANKS {
         for ratio in RATIOS {
             let [ours, old] = [true, false].map(|rotated| measure(ranks, ratio, rotated, epochs));
-            let columns = |Found { place, epochs, r }: Found| format!("{place:+.3} | {epochs:+.3} | {r:.3}");
+            let columns = |Means { place, epochs, r }: Means| format!("{place:+.3} | {epochs:+.3} | {r:.3}");
             text += &format!("| {ranks} | {ratio} | {} | {} |\n", columns(ours?), columns(old?));
         }
     }

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use shardpack_format::{
     Error, Result,
     formats::{
-        foreign::Wanted,
+        foreign::FieldSelection,
         webdataset::{reader::MemberKind, samples},
     },
     shell, text,
@@ -168,7 +168,7 @@ fn in_members(
 /// The image of a matching record, and whether the match is unique.
 fn in_records(file: &ShardFile, wanted: &[u8], monitor: &dyn Monitor) -> Result<Option<(Extracted, bool)>> {
     let in_file = |error: Error| error.in_file(&file.path);
-    let mut walk = file.walk(&Wanted::default(), &|| monitor.go_on())?;
+    let mut walk = file.walk(&FieldSelection::default(), &|| monitor.go_on())?;
     while let Some(record) = walk.next().map_err(in_file)? {
         monitor.go_on()?;
         let is_file = record.filename.as_deref() == Some(wanted);

@@ -98,7 +98,7 @@ pub fn samples(
 
 /// The class selection for one target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted<'f> {
+enum ClassFilter<'f> {
     All,
     Label(i64),
     /// By the class name in the samples.
@@ -107,7 +107,7 @@ enum Wanted<'f> {
     Nothing,
 }
 
-impl Wanted<'_> {
+impl ClassFilter<'_> {
     fn takes(self, label: Option<i64>, class: Option<&str>) -> bool {
         match self {
             Self::All => true,
@@ -118,23 +118,25 @@ impl Wanted<'_> {
     }
 }
 
-fn classes<'f>(targets: &[Target], filter: &'f Filter) -> Result<Vec<Wanted<'f>>> {
-    let Some(wanted) = &filter.class else { return Ok(vec![Wanted::All; targets.len()]) };
+fn classes<'f>(targets: &[Target], filter: &'f Filter) -> Result<Vec<ClassFilter<'f>>> {
+    let Some(wanted) = &filter.class else { return Ok(vec![ClassFilter::All; targets.len()]) };
     let number = wanted.parse::<i64>().ok();
     let of_target = |target: &Target| match target {
         Target::Foreign(files) if files.first().is_some_and(|file| file.kind.has_member_names()) => {
-            number.map_or(Wanted::Nothing, Wanted::Label)
+            number.map_or(ClassFilter::Nothing, ClassFilter::Label)
         }
-        Target::Foreign(_) => number.map_or(Wanted::Named(wanted), Wanted::Label),
+        Target::Foreign(_) => number.map_or(ClassFilter::Named(wanted), ClassFilter::Label),
         Target::Dataset(view) => {
             let classes = view.dataset.classes();
             let named = classes.iter().position(|class| class.name == *wanted).map(|label| label as i64);
             let numbered = number.filter(|number| usize::try_from(*number).is_ok_and(|n| n < classes.len()));
-            named.or(numbered).map_or(Wanted::Nothing, Wanted::Label)
+            named.or(numbered).map_or(ClassFilter::Nothing, ClassFilter::Label)
         }
     };
     let all: Vec<_> = targets.iter().map(of_target).collect();
-    if all.contains(&Wanted::Nothing) && !all.iter().any(|class| matches!(class, Wanted::Label(_) | Wanted::Named(_))) {
+    if all.contains(&ClassFilter::Nothing)
+        && !all.iter().any(|class| matches!(class, ClassFilter::Label(_) | ClassFilter::Named(_)))
+    {
         return Err(no_class(targets, wanted));
     }
     Ok(all)
@@ -179,9 +181,9 @@ impl Walk<'_> {
         (self.found)(sample)
     }
 
-    fn dataset(&mut self, view: &View, class: Wanted<'_>) -> Result<()> {
+    fn dataset(&mut self, view: &View, class: ClassFilter<'_>) -> Result<()> {
         for shard in view.shards() {
-            if self.left == 0 || class == Wanted::Nothing {
+            if self.left == 0 || class == ClassFilter::Nothing {
                 break;
             }
             self.shard(view, shard, class)?;
@@ -189,7 +191,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn shard(&mut self, view: &View, shard: Shard<'_>, class: Wanted<'_>) -> Result<()> {
+    fn shard(&mut self, view: &View, shard: Shard<'_>, class: ClassFilter<'_>) -> Result<()> {
         let extension = dataset::image_extension(view);
         let choice = Choice::of_manifest(view.dataset.manifest())?;
         for number in 0..shard.len() {
@@ -217,10 +219,10 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn foreign(&mut self, files: &[ShardFile], class: Wanted<'_>) -> Result<()> {
+    fn foreign(&mut self, files: &[ShardFile], class: ClassFilter<'_>) -> Result<()> {
         let mut number = 0;
         for file in files {
-            if self.left == 0 || class == Wanted::Nothing {
+            if self.left == 0 || class == ClassFilter::Nothing {
                 break;
             }
             let shard = file.path.file_name().unwrap_or_default().to_string_lossy();

@@ -18,7 +18,7 @@ use crate::{
     foreign::{ShardFile, files::Files, patterns},
     plan_file,
     source::{
-        Given, Root,
+        DatasetLocation, Inputs,
         packed::{self, folder_of},
         strangers::{self, NOT_LISTED, STRANGER, STRANGER_BESIDE},
     },
@@ -49,7 +49,7 @@ pub struct Resolved {
     /// Checks that were not made.
     pub notes: BTreeSet<&'static str>,
     /// Resolved paths, with the files there that belong to no dataset.
-    asked: Vec<Given>,
+    asked: Vec<Inputs>,
     /// Folders of splits that were listed.
     folders: Vec<Arc<dyn Storage>>,
 }
@@ -106,7 +106,7 @@ impl Resolved {
             }
         }
         expanded.iter().try_for_each(|path| refuse_unfinished(path))?;
-        let mut given = Given::at(&expanded, settings)?;
+        let mut given = Inputs::at(&expanded, settings)?;
         // A manifest selects all that is beside it; a folder that is named in a dataset that is named is still looked at.
         for path in &expanded {
             let folder = folder_of(path);
@@ -121,7 +121,7 @@ impl Resolved {
         }
         given.refuse_lost_manifests()?;
         given.take_splits()?;
-        for Root { folder, .. } in given.roots.iter().filter(|root| root.only.is_none()) {
+        for DatasetLocation { folder, .. } in given.roots.iter().filter(|root| root.only.is_none()) {
             if sys::is_folder(folder)? && !sys::is_there(&folder.join(manifest::FILE))? {
                 packed::refuse_lost_manifest(folder)?;
             }
@@ -142,7 +142,11 @@ impl Resolved {
     }
 
     /// Adds the datasets at `root`, or its selected shards, and the files there that belong to none.
-    fn add_root(&mut self, Root { folder, only, .. }: &Root, settings: &StoreSettings) -> Result<()> {
+    fn add_root(
+        &mut self,
+        DatasetLocation { folder, only, .. }: &DatasetLocation,
+        settings: &StoreSettings,
+    ) -> Result<()> {
         let (mut datasets, differences) = Dataset::open_found(folder, settings)?;
         self.problems.extend(differences);
         datasets.sort_by_key(|dataset| split_rank(dataset.folder().file_name().unwrap_or_default()));
@@ -203,7 +207,7 @@ impl Resolved {
             Target::Dataset(view) => view.dataset.transfers(),
             Target::Foreign(_) => None,
         };
-        let asked = self.asked.iter().filter_map(Given::transfers);
+        let asked = self.asked.iter().filter_map(Inputs::transfers);
         let folders = self.folders.iter().filter_map(|storage| storage.transfers());
         self.targets.iter().filter_map(of).chain(asked).chain(folders).reduce(Transfers::and)
     }

@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use shardpack_format::{
     Error, ErrorKind, Result,
     component::{Component, Kind},
-    formats::{self, Format, foreign::Wanted},
+    formats::{self, Format, foreign::FieldSelection},
     hash,
     index::{Index, RowRef},
     manifest,
@@ -25,17 +25,17 @@ use shardpack_reader::{StoreSettings, Transfers};
 
 use super::{
     Opened, Options, Problem,
-    same_labels::{Said, Seen},
+    same_labels::{ClassMatch, Seen},
 };
 use crate::{
-    copy::Place,
+    copy::RecordSpan,
     foreign::lmdb,
     ledger::{self, Fate},
     listing::Listing,
     monitor::{Monitor, Phase},
     source::{
-        Found, Fractions, Parted, ReadError, Refusal, SampleReader, Shards, SharedSource, Source, SourceKind, merge,
-        npy,
+        Fractions, RandomSplit, ReadError, Refusal, SampleReader, Shards, SharedSource, Source, SourceKind,
+        SourceListing, merge, npy,
         options::{self, Components, Splits},
         shared,
     },
@@ -47,7 +47,7 @@ pub(super) fn discover(
     source: &dyn Source,
     jobs: usize,
     monitor: &dyn Monitor,
-) -> Result<Vec<Found>> {
+) -> Result<Vec<SourceListing>> {
     let names: Vec<String> = datasets.iter().filter_map(|dataset| dataset.split().map(str::to_owned)).collect();
     let splits = if names.is_empty() { Splits::None } else { Splits::Compared(names) };
     // All splits of a dataset have the same components.
@@ -97,12 +97,12 @@ pub fn said_of_records(
     dst: &Path,
     settings: &StoreSettings,
     label_file: Option<&Path>,
-) -> Result<(Wanted, Option<Transfers>)> {
+) -> Result<(FieldSelection, Option<Transfers>)> {
     let files = shardpack_storage::open(dst, settings)?;
     let (datasets, _) = super::open(&files)?;
     let mut said = match datasets.first() {
         Some(dataset) => dataset.choice()?.wanted,
-        None => Wanted::default(),
+        None => FieldSelection::default(),
     };
     match (label_file, lmdb::label_file(&said.entries)) {
         (None, None) => {}
@@ -135,7 +135,7 @@ pub(super) fn as_read(dataset: Option<&Opened>, source: &SharedSource) -> Result
     });
     let source = as_values.transpose()?.flatten().unwrap_or_else(|| source.clone());
     Ok(match choice.fractions {
-        Some(fractions) => shared(Parted::new(source, Fractions::of_text(&fractions)?)),
+        Some(fractions) => shared(RandomSplit::new(source, Fractions::of_text(&fractions)?)),
         None => source,
     })
 }
@@ -148,7 +148,7 @@ pub(super) fn split_of<'d>(dataset: &'d Opened, source: &dyn Source) -> Option<&
 
 /// The source data for a dataset, with its reader.
 pub(super) struct Original<'a> {
-    pub found: &'a Found,
+    pub found: &'a SourceListing,
     pub reader: &'a dyn SampleReader,
     /// For each label of the dataset, the class number in the listing: classes match by name.
     classes: Vec<Option<u32>>,
@@ -159,23 +159,23 @@ pub(super) struct Original<'a> {
 }
 
 impl<'a> Original<'a> {
-    pub fn new(dataset: &Opened, found: &'a Found, reader: &'a dyn SampleReader) -> Self {
+    pub fn new(dataset: &Opened, found: &'a SourceListing, reader: &'a dyn SampleReader) -> Self {
         let names: Vec<Vec<u8>> = dataset.manifest.classes.iter().map(|class| class.name_bytes().to_vec()).collect();
         let classes = merge::numbers(&names, &found.listing.classes);
         Self { found, reader, classes, names, of_folders: OnceLock::new() }
     }
 
     /// Compares the class of source sample `number` with the class of `row`.
-    pub fn label_of(&self, row: &RowRef<'_>, number: u64) -> Said {
+    pub fn label_of(&self, row: &RowRef<'_>, number: u64) -> ClassMatch {
         let (listing, here) = (&self.found.listing, self.number_of(row.label));
         match (row.label, listing.class(number)) {
-            _ if self.names.is_empty() => Said::Same,
-            (None, None) => Said::Same,
-            (Some(_), None) if listing.classes.is_empty() => Said::Nothing,
-            (Some(_), Some(there)) if here == Some(there) => Said::Same,
+            _ if self.names.is_empty() => ClassMatch::Same,
+            (None, None) => ClassMatch::Same,
+            (Some(_), None) if listing.classes.is_empty() => ClassMatch::Nothing,
+            (Some(_), Some(there)) if here == Some(there) => ClassMatch::Same,
             // A class with a name of its own in the dataset is that class; other classes may have been renamed to a shared name.
-            (Some(_), Some(there)) if !self.classes.contains(&Some(there)) => Said::Renamed(there),
-            (label, there) => Said::Other(self.differs(label, there)),
+            (Some(_), Some(there)) if !self.classes.contains(&Some(there)) => ClassMatch::Renamed(there),
+            (label, there) => ClassMatch::Other(self.differs(label, there)),
         }
     }
 
@@ -277,14 +277,14 @@ impl<'a> Original<'a> {
         if layout.record_bytes as usize > record.len() {
             return Err(wrong("its record would have another length"));
         }
-        let place = Place::new(format, (0, number), row.offset, layout, 0);
+        let place = RecordSpan::new(format, (0, number), row.offset, layout, 0);
         match place.read(self.reader, listing, format, record) {
             Ok(()) => {}
             Err(ReadError::Fatal(error)) => return Err(error),
             Err(ReadError::Refused(Refusal(reason))) => return Err(wrong(&reason)),
         }
         let growth = format.growth(place.payload(record)?);
-        if Place::new(format, (0, number), row.offset, layout, growth).record_bytes() as usize != record.len() {
+        if RecordSpan::new(format, (0, number), row.offset, layout, growth).record_bytes() as usize != record.len() {
             return Err(wrong("its record would have another length"));
         }
         format.render(row.offset, &sample, &row.image, record)?;
@@ -324,7 +324,8 @@ pub(super) fn compare(
     }
     // A single split implies nothing about the other splits that the source was divided into.
     let is_one = source.kind() == SourceKind::Parted && datasets.iter().all(|dataset| dataset.split().is_none());
-    let is_here = |found: &&Found| is_one || datasets.iter().any(|one| split_of(one, source) == found.split.as_deref());
+    let is_here =
+        |found: &&SourceListing| is_one || datasets.iter().any(|one| split_of(one, source) == found.split.as_deref());
     for new in found.iter().filter(|found| !is_here(found)) {
         let images = new.listing.len();
         problems.push(match &new.split {

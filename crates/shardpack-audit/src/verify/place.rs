@@ -88,7 +88,7 @@ fn folder_of(file: &str) -> &Path {
 }
 
 /// Destination of the repaired files of one dataset.
-pub(super) struct Place<'r> {
+pub(super) struct RepairTarget<'r> {
     dataset: &'r Opened,
     /// Folder in which files are made under their own names.
     work: PathBuf,
@@ -99,7 +99,7 @@ pub(super) struct Place<'r> {
     _lock: Option<sys::Lock>,
 }
 
-impl<'r> Place<'r> {
+impl<'r> RepairTarget<'r> {
     /// Starts with an empty work folder.
     pub fn open(dataset: &'r Opened, remote: Option<&Remote>, monitor: &'r dyn Monitor) -> Result<Self> {
         let (work, lock) = match remote {

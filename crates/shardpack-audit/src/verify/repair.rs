@@ -27,7 +27,7 @@ use super::{
     Opened, Problem, Report,
     against::{self, Original},
     dataset_report, open,
-    place::{Place, Remote},
+    place::{Remote, RepairTarget},
     shard::in_order,
     verify,
 };
@@ -41,7 +41,7 @@ use crate::{
     plan::{Check, Compression, Cut, Options, Order, Plan},
     sidecars,
     source::{
-        Found, Refusal, SharedSource, Source, list,
+        Refusal, SharedSource, Source, SourceListing, list,
         storage::{NETWORK_READS, ReadOrder, stream_threads},
     },
     sys,
@@ -136,7 +136,7 @@ fn repair_one(
     if of_tables.is_empty() && others.is_empty() {
         return Ok(());
     }
-    let place = Place::open(dataset, remote, monitor)?;
+    let place = RepairTarget::open(dataset, remote, monitor)?;
     let mended = mend(dataset, &others, source, &place, options, monitor, repaired).and_then(|()| {
         // Crop tables are made from the repaired shards and need no source.
         let damaged: Vec<&str> = of_tables.iter().filter_map(|p| p.file.strip_prefix(&dataset.prefix)).collect();
@@ -164,7 +164,7 @@ fn mend(
     dataset: &Opened,
     problems: &[Problem],
     source: &SharedSource,
-    place: &Place<'_>,
+    place: &RepairTarget<'_>,
     options: &super::Options,
     monitor: &dyn Monitor,
     repaired: &mut Repaired,
@@ -180,7 +180,7 @@ fn mend(
 
 struct Repair<'r> {
     dataset: &'r Opened,
-    place: &'r Place<'r>,
+    place: &'r RepairTarget<'r>,
     work: &'r Path,
     source: &'r dyn Source,
     jobs: usize,
@@ -203,7 +203,7 @@ impl Repair<'_> {
             |shard: &manifest::Shard| (named.contains(shard.file.as_str()), named.contains(shard.index.file.as_str()));
         let shards = dataset.manifest.shards.iter().enumerate();
         let todo: Vec<_> = shards.filter(|(_, shard)| damaged(shard) != (false, false)).collect();
-        let found = if todo.is_empty() { Found::default() } else { self.discover()? };
+        let found = if todo.is_empty() { SourceListing::default() } else { self.discover()? };
         let damaged_sidecars = dataset.manifest.sidecars.iter().map(|sidecar| sidecar.file.as_str());
         let damaged_sidecars: BTreeSet<&str> = damaged_sidecars.filter(|sidecar| named.contains(sidecar)).collect();
         if self.place.remote().is_some() {
@@ -313,7 +313,7 @@ impl Repair<'_> {
         Ok(())
     }
 
-    fn discover(&self) -> Result<Found> {
+    fn discover(&self) -> Result<SourceListing> {
         let found = against::discover(&[self.dataset], self.source, self.jobs, self.monitor)?;
         let found = found.into_iter().find(|found| found.split.as_deref() == self.split());
         let mut found =
@@ -445,7 +445,7 @@ impl Repair<'_> {
     }
 
     /// The plan that follows from the manifest: the shards' sample counts give the cuts.
-    fn plan(&self, found: &Found) -> Result<Plan> {
+    fn plan(&self, found: &SourceListing) -> Result<Plan> {
         let manifest = &self.dataset.manifest;
         let compression = match manifest.format.compression.strip_prefix("zstd:").map(str::parse) {
             Some(Ok(level)) => Compression::Zstd(level),
@@ -469,7 +469,8 @@ impl Repair<'_> {
             ))
             .in_file(self.source.path()));
         }
-        let found = Found { split: found.split.clone(), listing: found.listing.clone(), ..Found::default() };
+        let found =
+            SourceListing { split: found.split.clone(), listing: found.listing.clone(), ..SourceListing::default() };
         let counts: Vec<u64> = manifest.shards.iter().map(|shard| shard.samples).collect();
         Plan::with_shards(found, options, &counts, manifest.block_samples)
     }

@@ -10,7 +10,7 @@ use shardpack_format::{index::RowRef, size};
 use super::{Opened, Problem, against::Original};
 
 /// Class of a source sample, compared with the class of a row.
-pub(super) enum Said {
+pub(super) enum ClassMatch {
     /// The same class, or the dataset has no labels.
     Same,
     /// Another class; the message describes the difference.
@@ -40,10 +40,10 @@ impl Seen {
         problem: impl FnOnce(String) -> Problem,
     ) -> Option<Problem> {
         match original.label_of(row, number) {
-            Said::Same => {}
-            Said::Other(what) => return Some(problem(what)),
-            Said::Nothing => self.without += 1,
-            Said::Renamed(class) => {
+            ClassMatch::Same => {}
+            ClassMatch::Other(what) => return Some(problem(what)),
+            ClassMatch::Nothing => self.without += 1,
+            ClassMatch::Renamed(class) => {
                 let label = row.label.unwrap_or_default();
                 self.renamed.entry((class, label)).or_insert_with(|| (0, problem(String::new()))).0 += 1;
             }

@@ -9,17 +9,17 @@ use shardpack_format::{Result, manifest, size, text};
 use super::{Options, Problem, Report, foreign, from_error, open, shard, verify};
 use crate::{
     monitor::{Monitor, Phase},
-    source::{Root, given::Given, strangers::STRANGER},
+    source::{DatasetLocation, given::Inputs, strangers::STRANGER},
 };
 
 /// Verifies all of `given`.
 ///
 /// # Errors
 /// If a folder has nothing to verify, or the machine fails. Damage is in the report.
-pub fn all(given: &Given, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
+pub fn all(given: &Inputs, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
     let start = Instant::now();
     let mut report = Report::default();
-    for Root { folder, only, .. } in &given.roots {
+    for DatasetLocation { folder, only, .. } in &given.roots {
         let of_root = match only {
             None => verify(folder, options, monitor)?,
             Some(names) => some_of(folder, names, options, monitor)?,

@@ -43,7 +43,7 @@ const OF_LIBRARIES: [&str; 22] = [
 ];
 
 /// Content of a dataset or an attribute of a sample.
-pub(super) enum Found {
+pub(super) enum FieldContent {
     /// Nothing.
     Absent,
     Is(Form, Vec<u8>),
@@ -170,20 +170,20 @@ pub(super) fn label(attributes: &[Attribute]) -> Option<&Attribute> {
 /// An attribute as a label.
 pub(super) fn as_label(attribute: &Attribute) -> Label {
     match of(attribute) {
-        Found::Is(Form::Text, text) => Label::Text(text),
+        FieldContent::Is(Form::Text, text) => Label::Text(text),
         // `h5py.Empty`.
-        Found::Is(_, items) if items.is_empty() => Label::Missing,
-        Found::Is(..) => values::whole_or_name(&attribute.datatype, &attribute.raw_data),
-        Found::Absent | Found::Untold => Label::Missing,
+        FieldContent::Is(_, items) if items.is_empty() => Label::Missing,
+        FieldContent::Is(..) => values::whole_or_name(&attribute.datatype, &attribute.raw_data),
+        FieldContent::Absent | FieldContent::Untold => Label::Missing,
     }
 }
 
 /// The value of an attribute: numbers or one text. Other types are unsupported.
-pub(super) fn of(attribute: &Attribute) -> Found {
+pub(super) fn of(attribute: &Attribute) -> FieldContent {
     let is_single = attribute.shape.is_empty();
     let text = || array_dtype(&attribute.datatype).filter(|_| !is_single);
     if let Some(dtype) = dtype(&attribute.datatype).or_else(text) {
-        return array(&dtype, &attribute.shape, attribute.raw_data.clone()).unwrap_or(Found::Untold);
+        return array(&dtype, &attribute.shape, attribute.raw_data.clone()).unwrap_or(FieldContent::Untold);
     }
     let text = match (&attribute.decoded_strings, &attribute.datatype) {
         (Some(texts), _) if attribute.shape.is_empty() && texts.len() == 1 => texts[0].clone().into_bytes(),
@@ -191,11 +191,11 @@ pub(super) fn of(attribute: &Attribute) -> Found {
             let end = attribute.raw_data.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
             attribute.raw_data[..end].to_vec()
         }
-        _ => return Found::Untold,
+        _ => return FieldContent::Untold,
     };
     match str::from_utf8(&text) {
-        Ok(_) => Found::Is(Form::Text, text),
-        Err(_) => Found::Untold,
+        Ok(_) => FieldContent::Is(Form::Text, text),
+        Err(_) => FieldContent::Untold,
     }
 }
 
@@ -203,12 +203,12 @@ pub(super) fn of(attribute: &Attribute) -> Found {
 ///
 /// # Errors
 /// The reason why the items do not fit.
-pub(super) fn array(dtype: &str, shape: &[u64], items: Vec<u8>) -> std::result::Result<Found, String> {
+pub(super) fn array(dtype: &str, shape: &[u64], items: Vec<u8>) -> std::result::Result<FieldContent, String> {
     let form = Form::array(dtype, shape).map_err(|error| error.what())?;
     match form.items_bytes() {
-        Some(bytes) if bytes == items.len() as u64 => Ok(Found::Is(form, items)),
+        Some(bytes) if bytes == items.len() as u64 => Ok(FieldContent::Is(form, items)),
         // A dataset of no space.
-        _ if items.is_empty() => Ok(Found::Absent),
+        _ if items.is_empty() => Ok(FieldContent::Absent),
         bytes => Err(format!("{} bytes, expected {}", items.len(), bytes.unwrap_or_default())),
     }
 }
@@ -216,17 +216,17 @@ pub(super) fn array(dtype: &str, shape: &[u64], items: Vec<u8>) -> std::result::
 /// Appends a field `name` to a record that begins at `at`, whose content so far is `out`. Beside an image, a single number of
 /// type `item` becomes its text, and text has no form, as in files whose images are rows.
 pub(super) fn add(
-    (name, found, item): (&str, Found, &Datatype),
+    (name, found, item): (&str, FieldContent, &Datatype),
     is_beside: bool,
     at: u64,
     (others, out): (&mut Vec<Other>, &mut Vec<u8>),
 ) {
     let (content, form) = match found {
-        Found::Absent => return,
-        Found::Untold => {
+        FieldContent::Absent => return,
+        FieldContent::Untold => {
             return others.push(Other { name: name.to_owned(), bytes: 0, offset: None, recipe: 0, form: None });
         }
-        Found::Is(form, content) => match &form {
+        FieldContent::Is(form, content) => match &form {
             Form::Text if is_beside => (content, None),
             _ if is_beside && form.items_bytes().is_some() && is_one(item, &content) => {
                 match number_text(item, &content) {

@@ -4,7 +4,7 @@
 //! content.
 
 use hdf5_reader::Hdf5File;
-use shardpack_format::{Error, ErrorKind, Result, formats::foreign::Wanted, image_header::SNIFF_BYTES};
+use shardpack_format::{Error, ErrorKind, Result, formats::foreign::FieldSelection, image_header::SNIFF_BYTES};
 
 use super::{
     attributes,
@@ -29,7 +29,7 @@ const FEW_TABLES: usize = 16;
 ///
 /// # Errors
 /// If the file has no images, has several candidates, or lacks a wanted dataset.
-pub(super) fn layout(file: &Hdf5File, wanted: &Wanted) -> Result<Layout> {
+pub(super) fn layout(file: &Hdf5File, wanted: &FieldSelection) -> Result<Layout> {
     let (groups, empty): (Vec<_>, Vec<_>) = names::list(file)?.into_iter().partition(|one| !one.datasets.is_empty());
     let seen = look(file, &groups)?;
     let trimmed = |path: &String| path.trim_matches('/').to_owned();
@@ -179,7 +179,7 @@ fn sample_groups(groups: &[Members], empty: Vec<Members>, seen: &[Seen]) -> Opti
 ///
 /// # Errors
 /// If the file is corrupt.
-pub(super) fn classes(file: &Hdf5File, layout: &Layout, wanted: &Wanted) -> Result<Vec<Vec<u8>>> {
+pub(super) fn classes(file: &Hdf5File, layout: &Layout, wanted: &FieldSelection) -> Result<Vec<Vec<u8>>> {
     let told = |path: &str| -> Result<Option<Vec<Vec<u8>>>> {
         Ok(values::class_names(file.dataset(path).map_err(open::told)?.dtype()))
     };
@@ -257,7 +257,7 @@ fn is_wanted_pixels(one: &Seen) -> bool {
 }
 
 /// Fails if the images below `path` have a dataset each and a dataset beside them is named like the labels of all.
-fn check_no_table(seen: &[Seen], path: &str, wanted: &Wanted) -> Result<()> {
+fn check_no_table(seen: &[Seen], path: &str, wanted: &FieldSelection) -> Result<()> {
     if wanted.no_labels || !wanted.entries.is_unsaid() {
         return Ok(());
     }

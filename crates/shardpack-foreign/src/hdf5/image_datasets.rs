@@ -5,13 +5,13 @@ use std::{path::PathBuf, vec::IntoIter};
 use hdf5_reader::{Attribute, Dataset, Hdf5File};
 use shardpack_format::{
     ErrorKind, Result,
-    formats::foreign::{Label, Record, Wanted},
+    formats::foreign::{FieldSelection, Label, Record},
     npy, size,
 };
 
 use super::{
     super::{
-        Lack, Place,
+        FileLocation, MissingImage,
         key_labels::{self, KeyLabels},
         lmdb,
     },
@@ -31,7 +31,7 @@ const LOOKS: usize = 64;
 
 /// Reads the datasets of groups in sequence.
 pub(super) struct ImageDatasets {
-    place: Place,
+    place: FileLocation,
     file: Option<Hdf5File>,
     /// Datasets that were read of `file`.
     opened: usize,
@@ -58,10 +58,10 @@ impl ImageDatasets {
     /// If the wanted list cannot be read.
     pub fn new(
         file: &Hdf5File,
-        place: &Place,
+        place: &FileLocation,
         groups: Vec<Members>,
         are_splits: bool,
-        wanted: &Wanted,
+        wanted: &FieldSelection,
     ) -> Result<Self> {
         let images: usize = groups.iter().map(|one| one.datasets.len()).sum();
         let named = groups.iter().filter(|one| class(&one.group, are_splits).is_some()).count();
@@ -108,7 +108,7 @@ impl ImageDatasets {
 
     /// Reads the image of the dataset at `path` into `out`, with its attributes; the inner error is the reason why there is
     /// no image.
-    fn read(&mut self, path: &str, out: &mut Vec<u8>) -> Result<Result<Vec<Attribute>, Lack>> {
+    fn read(&mut self, path: &str, out: &mut Vec<u8>) -> Result<Result<Vec<Attribute>, MissingImage>> {
         if self.opened == OPENED {
             (self.file, self.opened) = (None, 0);
         }
@@ -119,7 +119,7 @@ impl ImageDatasets {
         self.opened += 1;
         let dataset = match file.dataset(path).map_err(open::cause) {
             Ok(dataset) => dataset,
-            Err(error) => return Ok(Err(Lack::Damaged(open::said(&error)))),
+            Err(error) => return Ok(Err(MissingImage::Damaged(open::said(&error)))),
         };
         let read = bytes(&dataset, self.left, out);
         self.left = self.left.saturating_sub(out.len() as u64);
@@ -131,31 +131,31 @@ impl ImageDatasets {
 ///
 /// # Errors
 /// The reason why the dataset is no image.
-pub(super) fn bytes(dataset: &Dataset, left: u64, out: &mut Vec<u8>) -> Result<(), Lack> {
+pub(super) fn bytes(dataset: &Dataset, left: u64, out: &mut Vec<u8>) -> Result<(), MissingImage> {
     let kind = Kind::of(dataset.dtype());
     let is_one = dataset.num_elements().is_ok_and(|items| items == 1);
     let is_encoded = kind == Kind::Byte && is_line(dataset.shape())
         || is_one && matches!(kind, Kind::Bytes | Kind::Opaque | Kind::Text);
     let is_pixels = kind == Kind::Byte && matches!(dataset.ndim(), 2 | 3);
     if !is_encoded && !is_pixels {
-        return Err(Lack::NoImage(super::values::name(dataset.dtype()) + ", no image"));
+        return Err(MissingImage::NoImage(super::values::name(dataset.dtype()) + ", no image"));
     }
-    let length = dataset.raw_byte_len().map_err(|error| Lack::Damaged(open::said(&error)))?;
+    let length = dataset.raw_byte_len().map_err(|error| MissingImage::Damaged(open::said(&error)))?;
     if length > open::most_bytes() {
-        return Err(Lack::NoImage(format!("{length} bytes, {}", open::at_once())));
+        return Err(MissingImage::NoImage(format!("{length} bytes, {}", open::at_once())));
     }
     if length as u64 > left {
-        return Err(Lack::Damaged(format!("{length} bytes, more than the file can hold")));
+        return Err(MissingImage::Damaged(format!("{length} bytes, more than the file can hold")));
     }
-    let read = dataset.read_raw_bytes().map_err(|error| Lack::Damaged(open::said(&open::cause(error))))?;
+    let read = dataset.read_raw_bytes().map_err(|error| MissingImage::Damaged(open::said(&open::cause(error))))?;
     if is_pixels && !(is_encoded && is_image(&read)) {
         out.extend_from_slice(&npy::head("|u1", dataset.shape(), false));
         out.extend_from_slice(&read);
         return Ok(());
     }
-    let read = encoded(dataset, read).map_err(Lack::Damaged)?;
+    let read = encoded(dataset, read).map_err(MissingImage::Damaged)?;
     if !read.is_empty() && !is_image(&read) {
-        return Err(Lack::NoImage(format!("{} bytes that begin like no image", read.len())));
+        return Err(MissingImage::NoImage(format!("{} bytes that begin like no image", read.len())));
     }
     out.extend_from_slice(&read);
     Ok(())
@@ -249,7 +249,7 @@ fn first_label(file: &Hdf5File, groups: &[Members]) -> Result<Option<String>> {
 ///
 /// # Errors
 /// If the folder is unreadable.
-fn list_beside(place: &Place, groups: &[Members]) -> Result<Option<(KeyLabels, PathBuf)>> {
+fn list_beside(place: &FileLocation, groups: &[Members]) -> Result<Option<(KeyLabels, PathBuf)>> {
     let Some(stem) = place.path().file_stem().and_then(|stem| stem.to_str()) else { return Ok(None) };
     let bare = OF_IMAGES.iter().find_map(|end| stem.strip_suffix(end)).unwrap_or(stem);
     let names = [stem, bare].into_iter().flat_map(|stem| LISTS.map(|list| list.replace('*', stem)));

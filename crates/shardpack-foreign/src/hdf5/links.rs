@@ -22,7 +22,7 @@ use hdf5_reader::{
     },
     symbol_table::SymbolTableNode,
 };
-use shardpack_format::{Error, Result, formats::foreign::Wanted};
+use shardpack_format::{Error, Result, formats::foreign::FieldSelection};
 
 use super::{
     description::TOLD,
@@ -66,7 +66,7 @@ impl Links {
     ///
     /// # Errors
     /// If a link has the name of images or labels, or is wanted as such.
-    pub fn of(file: &Hdf5File, wanted: &Wanted) -> Result<Self> {
+    pub fn of(file: &Hdf5File, wanted: &FieldSelection) -> Result<Self> {
         let mut all = Vec::new();
         names::each_group(file, &mut |path, group, groups, datasets| {
             let is_followed = |name: &String| groups.contains(name) || datasets.contains(name);

@@ -37,7 +37,7 @@ mod walk;
 use hdf5_reader::Hdf5File;
 use shardpack_format::{
     Error, Result,
-    formats::foreign::{Walk, Wanted},
+    formats::foreign::{FieldSelection, Walk},
 };
 
 use self::{
@@ -48,7 +48,7 @@ use self::{
     sample_groups::SampleGroups,
     walk::{Contained, Images, contained},
 };
-use super::{Place, entry::Entry};
+use super::{FileLocation, entry::Entry};
 use known::takes;
 pub use known::{OddSplits, Outline, is, stray};
 
@@ -67,7 +67,7 @@ pub(crate) static ENTRY: Entry = Entry {
 ///
 /// # Errors
 /// If the file is corrupt, has no images, has several candidate datasets, or lacks a wanted dataset.
-pub fn walk(file: impl Into<Place>, wanted: &Wanted, part: Option<&str>) -> Result<Box<dyn Walk>> {
+pub fn walk(file: impl Into<FileLocation>, wanted: &FieldSelection, part: Option<&str>) -> Result<Box<dyn Walk>> {
     let place = &file.into();
     let (images, left_out) = contained(|| {
         let file = open::open(place)?;
@@ -108,7 +108,7 @@ pub fn walk(file: impl Into<Place>, wanted: &Wanted, part: Option<&str>) -> Resu
 }
 
 /// How the samples of `file` are kept, and the links that are not followed.
-fn layout_of(file: &Hdf5File, wanted: &Wanted) -> Result<(Layout, Links)> {
+fn layout_of(file: &Hdf5File, wanted: &FieldSelection) -> Result<(Layout, Links)> {
     let links = Links::of(file, wanted)?;
     match detect::layout(file, wanted) {
         Ok(layout) => Ok((layout, links)),
@@ -120,7 +120,7 @@ fn layout_of(file: &Hdf5File, wanted: &Wanted) -> Result<(Layout, Links)> {
 ///
 /// # Errors
 /// As [`walk`].
-pub fn classes(file: impl Into<Place>, wanted: &Wanted) -> Result<Vec<Vec<u8>>> {
+pub fn classes(file: impl Into<FileLocation>, wanted: &FieldSelection) -> Result<Vec<Vec<u8>>> {
     let place = &file.into();
     contained(|| {
         let file = open::open(place)?;
@@ -132,7 +132,7 @@ pub fn classes(file: impl Into<Place>, wanted: &Wanted) -> Result<Vec<Vec<u8>>> 
 ///
 /// # Errors
 /// As [`walk`].
-pub fn splits(file: impl Into<Place>, wanted: &Wanted) -> Result<Vec<String>> {
+pub fn splits(file: impl Into<FileLocation>, wanted: &FieldSelection) -> Result<Vec<String>> {
     let place = &file.into();
     contained(|| {
         let file = open::open(place)?;
@@ -144,7 +144,7 @@ pub fn splits(file: impl Into<Place>, wanted: &Wanted) -> Result<Vec<String>> {
 ///
 /// # Errors
 /// If it is corrupt.
-pub fn outline(file: impl Into<Place>) -> Result<Option<Outline>> {
+pub fn outline(file: impl Into<FileLocation>) -> Result<Option<Outline>> {
     let place = &file.into();
     contained(|| {
         let file = open::open(place)?;
@@ -163,7 +163,7 @@ pub fn outline(file: impl Into<Place>) -> Result<Option<Outline>> {
 ///
 /// # Errors
 /// As [`walk`].
-pub fn odd_splits(file: impl Into<Place>, wanted: &Wanted) -> Result<OddSplits> {
+pub fn odd_splits(file: impl Into<FileLocation>, wanted: &FieldSelection) -> Result<OddSplits> {
     let place = &file.into();
     contained(|| {
         let file = open::open(place)?;

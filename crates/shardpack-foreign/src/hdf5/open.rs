@@ -11,7 +11,7 @@ use hdf5_reader::{
 use shardpack_format::{Error, Result, memory};
 
 use super::{
-    super::{Place, remote::Blocks},
+    super::{FileLocation, remote::Blocks},
     lzf,
 };
 
@@ -64,7 +64,7 @@ impl Storage for Bounded {
 ///
 /// # Errors
 /// If the file cannot be read, is not HDF5, or is shorter than its header claims.
-pub(super) fn open(place: &Place) -> Result<Hdf5File> {
+pub(super) fn open(place: &FileLocation) -> Result<Hdf5File> {
     let mut filters = FilterRegistry::new();
     let lzf = |_: &_, input: &[u8], _| {
         let unpacked = lzf::unpacked(input, most_bytes());
@@ -78,8 +78,8 @@ pub(super) fn open(place: &Place) -> Result<Hdf5File> {
         // Rows are read in chunk order, so each chunk is needed once.
         .with_chunk_cache_bytes(0);
     let storage: Box<dyn Storage> = match place {
-        Place::Local(path) => Box::new(FileStorage::open(path).map_err(told)?),
-        Place::Remote(remote) => {
+        FileLocation::Local(path) => Box::new(FileStorage::open(path).map_err(told)?),
+        FileLocation::Remote(remote) => {
             let blocks = Blocks::new(remote);
             Box::new(RangeRequestStorage::new(blocks.bytes(), move |offset, bytes| {
                 let mut range = vec![0; bytes];

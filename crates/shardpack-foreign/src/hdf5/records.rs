@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, VecDeque};
 use hdf5_reader::Hdf5File;
 use shardpack_format::{
     Result,
-    formats::foreign::{Label, Other, Record, Wanted},
+    formats::foreign::{FieldSelection, Label, Other, Record},
     image_header::{self, SNIFF_BYTES},
     npy,
 };
 
 use super::{
-    super::{Lack, plain::by},
+    super::{MissingImage, plain::by},
     components, known,
     layout::Table,
     rows::Rows,
@@ -32,7 +32,7 @@ pub(super) struct Records {
     /// Datasets that are read for nothing.
     unused: Vec<String>,
     are_several: bool,
-    wanted: Wanted,
+    wanted: FieldSelection,
 }
 
 /// Open datasets of images and of the fields beside them.
@@ -52,7 +52,7 @@ struct Opened {
 }
 
 impl Opened {
-    fn open(file: &Hdf5File, table: Table, wanted: &Wanted) -> Result<Self> {
+    fn open(file: &Hdf5File, table: Table, wanted: &FieldSelection) -> Result<Self> {
         let rows = |path: &String| Rows::open(file, path);
         let beside = table.beside.iter().map(|one| components::Opened::open(file, one, wanted.wants(&one.name)));
         Ok(Self {
@@ -73,19 +73,19 @@ impl Opened {
     }
 
     /// Reads the next image; the inner error is the reason why there is no image.
-    fn image(&mut self, out: &mut Vec<u8>) -> Result<Result<(), Lack>> {
+    fn image(&mut self, out: &mut Vec<u8>) -> Result<Result<(), MissingImage>> {
         let (number, path) = (self.number, self.table.images.as_str());
         let shape = match &mut self.shapes {
             Some(shapes) => match axes(shapes, number)? {
                 Ok(shape) => Some(shape),
-                Err(what) => return Ok(Err(Lack::Damaged(what))),
+                Err(what) => return Ok(Err(MissingImage::Damaged(what))),
             },
             None => None,
         };
         let in_row = |what: String| format!("dataset {path}, row {number}: {what}");
         let row = match self.images.row(number)? {
             Ok(row) => row.to_vec(),
-            Err(what) => return Ok(Err(Lack::Damaged(what))),
+            Err(what) => return Ok(Err(MissingImage::Damaged(what))),
         };
         let dataset = self.images.dataset();
         let row = match dataset.shape() {
@@ -99,7 +99,7 @@ impl Opened {
         }
         let bytes = match encoded(dataset, row) {
             Ok(bytes) => bytes,
-            Err(what) => return Ok(Err(Lack::Damaged(in_row(what)))),
+            Err(what) => return Ok(Err(MissingImage::Damaged(in_row(what)))),
         };
         let expected = shape.as_ref().map(|shape| shape.iter().try_fold(1u64, |all, axis| all.checked_mul(*axis)));
         match (shape, expected) {
@@ -109,10 +109,13 @@ impl Opened {
             }
             (Some(shape), _) => {
                 let what = format!("{} bytes of pixels, its axes are {}", bytes.len(), by(&shape));
-                return Ok(Err(Lack::Damaged(in_row(what))));
+                return Ok(Err(MissingImage::Damaged(in_row(what))));
             }
             (None, _) => {
-                return Ok(Err(Lack::NoImage(in_row(format!("{} bytes that begin like no image", bytes.len())))));
+                return Ok(Err(MissingImage::NoImage(in_row(format!(
+                    "{} bytes that begin like no image",
+                    bytes.len()
+                )))));
             }
         }
         out.extend_from_slice(&bytes);
@@ -206,7 +209,7 @@ fn axes(shapes: &mut Rows, number: u64) -> Result<Result<Vec<u64>, String>> {
 }
 
 impl Records {
-    pub fn new(file: &Hdf5File, tables: Vec<Table>, wanted: &Wanted) -> Self {
+    pub fn new(file: &Hdf5File, tables: Vec<Table>, wanted: &FieldSelection) -> Self {
         let notes = tables.iter().map(|table| table.note.clone()).collect();
         let unused = tables.first().map(|table| table.unused.clone()).unwrap_or_default();
         let (are_several, tables) = (tables.len() > 1, tables.into());
@@ -218,7 +221,7 @@ impl Images for Records {
     fn next(&mut self, at: u64, out: &mut Vec<u8>) -> Result<Option<Record>> {
         while self.open.as_ref().is_none_or(|open| open.number >= open.table.rows.end) {
             if let Some(stray) = self.open.as_mut().and_then(|open| open.strays.next()) {
-                let why = Err(Lack::Damaged(known::stray(stray)));
+                let why = Err(MissingImage::Damaged(known::stray(stray)));
                 return Ok(Some(record(at, stray.to_string().into_bytes(), String::new(), why)));
             }
             self.open = None;
@@ -232,16 +235,16 @@ impl Images for Records {
             true => match open.values(at, out)? {
                 Ok(found) => {
                     others = found;
-                    Err(Lack::no_image("a row of values, no image"))
+                    Err(MissingImage::no_image("a row of values, no image"))
                 }
-                Err(what) => Err(Lack::Damaged(what)),
+                Err(what) => Err(MissingImage::Damaged(what)),
             },
             false => open.image(out)?.map(|()| out.len()),
         };
         if image.is_ok() {
             match open.beside(at, out)? {
                 Ok(found) => others = found,
-                Err(what) => image = Err(Lack::Damaged(what)),
+                Err(what) => image = Err(MissingImage::Damaged(what)),
             }
         }
         let label = open.label(self.wanted.label_number.unwrap_or(0))?;

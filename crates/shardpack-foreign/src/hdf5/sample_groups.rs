@@ -10,13 +10,13 @@ use hdf5_reader::{Dataset, Datatype, Hdf5File, VarLenKind};
 use shardpack_format::{
     Result,
     component::Form,
-    formats::foreign::{Label, Other, Plain, Record, Wanted},
+    formats::foreign::{FieldSelection, Label, Other, Plain, Record},
     size,
 };
 
 use super::{
-    super::{Lack, Place},
-    attributes::{self, Found, array},
+    super::{FileLocation, MissingImage},
+    attributes::{self, FieldContent, array},
     image_datasets,
     layout::Samples,
     names::{Members, label_rank},
@@ -27,14 +27,14 @@ use super::{
 
 /// A sample: its image, if it has a readable one, its components and its label.
 struct Sample {
-    image: Option<std::result::Result<usize, Lack>>,
+    image: Option<std::result::Result<usize, MissingImage>>,
     others: Vec<Other>,
     label: Label,
 }
 
 /// The samples, one after the other.
 pub(super) struct SampleGroups {
-    place: Place,
+    place: FileLocation,
     file: Option<Hdf5File>,
     /// Objects that were read of `file`.
     opened: usize,
@@ -58,7 +58,13 @@ impl SampleGroups {
     ///
     /// # Errors
     /// If the first one cannot be read.
-    pub fn new(file: &Hdf5File, place: &Place, samples: Samples, are_splits: bool, wanted: &Wanted) -> Result<Self> {
+    pub fn new(
+        file: &Hdf5File,
+        place: &FileLocation,
+        samples: Samples,
+        are_splits: bool,
+        wanted: &FieldSelection,
+    ) -> Result<Self> {
         let first = samples.groups.iter().find(|one| !one.datasets.is_empty());
         let label = wanted_label(file, &samples, wanted)?;
         let count = size::counted(samples.groups.len() as u64, "sample");
@@ -83,7 +89,7 @@ impl SampleGroups {
     }
 
     /// The datasets and attributes of a group, their contents behind `out`, the image first; or why they cannot be had.
-    fn sample(&mut self, one: &Members, at: u64, out: &mut Vec<u8>) -> Result<Result<Sample, Lack>> {
+    fn sample(&mut self, one: &Members, at: u64, out: &mut Vec<u8>) -> Result<Result<Sample, MissingImage>> {
         let mut sample = Sample { image: None, others: Vec::new(), label: Label::Missing };
         if self.opened >= OPENED {
             (self.file, self.opened) = (None, 0);
@@ -99,7 +105,7 @@ impl SampleGroups {
         let (image, others): (Vec<_>, Vec<_>) = one.datasets.iter().partition(|name| is_image(name));
         for name in image.into_iter().chain(others) {
             let path = one.path(name);
-            let damaged = |what: String| Lack::Damaged(format!("dataset {path}: {what}"));
+            let damaged = |what: String| MissingImage::Damaged(format!("dataset {path}: {what}"));
             let dataset = match file.dataset(&path).map_err(open::cause) {
                 Ok(dataset) => dataset,
                 Err(error) => return Ok(Err(damaged(open::said(&error)))),
@@ -111,7 +117,7 @@ impl SampleGroups {
                 let read = image_datasets::bytes(&dataset, self.left, out);
                 self.left = self.left.saturating_sub(out.len() as u64);
                 match read {
-                    Err(Lack::Damaged(what)) => return Ok(Err(damaged(what))),
+                    Err(MissingImage::Damaged(what)) => return Ok(Err(damaged(what))),
                     read => {
                         sample.image = Some(read.map(|()| out.len()).map_err(|why| why.at(&format!("dataset {path}"))))
                     }
@@ -139,7 +145,7 @@ impl SampleGroups {
         }
         let attributes = match file.group(&one.group).and_then(|group| group.attributes()).map_err(open::cause) {
             Ok(attributes) => attributes,
-            Err(error) => return Ok(Err(Lack::Damaged(format!("attributes: {}", open::said(&error))))),
+            Err(error) => return Ok(Err(MissingImage::Damaged(format!("attributes: {}", open::said(&error))))),
         };
         for attribute in attributes {
             if is_label(&attribute.name) && !one.datasets.contains(&attribute.name) {
@@ -156,7 +162,7 @@ impl SampleGroups {
 }
 
 /// Which dataset or attribute of the samples is their label.
-fn wanted_label(file: &Hdf5File, samples: &Samples, wanted: &Wanted) -> Result<Option<String>> {
+fn wanted_label(file: &Hdf5File, samples: &Samples, wanted: &FieldSelection) -> Result<Option<String>> {
     let first = samples.groups.iter().find(|one| !one.datasets.is_empty());
     // Whether or not labels are wanted, the accompanying datasets are the same.
     match (&wanted.label, first) {
@@ -170,7 +176,7 @@ fn wanted_label(file: &Hdf5File, samples: &Samples, wanted: &Wanted) -> Result<O
 ///
 /// # Errors
 /// If it cannot be read.
-pub(super) fn label_path(file: &Hdf5File, samples: &Samples, wanted: &Wanted) -> Result<Option<String>> {
+pub(super) fn label_path(file: &Hdf5File, samples: &Samples, wanted: &FieldSelection) -> Result<Option<String>> {
     let Some(name) = wanted_label(file, samples, wanted)? else { return Ok(None) };
     let first = samples.groups.iter().find(|one| one.datasets.contains(&name));
     Ok(first.map(|one| one.path(&name)))
@@ -205,7 +211,7 @@ fn read(dataset: &Dataset, left: u64) -> Result<Vec<u8>, String> {
 }
 
 /// Interprets the items of a dataset: an array, text, a list of texts, or bytes.
-fn content(dataset: &Dataset, read: Vec<u8>) -> Result<Found, String> {
+fn content(dataset: &Dataset, read: Vec<u8>) -> Result<FieldContent, String> {
     let (item, shape) = (dataset.dtype(), dataset.shape());
     if let Some(dtype) = dtype(item).or_else(|| array_dtype(item).filter(|_| !shape.is_empty())) {
         return array(&dtype, shape, read);
@@ -217,22 +223,22 @@ fn content(dataset: &Dataset, read: Vec<u8>) -> Result<Found, String> {
         String::from_utf8(text).map_err(|_| "text that is no UTF-8".to_owned())
     };
     Ok(match item {
-        _ if shape.is_empty() && read.is_empty() => Found::Absent,
+        _ if shape.is_empty() && read.is_empty() => FieldContent::Absent,
         Datatype::VarLen { kind: VarLenKind::Sequence, base, .. } if is_one && dtype(base).is_some() => {
             let items = values::referred_items(dataset, &read, base)?;
             return array(&dtype(base).unwrap_or_default(), &[values::said_bytes(&read).into()], items);
         }
-        Datatype::Opaque { .. } if is_one => Found::Is(Form::Bytes, read),
-        _ if Kind::of(item) != Kind::Text => Found::Untold,
-        _ if is_one => Found::Is(Form::Text, text(&read)?.into_bytes()),
+        Datatype::Opaque { .. } if is_one => FieldContent::Is(Form::Bytes, read),
+        _ if Kind::of(item) != Kind::Text => FieldContent::Untold,
+        _ if is_one => FieldContent::Is(Form::Text, text(&read)?.into_bytes()),
         _ if shape.len() == 1 && shape[0] <= Plain::MOST_VALUES as u64 => {
             let bytes = dataset.raw_element_size().map_err(|error| open::said(&error))?.max(1);
             let texts: Vec<String> = read.chunks_exact(bytes).map(text).collect::<Result<_, _>>()?;
             let mut out = Vec::new();
             Plain::write_list(texts.iter().map(|text| Plain::Text(text)), &mut out);
-            Found::Is(Form::Json, out)
+            FieldContent::Is(Form::Json, out)
         }
-        _ => Found::Untold,
+        _ => FieldContent::Untold,
     })
 }
 
@@ -253,8 +259,10 @@ impl Images for SampleGroups {
             Ok(Sample { image, others, label }) => {
                 let image = match image {
                     Some(image) => image,
-                    None if self.image.is_some() => Err(Lack::no_image("a group without the image that others have")),
-                    None => Err(Lack::no_image("a group of values, no image")),
+                    None if self.image.is_some() => {
+                        Err(MissingImage::no_image("a group without the image that others have"))
+                    }
+                    None => Err(MissingImage::no_image("a group of values, no image")),
                 };
                 let named = self.label.clone().filter(|_| label != Label::Missing);
                 let name = self.image.clone().unwrap_or_default();

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use hdf5_reader::Hdf5File;
-use shardpack_format::{Error, Result, formats::foreign::Wanted, help};
+use shardpack_format::{Error, Result, formats::foreign::FieldSelection, help};
 
 use super::{
     components,
@@ -93,7 +93,7 @@ pub(super) fn table(
     images: &Seen,
     seen: &[Seen],
     label: Option<&Seen>,
-    wanted: &Wanted,
+    wanted: &FieldSelection,
 ) -> Result<Table> {
     let rows = images.rows().unwrap_or(0);
     // No more than one image a byte can be stored, however they are compressed.

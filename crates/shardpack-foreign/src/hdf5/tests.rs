@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use shardpack_format::formats::foreign::{Record, Wanted};
+use shardpack_format::formats::foreign::{FieldSelection, Record};
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn vector(name: &str) -> Vec<u8> {
 }
 
 /// Records of a file with these bytes, their images as long as they say; or why it ended.
-fn walked(bytes: &[u8], wanted: &Wanted) -> Result<Vec<Record>> {
+fn walked(bytes: &[u8], wanted: &FieldSelection) -> Result<Vec<Record>> {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), bytes).unwrap();
     let _ = (classes(file.path(), wanted), splits(file.path(), wanted));
@@ -41,7 +41,7 @@ fn a_block_of_the_users_own_may_come_first() {
     assert!(is(&bytes[..4096]));
     bytes.splice(0..0, vec![b'x'; 2048]);
     assert!(is(&bytes[..4096]));
-    assert_eq!(walked(&bytes, &Wanted::default()).unwrap().len(), 6);
+    assert_eq!(walked(&bytes, &FieldSelection::default()).unwrap().len(), 6);
     bytes.insert(0, b'x');
     assert!(!is(&bytes[..4096]));
     assert!(!is(b"") && !is(b"\x89HDF"));
@@ -52,7 +52,7 @@ fn every_cut_is_refused() {
     for name in VECTORS {
         let bytes = vector(name);
         for end in (0..bytes.len()).step_by(97).chain([bytes.len() - 1]) {
-            assert!(walked(&bytes[..end], &Wanted::default()).is_err(), "{name}: cut at {end}");
+            assert!(walked(&bytes[..end], &FieldSelection::default()).is_err(), "{name}: cut at {end}");
         }
     }
 }
@@ -64,7 +64,7 @@ fn no_flip_of_a_bit_does_more_than_give_an_error_or_other_records() {
         // One in eleven: each takes milliseconds.
         for at in (0..bytes.len()).step_by(11) {
             bytes[at] ^= 1 << (at % 8);
-            let _ = walked(&bytes, &Wanted::default());
+            let _ = walked(&bytes, &FieldSelection::default());
             bytes[at] ^= 1 << (at % 8);
         }
     }
@@ -79,15 +79,16 @@ fn more_items_than_a_file_can_hold_are_refused() {
         let mut wrong = bytes.clone();
         wrong[at..at + 8].copy_from_slice(&1_000_000_000_000u64.to_le_bytes());
         wrong[at + 8..at + 16].copy_from_slice(&1_000_000_000_000u64.to_le_bytes());
-        refused +=
-            usize::from(walked(&wrong, &Wanted::default()).is_err_and(|error| error.what().contains("can hold")));
+        refused += usize::from(
+            walked(&wrong, &FieldSelection::default()).is_err_and(|error| error.what().contains("can hold")),
+        );
     }
     assert!(refused >= 1);
 }
 
 #[test]
 fn a_person_may_name_a_dataset_or_a_group() {
-    let wanted = |image: &str| Wanted { image: Some(image.to_owned()), ..Wanted::default() };
+    let wanted = |image: &str| FieldSelection { image: Some(image.to_owned()), ..FieldSelection::default() };
     assert_eq!(walked(&vector(VECTORS[0]), &wanted("/images")).unwrap().len(), 6);
     assert_eq!(walked(&vector(VECTORS[1]), &wanted("cow")).unwrap().len(), 2);
     assert!(walked(&vector(VECTORS[1]), &wanted("horse")).unwrap_err().what().contains("no dataset horse"));

@@ -10,7 +10,7 @@ use shardpack_format::{
     image_header::SNIFF_BYTES,
 };
 
-use super::super::{Lack, contain};
+use super::super::{MissingImage, contain};
 
 /// Iterator over the images of a file.
 pub(super) trait Images {
@@ -28,15 +28,17 @@ pub(super) trait Images {
 }
 
 /// The record of an image with its length at `at`, or of a missing image.
-pub(super) fn record(at: u64, key: Vec<u8>, name: String, image: Result<usize, Lack>) -> Record {
+pub(super) fn record(at: u64, key: Vec<u8>, name: String, image: Result<usize, MissingImage>) -> Record {
     let image = image.and_then(|bytes| {
-        let end = at.checked_add(bytes as u64).ok_or_else(|| Lack::no_image("images of more than 64 bits of bytes"))?;
-        let bytes = u32::try_from(bytes).map_err(|_| Lack::no_image("an image of 4 GiB or more"))?;
+        let end = at
+            .checked_add(bytes as u64)
+            .ok_or_else(|| MissingImage::no_image("images of more than 64 bits of bytes"))?;
+        let bytes = u32::try_from(bytes).map_err(|_| MissingImage::no_image("an image of 4 GiB or more"))?;
         Ok(Image { name, fetch: at..end, bytes, offset: at, in_parts: false, recipe: 0 })
     });
     let end = image.as_ref().map_or(at, |image| image.fetch.end);
-    let is_damaged = matches!(image, Err(Lack::Damaged(_)));
-    Record { key, is_damaged, image: image.map_err(Lack::what), ..Record::numbered(at..end, 0, String::new()) }
+    let is_damaged = matches!(image, Err(MissingImage::Damaged(_)));
+    Record { key, is_damaged, image: image.map_err(MissingImage::what), ..Record::numbered(at..end, 0, String::new()) }
 }
 
 /// A walk that ends at the first error that concerns the whole file.

@@ -9,13 +9,13 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use shardpack_format::formats::foreign::Wanted;
+use shardpack_format::formats::foreign::FieldSelection;
 
 use super::{
-    super::Lack,
+    super::MissingImage,
     Entry,
     coding::Coding,
-    values::{Found, of_image},
+    values::{ValueSample, of_image},
 };
 
 /// Bytes of values parsed together: enough to make the cost of starting threads negligible.
@@ -29,17 +29,17 @@ pub(super) struct Decode {
     pub coding: Coding,
     /// Length in bytes of the header before the content of each value.
     pub header_bytes: u64,
-    pub wanted: Wanted,
+    pub wanted: FieldSelection,
 }
 
 impl Decode {
     /// The samples of a value of `bytes` bytes that begins with `value`.
-    pub fn found(&self, value: &[u8], bytes: u64) -> Vec<Found> {
+    pub fn found(&self, value: &[u8], bytes: u64) -> Vec<ValueSample> {
         let header_bytes = self.header_bytes;
         match value.get(header_bytes as usize..) {
             None => {
                 let what = format!("{bytes} bytes, but {header_bytes} are skipped before the image");
-                vec![Found::nothing(Lack::Damaged(what))]
+                vec![ValueSample::nothing(MissingImage::Damaged(what))]
             }
             Some(input) => match self.coding {
                 Coding::Image => vec![of_image(input, bytes - header_bytes)],
@@ -57,7 +57,7 @@ pub(super) struct Batch {
     /// The entries, each with the range of its value in `values`.
     pub entries: Vec<(Entry, Range<usize>)>,
     /// The samples of each.
-    pub found: Vec<Vec<Found>>,
+    pub found: Vec<Vec<ValueSample>>,
 }
 
 /// A batch whose samples a thread finds meanwhile.

@@ -102,7 +102,7 @@ pub(super) fn recipe(coding: Coding, sample: usize, field: usize) -> Option<u32>
 }
 
 /// A value taken apart, and the bytes that it was made of.
-struct Kept {
+struct CachedValue {
     coding: Coding,
     bytes: Vec<u8>,
     value: Value,
@@ -111,7 +111,7 @@ struct Kept {
 thread_local! {
     /// The last parsed value: its other fields are requested next, and maybe its other samples. All bytes are compared to
     /// identify the value.
-    static KEPT: RefCell<Option<Kept>> = const { RefCell::new(None) };
+    static KEPT: RefCell<Option<CachedValue>> = const { RefCell::new(None) };
 }
 
 /// Makes the content of a field of the value that was fetched.
@@ -137,7 +137,7 @@ pub(super) fn with_field<T>(fetched: &[u8], recipe: u32, make: impl FnOnce(&Valu
             let mut bytes = last.map(|last| last.bytes).unwrap_or_default();
             bytes.clear();
             bytes.extend_from_slice(fetched);
-            Kept { coding, bytes, value: coding.decoded(fetched).map_err(Error::data)? }
+            CachedValue { coding, bytes, value: coding.decoded(fetched).map_err(Error::data)? }
         }
     };
     let gone = || Error::data("its value has changed since it was listed");

@@ -12,8 +12,8 @@ use shardpack_format::{
 
 use super::{
     super::{
-        Lack,
-        plain::{self, Array, Part, Value},
+        MissingImage,
+        plain::{self, Array, EncodedRange, Value},
     },
     coding::Coding,
     fields,
@@ -21,35 +21,35 @@ use super::{
 
 /// Source of the image of a sample.
 #[derive(Debug)]
-pub(super) enum Held {
+pub(super) enum ImageContent {
     /// The bytes of its file.
-    Bytes(Part),
+    Bytes(EncodedRange),
     /// Its pixels, of two or three axes.
     Array(Arc<Array>),
     /// Its pixels as a plane of blue, one of green and one of red.
     BluePlanes(Arc<Array>),
 }
 
-pub(super) fn held_by(value: &Value, input: &[u8]) -> std::result::Result<Held, Lack> {
+pub(super) fn held_by(value: &Value, input: &[u8]) -> std::result::Result<ImageContent, MissingImage> {
     // As `cv2.imencode` gave encoded images for years.
     let is_column = |array: &Array| array.shape.len() > 1 && array.shape.iter().filter(|axis| **axis != 1).count() == 1;
     let begins = |array: &Array| Kind::of(&array.data.first(input, SNIFF_BYTES)) != Kind::Unknown;
     match value {
         Value::Array(array) if array.dtype == "|u1" && is_column(array) && begins(array) => {
-            Ok(Held::Bytes(array.data.clone()))
+            Ok(ImageContent::Bytes(array.data.clone()))
         }
         Value::Array(array) if array.dtype == "|u1" && matches!(array.shape.len(), 2 | 3) => {
-            Ok(Held::Array(Arc::clone(array)))
+            Ok(ImageContent::Array(Arc::clone(array)))
         }
         Value::Array(array) if array.shape.len() != 1 => {
             let shape: Vec<_> = array.shape.iter().map(u64::to_string).collect();
-            Err(Lack::NoImage(format!("an array of {} of shape {}, no image", array.dtype, shape.join("×"))))
+            Err(MissingImage::NoImage(format!("an array of {} of shape {}, no image", array.dtype, shape.join("×"))))
         }
         _ => value
             .as_bytes()
             .cloned()
-            .map(Held::Bytes)
-            .ok_or_else(|| Lack::NoImage(format!("{}, no image", value.kind()))),
+            .map(ImageContent::Bytes)
+            .ok_or_else(|| MissingImage::NoImage(format!("{}, no image", value.kind()))),
     }
 }
 
@@ -76,20 +76,20 @@ const LONG_BITS: u32 = 15;
 const SHORT_BITS: u32 = 9;
 
 /// Range in the value that the image is built from, length of the image in bytes, and the recipe.
-pub(super) fn recipe(held: &Held) -> std::result::Result<(Range<usize>, usize, u32), String> {
+pub(super) fn recipe(held: &ImageContent) -> std::result::Result<(Range<usize>, usize, u32), String> {
     let part = match held {
-        Held::Bytes(part) => part,
-        Held::Array(array) | Held::BluePlanes(array) => &array.data,
+        ImageContent::Bytes(part) => part,
+        ImageContent::Array(array) | ImageContent::BluePlanes(array) => &array.data,
     };
     let (range, coded) = match part {
-        Part::Plain(range) => (range.clone(), 0),
-        Part::Latin1 { range, .. } => (range.clone(), LATIN1),
-        Part::Owned(_) => return Err("its bytes are escaped, as in pickles of protocol 0".to_owned()),
+        EncodedRange::Plain(range) => (range.clone(), 0),
+        EncodedRange::Latin1 { range, .. } => (range.clone(), LATIN1),
+        EncodedRange::Owned(_) => return Err("its bytes are escaped, as in pickles of protocol 0".to_owned()),
     };
     let (array, planes) = match held {
-        Held::Bytes(_) => return Ok((range, part.len(), coded)),
-        Held::Array(array) => (array, 0),
-        Held::BluePlanes(array) => (array, BLUE_PLANES),
+        ImageContent::Bytes(_) => return Ok((range, part.len(), coded)),
+        ImageContent::Array(array) => (array, 0),
+        ImageContent::BluePlanes(array) => (array, BLUE_PLANES),
     };
     let small = |axis: u64, bits: u32| u32::try_from(axis).ok().filter(|axis| *axis > 0 && axis >> bits == 0);
     let (form, shape) = match array.shape[..] {
@@ -190,9 +190,9 @@ mod tests {
         ] {
             for is_fortran in [false, true] {
                 let bytes = shape.iter().product::<u64>() as usize;
-                let part = Part::Plain(0..bytes);
+                let part = EncodedRange::Plain(0..bytes);
                 let array = Array { dtype: "|u1".to_owned(), shape: shape.clone(), is_fortran, data: part };
-                let made = recipe(&Held::Array(Arc::new(array)));
+                let made = recipe(&ImageContent::Array(Arc::new(array)));
                 assert_eq!(made.is_ok(), is_known, "{shape:?}");
                 let Ok((range, bytes, recipe)) = made else { continue };
                 assert!(recipe >> 31 == 0);
@@ -201,8 +201,9 @@ mod tests {
                 assert_eq!(*file, [&npy::head("|u1", &shape, is_fortran), &data[range]].concat(), "{shape:?}");
             }
         }
-        let small = Array { dtype: "|u1".to_owned(), shape: vec![2, 3], is_fortran: false, data: Part::Plain(0..6) };
-        let (.., small) = recipe(&Held::Array(Arc::new(small))).unwrap();
+        let small =
+            Array { dtype: "|u1".to_owned(), shape: vec![2, 3], is_fortran: false, data: EncodedRange::Plain(0..6) };
+        let (.., small) = recipe(&ImageContent::Array(Arc::new(small))).unwrap();
         assert!(image(&[0; 6], small).is_ok() && image(&[0; 7], small).is_err());
         assert!(image(&[0; 7], u32::MAX).is_err());
     }

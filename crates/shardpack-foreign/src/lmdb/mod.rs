@@ -69,7 +69,7 @@ pub(super) use self::{
 };
 use crate::{
     entry,
-    place::{Bytes, Place},
+    place::{Bytes, FileLocation},
 };
 use shardpack_storage::sys;
 
@@ -97,7 +97,7 @@ const NAMES_LIMIT: usize = 1 << 16;
 ///
 /// # Errors
 /// If the file cannot be read, or neither meta page is valid.
-pub(super) fn transaction(place: &Place, file_bytes: u64) -> Result<u64> {
+pub(super) fn transaction(place: &FileLocation, file_bytes: u64) -> Result<u64> {
     meta::choose(&place.open()?, file_bytes).map(|(meta, _)| meta.transaction())
 }
 
@@ -105,7 +105,7 @@ pub(super) fn transaction(place: &Place, file_bytes: u64) -> Result<u64> {
 #[derive(Debug)]
 pub struct Environment {
     file: Bytes,
-    place: Place,
+    place: FileLocation,
     file_bytes: u64,
     meta: Meta,
     /// The error in the invalid meta page, and its position.
@@ -117,9 +117,9 @@ impl Environment {
     ///
     /// # Errors
     /// If it cannot be read, is truncated, both metas are corrupt, or another kind of machine or library wrote it.
-    pub fn open(file: impl Into<Place>) -> Result<Arc<Self>> {
+    pub fn open(file: impl Into<FileLocation>) -> Result<Arc<Self>> {
         let place = match file.into() {
-            Place::Local(path) if sys::is_folder(&path)? => Place::Local(path.join(DATA_FILE)),
+            FileLocation::Local(path) if sys::is_folder(&path)? => FileLocation::Local(path.join(DATA_FILE)),
             place => place,
         };
         // Opening a pipe would wait for its writer.
@@ -153,7 +153,7 @@ impl Environment {
     }
 
     /// Location of the file.
-    pub(crate) fn place(&self) -> &Place {
+    pub(crate) fn place(&self) -> &FileLocation {
         &self.place
     }
 

@@ -12,10 +12,10 @@ const MOST_PARTS: usize = 64;
 
 /// A pattern that whole keys match or do not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Pattern(Vec<Part>);
+pub(crate) struct Pattern(Vec<Segment>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum Segment {
     /// These bytes.
     Plain(Vec<u8>),
     /// One or more bytes but `/`: a number, if it is one, else a word.
@@ -42,35 +42,35 @@ pub(crate) struct Detected {
 impl Pattern {
     /// Parses a pattern; the error is the reason why the pattern is invalid.
     pub fn of(text: &str) -> Result<Self, String> {
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<Segment> = Vec::new();
         let mut rest = text;
         while !rest.is_empty() {
             let next = rest.find(['{', '*']).unwrap_or(rest.len());
             let part = if next > 0 {
                 let (plain, after) = rest.split_at(next);
                 rest = after;
-                Part::Plain(plain.as_bytes().to_vec())
+                Segment::Plain(plain.as_bytes().to_vec())
             } else if let Some(after) = rest.strip_prefix('*') {
                 rest = after;
-                Part::Any
+                Segment::Any
             } else {
                 let (name, after) = rest[1..].split_once('}').ok_or("a { without its }")?;
                 rest = after;
                 match name {
-                    "label" => Part::Label,
-                    "class" => Part::Class,
-                    "name" => Part::Name,
-                    _ => Part::Other,
+                    "label" => Segment::Label,
+                    "class" => Segment::Class,
+                    "name" => Segment::Name,
+                    _ => Segment::Other,
                 }
             };
-            let is_plain = |part: &Part| matches!(part, Part::Plain(_));
+            let is_plain = |part: &Segment| matches!(part, Segment::Plain(_));
             if parts.last().is_some_and(|last| !is_plain(last) && !is_plain(&part)) {
                 return Err("two parts without text between them, so the end of the first is ambiguous".to_owned());
             }
             parts.push(part);
         }
-        let count = |wanted: &[Part]| parts.iter().filter(|part| wanted.contains(part)).count();
-        match (count(&[Part::Label, Part::Class]), count(&[Part::Name])) {
+        let count = |wanted: &[Segment]| parts.iter().filter(|part| wanted.contains(part)).count();
+        match (count(&[Segment::Label, Segment::Class]), count(&[Segment::Name])) {
             (0, 0) => Err("neither {label} nor {class} nor {name} in it".to_owned()),
             (2.., _) => Err("more than one {label} or {class}".to_owned()),
             (_, 2..) => Err("more than one {name}".to_owned()),
@@ -81,7 +81,7 @@ impl Pattern {
 
     /// Whether it has a label in it.
     pub fn has_label(&self) -> bool {
-        self.0.iter().any(|part| matches!(part, Part::Label | Part::Class))
+        self.0.iter().any(|part| matches!(part, Segment::Label | Segment::Class))
     }
 
     /// The parts of `key`, if it matches.
@@ -97,10 +97,10 @@ impl Pattern {
             let bytes = &key[start..end];
             start = end;
             match part {
-                Part::Label => told.label = label(bytes),
-                Part::Class => told.label = Label::Name(bytes.to_vec()),
-                Part::Name => told.name = Some(bytes.to_vec()),
-                Part::Plain(_) | Part::Other | Part::Any => {}
+                Segment::Label => told.label = label(bytes),
+                Segment::Class => told.label = Label::Name(bytes.to_vec()),
+                Segment::Name => told.name = Some(bytes.to_vec()),
+                Segment::Plain(_) | Segment::Other | Segment::Any => {}
             }
         }
         Some(told)
@@ -122,7 +122,7 @@ pub(crate) fn label(text: &[u8]) -> Label {
 }
 
 struct Search<'a> {
-    parts: &'a [Part],
+    parts: &'a [Segment],
     key: &'a [u8],
     /// End of each matched part so far.
     ends: Vec<usize>,
@@ -140,11 +140,11 @@ impl Search<'_> {
         }
         let rest = &self.key[at..];
         let lengths = match kind {
-            Part::Plain(bytes) if rest.starts_with(bytes) => bytes.len()..bytes.len() + 1,
-            Part::Plain(_) => 0..0,
-            Part::Any => 0..rest.len() + 1,
-            Part::Name => 1..rest.len() + 1,
-            Part::Label | Part::Class | Part::Other => {
+            Segment::Plain(bytes) if rest.starts_with(bytes) => bytes.len()..bytes.len() + 1,
+            Segment::Plain(_) => 0..0,
+            Segment::Any => 0..rest.len() + 1,
+            Segment::Name => 1..rest.len() + 1,
+            Segment::Label | Segment::Class | Segment::Other => {
                 1..rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len()) + 1
             }
         };

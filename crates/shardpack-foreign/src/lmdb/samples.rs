@@ -17,7 +17,7 @@ use std::{
 use shardpack_format::{
     Error, Result,
     field_names::{self, LABELS},
-    formats::foreign::{self, Image, Label, Other, Record, Wanted},
+    formats::foreign::{self, FieldSelection, Image, Label, Other, Record},
     help,
     image_header::{Kind, SNIFF_BYTES},
     size, text,
@@ -25,7 +25,7 @@ use shardpack_format::{
 
 use super::{
     super::{
-        Lack, Place,
+        FileLocation, MissingImage,
         key_labels::{self, KeyLabels},
     },
     Database, Entry, Environment, Walk,
@@ -33,12 +33,12 @@ use super::{
     coding::Coding,
     detect::{Detected, detect, is_sample},
     fields::{self, Field},
-    image_recipe::{Held, recipe, within},
+    image_recipe::{ImageContent, recipe, within},
     labels::{IMAGE_KEY, LABEL_KEY, Labels, folder_of},
     metadata::Metadata,
     overrides::{LabelFrom, Overrides},
     pattern::label,
-    values::{Found, IMAGES},
+    values::{IMAGES, ValueSample},
 };
 
 /// Entries of an environment that may all be names of databases.
@@ -53,7 +53,7 @@ const META_INFO: &str = "meta_info.txt";
 /// # Errors
 /// If the file is no environment or is corrupt, or the coding of its values is unknown: then the error shows the first
 /// values.
-pub fn walk(file: impl Into<Place>, wanted: &Wanted) -> Result<Box<dyn foreign::Walk>> {
+pub fn walk(file: impl Into<FileLocation>, wanted: &FieldSelection) -> Result<Box<dyn foreign::Walk>> {
     let said = Overrides::of(&wanted.entries)?;
     let environment = Environment::open(file)?;
     let path = environment.path();
@@ -113,7 +113,11 @@ pub fn walk(file: impl Into<Place>, wanted: &Wanted) -> Result<Box<dyn foreign::
     lost.extend(unread(&environment, &names, is_named)?);
     // A database was meant, not a field.
     let wanted = match is_named {
-        true => Wanted { label_number: wanted.label_number, no_labels: wanted.no_labels, ..Wanted::default() },
+        true => FieldSelection {
+            label_number: wanted.label_number,
+            no_labels: wanted.no_labels,
+            ..FieldSelection::default()
+        },
         false => wanted.clone(),
     };
     Ok(Box::new(Samples {
@@ -191,7 +195,7 @@ struct Samples {
     /// The database with the images, if there are several.
     of_database: Option<Vec<u8>>,
     said: Overrides,
-    wanted: Wanted,
+    wanted: FieldSelection,
     value: Vec<u8>,
     /// How values are taken apart.
     decode: Arc<Decode>,
@@ -280,7 +284,7 @@ impl Samples {
     }
 
     /// Takes the parsed value of an entry.
-    fn take(&mut self, entry: &Entry, value: &[u8], found: Vec<Found>) -> Result<()> {
+    fn take(&mut self, entry: &Entry, value: &[u8], found: Vec<ValueSample>) -> Result<()> {
         self.entries += 1;
         self.samples += found.len() as u64;
         if let Some(keys) = &mut self.claims.keys {
@@ -326,15 +330,15 @@ impl Samples {
         &mut self,
         entry: &Entry,
         value: &[u8],
-        found: Found,
+        found: ValueSample,
         number: Option<usize>,
         beside: Option<&Label>,
     ) -> Ready {
-        let Found { mut held, label, filename, others, mut fields, image_field, label_field } = found;
+        let ValueSample { mut held, label, filename, others, mut fields, image_field, label_field } = found;
         let is_beyond = number.is_some_and(|number| number >= fields::MOST_SAMPLES) && !fields.is_empty();
         if is_beyond && image_field.is_none() {
             let what = format!("more than {} samples of values in one entry, the limit for one", fields::MOST_SAMPLES);
-            (held, fields) = (Err(Lack::NoImage(what)), Vec::new());
+            (held, fields) = (Err(MissingImage::NoImage(what)), Vec::new());
         }
         let mut key = entry.key.clone();
         if let Some(number) = number {
@@ -358,10 +362,10 @@ impl Samples {
             _ => String::new(),
         };
         let start = entry.value.start + self.said.header_bytes;
-        self.of_planes += u64::from(matches!(held, Ok(Held::BluePlanes(_))));
+        self.of_planes += u64::from(matches!(held, Ok(ImageContent::BluePlanes(_))));
         let image = held.and_then(|held| {
-            let (place, bytes, recipe) = recipe(&held).map_err(Lack::NoImage)?;
-            let bytes = u32::try_from(bytes).map_err(|_| Lack::no_image("an image of 4 GiB or more"))?;
+            let (place, bytes, recipe) = recipe(&held).map_err(MissingImage::NoImage)?;
+            let bytes = u32::try_from(bytes).map_err(|_| MissingImage::no_image("an image of 4 GiB or more"))?;
             let fetch = start + place.start as u64..start + place.end as u64;
             let offset = fetch.start;
             Ok(Image { name: String::new(), fetch, bytes, offset, in_parts: recipe != 0, recipe })
@@ -407,7 +411,7 @@ impl Samples {
             Other { name, bytes: bytes.unwrap_or(0), offset, recipe: recipe.unwrap_or(0), form }
         };
         let others = others.chain(fields.into_iter().map(of_field));
-        let is_damaged = matches!(image, Err(Lack::Damaged(_)));
+        let is_damaged = matches!(image, Err(MissingImage::Damaged(_)));
         let record = Record {
             others: others.collect(),
             range: entry.value.clone(),
@@ -419,7 +423,7 @@ impl Samples {
             labels: usize::from(label != Label::Missing),
             label,
             is_damaged,
-            image: image.map_err(Lack::what),
+            image: image.map_err(MissingImage::what),
         };
         (record, place)
     }

@@ -12,10 +12,10 @@ const NONE: u64 = u64::MAX;
 struct Pages(Vec<Vec<u8>>);
 
 /// A node: its flags, key, and what follows the key; and the number that it says instead of the length of that.
-struct Given(u16, Vec<u8>, Vec<u8>, Option<u32>);
+struct TestNode(u16, Vec<u8>, Vec<u8>, Option<u32>);
 
-fn plain(key: &str, value: &[u8]) -> Given {
-    Given(0, key.into(), value.to_vec(), None)
+fn plain(key: &str, value: &[u8]) -> TestNode {
+    TestNode(0, key.into(), value.to_vec(), None)
 }
 
 fn put(page: &mut [u8], at: usize, bytes: &[u8]) {
@@ -23,10 +23,10 @@ fn put(page: &mut [u8], at: usize, bytes: &[u8]) {
 }
 
 /// A page of nodes with so many bytes.
-fn nodes(bytes: usize, number: u64, flags: u16, nodes: &[Given]) -> Vec<u8> {
+fn nodes(bytes: usize, number: u64, flags: u16, nodes: &[TestNode]) -> Vec<u8> {
     let mut page = vec![0; bytes];
     let mut upper = bytes;
-    for (index, Given(flags, key, data, said)) in nodes.iter().enumerate() {
+    for (index, TestNode(flags, key, data, said)) in nodes.iter().enumerate() {
         upper -= (8 + key.len() + data.len()).next_multiple_of(2);
         put(&mut page, 16 + 2 * index, &(upper as u16).to_le_bytes());
         put(&mut page, upper, &said.unwrap_or(data.len() as u32).to_le_bytes());
@@ -67,7 +67,7 @@ impl Pages {
         self.0.len() as u64
     }
 
-    fn leaf(&mut self, given: &[Given]) -> u64 {
+    fn leaf(&mut self, given: &[TestNode]) -> u64 {
         let number = self.next();
         self.0.push(nodes(PAGE, number, 2, given));
         number
@@ -77,13 +77,13 @@ impl Pages {
         let number = self.next();
         let given = children
             .iter()
-            .map(|(key, child)| Given((child >> 32) as u16, (*key).into(), Vec::new(), Some(*child as u32)));
+            .map(|(key, child)| TestNode((child >> 32) as u16, (*key).into(), Vec::new(), Some(*child as u32)));
         self.0.push(nodes(PAGE, number, 1, &given.collect::<Vec<_>>()));
         number
     }
 
     /// A value on pages of its own, as a node.
-    fn large(&mut self, key: &str, value: &[u8]) -> Given {
+    fn large(&mut self, key: &str, value: &[u8]) -> TestNode {
         let number = self.next();
         let count = (16 + value.len()).div_ceil(PAGE);
         let mut bytes = vec![0; count * PAGE];
@@ -92,7 +92,7 @@ impl Pages {
         put(&mut bytes, 12, &(count as u32).to_le_bytes());
         put(&mut bytes, 16, value);
         self.0.extend(bytes.chunks(PAGE).map(<[u8]>::to_vec));
-        Given(1, key.into(), number.to_le_bytes().to_vec(), Some(value.len() as u32))
+        TestNode(1, key.into(), number.to_le_bytes().to_vec(), Some(value.len() as u32))
     }
 
     /// Writes both metas: the one before, of nothing, and the one that counts.
@@ -124,24 +124,28 @@ fn small() -> Vec<u8> {
     let tree = pages.next();
     pages.0.push(nodes(PAGE, tree, 2, &[plain("u", b""), plain("v", b""), plain("w", b"")]));
     let many = pages.leaf(&[
-        Given(4, b"inner".to_vec(), inner, None),
+        TestNode(4, b"inner".to_vec(), inner, None),
         plain("single", b"only"),
-        Given(6, b"tree".to_vec(), record(0, 0, 1, [0, 1, 0, 3], tree), None),
+        TestNode(6, b"tree".to_vec(), record(0, 0, 1, [0, 1, 0, 3], tree), None),
     ]);
     let fixed = pages.next();
     pages.0.push(items(PAGE, fixed, 2, &[b"aa", b"bb"]));
     let inner = items(30, 0, 0x52, &[b"x1", b"x2", b"x3"]);
     let pairs = pages.leaf(&[
-        Given(4, b"inner".to_vec(), inner, None),
-        Given(6, b"tree".to_vec(), record(2, 0x10, 1, [0, 1, 0, 2], fixed), None),
+        TestNode(4, b"inner".to_vec(), inner, None),
+        TestNode(6, b"tree".to_vec(), record(2, 0x10, 1, [0, 1, 0, 2], fixed), None),
     ]);
     let empty = record(0, 0, 0, [0; 4], NONE);
-    let first =
-        [pages.large("a", &[7; 1200]), plain("b", b""), plain("c", b"sea"), Given(2, b"empty".to_vec(), empty, None)];
+    let first = [
+        pages.large("a", &[7; 1200]),
+        plain("b", b""),
+        plain("c", b"sea"),
+        TestNode(2, b"empty".to_vec(), empty, None),
+    ];
     let first = pages.leaf(&first);
     let last = [
-        Given(2, b"many".to_vec(), record(0, 4, 1, [0, 1, 0, 6], many), None),
-        Given(2, b"pairs".to_vec(), record(0, 0x14, 1, [0, 1, 0, 5], pairs), None),
+        TestNode(2, b"many".to_vec(), record(0, 4, 1, [0, 1, 0, 6], many), None),
+        TestNode(2, b"pairs".to_vec(), record(0, 0x14, 1, [0, 1, 0, 5], pairs), None),
         pages.large("z", &[9; PAGE - 16]),
     ];
     pages.0[later as usize] = nodes(PAGE, later, 2, &last);
@@ -377,8 +381,8 @@ fn a_tree_that_grows_as_a_power_ends() {
 #[test]
 fn a_value_that_many_entries_share_ends() {
     let mut pages = Pages::new();
-    let Given(flags, _, data, said) = pages.large("a", &[1; 5000]);
-    let same = |key: u8| Given(flags, vec![key], data.clone(), said);
+    let TestNode(flags, _, data, said) = pages.large("a", &[1; 5000]);
+    let same = |key: u8| TestNode(flags, vec![key], data.clone(), said);
     let root = pages.leaf(&[same(b'a'), same(b'b')]);
     let error = refused(&pages.finish(&record(0, 0, 1, [0, 1, 10, 2], root)));
     assert!(error.contains("the tree has more pages than the file"), "{error}");
@@ -389,7 +393,7 @@ fn a_file_may_lack_pages_that_are_free() {
     let mut pages = Pages::new();
     let root = pages.leaf(&[plain("a", b"a")]);
     let list: Vec<u8> = [2u64, 5, 4].into_iter().flat_map(u64::to_le_bytes).collect();
-    let free = pages.leaf(&[Given(0, 3u64.to_le_bytes().to_vec(), list, None)]);
+    let free = pages.leaf(&[TestNode(0, 3u64.to_le_bytes().to_vec(), list, None)]);
     let mut bytes = pages.finish(&record(0, 0, 1, [0, 1, 0, 1], root));
     put(&mut bytes, 40, &record(PAGE as u32, 8, 1, [0, 1, 0, 1], free));
     for (last, is_whole) in [(3u8, true), (4, true), (5, true), (6, false)] {

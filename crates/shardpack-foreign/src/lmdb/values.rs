@@ -10,20 +10,20 @@ use std::{borrow::Cow, ops::Range, sync::Arc};
 use shardpack_format::{
     component::Form,
     field_names::LABELS,
-    formats::foreign::{Label, Wanted},
+    formats::foreign::{FieldSelection, Label},
     hash,
     image_header::{Kind, SNIFF_BYTES},
 };
 
 use super::{
     super::{
-        Lack,
+        MissingImage,
         key_labels::FILENAMES,
-        plain::{self, Array, Part, Value},
+        plain::{self, Array, EncodedRange, Value},
     },
     coding::Coding,
     fields::{self, Field},
-    image_recipe::{Held, held_by},
+    image_recipe::{ImageContent, held_by},
 };
 
 /// Names of the field, or of the database, that holds the image, the likeliest first.
@@ -35,7 +35,7 @@ impl Coding {
     /// Detects the coding of a value by its content: one of `known`, or of all codings if `known` is empty.
     pub fn of(value: &[u8], known: &[Self]) -> Option<Self> {
         let holds_samples = |coding: Self| {
-            let found = coding.samples(value, &Wanted::default());
+            let found = coding.samples(value, &FieldSelection::default());
             found.iter().any(|one| one.held.is_ok() || one.fields.iter().any(|field| field.form.is_ok()))
         };
         let is = |coding: &Self| match coding {
@@ -56,13 +56,13 @@ impl Coding {
     }
 
     /// The samples of a value of this making.
-    pub fn samples(self, input: &[u8], wanted: &Wanted) -> Vec<Found> {
+    pub fn samples(self, input: &[u8], wanted: &FieldSelection) -> Vec<ValueSample> {
         match self {
             Self::Image => vec![of_image(input, input.len() as u64)],
             Self::Datum => vec![of_datum(input)],
             Self::Pickle | Self::Msgpack | Self::Arrow => match self.decoded(input) {
                 Ok(value) => samples_of(&value, input, wanted),
-                Err(what) => vec![Found::nothing(Lack::Damaged(what))],
+                Err(what) => vec![ValueSample::nothing(MissingImage::Damaged(what))],
             },
         }
     }
@@ -70,8 +70,8 @@ impl Coding {
 
 /// A sample in a value.
 #[derive(Debug)]
-pub(super) struct Found {
-    pub held: Result<Held, Lack>,
+pub(super) struct ValueSample {
+    pub held: Result<ImageContent, MissingImage>,
     pub label: Label,
     pub filename: Option<Vec<u8>>,
     /// Other fields: name, and range in the value if the field is text or bytes stored unchanged.
@@ -85,12 +85,12 @@ pub(super) struct Found {
     pub label_field: Option<String>,
 }
 
-impl Found {
-    pub fn nothing(why: Lack) -> Self {
+impl ValueSample {
+    pub fn nothing(why: MissingImage) -> Self {
         Self::of(Err(why))
     }
 
-    fn of(held: Result<Held, Lack>) -> Self {
+    fn of(held: Result<ImageContent, MissingImage>) -> Self {
         Self {
             held,
             label: Label::Missing,
@@ -124,53 +124,60 @@ fn further<'v>(value: &'v Value, input: &[u8], used: &[Option<&Value>]) -> Vec<(
 }
 
 /// A value of `bytes` bytes that is an image itself and begins with `first`.
-pub(super) fn of_image(first: &[u8], bytes: u64) -> Found {
+pub(super) fn of_image(first: &[u8], bytes: u64) -> ValueSample {
     match (Kind::of(first), usize::try_from(bytes)) {
         (Kind::Unknown, _) | (_, Err(_)) => {
             let shown = hash::hex(&first[..first.len().min(SHOWN_BYTES)]);
-            Found::nothing(Lack::NoImage(format!("{bytes} bytes that are no image, the first {shown}")))
+            ValueSample::nothing(MissingImage::NoImage(format!("{bytes} bytes that are no image, the first {shown}")))
         }
-        (_, Ok(bytes)) => Found::of(Ok(Held::Bytes(Part::Plain(0..bytes)))),
+        (_, Ok(bytes)) => ValueSample::of(Ok(ImageContent::Bytes(EncodedRange::Plain(0..bytes)))),
     }
 }
 
-fn of_datum(input: &[u8]) -> Found {
+fn of_datum(input: &[u8]) -> ValueSample {
     let datum = match plain::datum(input) {
         Ok(datum) => datum,
-        Err(what) => return Found::nothing(Lack::Damaged(what)),
+        Err(what) => return ValueSample::nothing(MissingImage::Damaged(what)),
     };
     let shape = [datum.channels, datum.height, datum.width].map(u64::from);
     let pixels = shape.iter().try_fold(1u64, |product, axis| product.checked_mul(*axis));
     let is_image = Kind::of(input.get(datum.data.clone()).unwrap_or_default()) != Kind::Unknown;
-    let data = Part::Plain(datum.data.clone());
+    let data = EncodedRange::Plain(datum.data.clone());
     let held = match datum.encoded || is_image {
-        true => Ok(Held::Bytes(data)),
+        true => Ok(ImageContent::Bytes(data)),
         false if datum.float_data => {
             let shape = plain::by(&shape);
-            Err(Lack::NoImage(format!("a Datum of floating-point numbers (float_data), {shape}: no image")))
+            Err(MissingImage::NoImage(format!("a Datum of floating-point numbers (float_data), {shape}: no image")))
         }
         false if pixels == Some(data.len() as u64) => {
             let array = Array { dtype: "|u1".to_owned(), shape: shape.to_vec(), is_fortran: false, data };
             // As Caffe's tools write colours, for OpenCV reads them so.
-            Ok(if datum.channels == 3 { Held::BluePlanes(Arc::new(array)) } else { Held::Array(Arc::new(array)) })
+            Ok(if datum.channels == 3 {
+                ImageContent::BluePlanes(Arc::new(array))
+            } else {
+                ImageContent::Array(Arc::new(array))
+            })
         }
         false => {
             let [channels, height, width] = shape;
-            Err(Lack::Damaged(format!("{} bytes of pixels, its size is {channels}×{height}×{width}", data.len())))
+            Err(MissingImage::Damaged(format!(
+                "{} bytes of pixels, its size is {channels}×{height}×{width}",
+                data.len()
+            )))
         }
     };
-    Found { label: datum.label.map_or(Label::Missing, Label::Number), ..Found::of(held) }
+    ValueSample { label: datum.label.map_or(Label::Missing, Label::Number), ..ValueSample::of(held) }
 }
 
 /// The samples that a value is made of.
-fn samples_of(value: &Value, input: &[u8], wanted: &Wanted) -> Vec<Found> {
+fn samples_of(value: &Value, input: &[u8], wanted: &FieldSelection) -> Vec<ValueSample> {
     if let Some(many) = beside_each_other(value, input, wanted) {
-        return many.unwrap_or_else(|what| vec![Found::nothing(Lack::Damaged(what))]);
+        return many.unwrap_or_else(|what| vec![ValueSample::nothing(MissingImage::Damaged(what))]);
     }
     match value.items() {
         // Images alone, and not one with a label that is bytes.
         Some(items) if items.len() > 1 && items.iter().all(|item| is_image(item, input)) => {
-            items.iter().map(|item| Found::of(held_by(item, input))).collect()
+            items.iter().map(|item| ValueSample::of(held_by(item, input))).collect()
         }
         _ => {
             let of = |sample: &Value| match or_fields(sample, input, wanted) {
@@ -183,15 +190,15 @@ fn samples_of(value: &Value, input: &[u8], wanted: &Wanted) -> Vec<Found> {
 }
 
 /// A sample with an image, or with the fields that it has instead.
-fn or_fields(sample: &Value, input: &[u8], wanted: &Wanted) -> Found {
+fn or_fields(sample: &Value, input: &[u8], wanted: &FieldSelection) -> ValueSample {
     // The name of a field does not make it an image.
     let no_image = match held_of(sample, input, wanted) {
-        Err(Lack::NoImage(what)) => what,
-        Ok(Held::Bytes(part)) if Kind::of(&part.first(input, SNIFF_BYTES)) == Kind::Unknown => {
+        Err(MissingImage::NoImage(what)) => what,
+        Ok(ImageContent::Bytes(part)) if Kind::of(&part.first(input, SNIFF_BYTES)) == Kind::Unknown => {
             let first = part.first(input, SHOWN_BYTES);
             format!("{} bytes that are no image, the first {}", part.len(), hash::hex(&first))
         }
-        Ok(_) | Err(Lack::Damaged(_)) => return sample_of(sample, input, wanted),
+        Ok(_) | Err(MissingImage::Damaged(_)) => return sample_of(sample, input, wanted),
     };
     let named = fields::named(sample, input);
     let told = fields::label(sample, &named, input, wanted.label.as_deref(), wanted.label_number.unwrap_or(0));
@@ -202,11 +209,11 @@ fn or_fields(sample: &Value, input: &[u8], wanted: &Wanted) -> Found {
         Some(Field { form: Err(what), .. }) if fields.iter().all(|field| field.form.is_err()) => what.clone(),
         _ => no_image,
     };
-    Found { fields, label, label_field, ..Found::nothing(Lack::NoImage(no_image)) }
+    ValueSample { fields, label, label_field, ..ValueSample::nothing(MissingImage::NoImage(no_image)) }
 }
 
 /// A sample with an image, and the fields beside it that are no text or bytes: these go along as they are.
-fn with_fields(mut found: Found, sample: &Value, input: &[u8], wanted: &Wanted) -> Found {
+fn with_fields(mut found: ValueSample, sample: &Value, input: &[u8], wanted: &FieldSelection) -> ValueSample {
     let image = match sample.items() {
         Some(items) => image_of(items).map(|place| &items[place]),
         None => image_field(sample, input, wanted),
@@ -228,7 +235,7 @@ fn image_of(items: &[Value]) -> Option<usize> {
 }
 
 /// Samples whose images, labels and names are in parallel lists or arrays; `None` if the value has another layout.
-fn beside_each_other(value: &Value, input: &[u8], wanted: &Wanted) -> Option<Result<Vec<Found>, String>> {
+fn beside_each_other(value: &Value, input: &[u8], wanted: &FieldSelection) -> Option<Result<Vec<ValueSample>, String>> {
     let may_be_several = |images: &&Value| match images {
         Value::List(_) => true,
         Value::Array(array) => array.dtype == "|u1" && matches!(array.shape.len(), 3 | 4),
@@ -310,7 +317,7 @@ fn beside_each_other(value: &Value, input: &[u8], wanted: &Wanted) -> Option<Res
                 let list = list.as_ref().filter(|list| list.len() == images.len());
                 list.map_or(Some((name.clone(), None)), |list| other(name.clone(), &list[number]))
             });
-            Found { label, filename, others: others.collect(), ..Found::of(held_by(image, input)) }
+            ValueSample { label, filename, others: others.collect(), ..ValueSample::of(held_by(image, input)) }
         };
         Ok(images.iter().enumerate().map(found).collect())
     }))
@@ -325,9 +332,9 @@ fn field<'v>(value: &'v Value, input: &[u8], wanted: &Option<String>, likely: &[
 
 /// The field of a map that holds the image: the field that the user chose or that has the name of an image, else the only
 /// bytes field that begins like an image.
-fn image_field<'v>(value: &'v Value, input: &[u8], wanted: &Wanted) -> Option<&'v Value> {
+fn image_field<'v>(value: &'v Value, input: &[u8], wanted: &FieldSelection) -> Option<&'v Value> {
     let begins = |value: &&Value| match held_by(value, input) {
-        Ok(Held::Bytes(part)) => Kind::of(&part.first(input, SNIFF_BYTES)) != Kind::Unknown,
+        Ok(ImageContent::Bytes(part)) => Kind::of(&part.first(input, SNIFF_BYTES)) != Kind::Unknown,
         _ => false,
     };
     field(value, input, &wanted.image, &IMAGES).or_else(|| {
@@ -338,22 +345,23 @@ fn image_field<'v>(value: &'v Value, input: &[u8], wanted: &Wanted) -> Option<&'
 
 /// The label in `value`, unless labels are disabled. `None` if no class can have this value, such as a list or a fraction,
 /// and the user did not choose it as the label: it is then an ordinary field.
-fn label_in(value: Option<&Value>, input: &[u8], wanted: &Wanted) -> Option<Label> {
+fn label_in(value: Option<&Value>, input: &[u8], wanted: &FieldSelection) -> Option<Label> {
     let label = label_of(value.filter(|_| !wanted.no_labels)?, input);
     (wanted.label.is_some() || wanted.label_number.is_some() || !matches!(label, Label::Unfit(_))).then_some(label)
 }
 
 /// The data that holds the image of a sample.
-fn held_of(value: &Value, input: &[u8], wanted: &Wanted) -> Result<Held, Lack> {
+fn held_of(value: &Value, input: &[u8], wanted: &FieldSelection) -> Result<ImageContent, MissingImage> {
     if value.entries().is_some() {
-        let image = image_field(value, input, wanted).ok_or_else(|| Lack::no_image("a map without an image"));
+        let image = image_field(value, input, wanted).ok_or_else(|| MissingImage::no_image("a map without an image"));
         return image.and_then(|image| held_by(image, input));
     }
     let Some(items) = value.items() else { return held_by(value, input) };
-    image_of(items).map_or_else(|| Err(Lack::no_image("a list without bytes")), |image| held_by(&items[image], input))
+    image_of(items)
+        .map_or_else(|| Err(MissingImage::no_image("a list without bytes")), |image| held_by(&items[image], input))
 }
 
-fn sample_of(value: &Value, input: &[u8], wanted: &Wanted) -> Found {
+fn sample_of(value: &Value, input: &[u8], wanted: &FieldSelection) -> ValueSample {
     let held = held_of(value, input, wanted);
     let field = |wanted: &Option<String>, likely: &[&str]| field(value, input, wanted, likely);
     if value.entries().is_some() {
@@ -366,16 +374,16 @@ fn sample_of(value: &Value, input: &[u8], wanted: &Wanted) -> Found {
         let name = name.filter(|_| filename.is_some());
         let others = further(value, input, &[image, said, name]).into_iter();
         let others = others.filter_map(|(name, value)| other(name, value));
-        return Found {
+        return ValueSample {
             held,
             label: label.unwrap_or(Label::Missing),
             filename: filename.map(|name| name.into_owned().into_bytes()),
             others: others.collect(),
-            ..Found::nothing(Lack::no_image(""))
+            ..ValueSample::nothing(MissingImage::no_image(""))
         };
     }
     let Some(items) = value.items() else {
-        return Found::of(held);
+        return ValueSample::of(held);
     };
     // (image, label), in either order.
     let image = image_of(items);
@@ -388,7 +396,7 @@ fn sample_of(value: &Value, input: &[u8], wanted: &Wanted) -> Found {
     let is_label = |place: &usize| *place == number && labels.get(*place).is_some_and(Option::is_some);
     let others = others.enumerate().filter(|(place, _)| wanted.label.is_some() || !is_label(place));
     let others = others.filter_map(|(_, (place, item))| other(format!("x{place}"), item));
-    Found {
+    ValueSample {
         others: others.collect(),
         held,
         label: match labels.get(number) {
@@ -398,15 +406,15 @@ fn sample_of(value: &Value, input: &[u8], wanted: &Wanted) -> Found {
             None if number == 0 => Label::Missing,
             None => Label::Unfit(format!("it has {} labels, number {number} is wanted", labels.len())),
         },
-        ..Found::nothing(Lack::no_image(""))
+        ..ValueSample::nothing(MissingImage::no_image(""))
     }
 }
 
 /// Whether a value is an image by its first bytes, or by its axes.
 fn is_image(value: &Value, input: &[u8]) -> bool {
     match held_by(value, input) {
-        Ok(Held::Array(_) | Held::BluePlanes(_)) => true,
-        Ok(Held::Bytes(part)) => Kind::of(&part.first(input, SNIFF_BYTES)) != Kind::Unknown,
+        Ok(ImageContent::Array(_) | ImageContent::BluePlanes(_)) => true,
+        Ok(ImageContent::Bytes(part)) => Kind::of(&part.first(input, SNIFF_BYTES)) != Kind::Unknown,
         Err(_) => false,
     }
 }

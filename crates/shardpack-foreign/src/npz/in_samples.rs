@@ -8,7 +8,7 @@ use std::io;
 use shardpack_format::{
     Error, Result,
     component::{Component, Form},
-    formats::foreign::{Other, Record, Wanted},
+    formats::foreign::{FieldSelection, Other, Record},
     size, text,
 };
 
@@ -46,7 +46,7 @@ pub(crate) fn component(fetched: &[u8]) -> Result<Vec<u8>> {
 /// Splits archives in the samples of an uncompressed tar.
 pub(crate) struct TakenApart {
     file: Bytes,
-    wanted: Wanted,
+    wanted: FieldSelection,
     /// Number of archives that stay whole, and the reason for the first.
     left: u64,
     why: String,
@@ -70,7 +70,7 @@ impl ReadAt for Section<'_> {
 
 impl TakenApart {
     /// In the samples of `file`.
-    pub fn new(file: Bytes, wanted: &Wanted) -> Self {
+    pub fn new(file: Bytes, wanted: &FieldSelection) -> Self {
         Self { file, wanted: wanted.clone(), left: 0, why: String::new() }
     }
 

@@ -9,7 +9,7 @@ use parquet::{
 use shardpack_format::{
     Error, ErrorKind, Result,
     field_names::{self, CLASSES, LABELS},
-    formats::foreign::{Label, Wanted},
+    formats::foreign::{FieldSelection, Label},
     help,
 };
 
@@ -68,7 +68,7 @@ pub(super) struct Labels {
 
 impl Columns {
     /// The columns.
-    pub fn of(file: &Arc<Bytes>, footer: &Footer, wanted: &Wanted, go_on: GoOn<'_>) -> Result<Self> {
+    pub fn of(file: &Arc<Bytes>, footer: &Footer, wanted: &FieldSelection, go_on: GoOn<'_>) -> Result<Self> {
         let schema = footer.metadata.file_metadata().schema_descr();
         let Some(image) = Images::of(footer, wanted, |leaf| begins_like_image(file, footer, leaf))? else {
             let label = Labels::of_values(footer, wanted)?;
@@ -123,7 +123,7 @@ impl Images {
     /// The column of images; `None` if there is none.
     fn of(
         footer: &Footer,
-        wanted: &Wanted,
+        wanted: &FieldSelection,
         mut begins_like_image: impl FnMut(usize) -> Result<Option<bool>>,
     ) -> Result<Option<Self>> {
         let schema = footer.metadata.file_metadata().schema_descr();
@@ -204,7 +204,7 @@ impl Images {
 impl Labels {
     /// As above, for rows that are samples of values: a list, a number with a fraction, and the only column are a label only
     /// on request.
-    pub fn of_values(footer: &Footer, wanted: &Wanted) -> Result<Option<Self>> {
+    pub fn of_values(footer: &Footer, wanted: &FieldSelection) -> Result<Option<Self>> {
         if wanted.no_labels {
             return Ok(None);
         }
@@ -220,7 +220,7 @@ impl Labels {
     }
 
     /// The column with the label, requested or detected.
-    pub fn of(footer: &Footer, wanted: &Wanted) -> Result<Option<Self>> {
+    pub fn of(footer: &Footer, wanted: &FieldSelection) -> Result<Option<Self>> {
         let schema = footer.metadata.file_metadata().schema_descr();
         if let Some(name) = &wanted.label {
             asked(schema, name)?;

@@ -14,7 +14,7 @@ use parquet::{
 };
 use shardpack_format::{
     Error, Result,
-    formats::foreign::{Plain, Wanted},
+    formats::foreign::{FieldSelection, Plain},
 };
 
 use super::super::Bytes;
@@ -50,7 +50,7 @@ pub(super) struct Component {
 #[derive(Clone, Copy)]
 pub(super) enum Rows<'w> {
     /// Images with the wanted fields beside them.
-    Images(&'w Wanted),
+    Images(&'w FieldSelection),
     /// Samples that are no images.
     Values,
 }

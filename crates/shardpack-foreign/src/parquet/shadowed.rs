@@ -3,7 +3,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
-use shardpack_format::{Error, Result, formats::foreign::Wanted, text};
+use shardpack_format::{Error, Result, formats::foreign::FieldSelection, text};
 
 use super::super::Bytes;
 use super::{
@@ -18,10 +18,10 @@ use super::{
 
 impl Partition {
     /// The selection for the file of this footer, without the label if a folder alone gives it.
-    pub(super) fn rest<'w>(&self, footer: &Footer, wanted: &'w Wanted) -> Cow<'w, Wanted> {
+    pub(super) fn rest<'w>(&self, footer: &Footer, wanted: &'w FieldSelection) -> Cow<'w, FieldSelection> {
         match &wanted.label {
             Some(label) if !footer.has_column(label) && self.0.iter().any(|(name, _)| name == label) => {
-                Cow::Owned(Wanted { label: None, ..wanted.clone() })
+                Cow::Owned(FieldSelection { label: None, ..wanted.clone() })
             }
             _ => Cow::Borrowed(wanted),
         }
@@ -48,7 +48,7 @@ struct Column {
 }
 
 impl Shadowed {
-    pub fn of(partition: &Partition, footer: &Footer, columns: &Columns, wanted: &Wanted) -> Self {
+    pub fn of(partition: &Partition, footer: &Footer, columns: &Columns, wanted: &FieldSelection) -> Self {
         let schema = footer.metadata.file_metadata().schema_descr();
         let is_read = |leaf: &usize| {
             let column = schema.column(*leaf);

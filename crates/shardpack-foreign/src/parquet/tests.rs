@@ -155,7 +155,7 @@ pub(super) fn all(walk: &mut dyn Walk) -> (Vec<(Record, Vec<u8>)>, Option<Error>
     }
 }
 
-pub(super) fn records(file: File, wanted: &Wanted) -> Vec<(Record, Vec<u8>)> {
+pub(super) fn records(file: File, wanted: &FieldSelection) -> Vec<(Record, Vec<u8>)> {
     let (records, error) = all(&mut *walk(file, wanted, &|| Ok(())).unwrap());
     assert!(error.is_none(), "{error:?}");
     records
@@ -239,7 +239,7 @@ fn rows_become_records_whatever_codec_page_and_row_group_hold_them() {
                         .set_column_encoding("note".into(), parquet::basic::Encoding::PLAIN);
                     let file = file_of(HF, rows.chunks(group_rows).map(group).collect(), noted(properties));
                     let what = format!("{codec}, {version:?}, dictionary {has_dictionary}, {group_rows} a group");
-                    check(&records(file, &Wanted::default()), &rows, &what);
+                    check(&records(file, &FieldSelection::default()), &rows, &what);
                 }
             }
         }
@@ -250,12 +250,12 @@ fn rows_become_records_whatever_codec_page_and_row_group_hold_them() {
 fn a_file_without_rows_has_no_records_and_may_have_classes() {
     for groups in [vec![], vec![group(&[])]] {
         let file = file_of(HF, groups, noted(properties()));
-        assert_eq!(classes(file.try_clone().unwrap(), &Wanted::default()).unwrap(), [b"cat", b"dog", b"emu"]);
-        assert!(records(file, &Wanted::default()).is_empty());
+        assert_eq!(classes(file.try_clone().unwrap(), &FieldSelection::default()).unwrap(), [b"cat", b"dog", b"emu"]);
+        assert!(records(file, &FieldSelection::default()).is_empty());
     }
     let file = file_of(HF, vec![], properties().build());
-    assert!(classes(file.try_clone().unwrap(), &Wanted::default()).unwrap().is_empty());
-    let wanted = Wanted { label: Some("none".to_owned()), ..Wanted::default() };
+    assert!(classes(file.try_clone().unwrap(), &FieldSelection::default()).unwrap().is_empty());
+    let wanted = FieldSelection { label: Some("none".to_owned()), ..FieldSelection::default() };
     let error = classes(file.try_clone().unwrap(), &wanted).unwrap_err().to_string();
     assert_eq!(error, "no column \"none\": it has image, label, note, weight");
 }
@@ -270,7 +270,7 @@ fn a_column_of_bytes_is_found_by_its_content_and_text_by_its_name() {
         vec![text(b"no"), b, text(JPEG), text(b"d/1.jpg"), text(b"cat"), Leaf::Short(vec![-1, 7], vec![], vec![])]
     };
     let properties = || properties().build();
-    let found = records(file_of(schema, vec![group()], properties()), &Wanted::default());
+    let found = records(file_of(schema, vec![group()], properties()), &FieldSelection::default());
     let image = found[1].0.image.clone().unwrap();
     assert_eq!((image.name.as_str(), image.offset, image.bytes), ("b", 0, JPEG.len() as u32));
     assert_eq!(found[0].0.image, Err("the row has no image".to_owned()));
@@ -279,7 +279,8 @@ fn a_column_of_bytes_is_found_by_its_content_and_text_by_its_name() {
     assert_eq!(found[0].0.label, Label::Number((-1i32 as u32).into()));
     assert_eq!(others(&found[0].0), [("a", 2), ("c", JPEG.len() as u64)]);
 
-    let wanted = Wanted { image: Some("c".into()), label: Some("class_name".into()), ..Wanted::default() };
+    let wanted =
+        FieldSelection { image: Some("c".into()), label: Some("class_name".into()), ..FieldSelection::default() };
     let found = records(file_of(schema, vec![group()], properties()), &wanted);
     assert_eq!(found[0].1, JPEG);
     assert_eq!((&found[0].0.label, &found[0].0.class), (&Label::Text(b"cat".to_vec()), &None));
@@ -290,17 +291,21 @@ fn a_column_of_bytes_is_found_by_its_content_and_text_by_its_name() {
         (None, Some("z"), "no column \"z\": it has a, b, c, file_name, class_name, y"),
     ];
     for (image, label, expected) in cases {
-        let wanted = Wanted { image: image.map(str::to_owned), label: label.map(str::to_owned), ..Wanted::default() };
+        let wanted = FieldSelection {
+            image: image.map(str::to_owned),
+            label: label.map(str::to_owned),
+            ..FieldSelection::default()
+        };
         let error = walk(file_of(schema, vec![group()], properties()), &wanted, &|| Ok(())).err().unwrap();
         assert_eq!((error.kind(), error.to_string().as_str()), (shardpack_format::ErrorKind::Usage, expected));
     }
     let none = "message schema { required binary a; }";
     let no = || vec![vec![Leaf::Bytes(vec![b"no"], vec![], vec![])]];
-    let values = records(file_of(none, no(), properties()), &Wanted::default());
+    let values = records(file_of(none, no(), properties()), &FieldSelection::default());
     assert!(values[0].0.has_values() && others(&values[0].0) == [("a", 2)]);
     let two = "message schema { required binary a; required binary b; }";
     let both = vec![(0..2).map(|_| Leaf::Bytes(vec![JPEG], vec![], vec![])).collect()];
-    let error = walk(file_of(two, both, properties()), &Wanted::default(), &|| Ok(())).err().unwrap();
+    let error = walk(file_of(two, both, properties()), &FieldSelection::default(), &|| Ok(())).err().unwrap();
     assert!(error.to_string().contains("\"a\" and \"b\" both"), "{error}");
     let pixels = "message schema { required group image (LIST) { repeated group list { required double element; } }
         required binary thumb; }";
@@ -308,9 +313,9 @@ fn a_column_of_bytes_is_found_by_its_content_and_text_by_its_name() {
         let image = Leaf::Real(vec![0.5, 0.25], vec![1, 1], vec![0, 1]);
         vec![vec![image, Leaf::Bytes(vec![JPEG], vec![], vec![])]]
     };
-    let error = walk(file_of(pixels, group(), properties()), &Wanted::default(), &|| Ok(())).err().unwrap();
+    let error = walk(file_of(pixels, group(), properties()), &FieldSelection::default(), &|| Ok(())).err().unwrap();
     assert!(error.to_string().contains("column \"thumb\" holds images"), "{error}");
-    let wanted = Wanted { image: Some("thumb".to_owned()), ..Wanted::default() };
+    let wanted = FieldSelection { image: Some("thumb".to_owned()), ..FieldSelection::default() };
     assert_eq!(records(file_of(pixels, group(), properties()), &wanted)[0].1, JPEG);
 }
 
@@ -319,7 +324,11 @@ fn labels_of_every_type_are_read() {
     let of = |column: &str, leaf: Leaf, label_number: usize| {
         let schema = format!("message schema {{ required binary image; {column} }}");
         let file = file_of(&schema, vec![vec![Leaf::Bytes(vec![JPEG], vec![], vec![]), leaf]], properties().build());
-        let wanted = Wanted { label: Some("of".to_owned()), label_number: Some(label_number), ..Wanted::default() };
+        let wanted = FieldSelection {
+            label: Some("of".to_owned()),
+            label_number: Some(label_number),
+            ..FieldSelection::default()
+        };
         let record = records(file, &wanted).remove(0).0;
         (record.label, record.labels)
     };
@@ -365,7 +374,7 @@ fn damage_is_an_error_or_other_records_but_no_panic() {
         let rows = some_rows(20);
         let file = file_of(HF, rows.chunks(10).map(group).collect(), noted(properties));
         let bytes = footer_and_all(&file);
-        let go = |damaged: &[u8]| match walk(written(damaged), &Wanted::default(), &|| Ok(())) {
+        let go = |damaged: &[u8]| match walk(written(damaged), &FieldSelection::default(), &|| Ok(())) {
             Ok(mut walk) => {
                 let (records, error) = all(&mut *walk);
                 assert!(records.len() <= rows.len());
@@ -417,8 +426,9 @@ fn a_footer_that_would_cost_too_much_is_refused_before_it_is_read() {
         out.extend([0x16, 0, 0x19, 0x0c, 0]);
         [b"PAR1", &out[..], &(out.len() as u32).to_le_bytes(), b"PAR1"].concat()
     };
-    let error =
-        |children: &[u8]| walk(written(&footer(children)), &Wanted::default(), &|| Ok(())).err().unwrap().to_string();
+    let error = |children: &[u8]| {
+        walk(written(&footer(children)), &FieldSelection::default(), &|| Ok(())).err().unwrap().to_string()
+    };
     assert!(error(&[3, 0]).contains("its schema has no such columns"), "{}", error(&[3, 0]));
     assert!(error(&[1; 103]).contains("groups in one another"), "{}", error(&[1; 103]));
     assert!(error(&[0]).contains("no column holds images"), "{}", error(&[0]));
@@ -429,7 +439,7 @@ fn a_footer_that_would_cost_too_much_is_refused_before_it_is_read() {
         (b"no parquet, at all", "does not begin with PAR1"),
         (b"PAR1\x15\x02\x19\xfc\xff\xff\xff\xff\x07\x09\0\0\0PAR1", "the footer cannot be read"),
     ] {
-        let error = walk(written(bytes), &Wanted::default(), &|| Ok(())).err().unwrap().to_string();
+        let error = walk(written(bytes), &FieldSelection::default(), &|| Ok(())).err().unwrap().to_string();
         assert!(error.contains(expected), "{error}");
     }
 }
@@ -441,7 +451,7 @@ fn what_is_not_supported_says_so() {
     let properties = properties.set_column_encoding("note".into(), parquet::basic::Encoding::DELTA_BYTE_ARRAY);
     let file = file_of(HF, vec![group(&rows)], noted(properties));
     // It costs no image.
-    for (record, _) in records(file, &Wanted::default()) {
+    for (record, _) in records(file, &FieldSelection::default()) {
         assert_eq!(record.others[0].name, "note");
         assert_eq!((record.others[0].offset, record.others[1].offset.is_some()), (None, record.image.is_ok()));
     }
@@ -449,7 +459,7 @@ fn what_is_not_supported_says_so() {
     let properties = self::properties().set_dictionary_enabled(false);
     let properties = properties.set_column_encoding(path, parquet::basic::Encoding::DELTA_BYTE_ARRAY);
     let file = file_of(HF, vec![group(&rows)], noted(properties));
-    let (records, error) = all(&mut *walk(file, &Wanted::default(), &|| Ok(())).unwrap());
+    let (records, error) = all(&mut *walk(file, &FieldSelection::default(), &|| Ok(())).unwrap());
     assert!(records.is_empty());
     let error = error.unwrap().to_string();
     assert!(error.contains("row group 0, column \"image.bytes\": page at byte "), "{error}");
@@ -473,5 +483,5 @@ fn notes_that_are_no_text_keep_no_row_from_being_read() {
     file.read_exact_at(&mut bytes, 0).unwrap();
     let at = bytes.windows(6).rposition(|text| text == b"secret").unwrap();
     bytes[at] = 0x80;
-    check(&records(written(&bytes), &Wanted::default()), &rows, "a pickle as a note");
+    check(&records(written(&bytes), &FieldSelection::default()), &rows, "a pickle as a note");
 }

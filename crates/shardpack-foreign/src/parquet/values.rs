@@ -13,12 +13,12 @@ use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor, Type};
 use shardpack_format::{
     Error, ErrorKind, Result,
     component::{Form, MAX_AXES},
-    formats::foreign::{Other, Wanted},
+    formats::foreign::{FieldSelection, Other},
 };
 
 use super::super::Bytes;
 use super::{
-    super::{GoOn, Lack},
+    super::{GoOn, MissingImage},
     cells::{dtype, is_fixed_bytes, is_json, is_number, is_text},
     columns::KEY,
     components::{Component, Content, Levels, Node, Opened, Rows},
@@ -62,7 +62,7 @@ impl Values {
     ///
     /// # Errors
     /// If a column that is not excluded holds lists of files, and if `go_on` cancels.
-    pub fn of(file: &Arc<Bytes>, footer: &Footer, wanted: &Wanted, go_on: GoOn<'_>) -> Result<Self> {
+    pub fn of(file: &Arc<Bytes>, footer: &Footer, wanted: &FieldSelection, go_on: GoOn<'_>) -> Result<Self> {
         let schema = footer.metadata.file_metadata().schema_descr();
         let mut leaves_left = Component::most_leaves();
         let mut all = Vec::new();
@@ -139,7 +139,13 @@ impl Values {
     ///
     /// # Errors
     /// If the rest of the file is unreadable.
-    pub fn row(&self, opened: &mut [Opened], group: usize, at: u64, out: &mut Vec<u8>) -> Result<(Vec<Other>, Lack)> {
+    pub fn row(
+        &self,
+        opened: &mut [Opened],
+        group: usize,
+        at: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(Vec<Other>, MissingImage)> {
         let (mut others, mut damaged) = (Vec::with_capacity(self.0.len()), None);
         for (column, opened) in self.0.iter().zip(opened) {
             let (name, start) = (&column.component.name, out.len());
@@ -162,14 +168,14 @@ impl Values {
         }
         if let Some(what) = damaged {
             out.clear();
-            return Ok((Vec::new(), Lack::Damaged(what)));
+            return Ok((Vec::new(), MissingImage::Damaged(what)));
         }
         let why = match () {
             () if others.is_empty() => "a row of nulls",
             () if others.iter().all(|other| other.form.is_none()) => "no column that can be read",
             () => "a row of values, no image",
         };
-        Ok((others, Lack::no_image(why)))
+        Ok((others, MissingImage::no_image(why)))
     }
 }
 

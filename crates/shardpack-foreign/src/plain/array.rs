@@ -3,7 +3,7 @@
 //! Items are ranges in the input, not copies; an array without bytes has no parts.
 
 use super::{
-    Array, Part, Value,
+    Array, EncodedRange, Value,
     dtype::{Dtype, Number},
 };
 
@@ -46,7 +46,7 @@ impl Array {
     }
 }
 
-impl Part {
+impl EncodedRange {
     /// The `count` parts of `bytes` bytes each.
     fn parts(&self, input: &[u8], count: usize, bytes: usize) -> Result<Vec<Self>, String> {
         match self {
@@ -92,28 +92,28 @@ impl Part {
 mod tests {
     use super::*;
 
-    fn array(shape: &[u64], data: Part) -> Array {
+    fn array(shape: &[u64], data: EncodedRange) -> Array {
         Array { dtype: "|u1".to_owned(), shape: shape.to_vec(), is_fortran: false, data }
     }
 
     #[test]
     fn rows_lie_where_the_array_does() {
-        let rows = array(&[3, 2, 1], Part::Plain(1..7)).rows(b"x123456").unwrap();
+        let rows = array(&[3, 2, 1], EncodedRange::Plain(1..7)).rows(b"x123456").unwrap();
         assert_eq!(rows.iter().map(|row| row.data.range().unwrap()).collect::<Vec<_>>(), [1..3, 3..5, 5..7]);
         assert!(rows.iter().all(|row| row.shape == [2, 1]));
         let input = "x\u{80}1\u{ff}23\u{90}".as_bytes();
-        let rows = array(&[3, 2], Part::Latin1 { range: 1..input.len(), bytes: 6 }).rows(input).unwrap();
+        let rows = array(&[3, 2], EncodedRange::Latin1 { range: 1..input.len(), bytes: 6 }).rows(input).unwrap();
         let read: Vec<_> = rows.iter().map(|row| row.data.read(input).into_owned()).collect();
         assert_eq!(read, [vec![0x80, b'1'], vec![0xff, b'2'], vec![b'3', 0x90]]);
     }
 
     #[test]
     fn what_has_no_rows_is_refused() {
-        let fortran = Array { is_fortran: true, ..array(&[2, 2], Part::Plain(0..4)) };
-        let owned = array(&[2, 1], Part::Owned([1, 2].into()));
-        let empty = array(&[1 << 60, 0], Part::Plain(0..0));
-        let many = array(&[MOST_ITEMS + 1], Part::Plain(0..MOST_ITEMS as usize + 1));
-        for array in [fortran, owned, empty, many, array(&[], Part::Plain(0..1))] {
+        let fortran = Array { is_fortran: true, ..array(&[2, 2], EncodedRange::Plain(0..4)) };
+        let owned = array(&[2, 1], EncodedRange::Owned([1, 2].into()));
+        let empty = array(&[1 << 60, 0], EncodedRange::Plain(0..0));
+        let many = array(&[MOST_ITEMS + 1], EncodedRange::Plain(0..MOST_ITEMS as usize + 1));
+        for array in [fortran, owned, empty, many, array(&[], EncodedRange::Plain(0..1))] {
             array.rows(&[0; 4]).expect_err("rows");
         }
     }
@@ -121,9 +121,9 @@ mod tests {
     #[test]
     fn first_bytes_are_those_of_the_whole() {
         let input = "\u{ff}\u{d8}\u{ff}abc".as_bytes();
-        let latin1 = Part::Latin1 { range: 0..input.len(), bytes: 6 };
+        let latin1 = EncodedRange::Latin1 { range: 0..input.len(), bytes: 6 };
         assert_eq!(latin1.first(input, 3), [0xff, 0xd8, 0xff]);
         assert_eq!(latin1.first(input, 4), [0xff, 0xd8, 0xff, b'a']);
-        assert_eq!(Part::Plain(1..6).first(b"012345", 2), b"12");
+        assert_eq!(EncodedRange::Plain(1..6).first(b"012345", 2), b"12");
     }
 }

@@ -17,7 +17,7 @@ mod flat;
 use std::ops::Range;
 
 use self::flat::{Table, Vector};
-use super::{MAX_DEPTH, Part, Room, Value, cursor::Cursor, made, too_deep};
+use super::{EncodedRange, MAX_DEPTH, Room, Value, cursor::Cursor, made, too_deep};
 
 /// Begins a message, for readers of before 0.15.
 const CONTINUATION: [u8; 4] = [0xff; 4];
@@ -219,7 +219,7 @@ impl Column {
             Data::Bytes { offsets, data, is_text } => {
                 let (start, end) = span(bytes, offsets, row).ok_or_else(gone)?;
                 let place = bytes[data.clone()].get(start..end).ok_or_else(gone)?;
-                let part = Part::Plain(data.start + start..data.start + end);
+                let part = EncodedRange::Plain(data.start + start..data.start + end);
                 if *is_text {
                     room.work(place.len())?;
                 }

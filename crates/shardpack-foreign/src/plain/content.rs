@@ -166,15 +166,15 @@ fn write(value: &Value, input: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
 mod tests {
     use std::sync::Arc;
 
-    use super::{super::Part, *};
+    use super::{super::EncodedRange, *};
 
     fn array(dtype: &str, shape: &[u64], is_fortran: bool, bytes: &[u8]) -> Value {
-        let data = Part::Owned(bytes.into());
+        let data = EncodedRange::Owned(bytes.into());
         Value::Array(Arc::new(Array { dtype: dtype.to_owned(), shape: shape.to_vec(), is_fortran, data }))
     }
 
     fn text(text: &str) -> Value {
-        Value::Text(Part::Owned(text.as_bytes().into()))
+        Value::Text(EncodedRange::Owned(text.as_bytes().into()))
     }
 
     fn check(value: &Value, form_text: &str) -> Vec<u8> {

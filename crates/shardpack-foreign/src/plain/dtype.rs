@@ -6,7 +6,7 @@ use std::{cmp::Ordering, fmt};
 
 use shardpack_format::text;
 
-use super::{Array, Part, by};
+use super::{Array, EncodedRange, by};
 
 /// Axes of the longest shape; numpy 1 has no more.
 pub(super) const MAX_AXES: usize = 32;
@@ -99,7 +99,7 @@ impl Dtype {
     }
 
     /// An array of this type, its length checked.
-    pub(super) fn array(self, shape: Vec<u64>, is_fortran: bool, data: Part) -> Result<Array, String> {
+    pub(super) fn array(self, shape: Vec<u64>, is_fortran: bool, data: EncodedRange) -> Result<Array, String> {
         if shape.len() > MAX_AXES {
             return Err(format!("an array of {} axes", shape.len()));
         }
@@ -231,7 +231,8 @@ mod tests {
             ("u1", &[1; 33], 1, false),
         ];
         for (dtype, shape, bytes, is_right) in rows {
-            let array = Dtype::parse(dtype.as_bytes()).unwrap().array(shape.to_vec(), false, Part::Plain(0..bytes));
+            let array =
+                Dtype::parse(dtype.as_bytes()).unwrap().array(shape.to_vec(), false, EncodedRange::Plain(0..bytes));
             assert_eq!(array.is_ok(), is_right, "{dtype} {shape:?}");
         }
     }

@@ -53,9 +53,9 @@ pub enum Value {
     /// A number of at most 64 bits.
     Float(f64),
     /// Text in UTF-8.
-    Text(Part),
+    Text(EncodedRange),
     /// Bytes.
-    Bytes(Part),
+    Bytes(EncodedRange),
     /// A list or a tuple.
     List(Vec<Self>),
     /// Keys and values, in the order they were given; of the same key the last one counts.
@@ -68,7 +68,7 @@ pub enum Value {
 
 /// Position of bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum EncodedRange {
     /// In the input, as they are.
     Plain(Range<usize>),
     /// In the input, each as a character of UTF-8: how pickles of protocol 2 and below hold bytes.
@@ -92,10 +92,10 @@ pub struct Array {
     /// Whether the first axis is the one that changes fastest.
     pub is_fortran: bool,
     /// The items, exactly as many as `shape` requires.
-    pub data: Part,
+    pub data: EncodedRange,
 }
 
-impl Part {
+impl EncodedRange {
     /// Length in bytes.
     pub fn len(&self) -> usize {
         match self {
@@ -142,7 +142,7 @@ impl Part {
 
 impl Value {
     /// Bytes, or a flat array of bytes, which is how some keep a JPEG.
-    pub fn as_bytes(&self) -> Option<&Part> {
+    pub fn as_bytes(&self) -> Option<&EncodedRange> {
         match self {
             Self::Bytes(part) => Some(part),
             Self::Array(array) if array.dtype == "|u1" && array.shape.len() == 1 => Some(&array.data),

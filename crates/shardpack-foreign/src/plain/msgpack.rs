@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::{Array, MAX_DEPTH, Part, Room, Value, cursor::Cursor, dtype::Dtype, made, too_deep};
+use super::{Array, EncodedRange, MAX_DEPTH, Room, Value, cursor::Cursor, dtype::Dtype, made, too_deep};
 
 /// Reads a value.
 ///
@@ -41,7 +41,7 @@ impl Reader<'_> {
             0xc3 => Value::Bool(true),
             length @ 0xc4..=0xc6 => {
                 let bytes = self.length(length - 0xc4)?;
-                Value::Bytes(Part::Plain(self.cursor.range(bytes)?))
+                Value::Bytes(EncodedRange::Plain(self.cursor.range(bytes)?))
             }
             0xca => Value::Float(f32::from_be_bytes(self.cursor.array()?).into()),
             0xcb => Value::Float(f64::from_be_bytes(self.cursor.array()?)),
@@ -82,7 +82,7 @@ impl Reader<'_> {
     fn text(&mut self, bytes: u64) -> Result<Value, String> {
         let range = self.cursor.range(bytes)?;
         let is_text = str::from_utf8(&self.cursor.bytes[range.clone()]).is_ok();
-        let part = Part::Plain(range);
+        let part = EncodedRange::Plain(range);
         Ok(if is_text { Value::Text(part) } else { Value::Bytes(part) })
     }
 

@@ -25,7 +25,7 @@ use std::{
 };
 
 use self::global::Global;
-use super::{Array, MAX_DEPTH, Part, Room, Value, cursor::Cursor, dtype::Dtype, too_deep};
+use super::{Array, EncodedRange, MAX_DEPTH, Room, Value, cursor::Cursor, dtype::Dtype, too_deep};
 
 /// Maximum number of stack values without a mark, which announces a container of any length. Each level has at most its key,
 /// its function and its arguments there.
@@ -468,8 +468,8 @@ impl<'b> Machine<'b> {
     }
 
     /// Records that the result depends on these bytes.
-    fn look(&self, part: &Part) {
-        if let Part::Plain(range) = part {
+    fn look(&self, part: &EncodedRange) {
+        if let EncodedRange::Plain(range) = part {
             // Below 4 GiB, as the whole pickle is.
             self.memory.looked.borrow_mut().push((range.start as u32, range.end as u32));
         }

@@ -41,22 +41,22 @@ pub(super) fn cuts_and_flips(bytes: &[u8], read: impl Fn(&[u8])) {
 #[test]
 fn parts_read_as_what_they_stand_for() {
     let input = "ab\u{e4}\u{ff}\0c".as_bytes();
-    let part = Part::Latin1 { range: 1..input.len(), bytes: 5 };
+    let part = EncodedRange::Latin1 { range: 1..input.len(), bytes: 5 };
     assert_eq!(*part.read(input), *b"b\xe4\xff\0c");
     assert_eq!((part.len(), part.range()), (5, None));
-    assert_eq!(*Part::Plain(0..2).read(input), *b"ab");
-    assert_eq!(*Part::Plain(0..20).read(input), *b"", "of another input");
-    assert_eq!(*Part::Owned(Arc::from(*b"xyz")).read(input), *b"xyz");
+    assert_eq!(*EncodedRange::Plain(0..2).read(input), *b"ab");
+    assert_eq!(*EncodedRange::Plain(0..20).read(input), *b"", "of another input");
+    assert_eq!(*EncodedRange::Owned(Arc::from(*b"xyz")).read(input), *b"xyz");
 }
 
 #[test]
 fn of_a_key_given_twice_the_last_counts() {
     let input = b"imageimage";
-    let key = |range| Value::Text(Part::Plain(range));
+    let key = |range| Value::Text(EncodedRange::Plain(range));
     let map = Value::Map(vec![(key(0..5), Value::Int(1)), (key(5..10), Value::Int(2)), (Value::Int(0), Value::None)]);
     assert_eq!(map.get(input, "image"), Some(&Value::Int(2)));
     assert_eq!(map.get(input, "label"), None);
-    let bytes = Value::Map(vec![(Value::Bytes(Part::Plain(0..5)), Value::Int(1))]);
+    let bytes = Value::Map(vec![(Value::Bytes(EncodedRange::Plain(0..5)), Value::Int(1))]);
     assert_eq!(bytes.get(input, "image"), Some(&Value::Int(1)), "keys of Python 2");
 }
 
@@ -64,7 +64,7 @@ fn of_a_key_given_twice_the_last_counts() {
 fn a_flat_array_of_bytes_is_bytes() {
     let array = |dtype: &str, shape: &[u64]| {
         let (dtype, shape) = (dtype.to_owned(), shape.to_vec());
-        Value::Array(Arc::new(Array { dtype, shape, is_fortran: false, data: Part::Plain(0..4) }))
+        Value::Array(Arc::new(Array { dtype, shape, is_fortran: false, data: EncodedRange::Plain(0..4) }))
     };
     assert!(array("|u1", &[4]).as_bytes().is_some());
     assert!(array("|u1", &[2, 2]).as_bytes().is_none());

@@ -8,7 +8,7 @@ use std::{
 use shardpack_storage::{Call, Faulty, Memory};
 
 use super::*;
-use crate::{Kind, Place, ShardFile};
+use crate::{FileLocation, Kind, ShardFile};
 
 /// A file in memory whose read number `fails` fails, and the number of reads.
 fn remote(name: &str, bytes: &[u8], fails: Option<usize>) -> (Remote, Arc<AtomicUsize>) {
@@ -102,7 +102,7 @@ fn a_walk_ends_with_the_reason_where_a_read_fails_whatever_it_would_make_of_that
     let bytes = tar(&[300_000; 20]);
     let walked = |fails| {
         let (remote, reads) = remote("x.tar", &bytes, fails);
-        let file = ShardFile::recognise(&Place::Remote(remote))?;
+        let file = ShardFile::recognise(&FileLocation::Remote(remote))?;
         let file = file.ok_or_else(|| Error::data("no shard"))?;
         assert_eq!((file.kind, file.mtime_ns), (Kind::of("webdataset").unwrap(), 0));
         let mut walk = file.walk(&Default::default(), &|| Ok(()))?;

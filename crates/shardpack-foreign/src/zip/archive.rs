@@ -320,16 +320,16 @@ impl Iterator for Entries<'_> {
 
 /// The compressed data of a member.
 struct Packed<'f, R: ReadAt + ?Sized> {
-    inner: BufReader<Part<'f, R>>,
+    inner: BufReader<MemberRange<'f, R>>,
 }
 
-struct Part<'f, R: ReadAt + ?Sized> {
+struct MemberRange<'f, R: ReadAt + ?Sized> {
     file: &'f R,
     at: u64,
     end: u64,
 }
 
-impl<R: ReadAt + ?Sized> Read for Part<'_, R> {
+impl<R: ReadAt + ?Sized> Read for MemberRange<'_, R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let bytes = out.len().min(usize::try_from(self.end - self.at).unwrap_or(usize::MAX));
         self.file.read_at(self.at, &mut out[..bytes])?;
@@ -340,7 +340,7 @@ impl<R: ReadAt + ?Sized> Read for Part<'_, R> {
 
 impl<'f, R: ReadAt + ?Sized> Packed<'f, R> {
     fn of(file: &'f R, start: u64, entry: &Entry) -> Self {
-        let part = Part { file, at: start, end: start + entry.packed_bytes };
+        let part = MemberRange { file, at: start, end: start + entry.packed_bytes };
         let room = BUFFER_BYTES.min(usize::try_from(entry.packed_bytes).unwrap_or(BUFFER_BYTES)).max(1);
         Self { inner: BufReader::with_capacity(room, part) }
     }

@@ -25,7 +25,7 @@ pub use plain::Plain;
 /// The user's choices for records with named fields: features, columns, extensions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Wanted {
+pub struct FieldSelection {
     /// Name of the field that holds the image; if `None`, the field is detected.
     pub image: Option<String>,
     /// Name of the field that holds the label; if `None`, the field is detected.
@@ -47,11 +47,11 @@ pub struct Wanted {
     pub entries: Entries,
 }
 
-/// Names of the texts from [`Wanted::said`], the same as the command line options.
+/// Names of the texts from [`FieldSelection::said`], the same as the command line options.
 pub const SAID: [&str; 8] =
     ["fields", "image_feature", "label_feature", "label_index", "from", "label_from", "key_pattern", "skip_header"];
 
-impl Wanted {
+impl FieldSelection {
     /// Whether several labels of a record are a component instead of a class: neither option selects a label.
     pub fn takes_one_label(&self) -> bool {
         self.label.is_none() && self.label_number.is_none()
@@ -74,7 +74,7 @@ impl Wanted {
         SAID.into_iter().zip(said).filter_map(|(name, said)| Some((name, said?)))
     }
 
-    /// Parses the choices that [`Wanted::said`] wrote; `take` returns the text for a name.
+    /// Parses the choices that [`FieldSelection::said`] wrote; `take` returns the text for a name.
     ///
     /// # Errors
     /// If a text is invalid.
@@ -378,14 +378,14 @@ pub trait Foreign: Send + Sync {
     ///
     /// # Errors
     /// If the first bytes cannot be read, or do not have this format.
-    fn walk(&self, input: Input, wanted: &Wanted) -> Result<Box<dyn Walk>>;
+    fn walk(&self, input: Input, wanted: &FieldSelection) -> Result<Box<dyn Walk>>;
 
     /// Makes the image from `fetched`, the bytes of [`Image::fetch`], as [`Image::recipe`] describes; compares the record's own
     /// checksum, if it has one.
     ///
     /// # Errors
     /// If the bytes are damaged; the message has the reason.
-    fn image<'r>(&self, fetched: &'r [u8], recipe: u32, wanted: &Wanted) -> Result<Cow<'r, [u8]>>;
+    fn image<'r>(&self, fetched: &'r [u8], recipe: u32, wanted: &FieldSelection) -> Result<Cow<'r, [u8]>>;
 
     /// Number of bytes from [`Other::offset`] on that [`Foreign::component`] needs for this recipe; `None`: as many as the image of
     /// the record needs.

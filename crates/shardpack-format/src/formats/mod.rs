@@ -23,7 +23,7 @@ use std::{borrow::Cow, collections::BTreeMap, ops::Range, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-use self::foreign::Wanted;
+use self::foreign::FieldSelection;
 use crate::{
     Error, Result,
     component::{self, Component, Form},
@@ -79,9 +79,9 @@ pub struct Choice {
     /// Fractions and seed that divided a source without splits into splits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fractions: Option<String>,
-    /// The user's choices for fields of the source's records, except the choice of components ([`Wanted::components`]).
-    #[serde(default, skip_serializing_if = "Wanted::is_unsaid")]
-    pub wanted: Wanted,
+    /// The user's choices for fields of the source's records, except the choice of components ([`FieldSelection::components`]).
+    #[serde(default, skip_serializing_if = "FieldSelection::is_unsaid")]
+    pub wanted: FieldSelection,
     /// Write the label as a separate component, in formats with label components.
     pub cls: bool,
     /// Write class, label and path: as a separate component in formats with metadata components, or inside the source's text of each
@@ -112,7 +112,7 @@ impl Choice {
             payload: None,
             files: Vec::new(),
             fractions: None,
-            wanted: Wanted::default(),
+            wanted: FieldSelection::default(),
             cls: true,
             json: false,
             components: Vec::new(),
@@ -212,7 +212,7 @@ impl Choice {
             payload: None,
             files: Vec::new(),
             fractions: None,
-            wanted: Wanted::default(),
+            wanted: FieldSelection::default(),
             cls: has("cls"),
             json: has("json"),
             components: Vec::new(),
@@ -235,7 +235,7 @@ impl Choice {
             self.files = files.split(',').map(str::to_owned).collect();
         }
         self.fractions = self.settings.remove(FRACTIONS);
-        self.wanted = Wanted::of_said(|name| self.settings.remove(name))?;
+        self.wanted = FieldSelection::of_said(|name| self.settings.remove(name))?;
         if self.components.iter().any(|one| one.name() == component::TEXT) {
             self.json = self.settings.remove(META).is_some();
         }

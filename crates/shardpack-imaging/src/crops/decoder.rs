@@ -5,7 +5,7 @@
 use shardpack_format::image_header::Kind;
 
 use super::{
-    Rect, Region, Wanted, Way,
+    Rect, Region, RegionRequest, Way,
     head::Head,
     small::{Builder, Small},
 };
@@ -46,7 +46,7 @@ impl Decoder {
         &mut self,
         image: &[u8],
         table: Option<&[u8]>,
-        wanted: &Wanted,
+        wanted: &RegionRequest,
         pixels: &mut Vec<u8>,
     ) -> Result<Region, Refused> {
         if !matches!(wanted.reduce_by, 1 | 2 | 4 | 8) {
@@ -70,7 +70,7 @@ impl Decoder {
     }
 
     /// Decodes with a table; `None` if that is not possible.
-    fn by_table(&mut self, jpeg: &[u8], table: &[u8], wanted: &Wanted, pixels: &mut Vec<u8>) -> Option<Region> {
+    fn by_table(&mut self, jpeg: &[u8], table: &[u8], wanted: &RegionRequest, pixels: &mut Vec<u8>) -> Option<Region> {
         let head = Head::read(jpeg).ok()?;
         self.limits.admit(head.width, head.height, 3).ok()?;
         let by = if cfg!(feature = "turbo") { wanted.reduce_by } else { 1 };
@@ -86,7 +86,7 @@ impl Decoder {
         small: &Small,
         head: &Head,
         part: &Rect,
-        wanted: &Wanted,
+        wanted: &RegionRequest,
         pixels: &mut Vec<u8>,
     ) -> Option<Region> {
         let (by, size) = (wanted.reduce_by, (head.width, head.height));
@@ -94,7 +94,7 @@ impl Decoder {
         let here = |at: u32, shift: i64| u32::try_from(i64::from(at) + shift / i64::from(by)).ok();
         // Columns need their neighbours within the part, rows do not: C decodes the rows above and below anyway.
         let (x, y) = (here(outer.x, small.across)?, here(inner.y, small.down)?);
-        let here = crate::turbo::Part { x, y, width: outer.width, height: inner.height };
+        let here = crate::turbo::ReducedRect { x, y, width: outer.width, height: inner.height };
         let most = self.limits.pixels.saturating_mul(2);
         let made = self.turbo.decode(&self.small, by, wanted.padded, most, |_, _| Some(here), pixels)?;
         let (left, top) = (x - made.part.x + inner.x - outer.x, y - made.part.y);
@@ -108,7 +108,7 @@ impl Decoder {
         small: &Small,
         _: &Head,
         _: &Rect,
-        wanted: &Wanted,
+        wanted: &RegionRequest,
         pixels: &mut Vec<u8>,
     ) -> Option<Region> {
         let picture = decode(self.small.get(..small.bytes)?, &Limits { pixels: u64::MAX, ..self.limits }).ok()?;
@@ -116,12 +116,12 @@ impl Decoder {
         let Rect { x, y, .. } = wanted.rect;
         let rect = Rect { x: here(x, small.across)?, y: here(y, small.down)?, ..wanted.rect };
         let is_within = rect.is_within(picture.width(), picture.height());
-        is_within.then(|| Region { x, y, way: Way::Table, ..cut(&picture, &Wanted { rect, ..*wanted }, pixels) })
+        is_within.then(|| Region { x, y, way: Way::Table, ..cut(&picture, &RegionRequest { rect, ..*wanted }, pixels) })
     }
 
     /// Decodes a part of a JPEG without a table.
     #[cfg(feature = "turbo")]
-    fn by_turbo(&mut self, jpeg: &[u8], wanted: &Wanted, pixels: &mut Vec<u8>) -> Option<Region> {
+    fn by_turbo(&mut self, jpeg: &[u8], wanted: &RegionRequest, pixels: &mut Vec<u8>) -> Option<Region> {
         let (by, rect) = (wanted.reduce_by, wanted.rect);
         let mut found = None;
         let part = |width: u32, height: u32| {
@@ -129,7 +129,7 @@ impl Decoder {
             found = Some(inner);
             // As many neighbours as any sampling needs.
             let outer = grown(&inner, (2, 0), (width.div_ceil(by), height.div_ceil(by)));
-            Some(crate::turbo::Part { x: outer.x, y: outer.y, width: outer.width, height: outer.height })
+            Some(crate::turbo::ReducedRect { x: outer.x, y: outer.y, width: outer.width, height: outer.height })
         };
         let made = self.turbo.decode(jpeg, by, wanted.padded, self.limits.pixels, part, pixels)?;
         let inner = found?;
@@ -160,8 +160,8 @@ fn widened(rect: &Rect, by: u32, head: &Head) -> Rect {
 fn lay(
     inner: Rect,
     (left, top): (u32, u32),
-    made: crate::turbo::Made,
-    wanted: &Wanted,
+    made: crate::turbo::DecodedCrop,
+    wanted: &RegionRequest,
     way: Way,
     pixels: &mut Vec<u8>,
 ) -> Region {
@@ -174,7 +174,7 @@ fn lay(
 }
 
 /// Copies the part out of a decoded picture.
-fn cut(picture: &Picture, wanted: &Wanted, pixels: &mut Vec<u8>) -> Region {
+fn cut(picture: &Picture, wanted: &RegionRequest, pixels: &mut Vec<u8>) -> Region {
     let Rect { x, y, width, height } = wanted.rect;
     let (channels, from) = (picture.layout().channels(), x as usize * picture.layout().channels());
     let columns = from..from + width as usize * channels;

@@ -22,7 +22,7 @@ mod table;
 
 pub use decoder::Decoder;
 pub use no_table::{Damage, NoTable};
-pub use rect::{Rect, Region, Wanted, Way};
+pub use rect::{Rect, Region, RegionRequest, Way};
 pub use scan::scan;
 
 /// Maximum pixels on a side, as in libjpeg.

@@ -34,7 +34,7 @@ impl Rect {
 
 /// Request to [`Decoder::region`](super::Decoder::region).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct RegionRequest {
     /// The part.
     pub rect: Rect,
     /// 1, 2, 4 or 8: how many pixels in each direction may become one, which is faster for JPEGs than decoding all
@@ -44,7 +44,7 @@ pub struct Wanted {
     pub padded: bool,
 }
 
-impl Wanted {
+impl RegionRequest {
     /// Bytes of a pixel.
     pub fn channels(&self) -> usize {
         if self.padded { 4 } else { 3 }

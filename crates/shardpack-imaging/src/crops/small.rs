@@ -34,7 +34,7 @@ pub(super) struct Small {
 
 /// Position of the extra MCUs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ExtraMcus {
     /// A column before the crop, which begins within the image.
     Left,
     /// A column behind the crop, which ends within the image, and a row above the crop.
@@ -63,15 +63,15 @@ impl Builder {
         let mcus = cover(head, part, table::every(table)?)?;
         let Mcus { from, to: behind, top, bottom } = mcus;
         let place = match (from > 0, behind < head.columns) {
-            (true, _) => Place::Left,
-            (false, true) => Place::Right,
+            (true, _) => ExtraMcus::Left,
+            (false, true) => ExtraMcus::Right,
             _ if top == 0 && bottom == head.rows => return None,
-            _ => Place::Above,
+            _ => ExtraMcus::Above,
         };
         table::read(table, head, jpeg.len(), &mcus, &mut self.states)?;
         let first = self.states.rows.first()?.0;
-        let has_row = place != Place::Left && (first.bit % 8 > 0 || first.predictors != [0; 4]);
-        let has_column = place != Place::Above;
+        let has_row = place != ExtraMcus::Left && (first.bit % 8 > 0 || first.predictors != [0; 4]);
+        let has_column = place != ExtraMcus::Above;
 
         let right = (behind * head.mcu_width).min(head.width);
         let width = right - from * head.mcu_width + if has_column { head.mcu_width } else { 0 };
@@ -91,19 +91,19 @@ impl Builder {
             state = first.predictors;
         }
         for (row, (start, end)) in self.states.rows.iter().enumerate() {
-            if place == Place::Left {
+            if place == ExtraMcus::Left {
                 lead.write(&mut codes, 1, state, start)?;
             }
             match &mut joints {
                 None => codes.copy(jpeg, start.bit, end.bit)?,
                 Some(joints) => {
-                    let before = row.checked_sub(1).filter(|_| place == Place::Above);
+                    let before = row.checked_sub(1).filter(|_| place == ExtraMcus::Above);
                     let before = before.and_then(|row| self.states.rows.get(row)).map(|row| &row.1);
                     joints.copy_row(&mut codes, top + row as u32, before, start, end, (from, behind))?;
                 }
             }
             state = end.predictors;
-            if place == Place::Right {
+            if place == ExtraMcus::Right {
                 // The last row has no next state to lead to.
                 let next = self.states.rows.get(row + 1).map_or(first, |next| next.0);
                 lead.write(&mut codes, 1, state, &next)?;
@@ -114,7 +114,7 @@ impl Builder {
         let bytes = to.len();
         to.resize(bytes + SLACK, 0);
         let own = |is_there: bool, side: u32| if is_there { i64::from(side) } else { 0 };
-        let across = own(place == Place::Left, head.mcu_width) - i64::from(from * head.mcu_width);
+        let across = own(place == ExtraMcus::Left, head.mcu_width) - i64::from(from * head.mcu_width);
         let down = own(has_row, head.mcu_height) - i64::from(top * head.mcu_height);
         Some(Small { bytes, across, down })
     }

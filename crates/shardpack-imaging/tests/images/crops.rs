@@ -5,7 +5,7 @@ use std::{num::NonZeroU16, path::Path};
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 use shardpack_imaging::{
     Limits,
-    crops::{Decoder, NoTable, Rect, Region, Wanted, Way, scan},
+    crops::{Decoder, NoTable, Rect, Region, RegionRequest, Way, scan},
 };
 
 const IS_TURBO: bool = cfg!(feature = "turbo");
@@ -29,7 +29,7 @@ enum Scene {
     Waves,
 }
 
-struct Made {
+struct JpegCase {
     size: (u16, u16),
     quality: u8,
     sampling: SamplingFactor,
@@ -38,7 +38,7 @@ struct Made {
     restart: u16,
 }
 
-fn make(made: &Made) -> Vec<u8> {
+fn make(made: &JpegCase) -> Vec<u8> {
     let channels = match made.colours {
         ColorType::Luma => 1,
         ColorType::Cmyk | ColorType::CmykAsYcck => 4,
@@ -71,7 +71,7 @@ fn make(made: &Made) -> Vec<u8> {
     bytes
 }
 
-const PLAIN: Made = Made {
+const PLAIN: JpegCase = JpegCase {
     size: (150, 91),
     quality: 80,
     sampling: SamplingFactor::F_2_2,
@@ -84,23 +84,26 @@ const PLAIN: Made = Made {
 fn all_made() -> Vec<(String, Vec<u8>)> {
     use SamplingFactor::*;
     let mut made = Vec::new();
-    let mut add = |name: &str, of: Made| made.push((name.to_owned(), make(&of)));
+    let mut add = |name: &str, of: JpegCase| made.push((name.to_owned(), make(&of)));
     for (sampling, mcu_width) in [(F_1_1, 8), (F_2_1, 16), (F_1_2, 8), (F_2_2, 16)] {
-        add(&format!("{sampling:?}"), Made { sampling, ..PLAIN });
-        add(&format!("{sampling:?}, noise"), Made { sampling, scene: Scene::Noise, size: (131, 70), ..PLAIN });
-        add(&format!("{sampling:?}, tiny"), Made { sampling, size: (1, 1), ..PLAIN });
+        add(&format!("{sampling:?}"), JpegCase { sampling, ..PLAIN });
+        add(&format!("{sampling:?}, noise"), JpegCase { sampling, scene: Scene::Noise, size: (131, 70), ..PLAIN });
+        add(&format!("{sampling:?}, tiny"), JpegCase { sampling, size: (1, 1), ..PLAIN });
         for rows in [1, 2, 3] {
             let restart = 150_u16.div_ceil(mcu_width) * rows;
-            add(&format!("{sampling:?}, restart of {rows} rows"), Made { sampling, restart, ..PLAIN });
+            add(&format!("{sampling:?}, restart of {rows} rows"), JpegCase { sampling, restart, ..PLAIN });
         }
     }
     // Markers within rows: restart intervals from one MCU to a bit more than two rows.
     for (sampling, mcu_width) in [(F_1_1, 8), (F_2_1, 16), (F_1_2, 8), (F_2_2, 16)] {
         let columns = 150_u16.div_ceil(mcu_width);
         for restart in [1, 2, 3, 4, 7, columns - 1, columns + 1, 2 * columns - 3, 2 * columns + 5] {
-            add(&format!("{sampling:?}, restart of {restart}"), Made { sampling, restart, ..PLAIN });
+            add(&format!("{sampling:?}, restart of {restart}"), JpegCase { sampling, restart, ..PLAIN });
         }
-        add(&format!("{sampling:?}, noise, restart of 5"), Made { sampling, restart: 5, scene: Scene::Noise, ..PLAIN });
+        add(
+            &format!("{sampling:?}, noise, restart of 5"),
+            JpegCase { sampling, restart: 5, scene: Scene::Noise, ..PLAIN },
+        );
     }
     for (colours, sampling) in [
         (ColorType::Luma, F_2_2),
@@ -108,23 +111,23 @@ fn all_made() -> Vec<(String, Vec<u8>)> {
         (ColorType::CmykAsYcck, F_1_1),
         (ColorType::CmykAsYcck, F_2_2),
     ] {
-        add(&format!("{colours:?} {sampling:?}, restart of 4"), Made { colours, sampling, restart: 4, ..PLAIN });
+        add(&format!("{colours:?} {sampling:?}, restart of 4"), JpegCase { colours, sampling, restart: 4, ..PLAIN });
     }
     for quality in [1, 30, 100] {
         for sampling in [F_1_1, F_2_2] {
             for scene in [Scene::Flat, Scene::Noise, Scene::Checks, Scene::Waves] {
                 let name = format!("{sampling:?}, quality {quality}, {scene:?}");
-                add(&name, Made { sampling, quality, scene, size: (97, 64), ..PLAIN });
+                add(&name, JpegCase { sampling, quality, scene, size: (97, 64), ..PLAIN });
             }
         }
     }
     let inks = [(ColorType::Cmyk, F_1_1), (ColorType::CmykAsYcck, F_1_1), (ColorType::CmykAsYcck, F_2_2)];
     for (colours, sampling) in inks.into_iter().chain([(ColorType::Luma, F_1_1), (ColorType::Luma, F_2_2)]) {
-        add(&format!("{colours:?} {sampling:?}"), Made { colours, sampling, ..PLAIN });
+        add(&format!("{colours:?} {sampling:?}"), JpegCase { colours, sampling, ..PLAIN });
     }
     for size in [(16, 16), (17, 33), (5, 200), (200, 5), (8, 64), (64, 8), (255, 31)] {
-        add(&format!("{size:?}"), Made { size, ..PLAIN });
-        add(&format!("{size:?}, 4:4:4"), Made { size, sampling: F_1_1, ..PLAIN });
+        add(&format!("{size:?}"), JpegCase { size, ..PLAIN });
+        add(&format!("{size:?}, 4:4:4"), JpegCase { size, sampling: F_1_1, ..PLAIN });
     }
     made
 }
@@ -183,7 +186,7 @@ fn parts((width, height): (u32, u32), numbers: &mut Numbers, more: u32) -> Vec<R
 }
 
 /// The wanted pixels alone, three bytes each.
-fn pixels_of(region: &Region, wanted: &Wanted, pixels: &[u8]) -> Vec<u8> {
+fn pixels_of(region: &Region, wanted: &RegionRequest, pixels: &[u8]) -> Vec<u8> {
     let channels = wanted.channels();
     assert_eq!(pixels.len(), region.row_pixels as usize * region.height as usize * channels);
     assert!(region.left + region.width <= region.row_pixels);
@@ -206,13 +209,13 @@ fn compare(name: &str, jpeg: &[u8], tables: &[Vec<u8>], reduce_by: u32, more: u3
     let mut numbers = Numbers(9);
     let mut by_table = 0;
     let mut pixels = Vec::new();
-    let wanted = Wanted { rect: all, reduce_by, padded: false };
+    let wanted = RegionRequest { rect: all, reduce_by, padded: false };
     let region = decoder.region(jpeg, None, &wanted, &mut pixels).unwrap();
     assert_eq!((region.way, region.has_warned), (Way::Whole, false), "{name}");
     let whole = pixels_of(&region, &wanted, &pixels);
     let reduced_by = region.reduced_by;
     for (number, rect) in parts((width, height), &mut numbers, more).into_iter().enumerate() {
-        let wanted = Wanted { rect, reduce_by, padded: number % 2 == 1 };
+        let wanted = RegionRequest { rect, reduce_by, padded: number % 2 == 1 };
         let inner = rect.reduced(reduced_by, (width, height));
         let expected = cut(&whole, width.div_ceil(reduced_by), &inner);
         for table in tables.iter().map(Some).chain([None]) {
@@ -283,11 +286,11 @@ fn one_with_restart_markers_and_any_bit_flipped_or_cut_never_panics() {
 }
 
 fn flip_and_cut(restart: u16) {
-    let jpeg = make(&Made { size: (67, 45), sampling: SamplingFactor::F_2_2, restart, ..PLAIN });
+    let jpeg = make(&JpegCase { size: (67, 45), sampling: SamplingFactor::F_2_2, restart, ..PLAIN });
     let good = table(&jpeg, 2).unwrap();
     let mut decoder = Decoder::new(Limits::default());
     let rect = Rect { x: 33, y: 17, width: 15, height: 20 };
-    let wanted = Wanted { rect, reduce_by: 1, padded: false };
+    let wanted = RegionRequest { rect, reduce_by: 1, padded: false };
     let mut pixels = Vec::new();
     let region = decoder.region(&jpeg, None, &wanted, &mut pixels).unwrap();
     let expected = pixels_of(&region, &wanted, &pixels);
@@ -349,7 +352,7 @@ fn what_has_no_table_says_why() {
     ] {
         assert!(table(&bytes, 8).is_ok(), "{name}");
     }
-    let restarts = |interval| make(&Made { restart: interval, ..PLAIN });
+    let restarts = |interval| make(&JpegCase { restart: interval, ..PLAIN });
     let rows: [(&str, Vec<u8>, &str); 20] = [
         ("nothing", Vec::new(), "not a JPEG"),
         ("PNG", b"\x89PNG\r\n\x1A\n".to_vec(), "not a JPEG"),
@@ -372,7 +375,7 @@ fn what_has_no_table_says_why() {
         ("no such Huffman table", with(&[(scan + 6, 0x22)]), "damaged Huffman tables"),
         (
             "one channel of three",
-            make(&Made { sampling: SamplingFactor::F_4_1, ..PLAIN }),
+            make(&JpegCase { sampling: SamplingFactor::F_4_1, ..PLAIN }),
             "channels in scans of their own",
         ),
     ];
@@ -404,7 +407,7 @@ fn images_of_every_kind_have_parts() {
     let rows = [(png(grey.into()), [11, 11, 11, 21, 21, 21]), (png(colour.into()), [1, 1, 7, 2, 1, 7])];
     for (bytes, expected) in &rows {
         for padded in [false, true] {
-            let wanted = Wanted { rect, reduce_by: 2, padded };
+            let wanted = RegionRequest { rect, reduce_by: 2, padded };
             let region = decoder.region(bytes, Some(b"no table"), &wanted, &mut pixels).unwrap();
             assert_eq!((region.way, region.reduced_by, region.x, region.y), (Way::Whole, 1, 1, 1));
             assert_eq!(pixels_of(&region, &wanted, &pixels), expected);
@@ -419,12 +422,12 @@ fn images_of_every_kind_have_parts() {
         (rect, 0),
     ] {
         for bytes in [&rows[0].0, &jpeg] {
-            let refused = decoder.region(bytes, None, &Wanted { rect, reduce_by, padded: false }, &mut pixels);
+            let refused = decoder.region(bytes, None, &RegionRequest { rect, reduce_by, padded: false }, &mut pixels);
             assert!(refused.is_err(), "{rect:?} {reduce_by}");
         }
     }
     let small = Limits { pixels: 150 * 91 - 1, ..Limits::default() };
-    let wanted = Wanted { rect, reduce_by: 1, padded: false };
+    let wanted = RegionRequest { rect, reduce_by: 1, padded: false };
     let table = table(&jpeg, 8).unwrap();
     assert!(Decoder::new(small).region(&jpeg, Some(&table), &wanted, &mut pixels).is_err());
 }

@@ -13,7 +13,7 @@ use shardpack_format::{
 
 use super::{
     GOLDEN, Layout, Options, Shuffle,
-    layout::{Run, Runs},
+    layout::{RunSpan, Runs},
 };
 
 /// The key of an epoch, from which all of its random choices follow.
@@ -160,7 +160,7 @@ impl Epoch {
         // Less than the number of runs.
         let slot = ((u128::from(index) + u128::from(missing)) / u128::from(self.runs.samples())) as u64;
         let run = self.slots.as_ref().map_or(slot, |slots| slots.sample_at(slot));
-        let Run { shard, samples } = self.runs.run(&self.layout, run);
+        let RunSpan { shard, samples } = self.runs.run(&self.layout, run);
         let run_start = self.slot_start(slot);
         let run_end = run_start + (samples.end - samples.start);
         let lane = self.lane_of(index);

@@ -61,7 +61,7 @@ impl Layout {
 
 /// A run: samples that are read together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct RunSpan {
     pub shard: usize,
     /// Numbers of the samples in the dataset.
     pub samples: Range<u64>,
@@ -102,11 +102,11 @@ impl Runs {
     }
 
     /// Run `number`, which is less than [`Runs::len`].
-    pub fn run(&self, layout: &Layout, number: u64) -> Run {
+    pub fn run(&self, layout: &Layout, number: u64) -> RunSpan {
         let shard = self.starts.partition_point(|start| *start <= number).saturating_sub(1);
         let all = layout.shard_samples(shard);
         let start = all.start + (number - self.starts[shard]) * self.samples;
-        Run { shard, samples: start..all.end.min(start.saturating_add(self.samples)) }
+        RunSpan { shard, samples: start..all.end.min(start.saturating_add(self.samples)) }
     }
 
     /// Number of the run that holds sample `number`.
@@ -146,7 +146,7 @@ mod tests {
             let runs = Runs::new(&layout, run);
             let mut next = 0;
             for number in 0..runs.len() {
-                let Run { shard, samples } = runs.run(&layout, number);
+                let RunSpan { shard, samples } = runs.run(&layout, number);
                 assert_eq!(samples.start, next, "{shards:?}");
                 assert!(samples.end > samples.start && samples.end - samples.start <= run);
                 for sample in samples.clone() {
@@ -157,7 +157,7 @@ mod tests {
             }
             assert_eq!(next, layout.samples());
             for (number, missing) in runs.short(&layout) {
-                let Run { samples, .. } = runs.run(&layout, number);
+                let RunSpan { samples, .. } = runs.run(&layout, number);
                 assert_eq!(samples.end - samples.start, run - missing);
             }
         }

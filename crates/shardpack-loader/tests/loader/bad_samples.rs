@@ -138,8 +138,8 @@ fn a_mix_accounts_for_what_is_gone_from_each_of_its_datasets() {
     std::fs::remove_file(gone[0].shard(1).unwrap().path()).unwrap();
     std::fs::remove_file(gone[1].shard(2).unwrap().index_path()).unwrap();
     for on_bad in [OnBad::Skip, OnBad::Replace] {
-        let part = |folder: &Path| Part::new(Dataset::open(folder).unwrap());
-        let parts = vec![part(a.path()), Part { times: Times::Total(300), ..part(b.path()) }];
+        let part = |folder: &Path| MixPart::new(Dataset::open(folder).unwrap());
+        let parts = vec![part(a.path()), MixPart { times: Times::Total(300), ..part(b.path()) }];
         let options = Options { batch: 9, on_bad, epochs: 1, check_content: true, ..Options::default() };
         let one = Loader::mix(parts, options).unwrap();
         let mut batches = one.batches(&one.beginning()).unwrap();

@@ -21,8 +21,8 @@ use std::{
 };
 
 use shardpack_loader::{
-    Bad, Batch, Dataset, Error, Loader, Memory, NO_LABEL, OnBad, Options, Output, Own, Part, Receipt, Result, Sample,
-    State, Subset, Times,
+    Bad, Batch, Dataset, Error, Loader, Memory, MixPart, NO_LABEL, OnBad, Options, Output, Own, Receipt, Result,
+    Sample, State, Subset, Times,
     order::{Last, Shuffle},
     training::{self, Cut, Dtype, Size, Transform},
 };

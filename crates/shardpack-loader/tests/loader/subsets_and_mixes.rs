@@ -99,12 +99,12 @@ fn options(rank: u64, world: u64, threads: usize) -> Options {
 fn mixes_have_exact_counts_in_every_epoch_and_go_on_like_any_run() {
     let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let payloads = [packed(a.path(), 300, None), packed(b.path(), 130, Some(1))];
-    let open = |folder: &Path| Part::new(Dataset::open(folder).unwrap());
+    let open = |folder: &Path| MixPart::new(Dataset::open(folder).unwrap());
     // All cats of a (even numbers) and every tenth dog.
     let uneven = || Subset::Samples((0..300).filter(|number| number % 2 == 0 || number % 20 == 1).collect());
-    let by_weight = || Part::by_weight(vec![(open(a.path()), 1.0), (open(b.path()), 3.0)], 500).unwrap();
-    let total = |part: Part, total| Part { times: Times::Total(total), ..part };
-    type Parts<'p> = (&'p str, Box<dyn Fn() -> Vec<Part> + 'p>, [u64; 2]);
+    let by_weight = || MixPart::by_weight(vec![(open(a.path()), 1.0), (open(b.path()), 3.0)], 500).unwrap();
+    let total = |part: MixPart, total| MixPart { times: Times::Total(total), ..part };
+    type Parts<'p> = (&'p str, Box<dyn Fn() -> Vec<MixPart> + 'p>, [u64; 2]);
     let mixes: Vec<Parts<'_>> = vec![
         ("both once", Box::new(|| vec![open(a.path()), open(b.path())]), [300, 130]),
         ("by weight", Box::new(by_weight), [125, 375]),
@@ -112,7 +112,9 @@ fn mixes_have_exact_counts_in_every_epoch_and_go_on_like_any_run() {
         ("a part of one", Box::new(|| vec![total(open(a.path()), 77)]), [77, 0]),
         (
             "classes",
-            Box::new(|| vec![Part { subset: uneven(), times: Times::Classes(0.0), ..open(a.path()) }, open(b.path())]),
+            Box::new(|| {
+                vec![MixPart { subset: uneven(), times: Times::Classes(0.0), ..open(a.path()) }, open(b.path())]
+            }),
             [165, 130],
         ),
     ];
@@ -202,18 +204,18 @@ fn mixes_have_exact_counts_in_every_epoch_and_go_on_like_any_run() {
 fn invalid_mixes_are_refused() {
     let a = tempfile::tempdir().unwrap();
     packed(a.path(), 300, None);
-    let open = |folder: &Path| Part::new(Dataset::open(folder).unwrap());
-    let total = |part: Part, total| Part { times: Times::Total(total), ..part };
+    let open = |folder: &Path| MixPart::new(Dataset::open(folder).unwrap());
+    let total = |part: MixPart, total| MixPart { times: Times::Total(total), ..part };
     let none = Options::default();
     assert!(Loader::mix(Vec::new(), none.clone()).is_err());
     assert!(Loader::mix(vec![open(a.path())], Options { subset: Subset::Range(0..5), ..none.clone() }).is_err());
     assert!(Loader::mix(vec![total(open(a.path()), 0)], none.clone()).is_err());
     assert!(Loader::mix(vec![total(open(a.path()), u64::MAX)], none.clone()).is_err());
     for power in [-0.1, 1.1, f64::NAN] {
-        assert!(Loader::mix(vec![Part { times: Times::Classes(power), ..open(a.path()) }], none.clone()).is_err());
+        assert!(Loader::mix(vec![MixPart { times: Times::Classes(power), ..open(a.path()) }], none.clone()).is_err());
     }
     for weight in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        assert!(Part::by_weight(vec![(open(a.path()), weight)], 10).is_err());
+        assert!(MixPart::by_weight(vec![(open(a.path()), weight)], 10).is_err());
     }
 }
 
@@ -284,7 +286,11 @@ fn mixes_are_those_of_the_page_in_both_directions() {
                 ("classes", power) => Times::Classes(power.parse().unwrap()),
                 _ => panic!("{line}"),
             };
-            Part { dataset: dataset(&folder, &numbers(shards), block.parse().unwrap()), subset: subset(which), times }
+            MixPart {
+                dataset: dataset(&folder, &numbers(shards), block.parse().unwrap()),
+                subset: subset(which),
+                times,
+            }
         });
         let (shuffle, options) = options.split_once(' ').unwrap();
         let [lanes, run_blocks, seed, epoch] = numbers::<u64>(options)[..] else { panic!("{line}") };

@@ -46,7 +46,7 @@ use crate::{
 use in_order::{Ahead, Hashes, InOrder};
 pub(crate) use memory::{fit, fit_any};
 use output::{Output, Shared};
-pub use record::Place;
+pub use record::RecordSpan;
 use record::Renderer;
 use sink::{Hashed, Sink};
 use span::Span;
@@ -105,14 +105,14 @@ pub struct Outcome {
 
 /// Results of earlier passes over a shard, by position of the sample.
 #[derive(Default)]
-struct Known {
+struct PassResults {
     /// Samples that cannot be packed.
     bad: BTreeMap<u64, Refusal>,
     /// Bytes by which records are longer than their layout.
     grown: BTreeMap<u64, u32>,
 }
 
-impl Known {
+impl PassResults {
     fn is_empty(&self) -> bool {
         self.bad.is_empty() && self.grown.is_empty()
     }
@@ -123,12 +123,12 @@ impl Known {
 struct Open {
     output: Option<Shared>,
     spans_left: usize,
-    parts: BTreeMap<usize, Part>,
-    known: Known,
+    parts: BTreeMap<usize, SpanResult>,
+    known: PassResults,
 }
 
 /// Result of one span.
-struct Part {
+struct SpanResult {
     rows: Rows,
     hashed: Hashed,
 }
@@ -172,7 +172,7 @@ impl<'a> Copy<'a> {
         let spans = todo.par_iter().map(|shard| span::split(self.plan, *shard)).collect::<Result<Vec<_>>>()?;
         let opens = spans.iter().map(|spans| Open { spans_left: spans.len(), ..Open::default() });
         let (send, receive) = mpsc::sync_channel(4);
-        let run = Run {
+        let run = CopyState {
             copy: self,
             opens: todo.iter().copied().zip(opens.map(Mutex::new)).collect(),
             outcome: Mutex::new(Outcome { shards: sealed, bad: BTreeMap::new() }),
@@ -217,7 +217,7 @@ impl<'a> Copy<'a> {
 }
 
 /// Shared by the threads of a copy.
-struct Run<'c, 'a> {
+struct CopyState<'c, 'a> {
     copy: &'c Copy<'a>,
     opens: BTreeMap<usize, Mutex<Open>>,
     outcome: Mutex<Outcome>,
@@ -226,7 +226,7 @@ struct Run<'c, 'a> {
     ahead: Arc<Ahead>,
 }
 
-impl Run<'_, '_> {
+impl CopyState<'_, '_> {
     fn fail(&self, error: Error) {
         lock(&self.failed).get_or_insert(error);
         self.stop.store(true, Ordering::Relaxed);
@@ -271,7 +271,7 @@ impl Run<'_, '_> {
 
     /// Copies a span of which nothing was read before.
     fn stream_one(&self, span: Span, buffer: &mut Vec<u8>, send: &mpsc::SyncSender<sealer::Finished>) -> Result<()> {
-        let streamed = self.stream(span, &Known::default(), buffer)?;
+        let streamed = self.stream(span, &PassResults::default(), buffer)?;
         self.spent(span, streamed, buffer, send)
     }
 
@@ -312,7 +312,7 @@ impl Run<'_, '_> {
 
     /// Copies a span in plan order through `buffer` into its shard. If `known` is not empty, the span must be
     /// the whole shard.
-    fn stream(&self, span: Span, known: &Known, buffer: &mut Vec<u8>) -> Result<Streamed> {
+    fn stream(&self, span: Span, known: &PassResults, buffer: &mut Vec<u8>) -> Result<Streamed> {
         let copy = self.copy;
         let mut renderer = Renderer::new(copy.plan);
         let mut found = Streamed::default();
@@ -367,12 +367,12 @@ impl Run<'_, '_> {
         if span.last {
             sink.write(&self.tail(&span, known)?)?;
         }
-        found.part = Some(Part { rows: renderer.rows, hashed: sink.finish()? });
+        found.part = Some(SpanResult { rows: renderer.rows, hashed: sink.finish()? });
         Ok(found)
     }
 
     /// Bytes before the first record of the shard, if `span` is its first; empty for other spans.
-    fn head(&self, span: &Span, known: &Known) -> Result<Vec<u8>> {
+    fn head(&self, span: &Span, known: &PassResults) -> Result<Vec<u8>> {
         let (plan, planned) = (self.copy.plan, self.copy.plan.shards[span.shard]);
         let format = plan.format();
         let samples = planned.samples - known.bad.len() as u64;
@@ -386,7 +386,7 @@ impl Run<'_, '_> {
     }
 
     /// Bytes after the last record of the shard, for its last span.
-    fn tail(&self, span: &Span, known: &Known) -> Result<Vec<u8>> {
+    fn tail(&self, span: &Span, known: &PassResults) -> Result<Vec<u8>> {
         let format = self.copy.plan.format();
         let samples = self.copy.plan.shards[span.shard].samples - known.bad.len() as u64;
         let mut tail = vec![0; format.tail_bytes(samples, span.offset + span.records_bytes) as usize];
@@ -395,7 +395,7 @@ impl Run<'_, '_> {
     }
 
     /// Lengths of the records of a shard in order, without bad samples.
-    fn lengths<'l>(&'l self, shard: usize, known: &'l Known) -> Result<impl Iterator<Item = u32> + 'l> {
+    fn lengths<'l>(&'l self, shard: usize, known: &'l PassResults) -> Result<impl Iterator<Item = u32> + 'l> {
         let (plan, planned) = (self.copy.plan, self.copy.plan.shards[shard]);
         let all = plan.record_bytes()?;
         let positions = planned.positions().filter(|position| !known.bad.contains_key(position));
@@ -464,7 +464,7 @@ impl Run<'_, '_> {
     }
 
     /// The whole shard as one span, without bad samples and with the real lengths of records.
-    fn knowing(&self, shard: usize, known: &Known) -> Result<Span> {
+    fn knowing(&self, shard: usize, known: &PassResults) -> Result<Span> {
         let planned = self.copy.plan.shards[shard];
         let records_bytes = self.lengths(shard, known)?.map(u64::from).sum();
         let (first, samples) = (planned.first, planned.samples);
@@ -478,7 +478,7 @@ impl Run<'_, '_> {
         &self,
         shard: usize,
         output: Option<Shared>,
-        parts: BTreeMap<usize, Part>,
+        parts: BTreeMap<usize, SpanResult>,
         bad: BTreeMap<u64, Refusal>,
         send: &mpsc::SyncSender<sealer::Finished>,
     ) -> Result<()> {
@@ -498,7 +498,7 @@ struct Streamed {
     /// Growth that was not known before, by position.
     grown: BTreeMap<u64, u32>,
     /// `None` if a sample was refused, or the copy was cancelled.
-    part: Option<Part>,
+    part: Option<SpanResult>,
 }
 
 impl Streamed {

@@ -34,7 +34,7 @@ pub(super) struct Renderer<'a> {
 
 /// Place of a sample's record and image.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct RecordSpan {
     /// Position in the plan.
     pub position: u64,
     /// Offset of the record in the shard.
@@ -49,7 +49,7 @@ pub struct Place {
     pub header_bytes: u32,
 }
 
-impl Place {
+impl RecordSpan {
     /// Place of sample `number` of the listing, for a record at `offset` whose image has this growth.
     pub fn new(format: &dyn Format, (position, number): (u64, u64), offset: u64, layout: Layout, growth: u32) -> Self {
         let plain_bytes = layout.record_bytes + growth;
@@ -160,14 +160,14 @@ impl<'a> Renderer<'a> {
     }
 
     /// Place of the sample at `position`, whose record is at `offset` of the shard, and its image has this growth.
-    pub fn place(&mut self, position: u64, offset: u64, growth: u32) -> Result<Place> {
+    pub fn place(&mut self, position: u64, offset: u64, growth: u32) -> Result<RecordSpan> {
         let number = self.plan.sample_at(position);
         let layout = self.plan.layout_of(number, &mut self.scratch)?;
-        Ok(Place::new(self.plan.format(), (position, number), offset, layout, growth))
+        Ok(RecordSpan::new(self.plan.format(), (position, number), offset, layout, growth))
     }
 
     /// Writes the framing around the image in its place, and adds the row. Records must come in order.
-    pub fn render(&mut self, place: &Place, record: &mut [u8]) -> Result<()> {
+    pub fn render(&mut self, place: &RecordSpan, record: &mut [u8]) -> Result<()> {
         let Self { plan, scratch, rows, row, covered, is_detailed } = self;
         let format = plan.format();
         let payload = place.payload(record)?;
@@ -199,7 +199,13 @@ impl<'a> Renderer<'a> {
 }
 
 /// Writes forms and hashes of a sample's components, which lie in `extents` of its record, into `details`.
-fn details(plan: &Plan, place: &Place, record: &[u8], extents: &[Extent], details: &mut Vec<Detail>) -> Result<()> {
+fn details(
+    plan: &Plan,
+    place: &RecordSpan,
+    record: &[u8],
+    extents: &[Extent],
+    details: &mut Vec<Detail>,
+) -> Result<()> {
     let components = plan.listing.components();
     details.clear();
     details.extend(extents.iter().map(|at| Detail::plain(at.bytes)));

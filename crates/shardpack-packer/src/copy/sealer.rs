@@ -17,7 +17,7 @@ use shardpack_format::{
 };
 use shardpack_storage::Storage;
 
-use super::{Copy, Hashes, Part, Shared, sink::Hashed};
+use super::{Copy, Hashes, Shared, SpanResult, sink::Hashed};
 use crate::{
     ledger::{self, Fate, Unpacked},
     plan::Plan,
@@ -34,7 +34,7 @@ pub(super) struct Finished {
     pub shard: usize,
     pub output: Shared,
     /// Results of the spans, in order.
-    pub parts: Vec<Part>,
+    pub parts: Vec<SpanResult>,
     /// Samples of the plan that the shard does not hold, by position.
     pub bad: BTreeMap<u64, Refusal>,
 }
@@ -85,7 +85,7 @@ pub(super) fn seal(copy: &Copy<'_>, finished: Finished) -> Result<Sealed> {
     let head_bytes = plan.format().head_bytes(samples);
     let (mut rows, mut spans, mut whole, mut end) = (Vec::with_capacity(parts.len()), Vec::new(), None, head_bytes);
     let mut content = Hashes::new();
-    for Part { rows: of_part, hashed } in parts {
+    for SpanResult { rows: of_part, hashed } in parts {
         let records_bytes = of_part.end();
         rows.push((end, of_part));
         end += records_bytes;

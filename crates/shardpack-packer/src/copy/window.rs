@@ -8,11 +8,11 @@ use std::{
 };
 
 use shardpack_format::{Result, threads};
-use shardpack_imaging::{Budget, Taken};
+use shardpack_imaging::{Budget, Reservation};
 
 use super::{
-    Known, Part, Run, Span, Streamed, lock,
-    record::{Place, Renderer},
+    CopyState, PassResults, Span, SpanResult, Streamed, lock,
+    record::{RecordSpan, Renderer},
     sealer::Finished,
     sink::Sink,
 };
@@ -30,7 +30,7 @@ const MORE_SHARE: u64 = 8;
 /// A span whose images are being read.
 struct Loaded {
     span: Span,
-    places: Vec<Place>,
+    places: Vec<RecordSpan>,
     records: Vec<u8>,
     refused: Mutex<BTreeMap<u64, Refusal>>,
 }
@@ -38,7 +38,7 @@ struct Loaded {
 /// An image to read: its physical place and its destination.
 struct Read<'w> {
     lies_at: u64,
-    place: Place,
+    place: RecordSpan,
     record: &'w mut [u8],
     refused: &'w Mutex<BTreeMap<u64, Refusal>>,
 }
@@ -46,10 +46,10 @@ struct Read<'w> {
 /// Spans that were read together, and their share of the memory budget.
 struct Window<'b> {
     loaded: Vec<Loaded>,
-    taken: Taken<'b>,
+    taken: Reservation<'b>,
 }
 
-impl Run<'_, '_> {
+impl CopyState<'_, '_> {
     /// Copies `spans` window by window, with `reads` reads in flight. The next window is read while one is
     /// written; each has half of the memory budget, or more if a single span needs more.
     pub(super) fn window_all(&self, spans: &[Span], reads: usize, send: &mpsc::SyncSender<Finished>) {
@@ -205,7 +205,7 @@ impl Run<'_, '_> {
         }
         let output = self.output(span.shard, span.content_bytes)?;
         let mut sink = Sink::new(self.copy, output, span.start(), span.content_bytes)?;
-        sink.write_head(&self.head(&span, &Known::default())?)?;
+        sink.write_head(&self.head(&span, &PassResults::default())?)?;
         let mut renderer = Renderer::new(plan);
         let (mut start, mut end, mut held) = (0, 0, 0);
         for place in &places {
@@ -219,13 +219,13 @@ impl Run<'_, '_> {
         }
         sink.write(&records[start..end])?;
         if span.last {
-            sink.write(&self.tail(&span, &Known::default())?)?;
+            sink.write(&self.tail(&span, &PassResults::default())?)?;
         }
-        Ok(Streamed { part: Some(Part { rows: renderer.rows, hashed: sink.finish()? }), ..Streamed::default() })
+        Ok(Streamed { part: Some(SpanResult { rows: renderer.rows, hashed: sink.finish()? }), ..Streamed::default() })
     }
 
     /// The images among `records` whose records are longer than their layout, by position.
-    fn grown(&self, places: &[Place], mut records: &[u8]) -> Result<BTreeMap<u64, u32>> {
+    fn grown(&self, places: &[RecordSpan], mut records: &[u8]) -> Result<BTreeMap<u64, u32>> {
         let mut grown = BTreeMap::new();
         for place in places {
             let (record, rest) = records.split_at(place.record_bytes() as usize);

@@ -13,8 +13,8 @@ use shardpack_format::{Error, ErrorKind, Result, manifest::WORK_FOLDER};
 use shardpack_storage::Storage;
 
 use super::{
-    held::Held,
-    runs::{self, Run},
+    held::ExistingFiles,
+    runs::{self, ProcessDir},
     work_folder::{self, LOCK_FILE, OTHER_FOLDER, PLAN_FILE, RECEIPTS_FOLDER},
 };
 use crate::{own, part::Part, plan::Plan, sys};
@@ -54,16 +54,16 @@ fn is_gone(error: &Error) -> bool {
 const MOST_TRIES: u32 = 1000;
 
 /// A process that packs a part beside others.
-pub(super) struct Beside {
+pub(super) struct PartSession {
     /// Work folder of all processes.
     pub work: PathBuf,
-    pub run: Run,
+    pub run: ProcessDir,
     /// As in [`super::Report`].
     pub left_uploads: Vec<String>,
     _shared: Option<sys::Lock>,
 }
 
-impl Beside {
+impl PartSession {
     /// Joins the parts in the folder `dst`, or is the first to start, if `look` succeeds. Uploads to `storage` of processes that have
     /// ended are aborted.
     pub fn join(
@@ -105,7 +105,7 @@ impl Beside {
     ) -> Result<Self> {
         let plan = work.join(PLAN_FILE);
         if !sys::is_there(&plan)? {
-            let held = Held::look(dst, &[])?;
+            let held = ExistingFiles::look(dst, &[])?;
             // Another part may have started since, and the files are its own.
             if !held.is_empty() && !sys::is_there(&plan)? {
                 let what = held.what(dst, plans);
@@ -118,7 +118,7 @@ impl Beside {
             left_uploads.extend(storage.with_work(folder).abort_begun()?);
             Ok(())
         })?;
-        Ok(Self { work: work.to_path_buf(), run: Run::begin(work, part)?, left_uploads, _shared: shared })
+        Ok(Self { work: work.to_path_buf(), run: ProcessDir::begin(work, part)?, left_uploads, _shared: shared })
     }
 
     /// Removes all files of another plan in `dst`.
@@ -152,8 +152,9 @@ mod tests {
                 scope.spawn(move || {
                     for _ in 0..300 {
                         let part = Part::new(number, 4).unwrap();
-                        let begun =
-                            Beside::join(part, &[], (&dst, &Local::new(&dst)), |_| Err(Error::usage("not this one")));
+                        let begun = PartSession::join(part, &[], (&dst, &Local::new(&dst)), |_| {
+                            Err(Error::usage("not this one"))
+                        });
                         let error = begun.err().map(|error| error.to_string());
                         assert!(error.as_ref().is_some_and(|error| error.contains("not this one")), "{error:?}");
                     }

@@ -9,7 +9,7 @@ use shardpack_format::Result;
 use shardpack_storage::{Storage, Transfers};
 
 use super::{
-    beside::Beside,
+    beside::PartSession,
     destination::{self, known_bad},
     planned_part::other_plan,
     site::Site,
@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// State of preprocessing by parts.
-pub(super) enum Changed {
+pub(super) enum PreprocessState {
     /// The dataset was merged before.
     Sealed,
     /// All parts have preprocessed their images.
@@ -61,7 +61,7 @@ pub(super) fn change_part(
     jobs: usize,
     on_bad: OnBad,
     monitor: &dyn Monitor,
-) -> Result<Changed> {
+) -> Result<PreprocessState> {
     let start = Instant::now();
     let Request { source, found, plans, .. } = *request;
     let folder = &site.part_folder(part);
@@ -72,17 +72,17 @@ pub(super) fn change_part(
     let changed = |missing, bad| {
         let images = share.end - share.start;
         let transfers = site.storage.transfers();
-        Changed::Some(ChangedPart { part, images, missing, bad, transfers, elapsed: start.elapsed() })
+        PreprocessState::Some(ChangedPart { part, images, missing, bad, transfers, elapsed: start.elapsed() })
     };
     let known_bad = if on_bad == OnBad::Error { known_bad(plans) } else { Vec::new() };
     if !known_bad.is_empty() {
         return Ok(changed(vec![part], known_bad));
     }
     if site.sealed(plans)?.is_some() {
-        return Ok(Changed::Sealed);
+        return Ok(PreprocessState::Sealed);
     }
     site.make_work()?;
-    let beside = Beside::join(part, plans, (folder, site.storage.as_ref()), |_| {
+    let beside = PartSession::join(part, plans, (folder, site.storage.as_ref()), |_| {
         let Some(header) = site.plan_unless_empty(plans)? else { return Ok(()) };
         let old = PlanFile { plans: header.plans()?, source: header.source };
         plan_file::request_difference(&old, source, plans)
@@ -91,19 +91,19 @@ pub(super) fn change_part(
     let storage = site.storage.with_work(&beside.run.folder);
     let made = make_beside(request, part, (&beside, &storage), jobs, on_bad, monitor)?;
     drop(beside);
-    if let Made::All(..) | Made::Some(_) = &made {
+    if let PreprocessedParts::All(..) | PreprocessedParts::Some(_) = &made {
         // After a refusal the spool stays on this machine, and is resumed.
         site.remove_part_folder(part)?;
     }
     Ok(match made {
-        Made::All(outcomes, spools) => Changed::All(outcomes, spools),
-        Made::Some(missing) => changed(missing, Vec::new()),
-        Made::Refused(missing, refused) => changed(missing, refused),
+        PreprocessedParts::All(outcomes, spools) => PreprocessState::All(outcomes, spools),
+        PreprocessedParts::Some(missing) => changed(missing, Vec::new()),
+        PreprocessedParts::Refused(missing, refused) => changed(missing, refused),
     })
 }
 
 /// Which images are preprocessed.
-enum Made {
+enum PreprocessedParts {
     All(Outcomes, Spools),
     /// Those of these parts are not.
     Some(Vec<Part>),
@@ -114,13 +114,13 @@ enum Made {
 fn make_beside(
     request: &Request<'_>,
     part: Part,
-    (beside, storage): (&Beside, &Arc<dyn Storage>),
+    (beside, storage): (&PartSession, &Arc<dyn Storage>),
     jobs: usize,
     on_bad: OnBad,
     monitor: &dyn Monitor,
-) -> Result<Made> {
+) -> Result<PreprocessedParts> {
     let missing = match spools::all(storage, part.of, request)? {
-        Ok((outcomes, spools)) => return Ok(Made::All(outcomes, spools)),
+        Ok((outcomes, spools)) => return Ok(PreprocessedParts::All(outcomes, spools)),
         Err(missing) => missing,
     };
     if missing.contains(&part) {
@@ -134,11 +134,11 @@ fn make_beside(
                 let path = [split_prefix(plan).as_bytes(), &path].concat();
                 Unpacked { path, class: listing.class(number), fate: Fate::Skipped, reason: reason.into() }
             };
-            return Ok(Made::Refused(missing, refused.into_iter().map(of).collect()));
+            return Ok(PreprocessedParts::Refused(missing, refused.into_iter().map(of).collect()));
         }
     }
     Ok(match spools::all(storage, part.of, request)? {
-        Ok((outcomes, spools)) => Made::All(outcomes, spools),
-        Err(missing) => Made::Some(missing),
+        Ok((outcomes, spools)) => PreprocessedParts::All(outcomes, spools),
+        Err(missing) => PreprocessedParts::Some(missing),
     })
 }

@@ -20,7 +20,7 @@ use super::{
     alike::alike,
     dataset_folder,
     existing::sealed_in,
-    held::Held,
+    held::ExistingFiles,
     left_out, present,
     work_folder::{self, ASIDE_FOLDER, LOCK_FILE, OTHER_FOLDER, PLAN_FILE, REPLACED_FOLDER, SPOOL_FILE},
     work_of,
@@ -56,16 +56,16 @@ pub(super) enum State {
     /// The same plan was started here: some of its shards may be finished.
     Begun,
     /// A plan of the same request was started here, and the source has changed since.
-    Changed(Changed),
+    Changed(SourceChange),
     /// The whole dataset, once the existing files are set aside.
-    New(Held),
+    New(ExistingFiles),
     /// None: the same plan is sealed here.
     Sealed(Vec<Manifest>),
 }
 
 /// An unfinished pack after a change of the source.
 #[derive(Debug)]
-pub(super) struct Changed {
+pub(super) struct SourceChange {
     /// Description of the change.
     what: String,
     /// Number of finished shards.
@@ -77,7 +77,7 @@ pub(super) struct Changed {
     stale: Vec<PathBuf>,
 }
 
-impl std::fmt::Display for Changed {
+impl std::fmt::Display for SourceChange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { what, finished, kept, .. } = self;
         match finished {
@@ -93,7 +93,7 @@ impl std::fmt::Display for Changed {
     }
 }
 
-impl Changed {
+impl SourceChange {
     /// Files that the new plan does not allow.
     pub fn stale(&self) -> &[PathBuf] {
         &self.stale
@@ -179,7 +179,7 @@ impl Destination {
             if plan_file::request_difference(&old, source, plans).is_some() {
                 return Err(something_else(dst, &what));
             }
-            let changed = Changed::of(dst, &self.work, &old.plans, plans, what)?;
+            let changed = SourceChange::of(dst, &self.work, &old.plans, plans, what)?;
             return match (changed.kept, changed.finished) {
                 (0, 1..) => Err(Error::usage(format!(
                     "holds an unfinished pack, and {} since then: none of its {} would stay",
@@ -191,7 +191,7 @@ impl Destination {
                 _ => Ok(State::Changed(changed)),
             };
         }
-        let held = Held::look(dst, &[])?;
+        let held = ExistingFiles::look(dst, &[])?;
         match held.is_empty() {
             true => Ok(State::New(held)),
             false => Err(held.refusal(dst, plans)),
@@ -201,7 +201,14 @@ impl Destination {
     /// Makes `dst` an unfinished pack of `plans`: sets existing files aside, writes the plan, and then creates
     /// the folders, which without a plan would count as foreign. Files that were set aside stay until
     /// [`Destination::close`], unless `is_needed` requires their space.
-    pub fn begin(&self, dst: &Path, source: &dyn Source, plans: &[Plan], held: &Held, is_needed: bool) -> Result<()> {
+    pub fn begin(
+        &self,
+        dst: &Path,
+        source: &dyn Source,
+        plans: &[Plan],
+        held: &ExistingFiles,
+        is_needed: bool,
+    ) -> Result<()> {
         self.set_aside(dst, held)?;
         self.remove_remains()?;
         plan_file::write(&self.work.join(PLAN_FILE), source, plans)?;
@@ -218,7 +225,7 @@ impl Destination {
     }
 
     /// Turns the unfinished pack in `dst` into one of `plans`, and keeps the shards that are unchanged.
-    pub fn carry(&self, dst: &Path, source: &dyn Source, plans: &[Plan], changed: &Changed) -> Result<()> {
+    pub fn carry(&self, dst: &Path, source: &dyn Source, plans: &[Plan], changed: &SourceChange) -> Result<()> {
         // Before the new plan is written, which would count these files as finished.
         changed.stale.iter().try_for_each(|path| sys::remove_file(path))?;
         let folders = plans.iter().map(|plan| dataset_folder(dst, plan));
@@ -233,7 +240,7 @@ impl Destination {
     }
 
     /// Moves the existing files of `dst` to the work folder, manifests first; all files or none.
-    fn set_aside(&self, dst: &Path, held: &Held) -> Result<()> {
+    fn set_aside(&self, dst: &Path, held: &ExistingFiles) -> Result<()> {
         if held.files.is_empty() && held.folders.is_empty() {
             return Ok(());
         }
@@ -246,7 +253,7 @@ impl Destination {
         sys::sync_folder(dst)
     }
 
-    fn move_aside(&self, dst: &Path, held: &Held) -> Result<()> {
+    fn move_aside(&self, dst: &Path, held: &ExistingFiles) -> Result<()> {
         let aside = own::folder(&self.work, ASIDE_FOLDER)?;
         for path in &held.files {
             move_file(path, dst, &aside)?;
@@ -380,13 +387,13 @@ pub(super) fn anew(error: Error) -> Error {
 
 /// The files in `dst` that `--force` may replace. An unfinished pack, whose plan file is `path`, may have those of its own plans; if it
 /// is corrupt, those of its header or, if that is corrupt too, of the `new` plans: the same command makes files of the same names.
-fn replaceable(dst: &Path, path: &Path, old: Result<Option<PlanFile>>, new: &[Plan]) -> Result<Held> {
+fn replaceable(dst: &Path, path: &Path, old: Result<Option<PlanFile>>, new: &[Plan]) -> Result<ExistingFiles> {
     match old {
-        Ok(None) => Held::look(dst, &[]),
-        Ok(Some(old)) => Held::look(dst, &old.plans),
+        Ok(None) => ExistingFiles::look(dst, &[]),
+        Ok(Some(old)) => ExistingFiles::look(dst, &old.plans),
         Err(_) => match plan_file::read_header(path).and_then(|header| header.plans()) {
-            Ok(plans) => Held::look(dst, &plans),
-            Err(_) => Held::look(dst, new),
+            Ok(plans) => ExistingFiles::look(dst, &plans),
+            Err(_) => ExistingFiles::look(dst, new),
         },
     }
 }
@@ -428,7 +435,7 @@ pub(super) fn may_be_packed(
             return Err(something_else(dst, &what));
         }
     } else if !force && is_here {
-        let held = Held::look(dst, &[])?;
+        let held = ExistingFiles::look(dst, &[])?;
         if !held.is_empty() {
             return Err(held.refusal(dst, plans));
         }
@@ -461,7 +468,7 @@ pub fn look_at(dst: &Path, source: &dyn Source, is_part: bool) -> Result<()> {
     if found.is_none() || sys::is_there(&work.join(PLAN_FILE))? || sys::is_there(&work.join(ASIDE_FOLDER))? {
         return Ok(());
     }
-    let held = Held::look(dst, &[])?;
+    let held = ExistingFiles::look(dst, &[])?;
     match held.refuse_foreign(dst) {
         Err(error) if !held.is_sealed && is_part => {
             // Parts replace nothing.

@@ -12,7 +12,7 @@ use shardpack_format::{
 };
 use shardpack_imaging::Recipe;
 
-use crate::source::{Found, SampleReader, Source};
+use crate::source::{SampleReader, Source, SourceListing};
 
 /// Number of samples that are read from a dataset, evenly spread.
 const TRIED: usize = 16;
@@ -64,7 +64,7 @@ const NUMBER: &str = "is one of several numbers that form a position in an image
 ///
 /// # Errors
 /// Names the component, and the option that leaves it out.
-pub(super) fn refuse(source: &dyn Source, found: &[Found], recipe: Option<&Recipe>) -> Result<()> {
+pub(super) fn refuse(source: &dyn Source, found: &[SourceListing], recipe: Option<&Recipe>) -> Result<()> {
     let option = match recipe {
         Some(recipe) if recipe.resize.is_some() => "--resize",
         Some(recipe) if recipe.rotate => "--rotate",
@@ -157,7 +157,7 @@ fn named(kind: &Component) -> Option<&'static str> {
 }
 
 /// Meaning of a component, detected from the content of a few samples.
-fn by_content<'f>(source: &dyn Source, found: &'f Found) -> Result<Option<(&'f Component, &'static str)>> {
+fn by_content<'f>(source: &dyn Source, found: &'f SourceListing) -> Result<Option<(&'f Component, &'static str)>> {
     let (listing, table) = (&found.listing, found.listing.components());
     if table.is_empty() {
         return Ok(None);
@@ -195,7 +195,7 @@ fn by_content<'f>(source: &dyn Source, found: &'f Found) -> Result<Option<(&'f C
 }
 
 /// Whether two consecutive axes are the height and the width of the image.
-fn is_as_large(samples: &dyn SampleReader, found: &Found, number: u64, shape: &[u64]) -> bool {
+fn is_as_large(samples: &dyn SampleReader, found: &SourceListing, number: u64, shape: &[u64]) -> bool {
     if shape.len() < 2 {
         return false;
     }

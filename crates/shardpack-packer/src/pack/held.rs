@@ -20,7 +20,7 @@ use crate::{copy, plan::Plan, sidecars, source::strangers::crop_files, sys};
 
 /// Paths are relative to the folder.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct ExistingFiles {
     /// Files of datasets, manifests first: without manifests, the rest does not look finished.
     pub files: Vec<PathBuf>,
     /// Folders of datasets, inner folders first.
@@ -33,10 +33,10 @@ pub(super) struct Held {
     foreign: Option<PathBuf>,
 }
 
-impl Held {
+impl ExistingFiles {
     /// Lists the files in `dst`, which may be an unfinished pack of `plans`.
     pub fn look(dst: &Path, plans: &[Plan]) -> Result<Self> {
-        let mut known = Known::default();
+        let mut known = ExpectedEntries::default();
         known.all(dst)?;
         // A run that was stopped while it set the dataset aside may have moved the manifest.
         let aside = dst.join(WORK_FOLDER).join(ASIDE_FOLDER);
@@ -58,7 +58,7 @@ impl Held {
         Ok(held)
     }
 
-    fn walk(&mut self, dst: &Path, folder: &Path, known: &Known) -> Result<()> {
+    fn walk(&mut self, dst: &Path, folder: &Path, known: &ExpectedEntries) -> Result<()> {
         for name in names_in(&dst.join(folder))? {
             let path = folder.join(&name);
             if path.as_os_str() == WORK_FOLDER {
@@ -134,12 +134,12 @@ impl Held {
 
 /// Expected entries of a folder, from the manifests in it.
 #[derive(Default)]
-struct Known {
+struct ExpectedEntries {
     files: BTreeSet<PathBuf>,
     folders: BTreeSet<PathBuf>,
 }
 
-impl Known {
+impl ExpectedEntries {
     fn files(&mut self, folder: &Path, names: impl IntoIterator<Item = String>) {
         for name in names {
             let path = folder.join(name);

@@ -19,9 +19,9 @@ use shardpack_storage::Storage;
 
 use super::{
     dataset_folder, destination,
-    merge_check::{Looked, check},
+    merge_check::{ShardCheck, check},
     present,
-    receipt::{self, Found, Received},
+    receipt::{self, PartReceipt, Received},
     site::Site,
     split_prefix, spools,
     work_folder::{self, LOCK_FILE},
@@ -215,7 +215,7 @@ fn merge_at(at: &At<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Mer
     drop(found);
     let looked = plans.iter().zip(&sealed).flat_map(|(plan, shards)| {
         let folder = dataset_folder(&at.folder, plan);
-        shards.values().map(move |shard| Looked {
+        shards.values().map(move |shard| ShardCheck {
             folder: folder.clone(),
             entry: &shard.sealed.entry,
             sidecars: &shard.sidecars,
@@ -318,12 +318,13 @@ fn samples_of(shards: &BTreeMap<usize, Received>) -> u64 {
 }
 
 /// The sidecars, which must be the same in all receipts.
-fn same_sidecars(found: &[Found]) -> Result<Vec<String>> {
+fn same_sidecars(found: &[PartReceipt]) -> Result<Vec<String>> {
     let Some(first) = found.first() else { return Ok(Vec::new()) };
     match found.iter().find(|other| other.sidecars != first.sidecars) {
         None => Ok(first.sidecars.clone()),
         Some(other) => {
-            let named = |of: &Found| if of.sidecars.is_empty() { "none".to_owned() } else { of.sidecars.join(",") };
+            let named =
+                |of: &PartReceipt| if of.sidecars.is_empty() { "none".to_owned() } else { of.sidecars.join(",") };
             let what = format!(
                 "part {} has --sidecars {}, part {} has {}",
                 first.part,
@@ -364,11 +365,11 @@ fn sealed_before(at: &At<'_>) -> Result<Option<Vec<(PathBuf, Manifest)>>> {
 /// Fails if the files of datasets that were merged before differ from their manifests; runs the checks before a
 /// seal.
 fn still_right(at: &At<'_>, sealed: &[(PathBuf, Manifest)], options: &Options, monitor: &dyn Monitor) -> Result<()> {
-    let all: Vec<Looked<'_>> = sealed
+    let all: Vec<ShardCheck<'_>> = sealed
         .iter()
         .flat_map(|(folder, manifest)| {
             let sidecars = std::iter::once(&manifest.sidecars[..]).chain(std::iter::repeat(&[][..]));
-            manifest.shards.iter().zip(sidecars).map(|(entry, sidecars)| Looked {
+            manifest.shards.iter().zip(sidecars).map(|(entry, sidecars)| ShardCheck {
                 folder: folder.clone(),
                 entry,
                 sidecars,
@@ -392,7 +393,7 @@ type Shards = Vec<BTreeMap<usize, Received>>;
 fn united(
     at: &At<'_>,
     plans: &[Plan],
-    found: &[Found],
+    found: &[PartReceipt],
     has_plan: bool,
 ) -> Result<std::result::Result<Shards, Missing>> {
     let mut all: Shards = vec![BTreeMap::new(); plans.len()];
@@ -408,7 +409,7 @@ fn united(
             }
         }
         for shard in disputed {
-            let says = |receipt: &&Found| match receipt.shards[number].get(&shard) {
+            let says = |receipt: &&PartReceipt| match receipt.shards[number].get(&shard) {
                 Some(shard) => is_index(at, plan, &shard.sealed),
                 None => Ok(false),
             };

@@ -20,7 +20,7 @@ use crate::{
 const HASHED_BYTES: usize = 8 << 20;
 
 /// A shard to check, with its sidecars.
-pub(super) struct Looked<'a> {
+pub(super) struct ShardCheck<'a> {
     /// Folder of its dataset.
     pub folder: PathBuf,
     pub entry: &'a manifest::Shard,
@@ -33,7 +33,7 @@ pub(super) struct Looked<'a> {
 /// heads of indexes; with `options.verify`, all bytes.
 pub(super) fn check(
     at: &At<'_>,
-    all: &[Looked<'_>],
+    all: &[ShardCheck<'_>],
     options: &Options,
     monitor: &dyn Monitor,
 ) -> Result<Vec<(String, String)>> {
@@ -67,11 +67,11 @@ pub(super) fn check(
 /// The first file that differs from its record, and the problem.
 fn check_one(
     at: &At<'_>,
-    looked: &Looked<'_>,
+    looked: &ShardCheck<'_>,
     verify: bool,
     monitor: &dyn Monitor,
 ) -> Result<Option<(String, String)>> {
-    let Looked { folder, by, .. } = looked;
+    let ShardCheck { folder, by, .. } = looked;
     let storage = at.storage(folder)?;
     let manifest::Shard { file, samples, bytes, blake3, index } = looked.entry;
     let sidecars = looked.sidecars.iter().map(|sidecar| (&sidecar.file, sidecar.bytes));

@@ -71,7 +71,7 @@ use image_check::ImageCheck;
 pub use merge::{Merged, Missing, Options as MergeOptions, merge};
 use newer::newer;
 pub use part::{Ended, PartReport, pack_part};
-pub use place::Place;
+pub use place::PreprocessTarget;
 pub use planned::planned;
 pub use planned_part::PlannedPart;
 pub use planning::{PartPlanning, plan_all, plan_part};

@@ -23,7 +23,7 @@ use shardpack_storage::Storage;
 
 use super::{
     Folders, Options,
-    beside::Beside,
+    beside::PartSession,
     bytes_on_disk, copy_all, dataset_folder,
     destination::{self, known_bad},
     left_out, no_space,
@@ -117,7 +117,7 @@ pub(super) fn pack_part_into(
         Some(_) => Ok(empty(planned, Ended::Sealed, start)),
         None => site
             .make_work()
-            .and_then(|()| Beside::begin(planned, &folder, site))
+            .and_then(|()| PartSession::begin(planned, &folder, site))
             .and_then(|beside| beside.pack(planned, &folder, site, options, monitor, start)),
     };
     let report = match packed {
@@ -164,7 +164,7 @@ impl PartReport {
     }
 }
 
-impl Beside {
+impl PartSession {
     /// Joins the parts at `site`, whose folder for this part is `dst`, or is the first to start.
     fn begin(planned: &PlannedPart, dst: &Path, site: &Site) -> Result<Self> {
         Self::join(planned.part, planned.plans(), (dst, site.storage.as_ref()), |beside| {

@@ -9,7 +9,7 @@ use crate::{own, plan::Plan, source::Source, sys};
 
 /// Place for preprocessing.
 #[derive(Debug)]
-pub struct Place {
+pub struct PreprocessTarget {
     /// Destinations of the datasets, one for each format. The last has the spool: a destination that is sealed removes its work folder.
     pub(super) sites: Vec<Site>,
     /// Replace the contents of the destinations.
@@ -21,7 +21,7 @@ pub struct Place {
     pub(super) jobs: usize,
 }
 
-impl Place {
+impl PreprocessTarget {
     /// The place for packs into `dsts` with `options`. Sends no request.
     ///
     /// # Errors
@@ -47,7 +47,7 @@ pub(super) struct Prepared {
 
 /// Prepares the last of the destinations for work before the plan, if all may be packed into; `None` if each already holds the
 /// dataset of these plans. On failure nothing has changed.
-pub(super) fn prepare(place: &Place, source: &dyn Source, plans: &[Vec<Plan>]) -> Result<Option<Prepared>> {
+pub(super) fn prepare(place: &PreprocessTarget, source: &dyn Source, plans: &[Vec<Plan>]) -> Result<Option<Prepared>> {
     let mut are_sealed = true;
     for (site, plans) in place.sites.iter().zip(plans) {
         are_sealed &= site.check(source, plans, place.force, false)?;

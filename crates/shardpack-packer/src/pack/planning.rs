@@ -12,8 +12,8 @@ use shardpack_format::{
 use shardpack_imaging::Recipe;
 
 use super::{
-    Extension, Place, PlanOptions, Planned,
-    change_part::{Changed, ChangedPart, change_part},
+    Extension, PlanOptions, Planned, PreprocessTarget,
+    change_part::{ChangedPart, PreprocessState, change_part},
     geometry, notes, place,
     planned::{look, together},
     spools::Request,
@@ -26,7 +26,7 @@ use crate::{
     part::Part,
     plan::{self, Plan},
     source::{
-        COMPONENT, Found, Fractions, Parted, SharedSource, Source, SourceKind, npy,
+        COMPONENT, Fractions, RandomSplit, SharedSource, Source, SourceKind, SourceListing, npy,
         options::Components,
         payload, several,
         storage::{self, Sniffed},
@@ -43,7 +43,7 @@ use crate::{
 pub fn plan_all(
     source: SharedSource,
     options: &[PlanOptions],
-    place: Option<&Place>,
+    place: Option<&PreprocessTarget>,
     monitor: &dyn Monitor,
 ) -> Result<Vec<Planned>> {
     let Some(surveyed) = Surveyed::of(source, options, place.is_some(), monitor)? else { return Ok(Vec::new()) };
@@ -98,7 +98,7 @@ pub fn plan_part(
     source: SharedSource,
     options: &PlanOptions,
     part: Part,
-    place: &Place,
+    place: &PreprocessTarget,
     on_bad: OnBad,
     monitor: &dyn Monitor,
 ) -> Result<PartPlanning> {
@@ -112,9 +112,9 @@ pub fn plan_part(
     let plans = surveyed.plans_before()?.pop().ok_or_else(none)?;
     let request = Request { source: surveyed.source.as_ref(), found: &surveyed.found, recipe: &recipe, plans: &plans };
     match change_part(&request, part, site, place.jobs, on_bad, monitor).map_err(goes_on)? {
-        Changed::Sealed => Ok(PartPlanning::Sealed),
-        Changed::Some(changed) => Ok(PartPlanning::Changed(changed)),
-        Changed::All(outcomes, spools) => {
+        PreprocessState::Sealed => Ok(PartPlanning::Sealed),
+        PreprocessState::Some(changed) => Ok(PartPlanning::Changed(changed)),
+        PreprocessState::All(outcomes, spools) => {
             let (source, found) = outcomes.settle(surveyed.source.clone(), surveyed.found.clone(), spools);
             surveyed.changed(source, found)?.plan_one().map(Box::new).map(PartPlanning::Planned)
         }
@@ -124,7 +124,7 @@ pub fn plan_part(
 /// A listed source with its chosen samples.
 struct Surveyed {
     source: SharedSource,
-    found: Vec<Found>,
+    found: Vec<SourceListing>,
     sniffed: Sniffed,
     /// Options that decide the bytes, for each format.
     bytes: Vec<plan::Options>,
@@ -142,7 +142,7 @@ impl Surveyed {
     ) -> Result<Option<Self>> {
         let Some(first) = options.first() else { return Ok(None) };
         let source = match &first.bytes.format.fractions {
-            Some(fractions) => Arc::new(Parted::new(source, Fractions::of_text(fractions)?)),
+            Some(fractions) => Arc::new(RandomSplit::new(source, Fractions::of_text(fractions)?)),
             None => source,
         };
         let mut found = source.discover(&first.walk, monitor)?;
@@ -181,15 +181,16 @@ impl Surveyed {
     /// Plans without cuts for each format, with the facts known before preprocessing.
     fn plans_before(&self) -> Result<Vec<Vec<Plan>>> {
         let plans = |bytes: &plan::Options| {
-            let plan =
-                |found: &Found| Plan::without_cuts(found.with_kinds(&bytes.format.components), of_split(bytes, found)?);
+            let plan = |found: &SourceListing| {
+                Plan::without_cuts(found.with_kinds(&bytes.format.components), of_split(bytes, found)?)
+            };
             self.found.iter().map(plan).collect::<Result<Vec<_>>>()
         };
         self.bytes.iter().map(plans).collect()
     }
 
     /// The same after preprocessing.
-    fn changed(self, source: SharedSource, found: Vec<Found>) -> Result<Self> {
+    fn changed(self, source: SharedSource, found: Vec<SourceListing>) -> Result<Self> {
         found.iter().try_for_each(|found| check_any(source.as_ref(), found))?;
         let sniffed = Sniffed { kinds: self.sniffed.kinds, ..look_all(source.as_ref(), &found, true)? };
         Ok(Self { source, found, sniffed, recipe: None, ..self })
@@ -207,7 +208,8 @@ impl Surveyed {
         let mut of_source: Vec<String> = found.iter_mut().flat_map(|found| std::mem::take(&mut found.notes)).collect();
         let mut all = Vec::new();
         for bytes in bytes {
-            let plan = |found: &Found| Plan::new(found.with_kinds(&bytes.format.components), of_split(&bytes, found)?);
+            let plan =
+                |found: &SourceListing| Plan::new(found.with_kinds(&bytes.format.components), of_split(&bytes, found)?);
             let plans = found.iter().map(plan);
             let plans = plans.collect::<Result<Vec<_>>>().map_err(|error| error.in_file(source.path()))?;
             let mut notes_of = std::mem::take(&mut of_source);
@@ -221,7 +223,7 @@ impl Surveyed {
 }
 
 /// Fails if a fraction of the samples is empty.
-fn check_fraction(found: &Found, options: &PlanOptions) -> Result<()> {
+fn check_fraction(found: &SourceListing, options: &PlanOptions) -> Result<()> {
     if options.bytes.format.fractions.is_none() || !found.listing.is_empty() || !found.unpacked.is_empty() {
         return Ok(());
     }
@@ -231,7 +233,7 @@ fn check_fraction(found: &Found, options: &PlanOptions) -> Result<()> {
 }
 
 /// Fails if the folder of a split has a name that every dataset uses.
-fn check_folder(found: &Found) -> Result<()> {
+fn check_folder(found: &SourceListing) -> Result<()> {
     match found.split.as_deref() {
         Some(INDEX_FOLDER) => {
             Err(Error::usage(format!("split {INDEX_FOLDER:?}: DST/{INDEX_FOLDER} is where indexes are"))
@@ -242,7 +244,7 @@ fn check_folder(found: &Found) -> Result<()> {
 }
 
 /// Fails if samples were found but none was chosen: names the first, and why it is left out.
-fn check_any(source: &dyn Source, found: &Found) -> Result<()> {
+fn check_any(source: &dyn Source, found: &SourceListing) -> Result<()> {
     let left_out = || found.unpacked.iter().filter(|unpacked| unpacked.fate != Fate::Kept);
     if !found.listing.is_empty() || left_out().next().is_none() {
         return Ok(());
@@ -277,7 +279,12 @@ fn check_any(source: &dyn Source, found: &Found) -> Result<()> {
 
 /// Sets the kind of samples, and fails if splits differ. For a list without images, the extensions of its files
 /// decide. Arrays count as images if `changes` turns them into images.
-fn settle_payload(source: &dyn Source, found: &mut [Found], kinds: &BTreeMap<Kind, u64>, changes: bool) -> Result<()> {
+fn settle_payload(
+    source: &dyn Source,
+    found: &mut [SourceListing],
+    kinds: &BTreeMap<Kind, u64>,
+    changes: bool,
+) -> Result<()> {
     let is_other = |kind: &Kind| *kind == Kind::Unknown || (*kind == Kind::Npy && !changes);
     let is_told = found.iter().any(|found| found.payload.is_some());
     if !is_told && source.is_all(&[SourceKind::List]) && !kinds.is_empty() && kinds.keys().all(is_other) {
@@ -289,8 +296,8 @@ fn settle_payload(source: &dyn Source, found: &mut [Found], kinds: &BTreeMap<Kin
     match found.iter().find(|other| other.payload != first.payload) {
         None => Ok(()),
         Some(other) => {
-            let called = |found: &Found| found.payload.as_ref().map_or("image", Component::name).to_owned();
-            let split = |found: &Found| found.split.clone().unwrap_or_default();
+            let called = |found: &SourceListing| found.payload.as_ref().map_or("image", Component::name).to_owned();
+            let split = |found: &SourceListing| found.split.clone().unwrap_or_default();
             let what = format!(
                 "samples of split {} are {}s, those of split {} {}s",
                 split(first),
@@ -304,8 +311,8 @@ fn settle_payload(source: &dyn Source, found: &mut [Found], kinds: &BTreeMap<Kin
 }
 
 /// Gives the values of all splits their common types.
-fn settle_types(found: &mut [Found]) {
-    let joined = |own: &Component, of: &dyn Fn(&Found) -> Option<Component>| {
+fn settle_types(found: &mut [SourceListing]) {
+    let joined = |own: &Component, of: &dyn Fn(&SourceListing) -> Option<Component>| {
         let all = found.iter().filter_map(of).filter(|other| own.join(other).is_some());
         all.fold(own.clone(), |all, other| all.join(&other).unwrap_or(all))
     };
@@ -313,7 +320,7 @@ fn settle_types(found: &mut [Found]) {
         .iter()
         .map(|one| {
             let components = one.listing.components();
-            let same = |name: &str, other: &Found| {
+            let same = |name: &str, other: &SourceListing| {
                 other.listing.components().kinds.iter().find(|kind| kind.name() == name).cloned()
             };
             let kinds: Vec<_> =
@@ -333,7 +340,7 @@ fn settle_types(found: &mut [Found]) {
 }
 
 /// Fails if an option for images is used, but samples are not images.
-fn refuse_image_options(options: &[PlanOptions], found: &[Found]) -> Result<()> {
+fn refuse_image_options(options: &[PlanOptions], found: &[SourceListing]) -> Result<()> {
     match found.iter().find_map(|found| found.payload.as_ref()) {
         None => Ok(()),
         Some(payload) => options.iter().try_for_each(|options| refuse_of_images(options, payload)),
@@ -376,7 +383,7 @@ fn refuse_of_images(options: &PlanOptions, payload: &Component) -> Result<()> {
 /// images, and the recipe as text.
 fn settled(
     options: &PlanOptions,
-    found: &[Found],
+    found: &[SourceListing],
     kinds: &BTreeMap<Kind, u64>,
     is_of_shards: bool,
 ) -> Result<plan::Options> {
@@ -418,7 +425,7 @@ fn settled(
 }
 
 /// The options for one split: without labels, shards have no label fields.
-fn of_split(bytes: &plan::Options, found: &Found) -> Result<plan::Options> {
+fn of_split(bytes: &plan::Options, found: &SourceListing) -> Result<plan::Options> {
     let mut bytes = bytes.clone();
     if found.listing.classes.is_empty() {
         (formats::entry(&bytes.format.name)?.without_labels)(&mut bytes.format);
@@ -427,7 +434,7 @@ fn of_split(bytes: &plan::Options, found: &Found) -> Result<plan::Options> {
 }
 
 /// Describes components that `format` cannot store, and counts the samples that have them.
-fn placeless(found: &[Found], format: &formats::Choice) -> Option<String> {
+fn placeless(found: &[SourceListing], format: &formats::Choice) -> Option<String> {
     let kinds = found.first().map_or(&[][..], |found| &found.listing.components().kinds);
     let names: Vec<_> = kinds.iter().filter(|kind| !format.components.contains(kind)).map(Component::name).collect();
     let what = format!("left out, as {} has no place for it beside the image", format.name);
@@ -435,7 +442,7 @@ fn placeless(found: &[Found], format: &formats::Choice) -> Option<String> {
 }
 
 /// Fails if no sample has a requested component.
-fn are_there(components: &Components, renames: &[(String, String)], found: &[Found]) -> Result<()> {
+fn are_there(components: &Components, renames: &[(String, String)], found: &[SourceListing]) -> Result<()> {
     let Components::Named(wanted) = components else { return Ok(()) };
     let has = |kind: &Component| {
         found.iter().any(|found| {
@@ -465,8 +472,8 @@ fn are_there(components: &Components, renames: &[(String, String)], found: &[Fou
 }
 
 /// Inspects a few samples of each dataset in storage; `is_copied` if the images are read next.
-fn look_all(source: &dyn Source, found: &[Found], is_copied: bool) -> Result<Sniffed> {
-    let look = |found: &Found| {
+fn look_all(source: &dyn Source, found: &[SourceListing], is_copied: bool) -> Result<Sniffed> {
+    let look = |found: &SourceListing| {
         let look = look(source, found.split.as_deref(), &found.listing, is_copied)?;
         // Kinds from the selection are more accurate.
         let kinds = if found.kinds.is_empty() { look.kinds } else { found.kinds.clone() };

@@ -195,7 +195,7 @@ pub(super) const ONE_VERSION: &str = "use one version for all parts";
 const PACK_AGAIN: &str = "remove it, and pack that part again";
 
 /// An existing receipt and its part.
-pub(super) struct Found {
+pub(super) struct PartReceipt {
     pub part: Part,
     pub sidecars: Vec<String>,
     /// Shards of each plan.
@@ -239,21 +239,21 @@ pub(super) fn remove_all(storage: &dyn Storage) -> Result<()> {
 ///
 /// # Errors
 /// If the storage fails.
-pub(super) fn valid(storage: &dyn Storage, part: Part, plans: &[Plan]) -> Result<Option<Found>> {
+pub(super) fn valid(storage: &dyn Storage, part: Part, plans: &[Plan]) -> Result<Option<PartReceipt>> {
     Ok(storage.read_small(&receipt_name(part))?.and_then(|bytes| read(&bytes, part, plans).ok()))
 }
 
 /// Parses the receipt of `part` of these plans.
-fn read(bytes: &[u8], part: Part, plans: &[Plan]) -> Result<Found> {
+fn read(bytes: &[u8], part: Part, plans: &[Plan]) -> Result<PartReceipt> {
     let receipt = Receipt::read(bytes, part, plans)?;
-    Ok(Found { part, sidecars: receipt.sidecars.clone(), shards: receipt.shards(plans)? })
+    Ok(PartReceipt { part, sidecars: receipt.sidecars.clone(), shards: receipt.shards(plans)? })
 }
 
 /// All receipts at a destination, which must be of parts of `plans`.
 ///
 /// # Errors
 /// Names the first invalid receipt.
-pub(super) fn all(storage: &dyn Storage, plans: &[Plan]) -> Result<Vec<Found>> {
+pub(super) fn all(storage: &dyn Storage, plans: &[Plan]) -> Result<Vec<PartReceipt>> {
     let (parts, read_bytes) = (parts(storage)?, Mutex::new(BTreeMap::new()));
     each(&parts, REQUESTS, |part| {
         let bytes = storage.read_small(&receipt_name(*part))?.unwrap_or_default();

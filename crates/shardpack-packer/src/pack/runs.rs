@@ -18,12 +18,12 @@ use crate::{part::Part, sys};
 pub(super) const FOLDER: &str = "runs";
 
 /// The folder of this process; removed on drop.
-pub(super) struct Run {
+pub(super) struct ProcessDir {
     pub folder: PathBuf,
     _lock: Option<sys::Lock>,
 }
 
-impl Drop for Run {
+impl Drop for ProcessDir {
     fn drop(&mut self) {
         // The next process aborts the uploads that this one has started.
         if shardpack_storage::has_begun(&self.folder) {
@@ -35,7 +35,7 @@ impl Drop for Run {
     }
 }
 
-impl Run {
+impl ProcessDir {
     /// Creates a folder for a process that packs `part`.
     pub fn begin(work: &Path, part: Part) -> Result<Self> {
         loop {
@@ -69,7 +69,7 @@ pub(super) fn clear(work: &Path, mut before: impl FnMut(&Path) -> Result<()>) ->
 }
 
 /// A process that packs or packed a part.
-pub(super) struct Found {
+pub(super) struct PartProcess {
     pub part: Part,
     folder: PathBuf,
     /// Lock of a process that has ended. Held until its folder is removed, so that a new process does not lose
@@ -77,7 +77,7 @@ pub(super) struct Found {
     lock: Option<sys::Lock>,
 }
 
-impl Found {
+impl PartProcess {
     /// Whether the process still runs; unknown on file systems without locks.
     pub fn is_running(&self) -> bool {
         self.lock.is_none()
@@ -90,7 +90,7 @@ impl Found {
 }
 
 /// The processes that have a lock in the work folder.
-pub(super) fn all(work: &Path) -> Result<Vec<Found>> {
+pub(super) fn all(work: &Path) -> Result<Vec<PartProcess>> {
     let folder = work.join(FOLDER);
     let mut found = Vec::new();
     if !sys::is_there(&folder)? {
@@ -108,7 +108,7 @@ pub(super) fn all(work: &Path) -> Result<Vec<Found>> {
         let Some(part) = part else { continue };
         let lock = sys::Lock::take_if_free(&path).unwrap_or(None);
         if lock.is_some() || sys::is_there(&path)? {
-            found.push(Found { part, folder: path.with_extension(""), lock });
+            found.push(PartProcess { part, folder: path.with_extension(""), lock });
         }
     }
     Ok(found)
@@ -128,7 +128,7 @@ mod tests {
                 scope.spawn(move || {
                     for _ in 0..200 {
                         clear(work, |_| Ok(())).unwrap();
-                        let run = Run::begin(work, Part::new(number, 4).unwrap()).unwrap();
+                        let run = ProcessDir::begin(work, Part::new(number, 4).unwrap()).unwrap();
                         std::thread::yield_now();
                         assert!(run.folder.is_dir(), "{}", run.folder.display());
                         let name = run.folder.file_name().unwrap().to_str().unwrap().to_owned();
@@ -145,7 +145,7 @@ mod tests {
     fn what_a_process_left_is_removed_once_it_has_ended() {
         let work = tempfile::tempdir().unwrap();
         fs::create_dir(work.path().join(FOLDER)).unwrap();
-        let run = Run::begin(work.path(), Part::new(2, 3).unwrap()).unwrap();
+        let run = ProcessDir::begin(work.path(), Part::new(2, 3).unwrap()).unwrap();
         let folder = work.path().join(FOLDER).join("1-of-3-0123456789abcdef");
         fs::create_dir(&folder).unwrap();
         fs::write(folder.join("a"), "").unwrap();

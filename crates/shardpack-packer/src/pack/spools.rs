@@ -35,7 +35,7 @@ use crate::{
     part::Part,
     plan::Plan,
     source::{
-        Found, Source,
+        Source, SourceListing,
         transformed::{Record, Spool, Spools, What},
     },
     sys,
@@ -53,7 +53,7 @@ const HASH_BYTES: usize = 32;
 /// A request to preprocess images.
 pub(super) struct Request<'a> {
     pub source: &'a dyn Source,
-    pub found: &'a [Found],
+    pub found: &'a [SourceListing],
     pub recipe: &'a Recipe,
     /// Plans of `found` without cuts; their hashes identify the images of a list.
     pub plans: &'a [Plan],
@@ -155,7 +155,7 @@ fn hashes(plans: &[Plan]) -> Result<Vec<Blake3>> {
 }
 
 /// Number of images of all splits.
-fn images(found: &[Found]) -> u64 {
+fn images(found: &[SourceListing]) -> u64 {
     found.iter().map(|one| one.listing.len()).sum()
 }
 

@@ -101,7 +101,7 @@ fn running(dst: &Path) -> Result<BTreeSet<Part>> {
     }
     // The locks are released at once: another status call would take an ended process for a running one.
     let all = runs::all(&dst.join(WORK_FOLDER))?.into_iter();
-    Ok(all.filter(runs::Found::is_running).map(|run| run.part).collect())
+    Ok(all.filter(runs::PartProcess::is_running).map(|run| run.part).collect())
 }
 
 /// Status without a plan: of images that are preprocessed, or of a pack that has just begun.

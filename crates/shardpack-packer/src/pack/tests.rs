@@ -22,7 +22,7 @@ use shardpack_reader::StoreSettings;
 use shardpack_storage::{Call, Faulty, Memory, Storage};
 
 use super::{
-    Extension, Options, PartPlanning, Place, PlanOptions, Planned, PlannedPart, Site, merge, part, plan_all,
+    Extension, Options, PartPlanning, PlanOptions, Planned, PlannedPart, PreprocessTarget, Site, merge, part, plan_all,
     planning::plan_part,
 };
 use crate::{
@@ -114,7 +114,11 @@ impl<'s> Command<'s> {
         Ok(plan_all(source, &[options], place, &Silent)?.remove(0))
     }
 
-    fn to_plan(&self, storage: &Arc<dyn Storage>, work: &Path) -> Result<(SharedSource, PlanOptions, Place)> {
+    fn to_plan(
+        &self,
+        storage: &Arc<dyn Storage>,
+        work: &Path,
+    ) -> Result<(SharedSource, PlanOptions, PreprocessTarget)> {
         let source = resolve(self.src, &Default::default(), &Default::default(), &StoreSettings::default())?;
         let options = PlanOptions {
             walk: options::Options { threads: 1, ..Default::default() },
@@ -133,7 +137,7 @@ impl<'s> Command<'s> {
             recipe: self.recipe.clone(),
         };
         let sites = vec![Site::at(storage, work.join("x"))];
-        let place = Place { sites, force: self.force, memory_bytes: MEMORY_BYTES, jobs: 1 };
+        let place = PreprocessTarget { sites, force: self.force, memory_bytes: MEMORY_BYTES, jobs: 1 };
         Ok((source, options, place))
     }
 }

@@ -22,8 +22,8 @@ use crate::{
     listing::Listing,
     monitor::{Monitor, Phase},
     source::{
-        Found, SharedSource, Source,
-        transformed::{Made, Record, Split, Spool, Spools, Transformed, What},
+        SharedSource, Source, SourceListing,
+        transformed::{Record, Split, Spool, SpoolPosition, Spools, Transformed, What},
     },
     survey::ImageReader,
 };
@@ -58,12 +58,12 @@ pub fn words(recipe: &Recipe) -> String {
 /// Applies `recipe` to all images of `found`, through a spool in `work`.
 pub(super) fn transform(
     source: SharedSource,
-    found: Vec<Found>,
+    found: Vec<SourceListing>,
     recipe: &Recipe,
     work: &Path,
     jobs: usize,
     monitor: &dyn Monitor,
-) -> Result<(SharedSource, Vec<Found>)> {
+) -> Result<(SharedSource, Vec<SourceListing>)> {
     let (spool, known) = Spool::open(&work.join(SPOOL_FILE), &words(recipe))?;
     let maker = Maker { source: source.as_ref(), recipe, spool, known, jobs, monitor };
     let mut made = Outcomes::new(&found, recipe);
@@ -89,7 +89,7 @@ pub(super) struct Maker<'a> {
 
 impl Maker<'_> {
     /// Results for the images of a split with these numbers, in this order.
-    pub fn make(&self, found: &Found, numbers: Range<u64>) -> Result<Vec<(u64, Record)>> {
+    pub fn make(&self, found: &SourceListing, numbers: Range<u64>) -> Result<Vec<(u64, Record)>> {
         let Self { source, recipe, spool, known, jobs, monitor } = self;
         let listing = &found.listing;
         let reader = ImageReader::open(*source, found.split.as_deref(), listing, *monitor)?;
@@ -183,7 +183,7 @@ pub(super) struct Outcomes {
 
 impl Outcomes {
     /// Results for images that are all unknown yet.
-    pub fn new(found: &[Found], recipe: &Recipe) -> Self {
+    pub fn new(found: &[SourceListing], recipe: &Recipe) -> Self {
         Self {
             splits: found.iter().map(|one| vec![Outcome::UNKNOWN; one.listing.len() as usize]).collect(),
             texts: vec![BTreeMap::new(); found.len()],
@@ -219,7 +219,12 @@ impl Outcomes {
     }
 
     /// The source and its contents after all images were preprocessed into `spools`.
-    pub fn settle(self, source: SharedSource, found: Vec<Found>, spools: Spools) -> (SharedSource, Vec<Found>) {
+    pub fn settle(
+        self,
+        source: SharedSource,
+        found: Vec<SourceListing>,
+        spools: Spools,
+    ) -> (SharedSource, Vec<SourceListing>) {
         let (mut splits, mut after) = (Vec::new(), Vec::new());
         for ((one, outcomes), texts) in found.into_iter().zip(self.splits).zip(self.texts) {
             let (split, found) = settle(one, &outcomes, &texts);
@@ -257,16 +262,16 @@ pub(super) fn names_changed(recipe: &Recipe) -> bool {
 }
 
 /// Contents of one split after preprocessing.
-fn settle(found: Found, outcomes: &[Outcome], texts: &BTreeMap<u64, String>) -> (Split, Found) {
+fn settle(found: SourceListing, outcomes: &[Outcome], texts: &BTreeMap<u64, String>) -> (Split, SourceListing) {
     let listing = Arc::clone(&found.listing);
     let of = |number: u64| &outcomes[number as usize];
     let kept: Vec<u64> = (0..listing.len()).filter(|number| of(*number).what != What::Refused).collect();
     let before = Arc::new(listing.chosen(&listing.classes, Some, |number| of(number).what != What::Refused));
     let made = |outcome: &Outcome| {
         let spool = NonZeroU32::new(outcome.spool).filter(|_| outcome.what == What::Made)?;
-        Some(Made { place: outcome.place, spool })
+        Some(SpoolPosition { place: outcome.place, spool })
     };
-    let places: Vec<Option<Made>> = kept.iter().map(|number| made(of(*number))).collect();
+    let places: Vec<Option<SpoolPosition>> = kept.iter().map(|number| made(of(*number))).collect();
     let after = before.with_bytes(|number, bytes| {
         let outcome = of(kept[number as usize]);
         if outcome.what == What::Made { outcome.bytes } else { bytes }
@@ -284,7 +289,7 @@ fn settle(found: Found, outcomes: &[Outcome], texts: &BTreeMap<u64, String>) -> 
     unpacked.sort_by(order);
     let split = Split { name: found.split.clone(), before, places: Arc::new(places) };
     let before = Some(Arc::new(found.clone()));
-    (split, Found { listing: Arc::new(after), unpacked, kinds: BTreeMap::new(), before, ..found })
+    (split, SourceListing { listing: Arc::new(after), unpacked, kinds: BTreeMap::new(), before, ..found })
 }
 
 /// Kind of an image of `kind` after the recipe.

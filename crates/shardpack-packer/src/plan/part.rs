@@ -11,7 +11,7 @@ use shardpack_format::{
 };
 
 use super::{Arrangement, Options, Order, Plan, Shard};
-use crate::source::Found;
+use crate::source::SourceListing;
 
 /// Totals over all samples of a plan, for a part that does not have all samples.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,13 +75,13 @@ impl Plan {
         let positions = self.positions(&shards);
         let numbers: Vec<u64> = positions.clone().map(|position| self.sample_at(position)).collect();
         let (sorted, order) = ranked(&numbers)?;
-        let found = Found {
+        let found = SourceListing {
             split: self.split.clone(),
             listing: Arc::new(self.listing.subset(&sorted)),
             unpacked: self.unpacked.clone(),
             ignored: self.ignored.clone(),
             before: self.before.clone(),
-            ..Found::default()
+            ..SourceListing::default()
         };
         let restored = Restored {
             options: self.options.clone(),
@@ -95,7 +95,12 @@ impl Plan {
 
     /// A plan from a file, with only the samples of `held`: the samples of `found`, whose numbers by position
     /// are in `order`.
-    pub(crate) fn of_part(found: Found, restored: Restored, held: Range<usize>, order: Vec<u32>) -> Result<Self> {
+    pub(crate) fn of_part(
+        found: SourceListing,
+        restored: Restored,
+        held: Range<usize>,
+        order: Vec<u32>,
+    ) -> Result<Self> {
         let Restored { options, shards, block_samples, longest_record_bytes, whole } = restored;
         let plan = Self::arranged(found, options, whole.samples, Arrangement::Part(0, Vec::new()))?;
         let plan = Self { shards, block_samples, longest_record_bytes, whole: Some(whole), ..plan };
@@ -108,7 +113,7 @@ impl Plan {
 
     /// A plan from a file with all samples, in `found`; `stored` is the order if it is not canonical or the
     /// keyed bijection.
-    pub(crate) fn of_all(found: Found, restored: Restored, stored: Option<Vec<u64>>) -> Result<Self> {
+    pub(crate) fn of_all(found: SourceListing, restored: Restored, stored: Option<Vec<u64>>) -> Result<Self> {
         let Restored { options, shards, block_samples, longest_record_bytes, whole } = restored;
         let arrangement = match (options.order, stored) {
             (Order::Source, Some(order)) => Arrangement::Stored(order),

@@ -17,15 +17,15 @@ pub(crate) fn options(cut: Cut) -> Options {
     }
 }
 
-pub(crate) fn found(sizes: &[u32]) -> Found {
+pub(crate) fn found(sizes: &[u32]) -> SourceListing {
     let mut samples = FolderSamples::default();
     for (number, bytes) in sizes.iter().enumerate() {
         samples.push(format!("{number:06}.jpg").as_bytes(), *bytes, number as u64, 0);
     }
     let folder = Folder { path: b"class".as_slice().into(), class: Some(0) };
-    Found {
+    SourceListing {
         listing: Arc::new(Listing::new(Arc::new(vec![b"class".as_slice().into()]), vec![(folder, samples)])),
-        ..Found::default()
+        ..SourceListing::default()
     }
 }
 

@@ -18,7 +18,7 @@ use super::Choice;
 use crate::{
     ledger::{Fate, Unpacked, order},
     listing::OwnOrder,
-    source::{Found, merge},
+    source::{SourceListing, merge},
 };
 
 /// Names of classes in the order of their labels.
@@ -170,7 +170,7 @@ fn text(value: Value) -> Result<Box<[u8]>> {
 }
 
 /// Gives the samples their new classes; samples without a class are left out.
-pub(super) fn apply(found: &mut [Found], choice: &Choice) -> Result<()> {
+pub(super) fn apply(found: &mut [SourceListing], choice: &Choice) -> Result<()> {
     if choice.class_map.is_none() && choice.classes.is_none() {
         return Ok(());
     }

@@ -9,7 +9,7 @@ use super::{Choice, Fates, parallel_reads::ImageReader};
 use crate::{
     ledger::Fate,
     monitor::{Monitor, Phase},
-    source::{Found, Source},
+    source::{Source, SourceListing},
 };
 
 /// First bytes that are compared for images of equal length; a page of most file systems.
@@ -21,7 +21,7 @@ pub(super) type Image = (usize, u64);
 /// Fates of duplicate images, for each dataset. The first image of a dataset stays.
 pub(super) fn find(
     source: &dyn Source,
-    found: &mut [Found],
+    found: &mut [SourceListing],
     choice: &Choice,
     monitor: &dyn Monitor,
 ) -> Result<Vec<Fates>> {
@@ -63,7 +63,7 @@ pub(super) fn find(
 }
 
 /// Describes where `image` also is, in another split or class; `None` if nowhere.
-fn leak(found: &[Found], group: &[Image], image: &Image) -> Option<String> {
+fn leak(found: &[SourceListing], group: &[Image], image: &Image) -> Option<String> {
     let class = |(dataset, number): &Image| found[*dataset].listing.class(*number);
     let other_split = group.iter().find(|other| other.0 != image.0);
     let other_class = group.iter().find(|other| other.0 == image.0 && class(other) != class(image));
@@ -75,7 +75,7 @@ fn leak(found: &[Found], group: &[Image], image: &Image) -> Option<String> {
 }
 
 /// The path of an image relative to the source.
-pub(super) fn name(found: &[Found], (dataset, number): &Image) -> String {
+pub(super) fn name(found: &[SourceListing], (dataset, number): &Image) -> String {
     let one = &found[*dataset];
     let split = one.split.as_ref().map_or_else(String::new, |split| format!("{split}/"));
     split + &one.listing.shown(*number)
@@ -84,7 +84,7 @@ pub(super) fn name(found: &[Found], (dataset, number): &Image) -> String {
 /// Groups of images with the same bytes, each in order; and for each dataset the unreadable images.
 fn groups(
     source: &dyn Source,
-    found: &[Found],
+    found: &[SourceListing],
     choice: &Choice,
     monitor: &dyn Monitor,
 ) -> Result<(Vec<Vec<Image>>, Vec<Fates>)> {

@@ -11,7 +11,7 @@ use super::{Choice, Fates, parallel_reads::ImageReader};
 use crate::{
     ledger::Fate,
     monitor::{Monitor, Phase},
-    source::{Found, Source},
+    source::{Source, SourceListing},
 };
 
 /// Number of bytes that are read first; the metadata of cameras before the size can be longer.
@@ -21,7 +21,7 @@ const HEAD_BYTES: usize = 16 << 10;
 /// others.
 pub(super) fn filter(
     source: &dyn Source,
-    found: &Found,
+    found: &SourceListing,
     choice: &Choice,
     monitor: &dyn Monitor,
 ) -> Result<(Fates, BTreeMap<Kind, u64>)> {

@@ -28,7 +28,7 @@ use crate::{
     ledger::{Fate, Unpacked, order},
     listing::Listing,
     monitor::Monitor,
-    source::{Found, Source},
+    source::{Source, SourceListing},
 };
 
 /// Filters for samples. The default keeps all samples.
@@ -73,7 +73,7 @@ type Fates = BTreeMap<u64, (Fate, String)>;
 ///
 /// # Errors
 /// If the source cannot be opened, or a dataset has no samples left.
-pub fn survey(source: &dyn Source, found: &mut [Found], choice: &Choice, monitor: &dyn Monitor) -> Result<()> {
+pub fn survey(source: &dyn Source, found: &mut [SourceListing], choice: &Choice, monitor: &dyn Monitor) -> Result<()> {
     let images: Vec<u64> = found.iter().map(|found| found.listing.len()).collect();
     classes::apply(found, choice)?;
     if choice.looks() {
@@ -110,7 +110,7 @@ pub fn survey(source: &dyn Source, found: &mut [Found], choice: &Choice, monitor
 }
 
 /// Removes images with a fate from the listing, except [`Fate::Kept`], and records them.
-fn settle(found: &mut Found, fates: Fates) {
+fn settle(found: &mut SourceListing, fates: Fates) {
     if fates.is_empty() {
         return;
     }

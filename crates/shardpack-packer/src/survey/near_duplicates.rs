@@ -16,7 +16,7 @@ use crate::{
     decoding,
     ledger::Fate,
     monitor::{Monitor, Phase},
-    source::{Found, Source},
+    source::{Source, SourceListing},
 };
 
 /// Maximum number of different bits in the hashes of images that look alike.
@@ -27,7 +27,7 @@ const BANDS: [u32; 5] = [13, 13, 13, 13, 12];
 /// Notes for images that look like an earlier image, for each dataset.
 pub(super) fn find(
     source: &dyn Source,
-    found: &mut [Found],
+    found: &mut [SourceListing],
     choice: &Choice,
     monitor: &dyn Monitor,
 ) -> Result<Vec<Fates>> {

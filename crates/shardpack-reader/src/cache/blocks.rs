@@ -37,7 +37,7 @@ pub(super) struct Blocks {
 }
 
 /// State of a file.
-pub(super) enum Found {
+pub(super) enum CacheFileState {
     Right(Blocks),
     /// The file is missing or unfinished.
     Missing,
@@ -84,17 +84,17 @@ fn open_as(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 
 impl Blocks {
     /// Opens the file at `path` for an object of `bytes`.
-    pub fn find(path: &Path, bytes: u64) -> io::Result<Found> {
+    pub fn find(path: &Path, bytes: u64) -> io::Result<CacheFileState> {
         let file = match open(path, false) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Missing),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(CacheFileState::Missing),
             Err(error) => return Err(error),
         };
         let is_long = Some(file.metadata()?.len()) == file_bytes(bytes);
         Ok(match length_of(&file)? {
-            UNFINISHED => Found::Missing,
-            length if length == bytes && is_long => Found::Right(Self { file, bytes }),
-            _ => Found::Damaged,
+            UNFINISHED => CacheFileState::Missing,
+            length if length == bytes && is_long => CacheFileState::Right(Self { file, bytes }),
+            _ => CacheFileState::Damaged,
         })
     }
 
@@ -241,8 +241,8 @@ mod tests {
 
     fn found(path: &Path, bytes: usize) -> Option<Blocks> {
         match Blocks::find(path, bytes as u64).unwrap() {
-            Found::Right(blocks) => Some(blocks),
-            Found::Missing | Found::Damaged => None,
+            CacheFileState::Right(blocks) => Some(blocks),
+            CacheFileState::Missing | CacheFileState::Damaged => None,
         }
     }
 
@@ -251,7 +251,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for bytes in [1, B - 1, B, B + 1, 3 * B + 7, 600 * B] {
             let path = folder.path().join(bytes.to_string());
-            assert!(matches!(Blocks::find(&path, 1).unwrap(), Found::Missing));
+            assert!(matches!(Blocks::find(&path, 1).unwrap(), CacheFileState::Missing));
             let blocks = Blocks::create(&path, bytes as u64).unwrap();
             let (front, last) = (Blocks::empty_bytes(bytes as u64), bytes.div_ceil(B) as u64 - 1);
             let alone = last..last + 1;

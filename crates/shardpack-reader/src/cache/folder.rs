@@ -21,7 +21,7 @@ use std::{
 
 use shardpack_format::{Error, Result, hash};
 
-use super::blocks::{self, Blocks, Found};
+use super::blocks::{self, Blocks, CacheFileState};
 
 /// Marks a folder as a cache of shardpack.
 const MARK: &str = "shardpack-cache-1";
@@ -124,8 +124,8 @@ impl Folder {
     /// Opens the file of an object of `bytes` in `dataset`; `None` if it is missing or damaged.
     pub fn object(&self, dataset: &Opened, name: &[u8; 32], bytes: u64) -> io::Result<Option<Blocks>> {
         match Blocks::find(&dataset.object(name), bytes)? {
-            Found::Right(blocks) => Ok(Some(blocks)),
-            Found::Missing | Found::Damaged => Ok(None),
+            CacheFileState::Right(blocks) => Ok(Some(blocks)),
+            CacheFileState::Missing | CacheFileState::Damaged => Ok(None),
         }
     }
 
@@ -135,9 +135,9 @@ impl Folder {
         let path = dataset.object(name);
         let mut locked = self.lock(SHORT_PATIENCE)?;
         match Blocks::find(&path, bytes)? {
-            Found::Right(blocks) => return Ok((Some(blocks), locked.change)),
-            Found::Missing => {}
-            Found::Damaged => locked.change.damaged_files = 1,
+            CacheFileState::Right(blocks) => return Ok((Some(blocks), locked.change)),
+            CacheFileState::Missing => {}
+            CacheFileState::Damaged => locked.change.damaged_files = 1,
         }
         if !locked.make_room(Blocks::empty_bytes(bytes))? {
             return Ok((None, locked.change));

@@ -38,14 +38,14 @@ const MOST_BLOCKS_BETWEEN: u64 = 4;
 /// The cache of one dataset.
 pub(crate) struct Cache {
     /// `None` if there is no room for the dataset at all.
-    place: Option<Place>,
+    place: Option<CachedDataset>,
     counts: Counts,
     began: Instant,
     /// Milliseconds after `began` until which no blocks are added.
     paused_until: AtomicU64,
 }
 
-struct Place {
+struct CachedDataset {
     folder: Folder,
     dataset: Opened,
     shards: OpenShards<Blocks>,
@@ -90,7 +90,7 @@ impl Cache {
         let made = Folder::open(path, limit_bytes).and_then(|folder| {
             let opened = folder.dataset(&manifest.id.0);
             let (dataset, change) = opened.map_err(|error| Error::io("cannot open the cache", error).in_file(path))?;
-            Ok((Place { folder, dataset, shards: OpenShards::new(manifest.shards.len()) }, change))
+            Ok((CachedDataset { folder, dataset, shards: OpenShards::new(manifest.shards.len()) }, change))
         });
         let mut this =
             Self { place: None, counts: Counts::default(), began: Instant::now(), paused_until: AtomicU64::default() };
@@ -173,7 +173,7 @@ impl Cache {
     fn blocks(&self, object: Object<'_>) -> Option<Arc<Blocks>> {
         let place = self.place.as_ref()?;
         let open = || {
-            let Place { folder, dataset, .. } = place;
+            let CachedDataset { folder, dataset, .. } = place;
             let cannot = |error| Error::io("cannot open", error);
             if let Some(found) = folder.object(dataset, object.blake3, object.bytes).map_err(cannot)? {
                 return Ok(found);

@@ -12,7 +12,7 @@ use std::{
 use shardpack_format::{Error, shell, splits};
 
 use super::{
-    super::{Found, names::as_path},
+    super::{SourceListing, names::as_path},
     help_classes, option, part, shown, splits_of, with_list,
 };
 use crate::Result;
@@ -21,7 +21,7 @@ use crate::Result;
 type Inside<'f> = BTreeMap<Vec<u8>, BTreeSet<&'f [u8]>>;
 
 /// The subfolders in each class. A subfolder without siblings or images beside it is entered.
-fn inside(found: &Found) -> Inside<'_> {
+fn inside(found: &SourceListing) -> Inside<'_> {
     let mut classes = BTreeMap::<&[u8], Vec<&[u8]>>::new();
     for folder in found.listing.folders() {
         let (class, below) = cut(&folder.path);
@@ -59,7 +59,7 @@ fn cut(path: &[u8]) -> (&[u8], &[u8]) {
 ///
 /// # Errors
 /// The error names the folders and the subfolders.
-pub(crate) fn refuse_same_folders(root: &Path, found: &[Found]) -> Result<()> {
+pub(crate) fn refuse_same_folders(root: &Path, found: &[SourceListing]) -> Result<()> {
     for one in found {
         let all = inside(one);
         let mut sets = all.values();
@@ -97,7 +97,7 @@ pub(crate) fn refuse_same_folders(root: &Path, found: &[Found]) -> Result<()> {
 ///
 /// # Errors
 /// The error names the folder and the subfolders.
-pub(crate) fn refuse_copies(root: &Path, found: &[Found]) -> Result<()> {
+pub(crate) fn refuse_copies(root: &Path, found: &[SourceListing]) -> Result<()> {
     for one in found {
         let all = inside(one);
         let tops: BTreeSet<&[u8]> = all.keys().map(|path| cut(path).0).collect();
@@ -125,7 +125,7 @@ pub(crate) fn refuse_copies(root: &Path, found: &[Found]) -> Result<()> {
 }
 
 /// A note, if every class has several subfolders and no images outside them.
-pub(crate) fn deeper_folders(found: &[Found]) -> Option<String> {
+pub(crate) fn deeper_folders(found: &[SourceListing]) -> Option<String> {
     let all: Vec<_> = found.iter().flat_map(inside).collect();
     let below: usize = all.iter().map(|(_, names)| names.len()).sum();
     let are_deeper = all.len() > 1 && all.iter().all(|(_, names)| names.len() > 1 && !names.contains(b"".as_slice()));
@@ -136,7 +136,7 @@ pub(crate) fn deeper_folders(found: &[Found]) -> Option<String> {
 ///
 /// # Errors
 /// The error names some letters and some classes.
-pub(crate) fn refuse_letters(root: &Path, found: &[Found]) -> Result<()> {
+pub(crate) fn refuse_letters(root: &Path, found: &[SourceListing]) -> Result<()> {
     let is_letter = |class: &[u8], below: &[u8]| {
         class.len() == 1 && below.first().is_some_and(|first| class[0].eq_ignore_ascii_case(first))
     };
@@ -188,7 +188,7 @@ fn help_deep(root: &Path, folders: &[Vec<u8>]) -> String {
 ///
 /// # Errors
 /// The error names both splits and a class from each.
-pub(crate) fn refuse_strange_splits(root: &Path, found: &[Found], are_named: bool) -> Result<()> {
+pub(crate) fn refuse_strange_splits(root: &Path, found: &[SourceListing], are_named: bool) -> Result<()> {
     let used: Vec<BTreeSet<u32>> =
         found.iter().map(|one| one.listing.folders().iter().filter_map(|folder| folder.class).collect()).collect();
     if used.iter().filter(|used| !used.is_empty()).count() < 2 {
@@ -241,7 +241,7 @@ pub(crate) fn refuse_strange_splits(root: &Path, found: &[Found], are_named: boo
 }
 
 /// The folder of a split's only class, if all its images are in subfolders.
-fn deep_class(found: &Found) -> Option<Vec<u8>> {
+fn deep_class(found: &SourceListing) -> Option<Vec<u8>> {
     let inside = inside(found);
     let is_deep = |folders: &BTreeSet<&[u8]>| inside.len() == 1 && !folders.contains(b"".as_slice());
     let (path, _) = inside.first_key_value().filter(|(_, folders)| is_deep(folders))?;

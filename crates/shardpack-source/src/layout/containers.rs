@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, path::Path};
 
 use shardpack_format::Error;
 
-use super::{super::Found, help_classes, shown, split_names::words, splits_of};
+use super::{super::SourceListing, help_classes, shown, split_names::words, splits_of};
 use crate::Result;
 
 /// Words for files in general. A single class with such a word is a container.
@@ -43,9 +43,10 @@ const YEARS: std::ops::Range<u32> = 1900..2100;
 ///
 /// # Errors
 /// The error names the folders.
-pub(crate) fn refuse(root: &Path, found: &[Found]) -> Result<()> {
-    let of = |one: &Found| one.listing.folders().iter().filter_map(|folder| folder.class).collect::<BTreeSet<u32>>();
-    let name = |one: &Found, class: &u32| one.listing.classes.get(*class as usize).map(|name| name.to_vec());
+pub(crate) fn refuse(root: &Path, found: &[SourceListing]) -> Result<()> {
+    let of =
+        |one: &SourceListing| one.listing.folders().iter().filter_map(|folder| folder.class).collect::<BTreeSet<u32>>();
+    let name = |one: &SourceListing, class: &u32| one.listing.classes.get(*class as usize).map(|name| name.to_vec());
     let names: BTreeSet<Vec<u8>> =
         found.iter().flat_map(|one| of(one).iter().filter_map(|class| name(one, class)).collect::<Vec<_>>()).collect();
     let Some(what) = containers(&names.iter().collect::<Vec<_>>()) else { return Ok(()) };

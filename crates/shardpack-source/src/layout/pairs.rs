@@ -12,7 +12,7 @@ use std::{
 use shardpack_format::{Error, shell};
 
 use super::{
-    super::{Found, names::as_path, payload, tree::Tree},
+    super::{SourceListing, names::as_path, payload, tree::Tree},
     help_classes, shown,
     split_names::words,
     splits_of,
@@ -249,7 +249,7 @@ pub(crate) fn called_so<'n>(names: &[&'n [u8]]) -> Vec<[&'n [u8]; 2]> {
 ///
 /// # Errors
 /// The error names the folders and the options that pack one of them.
-pub(crate) fn refuse(tree: Tree<'_>, found: &[Found]) -> Result<()> {
+pub(crate) fn refuse(tree: Tree<'_>, found: &[SourceListing]) -> Result<()> {
     for one in found.iter().filter(|one| one.listing.classes.len() <= MOST) {
         let classes = Class::all(&one.listing);
         // The folders of CycleGAN and pix2pix.
@@ -281,7 +281,7 @@ pub(crate) fn refuse(tree: Tree<'_>, found: &[Found]) -> Result<()> {
 
 /// A class without images whose files have the names of another class's images, for example boxes or outlines. Returns
 /// the class with images first.
-fn with_texts<'l>(tree: Tree<'_>, found: &'l Found, classes: &[Class<'l>]) -> Option<(&'l [u8], &'l [u8])> {
+fn with_texts<'l>(tree: Tree<'_>, found: &'l SourceListing, classes: &[Class<'l>]) -> Option<(&'l [u8], &'l [u8])> {
     // A class that the user excluded needs no question, and unreadable folders are already reported.
     let told: BTreeSet<Option<u32>> = found.unpacked.iter().map(|unpacked| unpacked.class).collect();
     let is_told =
@@ -299,7 +299,7 @@ fn with_texts<'l>(tree: Tree<'_>, found: &'l Found, classes: &[Class<'l>]) -> Op
     })
 }
 
-fn pair(tree: Tree<'_>, all: &[Found], found: &Found, names: [&[u8]; 2], what: &str) -> Error {
+fn pair(tree: Tree<'_>, all: &[SourceListing], found: &SourceListing, names: [&[u8]; 2], what: &str) -> Error {
     let [mut a, mut b] = names.map(<[u8]>::to_vec);
     let are_images = |name: &[u8]| words(name).iter().any(|word| IMAGES.contains(&word.as_str()));
     if are_images(&b) && !are_images(&a) {
@@ -321,14 +321,17 @@ mod tests {
     use crate::listing::{Folder, FolderSamples};
 
     /// A source with these files in two folders.
-    fn found(names: [&str; 2], files: [&[String]; 2]) -> Found {
+    fn found(names: [&str; 2], files: [&[String]; 2]) -> SourceListing {
         let classes = Arc::new(names.map(|name| name.as_bytes().into()).to_vec());
         let folder = |class: usize| {
             let mut samples = FolderSamples::default();
             files[class].iter().for_each(|file| samples.push(file.as_bytes(), 1, 0, 0));
             (Folder { path: names[class].as_bytes().into(), class: Some(class as u32) }, samples)
         };
-        Found { listing: Arc::new(Listing::new(classes, vec![folder(0), folder(1)])), ..Found::default() }
+        SourceListing {
+            listing: Arc::new(Listing::new(classes, vec![folder(0), folder(1)])),
+            ..SourceListing::default()
+        }
     }
 
     fn is_asked(names: [&str; 2], files: [&[String]; 2]) -> bool {

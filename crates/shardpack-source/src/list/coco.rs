@@ -132,7 +132,7 @@ struct Category<'a> {
 }
 
 /// An annotation with the numbers of its image and its categories.
-struct Found<'a> {
+struct ImageAnnotation<'a> {
     image: u32,
     raw: &'a RawValue,
     categories: Vec<u32>,
@@ -172,7 +172,7 @@ pub(super) fn read(bytes: &[u8], rows: &mut Rows<'_>, monitor: &dyn Monitor) -> 
         let named = annotation.category_id.into_iter().chain(of_segments);
         let categories = named.filter_map(|id| categories.get(id.get()).copied()).collect();
         match numbers.get(annotation.image_id.get()) {
-            Some(image) => found.push(Found { image: *image, raw, categories }),
+            Some(image) => found.push(ImageAnnotation { image: *image, raw, categories }),
             None => strange += 1,
         }
         if number % 4096 == 0 {

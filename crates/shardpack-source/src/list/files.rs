@@ -20,7 +20,7 @@ use crate::{
 /// Rows that a thread takes at a time.
 const BATCH: usize = 512;
 /// A row's file.
-pub(super) struct Looked {
+pub(super) struct RowFile {
     pub bytes: u32,
     pub place: u64,
     pub stamp: i64,
@@ -45,14 +45,14 @@ impl Files<'_> {
     ///
     /// # Errors
     /// If the root cannot be opened or the user cancels. A problem with one file is returned as its entry.
-    pub fn look(&self, paths: &[Option<&[u8]>], monitor: &dyn Monitor) -> Result<Vec<Option<Result<Looked, String>>>> {
+    pub fn look(&self, paths: &[Option<&[u8]>], monitor: &dyn Monitor) -> Result<Vec<Option<Result<RowFile, String>>>> {
         use std::os::unix::ffi::OsStrExt;
         if let Some(remote) = self.remote {
             return self.look_at_objects(remote, paths, monitor);
         }
         let root = walk::open_folder(rustix::fs::CWD, self.root.as_os_str().as_bytes())
             .map_err(|error| sys::io_error("cannot open folder", self.root, error.into()))?;
-        let mut looked: Vec<Option<Result<Looked, String>>> = Vec::new();
+        let mut looked: Vec<Option<Result<RowFile, String>>> = Vec::new();
         looked.resize_with(paths.len(), || None);
         let batches = Mutex::new(paths.chunks(BATCH).zip(looked.chunks_mut(BATCH)));
         let failed = Mutex::new(Ok(()));
@@ -81,7 +81,7 @@ impl Files<'_> {
         &self,
         root: &OwnedFd,
         paths: &[Option<&[u8]>],
-        looked: &mut [Option<Result<Looked, String>>],
+        looked: &mut [Option<Result<RowFile, String>>],
     ) -> Result<u64> {
         let mut bytes = 0;
         for (path, looked) in paths.iter().zip(looked) {
@@ -101,8 +101,8 @@ impl Files<'_> {
         remote: &ObjectTree,
         paths: &[Option<&[u8]>],
         monitor: &dyn Monitor,
-    ) -> Result<Vec<Option<Result<Looked, String>>>> {
-        let mut looked: Vec<Option<Result<Looked, String>>> = Vec::new();
+    ) -> Result<Vec<Option<Result<RowFile, String>>>> {
+        let mut looked: Vec<Option<Result<RowFile, String>>> = Vec::new();
         looked.resize_with(paths.len(), || None);
         let looked = Mutex::new(looked);
         let todo: Vec<_> = paths.iter().enumerate().filter_map(|(place, path)| Some((place, (*path)?))).collect();
@@ -121,7 +121,7 @@ impl Files<'_> {
     }
 
     /// Looks up the object at `path` and the components beside it.
-    fn object(&self, remote: &ObjectTree, place: u64, path: &[u8]) -> Result<Looked, ReadError> {
+    fn object(&self, remote: &ObjectTree, place: u64, path: &[u8]) -> Result<RowFile, ReadError> {
         // Object names are UTF-8, and so are the paths of such lists.
         let look = |name: &[u8]| remote.look(&String::from_utf8_lossy(name)).map_err(without_place);
         let refused = |why: String| ReadError::Refused(Refusal(why));
@@ -139,7 +139,7 @@ impl Files<'_> {
                 Some((bytes, stamp)) => Cell::file(outcome::beside(&file, bytes).map_err(refused)?, stamp),
             });
         }
-        Ok(Looked { bytes, place, stamp, cells })
+        Ok(RowFile { bytes, place, stamp, cells })
     }
 }
 
@@ -165,7 +165,7 @@ fn look_at(
     path: &[u8],
     kinds: &[Component],
     follows: bool,
-) -> Result<Result<Looked, String>, (Vec<u8>, Errno)> {
+) -> Result<Result<RowFile, String>, (Vec<u8>, Errno)> {
     if !follows && has_link(root, path) {
         return Ok(Err(NOT_FOLLOWED.to_owned()));
     }
@@ -181,5 +181,5 @@ fn look_at(
     let facts = walk::Facts::of(&stat);
     let cells = walk::cells(root, folder, name, kinds, follows, &|_| true)?;
     Ok(walk::image_bytes(&stat)
-        .and_then(|bytes| Ok(Looked { bytes, place: facts.inode, stamp: facts.mtime_ns, cells: cells? })))
+        .and_then(|bytes| Ok(RowFile { bytes, place: facts.inode, stamp: facts.mtime_ns, cells: cells? })))
 }

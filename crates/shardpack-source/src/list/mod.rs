@@ -28,11 +28,11 @@ use shardpack_reader::{StoreSettings, Transfers};
 
 use super::{
     ObjectTree,
-    api::{Found, ReadTable, SampleReader, SharedSource, Source, SourceKind},
+    api::{ReadTable, SampleReader, SharedSource, Source, SourceKind, SourceListing},
     npz,
     open::FolderReader,
     options::{Options, Splits},
-    patient::Patient,
+    patient::Retrying,
     stored::Stored,
 };
 use crate::{
@@ -152,8 +152,8 @@ impl List {
         Self { path, kind, root, remote: None, columns }.with_remote(&StoreSettings::default())
     }
 
-    /// Lists the files: one [`Found`] for each split, or one for all.
-    fn discover_files(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+    /// Lists the files: one [`SourceListing`] for each split, or one for all.
+    fn discover_files(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
         monitor.begin(Phase::Walking, 0, 0);
         let mut splits = options.splits != Splits::None;
         let mut rows = Rows::new(self, options, splits)?;
@@ -238,11 +238,11 @@ impl Source for List {
         Ok(Arc::new(Self { path: sys::resolved(&self.path)?, root, ..self.clone() }))
     }
 
-    fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+    fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
         let found = self.discover_files(&options.of_files(), monitor)?;
         let place = |_: Option<&str>| match &self.remote {
-            Some(remote) => npz::Place::Objects(remote, None),
-            None => npz::Place::Folder(self.root.clone()),
+            Some(remote) => npz::SplitLocation::Objects(remote, None),
+            None => npz::SplitLocation::Folder(self.root.clone()),
         };
         npz::taken_apart(found, &place, monitor)
     }
@@ -256,7 +256,7 @@ impl Source for List {
     ) -> Result<Box<dyn SampleReader + 'a>> {
         match &self.remote {
             Some(remote) => remote.open(None, listing, work, monitor),
-            None => Ok(Box::new(Patient(FolderReader::open(&self.root, listing)?))),
+            None => Ok(Box::new(Retrying(FolderReader::open(&self.root, listing)?))),
         }
     }
 

@@ -50,7 +50,7 @@ pub(super) struct Row<'a> {
 }
 
 /// A stored row.
-struct Taken {
+struct StoredRow {
     line: u64,
     path: Range<u64>,
     text: (u64, u32),
@@ -88,7 +88,7 @@ pub(super) struct Rows<'a> {
     words: Words,
     /// Class names in the order of labels, if the list has them.
     pub known: Vec<Vec<u8>>,
-    rows: Vec<Taken>,
+    rows: Vec<StoredRow>,
     /// Reasons for invalid labels, by row number.
     unfit: HashMap<usize, String>,
     split_names: Vec<String>,
@@ -325,7 +325,7 @@ impl<'a> Rows<'a> {
             self.texts.extend_from_slice(row.text);
         }
         let path = start..self.paths.len() as u64;
-        self.rows.push(Taken { line: row.line, path, text, number, word, class, split });
+        self.rows.push(StoredRow { line: row.line, path, text, number, word, class, split });
         Ok(())
     }
 
@@ -372,11 +372,11 @@ impl<'a> Rows<'a> {
         }) as u32))
     }
 
-    fn path(&self, row: &Taken) -> &[u8] {
+    fn path(&self, row: &StoredRow) -> &[u8] {
         &self.paths[row.path.start as usize..row.path.end as usize]
     }
 
-    fn text(&self, row: &Taken) -> &[u8] {
+    fn text(&self, row: &StoredRow) -> &[u8] {
         let start = row.text.0 as usize;
         self.texts.get(start..start + row.text.1 as usize).unwrap_or_default()
     }

@@ -13,14 +13,14 @@ use std::{
 
 use shardpack_format::{
     Error, Result,
-    formats::foreign::{Label, Wanted},
+    formats::foreign::{FieldSelection, Label},
     shell, text,
 };
 
 use super::{
     super::{
         classes::Words,
-        keep::Keep,
+        keep::PathFilter,
         layout::{Likeness, pairs},
         names,
     },
@@ -53,8 +53,8 @@ pub(super) fn find(
     files: &[File],
     scanned: &mut [Scanned],
     words: &mut Words,
-    wanted: &Wanted,
-    keep: &Keep,
+    wanted: &FieldSelection,
+    keep: &PathFilter,
 ) -> Result<Trees> {
     let rows = || scanned.iter().flat_map(|file| file.rows.iter().map(move |row| (file, row)));
     let is_unsaid = wanted.label.is_none() && wanted.entries.is_unsaid() && !wanted.no_labels;

@@ -43,7 +43,7 @@ struct Field {
 }
 
 /// One field of one sample.
-struct Found {
+struct FieldValue {
     /// Index into [`Fields::all`].
     field: u32,
     bytes: u32,
@@ -71,7 +71,7 @@ pub(super) struct Fields {
     /// Keys and numbers of the previous sample's fields in order. Most samples have the same fields in the same order.
     last: Vec<(Key, Option<u32>)>,
     /// Fields of all samples, concatenated.
-    found: Vec<Found>,
+    found: Vec<FieldValue>,
     forms: Interner,
     /// For each field name: the number of samples that have the field but whose value cannot be read as stored.
     missed: BTreeMap<String, u64>,
@@ -91,7 +91,7 @@ impl Fields {
             match (stamp, bytes) {
                 (Some(stamp), Some(bytes)) if self.found[first..].iter().all(|known| known.field != field) => {
                     let form = value_form(other, self.are_files).map_or(Forms::BYTES, |form| self.forms.number(form));
-                    self.found.push(Found { field, bytes, form, wider_bytes: wider_bytes.unwrap_or(0), stamp });
+                    self.found.push(FieldValue { field, bytes, form, wider_bytes: wider_bytes.unwrap_or(0), stamp });
                 }
                 _ => *self.missed.entry(other.name.clone()).or_default() += 1,
             }
@@ -132,7 +132,7 @@ impl Fields {
             components => {
                 // A single value may become a component with another name than its own form gives.
                 let form = other.form.as_ref().filter(|_| is_single);
-                let taken = form.into_iter().flat_map(|form| Taken::ALL.map(|taken| taken.form(form)));
+                let taken = form.into_iter().flat_map(|form| ValueConversion::ALL.map(|taken| taken.form(form)));
                 let mut values = taken.filter_map(|form| Component::value(&other.name, &form).ok());
                 // An array in a `.npz` is a file in the archive and can also be named without its extension.
                 components.wants_field(&other.name)
@@ -185,11 +185,11 @@ pub(super) struct Settled {
 #[derive(Default)]
 struct OfFile {
     /// Target of each field, by field number.
-    places: Vec<Option<Place>>,
+    places: Vec<Option<FieldTarget>>,
     /// Global form number for each form number of the file.
     forms: Vec<u32>,
     /// Conversion of the field's values, by field number.
-    taken: Vec<Taken>,
+    taken: Vec<ValueConversion>,
     /// Global number of the wider form for each form number of the file.
     wider: Vec<u32>,
     /// Global number of the bytes form, used for text that is stored as bytes.
@@ -198,7 +198,7 @@ struct OfFile {
 
 /// Conversion applied to a field's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Taken {
+enum ValueConversion {
     /// No conversion.
     Itself,
     /// To the wider form: other values of the field have that type.
@@ -209,7 +209,7 @@ enum Taken {
     Told,
 }
 
-impl Taken {
+impl ValueConversion {
     const ALL: [Self; 3] = [Self::Itself, Self::Wider, Self::Bytes];
 
     /// Conversion of single values of `form`, if `others` are the extensions of the field's other values.
@@ -256,7 +256,7 @@ fn column_of(field: &str) -> String {
 
 /// Target of a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum FieldTarget {
     Payload,
     /// Index into [`Settled::kinds`].
     Component(usize),
@@ -323,7 +323,7 @@ impl Candidates {
         let mut owned = Vec::with_capacity(fields.all.len());
         let mut of_file = OfFile {
             places: Vec::new(),
-            taken: vec![Taken::Itself; fields.all.len()],
+            taken: vec![ValueConversion::Itself; fields.all.len()],
             wider: vec![Forms::BYTES; numbers.len()],
             bytes: Forms::BYTES,
             forms: numbers,
@@ -364,10 +364,10 @@ impl Candidates {
         let field = &fields.all[number];
         let mut one = field.component.clone();
         if let Some((_, form)) = of_field.first().filter(|_| field.is_single) {
-            let taken = Taken::of(form, self.extensions.get(&column_of(&field.name)), fields.are_beside);
+            let taken = ValueConversion::of(form, self.extensions.get(&column_of(&field.name)), fields.are_beside);
             of_file.taken[number] = taken;
             match taken {
-                Taken::Told => of_field.clear(),
+                ValueConversion::Told => of_field.clear(),
                 taken => one = Component::value(&field.name, &taken.form(form)).unwrap_or(one),
             }
         }
@@ -390,9 +390,9 @@ impl Candidates {
         for (form_number, form) in of_field {
             let form = of_file.taken[number].form(form);
             match of_file.taken[number] {
-                Taken::Wider => of_file.wider[form_number] = self.forms.number(&form),
-                Taken::Bytes => of_file.bytes = self.forms.number(&form),
-                Taken::Itself | Taken::Told => {}
+                ValueConversion::Wider => of_file.wider[form_number] = self.forms.number(&form),
+                ValueConversion::Bytes => of_file.bytes = self.forms.number(&form),
+                ValueConversion::Itself | ValueConversion::Told => {}
             }
             let of = Type::of(&form);
             component.kind = match component.kind.take() {
@@ -486,8 +486,8 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
             .help("choose components with --components NAMES, separated by commas; --components none leaves out all"));
     }
     let place = |at: usize| match Some(at) == payload {
-        true => Some(Place::Payload),
-        false => chosen.iter().position(|(one, _)| *one == at).map(Place::Component),
+        true => Some(FieldTarget::Payload),
+        false => chosen.iter().position(|(one, _)| *one == at).map(FieldTarget::Component),
     };
     let files = of_files
         .into_iter()
@@ -531,17 +531,17 @@ impl Settled {
         let Some(of_file) = self.files.get(number) else { return (payload, cells) };
         for found in &fields.found[start as usize..end as usize] {
             let form_of = |forms: &[u32]| forms.get(found.form as usize).copied().unwrap_or(Forms::BYTES);
-            let taken = of_file.taken.get(found.field as usize).copied().unwrap_or(Taken::Itself);
+            let taken = of_file.taken.get(found.field as usize).copied().unwrap_or(ValueConversion::Itself);
             let (form, bytes, stamp) = match taken {
-                Taken::Itself => (form_of(&of_file.forms), found.bytes, found.stamp),
-                Taken::Wider => (form_of(&of_file.wider), found.wider_bytes, open::wider_stamp(found.stamp)),
-                Taken::Bytes => (of_file.bytes, found.bytes, found.stamp),
-                Taken::Told => (Forms::BYTES, found.bytes, found.stamp),
+                ValueConversion::Itself => (form_of(&of_file.forms), found.bytes, found.stamp),
+                ValueConversion::Wider => (form_of(&of_file.wider), found.wider_bytes, open::wider_stamp(found.stamp)),
+                ValueConversion::Bytes => (of_file.bytes, found.bytes, found.stamp),
+                ValueConversion::Told => (Forms::BYTES, found.bytes, found.stamp),
             };
             let place = of_file.places.get(found.field as usize).copied().flatten();
             let one = match place {
-                Some(Place::Payload) => self.payload.as_ref(),
-                Some(Place::Component(which)) => self.kinds.get(which),
+                Some(FieldTarget::Payload) => self.payload.as_ref(),
+                Some(FieldTarget::Component(which)) => self.kinds.get(which),
                 None => None,
             };
             let is_file = one.is_some_and(|one| one.kind().is_none());
@@ -553,8 +553,8 @@ impl Settled {
                 None => Cell { form, ..Cell::file(bytes, stamp) },
             };
             match place {
-                Some(Place::Payload) => payload = Some(cell),
-                Some(Place::Component(which)) => cells[which] = cell,
+                Some(FieldTarget::Payload) => payload = Some(cell),
+                Some(FieldTarget::Component(which)) => cells[which] = cell,
                 None => {}
             }
         }
@@ -575,8 +575,8 @@ impl Settled {
         for found in &scanned.fields.found {
             let name = &*scanned.fields.all[found.field as usize].name;
             match places.get(found.field as usize).copied().flatten() {
-                Some(Place::Component(_)) => *kept.entry(name).or_default() += 1,
-                Some(Place::Payload) => drop(is_payload.insert(name)),
+                Some(FieldTarget::Component(_)) => *kept.entry(name).or_default() += 1,
+                Some(FieldTarget::Payload) => drop(is_payload.insert(name)),
                 None => {}
             }
         }

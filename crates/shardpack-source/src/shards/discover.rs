@@ -10,7 +10,7 @@ use std::{
 };
 
 use rayon::prelude::*;
-use shardpack_format::{Error, Result, formats::foreign::Wanted, help, size::counted};
+use shardpack_format::{Error, Result, formats::foreign::FieldSelection, help, size::counted};
 
 use super::{
     File, Shards,
@@ -20,11 +20,11 @@ use super::{
     scan::{self, Row, Scanned},
 };
 use crate::{
-    Found,
+    SourceListing,
     classes::{Classes, Collector, Words},
     component_table::Cell,
     foreign::files,
-    keep::Keep,
+    keep::PathFilter,
     ledger::{Fate, Unpacked, order},
     missing_components::lacking,
     monitor::{Monitor, Phase},
@@ -37,7 +37,7 @@ const NOTES: usize = 5;
 /// What all files together have settled.
 struct Decided<'a> {
     shards: &'a Shards,
-    keep: Keep,
+    keep: PathFilter,
     words: Words,
     classes: Classes,
     settled: Settled,
@@ -64,14 +64,14 @@ struct Payload {
 }
 
 impl Shards {
-    /// Walks all files and lists their samples: one [`Found`] per split, or one for all.
+    /// Walks all files and lists their samples: one [`SourceListing`] per split, or one for all.
     ///
     /// # Errors
     /// If a requested field is missing, or a name is too long. Problems of single records are in the result.
-    pub(super) fn list(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
-        let keep = Keep::new(options)?;
+    pub(super) fn list(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
+        let keep = PathFilter::new(options)?;
         monitor.begin(Phase::Walking, 0, 0);
-        let wanted = Wanted { no_labels: self.wanted.no_labels || options.no_labels, ..self.wanted.clone() };
+        let wanted = FieldSelection { no_labels: self.wanted.no_labels || options.no_labels, ..self.wanted.clone() };
         let mut scanned = self.scan_all(&wanted, options, monitor)?;
         let mut words = joined_words(&mut scanned);
         let mut known =
@@ -134,7 +134,7 @@ impl Shards {
     }
 
     /// Walks all files.
-    fn scan_all(&self, wanted: &Wanted, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Scanned>> {
+    fn scan_all(&self, wanted: &FieldSelection, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Scanned>> {
         let looks = (scan::LOOKS / self.files.len()).max(1);
         let scanned = self.files.par_iter().map(|file| {
             monitor.go_on()?;
@@ -149,7 +149,12 @@ impl Shards {
     }
 
     /// Lists the samples again without classes; labels become a component. `what` is the reason, given in a note.
-    fn discover_without_labels(&self, what: &str, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+    fn discover_without_labels(
+        &self,
+        what: &str,
+        options: &Options,
+        monitor: &dyn Monitor,
+    ) -> Result<Vec<SourceListing>> {
         if self.wanted.label.is_some() || !self.wanted.entries.is_unsaid() {
             let error = Error::usage(what).in_file(&self.files[0].shard.path);
             return Err(error.help(help::NO_LABELS));
@@ -162,7 +167,7 @@ impl Shards {
     }
 
     /// Fails if there is no sample to pack.
-    fn check_any(&self, found: &Found) -> Result<()> {
+    fn check_any(&self, found: &SourceListing) -> Result<()> {
         if !found.listing.is_empty() {
             return Ok(());
         }
@@ -176,7 +181,7 @@ impl Shards {
                     _ => format!("none of {} records can be packed, the first: {}", others + 1, first.reason),
                 };
                 // With record options set, the options are to blame, not the records.
-                if (Wanted { components: None, ..self.wanted.clone() }) == Wanted::default() {
+                if (FieldSelection { components: None, ..self.wanted.clone() }) == FieldSelection::default() {
                     Error::data(what)
                 } else {
                     Error::usage(what)
@@ -202,7 +207,7 @@ fn joined_words(scanned: &mut [Scanned]) -> Words {
 
 impl Decided<'_> {
     /// Lists the samples of each split.
-    fn list(&self, scanned: Vec<Scanned>) -> Result<Vec<Found>> {
+    fn list(&self, scanned: Vec<Scanned>) -> Result<Vec<SourceListing>> {
         let mut scanned: Vec<Option<Scanned>> = scanned.into_iter().map(Some).collect();
         let mut all = Vec::new();
         for split in self.shards.splits() {
@@ -220,15 +225,15 @@ impl Decided<'_> {
     }
 
     /// Lists the samples of one split, and takes its files from `scanned`.
-    fn split(&self, split: Option<String>, scanned: &mut [Option<Scanned>], is_first: bool) -> Result<Found> {
+    fn split(&self, split: Option<String>, scanned: &mut [Option<Scanned>], is_first: bool) -> Result<SourceListing> {
         let (shards, settled) = (self.shards, &self.settled);
         let is_kept_back = self.kept_back.contains(&split);
-        let mut found = Found {
+        let mut found = SourceListing {
             split,
             payload: settled.payload.clone(),
             extensions: settled.extensions.clone(),
             is_numbered: self.classes.is_numbered && !is_kept_back,
-            ..Found::default()
+            ..SourceListing::default()
         };
         // The split of a missing file is unknown: the first split reports all of them.
         let lost = shards.lost.iter().filter(|_| is_first);
@@ -264,7 +269,7 @@ impl Decided<'_> {
         Ok(found)
     }
 
-    fn add_notes(&self, mut remarks: Vec<String>, is_kept_back: bool, is_first: bool, found: &mut Found) {
+    fn add_notes(&self, mut remarks: Vec<String>, is_kept_back: bool, is_first: bool, found: &mut SourceListing) {
         if is_kept_back {
             found.notes.push("every label is -1: samples have no labels, and there are no classes".to_owned());
         }
@@ -296,7 +301,7 @@ impl Decided<'_> {
         scanned: &Scanned,
         is_kept_back: bool,
         collector: &mut Collector,
-        found: &mut Found,
+        found: &mut SourceListing,
     ) -> Result<()> {
         let file = &self.shards.files[number];
         if scanned.rows.is_empty() && scanned.refused.is_empty() {

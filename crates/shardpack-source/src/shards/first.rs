@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use shardpack_format::{Result, formats::foreign::Wanted};
+use shardpack_format::{Result, formats::foreign::FieldSelection};
 
 use super::{
     Shards,
@@ -44,7 +44,7 @@ impl Shards {
         let mut first = First { shards: self, listing, file, bytes: Vec::new() };
         if let Some(file) = self.files.get(file) {
             // The location of a sample does not depend on label options.
-            let wanted = Wanted { no_labels: true, ..self.wanted.clone() };
+            let wanted = FieldSelection { no_labels: true, ..self.wanted.clone() };
             let inner = file.shard.unpacked(&wanted, &|| Ok(()))?;
             // Damage is reported by a full read.
             let _ = inner.take(end.min(MOST_BYTES) as u64).read_to_end(&mut first.bytes);

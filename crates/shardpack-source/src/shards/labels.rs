@@ -4,11 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use shardpack_format::{Error, Result, formats::foreign::Wanted};
+use shardpack_format::{Error, Result, formats::foreign::FieldSelection};
 
 use super::{
     super::{
-        classes::{NO_LABEL, Said, Words},
+        classes::{LabelInfo, NO_LABEL, Words},
         merge,
     },
     Scanned, Shards,
@@ -35,7 +35,7 @@ impl Shards {
                     return Err(Error::usage(what).in_file(&file.shard.path).help("convert these files by themselves"));
                 }
                 let name = usize::try_from(number).ok().and_then(|number| names.get(number));
-                row.said = Said { word: name.copied(), ..Said::NOTHING };
+                row.said = LabelInfo { word: name.copied(), ..LabelInfo::NOTHING };
             }
         }
         Ok(all)
@@ -78,7 +78,8 @@ impl Shards {
         kept.retain(|split| labelled.contains(split));
         for (file, scanned) in self.files.iter().zip(scanned) {
             if kept.contains(&file.split) {
-                let none = |said: Said| Said { number: Some(NO_LABEL), naming: said.naming, ..Said::NOTHING };
+                let none =
+                    |said: LabelInfo| LabelInfo { number: Some(NO_LABEL), naming: said.naming, ..LabelInfo::NOTHING };
                 scanned.rows.iter_mut().for_each(|row| row.said = none(row.said));
             }
         }
@@ -91,7 +92,7 @@ impl Shards {
 /// If no record has an image, records with fields become samples. Their label is the `wanted` field, or a field that every record has
 /// and whose values are valid classes. Otherwise those records are refused. The second value is the reason why a field named like a
 /// label is not the label.
-pub(super) fn settle_values(scanned: &mut [Scanned], wanted: &Wanted) -> (Option<String>, Option<String>) {
+pub(super) fn settle_values(scanned: &mut [Scanned], wanted: &FieldSelection) -> (Option<String>, Option<String>) {
     if scanned.iter().any(|file| !file.rows.is_empty()) {
         scanned.iter_mut().for_each(Scanned::refuse_values);
         return (None, None);
@@ -113,7 +114,7 @@ pub(super) fn settle_values(scanned: &mut [Scanned], wanted: &Wanted) -> (Option
         if saying == 0 || saying == samples && is_believed() {
             return (None, None);
         }
-        scanned.iter_mut().flat_map(|file| &mut file.rows).for_each(|row| row.said = Said::NOTHING);
+        scanned.iter_mut().flat_map(|file| &mut file.rows).for_each(|row| row.said = LabelInfo::NOTHING);
         let why = format!("{saying} of {samples} samples have a usable label or class");
         return (None, Some(why));
     };
@@ -126,6 +127,6 @@ pub(super) fn settle_values(scanned: &mut [Scanned], wanted: &Wanted) -> (Option
         true => format!("field {name:?} is a component, because its numbers are not valid class numbers"),
         false => format!("field {name:?} is a component, not a label, because {count} of {samples} samples have it"),
     };
-    scanned.iter_mut().flat_map(|file| &mut file.rows).for_each(|row| row.said = Said::NOTHING);
+    scanned.iter_mut().flat_map(|file| &mut file.rows).for_each(|row| row.said = LabelInfo::NOTHING);
     (None, Some(why))
 }

@@ -25,7 +25,7 @@ use std::{
     sync::Arc,
 };
 
-use shardpack_format::{Error, ErrorKind, Result, formats::foreign::Wanted};
+use shardpack_format::{Error, ErrorKind, Result, formats::foreign::FieldSelection};
 use shardpack_reader::unfinished;
 
 use super::{
@@ -40,20 +40,20 @@ pub use open::ShardReader;
 pub use preview::{Preview, SamplePreview};
 use scan::Scanned;
 pub(super) use splits::holds;
-pub(super) use urls::Urls;
+pub(super) use urls::UrlResolver;
 
 /// Detected shards and the options for reading their records.
 #[derive(Clone, Debug)]
 pub struct Shards {
     files: Vec<File>,
-    wanted: Wanted,
+    wanted: FieldSelection,
     ignored: BTreeMap<String, u64>,
     /// Missing files, and files that should be shards and are not: name and problem.
     lost: Vec<(Vec<u8>, String)>,
     /// Notes about the files.
     notes: Vec<String>,
     /// Reader of the URLs, if the files are at URLs; shared by all clones.
-    urls: Option<Arc<Urls>>,
+    urls: Option<Arc<UrlResolver>>,
 }
 
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ impl Shards {
     ///
     /// # Errors
     /// If a source matches nothing, or matches files of an unknown format.
-    pub fn find(sources: &[PathBuf], from: Option<Kind>, wanted: Wanted, splits: &Splits) -> Result<Self> {
+    pub fn find(sources: &[PathBuf], from: Option<Kind>, wanted: FieldSelection, splits: &Splits) -> Result<Self> {
         let mut found = Vec::new();
         for source in sources {
             if sys::is_folder(source)? {
@@ -92,7 +92,7 @@ impl Shards {
     ///
     /// # Errors
     /// As [`Shards::find`].
-    pub fn beside_adoption(folder: &Path, from: Option<Kind>, wanted: Wanted) -> Result<Self> {
+    pub fn beside_adoption(folder: &Path, from: Option<Kind>, wanted: FieldSelection) -> Result<Self> {
         if unfinished(folder)?.is_some_and(|of| of.ends_with("..")) {
             packed::refuse_unfinished(folder)?;
         }
@@ -106,9 +106,9 @@ impl Shards {
     /// As [`Shards::find`]; also if a server does not answer or cannot list.
     pub(super) fn at_urls(
         sources: &[PathBuf],
-        urls: Arc<Urls>,
+        urls: Arc<UrlResolver>,
         from: Option<Kind>,
-        wanted: Wanted,
+        wanted: FieldSelection,
         splits: &Splits,
     ) -> Result<Self> {
         let mut found = Vec::new();
@@ -123,7 +123,7 @@ impl Shards {
     fn of_found(
         sources: &[PathBuf],
         of_splits: Vec<(Option<String>, files::Files)>,
-        wanted: Wanted,
+        wanted: FieldSelection,
         splits: &Splits,
     ) -> Result<Self> {
         let mut found = files::Files::default();

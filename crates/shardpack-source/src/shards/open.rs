@@ -17,7 +17,7 @@ use rayon::prelude::*;
 use shardpack_format::{
     Error, ErrorKind, Result,
     component::Form,
-    formats::foreign::{Other, Wanted},
+    formats::foreign::{FieldSelection, Other},
     memory, regular,
 };
 
@@ -91,7 +91,7 @@ pub struct ShardReader<'a> {
     files: &'a [File],
     /// Identity of each file when the reader was opened.
     facts: Vec<Facts>,
-    wanted: &'a Wanted,
+    wanted: &'a FieldSelection,
     /// The file to read for each shard: the shard itself, or its unpacked copy.
     paths: Vec<PathBuf>,
     /// Cached descriptors of the first files; other files are opened on each read.
@@ -200,13 +200,14 @@ struct Unpacking<'s> {
 
 impl Unpacking<'_> {
     /// Writes the unpacked content as far as it can be unpacked; all listed samples lie before that point.
-    fn write(&self, wanted: &Wanted, path: &Path, monitor: &dyn Monitor) -> Result<()> {
+    fn write(&self, wanted: &FieldSelection, path: &Path, monitor: &dyn Monitor) -> Result<()> {
         let failed = |e| sys::io_error("cannot write", path, e);
         let mut out = own::create(path)?;
         let mut buffer = vec![0; UNPACK_BYTES];
         let mut left = self.end;
         // The location of an image does not depend on label options.
-        let mut inner = self.shard.unpacked(&Wanted { no_labels: true, ..wanted.clone() }, &|| monitor.go_on())?;
+        let mut inner =
+            self.shard.unpacked(&FieldSelection { no_labels: true, ..wanted.clone() }, &|| monitor.go_on())?;
         loop {
             monitor.go_on()?;
             match inner.read(&mut buffer) {
@@ -541,7 +542,8 @@ mod tests {
             let copy = folder.path().join(file.file_name().unwrap());
             fs::copy(&file, &copy).unwrap();
             let shards =
-                Shards::find(std::slice::from_ref(&copy), None, Wanted::default(), &Default::default()).unwrap();
+                Shards::find(std::slice::from_ref(&copy), None, FieldSelection::default(), &Default::default())
+                    .unwrap();
             let found = shards.list(&Options::default(), &Silent).unwrap();
             let open = || shards.reader(&found[0].listing, None, &Silent);
             let reader = open().unwrap();

@@ -2,7 +2,7 @@
 //!
 //! This is an error, because the rows of such files are not samples.
 
-use shardpack_format::{Error, Result, formats::foreign::Wanted};
+use shardpack_format::{Error, Result, formats::foreign::FieldSelection};
 
 use crate::foreign::ShardFile;
 
@@ -10,7 +10,10 @@ use crate::foreign::ShardFile;
 ///
 /// # Errors
 /// If they do. Unreadable files pass the check.
-pub(super) fn check<'f>(mut files: impl ExactSizeIterator<Item = &'f ShardFile>, wanted: &Wanted) -> Result<()> {
+pub(super) fn check<'f>(
+    mut files: impl ExactSizeIterator<Item = &'f ShardFile>,
+    wanted: &FieldSelection,
+) -> Result<()> {
     let count = files.len();
     // Explicit options override the check.
     let is_said = wanted.image.is_some() || wanted.label.is_some() || wanted.components.is_some();

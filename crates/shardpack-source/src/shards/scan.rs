@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use shardpack_format::{
     Error, ErrorKind, Result,
-    formats::foreign::{Label, Other, Record, Wanted},
+    formats::foreign::{FieldSelection, Label, Other, Record},
     hash,
     image_header::Kind,
 };
 
 use super::{
     super::{
-        classes::{Said, Words},
+        classes::{LabelInfo, Words},
         names,
         options::Options,
     },
@@ -33,7 +33,7 @@ const TELL: u64 = 256;
 
 /// A sample that can be packed if its class can be determined.
 pub(super) struct Row {
-    pub said: Said,
+    pub said: LabelInfo,
     /// Start of the name in [`Scanned::names`] times 2^16, plus the length of the name.
     name: u64,
     /// Offset in the unpacked file of the bytes to fetch.
@@ -50,7 +50,7 @@ pub(super) struct Row {
 /// A record that cannot be packed, or bytes that cannot be read.
 pub(super) struct Refused {
     pub name: Vec<u8>,
-    pub said: Option<Said>,
+    pub said: Option<LabelInfo>,
     pub offset: u64,
     pub reason: String,
 }
@@ -150,7 +150,7 @@ impl Scanned {
 pub(super) fn scan(
     file: &ShardFile,
     name: &str,
-    wanted: &Wanted,
+    wanted: &FieldSelection,
     options: &Options,
     looks: usize,
     monitor: &dyn Monitor,
@@ -348,7 +348,7 @@ impl Scanned {
                     }
                 };
                 let row = Row {
-                    said: said.as_ref().ok().copied().unwrap_or(Said::NOTHING),
+                    said: said.as_ref().ok().copied().unwrap_or(LabelInfo::NOTHING),
                     name: name_at,
                     offset,
                     fetch_bytes,

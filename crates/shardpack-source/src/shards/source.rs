@@ -6,14 +6,14 @@ use shardpack_format::{Error, Result};
 use shardpack_reader::StoreSettings;
 use shardpack_storage::Transfers;
 
-use super::{File, Shards, urls::Urls};
+use super::{File, Shards, urls::UrlResolver};
 use crate::{
-    api::{Found, SampleReader, SharedSource, SomeSamples, Source, SourceKind},
+    api::{SampleReader, SharedSource, SomeSamples, Source, SourceKind, SourceListing},
     foreign::{Kind, ShardFile, lmdb},
     listing::Listing,
     monitor::Monitor,
     options::Options,
-    patient::Patient,
+    patient::Retrying,
     stored::{Stored, StoredFile, StoredShards},
     sys,
 };
@@ -21,7 +21,7 @@ use crate::{
 impl Shards {
     pub(crate) fn restored(stored: StoredShards) -> Result<Self> {
         // Store settings come from the environment only.
-        let urls = Arc::new(Urls::new(&StoreSettings::default()));
+        let urls = Arc::new(UrlResolver::new(&StoreSettings::default()));
         let file = |file: StoredFile| {
             let StoredFile { path, name, split, bytes, mtime_ns, kind, packed, part } = file;
             let kind = Kind::of(&kind)?;
@@ -75,7 +75,7 @@ impl Source for Shards {
         Ok(Arc::new(resolved))
     }
 
-    fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+    fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
         self.list(options, monitor)
     }
 
@@ -86,7 +86,7 @@ impl Source for Shards {
         work: Option<&Path>,
         monitor: &dyn Monitor,
     ) -> Result<Box<dyn SampleReader + 'a>> {
-        Ok(Box::new(Patient(self.reader(listing, work, monitor)?)))
+        Ok(Box::new(Retrying(self.reader(listing, work, monitor)?)))
     }
 
     fn unpacked_bytes(&self, _: Option<&str>, listing: &Listing) -> Result<u64> {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use shardpack_format::{Error, ErrorKind, Result, formats::foreign::Wanted};
+use shardpack_format::{Error, ErrorKind, Result, formats::foreign::FieldSelection};
 
 use super::{
     super::options::{SPLITS, Splits},
@@ -71,13 +71,13 @@ pub(crate) fn holds(path: &Path) -> Result<bool> {
 ///
 /// # Errors
 /// If a requested field of a file is missing.
-pub(super) fn inside(files: &mut Vec<File>, wanted: &Wanted, splits: &Splits) -> Result<()> {
+pub(super) fn inside(files: &mut Vec<File>, wanted: &FieldSelection, splits: &Splits) -> Result<()> {
     if files.iter().any(|file| file.split.is_some()) || *splits == Splits::None {
         return Ok(());
     }
     let mut parted = Vec::with_capacity(files.len());
     // The walk checks label options.
-    let wanted = &Wanted { no_labels: true, ..wanted.clone() };
+    let wanted = &FieldSelection { no_labels: true, ..wanted.clone() };
     for file in &*files {
         let names = match file.shard.splits(wanted) {
             Err(error) if error.kind() == ErrorKind::Usage => return Err(error),

@@ -17,7 +17,7 @@ use crate::{
     foreign::{Kind, Readers, Remote, files, lmdb::DATA_FILE, many, patterns::braces},
     options::{SPLITS, Splits},
     packed::{self, InFolder, Input},
-    strangers::Known,
+    strangers::DatasetFiles,
     url::{self, Named},
 };
 
@@ -28,7 +28,7 @@ const NOTHING: &str = "no such object, and nothing below it";
 
 /// The folders that hold the shards.
 #[derive(Debug, Default)]
-pub(crate) struct Urls {
+pub(crate) struct UrlResolver {
     /// For all folders.
     settings: StoreSettings,
     /// By URL, which ends with a slash.
@@ -42,9 +42,9 @@ fn url_of(folder: &dyn Storage) -> String {
 }
 
 /// Shards of a split.
-type Found = (Option<String>, files::Files);
+type SplitShards = (Option<String>, files::Files);
 
-impl Urls {
+impl UrlResolver {
     pub fn new(settings: &StoreSettings) -> Self {
         Self { settings: settings.clone(), ..Self::default() }
     }
@@ -88,7 +88,7 @@ impl Urls {
     ///
     /// # Errors
     /// If `source` matches nothing, or the server does not answer.
-    pub fn of_source(&self, source: &str, from: Option<Kind>, splits: &Splits) -> Result<Vec<Found>> {
+    pub fn of_source(&self, source: &str, from: Option<Kind>, splits: &Splits) -> Result<Vec<SplitShards>> {
         let expanded = braces(source).map_err(|error| error.in_file(source))?;
         let is_one = expanded.len() == 1;
         let (mut names, mut found) = (Vec::new(), Vec::new());
@@ -179,7 +179,7 @@ impl Urls {
         }
         let folders: Vec<_> = by_folder.into_iter().collect();
         let looked = many(&folders, |(folder, names)| {
-            let known = Known::in_folder(self.store(folder)?.as_ref())?;
+            let known = DatasetFiles::in_folder(self.store(folder)?.as_ref())?;
             Ok(InFolder { folder: folder.into(), names: names.clone(), known })
         });
         looked.into_iter().collect()
@@ -243,7 +243,7 @@ impl Urls {
     }
 
     /// The shards directly in the folder at `url`, or in its folders that are splits.
-    fn folder(&self, url: &str, from: Option<Kind>, splits: &Splits) -> Result<Vec<Found>> {
+    fn folder(&self, url: &str, from: Option<Kind>, splits: &Splits) -> Result<Vec<SplitShards>> {
         let (mut all, folders) = self.level(url, from)?;
         let names: Vec<&str> = match splits {
             _ if !all.shards.is_empty() => Vec::new(),

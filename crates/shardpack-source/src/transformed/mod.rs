@@ -13,7 +13,7 @@ use shardpack_format::{Error, Result, component::Component};
 use shardpack_storage::{Storage, Transfers};
 
 use super::{
-    api::{Found, Look, ReadError, Refusal, SampleReader, SharedSource, Source, SourceKind},
+    api::{Look, ReadError, Refusal, SampleReader, SharedSource, Source, SourceKind, SourceListing},
     options::Options,
     stored::Stored,
 };
@@ -40,7 +40,7 @@ pub struct Spools {
 
 /// Position of a transformed image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Made {
+pub struct SpoolPosition {
     /// Position in the spool.
     pub place: u64,
     /// Number of the spool, from 1.
@@ -55,7 +55,7 @@ pub struct Split {
     /// The original images, in the same order.
     pub before: Arc<Listing>,
     /// Position of each transformed image; `None` for an image that the recipe does not change.
-    pub places: Arc<Vec<Option<Made>>>,
+    pub places: Arc<Vec<Option<SpoolPosition>>>,
 }
 
 impl Split {
@@ -144,7 +144,7 @@ impl Source for Transformed {
         Ok(Arc::new(Self { before: self.before.resolved()?, ..self.clone() }))
     }
 
-    fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+    fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
         self.before.discover(options, monitor)
     }
 
@@ -183,7 +183,7 @@ impl Source for Transformed {
 /// Reads transformed images from spools, and unchanged images from the original source.
 pub struct TransformedReader<'a> {
     listing: &'a Listing,
-    places: &'a [Option<Made>],
+    places: &'a [Option<SpoolPosition>],
     /// Open spools; `None` for a spool without images of this split.
     spools: Vec<Option<SpoolReader>>,
     /// Components of the original source.
@@ -193,19 +193,19 @@ pub struct TransformedReader<'a> {
 }
 
 /// Location of an image.
-enum Place<'a> {
+enum ImageLocation<'a> {
     Spool(&'a SpoolReader, u64),
     Before(&'a dyn SampleReader),
 }
 
 impl TransformedReader<'_> {
-    fn place(&self, number: u64) -> Result<Place<'_>> {
+    fn place(&self, number: u64) -> Result<ImageLocation<'_>> {
         let place = match self.places.get(number as usize) {
             Some(Some(made)) => {
                 let spool = self.spools.get(made.spool.get() as usize - 1).and_then(Option::as_ref);
-                spool.map(|spool| Place::Spool(spool, made.place))
+                spool.map(|spool| ImageLocation::Spool(spool, made.place))
             }
-            _ => self.before.as_deref().map(Place::Before),
+            _ => self.before.as_deref().map(ImageLocation::Before),
         };
         place.ok_or_else(|| Error::data("an image that was not transformed"))
     }
@@ -214,8 +214,8 @@ impl TransformedReader<'_> {
 impl SampleReader for TransformedReader<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
         match self.place(number)? {
-            Place::Spool(spool, place) => Ok(spool.read(place, payload)?),
-            Place::Before(source) => source.read(number, payload),
+            ImageLocation::Spool(spool, place) => Ok(spool.read(place, payload)?),
+            ImageLocation::Before(source) => source.read(number, payload),
         }
     }
 
@@ -235,8 +235,8 @@ impl SampleReader for TransformedReader<'_> {
 
     fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
         let (spool, place) = match self.place(number)? {
-            Place::Spool(spool, place) => (spool, place),
-            Place::Before(source) => return source.peek(number, first, look),
+            ImageLocation::Spool(spool, place) => (spool, place),
+            ImageLocation::Before(source) => return source.peek(number, first, look),
         };
         let most = first.len().min(self.listing.entry(number).bytes as usize);
         Ok(spool.peek(place, &mut first[..most], look)?)

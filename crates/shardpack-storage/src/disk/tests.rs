@@ -18,7 +18,7 @@ const NEW: &[u8] = b"0123456789";
 /// Bytes of a file; `None` if it is missing.
 type Bytes = Option<&'static [u8]>;
 /// Runs on a disk in this folder.
-type Run = fn(Arc<dyn Disk>, &Path) -> Result<()>;
+type DiskAction = fn(Arc<dyn Disk>, &Path) -> Result<()>;
 
 /// A change of one file.
 struct Row {
@@ -26,9 +26,9 @@ struct Row {
     /// Path of the file.
     file: &'static str,
     /// The change.
-    change: Run,
+    change: DiskAction,
     /// Makes it durable.
-    sync: Run,
+    sync: DiskAction,
     /// The bytes after the change, from those before it.
     after: fn(Bytes) -> Bytes,
 }
@@ -253,7 +253,7 @@ fn a_missing_sync_or_a_wrong_order_is_found() {
             assert_eq!(no_names.is_err(), new != old, "{}", row.name);
         }
     }
-    let wrong: [Run; 3] = [
+    let wrong: [DiskAction; 3] = [
         |disk, base| {
             let file = disk.create(&base.join("x"))?;
             disk.write(&file, base, NEW)?;
@@ -272,7 +272,7 @@ fn a_missing_sync_or_a_wrong_order_is_found() {
             disk.finish(&file, &base.join("x.part"), &base.join("x"))
         },
     ];
-    let sync: Run = |disk, base| disk.sync_folder(base);
+    let sync: DiskAction = |disk, base| disk.sync_folder(base);
     for (number, change) in wrong.into_iter().enumerate() {
         let row = Row { name: "wrong", file: "x", change, sync, after: |_| Some(NEW) };
         assert!(row.survives_cuts(Some(OLD), Fault::None).is_err(), "{number}");

@@ -13,7 +13,7 @@ use shardpack_format::{Error, Result, regular};
 
 use crate::remote::{
     checked,
-    profile::{self, Kept},
+    profile::{self, CachedCredential},
     service::Connector,
     web,
 };
@@ -61,7 +61,7 @@ impl Container {
     ///
     /// # Errors
     /// When there are no credentials; the message holds no part of a credential.
-    pub async fn ask(&self) -> Result<Kept, String> {
+    pub async fn ask(&self) -> Result<CachedCredential, String> {
         let token = token()?;
         let mut attempt = 1;
         loop {

@@ -150,7 +150,7 @@ fn outside(key: &str, place: &str) -> Error {
     Error::new(shardpack_format::ErrorKind::System, what).in_file(place)
 }
 
-type Found = (object_store::list::PaginatedListResult, Vec<crate::remote::pages::Odd>);
+type ListedPage = (object_store::list::PaginatedListResult, Vec<crate::remote::pages::Odd>);
 
 async fn asked(
     objects: &Objects,
@@ -158,7 +158,7 @@ async fn asked(
     are_folders: bool,
     token: Option<String>,
     asker: &Asker<'_>,
-) -> Result<Found, Failed> {
+) -> Result<ListedPage, Failed> {
     let notes = Notes::of(Use::Page);
     let found = objects.page(prefix, are_folders, token, &notes).await;
     asker.counted(&notes);

@@ -25,14 +25,14 @@ use crate::remote::{
 };
 
 /// The operations of a bucket that this crate uses.
-pub(crate) trait Bucket: ObjectStore + MultipartStore + PaginatedListStore {}
+pub(crate) trait BucketClient: ObjectStore + MultipartStore + PaginatedListStore {}
 
-impl<T: ObjectStore + MultipartStore + PaginatedListStore> Bucket for T {}
+impl<T: ObjectStore + MultipartStore + PaginatedListStore> BucketClient for T {}
 
 /// A bucket.
 #[derive(Debug)]
 pub(crate) struct Objects {
-    store: Arc<dyn Bucket>,
+    store: Arc<dyn BucketClient>,
     /// The places where credentials were searched, for error messages.
     tried: String,
 }
@@ -161,7 +161,7 @@ fn once() -> RetryConfig {
     RetryConfig { max_retries: 0, ..RetryConfig::default() }
 }
 
-type Made = (Arc<dyn Bucket>, String);
+type BuiltClient = (Arc<dyn BucketClient>, String);
 
 /// The configuration for the client of a kind of store, from the environment and then from `settings`: its name at its
 /// source, the client's name as text and as key, and the value.
@@ -188,7 +188,7 @@ fn usage(error: object_store::Error) -> Error {
     Error::usage(error.to_string())
 }
 
-fn s3(location: &Location, settings: &Settings, connector: Connector) -> Result<Made> {
+fn s3(location: &Location, settings: &Settings, connector: Connector) -> Result<BuiltClient> {
     let mut builder = AmazonS3Builder::new();
     let is_ours = |key: &AmazonS3ConfigKey| matches!(key, AmazonS3ConfigKey::Client(_) | AmazonS3ConfigKey::Bucket);
     for (name, key, value) in configured(Kind::S3, settings, is_ours)? {
@@ -251,7 +251,7 @@ fn s3(location: &Location, settings: &Settings, connector: Connector) -> Result<
     Ok((Arc::new(builder.build().map_err(usage)?), tried))
 }
 
-fn google(location: &Location, settings: &Settings, connector: Connector) -> Result<Made> {
+fn google(location: &Location, settings: &Settings, connector: Connector) -> Result<BuiltClient> {
     let mut builder = GoogleCloudStorageBuilder::new();
     let is_ours = |key: &GoogleConfigKey| matches!(key, GoogleConfigKey::Client(_) | GoogleConfigKey::Bucket);
     for (name, key, value) in configured(Kind::Google, settings, is_ours)? {
@@ -283,7 +283,7 @@ fn google(location: &Location, settings: &Settings, connector: Connector) -> Res
     Ok((Arc::new(builder.build().map_err(usage)?), tried.to_owned()))
 }
 
-fn azure(location: &Location, settings: &Settings, connector: Connector) -> Result<Made> {
+fn azure(location: &Location, settings: &Settings, connector: Connector) -> Result<BuiltClient> {
     let mut builder = MicrosoftAzureBuilder::new();
     let is_ours = |key: &AzureConfigKey| matches!(key, AzureConfigKey::Client(_) | AzureConfigKey::ContainerName);
     for (name, key, value) in configured(Kind::Azure, settings, is_ours)? {

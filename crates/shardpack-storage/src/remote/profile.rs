@@ -132,7 +132,7 @@ pub(crate) enum From {
 #[derive(Debug)]
 pub(crate) struct Asked {
     from: From,
-    kept: tokio::sync::Mutex<Option<Kept>>,
+    kept: tokio::sync::Mutex<Option<CachedCredential>>,
 }
 
 impl Asked {
@@ -142,7 +142,7 @@ impl Asked {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct CachedCredential {
     credential: Arc<AwsCredential>,
     end: Option<SystemTime>,
 }
@@ -164,7 +164,7 @@ impl CredentialProvider for Asked {
 
     async fn get_credential(&self) -> object_store::Result<Arc<AwsCredential>> {
         let mut kept = self.kept.lock().await;
-        if let Some(Kept { credential, end }) = &*kept
+        if let Some(CachedCredential { credential, end }) = &*kept
             && end.is_none_or(|end| SystemTime::now() + BEFORE_END < end)
         {
             return Ok(Arc::clone(credential));
@@ -186,7 +186,7 @@ impl CredentialProvider for Asked {
 }
 
 /// Runs the program. Its output may be a secret and appears in no message.
-fn run(command: &str) -> Result<Kept, String> {
+fn run(command: &str) -> Result<CachedCredential, String> {
     let output = Command::new("sh").arg("-c").arg(command).stdin(Stdio::null()).output();
     let output = output.map_err(|error| format!("sh: {error}"))?;
     if !output.status.success() {
@@ -197,7 +197,7 @@ fn run(command: &str) -> Result<Kept, String> {
     read_printed(&output.stdout)
 }
 
-pub(crate) fn read_printed(text: &[u8]) -> Result<Kept, String> {
+pub(crate) fn read_printed(text: &[u8]) -> Result<CachedCredential, String> {
     let wrong = |what: String| format!("prints no credentials of version 1: {what}");
     // Only the position of the error: the error text quotes the output.
     let place = |error: serde_json::Error| wrong(format!("line {}, column {}", error.line(), error.column()));
@@ -215,7 +215,7 @@ pub(crate) fn read_printed(text: &[u8]) -> Result<Kept, String> {
 /// Response of a container's credentials server.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Given {
+struct ContainerCredential {
     access_key_id: String,
     secret_access_key: String,
     token: Option<String>,
@@ -226,10 +226,10 @@ struct Given {
 ///
 /// # Errors
 /// When the response is invalid; the message does not hold the value.
-pub(crate) fn read_given(text: &[u8]) -> Result<Kept, String> {
+pub(crate) fn read_given(text: &[u8]) -> Result<CachedCredential, String> {
     let wrong = |what: String| format!("the server of the container sends no credentials: {what}");
     let place = |error: serde_json::Error| wrong(format!("line {}, column {}", error.line(), error.column()));
-    let given: Given = serde_json::from_slice(text).map_err(place)?;
+    let given: ContainerCredential = serde_json::from_slice(text).map_err(place)?;
     let end = given.expiration.map(|text| {
         DateTime::parse_from_rfc3339(&text).map(SystemTime::from).map_err(|error| wrong(format!("Expiration: {error}")))
     });
@@ -238,13 +238,13 @@ pub(crate) fn read_given(text: &[u8]) -> Result<Kept, String> {
 }
 
 /// Checks that a request can hold the credentials.
-fn kept(credential: AwsCredential, end: Option<SystemTime>) -> Result<Kept, String> {
+fn kept(credential: AwsCredential, end: Option<SystemTime>) -> Result<CachedCredential, String> {
     let AwsCredential { key_id, secret_key, token } = &credential;
     let token = ("the session token", token.as_ref());
     for (name, value) in [("the key's name", Some(key_id)), ("the key", Some(secret_key)), token] {
         value.map_or(Ok(()), |value| checked::text(name, value)).map_err(|error| error.what())?;
     }
-    Ok(Kept { credential: Arc::new(credential), end })
+    Ok(CachedCredential { credential: Arc::new(credential), end })
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use crate::remote::{
     pace::Pace,
     persistence::Asker,
     plain,
-    request::{Found, Wanted},
+    request::{GetOutcome, GetRequest},
     service::Notes,
     web,
 };
@@ -34,7 +34,7 @@ const CHANGED: &str = "changed since it was planned";
 pub(crate) struct Reading<'a> {
     pub asker: Asker<'a>,
     pub versions: &'a Mutex<HashMap<String, Version>>,
-    pub wanted: Wanted,
+    pub wanted: GetRequest,
 }
 
 /// Takes the bytes of an object, in their order.
@@ -112,14 +112,14 @@ impl Chunks<'_> {
 
 impl Reading<'_> {
     /// Hands out the bytes in order.
-    pub async fn run(self, mut sink: impl Sink) -> Result<Found> {
+    pub async fn run(self, mut sink: impl Sink) -> Result<GetOutcome> {
         let Asker { shared, location, .. } = self.asker;
         let mut persistence = self.asker.persistence();
         let (mut done, mut pace) = (0, Pace::new(self.asker.options));
         loop {
             let before = done;
             let failed = match self.attempt(&mut done, &mut pace, &mut sink).await {
-                Ok(object_bytes) => return Ok(Found { is_there: true, object_bytes }),
+                Ok(object_bytes) => return Ok(GetOutcome { is_there: true, object_bytes }),
                 Err(failed) => failed,
             };
             // A trickle is no progress; otherwise the retries would never end.
@@ -127,13 +127,13 @@ impl Reading<'_> {
                 persistence.progress();
             }
             match failed {
-                Failed::NotThere => return Ok(Found::default()),
+                Failed::NotThere => return Ok(GetOutcome::default()),
                 // An empty object has no first byte.
                 Failed::Shorter(_) if self.wanted.object_bytes.is_none() => {
-                    return Ok(Found { is_there: true, object_bytes: Some(0) });
+                    return Ok(GetOutcome { is_there: true, object_bytes: Some(0) });
                 }
                 Failed::Refused(_) if self.wanted.is_optional && shared.has_answered() => {
-                    return Ok(Found::default());
+                    return Ok(GetOutcome::default());
                 }
                 failed => persistence.after(failed).await.map_err(|error| {
                     let error = error.in_file(location.shown(&self.wanted.name));
@@ -180,7 +180,7 @@ impl Reading<'_> {
 
     /// One attempt to read the bytes after the first `done`; returns the length of the object.
     async fn attempt(&self, done: &mut u64, pace: &mut Pace, sink: &mut impl Sink) -> Result<Option<u64>, Failed> {
-        let Wanted { name, range, object_bytes, most, .. } = &self.wanted;
+        let GetRequest { name, range, object_bytes, most, .. } = &self.wanted;
         // An object of unknown length is read from its beginning again.
         let rest = range.as_ref().map(|range| range.start + *done..range.end);
         let _running = self.asker.shared.limiter.enter().await;

@@ -47,7 +47,7 @@ impl Counters {
 }
 
 /// An object, or a byte range, to read.
-pub(crate) struct Wanted {
+pub(crate) struct GetRequest {
     pub name: String,
     pub range: Option<Range<u64>>,
     /// Length of the object in bytes, if known.
@@ -62,7 +62,7 @@ pub(crate) struct Wanted {
 
 /// Result of a read.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct GetOutcome {
     /// Whether the object exists.
     pub is_there: bool,
     /// Its length in bytes, if the server sends it.

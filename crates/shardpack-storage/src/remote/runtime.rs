@@ -15,16 +15,16 @@ use tokio::runtime::{Builder, Handle, Runtime};
 const MOST_LEFT: usize = 128;
 
 thread_local! {
-    static OF_THREAD: RefCell<Held> = const { RefCell::new(Held(None)) };
+    static OF_THREAD: RefCell<ThreadSlot> = const { RefCell::new(ThreadSlot(None)) };
 }
 
 /// The sets of threads that have ended.
 static LEFT: Mutex<Vec<OfThread>> = Mutex::new(Vec::new());
 
 /// The set of a running thread; other threads may take it after the thread ends.
-struct Held(Option<Rc<OfThread>>);
+struct ThreadSlot(Option<Rc<OfThread>>);
 
-impl Drop for Held {
+impl Drop for ThreadSlot {
     fn drop(&mut self) {
         let Some(of_thread) = self.0.take() else { return };
         if of_thread.process != std::process::id() {

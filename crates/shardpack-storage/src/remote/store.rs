@@ -13,7 +13,7 @@ use crate::remote::{
     location::{Kind, Location},
     persistence::Asker,
     reading::{CHANGED_WHILE_READ, Filling, Reading, Sink},
-    request::{Counters, Found, Wanted},
+    request::{Counters, GetOutcome, GetRequest},
     runtime,
     settings::{Options, Settings, unknown},
     shared::Shared,
@@ -185,7 +185,8 @@ impl Store {
 
     fn read_whole(&self, name: &str, most: u64, is_optional: bool) -> Result<Option<Vec<u8>>> {
         let mut all = Vec::new();
-        let wanted = Wanted { name: name.to_owned(), range: None, object_bytes: None, stamp: None, is_optional, most };
+        let wanted =
+            GetRequest { name: name.to_owned(), range: None, object_bytes: None, stamp: None, is_optional, most };
         let found = self.run(wanted, |bytes: &[u8]| all.extend_from_slice(bytes))?;
         Ok(found.is_there.then_some(all))
     }
@@ -198,11 +199,12 @@ impl Store {
         // A range request, because servers that do not support HEAD, or compress responses to it, send a wrong length
         // or none.
         let (range, object_bytes) = (Some(0..1), None);
-        let wanted = Wanted { name: name.to_owned(), range, object_bytes, stamp: None, is_optional: false, most: 1 };
+        let wanted =
+            GetRequest { name: name.to_owned(), range, object_bytes, stamp: None, is_optional: false, most: 1 };
         match self.run(wanted, |_: &[u8]| ())? {
-            Found { is_there: false, .. } => Ok(None),
-            Found { object_bytes: Some(bytes), .. } => Ok(Some(bytes)),
-            Found { .. } => {
+            GetOutcome { is_there: false, .. } => Ok(None),
+            GetOutcome { object_bytes: Some(bytes), .. } => Ok(Some(bytes)),
+            GetOutcome { .. } => {
                 Err(Error::new(ErrorKind::System, "the server sends no length").in_file(self.object_url(name)))
             }
         }
@@ -258,7 +260,7 @@ impl Store {
         let mut all = Vec::new();
         let (name, stamp) = (name.to_owned(), Some(stamp));
         let url = self.object_url(&name);
-        let wanted = Wanted { name, range: None, object_bytes: None, stamp, is_optional: false, most };
+        let wanted = GetRequest { name, range: None, object_bytes: None, stamp, is_optional: false, most };
         match self.run(wanted, |bytes: &[u8]| all.extend_from_slice(bytes))?.is_there {
             true => Ok(all),
             false => Err(self.not_there(Error::data(GONE)).in_file(url)),
@@ -301,7 +303,7 @@ impl Store {
         }
         let (most, object_bytes) = (range.end - range.start, Some(object_bytes));
         let (name, range) = (name.to_owned(), Some(range));
-        let found = self.run(Wanted { name, range, object_bytes, stamp, is_optional: false, most }, sink)?;
+        let found = self.run(GetRequest { name, range, object_bytes, stamp, is_optional: false, most }, sink)?;
         Ok(found.is_there)
     }
 
@@ -332,7 +334,7 @@ impl Store {
     }
 
     /// Reads `wanted` and hands out its bytes in order.
-    fn run(&self, wanted: Wanted, sink: impl Sink) -> Result<Found> {
+    fn run(&self, wanted: GetRequest, sink: impl Sink) -> Result<GetOutcome> {
         let shared = self.shared()?;
         let reading = Reading { asker: self.asker(&shared), versions: &self.versions, wanted };
         runtime::wait(reading.run(sink))?

@@ -69,7 +69,7 @@ pub(super) struct FileFacts {
 }
 
 /// Receives each sample and returns whether to continue.
-pub(super) type Found<'a> = dyn FnMut(Scanned) -> Result<ControlFlow<()>> + 'a;
+pub(super) type SampleCallback<'a> = dyn FnMut(Scanned) -> Result<ControlFlow<()>> + 'a;
 
 /// Passes each sample of the file to `found` in order, until `found` returns `Break`.
 ///
@@ -77,7 +77,7 @@ pub(super) type Found<'a> = dyn FnMut(Scanned) -> Result<ControlFlow<()>> + 'a;
 ///
 /// # Errors
 /// If the file cannot be opened, or `found` fails.
-pub(super) fn scan(file: &ShardFile, monitor: &dyn Monitor, found: &mut Found<'_>) -> Result<FileFacts> {
+pub(super) fn scan(file: &ShardFile, monitor: &dyn Monitor, found: &mut SampleCallback<'_>) -> Result<FileFacts> {
     let heads = Heads::open(file)?;
     let scanned = file.members(true).and_then(|members| match members {
         Some(archive) => tar::scan(file, archive, heads.as_ref(), found),

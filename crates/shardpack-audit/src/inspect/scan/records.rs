@@ -2,12 +2,12 @@
 
 use shardpack_format::{
     Error, ErrorKind, Result,
-    formats::foreign::{Image, Record, Walk, Wanted},
+    formats::foreign::{FieldSelection, Image, Record, Walk},
     image_header::Header,
     text,
 };
 
-use super::{FileFacts, Found, HEAD_BYTES, Heads, Picture, Scanned, Tally};
+use super::{FileFacts, HEAD_BYTES, Heads, Picture, SampleCallback, Scanned, Tally};
 use crate::{foreign::ShardFile, monitor::Monitor};
 
 /// Maximum length in bytes of a class name; longer text is not a class name.
@@ -20,10 +20,10 @@ pub(super) fn scan(
     file: &ShardFile,
     heads: Option<&Heads>,
     monitor: &dyn Monitor,
-    found: &mut Found<'_>,
+    found: &mut SampleCallback<'_>,
 ) -> Result<FileFacts> {
     let mut facts = FileFacts::default();
-    let mut walk = match file.walk(&Wanted::default(), &|| monitor.go_on()) {
+    let mut walk = match file.walk(&FieldSelection::default(), &|| monitor.go_on()) {
         Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
         Ok(walk) => walk,
         Err(error) => {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use shardpack_format::{
     Error, Result,
     formats::{
-        foreign::{Wanted, whole},
+        foreign::{FieldSelection, whole},
         webdataset::{
             image_of,
             reader::{Ending, Member, MemberKind},
@@ -16,7 +16,7 @@ use shardpack_format::{
     image_header::{Header, Kind, SNIFF_BYTES},
 };
 
-use super::{FileFacts, Found, HEAD_BYTES, Heads, Picture, Scanned, Tally};
+use super::{FileFacts, HEAD_BYTES, Heads, Picture, SampleCallback, Scanned, Tally};
 use crate::{
     foreign::{Archive, ShardFile},
     inspect::Tar,
@@ -53,7 +53,7 @@ pub(super) fn scan(
     file: &ShardFile,
     mut archive: Archive,
     heads: Option<&Heads>,
-    found: &mut Found<'_>,
+    found: &mut SampleCallback<'_>,
 ) -> Result<FileFacts> {
     let (mut facts, mut tar) = (FileFacts::default(), Tar::default());
     let mut grouper = Grouper::default();
@@ -69,7 +69,7 @@ pub(super) fn scan(
         if images == 0 {
             of_files += u64::from(sample.components.iter().any(|component| !is_label(&component.extension)));
             lacking.add(|| error("holds no image"));
-        } else if let Err(why) = image_of(&sample.components, &Wanted::default()) {
+        } else if let Err(why) = image_of(&sample.components, &FieldSelection::default()) {
             several.add(|| error(&why));
         }
         gather(sample, seen)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use shardpack_format::formats::foreign::Wanted;
+use shardpack_format::formats::foreign::FieldSelection;
 
 use super::{Walked, keys_at, of_sample};
 use crate::{
@@ -24,7 +24,7 @@ pub(super) fn find_unfit(files: &[ShardFile], walked: &mut [Walked]) {
                 *said = said.renumbered(&new);
             }
             // Unreadable class names were already reported.
-            let names = files[*number].classes(&Wanted::default()).unwrap_or_default();
+            let names = files[*number].classes(&FieldSelection::default()).unwrap_or_default();
             if names.len() > known.len() {
                 known = names;
             }

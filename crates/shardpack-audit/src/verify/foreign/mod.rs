@@ -13,7 +13,7 @@ use std::{
 };
 
 use rayon::prelude::*;
-use shardpack_format::{Error, ErrorKind, Result, formats::foreign::Wanted, size, text};
+use shardpack_format::{Error, ErrorKind, Result, formats::foreign::FieldSelection, size, text};
 
 use super::{
     Options, Problem, Report,
@@ -29,8 +29,8 @@ use crate::{
     monitor::{Monitor, Phase},
     parallel::in_pool,
     source::{
-        classes::{Said, Words},
-        given::Looked,
+        classes::{LabelInfo, Words},
+        given::InputFiles,
     },
 };
 
@@ -63,7 +63,7 @@ struct Walked {
     shapes: BTreeMap<Shape, (u64, Vec<u8>)>,
     samples: u64,
     /// Label and offset of each record with an image.
-    said: Vec<(Said, u64)>,
+    said: Vec<(LabelInfo, u64)>,
     words: Words,
     /// Start of each record and end of the last, kept only for the comparison with an index.
     starts: Option<Vec<u64>>,
@@ -110,7 +110,7 @@ impl Walked {
 ///
 /// # Errors
 /// If the user cancels. Damage is in the report.
-pub fn verify(looked: Looked, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
+pub fn verify(looked: InputFiles, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
     let start = Instant::now();
     let Files { shards: files, problems, ignored, notes, .. } = &looked.files;
     let read_bytes = files.iter().map(|file| file.bytes).sum();
@@ -257,7 +257,7 @@ fn usual_shapes<'f>(files: &'f [ShardFile], walked: &[Walked]) -> BTreeMap<&'f s
 /// The keys of the records at `offsets`, read again: few keys are duplicates, and keeping all keys would need much memory.
 fn keys_at(file: &ShardFile, mut offsets: BTreeSet<u64>) -> BTreeMap<u64, Vec<u8>> {
     let mut keys = BTreeMap::new();
-    let Ok(mut walk) = file.walk(&Wanted::default(), &|| Ok(())) else { return keys };
+    let Ok(mut walk) = file.walk(&FieldSelection::default(), &|| Ok(())) else { return keys };
     // The first walk reported unreadable records.
     while !offsets.is_empty()
         && let Ok(Some(record)) = walk.next()

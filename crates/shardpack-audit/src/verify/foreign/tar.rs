@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::Range};
 use shardpack_format::{
     Error, Result,
     formats::{
-        foreign::Wanted,
+        foreign::FieldSelection,
         webdataset::{
             image_of, is_lost, is_named_image,
             reader::{Ending, Member},
@@ -41,7 +41,7 @@ pub(super) fn walk(
     let mut grouper = Grouper::default();
     let (mut data, mut is_twice, mut texts) = (Vec::new(), false, Texts::default());
     let mut firsts = Firsts::new();
-    let wanted = Wanted::default();
+    let wanted = FieldSelection::default();
     let of_bytes =
         |bytes: Range<u64>, what: String| Problem { file: shown(file), bytes: Some(bytes), what, ..Problem::default() };
     loop {
@@ -157,10 +157,10 @@ impl Walked {
         let is_image = |component: &Component| is_named_image(&component.extension);
         let problem = |what: String| of_sample(file, &sample.key, sample.offset, what);
         let images = sample.components.iter().filter(|component| is_image(component)).count();
-        let Told { label, component: of_label, class, .. } = texts.told(&sample.components, &Wanted::default());
+        let Told { label, component: of_label, class, .. } = texts.told(&sample.components, &FieldSelection::default());
         self.images += u64::from(images > 0);
         if !is_twice {
-            match image_of(&sample.components, &Wanted::default()) {
+            match image_of(&sample.components, &FieldSelection::default()) {
                 Err(_) if images == 0 => {
                     // Files of another kind, with or without a label.
                     self.values += u64::from(sample.components.len() > usize::from(of_label.is_some()));

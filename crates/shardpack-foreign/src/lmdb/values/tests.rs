@@ -10,27 +10,27 @@ fn input() -> Vec<u8> {
 }
 
 fn jpeg() -> Value {
-    Value::Bytes(Part::Plain(0..JPEG.len()))
+    Value::Bytes(EncodedRange::Plain(0..JPEG.len()))
 }
 
 fn array(dtype: &str, shape: &[u64]) -> Value {
     let item = if dtype == "|u1" { 1 } else { 8 };
     let bytes = shape.iter().product::<u64>() as usize * item;
-    let data = Part::Plain(JPEG.len()..JPEG.len() + bytes);
+    let data = EncodedRange::Plain(JPEG.len()..JPEG.len() + bytes);
     Value::Array(Arc::new(Array { dtype: dtype.to_owned(), shape: shape.to_vec(), is_fortran: false, data }))
 }
 
 /// Labels of the samples with an image, or what is wrong with the others.
 fn labels(value: &Value) -> Vec<Result<Label, String>> {
-    let label = |one: Found| one.held.map(|_| one.label).map_err(Lack::what);
-    samples_of(value, &input(), &Wanted::default()).into_iter().map(label).collect()
+    let label = |one: ValueSample| one.held.map(|_| one.label).map_err(MissingImage::what);
+    samples_of(value, &input(), &FieldSelection::default()).into_iter().map(label).collect()
 }
 
 #[test]
 fn samples_of_a_value_are_told_from_one_with_its_label() {
     let list = |items: &[Value]| Value::List(items.to_vec());
     let map = |entries: &[(&str, Value)]| {
-        let text = |name: &&str| Value::Text(Part::Owned(name.as_bytes().into()));
+        let text = |name: &&str| Value::Text(EncodedRange::Owned(name.as_bytes().into()));
         Value::Map(entries.iter().map(|(name, value)| (text(name), value.clone())).collect())
     };
     let (one, two) = (Value::Int(1), Value::Int(2));
@@ -71,13 +71,13 @@ fn samples_of_a_value_are_told_from_one_with_its_label() {
 
 #[test]
 fn images_without_a_name_and_labels_that_no_class_can_be_are_told_by_what_they_are() {
-    let text = |name: &str| Value::Text(Part::Owned(name.as_bytes().into()));
+    let text = |name: &str| Value::Text(EncodedRange::Owned(name.as_bytes().into()));
     let list = || Value::List(vec![Value::Int(0), Value::Int(2)]);
     let map = |entries: &[(&str, Value)]| {
         Value::Map(entries.iter().map(|(name, value)| (text(name), value.clone())).collect())
     };
     let of = |value: &Value, no_labels: bool| {
-        let wanted = Wanted { no_labels, ..Wanted::default() };
+        let wanted = FieldSelection { no_labels, ..FieldSelection::default() };
         let mut found = samples_of(value, &input(), &wanted);
         let one = found.remove(0);
         let fields: Vec<_> = one.fields.iter().map(|field| field.name.clone()).collect();
@@ -91,12 +91,18 @@ fn images_without_a_name_and_labels_that_no_class_can_be_are_told_by_what_they_a
     assert_eq!(of(&labelled(Value::Int(1)), true), (true, Label::Missing, vec!["Label".to_owned()]));
     assert_eq!(of(&Value::List(vec![jpeg(), list()]), false), (true, Label::Missing, vec!["x1".to_owned()]));
     let column = |shape: &[u64]| {
-        let array =
-            Array { dtype: "|u1".to_owned(), shape: shape.to_vec(), is_fortran: false, data: Part::Plain(0..8) };
+        let array = Array {
+            dtype: "|u1".to_owned(),
+            shape: shape.to_vec(),
+            is_fortran: false,
+            data: EncodedRange::Plain(0..8),
+        };
         held_by(&Value::Array(Arc::new(array)), &input())
     };
-    assert!(matches!(column(&[8, 1]), Ok(Held::Bytes(_))) && matches!(column(&[1, 8]), Ok(Held::Bytes(_))));
-    assert!(matches!(column(&[4, 2]), Ok(Held::Array(_))));
+    assert!(
+        matches!(column(&[8, 1]), Ok(ImageContent::Bytes(_))) && matches!(column(&[1, 8]), Ok(ImageContent::Bytes(_)))
+    );
+    assert!(matches!(column(&[4, 2]), Ok(ImageContent::Array(_))));
 }
 
 #[test]

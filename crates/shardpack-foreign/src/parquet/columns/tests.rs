@@ -1,6 +1,6 @@
 use std::{fs::File, os::unix::fs::FileExt};
 
-use shardpack_format::formats::foreign::{Label, Wanted};
+use shardpack_format::formats::foreign::{FieldSelection, Label};
 
 use super::super::{
     Partition,
@@ -25,7 +25,7 @@ fn with_lists(values: Vec<i64>, definitions: Vec<i16>, repetitions: Vec<i16>) ->
 fn further_members_of_an_image_and_lists_of_labels_go_along() {
     let lists = || with_lists(vec![0, 2, 1], vec![2, 2, 2], vec![0, 1, 0]);
     for no_labels in [false, true] {
-        let wanted = Wanted { no_labels, ..Wanted::default() };
+        let wanted = FieldSelection { no_labels, ..FieldSelection::default() };
         let mut walk = walk(file_of(LIST, lists(), properties().build()), &wanted, &|| Ok(())).unwrap();
         let (found, error) = all(&mut *walk);
         assert!(error.is_none());
@@ -37,7 +37,7 @@ fn further_members_of_an_image_and_lists_of_labels_go_along() {
     }
     // One label a row is a label alone.
     let one = with_lists(vec![1, 2], vec![2, 2], vec![0, 0]);
-    let found = records(file_of(LIST, one, properties().build()), &Wanted::default());
+    let found = records(file_of(LIST, one, properties().build()), &FieldSelection::default());
     assert_eq!((&found[1].0.label, found[1].0.others.len()), (&Label::Number(2), 1));
 }
 
@@ -49,7 +49,7 @@ fn a_row_that_begins_inside_of_another_is_damage() {
     // Their length, a run of eight packed levels, and these: 0, 1, 0.
     let at = bytes.windows(6).position(|levels| levels == [2, 0, 0, 0, 3, 0b010]).unwrap();
     bytes[at + 5] = 0b001;
-    let (found, error) = all(&mut *walk(written(&bytes), &Wanted::default(), &|| Ok(())).unwrap());
+    let (found, error) = all(&mut *walk(written(&bytes), &FieldSelection::default(), &|| Ok(())).unwrap());
     assert!(found.is_empty());
     assert!(error.unwrap().to_string().contains("continues a row without a start"));
 }
@@ -66,11 +66,11 @@ fn bytes_of_images_in_lists_are_images_and_fractions_are_no_classes() {
         let levels = vec![2; bytes.len()];
         vec![vec![Leaf::Short(bytes, levels, starts), Leaf::Real(labels, vec![], vec![])]]
     };
-    let found = records(file_of(schema, rows(vec![0.0, 1.0]), properties().build()), &Wanted::default());
+    let found = records(file_of(schema, rows(vec![0.0, 1.0]), properties().build()), &FieldSelection::default());
     assert!(found.iter().all(|(_, image)| image == JPEG));
     assert_eq!((&found[1].0.label, found[1].0.others.len()), (&Label::Number(1), 0));
     let file = file_of(schema, rows(vec![0.25, 1.0]), properties().build());
-    let mut walk = walk(file, &Wanted::default(), &|| Ok(())).unwrap();
+    let mut walk = walk(file, &FieldSelection::default(), &|| Ok(())).unwrap();
     let (found, _) = all(&mut *walk);
     assert_eq!((&found[1].0.label, others(&found[1].0)), (&Label::Missing, vec![("label", 3)]));
     assert!(walk.notes()[0].contains("no whole numbers"));
@@ -82,7 +82,7 @@ fn what_folders_tell_is_a_label_or_a_component_of_each_row() {
     let file = || file_of(schema, vec![vec![Leaf::Bytes(vec![JPEG], vec![], vec![])]], properties().build());
     let partition = Partition::of(std::path::Path::new("set/kind=a/Label=cat/x.parquet"));
     for no_labels in [false, true] {
-        let wanted = Wanted { no_labels, ..Wanted::default() };
+        let wanted = FieldSelection { no_labels, ..FieldSelection::default() };
         let mut walk = walk_part(file(), partition.clone(), &wanted, &|| Ok(())).unwrap();
         let record = walk.next().unwrap().unwrap();
         assert_eq!((&record.label, &*record.label_name), (&Label::Text(b"cat".to_vec()), "Label"));
@@ -91,7 +91,7 @@ fn what_folders_tell_is_a_label_or_a_component_of_each_row() {
         walk.content(&mut content).unwrap();
         assert_eq!(content, [JPEG, b"a"].concat());
     }
-    let wanted = Wanted { label: Some("kind".to_owned()), ..Wanted::default() };
+    let wanted = FieldSelection { label: Some("kind".to_owned()), ..FieldSelection::default() };
     let mut walk = walk_part(file(), partition, &wanted, &|| Ok(())).unwrap();
     assert_eq!(walk.next().unwrap().unwrap().label, Label::Text(b"a".to_vec()));
 }

@@ -33,7 +33,7 @@ fn forms(record: &Record) -> Vec<String> {
 }
 
 fn walked(file: File) -> (Vec<Record>, Option<Error>) {
-    let (found, error) = all(&mut *walk(file, &Wanted::default(), &|| Ok(())).unwrap());
+    let (found, error) = all(&mut *walk(file, &FieldSelection::default(), &|| Ok(())).unwrap());
     (found.into_iter().map(|(record, _)| record).collect(), error)
 }
 
@@ -48,7 +48,7 @@ fn lists_are_arrays_where_none_has_a_null() {
     assert_eq!([forms(&found[0]), forms(&found[1])], [["x json", "y <i4[]"], ["x json", "y <i4[]"]]);
 
     // Contents lie end to end.
-    let mut walk = walk(file(&[Some(1), Some(-2)]), &Wanted::default(), &|| Ok(())).unwrap();
+    let mut walk = walk(file(&[Some(1), Some(-2)]), &FieldSelection::default(), &|| Ok(())).unwrap();
     let mut content = Vec::new();
     let record = walk.next().unwrap().unwrap();
     walk.content(&mut content).unwrap();
@@ -61,12 +61,12 @@ fn lists_are_arrays_where_none_has_a_null() {
 fn who_stops_the_look_at_lists_stops_the_walk_beside_images_too() {
     let stop = || Err(Error::new(ErrorKind::Interrupted, "interrupted"));
     let file = || file_of(LIST, vec![rows_of(&[Some(1), None])], properties().build());
-    let stopped = |wanted: &Wanted| walk(file(), wanted, &stop).err().map(|error| error.kind());
-    assert_eq!(stopped(&Wanted::default()), Some(ErrorKind::Interrupted));
+    let stopped = |wanted: &FieldSelection| walk(file(), wanted, &stop).err().map(|error| error.kind());
+    assert_eq!(stopped(&FieldSelection::default()), Some(ErrorKind::Interrupted));
     let footer = Footer::read(&file().into()).unwrap();
     let root = footer.metadata.file_metadata().schema_descr().root_schema().get_fields()[0].clone();
     let mut leaves = Component::most_leaves();
-    let lists = |leaves: &mut usize| Component::of(&footer, &root, Rows::Images(&Wanted::default()), leaves);
+    let lists = |leaves: &mut usize| Component::of(&footer, &root, Rows::Images(&FieldSelection::default()), leaves);
     let beside = Values::beside(&Arc::new(file().into()), &footer, lists(&mut leaves), &stop).err();
     assert_eq!(beside.map(|error| error.kind()), Some(ErrorKind::Interrupted));
     assert!(Values::beside(&Arc::new(file().into()), &footer, lists(&mut leaves), &|| Ok(())).is_ok());
@@ -176,7 +176,7 @@ fn damaged_values_are_errors_or_other_values_but_no_panic() {
         for (place, mask) in (0..bytes.len()).flat_map(|place| [0x01, 0x80, 0xff].map(|mask| (place, mask))) {
             let mut damaged = bytes.clone();
             damaged[place] ^= mask;
-            if let Ok(mut walk) = walk(written(&damaged), &Wanted::default(), &|| Ok(())) {
+            if let Ok(mut walk) = walk(written(&damaged), &FieldSelection::default(), &|| Ok(())) {
                 let mut content = Vec::new();
                 while let Ok(Some(_)) = walk.next() {
                     walk.content(&mut content).unwrap();

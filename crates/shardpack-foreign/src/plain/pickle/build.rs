@@ -8,7 +8,7 @@ use super::{
         dtype::{MAX_AXES, Number},
         made,
     },
-    Dtype, Global, MAX_DEPTH, Machine, Object, Part, Room, Slot, Value, place, too_deep, underflow,
+    Dtype, EncodedRange, Global, MAX_DEPTH, Machine, Object, Room, Slot, Value, place, too_deep, underflow,
 };
 
 /// Bytes of the longest name of a type, order, codec.
@@ -153,7 +153,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn scalar(&mut self, dtype: Dtype, item: Part) -> Result<(), String> {
+    fn scalar(&mut self, dtype: Dtype, item: EncodedRange) -> Result<(), String> {
         if dtype.item_bytes() != item.len() as u64 {
             return Err(format!("a number of {dtype} has {} bytes", item.len()));
         }
@@ -216,14 +216,14 @@ impl Machine<'_> {
     }
 
     /// The bytes of text or bytes.
-    pub(super) fn bytes(&self, slot: Slot) -> Option<Part> {
+    pub(super) fn bytes(&self, slot: Slot) -> Option<EncodedRange> {
         match slot {
-            Slot::Text(start, end) | Slot::Bytes(start, end) => Some(Part::Plain(start as usize..end as usize)),
+            Slot::Text(start, end) | Slot::Bytes(start, end) => Some(EncodedRange::Plain(start as usize..end as usize)),
             Slot::Object(number) => match self.object(number) {
                 &Object::Latin1(start, end, bytes) => {
-                    Some(Part::Latin1 { range: start as usize..end as usize, bytes: bytes as usize })
+                    Some(EncodedRange::Latin1 { range: start as usize..end as usize, bytes: bytes as usize })
                 }
-                Object::Text(bytes) | Object::Bytes(bytes) => Some(Part::Owned(Arc::clone(bytes))),
+                Object::Text(bytes) | Object::Bytes(bytes) => Some(EncodedRange::Owned(Arc::clone(bytes))),
                 _ => None,
             },
             _ => None,
@@ -234,7 +234,7 @@ impl Machine<'_> {
     pub(super) fn name(&self, slot: Slot) -> Option<Cow<'_, [u8]>> {
         if let Slot::Text(start, end) | Slot::Bytes(start, end) = slot {
             let name = self.cursor.bytes.get(start as usize..end as usize)?;
-            self.look(&Part::Plain(start as usize..end as usize));
+            self.look(&EncodedRange::Plain(start as usize..end as usize));
             return (name.len() <= MAX_NAME_BYTES).then_some(Cow::Borrowed(name));
         }
         let part = self.bytes(slot).filter(|part| part.len() <= MAX_NAME_BYTES)?;
@@ -301,8 +301,8 @@ impl Machine<'_> {
             Slot::Int(number, _) => return Ok(Value::Int(number)),
             Slot::Huge => return Ok(Value::Huge),
             Slot::Float(number, _) => return Ok(Value::Float(number)),
-            Slot::Text(start, end) => return Ok(Value::Text(Part::Plain(start as usize..end as usize))),
-            Slot::Bytes(start, end) => return Ok(Value::Bytes(Part::Plain(start as usize..end as usize))),
+            Slot::Text(start, end) => return Ok(Value::Text(EncodedRange::Plain(start as usize..end as usize))),
+            Slot::Bytes(start, end) => return Ok(Value::Bytes(EncodedRange::Plain(start as usize..end as usize))),
             Slot::Global(global) => return Err(format!("{global} itself is not plain data")),
             Slot::Object(number) => number,
         };
@@ -317,7 +317,7 @@ impl Machine<'_> {
                 };
                 Value::Map(made(entries.len(), entry)?)
             }
-            Object::Text(text) => Value::Text(Part::Owned(Arc::clone(text))),
+            Object::Text(text) => Value::Text(EncodedRange::Owned(Arc::clone(text))),
             Object::Latin1(..) | Object::Bytes(_) => Value::Bytes(self.bytes(slot).ok_or_else(underflow)?),
             Object::Dtype(dtype) => return Err(format!("the type {dtype} itself is not plain data")),
             Object::Unfilled => return Err("an array without content".to_owned()),

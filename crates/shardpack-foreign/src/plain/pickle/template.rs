@@ -8,7 +8,7 @@
 
 use std::{cell::RefCell, iter, ops::Range};
 
-use super::{Machine, Object, Part, Slot, Value};
+use super::{EncodedRange, Machine, Object, Slot, Value};
 
 /// Longest pickle in bytes that is kept as a template.
 const LONGEST_BYTES: usize = 8 << 10;
@@ -157,8 +157,8 @@ impl Machine<'_> {
                     self.parts(*value, numbers, free)
                 })?,
                 Object::Array(array) => match &array.data {
-                    Part::Plain(range) => free.push(range.clone()),
-                    Part::Latin1 { .. } | Part::Owned(_) => {}
+                    EncodedRange::Plain(range) => free.push(range.clone()),
+                    EncodedRange::Latin1 { .. } | EncodedRange::Owned(_) => {}
                 },
                 _ => {}
             },

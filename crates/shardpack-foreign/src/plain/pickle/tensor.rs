@@ -11,7 +11,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use super::{super::Array, Dtype, Global, Machine, Object, Part, Slot, Value};
+use super::{super::Array, Dtype, EncodedRange, Global, Machine, Object, Slot, Value};
 
 /// Prefix of a storage: a pickle of the number 0x1950a86a20f9469cfc6c.
 const MAGIC: &[u8] = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.";
@@ -48,8 +48,8 @@ impl Machine<'_> {
         let bytes = saved.read(self.cursor.bytes);
         let (dtype, items) = items(&bytes).map_err(|what| format!("storage of a tensor: {what}"))?;
         let items = match &saved {
-            Part::Plain(range) => Part::Plain(range.start + items.start..range.start + items.end),
-            Part::Latin1 { .. } | Part::Owned(_) => Part::Owned(bytes[items].into()),
+            EncodedRange::Plain(range) => EncodedRange::Plain(range.start + items.start..range.start + items.end),
+            EncodedRange::Latin1 { .. } | EncodedRange::Owned(_) => EncodedRange::Owned(bytes[items].into()),
         };
         let count = items.len() as u64 / dtype.item_bytes();
         self.push_object(Object::Array(Arc::new(dtype.array(vec![count], false, items)?)), 0)
@@ -105,13 +105,13 @@ impl Places {
     fn array(
         self,
         dtype: Dtype,
-        data: &Part,
+        data: &EncodedRange,
         input: &[u8],
         work: impl FnOnce(usize) -> Result<(), String>,
     ) -> Result<Array, String> {
         let Self { held, offset, shape, strides } = self;
         if shape.contains(&0) {
-            return dtype.array(shape, false, Part::Plain(0..0));
+            return dtype.array(shape, false, EncodedRange::Plain(0..0));
         }
         let outside = || "a tensor that does not lie in its storage".to_owned();
         let further = |last: u64, (axis, stride): (&u64, &u64)| last.checked_add((axis - 1).checked_mul(*stride)?);
@@ -125,9 +125,9 @@ impl Places {
         let (start, bytes) = (offset as usize * item_bytes, count as usize * item_bytes);
         let in_c = is_dense(shape.iter().zip(&strides).rev());
         let is_fortran = !in_c && is_dense(shape.iter().zip(&strides));
-        if let (true, Part::Plain(range)) = (in_c || is_fortran, data) {
+        if let (true, EncodedRange::Plain(range)) = (in_c || is_fortran, data) {
             let start = range.start + start;
-            return dtype.array(shape, is_fortran, Part::Plain(start..start + bytes));
+            return dtype.array(shape, is_fortran, EncodedRange::Plain(start..start + bytes));
         }
         work(bytes)?;
         let data = data.read(input);
@@ -145,7 +145,7 @@ impl Places {
                 *place = 0;
             }
         }
-        dtype.array(shape, false, Part::Owned(out.into()))
+        dtype.array(shape, false, EncodedRange::Owned(out.into()))
     }
 }
 

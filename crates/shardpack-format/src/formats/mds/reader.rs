@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    formats::foreign::{Foreign, Input, Record, Skip, Walk, Wanted, append, unreadable},
+    formats::foreign::{FieldSelection, Foreign, Input, Record, Skip, Walk, append, unreadable},
     image_header::SNIFF_BYTES,
     memory,
 };
@@ -37,11 +37,11 @@ impl Foreign for Mds {
         is(first) == Some(true)
     }
 
-    fn walk(&self, input: Input, wanted: &Wanted) -> Result<Box<dyn Walk>> {
+    fn walk(&self, input: Input, wanted: &FieldSelection) -> Result<Box<dyn Walk>> {
         Ok(Box::new(Shard::open(input, wanted)?))
     }
 
-    fn image<'r>(&self, fetched: &'r [u8], recipe: u32, _: &Wanted) -> Result<Cow<'r, [u8]>> {
+    fn image<'r>(&self, fetched: &'r [u8], recipe: u32, _: &FieldSelection) -> Result<Cow<'r, [u8]>> {
         made(fetched, recipe)
     }
 
@@ -117,7 +117,7 @@ struct Shard {
 }
 
 impl Shard {
-    fn open(input: Input, wanted: &Wanted) -> Result<Self> {
+    fn open(input: Input, wanted: &FieldSelection) -> Result<Self> {
         let Input { mut bytes, total_bytes } = input;
         let mut read = |at: u64, length: u64, what: &str| {
             let ends =

@@ -9,7 +9,7 @@ use crate::{
     Result,
     formats::{
         self, Choice, Format,
-        foreign::{Foreign, Input, Label, Record, Sequential, Skip, Wanted},
+        foreign::{FieldSelection, Foreign, Input, Label, Record, Sequential, Skip},
         tests as shared,
     },
     hash,
@@ -69,7 +69,7 @@ fn walk(bytes: &[u8], known: bool) -> Result<Walked> {
     let total_bytes = known.then_some(bytes.len() as u64);
     let cursor = Cursor::new(bytes.to_vec());
     let inner: Box<dyn Skip> = if known { Box::new(cursor) } else { Box::new(Sequential(cursor)) };
-    let mut walk = reader::Mds.walk(Input { bytes: inner, total_bytes }, &Wanted::default())?;
+    let mut walk = reader::Mds.walk(Input { bytes: inner, total_bytes }, &FieldSelection::default())?;
     let mut records = Vec::new();
     while let Some(record) = walk.next()? {
         let mut image = b"dirt".to_vec();
@@ -77,7 +77,7 @@ fn walk(bytes: &[u8], known: bool) -> Result<Walked> {
             Ok(place) => {
                 walk.image(&mut image)?;
                 let fetched = &bytes[place.fetch.start as usize..place.fetch.end as usize];
-                assert_eq!(reader::Mds.image(fetched, place.recipe, &Wanted::default())?, image);
+                assert_eq!(reader::Mds.image(fetched, place.recipe, &FieldSelection::default())?, image);
                 assert_eq!(image.len(), place.bytes as usize);
             }
             Err(_) => assert!(walk.image(&mut image).is_err()),
@@ -170,8 +170,12 @@ fn raw_pixels_come_back_as_a_file() {
     let listed = |value: &[u8]| [&[0, 0, 0, 0, 1, 0, 0, 0][..], &(value.len() as u32).to_le_bytes(), value].concat();
     let (records, _) = walk(&column("list[pil]", &[&listed(gray), &listed(rgb)]), true).unwrap();
     assert_eq!((&records[0].1, &records[1].1), (&gray_file, &rgb_file));
-    assert!(reader::Mds.image(rgb, 2, &Wanted::default()).is_err());
-    assert!(reader::Mds.image(&gray[..14], records[0].0.image.as_ref().unwrap().recipe, &Wanted::default()).is_err());
+    assert!(reader::Mds.image(rgb, 2, &FieldSelection::default()).is_err());
+    assert!(
+        reader::Mds
+            .image(&gray[..14], records[0].0.image.as_ref().unwrap().recipe, &FieldSelection::default())
+            .is_err()
+    );
 }
 
 #[test]
@@ -279,7 +283,7 @@ fn a_shard_cut_anywhere_gives_the_whole_samples_before_the_cut_and_an_error() {
         let _ = reader::Mds.is(&whole[..cut], Some(cut as u64), "");
     }
     let input = Input { bytes: Box::new(Cursor::new(whole[..whole.len() - 1].to_vec())), total_bytes: None };
-    let mut walk = reader::Mds.walk(input, &Wanted::default()).unwrap();
+    let mut walk = reader::Mds.walk(input, &FieldSelection::default()).unwrap();
     assert!(walk.next().unwrap().is_some());
     assert!(walk.next().unwrap_err().to_string().contains("sample 1 of 24 bytes"));
 }

@@ -20,7 +20,7 @@ const LENGTH_BITS: u32 = 29;
 
 /// Position of a part in its record; the values are cflags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum PartPosition {
     /// The only one.
     Whole = 0,
     First = 1,
@@ -28,22 +28,23 @@ pub enum Place {
     Last = 3,
 }
 
-impl Place {
+impl PartPosition {
     /// Whether a part of this place may follow a part of place `before`, or begin a record if `before` is `None`.
-    pub fn follows(self, before: Option<Place>) -> bool {
-        matches!(self, Place::Whole | Place::First) == !matches!(before, Some(Place::First | Place::Middle))
+    pub fn follows(self, before: Option<PartPosition>) -> bool {
+        matches!(self, PartPosition::Whole | PartPosition::First)
+            == !matches!(before, Some(PartPosition::First | PartPosition::Middle))
     }
 
     /// Whether the record ends with this part.
     pub fn ends(self) -> bool {
-        matches!(self, Place::Whole | Place::Last)
+        matches!(self, PartPosition::Whole | PartPosition::Last)
     }
 }
 
 /// Header of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartHeader {
-    pub place: Place,
+    pub place: PartPosition,
     /// Length of the data in bytes, without padding.
     pub bytes: u32,
 }
@@ -59,10 +60,10 @@ impl PartHeader {
             return Err(format!("a record begins with {MAGIC:#010x}, here is {magic:#010x}"));
         }
         let place = match lrec >> LENGTH_BITS {
-            0 => Place::Whole,
-            1 => Place::First,
-            2 => Place::Middle,
-            3 => Place::Last,
+            0 => PartPosition::Whole,
+            1 => PartPosition::First,
+            2 => PartPosition::Middle,
+            3 => PartPosition::Last,
             other => return Err(format!("a part has flag 0 to 3, here is {other}")),
         };
         Ok(Self { place, bytes: lrec & (PART_LIMIT_BYTES - 1) })
@@ -136,12 +137,16 @@ mod tests {
 
     #[test]
     fn headers_come_back_as_they_were_written() {
-        for (place, bytes) in [(Place::Whole, 0), (Place::First, 24), (Place::Middle, 4), (Place::Last, (1 << 29) - 1)]
-        {
+        for (place, bytes) in [
+            (PartPosition::Whole, 0),
+            (PartPosition::First, 24),
+            (PartPosition::Middle, 4),
+            (PartPosition::Last, (1 << 29) - 1),
+        ] {
             let part = PartHeader { place, bytes };
             assert_eq!(PartHeader::read(&part.to_bytes()), Ok(part));
         }
-        assert_eq!(PartHeader { place: Place::Last, bytes: 2 }.to_bytes(), *b"\x0a\x23\xd7\xce\x02\0\0\x60");
+        assert_eq!(PartHeader { place: PartPosition::Last, bytes: 2 }.to_bytes(), *b"\x0a\x23\xd7\xce\x02\0\0\x60");
         let header = ImageHeader { flag: 2, label: 0.5, id: u64::MAX - 5, id2: 7 };
         assert_eq!(ImageHeader::read(&header.to_bytes()), Some(header));
         assert_eq!(ImageHeader::read(&[0; 23]), None);
@@ -149,7 +154,7 @@ mod tests {
 
     #[test]
     fn parts_follow_each_other_in_one_order_only() {
-        use Place::{First, Last, Middle, Whole};
+        use PartPosition::{First, Last, Middle, Whole};
         for place in [Whole, First, Middle, Last] {
             for (before, goes_on) in
                 [(None, false), (Some(Whole), false), (Some(First), true), (Some(Middle), true), (Some(Last), false)]

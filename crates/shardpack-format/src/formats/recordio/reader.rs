@@ -8,13 +8,13 @@
 use std::borrow::Cow;
 
 use super::{
-    layout::{IMAGE_HEADER_BYTES, ImageHeader, LABEL_BYTES, PART_HEADER_BYTES, PartHeader, Place},
+    layout::{IMAGE_HEADER_BYTES, ImageHeader, LABEL_BYTES, PART_HEADER_BYTES, PartHeader, PartPosition},
     parts::{MAGIC, WORD_BYTES},
 };
 use crate::{
     Error, Result,
     component::Form,
-    formats::foreign::{self, Foreign, Image, Input, Label, Other, Record, Skip, Walk, Wanted},
+    formats::foreign::{self, FieldSelection, Foreign, Image, Input, Label, Other, Record, Skip, Walk},
     image_header::SNIFF_BYTES,
     memory,
 };
@@ -35,11 +35,11 @@ impl Foreign for RecordIo {
         part.place.follows(None) && is_aligned(part) && total_bytes.is_none_or(|total| end <= total)
     }
 
-    fn walk(&self, input: Input, wanted: &Wanted) -> Result<Box<dyn Walk>> {
+    fn walk(&self, input: Input, wanted: &FieldSelection) -> Result<Box<dyn Walk>> {
         Ok(Box::new(Records::new(input.bytes, input.total_bytes, wanted)))
     }
 
-    fn image<'r>(&self, fetched: &'r [u8], _: u32, wanted: &Wanted) -> Result<Cow<'r, [u8]>> {
+    fn image<'r>(&self, fetched: &'r [u8], _: u32, wanted: &FieldSelection) -> Result<Cow<'r, [u8]>> {
         let mut records = Records::new(fetched, Some(fetched.len() as u64), wanted);
         let record = records.next()?.ok_or_else(|| Error::data("no record where one was").at_byte(0))?;
         if record.range.end != fetched.len() as u64 {
@@ -57,7 +57,7 @@ impl Foreign for RecordIo {
     }
 
     fn component(&self, fetched: &[u8], _: u32) -> Result<Vec<u8>> {
-        let mut records = Records::new(fetched, Some(fetched.len() as u64), &Wanted::default());
+        let mut records = Records::new(fetched, Some(fetched.len() as u64), &FieldSelection::default());
         records.next()?;
         let header = ImageHeader::read(&records.payload);
         let labels = header.map(|header| records.labels(&header));
@@ -135,7 +135,7 @@ struct Records<R> {
 }
 
 impl<R: Skip> Records<R> {
-    fn new(inner: R, total_bytes: Option<u64>, wanted: &Wanted) -> Self {
+    fn new(inner: R, total_bytes: Option<u64>, wanted: &FieldSelection) -> Self {
         let (label_number, no_labels) = (wanted.label_number, wanted.no_labels);
         let (payload, unread, image_at) = (Vec::new(), (0, 0), None);
         Self { inner, total_bytes, at: 0, given: 0, label_number, no_labels, payload, unread, image_at }
@@ -145,7 +145,7 @@ impl<R: Skip> Records<R> {
     ///
     /// # Errors
     /// If the header is invalid, the part may not follow `before`, or the file ends inside a record.
-    fn part(&mut self, before: Option<Place>) -> Result<Option<PartHeader>> {
+    fn part(&mut self, before: Option<PartPosition>) -> Result<Option<PartHeader>> {
         let start = self.at;
         let left = self.total_bytes.map_or(u64::MAX, |total| total.saturating_sub(start));
         let mut head = [0; PART_HEADER_BYTES];

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{
     layout::{
         EXTENSION, IMAGE_HEADER_BYTES, IMAGE_OFFSET, ImageHeader, PART_HEADER_BYTES, PART_LIMIT_BYTES, PartHeader,
-        Place, id,
+        PartPosition, id,
     },
     parts::{MAGIC, WORD_BYTES, join, magics},
     sidecars,
@@ -99,9 +99,9 @@ impl Format for RecordIo {
         let (head, body) = record.split_at_mut_checked(IMAGE_OFFSET).ok_or_else(short)?;
         let image_bytes = sample.payload_bytes as usize;
         let (place, first_bytes) = match growth_bytes {
-            0 => (Place::Whole, image_bytes),
+            0 => (PartPosition::Whole, image_bytes),
             _ if growth_bytes.is_multiple_of(WORD_BYTES) => {
-                (Place::First, escape(body, image_bytes, growth_bytes / WORD_BYTES).ok_or_else(short)?)
+                (PartPosition::First, escape(body, image_bytes, growth_bytes / WORD_BYTES).ok_or_else(short)?)
             }
             _ => return Err(short()),
         };
@@ -115,7 +115,7 @@ impl Format for RecordIo {
     fn check(&self, row: &RowRef<'_>, record: &[u8]) -> Result<()> {
         let wrong = |at: usize, what: String| Err(Error::data(what).at_byte(at as u64));
         let (mut at, mut before, mut payload_bytes) = (0, None, 0);
-        while !before.is_some_and(Place::ends) {
+        while !before.is_some_and(PartPosition::ends) {
             let head = record.get(at..).and_then(<[u8]>::first_chunk);
             let Some(head) = head else { return wrong(at, "the record ends before its last part".to_owned()) };
             let part = PartHeader::read(head).map_err(|what| Error::data(what).at_byte(at as u64))?;
@@ -148,7 +148,7 @@ impl Format for RecordIo {
         if at != record.len() {
             return wrong(at, format!("its parts end at {at}, the record at {}", record.len()));
         }
-        if row.in_parts != (before == Some(Place::Last)) {
+        if row.in_parts != (before == Some(PartPosition::Last)) {
             let (found, told) = if row.in_parts { ("in one part", "in several") } else { ("in parts", "in one") };
             return wrong(0, format!("the image is stored {found}, {told} in the index"));
         }
@@ -242,7 +242,7 @@ fn label(label: Option<i64>) -> Result<f32> {
 ///
 /// Works from the back: each piece moves by one word for every magic before it, over bytes that have already moved.
 fn escape(body: &mut [u8], image_bytes: usize, count: usize) -> Option<usize> {
-    let (mut left, mut end, mut place) = (count, image_bytes, Place::Last);
+    let (mut left, mut end, mut place) = (count, image_bytes, PartPosition::Last);
     for at in (0..image_bytes / WORD_BYTES).rev().map(|word| word * WORD_BYTES) {
         if body.get(at..at + WORD_BYTES)? != MAGIC.to_le_bytes() {
             continue;
@@ -254,7 +254,7 @@ fn escape(body: &mut [u8], image_bytes: usize, count: usize) -> Option<usize> {
         body.copy_within(from..end, to);
         let part = PartHeader { place, bytes: (end - from) as u32 };
         body[to - PART_HEADER_BYTES..to].copy_from_slice(&part.to_bytes());
-        (end, place) = (at, Place::Middle);
+        (end, place) = (at, PartPosition::Middle);
     }
     (left == 0 && count > 0).then_some(end)
 }

@@ -8,7 +8,7 @@ mod values;
 
 use std::{borrow::Cow, io, ops::Range};
 
-use fields::{Found, describe, describe_values, image, lossy, lost_steps, no_image};
+use fields::{ImageFeature, describe, describe_values, image, lossy, lost_steps, no_image};
 
 use super::{
     example::Example,
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    formats::foreign::{self, Foreign, Image, Input, Record, Skip, Walk, Wanted},
+    formats::foreign::{self, FieldSelection, Foreign, Image, Input, Record, Skip, Walk},
     image_header::SNIFF_BYTES,
     memory, size,
 };
@@ -38,7 +38,7 @@ impl Foreign for TfRecords {
         })
     }
 
-    fn walk(&self, input: Input, wanted: &Wanted) -> Result<Box<dyn Walk>> {
+    fn walk(&self, input: Input, wanted: &FieldSelection) -> Result<Box<dyn Walk>> {
         Ok(Box::new(Records {
             input: input.bytes,
             total_bytes: input.total_bytes,
@@ -54,11 +54,11 @@ impl Foreign for TfRecords {
         }))
     }
 
-    fn image<'r>(&self, fetched: &'r [u8], _: u32, wanted: &Wanted) -> Result<Cow<'r, [u8]>> {
+    fn image<'r>(&self, fetched: &'r [u8], _: u32, wanted: &FieldSelection) -> Result<Cow<'r, [u8]>> {
         let data = layout::data(fetched).map_err(|fault| Error::data(fault.what))?;
         let example = parse(data).map_err(Error::data)?;
         let found = image(&example, data, wanted).map_err(Error::data)?;
-        let Found { head, place, .. } = found.ok_or_else(|| Error::data(no_image(&example)))?;
+        let ImageFeature { head, place, .. } = found.ok_or_else(|| Error::data(no_image(&example)))?;
         Ok(match head.is_empty() {
             true => Cow::Borrowed(&data[place]),
             false => Cow::Owned([&head, &data[place]].concat()),
@@ -97,7 +97,7 @@ struct Records {
     of_pixels: u64,
     /// For each other field of the last record, see [`Walk::wider`].
     wider: Vec<Option<u32>>,
-    wanted: Wanted,
+    wanted: FieldSelection,
 }
 
 impl Records {
@@ -183,7 +183,7 @@ impl Records {
         match parse(data) {
             Ok(example) if let Some(what) = lost_steps(&example, data, &self.wanted) => record.image = Err(what),
             Ok(example) => match image(&example, data, &self.wanted) {
-                Ok(Some(Found { key, place, head })) => {
+                Ok(Some(ImageFeature { key, place, head })) => {
                     describe(&mut record, &mut self.wider, &example, data, Some(key), &self.wanted);
                     let offset = HEAD_BYTES + place.start;
                     let recipe = if head.is_empty() { AS_IT_IS } else { OF_PIXELS };

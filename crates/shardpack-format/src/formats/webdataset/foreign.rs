@@ -15,7 +15,7 @@ use super::{
 use crate::{
     Error, Result,
     component::Form,
-    formats::foreign::{Foreign, Image, Input, Label, Other, Record, Skip, Walk, Wanted},
+    formats::foreign::{FieldSelection, Foreign, Image, Input, Label, Other, Record, Skip, Walk},
     image_header::{Kind, SNIFF_BYTES},
     npy,
 };
@@ -43,13 +43,13 @@ impl Foreign for Tar {
         header::check_sum(block, 0).is_ok()
     }
 
-    fn walk(&self, input: Input, wanted: &Wanted) -> Result<Box<dyn Walk>> {
+    fn walk(&self, input: Input, wanted: &FieldSelection) -> Result<Box<dyn Walk>> {
         let lower = |name: &Option<String>| name.as_ref().map(|name| name.to_lowercase());
         Ok(Box::new(Samples {
             reader: Reader::new(input.bytes, input.total_bytes),
             grouper: Grouper::default(),
             // Extensions of samples are in lower case.
-            wanted: Wanted { image: lower(&wanted.image), label: lower(&wanted.label), ..wanted.clone() },
+            wanted: FieldSelection { image: lower(&wanted.image), label: lower(&wanted.label), ..wanted.clone() },
             read: Read::default(),
             image: None,
             is_at_member: false,
@@ -61,7 +61,7 @@ impl Foreign for Tar {
         }))
     }
 
-    fn image<'r>(&self, fetched: &'r [u8], _: u32, _: &Wanted) -> Result<Cow<'r, [u8]>> {
+    fn image<'r>(&self, fetched: &'r [u8], _: u32, _: &FieldSelection) -> Result<Cow<'r, [u8]>> {
         Ok(Cow::Borrowed(fetched))
     }
 }
@@ -99,7 +99,7 @@ struct Read {
 struct Samples {
     reader: Reader<Box<dyn Skip>>,
     grouper: Grouper,
-    wanted: Wanted,
+    wanted: FieldSelection,
     /// Of the sample that [`Grouper::current`] is.
     read: Read,
     /// The image of the record that was given last.
@@ -306,7 +306,7 @@ impl Samples {
     }
 }
 
-fn is_image(extension: &[u8], wanted: &Wanted) -> bool {
+fn is_image(extension: &[u8], wanted: &FieldSelection) -> bool {
     match &wanted.image {
         Some(wanted) => extension == wanted.as_bytes(),
         None => is_named_image(extension),
@@ -332,7 +332,7 @@ pub fn is_of_files(components: &[Component]) -> bool {
 ///
 /// # Errors
 /// That it has none, or several, which it names; or why the one cannot be had.
-pub fn image_of(components: &[Component], wanted: &Wanted) -> Result<Image, String> {
+pub fn image_of(components: &[Component], wanted: &FieldSelection) -> Result<Image, String> {
     let images: Vec<_> = components.iter().filter(|component| is_image(&component.extension, wanted)).collect();
     match (images.as_slice(), &wanted.image) {
         ([image], _) => {

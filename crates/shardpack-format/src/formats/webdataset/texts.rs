@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{escape::shown, samples::Component};
 use crate::{
     field_names::{self, CLASSES, LABELS},
-    formats::foreign::{Label, Wanted},
+    formats::foreign::{FieldSelection, Label},
     hash,
 };
 
@@ -46,7 +46,7 @@ pub struct Told<'c> {
 
 impl Texts {
     /// Buffer for the data of a component with this extension and length; `None` if the component is of no use or too long.
-    pub fn slot(&mut self, extension: &[u8], bytes: u64, wanted: &Wanted) -> Option<&mut Vec<u8>> {
+    pub fn slot(&mut self, extension: &[u8], bytes: u64, wanted: &FieldSelection) -> Option<&mut Vec<u8>> {
         let slot = match label_number(extension, wanted) {
             Some(number) => &mut self.labels[number],
             None if extension == b"json" => &mut self.json,
@@ -56,7 +56,7 @@ impl Texts {
     }
 
     /// The facts in the texts about the sample of `components`.
-    pub fn told<'c>(&self, components: &'c [Component], wanted: &Wanted) -> Told<'c> {
+    pub fn told<'c>(&self, components: &'c [Component], wanted: &FieldSelection) -> Told<'c> {
         let meta = self
             .json
             .as_deref()
@@ -160,7 +160,7 @@ impl Meta {
 }
 
 /// Which of the labels a component is; the lowest of a sample counts.
-fn label_number(extension: &[u8], wanted: &Wanted) -> Option<usize> {
+fn label_number(extension: &[u8], wanted: &FieldSelection) -> Option<usize> {
     match &wanted.label {
         Some(wanted) => (extension == wanted.as_bytes()).then_some(0),
         None => EXTENSIONS.iter().position(|label| label.as_bytes() == extension),

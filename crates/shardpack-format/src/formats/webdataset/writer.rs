@@ -32,12 +32,12 @@ pub struct WebDataset {
     choice: Choice,
     components: Vec<String>,
     /// The parts of a record as they lie in it, each with its number among the components.
-    stored: Vec<(Part, usize)>,
+    stored: Vec<(MemberRole, usize)>,
 }
 
 /// Which component a member is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+enum MemberRole {
     Image,
     Cls,
     Json,
@@ -63,12 +63,12 @@ impl WebDataset {
         // The layout must not depend on the image: where each has its own extension, `jpg` decides the order.
         let order = choice.extension.clone().unwrap_or_else(|| Kind::Jpeg.extension().to_owned());
         let all = [
-            (Part::Image, image, order, true),
-            part(Part::Cls, "cls", choice.cls),
-            part(Part::Json, "json", choice.json && !choice.has_text()),
+            (MemberRole::Image, image, order, true),
+            part(MemberRole::Cls, "cls", choice.cls),
+            part(MemberRole::Json, "json", choice.json && !choice.has_text()),
         ];
         let components = choice.components.iter().enumerate();
-        let components = components.map(|(number, one)| part(Part::Component(number), one.name(), true));
+        let components = components.map(|(number, one)| part(MemberRole::Component(number), one.name(), true));
         let on: Vec<_> = all.into_iter().chain(components).filter(|(.., on)| *on).collect();
         let mut stored: Vec<_> =
             on.iter().enumerate().map(|(number, (part, _, order, _))| (order, *part, number)).collect();
@@ -77,12 +77,12 @@ impl WebDataset {
         Self { components: on.into_iter().map(|(_, name, ..)| name).collect(), stored, choice }
     }
 
-    fn extension(&self, part: Part, image: &Header) -> &str {
+    fn extension(&self, part: MemberRole, image: &Header) -> &str {
         match part {
-            Part::Image => self.choice.extension.as_deref().unwrap_or_else(|| image.kind.extension()),
-            Part::Cls => "cls",
-            Part::Json => "json",
-            Part::Component(number) => self.choice.components.get(number).map_or("", Component::name),
+            MemberRole::Image => self.choice.extension.as_deref().unwrap_or_else(|| image.kind.extension()),
+            MemberRole::Cls => "cls",
+            MemberRole::Json => "json",
+            MemberRole::Component(number) => self.choice.components.get(number).map_or("", Component::name),
         }
     }
 
@@ -95,7 +95,7 @@ impl WebDataset {
             let extension = self.extension(part, &row.image);
             let Some(extent) = row.component(number) else {
                 match part {
-                    Part::Component(_) => continue,
+                    MemberRole::Component(_) => continue,
                     _ => return false,
                 }
             };
@@ -113,19 +113,19 @@ impl WebDataset {
 
     /// Length in bytes of a part whose bytes are in their place before the record is framed; `None` if the sample has it
     /// not.
-    fn given_bytes(part: Part, sample: &Sample<'_>) -> Option<u32> {
+    fn given_bytes(part: MemberRole, sample: &Sample<'_>) -> Option<u32> {
         match part {
-            Part::Component(number) => sample.component(number),
+            MemberRole::Component(number) => sample.component(number),
             _ => Some(sample.payload_bytes),
         }
     }
 
     /// The bytes of a small component; empty for those that are given.
-    fn data(&self, part: Part, sample: &Sample<'_>) -> Result<Vec<u8>> {
+    fn data(&self, part: MemberRole, sample: &Sample<'_>) -> Result<Vec<u8>> {
         match part {
-            Part::Image | Part::Component(_) => Ok(Vec::new()),
-            Part::Cls => Ok(sample.label.map_or_else(Vec::new, |label| label.to_string().into_bytes())),
-            Part::Json => meta(sample.class, sample.label, sample.path),
+            MemberRole::Image | MemberRole::Component(_) => Ok(Vec::new()),
+            MemberRole::Cls => Ok(sample.label.map_or_else(Vec::new, |label| label.to_string().into_bytes())),
+            MemberRole::Json => meta(sample.class, sample.label, sample.path),
         }
     }
 }
@@ -167,12 +167,12 @@ impl Format for WebDataset {
         let too_long = |bytes: u64| Error::usage(format!("image of {bytes} bytes: a record must stay below 4 GiB"));
         for (part, number) in &self.stored {
             let bytes = match part {
-                Part::Image | Part::Component(_) => match Self::given_bytes(*part, sample) {
+                MemberRole::Image | MemberRole::Component(_) => match Self::given_bytes(*part, sample) {
                     Some(bytes) => bytes.into(),
                     None => continue,
                 },
-                Part::Cls => sample.label.map_or(0, decimal_bytes),
-                Part::Json => self.data(Part::Json, sample)?.len() as u64,
+                MemberRole::Cls => sample.label.map_or(0, decimal_bytes),
+                MemberRole::Json => self.data(MemberRole::Json, sample)?.len() as u64,
             };
             let extent = u32::try_from(at + BLOCK_BYTES).ok().zip(u32::try_from(bytes).ok());
             let (offset, bytes) = extent.ok_or_else(|| too_long(bytes))?;
@@ -196,7 +196,7 @@ impl Format for WebDataset {
         let mut rest = record;
         for &(part, _) in &self.stored {
             let data = self.data(part, sample)?;
-            let is_given = matches!(part, Part::Image | Part::Component(_));
+            let is_given = matches!(part, MemberRole::Image | MemberRole::Component(_));
             let data_bytes = match Self::given_bytes(part, sample) {
                 None => continue,
                 Some(bytes) if is_given => bytes as usize,
@@ -292,7 +292,7 @@ impl Format for WebDataset {
     }
 }
 
-fn part(part: Part, name: &str, on: bool) -> (Part, String, String, bool) {
+fn part(part: MemberRole, name: &str, on: bool) -> (MemberRole, String, String, bool) {
     (part, name.to_owned(), name.to_owned(), on)
 }
 

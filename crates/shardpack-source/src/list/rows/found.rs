@@ -11,12 +11,12 @@ use shardpack_format::{
     formats::webdataset,
 };
 
-use super::{super::files::Files, Rows, Taken};
+use super::{super::files::Files, Rows, StoredRow};
 use crate::{
-    Found,
-    classes::{self, Classes, Collector, Said},
+    SourceListing,
+    classes::{self, Classes, Collector, LabelInfo},
     component_table::{Cell, ComponentTable},
-    keep::Keep,
+    keep::PathFilter,
     ledger::{Fate, Unpacked, order},
     missing_components::lacking,
     monitor::Monitor,
@@ -33,25 +33,25 @@ pub fn is_same_line(unpacked: &Unpacked) -> bool {
 
 impl Rows<'_> {
     /// The class label of each row: numbers if every label is missing or a valid class number, else words.
-    fn said(&self) -> Vec<Said> {
+    fn said(&self) -> Vec<LabelInfo> {
         let most = classes::most_classes(self.rows.len() as u64);
-        let is_number = |row: &Taken| row.number.is_some_and(|number| number < most);
-        let is_missing = |row: &Taken| row.word.is_some_and(|word| self.words.is_missing(word));
+        let is_number = |row: &StoredRow| row.number.is_some_and(|number| number < most);
+        let is_missing = |row: &StoredRow| row.word.is_some_and(|word| self.words.is_missing(word));
         let is_numbered = self.rows.iter().any(&is_number)
             && self.rows.iter().all(|row| row.word.is_none() || is_number(row) || is_missing(row));
-        let said = |row: &Taken| {
+        let said = |row: &StoredRow| {
             let (number, word) = match (is_numbered, row.word) {
                 (false, Some(word)) => (None, Some(word)),
                 (false, None) => (row.number, None),
                 (true, _) => (row.number, row.class.filter(|_| row.number.is_some())),
             };
-            Said { number, word, form: classes::Form::Settled, naming: classes::Naming::Absent }
+            LabelInfo { number, word, form: classes::Form::Settled, naming: classes::Naming::Absent }
         };
         self.rows.iter().map(said).collect()
     }
 
     /// A note if labels are words and some words spell numbers.
-    fn numbers_among_words(&self, said: &[Said]) -> Option<String> {
+    fn numbers_among_words(&self, said: &[LabelInfo]) -> Option<String> {
         let are_numbers = || self.rows.iter().zip(said).filter(|(row, _)| row.number.is_some());
         let numbers = are_numbers().filter(|(_, said)| said.number.is_none()).count();
         let labels = said.iter().filter(|said| said.word.is_some()).count();
@@ -63,7 +63,7 @@ impl Rows<'_> {
     ///
     /// # Errors
     /// If the root cannot be opened or the user cancels.
-    pub fn finish(mut self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Found>> {
+    pub fn finish(mut self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
         if let Splits::Names(names) = &options.splits
             && let Some(missing) = names.iter().find(|name| !self.split_names.contains(name))
         {
@@ -89,7 +89,7 @@ impl Rows<'_> {
             None => classes.number(said[number], &words),
         };
         let (numbers, same) = self.order(&class_of);
-        let keep = Keep::new(options)?;
+        let keep = PathFilter::new(options)?;
         let paths = numbers.iter().map(|number| self.path(&self.rows[*number]));
         let paths: Vec<Option<&[u8]>> = paths.map(|path| keep.wants(path).then_some(path)).collect();
         let files = Files {
@@ -147,15 +147,20 @@ impl Rows<'_> {
     }
 
     /// The listings of these parts, one for each split, in the order of the splits.
-    fn listings(&mut self, parts: Vec<(Collector, Vec<Unpacked>)>, is_numbered: bool, options: &Options) -> Vec<Found> {
-        let mut found: Vec<Found> = Vec::new();
+    fn listings(
+        &mut self,
+        parts: Vec<(Collector, Vec<Unpacked>)>,
+        is_numbered: bool,
+        options: &Options,
+    ) -> Vec<SourceListing> {
+        let mut found: Vec<SourceListing> = Vec::new();
         let mut ignored = std::mem::take(&mut self.ignored);
         let mut notes = std::mem::take(&mut self.notes);
         for (number, (collector, mut unpacked)) in parts.into_iter().enumerate() {
             let listing = Arc::new(collector.finish());
             unpacked.sort_by(order);
             notes.extend(lacking(&listing, "image"));
-            found.push(Found {
+            found.push(SourceListing {
                 split: self.split_names.get(number).cloned(),
                 listing,
                 unpacked,
@@ -163,10 +168,10 @@ impl Rows<'_> {
                 notes: std::mem::take(&mut notes),
                 meta: self.meta && self.has_text,
                 is_numbered,
-                ..Found::default()
+                ..SourceListing::default()
             });
         }
-        let place = |found: &Found| {
+        let place = |found: &SourceListing| {
             let split = found.split.as_deref().unwrap_or_default();
             let names = match &options.splits {
                 Splits::Names(names) => names.iter().position(|name| name == split),

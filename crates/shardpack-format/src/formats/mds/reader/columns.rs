@@ -15,7 +15,7 @@ use super::{
 use crate::{
     Error, Result,
     field_names::{self, CLASSES, LABELS},
-    formats::foreign::{Image, Label, Other, Record, Wanted},
+    formats::foreign::{FieldSelection, Image, Label, Other, Record},
     help,
     image_header::Kind,
 };
@@ -69,7 +69,7 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    pub fn of(config: &[u8], wanted: &Wanted) -> Result<Self> {
+    pub fn of(config: &[u8], wanted: &FieldSelection) -> Result<Self> {
         if !config.starts_with(CONFIG_START) {
             return Err(Error::data("no config of an MDS shard"));
         }
@@ -232,7 +232,7 @@ impl Columns {
         }
         record.image = match self.image {
             None => Err(self.no_image()),
-            Some(number) => self.columns[number].image(of(number)).map(|Found { place, bytes, recipe }| {
+            Some(number) => self.columns[number].image(of(number)).map(|ImageValue { place, bytes, recipe }| {
                 let offset = start + (places[number].start + place.start) as u64;
                 Image {
                     name: self.columns[number].name.clone(),
@@ -341,7 +341,7 @@ fn image_of(columns: &[Column]) -> Result<Option<usize>> {
 }
 
 /// An image in a value.
-struct Found {
+struct ImageValue {
     /// Range in the value from which the image is made.
     place: Range<usize>,
     /// Length of the image file in bytes.
@@ -351,13 +351,13 @@ struct Found {
 
 impl Column {
     /// The image in the value `bytes`, or the reason why there is none.
-    fn image(&self, bytes: &[u8]) -> Result<Found, String> {
+    fn image(&self, bytes: &[u8]) -> Result<ImageValue, String> {
         let Self { name, encoding, .. } = self;
         // A record is shorter than 4 GiB, because offsets have 32 bits.
-        let file = |place: Range<usize>| Found { bytes: place.len() as u32, place, recipe: AS_IT_IS };
+        let file = |place: Range<usize>| ImageValue { bytes: place.len() as u32, place, recipe: AS_IT_IS };
         let pixels = |place: Range<usize>| {
             let pixels = Pixels::of(bytes.get(place.clone()).unwrap_or_default())?;
-            Ok(Found { place, bytes: pixels.file_bytes()?, recipe: OF_PIXELS })
+            Ok(ImageValue { place, bytes: pixels.file_bytes()?, recipe: OF_PIXELS })
         };
         match encoding.as_str() {
             encoding if is_image(encoding) || encoding == "bytes" => Ok(file(0..bytes.len())),

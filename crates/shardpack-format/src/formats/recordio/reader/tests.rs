@@ -20,7 +20,7 @@ fn payload(flag: u32, label: f32, id: u64, rest: &[u8]) -> Vec<u8> {
 
 /// All records with their images, and the error that ended the walk.
 fn walk(bytes: &[u8], known: bool, label_number: impl Into<Option<usize>>) -> (Vec<(Record, Vec<u8>)>, Option<Error>) {
-    let wanted = Wanted { label_number: label_number.into(), ..Wanted::default() };
+    let wanted = FieldSelection { label_number: label_number.into(), ..FieldSelection::default() };
     let input = match known {
         true => Input { bytes: Box::new(Cursor::new(bytes.to_vec())), total_bytes: Some(bytes.len() as u64) },
         false => Input { bytes: Box::new(Sequential(Cursor::new(bytes.to_vec()))), total_bytes: None },
@@ -153,13 +153,13 @@ fn a_file_cut_anywhere_gives_its_whole_records_and_an_error() {
         // A file that is shorter than `total_bytes`.
         let input =
             Input { bytes: Box::new(Cursor::new(bytes[..end].to_vec())), total_bytes: Some(bytes.len() as u64) };
-        let mut walk = RecordIo.walk(input, &Wanted::default()).unwrap();
+        let mut walk = RecordIo.walk(input, &FieldSelection::default()).unwrap();
         let mut image = Vec::new();
         while let Ok(record) = walk.next() {
             assert!(record.is_some(), "cut at {end}");
             let _ = walk.image(&mut image);
         }
-        let _ = RecordIo.image(&bytes[..end], 0, &Wanted::default());
+        let _ = RecordIo.image(&bytes[..end], 0, &FieldSelection::default());
     }
 }
 
@@ -196,10 +196,10 @@ fn a_recordio_file_is_told_by_its_first_part() {
 #[test]
 fn what_is_fetched_must_be_the_record() {
     let one = part(0, &payload(0, 1.0, 1, b"image"));
-    assert!(matches!(RecordIo.image(&one, 0, &Wanted::default()), Ok(Cow::Borrowed(b"image"))));
-    assert!(RecordIo.image(&[&one[..], &one].concat(), 0, &Wanted::default()).is_err());
-    assert!(RecordIo.image(b"", 0, &Wanted::default()).is_err());
-    assert!(RecordIo.image(&part(0, b"abc"), 0, &Wanted::default()).is_err());
+    assert!(matches!(RecordIo.image(&one, 0, &FieldSelection::default()), Ok(Cow::Borrowed(b"image"))));
+    assert!(RecordIo.image(&[&one[..], &one].concat(), 0, &FieldSelection::default()).is_err());
+    assert!(RecordIo.image(b"", 0, &FieldSelection::default()).is_err());
+    assert!(RecordIo.image(&part(0, b"abc"), 0, &FieldSelection::default()).is_err());
 }
 
 #[test]

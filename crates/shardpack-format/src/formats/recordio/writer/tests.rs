@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     formats::{
-        foreign::{Foreign, Input, Label, Wanted},
+        foreign::{FieldSelection, Foreign, Input, Label},
         recordio::reader,
         tests as shared,
     },
@@ -255,7 +255,7 @@ proptest! {
         let shard = [&bytes[..], &bytes].concat();
         let total_bytes = Some(shard.len() as u64);
         let input = Input { bytes: Box::new(std::io::Cursor::new(shard.clone())), total_bytes };
-        let mut walk = reader::RecordIo.walk(input, &Wanted::default()).unwrap();
+        let mut walk = reader::RecordIo.walk(input, &FieldSelection::default()).unwrap();
         walk.next().unwrap().unwrap();
         let found = walk.next().unwrap().unwrap();
         prop_assert_eq!(found.range, bytes.len() as u64..shard.len() as u64);
@@ -268,6 +268,6 @@ proptest! {
         prop_assert_eq!(&read, &image);
         prop_assert!(walk.next().unwrap().is_none());
         let fetched = &shard[place.fetch.start as usize..place.fetch.end as usize];
-        prop_assert_eq!(&reader::RecordIo.image(fetched, place.recipe, &Wanted::default()).unwrap()[..], &image[..]);
+        prop_assert_eq!(&reader::RecordIo.image(fetched, place.recipe, &FieldSelection::default()).unwrap()[..], &image[..]);
     }
 }

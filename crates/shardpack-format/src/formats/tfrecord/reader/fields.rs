@@ -15,7 +15,7 @@ use super::{
 use crate::{
     component::Form,
     field_names,
-    formats::foreign::{Label, Other, Record, Wanted},
+    formats::foreign::{FieldSelection, Label, Other, Record},
     image_header::{Kind, SNIFF_BYTES},
 };
 
@@ -35,7 +35,7 @@ const CLASSES: &[&str] = &["image/class/text", "image/class/synset"];
 const FILENAMES: &[&str] = &["image/filename", "filename"];
 
 /// The image of an example.
-pub(super) struct Found<'a> {
+pub(super) struct ImageFeature<'a> {
     pub key: &'a [u8],
     /// Range of the image file, or of the pixels, in the data.
     pub place: Range<usize>,
@@ -47,7 +47,11 @@ pub(super) struct Found<'a> {
 ///
 /// # Errors
 /// If the image is ambiguous, or the chosen feature is missing or does not hold one value of bytes; the text has the reason.
-pub(super) fn image<'a>(example: &Example<'a>, data: &[u8], wanted: &Wanted) -> Result<Option<Found<'a>>, String> {
+pub(super) fn image<'a>(
+    example: &Example<'a>,
+    data: &[u8],
+    wanted: &FieldSelection,
+) -> Result<Option<ImageFeature<'a>>, String> {
     // A list in steps is not an image.
     let named = |name: &str| example.iter().find(|(key, list)| *key == name.as_bytes() && list.steps.is_none());
     let is_file = |place: &Range<usize>| {
@@ -63,7 +67,7 @@ pub(super) fn image<'a>(example: &Example<'a>, data: &[u8], wanted: &Wanted) -> 
             ListKind::Bytes => format!("feature {:?} has {} values, not one", lossy(key), list.values),
             _ => format!("feature {:?} holds no bytes", lossy(key)),
         })?;
-        Ok(Some(Found { key, head: head(key, &place).unwrap_or_default(), place }))
+        Ok(Some(ImageFeature { key, head: head(key, &place).unwrap_or_default(), place }))
     };
     if let Some(name) = &wanted.image {
         return found(named(name).ok_or_else(|| format!("no feature {name:?}: {}", keys(example)))?);
@@ -112,7 +116,7 @@ pub(super) fn image<'a>(example: &Example<'a>, data: &[u8], wanted: &Wanted) -> 
 }
 
 /// The reason if an example cannot be packed whole: a wanted feature list that cannot be a component.
-pub(super) fn lost_steps(example: &Example<'_>, data: &[u8], wanted: &Wanted) -> Option<String> {
+pub(super) fn lost_steps(example: &Example<'_>, data: &[u8], wanted: &FieldSelection) -> Option<String> {
     let lists = || example.iter().filter(|(_, list)| list.steps.is_some());
     lists().next()?;
     let found = values::features(example, data);
@@ -140,7 +144,7 @@ pub(super) fn describe_values(
     wider: &mut Vec<Option<u32>>,
     example: &Example<'_>,
     data: &[u8],
-    wanted: &Wanted,
+    wanted: &FieldSelection,
 ) -> bool {
     let [plain_label, plain_class, plain_filename] = PLAIN;
     let label = match &wanted.label {
@@ -214,7 +218,7 @@ pub(super) fn describe(
     example: &Example<'_>,
     data: &[u8],
     image: Option<&[u8]>,
-    wanted: &Wanted,
+    wanted: &FieldSelection,
 ) {
     let mut used: Vec<&[u8]> = image.into_iter().collect();
     let mut several = None;

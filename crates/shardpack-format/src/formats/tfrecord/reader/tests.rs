@@ -80,7 +80,7 @@ fn check_values(file: &[u8], record: &Record, wider: &[Option<u32>]) {
 }
 
 /// All records with their images, and the error that ended the walk.
-fn walk(file: &[u8], is_known: bool, wanted: &Wanted) -> (Vec<(Record, Vec<u8>)>, Option<Error>) {
+fn walk(file: &[u8], is_known: bool, wanted: &FieldSelection) -> (Vec<(Record, Vec<u8>)>, Option<Error>) {
     let bytes: Box<dyn Skip> = match is_known {
         true => Box::new(Cursor::new(file.to_vec())),
         false => Box::new(Sequential(Cursor::new(file.to_vec()))),
@@ -112,14 +112,14 @@ fn walk(file: &[u8], is_known: bool, wanted: &Wanted) -> (Vec<(Record, Vec<u8>)>
 }
 
 fn both(file: &[u8]) -> (Vec<(Record, Vec<u8>)>, Option<Error>) {
-    let (known, error) = walk(file, true, &Wanted::default());
-    let (unknown, other) = walk(file, false, &Wanted::default());
+    let (known, error) = walk(file, true, &FieldSelection::default());
+    let (unknown, other) = walk(file, false, &FieldSelection::default());
     assert_eq!(known, unknown);
     assert_eq!(error.is_some(), other.is_some());
     (known, error)
 }
 
-fn one(features: &[(&str, Vec<u8>)], wanted: &Wanted) -> Record {
+fn one(features: &[(&str, Vec<u8>)], wanted: &FieldSelection) -> Record {
     let (mut records, error) = walk(&example(features), true, wanted);
     assert!(error.is_none() && records.len() == 1);
     records.remove(0).0
@@ -180,21 +180,21 @@ fn labels_of_every_kind_are_told() {
         ("no list", Vec::new(), Label::Missing),
     ];
     for (name, feature, expected) in rows {
-        let record = one(&[("label", feature), ("image", text(JPEG))], &Wanted::default());
+        let record = one(&[("label", feature), ("image", text(JPEG))], &FieldSelection::default());
         assert_eq!(record.label, expected, "{name}");
     }
     let two = [("target", small(&[5])), ("class", small(&[3, 4])), ("x", text(JPEG))];
-    assert_eq!(one(&two, &Wanted::default()).label, Label::Missing, "none of several is the class");
+    assert_eq!(one(&two, &FieldSelection::default()).label, Label::Missing, "none of several is the class");
     for (names, expected) in
         [(["Category", "image/label"], 0), (["label_noise", "image/label"], 1), (["y", "Label"], 1)]
     {
         let both = [(names[0], small(&[0])), (names[1], small(&[1])), ("x", text(JPEG))];
-        assert_eq!(one(&both, &Wanted::default()).label, Label::Number(expected), "{names:?}");
+        assert_eq!(one(&both, &FieldSelection::default()).label, Label::Number(expected), "{names:?}");
     }
-    let wanted = |label: &str, label_number| Wanted {
+    let wanted = |label: &str, label_number| FieldSelection {
         label: Some(label.to_owned()),
         label_number: Some(label_number),
-        ..Wanted::default()
+        ..FieldSelection::default()
     };
     assert_eq!(one(&two, &wanted("target", 0)).label, Label::Number(5));
     assert_eq!(one(&two, &wanted("class", 1)).label, Label::Number(4));
@@ -206,7 +206,7 @@ fn labels_of_every_kind_are_told() {
 #[test]
 fn images_are_found_by_name_or_by_their_first_bytes() {
     let found = |features: &[(&str, Vec<u8>)], wanted: Option<&str>| {
-        let wanted = Wanted { image: wanted.map(str::to_owned), ..Wanted::default() };
+        let wanted = FieldSelection { image: wanted.map(str::to_owned), ..FieldSelection::default() };
         one(features, &wanted).image.map(|image| image.name)
     };
     let some = [("a", text(b"words")), ("b", text(JPEG)), ("image", small(&[3])), ("z", text(b"GIF89a"))];
@@ -282,7 +282,7 @@ fn what_is_no_example_is_a_record_without_an_image() {
 /// Name and form of each feature; the form is empty if the feature is no value.
 fn forms(features: &[(&str, Vec<u8>)]) -> Vec<(String, String)> {
     let told = |other: &Other| other.form.as_ref().map_or_else(String::new, ToString::to_string);
-    one(features, &Wanted::default()).others.iter().map(|other| (other.name.clone(), told(other))).collect()
+    one(features, &FieldSelection::default()).others.iter().map(|other| (other.name.clone(), told(other))).collect()
 }
 
 #[test]
@@ -328,7 +328,7 @@ fn shape_and_dtype_beside_a_feature_count_where_they_are_its_own() {
     assert_eq!(of(&declared), "a |u1[2x3]");
     let floats = ("x", field(0x12, &field(0x0a, &[0; 24])));
     assert_eq!(of(&[("b", b.clone()), floats, shape(&[2, 3])]), "b bytes, x <f4[2x3]");
-    assert!(one(&[("b", b), ("b/shape", a_shape)], &Wanted::default()).image.is_ok());
+    assert!(one(&[("b", b), ("b/shape", a_shape)], &FieldSelection::default()).image.is_ok());
     let nan = text(&f64::from_bits(0x7ff8_0000_0000_0001).to_le_bytes());
     assert_eq!(of(&[("x", nan), f8]), "x <f8[]");
 }
@@ -449,7 +449,7 @@ fn a_sequence_that_cannot_be_had_whole_is_no_sample() {
 #[test]
 fn labels_that_no_class_can_be_go_along_beside_the_image() {
     let of = |feature: Vec<u8>, no_labels: bool| {
-        let wanted = Wanted { no_labels, ..Wanted::default() };
+        let wanted = FieldSelection { no_labels, ..FieldSelection::default() };
         one(&[("image", text(JPEG)), ("label", feature)], &wanted)
     };
     let record = of(float(0.5), false);

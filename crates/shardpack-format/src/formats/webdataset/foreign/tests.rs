@@ -31,11 +31,11 @@ fn tar(members: &[(&str, &[u8])]) -> Vec<u8> {
 type Walked = (Vec<(Record, Option<Vec<u8>>)>, Vec<String>, Option<String>);
 
 /// All records with their images, then remarks, and the error that ended the walk.
-fn walk(bytes: &[u8], wanted: &Wanted) -> Walked {
+fn walk(bytes: &[u8], wanted: &FieldSelection) -> Walked {
     walk_input(bytes, Some(bytes.len() as u64), wanted)
 }
 
-fn walk_input(bytes: &[u8], total_bytes: Option<u64>, wanted: &Wanted) -> Walked {
+fn walk_input(bytes: &[u8], total_bytes: Option<u64>, wanted: &FieldSelection) -> Walked {
     let input = Input { bytes: Box::new(Cursor::new(bytes.to_vec())), total_bytes };
     let mut walk = Tar.walk(input, wanted).unwrap();
     let mut records = Vec::new();
@@ -54,7 +54,7 @@ fn walk_input(bytes: &[u8], total_bytes: Option<u64>, wanted: &Wanted) -> Walked
     (records, walk.lost().iter().map(Error::to_string).collect(), error)
 }
 
-fn one(members: &[(&str, &[u8])], wanted: &Wanted) -> Record {
+fn one(members: &[(&str, &[u8])], wanted: &FieldSelection) -> Record {
     let (mut records, ..) = walk(&tar(members), wanted);
     assert_eq!(records.len(), 1);
     records.remove(0).0
@@ -91,7 +91,7 @@ fn every_sample_is_a_record_with_its_image() {
         ("../b.npy", b"12"),
         ("c.png", b""),
     ]);
-    let (records, remarks, error) = walk(&bytes, &Wanted::default());
+    let (records, remarks, error) = walk(&bytes, &FieldSelection::default());
     assert_eq!(error, None);
     assert_eq!(records.len(), 3);
     let (a, image) = &records[0];
@@ -124,19 +124,19 @@ fn every_sample_is_a_record_with_its_image() {
 #[test]
 fn of_several_images_one_has_to_be_chosen() {
     let members: [(&str, &[u8]); 4] = [("a.cls", b"1"), ("a.a.jpg", b"left"), ("a.b.png", b"right"), ("a.raw", b"r")];
-    let wanted = |image: &str| Wanted { image: Some(image.to_owned()), ..Wanted::default() };
-    let image = |wanted: &Wanted| one(&members, wanted).image;
+    let wanted = |image: &str| FieldSelection { image: Some(image.to_owned()), ..FieldSelection::default() };
+    let image = |wanted: &FieldSelection| one(&members, wanted).image;
     let two =
         "2 images: a.jpg and b.png; choose one with --image-feature; a key ends at the first dot of a file's name";
-    assert_eq!(image(&Wanted::default()), Err(two.to_owned()));
+    assert_eq!(image(&FieldSelection::default()), Err(two.to_owned()));
     assert_eq!(image(&wanted("B.png")).unwrap().bytes, 5);
     assert_eq!(image(&wanted("raw")).unwrap().bytes, 1);
     assert_eq!(image(&wanted("x")), Err("no x, there is cls, a.jpg, b.png and raw".to_owned()));
-    assert_eq!(one(&[("a.cls", b"1")], &Wanted::default()).image, Err("no image, there is cls".to_owned()));
+    assert_eq!(one(&[("a.cls", b"1")], &FieldSelection::default()).image, Err("no image, there is cls".to_owned()));
     let (records, ..) = walk(&tar(&members), &wanted("b.png"));
     assert_eq!(records[0].1.as_deref(), Some(&b"right"[..]));
     assert_eq!(records[0].0.others, [other("a.jpg", 4, 1536), other("raw", 1, 3584)]);
-    let (records, ..) = walk(&tar(&members), &Wanted::default());
+    let (records, ..) = walk(&tar(&members), &FieldSelection::default());
     assert_eq!(records[0].1, None);
 }
 
@@ -162,13 +162,13 @@ fn labels_are_text_without_the_spaces_around_it() {
 fn the_label_is_in_cls_before_label_before_json_unless_one_is_wanted() {
     let members: [(&str, &[u8]); 4] =
         [("a.jpg", b""), ("a.json", b"{\"label\": 5}"), ("a.label", b"2"), ("a.cls", b"1")];
-    let default = Wanted::default();
-    let wanted = |label: &str| Wanted { label: Some(label.to_owned()), ..Wanted::default() };
+    let default = FieldSelection::default();
+    let wanted = |label: &str| FieldSelection { label: Some(label.to_owned()), ..FieldSelection::default() };
     assert_eq!(one(&members, &default).label, Label::Text(b"1".to_vec()));
     assert_eq!(one(&members[..3], &default).label, Label::Text(b"2".to_vec()));
     assert_eq!(one(&members[..2], &default).label, Label::Number(5));
     assert_eq!(one(&members, &wanted("label")).label, Label::Text(b"2".to_vec()));
-    let second = Wanted { label_number: Some(1), ..Wanted::default() };
+    let second = FieldSelection { label_number: Some(1), ..FieldSelection::default() };
     assert_eq!(one(&members, &second).label, Label::Unfit("a single label, there is no label 1".into()));
     let long = vec![b'1'; TEXT_BYTES as usize + 1];
     let long = one(&[("a.cls", &long), ("a.jpg", b"x")], &default);
@@ -179,11 +179,11 @@ fn the_label_is_in_cls_before_label_before_json_unless_one_is_wanted() {
 #[test]
 fn metadata_that_is_none_is_passed_over() {
     for json in [&b"[]"[..], b"", b"{\"class\": 1, \"path\": null}", b"\xff", b"{\"class\": \"x\""] {
-        let record = one(&[("a.jpg", b""), ("a.json", json)], &Wanted::default());
+        let record = one(&[("a.jpg", b""), ("a.json", json)], &FieldSelection::default());
         assert_eq!((record.class, record.filename), (None, None), "{}", json.escape_ascii());
     }
     let json = br#"{"class": "?", "class_hex": "ff61", "filename": "a.jpg"}"#;
-    let record = one(&[("a.jpg", b""), ("a.json", json)], &Wanted::default());
+    let record = one(&[("a.jpg", b""), ("a.json", json)], &FieldSelection::default());
     assert_eq!((record.class.unwrap(), record.filename.unwrap()), (b"\xffa".to_vec(), b"a.jpg".to_vec()));
 }
 
@@ -207,7 +207,7 @@ fn own_records_are_walked_as_their_layout_says() {
     record[place.offset as usize..][..700].copy_from_slice(&payload);
     let header = Header { kind: Kind::Jpeg, width: 0, height: 0, mode: Mode::Unknown, depth: 0 };
     format.frame(&sample, &header, &mut record).unwrap();
-    let (records, remarks, error) = walk(&record, &Wanted::default());
+    let (records, remarks, error) = walk(&record, &FieldSelection::default());
     assert_eq!((records.len(), error), (1, None));
     let (found, image) = &records[0];
     assert_eq!((&found.range, image.as_deref()), (&(0..record.len() as u64), Some(&payload[..])));
@@ -224,7 +224,7 @@ fn a_cut_file_gives_its_whole_samples_then_an_error() {
     let bytes = tar(&[("a.jpg", &[1; 10]), ("b.jpg", &[2; 10]), ("c.jpg", &[3; 10])]);
     for cut in 0..bytes.len() {
         for total_bytes in [Some(cut as u64), None] {
-            let (records, remarks, error) = walk_input(&bytes[..cut], total_bytes, &Wanted::default());
+            let (records, remarks, error) = walk_input(&bytes[..cut], total_bytes, &FieldSelection::default());
             // One for each member whose data is there: 10 bytes behind each second block.
             let expected = (cut + 1024 - 522).div_euclid(1024).min(3);
             assert_eq!(records.len(), expected, "{cut}");
@@ -234,11 +234,11 @@ fn a_cut_file_gives_its_whole_samples_then_an_error() {
     }
     // Of a sample that breaks off, what is there.
     let pairs = tar(&[("a.cls", b"1"), ("a.jpg", &[1; 10]), ("b.cls", b"1"), ("b.jpg", &[2; 10])]);
-    let (records, _, error) = walk(&pairs[..3590], &Wanted::default());
+    let (records, _, error) = walk(&pairs[..3590], &FieldSelection::default());
     assert_eq!(records[1].0.image, Err("no image, there is cls".to_owned()));
     assert_eq!((records.len(), error.is_some()), (2, true));
     let twice = [bytes.as_slice(), &bytes].concat();
-    let (records, remarks, _) = walk(&twice, &Wanted::default());
+    let (records, remarks, _) = walk(&twice, &FieldSelection::default());
     assert_eq!(records.len(), 3);
     let trailing = format!("byte {}: bytes behind the end marker at byte 3072, where no reader looks", bytes.len());
     assert_eq!(remarks, [trailing]);

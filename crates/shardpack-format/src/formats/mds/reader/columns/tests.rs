@@ -1,6 +1,6 @@
 use super::{super::pixels::tests::value, *};
 
-fn columns(list: &[(&str, &str, Option<u32>)], wanted: &Wanted) -> Result<Columns> {
+fn columns(list: &[(&str, &str, Option<u32>)], wanted: &FieldSelection) -> Result<Columns> {
     let names: Vec<_> = list.iter().map(|column| column.0).collect();
     let encodings: Vec<_> = list.iter().map(|column| column.1).collect();
     let sizes: Vec<_> = list.iter().map(|column| column.2).collect();
@@ -46,7 +46,7 @@ fn labels_are_read_from_every_encoding_that_can_say_one() {
 
 #[test]
 fn columns_are_found_by_encoding_name_and_content() {
-    let wanted = Wanted::default();
+    let wanted = FieldSelection::default();
     let jpeg = b"\xff\xd8\xff\xe0";
     let list = [("a", "bytes", None), ("b", "bytes", None), ("key", "str", None), ("Class_ID", "uint8", Some(1))];
     let mut found = columns(&list, &wanted).unwrap();
@@ -70,11 +70,12 @@ fn columns_are_found_by_encoding_name_and_content() {
     let record = columns(&other, &wanted).unwrap().record(&bytes, 100, 3);
     assert_eq!((record.label, record.others.last().map(|other| other.name.as_str())), (Label::Missing, Some("width")));
 
-    let wanted = Wanted { image: Some("a".to_owned()), label: Some("key".to_owned()), ..wanted };
+    let wanted = FieldSelection { image: Some("a".to_owned()), label: Some("key".to_owned()), ..wanted };
     let record = columns(&list, &wanted).unwrap().record(&bytes, 0, 0);
     assert_eq!(record.image.unwrap().bytes, 8);
     assert_eq!((record.label, record.filename), (Label::Text(b"x/1.jpg".to_vec()), None));
-    let error = columns(&list, &Wanted { image: Some("c".to_owned()), ..Wanted::default() }).err().unwrap();
+    let error =
+        columns(&list, &FieldSelection { image: Some("c".to_owned()), ..FieldSelection::default() }).err().unwrap();
     assert!(error.to_string().contains("a, b, key, Class_ID"), "{error}");
 }
 
@@ -82,7 +83,7 @@ fn columns_are_found_by_encoding_name_and_content() {
 fn an_image_is_taken_by_its_name_and_not_guessed_from_several() {
     let of = |list: [(&str, &str); 2]| {
         let list = list.map(|(name, encoding)| (name, encoding, None));
-        columns(&list, &Wanted::default()).map(|columns| columns.image).map_err(|error| error.to_string())
+        columns(&list, &FieldSelection::default()).map(|columns| columns.image).map_err(|error| error.to_string())
     };
     assert_eq!(of([("depth", "png"), ("image", "jpeg")]), Ok(Some(1)));
     assert_eq!(of([("image", "pil"), ("thumb", "jpeg")]), Ok(Some(0)));
@@ -98,7 +99,7 @@ fn pixels_are_found_and_their_file_is_promised() {
     let pixels = value(2, 1, "RGB", b"abcdef");
     let list = [&[0, 0, 0, 0, 1, 0, 0, 0][..], &(pixels.len() as u32).to_le_bytes(), &pixels].concat();
     for (encoding, value, inner) in [("pil", &pixels, 0), ("list[pil]", &list, 12)] {
-        let columns = columns(&[("key", "str", None), ("x", encoding, None)], &Wanted::default());
+        let columns = columns(&[("key", "str", None), ("x", encoding, None)], &FieldSelection::default());
         let image = columns.unwrap().record(&sample(&[b"k", value]), 100, 0).image.unwrap();
         let start = 100 + 8 + 1 + inner;
         assert_eq!((image.offset, image.fetch.clone()), (start, start..start + pixels.len() as u64), "{encoding}");
@@ -126,7 +127,7 @@ fn lists_of_one_image_give_it_and_what_is_no_file_says_so() {
         ("str", b"text", Err("no image")),
     ];
     for (encoding, value, expected) in cases {
-        let wanted = Wanted { image: Some("image".to_owned()), ..Wanted::default() };
+        let wanted = FieldSelection { image: Some("image".to_owned()), ..FieldSelection::default() };
         let mut columns = columns(&[("image", encoding, None)], &wanted).unwrap();
         let found = columns.record(&sample(&[value]), 0, 0).image;
         match expected {
@@ -138,7 +139,7 @@ fn lists_of_one_image_give_it_and_what_is_no_file_says_so() {
 
 #[test]
 fn a_config_that_contradicts_itself_is_refused() {
-    let wanted = Wanted::default();
+    let wanted = FieldSelection::default();
     for config in [
         &b"{\"format\": \"mds\"}"[..],
         br#"{"column_encodings": ["int"], "column_names": [], "column_sizes": [], "format": "mds"}"#,
@@ -155,7 +156,7 @@ fn a_config_that_contradicts_itself_is_refused() {
 fn labels_that_no_class_can_be_and_those_that_nobody_wants_are_columns_as_others_are() {
     let list = [("image", "jpeg", None), ("label", "float64", Some(8)), ("class_name", "str", None)];
     let of = |label: f64, no_labels: bool| {
-        let mut found = columns(&list, &Wanted { no_labels, ..Wanted::default() }).unwrap();
+        let mut found = columns(&list, &FieldSelection { no_labels, ..FieldSelection::default() }).unwrap();
         let (image, word) = (b"\xff\xd8\xff\xe0", b"cat");
         let sizes = [image.len() as u32, word.len() as u32].map(u32::to_le_bytes).concat();
         let record = found.record(&[&sizes[..], image, &label.to_le_bytes(), word].concat(), 0, 0);
