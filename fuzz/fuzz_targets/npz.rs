@@ -6,7 +6,7 @@ use shardpack_foreign::npz::Npz;
 use shardpack_fuzz::within;
 
 /// Maximum bytes of an array to read: the caller allocates the length that the file claims.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 fuzz_target!(|input: &[u8]| {
     // The end record, the directory, the inflater, and one array.
@@ -17,7 +17,7 @@ fuzz_target!(|input: &[u8]| {
             let Ok(array) = npz.array(member) else { continue };
             let items = array.form.items_bytes();
             let bytes = items.map_or(member.bytes().into(), |items| items + array.form.head().len() as u64);
-            if bytes > MOST_BYTES {
+            if bytes > MAX_BYTES {
                 continue;
             }
             let mut out = vec![0; bytes as usize];

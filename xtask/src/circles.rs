@@ -14,9 +14,9 @@ use crate::{
 };
 
 /// Most files in one circle.
-const MOST_FILES: usize = 3;
+const MAX_FILES: usize = 3;
 /// Most re-exports of re-exports.
-const MOST_STEPS: usize = 8;
+const MAX_STEPS: usize = 8;
 
 /// Path of a module or of an item in its crate; empty for the root.
 type Path = Vec<String>;
@@ -41,10 +41,10 @@ pub fn check() -> Result<()> {
     }
     let mut wrong = Vec::new();
     for (name, sources) in crates {
-        let large = circles(&sources)?.into_iter().filter(|circle| circle.len() > MOST_FILES);
+        let large = circles(&sources)?.into_iter().filter(|circle| circle.len() > MAX_FILES);
         wrong.extend(large.map(|circle| {
             let files: Vec<_> = circle.iter().map(|module| module.join("::")).collect();
-            format!("{name}src: {} files import each other, at most {MOST_FILES}: {}", files.len(), files.join(", "))
+            format!("{name}src: {} files import each other, at most {MAX_FILES}: {}", files.len(), files.join(", "))
         }));
     }
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
@@ -98,7 +98,7 @@ fn absolute(files: &BTreeMap<Path, Imports>, module: &Path, path: &[String], ste
             let child = [module.as_slice(), &[name.to_owned()]].concat();
             match files[module].names.get(name) {
                 _ if files.contains_key(&child) => child,
-                Some(imported) if steps < MOST_STEPS => absolute(files, module, imported, steps + 1)?,
+                Some(imported) if steps < MAX_STEPS => absolute(files, module, imported, steps + 1)?,
                 _ => return None,
             }
         }
@@ -121,7 +121,7 @@ fn definition(files: &BTreeMap<Path, Imports>, path: Path, steps: usize) -> Opti
     let exported = imports.exports.get(item).into_iter().flatten().find_map(|exported| {
         let rest = &path[length + 1..];
         let path = [absolute(files, &module, exported, 0)?.as_slice(), rest].concat();
-        if steps < MOST_STEPS { definition(files, path, steps + 1) } else { None }
+        if steps < MAX_STEPS { definition(files, path, steps + 1) } else { None }
     });
     Some(exported.unwrap_or(module))
 }

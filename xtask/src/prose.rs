@@ -24,8 +24,8 @@ const TOO_LONG: usize = 40;
 /// Maximum percentage of long sentences.
 const LONG_PERCENT: usize = 3;
 /// Maximum words of prose in all pages, and in one page; generated parts are not counted.
-const MOST_WORDS: usize = 30_000;
-const MOST_WORDS_OF_ONE: usize = 3_000;
+const MAX_WORDS: usize = 30_000;
+const MAX_WORDS_OF_ONE: usize = 3_000;
 /// Number of sentences shown, worst first.
 const SHOWN: usize = 10;
 
@@ -78,9 +78,9 @@ fn lengths(pages: &[(String, String)]) -> Vec<String> {
         pages.iter().filter(|(name, _)| name != API).map(|(name, page)| (name, words(&prose(&by_hand(page)))));
     let lengths: Vec<_> = written.collect();
     let all: usize = lengths.iter().map(|(_, words)| words).sum();
-    let long = lengths.iter().filter(|(_, words)| *words > MOST_WORDS_OF_ONE);
-    let long = long.map(|(name, words)| format!("{name}: {words} words of prose, at most {MOST_WORDS_OF_ONE}"));
-    let all = (all > MOST_WORDS).then(|| format!("{all} words of prose in all pages, at most {MOST_WORDS}"));
+    let long = lengths.iter().filter(|(_, words)| *words > MAX_WORDS_OF_ONE);
+    let long = long.map(|(name, words)| format!("{name}: {words} words of prose, at most {MAX_WORDS_OF_ONE}"));
+    let all = (all > MAX_WORDS).then(|| format!("{all} words of prose in all pages, at most {MAX_WORDS}"));
     long.chain(all).collect()
 }
 

@@ -16,7 +16,7 @@ const GARAGE: &str = "2.5.0";
 const AZURITE: &str = "3.37.0";
 
 /// Limit in seconds for one installation: an unreachable registry is retried for a long time.
-const MOST_SECONDS: &str = "900";
+const MAX_SECONDS: &str = "900";
 const NPM_SECONDS: &str = "180";
 const GARAGE_SECONDS: &str = "7200";
 
@@ -57,7 +57,7 @@ const OF_S3S_FS: [&str; 5] = ["s3s-fs", "--version", S3S_FS, "--features", "bina
 // Without optimization they build in half the time and are fast enough for the tests.
 
 fn s3s_fs(folder: &Path) -> Result<()> {
-    cargo_install(folder, MOST_SECONDS, OF_S3S_FS.iter().chain(&["--debug"]))
+    cargo_install(folder, MAX_SECONDS, OF_S3S_FS.iter().chain(&["--debug"]))
 }
 
 /// An optimized s3s-fs, for measurements.
@@ -65,7 +65,7 @@ pub fn fast_s3s_fs() -> Result<PathBuf> {
     let folder = folder("s3s-fs-optimised");
     let program = folder.join("bin/s3s-fs");
     if !program.exists() {
-        cargo_install(&folder, MOST_SECONDS, &OF_S3S_FS)?;
+        cargo_install(&folder, MAX_SECONDS, &OF_S3S_FS)?;
     }
     Ok(program)
 }

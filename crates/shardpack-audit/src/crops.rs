@@ -38,7 +38,7 @@ pub const EVERY: NonZeroU16 = NonZeroU16::new(8).expect("8 is not 0");
 /// Samples that a thread takes at a time.
 const SPAN_SAMPLES: u64 = 64;
 /// Minimum number of threads that read from a store: a request takes longer than the work on its data.
-const MOST_WAITING: usize = 8;
+const MAX_WAITING: usize = 8;
 
 /// Options for making tables.
 #[derive(Clone, Copy, Debug)]
@@ -307,7 +307,7 @@ fn make_rows(shard: &Shard<'_>, options: &Options, monitor: &dyn Monitor) -> Res
         }
     };
     let spans_of_shard = samples.end.saturating_sub(samples.start).div_ceil(SPAN_SAMPLES) as usize;
-    let waiting = if shard.dataset().transfers().is_some() { MOST_WAITING } else { 1 };
+    let waiting = if shard.dataset().transfers().is_some() { MAX_WAITING } else { 1 };
     threads::each(options.jobs.max(waiting).min(spans_of_shard.max(1)), work);
     if let Some((_, error)) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);

@@ -3,7 +3,7 @@
 //! A batch is B = [`BATCH_SAMPLES`] samples, drawn by w readers at evenly spaced places of the stored order of
 //! N samples: reader j, from 0, begins at sample ⌊j N / w⌋ and gives each batch its next r = B / w samples. So
 //! batch b, from 0, holds samples ⌊j N / w⌋ + b r up to ⌊j N / w⌋ + b r + r − 1 of all j. There are ⌊⌊N / w⌋ /
-//! r⌋ batches, and no two share a sample. If there are more than [`MOST_BATCHES`], that many are evaluated,
+//! r⌋ batches, and no two share a sample. If there are more than [`MAX_BATCHES`], that many are evaluated,
 //! evenly spaced.
 //!
 //! DEFF_w is [`shardpack_format::mixing::Deff`] of these batches.
@@ -25,7 +25,7 @@ pub const BATCH_SAMPLES: u64 = 256;
 /// Evaluated numbers of readers; each divides [`BATCH_SAMPLES`].
 pub const READERS: [u64; 3] = [1, 8, 64];
 /// Maximum number of batches that are evaluated.
-pub const MOST_BATCHES: u64 = 4096;
+pub const MAX_BATCHES: u64 = 4096;
 
 /// Value of a label that was not read.
 const UNREAD: u32 = u32::MAX;
@@ -58,7 +58,7 @@ struct Places {
 impl Places {
     fn new(samples: u64, readers: u64) -> Self {
         let all = samples / readers / (BATCH_SAMPLES / readers);
-        let batches = if all < FEWEST_BATCHES { 0 } else { all.min(MOST_BATCHES) };
+        let batches = if all < FEWEST_BATCHES { 0 } else { all.min(MAX_BATCHES) };
         Self { samples, readers, all, batches }
     }
 
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn of_a_large_order_a_bounded_number_of_batches_is_looked_at() {
-        let samples = 3 * MOST_BATCHES * BATCH_SAMPLES + 77;
+        let samples = 3 * MAX_BATCHES * BATCH_SAMPLES + 77;
         let kept = Labels::new(samples);
         let mut asked = 0;
         kept.take(0..samples, |number| {
@@ -256,9 +256,9 @@ mod tests {
             Ok((number % 5) as u32)
         })
         .unwrap();
-        assert_eq!(asked, 3 * MOST_BATCHES * BATCH_SAMPLES);
+        assert_eq!(asked, 3 * MAX_BATCHES * BATCH_SAMPLES);
         let found = kept.mixes(&[samples / 5; 5]);
-        assert!(found.iter().all(|mix| mix.batches == MOST_BATCHES && mix.deff.unwrap() < 0.1), "{found:?}");
+        assert!(found.iter().all(|mix| mix.batches == MAX_BATCHES && mix.deff.unwrap() < 0.1), "{found:?}");
         // The places of the largest possible order can be computed.
         let places = Places::new(u64::MAX, 64);
         places.each_in(u64::MAX - 1000..u64::MAX, |_, _| Ok(())).unwrap();

@@ -43,7 +43,7 @@ const IRREGULAR: &str = "not a regular file";
 const METADATA: &str = "metadata of parquet files";
 const TABLE: &str = "table beside a tar of its name";
 /// Maximum depth of nested column folders: a link may form a cycle.
-const MOST_PARTITIONS: usize = 16;
+const MAX_PARTITIONS: usize = 16;
 
 /// The files that a list of sources stands for.
 #[derive(Debug, Default)]
@@ -114,7 +114,7 @@ pub fn of_url_folder(
     }
     let is_index = |remote: &&Remote| remote.path().file_name().is_some_and(|name| name == INDEX_JSON);
     let index = remotes.iter().find(is_index).filter(|_| wants_index(from));
-    let index = index.map(|index| FileLocation::Remote(index.clone()).read_beside(INDEX_JSON, key_labels::MOST_BYTES));
+    let index = index.map(|index| FileLocation::Remote(index.clone()).read_beside(INDEX_JSON, key_labels::MAX_BYTES));
     let index = index.transpose()?.flatten().and_then(|(_, bytes)| mds::read_index(&bytes).ok());
     let mut places: Vec<FileLocation> = remotes.into_iter().map(FileLocation::Remote).collect();
     places.retain(|place| files.may_be(place.path()));
@@ -291,7 +291,7 @@ impl Files {
         let mut folders = Vec::new();
         for entry in std::fs::read_dir(folder).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
-            if depth < MOST_PARTITIONS && is_called_partition(&path) && sys::is_folder(&path)? {
+            if depth < MAX_PARTITIONS && is_called_partition(&path) && sys::is_folder(&path)? {
                 folders.push(path);
             }
         }
@@ -444,7 +444,7 @@ impl Files {
                 let index = match &file.remote {
                     None => read_index(&folder)?,
                     Some(remote) => remote
-                        .read_beside(INDEX_JSON, key_labels::MOST_BYTES)?
+                        .read_beside(INDEX_JSON, key_labels::MAX_BYTES)?
                         .map(|bytes| mds::read_index(&bytes).map_err(|error| error.in_file(folder.join(INDEX_JSON)))),
                 };
                 let index = index.transpose().unwrap_or_else(|error| {

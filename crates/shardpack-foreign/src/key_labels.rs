@@ -1,6 +1,6 @@
 //! Labels and names by key, from files beside the samples: label files, `meta_info.txt`, the list `__keys__`.
 //!
-//! As much memory as the file is long, and 24 bytes a line; a file is at most [`MOST_BYTES`] long.
+//! As much memory as the file is long, and 24 bytes a line; a file is at most [`MAX_BYTES`] long.
 
 use std::{fmt, path::Path};
 
@@ -19,7 +19,7 @@ use shardpack_storage::sys;
 pub(crate) const FILENAMES: [&str; 8] =
     ["filename", "filenames", "file_name", "path", "paths", "name", "key", "__key__"];
 /// Longest file.
-pub(crate) const MOST_BYTES: u64 = 1 << 30;
+pub(crate) const MAX_BYTES: u64 = 1 << 30;
 /// Keys that a message names.
 const SHOWN: usize = 3;
 /// Names of the column with the key, beside those of file names.
@@ -51,7 +51,7 @@ impl KeyLabels {
     /// # Errors
     /// If it cannot be read, is too long, has a line without a label, or two labels of one key.
     pub fn of_labels(path: &Path) -> Result<Self> {
-        Self::of_label_text(path, &sys::read_at_most(path, MOST_BYTES)?)
+        Self::of_label_text(path, &sys::read_at_most(path, MAX_BYTES)?)
     }
 
     /// As above, from the content of the file.
@@ -144,8 +144,8 @@ impl KeyLabels {
 
     /// Puts rows in the order of keys, each once.
     fn sort(&mut self) -> Result<(), String> {
-        if self.text.len() as u64 > MOST_BYTES {
-            return Err(format!("more than {MOST_BYTES} bytes of keys and labels"));
+        if self.text.len() as u64 > MAX_BYTES {
+            return Err(format!("more than {MAX_BYTES} bytes of keys and labels"));
         }
         let text = &self.text;
         self.rows.sort_by(|a, b| a.key(text).cmp(b.key(text)));

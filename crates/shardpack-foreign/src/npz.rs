@@ -1,6 +1,6 @@
 //! Reads `.npz` files: zip archives of numpy, each member an array.
 //!
-//! A file has at most [`MOST_MEMBERS`] members. Allocations are bounded by this number and by the caller's limit. A member
+//! A file has at most [`MAX_MEMBERS`] members. Allocations are bounded by this number and by the caller's limit. A member
 //! that is read has exactly the length that its header claims.
 //!
 //! # Specification
@@ -10,7 +10,7 @@
 mod in_samples;
 
 use shardpack_format::{
-    component::{Component, Form, MOST},
+    component::{Component, Form, MAX_DATASET_COMPONENTS},
     npy,
 };
 
@@ -23,11 +23,11 @@ use crate::zip::{
 pub(crate) use in_samples::{TakenApart, component, fetched_bytes};
 
 /// Maximum number of members: a payload, and the other fields that a sample may have.
-pub const MOST_MEMBERS: usize = MOST + 1;
+pub const MAX_MEMBERS: usize = MAX_DATASET_COMPONENTS + 1;
 /// Extension of the files.
 pub const EXTENSION: &str = "npz";
 /// Maximum length of a directory in bytes: the maximum number of members, with the longest names and fields of real writers.
-const MOST_DIRECTORY_BYTES: u64 = 1 << 16;
+const MAX_DIRECTORY_BYTES: u64 = 1 << 16;
 /// Bytes of an array in which its head ends, but for one that numpy does not write.
 const HEAD_BYTES: usize = 1024;
 
@@ -63,11 +63,11 @@ impl<'f, R: ReadAt + ?Sized> Npz<'f, R> {
     /// # Errors
     /// If the directory is missing or invalid.
     pub fn open(file: &'f R, total_bytes: u64) -> Result<Self> {
-        let check = |members: u64| match members > MOST_MEMBERS as u64 {
-            true => wrong(format!("{members} members, a sample has room for {MOST_MEMBERS}")),
+        let check = |members: u64| match members > MAX_MEMBERS as u64 {
+            true => wrong(format!("{members} members, a sample has room for {MAX_MEMBERS}")),
             false => Ok(()),
         };
-        let directory = Directory::read(file, total_bytes, MOST_DIRECTORY_BYTES, check)?;
+        let directory = Directory::read(file, total_bytes, MAX_DIRECTORY_BYTES, check)?;
         let mut members = Vec::<Member>::new();
         for entry in directory.entries() {
             let member = Member::of(entry?)?;

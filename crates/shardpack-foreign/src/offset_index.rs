@@ -19,7 +19,7 @@ use super::ShardFile;
 /// An entry of an index is two numbers of 20 digits at most; so much more is no index of these records.
 const ENTRY_BYTES: u64 = 64;
 /// So many times as long as its shard an index can be: that of empty records of 8 bytes with 22 bytes for each.
-const MOST_OF_FILE: u64 = 3;
+const MAX_INDEX_RATIO: u64 = 3;
 /// Most wrong entries of one index that are listed.
 const LISTED: usize = 100;
 
@@ -49,7 +49,7 @@ impl Index {
         };
         if let Some(remote) = &file.remote {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let most = file.bytes.saturating_mul(MOST_OF_FILE).saturating_add(ENTRY_BYTES);
+            let most = file.bytes.saturating_mul(MAX_INDEX_RATIO).saturating_add(ENTRY_BYTES);
             let bytes = remote.read_beside(&name, most)?;
             return Ok(bytes.map(|bytes| Self { path, bytes: Some(bytes) }));
         }

@@ -13,7 +13,7 @@ use shardpack_format::{Error, Result};
 use shardpack_storage::sys;
 
 /// Most files that a brace pattern may stand for.
-const MOST_EXPANDED: usize = 1 << 20;
+const MAX_EXPANDED: usize = 1 << 20;
 
 /// Expands `source`: the path itself if it exists, or all matches of a glob or brace pattern.
 ///
@@ -56,7 +56,7 @@ pub fn braces(text: &str) -> Result<Vec<String>> {
             done.push(text);
             continue;
         };
-        if choices.len() + done.len() + rest.len() > MOST_EXPANDED {
+        if choices.len() + done.len() + rest.len() > MAX_EXPANDED {
             return Err(too_many());
         }
         rest.extend(choices.iter().rev().map(|choice| format!("{before}{choice}{after}")));
@@ -65,7 +65,7 @@ pub fn braces(text: &str) -> Result<Vec<String>> {
 }
 
 fn too_many() -> Error {
-    Error::usage(format!("a pattern that stands for more than {MOST_EXPANDED} files"))
+    Error::usage(format!("a pattern that stands for more than {MAX_EXPANDED} files"))
 }
 
 /// The first brace pattern in `text`: the text before, the choices, the text after.
@@ -104,7 +104,7 @@ fn numbers(inner: &str) -> Result<Option<Vec<String>>> {
     let Some((first, last)) = inner.split_once("..") else { return Ok(None) };
     let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<u64>().ok())?;
     let (Some(from), Some(to)) = (number(first), number(last)) else { return Ok(None) };
-    if from.abs_diff(to) >= MOST_EXPANDED as u64 {
+    if from.abs_diff(to) >= MAX_EXPANDED as u64 {
         return Err(too_many());
     }
     let is_padded = |text: &str| text.len() > 1 && text.starts_with('0');

@@ -1,6 +1,6 @@
 //! Threads that read ahead.
 //!
-//! There are never more threads than concurrent requests, and at most [`MOST`]; they end with their last user.
+//! There are never more threads than concurrent requests, and at most [`MAX_THREADS`]; they end with their last user.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -11,7 +11,7 @@ use std::sync::{
 use shardpack_format::threads;
 
 /// Most threads: they wait, and take no time of the processor.
-const MOST: usize = 64;
+const MAX_THREADS: usize = 64;
 
 type Work = Box<dyn FnOnce() + Send>;
 
@@ -38,7 +38,7 @@ impl Readers {
     pub(crate) fn begin(&self, work: Work) {
         let wanted = self.wanted.fetch_add(1, Ordering::Relaxed) + 1;
         let threads = self.threads.load(Ordering::Relaxed);
-        if threads < wanted.min(MOST)
+        if threads < wanted.min(MAX_THREADS)
             && self.threads.compare_exchange(threads, threads + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
             let (take, wanted) = (Arc::clone(&self.take), Arc::clone(&self.wanted));
@@ -67,7 +67,7 @@ pub fn many<P: Sync, T: Send>(all: &[P], look: impl Fn(&P) -> T + Sync) -> Vec<T
             found.lock().unwrap_or_else(PoisonError::into_inner).push(one);
         }
     };
-    threads::each(all.len().min(MOST), work);
+    threads::each(all.len().min(MAX_THREADS), work);
     let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     found.sort_unstable_by_key(|(at, _)| *at);
     found.into_iter().map(|(_, one)| one).collect()

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Number of neighbours to try as a replacement for a bad sample.
-const MOST_NEIGHBOURS: u64 = 4096;
+const MAX_NEIGHBOURS: u64 = 4096;
 
 /// Shared data of the threads that make samples.
 pub(crate) struct Making {
@@ -92,7 +92,7 @@ impl Making {
         let Ok(row) = dataset.row(fetched.number()) else { return Ok(None) };
         let label = row.label;
         let (here, samples) = (selection.before(fetched.number()), selection.len());
-        for distance in 1..samples.min(MOST_NEIGHBOURS) {
+        for distance in 1..samples.min(MAX_NEIGHBOURS) {
             let number = selection.number((here + distance) % samples);
             if !dataset.row(number).is_ok_and(|row| row.label == label) {
                 continue;

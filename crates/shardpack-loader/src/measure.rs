@@ -28,7 +28,7 @@ use crate::{
 pub use crate::{cold::Cold, network::Network};
 
 /// Number of waits to keep.
-const MOST_WAITS: usize = 1000;
+const MAX_WAITS: usize = 1000;
 /// Number of samples to check for whether the samples are images.
 const LOOKED_AT: usize = 16;
 /// Bytes of images to decode for the bound.
@@ -479,7 +479,7 @@ fn batches(loader: &Loader, watch: &Watch) -> Result<(Rate, crate::Stats, Waits)
     loop {
         let asked = Instant::now();
         let Some(batch) = batches.next()? else { break };
-        if waits.len() < MOST_WAITS {
+        if waits.len() < MAX_WAITS {
             waits.push(elapsed_ms(asked));
         }
         numbers.extend_from_slice(batch.samples());

@@ -60,7 +60,7 @@ impl MixPart {
 }
 
 /// Limit for the occurrences of a sample in an epoch: each occurrence is a copy in memory.
-const MOST_COPIES: u64 = 10_000;
+const MAX_COPIES: u64 = 10_000;
 
 /// How often the samples of a part come, in the form that the order needs.
 #[derive(Clone, Debug)]
@@ -71,10 +71,8 @@ pub(crate) enum Quotas {
 
 fn few(quota: Quota) -> Result<Quota> {
     match quota.rounds {
-        0..MOST_COPIES => Ok(quota),
-        rounds => {
-            Err(Error::usage(format!("samples that come {rounds} times in an epoch: {MOST_COPIES} are possible")))
-        }
+        0..MAX_COPIES => Ok(quota),
+        rounds => Err(Error::usage(format!("samples that come {rounds} times in an epoch: {MAX_COPIES} are possible"))),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Longest run in bytes: beyond this, one read is not faster than two.
-const MOST_RUN_BYTES: u64 = 8 << 20;
+const MAX_RUN_BYTES: u64 = 8 << 20;
 
 /// A dataset of a plan.
 #[derive(Debug)]
@@ -243,7 +243,7 @@ pub(crate) struct Needs {
 /// Default memory.
 const USUAL_BYTES: u64 = 256 << 20;
 /// Default memory for large batches.
-const MOST_USUAL_BYTES: u64 = 2 << 30;
+const MAX_USUAL_BYTES: u64 = 2 << 30;
 
 impl Needs {
     pub fn new(sources: &[PlanSource], shuffle: Shuffle, lanes: u64, world: u64) -> Self {
@@ -261,7 +261,7 @@ impl Needs {
     pub fn usual_bytes(&self) -> u64 {
         let two_each = self.block_bytes.saturating_mul(2).saturating_mul(self.open);
         // Memory never holds more than all shards.
-        two_each.min(self.all_bytes).clamp(USUAL_BYTES, MOST_USUAL_BYTES)
+        two_each.min(self.all_bytes).clamp(USUAL_BYTES, MAX_USUAL_BYTES)
     }
 
     /// Blocks per run, so that two runs for each lane of the rank fit in `memory_bytes`.
@@ -278,6 +278,6 @@ impl Needs {
             );
             return Err(Error::usage(what).help(format!("give it {least} bytes or more")));
         }
-        Ok((memory_bytes / (2 * open)).min(MOST_RUN_BYTES).checked_div(block_bytes).unwrap_or(1).max(1))
+        Ok((memory_bytes / (2 * open)).min(MAX_RUN_BYTES).checked_div(block_bytes).unwrap_or(1).max(1))
     }
 }

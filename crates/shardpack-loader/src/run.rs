@@ -58,7 +58,7 @@ impl Drop for Run {
 }
 
 /// Gaps up to this size are read together with their neighbours.
-const MOST_GAP_BYTES: u64 = 64 * 1024;
+const MAX_GAP_BYTES: u64 = 64 * 1024;
 
 impl Run {
     /// The samples that the rank needs, by their numbers in the content.
@@ -221,7 +221,7 @@ pub(crate) fn spans(shard: Shard<'_>, run: &Run, copy: &Copy) -> Vec<Range<u64>>
         // The bytes between two ranges belong to another segment, which reads them.
         (run.segment.ranges().map(|range| row(range.start)..row(range.end)).collect(), 0)
     } else {
-        (run.rows(shard, copy).into_iter().map(|row| row..row + 1).collect(), MOST_GAP_BYTES)
+        (run.rows(shard, copy).into_iter().map(|row| row..row + 1).collect(), MAX_GAP_BYTES)
     };
     let mut spans: Vec<Range<u64>> = Vec::new();
     for span in rows.into_iter().filter_map(|rows| shard.span(rows).ok().flatten()) {

@@ -7,7 +7,7 @@ use shardpack_format::{Error, Result};
 use crate::plan::Plan;
 
 /// Maximum number of parts, larger than any real use.
-const MOST: u32 = 1_000_000;
+const MAX_PARTS: u32 = 1_000_000;
 
 /// One of several parts, from `--part I/N`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,9 +24,9 @@ impl Part {
     /// # Errors
     /// If there is no such part.
     pub fn new(number: u32, of: u32) -> Result<Self> {
-        match (1..=MOST).contains(&of) && (1..=of).contains(&number) {
+        match (1..=MAX_PARTS).contains(&of) && (1..=of).contains(&number) {
             true => Ok(Self { number, of }),
-            false => Err(Error::usage(format!("part {number} of {of}: parts are 1 to N, of N up to {MOST}"))),
+            false => Err(Error::usage(format!("part {number} of {of}: parts are 1 to N, of N up to {MAX_PARTS}"))),
         }
     }
 

@@ -37,7 +37,7 @@ use crate::{
 
 /// Maximum bytes of indexes and crop tables that are copied into memory on request: 2.5 million samples, or as many as
 /// fit beside a training.
-const MOST_COPIED_BYTES: u64 = 256 << 20;
+const MAX_COPIED_BYTES: u64 = 256 << 20;
 
 /// A sealed dataset.
 ///
@@ -236,7 +236,7 @@ impl Dataset {
     #[must_use]
     pub fn copied(mut self) -> Self {
         self.copies = true;
-        self.copies_left = AtomicU64::new(MOST_COPIED_BYTES);
+        self.copies_left = AtomicU64::new(MAX_COPIED_BYTES);
         self
     }
 

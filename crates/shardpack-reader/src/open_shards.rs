@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, TryLockError};
 use shardpack_format::Result;
 
 /// Far below the usual limit of 1,024 open files, because other libraries in the process need some too.
-const MOST_OPEN: usize = 128;
+const MAX_OPEN_SHARDS: usize = 128;
 
 /// An open shard with its number.
 type ShardSlot<T> = Mutex<Option<(usize, Arc<T>)>>;
@@ -19,7 +19,7 @@ pub(crate) struct OpenShards<T>(Box<[ShardSlot<T>]>);
 impl<T> OpenShards<T> {
     /// Places for a dataset of `shards`.
     pub fn new(shards: usize) -> Self {
-        Self((0..shards.clamp(1, MOST_OPEN)).map(|_| ShardSlot::<T>::default()).collect())
+        Self((0..shards.clamp(1, MAX_OPEN_SHARDS)).map(|_| ShardSlot::<T>::default()).collect())
     }
 
     /// Shard `number`: the open shard, or the result of `open`, which is kept.
@@ -67,9 +67,9 @@ mod tests {
             opened.set(opened.get() + 1);
             open_file(path)
         };
-        let shards = OpenShards::new(MOST_OPEN * 3);
+        let shards = OpenShards::new(MAX_OPEN_SHARDS * 3);
         for (number, opened_by_then) in
-            [(0, 1), (0, 1), (1, 2), (0, 2), (MOST_OPEN, 3), (1, 3), (0, 4), (2 * MOST_OPEN + 1, 5), (1, 6)]
+            [(0, 1), (0, 1), (1, 2), (0, 2), (MAX_OPEN_SHARDS, 3), (1, 3), (0, 4), (2 * MAX_OPEN_SHARDS + 1, 5), (1, 6)]
         {
             shards.get(number, || open(&path)).unwrap();
             assert_eq!(opened.get(), opened_by_then, "shard {number}");

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Maximum records in a run, which bounds runs of empty records.
-const MOST_ROWS: usize = 1024;
+const MAX_ROWS: usize = 1024;
 
 /// Measured with `examples/read_speed.rs` against `cat` of the same shards (EPYC, 2 MiB of L2, 1 GB of 110 KB images in
 /// the page cache): 128 KiB 0.99, 256 KiB 1.03, 512 KiB 1.13, 1 MiB 1.21, 4 MiB 1.18; with the content hash checked
@@ -158,7 +158,7 @@ impl<'d> Reader<'d> {
             // A damaged row is reported when the reader reaches it.
             let Ok(row) = shard.row(row) else { break };
             let next = record(&row);
-            if next.start < end || next.end > limit || self.run.len() == MOST_ROWS {
+            if next.start < end || next.end > limit || self.run.len() == MAX_ROWS {
                 break;
             }
             end = next.end;

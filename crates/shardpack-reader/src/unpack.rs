@@ -6,14 +6,14 @@ use shardpack_format::{Error, Result, memory};
 
 /// A zstd block of at most 128 KiB takes at least four bytes: three of header, one of content.
 /// Source: RFC 8878, 3.1.1.2 (`Block_Header`, `RLE_Block`, `Block_Maximum_Size`).
-const MOST_BYTES_PER_PACKED_BYTE: u64 = 128 * 1024 / 4;
+const MAX_BYTES_PER_PACKED_BYTE: u64 = 128 * 1024 / 4;
 
 /// A frame with a higher ratio must fit the memory limit of a piece.
 const USUAL_RATIO: u64 = 256;
 
 /// Checks the claim that `packed_bytes` unpack to `bytes` before memory is allocated.
 fn check_claim(packed_bytes: usize, bytes: u32) -> Result<()> {
-    if u64::from(bytes) > (packed_bytes as u64).saturating_mul(MOST_BYTES_PER_PACKED_BYTE) {
+    if u64::from(bytes) > (packed_bytes as u64).saturating_mul(MAX_BYTES_PER_PACKED_BYTE) {
         return Err(Error::data(format!("{packed_bytes} packed bytes cannot hold the {bytes} of the seek table")));
     }
     // No images compress this well; such a frame may be malicious.

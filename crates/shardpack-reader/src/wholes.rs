@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use shardpack_format::Result;
 
 /// Four shards of the usual length.
-const MOST_BYTES: usize = if cfg!(test) { 1 << 12 } else { 256 << 20 };
+const MAX_BYTES: usize = if cfg!(test) { 1 << 12 } else { 256 << 20 };
 
 /// An unpacked shard with its number.
 type Whole = (usize, Arc<Vec<u8>>);
@@ -50,7 +50,7 @@ impl Wholes {
     fn make_room(&self) {
         let Some(mut kept) = self.lock() else { return };
         let mut bytes: usize = kept.iter().map(|(_, whole)| whole.len()).sum();
-        while bytes > MOST_BYTES && kept.len() > 1 {
+        while bytes > MAX_BYTES && kept.len() > 1 {
             bytes -= kept.remove(0).1.len();
         }
     }
@@ -75,7 +75,7 @@ mod tests {
         let get = |number: usize| {
             let unpack = || {
                 unpacked.set(unpacked.get() + 1);
-                Ok(vec![number as u8; MOST_BYTES / 2])
+                Ok(vec![number as u8; MAX_BYTES / 2])
             };
             assert_eq!(wholes.get(number, unpack).unwrap()[7], number as u8);
         };

@@ -7,7 +7,7 @@ use shardpack_format::Result;
 use crate::{buffer::make_room, unpack::Unpacker};
 
 /// A longer window may not fit into memory, which must not abort the process.
-const MOST_ZEROED_BYTES: usize = 32 << 20;
+const MAX_ZEROED_BYTES: usize = 32 << 20;
 
 /// Part of one (unpacked) shard in a reused buffer; see [`crate::Shard::fill`].
 ///
@@ -46,7 +46,7 @@ impl std::fmt::Debug for Scratch {
 impl Window {
     /// An empty window whose buffer has room for `bytes` bytes, untouched until they are filled.
     pub fn with_capacity(bytes: usize) -> Self {
-        if bytes <= MOST_ZEROED_BYTES {
+        if bytes <= MAX_ZEROED_BYTES {
             // The system provides zeroed pages, so no thread has to write zeros.
             return Self { bytes: vec![0; bytes], ..Self::default() };
         }

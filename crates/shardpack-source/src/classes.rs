@@ -28,7 +28,7 @@ use crate::{
 const CLASSES_PER_SAMPLE: u64 = 16;
 const FEW_CLASSES: u64 = 1 << 16;
 /// Upper limit on classes, far above real datasets. Every class takes memory, even without a sample.
-const MOST_CLASSES: u64 = 1 << 24;
+const MAX_CLASSES: u64 = 1 << 24;
 
 /// The label of samples whose labels are withheld, as in test splits.
 pub const NO_LABEL: i64 = -1;
@@ -332,7 +332,7 @@ fn whole_of(text: &[u8]) -> Option<i64> {
 
 /// The smallest number that is too large for a class with this number of samples.
 pub(crate) fn most_classes(samples: u64) -> i64 {
-    samples.saturating_mul(CLASSES_PER_SAMPLE).clamp(FEW_CLASSES, MOST_CLASSES).cast_signed()
+    samples.saturating_mul(CLASSES_PER_SAMPLE).clamp(FEW_CLASSES, MAX_CLASSES).cast_signed()
 }
 
 fn below_zero(number: i64) -> String {

@@ -40,7 +40,7 @@ use crate::{
 /// Maximum length in bytes of a record of splits.
 const MAX_RECORD_BYTES: u64 = 1 << 30;
 /// Maximum length in bytes of an `.npz` file that is split into arrays: each reading thread holds one file.
-const MOST_NPZ_BYTES: u64 = 16 << 20;
+const MAX_NPZ_BYTES: u64 = 16 << 20;
 
 /// A tree below a URL or in an archive. Clones share the store and the listing.
 #[derive(Clone, Debug)]
@@ -252,7 +252,7 @@ impl ObjectReader<'_> {
     fn whole_npz(&self, number: u64) -> Result<Vec<u8>, ReadError> {
         let entry = self.listing.entry(number);
         let listed = self.listed(number, self.listing.name(number), entry.bytes.into(), entry.stamp);
-        self.store.read_listed_whole(&listed, MOST_NPZ_BYTES).map_err(without_place)
+        self.store.read_listed_whole(&listed, MAX_NPZ_BYTES).map_err(without_place)
     }
 
     /// Result of `look` on sample `number`, a `.npz` file. Retries once, in case the data was corrupted in transit.

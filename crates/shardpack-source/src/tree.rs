@@ -24,7 +24,7 @@ impl Tree<'_> {
 
     /// Fails if the root or a subfolder is one of our datasets: index files and seals are not samples.
     pub fn refuse_packed(self, folders: &[Vec<u8>]) -> Result<()> {
-        let folders = if folders.len() > MOST_DATASETS { &[] } else { folders };
+        let folders = if folders.len() > MAX_DATASETS { &[] } else { folders };
         for folder in [Vec::new()].iter().chain(folders) {
             let is_packed = match self.listed {
                 // If a class folder cannot be read, the walk reports it or leaves it out.
@@ -51,4 +51,4 @@ pub(super) fn below(split: Option<&str>) -> &[u8] {
 
 /// Most subfolders that are checked for datasets. Nobody has more datasets in a folder, and a source may have 100,000
 /// classes.
-const MOST_DATASETS: usize = 100;
+const MAX_DATASETS: usize = 100;

@@ -20,7 +20,7 @@ use shardpack_format::Result;
 use crate::sys::io_error;
 
 /// Attempts to create a file while another process creates files of the same name.
-const MOST_TRIES: usize = 100;
+const MAX_TRIES: usize = 100;
 
 /// [`RealDisk`], or in unit tests a disk that loses unsynced changes when the power is cut.
 pub(crate) trait Disk: Debug + Send + Sync {
@@ -53,7 +53,7 @@ pub(crate) trait Disk: Debug + Send + Sync {
 
     /// Creates a file; removes a file of an earlier run, or a link, first.
     fn create(&self, path: &Path) -> Result<File> {
-        for _ in 0..MOST_TRIES {
+        for _ in 0..MAX_TRIES {
             if let Some(file) = self.create_new(path)? {
                 return Ok(file);
             }

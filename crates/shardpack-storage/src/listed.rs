@@ -1,7 +1,7 @@
 //! Files as a storage lists them, with their versions.
 
 /// Longest key of S3 and Google in bytes; Azure counts 1,024 characters.
-pub(crate) const MOST_KEY_BYTES: usize = 1024;
+pub(crate) const MAX_KEY_BYTES: usize = 1024;
 
 /// A file in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub struct Page {
 
 /// Whether a store can have an object of this name, and a request for the name cannot mean another object.
 pub fn is_key(name: &str) -> bool {
-    name.len() <= MOST_KEY_BYTES
+    name.len() <= MAX_KEY_BYTES
         && name.split('/').all(|part| !["", ".", ".."].contains(&part))
         && !name.contains(|c: char| c.is_ascii_control())
 }

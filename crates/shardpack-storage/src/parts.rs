@@ -5,15 +5,15 @@
 /// Minimum length of a part: S3 requires at least 5 MiB, and each part is a request.
 pub(crate) const PART_BYTES: u64 = 8 << 20;
 /// Maximum number of parts of a file: stores allow 10,000, and a compressed shard may be longer than its content.
-const MOST_PARTS: u64 = 9_000;
+const MAX_PARTS: u64 = 9_000;
 /// Maximum number of threads that write and send at a time.
-const MOST_THREADS: usize = 8;
+const MAX_THREADS: usize = 8;
 /// Parts in memory for each thread: one being sent, and the two at the start and the end of a span.
 const PARTS_A_THREAD: u64 = 3;
 
 /// Length in bytes of the parts of a file with this length or content.
 pub(crate) fn part_bytes(content_bytes: u64) -> u64 {
-    PART_BYTES.max(content_bytes.div_ceil(MOST_PARTS).next_multiple_of(1 << 20))
+    PART_BYTES.max(content_bytes.div_ceil(MAX_PARTS).next_multiple_of(1 << 20))
 }
 
 /// Number of requests to write a file to a store. If it is compressed, `content_bytes` is the length of its content.
@@ -28,7 +28,7 @@ pub fn requests_to_write(content_bytes: u64, is_compressed: bool) -> u64 {
 pub(crate) fn threads(memory_bytes: u64, jobs: usize) -> (usize, u64) {
     let of_thread = PARTS_A_THREAD * PART_BYTES;
     let fit = usize::try_from(memory_bytes / 2 / of_thread).unwrap_or(usize::MAX);
-    let threads = jobs.max(MOST_THREADS).min(fit).max(1);
+    let threads = jobs.max(MAX_THREADS).min(fit).max(1);
     (threads, memory_bytes.saturating_sub(threads as u64 * of_thread).max(memory_bytes / 2))
 }
 

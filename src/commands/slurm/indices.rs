@@ -7,13 +7,13 @@ use std::{collections::BTreeSet, fmt::Write};
 pub struct Parts(pub BTreeSet<u32>);
 
 /// Largest number of parts.
-pub const MOST: u32 = 1_000_000;
+pub const MAX_PARTS: u32 = 1_000_000;
 
 /// Parses `3,7,10-12`.
 pub fn parts(text: &str) -> Result<Parts, String> {
     let number = |text: &str| {
         let number = text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
-        number.filter(|number| (1..=MOST).contains(number))
+        number.filter(|number| (1..=MAX_PARTS).contains(number))
     };
     let mut parts = BTreeSet::new();
     for piece in text.split(',') {

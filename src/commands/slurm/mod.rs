@@ -52,7 +52,7 @@ pub struct Args {
     #[arg(value_name = "DST", required_unless_present_any = ["plan_file", "missing", "parts"])]
     second: Option<PathBuf>,
     /// Number of parts, one job of the array each. With more parts than nodes, of some minutes each, a lost part costs little
-    #[arg(long, value_name = "N", required_unless_present = "missing", value_parser = clap::value_parser!(u32).range(1..=i64::from(indices::MOST)))]
+    #[arg(long, value_name = "N", required_unless_present = "missing", value_parser = clap::value_parser!(u32).range(1..=i64::from(indices::MAX_PARTS)))]
     array: Option<u32>,
     /// Submit only these parts of the array, as in 3,7,10-12, and then the merge
     #[arg(long, value_name = "PARTS", value_parser = indices::parts)]

@@ -16,7 +16,7 @@ use shardpack_format::shell::{word, words};
 use super::indices::range;
 
 /// Largest number of automatic requeues of a part that reached its time limit.
-const MOST_RESTARTS: u32 = 50;
+const MAX_RESTARTS: u32 = 50;
 
 /// Parameters of the script.
 #[derive(Debug)]
@@ -201,7 +201,7 @@ budget=()
 {pack} &
 pack=$!
 while told=; wait \"$pack\"; code=$?; [ -n \"$told\" ]; do :; done
-if [ -n \"$late\" ] && [ \"$code\" = 130 ] && [ \"${{SLURM_RESTART_COUNT:-0}}\" -lt {MOST_RESTARTS} ]; then
+if [ -n \"$late\" ] && [ \"$code\" = 130 ] && [ \"${{SLURM_RESTART_COUNT:-0}}\" -lt {MAX_RESTARTS} ]; then
     echo \"part    $SLURM_ARRAY_TASK_ID has reached its time limit: queued again, it resumes\"
     scontrol requeue \"${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID\"
 fi

@@ -17,7 +17,7 @@ use std::{
 use crate::Result;
 
 /// Maximum length of a request's head.
-const MOST_HEAD_BYTES: usize = 64 << 10;
+const MAX_HEAD_BYTES: usize = 64 << 10;
 /// Maximum bytes relayed at a time.
 const RELAYED_BYTES: usize = 256 << 10;
 const END_OF_HEAD: &[u8] = b"\r\n\r\n";
@@ -79,7 +79,7 @@ fn requests(client: &mut TcpStream, server: &mut TcpStream, delay: Duration) -> 
             head.drain(..at + END_OF_HEAD.len());
         }
         let read = client.read(&mut buffer)?;
-        if read == 0 || head.len() > MOST_HEAD_BYTES {
+        if read == 0 || head.len() > MAX_HEAD_BYTES {
             return Ok(());
         }
         head.extend_from_slice(&buffer[..read]);

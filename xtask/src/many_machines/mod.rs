@@ -20,7 +20,7 @@ use crate::{
 
 const PAGE: &str = "docs/how-to/many-machines.md";
 const PLOT: &str = "many-machines.svg";
-const MOST: u64 = 1_024;
+const MAX_MACHINES: u64 = 1_024;
 
 /// 20 TB, in samples of two lengths.
 const SAMPLES: [Samples; 2] = [
@@ -132,7 +132,7 @@ fn table(samples: &Samples, costs: &Costs, machine: &Machine, store: &Store) -> 
     let mut text = "| machines | plan once | pack | merge | in all | a walk by each | pack waits for | cores | network | store: files | reading | writing |\n\
                     |---:|---:|---:|---:|---:|---:|---|---:|---:|---:|---:|---:|\n"
         .to_owned();
-    for machines in [1, 4, 16, 64, 256, MOST] {
+    for machines in [1, 4, 16, 64, 256, MAX_MACHINES] {
         let found = phases(samples, costs, machine, store, machines);
         let limits = rates(samples, costs, machine, store, machines);
         let (limit, rate) = slowest(&limits);
@@ -152,8 +152,8 @@ fn table(samples: &Samples, costs: &Costs, machine: &Machine, store: &Store) -> 
             used.concat(),
         );
     }
-    let [once, by_each] = totals(samples, costs, machine, store).map(|total| enough(total, MOST));
-    let said = |found: Option<u64>| found.map_or(format!("more than {}", count(MOST)), count);
+    let [once, by_each] = totals(samples, costs, machine, store).map(|total| enough(total, MAX_MACHINES));
+    let said = |found: Option<u64>| found.map_or(format!("more than {}", count(MAX_MACHINES)), count);
     text + &format!(
         "\nTwice as many machines save less than a tenth of the time from {} on; where each walks, from {} on.\n",
         said(once),

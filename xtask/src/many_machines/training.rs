@@ -33,7 +33,7 @@ pub struct Training {
 
 /// Length in bytes of a block, and of the longest run below.
 const BLOCK_BYTES: u64 = 512 << 10;
-const MOST_RUN_BYTES: u64 = 8 << 20;
+const MAX_RUN_BYTES: u64 = 8 << 20;
 
 impl Training {
     /// Number of lanes of all ranks.
@@ -49,7 +49,7 @@ impl Training {
     /// Blocks in a run: two runs of each lane fill the memory of a rank.
     pub fn run_blocks(&self) -> u64 {
         let open = self.lanes().div_ceil(self.ranks);
-        let run_bytes = (self.memory_bytes / (2 * open)).min(MOST_RUN_BYTES);
+        let run_bytes = (self.memory_bytes / (2 * open)).min(MAX_RUN_BYTES);
         (run_bytes / (self.block_samples() * self.sample_bytes)).max(1)
     }
 

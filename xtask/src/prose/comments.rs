@@ -12,7 +12,7 @@ use crate::{
 /// Folders with code, tests and examples included.
 const FOLDERS: [&str; 6] = ["crates", "src", "tests", "python", "xtask", "fuzz/fuzz_targets"];
 /// Limits per 1,000 words, in the order of [`PARAPHRASES`].
-const MOST: [f64; PARAPHRASES.len()] = [3.0, 2.0, 1.0];
+const MAX_RATES: [f64; PARAPHRASES.len()] = [3.0, 2.0, 1.0];
 
 /// A comment line: file, line number, text.
 type Line = (String, usize, String);
@@ -48,8 +48,11 @@ fn judge(group: &str, lines: &[Line]) -> Vec<String> {
     for (at, (name, ..)) in PARAPHRASES.iter().enumerate() {
         let count: usize = counted.iter().map(|(counts, ..)| counts[at]).sum();
         let rate = 1000.0 * count as f64 / all.max(1) as f64;
-        if rate > MOST[at] {
-            wrong.push(format!("comments of {group}: {name:?} {rate:.1} times in 1,000 words, at most {}", MOST[at]));
+        if rate > MAX_RATES[at] {
+            wrong.push(format!(
+                "comments of {group}: {name:?} {rate:.1} times in 1,000 words, at most {}",
+                MAX_RATES[at]
+            ));
             let shown = counted.iter().filter(|(counts, ..)| counts[at] > 0).take(SHOWN);
             wrong.extend(shown.map(|(_, file, number, text)| format!("  {file}:{number}: {text}")));
         }

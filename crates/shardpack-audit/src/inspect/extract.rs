@@ -24,7 +24,7 @@ use crate::{
 /// Rows between two checks for cancellation.
 const ROWS_AT_ONCE: u64 = 4096;
 /// Maximum length of an image in bytes.
-const MOST_BYTES: u64 = u32::MAX as u64;
+const MAX_BYTES: u64 = u32::MAX as u64;
 
 /// A function that finds the number of a sample.
 type Find = fn(&View, &[u8], &dyn Monitor) -> Result<Option<u64>>;
@@ -157,7 +157,7 @@ fn in_members(
         let is_image = || of_key().is_some_and(|(_, extension)| scan::is_image(extension));
         if member.kind == MemberKind::File && (member.name == wanted || is_image()) {
             let mut bytes = Vec::new();
-            archive.read_data(&mut bytes, MOST_BYTES).map_err(in_file)?;
+            archive.read_data(&mut bytes, MAX_BYTES).map_err(in_file)?;
             let name = text::shown(&member.name).to_string();
             return Ok(Some(Extracted { bytes, name, shard: file.path.clone() }));
         }

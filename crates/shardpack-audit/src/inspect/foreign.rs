@@ -23,7 +23,7 @@ use crate::{
 const KEPT_LABELS: usize = 20_000_000;
 
 /// Maximum number of distinct interpretations kept.
-const MOST_UNDERSTOOD: usize = 16;
+const MAX_UNDERSTOOD: usize = 16;
 
 /// Label number that means "no label".
 const NONE: u32 = u32::MAX;
@@ -173,7 +173,7 @@ impl Facts {
     }
 
     fn add_understood(&mut self, words: Vec<String>) {
-        if !words.is_empty() && self.understood.len() < MOST_UNDERSTOOD && !self.understood.contains(&words) {
+        if !words.is_empty() && self.understood.len() < MAX_UNDERSTOOD && !self.understood.contains(&words) {
             self.understood.push(words);
         }
     }

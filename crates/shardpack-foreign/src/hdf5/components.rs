@@ -3,7 +3,7 @@
 //! Text and bytes stay unchanged, a number becomes its text, several texts become JSON of the same shape. Rows of numbers are
 //! arrays, whose items are passed on as stored.
 //!
-//! Rows of texts longer than [`MOST_ROW_BYTES`] are not read as a component. Memory holds at most [`MOST_BATCH_BYTES`] per
+//! Rows of texts longer than [`MAX_ROW_BYTES`] are not read as a component. Memory holds at most [`MAX_BATCH_BYTES`] per
 //! dataset. An unsupported dataset is reported by name and loses no image.
 
 use hdf5_reader::{Dataset, Datatype, Hdf5File, error::ByteOrder};
@@ -18,13 +18,13 @@ use super::{
 };
 
 /// Longest row of texts in bytes, as it is stored.
-const MOST_ROW_BYTES: u64 = 1 << 20;
+const MAX_ROW_BYTES: u64 = 1 << 20;
 /// Most datasets that are read: each has a batch in memory.
-const MOST: usize = 64;
+const MAX_DATASETS: usize = 64;
 /// Bytes of a batch, unless a chunk is longer.
 const BATCH_BYTES: usize = 1 << 18;
 /// Longest chunk in bytes, unpacked.
-const MOST_BATCH_BYTES: u64 = 16 << 20;
+const MAX_BATCH_BYTES: u64 = 16 << 20;
 
 /// A dataset beside the images.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ pub(super) fn of(images: &Seen, seen: &[Seen], used: &[&str]) -> Vec<Component> 
             && is_fit(one)
     };
     let mut found: Vec<Component> = Vec::new();
-    for one in seen.iter().filter(goes_with).take(MOST) {
+    for one in seen.iter().filter(goes_with).take(MAX_DATASETS) {
         let axes = if is_npy(one) { ".npy" } else { "" };
         let short = format!("{}{axes}", own_words(&one.path).join("_"));
         let is_taken = found.iter().any(|other| other.name == short);
@@ -67,7 +67,7 @@ impl Component {
 /// Whether the rows can be converted.
 fn is_fit(one: &Seen) -> bool {
     let items = one.shape.iter().skip(1).try_fold(1u64, |items, axis| items.checked_mul(*axis));
-    let few = items.is_some_and(|items| items <= Plain::MOST_VALUES as u64 && items * 8 <= MOST_ROW_BYTES);
+    let few = items.is_some_and(|items| items <= Plain::MAX_VALUES as u64 && items * 8 <= MAX_ROW_BYTES);
     match one.kind {
         _ if one.shape.is_empty() => false,
         Kind::Bytes | Kind::Opaque => one.shape.len() == 1,
@@ -108,7 +108,7 @@ impl Opened {
     /// If the system fails.
     pub fn open(file: &Hdf5File, beside: &Component, is_wanted: bool) -> Result<Self> {
         let rows = is_wanted.then(|| Rows::in_batches_of(BATCH_BYTES, file, &beside.path)).transpose();
-        let rows = told(rows)?.flatten().filter(|rows| rows.batch_bytes() <= MOST_BATCH_BYTES);
+        let rows = told(rows)?.flatten().filter(|rows| rows.batch_bytes() <= MAX_BATCH_BYTES);
         Ok(Self { name: beside.name.clone(), rows })
     }
 

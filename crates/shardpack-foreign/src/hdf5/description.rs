@@ -11,9 +11,9 @@ use super::{
 };
 
 /// Datasets of a group that are looked at; one with more has a dataset for each image.
-pub(super) const MOST_TABLES: usize = 64;
+pub(super) const MAX_TABLES: usize = 64;
 /// Groups whose datasets are looked at.
-const MOST_GROUPS: usize = 64;
+const MAX_GROUPS: usize = 64;
 /// Longest axis that may be the colours of an image.
 const COLOURS: u64 = 4;
 /// Number of the first names in [`IMAGES`] that are used for images only.
@@ -182,7 +182,7 @@ fn have_one_size(seen: &[Seen]) -> bool {
 /// The datasets of all groups that have a few.
 pub(super) fn look(file: &Hdf5File, groups: &[Members]) -> Result<Vec<Seen>> {
     let mut seen: Vec<Seen> = Vec::new();
-    for one in groups.iter().filter(|one| one.datasets.len() <= MOST_TABLES).take(MOST_GROUPS) {
+    for one in groups.iter().filter(|one| one.datasets.len() <= MAX_TABLES).take(MAX_GROUPS) {
         for name in &one.datasets {
             let path = one.path(name);
             let dataset =

@@ -8,7 +8,7 @@ use shardpack_format::{Error, ErrorKind, Result, formats::foreign::FieldSelectio
 
 use super::{
     attributes,
-    description::{MOST_TABLES, Seen, look, told},
+    description::{MAX_TABLES, Seen, look, told},
     image_datasets,
     layout::{Layout, Samples, Table},
     names::{self, CLASSES, IMAGES, Members, group_of, label_rank, own_words, rank},
@@ -21,7 +21,7 @@ use super::{
 };
 
 /// Maximum number of classes whose names are read.
-const MOST_CLASSES: u64 = 1 << 16;
+const MAX_CLASSES: u64 = 1 << 16;
 /// With fewer groups, each of which may be a table, the groups are not samples.
 const FEW_TABLES: usize = 16;
 
@@ -150,7 +150,7 @@ fn sample_groups(groups: &[Members], empty: Vec<Members>, seen: &[Seen]) -> Opti
         depth(one) == depth(first) && one.datasets == first.datasets && !own_words(&last(one)).is_empty()
     };
     let are_fields = first.datasets.iter().any(|name| name.chars().any(char::is_alphabetic));
-    if first.datasets.len() > MOST_TABLES || !are_fields || !samples.iter().all(is_alike) {
+    if first.datasets.len() > MAX_TABLES || !are_fields || !samples.iter().all(is_alike) {
         return None;
     }
     // A group may be a table of as many rows as each of its datasets has. A few such are tables, of folds or persons; and so are those
@@ -220,7 +220,7 @@ pub(super) fn classes(file: &Hdf5File, layout: &Layout, wanted: &FieldSelection)
     let is_names = |one: &&Seen| {
         one.kind == Kind::Text
             && one.shape.len() == 1
-            && one.rows().is_some_and(|rows| rows <= MOST_CLASSES)
+            && one.rows().is_some_and(|rows| rows <= MAX_CLASSES)
             && !is_used(&one.path)
     };
     let named = seen.iter().filter(is_names).filter_map(|one| Some((rank(&one.path, &CLASSES)?, one)));

@@ -258,7 +258,7 @@ fn list_beside(place: &FileLocation, groups: &[Members]) -> Result<Option<(KeyLa
         looked.iter().filter(|name| table.has(name.as_bytes())).count() * 2 > looked.len()
     };
     for name in names {
-        let read = place.read_beside(&name, key_labels::MOST_BYTES);
+        let read = place.read_beside(&name, key_labels::MAX_BYTES);
         let found = match read {
             Ok(None) => continue,
             Ok(Some((list, text))) => KeyLabels::of_label_text(&list, &text).map(|table| (table, list)),

@@ -37,7 +37,7 @@ pub(super) const SHAPES: [&str; 3] = ["shapes", "shape", "sizes"];
 /// Groups of a MATLAB 7.3 file without variables: they hold the targets of references from cells and objects.
 const MATLABS: [&str; 2] = ["#refs#", "#subsystem#"];
 /// How deep groups may be nested.
-const MOST_DEPTH: usize = 16;
+const MAX_DEPTH: usize = 16;
 
 /// A group, and the names of the datasets right in it.
 #[derive(Clone, Debug)]
@@ -90,7 +90,7 @@ pub(super) fn each_group(file: &Hdf5File, look: Look<'_>) -> Result<()> {
         if !seen.insert(group.address()) {
             continue;
         }
-        if depth > MOST_DEPTH {
+        if depth > MAX_DEPTH {
             return Err(Error::data(format!("groups in groups, {depth} deep, as at {path}")));
         }
         let (mut groups, mut datasets) = group.member_names().map_err(|error| match open::child(&error) {

@@ -20,28 +20,28 @@ const VIRTUAL: u8 = 3;
 /// The crate's message about external raw data.
 const RAW: &str = "external raw data file";
 /// Most bytes of a chunk, a row or a piece of the file, where there is memory for them.
-const MOST_BYTES: u64 = 256 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 
 /// The message if something is longer.
 pub(super) fn at_once() -> String {
     let most = most_bytes();
-    let how = if most as u64 == MOST_BYTES { "" } else { "; more --memory allows more" };
+    let how = if most as u64 == MAX_BYTES { "" } else { "; more --memory allows more" };
     format!("more than the limit of {most} for one read{how}")
 }
 
 /// The same, of the memory that there is: a chunk is in it as it is stored, unpacked, and as rows.
 pub(super) fn most_bytes() -> usize {
-    MOST_BYTES.min(memory::most_of_piece() / 2) as usize
+    MAX_BYTES.min(memory::most_of_piece() / 2) as usize
 }
 
 /// Number of datasets after which the file is reopened: the crate caches all that it has read from each dataset.
 pub(super) const OPENED: usize = 4096;
 /// Maximum decompression ratio: twice the best ratio of deflate. A higher ratio is claimed and not stored.
-const MOST_RATIO: u64 = 2048;
+const MAX_RATIO: u64 = 2048;
 
 /// Most bytes that all items of a dataset of `file` may have.
 pub(super) fn most_unpacked(file: &Hdf5File) -> u64 {
-    file.storage().len().saturating_mul(MOST_RATIO)
+    file.storage().len().saturating_mul(MAX_RATIO)
 }
 
 /// A file that gives no more at once than anything here needs.

@@ -231,7 +231,7 @@ fn content(dataset: &Dataset, read: Vec<u8>) -> Result<FieldContent, String> {
         Datatype::Opaque { .. } if is_one => FieldContent::Is(Form::Bytes, read),
         _ if Kind::of(item) != Kind::Text => FieldContent::Untold,
         _ if is_one => FieldContent::Is(Form::Text, text(&read)?.into_bytes()),
-        _ if shape.len() == 1 && shape[0] <= Plain::MOST_VALUES as u64 => {
+        _ if shape.len() == 1 && shape[0] <= Plain::MAX_VALUES as u64 => {
             let bytes = dataset.raw_element_size().map_err(|error| open::said(&error))?.max(1);
             let texts: Vec<String> = read.chunks_exact(bytes).map(text).collect::<Result<_, _>>()?;
             let mut out = Vec::new();

@@ -9,7 +9,7 @@ use shardpack_format::{
 use super::open;
 
 /// Largest float range in which each whole number is exact.
-const MOST_WHOLE: f64 = 9_007_199_254_740_992.0;
+const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 /// Longest name or label in bytes.
 const TEXT_BYTES: u32 = 4096;
 
@@ -233,7 +233,7 @@ fn real(kind: &Datatype, item: &[u8]) -> Label {
         4 => f64::from(f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])),
         _ => f64::from_le_bytes(bytes),
     };
-    match number.fract() == 0.0 && number.abs() <= MOST_WHOLE {
+    match number.fract() == 0.0 && number.abs() <= MAX_EXACT_INTEGER {
         true => Label::Number(number as i64),
         false => Label::Unfit(format!("{number} is no whole number")),
     }

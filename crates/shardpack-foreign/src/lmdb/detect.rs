@@ -7,7 +7,7 @@ use super::{Database, coding::Coding, metadata::META_KEYS, overrides::Overrides,
 /// Values that are looked at.
 const LOOKS: usize = 3;
 /// Maximum offset of an image in a value.
-const MOST_OFFSET: usize = 64;
+const MAX_OFFSET: usize = 64;
 /// Kinds whose first bytes come up by chance nowhere.
 const SURE: [Kind; 5] = [Kind::Jpeg, Kind::Png, Kind::Webp, Kind::Gif, Kind::Tiff];
 
@@ -64,7 +64,7 @@ struct Shown {
 
 impl Shown {
     fn of(key: &[u8], value: &[u8]) -> Self {
-        let image = (0..=MOST_OFFSET.min(value.len())).map(|at| (Kind::of(&value[at..]), at));
+        let image = (0..=MAX_OFFSET.min(value.len())).map(|at| (Kind::of(&value[at..]), at));
         Self {
             key: text::shown(key).to_string(),
             bytes: value.len(),

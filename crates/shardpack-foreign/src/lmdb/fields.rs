@@ -13,7 +13,7 @@ use super::{
 };
 
 /// Most items of a list that are fields; a longer list is one field.
-const MOST_ITEMS: usize = 64;
+const MAX_ITEMS: usize = 64;
 /// Field name of the whole value.
 const WHOLE: &str = "data";
 
@@ -27,9 +27,9 @@ const FIELD_BITS: u32 = 8;
 const SAMPLE_SHIFT: u32 = FIELD_SHIFT + FIELD_BITS;
 const SAMPLE_BITS: u32 = 12;
 /// Samples of a value that have numbers there.
-pub(super) const MOST_SAMPLES: usize = 1 << SAMPLE_BITS;
+pub(super) const MAX_SAMPLES: usize = 1 << SAMPLE_BITS;
 /// Longest value in bytes whose parsed form is kept until the next request.
-const MOST_KEPT_BYTES: usize = 64 << 20;
+const MAX_KEPT_BYTES: usize = 64 << 20;
 /// Codings with fields, by their number in a recipe.
 const CODINGS: [Coding; 3] = [Coding::Pickle, Coding::Msgpack, Coding::Arrow];
 
@@ -143,7 +143,7 @@ pub(super) fn with_field<T>(fetched: &[u8], recipe: u32, make: impl FnOnce(&Valu
     let gone = || Error::data("its value has changed since it was listed");
     let field = samples(&now.value).get(sample).and_then(|sample| field_of(sample, field)).ok_or_else(gone);
     let made = field.and_then(make);
-    KEPT.set(Some(now).filter(|now| now.bytes.len() <= MOST_KEPT_BYTES));
+    KEPT.set(Some(now).filter(|now| now.bytes.len() <= MAX_KEPT_BYTES));
     made
 }
 
@@ -175,7 +175,7 @@ fn are_fields(items: &[Value]) -> bool {
     let is_long = |value: &Value| {
         matches!(value, Value::Bytes(_) | Value::Text(_) | Value::List(_) | Value::Map(_)) || value.has_axes()
     };
-    items.len() <= MOST_ITEMS && items.iter().any(is_long)
+    items.len() <= MAX_ITEMS && items.iter().any(is_long)
 }
 
 /// The values in a sample with their names.

@@ -18,9 +18,9 @@ const COUNTS: [&str; 5] = ["__len__", "num-samples", "num_samples", "length", "l
 /// The one that lists the keys.
 const KEYS: &str = "__keys__";
 /// A longer value is no number.
-const MOST_COUNT_BYTES: u64 = 1 << 16;
+const MAX_COUNT_BYTES: u64 = 1 << 16;
 /// A longer value is more than a list of keys is worth.
-const MOST_KEYS_BYTES: u64 = 1 << 30;
+const MAX_KEYS_BYTES: u64 = 1 << 30;
 
 /// Claims of an environment about its own content.
 #[derive(Debug, Default)]
@@ -41,13 +41,13 @@ impl Metadata {
             place.map_or(Ok(false), |place| database.read(place, value).map(|()| true))
         };
         for name in COUNTS {
-            if read(name, MOST_COUNT_BYTES, &mut value)?
+            if read(name, MAX_COUNT_BYTES, &mut value)?
                 && let Some(count) = count(&value)
             {
                 claims.counts.push((name, count));
             }
         }
-        if read(KEYS, MOST_KEYS_BYTES, &mut value)? {
+        if read(KEYS, MAX_KEYS_BYTES, &mut value)? {
             claims.keys = keys(&value);
         }
         Ok(claims)

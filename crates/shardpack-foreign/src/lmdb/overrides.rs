@@ -11,7 +11,7 @@ use shardpack_format::{
 use super::{super::key_labels::KeyLabels, coding::Coding, pattern::Pattern};
 
 /// Most bytes before the image of a value.
-const MOST_HEADER_BYTES: u64 = 1 << 20;
+const MAX_HEADER_BYTES: u64 = 1 << 20;
 
 /// A way in which scripts make environments.
 #[derive(Clone, Copy, Debug)]
@@ -203,8 +203,8 @@ impl Overrides {
                 Error::usage(what).help("it counts from the beginning of the value; leave it out if the label is all")
             );
         }
-        if header_bytes > MOST_HEADER_BYTES {
-            return Err(Error::usage(format!("--skip-header {header_bytes}: more than {MOST_HEADER_BYTES} bytes")));
+        if header_bytes > MAX_HEADER_BYTES {
+            return Err(Error::usage(format!("--skip-header {header_bytes}: more than {MAX_HEADER_BYTES} bytes")));
         }
         Ok(Self {
             codings: dialect.map_or(&[], |dialect| dialect.codings),

@@ -8,7 +8,7 @@
 use shardpack_format::formats::foreign::Label;
 
 /// Most parts of a pattern.
-const MOST_PARTS: usize = 64;
+const MAX_PARTS: usize = 64;
 
 /// A pattern that whole keys match or do not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl Pattern {
             (0, 0) => Err("neither {label} nor {class} nor {name} in it".to_owned()),
             (2.., _) => Err("more than one {label} or {class}".to_owned()),
             (_, 2..) => Err("more than one {name}".to_owned()),
-            _ if parts.len() > MOST_PARTS => Err(format!("more than {MOST_PARTS} parts")),
+            _ if parts.len() > MAX_PARTS => Err(format!("more than {MAX_PARTS} parts")),
             _ => Ok(Self(parts)),
         }
     }
@@ -190,7 +190,7 @@ mod tests {
         for text in ["", "{id}", "{label", "{label}{name}", "*{label}", "{label}/{class}", "{name}/{name}"] {
             Pattern::of(text).expect_err(text);
         }
-        Pattern::of(&format!("{{label}}{}", "/*".repeat(MOST_PARTS))).expect_err("many");
+        Pattern::of(&format!("{{label}}{}", "/*".repeat(MAX_PARTS))).expect_err("many");
     }
 
     #[test]

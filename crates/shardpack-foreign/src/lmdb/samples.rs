@@ -42,9 +42,9 @@ use super::{
 };
 
 /// Entries of an environment that may all be names of databases.
-const MOST_NAMES: u64 = 1 << 16;
+const MAX_NAMES: u64 = 1 << 16;
 /// Longest value in bytes that several samples with images share: each of them reads the whole value to get its other fields.
-const MOST_SHARED_BYTES: u64 = 4 << 20;
+const MAX_SHARED_BYTES: u64 = 4 << 20;
 /// Name of basicsr's list in messages.
 const META_INFO: &str = "meta_info.txt";
 
@@ -58,7 +58,7 @@ pub fn walk(file: impl Into<FileLocation>, wanted: &FieldSelection) -> Result<Bo
     let environment = Environment::open(file)?;
     let path = environment.path();
     // To list names is to read every leaf, and an environment of databases alone has a few.
-    let names = if environment.entries() <= MOST_NAMES { environment.names()? } else { Vec::new() };
+    let names = if environment.entries() <= MAX_NAMES { environment.names()? } else { Vec::new() };
     let is_named = !names.is_empty() && names.len() as u64 == environment.entries();
     let named = |wanted: &Option<String>, likely: &[&str]| -> Result<Option<Vec<u8>>> {
         let is = |name: &str| names.iter().any(|known| known == name.as_bytes());
@@ -103,7 +103,7 @@ pub fn walk(file: impl Into<FileLocation>, wanted: &FieldSelection) -> Result<Bo
     let Detected { coding, are_paths } = detect(&database, &said)?;
     let is_basicsr = said.dialect.is_some_and(|dialect| dialect.is_basicsr);
     let may_be = coding == Coding::Image && (is_basicsr || said.dialect.is_none());
-    let read = || environment.place().read_beside(META_INFO, key_labels::MOST_BYTES);
+    let read = || environment.place().read_beside(META_INFO, key_labels::MAX_BYTES);
     let list = if may_be { read()? } else { None };
     let mut notes = Vec::new();
     if is_basicsr && list.is_none() {
@@ -335,9 +335,9 @@ impl Samples {
         beside: Option<&Label>,
     ) -> Ready {
         let ValueSample { mut held, label, filename, others, mut fields, image_field, label_field } = found;
-        let is_beyond = number.is_some_and(|number| number >= fields::MOST_SAMPLES) && !fields.is_empty();
+        let is_beyond = number.is_some_and(|number| number >= fields::MAX_SAMPLES) && !fields.is_empty();
         if is_beyond && image_field.is_none() {
-            let what = format!("more than {} samples of values in one entry, the limit for one", fields::MOST_SAMPLES);
+            let what = format!("more than {} samples of values in one entry, the limit for one", fields::MAX_SAMPLES);
             (held, fields) = (Err(MissingImage::NoImage(what)), Vec::new());
         }
         let mut key = entry.key.clone();
@@ -377,7 +377,7 @@ impl Samples {
         let place = image.as_ref().ok().map(|image| (image.fetch.clone(), image.recipe));
         // An array beside an image that is stored unchanged is fetched from its own range. Other fields are fetched as part
         // of the whole value and count the length fetched for the image: of a long value, too much for each of its samples.
-        let is_long = number.is_some() && entry.value.end - entry.value.start > MOST_SHARED_BYTES;
+        let is_long = number.is_some() && entry.value.end - entry.value.start > MAX_SHARED_BYTES;
         fields.iter_mut().for_each(|field| match (image_field, &field.place) {
             (None, _) => field.place = None,
             (Some(_), None) if is_long || is_beyond => field.form = Err("in too long a value".to_owned()),

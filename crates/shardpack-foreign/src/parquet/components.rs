@@ -2,7 +2,7 @@
 //!
 //! Bytes and text stay unchanged, a number or boolean becomes its text, lists and structures become JSON; `values.rs` decides
 //! which lists are arrays instead. A null is omitted. Cells that JSON cannot represent in full are only reported by name:
-//! bytes in lists that are no text, dates and decimals, and lists of more than [`Plain::MOST_VALUES`].
+//! bytes in lists that are no text, dates and decimals, and lists of more than [`Plain::MAX_VALUES`].
 //!
 //! Memory holds one page per column; unwanted columns are not read.
 
@@ -29,7 +29,7 @@ use super::{
 /// Field name of the bytes of a file in a column.
 pub(super) const BYTES: &str = "bytes";
 /// Most leaves that are read: each has a page in memory.
-const MOST_LEAVES: usize = 256;
+const MAX_LEAVES: usize = 256;
 
 /// A column, or the part of one that is a component by itself.
 #[derive(Clone, Debug)]
@@ -164,7 +164,7 @@ impl Component {
 
     /// How many leaves are read at most.
     pub fn most_leaves() -> usize {
-        MOST_LEAVES
+        MAX_LEAVES
     }
 
     fn new(footer: &Footer, name: String, leaves: Range<usize>, node: Node, rows: Rows<'_>) -> Self {
@@ -204,7 +204,7 @@ impl Component {
         let Some(node) = &self.node else { return Ok(Content::Untold) };
         let row = |cells: &mut Cells| cells.next_levels().map_err(|error| in_place(error, group, &cells.name()));
         let rows: Vec<Row> = opened.0.iter_mut().map(row).collect::<Result<_>>()?;
-        if rows.iter().map(Vec::len).sum::<usize>() > Plain::MOST_VALUES {
+        if rows.iter().map(Vec::len).sum::<usize>() > Plain::MAX_VALUES {
             return Ok(Content::Untold);
         }
         let mut at: Vec<Range<usize>> = rows.iter().map(|row| 0..row.len()).collect();

@@ -15,7 +15,7 @@ use super::{
 };
 
 /// Most columns that are read: each has a page in memory.
-const MOST_COLUMNS: usize = 256;
+const MAX_COLUMNS: usize = 256;
 
 /// A column that is read.
 struct Column {
@@ -59,7 +59,7 @@ impl Table {
                 let (name, depth) = (root(column), column.path().parts().len());
                 let (is_flat, is_list) = (depth == 1 && column.max_rep_level() == 0, column.max_rep_level() == 1);
                 let is_readable = is_readable(column) && (is_flat || is_list) && leaves.get(&name) == Some(&1);
-                if is_readable && (is_number(column) || is_text(column)) && columns.len() < MOST_COLUMNS {
+                if is_readable && (is_number(column) || is_text(column)) && columns.len() < MAX_COLUMNS {
                     let classes = footer.names(&name);
                     let is_bool = column.physical_type() == Physical::BOOLEAN;
                     let is_single = column.physical_type() == Physical::FLOAT;

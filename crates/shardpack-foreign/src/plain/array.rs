@@ -8,7 +8,7 @@ use super::{
 };
 
 /// Most parts that an array is taken into.
-const MOST_ITEMS: u64 = 1 << 18;
+const MAX_ITEMS: u64 = 1 << 18;
 
 impl Array {
     /// The arrays along the first axis; `input` is the source of the array.
@@ -20,7 +20,7 @@ impl Array {
         if self.is_fortran && self.shape.len() > 1 {
             return Err("an array in Fortran's order, so that none of its images lies in one piece".to_owned());
         }
-        if self.data.is_empty() || *count > MOST_ITEMS {
+        if self.data.is_empty() || *count > MAX_ITEMS {
             return Err(format!("an array of {count} images and {} bytes", self.data.len()));
         }
         // Neither is 0, for the length of the data is that of the shape.
@@ -39,7 +39,7 @@ impl Array {
     /// The numbers of an array of one axis, or of one column.
     pub fn numbers(&self, input: &[u8]) -> Option<Vec<Value>> {
         let is_flat = matches!(self.shape[..], [_] | [_, 1]);
-        let dtype = Dtype::parse(self.dtype.as_bytes()).ok().filter(|_| is_flat && self.shape[0] <= MOST_ITEMS)?;
+        let dtype = Dtype::parse(self.dtype.as_bytes()).ok().filter(|_| is_flat && self.shape[0] <= MAX_ITEMS)?;
         let data = self.data.read(input);
         let item_bytes = usize::try_from(dtype.item_bytes()).ok().filter(|bytes| *bytes > 0)?;
         data.chunks_exact(item_bytes).map(|item| dtype.number(item).map(Number::into)).collect()
@@ -112,7 +112,7 @@ mod tests {
         let fortran = Array { is_fortran: true, ..array(&[2, 2], EncodedRange::Plain(0..4)) };
         let owned = array(&[2, 1], EncodedRange::Owned([1, 2].into()));
         let empty = array(&[1 << 60, 0], EncodedRange::Plain(0..0));
-        let many = array(&[MOST_ITEMS + 1], EncodedRange::Plain(0..MOST_ITEMS as usize + 1));
+        let many = array(&[MAX_ITEMS + 1], EncodedRange::Plain(0..MAX_ITEMS as usize + 1));
         for array in [fortran, owned, empty, many, array(&[], EncodedRange::Plain(0..1))] {
             array.rows(&[0; 4]).expect_err("rows");
         }

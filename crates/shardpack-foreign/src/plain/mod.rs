@@ -32,7 +32,7 @@ pub const MAX_DEPTH: usize = 64;
 const FREE_VALUES: usize = 4096;
 
 /// Longest key of a map that is compared with names.
-const MOST_NAME_BYTES: usize = 64;
+const MAX_NAME_BYTES: usize = 64;
 
 /// Axes for a message: `3×4`.
 pub fn by<T: ToString>(axes: &[T]) -> String {
@@ -210,7 +210,7 @@ impl Value {
     pub fn called(&self, input: &[u8], names: &[&str]) -> Option<&Self> {
         let rank = |key: &Self| match key {
             // Longer keys match no name.
-            Self::Text(part) | Self::Bytes(part) if part.len() <= MOST_NAME_BYTES => {
+            Self::Text(part) | Self::Bytes(part) if part.len() <= MAX_NAME_BYTES => {
                 field_names::rank(&key.as_text(input)?, names)
             }
             _ => None,

@@ -21,7 +21,7 @@ const END64_BYTES: usize = 56;
 const ENTRY_BYTES: usize = 46;
 const LOCAL_BYTES: usize = 30;
 /// No stream of deflate makes more bytes of one (RFC 1951: 258 of two codes of a bit), but for those of its last block.
-const MOST_RATIO: u64 = 1032;
+const MAX_RATIO: u64 = 1032;
 /// Bytes that are inflated at a time.
 pub(crate) const BUFFER_BYTES: usize = 64 << 10;
 /// Set if a member or its directory is encrypted.
@@ -514,7 +514,7 @@ impl Entry {
         if !self.is_deflated() && packed_bytes != bytes {
             return wrong(format!("is stored in {packed_bytes} bytes, and {bytes} long"));
         }
-        if bytes > packed_bytes.saturating_mul(MOST_RATIO).saturating_add(MOST_RATIO) {
+        if bytes > packed_bytes.saturating_mul(MAX_RATIO).saturating_add(MAX_RATIO) {
             return wrong(format!("{bytes} bytes of {packed_bytes} packed, more than deflate can pack"));
         }
         Ok(())

@@ -24,7 +24,7 @@ use super::{
 /// Bytes at the end of an archive that are read with one request: the whole directory of some 1,000 members.
 const TAIL_BYTES: u64 = 128 << 10;
 /// More than the fields of a local header that the usual writers make: times, owners, lengths of zip64.
-const MOST_EXTRA_BYTES: u64 = 128;
+const MAX_EXTRA_BYTES: u64 = 128;
 /// Error text: the archive, or the folder in it, is not the one that was listed.
 const CHANGED: &str = "changed since it was planned: the archive has another version";
 
@@ -216,7 +216,7 @@ impl Zip {
 
     /// The archive, with the header of `entry` and at most `most_packed` bytes of its data in memory if they come over a network.
     fn ahead(&self, entry: &Entry, most_packed: u64) -> super::Result<Ahead<'_>> {
-        Ahead::of(self.file.as_ref(), self.reads_ahead, entry.about(MOST_EXTRA_BYTES, most_packed))
+        Ahead::of(self.file.as_ref(), self.reads_ahead, entry.about(MAX_EXTRA_BYTES, most_packed))
     }
 }
 

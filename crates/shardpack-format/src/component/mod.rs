@@ -14,7 +14,7 @@ use crate::{Error, Result, image_header};
 pub use form::{Form, Kind, MAX_AXES, Type, item_bytes, numpy_name, of_numpy_name};
 
 /// Maximum number of components in a dataset.
-pub const MOST: usize = 32;
+pub const MAX_DATASET_COMPONENTS: usize = 32;
 /// Name of the component with a source's text about a sample.
 pub const TEXT: &str = "json";
 /// Longest name in bytes.
@@ -184,8 +184,11 @@ impl Component {
 /// # Errors
 /// Names the problem.
 pub fn check(all: &[Component]) -> Result<()> {
-    if all.len() > MOST {
-        return Err(Error::usage(format!("{} further components, a sample has at most {MOST}", all.len())));
+    if all.len() > MAX_DATASET_COMPONENTS {
+        return Err(Error::usage(format!(
+            "{} further components, a sample has at most {MAX_DATASET_COMPONENTS}",
+            all.len()
+        )));
     }
     let twice = all.iter().enumerate().find(|(at, one)| all[..*at].iter().any(|other| other.name == one.name));
     match twice {

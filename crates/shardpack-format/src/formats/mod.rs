@@ -37,7 +37,7 @@ use block_headers::BlockHeaders;
 use encoding::Encoding;
 
 /// Maximum number of components in a written sample: image, label, metadata, and the source's own components.
-pub const MAX_WRITTEN: usize = 3 + component::MOST;
+pub const MAX_WRITTEN: usize = 3 + component::MAX_DATASET_COMPONENTS;
 
 /// Manifest setting of every format: the source's own components; see [`Choice::components`].
 const COMPONENTS: &str = "beside";

@@ -9,7 +9,7 @@ use super::{png, truncation, xmp};
 use crate::{Layout, Limits, Picture, Refused, error::plain, need};
 
 /// Limit for unpacked metadata beside the pixels: colour profiles of printers have some MB.
-const MOST_UNPACKED_BYTES: u64 = 16 << 20;
+const MAX_UNPACKED_BYTES: u64 = 16 << 20;
 
 fn open<'a>(bytes: &'a [u8], kind: Kind, limits: &Limits) -> Result<impl ImageDecoder + 'a, Refused> {
     let format = match kind {
@@ -28,9 +28,9 @@ fn open<'a>(bytes: &'a [u8], kind: Kind, limits: &Limits) -> Result<impl ImageDe
     let mut allowed = image::Limits::default();
     allowed.max_alloc = Some(match kind {
         // For chunks only, which may unpack to any size; pixels are checked below.
-        Kind::Png => bytes.len() as u64 * 4 + MOST_UNPACKED_BYTES,
+        Kind::Png => bytes.len() as u64 * 4 + MAX_UNPACKED_BYTES,
         // Frames may be larger than the image; only the image is checked below.
-        Kind::Gif => need::decode(bytes, &Header::of(bytes)).unwrap_or(limits.bytes) + MOST_UNPACKED_BYTES,
+        Kind::Gif => need::decode(bytes, &Header::of(bytes)).unwrap_or(limits.bytes) + MAX_UNPACKED_BYTES,
         _ => limits.bytes,
     });
     reader.limits(allowed);

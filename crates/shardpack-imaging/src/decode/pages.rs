@@ -5,7 +5,7 @@
 use shardpack_format::image_header::Kind;
 
 /// Maximum number of TIFF directories to read, which ends loops.
-const MOST_PAGES: usize = 1 << 16;
+const MAX_PAGES: usize = 1 << 16;
 
 /// Whether there is a second page or frame.
 pub(crate) fn has_more(bytes: &[u8], kind: Kind) -> bool {
@@ -33,7 +33,7 @@ fn tiff(bytes: &[u8]) -> Option<bool> {
     // Lengths of an offset, of the number of entries, and of an entry.
     let (offset, count, entry) = if is_big { (8, 8, 20) } else { (4, 2, 12) };
     let mut at = usize::try_from(number(if is_big { 8 } else { 4 }, offset)?).ok()?;
-    for page in 0..MOST_PAGES {
+    for page in 0..MAX_PAGES {
         let entries = usize::try_from(number(at, count)?).ok()?;
         let first = at.checked_add(count)?;
         let end = first.checked_add(entries.checked_mul(entry)?)?;

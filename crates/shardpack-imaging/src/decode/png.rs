@@ -8,7 +8,7 @@ use shardpack_format::image_header::Kind;
 use crate::Refused;
 
 /// Limit for unpacked text: Exif of a camera is shorter.
-const MOST_TEXT_BYTES: u64 = 1 << 20;
+const MAX_TEXT_BYTES: u64 = 1 << 20;
 
 /// A chunk: its offset, its type, its content, its checksum.
 struct Chunk<'a> {
@@ -66,7 +66,7 @@ pub(super) fn raw_exif(bytes: &[u8]) -> Option<Vec<u8>> {
             // Method 0 is deflate.
             (b"zTXt", [0, packed @ ..]) => {
                 let mut text = Vec::new();
-                ZlibDecoder::new(packed).take(MOST_TEXT_BYTES).read_to_end(&mut text).ok()?;
+                ZlibDecoder::new(packed).take(MAX_TEXT_BYTES).read_to_end(&mut text).ok()?;
                 Some(text)
             }
             _ => None,

@@ -184,8 +184,8 @@ pub struct Transform {
     log_ratio: (f64, f64),
 }
 
-const MOST_SIDE: u32 = 65_535;
-const MOST_PIXELS: u64 = 1 << 28;
+const MAX_SIDE: u32 = 65_535;
+const MAX_PIXELS: u64 = 1 << 28;
 
 impl Transform {
     /// # Errors
@@ -194,8 +194,8 @@ impl Transform {
     pub fn new(options: Options) -> Result<Self, Unusable> {
         let unusable = |what: String| Err(Unusable(what));
         let side = |what: &str, side: u32| match side {
-            1..=MOST_SIDE => Ok(()),
-            _ => Err(Unusable(format!("{what} of {side} pixels: 1 to {MOST_SIDE} are possible"))),
+            1..=MAX_SIDE => Ok(()),
+            _ => Err(Unusable(format!("{what} of {side} pixels: 1 to {MAX_SIDE} are possible"))),
         };
         let both = |what: &str, size: Size| {
             side(&format!("{what}: a height"), size.height)?;
@@ -203,7 +203,7 @@ impl Transform {
         };
         let size = options.cut.size();
         both("size", size)?;
-        if u64::from(size.height) * u64::from(size.width) > MOST_PIXELS {
+        if u64::from(size.height) * u64::from(size.width) > MAX_PIXELS {
             return unusable(format!("size: {} × {} pixels are more than 2^28", size.height, size.width));
         }
         let mut log_ratio = (0.0, 0.0);

@@ -60,7 +60,7 @@ pub struct Worker {
 }
 
 /// A buffer that a huge image has made longer than this is freed: 16 million pixels.
-const MOST_KEPT_BYTES: usize = 64 << 20;
+const MAX_KEPT_BYTES: usize = 64 << 20;
 
 /// Position of the pixels that were decoded for a window, in a buffer, with the region.
 struct DecodedWindow {
@@ -126,7 +126,7 @@ impl Worker {
     /// Frees buffers that grew for a huge image.
     fn forget(&mut self) {
         for buffer in [&mut self.decoded, &mut self.turned] {
-            if buffer.capacity() > MOST_KEPT_BYTES {
+            if buffer.capacity() > MAX_KEPT_BYTES {
                 *buffer = Vec::new();
             }
         }

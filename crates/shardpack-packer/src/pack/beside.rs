@@ -51,7 +51,7 @@ fn is_gone(error: &Error) -> bool {
 }
 
 /// Attempts to create folders that other processes remove; each process removes them once.
-const MOST_TRIES: u32 = 1000;
+const MAX_TRIES: u32 = 1000;
 
 /// A process that packs a part beside others.
 pub(super) struct PartSession {
@@ -81,7 +81,7 @@ impl PartSession {
                 .and_then(|shared| Self::join_in(part, plans, (dst, storage), &work, shared));
             match joined {
                 // A process that could not start has removed folders that were still empty.
-                Err(error) if is_gone(&error) && tries < MOST_TRIES => tries += 1,
+                Err(error) if is_gone(&error) && tries < MAX_TRIES => tries += 1,
                 joined => break joined,
             }
         };

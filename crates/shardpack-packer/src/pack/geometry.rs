@@ -17,7 +17,7 @@ use crate::source::{SampleReader, Source, SourceListing};
 /// Number of samples that are read from a dataset, evenly spread.
 const TRIED: usize = 16;
 /// Maximum length of a component that is read.
-const MOST_BYTES: u32 = 16 << 20;
+const MAX_BYTES: u32 = 16 << 20;
 /// Words in names of components that hold positions in an image, or its size.
 const PLACES: [&str; 33] = [
     "bbox",
@@ -166,7 +166,7 @@ fn by_content<'f>(source: &dyn Source, found: &'f SourceListing) -> Result<Optio
     for number in numbers {
         let mut single: Vec<&Component> = Vec::new();
         for ((which, kind), cell) in table.kinds.iter().enumerate().zip(table.cells_of(number)) {
-            let Some(bytes) = cell.length().filter(|bytes| *bytes <= MOST_BYTES) else { continue };
+            let Some(bytes) = cell.length().filter(|bytes| *bytes <= MAX_BYTES) else { continue };
             let mut content = vec![0; bytes as usize];
             // The copy reports unreadable files.
             if samples.read_component(number, which, &mut content).is_err() {

@@ -10,16 +10,16 @@ use super::{Cut, Plan, Shard};
 /// Number of positions whose lengths are looked up at a time.
 const POSITIONS_AT_A_TIME: u64 = 1 << 20;
 /// Maximum number of shards, unless the option gives the number of shards itself.
-pub(super) const MOST_SHARDS: u64 = 100_000;
+pub(super) const MAX_SHARDS: u64 = 100_000;
 
 /// Fails if a size makes so many shards that it is probably a mistake; `fits` returns a size that makes a given
 /// number.
 fn not_absurd(shards: u64, fits: impl Fn(u64) -> String) -> Result<u64> {
-    match shards <= MOST_SHARDS {
+    match shards <= MAX_SHARDS {
         true => Ok(shards),
         false => Err(Error::usage(format!("{shards} shards, and as many indexes")).help(format!(
-            "{} makes {MOST_SHARDS} at most; --shards {shards} where so many are meant",
-            fits(MOST_SHARDS)
+            "{} makes {MAX_SHARDS} at most; --shards {shards} where so many are meant",
+            fits(MAX_SHARDS)
         ))),
     }
 }

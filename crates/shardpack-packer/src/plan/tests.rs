@@ -1,4 +1,4 @@
-use super::{cuts::MOST_SHARDS, *};
+use super::{cuts::MAX_SHARDS, *};
 use crate::listing::{Folder, FolderSamples};
 use proptest::prelude::*;
 use shardpack_format::formats::Choice;
@@ -77,14 +77,14 @@ fn the_hash_sees_options_names_and_sizes() {
 
 #[test]
 fn a_size_that_makes_absurdly_many_shards_is_refused_with_one_that_fits() {
-    let sizes = vec![10; MOST_SHARDS as usize + 1];
+    let sizes = vec![10; MAX_SHARDS as usize + 1];
     let with = |cut| Plan::new(found(&sizes), options(cut)).map(|plan| plan.shards.len() as u64);
     let help = |cut| with(cut).unwrap_err().help_text().unwrap().to_owned();
     assert!(help(Cut::ShardSamples(1)).starts_with("--shard-samples 2 makes 100000 at most; --shards 100001 where"));
-    assert_eq!(with(Cut::ShardSamples(2)).unwrap(), MOST_SHARDS / 2 + 1);
+    assert_eq!(with(Cut::ShardSamples(2)).unwrap(), MAX_SHARDS / 2 + 1);
     assert!(help(Cut::ShardSize(2000)).starts_with("--shard-size 1MiB makes"));
-    assert!(with(Cut::ShardSize(1 << 20)).unwrap() < MOST_SHARDS);
-    assert_eq!(with(Cut::Shards(MOST_SHARDS + 1)).unwrap(), MOST_SHARDS + 1);
+    assert!(with(Cut::ShardSize(1 << 20)).unwrap() < MAX_SHARDS);
+    assert_eq!(with(Cut::Shards(MAX_SHARDS + 1)).unwrap(), MAX_SHARDS + 1);
 }
 
 proptest! {

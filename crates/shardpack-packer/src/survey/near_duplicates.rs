@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Maximum number of different bits in the hashes of images that look alike.
-const MOST_BITS: u32 = 4;
+const MAX_BITS: u32 = 4;
 /// Number of bits of each band.
 const BANDS: [u32; 5] = [13, 13, 13, 13, 12];
 
@@ -86,7 +86,7 @@ fn nearest(hashes: &[u64]) -> HashMap<usize, usize> {
             let bits_to = |other: &usize| distance(*hash, hashes[*other]);
             let close = of_band.iter().copied().chain(near.get(&at).copied());
             if let Some(closest) =
-                close.min_by_key(|other| (bits_to(other), *other)).filter(|it| bits_to(it) <= MOST_BITS)
+                close.min_by_key(|other| (bits_to(other), *other)).filter(|it| bits_to(it) <= MAX_BITS)
             {
                 near.insert(at, closest);
             }
@@ -114,7 +114,7 @@ mod tests {
             let slow: HashMap<usize, usize> = (0..hashes.len())
                 .filter_map(|at| {
                     let closest = (0..at).min_by_key(|other| (distance(hashes[at], hashes[*other]), *other))?;
-                    (distance(hashes[at], hashes[closest]) <= MOST_BITS).then_some((at, closest))
+                    (distance(hashes[at], hashes[closest]) <= MAX_BITS).then_some((at, closest))
                 })
                 .collect();
             prop_assert_eq!(nearest(&hashes), slow);

@@ -33,7 +33,7 @@ const LEAST_BYTES: u64 = 1 << 20;
 /// Pause after a failure to keep blocks: making room takes time under a lock that all processes share.
 const PAUSE: Duration = Duration::from_secs(10);
 /// Missing blocks with at most this many present blocks between them are fetched in one request.
-const MOST_BLOCKS_BETWEEN: u64 = 4;
+const MAX_BLOCKS_BETWEEN: u64 = 4;
 
 /// The cache of one dataset.
 pub(crate) struct Cache {
@@ -242,7 +242,7 @@ impl Cache {
         let mut missing: Vec<Range<u64>> = Vec::new();
         for at in (0..kept.len()).filter(|at| !kept[*at]) {
             match missing.last_mut() {
-                Some(last) if number(at) - last.end <= MOST_BLOCKS_BETWEEN => last.end = number(at) + 1,
+                Some(last) if number(at) - last.end <= MAX_BLOCKS_BETWEEN => last.end = number(at) + 1,
                 _ => missing.push(number(at)..number(at) + 1),
             }
         }

@@ -20,7 +20,7 @@ use super::{
 use crate::{Result, listing::Listing};
 
 /// Most class folders in a source with pairs.
-const MOST: usize = 24;
+const MAX_CLASSES: usize = 24;
 /// Files to sample from each folder, evenly spread.
 const TRIED: u64 = 64;
 /// Fewest files for pairs in folders with ordinary class names.
@@ -236,9 +236,9 @@ pub(crate) fn is_half(name: &[u8]) -> bool {
     words(name).iter().any(|word| MADE_OF_IMAGES.contains(&word.as_str()))
 }
 
-/// All known pairs among a few folder names; empty for more than [`MOST`] names.
+/// All known pairs among a few folder names; empty for more than [`MAX_CLASSES`] names.
 pub(crate) fn called_so<'n>(names: &[&'n [u8]]) -> Vec<[&'n [u8]; 2]> {
-    if names.len() > MOST {
+    if names.len() > MAX_CLASSES {
         return Vec::new();
     }
     let two = names.iter().enumerate().flat_map(|(at, a)| names[at + 1..].iter().map(move |b| [*a, *b]));
@@ -250,7 +250,7 @@ pub(crate) fn called_so<'n>(names: &[&'n [u8]]) -> Vec<[&'n [u8]; 2]> {
 /// # Errors
 /// The error names the folders and the options that pack one of them.
 pub(crate) fn refuse(tree: Tree<'_>, found: &[SourceListing]) -> Result<()> {
-    for one in found.iter().filter(|one| one.listing.classes.len() <= MOST) {
+    for one in found.iter().filter(|one| one.listing.classes.len() <= MAX_CLASSES) {
         let classes = Class::all(&one.listing);
         // The folders of CycleGAN and pix2pix.
         let begin = one.listing.classes.iter().map(|name| &name[..]).take(2);

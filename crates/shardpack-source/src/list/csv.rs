@@ -16,8 +16,8 @@ use super::{
     columns::{Roles, numbered},
     json,
     label_value::LabelValue,
-    lines::{self, MOST_RECORD_BYTES},
-    rows::{MOST_COLUMNS, Row, Rows},
+    lines::{self, MAX_RECORD_BYTES},
+    rows::{MAX_COLUMNS, Row, Rows},
 };
 use crate::monitor::Monitor;
 
@@ -53,7 +53,7 @@ impl<R: BufRead> Records<R> {
         let mut parser = csv_core::ReaderBuilder::new().delimiter(delimiter).build();
         // csv-core strips a byte order mark at its start. This call begins the input, so that a second mark is kept.
         parser.read_record(b"\n", &mut [0], &mut [0]);
-        let (bytes, ends) = (vec![0; SNIFFED_BYTES], vec![0; MOST_COLUMNS]);
+        let (bytes, ends) = (vec![0; SNIFFED_BYTES], vec![0; MAX_COLUMNS]);
         Self { input, parser, line: 1, is_returned: false, bytes, ends, count: 0 }
     }
 
@@ -113,12 +113,12 @@ impl<R: BufRead> Records<R> {
                 }
                 ReadRecordResult::InputEmpty if is_end => return Err(in_line("a quote is not closed".to_owned())),
                 ReadRecordResult::InputEmpty | ReadRecordResult::End => {}
-                ReadRecordResult::OutputFull if length <= MOST_RECORD_BYTES => {
-                    self.bytes.resize((2 * length).min(MOST_RECORD_BYTES + 1), 0);
+                ReadRecordResult::OutputFull if length <= MAX_RECORD_BYTES => {
+                    self.bytes.resize((2 * length).min(MAX_RECORD_BYTES + 1), 0);
                 }
                 ReadRecordResult::OutputFull | ReadRecordResult::OutputEndsFull => {
                     return Err(in_line(format!(
-                        "more than {MOST_RECORD_BYTES} bytes or {MOST_COLUMNS} fields; is a quote not closed?"
+                        "more than {MAX_RECORD_BYTES} bytes or {MAX_COLUMNS} fields; is a quote not closed?"
                     )));
                 }
             }
@@ -329,11 +329,11 @@ mod tests {
     #[test]
     fn a_record_is_bounded_in_bytes_and_in_fields() {
         let rows = [
-            (",".repeat(MOST_COLUMNS - 1), true),
-            (",".repeat(MOST_COLUMNS), false),
-            ("x".repeat(MOST_RECORD_BYTES), true),
-            ("x".repeat(MOST_RECORD_BYTES + 1), false),
-            (format!("\"{}", "x\n".repeat(MOST_RECORD_BYTES)), false),
+            (",".repeat(MAX_COLUMNS - 1), true),
+            (",".repeat(MAX_COLUMNS), false),
+            ("x".repeat(MAX_RECORD_BYTES), true),
+            ("x".repeat(MAX_RECORD_BYTES + 1), false),
+            (format!("\"{}", "x\n".repeat(MAX_RECORD_BYTES)), false),
         ];
         for (text, is_read) in rows {
             match all(&format!("a\n{text}\n"), SNIFFED_BYTES) {

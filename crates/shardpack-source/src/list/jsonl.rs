@@ -23,7 +23,7 @@ use super::{
     json,
     label_value::LabelValue,
     lines,
-    rows::MOST_COLUMNS,
+    rows::MAX_COLUMNS,
     rows::{Row, Rows},
 };
 use crate::monitor::Monitor;
@@ -48,8 +48,8 @@ impl<'de> Visitor<'de> for Object {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut members = Vec::new();
         while let Some(name) = map.next_key::<Name<'de>>()? {
-            if members.len() == MOST_COLUMNS {
-                return Err(serde::de::Error::custom(format!("more than {MOST_COLUMNS} members")));
+            if members.len() == MAX_COLUMNS {
+                return Err(serde::de::Error::custom(format!("more than {MAX_COLUMNS} members")));
             }
             members.push((name.0, map.next_value()?));
         }
@@ -133,7 +133,7 @@ impl Names {
         let said = rows.columns.path.clone().or_else(|| path_of(&seen.everywhere()));
         let columns = Columns { path: said, ..rows.columns.clone() };
         let roles = roles(&columns)?.ok_or_else(|| {
-            let all = all.iter().take(MOST_COLUMNS).map(String::as_str).collect::<Vec<_>>().join(", ");
+            let all = all.iter().take(MAX_COLUMNS).map(String::as_str).collect::<Vec<_>>().join(", ");
             Error::usage(format!("no member with the path of the image: it has {all}"))
                 .help("choose one with --path-column NAME")
         })?;

@@ -3,7 +3,7 @@
 use shardpack_format::formats::foreign::{LabelTypes, is_list};
 
 /// Every whole number up to this bound is exact in 64-bit floating point.
-const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
+const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
 /// The label of a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub(super) fn whole(text: &str) -> Option<i64> {
     }
     text.parse().ok().or_else(|| {
         let number: f64 = text.parse().ok()?;
-        (number.fract() == 0.0 && number.abs() <= MOST_EXACT).then_some(number as i64)
+        (number.fract() == 0.0 && number.abs() <= MAX_EXACT_INTEGER).then_some(number as i64)
     })
 }
 

@@ -7,7 +7,7 @@ use shardpack_format::{Error, Result};
 use crate::monitor::Monitor;
 
 /// Longest line or CSV record, in bytes.
-pub(super) const MOST_RECORD_BYTES: usize = 16 << 20;
+pub(super) const MAX_RECORD_BYTES: usize = 16 << 20;
 
 /// Calls `take` for each line with its number, from 1, and its bytes including the line end.
 pub(super) fn each(
@@ -19,13 +19,13 @@ pub(super) fn each(
     let mut line = Vec::new();
     for number in 1u64.. {
         line.clear();
-        let mut limited = (&mut input).take(MOST_RECORD_BYTES as u64 + 1);
+        let mut limited = (&mut input).take(MAX_RECORD_BYTES as u64 + 1);
         let read = limited.read_until(b'\n', &mut line).map_err(|error| Error::io("cannot read", error))?;
         if read == 0 {
             break;
         }
-        if read > MOST_RECORD_BYTES {
-            return Err(Error::data(format!("line {number}: more than {MOST_RECORD_BYTES} bytes")));
+        if read > MAX_RECORD_BYTES {
+            return Err(Error::data(format!("line {number}: more than {MAX_RECORD_BYTES} bytes")));
         }
         take(number, &line)?;
         if number % 4096 == 0 {

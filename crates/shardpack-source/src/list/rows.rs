@@ -30,8 +30,8 @@ pub use found::is_same_line;
 /// Longest path in bytes.
 const PATH_BYTES: usize = 16 << 10;
 /// Most columns of a list.
-pub(super) const MOST_COLUMNS: usize = 4096;
-const MOST_SPLITS: usize = 100;
+pub(super) const MAX_COLUMNS: usize = 4096;
+const MAX_SPLITS: usize = 100;
 /// Members of a text that `--meta json` writes.
 const META: [&str; 5] = ["class", "class_hex", "label", "path", "path_hex"];
 
@@ -147,7 +147,7 @@ impl<'a> Rows<'a> {
         let components: Vec<_> = (0..names.len()).filter(|at| roles.is_component(*at)).map(name).collect();
         if self.wants_text && !components.is_empty() {
             // Each JSON object may have its own member names.
-            let more = components.len().saturating_sub(MOST_COLUMNS);
+            let more = components.len().saturating_sub(MAX_COLUMNS);
             let shown = components[..components.len() - more].join(", ");
             let more = if more > 0 { format!(", and {more} more") } else { String::new() };
             told.push(format!("in a component json: {shown}{more}"));
@@ -362,8 +362,8 @@ impl<'a> Rows<'a> {
         }
         splits::check_name(&name).map_err(|error| Error::usage(format!("line {}: {}", row.line, error.what())))?;
         let known = self.split_names.iter().position(|known| *known == name);
-        if known.is_none() && self.split_names.len() == MOST_SPLITS {
-            return Err(Error::usage(format!("line {}: more than {MOST_SPLITS} splits", row.line))
+        if known.is_none() && self.split_names.len() == MAX_SPLITS {
+            return Err(Error::usage(format!("line {}: more than {MAX_SPLITS} splits", row.line))
                 .help("choose the split column with --split-column NAME; --splits none packs without splits"));
         }
         Ok(Some(known.unwrap_or_else(|| {

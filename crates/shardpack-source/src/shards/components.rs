@@ -12,7 +12,7 @@ use std::{
 
 use shardpack_format::{
     Error, Result,
-    component::{Component, Form, Kind, MOST, TEXT, Type},
+    component::{Component, Form, Kind, MAX_DATASET_COMPONENTS, TEXT, Type},
     formats::foreign::Other,
     sample::Forms,
 };
@@ -478,10 +478,11 @@ pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>
         _ => candidates.by_name(total),
     };
     chosen.retain(|(at, _)| Some(*at) != payload);
-    if chosen.len() > MOST {
+    if chosen.len() > MAX_DATASET_COMPONENTS {
         let told: Vec<_> = chosen.iter().take(TOLD).map(|(_, one)| one.name()).collect();
         let more = if chosen.len() > TOLD { format!(" and {} more", chosen.len() - TOLD) } else { String::new() };
-        let what = format!("{} components beside the images, a sample has room for {MOST}: ", chosen.len());
+        let what =
+            format!("{} components beside the images, a sample has room for {MAX_DATASET_COMPONENTS}: ", chosen.len());
         return Err(Error::usage(format!("{what}{}{more}", told.join(", ")))
             .help("choose components with --components NAMES, separated by commas; --components none leaves out all"));
     }

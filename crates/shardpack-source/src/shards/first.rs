@@ -11,7 +11,7 @@ use super::{
 use crate::{Look, ReadError, Refusal, SampleReader, component_table::Cell, listing::Listing};
 
 /// Maximum number of unpacked bytes read from the start of a file.
-const MOST_BYTES: usize = 32 << 20;
+const MAX_BYTES: usize = 32 << 20;
 
 /// Samples at the start of a file.
 struct First<'a> {
@@ -47,7 +47,7 @@ impl Shards {
             let wanted = FieldSelection { no_labels: true, ..self.wanted.clone() };
             let inner = file.shard.unpacked(&wanted, &|| Ok(()))?;
             // Damage is reported by a full read.
-            let _ = inner.take(end.min(MOST_BYTES) as u64).read_to_end(&mut first.bytes);
+            let _ = inner.take(end.min(MAX_BYTES) as u64).read_to_end(&mut first.bytes);
         }
         Ok((numbers, Box::new(first)))
     }

@@ -183,7 +183,7 @@ impl Shards {
                 "--label-from and --skip-header are for LMDBs; for tar, --label-from key and --key-pattern work too",
             ));
         }
-        if files.len() > open::MOST_FILES || files.iter().any(|file| file.shard.bytes > open::MOST_FILE_BYTES) {
+        if files.len() > open::MAX_FILES || files.iter().any(|file| file.shard.bytes > open::MAX_FILE_BYTES) {
             return Err(Error::usage("more than 16 million files, or one of more than 1 TiB"));
         }
         Ok(Self { files, wanted, ignored: found.ignored, lost, notes: found.notes, urls: None })

@@ -34,9 +34,9 @@ use crate::{
 /// Bits of a place that hold the offset in a file; the other bits hold the file number.
 const OFFSET_BITS: u32 = 40;
 /// Maximum number of files.
-pub(super) const MOST_FILES: usize = 1 << (64 - OFFSET_BITS);
+pub(super) const MAX_FILES: usize = 1 << (64 - OFFSET_BITS);
 /// Maximum length of a file in bytes.
-pub(super) const MOST_FILE_BYTES: u64 = 1 << OFFSET_BITS;
+pub(super) const MAX_FILE_BYTES: u64 = 1 << OFFSET_BITS;
 /// Divisor of the descriptor limit: 1 / `FILE_SHARE` of it may be used for source shards.
 const FILE_SHARE: u64 = 2;
 /// Maximum number of bytes that one request to a URL reads for several samples; each of many reads in flight holds so many.
@@ -53,7 +53,7 @@ pub(super) fn place(number: usize, offset: u64) -> u64 {
 
 /// File number and offset of a place.
 pub(super) fn of_place(place: u64) -> (usize, u64) {
-    ((place >> OFFSET_BITS) as usize, place & (MOST_FILE_BYTES - 1))
+    ((place >> OFFSET_BITS) as usize, place & (MAX_FILE_BYTES - 1))
 }
 
 /// Packs how a sample is fetched: length in bytes and recipe.
@@ -63,7 +63,7 @@ pub(super) fn stamp(fetch_bytes: u32, recipe: u32) -> i64 {
 
 /// Packs how a component is fetched; `None` if a value does not fit.
 pub(super) fn component_stamp(offset: u64, recipe: u32) -> Option<i64> {
-    let fits = offset < MOST_FILE_BYTES && recipe < Other::RECIPES;
+    let fits = offset < MAX_FILE_BYTES && recipe < Other::RECIPES;
     fits.then(|| (u64::from(recipe) << OFFSET_BITS | offset).cast_signed())
 }
 
@@ -75,7 +75,7 @@ pub(super) fn wider_stamp(stamp: i64) -> i64 {
 /// Offset and recipe of a component stamp.
 pub(super) fn of_component_stamp(stamp: i64) -> (u64, u32) {
     let stamp = stamp.cast_unsigned();
-    (stamp & (MOST_FILE_BYTES - 1), (stamp >> OFFSET_BITS) as u32)
+    (stamp & (MAX_FILE_BYTES - 1), (stamp >> OFFSET_BITS) as u32)
 }
 
 pub(super) fn of_stamp(stamp: i64) -> (usize, u32) {

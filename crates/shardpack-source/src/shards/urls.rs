@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Maximum number of files listed in a folder.
-const MOST_LISTED: usize = 1 << 24;
+const MAX_LISTED: usize = 1 << 24;
 /// Message for a URL without an object or folder.
 const NOTHING: &str = "no such object, and nothing below it";
 
@@ -224,7 +224,7 @@ impl UrlResolver {
             };
             let matching = objects.into_iter().map(|object| object.name);
             names.extend(matching.filter(|name| matcher.is_match(name) && !is_hidden(name)));
-            if names.len() > MOST_LISTED { Err(too_many(pattern)) } else { Ok(()) }
+            if names.len() > MAX_LISTED { Err(too_many(pattern)) } else { Ok(()) }
         };
         match parts.len() {
             1 => take(store.level("")?.objects),
@@ -289,7 +289,7 @@ impl UrlResolver {
             let what = "is a sealed dataset, but the folder above it has no splits.json";
             return Err(Error::data(what).in_file(store.root()).help(help::COPY_OR_PACK));
         }
-        if level.objects.len() > MOST_LISTED {
+        if level.objects.len() > MAX_LISTED {
             return Err(too_many(url));
         }
         if level.objects.is_empty() && level.folders.is_empty() && level.odd.iter().all(|odd| odd.is_folder()) {
@@ -314,5 +314,5 @@ impl UrlResolver {
 }
 
 fn too_many(pattern: &str) -> Error {
-    Error::usage(format!("stands for more than {MOST_LISTED} files")).in_file(pattern)
+    Error::usage(format!("stands for more than {MAX_LISTED} files")).in_file(pattern)
 }

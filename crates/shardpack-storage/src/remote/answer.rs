@@ -9,7 +9,7 @@ use reqwest::{
 use shardpack_format::{Error, ErrorKind};
 
 /// Cap on `Retry-After` in seconds; a wait beyond the patience fails the request.
-const MOST_WAIT_S: u64 = 24 * 3600;
+const MAX_WAIT_S: u64 = 24 * 3600;
 
 /// Why a request failed.
 #[derive(Debug)]
@@ -243,7 +243,7 @@ fn length(headers: &HeaderMap) -> Option<u64> {
 /// `Retry-After` in seconds. Dates are ignored, because clocks differ.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds: u64 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds.min(MOST_WAIT_S)))
+    Some(Duration::from_secs(seconds.min(MAX_WAIT_S)))
 }
 
 /// Parses `bytes FIRST-LAST/LENGTH`; the length may be `*`.

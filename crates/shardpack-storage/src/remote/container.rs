@@ -23,7 +23,7 @@ const SERVER: &str = "http://169.254.170.2";
 /// The servers of ECS and EKS: AWS clients use these without TLS.
 const SERVERS: [&str; 3] = ["169.254.170.2", "169.254.170.23", "fd00:ec2::23"];
 /// Longest response that is read.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 /// Attempts with a server that does not answer, and the wait between two attempts.
 const ATTEMPTS: u32 = 3;
 const WAIT: Duration = Duration::from_millis(200);
@@ -89,7 +89,7 @@ impl Container {
             let mut text = Vec::new();
             while let Some(chunk) = answer.chunk().await.map_err(|error| web::said(&error))? {
                 text.extend_from_slice(&chunk);
-                if text.len() > MOST_BYTES {
+                if text.len() > MAX_BYTES {
                     return Err("a long answer".to_owned());
                 }
             }

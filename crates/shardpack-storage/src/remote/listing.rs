@@ -20,9 +20,9 @@ use crate::{
 };
 
 /// Maximum number of pages: more objects than any bucket that is packed.
-const MOST_PAGES: u64 = 1_000_000;
+const MAX_PAGES: u64 = 1_000_000;
 /// Maximum number of empty pages in a row. A bucket that keeps versions has empty pages after many deletions.
-const MOST_EMPTY: u32 = 2000;
+const MAX_EMPTY_PAGES: u32 = 2000;
 
 impl Store {
     /// Lists all objects whose names begin with `below` (a folder name with a slash, for example), in pages of about
@@ -59,7 +59,7 @@ impl Store {
     }
 
     fn pages(&self, below: &str, are_folders: bool, take: &mut dyn FnMut(Page) -> Result<()>) -> Result<()> {
-        let (mut token, mut turns) = (None, Turns::up_to(MOST_PAGES));
+        let (mut token, mut turns) = (None, Turns::up_to(MAX_PAGES));
         let wrong = |what: &str| {
             Error::new(shardpack_format::ErrorKind::System, what).in_file(format!("{}{below}", self.url()))
         };
@@ -135,8 +135,8 @@ impl Turns {
         if !self.tokens.insert(shardpack_format::hash::content(next.as_bytes())) {
             return Err("the server lists the same again and again".to_owned());
         }
-        if self.empty == MOST_EMPTY {
-            return Err(format!("the server lists nothing, {MOST_EMPTY} pages long"));
+        if self.empty == MAX_EMPTY_PAGES {
+            return Err(format!("the server lists nothing, {MAX_EMPTY_PAGES} pages long"));
         }
         if self.tokens.len() as u64 >= self.most {
             return Err(format!("the server's list does not end, {} pages long", self.most));

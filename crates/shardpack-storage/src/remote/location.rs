@@ -3,7 +3,7 @@
 use reqwest::Url;
 use shardpack_format::{Error, Result};
 
-use crate::listed::{MOST_KEY_BYTES, is_key};
+use crate::listed::{MAX_KEY_BYTES, is_key};
 
 /// Schemes of readable URLs, with the kind of server.
 const SCHEMES: [(&str, Kind); 6] = [
@@ -140,7 +140,7 @@ impl Location {
     }
 
     fn check(&self, name: &str) -> Result<()> {
-        if is_key(name) && self.prefix.len() + name.len() <= MOST_KEY_BYTES { Ok(()) } else { Err(self.no_name(name)) }
+        if is_key(name) && self.prefix.len() + name.len() <= MAX_KEY_BYTES { Ok(()) } else { Err(self.no_name(name)) }
     }
 
     fn no_name(&self, name: &str) -> Error {

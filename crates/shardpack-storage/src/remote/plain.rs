@@ -28,8 +28,8 @@ use crate::remote::{answer::Failed, settings::Settings, web};
 /// Prefix of every response; a server of another protocol may never end a line.
 const BEGINNING: &[u8] = b"HTTP/1.";
 /// Longest head of a response that is read here.
-const MOST_HEAD_BYTES: usize = 16 << 10;
-const MOST_HEADERS: usize = 64;
+const MAX_HEAD_BYTES: usize = 16 << 10;
+const MAX_HEADERS: usize = 64;
 /// Variables that configure a proxy: the general client handles `NO_PROXY`.
 const PROXIES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
 
@@ -171,7 +171,7 @@ impl Answer<'_> {
 
 /// Parses the head of a response: length in bytes, minor HTTP version, status and headers.
 pub(crate) fn parsed(head: &[u8]) -> Option<(usize, Option<u8>, StatusCode, HeaderMap)> {
-    let mut parsed = [httparse::EMPTY_HEADER; MOST_HEADERS];
+    let mut parsed = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut answer = httparse::Response::new(&mut parsed);
     let read = match answer.parse(head) {
         Ok(httparse::Status::Complete(read)) => read,
@@ -250,7 +250,7 @@ fn ask(mut stream: TcpStream, request: &[u8], silence: Duration) -> io::Result<(
         // Some servers end lines without a carriage return.
         let is_whole = head[searched..].windows(3).any(|three| three.ends_with(b"\n\n") || three == b"\n\r\n");
         let is_other = head.iter().zip(BEGINNING).any(|(found, expected)| found != expected);
-        if is_whole || is_other || head.len() > MOST_HEAD_BYTES {
+        if is_whole || is_other || head.len() > MAX_HEAD_BYTES {
             stream.set_read_timeout(Some(silence))?;
             return Ok((Connection { stream, early: Vec::new() }, is_whole.then_some(head)));
         }
@@ -376,8 +376,8 @@ mod tests {
 
     #[test]
     fn other_answers_are_left_to_the_general_client() {
-        let many = format!("HTTP/1.1 200 OK\r\n{}Content-Length: 1\r\n\r\nx", "A: b\r\n".repeat(MOST_HEADERS));
-        let long = format!("HTTP/1.1 200 OK\r\nA: {}\r\nContent-Length: 1\r\n\r\nx", "b".repeat(2 * MOST_HEAD_BYTES));
+        let many = format!("HTTP/1.1 200 OK\r\n{}Content-Length: 1\r\n\r\nx", "A: b\r\n".repeat(MAX_HEADERS));
+        let long = format!("HTTP/1.1 200 OK\r\nA: {}\r\nContent-Length: 1\r\n\r\nx", "b".repeat(2 * MAX_HEAD_BYTES));
         for (range, answer) in [
             (Some(0..5), "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n123456789"),
             (Some(0..5), "HTTP/1.1 206 Partial Content\r\nContent-Length: 4\r\nContent-Range: bytes 0-3/9\r\n\r\n1234"),

@@ -12,7 +12,7 @@ use shardpack_format::{Error, ErrorKind, Result, contain};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 /// Maximum number of idle sets: each holds open connections.
-const MOST_LEFT: usize = 128;
+const MAX_IDLE: usize = 128;
 
 thread_local! {
     static OF_THREAD: RefCell<ThreadSlot> = const { RefCell::new(ThreadSlot(None)) };
@@ -31,7 +31,7 @@ impl Drop for ThreadSlot {
             return std::mem::forget(of_thread);
         }
         if let (Ok(mut left), Some(of_thread)) = (LEFT.try_lock(), Rc::into_inner(of_thread))
-            && left.len() < MOST_LEFT
+            && left.len() < MAX_IDLE
         {
             left.push(of_thread);
         }

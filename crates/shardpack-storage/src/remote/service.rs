@@ -1,7 +1,7 @@
 //! HTTP layer for object store clients: uses the connections of this crate and notes the result of each request.
 //!
-//! Holds at all times: a response that is not an object is read up to [`MOST_TEXT_BYTES`], a list page up to
-//! [`MOST_PAGE_BYTES`].
+//! Holds at all times: a response that is not an object is read up to [`MAX_TEXT_BYTES`], a list page up to
+//! [`MAX_PAGE_BYTES`].
 
 use std::{
     future::Future,
@@ -27,9 +27,9 @@ use crate::remote::{
 };
 
 /// Longest error or credentials response that is read.
-const MOST_TEXT_BYTES: usize = 1 << 20;
+const MAX_TEXT_BYTES: usize = 1 << 20;
 /// Longest list page that is accepted: 1,000 keys take less than 10 MB, and some servers list everything in one page.
-const MOST_PAGE_BYTES: usize = 64 << 20;
+const MAX_PAGE_BYTES: usize = 64 << 20;
 
 /// Makes clients that use the connections of the calling thread.
 #[derive(Clone, Debug)]
@@ -165,7 +165,7 @@ impl HttpService for Service {
         }
         let (head, body) = answer.into_parts();
         let is_page = of == Some(Use::Page) && head.status.is_success();
-        let most = if is_page { MOST_PAGE_BYTES } else { MOST_TEXT_BYTES };
+        let most = if is_page { MAX_PAGE_BYTES } else { MAX_TEXT_BYTES };
         let mut text = match text(body, most, self.0.silence()).await {
             Ok(text) => text,
             Err(error) => {

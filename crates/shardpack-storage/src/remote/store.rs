@@ -36,7 +36,7 @@ pub struct Store {
 }
 
 /// How often an object that changes during the read is read again.
-const MOST_CHANGES: u32 = 10;
+const MAX_RESTARTS: u32 = 10;
 
 impl Store {
     /// Opens the folder at `url` without a request.
@@ -141,7 +141,7 @@ impl Store {
     /// # Errors
     /// As [`Store::read_all`].
     pub fn read_now(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>> {
-        for _ in 0..MOST_CHANGES {
+        for _ in 0..MAX_RESTARTS {
             self.forget(name);
             match self.read_all(name, most) {
                 Err(error) if error.what() == CHANGED_WHILE_READ => {}

@@ -27,7 +27,7 @@ use crate::remote::{
 };
 
 /// Maximum number of redirects for one request.
-const MOST_REDIRECTS: usize = 5;
+const MAX_REDIRECTS: usize = 5;
 pub(crate) const USER_AGENT: &str = concat!("shardpack/", env!("CARGO_PKG_VERSION"));
 
 /// Settings of encrypted connections: the certificates of the system, and those of `ca_file`. Reading them takes as long as
@@ -81,7 +81,7 @@ fn followed(settings: &Settings) -> redirect::Policy {
         let before = attempt.previous().last();
         let from_https = before.is_some_and(|url| url.scheme() == "https");
         let is_elsewhere = before.is_some_and(|url| url.origin() != attempt.url().origin());
-        if attempt.previous().len() > MOST_REDIRECTS {
+        if attempt.previous().len() > MAX_REDIRECTS {
             attempt.error("too many redirects")
         } else if !["http", "https"].contains(&attempt.url().scheme()) {
             attempt.error("a redirect to a URL that is neither http nor https")

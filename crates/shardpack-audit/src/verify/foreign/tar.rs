@@ -28,7 +28,7 @@ use crate::{
 type Firsts = BTreeMap<u64, Vec<u8>>;
 
 /// Maximum length in bytes of an image that is decoded.
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 
 /// Adds the findings to `walked`; an error means that the file cannot be parsed further or ends badly.
 pub(super) fn walk(
@@ -59,7 +59,7 @@ pub(super) fn walk(
         if is_image(&member) || is_named_image(&member.name) {
             data.clear();
             match options.decode && is_image(&member) {
-                true => reader.read_data(&mut data, MOST_BYTES)?,
+                true => reader.read_data(&mut data, MAX_BYTES)?,
                 false => reader.read_first(&mut data, SNIFF_BYTES as u64)?,
             }
             first = Some((member.data_offset, data[..data.len().min(SNIFF_BYTES)].to_vec()));

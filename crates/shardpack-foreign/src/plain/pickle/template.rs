@@ -13,11 +13,11 @@ use super::{EncodedRange, Machine, Object, Slot, Value};
 /// Longest pickle in bytes that is kept as a template.
 const LONGEST_BYTES: usize = 8 << 10;
 /// Most parts of a pickle that may differ.
-const MOST_PARTS: usize = 256;
+const MAX_PARTS: usize = 256;
 /// Templates of a thread: lengths of numbers and of arrays are more than one.
-const MOST_TEMPLATES: usize = 8;
+const MAX_TEMPLATES: usize = 8;
 /// Pickles that none fits, one after the other, until only few more become templates.
-const PATIENCE: u32 = 2 * MOST_TEMPLATES as u32;
+const PATIENCE: u32 = 2 * MAX_TEMPLATES as u32;
 
 /// A pickle that was interpreted.
 struct Template {
@@ -62,7 +62,7 @@ pub(super) fn keep(machine: &Machine<'_>, root: Slot, value: &Value) {
                 Some(last) => *last = template,
                 None => templates.all.push(template),
             }
-            templates.next = (templates.next + 1) % MOST_TEMPLATES;
+            templates.next = (templates.next + 1) % MAX_TEMPLATES;
         }
     });
 }
@@ -137,7 +137,7 @@ impl Machine<'_> {
     /// Collects the positions of all numbers in `slot`, in the order in which it is written out, and the ranges of the pickle
     /// that may differ; `None` if they are too many.
     fn parts(&self, slot: Slot, numbers: &mut Vec<u32>, free: &mut Vec<Range<usize>>) -> Option<()> {
-        if numbers.len() + free.len() > MOST_PARTS {
+        if numbers.len() + free.len() > MAX_PARTS {
             return None;
         }
         match slot {

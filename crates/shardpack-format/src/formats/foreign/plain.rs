@@ -23,7 +23,7 @@ pub enum Plain<'a> {
 
 impl Plain<'_> {
     /// Longest list that is written as text, in values: far more than bounding boxes or embeddings have, few enough for memory.
-    pub const MOST_VALUES: usize = 1 << 18;
+    pub const MAX_VALUES: usize = 1 << 18;
 
     /// Appends the value to `out`.
     pub fn write(self, out: &mut Vec<u8>) {

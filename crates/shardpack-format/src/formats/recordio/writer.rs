@@ -23,7 +23,7 @@ use crate::{
 /// Name of the only component, if it is an image.
 const IMAGE: &str = "image";
 /// 2^24: f32 represents every whole number up to this exactly.
-const MOST_LABEL: u64 = 1 << f32::MANTISSA_DIGITS;
+const MAX_LABEL: u64 = 1 << f32::MANTISSA_DIGITS;
 
 /// The RecordIO format; it has no settings.
 #[derive(Clone, Debug)]
@@ -230,8 +230,8 @@ impl Format for RecordIo {
 fn label(label: Option<i64>) -> Result<f32> {
     match label {
         None => Err(Error::usage("RecordIO has a label in every record, and the sample has none")),
-        Some(label) if label.unsigned_abs() > MOST_LABEL => Err(Error::usage(format!(
-            "label {label}: RecordIO stores labels as f32, which is exact to {MOST_LABEL} only"
+        Some(label) if label.unsigned_abs() > MAX_LABEL => Err(Error::usage(format!(
+            "label {label}: RecordIO stores labels as f32, which is exact to {MAX_LABEL} only"
         ))),
         Some(label) => Ok(label as f32),
     }

@@ -2,7 +2,7 @@
 //! its context has the place of an Example's features on the wire, and its `feature_lists` have their values in steps.
 //!
 //! Holds at all times: every range found is within the data. `parse` allocates only a small entry for each feature, for at
-//! most [`MOST_FEATURES`]. Messages are three deep, and so are the loops.
+//! most [`MAX_FEATURES`]. Messages are three deep, and so are the loops.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -10,7 +10,7 @@ use super::layout::Fault;
 use crate::formats::foreign::Plain;
 
 /// Most features of an example: far more than any writer uses, few enough for memory.
-pub(super) const MOST_FEATURES: usize = 4096;
+pub(super) const MAX_FEATURES: usize = 4096;
 
 type Result<T> = std::result::Result<T, Fault>;
 
@@ -77,7 +77,7 @@ impl<'a> Example<'a> {
     /// Parses `data`, a whole example, and checks every list.
     ///
     /// # Errors
-    /// If `data` is not a valid example, or has more than [`MOST_FEATURES`] features.
+    /// If `data` is not a valid example, or has more than [`MAX_FEATURES`] features.
     pub(super) fn parse(data: &'a [u8]) -> Result<Self> {
         let mut features = BTreeMap::new();
         let mut example = Wire::new(data, 0..data.len());
@@ -98,8 +98,8 @@ impl<'a> Example<'a> {
                     let key = String::from_utf8_lossy(key);
                     return Err(Fault::new(at, format!("{key:?} is in the context and in the feature_lists")));
                 }
-                if features.len() > MOST_FEATURES {
-                    return Err(Fault::new(at, format!("more than {MOST_FEATURES} features")));
+                if features.len() > MAX_FEATURES {
+                    return Err(Fault::new(at, format!("more than {MAX_FEATURES} features")));
                 }
             }
         }
@@ -203,10 +203,10 @@ impl<'a> Example<'a> {
 
     /// A list as JSON: the value if it is one number, otherwise a list of all values. A feature list is a list with one item for each step:
     /// the value if every step has one, otherwise a list. `None` if a value is bytes that are not text, or if the values or steps exceed
-    /// [`Plain::MOST_VALUES`].
+    /// [`Plain::MAX_VALUES`].
     pub(super) fn text(&self, list: &List) -> Option<Vec<u8>> {
         let steps = list.steps.map_or(0, |steps| steps.count);
-        if list.values.max(steps) > Plain::MOST_VALUES {
+        if list.values.max(steps) > Plain::MAX_VALUES {
             return None;
         }
         let plain = |value: &Value| {

@@ -7,7 +7,7 @@ pub(super) const FOOT_BYTES: usize = 4;
 /// Length in bytes of a record's framing.
 pub(super) const FRAME_BYTES: usize = HEAD_BYTES + FOOT_BYTES;
 /// Longest message in bytes that Protocol Buffers allow: lengths are signed 32-bit numbers.
-pub(super) const MOST_DATA_BYTES: u64 = i32::MAX as u64;
+pub(super) const MAX_DATA_BYTES: u64 = i32::MAX as u64;
 /// Length in bytes of a varint that holds any `u32`, and of the slot for length and letters of `image/format`.
 pub(super) const SLOT_BYTES: u64 = 5;
 

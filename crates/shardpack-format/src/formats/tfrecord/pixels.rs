@@ -17,7 +17,7 @@ const SHAPES: [&str; 2] = ["shape", "dims"];
 /// Optional prefixes of these names.
 const BEFORE: [&str; 3] = ["image_", "img_", "im_"];
 /// Most digits of a size in text.
-const MOST_DIGITS: usize = 10;
+const MAX_DIGITS: usize = 10;
 /// Absolute values of colours in floating point, apart from 0.
 const PLAUSIBLE: std::ops::RangeInclusive<f32> = 1e-9..=1e9;
 
@@ -82,8 +82,8 @@ fn of_name<T: PartialEq>(
 
 /// Lengths of axes: one to three whole numbers, stored as integers, floats or text.
 fn axes(example: &Example<'_>, data: &[u8], list: &List) -> Option<Vec<u64>> {
-    const MOST_AXES: usize = 3;
-    if list.values == 0 || list.values > MOST_AXES {
+    const MAX_AXES: usize = 3;
+    if list.values == 0 || list.values > MAX_AXES {
         return None;
     }
     let axis = |value: Value| match value {
@@ -91,7 +91,7 @@ fn axes(example: &Example<'_>, data: &[u8], list: &List) -> Option<Vec<u64>> {
         Value::Float(number) => (number.fract() == 0.0 && (0.0..1e6).contains(&number)).then_some(number as u64),
         Value::Bytes(place) => {
             let text = str::from_utf8(data.get(place)?).ok()?;
-            (text.len() <= MOST_DIGITS && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
+            (text.len() <= MAX_DIGITS && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
         }
     };
     example.values(list).into_iter().map(axis).collect()

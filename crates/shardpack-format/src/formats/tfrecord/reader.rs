@@ -12,7 +12,7 @@ use fields::{ImageFeature, describe, describe_values, image, lossy, lost_steps, 
 
 use super::{
     example::Example,
-    layout::{self, FOOT_BYTES, FRAME_BYTES, HEAD_BYTES, MOST_DATA_BYTES},
+    layout::{self, FOOT_BYTES, FRAME_BYTES, HEAD_BYTES, MAX_DATA_BYTES},
 };
 use crate::{
     Error, Result,
@@ -133,7 +133,7 @@ impl Records {
             (None, _) => return Err(Error::data(format!("a record of {data_bytes} bytes")).at_byte(at)),
         };
         let record_bytes = HEAD_BYTES as u64 + rest_bytes;
-        if data_bytes > MOST_DATA_BYTES {
+        if data_bytes > MAX_DATA_BYTES {
             self.input.skip(rest_bytes).map_err(|error| match error.kind() {
                 io::ErrorKind::UnexpectedEof => {
                     Error::data(format!("truncated: a record of {data_bytes} bytes")).at_byte(at)

@@ -10,7 +10,7 @@ use out::Out;
 use super::{
     example::{self, Example},
     layout::{
-        self, FRAME_BYTES, Fault, Feature, HEAD_BYTES, MOST_DATA_BYTES, Nest, SLOT_BYTES, TAG_FIRST, TAG_INTS,
+        self, FRAME_BYTES, Fault, Feature, HEAD_BYTES, MAX_DATA_BYTES, Nest, SLOT_BYTES, TAG_FIRST, TAG_INTS,
         TAG_VALUE, Value, field_bytes, masked_crc, varint_bytes,
     },
     sidecars, values,
@@ -277,7 +277,7 @@ impl Format for TfRecord {
         let (features_bytes, places) = self.features_bytes(sample).map_err(|error| error.in_sample(sample.key))?;
         let data_bytes = field_bytes(features_bytes);
         let record = u32::try_from(data_bytes + FRAME_BYTES as u64);
-        let (Ok(record_bytes), true) = (record, data_bytes <= MOST_DATA_BYTES) else {
+        let (Ok(record_bytes), true) = (record, data_bytes <= MAX_DATA_BYTES) else {
             return Err(Error::usage(format!(
                 "image of {} bytes: protobuf messages must be below 2 GiB",
                 sample.payload_bytes

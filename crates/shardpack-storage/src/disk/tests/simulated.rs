@@ -24,7 +24,7 @@ use crate::{
 /// Bytes of a piece that is lost or kept as a whole, as a page is.
 const PIECE_BYTES: usize = 4;
 /// A test with more states is too large.
-const MOST_STATES: usize = 100_000;
+const MAX_STATES: usize = 100_000;
 
 /// Files with their bytes, and folders, by path below the folder of the disk.
 pub(super) type State = BTreeMap<PathBuf, Option<Vec<u8>>>;
@@ -119,7 +119,7 @@ impl Simulated {
     pub(super) fn states(&self, steps: usize) -> BTreeSet<State> {
         let replayed = Replayed::new(&self.start, &self.records().steps[..steps]);
         let (mut states, mut choices) = (BTreeSet::new(), Choices::default());
-        for _ in 0..MOST_STATES {
+        for _ in 0..MAX_STATES {
             states.insert(replayed.state(&mut |options| choices.next(options)));
             if !choices.advance() {
                 return states;

@@ -122,7 +122,7 @@ fn pickles_that_are_all_different_are_kept_now_and_then_only() {
         let of = |number: u32| [b"X\x04\0\0\0".as_slice(), format!("{number:04}").as_bytes(), b"."].concat();
         (0..2000).for_each(|number| drop(super::super::pickle(&of(number))));
         let kept = TEMPLATES.with_borrow(|templates| (templates.all.len(), templates.misses));
-        assert_eq!(kept, (MOST_TEMPLATES, 2000));
+        assert_eq!(kept, (MAX_TEMPLATES, 2000));
         // The last that was kept is number 1024 of those that were missed.
         assert!(known(&of(1023)).is_some());
         assert!(known(&of(1024)).is_none());

@@ -271,9 +271,9 @@ fn json(example: &Example<'_>, data: &[u8], list: &List) -> Option<Vec<u8>> {
     if list.steps.is_some() { example.text(list) } else { texts(example, data, list) }
 }
 
-/// Texts as a JSON list; `None` if a value is not text, or the list has more than [`Plain::MOST_VALUES`].
+/// Texts as a JSON list; `None` if a value is not text, or the list has more than [`Plain::MAX_VALUES`].
 fn texts(example: &Example<'_>, data: &[u8], list: &List) -> Option<Vec<u8>> {
-    if list.values > Plain::MOST_VALUES {
+    if list.values > Plain::MAX_VALUES {
         return None;
     }
     let text = |value: Value| match value {
