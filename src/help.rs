@@ -121,7 +121,7 @@ const NOT_FOR: [(&str, &[&str]); 6] = [
 
 /// The command line, with its help as displayed. With `is_short`, the help omits possible and default values.
 pub fn command(is_short: bool) -> Command {
-    let mut cli = Cli::command().mut_args(told);
+    let mut cli = Cli::command().mut_args(with_long_help);
     let names: Vec<String> = cli.get_subcommands().map(|command| command.get_name().to_owned()).collect();
     for name in names {
         cli = cli.mut_subcommand(&name, |command| of_command(command, &name, is_short));
@@ -142,7 +142,7 @@ fn of_option(option: Arg, left_out: &[&str], is_short: bool) -> Arg {
     let id = option.get_id().as_str().to_owned();
     let Some((_, short)) = SHORT.iter().find(|(name, _)| *name == id && !left_out.contains(name)) else {
         let is_hidden = !option.is_positional();
-        return told(option).hide_short_help(is_hidden);
+        return with_long_help(option).hide_short_help(is_hidden);
     };
     let has_value = option.is_positional() || option.get_action().takes_values();
     let option = match has_value && is_short {
@@ -166,7 +166,7 @@ fn format_names() -> String {
 }
 
 /// Sets the help of `option` as its long help, if it has none: manual pages show only the long help of options that `-h` hides.
-fn told(option: Arg) -> Arg {
+fn with_long_help(option: Arg) -> Arg {
     match (option.get_long_help(), option.get_help().cloned()) {
         (None, Some(help)) => option.long_help(help),
         _ => option,

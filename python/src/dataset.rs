@@ -101,7 +101,7 @@ impl Dataset {
     }
 
     /// Converts a sample for Python.
-    fn told(&self, py: Python<'_>, found: &shardpack_reader::Sample<'_>) -> PyResult<Sample> {
+    fn to_python(&self, py: Python<'_>, found: &shardpack_reader::Sample<'_>) -> PyResult<Sample> {
         let names = &self.dataset.manifest().components;
         let mut components = Vec::new();
         for (at, name) in names.iter().enumerate() {
@@ -127,8 +127,8 @@ impl Dataset {
 
 impl Dataset {
     /// A second handle to the same dataset, for a loader.
-    pub fn again(&self) -> shardpack_reader::Result<shardpack_reader::Dataset> {
-        self.dataset.again()
+    pub fn reopen(&self) -> shardpack_reader::Result<shardpack_reader::Dataset> {
+        self.dataset.reopen()
     }
 }
 
@@ -190,7 +190,7 @@ impl Dataset {
     fn sample(&self, py: Python<'_>, number: i64) -> PyResult<Sample> {
         let number = self.number(number)?;
         let found = detached(py, || self.dataset.sample(number))?.or_raise(py)?;
-        contained(py, || self.told(py, &found))
+        contained(py, || self.to_python(py, &found))
     }
 
     /// The samples from number `first` to `end`, exclusive, in large reads. Stops before the stored size exceeds `bytes`,
@@ -207,7 +207,7 @@ impl Dataset {
             if held_bytes > bytes && !samples.is_empty() {
                 break;
             }
-            samples.push(contained(py, || self.told(py, &found))?);
+            samples.push(contained(py, || self.to_python(py, &found))?);
         }
         Ok(samples)
     }

@@ -27,7 +27,7 @@ impl Engine {
     #[pyo3(signature = (request, state=None, opened=Vec::new()))]
     fn new(py: Python<'_>, request: &str, state: Option<&str>, opened: Vec<PyRef<'_, Dataset>>) -> PyResult<Self> {
         let state = state.map(|json| options::state(py, json)).transpose()?;
-        let opened = opened.iter().map(|one| one.again()).collect::<Result<_, _>>().or_raise(py)?;
+        let opened = opened.iter().map(|one| one.reopen()).collect::<Result<_, _>>().or_raise(py)?;
         let made = detached(py, || Request::read(request)?.loader(state.as_ref(), opened))?;
         let (loader, slot) = made.or_raise(py)?;
         Ok(Self { loader, slot })

@@ -10,7 +10,7 @@ use crate::{
     Result,
     arguments::Arguments,
     circles,
-    command::{Steps, cargo, command, is_ci, is_there, output, read, root, run, target},
+    command::{Steps, cargo, command, is_ci, is_installed, output, read, root, run, target},
     docs, fresh, fuzz, licences, needs, package, prose, python, servers, test_programs, tools,
     warm::Warm,
 };
@@ -227,7 +227,7 @@ fn minimum_rust_version() -> Result<()> {
     }
     let toolchain = [format!("{minimum}.0"), minimum.to_owned()]
         .into_iter()
-        .find(|toolchain| is_there("rustup", &["run", toolchain, "rustc", "--version"]));
+        .find(|toolchain| is_installed("rustup", &["run", toolchain, "rustc", "--version"]));
     let Some(toolchain) = toolchain else {
         println!("rustc is {current} and rustup has no {minimum}: the minimum was NOT tested here");
         return Ok(());

@@ -74,7 +74,7 @@ pub fn output(command: &mut Command) -> Result<String> {
 }
 
 /// Whether `program` runs with `arguments` and succeeds.
-pub fn is_there(program: &str, arguments: &[&str]) -> bool {
+pub fn is_installed(program: &str, arguments: &[&str]) -> bool {
     command(program, arguments).output().is_ok_and(|output| output.status.success())
 }
 

@@ -12,7 +12,7 @@ use std::{
 use crate::{
     Result,
     arguments::Arguments,
-    command::{command, is_there, output, read, remove, root, run, target, write},
+    command::{command, is_installed, output, read, remove, root, run, target, write},
 };
 
 /// The packages that the README names, plus git for the clone.
@@ -93,7 +93,7 @@ fn hindrance() -> Result<Option<&'static str>> {
     if output(&mut command("id", ["-u"]))?.trim() != "0" {
         return Ok(Some("chroot needs root"));
     }
-    if !is_there("debootstrap", &["--version"]) {
+    if !is_installed("debootstrap", &["--version"]) {
         return Ok(Some("debootstrap is not installed (apt-get install debootstrap)"));
     }
     let can_mount =

@@ -15,7 +15,7 @@ use std::{
 use crate::{
     Result,
     arguments::Arguments,
-    command::{cargo, command, is_there, output, remove, root, run, shardpack, target, typed, write},
+    command::{cargo, command, is_installed, output, remove, root, run, shardpack, target, typed, write},
     python, tools,
 };
 
@@ -97,7 +97,7 @@ pub fn task(mut arguments: Arguments) -> Result<()> {
 /// error if `required`, otherwise prints a note.
 pub fn all(seconds: u64, required: bool) -> Result<()> {
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
-    if !required && !is_there(&compiler, &["--version"]) {
+    if !required && !is_installed(&compiler, &["--version"]) {
         println!("there is no C++ compiler, which libFuzzer needs: NOT fuzzed");
         return Ok(());
     }

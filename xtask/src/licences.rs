@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::Path};
 
 use crate::{
     Result,
-    command::{cargo, command, is_there, output, read, root, run, target},
+    command::{cargo, command, is_installed, output, read, root, run, target},
 };
 
 /// Installed on request only: an unoptimized build takes some 2 minutes on 2 cores, a third of an optimized build.
@@ -15,7 +15,7 @@ const CARGO_DENY: &str = "0.20.2";
 pub fn check(install: bool) -> Result<()> {
     check_metadata()?;
     let own = target("tools/bin/cargo-deny");
-    let program = if is_there("cargo-deny", &["--version"]) {
+    let program = if is_installed("cargo-deny", &["--version"]) {
         "cargo-deny".into()
     } else if own.exists() {
         own

@@ -2,7 +2,7 @@
 
 use crate::{
     Result,
-    command::{is_there, output},
+    command::{is_installed, output},
     python,
 };
 
@@ -16,10 +16,10 @@ struct Need {
 const NEEDS: [Need; 6] = [
     Need { name: "Python 3.10 or newer", package: "python3", is_met: || python::system_python().is_ok() },
     Need { name: "Python's module venv", package: "python3-venv", is_met: || imports("venv, ensurepip") },
-    Need { name: "a C compiler", package: "gcc libc6-dev", is_met: || is_there("cc", &["--version"]) },
-    Need { name: "bash", package: "bash", is_met: || is_there("bash", &["--version"]) },
-    Need { name: "GNU tar", package: "tar", is_met: || is_there("tar", &["--version"]) },
-    Need { name: "unshare", package: "util-linux", is_met: || is_there("unshare", &["--version"]) },
+    Need { name: "a C compiler", package: "gcc libc6-dev", is_met: || is_installed("cc", &["--version"]) },
+    Need { name: "bash", package: "bash", is_met: || is_installed("bash", &["--version"]) },
+    Need { name: "GNU tar", package: "tar", is_met: || is_installed("tar", &["--version"]) },
+    Need { name: "unshare", package: "util-linux", is_met: || is_installed("unshare", &["--version"]) },
 ];
 
 /// Needed only to build packages without wheels, as CI does: CI skips no package.
@@ -46,7 +46,7 @@ pub fn check(is_ci: bool) -> Result<()> {
 }
 
 fn imports(modules: &str) -> bool {
-    python::system_python().is_ok_and(|python| is_there(python, &["-c", &format!("import {modules}")]))
+    python::system_python().is_ok_and(|python| is_installed(python, &["-c", &format!("import {modules}")]))
 }
 
 fn has_headers() -> bool {

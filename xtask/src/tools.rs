@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     Result,
-    command::{command, is_ci, is_there, output, remove, run, target},
+    command::{command, is_ci, is_installed, output, remove, run, target},
     python,
 };
 
@@ -39,7 +39,8 @@ pub fn chromium() -> Result<()> {
 
 fn install(name: &str, programs: &[&str], packages: &[&str]) -> Result<()> {
     // Looked up by name: without a cluster they do not print their version.
-    let has = |program: &&str| is_there("sh", &["-c", &format!("PATH=$PATH:/usr/sbin:/sbin; command -v {program}")]);
+    let has =
+        |program: &&str| is_installed("sh", &["-c", &format!("PATH=$PATH:/usr/sbin:/sbin; command -v {program}")]);
     if programs.iter().all(has) || !is_ci() {
         return Ok(());
     }
@@ -73,13 +74,13 @@ fn write_policy() -> Result<()> {
 /// A `PATH` with CMake and, if libjpeg-turbo has assembler code for this machine, NASM.
 pub fn path() -> Result<OsString> {
     let mut folders = Vec::new();
-    if !is_there("cmake", &["--version"]) {
+    if !is_installed("cmake", &["--version"]) {
         let python = python::environment("tools/cmake", "benches/cmake.txt");
         let python = python.map_err(|error| format!("there is no CMake here: {error}\n  help: install cmake"))?;
         folders.extend(python.parent().map(Path::to_owned));
     }
     // Without NASM, libjpeg-turbo builds without SIMD and is several times slower.
-    if cfg!(any(target_arch = "x86_64", target_arch = "x86")) && !is_there("nasm", &["-v"]) {
+    if cfg!(any(target_arch = "x86_64", target_arch = "x86")) && !is_installed("nasm", &["-v"]) {
         folders.push(nasm().map_err(|error| format!("there is no NASM here: {error}\n  help: install nasm"))?);
     }
     let rest = std::env::var_os("PATH").unwrap_or_default();

@@ -87,7 +87,7 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
     }
     let begun = is_begun(folder)?;
     for name in OURS {
-        if !begun && !options.force && sys::is_there(&folder.join(name))? {
+        if !begun && !options.force && sys::exists(&folder.join(name))? {
             let what = format!("{name} exists already, written by this program");
             return Err(Error::usage(what)
                 .in_file(folder)
@@ -158,10 +158,10 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
 
 /// Whether an adoption of `folder` was stopped: it left its work folder, beside no manifest or its own.
 fn is_begun(folder: &Path) -> Result<bool> {
-    if !sys::is_there(&folder.join(WORK_FOLDER))? {
+    if !sys::exists(&folder.join(WORK_FOLDER))? {
         return Ok(false);
     }
-    let Some(bytes) = sys::read_if_there(&folder.join(manifest::FILE))? else { return Ok(true) };
+    let Some(bytes) = sys::read_opt(&folder.join(manifest::FILE))? else { return Ok(true) };
     Ok(Manifest::read(&bytes).is_ok_and(|manifest| manifest.format.settings.contains_key(adopted::SETTING)))
 }
 
@@ -258,7 +258,7 @@ impl Adopter<'_> {
         let (mut hasher, mut stored, mut rows) = (blake3::Hasher::new(), Vec::new(), Vec::with_capacity(records.len()));
         let mut done = Done { entry: entry(shard)?, payload_bytes: 0, kinds: BTreeMap::new() };
         for (number, (record, sample)) in records.iter().enumerate() {
-            self.monitor.go_on()?;
+            self.monitor.check_cancelled()?;
             // Records tile the file: bytes between two records belong to the first of the two.
             let start = if number == 0 { 0 } else { record.range.start };
             let end = records.get(number + 1).map_or(shard.bytes, |(next, _)| next.range.start);
@@ -292,7 +292,7 @@ impl Adopter<'_> {
     /// The records of a shard that are samples, each with its number in the listing.
     fn records(&self, shard: &ShardFile, samples: &[(u64, u64)]) -> Result<Vec<(Record, u64)>> {
         let changed = || Error::data("was changed while it was adopted").in_file(&shard.path);
-        let mut walk = shard.walk(&self.options.wanted, &|| self.monitor.go_on())?;
+        let mut walk = shard.walk(&self.options.wanted, &|| self.monitor.check_cancelled())?;
         let (mut records, mut left) = (Vec::with_capacity(samples.len()), samples.iter().peekable());
         while left.peek().is_some() {
             let Some(record) = walk.next().map_err(|error| error.in_file(&shard.path))? else { return Err(changed()) };

@@ -47,7 +47,7 @@ pub(crate) fn set_aside(indexes: &Path, work: &Path) -> Result<()> {
 /// others.
 pub(crate) fn keep(folder: &Path, work: &Path, monitor: &dyn Monitor) -> Result<KeptCrops> {
     let (aside, mut kept) = (work.join(ASIDE), KeptCrops::default());
-    if !sys::is_there(&aside)? {
+    if !sys::exists(&aside)? {
         return Ok(kept);
     }
     let dataset = Dataset::open(folder)?;
@@ -55,12 +55,12 @@ pub(crate) fn keep(folder: &Path, work: &Path, monitor: &dyn Monitor) -> Result<
     let mut shards = BTreeMap::<FileHash, Vec<Shard<'_>>>::new();
     dataset.shards().for_each(|shard| shards.entry(shard.entry().blake3.0).or_default().push(shard));
     for path in tables(&aside)? {
-        monitor.go_on()?;
+        monitor.check_cancelled()?;
         let bytes = regular::read(&path).map_err(|e| sys::io_error("cannot read", &path, e))?;
         match anew(bytes, &shards) {
             Ok((shards, bytes)) => {
                 for shard in shards {
-                    kept.shards += u64::from(!sys::is_there(&shard.crops_path())?);
+                    kept.shards += u64::from(!sys::exists(&shard.crops_path())?);
                     sys::write_durably(work, &shard.crops_path(), &bytes)?;
                 }
             }

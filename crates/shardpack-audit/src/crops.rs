@@ -291,7 +291,7 @@ fn make_rows(shard: &Shard<'_>, options: &Options, monitor: &dyn Monitor) -> Res
             if start >= samples.end {
                 return;
             }
-            match monitor.go_on().and_then(|()| span(start)) {
+            match monitor.check_cancelled().and_then(|()| span(start)) {
                 Ok(rows) => drop(spans.lock().unwrap_or_else(PoisonError::into_inner).insert(start, rows)),
                 Err(error) => {
                     let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);

@@ -11,7 +11,7 @@ const CONTINUATION: [u8; 4] = [0xff; 4];
 const ALIGNMENT: u32 = 8;
 
 /// The format whose files begin with `first`.
-pub(crate) fn told(first: &[u8]) -> Option<&'static str> {
+pub(crate) fn detect(first: &[u8]) -> Option<&'static str> {
     let number = |at: usize| Some(u32::from_le_bytes(first.get(at..at + 4)?.try_into().ok()?));
     let is_stream = || {
         let (bytes, root) = (number(4)?, number(8)?);
@@ -50,7 +50,7 @@ mod tests {
             (b"ARROW1", false),
             (b"", false),
         ] {
-            assert_eq!(told(first).is_some(), is, "{first:?}");
+            assert_eq!(detect(first).is_some(), is, "{first:?}");
         }
     }
 }

@@ -62,7 +62,7 @@ impl Checked {
     }
 
     /// The result of a read, unless the network caused it.
-    fn told<T>(&self, came: Result<T>) -> Result<T> {
+    fn prefer_network_error<T>(&self, came: Result<T>) -> Result<T> {
         self.remote.as_ref().and_then(Remote::failure).map_or(came, Err)
     }
 
@@ -102,7 +102,7 @@ impl Checked {
 impl Walk for Checked {
     fn next(&mut self) -> Result<Option<Record>> {
         let next = self.step();
-        self.told(next)
+        self.prefer_network_error(next)
     }
 
     fn image(&mut self, out: &mut Vec<u8>) -> Result<()> {
@@ -110,17 +110,17 @@ impl Walk for Checked {
             Some(why) => Err(Error::data(why)),
             None => self.walk.image(out),
         };
-        self.told(image)
+        self.prefer_network_error(image)
     }
 
     fn first(&mut self, out: &mut Vec<u8>) -> Result<()> {
         let first = self.walk.first(out);
-        self.told(first)
+        self.prefer_network_error(first)
     }
 
     fn content(&mut self, out: &mut Vec<u8>) -> Result<()> {
         let content = self.walk.content(out);
-        self.told(content)
+        self.prefer_network_error(content)
     }
 
     fn wider(&self) -> &[Option<u32>] {

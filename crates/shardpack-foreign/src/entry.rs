@@ -8,7 +8,7 @@ use shardpack_format::{
 };
 
 use super::{
-    FileLocation, GoOn, ShardFile,
+    CancelCheck, FileLocation, ShardFile,
     hdf5::{OddSplits, Outline},
 };
 
@@ -29,7 +29,7 @@ pub struct Entry {
     /// The last transaction of a file of this length; 0 if it is unknown.
     pub(crate) transaction: fn(&FileLocation, u64) -> u64,
     // As the functions of the same names of `ShardFile`.
-    pub(crate) walk: fn(&ShardFile, &FieldSelection, GoOn<'_>) -> Result<Box<dyn Walk>>,
+    pub(crate) walk: fn(&ShardFile, &FieldSelection, CancelCheck<'_>) -> Result<Box<dyn Walk>>,
     pub(crate) image: fn(&[u8], u32) -> Result<Cow<'_, [u8]>>,
     pub(crate) component: fn(&[u8], u32) -> Result<Vec<u8>>,
     pub(crate) classes: fn(&ShardFile, &FieldSelection) -> Result<Vec<Vec<u8>>>,
@@ -43,7 +43,7 @@ impl Entry {
     pub(crate) const fn new(
         name: &'static str,
         is: fn(&[u8]) -> bool,
-        walk: fn(&ShardFile, &FieldSelection, GoOn<'_>) -> Result<Box<dyn Walk>>,
+        walk: fn(&ShardFile, &FieldSelection, CancelCheck<'_>) -> Result<Box<dyn Walk>>,
     ) -> Self {
         Self {
             name,

@@ -30,8 +30,8 @@ impl ShardFile {
     /// file exists, the index describes its decompressed content.
     ///
     /// # Errors
-    /// If `go_on`, which is called regularly, cancels.
-    pub fn compare(&self, quick: bool, go_on: &dyn Fn() -> Result<()>) -> Result<Compared> {
+    /// If `check_cancelled`, which is called regularly, cancels.
+    pub fn compare(&self, quick: bool, check_cancelled: &dyn Fn() -> Result<()>) -> Result<Compared> {
         let mut compared = Compared::default();
         let Some(expected) = &self.expected else { return Ok(compared) };
         let raw = &expected.raw_data;
@@ -43,15 +43,15 @@ impl ShardFile {
         let raw_path = folder.join(&raw.basename);
         // At a URL it is the file itself that is compared, and no other that may be there.
         let there = |path: &Path| match &self.remote {
-            None => Ok(sys::metadata_if_there(path)?.map(|meta| (FileLocation::from(path), meta.len()))),
+            None => Ok(sys::metadata_opt(path)?.map(|meta| (FileLocation::from(path), meta.len()))),
             Some(remote) => Ok((remote.path() == path).then(|| (FileLocation::Remote(remote.clone()), remote.bytes()))),
         };
         match there(&raw_path) {
-            Ok(Some((place, bytes))) => compared.file(&place, raw, bytes, quick, go_on)?,
+            Ok(Some((place, bytes))) => compared.file(&place, raw, bytes, quick, check_cancelled)?,
             Ok(None) if quick => {}
             Ok(None) => {
                 let (names, unknown) = raw.known_hashes();
-                let unpacked = self.input().and_then(|mut input| digest(&mut input.bytes, names, go_on));
+                let unpacked = self.input().and_then(|mut input| digest(&mut input.bytes, names, check_cancelled));
                 match unpacked {
                     Ok(found) => compared.add(&self.path, " unpacked", raw, found, &unknown),
                     Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
@@ -64,7 +64,7 @@ impl ShardFile {
         if let Some(zip) = &expected.zip_data {
             let path = folder.join(&zip.basename);
             match there(&path) {
-                Ok(Some((place, bytes))) => compared.file(&place, zip, bytes, quick, go_on)?,
+                Ok(Some((place, bytes))) => compared.file(&place, zip, bytes, quick, check_cancelled)?,
                 Ok(None) => {}
                 Err(error) => compared.problems.push(error),
             }
@@ -81,15 +81,15 @@ impl Compared {
         expected: &mds::File,
         bytes: u64,
         quick: bool,
-        go_on: &dyn Fn() -> Result<()>,
+        check_cancelled: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         let (names, unknown) = if quick { Default::default() } else { expected.known_hashes() };
         let path = place.path();
         let found = match names.is_empty() {
             true => Ok((bytes, BTreeMap::new())),
-            false => place.stream(BUFFER_BYTES).and_then(|mut bytes| digest(&mut bytes, names, go_on)),
+            false => place.stream(BUFFER_BYTES).and_then(|mut bytes| digest(&mut bytes, names, check_cancelled)),
         };
-        match place.told(found) {
+        match place.prefer_network_error(found) {
             Ok(found) => self.add(path, "", expected, found, &unknown),
             Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
             Err(error) => self.problems.push(error.in_file(path)),

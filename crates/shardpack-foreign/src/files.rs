@@ -119,7 +119,7 @@ pub fn of_url_folder(
     let mut places: Vec<FileLocation> = remotes.into_iter().map(FileLocation::Remote).collect();
     places.retain(|place| files.may_be(place.path()));
     let named = |name: &str| at(name).map(|remote| remote.map(FileLocation::Remote));
-    files.told(folder, places, index, &named, from)?;
+    files.detect_shards(folder, places, index, &named, from)?;
     Ok(files)
 }
 
@@ -152,9 +152,9 @@ pub fn of_folder(folder: &Path, from: Option<Kind>) -> Result<Files> {
     let index = if wants_index(from) { read_index(folder)?.and_then(Result::ok) } else { None };
     let named = |name: &str| {
         let path = folder.join(name);
-        Ok(sys::metadata_if_there(&path)?.map(|_| FileLocation::Local(path)))
+        Ok(sys::metadata_opt(&path)?.map(|_| FileLocation::Local(path)))
     };
-    files.told(folder, paths.into_iter().map(FileLocation::Local).collect(), index, &named, from)?;
+    files.detect_shards(folder, paths.into_iter().map(FileLocation::Local).collect(), index, &named, from)?;
     if files.shards.is_empty() && files.problems.is_empty() {
         files.of_partitions(folder, from)?;
     }
@@ -166,7 +166,7 @@ pub fn of_folder(folder: &Path, from: Option<Kind>) -> Result<Files> {
 /// # Errors
 /// If the metadata of `path` cannot be read.
 pub fn is_shard(path: &Path) -> Result<bool> {
-    let Some(meta) = sys::metadata_if_there(path)? else { return Ok(true) };
+    let Some(meta) = sys::metadata_opt(path)? else { return Ok(true) };
     if meta.is_dir() {
         return sys::is_file(&path.join(DATA_FILE));
     }
@@ -232,7 +232,7 @@ impl Files {
     }
 
     /// Detects the shards among `places`, which lie in `folder`, and the shards in its `index`, which `at` resolves.
-    fn told(
+    fn detect_shards(
         &mut self,
         folder: &Path,
         places: Vec<FileLocation>,
@@ -316,7 +316,10 @@ impl Files {
         let is_table = |shard: &ShardFile| {
             shard.kind == Kind::Read(&parquet::ENTRY)
                 && tars.contains(&stem(shard))
-                && shard.lies().open().is_ok_and(|file| parquet::has_images(file).is_ok_and(|has_images| !has_images))
+                && shard
+                    .location()
+                    .open()
+                    .is_ok_and(|file| parquet::has_images(file).is_ok_and(|has_images| !has_images))
         };
         let (tables, kept): (Vec<_>, Vec<_>) = self.shards.drain(first..).partition(is_table);
         self.shards.extend(kept);
@@ -382,7 +385,7 @@ impl Files {
         }
         paths.sort();
         let kept = paths.into_iter().filter_map(|path| {
-            let is_file = |path: &Path| Ok(sys::metadata_if_there(path)?.map(|meta| (meta.is_file(), meta.is_dir())));
+            let is_file = |path: &Path| Ok(sys::metadata_opt(path)?.map(|meta| (meta.is_file(), meta.is_dir())));
             match is_file(&path) {
                 Ok(Some((true, _))) => return Some(path),
                 // The folder of an LMDB is equivalent to its file.
@@ -482,7 +485,7 @@ fn basenames(shard: &mds::Shard) -> impl Iterator<Item = &str> {
 /// The `index.json` in `folder`, if it lists shards or should.
 fn read_index(folder: &Path) -> Result<Option<Result<mds::IndexJson>>> {
     let path = folder.join(INDEX_JSON);
-    let index = match sys::read_if_there(&path)? {
+    let index = match sys::read_opt(&path)? {
         Some(bytes) => Some(mds::read_index(&bytes)),
         None if path.is_symlink() => Some(Err(Error::data(sys::missing(&path, "is gone")))),
         None => None,

@@ -76,7 +76,7 @@ const SKIM_BYTES: usize = 4 << 10;
 pub type Archive = Reader<Box<dyn Skip>>;
 
 /// Callback of long operations: returns an error if the caller cancels.
-pub type GoOn<'a> = &'a dyn Fn() -> Result<()>;
+pub type CancelCheck<'a> = &'a dyn Fn() -> Result<()>;
 
 /// A file of a known format.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,14 +109,14 @@ impl ShardFile {
     pub fn recognise(place: &FileLocation) -> Result<Option<Self>> {
         let look = || {
             let facts = place.facts()?;
-            for packed in ways(place)? {
-                if let Some(kind) = told(place, facts.bytes, packed)? {
+            for packed in compression_candidates(place)? {
+                if let Some(kind) = detect_kind(place, facts.bytes, packed)? {
                     return Ok(Some(Self::new(place, facts, kind, packed)));
                 }
             }
             Ok(None)
         };
-        place.told(look())
+        place.prefer_network_error(look())
     }
 
     /// Opens the file as `kind`, which the user chose.
@@ -126,17 +126,17 @@ impl ShardFile {
     pub fn of_kind(place: &FileLocation, kind: Kind) -> Result<Self> {
         let look = || {
             let facts = place.facts()?;
-            let ways = ways(place)?;
+            let ways = compression_candidates(place)?;
             let mut packed = ways.first().copied().flatten();
             for way in ways {
-                if told(place, facts.bytes, way)? == Some(kind) {
+                if detect_kind(place, facts.bytes, way)? == Some(kind) {
                     packed = way;
                     break;
                 }
             }
             Ok(Self::new(place, facts, kind, packed))
         };
-        place.told(look())
+        place.prefer_network_error(look())
     }
 
     fn new(place: &FileLocation, facts: Facts, kind: Kind, packed: Option<Packed>) -> Self {
@@ -150,7 +150,7 @@ impl ShardFile {
     }
 
     /// Location of the file.
-    fn lies(&self) -> FileLocation {
+    fn location(&self) -> FileLocation {
         match &self.remote {
             Some(remote) => FileLocation::Remote(remote.clone()),
             None => FileLocation::Local(self.path.clone()),
@@ -167,7 +167,7 @@ impl ShardFile {
     /// # Errors
     /// If the metadata of the file cannot be read.
     pub fn facts(&self) -> Result<Facts> {
-        let place = self.lies();
+        let place = self.location();
         let facts = place.facts()?;
         let transaction = match (self.kind, &place) {
             (Kind::Read(entry), FileLocation::Local(_)) => (entry.transaction)(&place, facts.bytes),
@@ -213,7 +213,7 @@ impl ShardFile {
     /// # Errors
     /// If the file cannot be opened.
     pub fn input(&self) -> Result<Input> {
-        input(&self.lies(), self.bytes, self.packed, BUFFER_BYTES)
+        input(&self.location(), self.bytes, self.packed, BUFFER_BYTES)
     }
 
     /// The members of an archive; `None` for a file that has only records. A record of an archive is a group of members, and cannot
@@ -226,17 +226,17 @@ impl ShardFile {
             return Ok(None);
         }
         let buffer_bytes = if skims && self.is_plain() { SKIM_BYTES } else { BUFFER_BYTES };
-        let Input { bytes, total_bytes } = input(&self.lies(), self.bytes, self.packed, buffer_bytes)?;
+        let Input { bytes, total_bytes } = input(&self.location(), self.bytes, self.packed, buffer_bytes)?;
         Ok(Some(Reader::new(bytes, total_bytes)))
     }
 
     /// Starts a walk. Fields whose content begins like no image are skipped, unless the image field is named. If columns are
-    /// read in advance, `go_on` is called regularly.
+    /// read in advance, `check_cancelled` is called regularly.
     ///
     /// # Errors
-    /// As [`formats::foreign::Foreign::walk`], and if `go_on` cancels.
-    pub fn walk(&self, wanted: &FieldSelection, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
-        self.lies().told(self.checked(wanted, None, go_on))
+    /// As [`formats::foreign::Foreign::walk`], and if `check_cancelled` cancels.
+    pub fn walk(&self, wanted: &FieldSelection, check_cancelled: CancelCheck<'_>) -> Result<Box<dyn Walk>> {
+        self.location().prefer_network_error(self.checked(wanted, None, check_cancelled))
     }
 
     /// As [`ShardFile::walk`], but a `.npz` file in a sample of an uncompressed tar is split into its arrays, unless it is
@@ -244,14 +244,19 @@ impl ShardFile {
     ///
     /// # Errors
     /// As [`ShardFile::walk`].
-    pub fn walk_arrays(&self, wanted: &FieldSelection, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
+    pub fn walk_arrays(&self, wanted: &FieldSelection, check_cancelled: CancelCheck<'_>) -> Result<Box<dyn Walk>> {
         let is_meant = self.kind.has_member_names() && self.is_plain();
-        let npz = if is_meant { Some(npz::TakenApart::new(self.lies().open()?, wanted)) } else { None };
-        self.lies().told(self.checked(wanted, npz, go_on))
+        let npz = if is_meant { Some(npz::TakenApart::new(self.location().open()?, wanted)) } else { None };
+        self.location().prefer_network_error(self.checked(wanted, npz, check_cancelled))
     }
 
-    fn checked(&self, wanted: &FieldSelection, npz: Option<npz::TakenApart>, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
-        let walk = self.walk_all(wanted, go_on)?;
+    fn checked(
+        &self,
+        wanted: &FieldSelection,
+        npz: Option<npz::TakenApart>,
+        check_cancelled: CancelCheck<'_>,
+    ) -> Result<Box<dyn Walk>> {
+        let walk = self.walk_all(wanted, check_cancelled)?;
         let keys = match self.kind.has_member_names() {
             true => KeyClass::of(&wanted.entries).map_err(|error| error.in_file(&self.path))?,
             false => None,
@@ -260,10 +265,10 @@ impl ShardFile {
     }
 
     /// As [`ShardFile::walk`], with every field whose position allows an image.
-    fn walk_all(&self, wanted: &FieldSelection, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
+    fn walk_all(&self, wanted: &FieldSelection, check_cancelled: CancelCheck<'_>) -> Result<Box<dyn Walk>> {
         let walk = match self.kind {
             Kind::Format(entry) => self.input().and_then(|input| entry.foreign.walk(input, wanted)),
-            Kind::Read(entry) => (entry.walk)(self, wanted, go_on),
+            Kind::Read(entry) => (entry.walk)(self, wanted, check_cancelled),
         };
         walk.map_err(|error| error.in_file(&self.path))
     }
@@ -307,11 +312,11 @@ impl ShardFile {
     /// The decompressed content as a stream; record offsets are positions in this stream.
     ///
     /// # Errors
-    /// If the file cannot be opened, and if `go_on` cancels.
-    pub fn unpacked(&self, wanted: &FieldSelection, go_on: GoOn<'_>) -> Result<Box<dyn Read>> {
+    /// If the file cannot be opened, and if `check_cancelled` cancels.
+    pub fn unpacked(&self, wanted: &FieldSelection, check_cancelled: CancelCheck<'_>) -> Result<Box<dyn Read>> {
         Ok(match self.has_places() {
             true => Box::new(self.input()?.bytes),
-            false => Box::new(Contents { walk: self.walk_all(wanted, go_on)?, content: Vec::new(), read: 0 }),
+            false => Box::new(Contents { walk: self.walk_all(wanted, check_cancelled)?, content: Vec::new(), read: 0 }),
         })
     }
 
@@ -320,7 +325,7 @@ impl ShardFile {
     /// # Errors
     /// If the file cannot be read.
     pub fn classes(&self, wanted: &FieldSelection) -> Result<Vec<Vec<u8>>> {
-        self.told(|entry| (entry.classes)(self, wanted))
+        self.query_entry(|entry| (entry.classes)(self, wanted))
     }
 
     /// Names of the splits in the file; empty if the file has no splits.
@@ -328,7 +333,7 @@ impl ShardFile {
     /// # Errors
     /// If the file cannot be read.
     pub fn splits(&self, wanted: &FieldSelection) -> Result<Vec<String>> {
-        self.told(|entry| (entry.splits)(self, wanted))
+        self.query_entry(|entry| (entry.splits)(self, wanted))
     }
 
     /// The datasets of an HDF5 file without groups.
@@ -336,24 +341,24 @@ impl ShardFile {
     /// # Errors
     /// If the file cannot be read.
     pub fn outline(&self) -> Result<Option<hdf5::Outline>> {
-        self.told(|entry| (entry.outline)(self))
+        self.query_entry(|entry| (entry.outline)(self))
     }
 
     /// Warnings about the datasets of the file.
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn odd_splits(&self, wanted: &FieldSelection) -> Result<hdf5::OddSplits> {
-        self.told(|entry| (entry.odd_splits)(self, wanted))
+    pub fn split_warnings(&self, wanted: &FieldSelection) -> Result<hdf5::OddSplits> {
+        self.query_entry(|entry| (entry.odd_splits)(self, wanted))
     }
 
     /// A fact that only kinds which are not written have.
-    fn told<T: Default>(&self, look: impl Fn(&Entry) -> Result<T>) -> Result<T> {
+    fn query_entry<T: Default>(&self, look: impl Fn(&Entry) -> Result<T>) -> Result<T> {
         let found = match self.kind {
             Kind::Format(_) => Ok(T::default()),
             Kind::Read(entry) => look(entry),
         };
-        self.lies().told(found.map_err(|error| error.in_file(&self.path)))
+        self.location().prefer_network_error(found.map_err(|error| error.in_file(&self.path)))
     }
 }
 
@@ -385,7 +390,7 @@ impl Read for Contents {
 }
 
 /// Possible compressions of a file, the likeliest first.
-fn ways(place: &FileLocation) -> Result<Vec<Option<Packed>>> {
+fn compression_candidates(place: &FileLocation) -> Result<Vec<Option<Packed>>> {
     Ok(match Packed::of(place)? {
         Some(Packed::Zlib) => vec![None, Some(Packed::Zlib)],
         packed => vec![packed],
@@ -393,7 +398,7 @@ fn ways(place: &FileLocation) -> Result<Vec<Option<Packed>>> {
 }
 
 /// Detects the format from the first decompressed bytes.
-fn told(place: &FileLocation, bytes: u64, packed: Option<Packed>) -> Result<Option<Kind>> {
+fn detect_kind(place: &FileLocation, bytes: u64, packed: Option<Packed>) -> Result<Option<Kind>> {
     let path = place.path();
     let mut first = vec![0; LOOK_BYTES];
     let filled = match packed {
@@ -414,7 +419,7 @@ fn told(place: &FileLocation, bytes: u64, packed: Option<Packed>) -> Result<Opti
     first.truncate(filled);
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     if packed.is_none()
-        && let Some(what) = arrow_file::told(&first)
+        && let Some(what) = arrow_file::detect(&first)
     {
         return Err(arrow_file::refused(what));
     }

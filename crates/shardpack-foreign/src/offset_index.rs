@@ -53,7 +53,7 @@ impl Index {
             let bytes = remote.read_beside(&name, most)?;
             return Ok(bytes.map(|bytes| Self { path, bytes: Some(bytes) }));
         }
-        let is_there = path.is_symlink() || sys::metadata_if_there(&path)?.is_some_and(|meta| meta.is_file());
+        let is_there = path.is_symlink() || sys::metadata_opt(&path)?.is_some_and(|meta| meta.is_file());
         Ok(is_there.then_some(Self { path, bytes: None }))
     }
 

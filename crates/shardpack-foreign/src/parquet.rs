@@ -51,7 +51,7 @@ use self::{
     shadowed::Shadowed,
     values::Values,
 };
-use super::{Bytes, GoOn, MissingImage, entry::Entry};
+use super::{Bytes, CancelCheck, MissingImage, entry::Entry};
 
 pub use known::{Datum, is};
 pub use partition::{Partition, is_partition};
@@ -59,18 +59,22 @@ pub use table::Table;
 
 /// The line in the table of kinds.
 pub(crate) static ENTRY: Entry = Entry {
-    classes: |file, wanted| classes_part(file.lies().open()?, &Partition::of(&file.path), wanted),
-    ..Entry::new("parquet", is, |file, wanted, go_on| {
-        walk_part(file.lies().open()?, Partition::of(&file.path), wanted, go_on)
+    classes: |file, wanted| classes_part(file.location().open()?, &Partition::of(&file.path), wanted),
+    ..Entry::new("parquet", is, |file, wanted, check_cancelled| {
+        walk_part(file.location().open()?, Partition::of(&file.path), wanted, check_cancelled)
     })
 };
 
 /// Starts to walk a file.
 ///
 /// # Errors
-/// If the footer is corrupt, several columns may hold the images, or a wanted column is missing; and if `go_on` cancels.
-pub fn walk(file: impl Into<Bytes>, wanted: &FieldSelection, go_on: GoOn<'_>) -> Result<Box<dyn Walk>> {
-    walk_part(file, Partition::default(), wanted, go_on)
+/// If the footer is corrupt, several columns may hold the images, or a wanted column is missing; and if `check_cancelled` cancels.
+pub fn walk(
+    file: impl Into<Bytes>,
+    wanted: &FieldSelection,
+    check_cancelled: CancelCheck<'_>,
+) -> Result<Box<dyn Walk>> {
+    walk_part(file, Partition::default(), wanted, check_cancelled)
 }
 
 /// As [`walk`], for a file in Hive column folders.
@@ -81,20 +85,20 @@ pub fn walk_part(
     file: impl Into<Bytes>,
     partition: Partition,
     wanted: &FieldSelection,
-    go_on: GoOn<'_>,
+    check_cancelled: CancelCheck<'_>,
 ) -> Result<Box<dyn Walk>> {
     let file = file.into();
     let footer = Footer::read(&file)?;
     let file = Arc::new(file);
     let of_file = partition.rest(&footer, wanted);
-    let mut columns = contained(|| Columns::of(&file, &footer, &of_file, go_on))?;
+    let mut columns = contained(|| Columns::of(&file, &footer, &of_file, check_cancelled))?;
     let shadowed = Shadowed::of(&partition, &footer, &columns, wanted);
     let of_folders = OfFolders::of(partition, &footer, &columns, wanted);
     let left_out = left_out::of(&footer, &columns);
     let others = std::mem::take(&mut columns.others);
     let values = match columns.image {
-        Some(_) => contained(|| Values::beside(&file, &footer, others, go_on))?,
-        None => contained(|| Values::of(&file, &footer, &of_file, go_on))?,
+        Some(_) => contained(|| Values::beside(&file, &footer, others, check_cancelled))?,
+        None => contained(|| Values::of(&file, &footer, &of_file, check_cancelled))?,
     };
     Ok(Box::new(Records {
         file,

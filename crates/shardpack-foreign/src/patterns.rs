@@ -20,7 +20,7 @@ const MAX_EXPANDED: usize = 1 << 20;
 /// # Errors
 /// If nothing matches, or a path is missing or unreadable.
 pub fn expanded(source: &Path) -> Result<Vec<PathBuf>> {
-    if sys::metadata_if_there(source)?.is_some() {
+    if sys::metadata_opt(source)?.is_some() {
         return Ok(vec![source.to_path_buf()]);
     }
     let text = source.to_string_lossy();
@@ -36,7 +36,7 @@ pub fn expanded(source: &Path) -> Result<Vec<PathBuf>> {
         }
     }
     for path in &paths {
-        if sys::metadata_if_there(path)?.is_none() {
+        if sys::metadata_opt(path)?.is_none() {
             return Err(Error::usage(sys::missing(path, "no such file or folder")).in_file(path));
         }
     }
@@ -122,7 +122,7 @@ fn glob(pattern: &str, out: &mut Vec<PathBuf>) -> Result<()> {
 /// `is_listed`: a listing has named `before`.
 fn expand(before: PathBuf, is_listed: bool, parts: &[Component<'_>], out: &mut Vec<PathBuf>) -> Result<()> {
     let Some((part, rest)) = parts.split_first() else {
-        if is_listed || sys::metadata_if_there(&before)?.is_some() {
+        if is_listed || sys::metadata_opt(&before)?.is_some() {
             out.push(before);
         }
         return Ok(());

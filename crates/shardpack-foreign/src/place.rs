@@ -127,7 +127,7 @@ impl FileLocation {
     }
 
     /// The result of a read, or the network error if the file is at a URL: parsers do not know about networks.
-    pub(crate) fn told<T>(&self, came: Result<T>) -> Result<T> {
+    pub(crate) fn prefer_network_error<T>(&self, came: Result<T>) -> Result<T> {
         match self {
             Self::Remote(remote) => remote.failure().map_or(came, Err),
             Self::Local(_) => came,

@@ -85,18 +85,18 @@ impl Budget {
         }
         let taken = self.take(needed);
         let in_use = self.bytes - self.state().free;
-        if needed < ASKED_BYTES || is_there(in_use) {
+        if needed < ASKED_BYTES || can_allocate(in_use) {
             return Ok(taken);
         }
         // Other threads may or may not have allocated their share: only a single decode can be checked.
         drop(taken);
         let all = self.take(self.bytes);
-        if is_there(needed) { Ok(all) } else { Err(Refused::NoMemory { needed }) }
+        if can_allocate(needed) { Ok(all) } else { Err(Refused::NoMemory { needed }) }
     }
 }
 
 /// Whether the system can allocate `bytes`.
-fn is_there(bytes: u64) -> bool {
+fn can_allocate(bytes: u64) -> bool {
     usize::try_from(bytes).is_ok_and(|bytes| {
         let mut asked = Vec::<u8>::new();
         let is_there = asked.try_reserve_exact(bytes).is_ok();

@@ -209,7 +209,7 @@ impl Batches {
         forked::check(self.process)?;
         self.asked.get_or_insert_with(Instant::now);
         self.shared.ring.wait_begins();
-        let is_there = self.shared.outlet.is_there(self.sequence, timeout);
+        let is_there = self.shared.outlet.wait_finished(self.sequence, timeout);
         self.shared.ring.wait_ends(false);
         Ok(is_there)
     }

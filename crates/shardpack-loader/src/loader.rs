@@ -333,7 +333,7 @@ impl Loader {
         self.check(from)?;
         let memory_bytes = usize::try_from(self.memory_bytes()).unwrap_or(usize::MAX);
         let epochs = (from.epoch, from.position, self.options.epochs);
-        let in_flight = self.plan.sources.iter().filter_map(|source| source.dataset.in_flight()).max();
+        let in_flight = self.plan.sources.iter().filter_map(|source| source.dataset.concurrency()).max();
         let read_threads = self.options.read_threads.max(in_flight.unwrap_or(1));
         Feed::start(self.plan.clone(), epochs, memory_bytes, read_threads, Arc::clone(counters))
     }

@@ -388,7 +388,7 @@ fn mixed(loader: &Loader, batch: u64, first: &[u64], second: &[u64]) -> Result<M
     let both = both.filter_map(|(position, sample)| Some((*sample, position as u64, position_of(*sample)?)));
     let times = Times::of(&loader.epoch(0)?, both);
     let first = batches(first);
-    let r = quality::again(&first, samples, batch, |sample| Some(position_of(sample)? / batch));
+    let r = quality::repeated_pairs(&first, samples, batch, |sample| Some(position_of(sample)? / batch));
     Ok((r, deff(loader.dataset(), &first)?, times))
 }
 

@@ -27,7 +27,7 @@ impl Network {
         let indexes = manifest.shards.iter().fold(0_u64, |sum, shard| sum.saturating_add(shard.index.bytes));
         let is_whole = samples == dataset.len();
         let epoch = if is_whole { row } else { scaled(row, manifest.shard_bytes.saturating_add(indexes)) };
-        Self { all: Transfers::default(), epoch, is_whole, in_flight: dataset.in_flight().unwrap_or(1) }
+        Self { all: Transfers::default(), epoch, is_whole, in_flight: dataset.concurrency().unwrap_or(1) }
     }
 }
 

@@ -13,7 +13,12 @@ pub use shardpack_format::mixing::{Deff, FEWEST_BATCHES, Figure};
 /// A batch is one step of all ranks: `batch` samples of `samples` in all. `batches` are those of the first epoch; `batch_of`
 /// returns the batch of a sample in the other epoch, if the sample is in one.
 /// Returns `None` for fewer than 8 batches, or if chance predicts fewer than 20 such pairs.
-pub fn again(batches: &[Vec<u64>], samples: u64, batch: u64, batch_of: impl Fn(u64) -> Option<u64>) -> Option<Figure> {
+pub fn repeated_pairs(
+    batches: &[Vec<u64>],
+    samples: u64,
+    batch: u64,
+    batch_of: impl Fn(u64) -> Option<u64>,
+) -> Option<Figure> {
     let (mut pairs, mut shared) = (0_u64, 0_u64);
     let mut of_batch: HashMap<u64, u64> = HashMap::new();
     for one in batches {
@@ -89,7 +94,7 @@ mod tests {
         let layout = Layout::new([SAMPLES / 20; 20], 18).unwrap();
         let epochs = [0, 1].map(|number| Epoch::new(&layout, &options, number).unwrap());
         let first = batches(&epochs[0]);
-        let r = again(&first, SAMPLES, BATCH, |sample| Some(epochs[1].position_of(sample) / BATCH)).unwrap();
+        let r = repeated_pairs(&first, SAMPLES, BATCH, |sample| Some(epochs[1].position_of(sample) / BATCH)).unwrap();
         // 100 classes, spread as a global shuffle at packing does: by the number of the sample.
         let mut deff = Deff::new(&[SAMPLES / 100; 100], BATCH);
         first.iter().for_each(|one| deff.add(one.iter().map(|sample| (sample * 7919 % 100) as usize)));
@@ -159,7 +164,7 @@ mod tests {
         assert!(r.value > 5.0, "{r:?}");
         let (r, _) = measured(Options { shuffle: Shuffle::None, ..Options::default() });
         assert!((r.value - (SAMPLES - 1) as f64 / (BATCH - 1) as f64).abs() < 1.0 + r.value / 100.0, "{r:?}");
-        assert!(again(&[vec![0, 1]], 100, 2, Some).is_none());
-        assert!(again(&vec![(0..100).collect(); 7], 100, 100, Some).is_none());
+        assert!(repeated_pairs(&[vec![0, 1]], 100, 2, Some).is_none());
+        assert!(repeated_pairs(&vec![(0..100).collect(); 7], 100, 100, Some).is_none());
     }
 }

@@ -158,7 +158,7 @@ impl<T> Outlet<T> {
     }
 
     /// Waits at most `timeout` for item `number`, and returns whether it is finished.
-    pub fn is_there(&self, number: u64, timeout: Duration) -> bool {
+    pub fn wait_finished(&self, number: u64, timeout: Duration) -> bool {
         let finished = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_timeout_while(finished, timeout, |finished| !finished.contains_key(&number));
         waited.unwrap_or_else(PoisonError::into_inner).0.contains_key(&number)
@@ -220,7 +220,7 @@ mod tests {
         outlet.put(1, Finished::Batch("second"));
         outlet.put(0, Finished::Batch("first"));
         outlet.put(2, Finished::End);
-        assert!(outlet.is_there(0, Duration::ZERO) && !outlet.is_there(3, Duration::from_millis(1)));
+        assert!(outlet.wait_finished(0, Duration::ZERO) && !outlet.wait_finished(3, Duration::from_millis(1)));
         for (number, expected) in [(0, "first"), (1, "second")] {
             assert!(matches!(outlet.take(number), Finished::Batch(found) if found == expected));
         }

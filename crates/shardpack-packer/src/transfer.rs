@@ -66,7 +66,7 @@ pub fn put_file(
     each(&starts, PIECES, |start| {
         let (mut at, end) = (*start, bytes.min(start + PIECE_BYTES));
         while at < end {
-            monitor.go_on()?;
+            monitor.check_cancelled()?;
             let mut piece = vec![0; READ_BYTES.min(end - at) as usize];
             from.read_exact_at(&mut piece, at).map_err(failed)?;
             output.write_at(&piece, at)?;

@@ -102,8 +102,8 @@ impl Dataset {
     ///
     /// # Errors
     /// Only errors that [`Dataset::open`] would have reported.
-    pub fn again(&self) -> Result<Self> {
-        let mut again = Self::with_files(self.files.again())?;
+    pub fn reopen(&self) -> Result<Self> {
+        let mut again = Self::with_files(self.files.reopen())?;
         if self.copies {
             again = again.copied();
         }
@@ -271,7 +271,7 @@ impl Dataset {
     }
 
     /// How many reads in flight help, as far as is known, if bytes come over a network.
-    pub fn in_flight(&self) -> Option<usize> {
+    pub fn concurrency(&self) -> Option<usize> {
         self.files.concurrency()
     }
 

@@ -45,7 +45,7 @@ impl ShardFiles {
     }
 
     /// The same files, none of them open.
-    pub fn again(&self) -> Self {
+    pub fn reopen(&self) -> Self {
         Self::new(Arc::clone(&self.storage), Arc::clone(&self.manifest), self.cache.clone(), self.opening)
     }
 

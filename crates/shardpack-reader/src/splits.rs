@@ -66,7 +66,7 @@ pub(crate) fn errors_of(differences: Vec<Difference>, folder: &Path) -> Vec<Erro
 pub fn look_at_splits(path: impl AsRef<Path>) -> Result<Splits> {
     let path = path.as_ref();
     refuse_unfinished(path)?;
-    if sys::metadata_if_there(&path.join(manifest::FILE))?.is_some() {
+    if sys::metadata_opt(&path.join(manifest::FILE))?.is_some() {
         return Ok(Splits::default());
     }
     let found = list(path)?;
@@ -116,9 +116,7 @@ fn list(path: &Path) -> Result<Vec<Split>> {
     for entry in path.read_dir().map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let (name, path) = (entry.file_name().to_string_lossy().into_owned(), entry.path());
-        if !name.starts_with('.')
-            && sys::metadata_if_there(&path.join(manifest::FILE))?.is_some_and(|meta| meta.is_file())
-        {
+        if !name.starts_with('.') && sys::metadata_opt(&path.join(manifest::FILE))?.is_some_and(|meta| meta.is_file()) {
             splits.push(Split { name, path });
         }
     }
@@ -134,11 +132,11 @@ fn list(path: &Path) -> Result<Vec<Split>> {
 pub fn is_unfinished(folder: impl AsRef<Path>) -> Result<bool> {
     let folder = folder.as_ref();
     let work = folder.join(WORK_FOLDER);
-    if !sys::metadata_if_there(&work)?.is_some_and(|meta| meta.is_dir()) {
+    if !sys::metadata_opt(&work)?.is_some_and(|meta| meta.is_dir()) {
         return Ok(false);
     }
     for name in BEGUN {
-        if sys::metadata_if_there(&work.join(name))?.is_some() {
+        if sys::metadata_opt(&work.join(name))?.is_some() {
             return Ok(true);
         }
     }
@@ -152,13 +150,13 @@ pub fn is_unfinished(folder: impl AsRef<Path>) -> Result<bool> {
 /// When the folder cannot be read.
 pub fn is_to_be_replaced(folder: impl AsRef<Path>) -> Result<bool> {
     let folder = folder.as_ref();
-    let work = sys::metadata_if_there(&folder.join(WORK_FOLDER))?;
+    let work = sys::metadata_opt(&folder.join(WORK_FOLDER))?;
     Ok(work.is_some_and(|meta| meta.is_dir()) && !is_unfinished(folder)?)
 }
 
 fn holds_datasets(folder: &Path) -> Result<bool> {
     for name in [manifest::FILE, record::FILE] {
-        if sys::metadata_if_there(&folder.join(name))?.is_some() {
+        if sys::metadata_opt(&folder.join(name))?.is_some() {
             return Ok(true);
         }
     }

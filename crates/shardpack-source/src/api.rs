@@ -70,7 +70,7 @@ pub trait SampleReader: Sync {
     }
 
     /// Whether `next`, stored after `before`, should be read in one batch with `before` and with `first`, the first sample of the batch.
-    fn are_near(&self, first: u64, before: u64, next: u64) -> bool {
+    fn can_coalesce(&self, first: u64, before: u64, next: u64) -> bool {
         let _ = (first, before, next);
         false
     }
@@ -78,13 +78,13 @@ pub trait SampleReader: Sync {
     /// Prefetches these near samples, given in storage order, and returns a source that serves them; `None` if samples are read one by one.
     ///
     /// The returned source reads any other data as `self` does.
-    fn together(&self, numbers: &[u64]) -> Option<Box<dyn SampleReader + '_>> {
+    fn read_batch(&self, numbers: &[u64]) -> Option<Box<dyn SampleReader + '_>> {
         let _ = numbers;
         None
     }
 
     /// Number of concurrent reads that currently improves throughput; 0 if unknown.
-    fn reads_that_help(&self) -> usize {
+    fn concurrency(&self) -> usize {
         0
     }
 

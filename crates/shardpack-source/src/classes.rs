@@ -214,7 +214,7 @@ pub struct Classes {
 
 impl Classes {
     /// Builds the classes from the label information of all samples. `known` are class names from the source itself.
-    pub fn settle(said: impl Iterator<Item = LabelInfo> + Clone, words: &Words, known: &[Vec<u8>]) -> Self {
+    pub fn decide(said: impl Iterator<Item = LabelInfo> + Clone, words: &Words, known: &[Vec<u8>]) -> Self {
         let (mut samples, mut numbered, mut worded) = (0u64, false, false);
         for said in said.clone() {
             samples += 1;
@@ -474,12 +474,12 @@ fn path_of(class: Option<&[u8]>, name: &[u8], out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    fn settle(labels: &[(Label, Option<&str>)], known: &[&str]) -> (Vec<String>, Vec<Result<Option<u32>, String>>) {
+    fn decide(labels: &[(Label, Option<&str>)], known: &[&str]) -> (Vec<String>, Vec<Result<Option<u32>, String>>) {
         let mut words = Words::default();
         let said: Vec<_> =
             labels.iter().map(|(label, class)| words.said(label, class.map(str::as_bytes), None).unwrap()).collect();
         let known: Vec<_> = known.iter().map(|name| name.as_bytes().to_vec()).collect();
-        let classes = Classes::settle(said.iter().copied(), &words, &known);
+        let classes = Classes::decide(said.iter().copied(), &words, &known);
         let names = classes.names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
         (names, said.iter().map(|said| classes.number(*said, &words)).collect())
     }
@@ -487,7 +487,7 @@ mod tests {
     #[test]
     fn numbers_stay_and_take_the_names_that_all_agree_on() {
         let number = Label::Number;
-        let (names, numbers) = settle(
+        let (names, numbers) = decide(
             &[(number(3), Some("cat")), (number(1), None), (number(3), Some("cat")), (number(2), Some("x"))],
             &[],
         );
@@ -495,18 +495,18 @@ mod tests {
         assert_eq!(numbers, [3, 1, 3, 2].map(|number| Ok(Some(number))));
         // Labels that share a name, and a label with two names, are identified by number.
         let two = [(number(0), Some("a")), (number(1), Some("a")), (number(2), Some("b")), (number(2), Some("c"))];
-        assert_eq!(settle(&two, &[]).0, ["0", "1", "2"]);
-        assert_eq!(settle(&[(number(1), None)], &["cat", "dog", "eel"]).0, ["cat", "dog", "eel"]);
+        assert_eq!(decide(&two, &[]).0, ["0", "1", "2"]);
+        assert_eq!(decide(&[(number(1), None)], &["cat", "dog", "eel"]).0, ["cat", "dog", "eel"]);
     }
 
     #[test]
     fn words_are_numbered_in_their_order_and_nothing_is_no_class() {
         let text = |text: &str| Label::Text(text.as_bytes().to_vec());
-        let (names, numbers) = settle(&[(text("dog"), None), (text("cat"), None), (Label::Missing, None)], &[]);
+        let (names, numbers) = decide(&[(text("dog"), None), (text("cat"), None), (Label::Missing, None)], &[]);
         assert_eq!(names, ["cat", "dog"]);
         assert_eq!(numbers, [Ok(Some(1)), Ok(Some(0)), Err("no label".to_owned())]);
-        assert_eq!(settle(&[(Label::Missing, None)], &[]), (Vec::new(), vec![Ok(None)]));
-        let mixed = settle(&[(text("dog"), None), (Label::Number(0), None)], &[]);
+        assert_eq!(decide(&[(Label::Missing, None)], &[]), (Vec::new(), vec![Ok(None)]));
+        let mixed = decide(&[(text("dog"), None), (Label::Number(0), None)], &[]);
         assert!(mixed.1[0].as_ref().unwrap_err().contains("is not a number"), "{mixed:?}");
     }
 
@@ -514,7 +514,7 @@ mod tests {
     fn text_is_numbers_only_if_all_of_it_is() {
         let all = |texts: &[&str], known: &[&str]| {
             let labels: Vec<_> = texts.iter().map(|text| (Label::Text(text.as_bytes().to_vec()), None)).collect();
-            settle(&labels, known)
+            decide(&labels, known)
         };
         assert_eq!(
             all(&["2", "0"], &[]),
@@ -536,7 +536,7 @@ mod tests {
         assert_eq!(all(&["7", "8"], &["7", "8"]).1, [Ok(Some(0)), Ok(Some(1))]);
         let below = all(&["1", "-1"], &[]);
         assert!(below.0 == ["0", "1"] && below.1[1].as_ref().unwrap_err().contains("below 0"), "{below:?}");
-        let name = settle(&[(Label::Name(b"2".to_vec()), None), (Label::Name(b"10".to_vec()), None)], &[]);
+        let name = decide(&[(Label::Name(b"2".to_vec()), None), (Label::Name(b"10".to_vec()), None)], &[]);
         assert_eq!(name, (["10", "2"].map(str::to_owned).to_vec(), vec![Ok(Some(1)), Ok(Some(0))]));
     }
 
@@ -545,7 +545,7 @@ mod tests {
         let names = |texts: [&str; 2]| {
             let mut words = Words::default();
             let said = texts.map(|text| words.said(&Label::Text(text.into()), None, Some(b"folder")).unwrap());
-            let classes = Classes::settle(said.into_iter(), &words, &[]);
+            let classes = Classes::decide(said.into_iter(), &words, &[]);
             let numbers = said.map(|said| classes.number(said, &words).unwrap().unwrap());
             (numbers.map(|number| String::from_utf8(classes.names[number as usize].to_vec()).unwrap()), classes.note)
         };
@@ -557,7 +557,7 @@ mod tests {
 
     #[test]
     fn a_label_that_no_dataset_can_have_takes_no_memory() {
-        let (names, numbers) = settle(&[(Label::Number(1 << 40), None), (Label::Number(1), None)], &[]);
+        let (names, numbers) = decide(&[(Label::Number(1 << 40), None), (Label::Number(1), None)], &[]);
         assert_eq!(names, ["0", "1"]);
         assert!(numbers[0].as_ref().unwrap_err().contains("too large"));
         assert!(Words::default().said(&Label::Number(-2), None, None).is_err());

@@ -251,7 +251,7 @@ fn unindexed(dataset: &Dataset) -> BTreeMap<String, u64> {
 
 /// Components and payload for datasets that are listed as one. Names must be equal; each type is the common type of
 /// all.
-fn together(members: &[&Member<'_>], options: &Options) -> Result<(Vec<Component>, Option<Component>)> {
+fn join_components(members: &[&Member<'_>], options: &Options) -> Result<(Vec<Component>, Option<Component>)> {
     let mut all: Option<(Vec<Component>, Option<Component>)> = None;
     for member in members {
         let choice = Choice::of_manifest(member.dataset.manifest())?;
@@ -349,7 +349,7 @@ fn of_members(
         false => notes.push(format!("{}: {note}", member.name)),
     };
     let (mut unpacked, mut kinds, mut ignored) = (Vec::new(), BTreeMap::new(), BTreeMap::<String, u64>::new());
-    let (kinds_of_all, payload) = together(members, options)?;
+    let (kinds_of_all, payload) = join_components(members, options)?;
     let values = payload.clone().filter(|payload| payload.kind().is_some());
     let table = ComponentTable { payload: values.clone(), ..ComponentTable::of(kinds_of_all) };
     let (mut collector, mut forms) = (Collector::with(classes, table), Interner::default());
@@ -372,7 +372,7 @@ fn of_members(
         let numbers = merge::numbers(&own, classes);
         for (place, number) in member.shards().flat_map(|shard| shard.samples()).enumerate() {
             if place % 4096 == 0 {
-                monitor.go_on()?;
+                monitor.check_cancelled()?;
             }
             let row = dataset.row(number)?;
             let bytes = row.content_bytes(0).unwrap_or(0);
@@ -418,12 +418,12 @@ fn of_members(
     collector.set_forms(forms.finish());
     let mut listing = collector.finish();
     if !is_alone {
-        listing.part_namesakes(|place, name| {
+        listing.disambiguate_keys(|place, name| {
             [members[(place >> NUMBER_BITS) as usize].name.as_bytes(), b"/", name].concat()
         })?;
     }
     let of_number = |place: u64| place & ((1 << NUMBER_BITS) - 1);
-    listing.part_namesakes(|place, name| [format!("{}/", of_number(place)).as_bytes(), name].concat())?;
+    listing.disambiguate_keys(|place, name| [format!("{}/", of_number(place)).as_bytes(), name].concat())?;
     let listing = Arc::new(listing);
     Ok(SourceListing { listing, unpacked, ignored, kinds, notes, meta, payload, files, ..SourceListing::default() })
 }

@@ -71,7 +71,7 @@ pub(super) fn discover_in(tree: Tree<'_>, options: &Options, monitor: &dyn Monit
     if !matches!(options.splits, Splits::Compared(_)) {
         refuse_images_outside(tree, &found, options)?;
     }
-    match payload::told(tree, &found, options)? {
+    match payload::decide_payload(tree, &found, options)? {
         None => Ok(found),
         Some((options, notes)) => {
             let mut found = discover_as(tree, &options, monitor)?;

@@ -361,7 +361,7 @@ impl Listing {
     ///
     /// # Errors
     /// If a new name is too long.
-    pub fn part_namesakes(&mut self, unlike: impl Fn(u64, &[u8]) -> Vec<u8>) -> Result<()> {
+    pub fn disambiguate_keys(&mut self, unlike: impl Fn(u64, &[u8]) -> Vec<u8>) -> Result<()> {
         let same = |a: &Entry, b: &Entry| a.folder == b.folder && name_of(&self.names, a) == name_of(&self.names, b);
         let groups = self.entries.chunk_by(same).scan(0, |at, group| {
             *at += group.len();
@@ -448,7 +448,7 @@ mod tests {
             builder.add_sample(folder, name, 1, place, 0).unwrap();
         }
         let mut listing = builder.finish(Arc::new(vec![b"a".as_slice().into()]));
-        listing.part_namesakes(|place, name| [format!("{place}/").as_bytes(), name].concat()).unwrap();
+        listing.disambiguate_keys(|place, name| [format!("{place}/").as_bytes(), name].concat()).unwrap();
         let names: Vec<_> = (0..3).map(|number| listing.name(number)).collect();
         assert_eq!(names, [b"3/x".as_slice(), b"7/x", b"b"]);
         assert_eq!(listing.stored_order().unwrap(), [0, 2, 1]);

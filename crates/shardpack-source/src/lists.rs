@@ -82,7 +82,7 @@ fn whole(store: &dyn Storage, listed: Mutex<ListedTree>) -> Result<ListedTree> {
 }
 
 fn take(page: Page, listed: &Mutex<ListedTree>, monitor: &dyn Monitor) -> Result<()> {
-    monitor.go_on()?;
+    monitor.check_cancelled()?;
     monitor.advance(page.objects.len() as u64, page.objects.iter().map(|object| object.bytes).sum());
     let mut listed = listed.lock().unwrap_or_else(PoisonError::into_inner);
     for object in page.objects {

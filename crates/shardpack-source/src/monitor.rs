@@ -55,7 +55,7 @@ pub trait Monitor: Sync {
     ///
     /// # Errors
     /// [`ErrorKind::Interrupted`]; the error of [`threads::check`].
-    fn go_on(&self) -> Result<()> {
+    fn check_cancelled(&self) -> Result<()> {
         match self.interrupted() {
             true => Err(Error::new(ErrorKind::Interrupted, "interrupted")),
             false => threads::check(),

@@ -34,7 +34,7 @@ struct Heads {
 }
 
 /// Whether the samples of `found` are files of `source` with the extension `.npy` and no known type.
-fn are_such(source: &dyn Source, found: &SourceListing) -> bool {
+fn is_npy_dataset(source: &dyn Source, found: &SourceListing) -> bool {
     let is_npy = |payload: &Component| payload.kind().is_none() && payload.name() == Kind::Npy.extension();
     let is_file = found.listing.components().payload.is_none();
     source.is_of_files() && is_file && found.payload.as_ref().is_some_and(is_npy)
@@ -46,8 +46,8 @@ fn are_such(source: &dyn Source, found: &SourceListing) -> bool {
 ///
 /// # Errors
 /// If the machine cannot read the files.
-pub fn settle(source: &dyn Source, found: &mut [SourceListing], monitor: &dyn Monitor) -> Result<()> {
-    if !found.iter().all(|found| are_such(source, found)) {
+pub fn decide_forms(source: &dyn Source, found: &mut [SourceListing], monitor: &dyn Monitor) -> Result<()> {
+    if !found.iter().all(|found| is_npy_dataset(source, found)) {
         return Ok(());
     }
     let heads = found.iter().map(|found| look(source, found, monitor)).collect::<Result<Vec<_>>>()?;
@@ -73,10 +73,10 @@ pub fn settle(source: &dyn Source, found: &mut [SourceListing], monitor: &dyn Mo
     Ok(())
 }
 
-/// As [`settle`], if samples are known to be values of `payload`.
+/// As [`decide_forms`], if samples are known to be values of `payload`.
 ///
 /// # Errors
-/// As [`settle`].
+/// As [`decide_forms`].
 pub fn take(
     source: &dyn Source,
     found: &mut [SourceListing],
@@ -87,7 +87,7 @@ pub fn take(
     for one in found.iter_mut().filter(|_| payload.name() == name && source.is_of_files()) {
         // A list has no type for its files.
         one.payload.get_or_insert(Component::field(name)?);
-        if are_such(source, one) {
+        if is_npy_dataset(source, one) {
             let heads = look(source, one, monitor)?;
             put(one, payload.clone(), heads);
         }
@@ -115,7 +115,7 @@ fn look(source: &dyn Source, found: &SourceListing, monitor: &dyn Monitor) -> Re
     };
     let mut heads = Heads { of: vec![Ok(Forms::BYTES); numbers.len()], forms: Interner::default() };
     for numbers in numbers.chunks(HEADS) {
-        monitor.go_on()?;
+        monitor.check_cancelled()?;
         let read = numbers.par_iter().map(head).collect::<Result<Vec<_>>>()?;
         for (number, head) in numbers.iter().zip(read) {
             heads.of[*number as usize] = head.map(|form| form.map_or(Forms::BYTES, |form| heads.forms.number(&form)));

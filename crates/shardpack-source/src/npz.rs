@@ -78,7 +78,7 @@ pub(super) fn taken_apart<'p>(
     for one in &found {
         looked.push(look(&one.listing, place_of(one.split.as_deref()), monitor)?);
     }
-    let components = settle(looked.iter().flatten().filter_map(|arrays| arrays.as_ref().ok()));
+    let components = decide_components(looked.iter().flatten().filter_map(|arrays| arrays.as_ref().ok()));
     let all = found.into_iter().zip(looked).map(|(found, looked)| apart(found, looked, &components));
     let mut all = all.collect::<Result<Vec<_>>>()?;
     let told = components.iter().map(|component| format!("{} {}", component.name, component.kind));
@@ -93,7 +93,7 @@ fn look(listing: &Listing, place: SplitLocation<'_>, monitor: &dyn Monitor) -> R
     let mut numbers: Vec<u64> = (0..listing.len()).collect();
     let told = |number: u64, arrays: &dyn Fn() -> Result<Vec<Array>, ReadError>| {
         if number.is_multiple_of(TELL) {
-            monitor.go_on()?;
+            monitor.check_cancelled()?;
             monitor.advance(TELL.min(listing.len() - number), 0);
         }
         match arrays() {
@@ -133,7 +133,7 @@ fn arrays_of<R: ReadAt + ?Sized>(npz: &Npz<'_, R>) -> Result<Vec<Array>, Fault> 
 }
 
 /// The components of all samples. The payload comes first: the first component among those that occur in the most samples.
-fn settle<'a>(samples: impl Iterator<Item = &'a Vec<Array>>) -> Vec<ArrayComponent> {
+fn decide_components<'a>(samples: impl Iterator<Item = &'a Vec<Array>>) -> Vec<ArrayComponent> {
     let (mut all, mut count) = (Vec::<ArrayComponent>::new(), 0);
     for arrays in samples {
         count += 1;

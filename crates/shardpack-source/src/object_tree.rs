@@ -135,7 +135,7 @@ impl ObjectTree {
     }
 
     /// Number of concurrent requests that currently improves throughput.
-    pub(super) fn reads_that_help(&self) -> usize {
+    pub(super) fn concurrency(&self) -> usize {
         self.store().ok().and_then(|store| store.short_concurrency()).unwrap_or(0)
     }
 
@@ -355,7 +355,7 @@ impl SampleReader for NpzAtHand<'_> {
 }
 
 impl SampleReader for ObjectReader<'_> {
-    fn together(&self, numbers: &[u64]) -> Option<Box<dyn SampleReader + '_>> {
+    fn read_batch(&self, numbers: &[u64]) -> Option<Box<dyn SampleReader + '_>> {
         let [number] = *numbers else { return None };
         let bytes = self.is_of_npz(number).then(|| self.whole_npz(number).ok()).flatten()?;
         Some(Box::new(NpzAtHand { reader: self, number, bytes }))
@@ -390,7 +390,7 @@ impl SampleReader for ObjectReader<'_> {
         })
     }
 
-    fn reads_that_help(&self) -> usize {
+    fn concurrency(&self) -> usize {
         // For `.npz` samples each request holds a whole file in memory, so no number is suggested.
         if self.listing.components().payload.is_some() { 0 } else { self.store.short_concurrency().unwrap_or(0) }
     }

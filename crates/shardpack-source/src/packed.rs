@@ -16,7 +16,7 @@ use shardpack_reader::unfinished;
 use super::{options::SPLITS, strangers::DatasetFiles};
 use crate::{
     foreign::files::is_called_shard,
-    sys::{self, is_there},
+    sys::{self, exists},
 };
 
 /// The things that one path of a user stands for.
@@ -48,7 +48,7 @@ pub fn refuse_lost_manifest(folder: &Path) -> Result<()> {
         Err(error) => Err(error),
     };
     let has_index = has_index.map_err(|error| sys::io_error("cannot read folder", &indexes, error))?;
-    match has_index || is_there(&folder.join(SUMS_FILE))? {
+    match has_index || exists(&folder.join(SUMS_FILE))? {
         false => Ok(()),
         true => {
             refuse_unfinished(folder)?;
@@ -74,13 +74,13 @@ pub(super) fn names_shards(url: &Path) -> bool {
 /// # Errors
 /// If the check fails.
 pub fn is_dataset(path: &Path) -> Result<bool> {
-    let is_one = |folder: &Path| is_there(&folder.join(manifest::FILE));
-    if is_one(path)? || is_there(&path.join(splits::FILE))? {
+    let is_one = |folder: &Path| exists(&folder.join(manifest::FILE));
+    if is_one(path)? || exists(&path.join(splits::FILE))? {
         return Ok(true);
     }
     for name in SPLITS {
         let folder = path.join(name);
-        if is_one(&folder)? && (is_there(&folder.join(SUMS_FILE))? || is_there(&folder.join(INDEX_FOLDER))?) {
+        if is_one(&folder)? && (exists(&folder.join(SUMS_FILE))? || exists(&folder.join(INDEX_FOLDER))?) {
             return Ok(true);
         }
     }
@@ -108,12 +108,12 @@ pub fn refuse_packed(folder: &Path) -> Result<()> {
 
 /// Like [`is_packed`], for a local folder; also true for an unfinished dataset and for a folder of splits.
 pub(super) fn is_packed_folder(folder: &Path) -> Result<bool> {
-    let has = |name: &str| is_there(&folder.join(name));
+    let has = |name: &str| exists(&folder.join(name));
     if is_packed(has)? || has(WORK_FOLDER)? {
         return Ok(true);
     }
     // Other tools use this file name too, so the content is parsed.
-    Ok(sys::read_if_there(&folder.join(splits::FILE))?.is_some_and(|bytes| splits::Record::read(&bytes).is_ok()))
+    Ok(sys::read_opt(&folder.join(splits::FILE))?.is_some_and(|bytes| splits::Record::read(&bytes).is_ok()))
 }
 
 /// Fails if `folder`, or the folder whose split it is, holds an unfinished pack: its shards are incomplete.

@@ -103,11 +103,11 @@ fn take_steps<'scope>(
 
 /// Runs `work` on all `items` with `threads` threads; the error of the first failed item ends it.
 pub fn each<T: Sync>(items: &[T], threads: usize, work: impl Fn(&T) -> Result<()> + Sync) -> Result<()> {
-    each_while_helping(items, threads, &|| 0, work)
+    for_each_adaptive(items, threads, &|| 0, work)
 }
 
 /// As [`each`], with more threads if `helping` returns a larger number.
-pub(crate) fn each_while_helping<T: Sync>(
+pub(crate) fn for_each_adaptive<T: Sync>(
     items: &[T],
     threads: usize,
     helping: &(dyn Fn() -> usize + Sync),

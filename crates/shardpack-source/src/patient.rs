@@ -42,16 +42,16 @@ impl<S: SampleReader> SampleReader for Retrying<S> {
         patiently(|| self.0.read_component(number, which, out))
     }
 
-    fn are_near(&self, first: u64, before: u64, next: u64) -> bool {
-        self.0.are_near(first, before, next)
+    fn can_coalesce(&self, first: u64, before: u64, next: u64) -> bool {
+        self.0.can_coalesce(first, before, next)
     }
 
-    fn together(&self, numbers: &[u64]) -> Option<Box<dyn SampleReader + '_>> {
-        self.0.together(numbers)
+    fn read_batch(&self, numbers: &[u64]) -> Option<Box<dyn SampleReader + '_>> {
+        self.0.read_batch(numbers)
     }
 
-    fn reads_that_help(&self) -> usize {
-        self.0.reads_that_help()
+    fn concurrency(&self) -> usize {
+        self.0.concurrency()
     }
 
     fn unchanged(&self) -> shardpack_format::Result<()> {

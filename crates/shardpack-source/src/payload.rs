@@ -231,7 +231,7 @@ pub(super) fn is_text(name: &str) -> bool {
 ///
 /// # Errors
 /// If there are no images and several kinds of files, or the payload among several files is ambiguous.
-pub(super) fn told(
+pub(super) fn decide_payload(
     tree: Tree<'_>,
     found: &[SourceListing],
     options: &Options,

@@ -96,7 +96,7 @@ impl DatasetLocation {
         let is_meant = |shard: &Shard<'_>| self.only.as_ref().is_none_or(|only| only.contains(&shard.entry().file));
         let remote = datasets.iter().filter(|dataset| dataset.transfers().is_some());
         let shards: Vec<Shard<'_>> = remote.flat_map(|dataset| dataset.shards()).filter(is_meant).collect();
-        each(&shards, NETWORK_READS, |shard| monitor.go_on().and_then(|()| shard.index().map(drop)))
+        each(&shards, NETWORK_READS, |shard| monitor.check_cancelled().and_then(|()| shard.index().map(drop)))
     }
 
     /// The splits record in the parent folder, if any.

@@ -127,7 +127,7 @@ impl SampleReader for SealedReader<'_> {
         peek(dataset, stored, first, look)
     }
 
-    fn are_near(&self, first: u64, before: u64, next: u64) -> bool {
+    fn can_coalesce(&self, first: u64, before: u64, next: u64) -> bool {
         let [(of_first, first), (of_before, before), (of_next, next)] =
             [first, before, next].map(|one| self.place(one));
         if of_next.transfers().is_none() || !std::ptr::eq(of_first, of_next) || !std::ptr::eq(of_before, of_next) {
@@ -143,7 +143,7 @@ impl SampleReader for SealedReader<'_> {
         of_first == of_next && gap.is_some_and(|gap| gap <= GAP_BYTES) && next.end - first.start <= RUN_BYTES
     }
 
-    fn together(&self, numbers: &[u64]) -> Option<Box<dyn SampleReader + '_>> {
+    fn read_batch(&self, numbers: &[u64]) -> Option<Box<dyn SampleReader + '_>> {
         let (dataset, first) = self.place(*numbers.first()?);
         let last = self.place(*numbers.last()?).1;
         let is_more = first != last || !self.listing.components().kinds.is_empty();

@@ -149,7 +149,7 @@ impl Source for SplitSources {
             })
             .collect();
         let classes = Arc::new(merge::merge(&lists)?);
-        let kinds = together(&all)?;
+        let kinds = join_components(&all)?;
         for one in all.iter_mut().filter(|one| one.listing.components().kinds != kinds) {
             let noun = if one.payload.is_none() { "image" } else { "sample" };
             let before: Vec<_> = lacking(&one.listing, noun);
@@ -211,7 +211,7 @@ fn is_torn(all: &[SourceListing]) -> bool {
 }
 
 /// The union of the components; a sample of a source without a component lacks it.
-fn together(all: &[SourceListing]) -> Result<Vec<Component>> {
+fn join_components(all: &[SourceListing]) -> Result<Vec<Component>> {
     let mut kinds: Vec<Component> = Vec::new();
     for one in all {
         for kind in &one.listing.components().kinds {

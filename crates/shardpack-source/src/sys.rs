@@ -9,8 +9,8 @@ use std::{
 
 use shardpack_format::{Error, ErrorKind, Result};
 pub use shardpack_storage::sys::{
-    MORE_FILES, finish_durably, io_error, is_file, is_folder, is_of_machine, is_out_of_files, is_there,
-    metadata_if_there, missing, read_if_there, remove_file, sync_folder,
+    MORE_FILES, exists, finish_durably, io_error, is_file, is_folder, is_of_machine, is_out_of_files, metadata_opt,
+    missing, read_opt, remove_file, sync_folder,
 };
 
 use crate::own;
@@ -150,11 +150,11 @@ impl Lock {
     /// # Errors
     /// If the file cannot be inspected.
     pub fn take_if_free(path: &Path) -> Result<Option<Self>> {
-        if !is_there(path)? {
+        if !exists(path)? {
             return Ok(None);
         }
         let file = match lock_file(path, false) {
-            Err(_) if !is_there(path)? => return Ok(None),
+            Err(_) if !exists(path)? => return Ok(None),
             file => file?,
         };
         Ok((Self::try_take(&file, path)? && is_at(&file, path)?).then_some(Self { _file: file }))

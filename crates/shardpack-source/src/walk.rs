@@ -188,7 +188,7 @@ impl Walk<'_> {
                     queue.failed.get_or_insert(error);
                 }
             }
-            if let Err(error) = self.monitor.go_on() {
+            if let Err(error) = self.monitor.check_cancelled() {
                 queue.failed.get_or_insert(error);
             }
             // Other threads wait only if the queue was empty.

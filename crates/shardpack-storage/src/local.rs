@@ -63,7 +63,7 @@ impl Local {
     }
 
     fn metadata(&self, name: &str) -> Result<Option<fs::Metadata>> {
-        sys::metadata_if_there(&self.root.join(name))
+        sys::metadata_opt(&self.root.join(name))
     }
 }
 

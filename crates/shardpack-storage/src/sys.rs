@@ -89,7 +89,7 @@ fn is_reading(what: &str) -> bool {
 
 /// Metadata of a file, following links; `None` if the file is missing. All other failures are errors, since the file may
 /// exist.
-pub fn metadata_if_there(path: &Path) -> Result<Option<fs::Metadata>> {
+pub fn metadata_opt(path: &Path) -> Result<Option<fs::Metadata>> {
     use io::ErrorKind::{InvalidFilename, NotADirectory, NotFound};
     // No path has such a byte: it leads nowhere.
     if path.as_os_str().as_encoded_bytes().contains(&0) {
@@ -102,31 +102,31 @@ pub fn metadata_if_there(path: &Path) -> Result<Option<fs::Metadata>> {
     }
 }
 
-/// Whether the path exists; see [`metadata_if_there`].
+/// Whether the path exists; see [`metadata_opt`].
 ///
 /// # Errors
 /// If existence cannot be determined.
-pub fn is_there(path: &Path) -> Result<bool> {
-    Ok(metadata_if_there(path)?.is_some())
+pub fn exists(path: &Path) -> Result<bool> {
+    Ok(metadata_opt(path)?.is_some())
 }
 
 /// Whether a folder is there.
 ///
 /// # Errors
-/// As [`is_there`].
+/// As [`exists`].
 pub fn is_folder(path: &Path) -> Result<bool> {
-    Ok(metadata_if_there(path)?.is_some_and(|meta| meta.is_dir()))
+    Ok(metadata_opt(path)?.is_some_and(|meta| meta.is_dir()))
 }
 
 /// Whether a regular file is there.
 ///
 /// # Errors
-/// As [`is_there`].
+/// As [`exists`].
 pub fn is_file(path: &Path) -> Result<bool> {
-    Ok(metadata_if_there(path)?.is_some_and(|meta| meta.is_file()))
+    Ok(metadata_opt(path)?.is_some_and(|meta| meta.is_file()))
 }
 
-/// The reason why [`metadata_if_there`] returned `None`: `otherwise`, unless the path is a link.
+/// The reason why [`metadata_opt`] returned `None`: `otherwise`, unless the path is a link.
 pub fn missing(path: &Path, otherwise: &'static str) -> &'static str {
     if path.is_symlink() { "a link that leads nowhere" } else { otherwise }
 }
@@ -149,7 +149,7 @@ pub fn read_at_most(path: &Path, most: u64) -> Result<Vec<u8>> {
 }
 
 /// Reads a whole file; `None` if it is missing.
-pub fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>> {
+pub fn read_opt(path: &Path) -> Result<Option<Vec<u8>>> {
     match regular::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

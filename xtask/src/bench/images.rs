@@ -3,7 +3,7 @@
 use super::{
     Scale,
     contest::{Contender, contest},
-    rows::{clear, fresh, pack_command, settle, trees, warm},
+    rows::{clear, fresh, pack_command, sync, trees, warm},
 };
 use crate::{
     Result,
@@ -33,7 +33,7 @@ pub fn selection(scale: &Scale) -> Result<String> {
             .iter()
             .map(|(name, options)| Contender::new(name, || pack_command(&path, "shards", options)))
             .collect();
-        let results = contest(scale.rounds, &contenders, settle)?;
+        let results = contest(scale.rounds, &contenders, sync)?;
         text += &format!("\n{}, {} rounds:\n\n{}", tree.describe(), scale.rounds, results.table());
     }
     clear().map(|()| text)
@@ -62,7 +62,7 @@ pub fn resize(scale: &Scale) -> Result<String> {
         Contender::new("the same command, built with --features turbo", with_turbo),
         Contender { counts_itself: true, ..Contender::new("Pillow, one process per core, files only", by_pillow) },
     ];
-    let results = contest(scale.rounds, &contenders, settle)?;
+    let results = contest(scale.rounds, &contenders, sync)?;
     let mut example = cargo("build --release --package shardpack-imaging --features turbo --example resize_speed");
     run(example.arg("--target-dir").arg(&turbo).env("PATH", &tools))?;
     let rounds = (4 * scale.rounds).to_string();

@@ -11,7 +11,7 @@ use super::{
     Scale,
     cold::Cold,
     contest::{Contender, contest},
-    rows::{PHOTO_BYTES, clear, settle, trees, warm},
+    rows::{PHOTO_BYTES, clear, sync, trees, warm},
     slow::{HARD_DISK, Slow, SlowDisk, Speed, VOLUME},
     training::packed,
     trees::Tree,
@@ -87,7 +87,7 @@ pub fn raw(scale: &Scale) -> Result<String> {
         .iter()
         .map(|(name, inner)| Contender::new(name, || Ok(command(inner.get_program(), inner.get_args()))))
         .collect();
-    let forget = || settle().and_then(|()| cold.forget(&shards)).and_then(|()| cold.forget(&path));
+    let forget = || sync().and_then(|()| cold.forget(&shards)).and_then(|()| cold.forget(&path));
     let results = contest(scale.rounds, &contenders, forget)?;
     text += &format!("\nCold page cache, {}; {} rounds:\n\n{}", cold.describe(), scale.rounds, results.table());
     text += &slow(scale)?;
@@ -122,7 +122,7 @@ fn slowed(scale: &Scale, tree: &Tree, path: &Path, shards: &Path, speed: Speed) 
         .zip(&disks)
         .map(|((name, command), disk)| Contender::new(name, || Ok(disk.enter(command))))
         .collect();
-    let results = contest(scale.rounds, &contenders, || settle().and_then(|()| Cold::DropCaches.forget(path)))?;
+    let results = contest(scale.rounds, &contenders, || sync().and_then(|()| Cold::DropCaches.forget(path)))?;
     let images = (scale.rounds as u64 * tree.files) as f64;
     let counts =
         commands.iter().zip(&disks).map(|((name, _), disk)| Ok(format!("{name} {:.2}", disk.reads()? as f64 / images)));

@@ -59,7 +59,7 @@ fn tar_command(tree: &Path) -> Result<Command> {
 }
 
 /// Waits until all written data is on disk, so that no contender pays for the writes of another.
-pub(super) fn settle() -> Result<()> {
+pub(super) fn sync() -> Result<()> {
     run(&mut command("sync", [""; 0]))
 }
 
@@ -86,7 +86,7 @@ pub fn pack(scale: &Scale) -> Result<String> {
                 Contender::new("shardpack pack", || pack_command(&path, "shards", &[])),
                 Contender::new("GNU tar and sync", || tar_command(&path)),
             ],
-            settle,
+            sync,
         )?;
         text += &format!("\n{}, {} rounds:\n\n{}", tree.describe(), scale.rounds, results.table());
     }
@@ -122,7 +122,7 @@ pub fn peers(scale: &Scale) -> Result<String> {
             peer("webdataset 1.0.2 ShardWriter", "webdataset", &python, &path),
             peer("mosaicml-streaming 0.13.0 MDSWriter", "mds", &python, &path),
         ];
-        let results = contest(scale.rounds, &contenders, settle)?;
+        let results = contest(scale.rounds, &contenders, sync)?;
         text += &format!("\n{}, {} rounds:\n\n{}", tree.describe(), scale.rounds, results.table());
     }
     clear().map(|()| text)
@@ -149,7 +149,7 @@ pub fn formats(scale: &Scale) -> Result<String> {
             let path = path.clone();
             Contender::new(format, move || pack_command(&path, "shards", &["--format", format]))
         });
-        let results = contest(scale.rounds, &packs, settle)?;
+        let results = contest(scale.rounds, &packs, sync)?;
         text += &format!("\n{}, {} rounds:\n\n{}", tree.describe(), scale.rounds, results.table());
         for (format, cat) in FORMATS {
             run(&mut pack_command(&path, "shards", &["--format", format])?)?;
@@ -163,7 +163,7 @@ pub fn formats(scale: &Scale) -> Result<String> {
                     Ok(command(target("release/examples/read_speed"), [&shards]))
                 }),
             ];
-            text += &format!("\n{}", contest(scale.rounds, &reads, settle)?.table());
+            text += &format!("\n{}", contest(scale.rounds, &reads, sync)?.table());
         }
     }
     clear().map(|()| text)
@@ -211,7 +211,7 @@ pub fn format_peers(scale: &Scale) -> Result<String> {
             Contender::new(&format!("shardpack pack {}", options.join(" ")), || pack_command(&path, "shards", options)),
             peer(name, how, &python, &path),
         ];
-        text += &format!("\n{}", contest(scale.rounds, &contenders, settle)?.table());
+        text += &format!("\n{}", contest(scale.rounds, &contenders, sync)?.table());
     }
     clear().map(|()| text)
 }
@@ -231,7 +231,7 @@ pub fn cold(scale: &Scale) -> Result<String> {
                 }),
                 Contender::new("GNU tar and sync", || tar_command(&path)),
             ],
-            || settle().and_then(|()| cold.forget(&path)),
+            || sync().and_then(|()| cold.forget(&path)),
         )?;
         text += &format!("\n{}, {} rounds:\n\n{}", tree.describe(), scale.rounds, results.table());
     }
@@ -285,7 +285,7 @@ pub fn slow(scale: &Scale) -> Result<String> {
             .zip(&disks)
             .map(|((name, inner), disk)| Contender::new(name, move || Ok(disk.enter(&inner()?))))
             .collect();
-        let results = contest(scale.rounds, &contenders, || settle().and_then(|()| Cold::DropCaches.forget(&path)))?;
+        let results = contest(scale.rounds, &contenders, || sync().and_then(|()| Cold::DropCaches.forget(&path)))?;
         let images = (scale.rounds as u64 * tree.files) as f64;
         let counts = contenders
             .iter()
@@ -326,7 +326,7 @@ pub fn verify(scale: &Scale) -> Result<String> {
                     Ok(sum)
                 }),
             ],
-            settle,
+            sync,
         )?;
         text += &format!("\nShards of {}, {} rounds:\n\n{}", tree.describe(), scale.rounds, results.table());
     }
@@ -366,7 +366,7 @@ pub fn read(scale: &Scale) -> Result<String> {
                 Contender::new("shardpack-reader", reader(&[])),
                 Contender::new("shardpack-reader, each image's hash checked", reader(&["--check"])),
             ],
-            settle,
+            sync,
         )?;
         text += &format!("\nShards of {}, {} rounds:\n\n{}", tree.describe(), scale.rounds, results.table());
     }
@@ -400,7 +400,7 @@ pub fn convert(scale: &Scale) -> Result<String> {
             Ok(convert)
         }));
     }
-    let results = contest(scale.rounds, &contenders, settle)?;
+    let results = contest(scale.rounds, &contenders, sync)?;
     let text = format!(
         "Warm page cache, output in webdataset, shuffled again. `shardpack pack SRC DST` reads the images as files. \
          `shardpack convert SHARDS DST` reads the same images from shards without manifest and index. {}, {} \
@@ -436,7 +436,7 @@ pub fn lmdb(scale: &Scale) -> Result<String> {
         Contender { counts_itself: true, ..Contender::new("py-lmdb and webdataset ShardWriter", by_loop) },
         Contender::new("shardpack pack of the tree", || pack_command(&path, "tree", &[])),
     ];
-    let results = contest(scale.rounds, &contenders, settle)?;
+    let results = contest(scale.rounds, &contenders, sync)?;
     let text = format!(
         "Warm page cache. The source is an LMDB of pickles `(bytes, label)`; the output is webdataset, shuffled: \
          `shardpack convert LMDB DST`, a plain loop (`{script}`, import time excluded), and `shardpack pack` of the \
@@ -457,7 +457,7 @@ pub fn scale(scale: &Scale) -> Result<String> {
         warm(&path)?;
         contenders.push(Contender::new(&files.to_string(), move || pack_command(&path, "shards", &[])));
     }
-    let Results(results) = contest(scale.rounds, &contenders, settle)?;
+    let Results(results) = contest(scale.rounds, &contenders, sync)?;
     let per_file = |number: usize| -> Vec<f64> {
         results[number].1.iter().map(|usage| usage.seconds * 1e6 / sizes[number] as f64).collect()
     };

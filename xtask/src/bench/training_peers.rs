@@ -115,7 +115,7 @@ struct Epoch {
 
 impl Peer {
     /// Installs the peer and writes its data.
-    fn ready(&self, scale: &Scale, tree: &Path) -> Result<Ready<'_>> {
+    fn prepare(&self, scale: &Scale, tree: &Path) -> Result<Ready<'_>> {
         let python = (self.python)()?;
         let data = match self.data {
             Data::Files => tree.to_owned(),
@@ -194,7 +194,7 @@ pub fn training_peers(scale: &Scale) -> Result<String> {
     let (mut peers, mut missing) = (Vec::new(), String::new());
     for peer in &PEERS {
         println!("   getting ready: {}", peer.name);
-        match peer.ready(scale, &tree) {
+        match peer.prepare(scale, &tree) {
             Ok(ready) => peers.push(ready),
             Err(why) => missing += &left_out(peer, &why),
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{
     Scale,
     contest::{Contender, contest},
-    rows::{clear, fresh, settle},
+    rows::{clear, fresh, sync},
 };
 use crate::{
     Result,
@@ -51,7 +51,7 @@ pub fn values(scale: &Scale) -> Result<String> {
             Contender::new(&format!("shardpack convert --format {format}"), convert),
             Contender { counts_itself: true, ..Contender::new(peer, by_loop) },
         ];
-        let results = contest(scale.rounds, &contenders, settle)?;
+        let results = contest(scale.rounds, &contenders, sync)?;
         text += &format!("\nOutput in {format}, {} rounds:\n\n{}", scale.rounds, results.table());
     }
     clear().map(|()| text)

@@ -13,7 +13,7 @@ use super::{
     contest::median,
     photographs::{Kind, Photographs},
     process::measure,
-    rows::{clear, settle, warm},
+    rows::{clear, sync, warm},
     slow::{HARD_DISK, Slow, SlowDisk},
     training::packed,
 };
@@ -73,7 +73,7 @@ pub fn waits(scale: &Scale) -> Result<String> {
             let disk = match slow {
                 false => warm(data).map(|()| None)?,
                 true => {
-                    settle().and_then(|()| Cold::DropCaches.forget(data))?;
+                    sync().and_then(|()| Cold::DropCaches.forget(data))?;
                     Some(SlowDisk::new(data, &format!("waits-{number}"), Slow::Reads, HARD_DISK)?)
                 }
             };

@@ -18,7 +18,7 @@ use std::{
 use crate::{
     Result,
     arguments::Arguments,
-    command::{Steps, command, is_there, output, read, remove, root, run, target, write},
+    command::{Steps, command, is_installed, output, read, remove, root, run, target, write},
     python, tools,
 };
 use bill::Package;
@@ -237,7 +237,7 @@ impl Build {
 
     /// Builds a wheel for each installed free-threaded interpreter: PyO3 has no stable ABI for them before 3.15.
     fn free_threaded(&self) -> Result<()> {
-        let found: Vec<_> = FREE_THREADED.into_iter().filter(|python| is_there(python, &["--version"])).collect();
+        let found: Vec<_> = FREE_THREADED.into_iter().filter(|python| is_installed(python, &["--version"])).collect();
         if found.is_empty() {
             println!("none of {} is here: no such wheel was made", FREE_THREADED.join(", "));
         }

@@ -66,7 +66,7 @@ pub fn quality(setting: &Setting, epochs: [&Ranks; 2], shuffled: &[u32], sorted:
     let (seen, repeated) = first_steps(&first, all);
     let (again, _) = first_steps(&second, all);
     let batch = (setting.ranks * setting.batch) as u64;
-    let r = quality::again(&first, setting.samples.into(), batch, |sample| again[sample as usize]);
+    let r = quality::repeated_pairs(&first, setting.samples.into(), batch, |sample| again[sample as usize]);
     let deff = |labels| [1, setting.ranks].map(|ranks| deff(epochs[0], ranks, setting.batch, labels, setting.classes));
     Quality {
         r: r.map_or(f64::NAN, |figure| figure.value),

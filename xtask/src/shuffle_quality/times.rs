@@ -51,7 +51,7 @@ fn measure(ranks: u64, ratio: f64, rotated: bool, epochs: u64) -> Result<Means> 
             let times = Times::of(&epoch, all).ok_or("too few runs")?;
             let mut batches = vec![Vec::new(); SAMPLES.div_ceil(batch) as usize];
             (0..SAMPLES).for_each(|sample| batches[(now[sample as usize] / batch) as usize].push(sample));
-            let r = quality::again(&batches, SAMPLES, batch, |sample| Some(before[sample as usize] / batch));
+            let r = quality::repeated_pairs(&batches, SAMPLES, batch, |sample| Some(before[sample as usize] / batch));
             sum.place += times.place.value;
             sum.epochs += times.epochs.value;
             sum.r += r.map_or(f64::NAN, |r| r.value);

@@ -107,7 +107,7 @@ fn look_at(
     facts: &mut Facts,
     monitor: &dyn Monitor,
 ) -> Result<()> {
-    monitor.go_on()?;
+    monitor.check_cancelled()?;
     if let Err(error) = shard.look_for() {
         facts.problems.push(error);
     }
@@ -165,7 +165,7 @@ fn read_rows(
         facts.classes[class(row.label, classes)] += 1;
         if (number + 1).is_multiple_of(ROWS_AT_ONCE) {
             monitor.advance(ROWS_AT_ONCE, 0);
-            monitor.go_on()?;
+            monitor.check_cancelled()?;
         }
     }
     monitor.advance(shard.len() % ROWS_AT_ONCE, 0);

@@ -132,7 +132,7 @@ fn by_path(view: &View, path: &[u8], monitor: &dyn Monitor) -> Result<Option<u64
     let look = |shard: &shardpack_reader::Shard<'_>| {
         for number in 0..shard.len() {
             if number.is_multiple_of(ROWS_AT_ONCE) {
-                monitor.go_on()?;
+                monitor.check_cancelled()?;
             }
             let row = shard.row(number)?;
             if row.path == path || in_split == Some(row.path) {
@@ -152,7 +152,7 @@ fn in_members(
 ) -> Result<Option<Extracted>> {
     let in_file = |error: Error| error.in_file(&file.path);
     while let Some(member) = archive.next().map_err(in_file)? {
-        monitor.go_on()?;
+        monitor.check_cancelled()?;
         let of_key = || samples::split(&member.name).filter(|(key, _)| *key == wanted);
         let is_image = || of_key().is_some_and(|(_, extension)| scan::is_image(extension));
         if member.kind == MemberKind::File && (member.name == wanted || is_image()) {
@@ -168,9 +168,9 @@ fn in_members(
 /// The image of a matching record, and whether the match is unique.
 fn in_records(file: &ShardFile, wanted: &[u8], monitor: &dyn Monitor) -> Result<Option<(Extracted, bool)>> {
     let in_file = |error: Error| error.in_file(&file.path);
-    let mut walk = file.walk(&FieldSelection::default(), &|| monitor.go_on())?;
+    let mut walk = file.walk(&FieldSelection::default(), &|| monitor.check_cancelled())?;
     while let Some(record) = walk.next().map_err(in_file)? {
-        monitor.go_on()?;
+        monitor.check_cancelled()?;
         let is_file = record.filename.as_deref() == Some(wanted);
         if record.key != wanted && !is_file {
             continue;

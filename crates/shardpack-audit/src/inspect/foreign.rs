@@ -249,7 +249,7 @@ fn look_at(file: &ShardFile, facts: &mut Facts, monitor: &dyn Monitor) -> Result
     let (mut samples, mut told) = (0, 0);
     let mut empty = Tally::default();
     let scanned = scan::scan(file, monitor, &mut |scanned| {
-        monitor.go_on()?;
+        monitor.check_cancelled()?;
         samples += 1;
         // Offsets in a compressed file are unpacked offsets and may exceed its length.
         let at = scanned.offset.min(file.bytes).max(told);
@@ -265,7 +265,7 @@ fn look_at(file: &ShardFile, facts: &mut Facts, monitor: &dyn Monitor) -> Result
     facts.problems.extend(empty.problem(file, "images in this file are empty"));
     monitor.advance(0, file.bytes - told);
     // Hashes are checked by `verify` only.
-    facts.problems.extend(file.compare(true, &|| monitor.go_on())?.problems);
+    facts.problems.extend(file.compare(true, &|| monitor.check_cancelled())?.problems);
     match scanned {
         Ok(of_file) => {
             facts.add_file(file, of_file, samples);

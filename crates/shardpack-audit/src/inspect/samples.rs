@@ -199,7 +199,7 @@ impl Walk<'_> {
                 break;
             }
             if number.is_multiple_of(SAMPLES_AT_ONCE) {
-                self.monitor.go_on()?;
+                self.monitor.check_cancelled()?;
             }
             let row = match shard.row(number) {
                 Ok(row) => row,
@@ -227,7 +227,7 @@ impl Walk<'_> {
             }
             let shard = file.path.file_name().unwrap_or_default().to_string_lossy();
             let scanned = scan::scan(file, self.monitor, &mut |scanned| {
-                self.monitor.go_on()?;
+                self.monitor.check_cancelled()?;
                 let image = scanned.images.first();
                 let header = image.map_or(&NO_IMAGE, |image| &image.header);
                 let extension = image.and_then(|image| image.extension.as_deref());

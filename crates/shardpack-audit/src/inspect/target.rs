@@ -122,7 +122,7 @@ impl Resolved {
         given.refuse_lost_manifests()?;
         given.take_splits()?;
         for DatasetLocation { folder, .. } in given.roots.iter().filter(|root| root.only.is_none()) {
-            if sys::is_folder(folder)? && !sys::is_there(&folder.join(manifest::FILE))? {
+            if sys::is_folder(folder)? && !sys::exists(&folder.join(manifest::FILE))? {
                 packed::refuse_lost_manifest(folder)?;
             }
         }

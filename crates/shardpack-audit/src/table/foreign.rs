@@ -23,9 +23,9 @@ pub(super) fn add(files: &[ShardFile], sink: &mut dyn Sink, monitor: &dyn Monito
     for file in files {
         let in_file = |error: shardpack_format::Error| error.in_file(&file.path);
         let shard = file.path.file_name().unwrap_or_default().to_string_lossy();
-        let mut walk = file.walk(&FieldSelection::default(), &|| monitor.go_on())?;
+        let mut walk = file.walk(&FieldSelection::default(), &|| monitor.check_cancelled())?;
         while let Some(record) = walk.next().map_err(in_file)? {
-            monitor.go_on()?;
+            monitor.check_cancelled()?;
             let image = match &record.image {
                 Ok(image) => {
                     walk.image(&mut bytes).map_err(in_file)?;

@@ -163,7 +163,7 @@ fn add_shard(view: &View, shard: Shard<'_>, sink: &mut dyn Sink, monitor: &dyn M
     let choice = Choice::of_manifest(view.dataset.manifest())?;
     for number in 0..shard.len() {
         if number.is_multiple_of(ROWS_AT_ONCE) {
-            monitor.go_on()?;
+            monitor.check_cancelled()?;
             monitor.advance(ROWS_AT_ONCE.min(shard.len() - number), 0);
         }
         sink.add(&cells(view, &choice, shard, shard.samples().start + number, &shard.row(number)?))?;

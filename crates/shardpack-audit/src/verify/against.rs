@@ -453,7 +453,7 @@ fn shard_against(
     rows.sort_unstable_by_key(|(place, ..)| *place);
     let mut payload = Vec::new();
     for (_, numbers, row) in rows {
-        monitor.go_on()?;
+        monitor.check_cancelled()?;
         problems.extend(labels.take(original, &row, numbers.start, |what| of_row(&row, what)));
         if let Some(format) = &format {
             match original.render_any(&row, numbers, format.as_ref(), &mut payload) {

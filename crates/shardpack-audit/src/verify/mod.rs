@@ -222,7 +222,7 @@ impl Opened {
 pub(crate) fn open(files: &Arc<dyn Storage>) -> Result<(Vec<Opened>, Vec<Problem>)> {
     if let Some(dst) = files.local()
         && let Some(folder) = unfinished(dst)?
-        && (is_unfinished(dst)? || !sys::is_there(&dst.join(manifest::FILE))?)
+        && (is_unfinished(dst)? || !sys::exists(&dst.join(manifest::FILE))?)
     {
         return Err(Error::new(ErrorKind::Data, "an unfinished pack: it has no manifest yet")
             .in_file(folder.canonicalize().unwrap_or(folder))
@@ -269,12 +269,12 @@ fn split_folders(dst: &Path) -> Result<Vec<String>> {
     let mut folders = Vec::new();
     for entry in entries {
         let path = entry.map_err(|e| sys::io_error("cannot read folder", dst, e))?.path();
-        if sys::is_there(&path.join(manifest::FILE))? {
+        if sys::exists(&path.join(manifest::FILE))? {
             folders.push(path.file_name().unwrap_or_default().to_string_lossy().into_owned());
         }
     }
     folders.sort();
-    match folders.is_empty() && !sys::is_there(&dst.join(splits::FILE))? {
+    match folders.is_empty() && !sys::exists(&dst.join(splits::FILE))? {
         true => Err(Error::usage("no manifest.json in here, nor shards")
             .in_file(dst)
             .help("give the folder that `shardpack pack` wrote, or shards: tar, TFRecord, RecordIO or MDS files")),
@@ -336,7 +336,7 @@ pub fn verify(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Re
 /// Whether this is a single dataset and not a folder of splits; its manifest may be damaged.
 fn is_one(files: &Arc<dyn Storage>, datasets: &[Opened], report: &Report) -> Result<bool> {
     match files.local() {
-        Some(dst) => sys::is_there(&dst.join(manifest::FILE)),
+        Some(dst) => sys::exists(&dst.join(manifest::FILE)),
         None => Ok(datasets.iter().all(|dataset| dataset.prefix.is_empty())
             && report.problems.iter().all(|problem| problem.file == manifest::FILE)),
     }

@@ -105,7 +105,7 @@ impl<'r> RepairTarget<'r> {
         let (work, lock) = match remote {
             Some(remote) => {
                 let work = remote.work.join(MADE);
-                if sys::is_there(&work)? {
+                if sys::exists(&work)? {
                     fs::remove_dir_all(&work).map_err(|e| sys::io_error("cannot remove", &work, e))?;
                 }
                 (own::folder(&remote.work, MADE)?, None)

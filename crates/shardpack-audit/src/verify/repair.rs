@@ -265,7 +265,7 @@ impl Repair<'_> {
         if let Some(remote) = self.place.remote() {
             own::folder(self.work, manifest::INDEX_FOLDER)?;
             each(&manifest.shards, NETWORK_READS, |shard| {
-                self.monitor.go_on()?;
+                self.monitor.check_cancelled()?;
                 let is_right = |bytes: &[u8]| hash::file(bytes) == shard.index.blake3.0;
                 let bytes = remote.read_right(&shard.index.file, Some(shard.index.bytes), is_right)?;
                 // Without a correct index, no sidecar can be made from it.
@@ -370,7 +370,7 @@ impl Repair<'_> {
             }
             // The whole batch is read before any record is written: the old bytes can be in the same file, at the same offsets.
             let records = in_order((next - first) as usize, self.threads(), |at| {
-                self.monitor.go_on()?;
+                self.monitor.check_cancelled()?;
                 match record(&index.row(first + at as u64)?, old.as_ref(), original, format.as_ref()) {
                     // Reports the first bad record in shard order, not in completion order.
                     Err(error) if error.kind() == ErrorKind::Data => Ok(Err(error)),
@@ -402,7 +402,7 @@ impl Repair<'_> {
         let bytes = there.bytes().min(shard.bytes);
         let starts: Vec<u64> = (0..bytes.div_ceil(PIECE_BYTES)).map(|piece| piece * PIECE_BYTES).collect();
         each(&starts, PIECES, |start| {
-            self.monitor.go_on()?;
+            self.monitor.check_cancelled()?;
             let mut piece = vec![0; PIECE_BYTES.min(bytes - start) as usize];
             there.read_at(*start, &mut piece)?;
             new.write_all_at(&piece, *start).map_err(|e| sys::io_error("cannot write", made, e))

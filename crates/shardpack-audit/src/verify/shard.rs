@@ -88,7 +88,7 @@ pub(super) fn verify_all(
         shards.iter().enumerate().for_each(|(number, shard)| pieces.extend(cut(number, shard)));
     }
     let done = in_order(pieces.len(), options.jobs, |number| {
-        monitor.go_on()?;
+        monitor.check_cancelled()?;
         let piece = &pieces[number];
         let done = read(dataset, format, options, &shards[piece.shard], piece)?;
         monitor.advance(piece.rows.end - piece.rows.start, piece.bytes.end - piece.bytes.start);

@@ -65,7 +65,7 @@ pub(super) fn own(dataset: &Dataset) -> Vec<Attribute> {
 pub(super) fn counted<'p>(file: &Hdf5File, paths: impl Iterator<Item = &'p str>) -> Result<BTreeMap<String, u64>> {
     let mut counted = BTreeMap::new();
     for path in paths {
-        for attribute in own(&file.dataset(path).map_err(open::told)?) {
+        for attribute in own(&file.dataset(path).map_err(open::to_error)?) {
             counted.insert(left_out(&attribute.name, path), 1);
         }
     }
@@ -78,7 +78,7 @@ pub(super) fn counted<'p>(file: &Hdf5File, paths: impl Iterator<Item = &'p str>)
 /// # Errors
 /// If the file is corrupt.
 pub(super) fn of_root(file: &Hdf5File, has_labels: bool) -> Result<BTreeMap<String, u64>> {
-    let all = file.root_group().and_then(|root| root.attributes()).map_err(open::told)?;
+    let all = file.root_group().and_then(|root| root.attributes()).map_err(open::to_error)?;
     let is_used = |one: &Attribute| one.name == "split" || has_labels && class_names(one).is_some();
     let own = all.iter().filter(|one| !OF_LIBRARIES.contains(&one.name.as_str()) && !is_used(one));
     Ok(own.map(|one| (format!("attribute {} of the file", one.name), 1)).collect())
@@ -113,12 +113,12 @@ pub(super) fn of_groups_above(file: &Hdf5File, samples: &[Members]) -> Result<BT
         }
     }
     let mut counted = BTreeMap::new();
-    above.iter().try_for_each(|path| count(&file.group(path).map_err(open::told)?, &mut counted))?;
+    above.iter().try_for_each(|path| count(&file.group(path).map_err(open::to_error)?, &mut counted))?;
     Ok(counted)
 }
 
 fn count(group: &Group, counted: &mut BTreeMap<String, u64>) -> Result<()> {
-    let all = group.attributes().map_err(open::told)?;
+    let all = group.attributes().map_err(open::to_error)?;
     for attribute in all.iter().filter(|one| !OF_LIBRARIES.contains(&one.name.as_str())) {
         *counted.entry(format!("attribute {} of groups", attribute.name)).or_default() += 1;
     }
@@ -130,7 +130,7 @@ fn count(group: &Group, counted: &mut BTreeMap<String, u64>) -> Result<()> {
 /// # Errors
 /// If the file is corrupt.
 pub(super) fn classes_of_root(file: &Hdf5File) -> Result<Vec<Vec<u8>>> {
-    let all = file.root_group().and_then(|root| root.attributes()).map_err(open::told)?;
+    let all = file.root_group().and_then(|root| root.attributes()).map_err(open::to_error)?;
     Ok(all.iter().find_map(class_names).unwrap_or_default())
 }
 

@@ -108,7 +108,7 @@ impl Opened {
     /// If the system fails.
     pub fn open(file: &Hdf5File, beside: &Component, is_wanted: bool) -> Result<Self> {
         let rows = is_wanted.then(|| Rows::in_batches_of(BATCH_BYTES, file, &beside.path)).transpose();
-        let rows = told(rows)?.flatten().filter(|rows| rows.batch_bytes() <= MAX_BATCH_BYTES);
+        let rows = supported_opt(rows)?.flatten().filter(|rows| rows.batch_bytes() <= MAX_BATCH_BYTES);
         Ok(Self { name: beside.name.clone(), rows })
     }
 
@@ -120,8 +120,9 @@ impl Opened {
     pub fn next(&mut self, number: u64) -> Result<Result<Option<(Option<Form>, Vec<u8>)>, String>> {
         let Some(rows) = &mut self.rows else { return Ok(Ok(None)) };
         let found = match are_arrays(rows.dataset()) {
-            true => told(value_rows::row(rows, number))?.map(|row| row.map(|(form, items)| Some((Some(form), items)))),
-            false => told(rows.row(number).map(|row| row.map(<[u8]>::to_vec)))?.map(|row| {
+            true => supported_opt(value_rows::row(rows, number))?
+                .map(|row| row.map(|(form, items)| Some((Some(form), items)))),
+            false => supported_opt(rows.row(number).map(|row| row.map(<[u8]>::to_vec)))?.map(|row| {
                 let content = content(rows.dataset(), row?)?;
                 Ok(content.map(|content| (None, content)))
             }),
@@ -134,7 +135,7 @@ impl Opened {
 }
 
 /// The result of the read, or `None` if the file uses an unsupported feature.
-fn told<T>(read: Result<T>) -> Result<Option<T>> {
+fn supported_opt<T>(read: Result<T>) -> Result<Option<T>> {
     match read {
         Ok(read) => Ok(Some(read)),
         Err(error) if error.kind() == ErrorKind::Data => Ok(None),

@@ -63,7 +63,7 @@ impl Seen {
     }
 
     /// Description for the user: `images uint8 100×32×32×3`.
-    pub fn told(&self) -> String {
+    pub fn describe(&self) -> String {
         let shape = if self.shape.is_empty() { "of one item".to_owned() } else { by(&self.shape) };
         format!("{} {} {shape}", self.path, self.type_name)
     }
@@ -186,7 +186,7 @@ pub(super) fn look(file: &Hdf5File, groups: &[Members]) -> Result<Vec<Seen>> {
         for name in &one.datasets {
             let path = one.path(name);
             let dataset =
-                file.dataset(&path).map_err(|error| open::told(error).in_sample(format!("dataset {path}")))?;
+                file.dataset(&path).map_err(|error| open::to_error(error).in_sample(format!("dataset {path}")))?;
             // Links lead to the same dataset by other names.
             let is_same =
                 |one: &&Seen| one.address == dataset.address() && names::split(&one.path) == names::split(&path);
@@ -199,8 +199,8 @@ pub(super) fn look(file: &Hdf5File, groups: &[Members]) -> Result<Vec<Seen>> {
 }
 
 /// Datasets, for a message.
-pub(super) fn told(seen: &[Seen]) -> String {
-    let all: Vec<_> = seen.iter().take(TOLD).map(Seen::told).collect();
+pub(super) fn describe_all(seen: &[Seen]) -> String {
+    let all: Vec<_> = seen.iter().take(TOLD).map(Seen::describe).collect();
     match seen.len() {
         0 => "none that could be looked at".to_owned(),
         count if count > TOLD => format!("{} and {} more", all.join(", "), count - TOLD),

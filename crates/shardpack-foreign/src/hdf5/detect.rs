@@ -8,7 +8,7 @@ use shardpack_format::{Error, ErrorKind, Result, formats::foreign::FieldSelectio
 
 use super::{
     attributes,
-    description::{MAX_TABLES, Seen, look, told},
+    description::{MAX_TABLES, Seen, describe_all, look},
     image_datasets,
     layout::{Layout, Samples, Table},
     names::{self, CLASSES, IMAGES, Members, group_of, label_rank, own_words, rank},
@@ -48,7 +48,7 @@ pub(super) fn layout(file: &Hdf5File, wanted: &FieldSelection) -> Result<Layout>
             let found = named(file, &seen, &path)?;
             let is_encoded = found.is_encoded() && (!found.is_padded() || tables::begins_like_image(file, &found)?);
             if !is_encoded && !is_wanted_pixels(&found) {
-                return Err(Error::usage(format!("dataset {} holds no images", found.told())));
+                return Err(Error::usage(format!("dataset {} holds no images", found.describe())));
             }
             vec![found]
         }
@@ -77,7 +77,7 @@ pub(super) fn layout(file: &Hdf5File, wanted: &FieldSelection) -> Result<Layout>
     }
     let label = wanted.label.as_ref().map(trimmed).map(|path| named(file, &seen, &path)).transpose()?;
     if let (Some(label), [_, _, ..]) = (&label, &*images) {
-        let what = format!("labels {} for {} datasets of images: {}", label.path, images.len(), told(&images));
+        let what = format!("labels {} for {} datasets of images: {}", label.path, images.len(), describe_all(&images));
         return Err(Error::usage(what).help("choose one with --image-feature PATH"));
     }
     let table = |images| tables::table(file, images, &seen, label.as_ref(), wanted);
@@ -103,7 +103,7 @@ fn image_samples(file: &Hdf5File, groups: &[Members], empty: &[Members], seen: &
     let Some(first) = samples.groups.iter().find(|one| one.datasets.len() > 1) else { return Ok(None) };
     let mut found = Vec::new();
     for name in &first.datasets {
-        let dataset = file.dataset(&first.path(name)).map_err(open::told)?;
+        let dataset = file.dataset(&first.path(name)).map_err(open::to_error)?;
         let is_encoded = image_datasets::is_encoded(&dataset);
         let is_pixels = Seen::of(name.clone(), &dataset).is_one_image();
         if is_encoded || is_pixels {
@@ -181,7 +181,7 @@ fn sample_groups(groups: &[Members], empty: Vec<Members>, seen: &[Seen]) -> Opti
 /// If the file is corrupt.
 pub(super) fn classes(file: &Hdf5File, layout: &Layout, wanted: &FieldSelection) -> Result<Vec<Vec<u8>>> {
     let told = |path: &str| -> Result<Option<Vec<Vec<u8>>>> {
-        Ok(values::class_names(file.dataset(path).map_err(open::told)?.dtype()))
+        Ok(values::class_names(file.dataset(path).map_err(open::to_error)?.dtype()))
     };
     let tables = match layout {
         Layout::Rows(tables) => tables,
@@ -245,9 +245,9 @@ fn named(file: &Hdf5File, seen: &[Seen], path: &str) -> Result<Seen> {
         Ok(dataset) => Ok(Seen::of(path.to_owned(), &dataset)),
         Err(error) => match open::cause(error) {
             hdf5_reader::error::Error::DatasetNotFound(_) | hdf5_reader::error::Error::GroupNotFound(_) => {
-                Err(Error::usage(format!("no dataset {path}: it has {}", told(seen))))
+                Err(Error::usage(format!("no dataset {path}: it has {}", describe_all(seen))))
             }
-            error => Err(open::told(error)),
+            error => Err(open::to_error(error)),
         },
     }
 }
@@ -263,7 +263,7 @@ fn check_no_table(seen: &[Seen], path: &str, wanted: &FieldSelection) -> Result<
     }
     let is_labels = |one: &&Seen| one.shape.len() == 1 && one.is_called_label() && !is_in(group_of(&one.path), path);
     let Some(labels) = seen.iter().find(is_labels) else { return Ok(()) };
-    let what = format!("labels {}: each image is a dataset, so no row belongs to an image", labels.told());
+    let what = format!("labels {}: each image is a dataset, so no row belongs to an image", labels.describe());
     Err(Error::usage(what).help("--no-labels packs without labels; --label-from FILE reads labels by image name"))
 }
 
@@ -271,7 +271,7 @@ fn check_no_table(seen: &[Seen], path: &str, wanted: &FieldSelection) -> Result<
 fn each(file: &Hdf5File, groups: Vec<Members>, seen: &[Seen]) -> Result<Layout> {
     let first = groups.first().and_then(|one| Some(one.path(one.datasets.first()?)));
     let Some(path) = first else { return Err(Error::data("no datasets in it")) };
-    let dataset = file.dataset(&path).map_err(open::told)?;
+    let dataset = file.dataset(&path).map_err(open::to_error)?;
     let is_one = match Kind::of(dataset.dtype()) {
         Kind::Byte => (1..=3).contains(&dataset.ndim()),
         Kind::Bytes | Kind::Opaque | Kind::Text => dataset.num_elements().is_ok_and(|items| items == 1),
@@ -281,8 +281,8 @@ fn each(file: &Hdf5File, groups: Vec<Members>, seen: &[Seen]) -> Result<Layout> 
     // A file of numbers and no images.
     if !is_one || dataset.ndim() == 1 && Kind::of(dataset.dtype()) == Kind::Byte && bytes < SNIFF_BYTES as u64 {
         let what = match seen.is_empty() {
-            true => format!("no dataset that holds images, the first is {}", Seen::of(path, &dataset).told()),
-            false => format!("no dataset that holds images: it has {}", told(seen)),
+            true => format!("no dataset that holds images, the first is {}", Seen::of(path, &dataset).describe()),
+            false => format!("no dataset that holds images: it has {}", describe_all(seen)),
         };
         return Err(Error::data(what).help(NAME_BOTH));
     }

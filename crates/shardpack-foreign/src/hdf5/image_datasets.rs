@@ -241,7 +241,7 @@ impl Images for ImageDatasets {
 /// The attribute of the first dataset that is called as labels are.
 fn first_label(file: &Hdf5File, groups: &[Members]) -> Result<Option<String>> {
     let Some(path) = groups.first().and_then(|one| Some(one.path(one.datasets.first()?))) else { return Ok(None) };
-    let attributes = attributes::own(&file.dataset(&path).map_err(open::told)?);
+    let attributes = attributes::own(&file.dataset(&path).map_err(open::to_error)?);
     Ok(attributes::label(&attributes).map(|one| one.name.clone()))
 }
 

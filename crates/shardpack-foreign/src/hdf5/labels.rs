@@ -16,7 +16,7 @@ use super::{
 
 /// Why rows that are lists are no classes, for a note.
 pub(super) fn of_lists(labels: &Seen) -> String {
-    format!("; {} has lists of labels: a component, and no class", labels.told())
+    format!("; {} has lists of labels: a component, and no class", labels.describe())
 }
 
 /// The reason why the rows of `labels` are no classes, for a note; `None` if they are classes.
@@ -45,12 +45,12 @@ pub(super) fn no_class(file: &Hdf5File, labels: &Seen) -> Result<Option<String>>
         };
         if items.any(is_unfit) {
             let what = if are_several { "several labels a row" } else { "no whole numbers" };
-            return Ok(Some(format!("; {} has {what}: a component, and no class", labels.told())));
+            return Ok(Some(format!("; {} has {what}: a component, and no class", labels.describe())));
         }
     }
     Ok(match texts.no_classes() {
         None => None,
         Some(_) if texts.fractions == 0 => Some(of_lists(labels)),
-        Some(_) => Some(format!("; {} has no whole numbers: a component, and no class", labels.told())),
+        Some(_) => Some(format!("; {} has no whole numbers: a component, and no class", labels.describe())),
     })
 }

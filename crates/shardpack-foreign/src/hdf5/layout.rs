@@ -64,10 +64,10 @@ impl Table {
         split: Option<String>,
         all: &[&Seen],
     ) -> Self {
-        let told: Vec<_> = all.iter().take(TOLD).map(|one| one.told()).collect();
+        let told: Vec<_> = all.iter().take(TOLD).map(|one| one.describe()).collect();
         let mut note = format!("values {}", told.join(", "));
         if let Some(label) = label {
-            note += &format!("; labels {}", label.told());
+            note += &format!("; labels {}", label.describe());
         }
         Self {
             images: values.first().map(|(path, _)| path.clone()).unwrap_or_default(),
@@ -100,7 +100,7 @@ impl Table {
     pub fn nameless<'t>(&'t self, file: &Hdf5File) -> Result<Vec<&'t str>> {
         let mut found = Vec::new();
         for path in self.paths().filter(|path| self.labels.as_deref() != Some(path)) {
-            if values::class_names(file.dataset(path).map_err(open::told)?.dtype()).is_some() {
+            if values::class_names(file.dataset(path).map_err(open::to_error)?.dtype()).is_some() {
                 found.push(path);
             }
         }

@@ -49,7 +49,7 @@ impl Link {
     }
 
     /// Description for the user.
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         match self.is_external {
             true => format!("{} is an external link to {}, and other files are not read", self.path, self.target),
             false => format!("{} is a link to {}, which is not in the file", self.path, self.target),
@@ -70,7 +70,7 @@ impl Links {
         let mut all = Vec::new();
         names::each_group(file, &mut |path, group, groups, datasets| {
             let is_followed = |name: &String| groups.contains(name) || datasets.contains(name);
-            let links = links(file, group).map_err(open::told)?;
+            let links = links(file, group).map_err(open::to_error)?;
             all.extend(links.into_iter().filter(|(name, _)| !is_followed(name)).map(|(name, target)| {
                 let (is_external, target) = match target {
                     LinkTarget::External { filename, path } => (true, format!("{path} of {filename}")),
@@ -90,7 +90,7 @@ impl Links {
                 || may_be_labels && label_rank(&link.path).is_some()
         };
         match all.iter().find(is_meant) {
-            Some(link) => Err(Error::data(link.told()).help(COPY)),
+            Some(link) => Err(Error::data(link.describe()).help(COPY)),
             None => Ok(Self(all)),
         }
     }
@@ -111,7 +111,7 @@ impl Links {
     /// Why a file has no samples, with the first link, which may lead to some.
     pub fn beside(&self, error: Error) -> Error {
         let Some(link) = self.0.first() else { return error };
-        Error::new(error.kind(), format!("{}; {}", error.what(), link.told())).help(COPY)
+        Error::new(error.kind(), format!("{}; {}", error.what(), link.describe())).help(COPY)
     }
 }
 

@@ -56,11 +56,11 @@ pub use known::{OddSplits, Outline, is, stray};
 pub(crate) static ENTRY: Entry = Entry {
     extensions: &["h5", "he5"],
     takes,
-    classes: |file, wanted| classes(file.lies(), wanted),
-    splits: |file, wanted| splits(file.lies(), wanted),
-    outline: |file| outline(file.lies()),
-    odd_splits: |file, wanted| odd_splits(file.lies(), wanted),
-    ..Entry::new("hdf5", is, |file, wanted, _| walk(file.lies(), wanted, file.part.as_deref()))
+    classes: |file, wanted| classes(file.location(), wanted),
+    splits: |file, wanted| splits(file.location(), wanted),
+    outline: |file| outline(file.location()),
+    odd_splits: |file, wanted| split_warnings(file.location(), wanted),
+    ..Entry::new("hdf5", is, |file, wanted, _| walk(file.location(), wanted, file.part.as_deref()))
 };
 
 /// Starts to walk `file`; `part` selects one of the splits in the file.
@@ -155,7 +155,7 @@ pub fn outline(file: impl Into<FileLocation>) -> Result<Option<Outline>> {
         }
         let seen = description::look(&file, &groups)?;
         let is_sample = description::are_one_sample(&seen);
-        Ok(Some(Outline { names: root.datasets.clone(), told: description::told(&seen), is_sample }))
+        Ok(Some(Outline { names: root.datasets.clone(), told: description::describe_all(&seen), is_sample }))
     })
 }
 
@@ -163,11 +163,11 @@ pub fn outline(file: impl Into<FileLocation>) -> Result<Option<Outline>> {
 ///
 /// # Errors
 /// As [`walk`].
-pub fn odd_splits(file: impl Into<FileLocation>, wanted: &FieldSelection) -> Result<OddSplits> {
+pub fn split_warnings(file: impl Into<FileLocation>, wanted: &FieldSelection) -> Result<OddSplits> {
     let place = &file.into();
     contained(|| {
         let file = open::open(place)?;
-        layout_of(&file, wanted)?.0.odd_splits(&file)
+        layout_of(&file, wanted)?.0.split_warnings(&file)
     })
 }
 

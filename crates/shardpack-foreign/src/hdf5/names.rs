@@ -84,7 +84,7 @@ pub(super) type Look<'l> = &'l mut dyn FnMut(&str, &Group, &[String], &[String])
 pub(super) fn each_group(file: &Hdf5File, look: Look<'_>) -> Result<()> {
     let mut seen = BTreeSet::new();
     // The next one last.
-    let mut rest = vec![(String::new(), 0, file.root_group().map_err(open::told)?)];
+    let mut rest = vec![(String::new(), 0, file.root_group().map_err(open::to_error)?)];
     while let Some((path, depth, group)) = rest.pop() {
         // A link may lead back.
         if !seen.insert(group.address()) {
@@ -95,7 +95,7 @@ pub(super) fn each_group(file: &Hdf5File, look: Look<'_>) -> Result<()> {
         }
         let (mut groups, mut datasets) = group.member_names().map_err(|error| match open::child(&error) {
             Some((child, what)) => Error::data(format!("dataset {}: {what}", join(&path, &child))),
-            None => open::told(error)
+            None => open::to_error(error)
                 .help("groups of more than about 20000 members, as h5py writes them with libver=\"latest\", are not read: write it without"),
         })?;
         groups.retain(|name| depth > 0 || !MATLABS.contains(&name.as_str()));
@@ -103,7 +103,7 @@ pub(super) fn each_group(file: &Hdf5File, look: Look<'_>) -> Result<()> {
         datasets.sort_unstable();
         look(&path, &group, &groups, &datasets)?;
         for name in groups.into_iter().rev() {
-            let inner = group.group(&name).map_err(open::told)?;
+            let inner = group.group(&name).map_err(open::to_error)?;
             rest.push((join(&path, &name), depth + 1, inner));
         }
     }

@@ -78,7 +78,7 @@ pub(super) fn open(place: &FileLocation) -> Result<Hdf5File> {
         // Rows are read in chunk order, so each chunk is needed once.
         .with_chunk_cache_bytes(0);
     let storage: Box<dyn Storage> = match place {
-        FileLocation::Local(path) => Box::new(FileStorage::open(path).map_err(told)?),
+        FileLocation::Local(path) => Box::new(FileStorage::open(path).map_err(to_error)?),
         FileLocation::Remote(remote) => {
             let blocks = Blocks::new(remote);
             Box::new(RangeRequestStorage::new(blocks.bytes(), move |offset, bytes| {
@@ -90,7 +90,7 @@ pub(super) fn open(place: &FileLocation) -> Result<Hdf5File> {
     };
     let storage = Arc::new(Bounded(storage));
     let bytes = storage.len();
-    let file = Hdf5File::from_storage_with_options(storage, options).map_err(told)?;
+    let file = Hdf5File::from_storage_with_options(storage, options).map_err(to_error)?;
     let end = file.superblock().eof_address;
     if end > bytes {
         return Err(Error::data(format!("truncated HDF5 file: {bytes} bytes, {end} in its header")).at_byte(bytes));
@@ -99,7 +99,7 @@ pub(super) fn open(place: &FileLocation) -> Result<Hdf5File> {
 }
 
 /// Converts an error of the crate to an error of the file.
-pub(super) fn told(error: Hdf5Error) -> Error {
+pub(super) fn to_error(error: Hdf5Error) -> Error {
     match cause(error) {
         Hdf5Error::Io(error) if error.raw_os_error().is_some() => Error::io("cannot read", error),
         error if is_limit(&error) => Error::data(said(&error)),

@@ -101,7 +101,7 @@ impl Rows {
     /// # Errors
     /// As [`Rows::open`].
     pub fn in_batches_of(batch_bytes: usize, file: &Hdf5File, path: &str) -> Result<Self> {
-        let dataset = file.dataset(path).map_err(open::told)?;
+        let dataset = file.dataset(path).map_err(open::to_error)?;
         let in_dataset = |what: String| Error::data(format!("dataset {path}: {what}"));
         let item_bytes = dataset.raw_element_size().map_err(|error| in_dataset(open::said(&error)))?;
         let bytes_of = |axes: Vec<u64>| {

@@ -186,14 +186,14 @@ pub(super) fn label_path(file: &Hdf5File, samples: &Samples, wanted: &FieldSelec
 fn label(file: &Hdf5File, first: &Members) -> Result<Option<String>> {
     let mut likely = Vec::new();
     for name in first.datasets.iter().filter(|_| first.datasets.len() > 1) {
-        let dataset = file.dataset(&first.path(name)).map_err(open::told)?;
+        let dataset = file.dataset(&first.path(name)).map_err(open::to_error)?;
         let is_one = dataset.num_elements().is_ok_and(|items| items == 1);
         if is_one && matches!(Kind::of(dataset.dtype()), Kind::Byte | Kind::Whole | Kind::Text) {
             likely.push(name.clone());
         }
     }
     let ranked = likely.into_iter().filter_map(|name| Some((label_rank(&name)?, name)));
-    let of_group = file.group(&first.group).and_then(|group| group.attributes()).map_err(open::told)?;
+    let of_group = file.group(&first.group).and_then(|group| group.attributes()).map_err(open::to_error)?;
     let of_group = attributes::label(&of_group).and_then(|one| Some((label_rank(&one.name)?, one.name.clone())));
     Ok(ranked.chain(of_group).min_by_key(|(rank, _)| *rank).map(|(_, name)| name))
 }

@@ -42,7 +42,7 @@ impl Layout {
     ///
     /// # Errors
     /// If the file is corrupt.
-    pub fn odd_splits(&self, file: &Hdf5File) -> Result<OddSplits> {
+    pub fn split_warnings(&self, file: &Hdf5File) -> Result<OddSplits> {
         let Self::Rows(tables) = self else { return Ok(OddSplits::default()) };
         let [table] = &**tables else { return Ok(OddSplits::default()) };
         let ranges = ranges(file, table)?;
@@ -113,7 +113,7 @@ pub(super) fn ranges(file: &Hdf5File, table: &Table) -> Result<Vec<(String, Rang
     let attribute = match attribute.map_err(open::cause) {
         Ok(attribute) => attribute,
         Err(Hdf5Error::AttributeNotFound(_)) => return Ok(Vec::new()),
-        Err(error) => return Err(open::told(error)),
+        Err(error) => return Err(open::to_error(error)),
     };
     let Attribute { datatype: Datatype::Compound { size, fields }, raw_data, .. } = attribute else {
         return Ok(Vec::new());

@@ -11,7 +11,7 @@ use shardpack_format::{Error, Result, formats::foreign::FieldSelection, help};
 
 use super::{
     components,
-    description::{Seen, told},
+    description::{Seen, describe_all},
     labels,
     layout::Table,
     names::{self, FILENAMES, IMAGES, SHAPES, group_of, label_rank, rank},
@@ -43,7 +43,7 @@ pub(super) fn candidates(file: &Hdf5File, seen: &[Seen]) -> Result<Vec<Seen>> {
         let is_best = |one: &&Seen| rank(&one.path, &IMAGES) == best;
         let likeliest: Vec<_> = found.iter().filter(is_best).cloned().collect();
         if likeliest.len() > 1 && !are_splits(&likeliest) {
-            let what = format!("several datasets that may hold the images: it has {}", told(seen));
+            let what = format!("several datasets that may hold the images: it has {}", describe_all(seen));
             return Err(Error::usage(what).help(NAME_BOTH));
         }
         found = likeliest;
@@ -54,7 +54,7 @@ pub(super) fn candidates(file: &Hdf5File, seen: &[Seen]) -> Result<Vec<Seen>> {
     match (odd, &*found) {
         (Some((rank, odd)), [first, ..]) if rank < best => {
             let why = if odd.shape.len() == 1 { "bytes that begin like no image" } else { "pixels that are not uint8" };
-            let what = format!("images {}: {why}, which are not packed; {} could be", odd.told(), first.told());
+            let what = format!("images {}: {why}, which are not packed; {} could be", odd.describe(), first.describe());
             Err(Error::usage(what).help(help::this_image(&first.path)))
         }
         _ => Ok(found),
@@ -100,13 +100,13 @@ pub(super) fn table(
     if rows > file.storage().len() {
         return Err(Error::data(format!(
             "images {}: more than its {} bytes can hold",
-            images.told(),
+            images.describe(),
             file.storage().len()
         )));
     }
     let labels = match label {
         Some(label) if !label.is_label(rows) => {
-            let what = format!("labels {} do not go with images {}", label.told(), images.told());
+            let what = format!("labels {} do not go with images {}", label.describe(), images.describe());
             return Err(Error::usage(what));
         }
         Some(label) => Some(label),
@@ -138,16 +138,16 @@ pub(super) fn table(
     let shapes = (images.kind == Kind::Bytes).then(|| shapes(images, rows, seen)).flatten();
     let used: Vec<&str> = [of_labels, filenames, shapes].into_iter().flatten().map(|one| one.path.as_str()).collect();
     let split = names::split(&images.path);
-    let mut note = format!("images {}", images.told());
+    let mut note = format!("images {}", images.describe());
     match labels {
-        Some(labels) => note += &format!("; labels {}", labels.told()),
+        Some(labels) => note += &format!("; labels {}", labels.describe()),
         None => {
             let is_list = |one: &&Seen| label_rank(&one.path).is_some() && one.rows() == Some(rows) && one.is_list();
             let lists = || seen.iter().find(is_list).map(labels::of_lists);
             note += &no_class.or_else(lists).unwrap_or_else(|| format!("; no labels of {rows} rows"));
             let may_be = |one: &&Seen| one.path != images.path && one.is_label(rows) && one.ends_in_label();
             if let Some(one) = seen.iter().find(may_be).filter(|_| !wanted.no_labels) {
-                note += &format!("; {} may be: --label-feature {}", one.told(), one.path);
+                note += &format!("; {} may be: --label-feature {}", one.describe(), one.path);
             }
         }
     }
@@ -182,7 +182,7 @@ fn beside<'s>(
     found.sort_by_key(|(rank, _)| *rank);
     match &*found {
         [(first, one), (second, two), ..] if first == second => {
-            let what = format!("{} and {} both go with images {}", one.told(), two.told(), images.told());
+            let what = format!("{} and {} both go with images {}", one.describe(), two.describe(), images.describe());
             Err(Error::usage(what).help("choose one with --label-feature PATH"))
         }
         found => Ok(found.first().map(|(_, one)| *one)),
@@ -204,7 +204,7 @@ fn check_labels(images: &Seen, seen: &[Seen], found: Option<&Seen>) -> Result<()
             && found.is_none_or(|found| place(one) < place(found))
     };
     let Some(unfit) = seen.iter().filter(is_unfit).min_by_key(|one| place(one)) else { return Ok(()) };
-    let what = format!("labels {} do not go with images {}", unfit.told(), images.told());
+    let what = format!("labels {} do not go with images {}", unfit.describe(), images.describe());
     Err(Error::usage(what).help(match found {
         Some(found) => format!("--label-feature {} takes that one; --no-labels packs without labels", found.path),
         None => "--no-labels packs without labels; --label-feature PATH names another dataset".to_owned(),

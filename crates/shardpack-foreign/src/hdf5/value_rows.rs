@@ -41,7 +41,7 @@ pub(super) fn tables(seen: &[Seen]) -> Result<Vec<Table>> {
         likely.sort_unstable();
         likely.dedup();
         let [rows] = likely[..] else {
-            let told: Vec<_> = own.iter().map(|one| one.told()).collect();
+            let told: Vec<_> = own.iter().map(|one| one.describe()).collect();
             let what = format!("datasets of different numbers of rows: {}", told.join(", "));
             return Err(Error::usage(what));
         };

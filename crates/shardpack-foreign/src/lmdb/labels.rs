@@ -81,7 +81,7 @@ impl Labels {
     }
 
     /// Description of the location for the user.
-    pub fn told(&self, said: &Overrides, coding: Coding, are_paths: bool) -> String {
+    pub fn describe(&self, said: &Overrides, coding: Coding, are_paths: bool) -> String {
         match self {
             Self::Beside => "under label-… beside image-…".to_owned(),
             Self::Database(_, name) => format!("in database {name:?}"),

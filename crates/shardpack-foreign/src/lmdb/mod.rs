@@ -83,7 +83,7 @@ pub(crate) static ENTRY: entry::Entry = entry::Entry {
     component,
     // If the meta pages are invalid, the remaining facts identify the file.
     transaction: |place, bytes| transaction(place, bytes).unwrap_or(0),
-    ..entry::Entry::new("lmdb", Environment::is, |file, wanted, _| walk(file.lies(), wanted))
+    ..entry::Entry::new("lmdb", Environment::is, |file, wanted, _| walk(file.location(), wanted))
 };
 
 /// Name of the data file in the folder of an environment.

@@ -579,7 +579,7 @@ impl foreign::Walk for Samples {
             0 => String::new(),
             bytes => format!(" behind {bytes} bytes"),
         };
-        let label = self.labels.told(&self.said, self.coding, self.are_paths);
+        let label = self.labels.describe(&self.said, self.coding, self.are_paths);
         let mut lines = vec![entries, format!("values {}{header}", self.coding.name()), format!("label {label}")];
         lines.extend(self.names.as_ref().map(|_| "names in meta_info.txt".to_owned()));
         lines

@@ -14,7 +14,7 @@ use shardpack_format::{
 };
 
 use super::{
-    super::{Bytes, GoOn},
+    super::{Bytes, CancelCheck},
     cells::{Cell, Value, dtype, is_number, is_readable, is_text},
     components::{Component, Rows},
     footer::Footer,
@@ -68,7 +68,12 @@ pub(super) struct Labels {
 
 impl Columns {
     /// The columns.
-    pub fn of(file: &Arc<Bytes>, footer: &Footer, wanted: &FieldSelection, go_on: GoOn<'_>) -> Result<Self> {
+    pub fn of(
+        file: &Arc<Bytes>,
+        footer: &Footer,
+        wanted: &FieldSelection,
+        check_cancelled: CancelCheck<'_>,
+    ) -> Result<Self> {
         let schema = footer.metadata.file_metadata().schema_descr();
         let Some(image) = Images::of(footer, wanted, |leaf| begins_like_image(file, footer, leaf))? else {
             let label = Labels::of_values(footer, wanted)?;
@@ -80,7 +85,7 @@ impl Columns {
         if let Some(found) = &label
             && wanted.label.is_none()
             && (is_real(&schema.column(found.leaf)) || is_text(&schema.column(found.leaf)))
-            && !is_whole(file, footer, found.leaf, go_on)?
+            && !is_whole(file, footer, found.leaf, check_cancelled)?
         {
             notes.push(format!("column {:?} has no whole numbers: a component, and no class", found.name));
             label = None;

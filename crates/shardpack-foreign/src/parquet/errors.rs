@@ -9,7 +9,7 @@ use super::super::contain;
 
 /// The same of a column of a row group.
 pub(super) fn in_place(error: ParquetError, group: usize, column: &str) -> Error {
-    match told(error) {
+    match describe(error) {
         Ok(what) => Error::data(format!("row group {group}, column {column:?}: {what}")),
         Err(error) => error,
     }
@@ -17,11 +17,11 @@ pub(super) fn in_place(error: ParquetError, group: usize, column: &str) -> Error
 
 /// Converts an error of the parquet crate.
 pub(super) fn failed(error: ParquetError) -> Error {
-    told(error).map_or_else(|error| error, |what| Error::data(format!("damaged parquet file: {what}")))
+    describe(error).map_or_else(|error| error, |what| Error::data(format!("damaged parquet file: {what}")))
 }
 
 /// Description of a corrupt file; an error if the system failed.
-fn told(error: ParquetError) -> Result<String> {
+fn describe(error: ParquetError) -> Result<String> {
     match error {
         ParquetError::General(what) | ParquetError::EOF(what) | ParquetError::NYI(what) => Ok(what),
         ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {

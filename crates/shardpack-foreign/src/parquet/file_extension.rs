@@ -7,7 +7,7 @@ use shardpack_format::{ErrorKind, Result};
 
 use super::super::Bytes;
 use super::{
-    super::GoOn,
+    super::CancelCheck,
     footer::Footer,
     leaf::{SNIFFED_ROWS, SNIFFED_VALUES, each_value},
 };
@@ -21,16 +21,16 @@ const OF_VALUES: [&str; 4] = ["npy", "json", "txt", "cls"];
 /// `bytes` and `paths` are the leaves of the column.
 ///
 /// # Errors
-/// If `go_on` cancels, or bytes are unreadable; unreadable paths are reported with the rows.
+/// If `check_cancelled` cancels, or bytes are unreadable; unreadable paths are reported with the rows.
 pub(super) fn of(
     file: &Arc<Bytes>,
     footer: &Footer,
     bytes: usize,
     paths: usize,
-    go_on: GoOn<'_>,
+    check_cancelled: CancelCheck<'_>,
 ) -> Result<Option<String>> {
     let mut told = Common::None;
-    match each_value(file, footer, paths, u64::MAX, go_on, &mut |path| told.add(of_path(path))) {
+    match each_value(file, footer, paths, u64::MAX, check_cancelled, &mut |path| told.add(of_path(path))) {
         Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
         // The walk reads only the values before the corrupt part.
         _ => {}
@@ -39,7 +39,7 @@ pub(super) fn of(
         return Ok(Some(extension));
     }
     let (mut told, mut seen) = (Common::None, 0);
-    each_value(file, footer, bytes, SNIFFED_ROWS, go_on, &mut |content| {
+    each_value(file, footer, bytes, SNIFFED_ROWS, check_cancelled, &mut |content| {
         seen += 1;
         match told.add(of_content(content).map(str::to_owned)) {
             ControlFlow::Continue(()) if seen < SNIFFED_VALUES => ControlFlow::Continue(()),

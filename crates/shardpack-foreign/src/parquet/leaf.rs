@@ -11,7 +11,7 @@ use shardpack_format::{
 
 use super::super::Bytes;
 use super::{
-    super::GoOn,
+    super::CancelCheck,
     cells::{Cells, Value, bytes_of},
     errors::in_place,
     footer::Footer,
@@ -20,7 +20,7 @@ use super::{
 
 /// Rows that are looked at for the first values of a column that may hold images.
 pub(super) const SNIFFED_ROWS: u64 = 1000;
-/// Number of rows between calls of `go_on`.
+/// Number of rows between calls of `check_cancelled`.
 pub(super) const ASKED_ROWS: u64 = 1024;
 /// Number of values inspected: one may be corrupt.
 pub(super) const SNIFFED_VALUES: usize = 16;
@@ -60,13 +60,13 @@ pub(super) fn begins_like_image(file: &Arc<Bytes>, footer: &Footer, leaf: usize)
     }
 }
 
-/// Shows `look` the values of a leaf in the first rows, until it breaks off or `go_on` fails.
+/// Shows `look` the values of a leaf in the first rows, until it breaks off or `check_cancelled` fails.
 pub(super) fn each_value(
     file: &Arc<Bytes>,
     footer: &Footer,
     leaf: usize,
     most_rows: u64,
-    go_on: GoOn<'_>,
+    check_cancelled: CancelCheck<'_>,
     look: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
 ) -> Result<()> {
     let mut left = most_rows;
@@ -74,7 +74,7 @@ pub(super) fn each_value(
         let mut cells = open(file, footer, group, leaf)?;
         for row in 0..rows(footer, group).min(left) {
             if row % ASKED_ROWS == 0 {
-                go_on()?;
+                check_cancelled()?;
             }
             let value = if cells.is_list() { cells.next_bytes() } else { cells.next_one() };
             let value = value.map_err(|error| in_column(error, group, &cells))?;
@@ -94,14 +94,19 @@ pub(super) fn each_value(
 /// whole: the walk reports the corruption.
 ///
 /// # Errors
-/// If `go_on` cancels.
-pub(super) fn is_whole(file: &Arc<Bytes>, footer: &Footer, leaf: usize, go_on: GoOn<'_>) -> Result<bool> {
+/// If `check_cancelled` cancels.
+pub(super) fn is_whole(
+    file: &Arc<Bytes>,
+    footer: &Footer,
+    leaf: usize,
+    check_cancelled: CancelCheck<'_>,
+) -> Result<bool> {
     let mut texts = LabelTypes::default();
     for group in (0..footer.metadata.num_row_groups()).filter(|group| rows(footer, *group) > 0) {
         let Ok(mut cells) = open(file, footer, group, leaf) else { return Ok(true) };
         for row in 0..rows(footer, group) {
             if row % ASKED_ROWS == 0 {
-                go_on()?;
+                check_cancelled()?;
             }
             let Ok(cell) = cells.next() else { return Ok(true) };
             let has_fraction =

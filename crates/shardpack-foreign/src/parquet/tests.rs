@@ -61,19 +61,19 @@ pub(super) fn file_of(schema: &str, groups: Vec<Vec<Leaf>>, properties: WriterPr
             let written = match (leaf, column.untyped()) {
                 (Leaf::Bytes(values, definitions, repetitions), ColumnWriter::ByteArrayColumnWriter(writer)) => {
                     let values: Vec<_> = values.into_iter().map(ByteArray::from).collect();
-                    writer.write_batch(&values, told(&definitions), told(&repetitions))
+                    writer.write_batch(&values, levels_opt(&definitions), levels_opt(&repetitions))
                 }
                 (Leaf::Long(values, definitions, repetitions), ColumnWriter::Int64ColumnWriter(writer)) => {
-                    writer.write_batch(&values, told(&definitions), told(&repetitions))
+                    writer.write_batch(&values, levels_opt(&definitions), levels_opt(&repetitions))
                 }
                 (Leaf::Short(values, definitions, repetitions), ColumnWriter::Int32ColumnWriter(writer)) => {
-                    writer.write_batch(&values, told(&definitions), told(&repetitions))
+                    writer.write_batch(&values, levels_opt(&definitions), levels_opt(&repetitions))
                 }
                 (Leaf::Real(values, definitions, repetitions), ColumnWriter::DoubleColumnWriter(writer)) => {
-                    writer.write_batch(&values, told(&definitions), told(&repetitions))
+                    writer.write_batch(&values, levels_opt(&definitions), levels_opt(&repetitions))
                 }
                 (Leaf::Bool(values, definitions, repetitions), ColumnWriter::BoolColumnWriter(writer)) => {
-                    writer.write_batch(&values, told(&definitions), told(&repetitions))
+                    writer.write_batch(&values, levels_opt(&definitions), levels_opt(&repetitions))
                 }
                 _ => panic!("a leaf of another type"),
             };
@@ -86,7 +86,7 @@ pub(super) fn file_of(schema: &str, groups: Vec<Vec<Leaf>>, properties: WriterPr
 }
 
 /// Levels, unless the column has none.
-fn told(levels: &[i16]) -> Option<&[i16]> {
+fn levels_opt(levels: &[i16]) -> Option<&[i16]> {
     (!levels.is_empty()).then_some(levels)
 }
 

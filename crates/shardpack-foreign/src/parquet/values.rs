@@ -18,7 +18,7 @@ use shardpack_format::{
 
 use super::super::Bytes;
 use super::{
-    super::{GoOn, MissingImage},
+    super::{CancelCheck, MissingImage},
     cells::{dtype, is_fixed_bytes, is_json, is_number, is_text},
     columns::KEY,
     components::{Component, Content, Levels, Node, Opened, Rows},
@@ -61,8 +61,13 @@ impl Values {
     /// The columns of a file without images.
     ///
     /// # Errors
-    /// If a column that is not excluded holds lists of files, and if `go_on` cancels.
-    pub fn of(file: &Arc<Bytes>, footer: &Footer, wanted: &FieldSelection, go_on: GoOn<'_>) -> Result<Self> {
+    /// If a column that is not excluded holds lists of files, and if `check_cancelled` cancels.
+    pub fn of(
+        file: &Arc<Bytes>,
+        footer: &Footer,
+        wanted: &FieldSelection,
+        check_cancelled: CancelCheck<'_>,
+    ) -> Result<Self> {
         let schema = footer.metadata.file_metadata().schema_descr();
         let mut leaves_left = Component::most_leaves();
         let mut all = Vec::new();
@@ -81,21 +86,27 @@ impl Values {
                 let is_path = |leaf: &ColumnDescPtr| leaf.path().parts() == [root.name(), "path"] && is_text(leaf);
                 if matches!(what, What::Whole(Some(Form::Bytes)))
                     && let Some(path) = schema.columns().iter().position(is_path).filter(|_| is_file)
-                    && let Some(extension) = file_extension::of(file, footer, component.leaves.start, path, go_on)?
+                    && let Some(extension) =
+                        file_extension::of(file, footer, component.leaves.start, path, check_cancelled)?
                 {
                     component.name = format!("{}.{extension}", component.name);
                 }
                 all.push(Column { component, what });
             }
         }
-        Self::looked(all, file, footer, &Some(Form::Json), go_on)
+        Self::looked(all, file, footer, &Some(Form::Json), check_cancelled)
     }
 
     /// The columns beside the images of a file.
     ///
     /// # Errors
-    /// If `go_on` cancels.
-    pub fn beside(file: &Arc<Bytes>, footer: &Footer, components: Vec<Component>, go_on: GoOn<'_>) -> Result<Self> {
+    /// If `check_cancelled` cancels.
+    pub fn beside(
+        file: &Arc<Bytes>,
+        footer: &Footer,
+        components: Vec<Component>,
+        check_cancelled: CancelCheck<'_>,
+    ) -> Result<Self> {
         let schema = footer.metadata.file_metadata().schema_descr();
         let column = |component: Component| {
             let leaf = schema.column(component.leaves.start);
@@ -108,7 +119,7 @@ impl Values {
             };
             Column { component, what }
         };
-        Self::looked(components.into_iter().map(column).collect(), file, footer, &None, go_on)
+        Self::looked(components.into_iter().map(column).collect(), file, footer, &None, check_cancelled)
     }
 
     /// These columns; lists of numbers that are not arrays in all rows are converted as a whole, with this form.
@@ -117,10 +128,10 @@ impl Values {
         file: &Arc<Bytes>,
         footer: &Footer,
         form: &Option<Form>,
-        go_on: GoOn<'_>,
+        check_cancelled: CancelCheck<'_>,
     ) -> Result<Self> {
         for column in all.iter_mut().filter(|column| column.may_lack_items(footer)) {
-            if !column.is_full(file, footer, go_on)? {
+            if !column.is_full(file, footer, check_cancelled)? {
                 column.what = What::Whole(form.clone());
             }
         }
@@ -233,13 +244,13 @@ impl Column {
     }
 
     /// Whether lists of numbers are arrays in all readable rows: corruption is reported by the walk.
-    fn is_full(&self, file: &Arc<Bytes>, footer: &Footer, go_on: GoOn<'_>) -> Result<bool> {
+    fn is_full(&self, file: &Arc<Bytes>, footer: &Footer, check_cancelled: CancelCheck<'_>) -> Result<bool> {
         let mut items = Vec::new();
         let mut is_full_in = |group: usize| -> Result<bool> {
             let mut cells = open(file, footer, group, self.component.leaves.start)?;
             for row in 0..rows(footer, group) {
                 if row % ASKED_ROWS == 0 {
-                    go_on()?;
+                    check_cancelled()?;
                 }
                 items.clear();
                 cells.next_items(&mut items).map_err(|error| in_column(error, group, &cells))?;

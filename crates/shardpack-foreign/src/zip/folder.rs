@@ -67,7 +67,7 @@ impl ZipFolder {
             let most_bytes = memory::most_of_piece().min(u32::MAX.into());
             sorted(Directory::read(&tail, bytes, most_bytes, |_| Ok(()))?)
         };
-        let read = again(read).map_err(|fault| fault.into_error().in_file(&root));
+        let read = retry_damage(read).map_err(|fault| fault.into_error().in_file(&root));
         let (directory, files, folders) = read?;
         let zip = Zip { storage, file, stamp, reads_ahead, directory, files, folders };
         Ok(Some(Self { zip: Arc::new(zip), root, below: String::new() }))
@@ -170,7 +170,7 @@ fn room(bytes: u64) -> Result<Vec<u8>> {
 }
 
 /// Calls `read`, and once more if the first result is damage, which a network may have caused.
-fn again<T>(mut read: impl FnMut() -> super::Result<T>) -> super::Result<T> {
+fn retry_damage<T>(mut read: impl FnMut() -> super::Result<T>) -> super::Result<T> {
     match read() {
         Err(Fault::Data(_)) => read(),
         found => found,
@@ -208,7 +208,7 @@ impl Zip {
 
     /// Fills `into` with all bytes of `entry`, whose checksum is compared.
     fn content(&self, entry: &Entry, into: &mut [u8]) -> super::Result<()> {
-        again(|| {
+        retry_damage(|| {
             let file = self.ahead(entry, u64::MAX)?;
             self.directory.archive(&file).content(entry, &mut [], into)
         })

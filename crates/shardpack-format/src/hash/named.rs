@@ -79,20 +79,20 @@ impl Named {
     }
 }
 
-/// Length in bytes of `input`, and its hashes by their names, all in one pass; calls `go_on` before each read.
+/// Length in bytes of `input`, and its hashes by their names, all in one pass; calls `check_cancelled` before each read.
 ///
 /// # Errors
-/// If `input` cannot be read to its end, a name is not in [`Named::ALL`], or `go_on` fails.
+/// If `input` cannot be read to its end, a name is not in [`Named::ALL`], or `check_cancelled` fails.
 pub fn digest<'n>(
     input: &mut (impl Read + ?Sized),
     names: impl IntoIterator<Item = &'n str>,
-    go_on: &dyn Fn() -> Result<()>,
+    check_cancelled: &dyn Fn() -> Result<()>,
 ) -> Result<(u64, BTreeMap<String, String>)> {
     let hashes = names.into_iter().map(|name| Ok((name, Named::new(name)?)));
     let mut hashes = hashes.collect::<Result<Vec<_>>>()?;
     let (mut piece, mut bytes) = (vec![0; READ_BYTES], 0);
     loop {
-        go_on()?;
+        check_cancelled()?;
         let read = fill(input, &mut piece).map_err(|error| Error::io("cannot read", error).at_byte(bytes))?;
         if read == 0 {
             break;

@@ -235,7 +235,7 @@ impl CopyState<'_, '_> {
 
     /// Whether to continue; checks for cancellation too.
     fn goes_on(&self) -> bool {
-        if let Err(error) = self.copy.monitor.go_on()
+        if let Err(error) = self.copy.monitor.check_cancelled()
             && !self.stop.load(Ordering::Relaxed)
         {
             self.fail(error);
@@ -272,7 +272,7 @@ impl CopyState<'_, '_> {
     /// Copies a span of which nothing was read before.
     fn stream_one(&self, span: Span, buffer: &mut Vec<u8>, send: &mpsc::SyncSender<sealer::Finished>) -> Result<()> {
         let streamed = self.stream(span, &PassResults::default(), buffer)?;
-        self.spent(span, streamed, buffer, send)
+        self.finish_span(span, streamed, buffer, send)
     }
 
     /// Runs `work` on `items` in order in `jobs` threads, each with its own buffer, until all are done or one
@@ -407,7 +407,7 @@ impl CopyState<'_, '_> {
     }
 
     /// Records the result of a span; the last span of a shard sends the shard to be sealed.
-    fn spent(
+    fn finish_span(
         &self,
         span: Span,
         streamed: Streamed,

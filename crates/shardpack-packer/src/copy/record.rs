@@ -78,7 +78,7 @@ impl RecordSpan {
         let form = components.form(components.payload_form(self.number));
         // One request may fetch image and components.
         let cells = components.cells_of(self.number);
-        let together = if cells.is_empty() { None } else { source.together(&[self.number]) };
+        let together = if cells.is_empty() { None } else { source.read_batch(&[self.number]) };
         let source = together.as_deref().unwrap_or(source);
         let place = Stored { format, component: 0, form, content_bytes: listing.entry(self.number).bytes };
         place.fill(self.payload(record)?, |content| source.read(self.number, content))?;

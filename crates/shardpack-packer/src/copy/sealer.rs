@@ -217,7 +217,7 @@ pub fn recall(plan: &Plan, dst: &Path, shared: &Path, storage: &dyn Storage) -> 
     let mut sealed = BTreeMap::new();
     for number in plan.held.clone() {
         let index = dst.join(index_file(plan, number));
-        let found = match sys::read_if_there(&index)? {
+        let found = match sys::read_opt(&index)? {
             Some(bytes) => recall_one(plan, number, bytes, shared)?,
             None => None,
         };
@@ -245,12 +245,12 @@ pub fn clear(plan: &Plan, dst: &Path, sealed: &BTreeMap<usize, Sealed>) -> Resul
 
 /// A shard from its index and its part of the ledger; `None` if one of the two is invalid.
 fn recall_one(plan: &Plan, number: usize, index: Vec<u8>, shared: &Path) -> Result<Option<Sealed>> {
-    let lines = sys::read_if_there(&ledger_part(shared, plan, number))?.unwrap_or_default();
+    let lines = sys::read_opt(&ledger_part(shared, plan, number))?.unwrap_or_default();
     let unpacked = ledger::read(&lines).ok();
     let described =
         unpacked.zip(Index::open(index).ok()).map(|(unpacked, index)| describe(plan, number, &index, unpacked));
     let Some(sealed) = described.and_then(Result::ok) else { return Ok(None) };
-    let hashes = sys::read_if_there(&hashes_part(shared, plan, number))?.unwrap_or_default();
+    let hashes = sys::read_opt(&hashes_part(shared, plan, number))?.unwrap_or_default();
     let hashes = serde_json::from_slice::<ShardHashes>(&hashes).ok();
     Ok(Some(Sealed { hashes: hashes.filter(|hashes| hashes.blake3 == sealed.entry.blake3), ..sealed }))
 }

@@ -122,7 +122,7 @@ impl CopyState<'_, '_> {
         self.in_threads(threads, &loaded, |loaded, buffer| match lock(loaded).take() {
             Some(loaded) => {
                 let (span, streamed) = (loaded.span, self.write(loaded)?);
-                self.spent(span, streamed, buffer, send)
+                self.finish_span(span, streamed, buffer, send)
             }
             None => Ok(()),
         });
@@ -147,7 +147,7 @@ impl CopyState<'_, '_> {
         let queue = Mutex::new(todo.into_iter().peekable());
         let more = self.copy.memory_bytes / MORE_SHARE / READ_BYTES;
         let most = reads.saturating_add(usize::try_from(more).unwrap_or(usize::MAX));
-        let helping = || source.reads_that_help().min(most);
+        let helping = || source.concurrency().min(most);
         steps(reads.max(helping()), &helping, &|| {
             let mut group = Vec::new();
             if self.goes_on() {
@@ -159,7 +159,7 @@ impl CopyState<'_, '_> {
                 [_] => None,
                 several => {
                     let numbers: Vec<_> = several.iter().map(|read| read.place.number).collect();
-                    source.together(&numbers)
+                    source.read_batch(&numbers)
                 }
             };
             let source = together.as_deref().unwrap_or(source);
@@ -184,7 +184,8 @@ impl CopyState<'_, '_> {
         let Some(first) = queue.next() else { return };
         let (first_number, mut before) = (first.place.number, first.place.number);
         group.push(first);
-        while let Some(next) = queue.next_if(|next| self.copy.source.are_near(first_number, before, next.place.number))
+        while let Some(next) =
+            queue.next_if(|next| self.copy.source.can_coalesce(first_number, before, next.place.number))
         {
             before = next.place.number;
             group.push(next);

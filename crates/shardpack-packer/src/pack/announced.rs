@@ -21,7 +21,7 @@ impl Announced {
     pub fn of(folders: impl IntoIterator<Item = PathBuf>) -> Result<Self> {
         let mut all = Self::default();
         for folder in folders {
-            let is_new = sys::is_there(&folder).map(|is_there| !is_there);
+            let is_new = sys::exists(&folder).map(|is_there| !is_there);
             let made = is_new.and_then(|is_new| match is_new || is_empty(&folder)? {
                 true => own::work_folder(&folder, WORK_FOLDER).map(|work| Some((work, is_new))),
                 false => Ok(None),

@@ -23,7 +23,7 @@ use crate::{own, part::Part, plan::Plan, sys};
 fn leave(work: &Path) -> Result<()> {
     let path = work.join(LOCK_FILE);
     let Some(_lock) = sys::Lock::take_if_free(&path)? else { return Ok(()) };
-    if sys::is_there(&work.join(PLAN_FILE))? {
+    if sys::exists(&work.join(PLAN_FILE))? {
         return Ok(());
     }
     sys::remove_file(&path)?;
@@ -72,7 +72,7 @@ impl PartSession {
         (dst, storage): (&Path, &dyn Storage),
         look: impl FnOnce(&Self) -> Result<()>,
     ) -> Result<Self> {
-        let (work, is_new) = (dst.join(WORK_FOLDER), !sys::is_there(dst)?);
+        let (work, is_new) = (dst.join(WORK_FOLDER), !sys::exists(dst)?);
         own::check(dst, WORK_FOLDER)?;
         let mut tries = 0;
         let joined = loop {
@@ -104,10 +104,10 @@ impl PartSession {
         shared: Option<sys::Lock>,
     ) -> Result<Self> {
         let plan = work.join(PLAN_FILE);
-        if !sys::is_there(&plan)? {
+        if !sys::exists(&plan)? {
             let held = ExistingFiles::look(dst, &[])?;
             // Another part may have started since, and the files are its own.
-            if !held.is_empty() && !sys::is_there(&plan)? {
+            if !held.is_empty() && !sys::exists(&plan)? {
                 let what = held.what(dst, plans);
                 return Err(Error::usage(format!("holds {what}")).in_file(dst).help(OTHER_FOLDER));
             }

@@ -108,7 +108,7 @@ impl SourceChange {
             changed.stale.extend([dst.join(splits::FILE), folder.join(manifest::FILE)]);
             for number in 0..old.shards.len() {
                 let index = folder.join(copy::index_file(old, number));
-                let is_finished = sys::is_there(&index)?;
+                let is_finished = sys::exists(&index)?;
                 changed.finished += usize::from(is_finished);
                 if alike.contains(&number) {
                     changed.kept += usize::from(is_finished);
@@ -137,14 +137,14 @@ impl Destination {
         is_kept_for: bool,
     ) -> Result<(Self, State)> {
         refuse_inside(dst, source)?;
-        let (is_new, work) = (!sys::is_there(dst)?, dst.join(WORK_FOLDER));
-        let fresh = !sys::is_there(&work)?;
+        let (is_new, work) = (!sys::exists(dst)?, dst.join(WORK_FOLDER));
+        let fresh = !sys::exists(&work)?;
         own::work_folder(dst, WORK_FOLDER)?;
         let destination = Self { _lock: sys::Lock::take(&work.join(LOCK_FILE))?, work, fresh, is_new };
         match destination.look(dst, source, plans, force, is_kept_for) {
             Ok(State::Sealed(manifests)) => {
                 // Packed by a version that did not write this record.
-                if !sys::is_there(&dst.join(splits::FILE))? {
+                if !sys::exists(&dst.join(splits::FILE))? {
                     seal::seal_splits(plans, &manifests, dst, &destination.work)?;
                 }
                 destination.remove_work()?;
@@ -162,11 +162,11 @@ impl Destination {
         self.take_back(dst)?;
         // Even beside a plan: a run may have been stopped before it removed the work folder.
         if !force && let Some(manifests) = sealed_in(dst, plans)? {
-            let there = if is_kept_for { Ok(()) } else { still_there(dst, plans, &manifests) };
+            let there = if is_kept_for { Ok(()) } else { check_files_present(dst, plans, &manifests) };
             return there.map(|()| State::Sealed(manifests));
         }
         let plan_path = self.work.join(PLAN_FILE);
-        let old = match sys::is_there(&plan_path)? {
+        let old = match sys::exists(&plan_path)? {
             true => plan_file::read(&plan_path).map(Some),
             false => Ok(None),
         };
@@ -231,7 +231,7 @@ impl Destination {
         let folders = plans.iter().map(|plan| dataset_folder(dst, plan));
         let folders = folders.flat_map(|folder| [folder.join(manifest::INDEX_FOLDER), folder]);
         for folder in folders.chain([dst.to_path_buf()]) {
-            if sys::is_there(&folder)? {
+            if sys::exists(&folder)? {
                 sys::sync_folder(&folder)?;
             }
         }
@@ -267,7 +267,7 @@ impl Destination {
         }
         let (replaced, discarded) = (self.work.join(REPLACED_FOLDER), self.work.join(DISCARDED_FOLDER));
         work_folder::remove_folder(&discarded)?;
-        if held.is_sealed && sys::is_there(&replaced)? {
+        if held.is_sealed && sys::exists(&replaced)? {
             rename(&replaced, &discarded)?;
         }
         rename(&aside, if held.is_sealed { &replaced } else { &discarded })
@@ -276,7 +276,7 @@ impl Destination {
     /// Moves back files that an interrupted run was setting aside, manifests last.
     fn take_back(&self, dst: &Path) -> Result<()> {
         let aside = self.work.join(ASIDE_FOLDER);
-        if !sys::is_there(&aside)? {
+        if !sys::exists(&aside)? {
             return Ok(());
         }
         let mut files = work_folder::files_in(&aside)?;
@@ -325,13 +325,13 @@ impl Destination {
     /// Folder of the replaced dataset, if there was one and it is kept until the new one is sealed.
     pub fn replaced(&self) -> Result<Option<PathBuf>> {
         let folder = self.work.join(REPLACED_FOLDER);
-        Ok(sys::is_there(&folder)?.then_some(folder))
+        Ok(sys::exists(&folder)?.then_some(folder))
     }
 
     /// Removes all traces of this pack from `dst`, unless this or an earlier run has started.
     pub fn abandon(self, dst: &Path) {
         // A file whose status cannot be read may exist.
-        let holds = |name: &str| sys::is_there(&self.work.join(name)).unwrap_or(true);
+        let holds = |name: &str| sys::exists(&self.work.join(name)).unwrap_or(true);
         if !self.fresh || [PLAN_FILE, ASIDE_FOLDER, REPLACED_FOLDER].into_iter().any(holds) {
             return;
         }
@@ -370,11 +370,11 @@ fn move_file(path: &Path, from: &Path, to: &Path) -> Result<()> {
 /// Keeps the folder if another process uses it, or if it has files that no part wrote.
 pub(super) fn remove_rest(dst: &Path) -> Result<()> {
     let work = &dst.join(WORK_FOLDER);
-    if !sys::is_there(work)? {
+    if !sys::exists(work)? {
         return Ok(());
     }
     let _lock = match sys::Lock::take_where_there_are_locks(&work.join(LOCK_FILE)) {
-        Err(error) if error.kind() == ErrorKind::Usage || !sys::is_there(work)? => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::Usage || !sys::exists(work)? => return Ok(()),
         lock => lock?,
     };
     if work_folder::has_pack(work)? { Ok(()) } else { work_folder::remove_folder(work) }
@@ -415,15 +415,15 @@ pub(super) fn may_be_packed(
 ) -> Result<bool> {
     refuse_inside(dst, source)?;
     own::check(dst, WORK_FOLDER)?;
-    let is_here = sys::is_there(dst)?;
+    let is_here = sys::exists(dst)?;
     if !force
         && is_here
         && let Some(manifests) = sealed_in(dst, plans)?
     {
-        return if has_shards { still_there(dst, plans, &manifests).map(|()| true) } else { Ok(true) };
+        return if has_shards { check_files_present(dst, plans, &manifests).map(|()| true) } else { Ok(true) };
     }
     let plan = dst.join(WORK_FOLDER).join(PLAN_FILE);
-    let old = match sys::is_there(&plan)? {
+    let old = match sys::exists(&plan)? {
         true => plan_file::read(&plan).map(Some),
         false => Ok(None),
     };
@@ -455,7 +455,7 @@ pub fn look_at(dst: &Path, source: &dyn Source, is_part: bool) -> Result<()> {
         return Ok(());
     }
     own::check(dst, WORK_FOLDER)?;
-    let found = sys::metadata_if_there(dst)?;
+    let found = sys::metadata_opt(dst)?;
     if found.is_none() && dst.is_symlink() {
         return Err(Error::usage("is a symbolic link whose target is missing").in_file(dst).help(own::REMOVE));
     }
@@ -465,7 +465,7 @@ pub fn look_at(dst: &Path, source: &dyn Source, is_part: bool) -> Result<()> {
     sys::check_writable(dst)?;
     // The earlier pack here is compared with this one.
     let work = dst.join(WORK_FOLDER);
-    if found.is_none() || sys::is_there(&work.join(PLAN_FILE))? || sys::is_there(&work.join(ASIDE_FOLDER))? {
+    if found.is_none() || sys::exists(&work.join(PLAN_FILE))? || sys::exists(&work.join(ASIDE_FOLDER))? {
         return Ok(());
     }
     let held = ExistingFiles::look(dst, &[])?;
@@ -506,7 +506,7 @@ pub(super) fn refuse_inside(dst: &Path, source: &dyn Source) -> Result<()> {
 }
 
 /// Fails if a file in the manifests is missing or has another length.
-fn still_there(dst: &Path, plans: &[Plan], manifests: &[Manifest]) -> Result<()> {
+fn check_files_present(dst: &Path, plans: &[Plan], manifests: &[Manifest]) -> Result<()> {
     let storage: Arc<dyn Storage> = Arc::new(Local::new(dst));
     present::check(&storage, plans, manifests)
 }

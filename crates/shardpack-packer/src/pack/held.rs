@@ -40,7 +40,7 @@ impl ExistingFiles {
         known.all(dst)?;
         // A run that was stopped while it set the dataset aside may have moved the manifest.
         let aside = dst.join(WORK_FOLDER).join(ASIDE_FOLDER);
-        if sys::is_there(&aside)? {
+        if sys::exists(&aside)? {
             known.all(&aside)?;
         }
         for plan in plans {
@@ -178,7 +178,7 @@ impl ExpectedEntries {
 /// Name of the dataset in `folder`, if its manifest can be read; and the files in its manifest. If the manifest
 /// is missing or was changed after sealing, the files in the list of hashes too.
 fn named(folder: &Path) -> Result<(Option<String>, Vec<String>)> {
-    let bytes = sys::read_if_there(&folder.join(manifest::FILE))?.unwrap_or_default();
+    let bytes = sys::read_opt(&folder.join(manifest::FILE))?.unwrap_or_default();
     let (mut name, mut files) = (None, Vec::new());
     if let Ok(manifest) = Manifest::read(&bytes) {
         name = manifest.check_id(&bytes).is_ok().then_some(manifest.name);
@@ -186,7 +186,7 @@ fn named(folder: &Path) -> Result<(Option<String>, Vec<String>)> {
         files.extend(manifest.sidecars.into_iter().map(|sidecar| sidecar.file));
     }
     if name.is_none() {
-        files.extend(names_in_sums(&sys::read_if_there(&folder.join(manifest::SUMS_FILE))?.unwrap_or_default()));
+        files.extend(names_in_sums(&sys::read_opt(&folder.join(manifest::SUMS_FILE))?.unwrap_or_default()));
     }
     let tables = tables_of(&files);
     files.extend(tables);

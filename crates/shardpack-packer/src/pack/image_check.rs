@@ -66,17 +66,17 @@ impl SampleReader for ImageCheck<'_> {
         self.source.read_component(number, which, out)
     }
 
-    fn are_near(&self, first: u64, before: u64, next: u64) -> bool {
-        self.source.are_near(first, before, next)
+    fn can_coalesce(&self, first: u64, before: u64, next: u64) -> bool {
+        self.source.can_coalesce(first, before, next)
     }
 
-    fn together(&self, numbers: &[u64]) -> Option<Box<dyn SampleReader + '_>> {
-        let source = self.source.together(numbers)?;
+    fn read_batch(&self, numbers: &[u64]) -> Option<Box<dyn SampleReader + '_>> {
+        let source = self.source.read_batch(numbers)?;
         Some(Box::new(ImageCheck { source, asked: self.asked }))
     }
 
-    fn reads_that_help(&self) -> usize {
-        self.source.reads_that_help()
+    fn concurrency(&self) -> usize {
+        self.source.concurrency()
     }
 
     fn unchanged(&self) -> shardpack_format::Result<()> {

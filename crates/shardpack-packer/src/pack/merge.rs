@@ -348,14 +348,14 @@ fn sealed_before(at: &At<'_>) -> Result<Option<Vec<(PathBuf, Manifest)>>> {
         });
         return Ok(Some(manifests.collect::<Result<Vec<_>>>()?).filter(|manifests| !manifests.is_empty()));
     };
-    let folders = match sys::is_there(&dst.join(manifest::FILE))? {
+    let folders = match sys::exists(&dst.join(manifest::FILE))? {
         true => vec![dst.to_path_buf()],
         false => shardpack_reader::splits(dst)?.into_iter().map(|split| split.path).collect(),
     };
     let mut manifests = Vec::new();
     for folder in folders {
         let path = folder.join(manifest::FILE);
-        let bytes = sys::read_if_there(&path)?.unwrap_or_default();
+        let bytes = sys::read_opt(&path)?.unwrap_or_default();
         let manifest = Manifest::read(&bytes).and_then(|manifest| manifest.check_id(&bytes).map(|()| manifest));
         manifests.push((folder, manifest.map_err(|error| error.in_file(path))?));
     }

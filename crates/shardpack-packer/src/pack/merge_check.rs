@@ -49,7 +49,7 @@ pub(super) fn check(
     let work = || {
         let mut found = Vec::new();
         while let Some(looked) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-            monitor.go_on()?;
+            monitor.check_cancelled()?;
             if let Some((file, what)) = check_one(at, looked, options.verify, monitor)? {
                 let path = looked.folder.join(file);
                 found.push((path.strip_prefix(&at.folder).unwrap_or(&path).to_string_lossy().into_owned(), what));
@@ -121,7 +121,7 @@ fn check_one(
 fn hash_of(mut file: impl Read, path: &Path, monitor: &dyn Monitor) -> Result<hash::FileHash> {
     let (mut hasher, mut piece) = (blake3::Hasher::new(), vec![0; HASHED_BYTES]);
     loop {
-        monitor.go_on()?;
+        monitor.check_cancelled()?;
         match file.read(&mut piece).map_err(|e| sys::io_error("cannot read", path, e))? {
             0 => return Ok(*hasher.finalize().as_bytes()),
             read => {

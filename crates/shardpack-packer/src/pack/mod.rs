@@ -263,7 +263,7 @@ pub fn check(planned: &Planned, options: &Options) -> Result<()> {
 
 /// Checks that `planned` can be packed, and only then sets the contents of `dst` aside and begins. Returns for
 /// each plan the shards that an earlier run has finished.
-fn ready(
+fn prepare_destination(
     planned: &Planned,
     is_relayed: bool,
     (dst, storage): (&Path, &Arc<dyn shardpack_storage::Storage>),
@@ -355,7 +355,7 @@ fn pack_into(
         Destination::open(dst, planned.source.as_ref(), plans, options.force, site.storage.local().is_none())?;
     if let State::Sealed(manifests) = state {
         let other_sidecars = other_sidecars(&manifests, plans, &options.sidecars)?;
-        let read = |plan: &Plan| sys::read_if_there(&dataset_folder(dst, plan).join(LEDGER_FILE));
+        let read = |plan: &Plan| sys::read_opt(&dataset_folder(dst, plan).join(LEDGER_FILE));
         let unpacked = in_ledgers(plans, &manifests, read)?;
         let newer = newer(planned.source.as_ref(), plans, &Local::new(dst))?;
         let report = report(manifests, true, Vec::new(), &[], plans, 0, start);
@@ -363,7 +363,7 @@ fn pack_into(
     }
     let stale = if let State::Changed(changed) = &state { changed.stale().to_vec() } else { Vec::new() };
     let storage = site.storage_in(&destination.work);
-    let begun = ready(planned, relay.is_some(), (dst, &storage), options, &destination, &state);
+    let begun = prepare_destination(planned, relay.is_some(), (dst, &storage), options, &destination, &state);
     let begun = begun.and_then(|recalled| {
         let left = site.begin(plans, &stale, options.force);
         left.map(|left| (recalled, left))

@@ -172,10 +172,10 @@ impl PartSession {
             site.join(planned, || planned.header(&beside.run.folder))?;
             // A store has the valid plan; the local one may be of an earlier plan.
             let is_copy = site.storage.local().is_none();
-            if is_copy && sys::is_there(&plan)? && planned.is_plan_at(&plan, dst).is_err() {
+            if is_copy && sys::exists(&plan)? && planned.is_plan_at(&plan, dst).is_err() {
                 beside.forget(dst)?;
             }
-            if !sys::is_there(&plan)? {
+            if !sys::exists(&plan)? {
                 beside.put_plan(planned, &plan)?;
             }
             planned.is_plan_at(&plan, dst)?;

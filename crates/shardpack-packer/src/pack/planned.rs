@@ -35,7 +35,7 @@ pub(super) fn plan_again(error: Error) -> Error {
 /// Plans from a file, with the storage of the source.
 pub(super) fn looked_at(source: SharedSource, plans: Vec<Plan>) -> Result<Planned> {
     let sniffed = plans.iter().map(|plan| look(source.as_ref(), plan.split.as_deref(), &plan.listing, true));
-    let sniffed = together(sniffed.collect::<Result<_>>()?);
+    let sniffed = merge_sniffed(sniffed.collect::<Result<_>>()?);
     let storage = storage::of(source.read_at(), &sniffed);
     let notes = notes::notes(plans.iter().filter(|plan| plan.has_all()), &sniffed.kinds);
     Ok(Planned { source, plans, storage, kinds: sniffed.kinds, notes })
@@ -60,7 +60,7 @@ fn fatal(error: ReadError) -> Error {
 }
 
 /// Joins the looks at several datasets: all kinds, the worst storage.
-pub(super) fn together(looks: Vec<Sniffed>) -> Sniffed {
+pub(super) fn merge_sniffed(looks: Vec<Sniffed>) -> Sniffed {
     let mut all = Sniffed { kinds: BTreeMap::new(), cached: 1.0, latency: None };
     for look in looks {
         for (kind, samples) in look.kinds {

@@ -15,7 +15,7 @@ use super::{
     Extension, PlanOptions, Planned, PreprocessTarget,
     change_part::{ChangedPart, PreprocessState, change_part},
     geometry, notes, place,
-    planned::{look, together},
+    planned::{look, merge_sniffed},
     spools::Request,
     transformed,
 };
@@ -115,7 +115,7 @@ pub fn plan_part(
         PreprocessState::Sealed => Ok(PartPlanning::Sealed),
         PreprocessState::Some(changed) => Ok(PartPlanning::Changed(changed)),
         PreprocessState::All(outcomes, spools) => {
-            let (source, found) = outcomes.settle(surveyed.source.clone(), surveyed.found.clone(), spools);
+            let (source, found) = outcomes.into_source(surveyed.source.clone(), surveyed.found.clone(), spools);
             surveyed.changed(source, found)?.plan_one().map(Box::new).map(PartPlanning::Planned)
         }
     }
@@ -153,17 +153,17 @@ impl Surveyed {
         several::check_shared(source.as_ref(), &found)?;
         found.iter().try_for_each(|found| check_any(source.as_ref(), found))?;
         let sniffed = look_all(source.as_ref(), &found, is_copied)?;
-        are_there(&first.walk.components, &first.bytes.format.wanted.renames, &found)
+        check_components_exist(&first.walk.components, &first.bytes.format.wanted.renames, &found)
             .map_err(|error| error.in_file(source.path()))?;
-        settle_payload(source.as_ref(), &mut found, &sniffed.kinds, first.recipe.is_some())?;
+        decide_payload(source.as_ref(), &mut found, &sniffed.kinds, first.recipe.is_some())?;
         refuse_image_options(options, &found)?;
         geometry::refuse(source.as_ref(), &found, first.recipe.as_ref())?;
         // A fixed extension means that samples are files of that kind.
         if first.recipe.is_none() && !options.iter().any(|options| matches!(options.extension, Extension::Fixed(_))) {
-            npy::settle(source.as_ref(), &mut found, monitor)?;
+            npy::decide_forms(source.as_ref(), &mut found, monitor)?;
         }
         let is_of_shards = source.is_of_shards();
-        let settle = |options| settled(options, &found, &sniffed.kinds, is_of_shards);
+        let settle = |options| decide_options(options, &found, &sniffed.kinds, is_of_shards);
         let bytes = options.iter().map(settle).collect::<Result<Vec<_>>>()?;
         if let (Some(_), [first, others @ ..]) = (&first.recipe, bytes.as_slice())
             && let Some(other) = others.iter().find(|other| !first.format.components_cover(&other.format))
@@ -214,7 +214,7 @@ impl Surveyed {
             let plans = plans.collect::<Result<Vec<_>>>().map_err(|error| error.in_file(source.path()))?;
             let mut notes_of = std::mem::take(&mut of_source);
             notes_of.extend(notes::notes(plans.iter(), &sniffed.kinds));
-            notes_of.extend(placeless(&found, &bytes.format));
+            notes_of.extend(describe_unstorable(&found, &bytes.format));
             let (source, storage, kinds) = (source.clone(), storage.clone(), sniffed.kinds.clone());
             all.push(Planned { source, plans, storage, kinds, notes: notes_of });
         }
@@ -279,7 +279,7 @@ fn check_any(source: &dyn Source, found: &SourceListing) -> Result<()> {
 
 /// Sets the kind of samples, and fails if splits differ. For a list without images, the extensions of its files
 /// decide. Arrays count as images if `changes` turns them into images.
-fn settle_payload(
+fn decide_payload(
     source: &dyn Source,
     found: &mut [SourceListing],
     kinds: &BTreeMap<Kind, u64>,
@@ -291,7 +291,7 @@ fn settle_payload(
         let payload = payload::of_names(found)?;
         found.iter_mut().for_each(|found| found.payload.clone_from(&payload));
     }
-    settle_types(found);
+    decide_types(found);
     let Some(first) = found.first() else { return Ok(()) };
     match found.iter().find(|other| other.payload != first.payload) {
         None => Ok(()),
@@ -311,7 +311,7 @@ fn settle_payload(
 }
 
 /// Gives the values of all splits their common types.
-fn settle_types(found: &mut [SourceListing]) {
+fn decide_types(found: &mut [SourceListing]) {
     let joined = |own: &Component, of: &dyn Fn(&SourceListing) -> Option<Component>| {
         let all = found.iter().filter_map(of).filter(|other| own.join(other).is_some());
         all.fold(own.clone(), |all, other| all.join(&other).unwrap_or(all))
@@ -381,7 +381,7 @@ fn refuse_of_images(options: &PlanOptions, payload: &Component) -> Result<()> {
 
 /// Options that decide the bytes, completed by detection: the extension, the components of the source beside
 /// images, and the recipe as text.
-fn settled(
+fn decide_options(
     options: &PlanOptions,
     found: &[SourceListing],
     kinds: &BTreeMap<Kind, u64>,
@@ -434,7 +434,7 @@ fn of_split(bytes: &plan::Options, found: &SourceListing) -> Result<plan::Option
 }
 
 /// Describes components that `format` cannot store, and counts the samples that have them.
-fn placeless(found: &[SourceListing], format: &formats::Choice) -> Option<String> {
+fn describe_unstorable(found: &[SourceListing], format: &formats::Choice) -> Option<String> {
     let kinds = found.first().map_or(&[][..], |found| &found.listing.components().kinds);
     let names: Vec<_> = kinds.iter().filter(|kind| !format.components.contains(kind)).map(Component::name).collect();
     let what = format!("left out, as {} has no place for it beside the image", format.name);
@@ -442,7 +442,11 @@ fn placeless(found: &[SourceListing], format: &formats::Choice) -> Option<String
 }
 
 /// Fails if no sample has a requested component.
-fn are_there(components: &Components, renames: &[(String, String)], found: &[SourceListing]) -> Result<()> {
+fn check_components_exist(
+    components: &Components,
+    renames: &[(String, String)],
+    found: &[SourceListing],
+) -> Result<()> {
     let Components::Named(wanted) = components else { return Ok(()) };
     let has = |kind: &Component| {
         found.iter().any(|found| {
@@ -479,7 +483,7 @@ fn look_all(source: &dyn Source, found: &[SourceListing], is_copied: bool) -> Re
         let kinds = if found.kinds.is_empty() { look.kinds } else { found.kinds.clone() };
         Ok(Sniffed { kinds, ..look })
     };
-    Ok(together(found.iter().map(look).collect::<Result<_>>()?))
+    Ok(merge_sniffed(found.iter().map(look).collect::<Result<_>>()?))
 }
 
 fn most_common(kinds: &BTreeMap<Kind, u64>) -> Kind {

@@ -93,7 +93,7 @@ impl PartProcess {
 pub(super) fn all(work: &Path) -> Result<Vec<PartProcess>> {
     let folder = work.join(FOLDER);
     let mut found = Vec::new();
-    if !sys::is_there(&folder)? {
+    if !sys::exists(&folder)? {
         return Ok(found);
     }
     let failed = |e| sys::io_error("cannot read folder", &folder, e);
@@ -107,7 +107,7 @@ pub(super) fn all(work: &Path) -> Result<Vec<PartProcess>> {
         let part = numbers.and_then(|(number, of)| Part::new(number.parse().ok()?, of.parse().ok()?).ok());
         let Some(part) = part else { continue };
         let lock = sys::Lock::take_if_free(&path).unwrap_or(None);
-        if lock.is_some() || sys::is_there(&path)? {
+        if lock.is_some() || sys::exists(&path)? {
             found.push(PartProcess { part, folder: path.with_extension(""), lock });
         }
     }

@@ -48,7 +48,7 @@ impl<'a> SecondFormat<'a> {
             let not_ours = || Error::data("not the dataset of this plan").in_file(folder).in_sample(row.name());
             places[plan.sample_at(position.ok_or_else(not_ours)?) as usize] = stored;
         }
-        let lines = sys::read_if_there(&folder.join(manifest::LEDGER_FILE))?.unwrap_or_default();
+        let lines = sys::read_opt(&folder.join(manifest::LEDGER_FILE))?.unwrap_or_default();
         let refused = ledger::read(&lines)?.into_iter().map(|line| (line.path, line.reason.to_string())).collect();
         Ok(Self { plan, kinds, dataset, places, refused })
     }

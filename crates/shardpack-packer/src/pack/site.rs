@@ -259,7 +259,7 @@ impl Site {
         let local = self.folder();
         let lock = local.join(WORK_FOLDER).join(LOCK_FILE);
         let alone = sys::Lock::take_if_free(&lock)?;
-        if alone.is_none() && sys::is_there(&lock)? {
+        if alone.is_none() && sys::exists(&lock)? {
             return Ok(Vec::new());
         }
         let left = self.storage.abort_begun()?;
@@ -290,7 +290,7 @@ impl Site {
         }
         let local = self.folder();
         let plan = local.join(WORK_FOLDER).join(PLAN_FILE);
-        let is_begun = sys::is_there(&plan)?;
+        let is_begun = sys::exists(&plan)?;
         let is_of_plans = if force { None } else { self.plan_is_of(plans).map_err(destination::anew)? };
         if is_of_plans == Some(false) {
             // The source may have changed since this machine started.
@@ -458,7 +458,7 @@ impl Site {
             // A process that began in the meantime may have looked for manifests before these were put.
             for file in files.iter().filter(|file| rank(file) > 0) {
                 let (path, name) = (local.join(file), file.to_string_lossy());
-                if self.storage.read_small(&name)? == sys::read_if_there(&path)? {
+                if self.storage.read_small(&name)? == sys::read_opt(&path)? {
                     self.storage.remove(&name)?;
                 }
             }

@@ -195,7 +195,7 @@ pub(super) fn parts(storage: &dyn Storage) -> Result<Vec<Part>> {
 /// Names of all entries in the folder of a work folder.
 fn names(work: &Path) -> Result<Vec<String>> {
     let folder = work.join(SPOOLS_FOLDER);
-    if !sys::is_there(&folder)? {
+    if !sys::exists(&folder)? {
         return Ok(Vec::new());
     }
     let failed = |e| sys::io_error("cannot read folder", &folder, e);
@@ -354,7 +354,7 @@ fn spools(work: &Path, part: Part) -> Result<Vec<String>> {
 fn take_over(folder: &Path, seen: Vec<String>, name: &str, running: &BTreeSet<String>) -> Result<()> {
     let mut left = Vec::new();
     for other in seen.into_iter().filter(|other| !running.contains(other)) {
-        if let Some(stat) = sys::metadata_if_there(&folder.join(&other))? {
+        if let Some(stat) = sys::metadata_opt(&folder.join(&other))? {
             left.push((stat.len(), other));
         }
     }

@@ -96,7 +96,7 @@ pub fn status(dst: &Path, store: &StoreSettings) -> Result<Option<Status>> {
 
 /// The parts that processes pack in the folder `dst` now.
 fn running(dst: &Path) -> Result<BTreeSet<Part>> {
-    if !sys::is_there(dst)? {
+    if !sys::exists(dst)? {
         return Err(Error::usage("not found").in_file(dst));
     }
     // The locks are released at once: another status call would take an ended process for a running one.
@@ -109,7 +109,7 @@ fn before_plan(storage: &dyn Storage, running: Option<&BTreeSet<Part>>) -> Resul
     let changed = spools::parts(storage)?;
     let mut is_changing = !changed.is_empty();
     if let Some(dst) = storage.local() {
-        let has = |name: &str| sys::is_there(&dst.join(WORK_FOLDER).join(name));
+        let has = |name: &str| sys::exists(&dst.join(WORK_FOLDER).join(name));
         is_changing |= has(SPOOLS_FOLDER)? || has(SPOOL_FILE)?;
         if !is_changing && is_unfinished(dst)? {
             return Ok(Some(of_changed(&[], false, running)));

@@ -73,7 +73,7 @@ pub(super) fn transform(
         }
     }
     let names = Arc::new(vec![SPOOL_FILE.to_owned()]);
-    Ok(made.settle(source, found, Spools { storage: Arc::new(Local::new(work)), names }))
+    Ok(made.into_source(source, found, Spools { storage: Arc::new(Local::new(work)), names }))
 }
 
 /// Preprocesses images into a spool.
@@ -219,7 +219,7 @@ impl Outcomes {
     }
 
     /// The source and its contents after all images were preprocessed into `spools`.
-    pub fn settle(
+    pub fn into_source(
         self,
         source: SharedSource,
         found: Vec<SourceListing>,
@@ -227,7 +227,7 @@ impl Outcomes {
     ) -> (SharedSource, Vec<SourceListing>) {
         let (mut splits, mut after) = (Vec::new(), Vec::new());
         for ((one, outcomes), texts) in found.into_iter().zip(self.splits).zip(self.texts) {
-            let (split, found) = settle(one, &outcomes, &texts);
+            let (split, found) = transformed_split(one, &outcomes, &texts);
             splits.push(split);
             after.push(found);
         }
@@ -262,7 +262,11 @@ pub(super) fn names_changed(recipe: &Recipe) -> bool {
 }
 
 /// Contents of one split after preprocessing.
-fn settle(found: SourceListing, outcomes: &[Outcome], texts: &BTreeMap<u64, String>) -> (Split, SourceListing) {
+fn transformed_split(
+    found: SourceListing,
+    outcomes: &[Outcome],
+    texts: &BTreeMap<u64, String>,
+) -> (Split, SourceListing) {
     let listing = Arc::clone(&found.listing);
     let of = |number: u64| &outcomes[number as usize];
     let kept: Vec<u64> = (0..listing.len()).filter(|number| of(*number).what != What::Refused).collect();

@@ -32,7 +32,7 @@ pub(super) const OTHER_FOLDER: &str = "choose another folder, or remove this";
 /// If a file in it cannot be inspected.
 pub fn has_pack(work: &Path) -> Result<bool> {
     for name in [PLAN_FILE, ASIDE_FOLDER, REPLACED_FOLDER, SPOOL_FILE] {
-        if sys::is_there(&work.join(name))? {
+        if sys::exists(&work.join(name))? {
             return Ok(true);
         }
     }

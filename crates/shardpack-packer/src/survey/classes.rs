@@ -220,7 +220,7 @@ pub(super) fn apply(found: &mut [SourceListing], choice: &Choice) -> Result<()> 
         let mut chosen = listing.chosen(&classes, class_of, |_| true);
         // A file keeps its name; a list may name it more than once.
         if matches!(chosen.own_order(), OwnOrder::Places | OwnOrder::Keys) {
-            chosen.part_namesakes(|place, name| [format!("{place}/").as_bytes(), name].concat())?;
+            chosen.disambiguate_keys(|place, name| [format!("{place}/").as_bytes(), name].concat())?;
         }
         one.listing = Arc::new(chosen);
         one.unpacked.iter_mut().for_each(|unpacked| unpacked.class = unpacked.class.and_then(class_of));

@@ -118,7 +118,7 @@ fn groups(
     }
     let mut groups = Vec::new();
     for group in alike.chunk_by(|a, b| a.0 == b.0) {
-        monitor.go_on()?;
+        monitor.check_cancelled()?;
         groups.extend(equal(&readers, group.iter().map(|(_, image)| *image).collect())?);
     }
     Ok((groups, readers.into_iter().map(|reader| super::bad(reader.into_unread())).collect()))

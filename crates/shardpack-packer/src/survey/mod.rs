@@ -79,20 +79,20 @@ pub fn survey(source: &dyn Source, found: &mut [SourceListing], choice: &Choice,
     if choice.looks() {
         for one in found.iter_mut() {
             let (fates, kinds) = header_filter::filter(source, one, choice, monitor)?;
-            settle(one, fates);
+            remove_left_out(one, fates);
             one.kinds = kinds;
         }
     }
     if choice.dedup || choice.leaks {
         let fates = duplicates::find(source, found, choice, monitor)?;
-        found.iter_mut().zip(fates).for_each(|(one, fates)| settle(one, fates));
+        found.iter_mut().zip(fates).for_each(|(one, fates)| remove_left_out(one, fates));
     }
     if choice.near {
         let fates = near_duplicates::find(source, found, choice, monitor)?;
-        found.iter_mut().zip(fates).for_each(|(one, fates)| settle(one, fates));
+        found.iter_mut().zip(fates).for_each(|(one, fates)| remove_left_out(one, fates));
     }
     if let Some(most) = choice.per_class {
-        found.iter_mut().for_each(|one| settle(one, sample_per_class::keep(&one.listing, most, choice.seed)));
+        found.iter_mut().for_each(|one| remove_left_out(one, sample_per_class::keep(&one.listing, most, choice.seed)));
     }
     for (one, images) in found.iter().zip(images) {
         if one.listing.is_empty() && images > 0 {
@@ -110,7 +110,7 @@ pub fn survey(source: &dyn Source, found: &mut [SourceListing], choice: &Choice,
 }
 
 /// Removes images with a fate from the listing, except [`Fate::Kept`], and records them.
-fn settle(found: &mut SourceListing, fates: Fates) {
+fn remove_left_out(found: &mut SourceListing, fates: Fates) {
     if fates.is_empty() {
         return;
     }

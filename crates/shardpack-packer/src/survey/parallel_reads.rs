@@ -100,7 +100,7 @@ impl<'a> ImageReader<'a> {
         let work = || -> Result<()> {
             let (mut buffer, mut said) = (Vec::new(), Vec::new());
             while let Some(number) = numbers.get(next.fetch_add(1, Ordering::Relaxed)) {
-                monitor.go_on()?;
+                monitor.check_cancelled()?;
                 if let Some(what) = look(*number, &mut buffer)? {
                     said.push((*number, what));
                 }

@@ -362,7 +362,7 @@ fn of_a_dataset_that_is_copied_a_file_may_be_cut_while_it_is_open() {
         let labels =
             |dataset: &Dataset| (0..dataset.len()).map(|number| dataset.row(number).unwrap().label).collect::<Vec<_>>();
         let (before, first) = (labels(&dataset), dataset.sample(0).unwrap().bytes().to_vec());
-        assert_eq!(dataset.again().unwrap().sample(0).unwrap().bytes(), first);
+        assert_eq!(dataset.reopen().unwrap().sample(0).unwrap().bytes(), first);
         cut(&packed.index(), 10);
         cut(&packed.shard, 100);
         // Samples read before the cut stay valid; a read behind the cut fails.
@@ -372,7 +372,7 @@ fn of_a_dataset_that_is_copied_a_file_may_be_cut_while_it_is_open() {
             assert_eq!(error.kind(), ErrorKind::Data, "{error}");
         }
         dataset.sample(10).unwrap();
-        let error = dataset.again().unwrap().row(0).map(drop).unwrap_err();
+        let error = dataset.reopen().unwrap().row(0).map(drop).unwrap_err();
         let told = error.to_string();
         assert!(told.contains("10 bytes, ") && told.contains(" in the manifest"), "{told}");
     }

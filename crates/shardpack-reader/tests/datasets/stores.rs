@@ -144,7 +144,7 @@ fn credentials_that_end_are_looked_for_again() {
 }
 
 /// Kind of the error, and its text with the help.
-fn told(url: &str, settings: Vec<(String, String)>) -> (ErrorKind, String) {
+fn open_error(url: &str, settings: Vec<(String, String)>) -> (ErrorKind, String) {
     let start = Instant::now();
     let error = Dataset::open_with(url, &StoreSettings::new(settings)).map(drop).expect_err(url);
     assert!(start.elapsed() < Duration::from_secs(15), "{url}: {:?}", start.elapsed());
@@ -161,30 +161,30 @@ fn what_is_wrong_with_a_url_or_a_setting_is_said() {
             settings.extend(more.iter().map(|(name, value)| pair(name, value)));
             settings
         };
-        let nothing_there = told(&server.url("none"), with(&[]));
+        let nothing_there = open_error(&server.url("none"), with(&[]));
         assert!(nothing_there.0 == ErrorKind::Usage && nothing_there.1.contains("no dataset"), "{nothing_there:?}");
         for name in ["bucket", "timeout", "aws_timeout", "nonsense", "header"] {
-            let (kind, said) = told(&server.url("plain"), with(&[(name, "1")]));
+            let (kind, said) = open_error(&server.url("plain"), with(&[(name, "1")]));
             let is_named = said.contains(&format!("has no setting {name}")) && said.contains("endpoint");
             assert!(kind == ErrorKind::Usage && is_named, "{said}");
         }
         for (name, value) in [("anonymous", "maybe"), ("requests", "0"), ("ca_file", "/nothing/here"), ("proxy", "://")]
         {
-            let (kind, said) = told(&server.url("plain"), with(&[(name, value)]));
+            let (kind, said) = open_error(&server.url("plain"), with(&[(name, value)]));
             assert!(kind == ErrorKind::Usage && !said.contains("secretsecret"), "{name}: {said}");
         }
         // Nothing listens there.
-        let (kind, said) = told(&server.url("plain"), server.settings(1));
+        let (kind, said) = open_error(&server.url("plain"), server.settings(1));
         assert!(kind == ErrorKind::System && said.contains("tried"), "{said}");
         if server.kind == Kind::S3 {
-            let (kind, said) = told(&server.url("plain"), with(&[("aws_secret_access_key", "wrong")]));
+            let (kind, said) = open_error(&server.url("plain"), with(&[("aws_secret_access_key", "wrong")]));
             assert!(kind == ErrorKind::Usage && said.contains("SignatureDoesNotMatch"), "{said}");
             assert!(!said.contains("wrong"), "{said}");
-            let (kind, said) = told(&server.url("plain"), with(&[("profile", "none-such")]));
+            let (kind, said) = open_error(&server.url("plain"), with(&[("profile", "none-such")]));
             assert!(kind == ErrorKind::Usage && said.contains("profile none-such"), "{said}");
         }
         if server.kind == Kind::Azure {
-            let (kind, said) = told(&server.url("plain").replace(BUCKET, "other"), with(&[]));
+            let (kind, said) = open_error(&server.url("plain").replace(BUCKET, "other"), with(&[]));
             assert!(kind == ErrorKind::Usage && said.contains("no such bucket"), "{said}");
             let account =
                 server.url("plain").replace("az://bucket", "abfss://bucket@devstoreaccount1.dfs.core.windows.net");
@@ -195,6 +195,6 @@ fn what_is_wrong_with_a_url_or_a_setting_is_said() {
         }
     });
     let folder = tempfile::tempdir().unwrap();
-    let (_, said) = told(folder.path().to_str().unwrap(), vec![pair("region", "x")]);
+    let (_, said) = open_error(folder.path().to_str().unwrap(), vec![pair("region", "x")]);
     assert!(said.contains("this is a folder"), "{said}");
 }

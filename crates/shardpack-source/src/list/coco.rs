@@ -176,7 +176,7 @@ pub(super) fn read(bytes: &[u8], rows: &mut Rows<'_>, monitor: &dyn Monitor) -> 
             None => strange += 1,
         }
         if number % 4096 == 0 {
-            monitor.go_on()?;
+            monitor.check_cancelled()?;
         }
     }
     // The sort is stable: annotations of one image stay in file order.

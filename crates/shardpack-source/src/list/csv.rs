@@ -233,7 +233,7 @@ pub(super) fn read(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Monitor)
             text: &text,
         })?;
         if number % 4096 == 0 {
-            monitor.go_on()?;
+            monitor.check_cancelled()?;
         }
         line = records.next()?;
     }

@@ -14,7 +14,7 @@ use shardpack_format::{Result, component::Component, threads};
 
 use crate::{
     ObjectTree, ReadError, Refusal, component_table::Cell, links::NOT_FOLLOWED, monitor::Monitor, names,
-    object_tree::without_place, outcome, parallel::each_while_helping, storage::NETWORK_READS, sys, walk,
+    object_tree::without_place, outcome, parallel::for_each_adaptive, storage::NETWORK_READS, sys, walk,
 };
 
 /// Rows that a thread takes at a time.
@@ -66,7 +66,7 @@ impl Files<'_> {
             loop {
                 let next = batches.lock().unwrap_or_else(PoisonError::into_inner).next();
                 let Some((paths, looked)) = next else { return };
-                match monitor.go_on().and_then(|()| self.look_at_batch(&root, paths, looked)) {
+                match monitor.check_cancelled().and_then(|()| self.look_at_batch(&root, paths, looked)) {
                     Ok(bytes) => monitor.advance(paths.len() as u64, bytes),
                     Err(error) => return fail(error),
                 }
@@ -106,8 +106,8 @@ impl Files<'_> {
         looked.resize_with(paths.len(), || None);
         let looked = Mutex::new(looked);
         let todo: Vec<_> = paths.iter().enumerate().filter_map(|(place, path)| Some((place, (*path)?))).collect();
-        each_while_helping(&todo, NETWORK_READS, &|| remote.reads_that_help(), |(place, path)| {
-            monitor.go_on()?;
+        for_each_adaptive(&todo, NETWORK_READS, &|| remote.concurrency(), |(place, path)| {
+            monitor.check_cancelled()?;
             let found = match self.object(remote, *place as u64, path) {
                 Ok(found) => Ok(found),
                 Err(ReadError::Refused(Refusal(why))) => Err(why),

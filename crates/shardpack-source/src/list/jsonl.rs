@@ -110,7 +110,7 @@ pub(super) fn read_objects(
     for (number, object) in (1u64..).zip(all) {
         add(object.get().as_bytes(), "element", number, classes, &seen, &mut names, rows)?;
         if number % 4096 == 0 {
-            monitor.go_on()?;
+            monitor.check_cancelled()?;
         }
     }
     Ok(())

@@ -29,7 +29,7 @@ pub(super) fn each(
         }
         take(number, &line)?;
         if number % 4096 == 0 {
-            monitor.go_on()?;
+            monitor.check_cancelled()?;
         }
     }
     Ok(())

@@ -53,7 +53,7 @@ pub(super) fn read(file: File, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Re
             text: &text,
         })?;
         if line % 4096 == 0 {
-            monitor.go_on()?;
+            monitor.check_cancelled()?;
         }
     }
     Ok(())

@@ -456,7 +456,7 @@ impl Candidates {
 ///
 /// # Errors
 /// If there are more components than a sample can hold; the user must choose.
-pub(super) fn settle(scanned: &[Scanned], options: &Options, label: Option<&str>) -> Result<Settled> {
+pub(super) fn decide_components(scanned: &[Scanned], options: &Options, label: Option<&str>) -> Result<Settled> {
     // An image has bytes; a row of values has 0 bytes.
     let is_valued = scanned.iter().flat_map(|file| &file.rows).any(|row| row.bytes == 0);
     let no_more = match &options.components {

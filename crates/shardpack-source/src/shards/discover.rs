@@ -83,7 +83,7 @@ impl Shards {
         }
         self.check_label(&scanned)?;
         let are_values = scanned.iter().all(|file| file.rows.is_empty());
-        let (label, no_label) = labels::settle_values(&mut scanned, &self.wanted);
+        let (label, no_label) = labels::decide_values(&mut scanned, &self.wanted);
         if are_values && label.is_none() {
             // The class names belong to a field that is not the label.
             known.clear();
@@ -104,9 +104,9 @@ impl Shards {
             let what = format!("labels are {what}: a component, and no class");
             return self.discover_without_labels(&what, options, monitor);
         }
-        let classes = Classes::settle(said, &words, &known);
+        let classes = Classes::decide(said, &words, &known);
         let is_asked = matches!(options.components, Components::Named(_));
-        let settled = components::settle(&scanned, options, label.as_deref())
+        let settled = components::decide_components(&scanned, options, label.as_deref())
             .map_err(|error| error.in_file(&self.files[0].shard.path))?;
         if let (Some(payload), false) = (&settled.payload, is_asked) {
             let first =
@@ -137,7 +137,7 @@ impl Shards {
     fn scan_all(&self, wanted: &FieldSelection, options: &Options, monitor: &dyn Monitor) -> Result<Vec<Scanned>> {
         let looks = (scan::LOOKS / self.files.len()).max(1);
         let scanned = self.files.par_iter().map(|file| {
-            monitor.go_on()?;
+            monitor.check_cancelled()?;
             let look = || scan::scan(&file.shard, &file.name, wanted, options, looks, monitor);
             match look()? {
                 // Data corrupted in transit is correct on a second read.
@@ -255,7 +255,7 @@ impl Decided<'_> {
             remarks.extend(scanned.remarks.into_iter().map(|remark| format!("{}: {remark}", file.name)));
         }
         let mut listing = collector.finish();
-        listing.part_namesakes(|place, name| {
+        listing.disambiguate_keys(|place, name| {
             let (file, offset) = open::of_place(place);
             [format!("{}@{offset}/", shards.files[file].name).as_bytes(), name].concat()
         })?;

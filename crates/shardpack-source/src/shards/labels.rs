@@ -92,7 +92,7 @@ impl Shards {
 /// If no record has an image, records with fields become samples. Their label is the `wanted` field, or a field that every record has
 /// and whose values are valid classes. Otherwise those records are refused. The second value is the reason why a field named like a
 /// label is not the label.
-pub(super) fn settle_values(scanned: &mut [Scanned], wanted: &FieldSelection) -> (Option<String>, Option<String>) {
+pub(super) fn decide_values(scanned: &mut [Scanned], wanted: &FieldSelection) -> (Option<String>, Option<String>) {
     if scanned.iter().any(|file| !file.rows.is_empty()) {
         scanned.iter_mut().for_each(Scanned::refuse_values);
         return (None, None);

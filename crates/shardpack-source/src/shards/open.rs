@@ -206,10 +206,11 @@ impl Unpacking<'_> {
         let mut buffer = vec![0; UNPACK_BYTES];
         let mut left = self.end;
         // The location of an image does not depend on label options.
-        let mut inner =
-            self.shard.unpacked(&FieldSelection { no_labels: true, ..wanted.clone() }, &|| monitor.go_on())?;
+        let mut inner = self
+            .shard
+            .unpacked(&FieldSelection { no_labels: true, ..wanted.clone() }, &|| monitor.check_cancelled())?;
         loop {
-            monitor.go_on()?;
+            monitor.check_cancelled()?;
             match inner.read(&mut buffer) {
                 Ok(read @ 1..) => {
                     out.write_all(&buffer[..read]).map_err(failed)?;
@@ -492,7 +493,7 @@ impl SampleReader for ShardReader<'_> {
         Ok(())
     }
 
-    fn are_near(&self, first: u64, before: u64, next: u64) -> bool {
+    fn can_coalesce(&self, first: u64, before: u64, next: u64) -> bool {
         let [(of_first, first), (of_before, before), (of_next, next)] =
             [first, before, next].map(|one| self.range(one));
         of_first == of_next
@@ -503,7 +504,7 @@ impl SampleReader for ShardReader<'_> {
             && next.end.saturating_sub(first.start) <= RUN_BYTES
     }
 
-    fn together(&self, numbers: &[u64]) -> Option<Box<dyn SampleReader + '_>> {
+    fn read_batch(&self, numbers: &[u64]) -> Option<Box<dyn SampleReader + '_>> {
         let (file, mut range) = self.range(*numbers.first()?);
         let remote = self.remote(file)?;
         for number in numbers {

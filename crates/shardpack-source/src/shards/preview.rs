@@ -103,7 +103,7 @@ impl Shards {
             samples: Vec::new(),
         };
         let Some(file) = self.files.first() else { return Ok(look) };
-        let mut walk = match file.shard.walk_arrays(&self.wanted, &|| monitor.go_on()) {
+        let mut walk = match file.shard.walk_arrays(&self.wanted, &|| monitor.check_cancelled()) {
             Err(error) if matches!(error.kind(), ErrorKind::Usage | ErrorKind::Interrupted) => return Err(error),
             Err(_) => return Ok(look),
             Ok(walk) => walk,

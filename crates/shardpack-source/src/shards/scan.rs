@@ -128,7 +128,7 @@ impl Scanned {
     /// If the file cannot be read, or the user cancels.
     fn compare(&mut self, file: &ShardFile, found: u64, monitor: &dyn Monitor) -> Result<()> {
         let mut differences: Vec<String> = file.differing_samples(found).iter().map(Error::what).collect();
-        let compared = file.compare(false, &|| monitor.go_on())?;
+        let compared = file.compare(false, &|| monitor.check_cancelled())?;
         self.remarks.extend(compared.notes);
         for error in compared.problems {
             match error.kind() {
@@ -156,7 +156,7 @@ pub(super) fn scan(
     monitor: &dyn Monitor,
 ) -> Result<Scanned> {
     let mut scanned = Scanned::default();
-    let opened = file.walk_arrays(wanted, &|| monitor.go_on());
+    let opened = file.walk_arrays(wanted, &|| monitor.check_cancelled());
     let classes = || if wanted.no_labels { Ok(Vec::new()) } else { file.classes(wanted) };
     let (mut walk, known) = match opened.and_then(|walk| Ok((walk, classes()?))) {
         Ok(opened) => opened,
@@ -213,7 +213,7 @@ pub(super) fn scan(
         if samples == TELL {
             monitor.advance(samples, bytes);
             (samples, bytes) = (0, 0);
-            monitor.go_on()?;
+            monitor.check_cancelled()?;
         }
     }
     monitor.advance(samples, bytes);

@@ -87,7 +87,7 @@ pub(super) fn inside(files: &mut Vec<File>, wanted: &FieldSelection, splits: &Sp
         if names.is_empty() || !names.iter().all(|name| is_known(name, splits)) {
             return Ok(());
         }
-        if let (Splits::Auto, Some(shared)) = (splits, file.shard.odd_splits(wanted)?.shared) {
+        if let (Splits::Auto, Some(shared)) = (splits, file.shard.split_warnings(wanted)?.shared) {
             return Err(Error::usage(format!("{shared}: test samples would be used for training"))
                 .in_file(&file.shard.path)
                 .help(format!(

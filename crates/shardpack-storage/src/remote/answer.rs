@@ -32,7 +32,7 @@ impl Failed {
         Self::Never(Error::new(ErrorKind::System, what))
     }
 
-    pub fn again(what: impl Into<String>) -> Self {
+    pub fn retry(what: impl Into<String>) -> Self {
         Self::Again { what: what.into(), wait: None, too_many: false }
     }
 }
@@ -163,7 +163,7 @@ pub(crate) fn refused(status: StatusCode, headers: &HeaderMap, text: &str) -> Fa
             Failed::Refused(Error::usage(format!("the server refuses: {said}")))
         }
         StatusCode::BAD_REQUEST if is_old => Failed::Refused(Error::usage(format!("the server refuses: {said}"))),
-        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY => Failed::again(said),
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY => Failed::retry(said),
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
             Failed::Again { what: said, wait: retry_after(headers), too_many: true }
         }
@@ -220,7 +220,7 @@ pub(crate) fn failed_way(error: &dyn std::error::Error, is_redirect: bool) -> Fa
         let error = Error::new(ErrorKind::System, format!("the server is not trusted: {what}"));
         return Failed::Never(error.help("set your own certificate authorities with SSL_CERT_FILE=ca.pem"));
     }
-    Failed::again(what)
+    Failed::retry(what)
 }
 
 /// The innermost causes of an error, because the outer message repeats the URL.

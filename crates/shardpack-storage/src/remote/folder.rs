@@ -177,11 +177,11 @@ impl Storage for Remote {
     }
 
     fn concurrency(&self) -> Option<usize> {
-        Some(self.store.long_in_flight() as usize)
+        Some(self.store.concurrency() as usize)
     }
 
     fn short_concurrency(&self) -> Option<usize> {
-        Some(self.store.in_flight() as usize)
+        Some(self.store.short_concurrency() as usize)
     }
 
     fn transfers(&self) -> Option<Transfers> {

@@ -63,7 +63,7 @@ impl Record {
     /// Aborts the recorded uploads of `store`, whose folder is that of the record, and removes the record. Returns the names of
     /// objects whose parts may remain, because the store refuses to abort.
     pub fn abort_all(&self, store: &Store) -> Result<Vec<String>> {
-        let lines = sys::read_if_there(&self.path)?.unwrap_or_default();
+        let lines = sys::read_opt(&self.path)?.unwrap_or_default();
         let lines = String::from_utf8_lossy(&lines).into_owned();
         let mut begun = BTreeMap::new();
         for (id, name) in lines.lines().filter_map(|line| line.split_once('\t')) {
@@ -161,7 +161,7 @@ impl ObjectWriter {
     }
 
     /// Compares all bytes of the object with the written ones by hash.
-    fn is_there(&self, bytes: u64, blake3: &hash::FileHash) -> Result<bool> {
+    fn is_stored(&self, bytes: u64, blake3: &hash::FileHash) -> Result<bool> {
         self.store.forget(&self.name);
         if self.store.length(&self.name)? != Some(bytes) {
             return Ok(false);
@@ -236,7 +236,7 @@ impl FileWriter for ObjectWriter {
             return self.store.put(&self.name, Vec::new());
         };
         match upload.complete()? {
-            Completed::Perhaps(error) if !self.is_there(bytes, blake3)? => Err(error),
+            Completed::Perhaps(error) if !self.is_stored(bytes, blake3)? => Err(error),
             Completed::Yes | Completed::Perhaps(_) => {
                 self.store.forget(&self.name);
                 self.ended(&upload)

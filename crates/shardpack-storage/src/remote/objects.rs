@@ -153,7 +153,7 @@ impl Objects {
 
 /// The failure of a body that was cut short.
 pub(crate) fn cut(error: &object_store::Error) -> Failed {
-    Failed::again(format!("the answer was cut short: {}", crate::remote::answer::causes(error)))
+    Failed::retry(format!("the answer was cut short: {}", crate::remote::answer::causes(error)))
 }
 
 /// One attempt without retries.

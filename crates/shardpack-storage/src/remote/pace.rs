@@ -45,7 +45,7 @@ impl Pace {
         if (came as f64) < least as f64 * waited.as_secs_f64() {
             self.is_slow = true;
             let seconds = waited.as_secs();
-            return Err(Failed::again(format!("{came} bytes came in {seconds} s, and min_rate is {least} a second")));
+            return Err(Failed::retry(format!("{came} bytes came in {seconds} s, and min_rate is {least} a second")));
         }
         self.begin(now);
         Ok(())

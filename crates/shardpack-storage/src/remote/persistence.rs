@@ -74,7 +74,7 @@ impl<'a> Asker<'a> {
     pub async fn heard<T>(&self, more: Duration, part: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
         let silence = self.options.silence + more;
         let heard = tokio::time::timeout(silence, part).await;
-        heard.map_err(|_| Failed::again(format!("nothing came for {} s", silence.as_secs())))?
+        heard.map_err(|_| Failed::retry(format!("nothing came for {} s", silence.as_secs())))?
     }
 
     /// Sends a request until it succeeds; its response may take `more` than usual. Returns `None` if the object does

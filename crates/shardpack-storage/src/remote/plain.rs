@@ -143,7 +143,7 @@ impl Answer<'_> {
         let read = match early.len().min(most) {
             _ if most == 0 => 0,
             0 => match stream.read(into) {
-                Ok(0) => return Err(Failed::again("the answer was cut short")),
+                Ok(0) => return Err(Failed::retry("the answer was cut short")),
                 Ok(read) => read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => return self.read(into),
                 Err(error) => return Err(failed(&error, self.silence)),
@@ -267,8 +267,8 @@ fn is_silence(error: &io::Error) -> bool {
 
 fn failed(error: &io::Error, silence: Duration) -> Failed {
     match is_silence(error) {
-        true => Failed::again(format!("nothing came for {} s", silence.as_secs())),
-        false => Failed::again(error.to_string()),
+        true => Failed::retry(format!("nothing came for {} s", silence.as_secs())),
+        false => Failed::retry(error.to_string()),
     }
 }
 

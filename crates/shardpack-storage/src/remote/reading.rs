@@ -259,7 +259,7 @@ impl Reading<'_> {
             None => body.object_bytes.is_some_and(|bytes| came < bytes) || skipped > 0,
         };
         if is_short {
-            return Err(Failed::again("the answer was cut short"));
+            return Err(Failed::retry("the answer was cut short"));
         }
         if let Chunks::Plain(answer) = chunks {
             answer.end();

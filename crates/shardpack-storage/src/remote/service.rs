@@ -171,9 +171,9 @@ impl HttpService for Service {
             Err(error) => {
                 note(match error.kind() {
                     HttpErrorKind::Timeout => {
-                        Failed::again(format!("nothing came for {} s", self.0.silence().as_secs()))
+                        Failed::retry(format!("nothing came for {} s", self.0.silence().as_secs()))
                     }
-                    _ => Failed::again(format!("the answer was cut short: {}", answer::causes(&error))),
+                    _ => Failed::retry(format!("the answer was cut short: {}", answer::causes(&error))),
                 });
                 return Err(error);
             }

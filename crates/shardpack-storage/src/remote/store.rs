@@ -118,12 +118,12 @@ impl Store {
 
     /// How many requests in flight help, as far as is known: fewer for a near server, or after the server reported too
     /// many requests.
-    pub fn in_flight(&self) -> u32 {
+    pub fn short_concurrency(&self) -> u32 {
         self.shared().map_or(1, |shared| shared.limiter.limit())
     }
 
-    /// As [`Store::in_flight`] for long reads: more of these than the initial limit do not use the network better.
-    pub fn long_in_flight(&self) -> u32 {
+    /// As [`Store::short_concurrency`] for long reads: more of these than the initial limit do not use the network better.
+    pub fn concurrency(&self) -> u32 {
         self.shared().map_or(1, |shared| shared.limiter.limit_of_first())
     }
 

@@ -23,7 +23,7 @@ pub(super) fn scan(
     found: &mut SampleCallback<'_>,
 ) -> Result<FileFacts> {
     let mut facts = FileFacts::default();
-    let mut walk = match file.walk(&FieldSelection::default(), &|| monitor.go_on()) {
+    let mut walk = match file.walk(&FieldSelection::default(), &|| monitor.check_cancelled()) {
         Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
         Ok(walk) => walk,
         Err(error) => {

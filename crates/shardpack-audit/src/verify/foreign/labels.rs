@@ -31,7 +31,7 @@ pub(super) fn find_unfit(files: &[ShardFile], walked: &mut [Walked]) {
         }
         words.intern_all(&known);
         let said = numbers.iter().flat_map(|number| walked[*number].said.iter().map(|(said, _)| *said));
-        let classes = Classes::settle(said, &words, &known);
+        let classes = Classes::decide(said, &words, &known);
         for number in numbers {
             let (file, walked) = (&files[number], &mut walked[number]);
             // A file of a test split with withheld labels.

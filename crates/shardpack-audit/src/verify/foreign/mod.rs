@@ -323,7 +323,7 @@ fn walk_once(file: &ShardFile, options: &Options, monitor: &dyn Monitor) -> Resu
             }
         }
     }
-    let compared = file.compare(options.quick, &|| monitor.go_on())?;
+    let compared = file.compare(options.quick, &|| monitor.check_cancelled())?;
     for error in &compared.problems {
         walked.add_error(file, error);
     }

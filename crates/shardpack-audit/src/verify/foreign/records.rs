@@ -14,11 +14,11 @@ const IMAGE: &[u8] = b"image";
 
 /// Adds the findings to `walked`; an error means that the rest of the file cannot be parsed.
 pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, walked: &mut Walked) -> Result<()> {
-    let mut walk = file.walk(&FieldSelection::default(), &|| monitor.go_on())?;
+    let mut walk = file.walk(&FieldSelection::default(), &|| monitor.check_cancelled())?;
     let mut bytes = Vec::new();
     let mut end = 0;
     while let Some(record) = walk.next()? {
-        monitor.go_on()?;
+        monitor.check_cancelled()?;
         walked.samples += 1;
         end = record.range.end;
         if let Some(starts) = &mut walked.starts {
@@ -72,7 +72,7 @@ fn find_odd_splits(file: &ShardFile, walked: &mut Walked) -> Result<()> {
     if !names.iter().all(|name| SPLITS.contains(&name.as_str())) {
         return Ok(());
     }
-    let odd = file.odd_splits(&wanted)?;
+    let odd = file.split_warnings(&wanted)?;
     if let Some(shared) = odd.shared {
         walked.add_error(file, &Error::data(shared));
     }

@@ -45,7 +45,7 @@ pub(super) fn walk(
     let of_bytes =
         |bytes: Range<u64>, what: String| Problem { file: shown(file), bytes: Some(bytes), what, ..Problem::default() };
     loop {
-        monitor.go_on()?;
+        monitor.check_cancelled()?;
         let member = match reader.next() {
             Ok(Some(member)) => member,
             Ok(None) => break,
@@ -157,7 +157,8 @@ impl Walked {
         let is_image = |component: &Component| is_named_image(&component.extension);
         let problem = |what: String| of_sample(file, &sample.key, sample.offset, what);
         let images = sample.components.iter().filter(|component| is_image(component)).count();
-        let Told { label, component: of_label, class, .. } = texts.told(&sample.components, &FieldSelection::default());
+        let Told { label, component: of_label, class, .. } =
+            texts.parse(&sample.components, &FieldSelection::default());
         self.images += u64::from(images > 0);
         if !is_twice {
             match image_of(&sample.components, &FieldSelection::default()) {

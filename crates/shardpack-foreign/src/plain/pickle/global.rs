@@ -52,7 +52,7 @@ impl Global {
             (b"torch._utils", b"_rebuild_tensor_v2") => Self::RebuildTensor,
             (b"torch.storage", b"_load_from_bytes") => Self::LoadStorage,
             (b"torch", name) if let Some(dtype) = tensor::storage_dtype(name) => Self::Storage(dtype),
-            _ => return Err(format!("it uses {}.{}, which is not plain data", told(module), told(name))),
+            _ => return Err(format!("it uses {}.{}, which is not plain data", escape(module), escape(name))),
         })
     }
 }
@@ -77,7 +77,7 @@ impl fmt::Display for Global {
     }
 }
 
-fn told(name: &[u8]) -> String {
+fn escape(name: &[u8]) -> String {
     let shown = String::from_utf8_lossy(&name[..name.len().min(MAX_TOLD)]);
     let rest = if name.len() > MAX_TOLD { "…" } else { "" };
     format!("{}{rest}", shown.escape_debug())

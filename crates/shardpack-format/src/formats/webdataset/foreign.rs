@@ -260,7 +260,7 @@ impl Samples {
             .filter(|(offset, _)| image.as_ref().is_ok_and(|image| image.offset == *offset))
             .map(|(_, bytes)| bytes);
         let Told { label, component: label_component, member, class, filename } =
-            read.texts.told(&sample.components, &self.wanted);
+            read.texts.parse(&sample.components, &self.wanted);
         // For files that are no images, the number of files with a label field decides whether the field is a label.
         let member = member.filter(|_| !is_of_files).map(|member| format!("{member} in json"));
         let labels = usize::from(label != Label::Missing);

@@ -56,7 +56,7 @@ impl Texts {
     }
 
     /// The facts in the texts about the sample of `components`.
-    pub fn told<'c>(&self, components: &'c [Component], wanted: &FieldSelection) -> Told<'c> {
+    pub fn parse<'c>(&self, components: &'c [Component], wanted: &FieldSelection) -> Told<'c> {
         let meta = self
             .json
             .as_deref()

@@ -75,7 +75,7 @@ impl Rows<'_> {
         let (mut words, unfit) = (std::mem::take(&mut self.words), std::mem::take(&mut self.unfit));
         let known = if self.has_labels { std::mem::take(&mut self.known) } else { Vec::new() };
         words.intern_all(&known);
-        let classes = Classes::settle(said.iter().copied(), &words, &known);
+        let classes = Classes::decide(said.iter().copied(), &words, &known);
         let has_labels = self.has_labels && !classes.is_unlabelled;
         if self.has_labels && !has_labels {
             self.notes.push("no row has a label".to_owned());
