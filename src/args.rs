@@ -260,8 +260,8 @@ impl PlanArgs {
             let own = settings.iter().filter(|(name, _)| has(entry, name));
             let settings = own.map(|(name, value)| (name.clone(), value.clone())).collect();
             match entry.has_extensions {
-                true => Choice { cls, json, settings, ..Choice::of(entry.name) },
-                false => Choice { settings, ..Choice::of(entry.name) },
+                true => Choice { cls, json, settings, ..Choice::new(entry.name) },
+                false => Choice { settings, ..Choice::new(entry.name) },
             }
         };
         Ok(entries.iter().map(choice).collect())

@@ -230,7 +230,7 @@ impl Records {
     /// # Errors
     /// If the format is unknown.
     pub fn kind(&self) -> Result<Option<Kind>, Error> {
-        self.from.as_deref().map(Kind::of).transpose()
+        self.from.as_deref().map(Kind::parse).transpose()
     }
 
     /// The requested fields.

@@ -488,7 +488,7 @@ fn what_is_no_tar_file_is_refused() {
 
 #[test]
 fn a_shuffled_pack_is_well_mixed_and_one_in_source_order_is_not() {
-    let bench = Bench::of(2100, 1);
+    let bench = Bench::with_source(2100, 1);
     let deffs = |order: &str| {
         let dst = bench.at(order);
         bench.pack_to(&dst, &["--order", order, "--quiet", "--shards", "3"]).code(0);

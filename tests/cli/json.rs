@@ -253,7 +253,7 @@ fn an_error_is_a_document_too() {
 
 #[test]
 fn an_interruption_is_a_document_too() {
-    let bench = Bench::of(600, 4000);
+    let bench = Bench::with_source(600, 4000);
     for attempt in 0..20 {
         let dst = bench.at(&format!("dst-{attempt}"));
         let mut pack = Command::new(binary());

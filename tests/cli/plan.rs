@@ -36,7 +36,7 @@ fn a_plan_as_json_has_the_numbers_that_pack_comes_to() {
     for options in
         [&["--shards", "3"][..], &["--shard-size", "300KiB", "--meta", "json"], &["--order", "source", "--cls", "none"]]
     {
-        let bench = Bench::of(100, 9000);
+        let bench = Bench::with_source(100, 9000);
         let json = plan(&bench, &[options, &["--json"]].concat()).code(0).json();
         bench.pack(options).code(0);
         let manifest = Dataset::read(&bench.dst()).manifest;
@@ -68,7 +68,7 @@ fn a_plan_as_json_has_the_numbers_that_pack_comes_to() {
 
 #[test]
 fn the_largest_files_are_the_ten_largest_in_order() {
-    let bench = Bench::of(60, 50_000);
+    let bench = Bench::with_source(60, 50_000);
     let json = plan(&bench, &["--json"]).code(0).json();
     let listed: Vec<u64> =
         json["datasets"][0]["largest"].as_array().unwrap().iter().map(|file| file["bytes"].as_u64().unwrap()).collect();
@@ -87,7 +87,7 @@ fn a_plan_file_gives_the_same_bytes_as_the_source_itself() {
         &["--order", "source", "--ext", "content", "--compress", "zstd"],
         &["--exclude", "class-1/**", "--on-bad", "skip"],
     ] {
-        let bench = Bench::of(60, 9000);
+        let bench = Bench::with_source(60, 9000);
         bench.file(&odd, &photo());
         let on_bad: &[&str] = if options.contains(&"--on-bad") { &["--on-bad", "skip"] } else { &[] };
         let of_plan: Vec<&str> = options.iter().copied().filter(|o| !on_bad.contains(o)).collect();
@@ -123,7 +123,7 @@ fn a_plan_file_of_splits_packs_them_all() {
 
 #[test]
 fn planning_twice_gives_the_same_plan_file() {
-    let bench = Bench::of(30, 500);
+    let bench = Bench::with_source(30, 500);
     let (one, two) = (bench.at("one.plan"), bench.at("two.plan"));
     plan(&bench, &["-o", one.to_str().unwrap(), "--jobs", "1"]).code(0);
     plan(&bench, &["-o", two.to_str().unwrap(), "--jobs", "7"]).code(0);
@@ -139,7 +139,7 @@ fn planning_twice_gives_the_same_plan_file() {
 
 #[test]
 fn a_damaged_plan_file_is_refused_by_name() {
-    let bench = Bench::of(10, 500);
+    let bench = Bench::with_source(10, 500);
     let file = bench.at("tree.plan");
     plan(&bench, &["-o", file.to_str().unwrap()]).code(0);
     let bytes = fs::read(&file).unwrap();
@@ -160,7 +160,7 @@ fn a_damaged_plan_file_is_refused_by_name() {
 
 #[test]
 fn a_plan_file_whose_source_is_gone_is_refused_by_name() {
-    let bench = Bench::of(10, 500);
+    let bench = Bench::with_source(10, 500);
     let file = bench.at("tree.plan");
     plan(&bench, &["-o", file.to_str().unwrap()]).code(0);
     fs::rename(bench.src(), bench.at("moved")).unwrap();

@@ -131,7 +131,7 @@ fn send(pid: i32, signal: Signal) {
 #[test]
 fn arrays_end_with_the_bytes_of_one_machine() {
     let Some(cluster) = Cluster::start(4) else { return };
-    let bench = Bench::of(2500, 8000);
+    let bench = Bench::with_source(2500, 8000);
     bench.pack_to(&bench.at("whole"), &SHARDS).code(0);
     let whole = contents(&bench.at("whole"));
 
@@ -148,7 +148,7 @@ fn arrays_end_with_the_bytes_of_one_machine() {
 /// Only the environment of the jobs has the settings of the server.
 fn a_bucket_is_packed_to_another(cluster: &Cluster) {
     let Some(server) = stores::all().into_iter().find(|server| server.kind == stores::Kind::S3) else { return };
-    let bench = Bench::of(40, 3000);
+    let bench = Bench::with_source(40, 3000);
     let options = ["--shards", "7", "--seed", "5"];
     bench.pack_to(&bench.at("whole"), &options).code(0);
     server.put_folder(&bench.src(), "tree");
@@ -188,7 +188,7 @@ fn upper(name: &str) -> String {
 }
 
 fn images_are_changed_first(cluster: &Cluster) {
-    let bench = Bench::of(40, 3000);
+    let bench = Bench::with_source(40, 3000);
     let options = ["--resize", "16", "--encode", "webp", "--shards", "7"];
     bench.pack_to(&bench.at("whole"), &options).code(0);
     let run = SlurmPack::new(cluster, &bench, "small");
@@ -342,7 +342,7 @@ fn submit(script: &str, path: &OsStr) -> Ran {
 
 #[test]
 fn images_are_changed_by_an_array_of_their_own() {
-    let bench = Bench::of(24, 3000);
+    let bench = Bench::with_source(24, 3000);
     let options = ["--resize=16", "--encode=png", "--shards=5", "--include=class-*/**"];
     bench.pack_to(&bench.at("whole"), &options).code(0);
     let (path, asked) = stand_in(&bench);
@@ -384,7 +384,7 @@ fn images_are_changed_by_an_array_of_their_own() {
 
 #[test]
 fn a_script_packs_with_the_options_that_it_was_asked_for() {
-    let bench = Bench::of(200, 500);
+    let bench = Bench::with_source(200, 500);
     bench.file("class-1/bad.jpg", b"no image");
     let options = ["--format=mds", "--compress=zstd:1", "--shards=9", "--seed=5", "--exclude=**/00001*", "--meta=none"];
     let of_pack = ["--on-bad=skip", "--sidecars=none", "--read-order=plan"];
@@ -433,7 +433,7 @@ fn a_script_packs_with_the_options_that_it_was_asked_for() {
 
 #[test]
 fn what_cannot_be_submitted_is_refused() {
-    let bench = Bench::of(12, 500);
+    let bench = Bench::with_source(12, 500);
     let cases: [(&[&str], &str); 12] = [
         (&["--array", "0"], "0 is not in 1..=1000000"),
         (&["--array", "4", "--only", "5"], "there is no part 5 of 4"),

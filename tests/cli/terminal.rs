@@ -166,7 +166,7 @@ fn lines(shown: &str) -> Vec<String> {
 
 #[test]
 fn progress_and_notes_fit_the_terminal() {
-    let bench = Bench::of(1500, 4000);
+    let bench = Bench::with_source(1500, 4000);
     let (src, planned) = (bench.src(), bench.dst());
     let (src, planned) = (text(&src), text(&planned));
     for columns in [80, 50] {
@@ -201,7 +201,7 @@ fn progress_and_notes_fit_the_terminal() {
 
 #[test]
 fn what_is_shown_is_what_is_being_done_with_compressed_shards() {
-    let bench = Bench::of(1500, 4000);
+    let bench = Bench::with_source(1500, 4000);
     for split in ["train", "val"] {
         fs::create_dir(bench.at(split)).unwrap();
         let options = ["--shards", "1", "--compress", "zstd", "--quiet"];

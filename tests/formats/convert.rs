@@ -150,7 +150,7 @@ proptest! {
 
 #[test]
 fn order_source_is_that_of_files_as_given_and_records_as_stored() {
-    let bench = Bench::of(40, 300);
+    let bench = Bench::with_source(40, 300);
     for (from, to) in [("webdataset", "mds"), ("tfrecord", "webdataset"), ("recordio", "tfrecord"), ("mds", "recordio")]
     {
         let foreign = bench.at(from);
@@ -179,7 +179,7 @@ fn order_source_is_that_of_files_as_given_and_records_as_stored() {
 
 #[test]
 fn a_sealed_dataset_in_order_source_keeps_its_stored_order() {
-    let bench = Bench::of(30, 300);
+    let bench = Bench::with_source(30, 300);
     bench.pack(&["--shards", "3", "--seed", "4"]).code(0);
     let dst = bench.at("converted");
     convert(&[&bench.dst()], &dst, &["--format", "tfrecord", "--order", "source", "--shards", "2"]).code(0);
@@ -188,7 +188,7 @@ fn a_sealed_dataset_in_order_source_keeps_its_stored_order() {
 
 #[test]
 fn globs_braces_and_several_sources_stand_for_files_in_their_order() {
-    let bench = Bench::of(40, 300);
+    let bench = Bench::with_source(40, 300);
     let foreign = bench.at("shards");
     pack(&bench.src(), &foreign, &["--shards", "4"]).code(0);
     let stored = samples(&foreign);

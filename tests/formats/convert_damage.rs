@@ -403,7 +403,7 @@ fn what_is_left_out_counts_for_its_class_and_the_rest_is_unclassified() {
 #[test]
 fn a_damaged_image_of_a_sealed_dataset_is_named_and_left_out() {
     for format in names() {
-        let bench = Bench::of(12, 500);
+        let bench = Bench::with_source(12, 500);
         let source = bench.at("sealed");
         pack(&bench.src(), &source, &["--format", format, "--shards", "2"]).code(0);
         let before = samples(&source);

@@ -130,7 +130,7 @@ fn a_dataset_of_nothing_is_not_sealed() {
 
 #[test]
 fn several_formats_of_one_run_are_each_what_a_run_of_its_own_makes() {
-    let bench = Bench::of(60, 2000);
+    let bench = Bench::with_source(60, 2000);
     let split = with_splits();
     let (foreign, sealed) = (bench.at("foreign"), bench.at("sealed"));
     bench.pack_to(&foreign, &["--format", "recordio", "--shards", "3"]).code(0);
@@ -166,7 +166,7 @@ fn several_formats_of_one_run_are_each_what_a_run_of_its_own_makes() {
 
 #[test]
 fn a_bad_image_is_in_the_ledger_of_every_format_of_a_run() {
-    let bench = Bench::of(20, 1000);
+    let bench = Bench::with_source(20, 1000);
     bench.file("class-0/empty.jpg", b"");
     let mut bad = vec!["class-0/empty.jpg"];
     match short_file() {
@@ -220,7 +220,7 @@ const SHARDS: [&str; 4] = ["--shards", "40", "--jobs", "2"];
 
 #[test]
 fn a_run_of_several_formats_that_is_killed_at_any_of_them_goes_on() {
-    let bench = Bench::of(800, 3000);
+    let bench = Bench::with_source(800, 3000);
     let foreign = bench.at("foreign");
     bench.pack_to(&foreign, &["--format", "mds", "--shards", "3"]).code(0);
     make_foreign(&foreign);
@@ -249,7 +249,7 @@ fn a_run_of_several_formats_that_is_killed_at_any_of_them_goes_on() {
 
 #[test]
 fn a_convert_that_is_killed_goes_on_to_the_same_bytes() {
-    let bench = Bench::of(800, 3000);
+    let bench = Bench::with_source(800, 3000);
     let sources = [("tfrecord", &[][..]), ("webdataset", &["--compress", "zstd"]), ("sealed", &[])];
     for (format, options) in sources {
         let source = bench.at(&format!("source-{format}"));
@@ -271,7 +271,7 @@ fn a_convert_that_is_killed_goes_on_to_the_same_bytes() {
 
 #[test]
 fn a_source_that_was_changed_in_between_is_refused_by_name() {
-    let bench = Bench::of(800, 3000);
+    let bench = Bench::with_source(800, 3000);
     let source = bench.at("source");
     bench.pack_to(&source, &["--format", "recordio", "--shards", "3"]).code(0);
     let files = make_foreign(&source);

@@ -56,7 +56,7 @@ fn packed(bench: &Bench, format: &str, options: &[&str]) -> PathBuf {
 
 /// The shards in a folder.
 fn shards(folder: &Path) -> Vec<PathBuf> {
-    let formats: Vec<_> = names().map(|name| formats::open(&formats::Choice::of(name)).unwrap()).collect();
+    let formats: Vec<_> = names().map(|name| formats::open(&formats::Choice::new(name)).unwrap()).collect();
     let ends = formats.iter().flat_map(|format| {
         [Some(""), format.zstd_extension()].into_iter().flatten().map(|end| format!("{}{end}", format.extension()))
     });

@@ -186,7 +186,7 @@ fn compressed_shards_are_written_where_the_format_has_them() {
     for entry in formats::ALL {
         let bench = Bench::new();
         plant(&bench);
-        let has_zstd = formats::open(&formats::Choice::of(entry.name)).unwrap().zstd_extension().is_some();
+        let has_zstd = formats::open(&formats::Choice::new(entry.name)).unwrap().zstd_extension().is_some();
         let ran = bench.pack(&["--format", entry.name, "--compress", "zstd", "--shards", "2"]);
         if has_zstd {
             ran.code(0);

@@ -38,7 +38,7 @@ fn read_with(how: &str, bench: &Bench) -> bool {
 
 #[test]
 fn every_version_of_zstd_unpacks_every_mds_shard_whole() {
-    let bench = Bench::of(SAMPLES, 4000);
+    let bench = Bench::with_source(SAMPLES, 4000);
     // Shards of one sample, of part of a block, of slightly more than one block, and of many blocks.
     for shards in ["2500", "200", "17", "5", "1"] {
         let bench_of = ["--format", "mds", "--compress", "zstd", "--set", "hashes=sha1", "--force", "--shards", shards];
@@ -56,7 +56,7 @@ fn streaming_reads_every_sample_of_many_compressed_shards() {
         eprintln!("SHARDPACK_PYTHON_STREAMING is not set: streaming was NOT asked");
         return;
     };
-    let bench = Bench::of(SAMPLES, 4000);
+    let bench = Bench::with_source(SAMPLES, 4000);
     bench.pack(&["--format", "mds", "--compress", "zstd", "--shards", "17"]).code(0);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/read_records.py");
     let read = Command::new(python).args([script, "streaming"]).args([bench.src(), bench.dst()]).output().unwrap();
@@ -66,7 +66,7 @@ fn streaming_reads_every_sample_of_many_compressed_shards() {
 
 #[test]
 fn every_block_of_a_compressed_tar_is_unpacked() {
-    let bench = Bench::of(SAMPLES, 4000);
+    let bench = Bench::with_source(SAMPLES, 4000);
     for shards in ["200", "17", "1"] {
         bench.pack(&["--compress", "zstd", "--force", "--shards", shards]).code(0);
         if !read_with("zstandard", &bench) {

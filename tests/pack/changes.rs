@@ -53,7 +53,7 @@ fn odd() -> Bench {
 /// The only CMYK photograph.
 fn cmyk() -> Vec<u8> {
     let mut all = fs::read_dir(photos()).unwrap().flat_map(|class| fs::read_dir(class.unwrap().path()).unwrap());
-    let is_cmyk = |bytes: &Vec<u8>| shardpack_format::image_header::Header::of(bytes).mode.name() == "cmyk";
+    let is_cmyk = |bytes: &Vec<u8>| shardpack_format::image_header::Header::parse(bytes).mode.name() == "cmyk";
     all.find_map(|file| fs::read(file.unwrap().path()).ok().filter(is_cmyk)).unwrap()
 }
 
@@ -258,7 +258,7 @@ fn tiff(image: &DynamicImage) -> Vec<u8> {
 
 #[test]
 fn checked_whole_a_truncated_image_is_bad_and_else_it_is_packed() {
-    let bench = Bench::of(12, 3000);
+    let bench = Bench::with_source(12, 3000);
     let whole = jpeg(3, 9000);
     bench.file("class-0/cut.jpg", &whole[..whole.len() - 300]);
     bench.pack_to(&bench.at("header"), &[]).code(0);

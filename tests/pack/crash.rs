@@ -69,7 +69,7 @@ fn nothing_looks_finished(dst: &Path, whole: &BTreeMap<PathBuf, String>) {
 
 /// 3,000 images of 5 to 13 KB: about one second of packing in a debug build.
 fn large() -> Bench {
-    Bench::of(3000, 8000)
+    Bench::with_source(3000, 8000)
 }
 
 const SHARDS: [&str; 4] = ["--shards", "30", "--jobs", "2"];
@@ -336,7 +336,7 @@ fn a_write_that_the_system_refuses_names_the_file_and_the_same_command_goes_on()
 
 #[test]
 fn too_few_file_descriptors_are_named_and_the_same_command_goes_on() {
-    let bench = Bench::of(200, 1000);
+    let bench = Bench::with_source(200, 1000);
     let whole_dst = bench.at("whole");
     bench.pack_to(&whole_dst, &["--shards", "40"]).code(0);
     let whole = contents(&whole_dst);

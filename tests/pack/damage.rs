@@ -24,7 +24,7 @@ fn problems(dst: &Path) -> Vec<Value> {
 
 /// A dataset with a ledger and several shards, small enough for a thousand runs of `verify`.
 fn dataset() -> Bench {
-    let bench = Bench::of(120, 3000);
+    let bench = Bench::with_source(120, 3000);
     bench.file("class-1/empty.jpg", b"");
     bench.pack(&["--shards", "5", "--meta", "json", "--on-bad", "skip"]).code(0);
     verify(&bench.dst(), &[]).code(0).says("120 samples in 5 shards");
@@ -193,7 +193,7 @@ fn every_damage_that_the_source_can_mend_is_mended_to_the_byte() {
     let option_sets: [&[&str]; 3] =
         [&["--shards", "4"], &["--shards", "4", "--compress", "zstd"], &["--shards", "4", "--exclude", "class-2/*"]];
     for options in option_sets {
-        let bench = Bench::of(60, 3000);
+        let bench = Bench::with_source(60, 3000);
         bench.pack(options).code(0);
         let (dst, src) = (bench.dst(), bench.src());
         let before = contents(&dst);
@@ -243,7 +243,7 @@ fn a_manifest_with_any_bit_flipped_mends_nothing_and_no_other_file_changes() {
 
 #[test]
 fn what_the_source_no_longer_has_is_not_mended_and_nothing_gets_worse() {
-    let bench = Bench::of(30, 3000);
+    let bench = Bench::with_source(30, 3000);
     bench.pack(&["--shards", "2"]).code(0);
     let shard = bench.dst().join("shard-000000.tar");
     flip(&shard, 5_000, 0);
@@ -257,7 +257,7 @@ fn what_the_source_no_longer_has_is_not_mended_and_nothing_gets_worse() {
 
 #[test]
 fn against_the_source_both_ways() {
-    let bench = Bench::of(30, 3000);
+    let bench = Bench::with_source(30, 3000);
     bench.pack(&[]).code(0);
     let against = |bench: &Bench| verify(&bench.dst(), &["--against", bench.src().to_str().unwrap(), "--quiet"]);
     against(&bench).code(0);

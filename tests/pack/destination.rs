@@ -6,7 +6,7 @@ use shardpack_testing::{Bench, Dataset, Ran, bad, contents, photo, sealed};
 
 #[test]
 fn the_same_command_on_a_sealed_folder_has_nothing_to_do() {
-    let bench = Bench::of(30, 500);
+    let bench = Bench::with_source(30, 500);
     bench.pack(&["--shards", "3"]).code(0);
     let before = contents(&bench.dst());
     let times = |path: &Path| fs::metadata(path.join("manifest.json")).unwrap().modified().unwrap();
@@ -60,7 +60,7 @@ fn a_sealed_folder_in_which_something_is_missing_or_short_is_not_called_done() {
 
 #[test]
 fn an_image_that_was_replaced_by_one_of_the_same_length_is_told_by_its_time() {
-    let bench = Bench::of(30, 500);
+    let bench = Bench::with_source(30, 500);
     bench.pack(&[]).code(0);
     bench.pack(&[]).code(0).says("names, lengths and options are unchanged").says_not("newer");
     let image = fs::read_dir(bench.src().join("class-1")).unwrap().next().unwrap().unwrap().path();
@@ -108,7 +108,7 @@ fn a_folder_that_holds_something_else_is_refused_and_stays_as_it_was() {
 
 #[test]
 fn force_replaces_a_dataset_and_leaves_no_strangers() {
-    let many = Bench::of(40, 100);
+    let many = Bench::with_source(40, 100);
     let split = Bench::with(&["train/x/1.jpg", "val/x/2.jpg"]);
     let (bad, _) = bad();
     let bench = Bench::with(&["a/1.jpg", "b/2.jpg"]);
@@ -266,7 +266,7 @@ fn a_sealed_dataset_of_something_else_is_said_to_differ_in_what_it_does() {
 
 #[test]
 fn what_was_finished_stays_where_a_bad_image_was_mended() {
-    let bench = Bench::of(60, 500);
+    let bench = Bench::with_source(60, 500);
     let image = fs::read_dir(bench.src().join("class-1")).unwrap().next().unwrap().unwrap().path();
     let good = fs::read(&image).unwrap();
     // With `--check full` the copy refuses half an image.
@@ -310,7 +310,7 @@ fn a_source_that_changes_anyhow_between_two_runs_gives_what_one_run_gives() {
     let mut rng = shardpack_testing::Rng::new(31);
     let mut stayed = 0;
     for round in 0..12 {
-        let bench = Bench::of(40, 400);
+        let bench = Bench::with_source(40, 400);
         let options: &[&str] = match round % 4 {
             0 => &["--shards", "8", "--check", "full"],
             1 => &["--shards", "8", "--check", "full", "--order", "source"],

@@ -4,7 +4,7 @@ use shardpack_testing::{Bench, Dataset, contents, members, plain, run};
 
 #[test]
 fn the_bytes_do_not_depend_on_threads_memory_or_order_of_reading() {
-    let bench = Bench::of(700, 60_000);
+    let bench = Bench::with_source(700, 60_000);
     // Some images are large, so that a 9 MiB window holds anywhere from one to all spans of a shard.
     for number in 0..4 {
         bench.file(format!("class-0/large-{number}.jpg"), &shardpack_testing::jpeg(number, 2_500_000));
@@ -45,7 +45,7 @@ fn a_budget_below_the_longest_sample_is_refused_with_one_that_works() {
 
 #[test]
 fn bad_images_leave_the_same_bytes_whatever_the_threads_and_order() {
-    let bench = Bench::of(300, 40_000);
+    let bench = Bench::with_source(300, 40_000);
     let plan = bench.at("plan");
     let plan = plan.to_str().unwrap();
     let src = bench.src();
@@ -74,7 +74,7 @@ fn bad_images_leave_the_same_bytes_whatever_the_threads_and_order() {
 
 #[test]
 fn seed_and_order_alone_decide_who_goes_where() {
-    let bench = Bench::of(60, 2000);
+    let bench = Bench::with_source(60, 2000);
     let order = |options: &[&str]| {
         let dst = bench.dst();
         bench.pack(&[options, &["--force"]].concat()).code(0);
@@ -96,7 +96,7 @@ fn seed_and_order_alone_decide_who_goes_where() {
 
 #[test]
 fn a_copy_of_the_source_elsewhere_gives_the_same_bytes() {
-    let (one, other) = (Bench::of(40, 3000), Bench::of(40, 3000));
+    let (one, other) = (Bench::with_source(40, 3000), Bench::with_source(40, 3000));
     one.pack(&["--shards", "2"]).code(0);
     other.pack(&["--shards", "2"]).code(0);
     assert_ne!(one.dst(), other.dst());
@@ -105,7 +105,7 @@ fn a_copy_of_the_source_elsewhere_gives_the_same_bytes() {
 
 #[test]
 fn a_compressed_shard_unpacks_to_the_bytes_of_the_plain_one() {
-    let bench = Bench::of(120, 20_000);
+    let bench = Bench::with_source(120, 20_000);
     let packed = bench.at("zst");
     bench.pack(&["--shards", "3"]).code(0);
     bench.pack_to(&packed, &["--shards", "3", "--compress", "zstd:3", "--jobs", "1"]).code(0);
@@ -134,7 +134,7 @@ fn a_compressed_shard_unpacks_to_the_bytes_of_the_plain_one() {
 
 #[test]
 fn an_mds_shard_that_is_one_frame_has_the_same_bytes_however_the_work_is_done() {
-    let bench = Bench::of(120, 20_000);
+    let bench = Bench::with_source(120, 20_000);
     let options = ["--format", "mds", "--shards", "3", "--compress", "zstd:3"];
     bench.pack(&[&options[..], &["--jobs", "1"]].concat()).code(0);
     let other = bench.at("other");

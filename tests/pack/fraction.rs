@@ -22,7 +22,7 @@ fn splits(dst: &Path) -> BTreeMap<String, BTreeSet<String>> {
 
 #[test]
 fn each_sample_is_of_a_split_and_more_samples_move_none() {
-    let bench = Bench::of(60, 500);
+    let bench = Bench::with_source(60, 500);
     let options = ["--split-fraction", "val=0.2,test=0.1", "--seed", "3"];
     bench.pack(&options).code(0).says("60 images in 7 classes").says("splits train, val, test");
     let first = splits(&bench.dst());
@@ -65,7 +65,7 @@ fn each_sample_is_of_a_split_and_more_samples_move_none() {
 
 #[test]
 fn shards_and_lists_are_parted_as_trees_are() {
-    let bench = Bench::of(40, 500);
+    let bench = Bench::with_source(40, 500);
     let fraction = ["--quiet", "--split-fraction", "val=0.25"];
     bench.pack(&fraction).code(0);
     let expected = splits(&bench.dst());
@@ -92,7 +92,7 @@ fn shards_and_lists_are_parted_as_trees_are() {
 
 #[test]
 fn bad_images_are_in_the_ledger_of_their_split() {
-    let bench = Bench::of(40, 500);
+    let bench = Bench::with_source(40, 500);
     (0..20).for_each(|number| bench.file(format!("class-0/empty-{number}.jpg"), b""));
     bench.pack(&["--split-fraction", "val=0.3", "--on-bad", "skip"]).code(0).says("20 not packed");
     let lines = |split: &str| fs::read_to_string(bench.dst().join(split).join("ledger.jsonl")).unwrap().lines().count();

@@ -25,7 +25,7 @@ fn the_photographs_are_packed_as_they_are() {
 
 #[test]
 fn keys_ascend_over_all_shards_and_are_plain_numbers() {
-    let bench = Bench::of(50, 100);
+    let bench = Bench::with_source(50, 100);
     bench.pack(&["--shards", "6"]).code(0);
     let keys: Vec<String> = sealed(&bench).samples.into_iter().map(|sample| sample.key).collect();
     let expected: Vec<String> = (0..50).map(|number| format!("{number:08}")).collect();
@@ -299,7 +299,7 @@ fn bad_images_are_skipped_on_request_and_the_ledger_says_why() {
 
 /// A tree and its plan file. The tree has changed since the plan.
 fn changed_under_its_plan() -> (Bench, String) {
-    let bench = Bench::of(40, 500);
+    let bench = Bench::with_source(40, 500);
     for path in ["a/gone.jpg", "a/longer.jpg", "a/shorter.jpg", "a/link.jpg", "b/folder.jpg"] {
         bench.file(path, &jpeg(3, 6000));
     }
@@ -481,7 +481,7 @@ fn options_decide_the_components() {
 
 #[test]
 fn shards_come_out_even_and_within_the_size() {
-    let bench = Bench::of(200, 30_000);
+    let bench = Bench::with_source(200, 30_000);
     for size in [60_000u64, 200_000, 1_000_000, 5_000_000] {
         bench.pack(&["--shard-size", &format!("{size}B"), "--force"]).code(0);
         let dataset = sealed(&bench);
@@ -551,7 +551,7 @@ fn wrong_usage_is_refused_with_2() {
 
 #[test]
 fn what_is_unpacked_from_a_plain_shard_is_what_tar_unpacks() {
-    let bench = Bench::of(20, 3000);
+    let bench = Bench::with_source(20, 3000);
     bench.pack(&["--shards", "1", "--meta", "json"]).code(0);
     let shard = bench.dst().join("shard-000000.tar");
     assert_eq!(plain(&shard).len() % 10_240, 0);

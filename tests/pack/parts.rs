@@ -35,7 +35,7 @@ fn shuffled(of: u64, rng: &mut Rng) -> Vec<u64> {
 
 /// A source with splits, a list, and foreign shards.
 fn sources() -> Bench {
-    let bench = Bench::of(90, 4000);
+    let bench = Bench::with_source(90, 4000);
     for file in contents(&bench.src()).into_iter().filter(|(_, hash)| !hash.is_empty()).map(|(path, _)| path) {
         let bytes = fs::read(bench.src().join(&file)).unwrap();
         fs::write(bench.src().join(&file).with_extension("txt"), format!("a caption of {}", bytes.len())).unwrap();
@@ -160,7 +160,7 @@ fn what_cannot_be_packed_is_in_the_ledger_as_one_process_writes_it() {
 
 #[test]
 fn parts_of_any_number_that_are_killed_at_any_moment_and_run_at_once_make_the_same_bytes() {
-    let bench = Bench::of(1500, 8000);
+    let bench = Bench::with_source(1500, 8000);
     bench.shardpack("pack SRC @whole --shards 40").code(0);
     bench.shardpack("plan SRC -o @x.plan --shards 40").code(0);
     let whole = contents(&bench.at("whole"));
@@ -216,7 +216,7 @@ fn parts_of_any_number_that_are_killed_at_any_moment_and_run_at_once_make_the_sa
 
 #[test]
 fn what_a_merge_that_was_stopped_has_left_is_cleared_up_by_the_next() {
-    let bench = Bench::of(60, 3000);
+    let bench = Bench::with_source(60, 3000);
     bench.shardpack("pack SRC @whole --shards 3").code(0);
     let whole = contents(&bench.at("whole"));
     // States of the work folder after `merge` has removed the plan.
@@ -253,7 +253,7 @@ fn nothing_looks_finished(dst: &Path, whole: &BTreeMap<PathBuf, String>) {
 
 #[test]
 fn parts_that_run_all_at_once_and_twice_do_no_harm() {
-    let bench = Bench::of(600, 6000);
+    let bench = Bench::with_source(600, 6000);
     bench.shardpack("pack SRC @whole --shards 24").code(0);
     let lines = (1..=8).chain(1..=8).map(|number| format!("{number}/8\n")).collect::<String>();
     let script = format!(
@@ -271,7 +271,7 @@ fn parts_that_run_all_at_once_and_twice_do_no_harm() {
 
 #[test]
 fn a_part_that_is_told_to_end_ends_cleanly_and_goes_on() {
-    let bench = Bench::of(3000, 8000);
+    let bench = Bench::with_source(3000, 8000);
     bench.shardpack("pack SRC @whole --shards 60").code(0);
     let mut ended = 0;
     for signal in [Signal::TERM, Signal::INT] {
@@ -296,7 +296,7 @@ fn a_part_that_is_told_to_end_ends_cleanly_and_goes_on() {
 
 #[test]
 fn status_tells_what_is_done_what_runs_and_what_is_missing() {
-    let bench = Bench::of(400, 3000);
+    let bench = Bench::with_source(400, 3000);
     bench.shardpack("status DST").code(2).says("not found");
     fs::create_dir(bench.dst()).unwrap();
     bench.shardpack("status DST").code(0).says("nothing is unfinished");
@@ -346,7 +346,7 @@ fn status_tells_what_is_done_what_runs_and_what_is_missing() {
 
 #[test]
 fn one_process_goes_on_with_what_parts_have_begun() {
-    let bench = Bench::of(120, 3000);
+    let bench = Bench::with_source(120, 3000);
     for part in ["2/3", "1/3"] {
         bench.shardpack(&format!("pack SRC DST --shards 9 --part {part}")).code(0);
     }
@@ -362,7 +362,7 @@ fn one_process_goes_on_with_what_parts_have_begun() {
 
 #[test]
 fn verify_and_crops_in_parts_do_all_that_they_do_at_once() {
-    let bench = Bench::of(90, 3000);
+    let bench = Bench::with_source(90, 3000);
     bench.shardpack("pack SRC DST --shards 12").code(0);
     bench.shardpack("pack SRC @whole --shards 12 --crops").code(0);
     let counts: Vec<u64> = (1..=5)

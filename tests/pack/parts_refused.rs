@@ -12,7 +12,7 @@ const WORK: &str = ".shardpack";
 
 #[test]
 fn parts_of_another_plan_are_refused_by_name() {
-    let bench = Bench::of(60, 3000);
+    let bench = Bench::with_source(60, 3000);
     bench.shardpack("pack SRC DST --shards 6 --part 1/3").code(0);
     bench.shardpack("plan SRC DST --shards 6 --seed 4 -o @other.plan").code(0);
     let before = contents(&bench.dst());
@@ -109,7 +109,7 @@ fn lying(receipt: &str, change: impl Fn(&str) -> String) -> Vec<u8> {
 
 #[test]
 fn receipts_that_lie_and_files_that_were_changed_are_named_and_nothing_is_sealed() {
-    let bench = Bench::of(40, 3000);
+    let bench = Bench::with_source(40, 3000);
     for number in [1, 2] {
         bench.shardpack(&format!("pack SRC DST --shards 4 --part {number}/2")).code(0);
     }
@@ -206,7 +206,7 @@ fn receipts_that_lie_and_files_that_were_changed_are_named_and_nothing_is_sealed
 
 #[test]
 fn receipts_of_different_numbers_of_parts_are_taken_together_and_what_they_lack_is_named() {
-    let bench = Bench::of(80, 3000);
+    let bench = Bench::with_source(80, 3000);
     bench
         .shardpack("merge SRC")
         .code(2)
@@ -230,7 +230,7 @@ fn receipts_of_different_numbers_of_parts_are_taken_together_and_what_they_lack_
 #[test]
 fn a_plan_on_another_file_system_serves_as_well() {
     let Ok(memory) = tempfile::tempdir_in("/dev/shm") else { return };
-    let bench = Bench::of(60, 3000);
+    let bench = Bench::with_source(60, 3000);
     let plan = memory.path().join("x.plan");
     bench.shardpack(&format!("plan SRC DST --shards 6 -o {}", plan.display())).code(0);
     bench.shardpack(&format!("pack --plan {} DST --part 2/2", plan.display())).code(0);
@@ -253,7 +253,7 @@ fn a_plan_on_another_file_system_serves_as_well() {
 
 #[test]
 fn a_plan_of_another_version_or_one_that_is_damaged_is_refused() {
-    let bench = Bench::of(30, 3000);
+    let bench = Bench::with_source(30, 3000);
     bench.shardpack("pack SRC DST --shards 4 --part 1/2").code(0);
     let path = bench.dst().join(WORK).join("plan");
     let right = fs::read(&path).unwrap();

@@ -187,7 +187,7 @@ fn until_the_images_of_a_replacement_are_made_the_dataset_of_before_is_whole() {
 
 #[test]
 fn a_replacement_that_is_stopped_while_its_images_are_made_leaves_the_dataset_of_before() {
-    let new = Bench::of(400, 20_000);
+    let new = Bench::with_source(400, 20_000);
     let options = ["--encode", "png", "--force", "--jobs", "1"];
     let whole = new.at("whole");
     new.pack_to(&whole, &options).code(0);
@@ -304,7 +304,7 @@ fn where_space_is_short_the_dataset_of_before_makes_room_and_else_it_stays() {
         println!("no mounts here: a small disk was not tried");
         return;
     }
-    let bench = Bench::of(300, 5000);
+    let bench = Bench::with_source(300, 5000);
     let dst = bench.at("mounted");
     fs::create_dir(&dst).unwrap();
     let whole = bench.at("whole");

@@ -61,7 +61,7 @@ fn only_the_kinds_that_are_named_go_in_whatever_the_files_are_called() {
 #[test]
 fn sizes_are_read_from_headers_wherever_they_are_in_the_file() {
     let bench = kinds();
-    let small = shardpack_format::image_header::Header::of(&jpeg(0, 5000));
+    let small = shardpack_format::image_header::Header::parse(&jpeg(0, 5000));
     let side = small.width.min(small.height);
     bench.pack(&["--min-side", &(side + 1).to_string()]).code(0);
     let dataset = Dataset::read(&bench.dst());
@@ -147,7 +147,7 @@ fn an_image_in_two_classes_or_splits_is_named_and_stays() {
 
 #[test]
 fn a_sample_of_each_class_is_the_same_on_every_run_and_another_with_another_seed() {
-    let bench = Bench::of(60, 3000);
+    let bench = Bench::with_source(60, 3000);
     let few = |name: &str, seed: &str| {
         bench.pack_to(&bench.at(name), &["--sample-per-class", "3", "--seed", seed, "--jobs", "1"]).code(0);
         Dataset::read(&bench.at(name)).paths()

@@ -230,7 +230,7 @@ fn put(path: &Path, other: &str) {
 
 #[test]
 fn pipes_and_devices_in_place_of_files_of_a_dataset_are_named_and_not_waited_for() {
-    let bench = Bench::of(6, 500);
+    let bench = Bench::with_source(6, 500);
     bench.pack(&["--shards", "2", "--sidecars", "wids"]).code(0);
     run(&["crops", text(&bench.dst())]).code(0);
     let (copy, out) = (bench.at("copy"), bench.at("out"));
@@ -278,7 +278,7 @@ fn pipes_and_devices_in_place_of_files_of_a_dataset_are_named_and_not_waited_for
 
 #[test]
 fn pipes_and_devices_in_place_of_files_that_a_person_names_are_refused() {
-    let bench = Bench::of(6, 500);
+    let bench = Bench::with_source(6, 500);
     let (src, dst) = (bench.src(), bench.dst());
     let (src, dst) = (text(&src), text(&dst));
     fs::create_dir_all(bench.at("unfinished/.shardpack/receipts")).unwrap();
@@ -340,7 +340,7 @@ fn few_threads(most: u32) -> Option<Vec<String>> {
 #[test]
 fn a_limit_of_threads_is_an_error_or_changes_nothing() {
     let Some(_) = few_threads(1) else { return };
-    let bench = Bench::of(60, 5000);
+    let bench = Bench::with_source(60, 5000);
     bench.pack(&["--shards", "3"]).code(0);
     let expected = contents(&bench.dst());
     let open = |path: &Path| Command::new("chmod").arg("-R").arg("a+rwX").arg(path).status().unwrap();

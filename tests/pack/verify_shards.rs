@@ -31,7 +31,7 @@ fn flip(path: &Path, at: usize) {
 #[test]
 fn shards_of_a_dataset_are_verified_by_its_manifest_however_they_are_named() {
     for format in ["webdataset", "recordio"] {
-        let bench = Bench::of(12, 300);
+        let bench = Bench::with_source(12, 300);
         let shards = packed(&bench, format);
         let extension = shards[0].extension().unwrap().to_str().unwrap();
         let glob = bench.dst().join(format!("*.{extension}"));
@@ -57,7 +57,7 @@ fn shards_of_a_dataset_are_verified_by_its_manifest_however_they_are_named() {
 
 #[test]
 fn a_manifest_or_index_that_is_wrong_is_told_of_a_single_shard() {
-    let bench = Bench::of(6, 300);
+    let bench = Bench::with_source(6, 300);
     let shards = packed(&bench, "webdataset");
     let index = bench.dst().join("index").join(shards[0].with_extension("index").file_name().unwrap());
     let index = if index.exists() { index } else { bench.dst().join("index/shard-000000.index") };
@@ -75,7 +75,7 @@ fn a_manifest_or_index_that_is_wrong_is_told_of_a_single_shard() {
 
 #[test]
 fn several_datasets_and_foreign_shards_are_verified_each_by_what_is_known() {
-    let bench = Bench::of(6, 300);
+    let bench = Bench::with_source(6, 300);
     let shards = packed(&bench, "webdataset");
     let (other, foreign) = (bench.at("other"), bench.at("foreign.tar"));
     bench.pack_to(&other, &["--format", "mds", "--quiet"]).code(0);

@@ -78,7 +78,7 @@ fn command(name: &str, given: &[PathBuf], rest: &[&str]) -> Ran {
 fn commands_agree_on_datasets_and_their_shards() {
     let mut wrong = Vec::new();
     for row in rows() {
-        let bench = Bench::of(12, 300);
+        let bench = Bench::with_source(12, 300);
         bench.pack(&["--shards", "3", "--quiet"]).code(0);
         (row.change)(&bench.dst());
         let given: Vec<PathBuf> = row.given.iter().map(|path| bench.at(path)).collect();
@@ -178,7 +178,7 @@ fn what_stands_beside_splits_is_told_by_all() {
 
 #[test]
 fn a_manifest_that_cannot_be_looked_at_is_not_one_that_is_missing() {
-    let bench = Bench::of(6, 300);
+    let bench = Bench::with_source(6, 300);
     bench.pack(&["--quiet"]).code(0);
     let at = |path: &str| bench.at(path).to_str().unwrap().to_owned();
     let (dst, shard, to, source) = (at("dst"), at(SHARD), at("to"), at("src"));
@@ -217,7 +217,7 @@ fn a_manifest_that_cannot_be_looked_at_is_not_one_that_is_missing() {
 
 #[test]
 fn labels_and_columns_that_are_others_in_the_source_are_problems() {
-    let bench = Bench::of(4, 300);
+    let bench = Bench::with_source(4, 300);
     let mut names: Vec<String> = shardpack_testing::Dataset::read(&{
         bench.pack(&["--quiet"]).code(0);
         bench.dst()

@@ -357,7 +357,7 @@ fn a_list_gives_the_same_bytes_with_any_number_of_threads_and_from_its_plan() {
 
 #[test]
 fn a_pack_of_a_list_that_was_killed_goes_on_to_the_same_bytes() {
-    let bench = Bench::of(600, 8000);
+    let bench = Bench::with_source(600, 8000);
     let mut rows = "path,note\n".to_owned();
     for path in contents(&bench.src()).into_iter().filter(|(_, hash)| !hash.is_empty()).map(|(path, _)| path) {
         rows += &format!("{},note of {}\n", path.display(), path.display());

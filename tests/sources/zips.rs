@@ -25,7 +25,7 @@ const GOOD: [(&str, &str); 7] = [
 
 /// A tree with captions, deep folders, names that are not ASCII, and files that are ignored.
 fn tree() -> Bench {
-    let bench = Bench::of(30, 4000);
+    let bench = Bench::with_source(30, 4000);
     bench.file("class-0/deep/er/é ü+%25&'.jpg", &jpeg(1000, 5300));
     bench.file("class-0/deep/er/é ü+%25&'.txt", b"a caption");
     bench.file("class-1/.hidden/a.jpg", &jpeg(1001, 5100));

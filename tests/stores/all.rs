@@ -58,7 +58,7 @@ fn three_thousand_objects_with_one_request_in_five_failing_are_those_of_the_fold
         ("short", Fault::Cut(400)),
         ("late", Fault::Delay(Duration::from_millis(30))),
     ];
-    let bench = Bench::of(OBJECTS, 900);
+    let bench = Bench::with_source(OBJECTS, 900);
     let (src, whole) = (bench.src(), bench.at("whole"));
     let options = ["--seed", "3", "--shards", "4", "--quiet"];
     let words = ["pack", src.to_str().unwrap(), whole.to_str().unwrap()];

@@ -89,7 +89,7 @@ fn an_epoch_at_a_url_is_measured_in_requests_and_bytes_and_has_the_order_of_the_
 fn what_fails_and_what_is_too_much_is_counted_and_a_row_that_ends_early_is_told_as_such() {
     let Some(nginx) = Nginx::start() else { return };
     let place = FolderServer::Web(nginx);
-    let bench = Bench::of(300, 9000);
+    let bench = Bench::with_source(300, 9000);
     bench.pack(&["--quiet", "--shards", "4"]).code(0);
     place.copy(&bench.dst(), "packed");
     let proxy = Proxy::start(place.port());
@@ -127,7 +127,7 @@ fn what_fails_and_what_is_too_much_is_counted_and_a_row_that_ends_early_is_told_
 fn what_cannot_be_measured_at_a_url_is_refused_and_splits_are_told_apart() {
     let Some(nginx) = Nginx::start() else { return };
     let place = FolderServer::Web(nginx);
-    let bench = Bench::of(40, 500);
+    let bench = Bench::with_source(40, 500);
     let dst = bench.dst();
     bench.pack(&["--quiet", "--split-fraction", "val=0.2"]).code(0);
     place.copy(&dst, "packed");

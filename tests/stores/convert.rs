@@ -70,7 +70,7 @@ fn local(folder: &Path) -> Vec<String> {
 
 #[test]
 fn what_is_converted_from_a_url_is_what_is_converted_from_the_folder() {
-    let bench = Bench::of(120, 9000);
+    let bench = Bench::with_source(120, 9000);
     let datasets = packed(&bench);
     let cases: [(usize, &[&str]); 7] = [
         (0, &["--format", "mds", "--shards", "3"]),
@@ -127,7 +127,7 @@ fn what_is_converted_from_a_url_is_what_is_converted_from_the_folder() {
 
 #[test]
 fn several_urls_are_taken_together_as_folders_are() {
-    let bench = Bench::of(60, 3000);
+    let bench = Bench::with_source(60, 3000);
     let datasets = packed(&bench);
     let cases: [(&str, &[&str], bool); 3] = [
         ("two", &["plain", "zstd"], false),
@@ -165,7 +165,7 @@ fn several_urls_are_taken_together_as_folders_are() {
 
 #[test]
 fn convert_makes_the_same_where_requests_fail() {
-    let bench = Bench::of(90, 9000);
+    let bench = Bench::with_source(90, 9000);
     let datasets = packed(&bench);
     let faults = [
         Fault::Status(503, false),
@@ -210,7 +210,7 @@ fn convert_makes_the_same_where_requests_fail() {
 
 #[test]
 fn a_convert_that_is_killed_goes_on_by_the_same_command() {
-    let bench = Bench::of(150, 9000);
+    let bench = Bench::with_source(150, 9000);
     let dataset = packed(&bench).remove(3);
     let options = ["--format", "webdataset", "--shards", "15", "--memory", "1MiB"];
     let whole = bench.at("whole");
@@ -246,7 +246,7 @@ fn a_convert_that_is_killed_goes_on_by_the_same_command() {
 
 #[test]
 fn a_damaged_sample_at_a_url_is_named_as_in_a_folder() {
-    let bench = Bench::of(90, 9000);
+    let bench = Bench::with_source(90, 9000);
     let datasets = packed(&bench);
     let policies = [("error", 1), ("skip", 0)];
     let told = |target: &[String], name: &str, (policy, code)| {
@@ -285,7 +285,7 @@ fn a_damaged_sample_at_a_url_is_named_as_in_a_folder() {
 #[test]
 fn what_cannot_be_converted_from_a_url_is_said() {
     let Some(nginx) = Nginx::start() else { return };
-    let bench = Bench::of(12, 500);
+    let bench = Bench::with_source(12, 500);
     bench.pack(&[]).code(0);
     assert!(Command::new("cp").arg("-r").arg(bench.dst()).arg(nginx.data().join("packed")).status().unwrap().success());
     let shard = fs::read_dir(bench.dst()).unwrap().map(|entry| entry.unwrap().path());

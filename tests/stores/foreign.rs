@@ -265,7 +265,7 @@ fn an_object_that_changes_meanwhile_ends_the_run() {
 #[test]
 fn what_cannot_be_converted_from_a_url_is_said() {
     let Some(nginx) = Nginx::start() else { return };
-    let bench = Bench::of(12, 500);
+    let bench = Bench::with_source(12, 500);
     bench.pack(&[]).code(0);
     assert!(Command::new("cp").arg("-r").arg(bench.dst()).arg(nginx.data().join("packed")).status().unwrap().success());
     let tar = Tar::new().sample("a", "0", &jpeg(1, 20_000)).bytes();

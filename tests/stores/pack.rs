@@ -39,7 +39,7 @@ fn leaves_nothing(bench: &Bench, settings: &[String]) {
 
 /// A tree with captions, enough classes for splits, and files that `pack` skips.
 fn tree() -> Bench {
-    let bench = Bench::of(90, 9000);
+    let bench = Bench::with_source(90, 9000);
     for class in fs::read_dir(bench.src()).unwrap().map(|entry| entry.unwrap().path()) {
         for (number, image) in fs::read_dir(&class).unwrap().map(|entry| entry.unwrap().path()).enumerate() {
             if number % 3 > 0 {
@@ -177,7 +177,7 @@ fn a_pack_with_every_fifth_request_failing_makes_the_same() {
         ("cut later", Fault::Cut(1000)),
         ("late", Fault::Delay(Duration::from_millis(40))),
     ];
-    let bench = Bench::of(60, 9000);
+    let bench = Bench::with_source(60, 9000);
     let options = ["--shards", "2"];
     pack(&bench, bench.src().to_str().unwrap(), bench.dst().to_str().unwrap(), &[], &options).code(0);
     let whole = files_in(&bench.dst());
@@ -198,7 +198,7 @@ fn a_pack_with_every_fifth_request_failing_makes_the_same() {
 
 #[test]
 fn a_pack_goes_on_once_credentials_that_have_ended_are_replaced() {
-    let bench = Bench::of(120, 9000);
+    let bench = Bench::with_source(120, 9000);
     let options = ["--shards", "3"];
     pack(&bench, bench.src().to_str().unwrap(), bench.dst().to_str().unwrap(), &[], &options).code(0);
     let whole = files_in(&bench.dst());
@@ -270,7 +270,7 @@ fn a_pack_that_is_killed_anywhere_goes_on_by_the_same_command() {
 
 #[test]
 fn a_pack_from_a_url_that_is_killed_goes_on_with_what_is_said_of_its_store() {
-    let bench = Bench::of(80, 9000);
+    let bench = Bench::with_source(80, 9000);
     let options = ["--shards", "6"];
     pack(&bench, bench.src().to_str().unwrap(), bench.dst().to_str().unwrap(), &[], &options).code(0);
     let whole = files_in(&bench.dst());
@@ -298,7 +298,7 @@ fn a_pack_from_a_url_that_is_killed_goes_on_with_what_is_said_of_its_store() {
 
 #[test]
 fn what_lies_there_is_never_written_over_unless_it_is_asked_for() {
-    let bench = Bench::of(40, 3000);
+    let bench = Bench::with_source(40, 3000);
     let src = bench.src();
     let src = src.to_str().unwrap();
     each(|server| {
@@ -384,7 +384,7 @@ fn what_lies_there_is_never_written_over_unless_it_is_asked_for() {
 
 #[test]
 fn an_object_that_is_changed_or_gone_is_one_bad_sample() {
-    let bench = Bench::of(30, 3000);
+    let bench = Bench::with_source(30, 3000);
     each(|server| {
         server.put_folder(&bench.src(), "tree");
         let settings = settings(server, server.port());
@@ -417,7 +417,7 @@ fn an_object_that_is_changed_or_gone_is_one_bad_sample() {
 
 #[test]
 fn what_cannot_be_packed_from_or_to_a_url_is_said() {
-    let bench = Bench::of(12, 500);
+    let bench = Bench::with_source(12, 500);
     let (src, dst) = (bench.src(), bench.dst());
     let (src, dst) = (src.to_str().unwrap(), dst.to_str().unwrap());
     for (args, said) in [
@@ -475,7 +475,7 @@ fn what_cannot_be_packed_from_or_to_a_url_is_said() {
 
 #[test]
 fn what_is_converted_goes_to_a_url_as_it_goes_to_a_folder() {
-    let bench = Bench::of(60, 3000);
+    let bench = Bench::with_source(60, 3000);
     bench.pack(&[]).code(0);
     let local = bench.at("local");
     let options = ["--format", "tfrecord", "--shards", "3", "--seed", "8"];
@@ -504,7 +504,7 @@ fn what_is_converted_goes_to_a_url_as_it_goes_to_a_folder() {
 /// is written again without the shards.
 #[test]
 fn newer_files_and_a_lost_record_of_splits_are_seen_in_a_bucket_as_in_a_folder() {
-    let bench = Bench::of(60, 3000);
+    let bench = Bench::with_source(60, 3000);
     let options = ["--shards", "2", "--split-fraction", "val=0.3", "--json"];
     let old = std::time::SystemTime::now() - Duration::from_secs(3600);
     let touch = |time| {
@@ -558,7 +558,7 @@ fn newer_files_and_a_lost_record_of_splits_are_seen_in_a_bucket_as_in_a_folder()
 /// The hashes in the `index.json` of MDS are computed while a shard is written. The plan and the pack agree about the received bytes.
 #[test]
 fn no_shard_is_fetched_back_for_its_hashes() {
-    let bench = Bench::of(60, 5000);
+    let bench = Bench::with_source(60, 5000);
     let src = bench.src();
     each(|server| {
         let settings = settings(server, server.port());

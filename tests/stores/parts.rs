@@ -77,7 +77,7 @@ fn whole(bench: &Bench, name: &str, options: &[&str]) -> std::collections::BTree
 
 #[test]
 fn parts_at_a_url_make_the_bytes_of_one_process() {
-    let bench = Bench::of(90, 9000);
+    let bench = Bench::with_source(90, 9000);
     let cases: [(&[&str], &[&str]); 4] = [
         (&["--shards", "5"], &["2/3", "1/3", "3/3"]),
         (&["--split-fraction", "val=0.2", "--shard-size", "200KiB", "--compress", "zstd"], &["1/2", "2/2"]),
@@ -129,7 +129,7 @@ fn parts_at_a_url_make_the_bytes_of_one_process() {
 fn parts_and_merge_with_every_fifth_request_failing_make_the_same() {
     let faults =
         [("503", Fault::Status(503, false)), ("drop", Fault::Drop), ("lost", Fault::Lost), ("cut", Fault::Cut(300))];
-    let bench = Bench::of(60, 9000);
+    let bench = Bench::with_source(60, 9000);
     let options = ["--shards", "4"];
     let whole = whole(&bench, "whole", &options);
     each(|server| {
@@ -261,7 +261,7 @@ fn parts_that_change_their_images_at_a_url_go_on_after_a_kill_at_any_request() {
 
 #[test]
 fn what_is_not_as_the_receipts_say_is_named_and_nothing_is_sealed() {
-    let bench = Bench::of(60, 3000);
+    let bench = Bench::with_source(60, 3000);
     let options = ["--shards", "4"];
     let (whole, src) = (whole(&bench, "whole", &options), bench.src());
     each(|server| {
@@ -331,7 +331,7 @@ fn what_is_not_as_the_receipts_say_is_named_and_nothing_is_sealed() {
 
 #[test]
 fn what_is_converted_in_parts_goes_to_a_url_as_it_goes_to_a_folder() {
-    let bench = Bench::of(60, 3000);
+    let bench = Bench::with_source(60, 3000);
     bench.pack(&[]).code(0);
     let (source, local) = (bench.dst(), bench.at("local"));
     let options = ["--format", "tfrecord", "--shards", "3", "--seed", "8"];
@@ -352,7 +352,7 @@ fn what_is_converted_in_parts_goes_to_a_url_as_it_goes_to_a_folder() {
 
 #[test]
 fn a_part_whose_plan_is_taken_away_or_replaced_says_so_and_leaves_no_receipt() {
-    let bench = Bench::of(60, 3000);
+    let bench = Bench::with_source(60, 3000);
     let (options, src) = (["--shards", "4"], bench.src());
     let whole = whole(&bench, "whole", &options);
     each(|server| {
@@ -396,7 +396,7 @@ fn a_part_whose_plan_is_taken_away_or_replaced_says_so_and_leaves_no_receipt() {
 
 #[test]
 fn of_two_packs_that_begin_at_once_one_is_sealed_and_the_other_says_so() {
-    let bench = Bench::of(60, 9000);
+    let bench = Bench::with_source(60, 9000);
     let src = bench.src();
     let wholes = ["3", "5"].map(|shards| whole(&bench, &format!("whole-{shards}"), &["--shards", shards]));
     each(|server| {
@@ -472,7 +472,7 @@ fn of_two_packs_that_begin_at_once_one_is_sealed_and_the_other_says_so() {
 
 #[test]
 fn a_plan_file_serves_parts_on_machines_that_do_not_see_the_source_at_once() {
-    let bench = Bench::of(60, 3000);
+    let bench = Bench::with_source(60, 3000);
     let options = ["--shards", "4"];
     let whole = whole(&bench, "whole", &options);
     each(|server| {

@@ -59,7 +59,7 @@ fn unfinished_work(bench: &Bench, server: &ObjectServer) -> usize {
 
 #[test]
 fn whatever_is_damaged_is_mended_to_the_byte_from_a_folder_and_from_a_prefix() {
-    let bench = Bench::of(90, 9000);
+    let bench = Bench::with_source(90, 9000);
     let plain = pack(&bench, "plain", &["--shards", "6"]);
     let mut damaged = plain.clone();
     flip(&mut damaged, "shard-000000.tar");
@@ -121,7 +121,7 @@ fn whatever_is_damaged_is_mended_to_the_byte_from_a_folder_and_from_a_prefix() {
 
 #[test]
 fn a_dataset_and_shards_at_urls_are_sources_and_are_compared_with() {
-    let bench = Bench::of(40, 5000);
+    let bench = Bench::with_source(40, 5000);
     let first = pack(&bench, "first", &["--shards", "2"]);
     let convert = |name: &str, from: &[&str]| {
         let (src, dst) = (bench.at("first"), bench.at(name));
@@ -153,7 +153,7 @@ fn a_dataset_and_shards_at_urls_are_sources_and_are_compared_with() {
 
 #[test]
 fn a_folder_is_compared_with_a_prefix_and_mended_from_it() {
-    let bench = Bench::of(40, 5000);
+    let bench = Bench::with_source(40, 5000);
     let whole = pack(&bench, "packed", &["--shards", "2"]);
     each(|server| {
         let what = format!("{:?}", server.kind);
@@ -205,7 +205,7 @@ fn tables_of_crops_are_made_anew_of_the_shards_that_are_there() {
 
 #[test]
 fn a_source_that_has_changed_mends_nothing_and_nothing_is_written_over() {
-    let bench = Bench::of(30, 3000);
+    let bench = Bench::with_source(30, 3000);
     let whole = pack(&bench, "packed", &["--shards", "3"]);
     let mut damaged = whole.clone();
     flip(&mut damaged, "shard-000000.tar");

@@ -35,7 +35,7 @@ fn packed(bench: &Bench) -> Vec<(&'static str, PathBuf)> {
 
 #[test]
 fn what_is_said_of_a_url_is_what_is_said_of_the_folder() {
-    let bench = Bench::of(120, 9000);
+    let bench = Bench::with_source(120, 9000);
     let datasets = packed(&bench);
     let key =
         shardpack_testing::run(&["inspect", datasets[0].1.to_str().unwrap(), "--samples", "--limit", "7", "--json"])
@@ -96,7 +96,7 @@ fn what_is_said_of_a_url_is_what_is_said_of_the_folder() {
 
 #[test]
 fn verify_and_inspect_say_the_same_where_requests_fail() {
-    let bench = Bench::of(90, 9000);
+    let bench = Bench::with_source(90, 9000);
     let datasets = packed(&bench);
     let faults = [
         Fault::Status(503, false),
@@ -130,7 +130,7 @@ fn verify_and_inspect_say_the_same_where_requests_fail() {
 
 #[test]
 fn damage_at_a_url_is_named_as_in_a_folder() {
-    let bench = Bench::of(90, 9000);
+    let bench = Bench::with_source(90, 9000);
     let datasets = packed(&bench);
     let ways: [&[&str]; 2] = [&["--json"], &["--quick", "--json"]];
     let told = |target: &[String], options: &[&str]| said(run(&with("verify", target, options), &[]).code(1).json());
@@ -173,7 +173,7 @@ fn damage_at_a_url_is_named_as_in_a_folder() {
 #[test]
 fn credentials_come_from_where_the_programs_of_aws_have_them() {
     let Some(server) = ObjectServer::start(Kind::S3) else { return };
-    let bench = Bench::of(12, 500);
+    let bench = Bench::with_source(12, 500);
     bench.pack(&[]).code(0);
     server.put_folder(&bench.dst(), "packed");
     let (url, endpoint) = (server.url("packed"), format!("http://127.0.0.1:{}", server.port()));
@@ -226,7 +226,7 @@ fn credentials_come_from_where_the_programs_of_aws_have_them() {
 #[test]
 fn whichever_answer_is_changed_on_its_way_verify_finds_what_lies_there() {
     let Some(nginx) = Nginx::start() else { return };
-    let bench = Bench::of(40, 9000);
+    let bench = Bench::with_source(40, 9000);
     let proxy = Proxy::start(nginx.port());
     for (name, folder) in packed(&bench) {
         assert!(Command::new("cp").arg("-rT").arg(folder).arg(nginx.data().join(name)).status().unwrap().success());
@@ -244,7 +244,7 @@ fn whichever_answer_is_changed_on_its_way_verify_finds_what_lies_there() {
 
 #[test]
 fn each_request_is_told() {
-    let bench = Bench::of(40, 9000);
+    let bench = Bench::with_source(40, 9000);
     let datasets = packed(&bench);
     FolderServer::each(|place| {
         for (name, folder) in &datasets {
@@ -305,7 +305,7 @@ fn each_request_is_told() {
 #[test]
 fn what_cannot_be_done_at_a_url_is_said() {
     let Some(nginx) = Nginx::start() else { return };
-    let bench = Bench::of(12, 500);
+    let bench = Bench::with_source(12, 500);
     bench.pack(&[]).code(0);
     let copied = Command::new("cp").arg("-r").arg(bench.dst()).arg(nginx.data().join("packed")).status().unwrap();
     assert!(copied.success());
@@ -485,7 +485,7 @@ fn a_page_for_people_is_no_dataset() {
         }
     }
     // A dataset with an HTML page in place of one shard.
-    let bench = Bench::of(12, 500);
+    let bench = Bench::with_source(12, 500);
     bench.pack(&["--shards", "2"]).code(0);
     let folder = bench.dst();
     let url = serve(move |head| {

@@ -179,7 +179,7 @@ fn damage_is_told_from_what_a_line_has_changed() {
 
 #[test]
 fn shards_of_ours_are_known_by_the_manifest_beside_them() {
-    let bench = Bench::of(60, 2000);
+    let bench = Bench::with_source(60, 2000);
     bench.pack(&["--shards", "4"]).code(0);
     let mut shards = names(&bench.dst());
     shards.retain(|name| name.ends_with(".tar"));
@@ -232,7 +232,7 @@ fn shards_of_ours_are_known_by_the_manifest_beside_them() {
 
 #[test]
 fn a_split_that_is_missing_at_a_url_is_named_as_in_a_folder() {
-    let bench = Bench::of(60, 2000);
+    let bench = Bench::with_source(60, 2000);
     bench.pack(&["--split-fraction", "val=0.3"]).code(0);
     fs::remove_dir_all(bench.dst().join("val")).unwrap();
     let (out, folder) = (bench.at("out"), bench.dst().display().to_string());
@@ -259,7 +259,7 @@ fn a_split_that_is_missing_at_a_url_is_named_as_in_a_folder() {
 
 #[test]
 fn stray_files_are_found_at_urls_as_in_folders() {
-    let bench = Bench::of(60, 2000);
+    let bench = Bench::with_source(60, 2000);
     bench.pack(&["--shards", "2"]).code(0);
     let splits = bench.at("splits");
     bench.pack_to(&splits, &["--shards", "2", "--split-fraction", "val=0.3"]).code(0);
@@ -324,7 +324,7 @@ fn stray_files_are_found_at_urls_as_in_folders() {
 
 #[test]
 fn what_is_left_of_a_dataset_or_will_be_one_is_no_shards_of_others() {
-    let bench = Bench::of(60, 2000);
+    let bench = Bench::with_source(60, 2000);
     bench.pack(&["--shards", "4"]).code(0);
     let splits = bench.at("splits");
     bench.pack_to(&splits, &["--shards", "2", "--split-fraction", "val=0.3"]).code(0);

@@ -145,8 +145,11 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
     let done = files.par_iter().zip(&samples).map(|(file, samples)| adopter.shard(file, samples));
     let done: Vec<Done> = done.collect::<Result<_>>()?;
 
-    let choice =
-        Choice { extension, settings: [(adopted::SETTING.to_owned(), "true".to_owned())].into(), ..Choice::of(format) };
+    let choice = Choice {
+        extension,
+        settings: [(adopted::SETTING.to_owned(), "true".to_owned())].into(),
+        ..Choice::new(format)
+    };
     let bad = std::mem::take(&mut found.unpacked);
     let manifest = write_manifest(folder, &choice, options, &found, &bad, done, &others)?;
     let crops = adopted_crops::keep(folder, &work, monitor)?;
@@ -317,7 +320,7 @@ impl Adopter<'_> {
         self.listing.path(number, &mut path);
         // The content as a reader returns it.
         let content = match image.in_parts {
-            false => extent.of(stored).map(Cow::Borrowed),
+            false => extent.slice(stored).map(Cow::Borrowed),
             true => stored
                 .get(extent.offset as usize..)
                 .and_then(|parts| recordio::join(parts, extent.bytes as usize))
@@ -337,7 +340,7 @@ impl Adopter<'_> {
             content_hash: hash::content(&content),
             frame_hash: hash::frame(stored, &mut [covered]),
             details: Vec::new(),
-            image: Header::of(&content),
+            image: Header::parse(&content),
             in_parts: image.in_parts,
         })
     }

@@ -428,7 +428,7 @@ impl Files {
             self.problems.push(Error::data(what).in_file(folder.join(name)));
             return Ok(());
         };
-        match Kind::of(mds::NAME).and_then(|kind| ShardFile::of_kind(&place, kind)) {
+        match Kind::parse(mds::NAME).and_then(|kind| ShardFile::of_kind(&place, kind)) {
             Ok(file) => self.shards.push(ShardFile { expected: Some(shard), ..file }),
             Err(error) => self.problems.push(error),
         }
@@ -565,10 +565,10 @@ mod tests {
         let all = folder.path();
         assert_eq!(find(all, None).unwrap().ignored.len(), 1);
         // A file with the name of a shard is a shard, even if corrupt; so is a file whose format the user chose.
-        assert_eq!(find(all, Some(Kind::of("recordio").unwrap())).unwrap().shards.len(), 1);
+        assert_eq!(find(all, Some(Kind::parse("recordio").unwrap())).unwrap().shards.len(), 1);
         std::fs::write(folder.path().join("x.tar"), b"text").unwrap();
         assert_eq!(find(all, None).unwrap().shards.len(), 1);
-        assert_eq!(find(all, Some(Kind::of("webdataset").unwrap())).unwrap().shards.len(), 1);
+        assert_eq!(find(all, Some(Kind::parse("webdataset").unwrap())).unwrap().shards.len(), 1);
     }
 
     #[test]

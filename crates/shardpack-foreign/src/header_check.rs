@@ -7,7 +7,7 @@ const SHOWN_BYTES: usize = 16;
 
 /// The reason why `image`, whose first bytes are `first`, is no image; `None` if it may be one.
 pub fn no_image(image: &Image, first: &[u8]) -> Option<String> {
-    if image.bytes == 0 || image_header::Kind::of(first) != image_header::Kind::Unknown {
+    if image.bytes == 0 || image_header::Kind::detect(first) != image_header::Kind::Unknown {
         return None;
     }
     let shown = hash::hex(&first[..first.len().min(SHOWN_BYTES)]);

@@ -19,8 +19,8 @@ impl KeyClass {
     ///
     /// # Errors
     /// If an option is invalid.
-    pub fn of(entries: &Entries) -> Result<Option<Self>> {
-        let KeyPart { pattern, has_label } = KeyPart::of(entries)?;
+    pub fn parse(entries: &Entries) -> Result<Option<Self>> {
+        let KeyPart { pattern, has_label } = KeyPart::parse(entries)?;
         Ok((pattern.is_some() || has_label).then_some(Self { pattern, has_label }))
     }
 

@@ -39,7 +39,7 @@ impl Kind {
     ///
     /// # Errors
     /// If the name is unknown; the message lists all names.
-    pub fn of(name: &str) -> Result<Self> {
+    pub fn parse(name: &str) -> Result<Self> {
         match READ.into_iter().find(|entry| entry.name == name) {
             Some(entry) => Ok(Self::Read(entry)),
             None if lmdb::dialect(name).is_some() => Ok(Self::Read(&lmdb::ENTRY)),
@@ -47,7 +47,7 @@ impl Kind {
         }
     }
 
-    /// Names accepted by [`Kind::of`]; [`lmdb::DIALECTS`] has the names with dialects.
+    /// Names accepted by [`Kind::parse`]; [`lmdb::DIALECTS`] has the names with dialects.
     pub fn names() -> Vec<&'static str> {
         formats::ALL.iter().map(|entry| entry.name).chain(READ.map(|entry| entry.name)).collect()
     }

@@ -258,7 +258,7 @@ impl ShardFile {
     ) -> Result<Box<dyn Walk>> {
         let walk = self.walk_all(wanted, check_cancelled)?;
         let keys = match self.kind.has_member_names() {
-            true => KeyClass::of(&wanted.entries).map_err(|error| error.in_file(&self.path))?,
+            true => KeyClass::parse(&wanted.entries).map_err(|error| error.in_file(&self.path))?,
             false => None,
         };
         Ok(Box::new(Checked::new(walk, wanted, keys, npz, self.remote.clone())))
@@ -391,7 +391,7 @@ impl Read for Contents {
 
 /// Possible compressions of a file, the likeliest first.
 fn compression_candidates(place: &FileLocation) -> Result<Vec<Option<Packed>>> {
-    Ok(match Packed::of(place)? {
+    Ok(match Packed::detect(place)? {
         Some(Packed::Zlib) => vec![None, Some(Packed::Zlib)],
         packed => vec![packed],
     })

@@ -70,7 +70,7 @@ impl<'f, R: ReadAt + ?Sized> Npz<'f, R> {
         let directory = Directory::read(file, total_bytes, MAX_DIRECTORY_BYTES, check)?;
         let mut members = Vec::<Member>::new();
         for entry in directory.entries() {
-            let member = Member::of(entry?)?;
+            let member = Member::from_entry(entry?)?;
             if let Some(other) = members.iter().find(|other| other.component == member.component) {
                 let (other, name) = (&other.entry.name, &member.entry.name);
                 return wrong(match other == name {
@@ -164,7 +164,7 @@ fn array_of(first: &[u8], bytes: u64) -> Result<Array> {
 const ANY_ARRAY: Form = Form::Array { dtype: String::new(), shape: Vec::new() };
 
 impl Member {
-    fn of(entry: Entry) -> Result<Self> {
+    fn from_entry(entry: Entry) -> Result<Self> {
         let of_member = |what: String| wrong(what).map_err(|error| error.of_member(&entry.name));
         entry.check().map_err(|error| error.of_member(&entry.name))?;
         let Ok(bytes) = u32::try_from(entry.bytes) else {

@@ -35,7 +35,7 @@ impl Index {
     ///
     /// # Errors
     /// If it is unknown whether an index exists, or an index at a URL cannot be read.
-    pub fn of(file: &ShardFile) -> Result<Option<Self>> {
+    pub fn open_beside(file: &ShardFile) -> Result<Option<Self>> {
         let path = match file.kind.name() {
             // Offsets count in the stored file.
             _ if !file.is_plain() => return Ok(None),

@@ -59,9 +59,9 @@ pub use table::Table;
 
 /// The line in the table of kinds.
 pub(crate) static ENTRY: Entry = Entry {
-    classes: |file, wanted| classes_part(file.location().open()?, &Partition::of(&file.path), wanted),
+    classes: |file, wanted| classes_part(file.location().open()?, &Partition::from_path(&file.path), wanted),
     ..Entry::new("parquet", is, |file, wanted, check_cancelled| {
-        walk_part(file.location().open()?, Partition::of(&file.path), wanted, check_cancelled)
+        walk_part(file.location().open()?, Partition::from_path(&file.path), wanted, check_cancelled)
     })
 };
 
@@ -91,14 +91,14 @@ pub fn walk_part(
     let footer = Footer::read(&file)?;
     let file = Arc::new(file);
     let of_file = partition.rest(&footer, wanted);
-    let mut columns = contained(|| Columns::of(&file, &footer, &of_file, check_cancelled))?;
-    let shadowed = Shadowed::of(&partition, &footer, &columns, wanted);
-    let of_folders = OfFolders::of(partition, &footer, &columns, wanted);
-    let left_out = left_out::of(&footer, &columns);
+    let mut columns = contained(|| Columns::detect(&file, &footer, &of_file, check_cancelled))?;
+    let shadowed = Shadowed::detect(&partition, &footer, &columns, wanted);
+    let of_folders = OfFolders::new(partition, &footer, &columns, wanted);
+    let left_out = left_out::count(&footer, &columns);
     let others = std::mem::take(&mut columns.others);
     let values = match columns.image {
         Some(_) => contained(|| Values::beside(&file, &footer, others, check_cancelled))?,
-        None => contained(|| Values::of(&file, &footer, &of_file, check_cancelled))?,
+        None => contained(|| Values::detect(&file, &footer, &of_file, check_cancelled))?,
     };
     Ok(Box::new(Records {
         file,
@@ -128,7 +128,7 @@ pub fn has_images(file: impl Into<Bytes>) -> Result<bool> {
     let file = file.into();
     let footer = Footer::read(&file)?;
     let file = Arc::new(file);
-    let columns = contained(|| Columns::of(&file, &footer, &FieldSelection::default(), &|| Ok(())))?;
+    let columns = contained(|| Columns::detect(&file, &footer, &FieldSelection::default(), &|| Ok(())))?;
     Ok(columns.image.is_some())
 }
 
@@ -146,7 +146,7 @@ pub fn classes(file: impl Into<Bytes>, wanted: &FieldSelection) -> Result<Vec<Ve
 /// As [`classes`].
 pub fn classes_part(file: impl Into<Bytes>, partition: &Partition, wanted: &FieldSelection) -> Result<Vec<Vec<u8>>> {
     let footer = Footer::read(&file.into())?;
-    let label = contained(|| Labels::of(&footer, &partition.rest(&footer, wanted)))?;
+    let label = contained(|| Labels::detect(&footer, &partition.rest(&footer, wanted)))?;
     // Where rows are values, these are believed only where the label is.
     Ok(label.and_then(|label| label.names).unwrap_or_default())
 }
@@ -188,7 +188,7 @@ struct OfFolders {
 }
 
 impl OfFolders {
-    fn of(partition: Partition, footer: &Footer, columns: &Columns, wanted: &FieldSelection) -> Self {
+    fn new(partition: Partition, footer: &Footer, columns: &Columns, wanted: &FieldSelection) -> Self {
         let mut all = partition.0;
         all.retain(|(name, _)| !footer.has_column(name));
         let is_label = |name: &str| match &wanted.label {

@@ -53,7 +53,7 @@ pub(super) fn kind_by_name(path: &Path) -> Option<Kind> {
             Some(entry.name)
         }
         _ => formats::ALL.iter().map(|entry| entry.name).find(|name| {
-            let format = formats::open(&Choice::of(name));
+            let format = formats::open(&Choice::new(name));
             format.is_ok_and(|format| format.extension().strip_prefix('.') == Some(part))
         }),
     };
@@ -63,7 +63,7 @@ pub(super) fn kind_by_name(path: &Path) -> Option<Kind> {
         is_number(shards) && before.rsplit_once('-').is_some_and(|(_, number)| is_number(number))
     });
     let found = parts.find_map(of_part).or(is_numbered.then_some(tfrecord::NAME))?;
-    Kind::of(found).ok()
+    Kind::parse(found).ok()
 }
 
 #[cfg(test)]

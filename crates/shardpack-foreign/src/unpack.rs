@@ -47,7 +47,7 @@ impl Packed {
     ///
     /// # Errors
     /// If it cannot be read, or is compressed in a way that is known and not read.
-    pub(super) fn of(place: &FileLocation) -> Result<Option<Self>> {
+    pub(super) fn detect(place: &FileLocation) -> Result<Option<Self>> {
         let mut first = [0; 6];
         let (read, path) = (place.first(&mut first)?, place.path());
         let name = path.extension().unwrap_or_default();

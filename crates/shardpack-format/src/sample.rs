@@ -84,7 +84,7 @@ impl Extent {
     pub const ABSENT: Extent = Extent { offset: u32::MAX, bytes: u32::MAX };
 
     /// The bytes of `record` that this is; `None` where it reaches beyond, or stands for an absent component.
-    pub fn of<'a>(&self, record: &'a [u8]) -> Option<&'a [u8]> {
+    pub fn slice<'a>(&self, record: &'a [u8]) -> Option<&'a [u8]> {
         record.get(self.offset as usize..)?.get(..self.bytes as usize)
     }
 }

@@ -48,7 +48,7 @@ fn main() {
     for path in paths {
         let image = std::fs::read(path).unwrap();
         let Ok(table) = scan(&image, NonZeroU16::new(every).unwrap()) else { continue };
-        let Header { width, height, .. } = Header::of(&image);
+        let Header { width, height, .. } = Header::parse(&image);
         let all = RegionRequest { rect: Rect { x: 0, y: 0, width, height }, reduce_by: 1, padded: true };
         scanned += time(|| drop(scan(&image, NonZeroU16::new(every).unwrap())));
         let once = time(|| drop(decoder.region(&image, None, &all, &mut pixels)));

@@ -35,7 +35,8 @@ fn main() {
         .into_iter()
         .filter_map(|path| std::fs::read(path).ok())
         .filter(|bytes| {
-            Header::of(bytes).kind == Kind::Jpeg && Header::of(bytes).width.min(Header::of(bytes).height) > SHORT
+            Header::parse(bytes).kind == Kind::Jpeg
+                && Header::parse(bytes).width.min(Header::parse(bytes).height) > SHORT
         })
         .filter(|bytes| check(bytes, &Limits::default()).is_ok())
         .take(images)
@@ -104,7 +105,7 @@ fn contenders() -> Vec<Contender> {
     let (mut decoder, mut encoder, mut resizer) =
         (turbo::Decoder::new().unwrap(), turbo::Encoder::new().unwrap(), fast_image_resize::Resizer::new());
     let bare = move |bytes: &[u8]| {
-        let channels = if Header::of(bytes).mode == Mode::Gray { 1 } else { 3 };
+        let channels = if Header::parse(bytes).mode == Mode::Gray { 1 } else { 3 };
         let Some((width, height, pixels)) = decoder.decode(bytes, channels, (u32::MAX, u32::MAX), u64::MAX) else {
             return 0;
         };

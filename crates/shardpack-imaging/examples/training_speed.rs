@@ -91,7 +91,7 @@ fn list(folder: PathBuf, files: &mut Vec<PathBuf>) {
 }
 
 fn image(bytes: Vec<u8>) -> Option<Image> {
-    check(&bytes, &Limits::default()).ok().filter(|_| Header::of(&bytes).kind == Kind::Jpeg)?;
+    check(&bytes, &Limits::default()).ok().filter(|_| Header::parse(&bytes).kind == Kind::Jpeg)?;
     let mut worker = Worker::new(Limits::default());
     let (rgb, _) = worker.decode(&bytes, false).ok()?;
     let (width, height, pixels) = (rgb.width, rgb.height, rgb.pixels.to_vec());

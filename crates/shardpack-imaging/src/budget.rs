@@ -73,7 +73,7 @@ impl Budget {
     /// # Errors
     /// When the image needs more than the whole budget, or more than the system has.
     pub fn for_decode(&self, bytes: &[u8]) -> Result<Reservation<'_>, Refused> {
-        self.for_work(need::decode(bytes, &Header::of(bytes)))
+        self.for_work(need::decode(bytes, &Header::parse(bytes)))
     }
 
     /// Takes `needed` bytes for decoders, which abort the process if the system has no memory; takes the whole budget

@@ -10,7 +10,7 @@ use crate::Refused;
 pub(crate) fn contained<T>(bytes: &[u8], call: impl FnOnce() -> Result<T, Refused>) -> Result<T, Refused> {
     silence_threads();
     // After a panic only `bytes` is used again, which the call cannot change.
-    caught(call).unwrap_or_else(|_| Err(Refused::Damaged(Kind::of(bytes), "its decoder gives up on it".to_owned())))
+    caught(call).unwrap_or_else(|_| Err(Refused::Damaged(Kind::detect(bytes), "its decoder gives up on it".to_owned())))
 }
 
 /// Silences panic messages of decoder threads for the whole process: the decoder itself panics when its thread does.

@@ -136,7 +136,7 @@ pub fn apply_within(bytes: &[u8], recipe: &Recipe, budget: &Budget) -> Result<Ou
 }
 
 fn make(bytes: &[u8], recipe: &Recipe, limits: &Limits, budget: Option<&Budget>) -> Result<Outcome, Refused> {
-    let header = Header::of(bytes);
+    let header = Header::parse(bytes);
     let is_odd = recipe.fix && is_odd(&header);
     let recoded = recipe.encode.is_some_and(|encode| encode.kind() != header.kind);
     // The other kinds have no orientation.

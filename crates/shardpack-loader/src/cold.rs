@@ -49,7 +49,7 @@ impl Beginning {
     ///
     /// # Errors
     /// If a file cannot be opened, or the system is not Linux.
-    pub fn of(dataset: &Dataset) -> Result<Self> {
+    pub fn drop_cache(dataset: &Dataset) -> Result<Self> {
         let mut is_gone = true;
         let until = Instant::now() + SETTLING;
         for shard in dataset.shards() {
@@ -75,7 +75,7 @@ impl Beginning {
 
     /// Ends a row that needed `needed_bytes` of shards.
     pub fn end(self, needed_bytes: u64) -> Cold {
-        Cold::of(
+        Cold::new(
             self.is_gone,
             self.device_bytes.zip(device_bytes()).map(|(before, after)| after.saturating_sub(before)),
             needed_bytes,
@@ -84,7 +84,7 @@ impl Beginning {
 }
 
 impl Cold {
-    fn of(is_gone: bool, device_bytes: Option<u64>, needed_bytes: u64) -> Self {
+    fn new(is_gone: bool, device_bytes: Option<u64>, needed_bytes: u64) -> Self {
         let least = u128::from(needed_bytes) * u128::from(LEAST_PERCENT);
         let is_cold = is_gone && needed_bytes > 0 && device_bytes.is_some_and(|bytes| u128::from(bytes) * 100 >= least);
         Self { device_bytes, needed_bytes, is_cold }
@@ -146,8 +146,8 @@ mod tests {
             ("nothing was needed", Some(0), 0, false),
             ("numbers near the limit", Some(u64::MAX), u64::MAX, true),
         ] {
-            assert_eq!(Cold::of(true, device_bytes, needed_bytes).is_cold, is_cold, "{name}");
-            assert!(!Cold::of(false, device_bytes, needed_bytes).is_cold, "{name}, but it was in memory");
+            assert_eq!(Cold::new(true, device_bytes, needed_bytes).is_cold, is_cold, "{name}");
+            assert!(!Cold::new(false, device_bytes, needed_bytes).is_cold, "{name}, but it was in memory");
         }
     }
 

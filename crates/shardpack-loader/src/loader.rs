@@ -139,7 +139,7 @@ impl Loader {
     /// If an option is out of range, a component is missing, the memory is too small for the lanes, or an epoch has no
     /// batch.
     pub fn new(dataset: Dataset, options: Options) -> Result<Self> {
-        Self::of(vec![MixPart { dataset, subset: options.subset.clone(), times: Times::Once }], options, None)
+        Self::build(vec![MixPart { dataset, subset: options.subset.clone(), times: Times::Once }], options, None)
     }
 
     /// A loader of a mix: all parts in one order, each as often as its [`Times`]. Each part has its own subset, with
@@ -152,7 +152,7 @@ impl Loader {
     /// or [`Options::subset`] is set.
     pub fn mix(parts: Vec<MixPart>, options: Options) -> Result<Self> {
         whole(&options)?;
-        Self::of(parts, options, None)
+        Self::build(parts, options, None)
     }
 
     /// A loader that resumes the run of `state`. Seed, shuffle, lanes and run length come from the state, and `options`
@@ -162,7 +162,7 @@ impl Loader {
     /// # Errors
     /// As [`Loader::new`]; if the state is of another dataset.
     pub fn resume(dataset: Dataset, options: Options, state: &State) -> Result<Self> {
-        Self::of(vec![MixPart { dataset, subset: options.subset.clone(), times: Times::Once }], options, Some(state))
+        Self::build(vec![MixPart { dataset, subset: options.subset.clone(), times: Times::Once }], options, Some(state))
     }
 
     /// As [`Loader::resume`], for a mix of the same parts.
@@ -171,10 +171,10 @@ impl Loader {
     /// As [`Loader::mix`]; if the state is of another first dataset.
     pub fn resume_mix(parts: Vec<MixPart>, options: Options, state: &State) -> Result<Self> {
         whole(&options)?;
-        Self::of(parts, options, Some(state))
+        Self::build(parts, options, Some(state))
     }
 
-    fn of(parts: Vec<MixPart>, options: Options, state: Option<&State>) -> Result<Self> {
+    fn build(parts: Vec<MixPart>, options: Options, state: Option<&State>) -> Result<Self> {
         let Some(first) = parts.first() else { return Err(Error::usage("a mix of no datasets")) };
         let given = state.map(|state| state.order(&first.dataset)).transpose()?;
         let mut sources =

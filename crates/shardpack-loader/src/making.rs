@@ -151,7 +151,7 @@ impl Making {
         let values = numbers.map(|(number, name)| value(&sample, *number, name)).collect::<Result<Vec<_>>>()?;
         columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
         self.counters.made(bytes.len() as u64, decoded.as_ref());
-        let payload = matches!(self.output, Output::Encoded).then(|| Payload::of(fetched, &sample));
+        let payload = matches!(self.output, Output::Encoded).then(|| Payload::new(fetched, &sample));
         Ok(KeptSample {
             source: fetched.source(),
             sample: fetched.number(),

@@ -193,7 +193,7 @@ pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Res
     };
     let open = || Dataset::open_with(dataset.folder(), &request.store);
     said("reading the shards one after the other");
-    let beginning = || request.cold.then(|| Beginning::of(dataset)).transpose();
+    let beginning = || request.cold.then(|| Beginning::drop_cache(dataset)).transpose();
     let begun = beginning()?;
     let plain = read_plain(dataset, &watch)?;
     let plain_cold = begun.map(|begun| begun.end(plain.bytes));
@@ -202,7 +202,7 @@ pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Res
     let loader = Loader::new(open()?, options(Output::Encoded, 1))?;
     let begun = beginning()?;
     let Raw { rate: raw, numbers: first, peak_run_bytes, transfers } = read_raw(&loader, 0, &watch)?;
-    let network = transfers.map(|row| Network::of(loader.dataset(), raw.samples, row));
+    let network = transfers.map(|row| Network::from_row(loader.dataset(), raw.samples, row));
     // The share of the shard files that this row has read; files may be compressed, so the share of samples stands for bytes.
     let share = raw.samples as f64 / dataset.len().max(1) as f64;
     let raw_cold = begun.map(|begun| begun.end((dataset.manifest().shard_bytes as f64 * share) as u64));
@@ -244,7 +244,8 @@ pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Res
     said("decoding whole images from memory");
     measured.decode = Some(decode_whole(&images, threads, &watch)?);
     said("making batches of crops");
-    let transform = Transform::new(request.crops.of(request.size)).map_err(|error| Error::usage(error.to_string()))?;
+    let transform = Transform::new(request.crops.training_options(request.size))
+        .map_err(|error| Error::usage(error.to_string()))?;
     let crops = Loader::new(open()?, options(Output::Images(Box::new(transform)), 1))?;
     let (rate, stats, waits) = batches(&crops, &watch)?;
     (measured.crops, measured.waits) = (Some(rate), waits);
@@ -265,7 +266,7 @@ impl Measured {
 }
 
 impl Crops {
-    fn of(self, side: u32) -> training::Options {
+    fn training_options(self, side: u32) -> training::Options {
         let size = Size::square(side);
         match self {
             Self::Train => training::Options { flip: 0.5, ..training::Options::new(Cut::random_resized(size)) },
@@ -386,7 +387,7 @@ fn mixed(loader: &Loader, batch: u64, first: &[u64], second: &[u64]) -> Result<M
     };
     let both = first.iter().enumerate();
     let both = both.filter_map(|(position, sample)| Some((*sample, position as u64, position_of(*sample)?)));
-    let times = Times::of(&loader.epoch(0)?, both);
+    let times = Times::measure(&loader.epoch(0)?, both);
     let first = batches(first);
     let r = quality::repeated_pairs(&first, samples, batch, |sample| Some(position_of(sample)? / batch));
     Ok((r, deff(loader.dataset(), &first)?, times))
@@ -442,7 +443,7 @@ const DECODING_BYTES: u64 = 4 << 30;
 /// Decodes a whole image, and returns whether that succeeded.
 fn decoded(decoder: &mut Decoder, budget: &Budget, image: &[u8], pixels: &mut Vec<u8>) -> bool {
     let Ok(_taken) = budget.for_decode(image) else { return false };
-    let header = Header::of(image);
+    let header = Header::parse(image);
     let rect = Rect { x: 0, y: 0, width: header.width, height: header.height };
     decoder.region(image, None, &RegionRequest { rect, reduce_by: 1, padded: false }, pixels).is_ok()
 }

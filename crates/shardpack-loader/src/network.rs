@@ -22,7 +22,7 @@ pub struct Network {
 
 impl Network {
     /// From a row that delivered `samples` of `dataset` at the cost `row`; [`Network::all`] is still empty.
-    pub(crate) fn of(dataset: &Dataset, samples: u64, row: Transfers) -> Self {
+    pub(crate) fn from_row(dataset: &Dataset, samples: u64, row: Transfers) -> Self {
         let manifest = dataset.manifest();
         let indexes = manifest.shards.iter().fold(0_u64, |sum, shard| sum.saturating_add(shard.index.bytes));
         let is_whole = samples == dataset.len();

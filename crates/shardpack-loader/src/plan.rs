@@ -197,7 +197,7 @@ impl Plan {
 
     /// The identity of a sample of a dataset.
     pub fn identity(&self, (source, number): (usize, u64)) -> u128 {
-        self.sources[source].identities.of(number)
+        self.sources[source].identities.get(number)
     }
 }
 
@@ -213,8 +213,8 @@ fn fingerprint(sources: &[PlanSource]) -> Option<String> {
     for PlanSource { selection, quotas, identities, .. } in sources {
         let sum: Sum = match selection {
             // The dataset and its length identify the samples.
-            Selection::All(samples) => Sum { samples: *samples, identities: identities.of(0) },
-            _ => (0..selection.len()).map(|selected| identities.of(selection.number(selected))).collect(),
+            Selection::All(samples) => Sum { samples: *samples, identities: identities.get(0) },
+            _ => (0..selection.len()).map(|selected| identities.get(selection.number(selected))).collect(),
         };
         add(sum.samples);
         add(sum.identities as u64);

@@ -53,7 +53,7 @@ const FEWEST_RUNS: u64 = 20;
 
 impl Times {
     /// For samples by number, each with its position in epoch `epoch` and in another epoch. `None` if there are too few runs.
-    pub fn of(epoch: &Epoch, samples: impl Iterator<Item = (u64, u64, u64)> + Clone) -> Option<Self> {
+    pub fn measure(epoch: &Epoch, samples: impl Iterator<Item = (u64, u64, u64)> + Clone) -> Option<Self> {
         // Samples of one run come close together: runs are independent, samples are not.
         let spread = 1.0 / (epoch.run_count() as f64).sqrt();
         let place = correlation(samples.clone().map(|(number, at, _)| (epoch.place_in_run(number), at as f64)));
@@ -132,7 +132,7 @@ mod tests {
             }
             if number > 0 {
                 let all = (0..samples).zip(&at).zip(&before).map(|((number, at), before)| (number, *at, *before));
-                let Times { place, epochs } = Times::of(&epoch, all).unwrap();
+                let Times { place, epochs } = Times::measure(&epoch, all).unwrap();
                 sums = [sums[0] + place.value, sums[1] + epochs.value];
             }
             before = at;

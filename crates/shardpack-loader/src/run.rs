@@ -181,7 +181,7 @@ enum PayloadBytes {
 
 impl Payload {
     /// The payload of `sample`, which must be the result of [`Fetched::sample`].
-    pub(crate) fn of(fetched: &Fetched, sample: &Sample<'_>) -> Self {
+    pub(crate) fn new(fetched: &Fetched, sample: &Sample<'_>) -> Self {
         let (bytes, range) = (sample.bytes(), sample.image_range());
         let pieces = fetched.run.pieces.get().and_then(Option::as_ref).map_or(&[][..], Vec::as_slice);
         let is_in = |piece: &Piece| piece.window.get(range.clone()).is_some_and(|held| std::ptr::eq(held, bytes));
@@ -197,7 +197,7 @@ impl Deref for Payload {
 
     fn deref(&self) -> &[u8] {
         match &self.0 {
-            // Present, because `of` has found it: pieces are set once.
+            // Present, because `new` has found it: pieces are set once.
             PayloadBytes::Of { run, piece, range } => {
                 let pieces = run.pieces.get().and_then(Option::as_ref);
                 let held = pieces.and_then(|pieces| pieces.get(*piece)?.window.get(range.clone()));

@@ -36,7 +36,7 @@ impl Subset {
         let selection = match self {
             Self::All => return Ok(Selection::All(samples)),
             Self::Range(range) if range.start <= range.end && range.end <= samples => {
-                Selection::of(samples, range.clone())?
+                Selection::from_numbers(samples, range.clone())?
             }
             Self::Range(range) => return wrong(format!("samples {}–{} of {samples}", range.start, range.end)),
             Self::Classes(classes) => {
@@ -50,16 +50,19 @@ impl Subset {
                         numbers.extend(is_wanted.then_some(shard.samples().start + row));
                     }
                 }
-                Selection::of(samples, numbers)?
+                Selection::from_numbers(samples, numbers)?
             }
-            Self::Samples(numbers) => Selection::of(samples, numbers.iter().copied())?,
+            Self::Samples(numbers) => Selection::from_numbers(samples, numbers.iter().copied())?,
             Self::Part { share, seed } => {
                 if !(0.0 <= share.start && share.start <= share.end && share.end <= 1.0) {
                     return wrong(format!("a part from {} to {}: 0 to 1 are possible", share.start, share.end));
                 }
                 let order = Permutation::new(samples, *seed);
                 let at = |share: f64| ((samples as f64 * share) as u64).min(samples);
-                Selection::of(samples, (at(share.start)..at(share.end)).map(|position| order.sample_at(position)))?
+                Selection::from_numbers(
+                    samples,
+                    (at(share.start)..at(share.end)).map(|position| order.sample_at(position)),
+                )?
             }
         };
         match selection.is_empty() {

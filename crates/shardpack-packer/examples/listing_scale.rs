@@ -31,7 +31,7 @@ fn main() -> Result<()> {
         order: Order::Shuffled,
         seed: 0,
         cut: Cut::ShardSize(256 << 20),
-        format: Choice { extension: Some("jpg".to_owned()), ..Choice::of("webdataset") },
+        format: Choice { extension: Some("jpg".to_owned()), ..Choice::new("webdataset") },
         compression: Compression::None,
         check: Check::Header,
         recipe: None,

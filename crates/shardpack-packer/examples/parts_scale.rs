@@ -81,7 +81,7 @@ fn plan(folder: &Path, samples: u64, shards: u64) -> Result<()> {
         order: Order::Shuffled,
         seed: 0,
         cut: Cut::Shards(shards),
-        format: Choice { extension: Some("jpg".to_owned()), ..Choice::of("webdataset") },
+        format: Choice { extension: Some("jpg".to_owned()), ..Choice::new("webdataset") },
         compression: Compression::None,
         check: Check::Header,
         recipe: None,

@@ -32,7 +32,7 @@ impl Compression {
     ///
     /// # Errors
     /// When the format or the compression is unknown.
-    pub fn of(manifest: &Manifest) -> Result<Self> {
+    pub fn from_manifest(manifest: &Manifest) -> Result<Self> {
         match Self::parse(&manifest.format.compression)? {
             Self::Zstd if formats::open(&Choice::of_manifest(manifest)?)?.is_one_frame() => Ok(Self::ZstdWhole),
             compression => Ok(compression),

@@ -92,7 +92,7 @@ impl Dataset {
             refuse_unfinished(folder)?;
         }
         match storage.read(manifest::FILE, MAX_MANIFEST_BYTES)? {
-            Some(bytes) => Self::of(storage, &bytes, settings, Transfers::default()),
+            Some(bytes) => Self::from_manifest(storage, &bytes, settings, Transfers::default()),
             None => Err(no_manifest(storage.as_ref())),
         }
     }
@@ -114,7 +114,12 @@ impl Dataset {
     ///
     /// # Errors
     /// When the manifest is damaged, its compression is unknown, or the cache cannot be used.
-    fn of(storage: Arc<dyn Storage>, bytes: &[u8], settings: &StoreSettings, opening: Transfers) -> Result<Self> {
+    fn from_manifest(
+        storage: Arc<dyn Storage>,
+        bytes: &[u8],
+        settings: &StoreSettings,
+        opening: Transfers,
+    ) -> Result<Self> {
         let file = storage.root().join(manifest::FILE);
         let manifest = Arc::new(read_manifest(bytes).map_err(|error| error.in_file(file))?);
         let cache = settings.cache().map(|(folder, bytes)| Cache::open(folder, bytes, &manifest)).transpose()?;
@@ -123,7 +128,7 @@ impl Dataset {
 
     fn with_files(files: ShardFiles) -> Result<Self> {
         let manifest = files.manifest();
-        let compression = Compression::of(manifest);
+        let compression = Compression::from_manifest(manifest);
         let compression = compression.map_err(|error| error.in_file(files.root().join(manifest::FILE)))?;
         let mut starts = Vec::with_capacity(manifest.shards.len() + 1);
         starts.push(0);
@@ -200,7 +205,7 @@ impl Dataset {
         differs: &mut dyn FnMut(Error) -> Result<()>,
     ) -> Result<Vec<Self>> {
         if let Some(bytes) = storage.read(manifest::FILE, MAX_MANIFEST_BYTES)? {
-            return Ok(vec![Self::of(storage, &bytes, settings, Transfers::default())?]);
+            return Ok(vec![Self::from_manifest(storage, &bytes, settings, Transfers::default())?]);
         }
         let record = read_record(storage.as_ref())?.ok_or_else(|| no_manifest(storage.as_ref()))?;
         let mut found = Vec::new();
@@ -213,7 +218,7 @@ impl Dataset {
         // The requests so far are counted for the first dataset only.
         let mut opening = storage.transfers().unwrap_or_default();
         let of = |(name, bytes): &(&str, Vec<u8>)| {
-            Self::of(storage.folder(name)?, bytes, settings, std::mem::take(&mut opening))
+            Self::from_manifest(storage.folder(name)?, bytes, settings, std::mem::take(&mut opening))
         };
         found.iter().map(of).collect()
     }

@@ -170,7 +170,7 @@ impl<'a> Sample<'a> {
     /// When they differ; the error names the shard, the sample and the bytes.
     pub fn check_frame(&self) -> Result<()> {
         for (number, at, expected) in self.row.hashed() {
-            let found = hash::component(at.of(&self.record).unwrap_or_default());
+            let found = hash::component(at.slice(&self.record).unwrap_or_default());
             if found != expected {
                 let start = self.row.offset + u64::from(at.offset);
                 let names = &self.shard.dataset.manifest().components;
@@ -188,7 +188,7 @@ impl<'a> Sample<'a> {
     }
 
     fn component_at(&self, number: usize) -> Option<&[u8]> {
-        self.row.component(number)?.of(&self.record)
+        self.row.component(number)?.slice(&self.record)
     }
 }
 

@@ -52,7 +52,7 @@ pub fn decide_forms(source: &dyn Source, found: &mut [SourceListing], monitor: &
     }
     let heads = found.iter().map(|found| look(source, found, monitor)).collect::<Result<Vec<_>>>()?;
     // All are arrays, so they join.
-    let types = heads.iter().flat_map(|heads| heads.forms.forms()).map(Type::of);
+    let types = heads.iter().flat_map(|heads| heads.forms.forms()).map(Type::from_form);
     let kind = types.map(Some).reduce(|all, one| all?.join(one?)).flatten();
     let all = || heads.iter().flat_map(|heads| &heads.of).flatten();
     let (files, samples) = (all().filter(|form| **form == Forms::BYTES).count(), all().count());

@@ -138,13 +138,13 @@ fn decide_components<'a>(samples: impl Iterator<Item = &'a Vec<Array>>) -> Vec<A
     for arrays in samples {
         count += 1;
         for array in arrays {
-            let kind = Type::of(&array.form);
+            let kind = Type::from_form(&array.form);
             match all.iter_mut().find(|known| known.name == array.component) {
                 None => all.push(ArrayComponent { name: array.component.clone(), kind, samples: 1 }),
                 Some(known) => {
                     known.samples += 1;
                     // A component that is not an array in one sample is not an array in any.
-                    known.kind = known.kind.clone().join(kind).unwrap_or_else(|| Type::of(&Form::Bytes));
+                    known.kind = known.kind.clone().join(kind).unwrap_or_else(|| Type::from_form(&Form::Bytes));
                 }
             }
         }

@@ -139,7 +139,7 @@ impl Seen {
 
     /// Whether the first file of any extension starts as an image does. Misnamed images are not guessed at.
     fn begin_as_images(&self, tree: Tree<'_>) -> bool {
-        let begins = |first: &[u8]| !matches!(Kind::of(first), Kind::Unknown | Kind::Npy);
+        let begins = |first: &[u8]| !matches!(Kind::detect(first), Kind::Unknown | Kind::Npy);
         self.first.values().any(|file| match tree.listed {
             Some((_, first_bytes)) => begins(&first_bytes(file)),
             None => {

@@ -117,7 +117,7 @@ pub fn sniff(source: &dyn SampleReader, listing: &Listing, is_copied: bool) -> R
             }
         }
         match bytes {
-            Ok(bytes) => *kinds.entry(Kind::of(&first[..bytes.unwrap_or(0)])).or_default() += 1,
+            Ok(bytes) => *kinds.entry(Kind::detect(&first[..bytes.unwrap_or(0)])).or_default() += 1,
             Err(ReadError::Refused(_)) => {}
             Err(fatal) => return Err(fatal),
         }
@@ -143,7 +143,7 @@ pub fn sniff_remote(source: &dyn SampleReader, listing: &Listing) -> Result<Snif
             let looked = source.peek(*number, &mut first, Look::Start);
             let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
             match looked {
-                Ok(bytes) => *seen.0.entry(Kind::of(&first[..bytes.unwrap_or(0)])).or_default() += 1,
+                Ok(bytes) => *seen.0.entry(Kind::detect(&first[..bytes.unwrap_or(0)])).or_default() += 1,
                 Err(ReadError::Refused(_)) => {}
                 Err(fatal) => drop(seen.1.get_or_insert(fatal)),
             }

@@ -97,7 +97,7 @@ impl Storage for Local {
             Err(error) if is_missing(&error) => return Ok(None),
             Err(error) => return Err(sys::io_error("cannot open", &path, error)),
         };
-        LocalFile::of(file, path).map(|file| Some(Box::new(file) as Box<dyn OpenFile>))
+        LocalFile::new(file, path).map(|file| Some(Box::new(file) as Box<dyn OpenFile>))
     }
 
     fn open_listed(&self, name: &str, bytes: u64) -> Result<Box<dyn OpenFile>> {
@@ -217,7 +217,7 @@ struct LocalFile {
 }
 
 impl LocalFile {
-    fn of(file: File, path: PathBuf) -> Result<Self> {
+    fn new(file: File, path: PathBuf) -> Result<Self> {
         let bytes = file.metadata().map_err(|error| sys::io_error("cannot look at", &path, error))?.len();
         Ok(Self { file, path, bytes })
     }

@@ -101,7 +101,7 @@ impl Bench {
     }
 
     /// With a source of `files` photographs in 7 classes; each has 5,000 to 5,000 + `spread` bytes.
-    pub fn of(files: u64, spread: u64) -> Self {
+    pub fn with_source(files: u64, spread: u64) -> Self {
         let bench = Self::new();
         let mut rng = Rng::new(files);
         for number in 0..files {

@@ -36,7 +36,7 @@ impl Packing {
         let format = shardpack_format::formats::webdataset::WebDataset::new(shardpack_format::formats::Choice {
             extension: Some("jpg".to_owned()),
             json: true,
-            ..shardpack_format::formats::Choice::of("webdataset")
+            ..shardpack_format::formats::Choice::new("webdataset")
         });
         std::fs::create_dir_all(folder.join(m::INDEX_FOLDER)).unwrap();
         let (mut number, mut packed, mut payload_bytes) = (0, [0u64; 2], 0);
@@ -103,7 +103,7 @@ impl Packing {
             forms: Default::default(),
         };
         let layout = format.layout(&sample).unwrap();
-        let header = Header::of(image);
+        let header = Header::parse(image);
         let offset = content.len();
         content.resize(offset + layout.record_bytes as usize, 0);
         let record = &mut content[offset..];

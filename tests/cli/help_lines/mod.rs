@@ -132,7 +132,7 @@ fn rows() -> impl Iterator<Item = &'static Row> {
 fn follow(rows: &[Row]) {
     let mut wrong = Vec::new();
     for (name, before, refused, code, help, helps) in rows {
-        let bench = Bench::of(12, 500);
+        let bench = Bench::with_source(12, 500);
         before(&bench);
         let ran = on(&bench, refused);
         let said = format!("{}{}", ran.stdout, ran.stderr);
@@ -223,7 +223,7 @@ fn an_unfinished_pack_of_other_options_can_be_finished_or_started_anew() {
 
 #[test]
 fn what_is_wrong_with_a_file_that_nothing_tells_is_said_where_its_format_is_named() {
-    let bench = Bench::of(12, 500);
+    let bench = Bench::with_source(12, 500);
     go(&bench, &["pack SRC DST --format tfrecord --shards 1"]);
     let mut bytes = fs::read(bench.dst().join("shard-00000-of-00001")).unwrap();
     bytes[9] ^= 1;
@@ -239,7 +239,7 @@ fn what_is_wrong_with_a_file_that_nothing_tells_is_said_where_its_format_is_name
 fn repair_is_advised_only_where_it_mends() {
     let advice = "--repair SRC writes";
     // An image that was bad when it was packed, a new image of the source, a foreign file, and the ledger.
-    let bench = Bench::of(12, 500);
+    let bench = Bench::with_source(12, 500);
     let photo = shardpack_testing::photo();
     bench.file("class-1/cut.jpg", &photo[..photo.len() / 2]);
     bench.file("class-1/empty.jpg", b"");
@@ -255,7 +255,7 @@ fn repair_is_advised_only_where_it_mends() {
     flip(&bench);
     on(&bench, "verify DST").code(1).says(advice);
     // Images that the pack changed differ from the source.
-    let changed = Bench::of(12, 500);
+    let changed = Bench::with_source(12, 500);
     changed.pack(&["--resize", "32"]).code(0);
     flip(&changed);
     on(&changed, "verify DST").code(1).says_not(advice);
@@ -263,7 +263,7 @@ fn repair_is_advised_only_where_it_mends() {
     changed.pack(&["--resize", "32", "--force"]).code(0);
     on(&changed, "verify DST").code(0);
     // Adopted shards are never written.
-    let adopted = Bench::of(12, 500);
+    let adopted = Bench::with_source(12, 500);
     adopted.pack(&["--sidecars", "none"]).code(0);
     let shard = adopted.dst().join("shard-000000.tar");
     fs::create_dir(adopted.at("adopted")).unwrap();
@@ -277,7 +277,7 @@ fn repair_is_advised_only_where_it_mends() {
 
 #[test]
 fn a_url_is_refused_by_name_wherever_a_path_may_stand_and_makes_no_folder() {
-    let bench = Bench::of(12, 500);
+    let bench = Bench::with_source(12, 500);
     bench.pack(&[]).code(0);
     fs::write(bench.at("list.csv"), b"path,label\nhttps://example.org/1.jpg,0\n").unwrap();
     let before = contents(&bench.at(""));

@@ -48,7 +48,7 @@ fn measure(ranks: u64, ratio: f64, rotated: bool, epochs: u64) -> Result<Means> 
         let now = positions(&epoch);
         if let Some(before) = &before {
             let all = (0..SAMPLES).zip(&now).zip(before).map(|((sample, at), other)| (sample, *at, *other));
-            let times = Times::of(&epoch, all).ok_or("too few runs")?;
+            let times = Times::measure(&epoch, all).ok_or("too few runs")?;
             let mut batches = vec![Vec::new(); SAMPLES.div_ceil(batch) as usize];
             (0..SAMPLES).for_each(|sample| batches[(now[sample as usize] / batch) as usize].push(sample));
             let r = quality::repeated_pairs(&batches, SAMPLES, batch, |sample| Some(before[sample as usize] / batch));

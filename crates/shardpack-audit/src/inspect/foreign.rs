@@ -150,7 +150,7 @@ impl Facts {
     fn add(&mut self, scanned: Scanned) {
         self.samples += 1;
         for (name, bytes, form) in scanned.components {
-            let kind = form.as_ref().map(Type::of);
+            let kind = form.as_ref().map(Type::from_form);
             add(&mut self.components, name, Counted { samples: 1, bytes, kind });
         }
         for image in &scanned.images {

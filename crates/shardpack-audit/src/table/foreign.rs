@@ -29,7 +29,7 @@ pub(super) fn add(files: &[ShardFile], sink: &mut dyn Sink, monitor: &dyn Monito
             let image = match &record.image {
                 Ok(image) => {
                     walk.image(&mut bytes).map_err(in_file)?;
-                    let header = Header::of(&bytes[..bytes.len().min(HEAD_BYTES)]);
+                    let header = Header::parse(&bytes[..bytes.len().min(HEAD_BYTES)]);
                     Some((image.offset, image.bytes, format!("{:032x}", hash::content(&bytes)), header))
                 }
                 Err(_) => None,

@@ -219,7 +219,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let shard = folder.path().join("x.tar");
         fs::write(&shard, [b'x'; 512]).unwrap();
-        let kind = crate::foreign::Kind::of("webdataset").unwrap();
+        let kind = crate::foreign::Kind::parse("webdataset").unwrap();
         let targets = [Target::Foreign(vec![crate::foreign::ShardFile::of_kind(&(&shard).into(), kind).unwrap()])];
         let path = folder.path().join("a.parquet");
         assert!(write(&targets, &path, false, &crate::monitor::Silent).is_err());

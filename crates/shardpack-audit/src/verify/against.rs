@@ -399,7 +399,7 @@ fn dataset_against(dataset: &Opened, original: &Original<'_>, monitor: &dyn Moni
 
 pub(super) fn is_right(format: &dyn Format, row: &RowRef<'_>, record: &[u8]) -> bool {
     let is_right = |(_, at, expected): (usize, Extent, u64)| {
-        at.of(record).is_some_and(|stored| hash::component(stored) == expected)
+        at.slice(record).is_some_and(|stored| hash::component(stored) == expected)
     };
     formats::whole(format, row, record).is_some_and(|image| hash::content(&image) == row.content_hash)
         && row.hashed().all(is_right)

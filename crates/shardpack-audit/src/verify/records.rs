@@ -251,7 +251,7 @@ impl Checker<'_> {
             return Some(self.problem(row, image.offset, image.bytes, "content hash differs".to_owned()));
         };
         for (number, at, expected) in row.hashed() {
-            if at.of(record).is_none_or(|stored| hash::component(stored) != expected) {
+            if at.slice(record).is_none_or(|stored| hash::component(stored) != expected) {
                 let name = self.format.components().get(number).map_or("", String::as_str);
                 return Some(self.problem(row, at.offset, at.bytes, format!("hash of component {name} differs")));
             }

@@ -252,7 +252,7 @@ fn check_rows(dataset: &Opened, format: &dyn Format, shard: &mut Shard<'_>) {
     let Some(index) = &shard.index else { return };
     let classes = dataset.manifest.classes.len();
     // An invalid choice in the manifest was reported when the format was opened.
-    let choice = dataset.choice().unwrap_or_else(|_| Choice::of(format.name()));
+    let choice = dataset.choice().unwrap_or_else(|_| Choice::new(format.name()));
     let (mut at, mut sums) = (format.head_bytes(index.len()), Sums::default());
     let mut wrong = None;
     for (number, row) in index.iter().enumerate() {

@@ -161,7 +161,7 @@ pub(super) fn left_out(name: &str, dataset: &str) -> String {
 pub(super) fn label(attributes: &[Attribute]) -> Option<&Attribute> {
     let is_one = |one: &&Attribute| {
         one.num_elements().is_ok_and(|items| items == 1)
-            && matches!(Kind::of(&one.datatype), Kind::Byte | Kind::Whole | Kind::Text)
+            && matches!(Kind::from_type(&one.datatype), Kind::Byte | Kind::Whole | Kind::Text)
     };
     let ranked = attributes.iter().filter(is_one).filter_map(|one| Some((label_rank(&one.name)?, one)));
     ranked.min_by_key(|(rank, _)| *rank).map(|(_, one)| one)
@@ -169,7 +169,7 @@ pub(super) fn label(attributes: &[Attribute]) -> Option<&Attribute> {
 
 /// An attribute as a label.
 pub(super) fn as_label(attribute: &Attribute) -> Label {
-    match of(attribute) {
+    match read_value(attribute) {
         FieldContent::Is(Form::Text, text) => Label::Text(text),
         // `h5py.Empty`.
         FieldContent::Is(_, items) if items.is_empty() => Label::Missing,
@@ -179,7 +179,7 @@ pub(super) fn as_label(attribute: &Attribute) -> Label {
 }
 
 /// The value of an attribute: numbers or one text. Other types are unsupported.
-pub(super) fn of(attribute: &Attribute) -> FieldContent {
+pub(super) fn read_value(attribute: &Attribute) -> FieldContent {
     let is_single = attribute.shape.is_empty();
     let text = || array_dtype(&attribute.datatype).filter(|_| !is_single);
     if let Some(dtype) = dtype(&attribute.datatype).or_else(text) {

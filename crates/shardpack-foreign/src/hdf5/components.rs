@@ -35,7 +35,7 @@ pub(super) struct Component {
 }
 
 /// The datasets of `seen` that accompany `images`, except the datasets in `used`.
-pub(super) fn of(images: &Seen, seen: &[Seen], used: &[&str]) -> Vec<Component> {
+pub(super) fn find(images: &Seen, seen: &[Seen], used: &[&str]) -> Vec<Component> {
     let own = split(&images.path);
     let goes_with = |one: &&Seen| {
         !used.contains(&one.path.as_str())
@@ -87,7 +87,7 @@ fn is_npy(one: &Seen) -> bool {
 /// Whether rows are arrays, and no single numbers that text is made of.
 fn are_arrays(dataset: &Dataset) -> bool {
     let is_number = dtype(dataset.dtype()).is_some();
-    match Kind::of(dataset.dtype()) {
+    match Kind::from_type(dataset.dtype()) {
         Kind::Bytes | Kind::Opaque | Kind::Text => false,
         Kind::Byte | Kind::Whole | Kind::Real => is_number && dataset.shape().len() > 1,
         // Floats of 16 bits, and rows of any length.
@@ -145,7 +145,7 @@ fn supported_opt<T>(read: Result<T>) -> Result<Option<T>> {
 
 fn content(dataset: &Dataset, row: Vec<u8>) -> Result<Option<Vec<u8>>, String> {
     let axes = dataset.shape().get(1..).unwrap_or_default();
-    let kind = Kind::of(dataset.dtype());
+    let kind = Kind::from_type(dataset.dtype());
     match kind {
         Kind::Bytes | Kind::Opaque => encoded(dataset, row).map(Some),
         Kind::Text if axes.is_empty() => text(dataset, &row).map(Some),

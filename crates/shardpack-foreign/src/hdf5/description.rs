@@ -39,12 +39,12 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    pub fn of(path: String, dataset: &Dataset) -> Self {
+    pub fn new(path: String, dataset: &Dataset) -> Self {
         let item = dataset.dtype();
         Self {
             path,
             address: dataset.address(),
-            kind: Kind::of(item),
+            kind: Kind::from_type(item),
             type_name: values::name(item),
             shape: dataset.shape().to_vec(),
             dtype: values::dtype(item),
@@ -191,7 +191,7 @@ pub(super) fn look(file: &Hdf5File, groups: &[Members]) -> Result<Vec<Seen>> {
             let is_same =
                 |one: &&Seen| one.address == dataset.address() && names::split(&one.path) == names::split(&path);
             if !seen.iter().any(|one| is_same(&one)) {
-                seen.push(Seen::of(path, &dataset));
+                seen.push(Seen::new(path, &dataset));
             }
         }
     }

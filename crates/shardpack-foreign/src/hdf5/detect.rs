@@ -105,7 +105,7 @@ fn image_samples(file: &Hdf5File, groups: &[Members], empty: &[Members], seen: &
     for name in &first.datasets {
         let dataset = file.dataset(&first.path(name)).map_err(open::to_error)?;
         let is_encoded = image_datasets::is_encoded(&dataset);
-        let is_pixels = Seen::of(name.clone(), &dataset).is_one_image();
+        let is_pixels = Seen::new(name.clone(), &dataset).is_one_image();
         if is_encoded || is_pixels {
             found.push((!is_encoded, rank(name, &IMAGES).unwrap_or(usize::MAX), name));
         }
@@ -242,7 +242,7 @@ fn named(file: &Hdf5File, seen: &[Seen], path: &str) -> Result<Seen> {
         return Ok(found.clone());
     }
     match file.dataset(path) {
-        Ok(dataset) => Ok(Seen::of(path.to_owned(), &dataset)),
+        Ok(dataset) => Ok(Seen::new(path.to_owned(), &dataset)),
         Err(error) => match open::cause(error) {
             hdf5_reader::error::Error::DatasetNotFound(_) | hdf5_reader::error::Error::GroupNotFound(_) => {
                 Err(Error::usage(format!("no dataset {path}: it has {}", describe_all(seen))))
@@ -272,16 +272,16 @@ fn each(file: &Hdf5File, groups: Vec<Members>, seen: &[Seen]) -> Result<Layout> 
     let first = groups.first().and_then(|one| Some(one.path(one.datasets.first()?)));
     let Some(path) = first else { return Err(Error::data("no datasets in it")) };
     let dataset = file.dataset(&path).map_err(open::to_error)?;
-    let is_one = match Kind::of(dataset.dtype()) {
+    let is_one = match Kind::from_type(dataset.dtype()) {
         Kind::Byte => (1..=3).contains(&dataset.ndim()),
         Kind::Bytes | Kind::Opaque | Kind::Text => dataset.num_elements().is_ok_and(|items| items == 1),
         _ => false,
     };
     let bytes = dataset.num_elements().unwrap_or(0);
     // A file of numbers and no images.
-    if !is_one || dataset.ndim() == 1 && Kind::of(dataset.dtype()) == Kind::Byte && bytes < SNIFF_BYTES as u64 {
+    if !is_one || dataset.ndim() == 1 && Kind::from_type(dataset.dtype()) == Kind::Byte && bytes < SNIFF_BYTES as u64 {
         let what = match seen.is_empty() {
-            true => format!("no dataset that holds images, the first is {}", Seen::of(path, &dataset).describe()),
+            true => format!("no dataset that holds images, the first is {}", Seen::new(path, &dataset).describe()),
             false => format!("no dataset that holds images: it has {}", describe_all(seen)),
         };
         return Err(Error::data(what).help(NAME_BOTH));

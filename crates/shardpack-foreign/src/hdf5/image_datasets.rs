@@ -132,7 +132,7 @@ impl ImageDatasets {
 /// # Errors
 /// The reason why the dataset is no image.
 pub(super) fn bytes(dataset: &Dataset, left: u64, out: &mut Vec<u8>) -> Result<(), MissingImage> {
-    let kind = Kind::of(dataset.dtype());
+    let kind = Kind::from_type(dataset.dtype());
     let is_one = dataset.num_elements().is_ok_and(|items| items == 1);
     let is_encoded = kind == Kind::Byte && is_line(dataset.shape())
         || is_one && matches!(kind, Kind::Bytes | Kind::Opaque | Kind::Text);
@@ -164,7 +164,7 @@ pub(super) fn bytes(dataset: &Dataset, left: u64, out: &mut Vec<u8>) -> Result<(
 /// Whether a whole dataset is an encoded image, judged by its first bytes.
 pub(super) fn is_encoded(dataset: &Dataset) -> bool {
     let is_one = dataset.num_elements().is_ok_and(|items| items == 1);
-    let is_line = match Kind::of(dataset.dtype()) {
+    let is_line = match Kind::from_type(dataset.dtype()) {
         Kind::Byte => is_line(dataset.shape()),
         Kind::Bytes | Kind::Opaque | Kind::Text => is_one,
         _ => false,
@@ -200,7 +200,7 @@ impl Images for ImageDatasets {
             match self.label_attribute.as_ref() == Some(&attribute.name) {
                 true => told = attributes::as_label(attribute),
                 false => {
-                    let found = (attribute.name.as_str(), attributes::of(attribute), &attribute.datatype);
+                    let found = (attribute.name.as_str(), attributes::read_value(attribute), &attribute.datatype);
                     attributes::add(found, true, at, (&mut others, out));
                 }
             }

@@ -66,7 +66,7 @@ impl Links {
     ///
     /// # Errors
     /// If a link has the name of images or labels, or is wanted as such.
-    pub fn of(file: &Hdf5File, wanted: &FieldSelection) -> Result<Self> {
+    pub fn find(file: &Hdf5File, wanted: &FieldSelection) -> Result<Self> {
         let mut all = Vec::new();
         names::each_group(file, &mut |path, group, groups, datasets| {
             let is_followed = |name: &String| groups.contains(name) || datasets.contains(name);

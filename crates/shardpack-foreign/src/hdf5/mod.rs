@@ -109,7 +109,7 @@ pub fn walk(file: impl Into<FileLocation>, wanted: &FieldSelection, part: Option
 
 /// How the samples of `file` are kept, and the links that are not followed.
 fn layout_of(file: &Hdf5File, wanted: &FieldSelection) -> Result<(Layout, Links)> {
-    let links = Links::of(file, wanted)?;
+    let links = Links::find(file, wanted)?;
     match detect::layout(file, wanted) {
         Ok(layout) => Ok((layout, links)),
         Err(error) => Err(links.beside(error)),

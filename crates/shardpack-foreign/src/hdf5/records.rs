@@ -89,10 +89,12 @@ impl Opened {
         };
         let dataset = self.images.dataset();
         let row = match dataset.shape() {
-            shape if Kind::of(dataset.dtype()) == Kind::Byte && (shape.len() == 2 || is_image(&row)) => unfilled(row),
+            shape if Kind::from_type(dataset.dtype()) == Kind::Byte && (shape.len() == 2 || is_image(&row)) => {
+                unfilled(row)
+            }
             _ => row,
         };
-        if Kind::of(dataset.dtype()) == Kind::Byte && dataset.ndim() > 2 && !is_image(&row) {
+        if Kind::from_type(dataset.dtype()) == Kind::Byte && dataset.ndim() > 2 && !is_image(&row) {
             out.extend_from_slice(&npy::head(BYTES, &dataset.shape()[1..], false));
             out.extend_from_slice(&row);
             return Ok(Ok(()));
@@ -185,7 +187,7 @@ impl Opened {
 /// An encoded image without the zeros that fill it up to the length that all have, where none can be its own.
 fn unfilled(mut row: Vec<u8>) -> Vec<u8> {
     let end = row.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    let kind = image_header::Kind::of(&row[..row.len().min(SNIFF_BYTES)]);
+    let kind = image_header::Kind::detect(&row[..row.len().min(SNIFF_BYTES)]);
     if end == 0 || matches!(kind, image_header::Kind::Jpeg | image_header::Kind::Png | image_header::Kind::Gif) {
         row.truncate(end);
     }

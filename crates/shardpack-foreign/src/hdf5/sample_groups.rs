@@ -154,7 +154,7 @@ impl SampleGroups {
                     continue;
                 }
             }
-            let found = (attribute.name.as_str(), attributes::of(&attribute), &attribute.datatype);
+            let found = (attribute.name.as_str(), attributes::read_value(&attribute), &attribute.datatype);
             attributes::add(found, is_beside, at, (&mut sample.others, out));
         }
         Ok(Ok(sample))
@@ -188,7 +188,7 @@ fn label(file: &Hdf5File, first: &Members) -> Result<Option<String>> {
     for name in first.datasets.iter().filter(|_| first.datasets.len() > 1) {
         let dataset = file.dataset(&first.path(name)).map_err(open::to_error)?;
         let is_one = dataset.num_elements().is_ok_and(|items| items == 1);
-        if is_one && matches!(Kind::of(dataset.dtype()), Kind::Byte | Kind::Whole | Kind::Text) {
+        if is_one && matches!(Kind::from_type(dataset.dtype()), Kind::Byte | Kind::Whole | Kind::Text) {
             likely.push(name.clone());
         }
     }
@@ -229,7 +229,7 @@ fn content(dataset: &Dataset, read: Vec<u8>) -> Result<FieldContent, String> {
             return array(&dtype(base).unwrap_or_default(), &[values::said_bytes(&read).into()], items);
         }
         Datatype::Opaque { .. } if is_one => FieldContent::Is(Form::Bytes, read),
-        _ if Kind::of(item) != Kind::Text => FieldContent::Untold,
+        _ if Kind::from_type(item) != Kind::Text => FieldContent::Untold,
         _ if is_one => FieldContent::Is(Form::Text, text(&read)?.into_bytes()),
         _ if shape.len() == 1 && shape[0] <= Plain::MAX_VALUES as u64 => {
             let bytes = dataset.raw_element_size().map_err(|error| open::said(&error))?.max(1);

@@ -159,7 +159,7 @@ pub(super) fn table(
         // Two that may be meant are none: samples have numbers, too.
         filenames: filenames.map(path),
         shapes: shapes.map(path),
-        beside: components::of(images, seen, &used),
+        beside: components::find(images, seen, &used),
         unused: Vec::new(),
         rows: 0..rows,
         strays: Vec::new(),

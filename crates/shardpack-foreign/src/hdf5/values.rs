@@ -37,12 +37,12 @@ pub(super) enum Kind {
 
 impl Kind {
     /// The kind of a type.
-    pub fn of(item: &Datatype) -> Self {
+    pub fn from_type(item: &Datatype) -> Self {
         match item {
             Datatype::FixedPoint { size: 1, signed: false, .. } => Self::Byte,
             Datatype::FixedPoint { size: 1..=8, .. } => Self::Whole,
             Datatype::FloatingPoint { size: 4 | 8, .. } => Self::Real,
-            Datatype::Enum { base, .. } if matches!(Self::of(base), Self::Byte | Self::Whole) => Self::Whole,
+            Datatype::Enum { base, .. } if matches!(Self::from_type(base), Self::Byte | Self::Whole) => Self::Whole,
             Datatype::VarLen { kind: VarLenKind::String, .. } | Datatype::String { .. } => Self::Text,
             Datatype::VarLen { base, .. } if matches!(**base, Datatype::FixedPoint { size: 1, .. }) => Self::Bytes,
             Datatype::Opaque { .. } => Self::Opaque,
@@ -150,7 +150,7 @@ pub(super) fn label(dataset: &Dataset, row: &[u8], number: usize) -> Label {
 }
 
 fn one(dataset: &Dataset, item: &[u8]) -> Label {
-    match Kind::of(dataset.dtype()) {
+    match Kind::from_type(dataset.dtype()) {
         Kind::Byte | Kind::Whole => whole_or_name(dataset.dtype(), item),
         Kind::Real => real(dataset.dtype(), item),
         Kind::Text => match text(dataset, item) {
@@ -241,7 +241,7 @@ fn real(kind: &Datatype, item: &[u8]) -> Label {
 
 /// The bytes of an item that is an encoded image, or all that is stored of one.
 pub(super) fn encoded(dataset: &Dataset, mut item: Vec<u8>) -> Result<Vec<u8>, String> {
-    match Kind::of(dataset.dtype()) {
+    match Kind::from_type(dataset.dtype()) {
         _ if is_reference(dataset.dtype()) => referred(dataset, &item),
         Kind::Text => {
             // As in numpy, padding is not part of the text.
@@ -255,7 +255,7 @@ pub(super) fn encoded(dataset: &Dataset, mut item: Vec<u8>) -> Result<Vec<u8>, S
 
 /// Whether bytes begin like an image.
 pub(super) fn is_image(bytes: &[u8]) -> bool {
-    image_header::Kind::of(&bytes[..bytes.len().min(SNIFF_BYTES)]) != image_header::Kind::Unknown
+    image_header::Kind::detect(&bytes[..bytes.len().min(SNIFF_BYTES)]) != image_header::Kind::Unknown
 }
 
 /// The dtype of items in numpy's notation; `None` if the items are no numbers.

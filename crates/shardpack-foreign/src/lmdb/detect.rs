@@ -38,7 +38,7 @@ pub(super) fn detect(database: &Database, said: &Overrides) -> Result<Detected> 
             database.read(entry.value, &mut value)?;
             let content = value.get(said.header_bytes as usize..).unwrap_or_default();
             are_paths &= entry.key.contains(&b'/');
-            first.push((Coding::of(content, said.codings), Shown::of(&entry.key, &value)));
+            first.push((Coding::detect(content, said.codings), Shown::new(&entry.key, &value)));
         }
     }
     if let [coding] = said.codings {
@@ -63,8 +63,8 @@ struct Shown {
 }
 
 impl Shown {
-    fn of(key: &[u8], value: &[u8]) -> Self {
-        let image = (0..=MAX_OFFSET.min(value.len())).map(|at| (Kind::of(&value[at..]), at));
+    fn new(key: &[u8], value: &[u8]) -> Self {
+        let image = (0..=MAX_OFFSET.min(value.len())).map(|at| (Kind::detect(&value[at..]), at));
         Self {
             key: text::shown(key).to_string(),
             bytes: value.len(),

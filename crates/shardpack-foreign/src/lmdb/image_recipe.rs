@@ -33,7 +33,7 @@ pub(super) enum ImageContent {
 pub(super) fn held_by(value: &Value, input: &[u8]) -> std::result::Result<ImageContent, MissingImage> {
     // As `cv2.imencode` gave encoded images for years.
     let is_column = |array: &Array| array.shape.len() > 1 && array.shape.iter().filter(|axis| **axis != 1).count() == 1;
-    let begins = |array: &Array| Kind::of(&array.data.first(input, SNIFF_BYTES)) != Kind::Unknown;
+    let begins = |array: &Array| Kind::detect(&array.data.first(input, SNIFF_BYTES)) != Kind::Unknown;
     match value {
         Value::Array(array) if array.dtype == "|u1" && is_column(array) && begins(array) => {
             Ok(ImageContent::Bytes(array.data.clone()))

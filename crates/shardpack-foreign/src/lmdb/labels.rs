@@ -40,7 +40,7 @@ impl Labels {
     ///
     /// # Errors
     /// If the environment is corrupt, or a read fails.
-    pub fn of(
+    pub fn detect(
         environment: &Arc<Environment>,
         images: &Database,
         said: Option<LabelFrom>,

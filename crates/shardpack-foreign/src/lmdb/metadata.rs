@@ -34,7 +34,7 @@ impl Metadata {
     ///
     /// # Errors
     /// If a page is corrupt.
-    pub fn of(database: &Database) -> Result<Self> {
+    pub fn read(database: &Database) -> Result<Self> {
         let (mut claims, mut value) = (Self::default(), Vec::new());
         let read = |name: &str, most: u64, value: &mut Vec<u8>| -> Result<bool> {
             let place = database.get(name.as_bytes())?.filter(|place| place.end - place.start <= most);

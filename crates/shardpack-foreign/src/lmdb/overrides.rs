@@ -98,7 +98,7 @@ pub(super) struct Integer {
 
 impl Integer {
     /// The number that is called so: `u8`, `i16be`, `u32le`.
-    fn of(name: &str) -> Option<Self> {
+    fn from_name(name: &str) -> Option<Self> {
         let is_signed = match name.get(..1)? {
             "u" => false,
             "i" => true,
@@ -168,13 +168,13 @@ impl Overrides {
     ///
     /// # Errors
     /// If an option is unknown, or conflicts with another.
-    pub fn of(entries: &Entries) -> Result<Self> {
+    pub fn parse(entries: &Entries) -> Result<Self> {
         let dialect = match &entries.dialect {
             Some(name) => Some(dialect(name).ok_or_else(|| Error::usage(format!("no dialect {name:?} is known")))?),
             None => None,
         };
         let pattern = entries.key_pattern.as_deref().map(|text| {
-            Pattern::of(text).map_err(|what| {
+            Pattern::parse(text).map_err(|what| {
                 Error::usage(format!("--key-pattern {text:?}: {what}"))
                     .help("write it as {class}/{name}.jpg or {split}-{label}-{id}: braces for parts, * for anything")
             })
@@ -234,9 +234,9 @@ impl KeyPart {
     /// Parses the overrides for keys.
     ///
     /// # Errors
-    /// As [`Overrides::of`].
-    pub fn of(entries: &Entries) -> Result<Self> {
-        let Overrides { pattern, label, .. } = Overrides::of(entries)?;
+    /// As [`Overrides::parse`].
+    pub fn parse(entries: &Entries) -> Result<Self> {
+        let Overrides { pattern, label, .. } = Overrides::parse(entries)?;
         Ok(Self { pattern, has_label: label == Some(LabelFrom::Key) })
     }
 }
@@ -246,7 +246,7 @@ fn label_from(text: &str) -> Result<LabelFrom> {
         "key" => LabelFrom::Key,
         "value" => LabelFrom::Value,
         _ => match text.strip_prefix("header:") {
-            Some(name) => LabelFrom::Header(Integer::of(name).ok_or_else(|| {
+            Some(name) => LabelFrom::Header(Integer::from_name(name).ok_or_else(|| {
                 Error::usage(format!("--label-from {text}: no whole number is called {name:?}")).help(
                     "one of u8, u16le, u16be, u32le, u32be, u64le, u64be; with i in place of u where it is signed",
                 )
@@ -261,7 +261,7 @@ fn label_from(text: &str) -> Result<LabelFrom> {
 /// # Errors
 /// If an option is unknown or conflicts with another, or the file cannot be read or holds no labels.
 pub fn check(entries: &Entries) -> Result<()> {
-    Overrides::of(entries)?.label_file.map_or(Ok(()), |file| KeyLabels::of_labels(&file).map(|_| ()))
+    Overrides::parse(entries)?.label_file.map_or(Ok(()), |file| KeyLabels::of_labels(&file).map(|_| ()))
 }
 
 /// The file of labels, if the user named one.
@@ -279,14 +279,14 @@ mod tests {
         let rows =
             [("u8", 0xfe), ("i8", -2), ("u16le", 0xfffe), ("i16be", -257), ("u32be", 0xfeff_0000), ("i64le", 65534)];
         for (name, expected) in rows {
-            let integer = Integer::of(name).unwrap();
+            let integer = Integer::from_name(name).unwrap();
             assert_eq!(integer.to_string(), name);
             assert_eq!(integer.label(&[0xfe, 0xff, 0, 0, 0, 0, 0, 0, 9]), Label::Number(expected), "{name}");
             assert!(matches!(integer.label(&[]), Label::Unfit(_)), "{name}");
         }
-        assert!(matches!(Integer::of("u64le").unwrap().label(&[0xff; 8]), Label::Unfit(_)));
+        assert!(matches!(Integer::from_name("u64le").unwrap().label(&[0xff; 8]), Label::Unfit(_)));
         for name in ["", "u", "u32", "x8", "u8le", "i128le", "ü8"] {
-            assert_eq!(Integer::of(name), None, "{name}");
+            assert_eq!(Integer::from_name(name), None, "{name}");
         }
     }
 
@@ -294,7 +294,12 @@ mod tests {
     fn what_does_not_go_together_is_refused() {
         let said = |label: Option<&str>, pattern: Option<&str>, header_bytes| {
             let own = |text: Option<&str>| text.map(str::to_owned);
-            Overrides::of(&Entries { dialect: None, label_from: own(label), key_pattern: own(pattern), header_bytes })
+            Overrides::parse(&Entries {
+                dialect: None,
+                label_from: own(label),
+                key_pattern: own(pattern),
+                header_bytes,
+            })
         };
         let fine = said(None, Some("{label}-*"), None).unwrap();
         assert_eq!(fine.label, Some(LabelFrom::Key));

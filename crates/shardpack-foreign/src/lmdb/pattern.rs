@@ -41,7 +41,7 @@ pub(crate) struct Detected {
 
 impl Pattern {
     /// Parses a pattern; the error is the reason why the pattern is invalid.
-    pub fn of(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let mut parts: Vec<Segment> = Vec::new();
         let mut rest = text;
         while !rest.is_empty() {
@@ -179,7 +179,7 @@ mod tests {
             ("{name}.x", "a.x.x", Some((Label::Missing, Some("a.x")))),
         ];
         for (pattern, key, expected) in rows {
-            let told = Pattern::of(pattern).unwrap().read(key.as_bytes());
+            let told = Pattern::parse(pattern).unwrap().read(key.as_bytes());
             let found = told.map(|told| (told.label, told.name.map(|name| String::from_utf8(name).unwrap())));
             assert_eq!(found, expected.map(|(label, name)| (label, name.map(str::to_owned))), "{pattern} {key}");
         }
@@ -188,14 +188,14 @@ mod tests {
     #[test]
     fn what_is_no_pattern_is_refused() {
         for text in ["", "{id}", "{label", "{label}{name}", "*{label}", "{label}/{class}", "{name}/{name}"] {
-            Pattern::of(text).expect_err(text);
+            Pattern::parse(text).expect_err(text);
         }
-        Pattern::of(&format!("{{label}}{}", "/*".repeat(MAX_PARTS))).expect_err("many");
+        Pattern::parse(&format!("{{label}}{}", "/*".repeat(MAX_PARTS))).expect_err("many");
     }
 
     #[test]
     fn a_long_key_ends_soon() {
-        let pattern = Pattern::of(&format!("{}b{{label}}", "*a".repeat(25))).unwrap();
+        let pattern = Pattern::parse(&format!("{}b{{label}}", "*a".repeat(25))).unwrap();
         assert_eq!(pattern.read(&[b'a'; 4096]), None);
     }
 }

@@ -54,7 +54,7 @@ const META_INFO: &str = "meta_info.txt";
 /// If the file is no environment or is corrupt, or the coding of its values is unknown: then the error shows the first
 /// values.
 pub fn walk(file: impl Into<FileLocation>, wanted: &FieldSelection) -> Result<Box<dyn foreign::Walk>> {
-    let said = Overrides::of(&wanted.entries)?;
+    let said = Overrides::parse(&wanted.entries)?;
     let environment = Environment::open(file)?;
     let path = environment.path();
     // To list names is to read every leaf, and an environment of databases alone has a few.
@@ -98,7 +98,7 @@ pub fn walk(file: impl Into<FileLocation>, wanted: &FieldSelection) -> Result<Bo
         true => others(&environment, &names, [&image, &of_labels])?,
         false => BTreeMap::new(),
     };
-    let labels = Labels::of(&environment, &database, said.label, of_labels)?;
+    let labels = Labels::detect(&environment, &database, said.label, of_labels)?;
     let label_list = said.label_file.as_deref().map(KeyLabels::of_labels).transpose()?;
     let Detected { coding, are_paths } = detect(&database, &said)?;
     let is_basicsr = said.dialect.is_some_and(|dialect| dialect.is_basicsr);
@@ -122,7 +122,7 @@ pub fn walk(file: impl Into<FileLocation>, wanted: &FieldSelection) -> Result<Bo
     };
     Ok(Box::new(Samples {
         walk: database.walk()?,
-        claims: Metadata::of(&database)?,
+        claims: Metadata::read(&database)?,
         names: list.map(|(path, text)| KeyLabels::of_meta_info(&path, &text)).transpose()?,
         database,
         labels,
@@ -482,7 +482,7 @@ impl Samples {
         let looked_at = (entry.value.end - entry.value.start).min(self.said.header_bytes + SNIFF_BYTES as u64);
         self.database.read(entry.value.start..entry.value.start + looked_at, &mut self.value)?;
         let first = self.value.get(self.said.header_bytes as usize..).unwrap_or_default();
-        let is_image = self.coding == Coding::Image && Kind::of(first) != Kind::Unknown;
+        let is_image = self.coding == Coding::Image && Kind::detect(first) != Kind::Unknown;
         let number = entry.key.strip_prefix(LABEL_KEY);
         let shown = || text::shown(&entry.key).to_string();
         let lacking = |why: String| {

@@ -33,13 +33,13 @@ pub(super) const SHOWN_BYTES: usize = 16;
 
 impl Coding {
     /// Detects the coding of a value by its content: one of `known`, or of all codings if `known` is empty.
-    pub fn of(value: &[u8], known: &[Self]) -> Option<Self> {
+    pub fn detect(value: &[u8], known: &[Self]) -> Option<Self> {
         let holds_samples = |coding: Self| {
             let found = coding.samples(value, &FieldSelection::default());
             found.iter().any(|one| one.held.is_ok() || one.fields.iter().any(|field| field.form.is_ok()))
         };
         let is = |coding: &Self| match coding {
-            Self::Image => Kind::of(value) != Kind::Unknown,
+            Self::Image => Kind::detect(value) != Kind::Unknown,
             Self::Pickle => matches!(value, [0x80, 2..=5, ..]),
             Self::Datum => plain::datum(value).is_ok_and(|datum| {
                 datum.encoded || datum.channels > 0 && (!datum.data.is_empty() || datum.float_data && datum.height > 0)
@@ -87,10 +87,10 @@ pub(super) struct ValueSample {
 
 impl ValueSample {
     pub fn nothing(why: MissingImage) -> Self {
-        Self::of(Err(why))
+        Self::from_image(Err(why))
     }
 
-    fn of(held: Result<ImageContent, MissingImage>) -> Self {
+    fn from_image(held: Result<ImageContent, MissingImage>) -> Self {
         Self {
             held,
             label: Label::Missing,
@@ -125,12 +125,12 @@ fn further<'v>(value: &'v Value, input: &[u8], used: &[Option<&Value>]) -> Vec<(
 
 /// A value of `bytes` bytes that is an image itself and begins with `first`.
 pub(super) fn of_image(first: &[u8], bytes: u64) -> ValueSample {
-    match (Kind::of(first), usize::try_from(bytes)) {
+    match (Kind::detect(first), usize::try_from(bytes)) {
         (Kind::Unknown, _) | (_, Err(_)) => {
             let shown = hash::hex(&first[..first.len().min(SHOWN_BYTES)]);
             ValueSample::nothing(MissingImage::NoImage(format!("{bytes} bytes that are no image, the first {shown}")))
         }
-        (_, Ok(bytes)) => ValueSample::of(Ok(ImageContent::Bytes(EncodedRange::Plain(0..bytes)))),
+        (_, Ok(bytes)) => ValueSample::from_image(Ok(ImageContent::Bytes(EncodedRange::Plain(0..bytes)))),
     }
 }
 
@@ -141,7 +141,7 @@ fn of_datum(input: &[u8]) -> ValueSample {
     };
     let shape = [datum.channels, datum.height, datum.width].map(u64::from);
     let pixels = shape.iter().try_fold(1u64, |product, axis| product.checked_mul(*axis));
-    let is_image = Kind::of(input.get(datum.data.clone()).unwrap_or_default()) != Kind::Unknown;
+    let is_image = Kind::detect(input.get(datum.data.clone()).unwrap_or_default()) != Kind::Unknown;
     let data = EncodedRange::Plain(datum.data.clone());
     let held = match datum.encoded || is_image {
         true => Ok(ImageContent::Bytes(data)),
@@ -166,7 +166,7 @@ fn of_datum(input: &[u8]) -> ValueSample {
             )))
         }
     };
-    ValueSample { label: datum.label.map_or(Label::Missing, Label::Number), ..ValueSample::of(held) }
+    ValueSample { label: datum.label.map_or(Label::Missing, Label::Number), ..ValueSample::from_image(held) }
 }
 
 /// The samples that a value is made of.
@@ -177,7 +177,7 @@ fn samples_of(value: &Value, input: &[u8], wanted: &FieldSelection) -> Vec<Value
     match value.items() {
         // Images alone, and not one with a label that is bytes.
         Some(items) if items.len() > 1 && items.iter().all(|item| is_image(item, input)) => {
-            items.iter().map(|item| ValueSample::of(held_by(item, input))).collect()
+            items.iter().map(|item| ValueSample::from_image(held_by(item, input))).collect()
         }
         _ => {
             let of = |sample: &Value| match or_fields(sample, input, wanted) {
@@ -194,7 +194,7 @@ fn or_fields(sample: &Value, input: &[u8], wanted: &FieldSelection) -> ValueSamp
     // The name of a field does not make it an image.
     let no_image = match held_of(sample, input, wanted) {
         Err(MissingImage::NoImage(what)) => what,
-        Ok(ImageContent::Bytes(part)) if Kind::of(&part.first(input, SNIFF_BYTES)) == Kind::Unknown => {
+        Ok(ImageContent::Bytes(part)) if Kind::detect(&part.first(input, SNIFF_BYTES)) == Kind::Unknown => {
             let first = part.first(input, SHOWN_BYTES);
             format!("{} bytes that are no image, the first {}", part.len(), hash::hex(&first))
         }
@@ -317,7 +317,7 @@ fn beside_each_other(value: &Value, input: &[u8], wanted: &FieldSelection) -> Op
                 let list = list.as_ref().filter(|list| list.len() == images.len());
                 list.map_or(Some((name.clone(), None)), |list| other(name.clone(), &list[number]))
             });
-            ValueSample { label, filename, others: others.collect(), ..ValueSample::of(held_by(image, input)) }
+            ValueSample { label, filename, others: others.collect(), ..ValueSample::from_image(held_by(image, input)) }
         };
         Ok(images.iter().enumerate().map(found).collect())
     }))
@@ -334,7 +334,7 @@ fn field<'v>(value: &'v Value, input: &[u8], wanted: &Option<String>, likely: &[
 /// bytes field that begins like an image.
 fn image_field<'v>(value: &'v Value, input: &[u8], wanted: &FieldSelection) -> Option<&'v Value> {
     let begins = |value: &&Value| match held_by(value, input) {
-        Ok(ImageContent::Bytes(part)) => Kind::of(&part.first(input, SNIFF_BYTES)) != Kind::Unknown,
+        Ok(ImageContent::Bytes(part)) => Kind::detect(&part.first(input, SNIFF_BYTES)) != Kind::Unknown,
         _ => false,
     };
     field(value, input, &wanted.image, &IMAGES).or_else(|| {
@@ -383,7 +383,7 @@ fn sample_of(value: &Value, input: &[u8], wanted: &FieldSelection) -> ValueSampl
         };
     }
     let Some(items) = value.items() else {
-        return ValueSample::of(held);
+        return ValueSample::from_image(held);
     };
     // (image, label), in either order.
     let image = image_of(items);
@@ -414,7 +414,7 @@ fn sample_of(value: &Value, input: &[u8], wanted: &FieldSelection) -> ValueSampl
 fn is_image(value: &Value, input: &[u8]) -> bool {
     match held_by(value, input) {
         Ok(ImageContent::Array(_) | ImageContent::BluePlanes(_)) => true,
-        Ok(ImageContent::Bytes(part)) => Kind::of(&part.first(input, SNIFF_BYTES)) != Kind::Unknown,
+        Ok(ImageContent::Bytes(part)) => Kind::detect(&part.first(input, SNIFF_BYTES)) != Kind::Unknown,
         Err(_) => false,
     }
 }

@@ -27,7 +27,7 @@ impl Codec {
     ///
     /// # Errors
     /// If it is not supported.
-    pub fn of(compression: Compression) -> Result<Self> {
+    pub fn from_compression(compression: Compression) -> Result<Self> {
         Ok(match compression {
             Compression::UNCOMPRESSED => Self::None,
             Compression::SNAPPY => Self::Snappy(snap::raw::Decoder::new()),

@@ -68,20 +68,20 @@ pub(super) struct Labels {
 
 impl Columns {
     /// The columns.
-    pub fn of(
+    pub fn detect(
         file: &Arc<Bytes>,
         footer: &Footer,
         wanted: &FieldSelection,
         check_cancelled: CancelCheck<'_>,
     ) -> Result<Self> {
         let schema = footer.metadata.file_metadata().schema_descr();
-        let Some(image) = Images::of(footer, wanted, |leaf| begins_like_image(file, footer, leaf))? else {
+        let Some(image) = Images::detect(footer, wanted, |leaf| begins_like_image(file, footer, leaf))? else {
             let label = Labels::of_values(footer, wanted)?;
             let filename = flat(schema, KEY).filter(|leaf| is_text(&schema.column(*leaf)));
             return Ok(Self { image: None, label, class: None, filename, others: Vec::new(), notes: Vec::new() });
         };
         let mut notes = Vec::new();
-        let mut label = Labels::of(footer, wanted)?;
+        let mut label = Labels::detect(footer, wanted)?;
         if let Some(found) = &label
             && wanted.label.is_none()
             && (is_real(&schema.column(found.leaf)) || is_text(&schema.column(found.leaf)))
@@ -112,11 +112,12 @@ impl Columns {
         let others = schema.root_schema().get_fields().iter().filter(|root| !told(root.name()));
         let others = others.filter(|root| !is_told(flat(schema, root.name())));
         let rows = Rows::Images(wanted);
-        let mut others: Vec<_> = others.flat_map(|root| Component::of(footer, root, rows, &mut leaves_left)).collect();
+        let mut others: Vec<_> =
+            others.flat_map(|root| Component::from_column(footer, root, rows, &mut leaves_left)).collect();
         // Other fields in the column of images.
         if !image.is_plain {
             let own = asked(schema, &image.name)?;
-            let members = Component::of(footer, own, rows, &mut leaves_left).into_iter();
+            let members = Component::from_column(footer, own, rows, &mut leaves_left).into_iter();
             let is_image = |leaf: usize| leaf == image.bytes || image.path == Some(leaf);
             others.extend(members.filter(|member| !is_image(member.leaves.start)));
         }
@@ -126,7 +127,7 @@ impl Columns {
 
 impl Images {
     /// The column of images; `None` if there is none.
-    fn of(
+    fn detect(
         footer: &Footer,
         wanted: &FieldSelection,
         mut begins_like_image: impl FnMut(usize) -> Result<Option<bool>>,
@@ -214,7 +215,7 @@ impl Labels {
             return Ok(None);
         }
         let schema = footer.metadata.file_metadata().schema_descr();
-        let label = Self::of(footer, wanted)?;
+        let label = Self::detect(footer, wanted)?;
         Ok(label.filter(|label| {
             let column = schema.column(label.leaf);
             // Text is no label, unless the column name is a name for class words.
@@ -225,7 +226,7 @@ impl Labels {
     }
 
     /// The column with the label, requested or detected.
-    pub fn of(footer: &Footer, wanted: &FieldSelection) -> Result<Option<Self>> {
+    pub fn detect(footer: &Footer, wanted: &FieldSelection) -> Result<Option<Self>> {
         let schema = footer.metadata.file_metadata().schema_descr();
         if let Some(name) = &wanted.label {
             asked(schema, name)?;

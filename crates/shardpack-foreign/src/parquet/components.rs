@@ -122,7 +122,7 @@ type Row = Vec<(i16, i16, Option<Value>)>;
 
 impl Component {
     /// The components that the column `root` is.
-    pub fn of(footer: &Footer, root: &Type, rows: Rows<'_>, leaves_left: &mut usize) -> Vec<Self> {
+    pub fn from_column(footer: &Footer, root: &Type, rows: Rows<'_>, leaves_left: &mut usize) -> Vec<Self> {
         let schema = footer.metadata.file_metadata().schema_descr();
         let name = root.name();
         let own = leaves_of(schema, name);

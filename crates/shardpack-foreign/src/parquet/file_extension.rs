@@ -22,7 +22,7 @@ const OF_VALUES: [&str; 4] = ["npy", "json", "txt", "cls"];
 ///
 /// # Errors
 /// If `check_cancelled` cancels, or bytes are unreadable; unreadable paths are reported with the rows.
-pub(super) fn of(
+pub(super) fn detect(
     file: &Arc<Bytes>,
     footer: &Footer,
     bytes: usize,

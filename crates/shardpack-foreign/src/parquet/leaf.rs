@@ -44,7 +44,7 @@ pub(super) fn open(file: &Arc<Bytes>, footer: &Footer, group: usize, leaf: usize
 pub(super) fn begins_like_image(file: &Arc<Bytes>, footer: &Footer, leaf: usize) -> Result<Option<bool>> {
     let (mut images, mut others) = (0, 0);
     let looked = each_value(file, footer, leaf, SNIFFED_ROWS, &|| Ok(()), &mut |value| {
-        match Kind::of(&value[..value.len().min(SNIFF_BYTES)]) {
+        match Kind::detect(&value[..value.len().min(SNIFF_BYTES)]) {
             Kind::Unknown => others += 1,
             _ => images += 1,
         }

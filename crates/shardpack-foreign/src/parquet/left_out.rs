@@ -23,7 +23,7 @@ const OF_PROGRAMS: [&str; 10] = [
 const PREFIXES: [&str; 5] = ["org.apache.", "PANDAS_ATTRS", "ARROW:", "presto", "trino"];
 
 /// The names of this content, each once.
-pub(super) fn of(footer: &Footer, columns: &Columns) -> BTreeMap<String, u64> {
+pub(super) fn count(footer: &Footer, columns: &Columns) -> BTreeMap<String, u64> {
     let mut found = BTreeMap::new();
     let notes = footer.metadata.file_metadata().key_value_metadata().map_or(&[][..], Vec::as_slice);
     let is_own = |key: &str| !OF_PROGRAMS.contains(&key) && !PREFIXES.iter().any(|prefix| key.starts_with(prefix));

@@ -43,11 +43,11 @@ impl Header {
                 Some(())
             }
         })?;
-        Some(Self::of(own, data, dictionary, data2))
+        Some(Self::from_fields(own, data, dictionary, data2))
     }
 
     /// The header with these numbers, each in the place of its field's number; the encodings' are in `parquet.thrift`.
-    fn of(
+    fn from_fields(
         own: [Option<i64>; 5],
         data: [Option<i64>; 8],
         dictionary: [Option<i64>; 8],

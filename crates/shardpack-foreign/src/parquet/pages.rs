@@ -74,7 +74,7 @@ impl Pages {
         let is_listed = column.max_rep_level() > 0;
         let values = u64::try_from(meta.num_values()).ok().filter(|values| is_listed || *values == rows);
         let values = values.ok_or_else(|| failed(format!("{} values, expected {rows}", meta.num_values())))?;
-        let codec = Codec::of(meta.compression())?;
+        let codec = Codec::from_compression(meta.compression())?;
         let entry_bytes = match column.physical_type() {
             Physical::BOOLEAN => 1,
             Physical::INT32 | Physical::FLOAT | Physical::BYTE_ARRAY => 4,

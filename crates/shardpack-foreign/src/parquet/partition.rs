@@ -14,7 +14,7 @@ pub struct Partition(pub(super) Vec<(String, Vec<u8>)>);
 
 impl Partition {
     /// The columns in the path of a file.
-    pub fn of(path: &Path) -> Self {
+    pub fn from_path(path: &Path) -> Self {
         let folders = path.ancestors().skip(1).map_while(|folder| pair(folder.file_name()?.to_str()?));
         let mut all: Vec<_> = folders.filter(|(_, value)| value != NULL.as_bytes()).collect();
         all.reverse();
@@ -52,7 +52,7 @@ mod tests {
     fn folders_right_above_a_file_tell_columns() {
         let of = |path: &str| {
             let text = |(name, value): (String, Vec<u8>)| format!("{name}:{}", String::from_utf8(value).unwrap());
-            Partition::of(Path::new(path)).0.into_iter().map(text).collect::<Vec<_>>()
+            Partition::from_path(Path::new(path)).0.into_iter().map(text).collect::<Vec<_>>()
         };
         assert_eq!(of("/data/run=3/set/kind=a%20b/color=x=y/part-0.parquet"), ["kind:a b", "color:x=y"]);
         assert_eq!(of("kind=__HIVE_DEFAULT_PARTITION__/n=1/x.parquet"), ["n:1"]);

@@ -48,7 +48,7 @@ struct Column {
 }
 
 impl Shadowed {
-    pub fn of(partition: &Partition, footer: &Footer, columns: &Columns, wanted: &FieldSelection) -> Self {
+    pub fn detect(partition: &Partition, footer: &Footer, columns: &Columns, wanted: &FieldSelection) -> Self {
         let schema = footer.metadata.file_metadata().schema_descr();
         let is_read = |leaf: &usize| {
             let column = schema.column(*leaf);

@@ -62,7 +62,7 @@ impl Values {
     ///
     /// # Errors
     /// If a column that is not excluded holds lists of files, and if `check_cancelled` cancels.
-    pub fn of(
+    pub fn detect(
         file: &Arc<Bytes>,
         footer: &Footer,
         wanted: &FieldSelection,
@@ -80,14 +80,14 @@ impl Values {
             if root.name() == KEY && !root.is_group() {
                 continue;
             }
-            for mut component in Component::of(footer, root, Rows::Values, &mut leaves_left) {
-                let what = What::of(footer, &component, root.name());
+            for mut component in Component::from_column(footer, root, Rows::Values, &mut leaves_left) {
+                let what = What::new(footer, &component, root.name());
                 let is_file = root.is_group() && component.name == root.name();
                 let is_path = |leaf: &ColumnDescPtr| leaf.path().parts() == [root.name(), "path"] && is_text(leaf);
                 if matches!(what, What::Whole(Some(Form::Bytes)))
                     && let Some(path) = schema.columns().iter().position(is_path).filter(|_| is_file)
                     && let Some(extension) =
-                        file_extension::of(file, footer, component.leaves.start, path, check_cancelled)?
+                        file_extension::detect(file, footer, component.leaves.start, path, check_cancelled)?
                 {
                     component.name = format!("{}.{extension}", component.name);
                 }
@@ -111,7 +111,7 @@ impl Values {
         let column = |component: Component| {
             let leaf = schema.column(component.leaves.start);
             let name = leaf.path().parts().first().map_or("", String::as_str);
-            let what = match What::of(footer, &component, name) {
+            let what = match What::new(footer, &component, name) {
                 What::Array { lists, .. } if lists.is_empty() && is_number(&leaf) => What::Whole(None),
                 What::Fixed(_) => What::Fixed(None),
                 What::Whole(_) => What::Whole(None),
@@ -191,7 +191,7 @@ impl Values {
 }
 
 impl What {
-    fn of(footer: &Footer, component: &Component, column: &str) -> Self {
+    fn new(footer: &Footer, component: &Component, column: &str) -> Self {
         let schema = footer.metadata.file_metadata().schema_descr();
         let Some(node) = &component.node else { return Self::Unread };
         let leaf = schema.column(component.leaves.start);

@@ -66,11 +66,11 @@ fn read(bytes: &[u8]) -> Result<Value, String> {
     }
     let (nodes, buffers) = (batch.vector(1, 16)?, batch.vector(2, 16)?);
     let mut columns = Columns { bytes, body, nodes, buffers, next_node: 0, next_buffer: 0 };
-    let column = columns.of(&fields.table(0)?, 0)?;
+    let column = columns.column(&fields.table(0)?, 0)?;
     if column.count != 1 {
         return Err(format!("{} values, expected 1", column.count));
     }
-    column.value(bytes, 0, &mut Room::of(bytes))
+    column.value(bytes, 0, &mut Room::for_input(bytes))
 }
 
 /// The header of a message and the range of its body.
@@ -118,7 +118,7 @@ enum Data {
 }
 
 impl Columns<'_> {
-    fn of(&mut self, field: &Table, depth: usize) -> Result<Column, String> {
+    fn column(&mut self, field: &Table, depth: usize) -> Result<Column, String> {
         if depth >= MAX_DEPTH {
             return Err(too_deep());
         }
@@ -145,7 +145,7 @@ impl Columns<'_> {
             BINARY | UTF8 => Data::Bytes { offsets: self.buffer()?, data: self.buffer()?, is_text: kind == UTF8 },
             LIST => {
                 let (offsets, child) = (self.buffer()?, field.vector(5, 4)?);
-                Data::Lists { offsets, items: Box::new(self.of(&child.table(0)?, depth + 1)?) }
+                Data::Lists { offsets, items: Box::new(self.column(&child.table(0)?, depth + 1)?) }
             }
             UNION => self.union(field, depth)?,
             kind => return Err(format!("a column of type {kind}, which is not read")),
@@ -169,7 +169,7 @@ impl Columns<'_> {
                 None => u32::try_from(number).unwrap_or(u32::MAX),
             };
             let id = u8::try_from(id).map_err(|_| format!("type {id} of a union"))?;
-            children.push((id, self.of(&child, depth + 1)?));
+            children.push((id, self.column(&child, depth + 1)?));
         }
         Ok(Data::Union { types, offsets, children })
     }

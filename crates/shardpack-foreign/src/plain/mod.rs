@@ -257,7 +257,7 @@ struct Room {
 }
 
 impl Room {
-    fn of(input: &[u8]) -> Self {
+    fn for_input(input: &[u8]) -> Self {
         let all = input.len().saturating_add(FREE_VALUES);
         Self { left: all, all, work_bytes: all.saturating_mul(4) }
     }

@@ -12,7 +12,7 @@ use super::{Array, EncodedRange, MAX_DEPTH, Room, Value, cursor::Cursor, dtype::
 /// # Errors
 /// If it is corrupt, has parts that are no plain data, or is followed by more.
 pub fn msgpack(bytes: &[u8]) -> Result<Value, String> {
-    let mut reader = Reader { cursor: Cursor::new(bytes), room: Room::of(bytes) };
+    let mut reader = Reader { cursor: Cursor::new(bytes), room: Room::for_input(bytes) };
     let value = reader.value(0).and_then(|value| match reader.cursor.left() {
         0 => Ok(value),
         left => Err(format!("{left} bytes follow the value")),

@@ -144,7 +144,7 @@ fn interpreted(bytes: &[u8]) -> Result<Value, String> {
 
 impl<'b> Machine<'b> {
     fn new(bytes: &'b [u8]) -> Self {
-        let (cursor, room) = (Cursor::new(bytes), Room::of(bytes));
+        let (cursor, room) = (Cursor::new(bytes), Room::for_input(bytes));
         Self { cursor, room, memory: MEMORY.take(), is_storage: false, storage: None, has_storage: false }
     }
 
@@ -340,7 +340,7 @@ impl<'b> Machine<'b> {
             b'c' | b'i' => {
                 let start = self.cursor.at - 1;
                 let (module, name) = (self.cursor.line()?, self.cursor.line()?);
-                let global = Global::of(module, name);
+                let global = Global::from_name(module, name);
                 if opcode == b'i' {
                     return Err(global.err().unwrap_or_else(|| "opcode INST, which is not plain data".to_owned()));
                 }
@@ -356,7 +356,7 @@ impl<'b> Machine<'b> {
                 self.room.work(name.len().saturating_add(module.len()))?;
                 self.look(&name);
                 self.look(&module);
-                let global = Global::of(&module.read(input), &name.read(input));
+                let global = Global::from_name(&module.read(input), &name.read(input));
                 self.push_global(global, start)?;
             }
             b'R' | 0x81 => {

@@ -104,7 +104,7 @@ fn a_walk_ends_with_the_reason_where_a_read_fails_whatever_it_would_make_of_that
         let (remote, reads) = remote("x.tar", &bytes, fails);
         let file = ShardFile::recognise(&FileLocation::Remote(remote))?;
         let file = file.ok_or_else(|| Error::data("no shard"))?;
-        assert_eq!((file.kind, file.mtime_ns), (Kind::of("webdataset").unwrap(), 0));
+        assert_eq!((file.kind, file.mtime_ns), (Kind::parse("webdataset").unwrap(), 0));
         let mut walk = file.walk(&Default::default(), &|| Ok(()))?;
         let mut records = 0;
         while let Some(record) = walk.next()? {

@@ -142,7 +142,7 @@ impl<'f, R: ReadAt + ?Sized> Archive<'f, R> {
         let place = self.place(entry)?;
         let mut header = vec![0; (place.end - entry.packed_bytes - place.start) as usize];
         read(self.file, place.start, &mut header)?;
-        let is_told = Local::of(&header).is_some_and(|(local, _)| {
+        let is_told = Local::parse(&header).is_some_and(|(local, _)| {
             (local.crc, local.bytes, local.packed_bytes) == (entry.crc, entry.bytes, entry.packed_bytes)
         });
         match is_told {
@@ -161,7 +161,7 @@ impl<'f, R: ReadAt + ?Sized> Archive<'f, R> {
         let mut crc = Crc::new();
         let start = self.data_offset(entry)?;
         if entry.is_deflated() {
-            let mut packed = Packed::of(self.file, start, entry);
+            let mut packed = Packed::new(self.file, start, entry);
             let mut unpacked = DeflateDecoder::new(&mut packed);
             for part in [&mut *head, &mut *items] {
                 inflate(&mut unpacked, part)?;
@@ -197,7 +197,7 @@ impl<'f, R: ReadAt + ?Sized> Archive<'f, R> {
         out.resize(most.min(usize::try_from(entry.bytes).unwrap_or(most)), 0);
         match entry.is_deflated() {
             false => read(self.file, start, out),
-            true => inflate(&mut DeflateDecoder::new(&mut Packed::of(self.file, start, entry)), out),
+            true => inflate(&mut DeflateDecoder::new(&mut Packed::new(self.file, start, entry)), out),
         }
     }
 
@@ -242,7 +242,7 @@ struct Local<'h> {
 
 impl<'h> Local<'h> {
     /// Parses the header at the beginning of `bytes`; also returns the rest. `None` if the header is missing or unsupported.
-    fn of(bytes: &'h [u8]) -> Option<(Self, &'h [u8])> {
+    fn parse(bytes: &'h [u8]) -> Option<(Self, &'h [u8])> {
         let (fixed, rest) =
             bytes.split_at_checked(LOCAL_BYTES).filter(|(fixed, _)| fixed.starts_with(b"PK\x03\x04"))?;
         let (name, rest) = rest.split_at_checked(u16_at(fixed, 26) as usize)?;
@@ -262,7 +262,7 @@ impl<'h> Local<'h> {
 /// If the member is corrupt, or missing.
 pub(crate) fn member(stored: &[u8]) -> Result<(String, Vec<u8>)> {
     let gone = || Fault::Data("changed since it was planned: no array where it was".to_owned());
-    let (local, rest) = Local::of(stored).ok_or_else(gone)?;
+    let (local, rest) = Local::parse(stored).ok_or_else(gone)?;
     let of_member = |error: Fault| error.of_member(local.name);
     let packed = usize::try_from(local.packed_bytes).ok().and_then(|bytes| rest.get(..bytes)).ok_or_else(gone)?;
     if memory::admit(local.bytes).is_err() {
@@ -339,7 +339,7 @@ impl<R: ReadAt + ?Sized> Read for MemberRange<'_, R> {
 }
 
 impl<'f, R: ReadAt + ?Sized> Packed<'f, R> {
-    fn of(file: &'f R, start: u64, entry: &Entry) -> Self {
+    fn new(file: &'f R, start: u64, entry: &Entry) -> Self {
         let part = MemberRange { file, at: start, end: start + entry.packed_bytes };
         let room = BUFFER_BYTES.min(usize::try_from(entry.packed_bytes).unwrap_or(BUFFER_BYTES)).max(1);
         Self { inner: BufReader::with_capacity(room, part) }

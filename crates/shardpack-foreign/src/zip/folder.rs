@@ -63,7 +63,7 @@ impl ZipFolder {
         let (file, root) = (storage.open_listed(name, bytes)?, storage.path_of(name));
         let reads_ahead = storage.transfers().is_some();
         let read = || {
-            let tail = Ahead::of(file.as_ref(), reads_ahead, bytes.saturating_sub(TAIL_BYTES)..bytes)?;
+            let tail = Ahead::open(file.as_ref(), reads_ahead, bytes.saturating_sub(TAIL_BYTES)..bytes)?;
             let most_bytes = memory::most_of_piece().min(u32::MAX.into());
             sorted(Directory::read(&tail, bytes, most_bytes, |_| Ok(()))?)
         };
@@ -216,7 +216,7 @@ impl Zip {
 
     /// The archive, with the header of `entry` and at most `most_packed` bytes of its data in memory if they come over a network.
     fn ahead(&self, entry: &Entry, most_packed: u64) -> super::Result<Ahead<'_>> {
-        Ahead::of(self.file.as_ref(), self.reads_ahead, entry.about(MAX_EXTRA_BYTES, most_packed))
+        Ahead::open(self.file.as_ref(), self.reads_ahead, entry.about(MAX_EXTRA_BYTES, most_packed))
     }
 }
 
@@ -229,7 +229,7 @@ struct Ahead<'f> {
 
 impl<'f> Ahead<'f> {
     /// `file`, with its bytes of `range` in memory if `reads_ahead`.
-    fn of(file: &'f dyn OpenFile, reads_ahead: bool, range: Range<u64>) -> super::Result<Self> {
+    fn open(file: &'f dyn OpenFile, reads_ahead: bool, range: Range<u64>) -> super::Result<Self> {
         let end = if reads_ahead { range.end.min(file.bytes()) } else { range.start };
         let read = room(end.saturating_sub(range.start)).and_then(|mut bytes| {
             if !bytes.is_empty() {

@@ -203,7 +203,7 @@ pub enum Kind {
 
 impl Type {
     /// That of a single sample.
-    pub fn of(form: &Form) -> Self {
+    pub fn from_form(form: &Form) -> Self {
         let kind = match form {
             Form::Bytes => Kind::Bytes,
             Form::Text => Kind::Text,
@@ -237,7 +237,7 @@ impl Type {
 
     /// Whether a component of this form is of this type.
     pub fn takes(&self, form: &Form) -> bool {
-        self.clone().join(Self::of(form)).as_ref() == Some(self)
+        self.clone().join(Self::from_form(form)).as_ref() == Some(self)
     }
 }
 
@@ -381,7 +381,7 @@ mod tests {
             array(">U5", &[0, 3]),
         ] {
             assert_eq!(form.to_string().parse::<Form>().unwrap(), form);
-            assert_eq!(Type::of(&form).to_string(), form.to_string());
+            assert_eq!(Type::from_form(&form).to_string(), form.to_string());
         }
         for text in ["array", "<f4", "<f4[?x64]", "array[]", "array[?]?", "int?", "bytes?"] {
             assert_eq!(text.parse::<Type>().unwrap().to_string(), text);
@@ -395,7 +395,7 @@ mod tests {
     #[test]
     fn a_type_is_what_all_forms_have_in_common() {
         let join = |forms: &[Form]| {
-            let mut types = forms.iter().map(Type::of);
+            let mut types = forms.iter().map(Type::from_form);
             let first = types.next().unwrap();
             types.try_fold(first, Type::join).map(|all| all.to_string())
         };

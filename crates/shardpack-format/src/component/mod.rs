@@ -100,7 +100,7 @@ impl Component {
             form => is_it || extension == Some(form.extension()),
         };
         let name = if is_called { name } else { format!("{name}.{}", form.extension()) };
-        Ok(Self { name, pattern: None, kind: Some(Type::of(form)) })
+        Ok(Self { name, pattern: None, kind: Some(Type::from_form(form)) })
     }
 
     /// The same, where values are of type `kind`.

@@ -76,7 +76,7 @@ impl BlockHeaders {
 
     /// The bytes of `extent`, whose offset counts without headers, from `record`, which is at `offset`. `None` if the record is too short.
     pub(super) fn join(self, offset: u64, extent: Extent, record: &[u8]) -> Option<Vec<u8>> {
-        extent.of(&self.plain(offset, record)).map(<[u8]>::to_vec)
+        extent.slice(&self.plain(offset, record)).map(<[u8]>::to_vec)
     }
 }
 

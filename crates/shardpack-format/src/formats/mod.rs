@@ -105,7 +105,7 @@ fn is_first(name: &str) -> bool {
 
 impl Choice {
     /// The format `name` with a label, without metadata, and otherwise with its own defaults.
-    pub fn of(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
             extension: None,
@@ -155,8 +155,8 @@ impl Choice {
     pub fn header_of(&self, payload: &[u8]) -> Header {
         let is_npy = |one: &Component| one.name() == Kind::Npy.extension();
         match &self.payload {
-            None => Header::of(payload),
-            Some(one) if is_npy(one) && Kind::of(payload) == Kind::Npy => Header::of(payload),
+            None => Header::parse(payload),
+            Some(one) if is_npy(one) && Kind::detect(payload) == Kind::Npy => Header::parse(payload),
             Some(_) => Header::NONE,
         }
     }
@@ -563,7 +563,7 @@ pub fn extension(name: &str, kind: Kind) -> &str {
 pub fn whole<'r>(format: &dyn Format, row: &RowRef<'_>, record: &'r [u8]) -> Option<Cow<'r, [u8]>> {
     let image = row.component(0)?;
     match row.in_parts {
-        false => image.of(record).map(Cow::Borrowed),
+        false => image.slice(record).map(Cow::Borrowed),
         true => format.join(row.offset, image, record).map(Cow::Owned),
     }
 }

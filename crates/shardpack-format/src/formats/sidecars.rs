@@ -258,7 +258,7 @@ pub(crate) mod tests {
     fn every_format_names_the_classes_and_refuses_what_it_does_not_know() {
         let classes = [manifest::Class::new(b"tench", manifest::Counts::default())];
         for entry in formats::ALL {
-            let format = formats::open(&formats::Choice::of(entry.name)).unwrap();
+            let format = formats::open(&formats::Choice::new(entry.name)).unwrap();
             let mut files = Memory::default();
             for kind in [CLASSES, LABELS] {
                 assert!(entry.sidecars.iter().any(|known| known.name == kind.name), "{}", entry.name);

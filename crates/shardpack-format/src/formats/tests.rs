@@ -34,7 +34,7 @@ pub(crate) fn row(format: &dyn Format, sample: &Sample<'_>, layout: &Layout, rec
         content_hash: hash::content(image),
         details: Vec::new(),
         frame_hash: 0,
-        image: Header::of(image),
+        image: Header::parse(image),
         in_parts: false,
     }
 }
@@ -45,7 +45,7 @@ fn what_a_source_has_of_its_own_lies_where_the_layout_says() {
         [Component::text(), Component::files("mask=*_mask.png").unwrap(), Component::files("txt").unwrap()];
     for entry in ALL {
         let choice =
-            Choice { extension: Some("jpg".into()), components: components.to_vec(), ..Choice::of(entry.name) };
+            Choice { extension: Some("jpg".into()), components: components.to_vec(), ..Choice::new(entry.name) };
         let format = match open(&choice) {
             Ok(format) => format,
             Err(error) => {
@@ -73,7 +73,7 @@ fn what_a_source_has_of_its_own_lies_where_the_layout_says() {
         for (extent, text) in layout.components[first..].iter().zip(texts).filter(|(e, _)| **e != Extent::ABSENT) {
             put(*extent, text);
         }
-        format.frame(&sample, &Header::of(image), &mut record).unwrap();
+        format.frame(&sample, &Header::parse(image), &mut record).unwrap();
         let row = row(format.as_ref(), &sample, &layout, &record, image);
         let index = index(format.as_ref(), std::slice::from_ref(&row));
         format.check(&index.row(0).unwrap(), &record).unwrap();
@@ -89,7 +89,7 @@ fn what_a_source_has_of_its_own_lies_where_the_layout_says() {
     let clash = Choice {
         extension: Some("png".into()),
         components: vec![Component::files("png").unwrap()],
-        ..Choice::of("tar")
+        ..Choice::new("tar")
     };
     assert!(open(&clash).is_err());
     assert!(open(&Choice { extension: None, ..clash }).is_err());
@@ -105,12 +105,12 @@ fn a_payload_that_is_no_image_is_called_what_it_is_and_nothing_is_said_of_pixels
             payload: Some(Component::files("txt").unwrap()),
             files: vec!["txt".into(), "*_x.md".into()],
             fractions: Some("val=0.1;seed=0".into()),
-            ..Choice::of(entry.name)
+            ..Choice::new(entry.name)
         };
         let format = open(&choice).unwrap();
         assert_eq!(format.components()[0], "txt", "{}", entry.name);
         let header = choice.header_of(payload);
-        assert_eq!((header, Header::of(payload).kind), (Header::NONE, Kind::Pnm));
+        assert_eq!((header, Header::parse(payload).kind), (Header::NONE, Kind::Pnm));
         assert_eq!(choice.kind_of(&header, b"c/1.TXT"), "txt");
         let (bytes, label) = (payload.len() as u32, Some(7));
         let sample = Sample {
@@ -193,8 +193,8 @@ fn record_of_values(format: &dyn Format, forms: &[Form], there: &[bool]) -> (Vec
             };
         }
     }
-    format.frame(&sample, &Header::of(b""), &mut record).unwrap();
-    let payload = layout.components[0].of(&record).unwrap().to_vec();
+    format.frame(&sample, &Header::parse(b""), &mut record).unwrap();
+    let payload = layout.components[0].slice(&record).unwrap().to_vec();
     let row = row(format, &sample, &layout, &record, &payload);
     (record, Row { details, ..row })
 }
@@ -218,7 +218,7 @@ fn values_of_all_forms_come_back_from_all_formats() {
             let components: Vec<_> = components[1..].iter().map(typed).collect();
             let payload = Some(Component::value("x0", &forms[0]).unwrap());
             let extension = Some("x0.npy".to_owned());
-            let choice = Choice { payload, extension, components, ..Choice::of(entry.name) };
+            let choice = Choice { payload, extension, components, ..Choice::new(entry.name) };
             let format = open(&choice).unwrap();
             let there: Vec<_> = (1..forms.len()).map(|number| !is_optional || number % 2 == 0).collect();
             let (record, row) = record_of_values(format.as_ref(), &forms, &there);
@@ -235,7 +235,7 @@ fn values_of_all_forms_come_back_from_all_formats() {
             format.check(&row, &record).unwrap();
             assert_eq!(row.form(0).unwrap(), &forms[0]);
             for (number, extent, told) in row.hashed() {
-                assert_eq!(hash::component(extent.of(&record).unwrap()), told, "{number}");
+                assert_eq!(hash::component(extent.slice(&record).unwrap()), told, "{number}");
             }
             let mut again = Choice {
                 settings: choice.stored(format.as_ref()),

@@ -34,7 +34,7 @@ pub enum Kind {
     Npy = 12,
 }
 
-/// How many of the first bytes [`Kind::of`] looks at, at most.
+/// How many of the first bytes [`Kind::detect`] looks at, at most.
 pub const SNIFF_BYTES: usize = 64;
 
 impl Kind {
@@ -60,7 +60,7 @@ impl Kind {
     /// Source: for the kinds whose headers are parsed, see their files. JPEG 2000: ISO/IEC 15444-1 I.5.1
     /// (signature box), A.4.1 and A.5.1 (codestream: SOC, SIZ). JPEG XL: ISO/IEC 18181-2 9.1 (signature box), ISO/IEC
     /// 18181-1 (signature of the codestream). Arrays: numpy 2, `lib/format.py`.
-    pub fn of(bytes: &[u8]) -> Kind {
+    pub fn detect(bytes: &[u8]) -> Kind {
         match bytes {
             [0xFF, 0xD8, 0xFF, ..] => Kind::Jpeg,
             [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1A, b'\n', ..] => Kind::Png,
@@ -181,7 +181,7 @@ pub(super) mod tests {
         for (fillers, expected) in [(11, Kind::Avif), (12, Kind::Unknown)] {
             let bytes =
                 [b"\0\0\0\xF0ftypisom\0\0\0\0", b"fill".repeat(fillers).as_slice(), b"avif", &[0; 200]].concat();
-            assert_eq!(Kind::of(&bytes), expected, "{fillers} other brands");
+            assert_eq!(Kind::detect(&bytes), expected, "{fillers} other brands");
         }
     }
 }

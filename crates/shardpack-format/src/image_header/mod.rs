@@ -79,8 +79,8 @@ impl Header {
     /// Parses the headers in `bytes`, a whole file; fields that cannot be parsed are 0 or `Unknown`.
     ///
     /// For JPEG 2000, JPEG XL, AVIF, HEIF and arrays only the kind is returned.
-    pub fn of(bytes: &[u8]) -> Header {
-        let kind = Kind::of(bytes);
+    pub fn parse(bytes: &[u8]) -> Header {
+        let kind = Kind::detect(bytes);
         let found = match kind {
             Kind::Jpeg => jpeg::header(bytes),
             Kind::Png => png::header(bytes),
@@ -148,8 +148,8 @@ mod tests {
     #[test]
     fn every_header_reads_as_its_row_says() {
         for (name, bytes, expected) in rows() {
-            assert_eq!(Header::of(bytes), expected, "{name}");
-            assert_eq!(Header::of(&[bytes, &[0xFF; 100]].concat()), expected, "{name}, with pixels behind it");
+            assert_eq!(Header::parse(bytes), expected, "{name}");
+            assert_eq!(Header::parse(&[bytes, &[0xFF; 100]].concat()), expected, "{name}, with pixels behind it");
         }
     }
 
@@ -157,7 +157,7 @@ mod tests {
     fn a_header_cut_at_any_byte_says_less_and_nothing_else() {
         for (name, bytes, whole) in rows() {
             for cut in 0..bytes.len() {
-                let part = Header::of(&bytes[..cut]);
+                let part = Header::parse(&bytes[..cut]);
                 let size = (part.width, part.height);
                 assert!([Kind::Unknown, whole.kind].contains(&part.kind), "{name}, cut at {cut}: {part:?}");
                 assert!([(0, 0), (whole.width, whole.height)].contains(&size), "{name}, cut at {cut}: {part:?}");
@@ -183,9 +183,9 @@ mod tests {
     }
 
     fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
-        let header = Header::of(bytes);
+        let header = Header::parse(bytes);
         prop_assert_eq!(header.width == 0, header.height == 0);
-        prop_assert_eq!(header.kind, Kind::of(&bytes[..bytes.len().min(SNIFF_BYTES)]));
+        prop_assert_eq!(header.kind, Kind::detect(&bytes[..bytes.len().min(SNIFF_BYTES)]));
         Ok(())
     }
 

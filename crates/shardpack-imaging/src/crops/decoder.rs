@@ -52,7 +52,7 @@ impl Decoder {
         if !matches!(wanted.reduce_by, 1 | 2 | 4 | 8) {
             return Err(Refused::NoSuchPart);
         }
-        let is_jpeg = Kind::of(image) == Kind::Jpeg;
+        let is_jpeg = Kind::detect(image) == Kind::Jpeg;
         if let Some(table) = table.filter(|_| is_jpeg)
             && let Some(region) = self.by_table(image, table, wanted, pixels)
         {

@@ -30,7 +30,7 @@ fn open<'a>(bytes: &'a [u8], kind: Kind, limits: &Limits) -> Result<impl ImageDe
         // For chunks only, which may unpack to any size; pixels are checked below.
         Kind::Png => bytes.len() as u64 * 4 + MAX_UNPACKED_BYTES,
         // Frames may be larger than the image; only the image is checked below.
-        Kind::Gif => need::decode(bytes, &Header::of(bytes)).unwrap_or(limits.bytes) + MAX_UNPACKED_BYTES,
+        Kind::Gif => need::decode(bytes, &Header::parse(bytes)).unwrap_or(limits.bytes) + MAX_UNPACKED_BYTES,
         _ => limits.bytes,
     });
     reader.limits(allowed);

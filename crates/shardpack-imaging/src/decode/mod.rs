@@ -31,7 +31,7 @@ pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> {
 }
 
 fn whole(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> {
-    let kind = Kind::of(bytes);
+    let kind = Kind::detect(bytes);
     let picture = match kind {
         Kind::Jpeg => jpeg::decode(bytes, limits)?,
         Kind::Npy => npy::decode(bytes, limits)?,
@@ -52,7 +52,7 @@ pub(crate) fn decode_for(bytes: &[u8], size: Option<(u32, u32)>, limits: &Limits
     // Without a size, libjpeg-turbo is still faster.
     let (width, height) = size.unwrap_or((u32::MAX, u32::MAX));
     let at_least = (width.saturating_mul(2), height.saturating_mul(2));
-    let is_jpeg = Kind::of(bytes) == Kind::Jpeg && truncation::is_whole(bytes, Kind::Jpeg);
+    let is_jpeg = Kind::detect(bytes) == Kind::Jpeg && truncation::is_whole(bytes, Kind::Jpeg);
     let reduced = if is_jpeg { jpeg::decode_reduced(bytes, at_least, limits) } else { None };
     reduced.map_or_else(|| whole(bytes, limits), Ok)
 }
@@ -65,11 +65,11 @@ pub(crate) fn decode_for(bytes: &[u8], size: Option<(u32, u32)>, limits: &Limits
 /// # Errors
 /// As [`decode`].
 pub fn check(bytes: &[u8], limits: &Limits) -> Result<Header, Refused> {
-    match Kind::of(bytes) {
+    match Kind::detect(bytes) {
         Kind::Npy => npy::check(bytes)?,
         _ => drop(decode(bytes, limits)?),
     }
-    Ok(Header::of(bytes))
+    Ok(Header::parse(bytes))
 }
 
 /// Reads all Huffman codes of a JPEG, without pixels. For JPEGs with several scans (progressive) or of a rare type,
@@ -83,7 +83,7 @@ pub fn check(bytes: &[u8], limits: &Limits) -> Result<Header, Refused> {
 pub fn check_entropy(bytes: &[u8], limits: &Limits) -> Result<Header, Refused> {
     // The table is not used, so it is as short as possible.
     match crops::scan(bytes, NonZeroU16::MAX) {
-        Ok(_) => Ok(Header::of(bytes)),
+        Ok(_) => Ok(Header::parse(bytes)),
         Err(why) if why.is_damage() => Err(Refused::Damaged(Kind::Jpeg, why.to_string())),
         Err(_) => check(bytes, limits),
     }

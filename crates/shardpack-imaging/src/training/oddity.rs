@@ -75,7 +75,7 @@ impl Oddities {
     }
 
     /// Properties in the headers of an image. Alpha, and orientations outside JPEG, are known only to the decoder.
-    pub(super) fn of(bytes: &[u8], header: &Header, jpeg: Option<Jpeg>) -> Self {
+    pub(super) fn detect(bytes: &[u8], header: &Header, jpeg: Option<Jpeg>) -> Self {
         let mut oddities = Self::default();
         let is_ycck = jpeg.is_some_and(|jpeg| jpeg.is_ycck);
         oddities.set(Oddity::Gray, matches!(header.mode, Mode::Gray | Mode::GrayAlpha));
@@ -100,7 +100,7 @@ pub(super) struct Jpeg {
 
 impl Jpeg {
     /// Source: ITU-T T.81, B.1.1; CIPA DC-008, 4.7.2 (APP1); Adobe Technical Note 5116, 18 (APP14).
-    pub(super) fn of(bytes: &[u8]) -> Self {
+    pub(super) fn parse(bytes: &[u8]) -> Self {
         let (mut of_exif, mut of_xmp, mut is_ycck) = (None, None, false);
         let mut rest = bytes.get(2..).unwrap_or_default();
         while let Some(at) = rest.windows(2).position(|pair| pair[0] == 0xFF && !matches!(pair[1], 0 | 0xFF)) {
@@ -216,9 +216,9 @@ mod tests {
         ];
         for (name, parts, (orientation, is_ycck)) in rows {
             let bytes = parts.concat();
-            assert_eq!(Jpeg::of(&bytes), Jpeg { orientation, is_ycck }, "{name}");
+            assert_eq!(Jpeg::parse(&bytes), Jpeg { orientation, is_ycck }, "{name}");
             for cut in 0..bytes.len() {
-                Jpeg::of(&bytes[..cut]);
+                Jpeg::parse(&bytes[..cut]);
             }
         }
     }

@@ -17,7 +17,7 @@ impl Turn {
     pub(super) const NONE: Self = Self { swaps: false, from_right: false, from_bottom: false };
 
     /// Source: CIPA DC-008, "Orientation". Numbers outside 2 to 8 do not turn.
-    pub(super) fn of(orientation: u8) -> Self {
+    pub(super) fn from_exif(orientation: u8) -> Self {
         Self {
             swaps: matches!(orientation, 5..=8),
             from_right: matches!(orientation, 2 | 3 | 7 | 8),
@@ -92,7 +92,7 @@ mod tests {
         let (width, height) = (5, 3);
         let pixels: Vec<u8> = (0..15).flat_map(|at| [at, at, at, 255]).collect();
         for orientation in 1..=8 {
-            let turn = Turn::of(orientation);
+            let turn = Turn::from_exif(orientation);
             let whole = Picture::new(width, height, Layout::Rgba8, pixels.clone()).unwrap();
             let whole = Picture { orientation, ..whole }.upright();
             assert_eq!(turn.size((width, height)), (whole.width(), whole.height()));
@@ -119,12 +119,12 @@ mod tests {
         let stored = Rect { left: 5, top: 4, width: 10, height: 8 };
         let decoded = Rect { left: 1, top: 1, width: 3, height: 2 };
         for (orientation, expected) in [(1, (1.0, 0.0)), (2, (1.0, 0.0)), (5, (0.0, 1.0)), (7, (0.0, 1.0))] {
-            assert_eq!(Turn::of(orientation).beside(stored, decoded, 4), expected, "{orientation}");
+            assert_eq!(Turn::from_exif(orientation).beside(stored, decoded, 4), expected, "{orientation}");
         }
         // Of 17 columns, the last ones are requested, and the decoded pixels reach beyond them.
         let stored = Rect { left: 9, top: 0, width: 8, height: 8 };
         let decoded = Rect { left: 1, top: 0, width: 2, height: 1 };
-        assert_eq!(Turn::of(1).beside(stored, decoded, 8), (1.0, 0.0));
-        assert_eq!(Turn::of(2).beside(stored, decoded, 8), (7.0, 0.0));
+        assert_eq!(Turn::from_exif(1).beside(stored, decoded, 8), (1.0, 0.0));
+        assert_eq!(Turn::from_exif(2).beside(stored, decoded, 8), (7.0, 0.0));
     }
 }

@@ -106,7 +106,7 @@ impl Worker {
         if slot.len() != transform.slot_bytes() {
             return Err(Refused::SlotLength { expected: transform.slot_bytes(), found: slot.len() });
         }
-        let header = Header::of(bytes);
+        let header = Header::parse(bytes);
         self.forget();
         let budget = self.budget.clone();
         let _taken = taken(budget.as_deref(), bytes, &header, 8)?;
@@ -137,16 +137,16 @@ impl Worker {
     /// # Errors
     /// Images that [`decode`] refuses.
     pub fn decode(&mut self, bytes: &[u8], upright: bool) -> Result<(Rgb<'_>, Outcome), Refused> {
-        let header = Header::of(bytes);
+        let header = Header::parse(bytes);
         self.forget();
         let budget = self.budget.clone();
         let _taken = taken(budget.as_deref(), bytes, &header, 6)?;
-        let jpeg = (header.kind == Kind::Jpeg && header.width > 0).then(|| Jpeg::of(bytes));
+        let jpeg = (header.kind == Kind::Jpeg && header.width > 0).then(|| Jpeg::parse(bytes));
         let by_parts = match jpeg {
             Some(jpeg) => self.whole_jpeg(bytes, &header)?.then_some((jpeg.orientation, header.width, header.height)),
             None => None,
         };
-        let mut oddities = Oddities::of(bytes, &header, jpeg);
+        let mut oddities = Oddities::detect(bytes, &header, jpeg);
         let (orientation, width, height) = match by_parts {
             Some(found) => found,
             None => {
@@ -159,7 +159,7 @@ impl Worker {
                 (picture.orientation(), picture.width(), picture.height())
             }
         };
-        let turn = if upright { Turn::of(orientation) } else { Turn::NONE };
+        let turn = if upright { Turn::from_exif(orientation) } else { Turn::NONE };
         let mut pixels = &self.decoded;
         if turn != Turn::NONE {
             let columns = (0, width as usize, height as usize);
@@ -194,8 +194,8 @@ impl Worker {
     ) -> Result<(Outcome, Geometry, Turn, DecodedWindow), Refused> {
         self.limits.admit(header.width, header.height, 4)?;
         let options = transform.options();
-        let jpeg = Jpeg::of(bytes);
-        let turn = if options.upright { Turn::of(jpeg.orientation) } else { Turn::NONE };
+        let jpeg = Jpeg::parse(bytes);
+        let turn = if options.upright { Turn::from_exif(jpeg.orientation) } else { Turn::NONE };
         let stored_size = (header.width, header.height);
         let (width, height) = turn.size(stored_size);
         let geometry = transform.plan(width, height, random_key);
@@ -222,7 +222,7 @@ impl Worker {
             height: decoded.height,
             region,
         };
-        let oddities = Oddities::of(bytes, header, Some(jpeg));
+        let oddities = Oddities::detect(bytes, header, Some(jpeg));
         Ok((Outcome { oddities, way: decoded.way, reduced_by: by }, geometry, turn, part))
     }
 
@@ -235,7 +235,7 @@ impl Worker {
         random_key: u64,
     ) -> Result<(Outcome, Geometry, Turn, DecodedWindow), Refused> {
         let picture = decode(bytes, &self.limits)?;
-        let turn = if transform.options().upright { Turn::of(picture.orientation()) } else { Turn::NONE };
+        let turn = if transform.options().upright { Turn::from_exif(picture.orientation()) } else { Turn::NONE };
         let stored_size = (picture.width(), picture.height());
         let (width, height) = turn.size(stored_size);
         let geometry = transform.plan(width, height, random_key);
@@ -250,8 +250,8 @@ impl Worker {
                 [red, green, blue, 255]
             }));
         }
-        let jpeg = (header.kind == Kind::Jpeg).then(|| Jpeg::of(bytes));
-        let mut oddities = Oddities::of(bytes, header, jpeg);
+        let jpeg = (header.kind == Kind::Jpeg).then(|| Jpeg::parse(bytes));
+        let mut oddities = Oddities::detect(bytes, header, jpeg);
         oddities.set(Oddity::Alpha, picture.layout().has_alpha());
         oddities.set(Oddity::Turned, picture.orientation() != 1);
         let outcome = Outcome { oddities, way: Way::Whole, reduced_by: 1 };

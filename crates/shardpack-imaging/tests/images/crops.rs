@@ -153,7 +153,7 @@ fn all_found() -> Vec<(String, Vec<u8>)> {
 }
 
 fn size(jpeg: &[u8]) -> (u32, u32) {
-    let header = shardpack_format::image_header::Header::of(jpeg);
+    let header = shardpack_format::image_header::Header::parse(jpeg);
     (header.width, header.height)
 }
 

@@ -133,7 +133,7 @@ fn a_header_that_asks_for_too_much_is_refused_before_anything_is_allocated() {
         [png, bmp, jpeg, gif, pnm]
     };
     for bytes in large(60_000) {
-        let kind = Kind::of(&bytes);
+        let kind = Kind::detect(&bytes);
         let refused = decode(&bytes, &Limits::default()).unwrap_err();
         assert_eq!(refused, Refused::TooLarge { width: 60_000, height: 60_000 }, "{kind:?}");
         assert_eq!(refused.to_string(), "60000 × 60000 pixels are more than is allowed");
@@ -142,11 +142,11 @@ fn a_header_that_asks_for_too_much_is_refused_before_anything_is_allocated() {
     for bytes in large(10_000) {
         match Budget::new(64 << 20).for_decode(&bytes) {
             Err(Refused::OverBudget { needed, allowed }) => {
-                assert!((250 << 20..1000 << 20).contains(&needed) && allowed == 64 << 20, "{:?}", Kind::of(&bytes));
+                assert!((250 << 20..1000 << 20).contains(&needed) && allowed == 64 << 20, "{:?}", Kind::detect(&bytes));
             }
-            other => panic!("{:?}: {other:?}", Kind::of(&bytes)),
+            other => panic!("{:?}: {other:?}", Kind::detect(&bytes)),
         }
-        assert!(Budget::new(1 << 30).for_decode(&bytes).is_ok(), "{:?}", Kind::of(&bytes));
+        assert!(Budget::new(1 << 30).for_decode(&bytes).is_ok(), "{:?}", Kind::detect(&bytes));
     }
     let picture = crate::samples::all().remove(0).2;
     let pixels = u64::from(WIDTH * HEIGHT);

@@ -375,7 +375,7 @@ fn an_orientation_is_seen_wherever_readers_look_for_it() {
         assert_eq!(decode(&bytes, &LIMITS).unwrap().orientation(), 6, "{name}");
         let rotate = Recipe { rotate: true, ..Recipe::default() };
         let Outcome::Made { bytes, .. } = apply(&bytes, &rotate, &LIMITS).unwrap() else { panic!("{name}") };
-        let header = Header::of(&bytes);
+        let header = Header::parse(&bytes);
         assert_eq!((header.width, header.height), (HEIGHT, WIDTH), "{name}");
     }
 }
@@ -416,7 +416,7 @@ fn a_bigtiff_has_a_size_and_is_decoded() {
     }
     bytes.extend_from_slice(&[0; 8]);
     bytes.extend_from_slice(&gray);
-    let header = Header::of(&bytes);
+    let header = Header::parse(&bytes);
     assert_eq!((header.width, header.height, header.mode, header.depth), (WIDTH, HEIGHT, Mode::Gray, 8));
     assert_eq!(decode(&bytes, &LIMITS).unwrap().pixels(), gray);
 }

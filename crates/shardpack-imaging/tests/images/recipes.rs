@@ -18,7 +18,7 @@ fn made(bytes: &[u8], recipe: &Recipe) -> Option<(Vec<u8>, Kind, Vec<String>)> {
     match apply(bytes, recipe, &LIMITS).unwrap() {
         Outcome::Untouched => None,
         Outcome::Made { bytes, kind, changes } => {
-            assert_eq!(Kind::of(&bytes), kind);
+            assert_eq!(Kind::detect(&bytes), kind);
             assert!(!changes.is_empty());
             decode(&bytes, &LIMITS).unwrap();
             Some((bytes, kind, changes.iter().map(Change::to_string).collect()))
@@ -80,7 +80,7 @@ fn the_shorter_side_is_what_was_asked_and_the_longer_keeps_the_aspect() {
         let grey = DynamicImage::ImageLuma8(image::GrayImage::new(width, height));
         let recipe = Recipe { resize: Some(Resize::Short(side)), ..Recipe::default() };
         let found = made(&crate::samples::by_image(&grey, ImageFormat::Png), &recipe);
-        let size = found.as_ref().map(|(bytes, ..)| Header::of(bytes)).map(|header| (header.width, header.height));
+        let size = found.as_ref().map(|(bytes, ..)| Header::parse(bytes)).map(|header| (header.width, header.height));
         assert_eq!(size, expected, "{width} × {height}");
         if let (Some((.., changes)), Some(to)) = (found, expected) {
             assert_eq!(changes, [format!("resized {width}×{height} to {}×{}", to.0, to.1)]);
@@ -95,7 +95,7 @@ fn exact_sizes_grow_and_shrink_and_leave_what_fits() {
     assert_eq!(made(&bytes, &exact(WIDTH, HEIGHT)), None);
     for (width, height) in [(7, 33), (40, 40), (1, 1)] {
         let (made, kind, changes) = made(&bytes, &exact(width, height)).unwrap();
-        let header = Header::of(&made);
+        let header = Header::parse(&made);
         assert_eq!((header.width, header.height, kind), (width, height, Kind::Webp));
         assert_eq!(changes, [format!("resized {WIDTH}×{HEIGHT} to {width}×{height}")]);
     }
@@ -229,7 +229,7 @@ fn a_picture_that_is_turned_and_resized_has_the_size_that_is_seen() {
     let bytes = with_sidecars(Kind::Png, 6, b"RGB ");
     let recipe = Recipe { rotate: true, resize: Some(Resize::Exact { width: 10, height: 6 }), ..Recipe::default() };
     let (made, _, changes) = made(&bytes, &recipe).unwrap();
-    let header = Header::of(&made);
+    let header = Header::parse(&made);
     assert_eq!((header.width, header.height), (10, 6));
     assert_eq!(changes, ["rotated", &format!("resized {HEIGHT}×{WIDTH} to 10×6")]);
 }
@@ -266,7 +266,7 @@ fn a_turned_photograph_is_fixed_upright() {
     let bytes = crate::samples::photo("people/astronaut-bust.jpg");
     let recipe = Recipe { rotate: true, resize: Some(Resize::Short(150)), ..Recipe::default() };
     let (made, _, changes) = made(&bytes, &recipe).unwrap();
-    let header = Header::of(&made);
+    let header = Header::parse(&made);
     assert_eq!((header.width, header.height, header.mode), (150, 200, Mode::Rgb));
     assert_eq!(changes, ["rotated", "resized 300×400 to 150×200"]);
 }
@@ -324,7 +324,7 @@ fn a_turned_picture_has_the_hash_of_the_upright_one() {
 #[test]
 fn what_is_reduced_while_it_is_decoded_is_nearly_the_same_and_cuts_are_refused() {
     for (name, bytes) in
-        crate::samples::photos().into_iter().filter(|(_, bytes)| Kind::of(bytes) == Kind::Jpeg).step_by(4)
+        crate::samples::photos().into_iter().filter(|(_, bytes)| Kind::detect(bytes) == Kind::Jpeg).step_by(4)
     {
         // Some photographs are reduced by DCT, to a half or a quarter, some are not.
         for side in [30, 140] {

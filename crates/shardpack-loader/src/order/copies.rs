@@ -69,7 +69,7 @@ pub fn of_groups(groups: &[Group], samples: u64, key: u64) -> Result<Vec<Selecti
             };
             (0..taken).map(move |at| numbers[rest.as_ref().map_or(at, |rest| rest.number(at)) as usize])
         });
-        Selection::of(samples, numbers)
+        Selection::from_numbers(samples, numbers)
     };
     (0..copies).map(of_copy).collect()
 }
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn counts_are_exact_and_the_rest_differs_with_the_key() {
-        let selection = Selection::of(100, (0..100).filter(|number| number % 3 > 0)).unwrap();
+        let selection = Selection::from_numbers(100, (0..100).filter(|number| number % 3 > 0)).unwrap();
         let n = selection.len();
         for total in [0, 1, 20, n, n + 1, 2 * n + 7, 5 * n] {
             let quota = Quota::new(total, n);

@@ -22,7 +22,7 @@ impl Identities {
     }
 
     /// The identity of sample `number`.
-    pub fn of(&self, number: u64) -> u128 {
+    pub fn get(&self, number: u64) -> u128 {
         let step = number.wrapping_add(1).wrapping_mul(GOLDEN);
         let [high, low] = self.keys.map(|key| mix(mix(key.wrapping_add(step)) ^ key));
         u128::from(high) << 64 | u128::from(low)
@@ -30,7 +30,7 @@ impl Identities {
 
     /// The key for all random choices of a sample, derived from the seed, the epoch and the identity.
     pub fn random_key(&self, number: u64, seed: u64, epoch: u64) -> u64 {
-        let identity = self.of(number);
+        let identity = self.get(number);
         mix(super::epoch::epoch_key(seed, epoch) ^ (identity >> 64) as u64 ^ mix(identity as u64))
     }
 }
@@ -73,7 +73,8 @@ mod tests {
     #[test]
     fn a_sum_tells_what_is_missing_twice_or_of_another_dataset() {
         let identities = Identities::new(&[7; 32]);
-        let sum = |numbers: &mut dyn Iterator<Item = u64>| numbers.map(|number| identities.of(number)).collect::<Sum>();
+        let sum =
+            |numbers: &mut dyn Iterator<Item = u64>| numbers.map(|number| identities.get(number)).collect::<Sum>();
         let all = sum(&mut (0..100));
         assert_eq!(sum(&mut (0..100).rev()), all);
         let mut parts = sum(&mut (0..40));
@@ -82,7 +83,7 @@ mod tests {
         assert_ne!(sum(&mut (0..99).chain([0])).identities, all.identities);
         assert_ne!(sum(&mut (0..101)).identities, all.identities);
         let other = Identities::new(&[8; 32]);
-        assert_ne!((0..100).map(|number| other.of(number)).collect::<Sum>(), all);
+        assert_ne!((0..100).map(|number| other.get(number)).collect::<Sum>(), all);
     }
 
     #[test]

@@ -40,7 +40,7 @@ impl Selection {
     ///
     /// # Errors
     /// If a number is out of range or comes twice.
-    pub fn of(samples: u64, numbers: impl IntoIterator<Item = u64>) -> Result<Self> {
+    pub fn from_numbers(samples: u64, numbers: impl IntoIterator<Item = u64>) -> Result<Self> {
         let mut numbers = numbers.into_iter().peekable();
         let mut few = Vec::new();
         // A number takes as much memory as 64 bits.
@@ -159,7 +159,7 @@ mod tests {
             let picked: Vec<u64> = (0..samples)
                 .filter(|number| shardpack_format::permutation::mix(seed ^ number).is_multiple_of(every))
                 .collect();
-            let selection = Selection::of(samples, picked.iter().copied().rev()).unwrap();
+            let selection = Selection::from_numbers(samples, picked.iter().copied().rev()).unwrap();
             prop_assert_eq!(selection.len(), picked.len() as u64);
             for (at, number) in picked.iter().enumerate() {
                 prop_assert_eq!(selection.number(at as u64), *number);
@@ -172,12 +172,12 @@ mod tests {
 
     #[test]
     fn what_is_not_there_or_twice_is_refused() {
-        assert!(Selection::of(10, [10]).is_err());
-        assert!(Selection::of(10, [3, 3]).is_err());
-        assert!(Selection::of(1000, [3, 3]).is_err());
-        assert!(Selection::of(1000, [3, 1000]).is_err());
-        assert_eq!(Selection::of(3, [2, 0, 1]).unwrap(), Selection::All(3));
-        assert!(Selection::of(3, []).unwrap().is_empty());
-        assert_eq!(Selection::of(0, []).unwrap(), Selection::All(0));
+        assert!(Selection::from_numbers(10, [10]).is_err());
+        assert!(Selection::from_numbers(10, [3, 3]).is_err());
+        assert!(Selection::from_numbers(1000, [3, 3]).is_err());
+        assert!(Selection::from_numbers(1000, [3, 1000]).is_err());
+        assert_eq!(Selection::from_numbers(3, [2, 0, 1]).unwrap(), Selection::All(3));
+        assert!(Selection::from_numbers(3, []).unwrap().is_empty());
+        assert_eq!(Selection::from_numbers(0, []).unwrap(), Selection::All(0));
     }
 }

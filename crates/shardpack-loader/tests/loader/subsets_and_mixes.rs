@@ -318,7 +318,7 @@ fn identities_and_keys_of_random_choices_are_those_of_the_page() {
         let bytes = std::array::from_fn(|at| u8::from_str_radix(&dataset[2 * at..2 * at + 2], 16).unwrap());
         let [sample, seed, epoch] = numbers::<u64>(rest)[..] else { panic!("{line}") };
         let identities = Identities::new(&bytes);
-        let found = format!("{:032x} {}", identities.of(sample), identities.random_key(sample, seed, epoch));
+        let found = format!("{:032x} {}", identities.get(sample), identities.random_key(sample, seed, epoch));
         assert_eq!(found, expected, "{line}");
     }
 }

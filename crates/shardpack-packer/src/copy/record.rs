@@ -213,7 +213,7 @@ fn details(
     let cells = components.cells_of(place.number);
     for ((detail, extent), cell) in details.iter_mut().zip(extents).skip(first_component).zip(cells) {
         if *extent != Extent::ABSENT {
-            let stored = extent.of(record).ok_or_else(|| Error::data("a component lies outside its record"))?;
+            let stored = extent.slice(record).ok_or_else(|| Error::data("a component lies outside its record"))?;
             // A format that cannot mark a file as missing stores an empty one.
             let content_bytes = cell.length().unwrap_or(0);
             *detail = Detail { form: cell.form, content_bytes, hash: Some(hash::component(stored)) };

@@ -231,7 +231,7 @@ impl CopyState<'_, '_> {
         for place in places {
             let (record, rest) = records.split_at(place.record_bytes() as usize);
             records = rest;
-            let payload = place.layout.components[0].of(record);
+            let payload = place.layout.components[0].slice(record);
             let growth = self.copy.plan.format().growth(payload.unwrap_or_default());
             if growth > 0 {
                 grown.insert(place.position, growth);

@@ -200,14 +200,14 @@ fn is_as_large(samples: &dyn SampleReader, found: &SourceListing, number: u64, s
         return false;
     }
     let mut image = vec![0; found.listing.entry(number).bytes as usize];
-    let header = if samples.read(number, &mut image).is_ok() { Header::of(&image) } else { Header::NONE };
+    let header = if samples.read(number, &mut image).is_ok() { Header::parse(&image) } else { Header::NONE };
     let size = [u64::from(header.height), u64::from(header.width)];
     header.width > 0 && shape.windows(2).any(|axes| axes == size)
 }
 
 /// The shape in the header of a `.npy` file.
 fn shape_of(content: &[u8]) -> Option<Vec<u64>> {
-    (Kind::of(content) == Kind::Npy).then_some(())?;
+    (Kind::detect(content) == Kind::Npy).then_some(())?;
     let head = String::from_utf8_lossy(&content[..content.len().min(512)]).into_owned();
     let (_, shape) = head.split_once("'shape': (")?;
     let (shape, _) = shape.split_once(')')?;

@@ -44,7 +44,7 @@ fn begins_as_image(name: &[u8], bytes: &[u8]) -> Result<(), ReadError> {
     let is_one = |kind: Kind| !matches!(kind, Kind::Unknown | Kind::Npy);
     let extension = name.get(component::stem(name).len() + 1..).unwrap_or_default();
     let called = std::str::from_utf8(extension).ok().and_then(|text| Kind::of_extension(&text.to_ascii_lowercase()));
-    match called.is_some_and(is_one) && !is_one(Kind::of(bytes)) {
+    match called.is_some_and(is_one) && !is_one(Kind::detect(bytes)) {
         true => Err(bad("no image by its first bytes".to_owned())),
         false => Ok(()),
     }

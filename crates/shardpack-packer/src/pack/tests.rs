@@ -128,7 +128,7 @@ impl<'s> Command<'s> {
                 order: Order::Shuffled,
                 seed: 3,
                 cut: Cut::Shards(self.shards),
-                format: Choice::of(self.format),
+                format: Choice::new(self.format),
                 compression: Compression::None,
                 check: Check::Header,
                 recipe: None,

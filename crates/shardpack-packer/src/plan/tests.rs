@@ -10,7 +10,7 @@ pub(crate) fn options(cut: Cut) -> Options {
         order: Order::Shuffled,
         seed: 0,
         cut,
-        format: Choice { extension: Some("jpg".into()), ..Choice::of("webdataset") },
+        format: Choice { extension: Some("jpg".into()), ..Choice::new("webdataset") },
         compression: Compression::None,
         check: Check::Header,
         recipe: None,

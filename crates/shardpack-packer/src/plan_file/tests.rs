@@ -54,7 +54,7 @@ fn a_plan_of_values_comes_back_with_their_forms() {
     builder.set_forms(Arc::new(forms));
     let found = SourceListing { listing: Arc::new(builder.finish(Arc::default())), ..SourceListing::default() };
     let mut options = tests::options(Cut::Shards(1));
-    options.format = Choice { payload: Some(payload), components: vec![of_int], cls: false, ..Choice::of("mds") };
+    options.format = Choice { payload: Some(payload), components: vec![of_int], cls: false, ..Choice::new("mds") };
     options.format.settings.insert("label_column".to_owned(), String::new());
     let plan = Plan::new(found, options).unwrap();
     let folder = tempfile::tempdir().unwrap();

@@ -36,10 +36,10 @@ pub(super) fn filter(
             if reader.head(number, HEAD_BYTES, buffer)?.is_none() {
                 return Ok(None);
             }
-            let mut header = Header::of(buffer);
+            let mut header = Header::parse(buffer);
             let is_part = buffer.len() < found.listing.entry(number).bytes as usize;
             if header.width == 0 && needs_size && is_part && reader.whole(number, buffer)?.is_some() {
-                header = Header::of(buffer);
+                header = Header::parse(buffer);
             }
             Ok(Some((header.kind, refusal(&header, choice))))
         },

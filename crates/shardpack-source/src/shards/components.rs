@@ -394,7 +394,7 @@ impl Candidates {
                 ValueConversion::Bytes => of_file.bytes = self.forms.number(&form),
                 ValueConversion::Itself | ValueConversion::Told => {}
             }
-            let of = Type::of(&form);
+            let of = Type::from_form(&form);
             component.kind = match component.kind.take() {
                 None => Some(of),
                 // All values have one extension, so their types join.

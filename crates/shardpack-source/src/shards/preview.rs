@@ -118,10 +118,10 @@ impl Shards {
             let (image, problem) = match &record.image {
                 Err(_) if has_values => (Header::NONE, None),
                 Ok(_) => match walk.image(&mut bytes) {
-                    Ok(()) => (Header::of(&bytes), None),
-                    Err(error) => (Header::of(&[]), Some(error.what())),
+                    Ok(()) => (Header::parse(&bytes), None),
+                    Err(error) => (Header::parse(&[]), Some(error.what())),
                 },
-                Err(reason) => (Header::of(&[]), Some(reason.clone())),
+                Err(reason) => (Header::parse(&[]), Some(reason.clone())),
             };
             if look.samples.is_empty() {
                 look.image = record.image.as_ref().map_or_else(|_| String::new(), |image| shown(image.name.as_bytes()));

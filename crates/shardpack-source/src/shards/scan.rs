@@ -205,7 +205,7 @@ pub(super) fn scan(
         if taken && looked < looks {
             looked += 1;
             if walk.image(&mut image).is_ok() {
-                *scanned.kinds.entry(Kind::of(&image)).or_default() += 1;
+                *scanned.kinds.entry(Kind::detect(&image)).or_default() += 1;
             }
         }
         samples += 1;
@@ -243,7 +243,7 @@ struct Indexed {
 impl Indexed {
     /// Opens the index of `file`. At a URL only `verify` requests the index: a store may refuse to confirm that an object is missing.
     fn of(file: &ShardFile) -> Result<Option<Self>> {
-        let index = if file.remote.is_some() { None } else { Index::of(file)? };
+        let index = if file.remote.is_some() { None } else { Index::open_beside(file)? };
         Ok(index.map(|index| Self { index, starts: Vec::new(), end: 0 }))
     }
 

@@ -24,7 +24,7 @@ impl Shards {
         let urls = Arc::new(UrlResolver::new(&StoreSettings::default()));
         let file = |file: StoredFile| {
             let StoredFile { path, name, split, bytes, mtime_ns, kind, packed, part } = file;
-            let kind = Kind::of(&kind)?;
+            let kind = Kind::parse(&kind)?;
             let remote = sys::is_store(&path).then(|| urls.known(&path, bytes, mtime_ns)).transpose()?;
             let shard = ShardFile { path, remote, bytes, mtime_ns, inode: None, kind, packed, expected: None, part };
             Ok(File { shard, name, split })

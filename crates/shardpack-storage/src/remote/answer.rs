@@ -58,7 +58,7 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    pub fn of(headers: &HeaderMap) -> Self {
+    pub fn from_headers(headers: &HeaderMap) -> Self {
         let value = |name| headers.get(name).map(|value| value.as_bytes().to_vec());
         Self { etag: value(ETAG), modified: value(LAST_MODIFIED), modified_s: None }
     }
@@ -358,7 +358,7 @@ mod tests {
 
     #[test]
     fn versions_differ_where_both_say_so() {
-        let of = |all: &[(&'static str, &str)]| Version::of(&headers(all));
+        let of = |all: &[(&'static str, &str)]| Version::from_headers(&headers(all));
         let (one, two, none) = (of(&[("etag", "\"1\"")]), of(&[("etag", "\"2\"")]), of(&[]));
         assert!(one.agrees(&one) && one.agrees(&none) && none.agrees(&two) && !one.agrees(&two));
         let listed = of(&[("etag", "1")]).stamp();

@@ -32,7 +32,7 @@ impl Remote {
     /// If `url` is invalid, or there are no such settings.
     pub fn open(url: &Path, settings: &StoreSettings, is_now: bool) -> Result<Self> {
         let text = url.to_str().ok_or_else(|| Error::usage("a URL that is not UTF-8").in_file(url))?;
-        let store = Store::later(text, &Settings::of(settings.pairs().iter().cloned()))?;
+        let store = Store::later(text, &Settings::from_pairs(settings.pairs().iter().cloned()))?;
         if is_now {
             store.shared()?;
         }

@@ -12,7 +12,7 @@ pub fn head(bytes: &[u8]) -> bool {
         return false;
     };
     let taken = answer::read(status, &headers, Some(&(5..10)));
-    answer::Version::of(&headers).stamp();
+    answer::Version::from_headers(&headers).stamp();
     taken.is_ok()
 }
 

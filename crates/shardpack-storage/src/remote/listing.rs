@@ -159,7 +159,7 @@ async fn asked(
     token: Option<String>,
     asker: &Asker<'_>,
 ) -> Result<ListedPage, Failed> {
-    let notes = Notes::of(Use::Page);
+    let notes = Notes::new(Use::Page);
     let found = objects.page(prefix, are_folders, token, &notes).await;
     asker.counted(&notes);
     Ok((found?, notes.odd()))

@@ -63,7 +63,7 @@ struct Connection {
 
 impl Plain {
     /// A client for the server of `url`; `None` if the general client has to be used.
-    pub fn of(url: &Url, settings: &Settings) -> Option<Self> {
+    pub fn for_url(url: &Url, settings: &Settings) -> Option<Self> {
         let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let has_proxy = settings.get("proxy").is_some() || PROXIES.iter().any(is_set);
         (url.scheme() == "http" && !has_proxy).then(|| Self { idle: Mutex::new(Some(Vec::new())) })
@@ -325,7 +325,7 @@ mod tests {
     }
 
     fn plain(url: &Url) -> Plain {
-        Plain::of(url, &Settings::default()).unwrap()
+        Plain::for_url(url, &Settings::default()).unwrap()
     }
 
     fn get<'a>(plain: &'a Plain, url: &Url, range: Option<Range<u64>>) -> Result<Option<Answer<'a>>, Failed> {
@@ -461,8 +461,8 @@ mod tests {
     #[test]
     fn only_servers_without_tls_that_are_asked_directly_are_for_this() {
         let url = |text: &str| Url::parse(text).unwrap();
-        assert!(Plain::of(&url("https://example.org/"), &Settings::default()).is_none());
-        let proxy = Settings::of([("proxy".to_owned(), "http://127.0.0.1:3128".to_owned())]);
-        assert!(Plain::of(&url("http://example.org/"), &proxy).is_none());
+        assert!(Plain::for_url(&url("https://example.org/"), &Settings::default()).is_none());
+        let proxy = Settings::from_pairs([("proxy".to_owned(), "http://127.0.0.1:3128".to_owned())]);
+        assert!(Plain::for_url(&url("http://example.org/"), &proxy).is_none());
     }
 }

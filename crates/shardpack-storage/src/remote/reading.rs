@@ -156,13 +156,13 @@ impl Reading<'_> {
                 && let Some(answer) = plain.get(&url, &shared.headers, rest, self.asker.options.silence, requests)?
             {
                 let body = answer::read(answer.status, &answer.headers, rest)?;
-                return Ok((body, Version::of(&answer.headers), Chunks::Plain(answer)));
+                return Ok((body, Version::from_headers(&answer.headers), Chunks::Plain(answer)));
             }
             let client = shared.maker.client().map_err(Failed::Never)?;
             requests.fetch_add(1, Ordering::Relaxed);
             let answer = self.asker.heard(Duration::ZERO, web::get(&client, &shared.headers, url, rest)).await?;
             let body = answer::read(answer.status(), answer.headers(), rest)?;
-            return Ok((body, Version::of(answer.headers()), Chunks::Web(answer)));
+            return Ok((body, Version::from_headers(answer.headers()), Chunks::Web(answer)));
         };
         let key = self.asker.location.key(&self.wanted.name).map_err(Failed::Never)?;
         let notes = Notes::default();

@@ -75,7 +75,7 @@ tokio::task_local! {
 
 impl Notes {
     /// Notes for requests whose responses are used as `of`.
-    pub fn of(of: Use) -> Self {
+    pub fn new(of: Use) -> Self {
         Self { of, noted: Arc::default() }
     }
 

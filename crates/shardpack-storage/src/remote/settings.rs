@@ -76,7 +76,7 @@ impl Default for Options {
 
 impl Settings {
     /// Settings from pairs of name and value.
-    pub fn of(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
+    pub fn from_pairs(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
         let given = pairs.into_iter().map(|(name, value)| (name.trim().to_ascii_lowercase(), value));
         Self { given: given.collect() }
     }
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn settings_are_names_and_values() {
         let of = |texts: &[&str]| {
-            Settings::of(
+            Settings::from_pairs(
                 texts.iter().filter_map(|text| text.split_once('=')).map(|(n, v)| (n.to_owned(), v.to_owned())),
             )
         };

@@ -45,7 +45,12 @@ static SERVERS: Mutex<Option<Servers>> = Mutex::new(None);
 
 impl Shared {
     /// The shared state of the server of `location`: one for all callers with the same server and settings.
-    pub fn of(process: u32, location: &Location, settings: &Settings, options: &Options) -> Result<Arc<Self>> {
+    pub fn for_location(
+        process: u32,
+        location: &Location,
+        settings: &Settings,
+        options: &Options,
+    ) -> Result<Arc<Self>> {
         let mut servers = SERVERS.lock().unwrap_or_else(PoisonError::into_inner);
         let servers = servers.get_or_insert_default();
         let key = (process, location.server.clone(), settings.key());
@@ -59,7 +64,7 @@ impl Shared {
         let made = Arc::new(Self {
             maker: Arc::new(maker),
             headers: if location.kind == Kind::Web { web::headers(settings)? } else { HeaderMap::new() },
-            plain: location.web.as_ref().and_then(|url| Plain::of(url, settings)),
+            plain: location.web.as_ref().and_then(|url| Plain::for_url(url, settings)),
             limiter: Limiter::new(options.first_requests, options.most_requests),
             objects: Mutex::default(),
             answers: AtomicU64::default(),

@@ -328,7 +328,7 @@ impl Store {
         {
             return Ok(Arc::clone(shared));
         }
-        let made = Shared::of(process, &self.location, &self.settings, &self.options)?;
+        let made = Shared::for_location(process, &self.location, &self.settings, &self.options)?;
         std::mem::forget(shared.replace((process, Arc::clone(&made))));
         Ok(made)
     }

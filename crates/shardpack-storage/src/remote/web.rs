@@ -184,7 +184,7 @@ mod tests {
             (pem("AAAA"), "invalid peer certificate"),
         ] {
             std::fs::write(&path, &text).unwrap();
-            let settings = Settings::of([("ca_file".to_owned(), path.display().to_string())]);
+            let settings = Settings::from_pairs([("ca_file".to_owned(), path.display().to_string())]);
             let error = tls(Kind::Web, &settings).unwrap_err();
             assert!(error.kind() == ErrorKind::Usage && error.to_string().contains("ca.pem"), "{error}");
             assert!(error.to_string().contains(what), "{error}");

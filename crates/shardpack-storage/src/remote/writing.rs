@@ -135,7 +135,7 @@ async fn once<T>(
     work: &impl AsyncFn(&Objects, &str, &Notes) -> Result<T, Failed>,
 ) -> Result<T, Failed> {
     let Some(objects) = shared.objects() else { return Err(Failed::NotThere) };
-    let notes = Notes::of(Use::Change);
+    let notes = Notes::new(Use::Change);
     let done = work(&objects, key, &notes).await;
     asker.counted(&notes);
     asker.sent(bytes);

@@ -19,7 +19,7 @@ use shardpack_testing::{
 };
 
 fn store(server: &ObjectServer, port: u16) -> Store {
-    Store::new(&server.url(""), &Settings::of(server.settings(port))).unwrap()
+    Store::new(&server.url(""), &Settings::from_pairs(server.settings(port))).unwrap()
 }
 
 /// The complete listing below a folder.
@@ -243,7 +243,7 @@ fn what_cannot_be_listed_is_said() {
         // fake-gcs-server and s3s-fs return no error for a missing bucket.
         if [Kind::Garage, Kind::Moto, Kind::Azure].contains(&server.kind) {
             let other = store.url().replace(stores::BUCKET, "other-bucket");
-            let error = listed(&Store::new(&other, &Settings::of(server.settings(server.port()))).unwrap(), "");
+            let error = listed(&Store::new(&other, &Settings::from_pairs(server.settings(server.port()))).unwrap(), "");
             let error = error.unwrap_err();
             assert!(error.kind() == ErrorKind::Usage && error.to_string().contains("bucket"), "{error}");
         }
@@ -317,7 +317,7 @@ fn a_hostile_server_takes_neither_memory_nor_time_without_bound() {
                 let endpoint = format!("http://127.0.0.1:{port}");
                 let pairs = [("endpoint", &*endpoint), ("region", "x"), ("anonymous", "true"), ("retry_for", "2")];
                 let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
-                let store = Store::new("s3://bucket/p", &Settings::of(pairs)).unwrap();
+                let store = Store::new("s3://bucket/p", &Settings::from_pairs(pairs)).unwrap();
                 let (start, mut pages) = (Instant::now(), 0);
                 let listed = store.list("", |_| {
                     pages += 1;

@@ -29,7 +29,7 @@ fn bytes(length: usize, seed: u64) -> Vec<u8> {
 
 fn open_at(server: &ObjectServer, prefix: &str, port: u16, more: &[(&str, &str)]) -> Arc<Store> {
     let more = more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    let settings = Settings::of(server.settings(port).into_iter().chain(more));
+    let settings = Settings::from_pairs(server.settings(port).into_iter().chain(more));
     Arc::new(Store::new(&server.url(prefix), &settings).unwrap())
 }
 

@@ -123,11 +123,11 @@ impl Heads {
     /// Parses the header of the image at `offset`, which must lie inside the file.
     fn header(&self, offset: u64, image_bytes: u64) -> Result<Header> {
         let mut head = Vec::new();
-        let mut header = Header::of(&head);
+        let mut header = Header::parse(&head);
         for bytes in [FIRST_BYTES, HEAD_BYTES] {
             head.resize(bytes.min(usize::try_from(image_bytes).unwrap_or(bytes)), 0);
             self.0.read_exact_at(&mut head, offset).map_err(|error| Error::io("cannot read", error).at_byte(offset))?;
-            header = Header::of(&head);
+            header = Header::parse(&head);
             let is_enough = header.width > 0 || head.len() as u64 >= image_bytes;
             if is_enough || header.kind as u8 == 0 && head.len() >= SNIFF_BYTES {
                 break;

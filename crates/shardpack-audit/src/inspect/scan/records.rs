@@ -88,7 +88,7 @@ fn header(walk: &mut dyn Walk, image: &Image, heads: Option<&Heads>, bytes: &mut
         Some(heads) => heads.header(image.offset, image.bytes.into()),
         None => {
             walk.image(bytes)?;
-            Ok(Header::of(&bytes[..bytes.len().min(HEAD_BYTES)]))
+            Ok(Header::parse(&bytes[..bytes.len().min(HEAD_BYTES)]))
         }
     }
 }

@@ -170,7 +170,7 @@ fn look(archive: &mut Archive, heads: Option<&Heads>, member: &Member) -> Result
         let room = HEAD_BYTES - head.len();
         head.extend_from_slice(&piece[..piece.len().min(room)]);
     })?;
-    Ok(Some(Look::Image(Header::of(&head))))
+    Ok(Some(Look::Image(Header::parse(&head))))
 }
 
 /// Combines the data read for the components of a sample. Members and samples are both in file order.

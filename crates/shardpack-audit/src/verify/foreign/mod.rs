@@ -297,7 +297,7 @@ fn compare_index(file: &ShardFile, index: &Index, walked: &mut Walked) {
 
 fn walk_once(file: &ShardFile, options: &Options, monitor: &dyn Monitor) -> Result<Walked> {
     let mut walked = Walked::default();
-    let index = Index::of(file).unwrap_or_else(|error| {
+    let index = Index::open_beside(file).unwrap_or_else(|error| {
         walked.add_error(file, &error);
         None
     });

@@ -108,9 +108,9 @@ fn images_without_a_name_and_labels_that_no_class_can_be_are_told_by_what_they_a
 #[test]
 fn a_single_value_of_a_few_bytes_is_no_proof_of_msgpack() {
     for value in [&b"a"[..], b"7", b"\xe5", b"\xa3abc", b"\xca\0\0\x80\x3f"] {
-        assert_eq!(Coding::of(value, &[]), None, "{value:?}");
+        assert_eq!(Coding::detect(value, &[]), None, "{value:?}");
     }
-    assert_eq!(Coding::of(b"\x81\xa1x\x07", &[]), Some(Coding::Msgpack));
+    assert_eq!(Coding::detect(b"\x81\xa1x\x07", &[]), Some(Coding::Msgpack));
     let places = Value::Map(vec![(Value::Int(0), jpeg()), (Value::Int(1), Value::Int(5))]);
     assert_eq!(labels(&super::super::coding::in_order(places)), [Ok(Label::Number(5))]);
 }

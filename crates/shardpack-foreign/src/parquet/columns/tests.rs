@@ -80,7 +80,7 @@ fn bytes_of_images_in_lists_are_images_and_fractions_are_no_classes() {
 fn what_folders_tell_is_a_label_or_a_component_of_each_row() {
     let schema = "message schema { required binary image; }";
     let file = || file_of(schema, vec![vec![Leaf::Bytes(vec![JPEG], vec![], vec![])]], properties().build());
-    let partition = Partition::of(std::path::Path::new("set/kind=a/Label=cat/x.parquet"));
+    let partition = Partition::from_path(std::path::Path::new("set/kind=a/Label=cat/x.parquet"));
     for no_labels in [false, true] {
         let wanted = FieldSelection { no_labels, ..FieldSelection::default() };
         let mut walk = walk_part(file(), partition.clone(), &wanted, &|| Ok(())).unwrap();

@@ -66,7 +66,8 @@ fn who_stops_the_look_at_lists_stops_the_walk_beside_images_too() {
     let footer = Footer::read(&file().into()).unwrap();
     let root = footer.metadata.file_metadata().schema_descr().root_schema().get_fields()[0].clone();
     let mut leaves = Component::most_leaves();
-    let lists = |leaves: &mut usize| Component::of(&footer, &root, Rows::Images(&FieldSelection::default()), leaves);
+    let lists =
+        |leaves: &mut usize| Component::from_column(&footer, &root, Rows::Images(&FieldSelection::default()), leaves);
     let beside = Values::beside(&Arc::new(file().into()), &footer, lists(&mut leaves), &stop).err();
     assert_eq!(beside.map(|error| error.kind()), Some(ErrorKind::Interrupted));
     assert!(Values::beside(&Arc::new(file().into()), &footer, lists(&mut leaves), &|| Ok(())).is_ok());

@@ -288,7 +288,7 @@ impl Machine<'_> {
 
     /// Writes a value out. Self-containing data exceeds the depth limit.
     pub(super) fn value(&self, slot: Slot) -> Result<Value, String> {
-        self.written(slot, 0, &mut Room::of(self.cursor.bytes))
+        self.written(slot, 0, &mut Room::for_input(self.cursor.bytes))
     }
 
     fn written(&self, slot: Slot, depth: usize, room: &mut Room) -> Result<Value, String> {

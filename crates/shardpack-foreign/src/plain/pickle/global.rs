@@ -38,7 +38,7 @@ const MAX_TOLD: usize = 100;
 
 impl Global {
     /// The object `name` of `module`, if it is plain data.
-    pub(super) fn of(module: &[u8], name: &[u8]) -> Result<Self, String> {
+    pub(super) fn from_name(module: &[u8], name: &[u8]) -> Result<Self, String> {
         Ok(match (module, name) {
             (b"numpy.core.multiarray" | b"numpy._core.multiarray", b"_reconstruct") => Self::Reconstruct,
             (b"numpy.core.multiarray" | b"numpy._core.multiarray", b"scalar") => Self::Scalar,

@@ -230,7 +230,7 @@ fn bytes_that_were_read_ahead_are_those_of_the_file() {
     let bytes: Vec<u8> = (0..200).collect();
     let file = stored(&bytes).open("all.zip").unwrap().unwrap();
     for range in [0..200, 0..0, 50..150, 190..500] {
-        let ahead = Ahead::of(file.as_ref(), true, range.clone()).unwrap();
+        let ahead = Ahead::open(file.as_ref(), true, range.clone()).unwrap();
         assert_eq!(ahead.bytes.len() as u64, range.end.min(200) - range.start);
         for (start, end) in [(0, 200), (50, 150), (49, 60), (60, 151), (199, 200), (20, 20)] {
             let mut part = vec![0; end - start];
@@ -239,5 +239,5 @@ fn bytes_that_were_read_ahead_are_those_of_the_file() {
         }
         assert!(ahead.read_at(150, &mut [0; 51]).is_err());
     }
-    assert!(Ahead::of(file.as_ref(), false, 0..200).unwrap().bytes.is_empty());
+    assert!(Ahead::open(file.as_ref(), false, 0..200).unwrap().bytes.is_empty());
 }

@@ -61,7 +61,7 @@ impl Foreign for Mds {
 fn made(fetched: &[u8], recipe: u32) -> Result<Cow<'_, [u8]>> {
     match recipe {
         AS_IT_IS => Ok(Cow::Borrowed(fetched)),
-        OF_PIXELS => Pixels::of(fetched).map(|pixels| Cow::Owned(pixels.file())).map_err(Error::data),
+        OF_PIXELS => Pixels::parse(fetched).map(|pixels| Cow::Owned(pixels.file())).map_err(Error::data),
         _ => Err(Error::usage(format!("recipe {recipe} for an image, {NAME} knows {AS_IT_IS} and {OF_PIXELS}"))),
     }
 }
@@ -139,7 +139,7 @@ impl Shard {
                 .at_byte(WORD_BYTES));
         };
         let config = read(table_end(samples), config_bytes, "the config")?;
-        let columns = Columns::of(&config, wanted).map_err(|error| error.at_byte(table_end(samples)))?;
+        let columns = Columns::parse(&config, wanted).map_err(|error| error.at_byte(table_end(samples)))?;
         let record = Vec::new();
         Ok(Self { bytes, total_bytes, table, columns, number: 0, record, image: None, trailing: None })
     }

@@ -171,7 +171,7 @@ mod tests {
     }
 
     fn written(settings: &[(&str, &str)], compression: &str, shards: &[manifest::Shard]) -> String {
-        let mut choice = Choice::of(super::super::NAME);
+        let mut choice = Choice::new(super::super::NAME);
         choice.settings.extend(settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
         let format = formats::open(&choice).unwrap();
         let no_index = |_| -> Result<Index<Vec<u8>>> { Err(Error::usage("not needed")) };

@@ -26,7 +26,7 @@ const IMAGE: Header = Header { kind: Kind::Jpeg, width: 0, height: 0, mode: Mode
 
 fn format(settings: &[(&str, &str)]) -> Result<Box<dyn Format>> {
     let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    formats::open(&Choice { settings, ..Choice::of(NAME) })
+    formats::open(&Choice { settings, ..Choice::new(NAME) })
 }
 
 /// A sample: label, path, image.
@@ -202,7 +202,7 @@ fn settings_choose_the_columns_and_come_back_spelled_out() {
     let settings = chosen.settings();
     assert_eq!(settings["filename_column"], "filename");
     assert_eq!(settings["hashes"], "md5,sha1");
-    let again = formats::open(&Choice { settings, ..Choice::of(NAME) }).unwrap();
+    let again = formats::open(&Choice { settings, ..Choice::new(NAME) }).unwrap();
     assert_eq!(shard(&*again, &SAMPLES).unwrap(), shard(&*chosen, &SAMPLES).unwrap());
     let text = String::from_utf8_lossy(&shard(&*chosen, &SAMPLES).unwrap().0).into_owned();
     assert!(

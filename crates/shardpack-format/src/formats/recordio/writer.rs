@@ -41,7 +41,7 @@ impl RecordIo {
 
 impl Default for RecordIo {
     fn default() -> Self {
-        Self::new(&Choice::of(super::NAME))
+        Self::new(&Choice::new(super::NAME))
     }
 }
 

@@ -89,7 +89,7 @@ pub(super) struct Nest {
 }
 
 impl Nest {
-    pub(super) fn of(key: &str, value: Value) -> Self {
+    pub(super) fn new(key: &str, value: Value) -> Self {
         let list = match value {
             Value::Bytes(bytes) | Value::Varint(bytes) => field_bytes(bytes),
             Value::Slot => 1 + SLOT_BYTES,

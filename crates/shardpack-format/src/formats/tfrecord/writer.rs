@@ -194,7 +194,7 @@ impl TfRecord {
         let (mut at, mut places) = (0, [None; formats::MAX_WRITTEN]);
         for (key, entry) in &self.entries {
             let Some(value) = self.value(*entry, sample)? else { continue };
-            at += Nest::of(key, value).whole;
+            at += Nest::new(key, value).whole;
             let number = match entry {
                 Entry::Own(Feature::Encoded) => 0,
                 Entry::File(number) | Entry::Value(number, _) => *number,
@@ -304,7 +304,7 @@ impl Format for TfRecord {
         out.tagged(TAG_FIRST, self.features_bytes(sample)?.0);
         for (key, entry) in &self.entries {
             let Some(value) = self.value(*entry, sample)? else { continue };
-            let nest = Nest::of(key, value);
+            let nest = Nest::new(key, value);
             out.tagged(TAG_FIRST, nest.entry);
             out.bytes(key.as_bytes());
             out.tagged(TAG_VALUE, nest.feature);

@@ -72,7 +72,7 @@ pub fn is_lost(dropped: &Dropped, first: &[u8], current: Option<&ForeignSample>)
     match dropped.issue {
         Issue::DuplicateExtension | Issue::Sparse => true,
         // Its content decides, because its name does not.
-        Issue::NoExtension | Issue::Meta => Kind::of(first) != Kind::Unknown,
+        Issue::NoExtension | Issue::Meta => Kind::detect(first) != Kind::Unknown,
         // There are no bytes to inspect. Its relation to the sample decides.
         Issue::Link | Issue::NotAFile => {
             let key = split(&dropped.name).map(|(key, _)| key);

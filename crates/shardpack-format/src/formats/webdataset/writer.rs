@@ -338,7 +338,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn format(extension: Option<&str>, cls: bool, json: bool) -> WebDataset {
-        WebDataset::new(Choice { extension: extension.map(str::to_owned), cls, json, ..Choice::of("webdataset") })
+        WebDataset::new(Choice { extension: extension.map(str::to_owned), cls, json, ..Choice::new("webdataset") })
     }
 
     fn sample(payload: &[u8]) -> Sample<'_> {

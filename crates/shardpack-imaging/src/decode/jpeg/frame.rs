@@ -24,7 +24,7 @@ impl Frame {
     /// Codings without a decoder here, by name.
     ///
     /// Source: ITU-T T.81, B.1.1 (markers, Table B.1), B.2.2 (frame header), B.2.3 (scan header).
-    pub(super) fn of(bytes: &[u8]) -> Result<Option<Self>, Refused> {
+    pub(super) fn parse(bytes: &[u8]) -> Result<Option<Self>, Refused> {
         let refuse = |what: String| Err(Refused::Unsupported(Kind::Jpeg, what));
         let mut frame: Option<Self> = None;
         let mut rest = bytes.get(2..).unwrap_or_default();

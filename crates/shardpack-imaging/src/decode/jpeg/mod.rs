@@ -64,13 +64,13 @@ fn open<'a>(bytes: &'a [u8], limits: &Limits) -> Result<(JpegDecoder<ZCursor<&'a
 
 /// Whether a decoder has to keep all coefficients, or all channels, before it makes pixels.
 pub(crate) fn keeps_coefficients(bytes: &[u8]) -> bool {
-    Frame::of(bytes).is_ok_and(|frame| frame.is_none_or(|frame| frame.comes_in_several_scans()))
+    Frame::parse(bytes).is_ok_and(|frame| frame.is_none_or(|frame| frame.comes_in_several_scans()))
 }
 
 /// Exif orientation.
 pub(super) fn orientation(bytes: &[u8], limits: &Limits) -> Result<u8, Refused> {
     let bytes = tidy(bytes);
-    Frame::of(&bytes)?;
+    Frame::parse(&bytes)?;
     let (decoder, _) = open(&bytes, limits)?;
     Ok(orientation_of(&decoder))
 }
@@ -83,7 +83,7 @@ fn orientation_of(decoder: &JpegDecoder<ZCursor<&[u8]>>) -> u8 {
 /// Decodes a whole JPEG.
 pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> {
     let bytes = tidy(bytes);
-    let frame = Frame::of(&bytes)?;
+    let frame = Frame::parse(&bytes)?;
     let (mut decoder, layout) = open(&bytes, limits)?;
     if frame.is_some_and(|frame| frame.needs_another_decoder()) {
         return picture(&decoder, by_another(&bytes, layout, limits)?, layout);

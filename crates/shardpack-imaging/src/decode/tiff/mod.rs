@@ -91,7 +91,7 @@ fn open(bytes: &[u8]) -> Result<Directory<'_>, Refused> {
 /// Bytes needed to decode the first picture, besides the file; `None` if unknown, and decoding will refuse it.
 pub(crate) fn need(bytes: &[u8]) -> Option<u64> {
     let directory = open(bytes).ok()?;
-    Plan::of(&directory, &Limits { pixels: u64::MAX, bytes: u64::MAX }).ok().map(|plan| plan.need(&directory))
+    Plan::parse(&directory, &Limits { pixels: u64::MAX, bytes: u64::MAX }).ok().map(|plan| plan.need(&directory))
 }
 
 /// Width, height and orientation.
@@ -111,8 +111,8 @@ fn orientation_of(directory: &Directory<'_>) -> u8 {
 /// Decodes the whole first picture.
 pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> {
     let directory = open(bytes)?;
-    let plan = Plan::of(&directory, limits)?;
-    let colours = Colours::of(&directory, &plan)?;
+    let plan = Plan::parse(&directory, limits)?;
+    let colours = Colours::parse(&directory, &plan)?;
     let samples = plan.samples(&directory, limits)?;
     let pixels = colours.pixels(samples, &plan);
     let picture = Picture::new(plan.width as u32, plan.height as u32, colours.layout(), pixels);
@@ -144,7 +144,7 @@ enum Alpha {
 
 impl Colours {
     /// Source: TIFF 6.0, sections 3 to 6, 16 (CMYK) and 18 (ExtraSamples).
-    fn of(directory: &Directory<'_>, plan: &Plan) -> Result<Self, Refused> {
+    fn parse(directory: &Directory<'_>, plan: &Plan) -> Result<Self, Refused> {
         let is_jpeg = directory.first_of(tag::COMPRESSION, 1) == 7;
         let refuse_inks = |name: &str| Err(refuse_sort(format!("{name} TIFF is")));
         let channels = match plan.photometric {

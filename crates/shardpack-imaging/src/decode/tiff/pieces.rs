@@ -40,7 +40,7 @@ struct Piece<'a> {
 
 impl Plan {
     /// Parses the layout of the samples, and refuses unsupported layouts by name.
-    pub(super) fn of(directory: &Directory<'_>, limits: &Limits) -> Result<Self, Refused> {
+    pub(super) fn parse(directory: &Directory<'_>, limits: &Limits) -> Result<Self, Refused> {
         let (width, height) = size(directory)?;
         let samples = directory.first_of(tag::SAMPLES, 1);
         if !(1..=8).contains(&samples) {

@@ -69,7 +69,7 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    pub fn of(config: &[u8], wanted: &FieldSelection) -> Result<Self> {
+    pub fn parse(config: &[u8], wanted: &FieldSelection) -> Result<Self> {
         if !config.starts_with(CONFIG_START) {
             return Err(Error::data("no config of an MDS shard"));
         }
@@ -222,7 +222,7 @@ impl Columns {
         if self.image.is_none() {
             let mut numbers = 0..self.columns.len();
             self.image = numbers
-                .find(|number| self.columns[*number].encoding == "bytes" && Kind::of(of(*number)) != Kind::Unknown);
+                .find(|number| self.columns[*number].encoding == "bytes" && Kind::detect(of(*number)) != Kind::Unknown);
         }
         if self.image.is_none() {
             record.image = Err(self.no_image());
@@ -356,7 +356,7 @@ impl Column {
         // A record is shorter than 4 GiB, because offsets have 32 bits.
         let file = |place: Range<usize>| ImageValue { bytes: place.len() as u32, place, recipe: AS_IT_IS };
         let pixels = |place: Range<usize>| {
-            let pixels = Pixels::of(bytes.get(place.clone()).unwrap_or_default())?;
+            let pixels = Pixels::parse(bytes.get(place.clone()).unwrap_or_default())?;
             Ok(ImageValue { place, bytes: pixels.file_bytes()?, recipe: OF_PIXELS })
         };
         match encoding.as_str() {

@@ -36,7 +36,7 @@ pub(super) struct Pixels<'a> {
 
 impl<'a> Pixels<'a> {
     /// Parses the value `bytes`; fails with the reason if it cannot be converted.
-    pub fn of(bytes: &'a [u8]) -> Result<Self, String> {
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, String> {
         let words = (word(bytes, 0), word(bytes, 1), word(bytes, 2));
         let (Some(width), Some(height), Some(mode_bytes)) = words else {
             return Err(format!("raw pixels in {} bytes: too short for width, height and mode", bytes.len()));
@@ -106,19 +106,19 @@ pub(in super::super) mod tests {
             [(3, 2, "RGB", "P6\n3 2\n255\n", Mode::Rgb), (18, 1, "L", "P5\n18 1\n255\n", Mode::Gray)]
         {
             let value = value(width, height, mode, &pixels);
-            let read = Pixels::of(&value).unwrap();
+            let read = Pixels::parse(&value).unwrap();
             let file = read.file();
             assert_eq!(file, [magic.as_bytes(), &pixels].concat());
             assert_eq!(read.file_bytes(), Ok(file.len() as u32));
-            assert_eq!(Header::of(&file), Header { kind: Kind::Pnm, width, height, mode: header, depth: 8 });
+            assert_eq!(Header::parse(&file), Header { kind: Kind::Pnm, width, height, mode: header, depth: 8 });
         }
     }
 
     #[test]
     fn bits_are_turned_and_what_no_pnm_holds_is_an_array() {
-        let bits = Pixels::of(&value(9, 2, "1", &[0xff, 0x80, 0x00, 0x00])).unwrap().file();
+        let bits = Pixels::parse(&value(9, 2, "1", &[0xff, 0x80, 0x00, 0x00])).unwrap().file();
         assert_eq!(bits, b"P4\n9 2\n\x00\x7f\xff\xff");
-        assert_eq!((Header::of(&bits).width, Header::of(&bits).height, Header::of(&bits).depth), (9, 2, 1));
+        assert_eq!((Header::parse(&bits).width, Header::parse(&bits).height, Header::parse(&bits).depth), (9, 2, 1));
         let pixels: Vec<u8> = (0..24).collect();
         let cases: [(&str, (u32, u32), &str, &[u64]); 5] = [
             ("LA", (4, 3), "|u1", &[3, 4, 2]),
@@ -128,9 +128,9 @@ pub(in super::super) mod tests {
             ("F", (2, 3), "<f4", &[3, 2]),
         ];
         for (mode, (width, height), dtype, shape) in cases {
-            let file = Pixels::of(&value(width, height, mode, &pixels)).unwrap().file();
+            let file = Pixels::parse(&value(width, height, mode, &pixels)).unwrap().file();
             assert_eq!(file, [npy::head(dtype, shape, false), pixels.clone()].concat(), "{mode}");
-            assert_eq!(Header::of(&file).kind, Kind::Npy);
+            assert_eq!(Header::parse(&file).kind, Kind::Npy);
         }
     }
 
@@ -156,7 +156,7 @@ pub(in super::super) mod tests {
             ("a product that wraps", value(2_154_230_017, 2_854_344_542, "RGB", &[0; 26]), "do not make"),
         ];
         for (name, value, reason) in cases {
-            let found = Pixels::of(&value).unwrap_err();
+            let found = Pixels::parse(&value).unwrap_err();
             assert!(found.contains(reason), "{name}: {found}");
         }
     }

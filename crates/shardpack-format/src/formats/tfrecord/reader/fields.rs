@@ -56,7 +56,7 @@ pub(super) fn image<'a>(
     let named = |name: &str| example.iter().find(|(key, list)| *key == name.as_bytes() && list.steps.is_none());
     let is_file = |place: &Range<usize>| {
         let bytes = data.get(place.clone()).unwrap_or_default();
-        Kind::of(&bytes[..bytes.len().min(SNIFF_BYTES)]) != Kind::Unknown
+        Kind::detect(&bytes[..bytes.len().min(SNIFF_BYTES)]) != Kind::Unknown
     };
     let head = |key: &[u8], place: &Range<usize>| match is_file(place) {
         true => None,

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 pub(in super::super) fn format(settings: &[(&str, &str)]) -> TfRecord {
     let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    TfRecord::new(&Choice { settings, ..Choice::of("tfrecord") }).unwrap()
+    TfRecord::new(&Choice { settings, ..Choice::new("tfrecord") }).unwrap()
 }
 
 pub(in super::super) fn sample(payload: &[u8]) -> Sample<'_> {
@@ -82,14 +82,14 @@ fn no_image_and_no_size_changes_the_layout() {
 fn settings_lead_back_to_the_same_format_and_wrong_ones_are_refused() {
     let some = format(&[("label_offset", "1"), ("features", "image/width, image/class/label")]);
     assert_eq!(some.settings()["features"], "image/class/label,image/encoded,image/width");
-    let again = TfRecord::new(&Choice { settings: some.settings(), ..Choice::of("tfrecord") }).unwrap();
+    let again = TfRecord::new(&Choice { settings: some.settings(), ..Choice::new("tfrecord") }).unwrap();
     assert_eq!((&again.features, again.label_offset), (&some.features, 1));
     assert!(!some.needs_path() && format(&[]).needs_path());
     for (name, value) in [("label_offset", "-1"), ("label_offset", "x"), ("features", "image/colour")] {
         let settings = BTreeMap::from([(name.to_owned(), value.to_owned())]);
-        assert!(TfRecord::new(&Choice { settings, ..Choice::of("tfrecord") }).is_err(), "{name} {value}");
+        assert!(TfRecord::new(&Choice { settings, ..Choice::new("tfrecord") }).is_err(), "{name} {value}");
     }
-    assert!(formats::open(&Choice::of("tf")).is_ok());
+    assert!(formats::open(&Choice::new("tf")).is_ok());
 }
 
 #[test]
@@ -188,6 +188,6 @@ proptest! {
         let image = header(Kind::Tiff, 70_000, 1);
         let bytes = record(&format, &sample, &payload, image);
         prop_assert!(check(&format, &sample, image, &bytes).is_ok());
-        prop_assert_eq!(format.layout(&sample).unwrap().components[0].of(&bytes), Some(&payload[..]));
+        prop_assert_eq!(format.layout(&sample).unwrap().components[0].slice(&bytes), Some(&payload[..]));
     }
 }

@@ -189,7 +189,7 @@ fn metadata_that_is_none_is_passed_over() {
 
 #[test]
 fn own_records_are_walked_as_their_layout_says() {
-    let format = WebDataset::new(Choice { extension: Some("jpg".into()), json: true, ..Choice::of("webdataset") });
+    let format = WebDataset::new(Choice { extension: Some("jpg".into()), json: true, ..Choice::new("webdataset") });
     let payload = [5; 700];
     let path = b"t\xffench/a.jpg";
     let sample = Sample {

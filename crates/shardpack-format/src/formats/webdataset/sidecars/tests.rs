@@ -81,7 +81,7 @@ impl Sealed {
             index: &open,
         };
         let mut files = Memory::default();
-        let format = WebDataset::new(Choice::of("webdataset"));
+        let format = WebDataset::new(Choice::new("webdataset"));
         for (number, shard) in self.shards.iter().enumerate() {
             let index = open(number).unwrap();
             let of =
@@ -214,7 +214,7 @@ fn every_sidecar_is_known_and_offsets_of_compressed_shards_are_not_told() {
 #[test]
 fn offsets_point_at_the_bytes_of_real_records() {
     for extension in [Some("jpg"), None] {
-        let choice = Choice { extension: extension.map(str::to_owned), json: true, ..Choice::of("webdataset") };
+        let choice = Choice { extension: extension.map(str::to_owned), json: true, ..Choice::new("webdataset") };
         let format = WebDataset::new(choice);
         let payloads: [(&str, &[u8], ImageKind); 2] =
             [("00000000", &[7; 700], ImageKind::Jpeg), ("00000001", &[9; 512], ImageKind::Png)];

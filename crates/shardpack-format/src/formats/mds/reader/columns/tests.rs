@@ -7,7 +7,7 @@ fn columns(list: &[(&str, &str, Option<u32>)], wanted: &FieldSelection) -> Resul
     let json = serde_json::json!({
         "column_encodings": encodings, "column_names": names, "column_sizes": sizes, "format": "mds"
     });
-    Columns::of(json.to_string().as_bytes(), wanted)
+    Columns::parse(json.to_string().as_bytes(), wanted)
 }
 
 /// A sample with these values in columns of variable length.
@@ -148,7 +148,7 @@ fn a_config_that_contradicts_itself_is_refused() {
         br#"{"column_encodings": ["int"], "column_names": ["a"], "column_sizes": [0], "format": "mds"}"#,
         br#"{"column_encodings"#,
     ] {
-        assert!(Columns::of(config, &wanted).is_err(), "{}", String::from_utf8_lossy(config));
+        assert!(Columns::parse(config, &wanted).is_err(), "{}", String::from_utf8_lossy(config));
     }
 }
 
