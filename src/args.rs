@@ -382,7 +382,7 @@ impl StoreArgs {
     ///
     /// # Errors
     /// If there are settings and `place` is a local path.
-    pub fn of(&self, place: &Path) -> Result<StoreSettings, Error> {
+    pub fn for_path(&self, place: &Path) -> Result<StoreSettings, Error> {
         let settings = self.settings()?;
         if !sys::is_store(place) {
             settings.refuse_for(place)?;

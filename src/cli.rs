@@ -41,7 +41,7 @@ pub enum Color {
 
 impl Color {
     /// The value of `--color` in a command line that may be invalid.
-    pub fn of(arguments: &[OsString]) -> Self {
+    pub fn from_args(arguments: &[OsString]) -> Self {
         let value = |(at, argument): (usize, &OsString)| match argument.to_str()?.strip_prefix("--color")? {
             "" => arguments.get(at + 1)?.to_str().map(str::to_owned),
             rest => rest.strip_prefix('=').map(str::to_owned),

@@ -44,7 +44,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     // An invalid command line is also reported as JSON if `--json` is present, although parsing has failed.
     let is_json = arguments.iter().take_while(|argument| *argument != "--").any(|argument| argument == "--json");
-    cli::Color::of(&arguments).set();
+    cli::Color::from_args(&arguments).set();
     let is_short = arguments.iter().any(|argument| argument == "-h");
     let parsed = help::command(is_short).try_get_matches_from(&arguments);
     let cli = match parsed.and_then(|matches| cli::Cli::from_arg_matches(&matches)) {

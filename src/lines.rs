@@ -18,7 +18,7 @@ macro_rules! line {
 
 impl Lines {
     /// One line.
-    pub fn of(line: &str) -> Self {
+    pub fn one(line: &str) -> Self {
         let mut lines = Self::default();
         lines.line(line);
         lines
@@ -76,10 +76,10 @@ mod tests {
 
     #[test]
     fn what_is_in_a_name_begins_no_line() {
-        let mut lines = Lines::of("a");
+        let mut lines = Lines::one("a");
         line!(lines, "{}: {}", "key\nok: verified", "\x1b[2J");
         lines.gap();
-        lines.extend(Some(Lines::of("b")));
+        lines.extend(Some(Lines::one("b")));
         assert_eq!(lines.text(), "a\nkey\\u{a}ok: verified: \\u{1b}[2J\n\nb\n");
     }
 }

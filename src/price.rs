@@ -68,7 +68,7 @@ pub fn as_text(requests: Requests, prices: Option<&Prices>) -> Lines {
         bytes("out of the store", received_bytes),
         bytes("into it", sent_bytes),
     ];
-    let mut out = Lines::of(&format!("network about {}", parts.into_iter().flatten().collect::<Vec<_>>().join(", ")));
+    let mut out = Lines::one(&format!("network about {}", parts.into_iter().flatten().collect::<Vec<_>>().join(", ")));
     if let Some(prices) = prices {
         let (total, unpriced) = cost(requests, prices);
         let unpriced = match unpriced.is_empty() {
@@ -102,7 +102,7 @@ pub struct Priced {
 
 impl Priced {
     /// The cost of `requests`.
-    pub fn of(requests: Requests, prices: Option<&Prices>) -> Self {
+    pub fn new(requests: Requests, prices: Option<&Prices>) -> Self {
         let Requests { lists, gets, puts, received_bytes, sent_bytes } = requests;
         let (price, unpriced) = prices.map(|prices| cost(requests, prices)).unzip();
         Self { lists, gets, puts, received_bytes, sent_bytes, price, unpriced: unpriced.unwrap_or_default() }
@@ -144,7 +144,7 @@ mod tests {
         let text = text.text();
         assert!(text.starts_with("network about 3 LIST, 1,000 GET, 100 PUT, 1.86 GiB out of the store\n"), "{text}");
         assert!(text.ends_with("price   1.0800; no price is given for list\n"), "{text}");
-        assert_eq!(Priced::of(requests, None).price, None);
+        assert_eq!(Priced::new(requests, None).price, None);
         for wrong in ["", "get", "get=x/1000", "get=1/GB", "out=1/1000", "get=-1", "get=1/0", "head=1/1000", "get=inf"]
         {
             assert!(super::prices(wrong).is_err(), "{wrong}");

@@ -45,7 +45,7 @@ pub fn say(line: &str) {
     if let Some(host) = host() {
         return host.say(line);
     }
-    let line = Lines::of(line);
+    let line = Lines::one(line);
     // If stderr is closed, there is nowhere to report it.
     let _ = std::io::stderr().lock().write_all(terminal::dress(line.text(), Stream::Err).as_bytes());
 }
@@ -227,7 +227,7 @@ pub fn network(transfers: Transfers) -> Lines {
     if again > 0 {
         line += &format!("; {} sent again, {} because of throttling", count(again), count(too_many));
     }
-    Lines::of(&line)
+    Lines::one(&line)
 }
 
 /// Reports uploads that an earlier run may have left in the store: parts of the objects with these names.
@@ -255,7 +255,7 @@ pub fn left_out(image: &[u8], reason: &str) -> String {
 
 /// The skipped images, one per line; `all` names the location of the full list.
 pub fn list_left_out(entries: &[Unpacked], all: &str) -> Lines {
-    let line = |entry: &Unpacked| Lines::of(&format!("        {}", left_out(&entry.path, &entry.reason)));
+    let line = |entry: &Unpacked| Lines::one(&format!("        {}", left_out(&entry.path, &entry.reason)));
     first_of(entries, "        ", all, line)
 }
 

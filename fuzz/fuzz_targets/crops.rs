@@ -39,7 +39,7 @@ fuzz_target!(|input: &[u8]| {
         };
         let by_table = decoder.region(jpeg, Some(&table), &wanted, &mut pixels);
         let found = by_table.as_ref().ok().map(|region| (region.way, part(region, &pixels)));
-        let header = Header::of(jpeg);
+        let header = Header::parse(jpeg);
         let all = Rect { x: 0, y: 0, width: header.width, height: header.height };
         let whole = decoder.region(jpeg, None, &RegionRequest { rect: all, ..wanted }, &mut pixels);
         match (found, whole) {

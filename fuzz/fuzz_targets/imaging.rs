@@ -31,9 +31,9 @@ fuzz_target!(|input: &[u8]| {
         for recipe in recipes {
             if let Ok(Outcome::Made { bytes, kind, changes }) = apply(input, &recipe, &LIMITS) {
                 // Another decoder reads reduced images; the two decoders may disagree about damage.
-                assert!(picture.is_ok() || Kind::of(input) == Kind::Jpeg);
+                assert!(picture.is_ok() || Kind::detect(input) == Kind::Jpeg);
                 assert!(!changes.is_empty());
-                assert_eq!(Kind::of(&bytes), kind);
+                assert_eq!(Kind::detect(&bytes), kind);
                 check(&bytes, &Limits::default()).expect("what was made");
             }
         }

@@ -19,7 +19,7 @@ pub struct Array {
 
 impl Array {
     /// An array over all of `items`.
-    pub fn of<T: Send + Sync + 'static>(mut items: Vec<T>, dtype: &str) -> Self {
+    pub fn new<T: Send + Sync + 'static>(mut items: Vec<T>, dtype: &str) -> Self {
         let (start, shape) = (items.as_mut_ptr() as usize, vec![items.len()]);
         Self { _memory: Box::new(items), start, dtype: dtype.to_owned(), shape, is_shared: false }
     }

@@ -220,12 +220,12 @@ impl Dataset {
     /// Labels, `[N] int64`: all, or those of the samples from `first` to `end`; the least int64 for samples without a label.
     #[pyo3(signature = (first=0, end=u64::MAX))]
     fn labels(&self, py: Python<'_>, first: u64, end: u64) -> PyResult<Array> {
-        Ok(Array::of(self.column_of(py, first..end, |row| row.label.unwrap_or(NO_LABEL))?, "<i8"))
+        Ok(Array::new(self.column_of(py, first..end, |row| row.label.unwrap_or(NO_LABEL))?, "<i8"))
     }
 
     /// Lengths of the payloads in bytes: `[N] uint64`.
     fn sizes(&self, py: Python<'_>) -> PyResult<Array> {
-        Ok(Array::of(self.column(py, |row| u64::from(row.payload().1))?, "<u8"))
+        Ok(Array::new(self.column(py, |row| u64::from(row.payload().1))?, "<u8"))
     }
 
     /// Width and height: `[N, 2] uint32`.

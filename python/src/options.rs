@@ -193,7 +193,7 @@ impl Request {
     /// As [`Dataset::open_with`] and [`Loader::mix`].
     pub fn loader(&self, state: Option<&State>, opened: Vec<Dataset>) -> Result<(Loader, Option<Slot>)> {
         let transform = self.transform.as_ref().map(TransformRequest::transform).transpose()?;
-        let slot = transform.as_ref().map(Slot::of);
+        let slot = transform.as_ref().map(Slot::new);
         let output = match transform {
             Some(transform) => Output::Images(Box::new(transform)),
             None if self.payload => Output::Encoded,
@@ -239,7 +239,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    fn of(transform: &Transform) -> Self {
+    fn new(transform: &Transform) -> Self {
         let dtype = match transform.options().dtype {
             Dtype::Uint8 => "|u1",
             Dtype::Float32 => "<f4",

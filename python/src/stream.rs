@@ -57,7 +57,7 @@ impl Payloads {
             Some(*end)
         }));
         let bytes = detached(py, || self.payloads.iter().map(|payload| &payload[..]).collect::<Vec<_>>().concat())?;
-        Ok((Array::of(bytes, "|u1"), Array::of(offsets, "<u8")))
+        Ok((Array::new(bytes, "|u1"), Array::new(offsets, "<u8")))
     }
 }
 
@@ -114,9 +114,9 @@ impl Stream {
         let Some(mut batch) = self.with(py, Batches::next)?.or_raise(py)? else { return Ok(None) };
         let (epoch, number, samples, state) = (batch.epoch(), batch.number(), batch.len(), batch.state().to_json());
         let array = |array: Array| Py::new(py, array);
-        let labels = array(Array::of(batch.labels().to_vec(), "<i8"))?;
-        let numbers = array(Array::of(batch.samples().to_vec(), "<u8"))?;
-        let sources = array(Array::of(batch.sources().iter().map(|one| *one as u64).collect(), "<u8"))?;
+        let labels = array(Array::new(batch.labels().to_vec(), "<i8"))?;
+        let numbers = array(Array::new(batch.samples().to_vec(), "<u8"))?;
+        let sources = array(Array::new(batch.sources().iter().map(|one| *one as u64).collect(), "<u8"))?;
         let columns = batch
             .take_columns()
             .into_iter()

@@ -61,10 +61,10 @@ pub fn run(args: &Args) -> Result<Outcome> {
     monitor.finish();
     let found = result?;
     if args.talk.json {
-        report::print_json(&Adopted::of(&found))?;
+        report::print_json(&Adopted::new(&found))?;
     } else {
         let mut out = report::list_left_out(&found.bad, "--json names all");
-        let removed = |(name, why): &(String, _)| Lines::of(&format!("{}: removed: {why}", in_index(name)));
+        let removed = |(name, why): &(String, _)| Lines::one(&format!("{}: removed: {why}", in_index(name)));
         out += report::first_of(&found.crops.removed, "", "--json names all", removed);
         match &found.manifest {
             Some(manifest) => {
@@ -138,7 +138,7 @@ struct RemovedCrops {
 }
 
 impl Adopted {
-    fn of(found: &adopt::Report) -> Self {
+    fn new(found: &adopt::Report) -> Self {
         let manifest = found.manifest.as_ref();
         let removed = found.crops.removed.iter();
         let removed = removed.map(|(name, why)| RemovedCrops { file: in_index(name), reason: why.clone() });

@@ -113,7 +113,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         };
         let measured = measure::measure(&dataset, &request, &said)?;
         if args.talk.json {
-            all.push(MeasuredDataset::of(&dataset, &measured));
+            all.push(MeasuredDataset::new(&dataset, &measured));
         } else {
             report::print(&text(&dataset, args, &measured))?;
         }
@@ -214,7 +214,7 @@ struct EpochRequests {
 }
 
 impl MeasuredDataset {
-    fn of(dataset: &Dataset, measured: &Measured) -> Self {
+    fn new(dataset: &Dataset, measured: &Measured) -> Self {
         let epoch = |network: Network| EpochRequests {
             requests: network.epoch.requests,
             received_bytes: network.epoch.bytes,

@@ -97,7 +97,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let mut options = args.plan.options(args.run.machine.jobs())?;
     let has_components =
         |options: &PlanOptions| formats::entry(&options.bytes.format.name).is_ok_and(|entry| entry.has_components);
-    let fields = Fields::of(&args.fields)?;
+    let fields = Fields::parse(&args.fields)?;
     let chosen = if args.fields.is_empty() { &args.components } else { &fields.components };
     let components = match chosen {
         // If no format can hold components, do not read them.
@@ -157,7 +157,7 @@ struct Fields {
 }
 
 impl Fields {
-    fn of(fields: &[String]) -> Result<Self, Error> {
+    fn parse(fields: &[String]) -> Result<Self, Error> {
         let (mut named, mut renames) = (Vec::new(), Vec::new());
         for text in fields {
             let (field, name) = text.rsplit_once(':').unwrap_or((text, text));

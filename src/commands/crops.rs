@@ -60,7 +60,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let monitor = Progress::new(args.talk.quiet);
     let part = args.part.map(Which::part).transpose()?;
     let options = crops::Options { every: args.every, jobs: args.machine.jobs(), force: args.force, part };
-    let made = crops::make(&args.folder, &args.store.of(&args.folder)?, &options, &monitor);
+    let made = crops::make(&args.folder, &args.store.for_path(&args.folder)?, &options, &monitor);
     monitor.finish();
     let report = made?;
     if args.talk.json {
@@ -79,11 +79,11 @@ pub fn as_text(report: &Report) -> Lines {
     let mut out = Lines::default();
     out += report::first_of(&report.damaged, "", "--json names all", |damaged| {
         let (key, path) = (report::path(&damaged.key), report::path(&damaged.path));
-        Lines::of(&format!("{}: sample {key} ({path}): {}", damaged.shard, damaged.why))
+        Lines::one(&format!("{}: sample {key} ({path}): {}", damaged.shard, damaged.why))
     });
     out += report::first_of(&report.failed, "", "--json names all", |(shard, error)| {
-        let mut lines = Lines::of(&format!("{shard}: no tables: {error}"));
-        lines.extend(error.help_text().map(|help| Lines::of(&format!("  help: {help}"))));
+        let mut lines = Lines::one(&format!("{shard}: no tables: {error}"));
+        lines.extend(error.help_text().map(|help| Lines::one(&format!("  help: {help}"))));
         lines
     });
     let share = 100.0 * report.table_bytes as f64 / report.payload_bytes.max(1) as f64;

@@ -62,7 +62,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let options = MergeOptions {
         verify: args.verify,
         jobs: args.machine.jobs(),
-        store: args.store.of(&args.folder)?,
+        store: args.store.for_path(&args.folder)?,
         work: args.work.clone(),
     };
     let merged = pack::merge(&args.folder, &options, &monitor);
@@ -108,7 +108,7 @@ fn as_text(merged: &Merged, args: &Args) -> Lines {
         line!(out, "  help: {command} packs the first missing part; shardpack status {dst} shows the running parts");
         return out;
     }
-    let problem = |(file, what): &(String, String)| Lines::of(&format!("{file}: {what}"));
+    let problem = |(file, what): &(String, String)| Lines::one(&format!("{file}: {what}"));
     out += report::first_of(&merged.problems, "", "--json names all", problem);
     if !merged.problems.is_empty() {
         let problems = report::counted(merged.problems.len() as u64, "file");

@@ -280,7 +280,7 @@ fn go(
         return dry(planned, dst, run, &options, folder);
     }
     let later = if sys::is_store(dst) { &[] } else { planned.get(1..).unwrap_or_default() };
-    let mut announced = Some(pack::Announced::of(later.iter().map(folder))?);
+    let mut announced = Some(pack::Announced::create(later.iter().map(folder))?);
     let (mut reports, mut networks, mut taken) = (Vec::new(), Vec::new(), None::<Transfers>);
     let mut tables = Vec::new();
     for (number, one) in planned.iter().enumerate() {
@@ -513,11 +513,11 @@ impl From<&Manifest> for PackedDataset {
 /// One document for each report.
 fn all_packed(reports: &[Report], planned: &[Planned], networks: &[Option<Transfers>]) -> Vec<Packed> {
     let all = reports.iter().zip(planned).zip(networks);
-    all.map(|((report, planned), network)| Packed::of(report, planned, *network)).collect()
+    all.map(|((report, planned), network)| Packed::new(report, planned, *network)).collect()
 }
 
 impl Packed {
-    fn of(report: &Report, planned: &Planned, network: Option<Transfers>) -> Self {
+    fn new(report: &Report, planned: &Planned, network: Option<Transfers>) -> Self {
         let mut ignored_files = Counted::new();
         for (reason, files) in planned.plans.iter().flat_map(|plan| &plan.ignored) {
             *ignored_files.entry(reason.clone()).or_default() += files;

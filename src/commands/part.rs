@@ -89,7 +89,7 @@ pub fn of_walk(
         PartPlanning::Changed(changed) => {
             let network = source.transfers().into_iter().chain(changed.transfers).reduce(Transfers::and);
             match run.talk.json {
-                true => report::print_json(&PartChanged::of(&changed, network))?,
+                true => report::print_json(&PartChanged::new(&changed, network))?,
                 false => {
                     let lines = network.map(report::network).unwrap_or_default();
                     report::print(&(changed_as_text(&changed, dst, run.talk.quiet) + lines))?;
@@ -145,7 +145,7 @@ fn say(
 ) -> Result<Outcome> {
     let network = source.transfers().into_iter().chain(packed.transfers).reduce(Transfers::and);
     if run.talk.json {
-        report::print_json(&PartPacked { recognised, ..PartPacked::of(packed, part, network) })?;
+        report::print_json(&PartPacked { recognised, ..PartPacked::new(packed, part, network) })?;
     } else {
         let lines = network.map(report::network).unwrap_or_default();
         report::print(&(as_text(packed, planned, dst, run.talk.quiet) + lines))?;
@@ -160,7 +160,7 @@ fn say(
 fn as_text(packed: &PartReport, planned: Option<&PlannedPart>, dst: &Path, quiet: bool) -> Lines {
     let mut out = Lines::default();
     let (Some(planned), Ended::Done | Ended::Bad) = (planned, packed.ended) else {
-        return Lines::of("sealed  all parts are merged here already, nothing to do");
+        return Lines::one("sealed  all parts are merged here already, nothing to do");
     };
     let noun = planned.planned.noun();
     match packed.ended {
@@ -257,7 +257,7 @@ pub struct PartChanged {
 }
 
 impl PartChanged {
-    fn of(changed: &ChangedPart, network: Option<Transfers>) -> Self {
+    fn new(changed: &ChangedPart, network: Option<Transfers>) -> Self {
         Self {
             part: changed.part.number,
             parts: changed.part.of,
@@ -310,7 +310,7 @@ pub struct PartPacked {
 }
 
 impl PartPacked {
-    fn of(packed: &PartReport, part: Part, network: Option<Transfers>) -> Self {
+    fn new(packed: &PartReport, part: Part, network: Option<Transfers>) -> Self {
         Self {
             part: part.number,
             parts: part.of,

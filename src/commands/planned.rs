@@ -45,8 +45,8 @@ pub fn print(
     };
     if talk.json {
         let document = |planned| {
-            let requests = requests(planned)?.map(|requests| Priced::of(requests, prices));
-            Ok(Document::of(planned, space(planned)?, requests))
+            let requests = requests(planned)?.map(|requests| Priced::new(requests, prices));
+            Ok(Document::new(planned, space(planned)?, requests))
         };
         let formats = all.iter().map(document).collect::<Result<Vec<_>>>()?;
         return match formats.as_slice() {
@@ -235,7 +235,7 @@ struct PlannedImage {
 }
 
 impl<'a> Document<'a> {
-    fn of(planned: &'a Planned, (needed_bytes, free_bytes): (u64, Option<u64>), requests: Option<Priced>) -> Self {
+    fn new(planned: &'a Planned, (needed_bytes, free_bytes): (u64, Option<u64>), requests: Option<Priced>) -> Self {
         Self {
             datasets: planned.plans.iter().map(PlannedDataset::from).collect(),
             needed_bytes,

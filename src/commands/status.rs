@@ -45,13 +45,13 @@ impl Args {
 
 /// Runs `status`.
 pub fn run(args: &Args) -> Result<Outcome> {
-    let status = pack::status(&args.folder, &args.store.of(&args.folder)?)?;
+    let status = pack::status(&args.folder, &args.store.for_path(&args.folder)?)?;
     match (&status, args.talk.json) {
-        (status, true) => report::print_json(&Document::of(status.as_ref()))?,
+        (status, true) => report::print_json(&Document::new(status.as_ref()))?,
         (Some(status), false) => report::print(&as_text(status, args))?,
         (None, false) => {
             let folder = text::path(&args.folder);
-            report::print(&Lines::of(&format!("{folder}: nothing is unfinished here")))?;
+            report::print(&Lines::one(&format!("{folder}: nothing is unfinished here")))?;
         }
     }
     Ok(Outcome::Done)
@@ -183,7 +183,7 @@ struct Parts {
 }
 
 impl Document {
-    fn of(status: Option<&Status>) -> Self {
+    fn new(status: Option<&Status>) -> Self {
         let Some(status) = status else { return Self::Finished(Finished { unfinished: false }) };
         let of = |state: PartState| -> Vec<_> {
             status.parts.iter().filter(|(_, of)| *of == state).map(|(part, _)| PartName::from(part)).collect()

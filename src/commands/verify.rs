@@ -147,7 +147,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     monitor.finish();
     let (report, repaired) = done?;
     if args.talk.json {
-        report::print_json(&Verified::of(&report, &repaired))?;
+        report::print_json(&Verified::new(&report, &repaired))?;
     } else {
         report::print(&as_text(&report, &repaired, args))?;
     }
@@ -219,16 +219,16 @@ const ALL: &str = "--json names all";
 
 fn as_text(report: &Report, repaired: &Repaired, args: &Args) -> Lines {
     let mut out = Lines::default();
-    out += report::first_of(&repaired.files, "", ALL, |file| Lines::of(&format!("mended  {file}")));
-    out += report::first_of(&repaired.failed, "", ALL, |(file, why)| Lines::of(&format!("cannot mend {file}: {why}")));
+    out += report::first_of(&repaired.files, "", ALL, |file| Lines::one(&format!("mended  {file}")));
+    out += report::first_of(&repaired.failed, "", ALL, |(file, why)| Lines::one(&format!("cannot mend {file}: {why}")));
     out += report::left_uploads(&repaired.left_uploads);
     out += report::first_of(&report.problems, "", ALL, |problem| {
-        let mut lines = Lines::of(&line(problem));
-        lines.extend(problem.help.as_ref().map(|help| Lines::of(&format!("  help: {help}"))));
+        let mut lines = Lines::one(&line(problem));
+        lines.extend(problem.help.as_ref().map(|help| Lines::one(&format!("  help: {help}"))));
         lines
     });
     if !args.talk.quiet {
-        out += report::first_of(&report.notes, "note    ", ALL, |note| Lines::of(&format!("note    {note}")));
+        out += report::first_of(&report.notes, "note    ", ALL, |note| Lines::one(&format!("note    {note}")));
     }
     for (what, images) in &report.not_decoded {
         match what.strip_suffix(NO_IMAGE) {
@@ -344,7 +344,7 @@ struct NotMended<'a> {
 }
 
 impl<'a> Verified<'a> {
-    fn of(report: &'a Report, repaired: &'a Repaired) -> Self {
+    fn new(report: &'a Report, repaired: &'a Repaired) -> Self {
         let problems = report.problems.iter().map(|problem| VerifyProblem {
             file: &problem.file,
             start: problem.bytes.as_ref().map(|bytes| bytes.start),

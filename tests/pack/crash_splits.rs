@@ -19,7 +19,7 @@ struct Sources {
 }
 
 impl Sources {
-    fn of(train: u64, val: u64, image_bytes: usize) -> Self {
+    fn new(train: u64, val: u64, image_bytes: usize) -> Self {
         let bench = Bench::new();
         for number in 0..train {
             bench.file(format!("train/class-{}/{number:04}.jpg", number % 7), &jpeg(number, image_bytes));
@@ -92,7 +92,7 @@ type Moment<'a> = (&'a str, &'a dyn Fn(&Path) -> bool);
 
 #[test]
 fn a_pack_of_several_sources_that_is_killed_goes_on_to_the_same_bytes() {
-    let sources = Sources::of(900, 500, 8000);
+    let sources = Sources::new(900, 500, 8000);
     let options = ["--shards", "9", "--jobs", "2"];
     let whole_dst = sources.bench.at("whole");
     sources.pack(&whole_dst, &options).code(0);
@@ -128,7 +128,7 @@ fn a_pack_of_several_sources_that_is_killed_goes_on_to_the_same_bytes() {
 
 #[test]
 fn another_option_between_the_kill_and_the_same_command_is_refused_and_costs_nothing() {
-    let sources = Sources::of(900, 300, 8000);
+    let sources = Sources::new(900, 300, 8000);
     let options = ["--shards", "9", "--jobs", "2"];
     let whole_dst = sources.bench.at("whole");
     sources.pack(&whole_dst, &options).code(0);
@@ -163,7 +163,7 @@ fn another_option_between_the_kill_and_the_same_command_is_refused_and_costs_not
 
 #[test]
 fn several_sources_whose_images_are_changed_go_on_after_a_kill() {
-    let sources = Sources::of(60, 40, 8000);
+    let sources = Sources::new(60, 40, 8000);
     let options = ["--resize", "200", "--jobs", "1", "--shards", "4"];
     let whole_dst = sources.bench.at("whole");
     sources.pack(&whole_dst, &options).code(0);

@@ -10,7 +10,7 @@ impl Random {
     }
 
     /// A generator seeded with these numbers.
-    pub fn of(numbers: &[u64]) -> Self {
+    pub fn from_seeds(numbers: &[u64]) -> Self {
         let mut random = Self(0);
         for number in numbers {
             random.0 ^= number.wrapping_mul(0xD6E8_FEB8_6659_FD93);

@@ -41,7 +41,7 @@ pub fn task(mut arguments: Arguments) -> Result<()> {
     let (digits, orders_file, stored_file) = (folder.join("digits.npz"), folder.join("orders"), folder.join("stored"));
     write(&orders_file, bytes(&orders, seeds)?)?;
     let mut shuffled: Vec<u32> = (0..SAMPLES).collect();
-    Random::of(&[0]).shuffle(&mut shuffled);
+    Random::from_seeds(&[0]).shuffle(&mut shuffled);
     shuffled.extend(0..SAMPLES);
     write(&stored_file, shuffled.into_iter().flat_map(|sample| (sample as u16).to_le_bytes()).collect::<Vec<u8>>())?;
     let script = "benches/training_order.py";

@@ -201,7 +201,7 @@ fn packed_header(source: &dyn Source, plans: &[Plan], table: &[u8]) -> Result<Ve
             classes: plan.listing.classes.iter().map(|class| hash::hex(class)).collect(),
             unpacked: String::from_utf8_lossy(&ledger::write(&plan.unpacked)?).into_owned(),
             ignored: plan.ignored.clone(),
-            whole: Whole::of(plan)?,
+            whole: Whole::from_plan(plan)?,
             own_order: plan.listing.own_order(),
             components: components.kinds.clone(),
             payload: components.payload.clone(),

@@ -114,7 +114,7 @@ impl InArchive {
     }
 
     pub(super) fn stored(&self) -> Stored {
-        Stored::Archive(StoredPath::of(&self.file), StoredPath::of(Path::new(&self.folder)))
+        Stored::Archive(StoredPath::from_path(&self.file), StoredPath::from_path(Path::new(&self.folder)))
     }
 
     /// The files of the folder.

@@ -58,7 +58,7 @@ pub struct ComponentTable {
 
 impl ComponentTable {
     /// An empty table for samples with these components.
-    pub fn of(kinds: Vec<Component>) -> Self {
+    pub fn new(kinds: Vec<Component>) -> Self {
         Self { kinds, ..Self::default() }
     }
 
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn cells_stay_with_their_samples() {
-        let mut components = ComponentTable::of(vec![Component::text(), Component::files("txt").unwrap()]);
+        let mut components = ComponentTable::new(vec![Component::text(), Component::files("txt").unwrap()]);
         components.texts = Arc::new(b"{1}{22}".to_vec());
         components.cells =
             [(3, 0), (7, 5), (4, 3), (u32::MAX, 0)].map(|(bytes, stamp)| Cell::file(bytes, stamp)).to_vec();

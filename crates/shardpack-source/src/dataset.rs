@@ -351,7 +351,7 @@ fn of_members(
     let (mut unpacked, mut kinds, mut ignored) = (Vec::new(), BTreeMap::new(), BTreeMap::<String, u64>::new());
     let (kinds_of_all, payload) = join_components(members, options)?;
     let values = payload.clone().filter(|payload| payload.kind().is_some());
-    let table = ComponentTable { payload: values.clone(), ..ComponentTable::of(kinds_of_all) };
+    let table = ComponentTable { payload: values.clone(), ..ComponentTable::new(kinds_of_all) };
     let (mut collector, mut forms) = (Collector::with(classes, table), Interner::default());
     let (mut meta, mut is_listed) = (false, true);
     let mut files: Vec<String> = Vec::new();

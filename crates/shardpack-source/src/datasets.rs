@@ -34,7 +34,7 @@ impl Source for Datasets {
     }
 
     fn stored(&self) -> Stored {
-        let path = |root: &DatasetLocation| StoredPath::of(&root.folder);
+        let path = |root: &DatasetLocation| StoredPath::from_path(&root.folder);
         match self.0.as_slice() {
             [root @ DatasetLocation { only: None, .. }] => Stored::Dataset(path(root)),
             roots if roots.iter().all(|root| root.only.is_none()) => Stored::Datasets(roots.iter().map(path).collect()),

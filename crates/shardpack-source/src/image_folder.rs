@@ -361,7 +361,7 @@ fn recognise(tree: Tree<'_>, top: &Level, options: &Options, keep: &PathFilter) 
                 (1.., 0, 0) if are_exact && !images_outside => Ok(Some(known().map(str::to_owned).collect())),
                 (0, 0, _) => Ok(None),
                 // A single class may be called `test`. Without labels, only several splits are ambiguous.
-                (0, 1, 1..) if !matches!(Likeness::of(seen.flat[0]), Likeness::Set(_)) => Ok(None),
+                (0, 1, 1..) if !matches!(Likeness::classify(seen.flat[0]), Likeness::Set(_)) => Ok(None),
                 (1, ..) if options.no_labels => Ok(None),
                 _ => Err(layout::are_they_splits(root, &seen, options.no_labels)),
             }
@@ -371,7 +371,7 @@ fn recognise(tree: Tree<'_>, top: &Level, options: &Options, keep: &PathFilter) 
 
 /// Sorts the first-level folders by the likeness of their names to split names.
 fn likeness<'t>(tree: Tree<'_>, top: &'t Level, options: &Options, keep: &PathFilter) -> Result<layout::Seen<'t>> {
-    let like: Vec<_> = top.folders.iter().map(|folder| (folder, Likeness::of(folder))).collect();
+    let like: Vec<_> = top.folders.iter().map(|folder| (folder, Likeness::classify(folder))).collect();
     // One class name with a split word is chance. Two different split words, in a fifth of the folders, are not.
     let words: BTreeSet<_> = like.iter().filter_map(|(_, like)| like.word()).collect();
     let named = like.iter().filter(|(_, like)| like.word().is_some()).count();

@@ -203,7 +203,7 @@ pub(super) fn refuse_splits_in_classes(root: &Path, found: &[SourceListing]) -> 
         for folder in listed.chain(others.map(|unpacked| parent(&unpacked.path).to_vec())) {
             let mut parts = folder.split(|byte| *byte == b'/');
             let (class, inside) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-            match Likeness::of(inside).is_sure() {
+            match Likeness::classify(inside).is_sure() {
                 true => drop(seen.entry(class.to_vec()).or_default().insert(inside.to_vec())),
                 false => all_are = false,
             }

@@ -66,7 +66,7 @@ pub(super) struct Links {
 
 impl Links {
     /// Creates an empty cache for the source `root`.
-    pub fn of(root: &Path) -> Self {
+    pub fn new(root: &Path) -> Self {
         Self { root: root.canonicalize().ok(), known: Mutex::default() }
     }
 
@@ -124,7 +124,7 @@ mod tests {
         for file in ["src/own.jpg", "raw/1.jpg"] {
             std::fs::write(base.join(file), b"x").unwrap();
         }
-        let links = Links::of(&base.join("src"));
+        let links = Links::new(&base.join("src"));
         let cat = base.join("src/cat");
         let fd = std::fs::File::open(&cat).unwrap();
         for (name, target, expected) in [

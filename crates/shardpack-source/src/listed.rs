@@ -163,7 +163,7 @@ impl ListedTree {
         keep: &PathFilter,
         components: &[Component],
     ) -> Outcome {
-        let samples = listing::Builder::with(ComponentTable::of(components.to_vec()));
+        let samples = listing::Builder::with(ComponentTable::new(components.to_vec()));
         let mut outcome = Outcome { samples, ..Outcome::default() };
         let mut place = 0;
         for (path, class) in classes {

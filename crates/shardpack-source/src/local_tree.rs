@@ -46,7 +46,7 @@ impl Source for LocalTree {
     }
 
     fn stored(&self) -> Stored {
-        Stored::Folder(StoredPath::of(&self.0))
+        Stored::Folder(StoredPath::from_path(&self.0))
     }
 
     fn resolved(&self) -> Result<SharedSource> {

@@ -75,15 +75,15 @@ impl ObjectTree {
         let said = url.to_str().filter(|_| sys::is_store(url));
         let said = said.ok_or_else(|| Error::usage("is no URL of a store").in_file(url))?.to_owned();
         let store = shardpack_storage::open_later(url, settings)?;
-        Ok(Self::of(TreeRoot::Url(said, store), looked))
+        Ok(Self::with_root(TreeRoot::Url(said, store), looked))
     }
 
     /// The tree in a folder of an archive.
     pub(super) fn in_archive(archive: InArchive) -> Self {
-        Self::of(TreeRoot::Archive(archive), None)
+        Self::with_root(TreeRoot::Archive(archive), None)
     }
 
-    fn of(place: TreeRoot, looked: Option<Arc<UrlResolver>>) -> Self {
+    fn with_root(place: TreeRoot, looked: Option<Arc<UrlResolver>>) -> Self {
         Self(Arc::new(Inner { place, looked, listed: OnceLock::new() }))
     }
 
@@ -184,7 +184,7 @@ impl Source for ObjectTree {
 
     fn stored(&self) -> Stored {
         match &self.0.place {
-            TreeRoot::Url(..) => Stored::Prefix(StoredPath::of(self.root())),
+            TreeRoot::Url(..) => Stored::Prefix(StoredPath::from_path(self.root())),
             TreeRoot::Archive(archive) => archive.stored(),
         }
     }
@@ -334,18 +334,18 @@ struct NpzAtHand<'r> {
 }
 
 impl NpzAtHand<'_> {
-    fn of(&self, number: u64) -> Option<&[u8]> {
+    fn get(&self, number: u64) -> Option<&[u8]> {
         Some(self.bytes.as_slice()).filter(|_| number == self.number)
     }
 }
 
 impl SampleReader for NpzAtHand<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
-        self.reader.read_payload_of(number, self.of(number), payload)
+        self.reader.read_payload_of(number, self.get(number), payload)
     }
 
     fn read_component(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
-        let read = self.reader.read_component_of(number, which, self.of(number), out);
+        let read = self.reader.read_component_of(number, which, self.get(number), out);
         read.unwrap_or_else(|| self.reader.read_component(number, which, out))
     }
 

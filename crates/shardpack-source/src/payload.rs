@@ -128,7 +128,7 @@ impl Seen {
         entries.flatten().map(named).collect()
     }
 
-    fn of(tree: Tree<'_>, found: &[SourceListing], options: &Options, payloads: &Payloads) -> Self {
+    fn new(tree: Tree<'_>, found: &[SourceListing], options: &Options, payloads: &Payloads) -> Self {
         let (mut seen, root) = (Self::default(), tree.root);
         for one in found {
             let folder = one.split.as_ref().map_or_else(|| root.to_path_buf(), |split| root.join(split));
@@ -248,7 +248,7 @@ pub(super) fn decide_payload(
         return Ok(None);
     }
     let payloads = Payloads::new(&[])?;
-    let seen = Seen::of(tree, found, options, &payloads);
+    let seen = Seen::new(tree, found, options, &payloads);
     let kinds = seen.kinds();
     let Some(payload) = first(&kinds) else { return Ok(None) };
     if seen.begin_as_images(tree) {
@@ -295,13 +295,13 @@ fn groups(
 ) -> Result<(Options, Vec<String>)> {
     let mut options = Options { groups: false, guess: false, ..options.clone() };
     let mut payloads = Payloads::new(&options.files)?;
-    let mut seen = Seen::of(tree, found, &options, &payloads);
+    let mut seen = Seen::new(tree, found, &options, &payloads);
     let kinds = seen.kinds();
     if is_empty && options.files.is_empty() {
         let Some(payload) = first(&kinds) else { return Ok((options, Vec::new())) };
         options.files = vec![payload.clone()];
         payloads = Payloads::new(&options.files)?;
-        seen = Seen::of(tree, found, &options, &payloads);
+        seen = Seen::new(tree, found, &options, &payloads);
     }
     if let Some(twice) = &seen.twice {
         return Err(Error::usage(format!("several {}s of one name: which is the payload?", called(&payloads)))

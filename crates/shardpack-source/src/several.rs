@@ -65,7 +65,7 @@ impl SplitSources {
     ///
     /// # Errors
     /// If there is no such split.
-    fn of(&self, split: Option<&str>) -> Result<&SharedSource> {
+    fn source_of(&self, split: Option<&str>) -> Result<&SharedSource> {
         let part = self.parts.iter().find(|part| Some(part.split.as_str()) == split);
         part.map(|part| &part.source).ok_or_else(|| {
             Error::usage(match split {
@@ -103,7 +103,7 @@ impl Source for SplitSources {
     }
 
     fn leaf_of(&self, split: Option<&str>) -> Result<&dyn Source> {
-        self.of(split)?.leaf_of(None)
+        self.source_of(split)?.leaf_of(None)
     }
 
     fn roots(&self) -> Vec<&Path> {
@@ -175,19 +175,19 @@ impl Source for SplitSources {
         work: Option<&Path>,
         monitor: &dyn Monitor,
     ) -> Result<Box<dyn SampleReader + 'a>> {
-        self.of(split)?.open(None, listing, work, monitor)
+        self.source_of(split)?.open(None, listing, work, monitor)
     }
 
     fn unpacked_bytes(&self, split: Option<&str>, listing: &Listing) -> Result<u64> {
-        self.of(split)?.unpacked_bytes(None, listing)
+        self.source_of(split)?.unpacked_bytes(None, listing)
     }
 
     fn can_peek(&self, split: Option<&str>) -> Result<bool> {
-        self.of(split)?.can_peek(None)
+        self.source_of(split)?.can_peek(None)
     }
 
     fn first<'a>(&'a self, split: Option<&str>, listing: &'a Listing, most: usize) -> Result<Option<SomeSamples<'a>>> {
-        self.of(split)?.first(None, listing, most)
+        self.source_of(split)?.first(None, listing, most)
     }
 
     fn with_tables(&self, component: &str, read: &ReadTable<'_>) -> Result<Option<SharedSource>> {

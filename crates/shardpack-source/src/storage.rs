@@ -200,7 +200,7 @@ pub fn peek(file: &File, offset: u64, out: &mut [u8], _: Look) -> io::Result<Opt
 }
 
 /// The storage of `root`, given the result of a sniff.
-pub fn of(root: &Path, sniffed: &Sniffed) -> Storage {
+pub fn describe(root: &Path, sniffed: &Sniffed) -> Storage {
     if let Some(scheme) = scheme(root) {
         return Storage {
             name: format!("network ({scheme})"),
@@ -389,7 +389,7 @@ mod tests {
 
     #[test]
     fn what_is_in_the_page_cache_is_read_in_plan_order_wherever_it_lies() {
-        assert_eq!(of(Path::new("/"), &sniffed(1.0, None)).read_order, ReadOrder::Plan);
-        assert_ne!(of(Path::new("/"), &sniffed(0.0, Some(0))).read_order, ReadOrder::Plan);
+        assert_eq!(describe(Path::new("/"), &sniffed(1.0, None)).read_order, ReadOrder::Plan);
+        assert_ne!(describe(Path::new("/"), &sniffed(0.0, Some(0))).read_order, ReadOrder::Plan);
     }
 }

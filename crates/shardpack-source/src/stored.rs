@@ -44,7 +44,7 @@ pub enum Stored {
 pub struct StoredPath(String);
 
 impl StoredPath {
-    pub(crate) fn of(path: &Path) -> Self {
+    pub(crate) fn from_path(path: &Path) -> Self {
         Self(hash::hex(path.as_os_str().as_bytes()))
     }
 

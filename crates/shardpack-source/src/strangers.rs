@@ -46,10 +46,10 @@ impl DatasetFiles {
         };
         let manifest = bytes.map(|bytes| Manifest::read(&bytes)).transpose();
         let manifest = manifest.map_err(|error| error.in_file(storage.path_of(manifest::FILE)))?;
-        Ok(manifest.as_ref().map(Self::of).map(Arc::new))
+        Ok(manifest.as_ref().map(Self::from_manifest).map(Arc::new))
     }
 
-    pub fn of(manifest: &Manifest) -> Self {
+    pub fn from_manifest(manifest: &Manifest) -> Self {
         let first = |path: &str| path.split('/').next().unwrap_or_default().to_owned();
         let mut others: BTreeSet<String> = [manifest::FILE, SUMS_FILE, INDEX_FOLDER].map(str::to_owned).into();
         others.extend(manifest.ledger.file.as_ref().map(|file| file.file.clone()));
@@ -105,7 +105,7 @@ pub fn is_shard(path: &Path) -> Result<bool> {
 /// # Errors
 /// If a folder cannot be read.
 pub fn strangers(storage: &dyn Storage, manifest: &Manifest) -> Result<Option<Vec<String>>> {
-    let known = DatasetFiles::of(manifest);
+    let known = DatasetFiles::from_manifest(manifest);
     let Some(names) = names_in(storage, "")? else { return Ok(None) };
     let Some(indexes) = names_in(storage, INDEX_FOLDER)? else { return Ok(None) };
     let indexes = indexes.into_iter().map(|name| format!("{INDEX_FOLDER}/{name}"));

@@ -41,7 +41,7 @@ pub(super) struct Facts {
 
 impl Facts {
     #[allow(clippy::unnecessary_cast, reason = "the widths differ between systems")]
-    pub fn of(stat: &Stat) -> Self {
+    pub fn from_stat(stat: &Stat) -> Self {
         let seconds = stat.st_mtime as i64;
         Self {
             device: stat.st_dev as u64,
@@ -60,11 +60,11 @@ pub(super) struct Above {
 
 impl Above {
     fn new(stat: &Stat, above: Option<Arc<Above>>) -> Arc<Self> {
-        Arc::new(Self { stat: Facts::of(stat), above })
+        Arc::new(Self { stat: Facts::from_stat(stat), above })
     }
 
     fn holds(&self, stat: &Stat) -> bool {
-        let here = Facts::of(stat);
+        let here = Facts::from_stat(stat);
         let mut at = Some(self);
         while let Some(folder) = at {
             if (folder.stat.device, folder.stat.inode) == (here.device, here.inode) {
@@ -151,7 +151,7 @@ pub(super) fn walk(
     let stat = rustix::fs::fstat(root).map_err(|e| sys::io_error("cannot look at", root_path, e.into()))?;
     let above = Above::new(&stat, None);
     let above = |path: &[u8]| (!path.is_empty()).then(|| Arc::clone(&above));
-    let links = Links::of(source);
+    let links = Links::new(source);
     let top = links.outside_of(root_path);
     let task = |(path, class): (Vec<u8>, _)| Task { above: above(&path), path, class, outside: top.clone() };
     let tasks = classes.into_iter().map(task).collect();
@@ -165,7 +165,7 @@ pub(super) fn walk(
         queue: Mutex::new(Queue { tasks, ..Queue::default() }),
         changed: Condvar::new(),
         outcome: Mutex::new(Outcome {
-            samples: listing::Builder::with(ComponentTable::of(components.to_vec())),
+            samples: listing::Builder::with(ComponentTable::new(components.to_vec())),
             ..Outcome::default()
         }),
     };
@@ -289,7 +289,7 @@ impl Walk<'_> {
                     found.unpacked.push(unpacked(path, task.class, Fate::Skipped, &why));
                 }
                 Ok((bytes, cells)) => {
-                    let facts = Facts::of(&stat);
+                    let facts = Facts::from_stat(&stat);
                     samples.push(name.to_bytes(), bytes, facts.inode, facts.mtime_ns);
                     samples.push_cells(&cells);
                     linked.get(&name).into_iter().for_each(|folder| found.outside.add(folder));
@@ -456,7 +456,7 @@ pub(super) fn cells(
             }
             Ok(stat) => {
                 let bytes = beside(&file, u64::try_from(stat.st_size).unwrap_or(0));
-                Ok(bytes.map(|bytes| Cell::file(bytes, Facts::of(&stat).mtime_ns)))
+                Ok(bytes.map(|bytes| Cell::file(bytes, Facts::from_stat(&stat).mtime_ns)))
             }
         }
     };

@@ -112,7 +112,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let monitor = Progress::new(args.talk.quiet);
     if let Some(path) = &args.table {
         // Refuse an unsupported file type before reading anything.
-        table::Kind::of(path)?;
+        table::Kind::from_path(path)?;
     }
     let mut resolved = inspect::resolve(&args.target.paths, &args.store.settings()?)?;
     if args.samples {
@@ -139,7 +139,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
                 network: resolved.transfers().map(Network::from),
             })?,
             false => {
-                let mut out = Lines::of(&format!("wrote   {}: {}", shown(path), report::counted(rows, "row")));
+                let mut out = Lines::one(&format!("wrote   {}: {}", shown(path), report::counted(rows, "row")));
                 out.extend(resolved.transfers().map(report::network));
                 report::print(&out)?;
             }
@@ -308,7 +308,7 @@ fn extract(args: &Args, resolved: &Resolved, wanted: &OsString, output: &Path, m
             network: resolved.transfers().map(Network::from),
         })?;
     } else if !args.talk.quiet {
-        let mut out = Lines::of(&format!("wrote   {}: {name}, {} bytes", shown(output), report::count(bytes)));
+        let mut out = Lines::one(&format!("wrote   {}: {name}, {} bytes", shown(output), report::count(bytes)));
         out.extend(resolved.transfers().map(report::network));
         report::print(&out)?;
     }

@@ -78,7 +78,7 @@ pub fn waits(scale: &Scale) -> Result<String> {
                 }
             };
             let python = if program == "shardpack" { &ours } else { &theirs };
-            let waits = Waits::of(python, program, workers, data, disk.as_ref())?;
+            let waits = Waits::measure(python, program, workers, data, disk.as_ref())?;
             println!("   {what}, {name}: waits {:.1} s", waits.0.iter().sum::<f64>());
             found.push((name, waits));
         }
@@ -100,7 +100,7 @@ pub fn waits(scale: &Scale) -> Result<String> {
 }
 
 impl Waits {
-    fn of(python: &Path, program: &str, workers: usize, data: &Path, disk: Option<&SlowDisk>) -> Result<Self> {
+    fn measure(python: &Path, program: &str, workers: usize, data: &Path, disk: Option<&SlowDisk>) -> Result<Self> {
         let program = root().join(format!("benches/peers/training/with_{program}.py"));
         let mut train = command(python, [program.as_path(), "read".as_ref(), data]);
         train.env("PYTHONDONTWRITEBYTECODE", "1").env("BATCH", BATCH.to_string()).env("WORKERS", workers.to_string());

@@ -83,7 +83,7 @@ fn measure(setting: &Setting, order: &Order, seed: u64) -> Result<Quality> {
         .map(|sample| (sample * u64::from(setting.classes) / u64::from(setting.samples)) as u32)
         .collect();
     let mut shuffled = sorted.clone();
-    Random::of(&[seed, u64::MAX]).shuffle(&mut shuffled);
+    Random::from_seeds(&[seed, u64::MAX]).shuffle(&mut shuffled);
     Ok(quality(setting, [&epochs[0], &epochs[1]], &shuffled, &sorted))
 }
 
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn a_buffer_gives_all_that_it_takes_and_never_holds_more_than_it_may() {
         for (bufsize, initial) in [(1, 1), (2, 100), (10, 1), (10, 10), (50, 3), (2_000, 100)] {
-            let random = &mut Random::of(&[1]);
+            let random = &mut Random::from_seeds(&[1]);
             let out = peers::through_buffer(0..1_000usize, bufsize, initial, random);
             let mut sorted = out.clone();
             sorted.sort_unstable();

@@ -58,7 +58,7 @@ pub fn interleaved(samples: &[u32], setting: &Setting) -> Ranks {
 pub fn reshuffled() -> Order {
     let epoch = |setting: &Setting, seed, epoch| {
         let mut all: Vec<u32> = (0..setting.samples).collect();
-        Random::of(&[seed, epoch]).shuffle(&mut all);
+        Random::from_seeds(&[seed, epoch]).shuffle(&mut all);
         Ok(interleaved(&all, setting))
     };
     Order { name: "true reshuffle".to_owned(), held_samples: None, is_ours: false, epoch: Box::new(epoch) }

@@ -82,8 +82,8 @@ pub fn webdataset_buffer(
     let all = shards(setting, shard_bytes);
     by_workers(setting, |rank, worker| {
         let own = all.iter().skip(rank).step_by(setting.ranks).skip(worker).step_by(setting.workers);
-        let own = through_buffer(own, 100, 100, &mut Random::of(&[seed]));
-        let random = &mut Random::of(&[seed, epoch, rank as u64, worker as u64]);
+        let own = through_buffer(own, 100, 100, &mut Random::from_seeds(&[seed]));
+        let random = &mut Random::from_seeds(&[seed, epoch, rank as u64, worker as u64]);
         through_buffer(own.into_iter().flat_map(Clone::clone), bufsize, initial, random)
     })
 }
@@ -100,12 +100,13 @@ fn webdataset(bufsize: usize, setting: &Setting) -> Order {
 fn timm(setting: &Setting) -> Order {
     const SAMPLES: usize = 8_192;
     order("timm, wds".to_owned(), Some((SAMPLES * setting.workers) as u64), |setting, seed, epoch| {
-        let all = through_buffer(shards(setting, SHARD_BYTES).into_iter(), 500, 100, &mut Random::of(&[seed, epoch]));
+        let all =
+            through_buffer(shards(setting, SHARD_BYTES).into_iter(), 500, 100, &mut Random::from_seeds(&[seed, epoch]));
         let workers = setting.ranks * setting.workers;
         let share = (setting.samples as usize).div_ceil(workers).next_multiple_of(setting.batch);
         by_workers(setting, |rank, worker| {
             let number = rank * setting.workers + worker;
-            let random = &mut Random::of(&[seed, epoch, number as u64]);
+            let random = &mut Random::from_seeds(&[seed, epoch, number as u64]);
             let own = || all.iter().skip(number).step_by(workers).flat_map(Clone::clone);
             let mut out = Vec::new();
             while out.len() < share && own().next().is_some() {
@@ -123,9 +124,9 @@ fn hugging_face(buffer_size: usize, setting: &Setting) -> Order {
     let held = buffer_size * setting.workers;
     order(format!("Hugging Face, buffer_size={buffer_size}"), Some(held as u64), move |setting, seed, epoch| {
         let mut all = shards(setting, SHARD_BYTES);
-        Random::of(&[seed, epoch]).shuffle(&mut all);
+        Random::from_seeds(&[seed, epoch]).shuffle(&mut all);
         by_workers(setting, |rank, worker| {
-            let random = &mut Random::of(&[seed, epoch, rank as u64, worker as u64]);
+            let random = &mut Random::from_seeds(&[seed, epoch, rank as u64, worker as u64]);
             let own = all.iter().skip(rank).step_by(setting.ranks).skip(worker).step_by(setting.workers);
             let (mut buffer, mut out) = (Vec::new(), Vec::new());
             for sample in own.flat_map(Clone::clone) {
@@ -149,7 +150,7 @@ fn dali(initial_fill: usize) -> Order {
         let of_rank = |rank: usize| {
             let part = (rank as u64 + epoch) % setting.ranks as u64;
             let bound = |part: u64| (u64::from(setting.samples) * part / setting.ranks as u64) as u32;
-            let random = &mut Random::of(&[seed, epoch, rank as u64]);
+            let random = &mut Random::from_seeds(&[seed, epoch, rank as u64]);
             let mut data = bound(part)..bound(part + 1);
             let mut buffer: Vec<u32> = data.by_ref().take(initial_fill).collect();
             let mut out = Vec::new();
@@ -171,7 +172,7 @@ fn dali(initial_fill: usize) -> Order {
 fn litdata() -> Order {
     order("LitData, shuffle=True".to_owned(), None, |setting, seed, epoch| {
         let mut chunks = shards(setting, 64_000_000);
-        Random::of(&[seed, epoch]).shuffle(&mut chunks);
+        Random::from_seeds(&[seed, epoch]).shuffle(&mut chunks);
         let workers = setting.ranks * setting.workers;
         let share = setting.samples as usize / workers / setting.batch * setting.batch;
         let mut pieces = chunks.into_iter();
@@ -185,7 +186,7 @@ fn litdata() -> Order {
                 }
                 let end = left.end.min(left.start.saturating_add((share - own.len()) as u32));
                 let mut piece: Vec<u32> = (left.start..end).collect();
-                Random::of(&[seed, epoch, number as u64, u64::from(left.start)]).shuffle(&mut piece);
+                Random::from_seeds(&[seed, epoch, number as u64, u64::from(left.start)]).shuffle(&mut piece);
                 own.extend(piece);
                 left.start = end;
             }
@@ -201,7 +202,7 @@ fn ffcv(setting: &Setting) -> Order {
     let open = 2 * setting.batch;
     let held = open as u64 * u64::from(setting.samples_of(PAGE_BYTES));
     order("FFCV, quasi-random".to_owned(), Some(held), move |setting, seed, epoch| {
-        let random = &mut Random::of(&[seed, epoch]);
+        let random = &mut Random::from_seeds(&[seed, epoch]);
         let mut pages: Vec<Vec<u32>> = shards(setting, PAGE_BYTES).into_iter().map(Iterator::collect).collect();
         pages.iter_mut().for_each(|page| random.shuffle(page));
         random.shuffle(&mut pages);
@@ -237,8 +238,8 @@ fn ffcv(setting: &Setting) -> Order {
 fn mosaicml(block_samples: u64) -> Order {
     order(format!("MosaicML, py1e, block {block_samples}"), None, move |setting, seed, epoch| {
         let mut spans = shards(setting, 64 << 20);
-        Random::of(&[seed]).shuffle(&mut spans);
-        let random = &mut Random::of(&[seed, epoch]);
+        Random::from_seeds(&[seed]).shuffle(&mut spans);
+        let random = &mut Random::from_seeds(&[seed, epoch]);
         random.shuffle(&mut spans);
         let (total, mut offset) = (f64::from(setting.samples), 0.0);
         let mut places: Vec<(f64, u32)> = Vec::new();

@@ -224,8 +224,8 @@ fn summary(view: &View, facts: Facts, labels: &shuffle_quality::Labels, index_by
     let shards = Shards {
         count: view.shards.len() as u64,
         bytes: view.shards().map(|shard| shard.entry().bytes).sum(),
-        size: Spread::of(view.shards().map(|shard| shard.entry().bytes).collect()),
-        samples: Spread::of(view.shards().map(|shard| shard.len()).collect()),
+        size: Spread::from_numbers(view.shards().map(|shard| shard.entry().bytes).collect()),
+        samples: Spread::from_numbers(view.shards().map(|shard| shard.len()).collect()),
     };
     let payload_bytes = if is_whole { manifest.payload_bytes } else { facts.payload_bytes };
     let summary = Summary {

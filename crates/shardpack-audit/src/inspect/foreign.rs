@@ -306,8 +306,8 @@ fn summary(files: &[ShardFile], facts: Facts) -> Summary {
     let shards = Shards {
         count: facts.files.len() as u64,
         bytes: facts.files.iter().map(|(bytes, _)| bytes).sum(),
-        size: Spread::of(facts.files.iter().map(|(bytes, _)| *bytes).collect()),
-        samples: Spread::of(facts.files.iter().map(|(_, samples)| *samples).collect()),
+        size: Spread::from_numbers(facts.files.iter().map(|(bytes, _)| *bytes).collect()),
+        samples: Spread::from_numbers(facts.files.iter().map(|(_, samples)| *samples).collect()),
     };
     Summary {
         what: What::Foreign,

@@ -21,7 +21,7 @@ pub struct Spread {
 
 impl Spread {
     /// Computes the exact values; `None` if `numbers` is empty.
-    pub fn of(mut numbers: Vec<u64>) -> Option<Self> {
+    pub fn from_numbers(mut numbers: Vec<u64>) -> Option<Self> {
         numbers.sort_unstable();
         let median = *numbers.get(numbers.len().checked_sub(1)? / 2)?;
         Some(Self { smallest: *numbers.first()?, median, largest: *numbers.last()? })
@@ -90,7 +90,7 @@ mod tests {
         }
         assert_eq!((bar(8193), bar(16387), bar(u32::MAX)), (8192, 16384, 0xfff8_0000));
         assert!(Histogram::default().spread().is_none());
-        assert!(Spread::of(Vec::new()).is_none());
+        assert!(Spread::from_numbers(Vec::new()).is_none());
     }
 
     proptest! {
@@ -107,7 +107,7 @@ mod tests {
             };
             let mut whole = count(first);
             whole.merge(count(second));
-            let (found, exact) = (whole.spread().unwrap(), Spread::of(lengths.iter().map(|n| u64::from(*n)).collect()).unwrap());
+            let (found, exact) = (whole.spread().unwrap(), Spread::from_numbers(lengths.iter().map(|n| u64::from(*n)).collect()).unwrap());
             prop_assert_eq!((found.smallest, found.largest), (exact.smallest, exact.largest));
             prop_assert!(found.median <= exact.median);
             prop_assert!(exact.median - found.median <= exact.median / 4096);

@@ -107,7 +107,7 @@ impl Kind {
     ///
     /// # Errors
     /// If it is neither `.parquet` nor `.csv`.
-    pub fn of(path: &Path) -> Result<Self> {
+    pub fn from_path(path: &Path) -> Result<Self> {
         match path.extension().map(|extension| extension.to_ascii_lowercase()) {
             Some(extension) if extension == "parquet" => Ok(Self::Parquet),
             Some(extension) if extension == "csv" => Ok(Self::Csv),
@@ -122,7 +122,7 @@ impl Kind {
 /// # Errors
 /// If an index or a foreign shard cannot be read, or the file cannot be written; `path` is unchanged then.
 pub fn write(targets: &[Target], path: &Path, force: bool, monitor: &dyn Monitor) -> Result<u64> {
-    let kind = Kind::of(path)?;
+    let kind = Kind::from_path(path)?;
     own::check_replaceable(path, force)?;
     let temporary = own::Temporary::beside(path)?;
     let file = temporary.file.try_clone().map_err(|e| sys::io_error("cannot write", temporary.path(), e))?;
@@ -207,10 +207,10 @@ mod tests {
     #[test]
     fn the_extension_decides_the_kind() {
         for (name, kind) in [("a.parquet", Kind::Parquet), ("x/b.CSV", Kind::Csv)] {
-            assert_eq!(Kind::of(Path::new(name)).unwrap(), kind, "{name}");
+            assert_eq!(Kind::from_path(Path::new(name)).unwrap(), kind, "{name}");
         }
         for name in ["a", "a.tsv", "parquet", ".csv"] {
-            assert!(Kind::of(Path::new(name)).is_err(), "{name}");
+            assert!(Kind::from_path(Path::new(name)).is_err(), "{name}");
         }
     }
 

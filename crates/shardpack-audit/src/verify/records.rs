@@ -120,7 +120,7 @@ impl Checker<'_> {
         };
         let tail = piece.bytes.end.saturating_sub(records_end);
         if tail > 0 {
-            let expected = Tail::of(self.format, index, records_end)?;
+            let expected = Tail::new(self.format, index, records_end)?;
             done.problems.extend(self.tail(&expected, &mut hasher, file, piece.bytes.end)?);
         }
         done.span = Some(hasher.finish());
@@ -203,7 +203,7 @@ impl Checker<'_> {
         }
         let head = copy::head_of(self.format, index)?;
         let records_end = if index.is_empty() { head.len() as u64 } else { self.end_of(index, index.len() - 1)? };
-        let tail = Tail::of(self.format, index, records_end)?;
+        let tail = Tail::new(self.format, index, records_end)?;
         let (mut rows, mut record) = (index.iter().peekable(), Vec::new());
         for frame in table.frames() {
             let mut content = Unpacked::open(file, frame)?;
@@ -304,7 +304,7 @@ struct Tail {
 }
 
 impl Tail {
-    fn of(format: &dyn Format, index: &Index<Vec<u8>>, records_end: u64) -> Result<Self> {
+    fn new(format: &dyn Format, index: &Index<Vec<u8>>, records_end: u64) -> Result<Self> {
         Ok(Self { start: records_end, bytes: copy::tail_of(format, index, records_end)? })
     }
 

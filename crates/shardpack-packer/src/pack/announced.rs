@@ -18,7 +18,7 @@ impl Announced {
     ///
     /// # Errors
     /// If it cannot be created.
-    pub fn of(folders: impl IntoIterator<Item = PathBuf>) -> Result<Self> {
+    pub fn create(folders: impl IntoIterator<Item = PathBuf>) -> Result<Self> {
         let mut all = Self::default();
         for folder in folders {
             let is_new = sys::exists(&folder).map(|is_there| !is_there);
@@ -67,13 +67,13 @@ mod tests {
         fs::create_dir(&empty).unwrap();
         fs::create_dir(&held).unwrap();
         fs::write(held.join("x"), "").unwrap();
-        let announced = Announced::of([new.clone(), empty.clone(), held.clone()]).unwrap();
+        let announced = Announced::create([new.clone(), empty.clone(), held.clone()]).unwrap();
         assert!([&new, &empty].into_iter().all(|folder| is_unfinished(folder).unwrap()));
         fs::write(empty.join(WORK_FOLDER).join("plan"), "").unwrap();
         announced.withdraw();
         assert!(!new.exists() && is_unfinished(&empty).unwrap() && held.join("x").exists());
         fs::write(root.path().join("file"), "").unwrap();
-        assert!(Announced::of([new.clone(), root.path().join("file")]).is_err());
+        assert!(Announced::create([new.clone(), root.path().join("file")]).is_err());
         assert!(!new.exists());
     }
 }

@@ -99,7 +99,7 @@ impl SourceChange {
         &self.stale
     }
 
-    fn of(dst: &Path, work: &Path, old: &[Plan], new: &[Plan], what: String) -> Result<Self> {
+    fn new(dst: &Path, work: &Path, old: &[Plan], new: &[Plan], what: String) -> Result<Self> {
         let mut changed = Self { what, finished: 0, kept: 0, stale: Vec::new() };
         for (old, new) in old.iter().zip(new) {
             let (folder, work) = (dataset_folder(dst, old), work_of(work, old.split.as_deref()));
@@ -179,7 +179,7 @@ impl Destination {
             if plan_file::request_difference(&old, source, plans).is_some() {
                 return Err(something_else(dst, &what));
             }
-            let changed = SourceChange::of(dst, &self.work, &old.plans, plans, what)?;
+            let changed = SourceChange::new(dst, &self.work, &old.plans, plans, what)?;
             return match (changed.kept, changed.finished) {
                 (0, 1..) => Err(Error::usage(format!(
                     "holds an unfinished pack, and {} since then: none of its {} would stay",

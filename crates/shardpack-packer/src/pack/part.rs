@@ -138,11 +138,11 @@ pub(super) fn pack_part_into(
 }
 
 fn empty(planned: &PlannedPart, ended: Ended, start: Instant) -> PartReport {
-    PartReport { shards: planned.extent().0, ..PartReport::of(ended, start) }
+    PartReport { shards: planned.extent().0, ..PartReport::new(ended, start) }
 }
 
 impl PartReport {
-    fn of(ended: Ended, start: Instant) -> Self {
+    fn new(ended: Ended, start: Instant) -> Self {
         Self {
             ended,
             shards: 0,
@@ -160,7 +160,7 @@ impl PartReport {
 
     /// Report for a dataset that was merged before the part was planned.
     pub fn sealed() -> Self {
-        Self::of(Ended::Sealed, Instant::now())
+        Self::new(Ended::Sealed, Instant::now())
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) fn plan_again(error: Error) -> Error {
 pub(super) fn looked_at(source: SharedSource, plans: Vec<Plan>) -> Result<Planned> {
     let sniffed = plans.iter().map(|plan| look(source.as_ref(), plan.split.as_deref(), &plan.listing, true));
     let sniffed = merge_sniffed(sniffed.collect::<Result<_>>()?);
-    let storage = storage::of(source.read_at(), &sniffed);
+    let storage = storage::describe(source.read_at(), &sniffed);
     let notes = notes::notes(plans.iter().filter(|plan| plan.has_all()), &sniffed.kinds);
     Ok(Planned { source, plans, storage, kinds: sniffed.kinds, notes })
 }

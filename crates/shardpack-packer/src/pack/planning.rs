@@ -46,7 +46,7 @@ pub fn plan_all(
     place: Option<&PreprocessTarget>,
     monitor: &dyn Monitor,
 ) -> Result<Vec<Planned>> {
-    let Some(surveyed) = Surveyed::of(source, options, place.is_some(), monitor)? else { return Ok(Vec::new()) };
+    let Some(surveyed) = Surveyed::survey(source, options, place.is_some(), monitor)? else { return Ok(Vec::new()) };
     let Some(recipe) = surveyed.recipe.clone() else { return surveyed.plan() };
     let place = place.ok_or_else(|| {
         Error::usage("the lengths of images are known only after the images are changed: there is no plan before that")
@@ -55,7 +55,7 @@ pub fn plan_all(
     copy::fit_any(place.memory_bytes)?;
     let plans = surveyed.plans_before()?;
     let Some(prepared) = place::prepare(place, surveyed.source.as_ref(), &plans)? else {
-        let storage = storage::of(surveyed.source.path(), &surveyed.sniffed);
+        let storage = storage::describe(surveyed.source.path(), &surveyed.sniffed);
         let of = |plans| Planned {
             source: surveyed.source.clone(),
             plans,
@@ -104,7 +104,7 @@ pub fn plan_part(
 ) -> Result<PartPlanning> {
     let none = || Error::usage("there is nothing to plan");
     let site = place.sites.first().ok_or_else(none)?;
-    let surveyed = Surveyed::of(source, std::slice::from_ref(options), false, monitor)?.ok_or_else(none)?;
+    let surveyed = Surveyed::survey(source, std::slice::from_ref(options), false, monitor)?.ok_or_else(none)?;
     let Some(recipe) = surveyed.recipe.clone() else {
         return surveyed.plan_one().map(Box::new).map(PartPlanning::Planned);
     };
@@ -134,7 +134,7 @@ struct Surveyed {
 
 impl Surveyed {
     /// `None` if there are no options; `is_copied` if the images are read next.
-    fn of(
+    fn survey(
         source: SharedSource,
         options: &[PlanOptions],
         is_copied: bool,
@@ -204,7 +204,7 @@ impl Surveyed {
     /// Plans of each format.
     fn plan(self) -> Result<Vec<Planned>> {
         let Self { source, mut found, sniffed, bytes, .. } = self;
-        let storage = storage::of(source.read_at(), &sniffed);
+        let storage = storage::describe(source.read_at(), &sniffed);
         let mut of_source: Vec<String> = found.iter_mut().flat_map(|found| std::mem::take(&mut found.notes)).collect();
         let mut all = Vec::new();
         for bytes in bytes {

@@ -110,7 +110,7 @@ impl List {
             let ([what], rest) = take(bytes);
             let (length, place) = take(rest);
             let (place, _) = take(place);
-            let what = What::of(what)?;
+            let what = What::from_number(what)?;
             Some(Outcome { what, bytes: u32::from_le_bytes(length), place: u64::from_le_bytes(place), spool: 0 })
         };
         let outcomes = rest.as_chunks().0.iter().map(outcome).collect::<Option<_>>()?;
@@ -307,7 +307,7 @@ pub(super) fn make(
         let own = share.start.clamp(start, end) - start..share.end.clamp(start, end) - start;
         let records = if own.is_empty() { Vec::new() } else { maker.make(one, own)? };
         for (number, record) in records {
-            outcomes.push(Outcome::of(&record));
+            outcomes.push(Outcome::from_record(&record));
             let Record { what, text, .. } = record;
             if what == What::Made {
                 count_changes(&mut head.changes, &text, 1);

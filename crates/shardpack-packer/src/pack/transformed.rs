@@ -69,7 +69,7 @@ pub(super) fn transform(
     let mut made = Outcomes::new(&found, recipe);
     for (split, one) in found.iter().enumerate() {
         for (number, record) in maker.make(one, 0..one.listing.len())? {
-            made.set(split, number, Outcome { spool: 1, ..Outcome::of(&record) }, record.text);
+            made.set(split, number, Outcome { spool: 1, ..Outcome::from_record(&record) }, record.text);
         }
     }
     let names = Arc::new(vec![SPOOL_FILE.to_owned()]);
@@ -166,7 +166,7 @@ impl Outcome {
     const UNKNOWN: Self = Self { what: What::Untouched, bytes: 0, place: 0, spool: 0 };
 
     /// From a record, without a spool yet.
-    pub fn of(record: &Record) -> Self {
+    pub fn from_record(record: &Record) -> Self {
         Self { what: record.what, bytes: record.bytes, place: record.place, spool: 0 }
     }
 }

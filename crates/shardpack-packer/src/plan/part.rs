@@ -32,7 +32,7 @@ impl Whole {
     ///
     /// # Errors
     /// Never for numbers and text; the type is that of the JSON writer.
-    pub fn of(plan: &Plan) -> Result<Self> {
+    pub fn from_plan(plan: &Plan) -> Result<Self> {
         let (counts, unclassified) = plan.counts();
         Ok(Self { plan: Blake3(plan.hash()?), samples: plan.samples(), counts, unclassified })
     }
@@ -88,7 +88,7 @@ impl Plan {
             shards: self.shards.clone(),
             block_samples: self.block_samples,
             longest_record_bytes: self.longest_record_bytes,
-            whole: Whole::of(self)?,
+            whole: Whole::from_plan(self)?,
         };
         Self::of_part(found, restored, shards, order)
     }

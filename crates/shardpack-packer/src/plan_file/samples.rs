@@ -103,7 +103,7 @@ pub(super) struct Samples<'h> {
 impl<'h> Samples<'h> {
     /// Without samples.
     pub fn new(dataset: &'h Dataset) -> Self {
-        let samples = Unordered::of(ComponentTable::of(dataset.components.clone()));
+        let samples = Unordered::new(ComponentTable::new(dataset.components.clone()));
         Self { dataset, first: 0, samples, texts: Vec::new(), folders: BTreeMap::new(), stored: Vec::new() }
     }
 

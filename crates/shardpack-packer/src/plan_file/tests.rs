@@ -42,7 +42,7 @@ fn a_plan_of_values_comes_back_with_their_forms() {
     let bytes = |form: usize| (forms[form].head().len() as u64 + forms[form].items_bytes().unwrap()) as u32;
     let payload = Component::value("x", &forms[0]).unwrap().with_kind("<f4[?]".parse().unwrap());
     let of_int = Component::value("n", &forms[2]).unwrap().with_kind("int?".parse().unwrap());
-    let components = ComponentTable { payload: Some(payload.clone()), ..ComponentTable::of(vec![of_int.clone()]) };
+    let components = ComponentTable { payload: Some(payload.clone()), ..ComponentTable::new(vec![of_int.clone()]) };
     let mut builder = listing::Builder::with(components);
     let folder = builder.add_folder(Folder { path: Box::default(), class: None });
     for (number, form) in [0, 1, 0].into_iter().enumerate() {

@@ -100,7 +100,7 @@ pub(crate) enum Likeness {
 
 impl Likeness {
     /// Classifies the folder name `name`.
-    pub fn of(name: &[u8]) -> Self {
+    pub fn classify(name: &[u8]) -> Self {
         let words = words(name);
         let Some(split) = words.iter().find_map(|word| split_of(word)) else { return Self::Other };
         if KNOWN.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name)) {
@@ -196,7 +196,7 @@ mod tests {
         ];
         for (expected, names) in rows {
             for name in names {
-                assert_eq!(Likeness::of(name.as_bytes()), expected, "{name}");
+                assert_eq!(Likeness::classify(name.as_bytes()), expected, "{name}");
             }
         }
     }

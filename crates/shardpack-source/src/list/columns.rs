@@ -43,7 +43,7 @@ impl Roles {
     ///
     /// # Errors
     /// If a requested column is missing, or the label column is the path column.
-    pub fn of(names: &[String], columns: &Columns, no_labels: bool, splits: bool) -> Result<Option<Self>> {
+    pub fn assign(names: &[String], columns: &Columns, no_labels: bool, splits: bool) -> Result<Option<Self>> {
         let said = |name: &Option<String>| name.as_ref().map(|name| named(names, name)).transpose();
         let known = |likely: &[&str]| known(names, likely);
         let Some(path) = said(&columns.path)?.or_else(|| known(&PATHS)) else { return Ok(None) };
@@ -119,7 +119,7 @@ mod tests {
     fn columns_are_found_by_their_names() {
         let of = |names: &[&str], columns: &Columns| {
             let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
-            Roles::of(&names, columns, false, true)
+            Roles::assign(&names, columns, false, true)
         };
         let auto = Columns::default();
         let roles = of(&["id", "Filename", "split", "class_name", "LABEL"], &auto).unwrap().unwrap();

@@ -46,10 +46,10 @@ impl<R: BufRead> Records<R> {
             input.consume(json::BOM.len());
         }
         let delimiter = delimiter(input.fill_buf().map_err(unreadable)?);
-        Ok(Self::of(input, delimiter))
+        Ok(Self::with_delimiter(input, delimiter))
     }
 
-    fn of(input: R, delimiter: u8) -> Self {
+    fn with_delimiter(input: R, delimiter: u8) -> Self {
         let mut parser = csv_core::ReaderBuilder::new().delimiter(delimiter).build();
         // csv-core strips a byte order mark at its start. This call begins the input, so that a second mark is kept.
         parser.read_record(b"\n", &mut [0], &mut [0]);
@@ -165,7 +165,7 @@ pub(super) fn read(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Monitor)
     let by_number = by_number.filter(|_| rows.columns.path.as_ref().is_some_and(|name| !names.contains(name)));
     let by_name = match by_number {
         Some(_) => None,
-        None => Roles::of(&names, rows.columns, rows.no_labels, rows.splits)?,
+        None => Roles::assign(&names, rows.columns, rows.no_labels, rows.splits)?,
     };
     let unnamed = || (1..=names.len()).map(|number| format!("column_{number}")).collect::<Vec<_>>();
     let is_file = |record: &[Vec<u8>]| {
@@ -189,7 +189,7 @@ pub(super) fn read(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Monitor)
                     .help("choose one with --path-column NAME; set the folder of the files with --root FOLDER")
             })?;
             let said = super::Columns { path: names.get(path).cloned(), ..rows.columns.clone() };
-            match Roles::of(&names, &said, rows.no_labels, rows.splits)? {
+            match Roles::assign(&names, &said, rows.no_labels, rows.splits)? {
                 Some(roles) => (names, roles, line),
                 None => (unnamed(), of_number(path)?, line),
             }
@@ -294,7 +294,7 @@ mod tests {
     fn all(text: &str, capacity: usize) -> Result<Vec<(u64, Vec<String>)>> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text).as_bytes();
         // A small buffer must not affect the detected delimiter.
-        let mut records = Records::of(BufReader::with_capacity(capacity, text), delimiter(text));
+        let mut records = Records::with_delimiter(BufReader::with_capacity(capacity, text), delimiter(text));
         let mut out = Vec::new();
         while let Some(line) = records.next()? {
             let fields = records.fields().into_iter().map(|field| String::from_utf8_lossy(&field).into_owned());

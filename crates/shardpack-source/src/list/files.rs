@@ -178,7 +178,7 @@ fn look_at(
         return Ok(Err("not a regular file".to_owned()));
     }
     let (folder, name) = cut(path);
-    let facts = walk::Facts::of(&stat);
+    let facts = walk::Facts::from_stat(&stat);
     let cells = walk::cells(root, folder, name, kinds, follows, &|_| true)?;
     Ok(walk::image_bytes(&stat)
         .and_then(|bytes| Ok(RowFile { bytes, place: facts.inode, stamp: facts.mtime_ns, cells: cells? })))

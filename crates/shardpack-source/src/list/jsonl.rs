@@ -126,9 +126,9 @@ struct Names {
 
 impl Names {
     /// Chooses the members from those `seen` in all objects.
-    fn of(seen: &Seen, rows: &mut Rows<'_>) -> Result<Self> {
+    fn choose(seen: &Seen, rows: &mut Rows<'_>) -> Result<Self> {
         let all = &seen.names;
-        let roles = |columns: &Columns| Roles::of(all, columns, rows.no_labels, rows.splits);
+        let roles = |columns: &Columns| Roles::assign(all, columns, rows.no_labels, rows.splits);
         // Every object has a path, so a member that only some objects have cannot be the path.
         let said = rows.columns.path.clone().or_else(|| path_of(&seen.everywhere()));
         let columns = Columns { path: said, ..rows.columns.clone() };
@@ -199,7 +199,7 @@ fn add(
     }
     let names = match names {
         Some(names) => names,
-        None => names.insert(Names::of(seen, rows)?),
+        None => names.insert(Names::choose(seen, rows)?),
     };
     let raw = |name: &str| members.iter().find(|(own, _)| own == name).map(|(_, raw)| *raw);
     let string = |raw: &RawValue| serde_json::from_str::<String>(raw.get()).ok();

@@ -94,7 +94,7 @@ pub(super) fn is_list(path: &Path, columns: &Columns) -> Result<bool> {
         Ok(false) => {
             let names = foreign::parquet::Table::open(open()?).map(|table| table.names());
             Ok(names.is_ok_and(|names| {
-                columns::Roles::of(&names, columns, false, false).is_ok_and(|roles| roles.is_some())
+                columns::Roles::assign(&names, columns, false, false).is_ok_and(|roles| roles.is_some())
             }))
         }
         Err(error) if error.kind() == ErrorKind::System => Err(error.in_file(path)),

@@ -20,7 +20,7 @@ use crate::{
 pub(super) fn read(file: File, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
     let mut table = Table::open(file)?;
     let names = table.names();
-    let roles = Roles::of(&names, rows.columns, rows.no_labels, rows.splits)?.ok_or_else(|| {
+    let roles = Roles::assign(&names, rows.columns, rows.no_labels, rows.splits)?.ok_or_else(|| {
         Error::usage(format!("no column of paths: it has {}", names.join(", ")))
             .help("choose one with --path-column NAME; shardpack convert reads files that hold the images themselves")
     })?;

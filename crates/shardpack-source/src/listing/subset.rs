@@ -64,7 +64,7 @@ pub struct Unordered {
 
 impl Unordered {
     /// An empty collection for samples that have these components.
-    pub fn of(components: ComponentTable) -> Self {
+    pub fn new(components: ComponentTable) -> Self {
         Self { components, ..Self::default() }
     }
 

@@ -140,7 +140,7 @@ fn of_files(files: &[File], scanned: &[Scanned]) -> Option<Vec<String>> {
     let are_words =
         patterns.len() == stems.len() && stems.iter().all(|stem| !stem.ends_with(|c: char| c.is_ascii_digit()));
     let are_halves =
-        stems.iter().any(|stem| pairs::is_half(stem.as_bytes()) || Likeness::of(stem.as_bytes()).is_sure());
+        stems.iter().any(|stem| pairs::is_half(stem.as_bytes()) || Likeness::classify(stem.as_bytes()).is_sure());
     let mut keys = BTreeSet::new();
     let are_pairs = scanned.iter().any(|file| {
         let own: BTreeSet<&[u8]> = file.rows.iter().map(|row| file.name(row)).collect();
@@ -162,7 +162,7 @@ fn question<'n>(names: impl Iterator<Item = &'n [u8]> + Clone) -> Option<(String
         parts.pop();
         // `PublicTest` is a split when it is above a class folder. At class level only exact split names count.
         let last = parts.len().saturating_sub(1);
-        let likeness = |at: usize| Some(Likeness::of(parts[at])).filter(|like| like.is_sure() || at < last);
+        let likeness = |at: usize| Some(Likeness::classify(parts[at])).filter(|like| like.is_sure() || at < last);
         let split = (0..parts.len()).find_map(|at| Some((parts[at], likeness(at)?.word()?)));
         splits.extend(split);
         let Some(class) = parts.pop() else { continue };
@@ -175,8 +175,8 @@ fn question<'n>(names: impl Iterator<Item = &'n [u8]> + Clone) -> Option<(String
     };
     let option = |name: &[u8]| shell::word(names::as_path(&[b"*".as_slice(), name, b"/*"].concat()));
     let (of_splits, words): (Vec<&[u8]>, BTreeSet<_>) = splits.into_iter().unzip();
-    let are_all_splits = classes.iter().all(|name| Likeness::of(name).is_sure());
-    let is_sure = of_splits.iter().any(|name| Likeness::of(name).is_sure());
+    let are_all_splits = classes.iter().all(|name| Likeness::classify(name).is_sure());
+    let is_sure = of_splits.iter().any(|name| Likeness::classify(name).is_sure());
     if words.len() > 1 && is_sure && !are_all_splits {
         let what = format!("folders in it are splits: {}; test images would be used for training", listed(&of_splits));
         let help = format!("--include {} packs one split", option(of_splits[0]));

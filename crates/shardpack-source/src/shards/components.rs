@@ -215,7 +215,7 @@ impl ValueConversion {
     /// Conversion of single values of `form`, if `others` are the extensions of the field's other values.
     ///
     /// `is_text` is true if single values of the field are stored as text.
-    fn of(form: &Form, others: Option<&BTreeSet<&'static str>>, is_text: bool) -> Self {
+    fn for_form(form: &Form, others: Option<&BTreeSet<&'static str>>, is_text: bool) -> Self {
         let have = |form: &Form| others.is_some_and(|others| others.contains(form.extension()));
         match form.wider() {
             Some(wider) if have(&wider) => Self::Wider,
@@ -364,7 +364,8 @@ impl Candidates {
         let field = &fields.all[number];
         let mut one = field.component.clone();
         if let Some((_, form)) = of_field.first().filter(|_| field.is_single) {
-            let taken = ValueConversion::of(form, self.extensions.get(&column_of(&field.name)), fields.are_beside);
+            let taken =
+                ValueConversion::for_form(form, self.extensions.get(&column_of(&field.name)), fields.are_beside);
             of_file.taken[number] = taken;
             match taken {
                 ValueConversion::Told => of_field.clear(),
@@ -512,7 +513,7 @@ impl Settled {
     pub fn component_table(&self) -> ComponentTable {
         // Files need no payload form, as images need none.
         let payload = self.payload.clone().filter(|payload| payload.kind().is_some());
-        ComponentTable { payload, forms: Arc::clone(&self.forms), ..ComponentTable::of(self.kinds.clone()) }
+        ComponentTable { payload, forms: Arc::clone(&self.forms), ..ComponentTable::new(self.kinds.clone()) }
     }
 
     /// Name of the sample with `key`: if the payload is a file, the key with the payload's extension.

@@ -167,7 +167,7 @@ pub(super) fn scan(
         }
     };
     scanned.known = known;
-    let (mut indexed, mut unlike) = (Indexed::of(file)?, Vec::new());
+    let (mut indexed, mut unlike) = (Indexed::open(file)?, Vec::new());
     let are_files = file.kind.has_member_names();
     scanned.value_fields.are_files = are_files;
     scanned.fields.are_beside = true;
@@ -242,7 +242,7 @@ struct Indexed {
 
 impl Indexed {
     /// Opens the index of `file`. At a URL only `verify` requests the index: a store may refuse to confirm that an object is missing.
-    fn of(file: &ShardFile) -> Result<Option<Self>> {
+    fn open(file: &ShardFile) -> Result<Option<Self>> {
         let index = if file.remote.is_some() { None } else { Index::open_beside(file)? };
         Ok(index.map(|index| Self { index, starts: Vec::new(), end: 0 }))
     }

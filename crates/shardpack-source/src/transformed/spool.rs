@@ -43,7 +43,7 @@ pub enum What {
 
 impl What {
     /// Converts the number in a file.
-    pub fn of(number: u8) -> Option<Self> {
+    pub fn from_number(number: u8) -> Option<Self> {
         [Self::Untouched, Self::Made, Self::Refused].into_iter().find(|what| *what as u8 == number)
     }
 }
@@ -217,7 +217,7 @@ fn next(input: &mut impl Read, at: u64) -> io::Result<Option<(u128, Record)>> {
     let (text_bytes, rest) = take(rest);
     let (image_bytes, rest) = take(rest);
     let (expected, _) = take(rest);
-    let Some(what) = What::of(what) else { return Ok(None) };
+    let Some(what) = What::from_number(what) else { return Ok(None) };
     let (text_bytes, bytes) = (usize::from(u16::from_le_bytes(text_bytes)), u32::from_le_bytes(image_bytes));
     // The buffer grows with the bytes that are present, whatever length the record has.
     let mut body = Vec::new();

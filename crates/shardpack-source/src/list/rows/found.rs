@@ -107,7 +107,7 @@ impl Rows<'_> {
         let (texts, starts) = self.all_texts(&numbers, &class_of, &names)?;
         let texts = Arc::new(texts);
         let collector = || {
-            Collector::with(&names, ComponentTable { texts: Arc::clone(&texts), ..ComponentTable::of(kinds.clone()) })
+            Collector::with(&names, ComponentTable { texts: Arc::clone(&texts), ..ComponentTable::new(kinds.clone()) })
         };
         let splits = self.split_names.len().max(1);
         let mut parts: Vec<(Collector, Vec<Unpacked>)> = (0..splits).map(|_| (collector(), Vec::new())).collect();
