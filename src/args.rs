@@ -22,7 +22,7 @@ use shardpack_source::{
     sys,
 };
 
-use crate::{changes::Changes, selection::Selection};
+use crate::{selection::Selection, transform_args::Changes};
 
 /// How a command talks.
 #[derive(Args, Clone, Copy, Debug)]

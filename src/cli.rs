@@ -10,7 +10,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::{
     commands::{adopt, bench, convert, crops, inspect, merge, pack, plan, slurm, status, verify},
-    hosted,
+    embedded,
 };
 
 /// Pack image trees into large sequential shards, verify that nothing is lost, and inspect them
@@ -54,7 +54,7 @@ impl Color {
     /// Applies the choice to all output.
     pub fn set(self) {
         // The host decides about colours.
-        if hosted::host().is_some() {
+        if embedded::host().is_some() {
             return;
         }
         match self {

@@ -6,12 +6,11 @@
 #[macro_use]
 mod lines;
 mod args;
-mod changes;
 mod cli;
 mod commands;
 mod document;
+pub mod embedded;
 mod help;
-pub mod hosted;
 mod man;
 mod panics;
 mod price;
@@ -21,6 +20,7 @@ mod run;
 mod selection;
 mod source_args;
 mod terminal;
+mod transform_args;
 
 use std::ffi::OsString;
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use shardpack_format::{
-    contain::{bug, message},
+    catch_panic::{bug, message},
     threads,
 };
 use shardpack_packer::Result;

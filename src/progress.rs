@@ -15,7 +15,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use shardpack_source::monitor::{Monitor, Phase};
 
 use crate::{
-    hosted::{self, Host, host},
+    embedded::{self, Host, host},
     report,
     terminal::Stream,
 };
@@ -125,7 +125,7 @@ impl Progress {
         let Some(host) = &self.host else { return };
         let (samples, bytes) = (self.samples.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed));
         let Shown { verb, total_samples, total_bytes, .. } = *shown;
-        host.is_at(hosted::Progress { verb, samples, total_samples, bytes, total_bytes });
+        host.is_at(embedded::Progress { verb, samples, total_samples, bytes, total_bytes });
     }
 
     fn draw(&self, shown: &mut Shown) {

@@ -20,7 +20,7 @@ use shardpack_source::ledger::Unpacked;
 
 use crate::{
     document::Failed,
-    hosted::host,
+    embedded::host,
     lines::Lines,
     terminal::{self, Stream},
 };

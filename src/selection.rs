@@ -7,7 +7,7 @@ use shardpack_format::{image_header::Kind, regular};
 use shardpack_packer::{
     Error, Result,
     plan::Check,
-    survey::{Choice, ClassList, ClassMap},
+    selection::{Choice, ClassList, ClassMap},
 };
 
 /// Largest file of classes in bytes: enough for a million names.

@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::within;
-use shardpack_packer::survey::{ClassList, ClassMap};
+use shardpack_packer::selection::{ClassList, ClassMap};
 
 fuzz_target!(|input: &[u8]| {
     within(64 << 10, 512, input, || {

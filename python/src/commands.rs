@@ -8,7 +8,7 @@ use pyo3::{
     prelude::*,
     types::PyBytes,
 };
-use shardpack::hosted::Call;
+use shardpack::embedded::Call;
 use shardpack_format::{Error, ErrorKind, threads::cannot_start};
 
 use crate::errors::{Raise, detached, raised};

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use shardpack_format::{
     Error, ErrorKind,
-    contain::{bug, caught},
+    catch_panic::{bug, caught},
 };
 
 /// The exception for `error`, with its location and its help.

@@ -12,7 +12,7 @@ use shardpack_format::{
 };
 use shardpack_packer::{Error, Result, pack::PlanOptions};
 use shardpack_source::{
-    Datasets, Inputs, Shards, SharedSource, given,
+    Datasets, Inputs, Shards, SharedSource, inputs,
     options::{Components, Splits},
     part_of,
     shards::{Preview, SamplePreview},
@@ -249,7 +249,7 @@ fn resolve(
 /// Fails if some splits are at URLs and others are not.
 fn refuse_some_urls(parts: &[PathBuf]) -> Result<()> {
     let sources: Vec<_> = parts.iter().filter_map(|part| part_of(part)).map(|(_, source)| source).collect();
-    given::refuse_mixed(&sources, &StoreSettings::default()).map(drop)
+    inputs::refuse_mixed(&sources, &StoreSettings::default()).map(drop)
 }
 
 /// The detected format, the fields, and the first samples.

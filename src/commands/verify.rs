@@ -7,7 +7,7 @@ use shardpack_audit::verify::{self, NO_IMAGE, Options, Problem, Repaired, Report
 use shardpack_format::{formats::foreign::FieldSelection, shell};
 use shardpack_packer::{Error, Result};
 use shardpack_reader::{StoreSettings, Transfers};
-use shardpack_source::{DatasetLocation, Inputs, given::InputFiles, part_of, resolve_all, sys};
+use shardpack_source::{DatasetLocation, Inputs, inputs::InputFiles, part_of, resolve_all, sys};
 
 use super::part::{self, Which};
 use crate::{

@@ -10,10 +10,8 @@
 )]
 
 mod arrow_file;
-mod checked;
-mod contain;
+mod catch_panic;
 mod entry;
-mod expected;
 pub mod files;
 #[cfg_attr(not(feature = "hdf5"), path = "without/hdf5.rs")]
 pub mod hdf5;
@@ -21,18 +19,20 @@ pub mod header_check;
 pub mod key_class;
 mod key_labels;
 mod kind;
-mod lack;
 pub mod lmdb;
+mod location;
+mod mds_index;
+mod missing_image;
 pub mod npz;
 mod numbered;
 pub mod offset_index;
 #[cfg_attr(not(feature = "parquet"), path = "without/parquet.rs")]
 pub mod parquet;
 pub mod patterns;
-mod place;
 pub mod plain;
 mod readers;
 mod recognise;
+mod record_check;
 mod remote;
 mod unpack;
 pub mod zip;
@@ -54,15 +54,15 @@ use shardpack_format::{
     help,
 };
 
-use checked::Checked;
 use entry::Entry;
 use key_class::KeyClass;
 pub use kind::Kind;
 use kind::READ;
-use lack::MissingImage;
-use place::BUFFER_BYTES;
-pub use place::{Bytes, Facts, FileLocation};
+use location::BUFFER_BYTES;
+pub use location::{Bytes, Facts, FileLocation};
+use missing_image::MissingImage;
 pub use readers::{Readers, many};
+use record_check::Checked;
 pub use remote::Remote;
 pub use unpack::Packed;
 

@@ -12,7 +12,7 @@ use shardpack_format::{
     memory,
 };
 
-use crate::place::FileLocation;
+use crate::location::FileLocation;
 
 /// Maximum expansion of a snappy block: each copy of 64 bytes takes 3.
 const SNAPPY_RATIO: u64 = 24;

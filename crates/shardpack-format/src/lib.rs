@@ -3,8 +3,8 @@
 //! Nothing here reads a clock; only [`regular`] opens paths, and only [`threads`] starts threads. Input is checked before it is used: no
 //! input makes these functions panic, hang, or allocate more than its own length.
 
+pub mod catch_panic;
 pub mod component;
-pub mod contain;
 pub mod crops;
 pub mod error;
 pub mod field_names;

@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_panic_of_a_thread_is_that_of_the_caller() {
-        let panic = crate::contain::caught(|| each(2, || panic!("out of bounds"))).unwrap_err();
-        assert_eq!(crate::contain::message(&*panic), Some("out of bounds"));
+        let panic = crate::catch_panic::caught(|| each(2, || panic!("out of bounds"))).unwrap_err();
+        assert_eq!(crate::catch_panic::message(&*panic), Some("out of bounds"));
     }
 }

@@ -12,7 +12,7 @@ pub mod crops;
 pub mod training;
 
 mod budget;
-mod contain;
+mod catch_panic;
 mod decode;
 mod encode;
 mod error;

@@ -8,7 +8,7 @@ use std::fmt;
 use image::metadata::Orientation;
 use shardpack_format::image_header::{Header, Kind, Mode};
 
-use crate::{Budget, Encode, Limits, Picture, Refused, contain::contained, decode, encode, need, resize};
+use crate::{Budget, Encode, Limits, Picture, Refused, catch_panic::contained, decode, encode, need, resize};
 
 /// Target size of images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

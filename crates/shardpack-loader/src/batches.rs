@@ -20,8 +20,8 @@ use crate::{
     batch::{Batch, Column},
     columns::Gathered,
     feed::{Feed, Handle, Next},
-    forked,
-    making::{Making, Slotted},
+    fill_slot::{Making, Slotted},
+    fork_guard,
     order::RankLanes,
     receipt::{Bad, Receipt},
     ring::{Finished, Outlet, Ring},
@@ -158,7 +158,7 @@ impl Batches {
     /// - If this process is a fork of the process that made it.
     #[expect(clippy::should_implement_trait, reason = "it ends at each epoch, and goes on")]
     pub fn next(&mut self) -> Result<Option<Batch>> {
-        forked::check(self.process)?;
+        fork_guard::check(self.process)?;
         let counters = Arc::clone(&self.shared.making.counters);
         let asked = self.asked.take().unwrap_or_else(Instant::now);
         self.shared.ring.wait_begins();
@@ -206,7 +206,7 @@ impl Batches {
     /// # Errors
     /// If this process is a fork of the process that made it.
     pub fn wait(&mut self, timeout: Duration) -> Result<bool> {
-        forked::check(self.process)?;
+        fork_guard::check(self.process)?;
         self.asked.get_or_insert_with(Instant::now);
         self.shared.ring.wait_begins();
         let is_there = self.shared.outlet.wait_finished(self.sequence, timeout);

@@ -12,7 +12,7 @@ use shardpack_reader::Dataset;
 use crate::{
     Batches, Memory, MixPart, OnBad, Output, Samples, State, Subset, Times, classes,
     feed::Feed,
-    making::Making,
+    fill_slot::Making,
     mix::Quotas,
     order::{self, Epoch, Identities, Last, Shuffle, Sum},
     plan::{Needs, Plan, PlanSource, Ranks},

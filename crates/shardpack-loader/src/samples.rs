@@ -6,7 +6,7 @@ use shardpack_format::Result;
 
 use crate::{
     feed::{Feed, Next},
-    forked,
+    fork_guard,
     run::Fetched,
     stats::{Counters, Stats},
 };
@@ -42,7 +42,7 @@ impl Samples {
     /// sample itself.
     #[expect(clippy::should_implement_trait, reason = "it ends at each epoch, and goes on")]
     pub fn next(&mut self) -> Result<Option<Fetched>> {
-        forked::check(self.process)?;
+        fork_guard::check(self.process)?;
         let next = self.feed.next(1, &mut self.next)?;
         Ok(matches!(next, Next::Samples).then(|| self.next.pop()).flatten())
     }

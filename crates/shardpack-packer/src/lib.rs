@@ -14,9 +14,9 @@ pub mod part;
 pub mod part_auto;
 pub mod plan;
 pub mod plan_file;
-pub mod seal;
+pub mod seal_dataset;
+pub mod selection;
 pub mod sidecars;
-pub mod survey;
 pub mod transfer;
 
 pub use shardpack_format::{Error, ErrorKind, Result, formats};

@@ -16,7 +16,7 @@ use shardpack_storage::OpenFile;
 use crate::{
     Bytes, Dataset,
     content::{Compression, Content},
-    turn::SingleFlight,
+    single_flight::SingleFlight,
     window::{Scratch, Window},
 };
 

@@ -21,8 +21,8 @@ use shardpack_reader::{Dataset, Shard};
 use super::{
     COMPONENT, DatasetLocation, SourceListing,
     classes::Collector,
-    keep::{LEFT_OUT, PathFilter},
-    merge,
+    filter::{LEFT_OUT, PathFilter},
+    merge_classes,
     options::{Options, SPLITS, Splits},
     strangers::{self, STRANGER, STRANGER_BESIDE},
 };
@@ -183,14 +183,14 @@ pub(super) fn discover(
             }
         }
     }
-    let lists: Vec<Vec<merge::Name>> = members.iter().map(|member| names_of(member, options)).collect();
+    let lists: Vec<Vec<merge_classes::Name>> = members.iter().map(|member| names_of(member, options)).collect();
     let who = |member: &Member<'_>| text::path(&member.dataset.folder()).to_string();
     // A whole split may lack labels, as test splits do; a part of a split may not.
     let with_labels = members.iter().zip(&lists).filter(|(_, names)| !names.is_empty());
     let with_labels: BTreeSet<&Option<String>> = with_labels.map(|(member, _)| &member.split).collect();
     let lists = members.iter().zip(&lists).filter(|(member, _)| with_labels.contains(&member.split));
-    let lists = lists.map(|(member, names)| merge::Named { who: who(member), names, is_numbered: false });
-    let classes = Arc::new(merge::merge(&lists.collect::<Vec<_>>())?);
+    let lists = lists.map(|(member, names)| merge_classes::Named { who: who(member), names, is_numbered: false });
+    let classes = Arc::new(merge_classes::merge(&lists.collect::<Vec<_>>())?);
     let mut names: Vec<Option<String>> = members.iter().map(|member| member.split.clone()).collect();
     names.sort_by_key(|split| {
         let known = split.as_ref().and_then(|split| SPLITS.iter().position(|known| known == split));
@@ -223,7 +223,7 @@ pub(super) fn discover(
 }
 
 /// Class names of `member` in the order of labels; empty if labels are disabled.
-fn names_of(member: &Member<'_>, options: &Options) -> Vec<merge::Name> {
+fn names_of(member: &Member<'_>, options: &Options) -> Vec<merge_classes::Name> {
     let classes = if options.no_labels { &[] } else { member.dataset.classes() };
     classes.iter().map(|class| class.name_bytes().into()).collect()
 }
@@ -337,7 +337,7 @@ fn cell_of(row: &RowRef<'_>, (kind, at): &(Component, usize), forms: &mut Intern
 /// Lists these datasets as one.
 fn of_members(
     members: &[&Member<'_>],
-    classes: &Arc<Vec<merge::Name>>,
+    classes: &Arc<Vec<merge_classes::Name>>,
     keep: &PathFilter,
     options: &Options,
     monitor: &dyn Monitor,
@@ -369,7 +369,7 @@ fn of_members(
         }
         meta |= !component_kinds.is_empty() && choice.json;
         let own = names_of(member, options);
-        let numbers = merge::numbers(&own, classes);
+        let numbers = merge_classes::numbers(&own, classes);
         for (place, number) in member.shards().flat_map(|shard| shard.samples()).enumerate() {
             if place % 4096 == 0 {
                 monitor.check_cancelled()?;

@@ -8,10 +8,10 @@ use shardpack_storage::Transfers;
 use super::{
     api::{SampleReader, SharedSource, Source, SourceKind, SourceListing},
     dataset,
+    dataset_location::DatasetLocation,
+    dataset_reader::SealedReader,
     options::Options,
-    patient::Retrying,
-    root::DatasetLocation,
-    sealed::SealedReader,
+    retry::Retrying,
     stored::{Stored, StoredPath},
 };
 use crate::{listing::Listing, monitor::Monitor};

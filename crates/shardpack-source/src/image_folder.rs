@@ -18,15 +18,15 @@ use shardpack_format::{Error, Result};
 
 use super::{
     SourceListing,
-    keep::{LEFT_OUT, PathFilter},
+    filter::{LEFT_OUT, PathFilter},
     layout::{self, Likeness},
     links::NOT_FOLLOWED,
-    listed::ListedTree,
+    listed_tree::ListedTree,
     missing_components::lacking,
     names::{self, Name, as_path},
     options::{Options, SPLITS, Splits},
     outcome::Outcome,
-    payload,
+    sample_files,
     storage::listing_threads,
     tree::{Tree, below},
     walk,
@@ -71,7 +71,7 @@ pub(super) fn discover_in(tree: Tree<'_>, options: &Options, monitor: &dyn Monit
     if !matches!(options.splits, Splits::Compared(_)) {
         refuse_images_outside(tree, &found, options)?;
     }
-    match payload::decide_payload(tree, &found, options)? {
+    match sample_files::decide_payload(tree, &found, options)? {
         None => Ok(found),
         Some((options, notes)) => {
             let mut found = discover_as(tree, &options, monitor)?;

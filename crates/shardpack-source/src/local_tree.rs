@@ -10,10 +10,10 @@ use shardpack_storage::Transfers;
 
 use super::{
     api::{SampleReader, SharedSource, Source, SourceKind, SourceListing},
+    folder_reader::FolderReader,
     image_folder, npz,
-    open::FolderReader,
     options::Options,
-    patient::Retrying,
+    retry::Retrying,
     stored::{Stored, StoredPath},
 };
 use crate::{listing::Listing, monitor::Monitor, sys};

@@ -19,12 +19,12 @@ use shardpack_storage::{Object, Storage};
 use super::{
     api::{Look, ReadError, Refusal, SampleReader, SharedSource, Source, SourceKind, SourceListing, refused},
     archive::InArchive,
-    image_folder,
-    listed::ListedTree,
-    lists, names, npz,
+    image_folder, list_objects,
+    listed_tree::ListedTree,
+    names, npz,
     options::Options,
     packed,
-    patient::Retrying,
+    retry::Retrying,
     shards::UrlResolver,
     stored::{Stored, StoredPath},
     tree::Tree,
@@ -108,7 +108,7 @@ impl ObjectTree {
         }
         monitor.begin(Phase::Walking, 0, 0);
         let store = self.store()?;
-        let listed = lists::all(store.as_ref(), monitor)?;
+        let listed = list_objects::all(store.as_ref(), monitor)?;
         let has = |name: &str| listed.names(b"").any(|(found, is_folder)| !is_folder && found == name.as_bytes());
         let read = |name: &str| if has(name) { store.read(name, MAX_RECORD_BYTES) } else { Ok(None) };
         // Other tools use these file names too.

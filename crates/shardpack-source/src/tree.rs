@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use shardpack_format::Result;
 
-use super::{listed::ListedTree, names::as_path, packed};
+use super::{listed_tree::ListedTree, names::as_path, packed};
 use crate::sys;
 
 /// A tree to list: in a file system, or as an object store listed it.

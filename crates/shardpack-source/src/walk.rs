@@ -18,7 +18,7 @@ use rustix::{
 use shardpack_format::{Error, Result, component::Component, text, threads};
 
 use super::{
-    keep::{LEFT_OUT, PathFilter},
+    filter::{LEFT_OUT, PathFilter},
     links::{Links, NOT_FOLLOWED},
     names::{Name, as_path, join, other_reason},
     outcome::{Outcome, beside, sized, unpacked},

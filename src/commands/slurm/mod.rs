@@ -27,7 +27,7 @@ use super::{pack::OnBadArg, part::one_format};
 use crate::{
     Outcome,
     args::{self, PlanArgs, ReadOrderArg},
-    hosted, report,
+    embedded, report,
     source_args::SourceArgs,
 };
 
@@ -188,7 +188,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let mut bash = Command::new("bash");
     bash.arg("-c").arg(&text).stdin(Stdio::null());
     let failed = |e| Error::io("cannot run bash", e);
-    let code = match hosted::host() {
+    let code = match embedded::host() {
         None => bash.status().map_err(failed)?.code(),
         Some(_) => {
             let ran = bash.output().map_err(failed)?;
@@ -329,7 +329,7 @@ fn program(args: &Args) -> Result<PathBuf> {
         }
         Some(program) => Ok(program.clone()),
         // In Python, the current executable is the interpreter.
-        None if hosted::host().is_some() => Ok("shardpack".into()),
+        None if embedded::host().is_some() => Ok("shardpack".into()),
         None => std::env::current_exe().map_err(|e| Error::io("cannot determine the path of this program", e)),
     }
 }

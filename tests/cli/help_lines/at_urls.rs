@@ -126,19 +126,19 @@ pub const AT_URLS: &[(&str, &str, &str, &str)] = &[
     (
         "check the URL and the endpoint",
         "check the URL and the endpoint",
-        "crates/shardpack-storage/src/remote/answer.rs",
+        "crates/shardpack-storage/src/remote/response.rs",
         "what_stores_say_in_xml_is_told",
     ),
     (
         "check the region and the endpoint",
         "check the region and the endpoint",
-        "crates/shardpack-storage/src/remote/answer.rs",
+        "crates/shardpack-storage/src/remote/response.rs",
         "what_stores_say_in_xml_is_told",
     ),
     (
         "the bucket is in",
         "the bucket is in",
-        "crates/shardpack-storage/src/remote/answer.rs",
+        "crates/shardpack-storage/src/remote/response.rs",
         "what_stores_say_in_xml_is_told",
     ),
     (

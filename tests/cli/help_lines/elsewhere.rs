@@ -41,7 +41,7 @@ pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
     (
         "please report it with the command and its output under RUST_BACKTRACE=1",
         "please report it",
-        "crates/shardpack-format/src/contain.rs",
+        "crates/shardpack-format/src/catch_panic.rs",
         "a_panic_is_caught_and_what_comes_after_is_as_ever",
     ),
     (

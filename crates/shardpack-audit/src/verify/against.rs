@@ -35,7 +35,7 @@ use crate::{
     monitor::{Monitor, Phase},
     source::{
         Fractions, RandomSplit, ReadError, Refusal, SampleReader, Shards, SharedSource, Source, SourceKind,
-        SourceListing, merge, npy,
+        SourceListing, merge_classes, npy,
         options::{self, Components, Splits},
         shared,
     },
@@ -161,7 +161,7 @@ pub(super) struct Original<'a> {
 impl<'a> Original<'a> {
     pub fn new(dataset: &Opened, found: &'a SourceListing, reader: &'a dyn SampleReader) -> Self {
         let names: Vec<Vec<u8>> = dataset.manifest.classes.iter().map(|class| class.name_bytes().to_vec()).collect();
-        let classes = merge::numbers(&names, &found.listing.classes);
+        let classes = merge_classes::numbers(&names, &found.listing.classes);
         Self { found, reader, classes, names, of_folders: OnceLock::new() }
     }
 

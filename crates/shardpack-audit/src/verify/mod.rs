@@ -7,11 +7,11 @@
 mod against;
 mod decode;
 pub mod foreign;
-mod place;
+pub mod inputs;
 mod records;
 mod repair;
+mod repair_target;
 mod same_labels;
-pub mod several;
 mod shard;
 
 use std::{
@@ -51,8 +51,8 @@ use crate::{
 
 pub use against::said_of_records;
 pub use decode::NO_IMAGE;
+pub use inputs::all;
 pub use repair::{Repaired, repair};
-pub use several::all;
 
 /// Scope of a verification.
 #[derive(Clone, Debug, Default)]

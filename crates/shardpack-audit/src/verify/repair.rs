@@ -27,7 +27,7 @@ use super::{
     Opened, Problem, Report,
     against::{self, Original},
     dataset_report, open,
-    place::{Remote, RepairTarget},
+    repair_target::{Remote, RepairTarget},
     shard::in_order,
     verify,
 };

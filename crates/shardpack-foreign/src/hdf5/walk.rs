@@ -10,7 +10,7 @@ use shardpack_format::{
     image_header::SNIFF_BYTES,
 };
 
-use super::super::{MissingImage, contain};
+use super::super::{MissingImage, catch_panic};
 
 /// Iterator over the images of a file.
 pub(super) trait Images {
@@ -120,5 +120,5 @@ impl Walk for Contained {
 
 /// Calls into the HDF5 crate, whose panics are errors here.
 pub(super) fn contained<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
-    contain::contained("HDF5 file", call)
+    catch_panic::contained("HDF5 file", call)
 }

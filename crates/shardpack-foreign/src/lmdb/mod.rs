@@ -69,7 +69,7 @@ pub(super) use self::{
 };
 use crate::{
     entry,
-    place::{Bytes, FileLocation},
+    location::{Bytes, FileLocation},
 };
 use shardpack_storage::sys;
 

@@ -5,7 +5,7 @@
 use parquet::errors::ParquetError;
 use shardpack_format::{Error, Result};
 
-use super::super::contain;
+use super::super::catch_panic;
 
 /// The same of a column of a row group.
 pub(super) fn in_place(error: ParquetError, group: usize, column: &str) -> Error {
@@ -34,5 +34,5 @@ fn describe(error: ParquetError) -> Result<String> {
 
 /// Calls into the parquet crate, whose panics are errors here.
 pub(super) fn contained<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
-    contain::contained("parquet file", call)
+    catch_panic::contained("parquet file", call)
 }

@@ -16,7 +16,7 @@ use shardpack_format::image_header::{Header, Kind};
 pub(crate) use tiff::need as tiff_need;
 pub(crate) use xmp::orientation as orientation_in_xmp;
 
-use crate::{Limits, Picture, Refused, contain::contained, crops};
+use crate::{Limits, Picture, Refused, catch_panic::contained, crops};
 
 /// Decodes a whole image, or the first frame of an animation.
 ///

@@ -25,14 +25,14 @@
 
 mod geometry;
 mod half;
-mod oddity;
+mod image_traits;
 mod random;
+mod rotate;
 mod slot;
 mod transform;
-mod turn;
 mod worker;
 
 pub use geometry::{Geometry, Rect, Region};
-pub use oddity::{Oddities, Oddity};
+pub use image_traits::{Oddities, Oddity};
 pub use transform::{Axes, Cut, Dtype, Filter, Normalise, Options, Resize, Size, Transform, Unusable};
 pub use worker::{Outcome, Rgb, Worker};

@@ -14,10 +14,10 @@ use shardpack_format::image_header::{Header, Kind};
 
 use super::{
     geometry::{Geometry, Rect, Region},
-    oddity::{Jpeg, Oddities, Oddity},
+    image_traits::{Jpeg, Oddities, Oddity},
+    rotate::Turn,
     slot::{self, Placing},
     transform::{Filter, Transform},
-    turn::Turn,
 };
 use crate::{
     Budget, Layout, Limits, Refused, Reservation,

@@ -13,7 +13,7 @@ mod in_order;
 mod memory;
 mod output;
 mod record;
-mod sealer;
+mod seal_shard;
 mod sink;
 mod span;
 mod window;
@@ -51,8 +51,8 @@ use record::Renderer;
 use sink::{Hashed, Sink};
 use span::Span;
 
-pub use sealer::{Sealed, ShardHashes, clear, recall};
-pub(crate) use sealer::{index_file, ledger_part};
+pub use seal_shard::{Sealed, ShardHashes, clear, recall};
+pub(crate) use seal_shard::{index_file, ledger_part};
 
 /// Policy for a sample that cannot be packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -244,7 +244,7 @@ impl CopyState<'_, '_> {
     }
 
     /// Seals finished shards until all senders are gone.
-    fn seal_all(&self, receive: &Mutex<mpsc::Receiver<sealer::Finished>>) {
+    fn seal_all(&self, receive: &Mutex<mpsc::Receiver<seal_shard::Finished>>) {
         loop {
             let next = lock(receive).recv();
             let Ok(finished) = next else { return };
@@ -252,7 +252,7 @@ impl CopyState<'_, '_> {
                 continue;
             }
             let shard = finished.shard;
-            match sealer::seal(self.copy, finished) {
+            match seal_shard::seal(self.copy, finished) {
                 Ok(sealed) => {
                     lock(&self.outcome).shards.insert(shard, sealed);
                 }
@@ -261,7 +261,7 @@ impl CopyState<'_, '_> {
         }
     }
 
-    fn stream_all(&self, spans: &[Span], send: &mpsc::SyncSender<sealer::Finished>) {
+    fn stream_all(&self, spans: &[Span], send: &mpsc::SyncSender<seal_shard::Finished>) {
         let threads = match self.copy.threads() {
             Ok(threads) => threads,
             Err(error) => return self.fail(error),
@@ -270,7 +270,12 @@ impl CopyState<'_, '_> {
     }
 
     /// Copies a span of which nothing was read before.
-    fn stream_one(&self, span: Span, buffer: &mut Vec<u8>, send: &mpsc::SyncSender<sealer::Finished>) -> Result<()> {
+    fn stream_one(
+        &self,
+        span: Span,
+        buffer: &mut Vec<u8>,
+        send: &mpsc::SyncSender<seal_shard::Finished>,
+    ) -> Result<()> {
         let streamed = self.stream(span, &PassResults::default(), buffer)?;
         self.finish_span(span, streamed, buffer, send)
     }
@@ -412,7 +417,7 @@ impl CopyState<'_, '_> {
         span: Span,
         streamed: Streamed,
         buffer: &mut Vec<u8>,
-        send: &mpsc::SyncSender<sealer::Finished>,
+        send: &mpsc::SyncSender<seal_shard::Finished>,
     ) -> Result<()> {
         let open = {
             let mut open = lock(&self.opens[&span.shard]);
@@ -480,12 +485,12 @@ impl CopyState<'_, '_> {
         output: Option<Shared>,
         parts: BTreeMap<usize, SpanResult>,
         bad: BTreeMap<u64, Refusal>,
-        send: &mpsc::SyncSender<sealer::Finished>,
+        send: &mpsc::SyncSender<seal_shard::Finished>,
     ) -> Result<()> {
         let nothing = || Error::data("nothing was written to this shard").in_file(self.copy.plan.shard_file(shard));
         let output = output.ok_or_else(nothing)?;
         // The sealers end only after the last send.
-        let _ = send.send(sealer::Finished { shard, output, parts: parts.into_values().collect(), bad });
+        let _ = send.send(seal_shard::Finished { shard, output, parts: parts.into_values().collect(), bad });
         Ok(())
     }
 }

@@ -13,7 +13,7 @@ use shardpack_imaging::{Budget, Reservation};
 use super::{
     CopyState, PassResults, Span, SpanResult, Streamed, lock,
     record::{RecordSpan, Renderer},
-    sealer::Finished,
+    seal_shard::Finished,
     sink::Sink,
 };
 use crate::{

@@ -17,11 +17,11 @@ use shardpack_format::{
 use shardpack_storage::{Local, Storage};
 
 use super::{
-    alike::alike,
     dataset_folder,
     existing::sealed_in,
-    held::ExistingFiles,
+    existing_files::ExistingFiles,
     left_out, present,
+    unchanged_shards::alike,
     work_folder::{self, ASIDE_FOLDER, LOCK_FILE, OTHER_FOLDER, PLAN_FILE, REPLACED_FOLDER, SPOOL_FILE},
     work_of,
 };
@@ -31,7 +31,7 @@ use crate::{
     own,
     plan::Plan,
     plan_file::{self, PlanFile},
-    seal, sidecars,
+    seal_dataset, sidecars,
     source::Source,
     sys,
 };
@@ -145,7 +145,7 @@ impl Destination {
             Ok(State::Sealed(manifests)) => {
                 // Packed by a version that did not write this record.
                 if !sys::exists(&dst.join(splits::FILE))? {
-                    seal::seal_splits(plans, &manifests, dst, &destination.work)?;
+                    seal_dataset::seal_splits(plans, &manifests, dst, &destination.work)?;
                 }
                 destination.remove_work()?;
                 Ok((destination, State::Sealed(manifests)))
@@ -345,7 +345,7 @@ impl Destination {
     /// Ends the work after the manifests are in place. Writes the record of splits, and makes the names of
     /// `dst` and of its splits durable too.
     pub fn close(self, dst: &Path, plans: &[Plan], manifests: &[Manifest]) -> Result<()> {
-        seal::seal_splits(plans, manifests, dst, &self.work)?;
+        seal_dataset::seal_splits(plans, manifests, dst, &self.work)?;
         sys::sync_folder(dst)?;
         self.remove_work()?;
         make_durable(dst)

@@ -1,6 +1,6 @@
 //! Datasets that a destination holds, in a folder or at a URL: the record of splits, and the manifests.
 //!
-//! Reads only; [`super::held`] and [`super::site`] decide which files may be replaced.
+//! Reads only; [`super::existing_files`] and [`super::site`] decide which files may be replaced.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -12,7 +12,7 @@ use shardpack_format::{
 use shardpack_storage::{Local, Storage};
 
 use super::present::files_of;
-use crate::{plan::Plan, plan_file, seal, source::strangers::crop_files};
+use crate::{plan::Plan, plan_file, seal_dataset, source::strangers::crop_files};
 
 /// The datasets of a destination.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl Existing {
     pub fn has_other_record(&self, plans: &[Plan]) -> Result<bool> {
         let Some(record) = &self.record else { return Ok(false) };
         let Some(manifests) = self.all_of(plans) else { return Ok(false) };
-        let expected = seal::record(plans, &manifests)?.map(|record| record.to_bytes()).transpose()?;
+        let expected = seal_dataset::record(plans, &manifests)?.map(|record| record.to_bytes()).transpose()?;
         Ok(expected.as_ref() != Some(record))
     }
 

@@ -20,10 +20,10 @@ use shardpack_storage::Storage;
 use super::{
     dataset_folder, destination,
     merge_check::{ShardCheck, check},
-    present,
+    part_spools, present,
     receipt::{self, PartReceipt, Received},
     site::Site,
-    split_prefix, spools,
+    split_prefix,
     work_folder::{self, LOCK_FILE},
     work_of,
 };
@@ -34,7 +34,7 @@ use crate::{
     own,
     part::{Part, owners},
     plan::Plan,
-    seal, sidecars, sys,
+    seal_dataset, sidecars, sys,
     transfer::of_split,
 };
 
@@ -239,7 +239,7 @@ fn merge_at(at: &At<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Mer
 /// Ends a merge at a place without a plan: it is sealed already, or nothing was packed in parts.
 fn merged_before(at: &At<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Merged> {
     let sealed = sealed_before(at);
-    if !matches!(sealed, Ok(Some(_))) && !spools::parts(at.site.storage.as_ref())?.is_empty() {
+    if !matches!(sealed, Ok(Some(_))) && !part_spools::parts(at.site.storage.as_ref())?.is_empty() {
         return Err(Error::usage("images were changed in parts here, and nothing is packed yet")
             .in_file(at.site.storage.root())
             .help("shardpack status DST shows which parts are missing; when all are changed, the same commands pack"));
@@ -290,9 +290,9 @@ fn seal_all(
         let of_shards = received.values().flat_map(|shard| &shard.sidecars).cloned().collect();
         let sealed = received.iter().map(|(number, shard)| (*number, shard.sealed.clone())).collect();
         let storage = at.storage(&folder)?;
-        manifests.push(seal::seal(plan, &sealed, &names, Some(of_shards), (&folder, storage.as_ref()), &work)?);
+        manifests.push(seal_dataset::seal(plan, &sealed, &names, Some(of_shards), (&folder, storage.as_ref()), &work)?);
     }
-    seal::seal_splits(plans, &manifests, &at.folder, &work)?;
+    seal_dataset::seal_splits(plans, &manifests, &at.folder, &work)?;
     match at.site.storage.local() {
         Some(folder) => sys::sync_folder(folder)?,
         None => drop(at.site.put_dataset(plans, &at.folder)?),

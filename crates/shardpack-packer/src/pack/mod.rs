@@ -1,35 +1,35 @@
 //! Pack: source → plan → copy → seal.
 
-mod alike;
 mod announced;
-mod beside;
-mod change_part;
 mod destination;
 mod existing;
+mod existing_files;
 mod geometry;
-mod held;
 mod image_check;
 mod merge;
 mod merge_check;
 mod newer;
-mod notes;
 mod part;
-mod place;
+mod part_session;
+mod part_spools;
 mod planned;
 mod planned_part;
 mod planning;
+mod preprocess_part;
+mod preprocess_target;
 mod present;
+mod process_dirs;
 mod receipt;
 mod requests;
-mod runs;
 mod second_format;
 mod site;
 mod site_parts;
-mod spools;
 mod status;
 #[cfg(test)]
 mod tests;
 mod transformed;
+mod unchanged_shards;
+mod warnings;
 pub mod work_folder;
 
 use std::{
@@ -56,25 +56,25 @@ use crate::{
     monitor::{Monitor, Phase},
     own,
     plan::{self, Plan},
-    seal, sidecars,
+    seal_dataset, selection, sidecars,
     source::{
         Refusal, SampleReader, SharedSource, Source, options,
         storage::{self, ReadOrder, Storage},
     },
-    survey, sys, transfer,
+    sys, transfer,
 };
 pub use announced::Announced;
-pub use change_part::ChangedPart;
 pub use destination::look_at;
 use destination::{Destination, State};
 use image_check::ImageCheck;
 pub use merge::{Merged, Missing, Options as MergeOptions, merge};
 use newer::newer;
 pub use part::{Ended, PartReport, pack_part};
-pub use place::PreprocessTarget;
 pub use planned::planned;
 pub use planned_part::PlannedPart;
 pub use planning::{PartPlanning, plan_all, plan_part};
+pub use preprocess_part::ChangedPart;
+pub use preprocess_target::PreprocessTarget;
 pub use requests::{Requests, requests};
 use second_format::SecondFormat;
 use site::Site;
@@ -99,7 +99,7 @@ pub struct PlanOptions {
     /// Options for walking the source.
     pub walk: options::Options,
     /// Filters that choose samples.
-    pub survey: survey::Choice,
+    pub survey: selection::Choice,
     /// Options that decide the bytes; [`PlanOptions::extension`] sets the extension in it.
     pub bytes: plan::Options,
     /// See [`Extension`].
@@ -407,7 +407,7 @@ fn pack_into(
         let sidecars = options.sidecars.names(plan)?;
         let (folder, work) = (dataset_folder(dst, plan), destination.work(plan)?);
         let storage = transfer::of_split(&storage, plan.split.as_deref())?;
-        manifests.push(seal::seal(plan, &outcome.shards, &sidecars, None, (&folder, storage.as_ref()), &work)?);
+        manifests.push(seal_dataset::seal(plan, &outcome.shards, &sidecars, None, (&folder, storage.as_ref()), &work)?);
     }
     destination.close(dst, plans, &manifests)?;
     let report = report(manifests, false, unpacked, &outcomes, plans, resumed_shards, start);

@@ -22,11 +22,10 @@ use shardpack_reader::Transfers;
 use shardpack_storage::Storage;
 
 use super::{
-    Folders, Options,
-    beside::PartSession,
-    bytes_on_disk, copy_all, dataset_folder,
+    Folders, Options, bytes_on_disk, copy_all, dataset_folder,
     destination::{self, known_bad},
     left_out, no_space,
+    part_session::PartSession,
     planned_part::{Common, PlannedPart},
     receipt::{self, Receipt, Received},
     site::Site,

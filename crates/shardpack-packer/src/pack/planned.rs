@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use shardpack_format::{Error, ErrorKind, Result};
 
-use super::{Planned, notes};
+use super::{Planned, warnings};
 use crate::{
     listing::Listing,
     plan::Plan,
@@ -37,7 +37,7 @@ pub(super) fn looked_at(source: SharedSource, plans: Vec<Plan>) -> Result<Planne
     let sniffed = plans.iter().map(|plan| look(source.as_ref(), plan.split.as_deref(), &plan.listing, true));
     let sniffed = merge_sniffed(sniffed.collect::<Result<_>>()?);
     let storage = storage::describe(source.read_at(), &sniffed);
-    let notes = notes::notes(plans.iter().filter(|plan| plan.has_all()), &sniffed.kinds);
+    let notes = warnings::notes(plans.iter().filter(|plan| plan.has_all()), &sniffed.kinds);
     Ok(Planned { source, plans, storage, kinds: sniffed.kinds, notes })
 }
 

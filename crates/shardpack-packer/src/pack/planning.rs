@@ -12,12 +12,11 @@ use shardpack_format::{
 use shardpack_imaging::Recipe;
 
 use super::{
-    Extension, PlanOptions, Planned, PreprocessTarget,
-    change_part::{ChangedPart, PreprocessState, change_part},
-    geometry, notes, place,
+    Extension, PlanOptions, Planned, PreprocessTarget, geometry,
+    part_spools::Request,
     planned::{look, merge_sniffed},
-    spools::Request,
-    transformed,
+    preprocess_part::{ChangedPart, PreprocessState, change_part},
+    preprocess_target, transformed, warnings,
 };
 use crate::{
     copy::{self, OnBad},
@@ -25,13 +24,13 @@ use crate::{
     monitor::Monitor,
     part::Part,
     plan::{self, Plan},
+    selection,
     source::{
         COMPONENT, Fractions, RandomSplit, SharedSource, Source, SourceKind, SourceListing, npy,
         options::Components,
-        payload, several,
+        sample_files, split_sources,
         storage::{self, Sniffed},
     },
-    survey,
 };
 
 /// Lists `source` and plans its packing with each of `options`, which differ in the format. If images are
@@ -54,7 +53,7 @@ pub fn plan_all(
     })?;
     copy::fit_any(place.memory_bytes)?;
     let plans = surveyed.plans_before()?;
-    let Some(prepared) = place::prepare(place, surveyed.source.as_ref(), &plans)? else {
+    let Some(prepared) = preprocess_target::prepare(place, surveyed.source.as_ref(), &plans)? else {
         let storage = storage::describe(surveyed.source.path(), &surveyed.sniffed);
         let of = |plans| Planned {
             source: surveyed.source.clone(),
@@ -148,9 +147,9 @@ impl Surveyed {
         let mut found = source.discover(&first.walk, monitor)?;
         found.iter().try_for_each(|found| check_fraction(found, first))?;
         refuse_image_options(options, &found)?;
-        survey::survey(source.as_ref(), &mut found, &first.survey, monitor)?;
+        selection::survey(source.as_ref(), &mut found, &first.survey, monitor)?;
         found.iter().try_for_each(check_folder)?;
-        several::check_shared(source.as_ref(), &found)?;
+        split_sources::check_shared(source.as_ref(), &found)?;
         found.iter().try_for_each(|found| check_any(source.as_ref(), found))?;
         let sniffed = look_all(source.as_ref(), &found, is_copied)?;
         check_components_exist(&first.walk.components, &first.bytes.format.wanted.renames, &found)
@@ -213,7 +212,7 @@ impl Surveyed {
             let plans = found.iter().map(plan);
             let plans = plans.collect::<Result<Vec<_>>>().map_err(|error| error.in_file(source.path()))?;
             let mut notes_of = std::mem::take(&mut of_source);
-            notes_of.extend(notes::notes(plans.iter(), &sniffed.kinds));
+            notes_of.extend(warnings::notes(plans.iter(), &sniffed.kinds));
             notes_of.extend(describe_unstorable(&found, &bytes.format));
             let (source, storage, kinds) = (source.clone(), storage.clone(), sniffed.kinds.clone());
             all.push(Planned { source, plans, storage, kinds, notes: notes_of });
@@ -288,7 +287,7 @@ fn decide_payload(
     let is_other = |kind: &Kind| *kind == Kind::Unknown || (*kind == Kind::Npy && !changes);
     let is_told = found.iter().any(|found| found.payload.is_some());
     if !is_told && source.is_all(&[SourceKind::List]) && !kinds.is_empty() && kinds.keys().all(is_other) {
-        let payload = payload::of_names(found)?;
+        let payload = sample_files::of_names(found)?;
         found.iter_mut().for_each(|found| found.payload.clone_from(&payload));
     }
     decide_types(found);

@@ -12,7 +12,7 @@ use shardpack_reader::Dataset;
 use crate::{
     ledger,
     plan::Plan,
-    source::{Look, ReadError, Refusal, SampleReader, sealed},
+    source::{Look, ReadError, Refusal, SampleReader, dataset_reader},
     sys,
 };
 
@@ -68,14 +68,14 @@ impl<'a> SecondFormat<'a> {
 
 impl SampleReader for SecondFormat<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
-        sealed::read(&self.dataset, self.place(number)?, payload)
+        dataset_reader::read(&self.dataset, self.place(number)?, payload)
     }
 
     fn read_component(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
-        sealed::read_component(&self.dataset, self.place(number)?, self.kinds, which, out)
+        dataset_reader::read_component(&self.dataset, self.place(number)?, self.kinds, which, out)
     }
 
     fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
-        sealed::peek(&self.dataset, self.place(number)?, first, look)
+        dataset_reader::peek(&self.dataset, self.place(number)?, first, look)
     }
 }

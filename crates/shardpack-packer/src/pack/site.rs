@@ -27,7 +27,7 @@ use shardpack_storage::Storage;
 use super::{
     Options, Planned, Report, destination,
     existing::{self, Existing, below},
-    held, in_ledgers,
+    existing_files, in_ledgers,
     newer::newer,
     other_sidecars, pack_into, present,
     receipt::{self, Received},
@@ -42,7 +42,7 @@ use crate::{
     own,
     plan::Plan,
     plan_file::{self, PlanFile},
-    seal, sidecars,
+    seal_dataset, sidecars,
     source::{Source, strangers::crop_files},
     sys,
     transfer::{put_files, remove_files},
@@ -270,7 +270,7 @@ impl Site {
 
     /// Puts the record beside the splits.
     fn put_record(&self, plans: &[Plan], manifests: &[Manifest]) -> Result<()> {
-        match seal::record(plans, manifests)? {
+        match seal_dataset::record(plans, manifests)? {
             Some(record) => self.storage.put(splits::FILE, record.to_bytes()?),
             None => Ok(()),
         }
@@ -412,8 +412,8 @@ impl Site {
         let mut names = names_of(&plans)?;
         if self.storage.length(manifest::FILE)?.is_none() {
             let sums = self.storage.read_small(SUMS_FILE)?.unwrap_or_default();
-            let files = held::names_in_sums(&sums);
-            names.extend(held::tables_of(&files).into_iter().chain(files));
+            let files = existing_files::names_in_sums(&sums);
+            names.extend(existing_files::tables_of(&files).into_iter().chain(files));
         }
         for part in receipt::parts(self.storage.as_ref())? {
             let found = receipt::valid(self.storage.as_ref(), part, &plans)?;

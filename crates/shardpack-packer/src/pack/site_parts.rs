@@ -21,11 +21,10 @@ use shardpack_format::{
 use shardpack_storage::Storage;
 
 use super::{
-    destination,
+    destination, part_spools,
     planned_part::PlannedPart,
     present, receipt,
     site::Site,
-    spools,
     work_folder::{self, LOCK_FILE, plan_name, spools_folder},
 };
 use crate::{
@@ -301,6 +300,6 @@ impl Site {
             return destination::make_durable(folder);
         }
         receipt::remove_all(self.storage.as_ref())?;
-        remove_files(self.storage.as_ref(), &spools::all_names(self.storage.as_ref())?)
+        remove_files(self.storage.as_ref(), &part_spools::all_names(self.storage.as_ref())?)
     }
 }

@@ -15,7 +15,7 @@ use shardpack_reader::{StoreSettings, is_unfinished, unfinished};
 use shardpack_storage::Storage;
 
 use super::{
-    receipt, runs, site_parts, split_prefix, spools,
+    part_spools, process_dirs, receipt, site_parts, split_prefix,
     work_folder::{SPOOL_FILE, SPOOLS_FOLDER},
 };
 use crate::{
@@ -100,13 +100,13 @@ fn running(dst: &Path) -> Result<BTreeSet<Part>> {
         return Err(Error::usage("not found").in_file(dst));
     }
     // The locks are released at once: another status call would take an ended process for a running one.
-    let all = runs::all(&dst.join(WORK_FOLDER))?.into_iter();
-    Ok(all.filter(runs::PartProcess::is_running).map(|run| run.part).collect())
+    let all = process_dirs::all(&dst.join(WORK_FOLDER))?.into_iter();
+    Ok(all.filter(process_dirs::PartProcess::is_running).map(|run| run.part).collect())
 }
 
 /// Status without a plan: of images that are preprocessed, or of a pack that has just begun.
 fn before_plan(storage: &dyn Storage, running: Option<&BTreeSet<Part>>) -> Result<Option<Status>> {
-    let changed = spools::parts(storage)?;
+    let changed = part_spools::parts(storage)?;
     let mut is_changing = !changed.is_empty();
     if let Some(dst) = storage.local() {
         let has = |name: &str| sys::exists(&dst.join(WORK_FOLDER).join(name));

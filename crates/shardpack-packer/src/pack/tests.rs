@@ -30,9 +30,8 @@ use crate::{
     monitor::Silent,
     part::Part,
     plan::{self, Check, Compression, Cut, Order},
-    sidecars,
+    selection, sidecars,
     source::{SharedSource, options, resolve},
-    survey,
 };
 
 /// Budget of a pack, in bytes.
@@ -122,7 +121,7 @@ impl<'s> Command<'s> {
         let source = resolve(self.src, &Default::default(), &Default::default(), &StoreSettings::default())?;
         let options = PlanOptions {
             walk: options::Options { threads: 1, ..Default::default() },
-            survey: survey::Choice::default(),
+            survey: selection::Choice::default(),
             bytes: plan::Options {
                 name: "shard".to_owned(),
                 order: Order::Shuffled,

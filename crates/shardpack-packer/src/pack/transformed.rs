@@ -21,11 +21,11 @@ use crate::{
     ledger::{Fate, Unpacked, order},
     listing::Listing,
     monitor::{Monitor, Phase},
+    selection::ImageReader,
     source::{
         SharedSource, Source, SourceListing,
         transformed::{Record, Split, Spool, SpoolPosition, Spools, Transformed, What},
     },
-    survey::ImageReader,
 };
 
 /// A recipe as text, with the codec that applies it: the same text means the same bytes.

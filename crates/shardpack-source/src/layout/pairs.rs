@@ -12,7 +12,7 @@ use std::{
 use shardpack_format::{Error, shell};
 
 use super::{
-    super::{SourceListing, names::as_path, payload, tree::Tree},
+    super::{SourceListing, names::as_path, sample_files, tree::Tree},
     help_classes, shown,
     split_names::words,
     splits_of,
@@ -292,7 +292,7 @@ fn with_texts<'l>(tree: Tree<'_>, found: &'l SourceListing, classes: &[Class<'l>
     });
     let of_split = found.split.as_ref().map_or_else(|| tree.root.to_path_buf(), |split| tree.root.join(split));
     empty.find_map(|(_, name)| {
-        let files = payload::files_in(tree, &of_split.join(as_path(name)));
+        let files = sample_files::files_in(tree, &of_split.join(as_path(name)));
         let files: HashSet<&[u8]> = files.iter().map(|name| stem(name)).collect();
         let is_like = |class: &&Class<'_>| !files.is_empty() && are_same(&class.stems().collect(), &files);
         classes.iter().find(is_like).map(|class| (class.name, name))

@@ -29,10 +29,10 @@ use shardpack_reader::{StoreSettings, Transfers};
 use super::{
     ObjectTree,
     api::{ReadTable, SampleReader, SharedSource, Source, SourceKind, SourceListing},
+    folder_reader::FolderReader,
     npz,
-    open::FolderReader,
     options::{Options, Splits},
-    patient::Retrying,
+    retry::Retrying,
     stored::Stored,
 };
 use crate::{

@@ -20,7 +20,7 @@ use shardpack_format::{
 use super::{
     super::{
         classes::Words,
-        keep::PathFilter,
+        filter::PathFilter,
         layout::{Likeness, pairs},
         names,
     },

@@ -17,12 +17,12 @@ use shardpack_format::{
     sample::Forms,
 };
 
-use super::{Scanned, open};
+use super::{Scanned, shard_reader};
 use crate::{
     COMPONENT,
     component_table::{Cell, ComponentTable, Interner},
     options::{Components, Extensions, Options},
-    payload::is_text,
+    sample_files::is_text,
 };
 
 /// Maximum number of names in a message.
@@ -51,7 +51,7 @@ struct FieldValue {
     form: u32,
     /// Length in bytes of the value in its wider form, if it is a single value; otherwise 0.
     wider_bytes: u32,
-    /// Location and decode recipe, see [`open::component_stamp`].
+    /// Location and decode recipe, see [`shard_reader::component_stamp`].
     stamp: i64,
 }
 
@@ -87,7 +87,7 @@ impl Fields {
             let wider_bytes = wider.get(at).copied().flatten();
             let Some(field) = self.number(at, other, wider_bytes.is_some(), options) else { continue };
             let bytes = u32::try_from(other.bytes).ok().filter(|bytes| *bytes != Cell::ABSENT.bytes);
-            let stamp = other.offset.and_then(|offset| open::component_stamp(offset, other.recipe));
+            let stamp = other.offset.and_then(|offset| shard_reader::component_stamp(offset, other.recipe));
             match (stamp, bytes) {
                 (Some(stamp), Some(bytes)) if self.found[first..].iter().all(|known| known.field != field) => {
                     let form = value_form(other, self.are_files).map_or(Forms::BYTES, |form| self.forms.number(form));
@@ -536,7 +536,9 @@ impl Settled {
             let taken = of_file.taken.get(found.field as usize).copied().unwrap_or(ValueConversion::Itself);
             let (form, bytes, stamp) = match taken {
                 ValueConversion::Itself => (form_of(&of_file.forms), found.bytes, found.stamp),
-                ValueConversion::Wider => (form_of(&of_file.wider), found.wider_bytes, open::wider_stamp(found.stamp)),
+                ValueConversion::Wider => {
+                    (form_of(&of_file.wider), found.wider_bytes, shard_reader::wider_stamp(found.stamp))
+                }
                 ValueConversion::Bytes => (of_file.bytes, found.bytes, found.stamp),
                 ValueConversion::Told => (Forms::BYTES, found.bytes, found.stamp),
             };
@@ -547,7 +549,7 @@ impl Settled {
                 None => None,
             };
             let is_file = one.is_some_and(|one| one.kind().is_none());
-            let is_there = open::of_component_stamp(stamp).1 == 0;
+            let is_there = shard_reader::of_component_stamp(stamp).1 == 0;
             let cell = match self.forms.get(form as usize).filter(|_| is_file) {
                 Some(_) if !is_there => Cell::file(bytes, stamp),
                 // In a file component an array is stored with its `.npy` head, not as items only.

@@ -16,15 +16,16 @@ use super::{
     File, Shards,
     class_trees::{self, Trees},
     components::{self, Settled},
-    labels, open,
+    labels,
     scan::{self, Row, Scanned},
+    shard_reader,
 };
 use crate::{
     SourceListing,
     classes::{Classes, Collector, Words},
     component_table::Cell,
+    filter::PathFilter,
     foreign::files,
-    keep::PathFilter,
     ledger::{Fate, Unpacked, order},
     missing_components::lacking,
     monitor::{Monitor, Phase},
@@ -256,7 +257,7 @@ impl Decided<'_> {
         }
         let mut listing = collector.finish();
         listing.disambiguate_keys(|place, name| {
-            let (file, offset) = open::of_place(place);
+            let (file, offset) = shard_reader::of_place(place);
             [format!("{}@{offset}/", shards.files[file].name).as_bytes(), name].concat()
         })?;
         if shards.files.iter().all(|file| file.split != found.split || file.shard.kind.is_unordered()) {
@@ -368,7 +369,7 @@ impl Decided<'_> {
         if kind.kind().is_some() {
             collector.add_payload_form(payload.form);
         }
-        let (offset, recipe) = open::of_component_stamp(payload.stamp);
+        let (offset, recipe) = shard_reader::of_component_stamp(payload.stamp);
         // A payload stored as is gets fetched from its own location.
         let fetch_bytes = match row.fetch_bytes {
             0 => file.shard.component_bytes(recipe, payload.bytes as usize, 0) as u32,
@@ -386,8 +387,8 @@ impl Decided<'_> {
         cells: &[Cell],
         collector: &mut Collector,
     ) -> Result<()> {
-        let place = open::place(number, payload.offset);
-        let stamp = open::stamp(payload.fetch_bytes, payload.recipe);
+        let place = shard_reader::place(number, payload.offset);
+        let stamp = shard_reader::stamp(payload.fetch_bytes, payload.recipe);
         match self.trees.are_classes {
             true => collector.add_path(class, name, payload.bytes, place, stamp)?,
             false => collector.add(class, name, payload.bytes, place, stamp)?,

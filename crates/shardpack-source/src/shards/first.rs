@@ -6,7 +6,7 @@ use shardpack_format::{Result, formats::foreign::FieldSelection};
 
 use super::{
     Shards,
-    open::{of_component_stamp, of_place, of_stamp},
+    shard_reader::{of_component_stamp, of_place, of_stamp},
 };
 use crate::{Look, ReadError, Refusal, SampleReader, component_table::Cell, listing::Listing};
 

@@ -9,7 +9,7 @@ use shardpack_format::{Error, Result, formats::foreign::FieldSelection};
 use super::{
     super::{
         classes::{LabelInfo, NO_LABEL, Words},
-        merge,
+        merge_classes,
     },
     Scanned, Shards,
     scan::Row,
@@ -23,7 +23,7 @@ impl Shards {
     pub(super) fn join_classes(&self, scanned: &mut [Scanned], words: &mut Words) -> Result<Vec<Vec<u8>>> {
         let (mut all, mut seen) = (Vec::new(), HashSet::new());
         for (file, scanned) in self.files.iter().zip(scanned) {
-            merge::refuse_double(&file.name, &scanned.known)?;
+            merge_classes::refuse_double(&file.name, &scanned.known)?;
             let names: Vec<_> = scanned.known.iter().map(|name| words.intern(name)).collect();
             let new = names.iter().zip(&scanned.known).filter(|(word, _)| seen.insert(**word));
             all.extend(new.map(|(_, name)| name.clone()));

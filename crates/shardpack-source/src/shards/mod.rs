@@ -9,10 +9,10 @@ mod components;
 mod discover;
 mod first;
 mod labels;
-mod open;
 mod preview;
 mod samples;
 mod scan;
+mod shard_reader;
 mod source;
 mod splits;
 mod urls;
@@ -36,9 +36,9 @@ use crate::{
     foreign::{Kind, ShardFile, files, lmdb},
     sys,
 };
-pub use open::ShardReader;
 pub use preview::{Preview, SamplePreview};
 use scan::Scanned;
+pub use shard_reader::ShardReader;
 pub(super) use splits::holds;
 pub(super) use urls::UrlResolver;
 
@@ -183,7 +183,9 @@ impl Shards {
                 "--label-from and --skip-header are for LMDBs; for tar, --label-from key and --key-pattern work too",
             ));
         }
-        if files.len() > open::MAX_FILES || files.iter().any(|file| file.shard.bytes > open::MAX_FILE_BYTES) {
+        if files.len() > shard_reader::MAX_FILES
+            || files.iter().any(|file| file.shard.bytes > shard_reader::MAX_FILE_BYTES)
+        {
             return Err(Error::usage("more than 16 million files, or one of more than 1 TiB"));
         }
         Ok(Self { files, wanted, ignored: found.ignored, lost, notes: found.notes, urls: None })
@@ -204,12 +206,12 @@ impl Shards {
 
     /// File number and offset in the file for a place in a listing of these shards.
     pub fn of_place(&self, place: u64) -> (usize, u64) {
-        open::of_place(place)
+        shard_reader::of_place(place)
     }
 
     /// Whether a listing entry is stored bytes that need no conversion, as opposed to pixels that an image is made from.
     pub fn is_as_it_lies(&self, stamp: i64) -> bool {
-        open::of_stamp(stamp).1 == 0
+        shard_reader::of_stamp(stamp).1 == 0
     }
 
     /// Split names in canonical order; a single `None` if there are no splits.

@@ -13,7 +13,7 @@ use crate::{
     listing::Listing,
     monitor::Monitor,
     options::Options,
-    patient::Retrying,
+    retry::Retrying,
     stored::{Stored, StoredFile, StoredShards},
     sys,
 };

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use reqwest::{StatusCode, header::HeaderMap};
 
-use crate::remote::{answer, pages, plain, profile};
+use crate::remote::{http1, pages, profile, response};
 
 /// Parses bytes as the head of a response to a request for bytes 5 to 9; returns whether the response is accepted.
 pub fn head(bytes: &[u8]) -> bool {
-    let Some((status, headers)) = plain::parsed(bytes).map(|(_, _, status, headers)| (status, headers)) else {
+    let Some((status, headers)) = http1::parsed(bytes).map(|(_, _, status, headers)| (status, headers)) else {
         return false;
     };
-    let taken = answer::read(status, &headers, Some(&(5..10)));
-    answer::Version::from_headers(&headers).stamp();
+    let taken = response::read(status, &headers, Some(&(5..10)));
+    response::Version::from_headers(&headers).stamp();
     taken.is_ok()
 }
 
@@ -25,7 +25,7 @@ pub fn page(text: &str) {
     assert!(again.len() <= kept.len());
     for status in [400, 403, 404, 503] {
         let status = StatusCode::from_u16(status).unwrap_or_default();
-        let _ = answer::refused(status, &HeaderMap::new(), text);
+        let _ = response::refused(status, &HeaderMap::new(), text);
     }
 }
 

@@ -11,9 +11,9 @@ use crate::{
     Object, Odd, Page,
     remote::{
         Store,
-        answer::{Failed, Version},
         objects::Objects,
-        persistence::{Asker, Refusal},
+        response::{Failed, Version},
+        retry::{Asker, Refusal},
         runtime,
         service::{Notes, Use},
     },

@@ -7,12 +7,12 @@
 //! Holds at all times: the bytes belong to the requested object, have the expected length and come from one version;
 //! the size of a response is bounded by the request. The caller checks the hashes of the bytes.
 
-mod answer;
 mod checked;
 mod container;
 mod folder;
 #[doc(hidden)]
 pub mod fuzz;
+mod http1;
 mod limiter;
 mod listing;
 mod location;
@@ -21,12 +21,12 @@ mod object_writer;
 mod objects;
 mod pace;
 mod pages;
-mod patience;
-mod persistence;
-mod plain;
 mod profile;
 mod reading;
 mod request;
+mod response;
+mod retry;
+mod retry_budget;
 mod runtime;
 mod service;
 mod settings;

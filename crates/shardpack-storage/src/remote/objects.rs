@@ -16,10 +16,10 @@ use object_store::{
 use shardpack_format::{Error, Result};
 
 use crate::remote::{
-    answer::Failed,
     checked, container,
     location::{Kind, Location},
     profile,
+    response::Failed,
     service::{Connector, Notes},
     settings::{Settings, unknown},
 };
@@ -153,7 +153,7 @@ impl Objects {
 
 /// The failure of a body that was cut short.
 pub(crate) fn cut(error: &object_store::Error) -> Failed {
-    Failed::retry(format!("the answer was cut short: {}", crate::remote::answer::causes(error)))
+    Failed::retry(format!("the answer was cut short: {}", crate::remote::response::causes(error)))
 }
 
 /// One attempt without retries.

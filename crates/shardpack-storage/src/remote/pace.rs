@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::remote::{answer::Failed, settings::Options};
+use crate::remote::{response::Failed, settings::Options};
 
 /// The received bytes of one response, with the time of its start.
 #[derive(Debug)]

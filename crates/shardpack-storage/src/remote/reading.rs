@@ -14,13 +14,13 @@ use reqwest::Response;
 use shardpack_format::{Error, ErrorKind, Result, size};
 
 use crate::remote::{
-    answer::{self, Body, Failed, Version},
+    http1,
     location::Kind,
     objects,
     pace::Pace,
-    persistence::Asker,
-    plain,
     request::{GetOutcome, GetRequest},
+    response::{self, Body, Failed, Version},
+    retry::Asker,
     service::Notes,
     web,
 };
@@ -81,7 +81,7 @@ const PART_BYTES: usize = 64 << 10;
 enum Chunks<'a> {
     Web(Response),
     Objects(BoxStream<'static, object_store::Result<Bytes>>),
-    Plain(plain::Answer<'a>),
+    Plain(http1::Answer<'a>),
 }
 
 /// The next part of a body.
@@ -155,13 +155,13 @@ impl Reading<'_> {
             if let Some(plain) = &shared.plain
                 && let Some(answer) = plain.get(&url, &shared.headers, rest, self.asker.options.silence, requests)?
             {
-                let body = answer::read(answer.status, &answer.headers, rest)?;
+                let body = response::read(answer.status, &answer.headers, rest)?;
                 return Ok((body, Version::from_headers(&answer.headers), Chunks::Plain(answer)));
             }
             let client = shared.maker.client().map_err(Failed::Never)?;
             requests.fetch_add(1, Ordering::Relaxed);
             let answer = self.asker.heard(Duration::ZERO, web::get(&client, &shared.headers, url, rest)).await?;
-            let body = answer::read(answer.status(), answer.headers(), rest)?;
+            let body = response::read(answer.status(), answer.headers(), rest)?;
             return Ok((body, Version::from_headers(answer.headers()), Chunks::Web(answer)));
         };
         let key = self.asker.location.key(&self.wanted.name).map_err(Failed::Never)?;
@@ -271,8 +271,8 @@ impl Reading<'_> {
     /// Whether a web server sent an HTML page in place of the object, judged by its first bytes. Some servers send a
     /// page for missing objects.
     fn is_page(&self, bytes: &[u8], is_html: bool) -> bool {
-        let may_be = self.asker.location.kind == Kind::Web && !answer::is_named_as_page(&self.wanted.name);
-        may_be && answer::is_page(bytes, is_html)
+        let may_be = self.asker.location.kind == Kind::Web && !response::is_named_as_page(&self.wanted.name);
+        may_be && response::is_page(bytes, is_html)
     }
 
     /// The server sent an HTML page in place of the object.

@@ -8,7 +8,7 @@
 use std::{cell::RefCell, collections::HashMap, future::Future, rc::Rc, sync::Mutex};
 
 use reqwest::Client;
-use shardpack_format::{Error, ErrorKind, Result, contain};
+use shardpack_format::{Error, ErrorKind, Result, catch_panic};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 /// Maximum number of idle sets: each holds open connections.
@@ -79,10 +79,10 @@ pub(crate) fn wait<T>(work: impl Future<Output = T>) -> Result<T> {
         return Err(error.help("tokio::task::spawn_blocking has threads that can"));
     }
     let of_thread = of_thread()?;
-    contain::caught(|| of_thread.runtime.block_on(work)).map_err(|panic| {
+    catch_panic::caught(|| of_thread.runtime.block_on(work)).map_err(|panic| {
         // The work that panicked is dropped.
         OF_THREAD.with_borrow_mut(|held| held.0 = None);
-        let what = contain::message(&*panic).unwrap_or("it does not say why");
+        let what = catch_panic::message(&*panic).unwrap_or("it does not say why");
         Error::new(ErrorKind::System, format!("the client of the store gives up: {what}"))
             .help("look at the settings of the store, and at `ulimit -u`")
     })

@@ -21,9 +21,9 @@ use reqwest::{
 };
 
 use crate::remote::{
-    answer::{self, Failed},
     maker::Maker,
     pages::{Odd, without_odd},
+    response::{self, Failed},
 };
 
 /// Longest error or credentials response that is read.
@@ -151,7 +151,7 @@ impl HttpService for Service {
         let answer = match HttpService::call(&client, request).await {
             Ok(answer) => answer,
             Err(error) => {
-                note(answer::failed_way(&error, false));
+                note(response::failed_way(&error, false));
                 return Err(error);
             }
         };
@@ -159,7 +159,7 @@ impl HttpService for Service {
         if answer.status().is_success() && of == Some(Use::Body) {
             // Azurite's response to a range request for an empty object.
             if answer.headers().get(CONTENT_RANGE).is_some_and(|range| range == "bytes 0--1/0") {
-                note(answer::refused(StatusCode::RANGE_NOT_SATISFIABLE, answer.headers(), ""));
+                note(response::refused(StatusCode::RANGE_NOT_SATISFIABLE, answer.headers(), ""));
             }
             return Ok(answer);
         }
@@ -173,7 +173,7 @@ impl HttpService for Service {
                     HttpErrorKind::Timeout => {
                         Failed::retry(format!("nothing came for {} s", self.0.silence().as_secs()))
                     }
-                    _ => Failed::retry(format!("the answer was cut short: {}", answer::causes(&error))),
+                    _ => Failed::retry(format!("the answer was cut short: {}", response::causes(&error))),
                 });
                 return Err(error);
             }
@@ -188,10 +188,10 @@ impl HttpService for Service {
             text = page.into_bytes();
             notes.iter().for_each(|notes| notes.noted().odd.extend_from_slice(&odd));
         } else if !head.status.is_success() {
-            note(answer::refused(head.status, &head.headers, &String::from_utf8_lossy(&text)));
+            note(response::refused(head.status, &head.headers, &String::from_utf8_lossy(&text)));
         } else if of == Some(Use::Change) {
             let text = String::from_utf8_lossy(&text);
-            inner_failure(&text).into_iter().for_each(|status| note(answer::refused(status, &head.headers, &text)));
+            inner_failure(&text).into_iter().for_each(|status| note(response::refused(status, &head.headers, &text)));
         }
         Ok(HttpResponse::from_parts(head, text.into()))
     }

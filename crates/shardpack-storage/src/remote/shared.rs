@@ -13,11 +13,11 @@ use reqwest::header::HeaderMap;
 use shardpack_format::Result;
 
 use crate::remote::{
+    http1::Plain,
     limiter::Limiter,
     location::{Kind, Location},
     maker::Maker,
     objects::Objects,
-    plain::Plain,
     service::Connector,
     settings::{Options, Settings},
     web,

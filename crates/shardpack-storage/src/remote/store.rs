@@ -9,11 +9,11 @@ use std::{
 use shardpack_format::{Error, ErrorKind, Result};
 
 use crate::remote::{
-    answer::Version,
     location::{Kind, Location},
-    persistence::Asker,
     reading::{CHANGED_WHILE_READ, Filling, Reading, Sink},
     request::{Counters, GetOutcome, GetRequest},
+    response::Version,
+    retry::Asker,
     runtime,
     settings::{Options, Settings, unknown},
     shared::Shared,

@@ -20,9 +20,9 @@ use rustls_platform_verifier::Verifier;
 use shardpack_format::{Error, ErrorKind, Result, regular};
 
 use crate::remote::{
-    answer::{Failed, causes, failed_way},
     checked,
     location::Kind,
+    response::{Failed, causes, failed_way},
     settings::{Options, Settings},
 };
 

@@ -14,9 +14,9 @@ use shardpack_format::{Error, Result};
 
 use crate::remote::{
     Store,
-    answer::Failed,
     objects::Objects,
-    persistence::{Asker, Refusal},
+    response::Failed,
+    retry::{Asker, Refusal},
     runtime,
     service::{Notes, Use},
     shared::Shared,

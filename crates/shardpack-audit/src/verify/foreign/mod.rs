@@ -30,7 +30,7 @@ use crate::{
     parallel::in_pool,
     source::{
         classes::{LabelInfo, Words},
-        given::InputFiles,
+        inputs::InputFiles,
     },
 };
 

@@ -16,7 +16,7 @@ use crate::{
     SourceListing,
     classes::{self, Classes, Collector, LabelInfo},
     component_table::{Cell, ComponentTable},
-    keep::PathFilter,
+    filter::PathFilter,
     ledger::{Fate, Unpacked, order},
     missing_components::lacking,
     monitor::Monitor,

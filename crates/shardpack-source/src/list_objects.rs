@@ -14,7 +14,7 @@ use std::{
 use shardpack_format::{Error, ErrorKind, Result, text};
 use shardpack_storage::{Page, Storage, is_key};
 
-use super::listed::ListedTree;
+use super::listed_tree::ListedTree;
 use crate::{
     monitor::{Monitor, Phase},
     parallel::each,

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, path::Path};
 use shardpack_format::{Error, ErrorKind, Result, formats::mds, hash::digest, size, text};
 use shardpack_storage::sys;
 
-use super::{FileLocation, ShardFile, place::BUFFER_BYTES};
+use super::{FileLocation, ShardFile, location::BUFFER_BYTES};
 
 /// Result of the comparison.
 #[derive(Debug, Default)]

@@ -24,7 +24,7 @@ use shardpack_format::{Error, Result, hash, manifest::Blake3, regular};
 use shardpack_storage::Storage;
 
 use super::{
-    receipt, runs,
+    process_dirs, receipt,
     transformed::{Maker, Outcome, Outcomes, count_changes, names_changed, words},
     work_folder::{SPOOLS_FOLDER, spools_folder},
 };
@@ -283,7 +283,7 @@ pub(super) fn make(
     // The order matters. A process exists before its spool, so a spool that is seen here and whose process does not run afterwards is
     // abandoned; a spool of a process that begins later is not seen. If the process finished, its list exists.
     let seen = spools(work, part)?;
-    let running = runs::all(work)?.into_iter().filter(|run| run.is_running()).map(|run| run.name()).collect();
+    let running = process_dirs::all(work)?.into_iter().filter(|run| run.is_running()).map(|run| run.name()).collect();
     if read(storage, part, request)?.is_some() {
         return Ok(Vec::new());
     }

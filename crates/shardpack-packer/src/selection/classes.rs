@@ -18,7 +18,7 @@ use super::Choice;
 use crate::{
     ledger::{Fate, Unpacked, order},
     listing::OwnOrder,
-    source::{SourceListing, merge},
+    source::{SourceListing, merge_classes},
 };
 
 /// Names of classes in the order of their labels.
@@ -179,7 +179,7 @@ pub(super) fn apply(found: &mut [SourceListing], choice: &Choice) -> Result<()> 
     let Some(old) = old.map(Arc::clone) else {
         return Err(Error::usage("--classes or --class-map, and the source has no classes"));
     };
-    if let Some((name, [first, second])) = merge::double(&old) {
+    if let Some((name, [first, second])) = merge_classes::double(&old) {
         let what =
             format!("classes {first} and {second} of the source are both called {:?}", String::from_utf8_lossy(name));
         return Err(Error::usage(what + ": --classes and --class-map identify classes by their names"));

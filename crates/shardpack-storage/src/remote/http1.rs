@@ -23,7 +23,7 @@ use reqwest::{
     },
 };
 
-use crate::remote::{answer::Failed, settings::Settings, web};
+use crate::remote::{response::Failed, settings::Settings, web};
 
 /// Prefix of every response; a server of another protocol may never end a line.
 const BEGINNING: &[u8] = b"HTTP/1.";

@@ -4,7 +4,7 @@ use std::any::Any;
 
 use shardpack_format::{
     Error, Result,
-    contain::{self, caught},
+    catch_panic::{self, caught},
 };
 
 /// Fragments of the messages of Rust's own panics.
@@ -17,7 +17,7 @@ pub(super) fn contained<T>(what: &str, call: impl FnOnce() -> Result<T>) -> Resu
 
 /// The panic message, if it describes the file; messages about the code of the crate do not help users.
 fn message(panic: &(dyn Any + Send)) -> &str {
-    let text = contain::message(panic).unwrap_or_default();
+    let text = catch_panic::message(panic).unwrap_or_default();
     let is_of_code = OF_CODE.iter().any(|part| text.contains(part));
     if text.is_empty() || is_of_code { "its content contradicts itself" } else { text }
 }

@@ -13,8 +13,8 @@ use shardpack_format::{Error, ErrorKind, Result, manifest::WORK_FOLDER};
 use shardpack_storage::Storage;
 
 use super::{
-    held::ExistingFiles,
-    runs::{self, ProcessDir},
+    existing_files::ExistingFiles,
+    process_dirs::{self, ProcessDir},
     work_folder::{self, LOCK_FILE, OTHER_FOLDER, PLAN_FILE, RECEIPTS_FOLDER},
 };
 use crate::{own, part::Part, plan::Plan, sys};
@@ -28,7 +28,7 @@ fn leave(work: &Path) -> Result<()> {
     }
     sys::remove_file(&path)?;
     // Only empty folders can be removed.
-    for folder in [work.join(runs::FOLDER), work.join(RECEIPTS_FOLDER), work.to_path_buf()] {
+    for folder in [work.join(process_dirs::FOLDER), work.join(RECEIPTS_FOLDER), work.to_path_buf()] {
         let _ = fs::remove_dir(folder);
     }
     Ok(())
@@ -111,10 +111,10 @@ impl PartSession {
                 let what = held.what(dst, plans);
                 return Err(Error::usage(format!("holds {what}")).in_file(dst).help(OTHER_FOLDER));
             }
-            [runs::FOLDER, RECEIPTS_FOLDER].iter().try_for_each(|name| own::folder(work, name).map(drop))?;
+            [process_dirs::FOLDER, RECEIPTS_FOLDER].iter().try_for_each(|name| own::folder(work, name).map(drop))?;
         }
         let mut left_uploads = Vec::new();
-        runs::clear(work, |folder| {
+        process_dirs::clear(work, |folder| {
             left_uploads.extend(storage.with_work(folder).abort_begun()?);
             Ok(())
         })?;
@@ -123,7 +123,7 @@ impl PartSession {
 
     /// Removes all files of another plan in `dst`.
     pub fn forget(&self, dst: &Path) -> Result<()> {
-        for (folder, kept) in [(dst, &[WORK_FOLDER][..]), (&self.work, &[LOCK_FILE, runs::FOLDER])] {
+        for (folder, kept) in [(dst, &[WORK_FOLDER][..]), (&self.work, &[LOCK_FILE, process_dirs::FOLDER])] {
             let failed = |e| sys::io_error("cannot read folder", folder, e);
             for entry in fs::read_dir(folder).map_err(failed)? {
                 let path = entry.map_err(failed)?.path();

@@ -17,7 +17,7 @@ use shardpack_storage::Transfers;
 
 use super::{
     api::{ReadTable, SampleReader, SharedSource, SomeSamples, Source, SourceKind, SourceListing},
-    merge::{self, Named},
+    merge_classes::{self, Named},
     missing_components::lacking,
     options::{Options, Splits},
     stored::Stored,
@@ -148,7 +148,7 @@ impl Source for SplitSources {
                 is_numbered: one.is_numbered,
             })
             .collect();
-        let classes = Arc::new(merge::merge(&lists)?);
+        let classes = Arc::new(merge_classes::merge(&lists)?);
         let kinds = join_components(&all)?;
         for one in all.iter_mut().filter(|one| one.listing.components().kinds != kinds) {
             let noun = if one.payload.is_none() { "image" } else { "sample" };
@@ -158,7 +158,7 @@ impl Source for SplitSources {
         }
         for one in &mut all {
             if one.listing.classes != classes {
-                let numbers = merge::numbers(&one.listing.classes, &classes);
+                let numbers = merge_classes::numbers(&one.listing.classes, &classes);
                 let class_of = |class: u32| numbers.get(class as usize).copied().flatten();
                 one.listing = Arc::new(one.listing.chosen(&classes, class_of, |_| true));
                 one.unpacked.iter_mut().for_each(|unpacked| unpacked.class = unpacked.class.and_then(class_of));

@@ -2,7 +2,7 @@
 
 use std::{panic, sync::Once, thread};
 
-use shardpack_format::{contain::caught, image_header::Kind};
+use shardpack_format::{catch_panic::caught, image_header::Kind};
 
 use crate::Refused;
 

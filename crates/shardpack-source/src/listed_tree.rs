@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use shardpack_format::component::Component;
 
 use super::{
-    keep::{LEFT_OUT, PathFilter},
+    filter::{LEFT_OUT, PathFilter},
     names::{Name, join, other_reason},
     outcome::{self, Outcome, sized, unpacked},
 };

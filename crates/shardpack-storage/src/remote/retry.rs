@@ -9,10 +9,10 @@ use std::{
 use shardpack_format::{Error, ErrorKind, Result, size};
 
 use crate::remote::{
-    answer::Failed,
     location::Location,
-    patience::Patience,
     request::Counters,
+    response::Failed,
+    retry_budget::Patience,
     service::Notes,
     settings::{Options, Settings},
     shared::Shared,

@@ -9,12 +9,12 @@ use shardpack_format::Result;
 use shardpack_storage::{Storage, Transfers};
 
 use super::{
-    beside::PartSession,
     destination::{self, known_bad},
+    part_session::PartSession,
+    part_spools::{self, Request},
     planned_part::other_plan,
     site::Site,
     split_prefix,
-    spools::{self, Request},
     transformed::Outcomes,
 };
 use crate::{
@@ -119,13 +119,13 @@ fn make_beside(
     on_bad: OnBad,
     monitor: &dyn Monitor,
 ) -> Result<PreprocessedParts> {
-    let missing = match spools::all(storage, part.of, request)? {
+    let missing = match part_spools::all(storage, part.of, request)? {
         Ok((outcomes, spools)) => return Ok(PreprocessedParts::All(outcomes, spools)),
         Err(missing) => missing,
     };
     if missing.contains(&part) {
         let (names_refused, folders) = (on_bad == OnBad::Error, (beside.work.as_path(), beside.run.folder.as_path()));
-        let refused = spools::make(storage.as_ref(), folders, part, request, jobs, names_refused, monitor)?;
+        let refused = part_spools::make(storage.as_ref(), folders, part, request, jobs, names_refused, monitor)?;
         if !refused.is_empty() {
             let of = |(split, number, reason): (usize, u64, String)| {
                 let (plan, listing) = (&request.plans[split], &request.found[split].listing);
@@ -137,7 +137,7 @@ fn make_beside(
             return Ok(PreprocessedParts::Refused(missing, refused.into_iter().map(of).collect()));
         }
     }
-    Ok(match spools::all(storage, part.of, request)? {
+    Ok(match part_spools::all(storage, part.of, request)? {
         Ok((outcomes, spools)) => PreprocessedParts::All(outcomes, spools),
         Err(missing) => PreprocessedParts::Some(missing),
     })

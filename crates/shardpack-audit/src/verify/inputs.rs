@@ -9,7 +9,7 @@ use shardpack_format::{Result, manifest, size, text};
 use super::{Options, Problem, Report, foreign, from_error, open, shard, verify};
 use crate::{
     monitor::{Monitor, Phase},
-    source::{DatasetLocation, given::Inputs, strangers::STRANGER},
+    source::{DatasetLocation, inputs::Inputs, strangers::STRANGER},
 };
 
 /// Verifies all of `given`.
