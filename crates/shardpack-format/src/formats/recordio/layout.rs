@@ -32,7 +32,7 @@ impl PartPosition {
     /// Whether a part of this place may follow a part of place `before`, or begin a record if `before` is `None`.
     pub fn follows(self, before: Option<PartPosition>) -> bool {
         matches!(self, PartPosition::Whole | PartPosition::First)
-            == !matches!(before, Some(PartPosition::First | PartPosition::Middle))
+            != matches!(before, Some(PartPosition::First | PartPosition::Middle))
     }
 
     /// Whether the record ends with this part.
