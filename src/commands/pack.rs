@@ -12,11 +12,10 @@ use shardpack_packer::{
     Error, ErrorKind, Result,
     copy::OnBad,
     pack::{self, PlanOptions, Planned, PreprocessTarget, Report},
-    plan::Plan,
     sidecars,
 };
 use shardpack_reader::{StoreSettings, Transfers};
-use shardpack_source::{SharedSource, Source, ledger::Fate, shards::Preview, storage::ReadOrder, sys};
+use shardpack_source::{SharedSource, Source, shards::Preview, storage::ReadOrder, sys};
 
 use super::{
     crops::Cropped,
@@ -274,10 +273,13 @@ fn go(
     let options = run.options(store.clone());
     if run.dry_run || planned.len() > 1 {
         // Refuse a later format before an earlier one is packed.
-        planned.iter().try_for_each(|one| pack::check(one, &options))?;
+        for one in planned {
+            pack::check(one, &options)?;
+            pack::check_destination(one, &folder(one), &options)?;
+        }
     }
     if run.dry_run {
-        return dry(planned, dst, run, &options, folder);
+        return dry(planned, dst, run, &options);
     }
     let later = if sys::is_store(dst) { &[] } else { planned.get(1..).unwrap_or_default() };
     let mut announced = Some(pack::Announced::create(later.iter().map(folder))?);
@@ -389,18 +391,11 @@ fn kept(error: Error, planned: &Planned, dst: &Path, options: &pack::Options) ->
     error.help(format!("the same command resumes; {kept}"))
 }
 
-/// Prints the plan of a dry run, and fails if the real run would fail.
-fn dry(
-    planned: &[Planned],
-    dst: &Path,
-    run: &RunArgs,
-    options: &pack::Options,
-    folder: impl Fn(&Planned) -> PathBuf,
-) -> Result<Outcome> {
-    planned.iter().try_for_each(|one| pack::check_destination(one, &folder(one), options))?;
+/// Prints the plan of a dry run; the outcome is that of the real run.
+fn dry(planned: &[Planned], dst: &Path, run: &RunArgs, options: &pack::Options) -> Result<Outcome> {
     planned::print(planned, Some(dst), &options.sidecars, None, run.talk)?;
-    let is_bad = |plan: &Plan| plan.unpacked.iter().any(|entry| entry.fate == Fate::Skipped);
-    let fails = run.on_bad.policy() == OnBad::Error && planned.iter().any(|one| one.plans.iter().any(is_bad));
+    let mut plans = planned.iter().flat_map(|one| &one.plans);
+    let fails = run.on_bad.policy() == OnBad::Error && plans.any(|plan| !planned::bad(plan).is_empty());
     Ok(if fails { Outcome::Wrong } else { Outcome::Done })
 }
 

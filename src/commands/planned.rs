@@ -16,7 +16,7 @@ use shardpack_source::{
 
 use crate::{
     args::Talk,
-    document::Counted,
+    document::{self, Counted, LeftOut},
     lines::Lines,
     price::{self, Priced, Prices},
     report,
@@ -58,6 +58,7 @@ pub fn print(
         let mut out: Lines = describe_source(planned).into_iter().collect();
         for plan in &planned.plans {
             dataset_text(&mut out, plan);
+            bad_text(&mut out, plan);
         }
         let (needed, free) = space(planned)?;
         let verdict = free.map_or_else(String::new, |free| {
@@ -104,6 +105,11 @@ fn per_class(plan: &Plan) -> Vec<(u64, u64)> {
     classes
 }
 
+/// Images that listing has shown to be bad.
+pub fn bad(plan: &Plan) -> Vec<Unpacked> {
+    plan.unpacked.iter().filter(|entry| entry.fate == Fate::Skipped).cloned().collect()
+}
+
 fn shard_spread(plan: &Plan) -> (u64, u64) {
     let bytes = || plan.shards.iter().map(|shard| plan.content_bytes(shard));
     (bytes().min().unwrap_or(0), bytes().max().unwrap_or(0))
@@ -146,6 +152,14 @@ fn dataset_text(out: &mut Lines, plan: &Plan) {
         line!(out, "  {:>10}  {}", report::bytes(bytes.into()), report::path(&path));
     }
     out.gap();
+}
+
+fn bad_text(out: &mut Lines, plan: &Plan) {
+    let bad = bad(plan);
+    if !bad.is_empty() {
+        line!(out, "bad     {} cannot be packed", report::counted(bad.len() as u64, plan.noun()));
+        out.extend([report::list_left_out(&bad, "--json names all")]);
+    }
 }
 
 /// The document of `plan`, and of `pack` and `convert` with `--dry-run`.
@@ -208,6 +222,8 @@ struct PlannedDataset<'a> {
     largest: Vec<PlannedImage>,
     /// Number of images that are left out.
     unpacked: usize,
+    /// Images among them that cannot be packed: `pack` fails, or skips them with `--on-bad skip`.
+    bad: Vec<LeftOut>,
     /// Files of the source that are not samples, counted by reason.
     ignored_files: &'a Counted,
 }
@@ -269,6 +285,7 @@ impl<'a> From<&'a Plan> for PlannedDataset<'a> {
             classes: classes.collect(),
             largest: largest.map(|(bytes, path)| PlannedImage { path: report::path(&path), bytes }).collect(),
             unpacked: plan.unpacked.len(),
+            bad: document::left_out(&bad(plan)),
             ignored_files: &plan.ignored,
         }
     }

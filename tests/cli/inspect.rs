@@ -305,7 +305,9 @@ fn damage_is_named_and_the_rest_is_looked_at() {
     let seen: u64 =
         found["datasets"][0]["images"]["kinds"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
     assert_eq!(seen, 32 - manifest.shards[1].samples);
+    assert_eq!(found["datasets"][0]["shards"]["unread"], 1);
     let text = inspect(&[bench.dst()], &[]).code(1).says("holds   32 samples");
+    let text = text.says("unread  1 of 4 shards").says("classes, kinds and components lack their samples");
     assert_eq!(text.stderr.lines().filter(|line| line.starts_with("error: ")).count(), 2, "{}", text.stderr);
     let table = bench.at("table.csv");
     inspect(&[bench.dst()], &["--table", table.to_str().unwrap()]).code(1).clean_error();
@@ -462,6 +464,7 @@ fn a_foreign_file_that_ends_early_is_described_up_to_there() {
     assert_eq!(problems.len(), 1, "{problems:?}");
     assert_eq!(Path::new(problems[0]["file"].as_str().unwrap()), shards[1]);
     assert_eq!(found["datasets"][0]["tar"]["unreadable_files"], 1);
+    assert_eq!(found["datasets"][0]["shards"]["unread"], 1);
     let samples = found["datasets"][0]["samples"].as_u64().unwrap();
     assert!((17..32).contains(&samples), "{samples}");
 }
@@ -569,6 +572,13 @@ fn splits_are_one_table_in_the_order_of_their_use() {
     assert_eq!(row("dog", 1)[2..], ["1", "1", "1", "0"]);
     assert!(text.stdout.lines().all(|line| line.chars().count() <= 80 || line.contains('/')), "{}", text.stdout);
     text.says("next    shardpack verify ").says("shardpack inspect ");
+}
+
+#[test]
+fn datasets_of_two_formats_are_no_splits() {
+    let bench = photos(&["--format", "mds", "--format", "webdataset"]);
+    let text = inspect(&[bench.dst()], &[]).code(0).says("/dst/mds\n").says("/dst/webdataset\n");
+    assert!(!text.stdout.contains("splits"), "{}", text.stdout);
 }
 
 #[test]

@@ -73,7 +73,9 @@ fn pack_and_plan_print_what_the_schema_says() {
     // A dry run reports the same bad images as the run.
     let dry = ["pack", src, dst, "--dry-run"];
     let formats = ["--format", "mds", "--format", "tfrecord"];
-    tell(&dry, 1, "planned");
+    let bad = tell(&dry, 1, "planned").json()["datasets"][0]["bad"].clone();
+    let first = bad[0]["path"].as_str().unwrap_or_else(|| panic!("{bad}"));
+    run(&dry).code(1).says(&format!("bad     {} image", bad.as_array().unwrap().len())).says(first);
     tell(&[&dry[..], &["--on-bad", "skip"]].concat(), 0, "planned");
     tell(&[&dry[..], &formats].concat(), 1, "several_planned");
     tell(&[&dry[..], &formats, &["--on-bad", "skip"]].concat(), 0, "several_planned");

@@ -122,6 +122,8 @@ fn parts_at_a_url_make_the_bytes_of_one_process() {
             assert_eq!(machines.status()["unfinished"], false);
             machines.leave_nothing();
         }
+        let none = ["status".to_owned(), server.url("none/at-all")];
+        run(&[&none[..], &settings(server, server.port())].concat(), &[]).code(2).says("not found");
     });
 }
 

@@ -11,11 +11,15 @@ use crate::{lines::Lines, report};
 /// Number of splits with a column in the table of classes.
 const COLUMNS: usize = 4;
 
-/// Whether these are the splits of one folder: several datasets in the same folder.
+/// Whether these are the splits of one folder: several datasets of one format in the same folder.
 pub fn are(summaries: &[Summary]) -> bool {
     let folder = |summary: &Summary| Path::new(&summary.path).parent().map(Path::to_path_buf);
     let are_datasets = summaries.iter().all(|summary| summary.what == What::Dataset);
-    are_datasets && summaries.len() > 1 && summaries.windows(2).all(|two| folder(&two[0]) == folder(&two[1]))
+    let is_one_format = summaries.windows(2).all(|two| two[0].format == two[1].format);
+    are_datasets
+        && is_one_format
+        && summaries.len() > 1
+        && summaries.windows(2).all(|two| folder(&two[0]) == folder(&two[1]))
 }
 
 /// Adds the content of the splits.
@@ -44,6 +48,7 @@ pub fn report(out: &mut Lines, summaries: &[Summary], quiet: bool) {
         say(out, "changed", std::slice::from_ref(recipe));
     }
     text::crops(out, summaries);
+    summaries.iter().for_each(|summary| text::unread(out, summary));
     out.gap();
     line!(
         out,

@@ -1,7 +1,7 @@
 //! Text output of `inspect`: one line per subject, a table of classes, 80 columns wide if names allow it.
 
 use shardpack_audit::{
-    inspect::{Class, CropTables, Spread, Summary, What},
+    inspect::{Class, CropTables, Shards, Spread, Summary, What},
     shuffle_quality::{BATCH_SAMPLES, FEWEST_BATCHES, ShuffleQuality},
 };
 
@@ -111,7 +111,23 @@ fn shards(out: &mut Lines, summary: &Summary) {
     let each = |samples: Spread| from_to(&samples, " samples each", report::count);
     let samples = shards.samples.filter(|_| shards.count > 1).map_or_else(String::new, each);
     say(out, "shards", &[format!("{}{size}", report::counted(shards.count, "shard")), total, samples]);
+    unread(out, summary);
     say(out, "format", &format_parts(summary));
+}
+
+/// Adds the number of shards whose samples are missing in the counts, if there are any.
+pub fn unread(out: &mut Lines, summary: &Summary) {
+    let Shards { count, unread, .. } = summary.shards;
+    if unread > 0 {
+        let name = if summary.what == What::Foreign { &summary.path } else { &summary.name };
+        let of = format!(
+            "{} of {} in {}",
+            report::count(unread),
+            report::counted(count, "shard"),
+            report::path(name.as_bytes())
+        );
+        say(out, "unread", &[of, "counts of classes, kinds and components lack their samples".to_owned()]);
+    }
 }
 
 /// Format, compression, order and blocks.

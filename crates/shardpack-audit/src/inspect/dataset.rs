@@ -31,6 +31,8 @@ struct Facts {
     /// Samples per class; the last entry counts samples without a class.
     classes: Vec<u64>,
     crops: CropTables,
+    /// Number of shards whose rows could not all be read.
+    unread: u64,
     problems: Vec<Error>,
 }
 
@@ -44,6 +46,7 @@ impl Facts {
             components: vec![(0, 0); manifest.components.len()],
             classes: vec![0; manifest.classes.len() + 1],
             crops: CropTables::default(),
+            unread: 0,
             problems: Vec::new(),
         }
     }
@@ -60,6 +63,7 @@ impl Facts {
             *mine += other;
         }
         self.crops.merge(later.crops);
+        self.unread += later.unread;
         self.problems.extend(later.problems);
         self
     }
@@ -113,7 +117,10 @@ fn look_at(
     }
     match read_rows(view, shard, first, labels, facts, monitor) {
         Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
-        Err(error) => facts.problems.push(error),
+        Err(error) => {
+            facts.unread += 1;
+            facts.problems.push(error);
+        }
         Ok(()) => match facts.crops.look_at(shard) {
             Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
             Err(error) => facts.problems.push(error),
@@ -172,7 +179,8 @@ fn read_rows(
     labels.take(first..first + shard.len(), |number| {
         Ok(u32::try_from(class(shard.row(number - first)?.label, classes)).unwrap_or(u32::MAX))
     })?;
-    beyond.map_or(Ok(()), Err)
+    facts.problems.extend(beyond);
+    Ok(())
 }
 
 /// Index of a label among `classes` classes; `classes` itself if the label is not a class.
@@ -223,6 +231,7 @@ fn summary(view: &View, facts: Facts, labels: &shuffle_quality::Labels, index_by
         .collect();
     let shards = Shards {
         count: view.shards.len() as u64,
+        unread: facts.unread,
         bytes: view.shards().map(|shard| shard.entry().bytes).sum(),
         size: Spread::from_numbers(view.shards().map(|shard| shard.entry().bytes).collect()),
         samples: Spread::from_numbers(view.shards().map(|shard| shard.len()).collect()),

@@ -39,6 +39,8 @@ struct Facts {
     labels: Labels,
     /// Length in bytes and number of samples of each file.
     files: Vec<(u64, u64)>,
+    /// Number of files that could not be read to their end.
+    unread: u64,
     /// Number of files per compression.
     packed: BTreeMap<&'static str, u64>,
     tar: Option<Tar>,
@@ -168,6 +170,7 @@ impl Facts {
         }
         self.add_tar(of_file.tar);
         self.add_understood(of_file.understood);
+        self.unread += u64::from(of_file.is_cut);
         self.problems.extend(of_file.problem);
         self.problems.extend(of_file.remarks);
     }
@@ -199,6 +202,7 @@ impl Facts {
         self.content_bytes += later.content_bytes;
         later.components.into_iter().for_each(|(name, more)| add(&mut self.components, name, more));
         self.files.extend(later.files);
+        self.unread += later.unread;
         for (name, files) in later.packed {
             *self.packed.entry(name).or_default() += files;
         }
@@ -271,7 +275,10 @@ fn look_at(file: &ShardFile, facts: &mut Facts, monitor: &dyn Monitor) -> Result
             facts.add_file(file, of_file, samples);
         }
         Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
-        Err(error) => facts.problems.push(error),
+        Err(error) => {
+            facts.unread += 1;
+            facts.problems.push(error);
+        }
     }
     Ok(())
 }
@@ -305,6 +312,7 @@ fn summary(files: &[ShardFile], facts: Facts) -> Summary {
         .collect();
     let shards = Shards {
         count: facts.files.len() as u64,
+        unread: facts.unread,
         bytes: facts.files.iter().map(|(bytes, _)| bytes).sum(),
         size: Spread::from_numbers(facts.files.iter().map(|(bytes, _)| *bytes).collect()),
         samples: Spread::from_numbers(facts.files.iter().map(|(_, samples)| *samples).collect()),

@@ -114,6 +114,8 @@ pub struct Summary {
 pub struct Shards {
     /// Number of files.
     pub count: u64,
+    /// Number of files that could not be read, or not to their end: classes, kinds, components and shuffle quality lack their samples.
+    pub unread: u64,
     /// Total length in bytes.
     pub bytes: u64,
     /// Lengths in bytes; `None` if there are no shards.

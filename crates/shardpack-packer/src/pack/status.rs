@@ -84,20 +84,27 @@ impl Status {
 /// Status of the pack in `dst`; `None` if nothing is unfinished.
 ///
 /// # Errors
-/// If the files cannot be inspected.
+/// If nothing is at `dst`, or the files cannot be inspected.
 pub fn status(dst: &Path, store: &StoreSettings) -> Result<Option<Status>> {
     let storage = shardpack_storage::open_to_write(dst, store)?;
     let running = storage.local().map(running).transpose()?;
-    match site_parts::plan(storage.as_ref())? {
-        Some(header) => of_plans(storage.as_ref(), &header.plans()?, running.as_ref()).map(Some),
-        None => before_plan(storage.as_ref(), running.as_ref()),
-    }
+    let status = match site_parts::plan(storage.as_ref())? {
+        Some(header) => Some(of_plans(storage.as_ref(), &header.plans()?, running.as_ref())?),
+        None => before_plan(storage.as_ref(), running.as_ref())?,
+    };
+    // A store has no empty folders.
+    let is_missing = status.is_none() && running.is_none() && storage.list("")?.is_some_and(|all| all.is_empty());
+    if is_missing { Err(missing(dst)) } else { Ok(status) }
+}
+
+fn missing(dst: &Path) -> Error {
+    Error::usage("not found").in_file(dst)
 }
 
 /// The parts that processes pack in the folder `dst` now.
 fn running(dst: &Path) -> Result<BTreeSet<Part>> {
     if !sys::exists(dst)? {
-        return Err(Error::usage("not found").in_file(dst));
+        return Err(missing(dst));
     }
     // The locks are released at once: another status call would take an ended process for a running one.
     let all = process_dirs::all(&dst.join(WORK_FOLDER))?.into_iter();

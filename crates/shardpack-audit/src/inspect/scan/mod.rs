@@ -64,6 +64,8 @@ pub(super) struct FileFacts {
     pub understood: Vec<String>,
     /// Why the file could not be read to its end, or the problem of its records.
     pub problem: Option<Error>,
+    /// Whether the file could not be read to its end: later samples were not passed on.
+    pub is_cut: bool,
     /// Other problems of the file as a whole.
     pub remarks: Vec<Error>,
 }
@@ -84,7 +86,7 @@ pub(super) fn scan(file: &ShardFile, monitor: &dyn Monitor, found: &mut SampleCa
         None => records::scan(file, heads.as_ref(), monitor, found),
     });
     match (file.failure(), scanned) {
-        (Some(error), Ok(facts)) => Ok(FileFacts { problem: Some(error), ..facts }),
+        (Some(error), Ok(facts)) => Ok(FileFacts { problem: Some(error), is_cut: true, ..facts }),
         (Some(error), Err(_)) => Err(error),
         (None, scanned) => scanned,
     }

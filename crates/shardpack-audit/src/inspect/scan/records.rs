@@ -22,15 +22,12 @@ pub(super) fn scan(
     monitor: &dyn Monitor,
     found: &mut SampleCallback<'_>,
 ) -> Result<FileFacts> {
-    let mut facts = FileFacts::default();
     let mut walk = match file.walk(&FieldSelection::default(), &|| monitor.check_cancelled()) {
         Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
         Ok(walk) => walk,
-        Err(error) => {
-            facts.problem = Some(error);
-            return Ok(facts);
-        }
+        Err(error) => return Ok(FileFacts { problem: Some(error), is_cut: true, ..FileFacts::default() }),
     };
+    let mut facts = FileFacts::default();
     facts.understood = walk.understood();
     // Records without an image, values among them, and records with an image.
     let (mut lacking, mut values, mut images) = (Tally::default(), 0, 0u64);
@@ -67,7 +64,10 @@ pub(super) fn scan(
         }
     };
     let problem = match ended {
-        Err(error) => Some(error),
+        Err(error) => {
+            facts.is_cut = true;
+            Some(error)
+        }
         Ok(()) => {
             if file.is_plain() {
                 facts.content_bytes = file.bytes;

@@ -128,6 +128,7 @@ pub(super) fn scan(
     match facts.problem.take() {
         Some(error) => {
             tar.unreadable_files = 1;
+            facts.is_cut = true;
             facts.problem = Some(error.in_file(&file.path));
         }
         None => {
