@@ -10,7 +10,7 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, kill_process};
-use shardpack_testing::{Bench, Ran, Rng, bad, binary, contents, jpeg, run};
+use shardpack_testing::{Bench, Ran, Rng, bad, binary, contents, jpeg, run, sweep};
 
 const WORK: &str = ".shardpack";
 
@@ -64,7 +64,7 @@ fn parts_of_every_kind_of_source_and_format_make_the_bytes_of_one_process() {
     let bench = sources();
     let mut rng = Rng::new(15);
     let rows: [(&str, &[u64]); 12] = [
-        ("pack SRC", &[1, 2, 7, 90, 200]),
+        ("pack SRC", sweep::points(&[1, 2, 7, 90, 200], &[1, 2, 7, 40])),
         ("pack SRC --shards 20 --order source --meta json", &[3]),
         ("pack SRC --shards 9 --compress zstd:1 --with txt", &[4]),
         ("pack SRC --format tfrecord --shards 5 --sidecars none", &[3]),
@@ -166,7 +166,7 @@ fn parts_of_any_number_that_are_killed_at_any_moment_and_run_at_once_make_the_sa
     let whole = contents(&bench.at("whole"));
     let mut rng = Rng::new(8);
     let (mut killed, mut merges_killed) = (0, 0);
-    for round in 0..10 {
+    for round in 0..sweep::points(10, 4) {
         let name = format!("round-{round}");
         let dst = bench.at(&name);
         let how =
@@ -211,7 +211,7 @@ fn parts_of_any_number_that_are_killed_at_any_moment_and_run_at_once_make_the_sa
         assert_eq!(contents(&dst), whole, "round {round}");
     }
     println!("killed {killed} parts and {merges_killed} merges");
-    assert!(killed >= 10, "only {killed} parts were killed in their midst");
+    assert!(killed >= sweep::points(10, 4), "only {killed} parts were killed in their midst");
 }
 
 #[test]

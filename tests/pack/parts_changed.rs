@@ -11,7 +11,7 @@ use std::{
 
 use image::{DynamicImage, ImageFormat};
 use rustix::process::{Pid, Signal, kill_process};
-use shardpack_testing::{Bench, Rng, binary, contents, png};
+use shardpack_testing::{Bench, Rng, binary, contents, png, sweep};
 
 const WORK: &str = ".shardpack";
 
@@ -59,7 +59,7 @@ fn two_passes_of_any_number_of_parts_make_the_bytes_of_one_process() {
         ("pack SRC --fix --rotate --resize 20x24 --encode webp --order source --shards 5 --format mds", &[2]),
         ("pack @splits --resize 12 --shard-samples 4", &[4]),
         ("pack SRC --split-fraction val=0.3 --encode png --shards 3 --format tfrecord", &[3]),
-        ("convert @packed --resize 16 --encode jpeg --quality 70 --shards 4", &[70, 2]),
+        ("convert @packed --resize 16 --encode jpeg --quality 70 --shards 4", sweep::points(&[70, 2], &[9, 2])),
     ];
     for (row, (line, counts)) in rows.iter().enumerate() {
         let (command, rest) = line.split_once(' ').unwrap();
@@ -110,7 +110,7 @@ fn parts_that_are_killed_at_any_moment_and_run_at_once_make_the_same_bytes() {
     let whole = contents(&bench.at("whole"));
     let mut rng = Rng::new(3);
     let (mut changing, mut packing) = (0, 0);
-    for round in 0..6 {
+    for round in 0..sweep::points(6, 3) {
         let dst = bench.at(&format!("round-{round}"));
         let part = |number: u64, of: u64| format!("pack SRC @round-{round} {options} --jobs 2 --part {number}/{of}");
         let of = [2, 3][round % 2];
@@ -147,7 +147,7 @@ fn parts_that_are_killed_at_any_moment_and_run_at_once_make_the_same_bytes() {
         assert_eq!(contents(&dst), whole, "round {round}");
     }
     println!("stopped {changing} times while images were changed, {packing} times later");
-    assert!(changing >= 5, "{changing}");
+    assert!(changing >= sweep::points(5, 2), "{changing}");
 }
 
 /// Files in the spool folder, sorted: the lists (with an extension) or the spools (without).

@@ -15,6 +15,9 @@ use crate::{
     warm::Warm,
 };
 
+/// Variable that makes the sweeps of tests take all points: `shardpack_testing::sweep`.
+const FULL_SWEEPS: &str = "SHARDPACK_FULL_SWEEPS";
+
 /// Runs every check of a change; steps that are likely to fail run first.
 pub fn test(mut arguments: Arguments) -> Result<()> {
     let is_ci = is_ci();
@@ -50,6 +53,9 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
     steps.step("package", || package::jobs(peers).map(|jobs| package = jobs))?;
     steps.step("test", || {
         let _warm = warmed(&mut pythons)?;
+        if full {
+            pythons.push((FULL_SWEEPS, "1".into()));
+        }
         let mut jobs = test_programs::jobs("--workspace", &pythons)?;
         jobs.push(test_programs::doc_job("--workspace", &pythons));
         if !peers {

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 mod packing;
 pub mod server;
 pub mod stores;
+pub mod sweep;
 
 #[cfg(feature = "program")]
 mod bench;
