@@ -16,6 +16,7 @@ use shardpack_packer::{
     plan::{self, Compression, Cut, Order},
 };
 use shardpack_reader::StoreSettings;
+use shardpack_runtime::threads;
 use shardpack_source::{
     Fractions,
     options::{self, Splits},
@@ -46,7 +47,7 @@ pub struct Machine {
 impl Machine {
     /// Threads to use.
     pub fn jobs(self) -> usize {
-        self.jobs.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from)
+        self.jobs.map_or_else(threads::cores, usize::from)
     }
 }
 

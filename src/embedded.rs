@@ -10,10 +10,11 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
-    thread::{self, JoinHandle},
+    thread::JoinHandle,
 };
 
 use shardpack_format::text;
+use shardpack_runtime::threads;
 
 thread_local! {
     /// The host of the command that this thread runs.
@@ -71,7 +72,7 @@ impl Call {
     pub fn start(arguments: Vec<OsString>) -> std::io::Result<Self> {
         let host = Arc::new(Host::default());
         let shared = Arc::clone(&host);
-        let thread = thread::Builder::new().name("shardpack-command".to_owned()).spawn(move || {
+        let thread = threads::spawn(Some("shardpack-command".to_owned()), move || {
             HOST.set(Some(shared));
             crate::main(std::iter::once("shardpack".into()).chain(arguments))
         })?;

@@ -3,6 +3,8 @@
 //! Results go to stdout, everything else to stderr. Only this file decides exit codes: 0 success; 1 invalid data;
 //! 2 invalid request or failing machine; 130 interrupted. A reader that closes stdout does not change the exit code.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
 #[macro_use]
 mod lines;
 mod args;

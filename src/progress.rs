@@ -8,10 +8,11 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use shardpack_runtime::Instant;
 use shardpack_source::monitor::{Monitor, Phase};
 
 use crate::{

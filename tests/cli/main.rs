@@ -1,6 +1,13 @@
 //! The command line: help, messages, reports, pages of the documentation, and programs that start it.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr, clippy::type_complexity)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::type_complexity
+)]
 
 mod bench;
 mod docs;

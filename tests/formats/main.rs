@@ -1,6 +1,7 @@
 //! `convert`, the bytes of each format, and the readers of other libraries.
 
 #![allow(
+    clippy::disallowed_methods,
     clippy::excessive_nesting,
     clippy::unwrap_used,
     clippy::panic,

@@ -1,6 +1,7 @@
 //! `pack`, `plan`, `adopt` and `crops` in folders: packed samples, interrupted packs, disk faults, parts on many machines.
 
 #![allow(
+    clippy::disallowed_methods,
     clippy::excessive_nesting,
     clippy::unwrap_used,
     clippy::panic,

@@ -1,6 +1,13 @@
 //! Sources: trees, lists, files of images, LMDB, HDF5, parquet and shards of other tools.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr, clippy::type_complexity)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::type_complexity
+)]
 
 mod accounts;
 mod accounts_databases;

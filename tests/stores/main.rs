@@ -1,6 +1,7 @@
 //! Datasets at URLs, on real servers.
 
 #![allow(
+    clippy::disallowed_methods,
     clippy::excessive_nesting,
     clippy::unwrap_used,
     clippy::panic,

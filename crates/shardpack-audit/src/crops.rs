@@ -12,17 +12,17 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use shardpack_format::{
     Error, ErrorKind, Result,
     crops::{self as tables, Summary, Table},
     manifest::{self, Manifest},
-    threads,
 };
 use shardpack_imaging::crops::{NoTable, scan};
 use shardpack_reader::{Dataset, Shard, StoreSettings, Transfers};
+use shardpack_runtime::{Instant, threads};
 use shardpack_storage::Storage;
 
 use crate::{

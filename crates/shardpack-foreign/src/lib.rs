@@ -4,6 +4,7 @@
 //! read foreign shards through this crate. No file name is trusted: an extension only selects the compression if the bytes
 //! cannot.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 #![cfg_attr(
     not(all(feature = "hdf5", feature = "parquet")),
     allow(dead_code, unused_imports, reason = "helpers of the readers that are left out")

@@ -8,7 +8,7 @@ use std::sync::{
     mpsc::{Receiver, Sender, channel},
 };
 
-use shardpack_format::threads;
+use shardpack_runtime::threads;
 
 /// Most threads: they wait, and take no time of the processor.
 const MAX_THREADS: usize = 64;
@@ -42,8 +42,8 @@ impl Readers {
             && self.threads.compare_exchange(threads, threads + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
             let (take, wanted) = (Arc::clone(&self.take), Arc::clone(&self.wanted));
-            let thread = std::thread::Builder::new().name("read ahead".to_owned());
-            if thread.spawn(move || work_off(&take, &wanted)).is_err() {
+            let thread = threads::spawn(Some("read ahead".to_owned()), move || work_off(&take, &wanted));
+            if thread.is_err() {
                 self.threads.fetch_sub(1, Ordering::Relaxed);
             }
         }

@@ -1,7 +1,10 @@
 //! The bytes of shardpack on disk: shards, their index, the manifest, and the order of samples.
 //!
-//! Nothing here reads a clock; only [`regular`] opens paths, and only [`threads`] starts threads. Input is checked before it is used: no
+//! Nothing here reads a clock or starts a thread, and only [`regular`] opens paths. Input is checked before it is used: no
 //! input makes these functions panic, hang, or allocate more than its own length.
+
+
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod catch_panic;
 pub mod component;

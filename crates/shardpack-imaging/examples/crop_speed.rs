@@ -2,7 +2,7 @@
 //!
 //!     cargo run --release -p shardpack-imaging --features turbo --example crop_speed -- FOLDER [EVERY]
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "an example")]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::print_stdout, reason = "an example")]
 
 use std::{num::NonZeroU16, path::PathBuf, time::Instant};
 

@@ -5,7 +5,13 @@
 //! With the feature `turbo`, one process compares [`apply`] and the pure Rust way with the bound: a bare loop over
 //! libjpeg-turbo, fast_image_resize and libjpeg-turbo.
 //! Contenders take turns with each image; the shortest round of an image counts.
-#![allow(clippy::print_stdout, clippy::expect_used, clippy::unwrap_used, reason = "a program for people at a terminal")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a program for people at a terminal"
+)]
 
 use std::{hint::black_box, path::PathBuf, time::Instant};
 

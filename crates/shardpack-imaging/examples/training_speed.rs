@@ -4,7 +4,13 @@
 //!
 //! The first row is the divisor of the others: libjpeg-turbo (without the feature: zune-jpeg) decodes the whole image to
 //! RGB. Contenders take turns with each image; the shortest round of an image counts.
-#![allow(clippy::print_stdout, clippy::expect_used, clippy::unwrap_used, reason = "a program for people at a terminal")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a program for people at a terminal"
+)]
 
 use std::{hint::black_box, num::NonZeroU16, path::PathBuf, time::Instant};
 

@@ -6,7 +6,7 @@
 //! The same input gives the same output on every machine, whatever its CPU supports; the feature `turbo` gives other
 //! bytes, and [`ENGINE`] identifies the variant.
 
-#![cfg_attr(test, allow(clippy::excessive_nesting))]
+#![cfg_attr(test, allow(clippy::disallowed_methods, clippy::excessive_nesting))]
 
 pub mod crops;
 pub mod training;

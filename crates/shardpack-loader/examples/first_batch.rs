@@ -10,7 +10,7 @@
 //! number of samples has its real size. Prints the fastest, median and slowest of 11 runs, and the memory of the process.
 //! A mix is either half of the samples, different in each epoch, or two classes of ratio 5 to 1 in equal shares.
 
-#![allow(clippy::print_stdout, clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::unwrap_used)]
 
 use std::{
     path::Path,

@@ -10,7 +10,7 @@
 //! stand at different batches, as in real runs. The run resumes from the last batch that all ranks have; later batches do
 //! not count, because no weights remember them.
 
-#![allow(clippy::print_stdout)]
+#![allow(clippy::disallowed_methods, clippy::print_stdout)]
 
 use std::{
     collections::BTreeMap,

@@ -8,7 +8,7 @@
 //! Prints one line of JSON: samples, payload bytes, and milliseconds from opening to the last sample, of waiting for the disk,
 //! and to sample 256.
 
-#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "an example")]
+#![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::unwrap_used, reason = "an example")]
 
 use std::time::Instant;
 

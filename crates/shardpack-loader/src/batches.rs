@@ -10,11 +10,12 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
     thread::JoinHandle,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use shardpack_format::{Error, ErrorKind, Result, threads};
+use shardpack_format::{Error, ErrorKind, Result, threads::cannot_start};
 use shardpack_imaging::training::Worker;
+use shardpack_runtime::{Instant, threads};
 
 use crate::{
     batch::{Batch, Column},
@@ -127,7 +128,7 @@ impl Batches {
             shared,
             handle,
             threads: Vec::new(),
-            process: std::process::id(),
+            process: shardpack_runtime::process_id(),
             started: Instant::now(),
             asked: None,
             sequence: 0,
@@ -137,11 +138,9 @@ impl Batches {
         };
         for number in 0..jobs.max(1) {
             let shared = Arc::clone(&batches.shared);
-            let thread =
-                std::thread::Builder::new().name(format!("shardpack-make-{number}")).spawn(move || shared.work());
-            match thread {
+            match threads::spawn(Some(format!("shardpack-make-{number}")), move || shared.work()) {
                 Ok(thread) => batches.threads.push(thread),
-                Err(error) if batches.threads.is_empty() => return Err(threads::cannot_start(error)),
+                Err(error) if batches.threads.is_empty() => return Err(cannot_start(error)),
                 // The first threads may have taken the memory that the next ones need.
                 Err(_) => break,
             }
@@ -242,7 +241,7 @@ impl Batches {
 
 impl Drop for Batches {
     fn drop(&mut self) {
-        if self.process != std::process::id() {
+        if self.process != shardpack_runtime::process_id() {
             // The threads do not exist in this process, and their locks may stay held forever.
             std::mem::take(&mut self.threads).into_iter().for_each(std::mem::forget);
             std::mem::forget(Arc::clone(&self.shared));

@@ -4,15 +4,12 @@
 //! read from a device. A row is reported as not cold if the system keeps the file in memory, has it only there, or does not
 //! count reads.
 
-use std::{
-    fs::File,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{fs::File, time::Duration};
 
 use serde::Serialize;
 use shardpack_format::{Error, Result, regular};
 use shardpack_reader::Dataset;
+use shardpack_runtime::{Instant, sleep};
 
 /// A cold row has at least this percentage of its bytes from a device: concurrent readers may bring the rest into memory.
 const LEAST_PERCENT: u64 = 95;
@@ -63,7 +60,7 @@ impl Beginning {
                     is_gone = false;
                     break;
                 }
-                thread::sleep(PAUSE);
+                sleep(PAUSE);
                 forget(file)?;
             }
             // The probes have made the system read ahead.

@@ -12,11 +12,12 @@ use std::{
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread::JoinHandle,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use shardpack_format::{Error, ErrorKind, Result, threads};
+use shardpack_format::{Error, ErrorKind, Result, threads::cannot_start};
 use shardpack_reader::{CacheUse, Scratch, Transfers};
+use shardpack_runtime::{Instant, sleep, threads};
 
 use crate::{
     budget::Budget,
@@ -110,7 +111,7 @@ impl Feed {
             ready: Condvar::new(),
             turned: Condvar::new(),
         });
-        let mut feed = Self { shared, threads: Vec::new(), process: std::process::id(), number: 0, taken };
+        let mut feed = Self { shared, threads: Vec::new(), process: shardpack_runtime::process_id(), number: 0, taken };
         // Ends at once if there is no further epoch.
         feed.thread("shardpack-order".to_owned(), make_epochs)?;
         feed.thread("shardpack-read-0".to_owned(), read_all)?;
@@ -125,8 +126,8 @@ impl Feed {
 
     fn thread(&mut self, name: String, work: fn(&Shared) -> Result<()>) -> Result<()> {
         let shared = Arc::clone(&self.shared);
-        let thread = std::thread::Builder::new().name(name).spawn(move || shared.contained(work));
-        self.threads.push(thread.map_err(threads::cannot_start)?);
+        let thread = threads::spawn(Some(name), move || shared.contained(work));
+        self.threads.push(thread.map_err(cannot_start)?);
         Ok(())
     }
 
@@ -249,7 +250,7 @@ impl Handle {
 impl Drop for Feed {
     fn drop(&mut self) {
         // After a fork the child has none of the threads, and locks may be in any state.
-        if self.process != std::process::id() {
+        if self.process != shardpack_runtime::process_id() {
             std::mem::take(&mut self.threads).into_iter().for_each(std::mem::forget);
             return;
         }
@@ -258,7 +259,7 @@ impl Drop for Feed {
         for thread in self.threads.drain(..) {
             // A thread that waits for a silent server ends when its request times out; the drop does not wait for that.
             while until.is_some_and(|until| Instant::now() < until) && !thread.is_finished() {
-                std::thread::sleep(Duration::from_millis(1));
+                sleep(Duration::from_millis(1));
             }
             if until.is_none() || thread.is_finished() {
                 // The state already has its error.

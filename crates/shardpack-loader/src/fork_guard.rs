@@ -4,7 +4,7 @@ use shardpack_format::{Error, Result};
 
 /// Fails in any process other than `begun_by`.
 pub(crate) fn check(begun_by: u32) -> Result<()> {
-    if begun_by == std::process::id() {
+    if begun_by == shardpack_runtime::process_id() {
         return Ok(());
     }
     Err(Error::usage("begun by the process that this one was forked from, which has the threads")

@@ -36,7 +36,7 @@
 //! the process that started them, and return an error in a child process.
 
 #![deny(unsafe_code)]
-#![cfg_attr(test, allow(clippy::excessive_nesting, clippy::unwrap_used, clippy::panic))]
+#![cfg_attr(test, allow(clippy::disallowed_methods, clippy::excessive_nesting, clippy::unwrap_used, clippy::panic))]
 
 mod batch;
 mod batches;

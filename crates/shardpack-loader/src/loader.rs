@@ -8,6 +8,7 @@ use std::sync::Arc;
 use shardpack_format::{Error, Result, formats::adopted};
 use shardpack_imaging::{Budget, Limits};
 use shardpack_reader::Dataset;
+use shardpack_runtime::threads;
 
 use crate::{
     Batches, Memory, MixPart, OnBad, Output, Samples, State, Subset, Times, classes,
@@ -360,7 +361,7 @@ impl Loader {
         let ring = Ring::new(batch, slot_bytes, ahead.max(FEWEST_BATCHES), memories)?;
         let counters = Arc::new(Counters::default());
         let threads = match self.options.threads {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            0 => threads::cores(),
             threads => threads,
         };
         let making = Making {

@@ -6,17 +6,18 @@
 use std::{
     collections::HashMap,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
-use shardpack_format::{Error, Result, image_header::Header, threads};
+use shardpack_format::{Error, Result, image_header::Header};
 use shardpack_imaging::{
     Budget,
     crops::{Decoder, Rect, RegionRequest},
 };
 use shardpack_reader::{Dataset, StoreSettings, Transfers};
+use shardpack_runtime::{Instant, threads};
 
 use crate::{
     Limits, Loader, OnBad, Options, Output, State,
@@ -176,7 +177,7 @@ pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Res
         return Err(error.in_file(dataset.folder()));
     }
     let threads = match request.threads {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        0 => threads::cores(),
         threads => threads,
     };
     let options = |output, epochs| Options {

@@ -10,6 +10,7 @@ use std::{
 };
 
 use shardpack_format::{Error, ErrorKind, Result};
+use shardpack_runtime::wait_timeout_while;
 
 use crate::slots::{Memory, Slots};
 
@@ -160,8 +161,8 @@ impl<T> Outlet<T> {
     /// Waits at most `timeout` for item `number`, and returns whether it is finished.
     pub fn wait_finished(&self, number: u64, timeout: Duration) -> bool {
         let finished = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.changed.wait_timeout_while(finished, timeout, |finished| !finished.contains_key(&number));
-        waited.unwrap_or_else(PoisonError::into_inner).0.contains_key(&number)
+        let is_missing = |finished: &mut BTreeMap<u64, Finished<T>>| !finished.contains_key(&number);
+        wait_timeout_while(&self.changed, finished, timeout, is_missing).contains_key(&number)
     }
 
     /// Waits for item `number` and removes it. `End` and `Broken` stay.

@@ -1,8 +1,9 @@
 //! Samples one by one, in the order of a rank, borrowed from the runs that hold them.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use shardpack_format::Result;
+use shardpack_runtime::Instant;
 
 use crate::{
     feed::{Feed, Next},
@@ -31,7 +32,7 @@ impl std::fmt::Debug for Samples {
 
 impl Samples {
     pub(crate) fn new(feed: Feed, counters: Arc<Counters>) -> Self {
-        Self { feed, next: Vec::new(), counters, started: Instant::now(), process: std::process::id() }
+        Self { feed, next: Vec::new(), counters, started: Instant::now(), process: shardpack_runtime::process_id() }
     }
 
     /// The next sample; `None` once at the end of each epoch, and always after the last.

@@ -5,7 +5,7 @@
 //! ```
 //! The default is 100 million in 1,000. Nothing is read from a disk: names and sizes are made up as ImageNet has them.
 //! Memory is the peak that the kernel counts for the process (`VmHWM`), less the bytes of the names.
-#![allow(clippy::print_stdout)]
+#![allow(clippy::disallowed_methods, clippy::print_stdout)]
 
 use std::{fmt::Write, sync::Arc, time::Instant};
 

@@ -6,7 +6,7 @@
 //! The default is 100 million samples in 100,000 shards and 1,000 parts. Names and sizes are made up as ImageNet has them; shards are files
 //! without bytes, as long as they would be (holes), and their indexes have heads alone, so that the merge has all to look at that it looks
 //! at. Memory is the peak that the kernel counts for a process (`VmHWM`): each step is one of its own.
-#![allow(clippy::print_stdout)]
+#![allow(clippy::disallowed_methods, clippy::print_stdout)]
 
 use std::{
     fmt::Write,

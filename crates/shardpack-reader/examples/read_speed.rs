@@ -6,7 +6,7 @@
 //! The bytes are really read: into the reader's buffer, or with `--mmap` by touching each page of the mapping. The rate
 //! counts the bytes of the shards: compare it with the rate of `cat FOLDER/*.tar > /dev/null`.
 
-#![allow(clippy::print_stdout, clippy::print_stderr)]
+#![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::print_stderr)]
 
 use std::{hint::black_box, process::ExitCode, time::Instant};
 

@@ -89,7 +89,7 @@
 //! `vm.max_map_count` (65,530). Beyond that limit indexes are read into memory and samples with `pread`.
 
 #![deny(unsafe_code)]
-#![cfg_attr(test, allow(clippy::excessive_nesting, clippy::unwrap_used, clippy::panic))]
+#![cfg_attr(test, allow(clippy::disallowed_methods, clippy::excessive_nesting, clippy::unwrap_used, clippy::panic))]
 
 mod buffer;
 mod cache;

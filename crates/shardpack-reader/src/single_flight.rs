@@ -33,7 +33,7 @@ impl SingleFlight {
     /// Waits until no other thread is sending. A thread that gets `None` came later and has to check whether the first
     /// request brought the data.
     pub fn take(&self) -> Option<FlightGuard<'_>> {
-        let process = std::process::id();
+        let process = shardpack_runtime::process_id();
         let mut state = self.state();
         while state.process == process && !state.has_ended {
             state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);

@@ -11,7 +11,8 @@ use std::{
 };
 
 use rayon::{ThreadBuilder, ThreadPoolBuilder};
-use shardpack_format::{Error, ErrorKind, Result, help, threads};
+use shardpack_format::{Error, ErrorKind, Result, help, threads::cannot_start};
+use shardpack_runtime::threads;
 
 /// Starts the threads for parallel iterators outside of `in_pool`: one per core, or as many as can be started.
 /// Without this call, the first parallel iterator panics if threads cannot be started.
@@ -22,7 +23,7 @@ pub fn start_pool() -> Result<()> {
     static STARTED: Mutex<bool> = Mutex::new(false);
     let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
     if !*started {
-        let (threads, give) = waiting(std::thread::available_parallelism().map_or(1, std::num::NonZero::get))?;
+        let (threads, give) = waiting(threads::cores())?;
         // Fails if the user of this crate has started the pool before, which is fine. A failed start cannot be
         // repeated.
         let builder = ThreadPoolBuilder::new().num_threads(threads);
@@ -62,9 +63,9 @@ fn waiting(most: usize) -> Result<(usize, Sender<ThreadBuilder>)> {
             let given = take.lock().unwrap_or_else(PoisonError::into_inner).recv();
             given.into_iter().for_each(ThreadBuilder::run);
         };
-        match std::thread::Builder::new().spawn(work) {
+        match threads::spawn(None, work) {
             Ok(_) => threads += 1,
-            Err(error) if threads == 0 => return Err(threads::cannot_start(error)),
+            Err(error) if threads == 0 => return Err(cannot_start(error)),
             Err(_) => break,
         }
     }
@@ -78,7 +79,7 @@ pub fn steps(threads: usize, helping: &(dyn Fn() -> usize + Sync), step: &(dyn F
         return;
     }
     let running = AtomicUsize::new(threads);
-    std::thread::scope(|scope| {
+    threads::scope(|scope| {
         let start = |_: &usize| threads::start(scope, || take_steps(scope, &running, helping, step)).is_ok();
         if (0..threads).take_while(start).count() == 0 {
             take_steps(scope, &running, helping, step);

@@ -2,10 +2,11 @@
 //!
 //! Holds at all times: a persistent machine error ends the run; it never becomes a verdict on a sample.
 
-use std::{thread::sleep, time::Duration};
+use std::time::Duration;
 
 use super::{Look, ReadError, SampleReader};
 use crate::sys;
+use shardpack_runtime::sleep;
 
 /// Wait before each retry, long enough for a server that was briefly unavailable.
 const PAUSES: [Duration; 3] = [Duration::from_millis(20), Duration::from_millis(200), Duration::from_secs(1)];

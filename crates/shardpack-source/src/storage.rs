@@ -14,7 +14,7 @@ use std::{
         Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 #[cfg(target_os = "linux")]
@@ -22,10 +22,8 @@ use rustix::{
     fs::Advice,
     io::{Errno, ReadWriteFlags},
 };
-use shardpack_format::{
-    image_header::{Kind, SNIFF_BYTES},
-    threads,
-};
+use shardpack_format::image_header::{Kind, SNIFF_BYTES};
+use shardpack_runtime::{Instant, threads};
 
 use super::{Look, ReadError, SampleReader};
 use crate::{listing::Listing, sys};

@@ -15,7 +15,8 @@ use rustix::{
     fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat},
     io::Errno,
 };
-use shardpack_format::{Error, Result, component::Component, text, threads};
+use shardpack_format::{Error, Result, component::Component, text};
+use shardpack_runtime::threads;
 
 use super::{
     filter::{LEFT_OUT, PathFilter},

@@ -6,7 +6,6 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    hash::{BuildHasher, Hasher},
     io::{self, Write},
     os::{
         fd::AsFd,
@@ -21,6 +20,7 @@ use rustix::{
     process::geteuid,
 };
 use shardpack_format::{Error, Result, help};
+use shardpack_runtime::random;
 
 use crate::{
     disk::{Disk, RealDisk, or_current},
@@ -221,8 +221,7 @@ impl Temporary {
     /// If it cannot be created.
     pub fn beside(path: &Path) -> Result<Self> {
         let mut name = path.file_name().unwrap_or_default().to_os_string();
-        // Keys of a hash map are random for each process and time.
-        let random = std::hash::RandomState::new().build_hasher().finish();
+        let random = random();
         name.push(format!(".{random:016x}.part"));
         Self::at(path.with_file_name(name))
     }

@@ -4,7 +4,14 @@
 //! `program` adds sources, runs of the program `shardpack`, and independent readers of its output.
 
 #![allow(missing_docs, clippy::new_without_default, clippy::should_implement_trait, reason = "helpers of tests")]
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr, clippy::type_complexity)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::type_complexity
+)]
 
 use std::path::{Path, PathBuf};
 

@@ -2,9 +2,10 @@
 //!
 //! A shard of a dataset is always checked against the manifest in its folder, however it was named.
 
-use std::{collections::BTreeSet, path::Path, time::Instant};
+use std::{collections::BTreeSet, path::Path};
 
 use shardpack_format::{Result, manifest, size, text};
+use shardpack_runtime::Instant;
 
 use super::{Options, Problem, Report, foreign, from_error, open, shard, verify};
 use crate::{

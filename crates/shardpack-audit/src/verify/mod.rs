@@ -20,7 +20,7 @@ use std::{
     ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use shardpack_format::{
@@ -34,6 +34,7 @@ use shardpack_format::{
 use shardpack_reader::{
     Dataset, Shard, StoreSettings, Transfers, is_to_be_replaced, is_unfinished, split_differences, unfinished,
 };
+use shardpack_runtime::Instant;
 use shardpack_storage::Storage;
 
 use crate::{

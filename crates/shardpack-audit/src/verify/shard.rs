@@ -13,8 +13,9 @@ use shardpack_format::{
     formats::{Choice, Format},
     hash::{self, FileHash},
     index::{Index, RowRef},
-    manifest, size, threads,
+    manifest, size,
 };
+use shardpack_runtime::threads;
 
 use super::{
     Opened, Options, Problem, Report, decode, from_error,

@@ -6,10 +6,11 @@ use std::{
     ops::Range,
     panic::resume_unwind,
     sync::{Arc, Mutex, PoisonError},
-    thread::{self, JoinHandle},
+    thread::JoinHandle,
 };
 
 use shardpack_format::formats::foreign::FieldSelection;
+use shardpack_runtime::threads;
 
 use super::{
     super::MissingImage,
@@ -74,7 +75,7 @@ impl Ahead {
         let take = |batch: &Mutex<Option<Batch>>| batch.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (given, of_thread) = (Arc::clone(&batch), Arc::clone(&decode));
         let work = move || take(&given).map(|batch| batch.decoded(&of_thread, threads));
-        match thread::Builder::new().spawn(work) {
+        match threads::spawn(None, work) {
             Ok(thread) => Self::Thread(thread),
             Err(_) => Self::Done(Box::new(take(&batch).unwrap_or_default().decoded(&decode, 1))),
         }
@@ -97,10 +98,10 @@ impl Batch {
         };
         let threads = threads.min(self.entries.len() / THREAD_ENTRIES).max(1);
         // Not threads of rayon: one that waits there may begin another file, and in that another.
-        let found = thread::scope(|scope| {
+        let found = threads::scope(|scope| {
             let mut parts = self.entries.chunks(self.entries.len().div_ceil(threads).max(1));
             let first = parts.next().unwrap_or_default();
-            let start = |part| thread::Builder::new().spawn_scoped(scope, move || found_in(part)).map_err(|_| part);
+            let start = |part| threads::start(scope, move || found_in(part)).map_err(|_| part);
             let others: Vec<_> = parts.map(start).collect();
             let mut found = found_in(first);
             for other in others {

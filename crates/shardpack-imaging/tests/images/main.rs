@@ -1,6 +1,12 @@
 //! Images: decoding, crops, resizing and transforms, compared with other libraries.
 
-#![allow(clippy::excessive_nesting, clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::excessive_nesting,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr
+)]
 
 mod crops;
 mod golden;

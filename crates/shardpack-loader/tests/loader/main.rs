@@ -1,6 +1,6 @@
 //! The loader on real datasets: batches follow the order for any number of ranks, and after any interruption.
 
-#![allow(clippy::excessive_nesting, clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::disallowed_methods, clippy::excessive_nesting, clippy::unwrap_used, clippy::panic)]
 
 mod bad_samples;
 mod batches;

@@ -16,6 +16,7 @@ use std::{
 };
 
 use shardpack_format::{Result, hash::Named};
+use shardpack_runtime::wait_timeout;
 
 /// Hashes by name, in lower-case hexadecimal.
 pub(super) type Hashes = BTreeMap<String, String>;
@@ -107,7 +108,7 @@ impl InOrder {
             if self.ahead.is_stopped.load(Ordering::Relaxed) {
                 return;
             }
-            drop(self.ahead.changed.wait_timeout(waiting, CHECK));
+            drop(wait_timeout(&self.ahead.changed, waiting, CHECK));
         }
     }
 

@@ -33,8 +33,9 @@ use shardpack_format::{
     Error, Result,
     formats::Format,
     index::{Index, Rows},
-    threads,
+    threads::cannot_start,
 };
+use shardpack_runtime::threads;
 use shardpack_storage::{Size, Storage};
 
 use crate::{
@@ -181,11 +182,11 @@ impl<'a> Copy<'a> {
             ahead: Ahead::new(self.memory_bytes / HASH_SHARE),
         };
         let receive = Mutex::new(receive);
-        std::thread::scope(|scope| {
+        threads::scope(|scope| {
             for number in 0..self.jobs.clamp(1, 4) {
                 match threads::start(scope, || run.seal_all(&receive)) {
                     Ok(_) => {}
-                    Err(error) if number == 0 => return run.fail(error),
+                    Err(error) if number == 0 => return run.fail(cannot_start(error)),
                     // One error is enough.
                     Err(_) => break,
                 }

@@ -7,8 +7,9 @@ use std::{
     sync::{Mutex, mpsc},
 };
 
-use shardpack_format::{Result, threads};
+use shardpack_format::{Result, threads::cannot_start};
 use shardpack_imaging::{Budget, Reservation};
+use shardpack_runtime::threads;
 
 use super::{
     CopyState, PassResults, Span, SpanResult, Streamed, lock,
@@ -60,7 +61,7 @@ impl CopyState<'_, '_> {
         let budget = Budget::new(self.copy.memory_bytes);
         // The channel holds no window: the budget limits how far reads run ahead.
         let (give, take) = mpsc::channel::<Window<'_>>();
-        std::thread::scope(|scope| {
+        threads::scope(|scope| {
             let writer = threads::start(scope, || {
                 for Window { loaded, taken } in take {
                     self.write_all(loaded, jobs, send);
@@ -68,7 +69,7 @@ impl CopyState<'_, '_> {
                 }
             });
             if let Err(error) = writer {
-                return self.fail(error);
+                return self.fail(cannot_start(error));
             }
             // Moved in, so that the writer ends with this thread.
             let give = give;

@@ -6,7 +6,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use shardpack_format::{
@@ -15,6 +15,7 @@ use shardpack_format::{
     size,
 };
 use shardpack_reader::{StoreSettings, Transfers};
+use shardpack_runtime::Instant;
 use shardpack_storage::Storage;
 
 use super::{

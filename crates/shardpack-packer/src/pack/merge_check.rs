@@ -7,7 +7,8 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use shardpack_format::{Result, hash, index::Head, manifest, regular, threads};
+use shardpack_format::{Result, hash, index::Head, manifest, regular};
+use shardpack_runtime::threads;
 
 use super::merge::{At, Options};
 use crate::{

@@ -36,7 +36,7 @@ use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use shardpack_format::{
@@ -47,6 +47,7 @@ use shardpack_format::{
 };
 use shardpack_imaging::Recipe;
 use shardpack_reader::{StoreSettings, Transfers};
+use shardpack_runtime::Instant;
 use shardpack_storage::Local;
 
 pub use crate::own::{check_replaceable, no_link, put};

@@ -4,13 +4,7 @@
 //! bytes. So a part can be stopped anywhere and run again, or run twice at once. Each process keeps unfinished
 //! files in its own folder. No file is removed that another process may use.
 
-use std::{
-    collections::BTreeMap,
-    fs, io,
-    path::Path,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, fs, io, path::Path, sync::Arc, time::Duration};
 
 use shardpack_format::{
     Error, Result,
@@ -19,6 +13,7 @@ use shardpack_format::{
     regular, size,
 };
 use shardpack_reader::Transfers;
+use shardpack_runtime::Instant;
 use shardpack_storage::Storage;
 
 use super::{

@@ -10,6 +10,7 @@ use std::{
 };
 
 use shardpack_format::{Error, ErrorKind, Result, manifest::WORK_FOLDER};
+use shardpack_runtime::sleep;
 use shardpack_storage::Storage;
 
 use super::{
@@ -38,7 +39,7 @@ fn leave(work: &Path) -> Result<()> {
 fn share_soon(path: &Path) -> Result<Option<sys::Lock>> {
     for _ in 0..50 {
         match sys::Lock::share(path) {
-            Err(error) if error.kind() == ErrorKind::Usage => std::thread::sleep(Duration::from_millis(20)),
+            Err(error) if error.kind() == ErrorKind::Usage => sleep(Duration::from_millis(20)),
             shared => return shared,
         }
     }

@@ -1,11 +1,9 @@
 //! Preprocesses one part of the images before planning, beside other parts.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use shardpack_format::Result;
+use shardpack_runtime::Instant;
 use shardpack_storage::{Storage, Transfers};
 
 use super::{

@@ -5,11 +5,11 @@
 
 use std::{
     fs,
-    hash::{BuildHasher, Hasher},
     path::{Path, PathBuf},
 };
 
 use shardpack_format::{ErrorKind, Result};
+use shardpack_runtime::random;
 
 use super::work_folder::{self, LOCK_FILE};
 use crate::{part::Part, sys};
@@ -39,8 +39,7 @@ impl ProcessDir {
     /// Creates a folder for a process that packs `part`.
     pub fn begin(work: &Path, part: Part) -> Result<Self> {
         loop {
-            // Keys of a hash map are random for each process and time.
-            let random = std::hash::RandomState::new().build_hasher().finish();
+            let random = random();
             let folder = work.join(FOLDER).join(format!("{}-of-{}-{random:016x}", part.number, part.of));
             let path = lock_of(&folder);
             let lock = match sys::Lock::share(&path) {

@@ -13,7 +13,6 @@ use std::{
     ops::ControlFlow,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Instant,
 };
 
 use shardpack_format::{
@@ -22,6 +21,7 @@ use shardpack_format::{
     splits,
 };
 use shardpack_reader::StoreSettings;
+use shardpack_runtime::Instant;
 use shardpack_storage::Storage;
 
 use super::{

@@ -12,6 +12,7 @@ use std::{
 
 use shardpack_format::{Error, Result, manifest::WORK_FOLDER, shell};
 use shardpack_reader::{StoreSettings, is_unfinished, unfinished};
+use shardpack_runtime::wall_clock;
 use shardpack_storage::Storage;
 
 use super::{
@@ -184,7 +185,7 @@ fn of_plans(storage: &dyn Storage, plans: &[Plan], running: Option<&BTreeSet<Par
         all_shards: plans.iter().map(|plan| plan.shards.len()).sum(),
         bytes: finished.iter().map(|(bytes, _)| bytes).sum(),
         all_bytes: plans.iter().flat_map(|plan| plan.shards.iter().map(|shard| plan.content_bytes(shard))).sum(),
-        bytes_per_second: rate(&finished, SystemTime::now()),
+        bytes_per_second: rate(&finished, wall_clock()),
         samples: plans.iter().map(Plan::samples).sum(),
         knows_running: running.is_some(),
         is_complete: !receipts.is_empty() && is_complete(plans, &receipts),

@@ -8,7 +8,8 @@ use std::{
     },
 };
 
-use shardpack_format::{Error, Result, threads};
+use shardpack_format::{Error, Result};
+use shardpack_runtime::threads;
 
 use crate::{
     listing::Listing,

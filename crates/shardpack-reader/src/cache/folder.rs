@@ -15,11 +15,11 @@ use std::{
     ops::Range,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
-    thread,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 
 use shardpack_format::{Error, Result, hash};
+use shardpack_runtime::{Instant, sleep, wall_clock};
 
 use super::blocks::{self, Blocks, CacheFileState};
 
@@ -108,7 +108,7 @@ impl Folder {
                 _ => return Err(io::Error::new(io::ErrorKind::NotADirectory, "not a folder, but a link or a file")),
             }
             let in_use = blocks::open(&path.join(IN_USE), true)?;
-            in_use.set_modified(SystemTime::now())?;
+            in_use.set_modified(wall_clock())?;
             Ok(in_use)
         };
         // The dataset becomes the most recent, so it is removed last if the limit is smaller than before. It may still
@@ -168,7 +168,7 @@ impl Folder {
             match file.try_lock() {
                 Ok(()) => break,
                 Err(TryLockError::Error(error)) => return Err(error),
-                Err(TryLockError::WouldBlock) if since.elapsed() < patience => thread::sleep(Duration::from_millis(1)),
+                Err(TryLockError::WouldBlock) if since.elapsed() < patience => sleep(Duration::from_millis(1)),
                 Err(TryLockError::WouldBlock) => {
                     let what = format!("another process has held the lock of the cache for {} s", patience.as_secs());
                     return Err(io::Error::new(io::ErrorKind::TimedOut, what));

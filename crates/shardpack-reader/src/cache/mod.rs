@@ -19,10 +19,11 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use shardpack_format::{Error, Result, manifest::Manifest};
+use shardpack_runtime::Instant;
 
 use crate::open_shards::OpenShards;
 use blocks::{BLOCK_BYTES, Blocks};

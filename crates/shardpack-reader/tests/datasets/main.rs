@@ -1,6 +1,12 @@
 //! Datasets in folders and at URLs, whole and damaged.
 
-#![allow(clippy::excessive_nesting, clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::excessive_nesting,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr
+)]
 
 #[cfg(feature = "cloud")]
 mod cache;

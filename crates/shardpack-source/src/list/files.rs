@@ -10,7 +10,8 @@ use rustix::{
     fs::{AtFlags, FileType, Stat},
     io::Errno,
 };
-use shardpack_format::{Result, component::Component, threads};
+use shardpack_format::{Result, component::Component};
+use shardpack_runtime::threads;
 
 use crate::{
     ObjectTree, ReadError, Refusal, component_table::Cell, links::NOT_FOLLOWED, monitor::Monitor, names,

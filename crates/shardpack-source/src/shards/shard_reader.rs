@@ -111,7 +111,7 @@ impl Unpacked {
         }
         let mut number = 0;
         loop {
-            let folder = std::env::temp_dir().join(format!("shardpack-{}-{number}", std::process::id()));
+            let folder = std::env::temp_dir().join(format!("shardpack-{}-{number}", shardpack_runtime::process_id()));
             // Must be new and private: everybody can write to the parent folder.
             match fs::DirBuilder::new().mode(0o700).create(&folder) {
                 Ok(()) => return Ok(Self(folder)),

@@ -13,7 +13,7 @@ use std::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use reqwest::{
@@ -24,6 +24,7 @@ use reqwest::{
 };
 
 use crate::remote::{response::Failed, settings::Settings, web};
+use shardpack_runtime::Instant;
 
 /// Prefix of every response; a server of another protocol may never end a line.
 const BEGINNING: &[u8] = b"HTTP/1.";
@@ -233,7 +234,7 @@ fn ask(mut stream: TcpStream, request: &[u8], silence: Duration) -> io::Result<(
     let (until, mut head) = (Instant::now() + silence, Vec::new());
     let mut part = [0; 4 << 10];
     loop {
-        let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        let left = (until - Instant::now()).max(Duration::from_millis(1));
         stream.set_read_timeout(Some(left))?;
         // Some servers send head and body separately, and the body only after the ACK of the head: 40 ms without a
         // quick ACK.

@@ -5,8 +5,10 @@
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
+
+use shardpack_runtime::Instant;
 
 use tokio::sync::Notify;
 

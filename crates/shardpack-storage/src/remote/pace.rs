@@ -1,8 +1,9 @@
 //! Detects responses that arrive too slowly: a trickling response would never end.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::remote::{response::Failed, settings::Options};
+use shardpack_runtime::Instant;
 
 /// The received bytes of one response, with the time of its start.
 #[derive(Debug)]
@@ -37,7 +38,7 @@ impl Pace {
     /// When too few bytes arrived recently.
     pub fn came(&mut self, bytes: usize, now: Instant) -> Result<(), Failed> {
         self.bytes += bytes as u64;
-        let waited = now.saturating_duration_since(self.since);
+        let waited = now - self.since;
         if waited < self.time {
             return Ok(());
         }

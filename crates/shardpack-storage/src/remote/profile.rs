@@ -18,6 +18,7 @@ use object_store::{
 };
 use serde::Deserialize;
 use shardpack_format::{Error, Result, regular};
+use shardpack_runtime::wall_clock;
 
 use crate::remote::{checked, container::Container};
 
@@ -165,7 +166,7 @@ impl CredentialProvider for Asked {
     async fn get_credential(&self) -> object_store::Result<Arc<AwsCredential>> {
         let mut kept = self.kept.lock().await;
         if let Some(CachedCredential { credential, end }) = &*kept
-            && end.is_none_or(|end| SystemTime::now() + BEFORE_END < end)
+            && end.is_none_or(|end| wall_clock() + BEFORE_END < end)
         {
             return Ok(Arc::clone(credential));
         }

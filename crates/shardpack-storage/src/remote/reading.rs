@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     ops::Range,
     sync::{Mutex, PoisonError, atomic::Ordering},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -12,6 +12,7 @@ use futures_util::{TryStreamExt, stream::BoxStream};
 use object_store::{GetResult, GetResultPayload};
 use reqwest::Response;
 use shardpack_format::{Error, ErrorKind, Result, size};
+use shardpack_runtime::Instant;
 
 use crate::remote::{
     http1,

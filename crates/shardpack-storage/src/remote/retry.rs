@@ -1,12 +1,9 @@
 //! Retries a request until it succeeds or the patience with its server ends.
 
-use std::{
-    future::Future,
-    sync::atomic::Ordering,
-    time::{Duration, Instant},
-};
+use std::{future::Future, sync::atomic::Ordering, time::Duration};
 
 use shardpack_format::{Error, ErrorKind, Result, size};
+use shardpack_runtime::Instant;
 
 use crate::remote::{
     location::Location,

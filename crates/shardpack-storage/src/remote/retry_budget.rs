@@ -1,9 +1,8 @@
 //! Retry budget of a request: a maximum time without progress, and waits that grow.
 
-use std::{
-    hash::{BuildHasher, Hasher, RandomState},
-    time::{Duration, Instant},
-};
+use std::time::Duration;
+
+use shardpack_runtime::{Instant, random};
 
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
@@ -39,7 +38,7 @@ impl Patience {
     /// not retried together.
     pub fn wait(&mut self, asked: Option<Duration>) -> Option<Duration> {
         self.failed += 1;
-        let random = RandomState::new().build_hasher().finish() as f64 / u64::MAX as f64;
+        let random = random() as f64 / u64::MAX as f64;
         let drawn = self.next.mul_f64(0.5 + random / 2.0);
         self.next = (self.next * 2).min(LONGEST_WAIT);
         let wait = drawn.max(asked.unwrap_or_default());

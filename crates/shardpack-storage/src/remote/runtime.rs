@@ -27,7 +27,7 @@ struct ThreadSlot(Option<Rc<OfThread>>);
 impl Drop for ThreadSlot {
     fn drop(&mut self) {
         let Some(of_thread) = self.0.take() else { return };
-        if of_thread.process != std::process::id() {
+        if of_thread.process != shardpack_runtime::process_id() {
             return std::mem::forget(of_thread);
         }
         if let (Ok(mut left), Some(of_thread)) = (LEFT.try_lock(), Rc::into_inner(of_thread))
@@ -47,7 +47,7 @@ struct OfThread {
 }
 
 fn of_thread() -> Result<Rc<OfThread>> {
-    let process = std::process::id();
+    let process = shardpack_runtime::process_id();
     OF_THREAD.with_borrow_mut(|held| {
         if let Some(of_thread) = &held.0
             && of_thread.process == process

@@ -6,11 +6,12 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use reqwest::header::HeaderMap;
 use shardpack_format::Result;
+use shardpack_runtime::Instant;
 
 use crate::remote::{
     http1::Plain,

@@ -312,7 +312,7 @@ impl Store {
     }
 
     pub(crate) fn shared(&self) -> Result<Arc<Shared>> {
-        self.shared_by(std::process::id())
+        self.shared_by(shardpack_runtime::process_id())
     }
 
     /// Shared state of the requests, with `shared`.

@@ -1,6 +1,12 @@
 //! Storages: the suite that all of them pass, and object stores and web servers with real programs.
 
-#![allow(clippy::excessive_nesting, clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::excessive_nesting,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr
+)]
 
 #[cfg(feature = "cloud")]
 mod listing;

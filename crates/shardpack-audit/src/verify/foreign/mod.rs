@@ -7,13 +7,11 @@ mod labels;
 mod records;
 mod tar;
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    time::Instant,
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rayon::prelude::*;
 use shardpack_format::{Error, ErrorKind, Result, formats::foreign::FieldSelection, size, text};
+use shardpack_runtime::Instant;
 
 use super::{
     Options, Problem, Report,
