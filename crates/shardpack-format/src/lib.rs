@@ -3,7 +3,6 @@
 //! Nothing here reads a clock or starts a thread, and only [`regular`] opens paths. Input is checked before it is used: no
 //! input makes these functions panic, hang, or allocate more than its own length.
 
-
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod catch_panic;

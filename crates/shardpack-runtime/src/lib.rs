@@ -1,4 +1,4 @@
-//! Clock, randomness, threads and timed waits: the only crate that asks the system for them, so that a simulator can replace them.
+//! Clock, randomness, threads and timed waits of all crates, in one place that a simulator can replace.
 //!
 //! Holds at all times: no function allocates or takes a lock beyond those of the standard library. clippy's `disallowed-methods`
 //! (clippy.toml) refuses the functions of the standard library in all other crates, except in tests.

@@ -13,6 +13,8 @@ mod disk;
 mod faulty;
 mod listed;
 mod local;
+pub mod lock;
+pub mod machine;
 mod memory;
 mod open;
 pub mod own;

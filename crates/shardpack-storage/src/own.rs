@@ -140,6 +140,14 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     RealDisk.write(&create(path)?, path, bytes)
 }
 
+/// Writes a whole small file so that it is either absent or complete, even after a crash: temporary name in
+/// `work`, fsync, rename.
+pub fn write_durably(work: &Path, path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut temporary = Temporary::at(work.join(path.file_name().unwrap_or(path.as_os_str())))?;
+    temporary.write(bytes)?;
+    temporary.finish(path)
+}
+
 /// Fails if a new file may not replace the entry at `path`. `force` allows a file or a symbolic link, but no
 /// folder, device or pipe.
 ///
