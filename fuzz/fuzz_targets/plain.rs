@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use shardpack_foreign::plain::{MAX_DEPTH, EncodedRange, Value, arrow, datum, msgpack, pickle};
+use shardpack_foreign::plain::{EncodedRange, MAX_DEPTH, Value, arrow, datum, msgpack, pickle};
 use shardpack_fuzz::within;
 
 fuzz_target!(|input: &[u8]| {

@@ -8,7 +8,7 @@ use std::io::Cursor;
 use libfuzzer_sys::fuzz_target;
 use shardpack_format::formats::{
     self,
-    foreign::{Input, Record, Sequential, FieldSelection},
+    foreign::{FieldSelection, Input, Record, Sequential},
     recordio,
 };
 use shardpack_fuzz::within;

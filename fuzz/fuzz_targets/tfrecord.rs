@@ -9,7 +9,7 @@ use std::io::Cursor;
 use libfuzzer_sys::fuzz_target;
 use shardpack_format::formats::{
     self,
-    foreign::{Foreign, Input, Record, Sequential, Skip, FieldSelection},
+    foreign::{FieldSelection, Foreign, Input, Record, Sequential, Skip},
 };
 use shardpack_fuzz::within;
 
