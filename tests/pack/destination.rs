@@ -509,7 +509,9 @@ fn a_destination_is_looked_at_before_the_source_is_listed() {
     fs::create_dir(bench.at("empty")).unwrap();
     for source in ["pack @empty", "pack @empty --dry-run", "pack @empty --part 1/2", "convert @sealed"] {
         bench.shardpack(&format!("{source} @strange")).code(2).clean_error().says("thesis.tex");
-        bench.shardpack(&format!("{source} @file")).code(2).clean_error().says("is a file, not a folder");
+        for dst in ["@file", "@file/below", "@file/far/below"] {
+            bench.shardpack(&format!("{source} {dst}")).code(2).clean_error().says("file: is a file, not a folder");
+        }
     }
     let formats = "--format webdataset --format mds";
     bench.shardpack(&format!("pack @empty @formats {formats}")).code(2).says("thesis.tex");

@@ -8,8 +8,8 @@ pub use shardpack_storage::{
     machine::{check_writable, free_bytes, memory_bytes, raise_open_files},
     own::write_durably,
     sys::{
-        MORE_FILES, exists, finish_durably, io_error, is_file, is_folder, is_of_machine, is_out_of_files,
-        metadata_opt, missing, read_opt, remove_file, sync_folder,
+        MORE_FILES, exists, finish_durably, io_error, is_file, is_folder, is_of_machine, is_out_of_files, metadata_opt,
+        missing, read_opt, remove_file, sync_folder,
     },
 };
 

@@ -13,7 +13,7 @@ use shardpack_format::{Error, ErrorKind, Result};
 
 use crate::{
     own,
-    sys::{io_error, is_there},
+    sys::{exists, io_error},
 };
 
 /// Lock of the one packer that works on a folder; the system releases it when the process ends for any reason.
@@ -58,11 +58,11 @@ impl Lock {
     /// # Errors
     /// If the file cannot be inspected.
     pub fn take_if_free(path: &Path) -> Result<Option<Self>> {
-        if !is_there(path)? {
+        if !exists(path)? {
             return Ok(None);
         }
         let file = match lock_file(path, false) {
-            Err(_) if !is_there(path)? => return Ok(None),
+            Err(_) if !exists(path)? => return Ok(None),
             file => file?,
         };
         Ok((Self::try_take(&file, path)? && is_at(&file, path)?).then_some(Self { _file: file }))

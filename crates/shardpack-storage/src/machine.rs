@@ -5,9 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use shardpack_format::Result;
+use shardpack_format::{Error, Result};
 
-use crate::sys::io_error;
+use crate::{own::REMOVE, sys::io_error};
 
 /// Free space in bytes for an ordinary user on the file system of `path`, or of its nearest existing parent
 /// folder.
@@ -20,10 +20,13 @@ pub fn free_bytes(path: &Path) -> Result<u64> {
 /// Fails if no file can be created in the folder `path`, or in its nearest existing parent.
 ///
 /// # Errors
-/// If so.
+/// If so, and if the nearest existing path is a file.
 pub fn check_writable(path: &Path) -> Result<()> {
     use rustix::fs::Access;
     let existing = nearest_existing(path);
+    if !existing.is_dir() {
+        return Err(Error::usage("is a file, not a folder").in_file(existing).help(REMOVE));
+    }
     rustix::fs::access(&existing, Access::WRITE_OK | Access::EXEC_OK)
         .map_err(|error| io_error("cannot write to", &existing, error.into()))
 }

@@ -459,9 +459,6 @@ pub fn look_at(dst: &Path, source: &dyn Source, is_part: bool) -> Result<()> {
     if found.is_none() && dst.is_symlink() {
         return Err(Error::usage("is a symbolic link whose target is missing").in_file(dst).help(own::REMOVE));
     }
-    if found.as_ref().is_some_and(|found| !found.is_dir()) {
-        return Err(Error::usage("is a file, not a folder").in_file(dst).help(own::REMOVE));
-    }
     sys::check_writable(dst)?;
     // The earlier pack here is compared with this one.
     let work = dst.join(WORK_FOLDER);

@@ -27,8 +27,7 @@ pub(super) fn scan(
         Ok(walk) => walk,
         Err(error) => return Ok(FileFacts { problem: Some(error), is_cut: true, ..FileFacts::default() }),
     };
-    let mut facts = FileFacts::default();
-    facts.understood = walk.understood();
+    let mut facts = FileFacts { understood: walk.understood(), ..FileFacts::default() };
     // Records without an image, values among them, and records with an image.
     let (mut lacking, mut values, mut images) = (Tally::default(), 0, 0u64);
     let (mut bytes, mut samples) = (Vec::new(), 0);
