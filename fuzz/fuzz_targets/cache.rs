@@ -1,5 +1,6 @@
 //! Bytes as a cache file.
 #![no_main]
+#![allow(clippy::disallowed_methods)]
 
 use libfuzzer_sys::fuzz_target;
 use shardpack_reader::fuzz_blocks;

@@ -23,7 +23,7 @@ pub fn spawn<T: Send + 'static>(
     name.into_iter().fold(builder, Builder::name).spawn(work)
 }
 
-/// Runs `f` with a scope whose threads may borrow from the caller, and waits for all of them.
+/// Runs `f` with a scope whose threads may borrow from the caller, and waits for all its threads.
 pub fn scope<'env, T>(f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T) -> T {
     thread::scope(f)
 }
