@@ -269,8 +269,8 @@ fn what_is_not_as_the_receipts_say_is_named_and_nothing_is_sealed() {
     each(|server| {
         let machines = Machines::new(&bench, server, server.port(), src.to_str().unwrap(), "packed");
         machines.merge(&[]).code(2).says("nothing was packed in parts here");
-        assert_eq!(machines.status()["unfinished"], false);
         server.put("packed/notes.txt", b"somebody's");
+        assert_eq!(machines.status()["unfinished"], false);
         machines.part("1/2", &options).code(2).says("holds \"notes.txt\"");
         assert_eq!(server.keys("packed/"), ["packed/notes.txt"]);
         server.delete("packed/notes.txt");
