@@ -1,6 +1,6 @@
 //! The report about a plan before packing: the source, the numbers of the plan, notes.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, path::Path, slice};
 
 use serde::Serialize;
 use shardpack_packer::{
@@ -105,11 +105,6 @@ fn per_class(plan: &Plan) -> Vec<(u64, u64)> {
     classes
 }
 
-/// Images that listing has shown to be bad.
-pub fn bad(plan: &Plan) -> Vec<Unpacked> {
-    plan.unpacked.iter().filter(|entry| entry.fate == Fate::Skipped).cloned().collect()
-}
-
 fn shard_spread(plan: &Plan) -> (u64, u64) {
     let bytes = || plan.shards.iter().map(|shard| plan.content_bytes(shard));
     (bytes().min().unwrap_or(0), bytes().max().unwrap_or(0))
@@ -155,10 +150,10 @@ fn dataset_text(out: &mut Lines, plan: &Plan) {
 }
 
 fn bad_text(out: &mut Lines, plan: &Plan) {
-    let bad = bad(plan);
+    let bad = pack::known_bad(slice::from_ref(plan));
     if !bad.is_empty() {
         line!(out, "bad     {} cannot be packed", report::counted(bad.len() as u64, plan.noun()));
-        out.extend([report::list_left_out(&bad, "--json names all")]);
+        *out += report::list_left_out(&bad, "--json names all");
     }
 }
 
@@ -285,7 +280,7 @@ impl<'a> From<&'a Plan> for PlannedDataset<'a> {
             classes: classes.collect(),
             largest: largest.map(|(bytes, path)| PlannedImage { path: report::path(&path), bytes }).collect(),
             unpacked: plan.unpacked.len(),
-            bad: document::left_out(&bad(plan)),
+            bad: document::left_out(&pack::known_bad(slice::from_ref(plan))),
             ignored_files: &plan.ignored,
         }
     }

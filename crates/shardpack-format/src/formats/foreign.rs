@@ -47,7 +47,7 @@ pub struct FieldSelection {
     pub entries: Entries,
 }
 
-/// Names of the texts from [`FieldSelection::said`], the same as the command line options.
+/// Names of the texts from [`FieldSelection::described`], the same as the command line options.
 pub const SAID: [&str; 8] =
     ["fields", "image_feature", "label_feature", "label_index", "from", "label_from", "key_pattern", "skip_header"];
 
@@ -63,7 +63,7 @@ impl FieldSelection {
     }
 
     /// The choices for fields, labels and keys as text for a manifest, each with its name from [`SAID`].
-    pub fn said(&self) -> impl Iterator<Item = (&'static str, String)> {
+    pub fn described(&self) -> impl Iterator<Item = (&'static str, String)> {
         let Entries { dialect, label_from, key_pattern, header_bytes } = &self.entries;
         let renames: Vec<_> = self.renames.iter().map(|(field, name)| format!("{field}:{name}")).collect();
         let renames = (!renames.is_empty()).then(|| renames.join(","));
@@ -74,7 +74,7 @@ impl FieldSelection {
         SAID.into_iter().zip(said).filter_map(|(name, said)| Some((name, said?)))
     }
 
-    /// Parses the choices that [`FieldSelection::said`] wrote; `take` returns the text for a name.
+    /// Parses the choices that [`FieldSelection::described`] wrote; `take` returns the text for a name.
     ///
     /// # Errors
     /// If a text is invalid.

@@ -192,7 +192,7 @@ impl Choice {
         if let Some(fractions) = &self.fractions {
             settings.insert(FRACTIONS.to_owned(), fractions.clone());
         }
-        settings.extend(self.wanted.said().map(|(name, said)| (name.to_owned(), said)));
+        settings.extend(self.wanted.described().map(|(name, said)| (name.to_owned(), said)));
         if self.has_text() && self.json {
             settings.insert(META.to_owned(), component::TEXT.to_owned());
         }

@@ -509,7 +509,7 @@ fn check_files_present(dst: &Path, plans: &[Plan], manifests: &[Manifest]) -> Re
 }
 
 /// Images that the plan already lists as bad.
-pub(super) fn known_bad(plans: &[Plan]) -> Vec<Unpacked> {
+pub fn known_bad(plans: &[Plan]) -> Vec<Unpacked> {
     let none: Vec<_> = plans.iter().map(|_| copy::Outcome::default()).collect();
     left_out(plans, &none).into_iter().filter(|entry| entry.fate == Fate::Skipped).collect()
 }

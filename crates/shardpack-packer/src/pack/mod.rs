@@ -65,8 +65,8 @@ use crate::{
     sys, transfer,
 };
 pub use announced::Announced;
-pub use destination::look_at;
 use destination::{Destination, State};
+pub use destination::{known_bad, look_at};
 use image_check::ImageCheck;
 pub use merge::{Merged, Missing, Options as MergeOptions, merge};
 use newer::newer;

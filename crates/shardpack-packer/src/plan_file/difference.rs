@@ -159,7 +159,7 @@ fn options(old: &Options, new: &Options) -> Option<String> {
         all => Component::list(all),
     };
     let of_beside = option("beside");
-    let said = |choice: &Choice| choice.wanted.said().map(|(name, said)| (name.to_owned(), said)).collect();
+    let said = |choice: &Choice| choice.wanted.described().map(|(name, said)| (name.to_owned(), said)).collect();
     let changes = [
         ("--order", order(old.order), order(new.order)),
         ("--seed", old.seed.to_string(), new.seed.to_string()),

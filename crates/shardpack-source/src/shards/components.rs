@@ -132,7 +132,7 @@ impl Fields {
             components => {
                 // A single value may become a component with another name than its own form gives.
                 let form = other.form.as_ref().filter(|_| is_single);
-                let taken = form.into_iter().flat_map(|form| ValueConversion::ALL.map(|taken| taken.form(form)));
+                let taken = form.into_iter().flat_map(|form| Conversion::ALL.map(|taken| taken.form(form)));
                 let mut values = taken.filter_map(|form| Component::value(&other.name, &form).ok());
                 // An array in a `.npz` is a file in the archive and can also be named without its extension.
                 components.wants_field(&other.name)
@@ -189,7 +189,7 @@ struct OfFile {
     /// Global form number for each form number of the file.
     forms: Vec<u32>,
     /// Conversion of the field's values, by field number.
-    taken: Vec<ValueConversion>,
+    taken: Vec<Conversion>,
     /// Global number of the wider form for each form number of the file.
     wider: Vec<u32>,
     /// Global number of the bytes form, used for text that is stored as bytes.
@@ -198,7 +198,7 @@ struct OfFile {
 
 /// Conversion applied to a field's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ValueConversion {
+enum Conversion {
     /// No conversion.
     Itself,
     /// To the wider form: other values of the field have that type.
@@ -209,7 +209,7 @@ enum ValueConversion {
     Told,
 }
 
-impl ValueConversion {
+impl Conversion {
     const ALL: [Self; 3] = [Self::Itself, Self::Wider, Self::Bytes];
 
     /// Conversion of single values of `form`, if `others` are the extensions of the field's other values.
@@ -323,7 +323,7 @@ impl Candidates {
         let mut owned = Vec::with_capacity(fields.all.len());
         let mut of_file = OfFile {
             places: Vec::new(),
-            taken: vec![ValueConversion::Itself; fields.all.len()],
+            taken: vec![Conversion::Itself; fields.all.len()],
             wider: vec![Forms::BYTES; numbers.len()],
             bytes: Forms::BYTES,
             forms: numbers,
@@ -364,11 +364,10 @@ impl Candidates {
         let field = &fields.all[number];
         let mut one = field.component.clone();
         if let Some((_, form)) = of_field.first().filter(|_| field.is_single) {
-            let taken =
-                ValueConversion::for_form(form, self.extensions.get(&column_of(&field.name)), fields.are_beside);
+            let taken = Conversion::for_form(form, self.extensions.get(&column_of(&field.name)), fields.are_beside);
             of_file.taken[number] = taken;
             match taken {
-                ValueConversion::Told => of_field.clear(),
+                Conversion::Told => of_field.clear(),
                 taken => one = Component::value(&field.name, &taken.form(form)).unwrap_or(one),
             }
         }
@@ -391,9 +390,9 @@ impl Candidates {
         for (form_number, form) in of_field {
             let form = of_file.taken[number].form(form);
             match of_file.taken[number] {
-                ValueConversion::Wider => of_file.wider[form_number] = self.forms.number(&form),
-                ValueConversion::Bytes => of_file.bytes = self.forms.number(&form),
-                ValueConversion::Itself | ValueConversion::Told => {}
+                Conversion::Wider => of_file.wider[form_number] = self.forms.number(&form),
+                Conversion::Bytes => of_file.bytes = self.forms.number(&form),
+                Conversion::Itself | Conversion::Told => {}
             }
             let of = Type::from_form(&form);
             component.kind = match component.kind.take() {
@@ -533,14 +532,14 @@ impl Settled {
         let Some(of_file) = self.files.get(number) else { return (payload, cells) };
         for found in &fields.found[start as usize..end as usize] {
             let form_of = |forms: &[u32]| forms.get(found.form as usize).copied().unwrap_or(Forms::BYTES);
-            let taken = of_file.taken.get(found.field as usize).copied().unwrap_or(ValueConversion::Itself);
+            let taken = of_file.taken.get(found.field as usize).copied().unwrap_or(Conversion::Itself);
             let (form, bytes, stamp) = match taken {
-                ValueConversion::Itself => (form_of(&of_file.forms), found.bytes, found.stamp),
-                ValueConversion::Wider => {
+                Conversion::Itself => (form_of(&of_file.forms), found.bytes, found.stamp),
+                Conversion::Wider => {
                     (form_of(&of_file.wider), found.wider_bytes, shard_reader::wider_stamp(found.stamp))
                 }
-                ValueConversion::Bytes => (of_file.bytes, found.bytes, found.stamp),
-                ValueConversion::Told => (Forms::BYTES, found.bytes, found.stamp),
+                Conversion::Bytes => (of_file.bytes, found.bytes, found.stamp),
+                Conversion::Told => (Forms::BYTES, found.bytes, found.stamp),
             };
             let place = of_file.places.get(found.field as usize).copied().flatten();
             let one = match place {
