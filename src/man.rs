@@ -7,6 +7,7 @@ use clap_mangen::{
     roff::{Roff, bold, roman},
 };
 use shardpack_packer::{Error, Result};
+use shardpack_storage::own;
 
 use crate::{help, report};
 
@@ -27,11 +28,10 @@ pub fn run(name: Option<&str>, folder: Option<&Path>) -> Result<()> {
         let command = command.ok_or_else(|| Error::usage(format!("there is no command {name:?}")))?;
         return report::print_bytes(&page(command)?.1);
     };
-    std::fs::create_dir_all(folder).map_err(|e| Error::io("cannot create", e).in_file(folder))?;
+    own::create_folders(folder)?;
     for command in cli.get_subcommands().chain([&cli]) {
         let (file, page) = page(command.clone())?;
-        let path = folder.join(file);
-        std::fs::write(&path, page).map_err(|e| Error::io("cannot write", e).in_file(path))?;
+        own::write(&folder.join(file), &page)?;
     }
     Ok(())
 }

@@ -136,7 +136,7 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
         .iter()
         .try_for_each(|name| sys::remove_file(&folder.join(name)))?;
     adopted_crops::set_aside(&indexes, &work)?;
-    std::fs::remove_dir_all(&indexes).map_err(|e| sys::io_error("cannot remove", &indexes, e))?;
+    own::remove_folder(&indexes)?;
     own::folder(folder, manifest::INDEX_FOLDER)?;
     let extension = common_extension(first, &options.wanted, &found)?;
     let bytes = files.iter().map(|file| file.bytes).sum();
@@ -154,7 +154,7 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
     let manifest = write_manifest(folder, &choice, options, &found, &bad, done, &others)?;
     let crops = adopted_crops::keep(folder, &work, monitor)?;
     drop(lock);
-    std::fs::remove_dir_all(&work).map_err(|e| sys::io_error("cannot remove", &work, e))?;
+    own::remove_folder(&work)?;
     sys::sync_folder(folder)?;
     Ok(Report { manifest: Some(manifest), bad, ignored: found.ignored, crops })
 }

@@ -38,7 +38,7 @@ pub(crate) fn set_aside(indexes: &Path, work: &Path) -> Result<()> {
     let aside = own::folder(work, ASIDE)?;
     for path in tables(indexes)? {
         let to = aside.join(path.file_name().unwrap_or_default());
-        fs::rename(&path, &to).map_err(|e| sys::io_error("cannot move", &path, e))?;
+        own::rename(&path, &to)?;
     }
     Ok(())
 }

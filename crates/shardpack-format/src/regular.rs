@@ -5,7 +5,7 @@
 
 use std::{
     error, fmt,
-    fs::{File, OpenOptions},
+    fs::File,
     io::{self, Read},
     os::unix::fs::OpenOptionsExt,
     path::Path,
@@ -18,20 +18,9 @@ use rustix::{fs::OFlags, io::Errno};
 /// # Errors
 /// When it cannot be opened; where it is none, see [`is_other`].
 pub fn open(path: impl AsRef<Path>) -> io::Result<File> {
-    opened(File::options().read(true), path)
-}
-
-/// Opens a regular file to write behind its end; one that is not there is made.
-///
-/// # Errors
-/// As [`open`].
-pub fn append(path: impl AsRef<Path>) -> io::Result<File> {
-    opened(File::options().append(true).create(true), path)
-}
-
-fn opened(options: &mut OpenOptions, path: impl AsRef<Path>) -> io::Result<File> {
     // Opening a pipe would wait for its other end; the flag has no effect on a regular file.
-    let file = options.custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path).map_err(|error| {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = File::options().read(true).custom_flags(flags).open(path).map_err(|error| {
         match error.raw_os_error().map(Errno::from_raw_os_error) {
             // A socket, a pipe without its other end, or a device that is not there.
             Some(Errno::NXIO | Errno::NODEV | Errno::OPNOTSUPP) => other(),
@@ -119,7 +108,6 @@ mod tests {
         for name in ["zero", "pipe", "socket", "."] {
             let error = read(at(name)).unwrap_err();
             assert!(is_other(&error) && error.to_string() == "not a regular file", "{name}: {error}");
-            assert!(append(at(name)).is_err(), "{name}");
         }
         let error = open(at("none")).unwrap_err();
         assert!(!is_other(&error) && error.kind() == io::ErrorKind::NotFound);

@@ -1,18 +1,24 @@
 //! The calls that change files and folders of this machine, and those that make the changes durable.
 //!
 //! Holds at all times: a file gets its final name after its bytes are durable. Errors name a path. Reads change nothing and need
-//! no [`Disk`].
+//! no [`Disk`]. clippy forbids these calls in all other files of the product.
+
+#![allow(clippy::disallowed_methods, reason = "the calls of all other files")]
 
 use std::{
     fmt::Debug,
-    fs::{self, File},
+    fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Write},
-    os::{fd::BorrowedFd, unix::fs::FileExt},
+    os::{
+        fd::BorrowedFd,
+        unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
+    },
     path::Path,
+    time::SystemTime,
 };
 
 use rustix::{
-    fs::{CWD, Mode, mkdirat},
+    fs::{CWD, Mode, OFlags, mkdirat},
     io::Errno,
 };
 use shardpack_format::Result;
@@ -48,6 +54,9 @@ pub(crate) trait Disk: Debug + Send + Sync {
     /// Renames a file, and replaces a file at `to`.
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
 
+    /// Gives a file the second name `to`; fails if the name is taken.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
+
     /// Removes a file; a missing file is no error.
     fn remove(&self, path: &Path) -> Result<()>;
 
@@ -79,6 +88,81 @@ pub(crate) trait Disk: Debug + Send + Sync {
         self.sync(file, temporary)?;
         self.rename(temporary, path)
     }
+
+    /// As [`Disk::finish`], but returns false if `path` is taken. May leave the temporary name.
+    ///
+    /// On a file system without hard links, a file that another process creates at the same moment is replaced.
+    fn publish(&self, file: &File, temporary: &Path, path: &Path) -> Result<bool> {
+        self.sync(file, temporary)?;
+        match self.link(temporary, path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+            Err(_) if path.symlink_metadata().is_ok() => return Ok(false),
+            Err(_) => self.rename(temporary, path)?,
+            Ok(()) => {}
+        }
+        Ok(true)
+    }
+}
+
+/// How [`open`] opens a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// For reading.
+    Read,
+    /// For reading and writing.
+    ReadWrite,
+    /// As [`Access::ReadWrite`]; a missing file is created.
+    Create,
+    /// For writes at its end; a missing file is created.
+    Append,
+}
+
+/// Opens a regular file of the program, to change it in place; does not follow a symbolic link.
+pub(crate) fn open(path: &Path, access: Access) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    match access {
+        Access::Append => options.append(true).create(true),
+        Access::Read => options.read(true),
+        Access::ReadWrite => options.read(true).write(true),
+        Access::Create => options.read(true).write(true).create(true),
+    };
+    // Opening a pipe would block until its other end opens.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = options.custom_flags(flags.bits().cast_signed()).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(io::ErrorKind::InvalidData, "not a regular file")),
+    }
+}
+
+/// Renames a file or folder, and replaces a file at `to`.
+pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)
+}
+
+/// Cuts a file to `bytes`, or extends it with zeros.
+pub(crate) fn set_length(file: &File, bytes: u64) -> io::Result<()> {
+    file.set_len(bytes)
+}
+
+/// Sets the time of the last change.
+pub(crate) fn set_modified(file: &File, time: SystemTime) -> io::Result<()> {
+    file.set_modified(time)
+}
+
+/// Creates the folder `path` in an existing folder.
+pub(crate) fn create_folder(path: &Path, mode: u32) -> io::Result<()> {
+    DirBuilder::new().mode(mode).create(path)
+}
+
+/// Removes a folder with all that it contains.
+pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
+    fs::remove_dir_all(path)
+}
+
+/// Removes an empty folder.
+pub(crate) fn remove_empty_folder(path: &Path) -> io::Result<()> {
+    fs::remove_dir(path)
 }
 
 /// `folder`, or the current folder if it is empty.
@@ -132,7 +216,11 @@ impl Disk for RealDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        fs::rename(from, to).map_err(|e| io_error("cannot rename to its final name", to, e))
+        rename(from, to).map_err(|e| io_error("cannot rename to its final name", to, e))
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::hard_link(from, to)
     }
 
     fn remove(&self, path: &Path) -> Result<()> {

@@ -12,7 +12,7 @@ use std::{
 use shardpack_format::{Error, ErrorKind, Result};
 
 use crate::{
-    own,
+    own::{self, Access},
     sys::{exists, io_error},
 };
 
@@ -120,11 +120,9 @@ fn has_no_locks(error: &io::Error) -> bool {
 /// Opens a lock file for reading and writing: on NFS a shared lock needs read access, an exclusive lock write
 /// access.
 fn lock_file(path: &Path, create: bool) -> Result<File> {
-    let mut options = File::options();
-    options.read(true).write(true);
     match create {
-        true => own::open_or_create(path, &mut options),
-        false => options.open(path).map_err(|e| io_error("cannot open", path, e)),
+        true => own::open_or_create(path, Access::Create),
+        false => own::open_in_place(path, Access::ReadWrite).map_err(|e| io_error("cannot open", path, e)),
     }
 }
 

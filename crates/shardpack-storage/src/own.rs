@@ -5,14 +5,12 @@
 //! moved or removed elsewhere. A file under a temporary name is always a new file.
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Write},
-    os::{
-        fd::AsFd,
-        unix::fs::{MetadataExt, OpenOptionsExt},
-    },
+    fs::{self, File},
+    io,
+    os::{fd::AsFd, unix::fs::MetadataExt},
     path::{Path, PathBuf},
     sync::Arc,
+    time::SystemTime,
 };
 
 use rustix::{
@@ -22,8 +20,9 @@ use rustix::{
 use shardpack_format::{Error, Result, help};
 use shardpack_runtime::random;
 
+pub use crate::disk::Access;
 use crate::{
-    disk::{Disk, RealDisk, or_current},
+    disk::{self, Disk, RealDisk, or_current},
     sys::io_error,
 };
 
@@ -155,7 +154,7 @@ pub fn write_durably(work: &Path, path: &Path, bytes: &[u8]) -> Result<()> {
 /// Names `path`, and `--force` if it helps.
 pub fn check_replaceable(path: &Path, force: bool) -> Result<()> {
     match path.symlink_metadata() {
-        Ok(_) if !force => Err(Error::usage("is there already").in_file(path).help(help::REPLACE)),
+        Ok(_) if !force => Err(is_taken(path)),
         Ok(there) if !there.is_file() && !there.is_symlink() => {
             Err(Error::usage("is a folder, a device or a pipe, which no file replaces").in_file(path))
         }
@@ -170,32 +169,112 @@ pub fn check_replaceable(path: &Path, force: bool) -> Result<()> {
 /// As [`check_replaceable`], and if the file cannot be written. The old entry stays then.
 pub fn put(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
     check_replaceable(path, force)?;
-    if force {
-        let mut temporary = Temporary::beside(path)?;
-        temporary.write(bytes)?;
-        return temporary.finish(path);
+    let mut temporary = Temporary::beside(path)?;
+    temporary.write(bytes)?;
+    match force {
+        true => temporary.finish(path),
+        // Another process may create a file of this name meanwhile: its file stays.
+        false => match temporary.disk.publish(&temporary.file, &temporary.path, path)? {
+            true => Ok(()),
+            false => Err(is_taken(path)),
+        },
     }
-    // Another process may create a file of this name meanwhile: its file stays.
-    let mut file = File::create_new(path).map_err(|e| io_error("cannot create", path, e))?;
-    file.write_all(bytes).map_err(|error| {
-        let _ = fs::remove_file(path);
-        io_error("cannot write", path, error)
-    })
 }
 
-/// Opens a file with `options`, or creates it, but never through a link.
-pub fn open_or_create(path: &Path, options: &mut OpenOptions) -> Result<File> {
-    let flags = OFlags::NOFOLLOW.bits().cast_signed();
-    options.create(true).custom_flags(flags).open(path).map_err(|error| match path.is_symlink() {
+fn is_taken(path: &Path) -> Error {
+    Error::usage("is there already").in_file(path).help(help::REPLACE)
+}
+
+/// Opens a regular file to change it in place; does not follow a symbolic link. Errors name no path.
+pub fn open_in_place(path: &Path, access: Access) -> io::Result<File> {
+    disk::open(path, access)
+}
+
+/// As [`open_in_place`], with errors that name the path.
+pub fn open_or_create(path: &Path, access: Access) -> Result<File> {
+    disk::open(path, access).map_err(|error| match path.is_symlink() {
         true => is_link(path),
         false => io_error("cannot create", path, error),
     })
 }
 
+/// Cuts a file to `bytes`, or extends it with zeros.
+pub fn set_length(file: &File, bytes: u64) -> io::Result<()> {
+    disk::set_length(file, bytes)
+}
+
+/// Sets the time of the last change of a file.
+pub fn set_modified(file: &File, time: SystemTime) -> io::Result<()> {
+    disk::set_modified(file, time)
+}
+
+/// Makes the bytes and the length of a file durable, but not its name.
+pub fn sync(file: &File, path: &Path) -> Result<()> {
+    RealDisk.sync(file, path)
+}
+
 /// Appends a line to a file in one write: other processes may append at the same time.
 pub fn append(path: &Path, line: &str) -> Result<()> {
-    let mut file = open_or_create(path, File::options().append(true))?;
-    file.write_all(line.as_bytes()).map_err(|e| io_error("cannot write", path, e))
+    RealDisk.write(&open_or_create(path, Access::Append)?, path, line.as_bytes())
+}
+
+/// Makes a file durable and gives it the name `path`; returns false if the name is taken. May leave the temporary name.
+pub fn publish(file: &File, temporary: &Path, path: &Path) -> Result<bool> {
+    RealDisk.publish(file, temporary, path)
+}
+
+/// Gives a file the second name `to`; fails on a file system without hard links, too.
+pub fn link(from: &Path, to: &Path) -> io::Result<()> {
+    RealDisk.link(from, to)
+}
+
+/// Renames a file or folder, and replaces a file at `to`.
+pub fn rename(from: &Path, to: &Path) -> Result<()> {
+    disk::rename(from, to).map_err(|e| io_error("cannot move", from, e))
+}
+
+/// Removes a file; a missing file is no error.
+pub fn remove(path: &Path) -> Result<()> {
+    RealDisk.remove(path)
+}
+
+/// Creates a folder in an existing folder; false if the name is taken.
+pub fn create_folder(path: &Path) -> Result<bool> {
+    created(path, disk::create_folder(path, 0o777))
+}
+
+/// As [`create_folder`]; only its owner may enter the folder.
+pub fn create_private_folder(path: &Path) -> Result<bool> {
+    created(path, disk::create_folder(path, 0o700))
+}
+
+fn created(path: &Path, created: io::Result<()>) -> Result<bool> {
+    match created {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        created => created.map(|()| true).map_err(|e| io_error("cannot create folder", path, e)),
+    }
+}
+
+/// Creates a folder and those above it; links are followed.
+pub fn create_folders(path: &Path) -> Result<()> {
+    RealDisk.create_folders(path)
+}
+
+/// Removes a folder with all that it contains; a missing folder is no error.
+pub fn remove_folder(path: &Path) -> Result<()> {
+    removed(path, disk::remove_folder(path))
+}
+
+/// Removes an empty folder; a missing folder is no error.
+pub fn remove_empty_folder(path: &Path) -> Result<()> {
+    removed(path, disk::remove_empty_folder(path))
+}
+
+fn removed(path: &Path, removed: io::Result<()>) -> Result<()> {
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error("cannot remove", path, error)),
+        _ => Ok(()),
+    }
 }
 
 /// A file under a temporary name, removed on drop unless it is finished.

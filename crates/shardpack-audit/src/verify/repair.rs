@@ -389,7 +389,7 @@ impl Repair<'_> {
             return Err(Error::data(DIFFERS).in_file(&shard.file));
         }
         // The old file may be longer.
-        new.set_len(end + tail.len() as u64).map_err(|e| sys::io_error("cannot write", &made, e))
+        own::set_length(&new, end + tail.len() as u64).map_err(|e| sys::io_error("cannot write", &made, e))
     }
 
     /// The existing bytes of a shard. An object is downloaded into `new`, the file `made`; each record is read before it is overwritten.

@@ -4,7 +4,6 @@
 //! the store.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -72,7 +71,7 @@ impl Remote {
             Err(_) => {}
         }
         done?;
-        fs::remove_dir_all(&self.work).map_err(|e| sys::io_error("cannot remove", &self.work, e))?;
+        own::remove_folder(&self.work)?;
         Ok(self.left)
     }
 
@@ -106,7 +105,7 @@ impl<'r> RepairTarget<'r> {
             Some(remote) => {
                 let work = remote.work.join(MADE);
                 if sys::exists(&work)? {
-                    fs::remove_dir_all(&work).map_err(|e| sys::io_error("cannot remove", &work, e))?;
+                    own::remove_folder(&work)?;
                 }
                 (own::folder(&remote.work, MADE)?, None)
             }
@@ -174,7 +173,7 @@ impl<'r> RepairTarget<'r> {
 
     /// Removes the work folder and makes the new file names durable.
     pub fn close(self) -> Result<()> {
-        let removed = fs::remove_dir_all(&self.work).map_err(|e| sys::io_error("cannot remove", &self.work, e));
+        let removed = own::remove_folder(&self.work);
         if self.remote.is_none() {
             sys::sync_folder(&self.dataset.files.root().join(manifest::INDEX_FOLDER))?;
             sys::sync_folder(self.dataset.files.root())?;

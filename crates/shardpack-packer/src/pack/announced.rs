@@ -41,9 +41,9 @@ impl Announced {
     pub fn withdraw(self) {
         for (work, is_new) in self.0 {
             // The reason why nothing was packed matters more than an empty folder.
-            let _ = fs::remove_dir(&work);
+            let _ = own::remove_empty_folder(&work);
             if is_new {
-                let _ = work.parent().map(fs::remove_dir);
+                let _ = work.parent().map(own::remove_empty_folder);
             }
         }
     }

@@ -221,7 +221,7 @@ impl Destination {
 
     /// Removes the replaced dataset to free its space.
     pub fn remove_replaced(&self) -> Result<()> {
-        work_folder::remove_folder(&self.work.join(REPLACED_FOLDER))
+        own::remove_folder(&self.work.join(REPLACED_FOLDER))
     }
 
     /// Turns the unfinished pack in `dst` into one of `plans`, and keeps the shards that are unchanged.
@@ -263,10 +263,10 @@ impl Destination {
             }
         }
         for folder in held.folders.iter().map(|folder| dst.join(folder)) {
-            fs::remove_dir(&folder).map_err(|e| sys::io_error("cannot remove", &folder, e))?;
+            own::remove_empty_folder(&folder)?;
         }
         let (replaced, discarded) = (self.work.join(REPLACED_FOLDER), self.work.join(DISCARDED_FOLDER));
-        work_folder::remove_folder(&discarded)?;
+        own::remove_folder(&discarded)?;
         if held.is_sealed && sys::exists(&replaced)? {
             rename(&replaced, &discarded)?;
         }
@@ -282,7 +282,7 @@ impl Destination {
         let mut files = work_folder::files_in(&aside)?;
         files.sort_by_key(|path| path.file_name() == Some(manifest::FILE.as_ref()));
         files.iter().try_for_each(|path| move_file(path, &aside, dst))?;
-        work_folder::remove_folder(&aside)
+        own::remove_folder(&aside)
     }
 
     /// Removes files of earlier runs from the work folder that no later plan uses.
@@ -295,7 +295,7 @@ impl Destination {
                 continue;
             }
             match entry.file_type().map_err(failed)?.is_dir() {
-                true => work_folder::remove_folder(&path)?,
+                true => own::remove_folder(&path)?,
                 false => sys::remove_file(&path)?,
             }
         }
@@ -338,7 +338,7 @@ impl Destination {
         // The reason for the failure matters more than an empty folder.
         let _ = self.remove_work();
         if self.is_new {
-            let _ = fs::remove_dir(dst);
+            let _ = own::remove_empty_folder(dst);
         }
     }
 
@@ -352,12 +352,12 @@ impl Destination {
     }
 
     fn remove_work(&self) -> Result<()> {
-        fs::remove_dir_all(&self.work).map_err(|e| sys::io_error("cannot remove", &self.work, e))
+        own::remove_folder(&self.work)
     }
 }
 
 fn rename(from: &Path, to: &Path) -> Result<()> {
-    fs::rename(from, to).map_err(|e| sys::io_error("cannot move", from, e))
+    own::rename(from, to)
 }
 
 /// Moves the file `path` of a folder into another; creates missing folders there.
@@ -377,7 +377,7 @@ pub(super) fn remove_rest(dst: &Path) -> Result<()> {
         Err(error) if error.kind() == ErrorKind::Usage || !sys::exists(work)? => return Ok(()),
         lock => lock?,
     };
-    if work_folder::has_pack(work)? { Ok(()) } else { work_folder::remove_folder(work) }
+    if work_folder::has_pack(work)? { Ok(()) } else { own::remove_folder(work) }
 }
 
 /// The error of a plan that cannot be read: it cannot be resumed.

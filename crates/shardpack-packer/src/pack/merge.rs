@@ -25,7 +25,7 @@ use super::{
     receipt::{self, PartReceipt, Received},
     site::Site,
     split_prefix,
-    work_folder::{self, LOCK_FILE},
+    work_folder::LOCK_FILE,
     work_of,
 };
 use crate::{
@@ -165,7 +165,7 @@ pub(super) fn merge_into(site: &Site, options: &Options, monitor: &dyn Monitor) 
         }
     });
     if site.storage.local().is_none() && merged.as_ref().is_ok_and(Merged::is_sealed) {
-        work_folder::remove_folder(&at.folder)?;
+        own::remove_folder(&at.folder)?;
     }
     site.remove_if_empty();
     let transfers = site.storage.transfers();

@@ -4,7 +4,7 @@
 //! bytes. So a part can be stopped anywhere and run again, or run twice at once. Each process keeps unfinished
 //! files in its own folder. No file is removed that another process may use.
 
-use std::{collections::BTreeMap, fs, io, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 use shardpack_format::{
     Error, Result,
@@ -14,7 +14,7 @@ use shardpack_format::{
 };
 use shardpack_reader::Transfers;
 use shardpack_runtime::Instant;
-use shardpack_storage::Storage;
+use shardpack_storage::{Storage, own};
 
 use super::{
     Folders, Options, bytes_on_disk, copy_all, dataset_folder,
@@ -182,23 +182,17 @@ impl PartSession {
         let temporary = self.run.folder.join(PLAN_FILE);
         let file = match &planned.common {
             // With its samples if that costs nothing: then the work folder suffices to resume.
-            Common::File(file, _) if file.canonicalize().is_ok_and(|file| fs::hard_link(file, &temporary).is_ok()) => {
+            Common::File(file, _) if file.canonicalize().is_ok_and(|file| own::link(&file, &temporary).is_ok()) => {
                 regular::open(&temporary).map_err(|e| sys::io_error("cannot read", &temporary, e))?
             }
             Common::File(_, header) => header.write_to(&temporary)?,
             Common::Walk(plans) => plan_file::write_to(&temporary, planned.planned.source.as_ref(), plans)?,
         };
-        file.sync_data().map_err(|e| sys::io_error("cannot sync", &temporary, e))?;
-        match fs::hard_link(&temporary, plan) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
-            Ok(()) => {}
-            // A file system without hard links. A process that gets here at the same moment has the same plan,
-            // or detects another.
-            Err(_) => {
-                fs::rename(&temporary, plan).map_err(|e| sys::io_error("cannot rename to its final name", plan, e))?
-            }
+        // A process that gets here at the same moment has the same plan, or detects another.
+        match own::publish(&file, &temporary, plan)? {
+            true => sys::sync_folder(&self.work),
+            false => Ok(()),
         }
-        sys::sync_folder(&self.work)
     }
 
     fn pack(

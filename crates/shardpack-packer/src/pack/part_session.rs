@@ -16,7 +16,7 @@ use shardpack_storage::Storage;
 use super::{
     existing_files::ExistingFiles,
     process_dirs::{self, ProcessDir},
-    work_folder::{self, LOCK_FILE, OTHER_FOLDER, PLAN_FILE, RECEIPTS_FOLDER},
+    work_folder::{LOCK_FILE, OTHER_FOLDER, PLAN_FILE, RECEIPTS_FOLDER},
 };
 use crate::{own, part::Part, plan::Plan, sys};
 
@@ -30,7 +30,7 @@ fn leave(work: &Path) -> Result<()> {
     sys::remove_file(&path)?;
     // Only empty folders can be removed.
     for folder in [work.join(process_dirs::FOLDER), work.join(RECEIPTS_FOLDER), work.to_path_buf()] {
-        let _ = fs::remove_dir(folder);
+        let _ = own::remove_empty_folder(&folder);
     }
     Ok(())
 }
@@ -91,7 +91,7 @@ impl PartSession {
             // The reason matters more than empty folders.
             let _ = leave(&work);
             if is_new {
-                let _ = fs::remove_dir(dst);
+                let _ = own::remove_empty_folder(dst);
             }
         }
         begun
@@ -131,7 +131,7 @@ impl PartSession {
                 if kept.iter().any(|name| path.ends_with(name)) {
                     continue;
                 }
-                if path.is_dir() { work_folder::remove_folder(&path)? } else { sys::remove_file(&path)? }
+                if path.is_dir() { own::remove_folder(&path)? } else { sys::remove_file(&path)? }
             }
         }
         own::folder(&self.work, RECEIPTS_FOLDER).map(drop)

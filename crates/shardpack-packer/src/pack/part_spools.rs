@@ -360,7 +360,7 @@ fn take_over(folder: &Path, seen: Vec<String>, name: &str, running: &BTreeSet<St
     }
     if let Some((_, longest)) = left.iter().max() {
         // Another process may be faster: then there is no spool to resume.
-        let _ = fs::rename(folder.join(longest), folder.join(name));
+        let _ = own::rename(&folder.join(longest), &folder.join(name));
     }
     Ok(())
 }

@@ -10,8 +10,9 @@ use std::{
 
 use shardpack_format::{ErrorKind, Result};
 use shardpack_runtime::random;
+use shardpack_storage::own;
 
-use super::work_folder::{self, LOCK_FILE};
+use super::work_folder::LOCK_FILE;
 use crate::{part::Part, sys};
 
 /// Name of their parent folder in the work folder.
@@ -30,8 +31,8 @@ impl Drop for ProcessDir {
             return;
         }
         // A later run removes the rest.
-        let _ = fs::remove_dir_all(&self.folder);
-        let _ = fs::remove_file(lock_of(&self.folder));
+        let _ = own::remove_folder(&self.folder);
+        let _ = own::remove(&lock_of(&self.folder));
     }
 }
 
@@ -47,7 +48,7 @@ impl ProcessDir {
                 Err(error) if error.kind() == ErrorKind::Usage => continue,
                 lock => lock?,
             };
-            fs::create_dir(&folder).map_err(|e| sys::io_error("cannot create folder", &folder, e))?;
+            own::create_folder(&folder)?;
             return Ok(Self { folder, _lock: lock });
         }
     }
@@ -61,7 +62,7 @@ fn lock_of(folder: &Path) -> PathBuf {
 pub(super) fn clear(work: &Path, mut before: impl FnMut(&Path) -> Result<()>) -> Result<()> {
     for found in all(work)?.into_iter().filter(|found| !found.is_running()) {
         before(&found.folder)?;
-        work_folder::remove_folder(&found.folder)?;
+        own::remove_folder(&found.folder)?;
         sys::remove_file(&lock_of(&found.folder))?;
     }
     Ok(())

@@ -34,7 +34,7 @@ use super::{
     report,
     site_parts::is_spool,
     split_prefix,
-    work_folder::{self, LOCK_FILE, PLAN_FILE, files_in, plan_name, receipt_name, replaced_name},
+    work_folder::{LOCK_FILE, PLAN_FILE, files_in, plan_name, receipt_name, replaced_name},
 };
 use crate::{
     copy,
@@ -263,7 +263,7 @@ impl Site {
             return Ok(Vec::new());
         }
         let left = self.storage.abort_begun()?;
-        work_folder::remove_folder(&local)?;
+        own::remove_folder(&local)?;
         self.remove_if_empty();
         Ok(left)
     }
@@ -472,7 +472,7 @@ impl Site {
         let files = self.put_dataset(plans, local)?;
         let files = files.iter().map(|file| file.to_string_lossy().into_owned());
         self.clear_up(plans, &files.collect())?;
-        work_folder::remove_folder(&self.work)
+        own::remove_folder(&self.work)
     }
 
     /// Removes the objects of replaced datasets that are neither shards of `plans` nor in `files`; then plan and receipts.

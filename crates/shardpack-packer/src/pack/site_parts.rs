@@ -10,7 +10,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    io,
     path::{Path, PathBuf},
 };
 
@@ -18,14 +18,14 @@ use shardpack_format::{
     Error, ErrorKind, Result, hash,
     manifest::{Manifest, WORK_FOLDER},
 };
-use shardpack_storage::Storage;
+use shardpack_storage::{Storage, own};
 
 use super::{
     destination, part_spools,
     planned_part::PlannedPart,
     present, receipt,
     site::Site,
-    work_folder::{self, LOCK_FILE, plan_name, spools_folder},
+    work_folder::{LOCK_FILE, plan_name, spools_folder},
 };
 use crate::{
     copy,
@@ -98,7 +98,7 @@ impl Site {
         }
         let folder = self.part_folder(part);
         if let Some(_alone) = sys::Lock::take_if_free(&folder.join(WORK_FOLDER).join(LOCK_FILE))? {
-            work_folder::remove_folder(&folder)?;
+            own::remove_folder(&folder)?;
         }
         self.remove_if_empty();
         Ok(())
@@ -107,7 +107,7 @@ impl Site {
     /// Removes local folders of a URL that no part and no merge of this machine uses.
     pub fn remove_if_empty(&self) {
         if self.storage.local().is_none() {
-            let _ = fs::remove_dir(&self.work);
+            let _ = own::remove_empty_folder(&self.work);
         }
     }
 
@@ -296,7 +296,7 @@ impl Site {
         // Without the plan nothing looks unfinished, even if the rest cannot be removed completely.
         self.storage.remove(&plan_name())?;
         if let Some(folder) = self.storage.local() {
-            work_folder::remove_folder(&folder.join(WORK_FOLDER))?;
+            own::remove_folder(&folder.join(WORK_FOLDER))?;
             return destination::make_durable(folder);
         }
         receipt::remove_all(self.storage.as_ref())?;

@@ -1,7 +1,7 @@
 //! Names in the work folder of a destination, in a folder or at a URL; lists and removes folders there.
 
 use std::{
-    fs, io,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -85,12 +85,4 @@ pub(super) fn files_in(root: &Path) -> Result<Vec<PathBuf>> {
     }
     files.sort();
     Ok(files)
-}
-
-/// Removes a folder with its contents; a missing folder is no error.
-pub(super) fn remove_folder(path: &Path) -> Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(sys::io_error("cannot remove", path, error)),
-        _ => Ok(()),
-    }
 }

@@ -7,16 +7,10 @@
 //! Holds at all times: a block is handed out only if its bytes match its entry. So blocks that a killed process or a
 //! power failure left incomplete count as missing, and two processes may write the same block.
 
-use std::{
-    fs::{File, OpenOptions},
-    io,
-    ops::Range,
-    os::unix::fs::{FileExt, OpenOptionsExt},
-    path::Path,
-};
+use std::{fs::File, io, ops::Range, os::unix::fs::FileExt, path::Path};
 
-use rustix::fs::OFlags;
 use shardpack_format::hash;
+use shardpack_storage::own::{self, Access};
 
 /// Unit of reads and fetches: small, so that a cache miss fetches little more than requested.
 pub(super) const BLOCK_BYTES: u64 = 64 * 1024;
@@ -69,17 +63,7 @@ fn file_bytes(bytes: u64) -> Option<u64> {
 
 /// Opens a file of the cache for reading and writing; does not follow symbolic links.
 pub(super) fn open(path: &Path, create: bool) -> io::Result<File> {
-    open_as(path, OpenOptions::new().read(true).write(true).create(create).truncate(false))
-}
-
-fn open_as(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    // Opening a pipe would block until its other end opens.
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = options.custom_flags(flags.bits().cast_signed()).open(path)?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::new(io::ErrorKind::InvalidData, "not a regular file")),
-    }
+    own::open_in_place(path, if create { Access::Create } else { Access::ReadWrite })
 }
 
 impl Blocks {
@@ -102,8 +86,8 @@ impl Blocks {
     pub fn create(path: &Path, bytes: u64) -> io::Result<Self> {
         let file = open(path, true)?;
         let length = file_bytes(bytes).ok_or_else(|| io::Error::from(io::ErrorKind::FileTooLarge))?;
-        file.set_len(0)?;
-        file.set_len(length)?;
+        own::set_length(&file, 0)?;
+        own::set_length(&file, length)?;
         // Last, because the length marks the file as complete.
         file.write_all_at(&bytes.to_le_bytes(), 0)?;
         Ok(Self { file, bytes })
@@ -193,7 +177,7 @@ impl Blocks {
 
     /// Counted bytes of the file at `path`: its front, and all blocks that are present or reserved.
     pub fn counted_bytes(path: &Path) -> io::Result<u64> {
-        let file = open_as(path, OpenOptions::new().read(true))?;
+        let file = own::open_in_place(path, Access::Read)?;
         let (length, bytes) = (file.metadata()?.len(), length_of(&file)?);
         let (Some(front), true) = (front_bytes(bytes), file_bytes(bytes) == Some(length)) else {
             // A damaged file counts with its full length; an unfinished file holds no blocks.

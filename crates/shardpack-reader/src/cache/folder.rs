@@ -20,6 +20,7 @@ use std::{
 
 use shardpack_format::{Error, Result, hash};
 use shardpack_runtime::{Instant, sleep, wall_clock};
+use shardpack_storage::own;
 
 use super::blocks::{self, Blocks, CacheFileState};
 
@@ -81,7 +82,7 @@ impl Folder {
         let path = &std::path::absolute(path)
             .map_err(|error| Error::io("cannot determine its absolute path", error).in_file(path))?;
         let open = || {
-            fs::create_dir_all(path).map_err(|error| Error::io("cannot make the folder of a cache", error))?;
+            own::create_folders(path)?;
             let mark = path.join(MARK);
             let is_marked = || fs::symlink_metadata(&mark).is_ok_and(|mark| mark.is_file());
             let mut inside = fs::read_dir(path).map_err(|error| Error::io("cannot list", error))?;
@@ -102,13 +103,11 @@ impl Folder {
         let path = self.path.join(hash::hex(id));
         let mut locked = self.lock(PATIENCE)?;
         let enter = || {
-            match fs::create_dir(&path) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-                _ if is_folder(&path) => {}
-                _ => return Err(io::Error::new(io::ErrorKind::NotADirectory, "not a folder, but a link or a file")),
+            if !own::create_folder(&path).map_err(os_error)? && !is_folder(&path) {
+                return Err(io::Error::new(io::ErrorKind::NotADirectory, "not a folder, but a link or a file"));
             }
             let in_use = blocks::open(&path.join(IN_USE), true)?;
-            in_use.set_modified(wall_clock())?;
+            own::set_modified(&in_use, wall_clock())?;
             Ok(in_use)
         };
         // The dataset becomes the most recent, so it is removed last if the limit is smaller than before. It may still
@@ -278,15 +277,23 @@ impl Locked<'_> {
             && let Some(path) = left.next()
         {
             let bytes = Blocks::counted_bytes(&path)?;
-            fs::remove_file(&path)?;
+            own::remove(&path).map_err(os_error)?;
             self.change.evicted_bytes += bytes;
             self.write(self.change.held_bytes.saturating_sub(bytes))?;
         }
         if left.next().is_none() {
             // Foreign files keep the folder.
-            let _ = fs::remove_file(dataset.join(IN_USE)).and_then(|()| fs::remove_dir(dataset));
+            let _ = own::remove(&dataset.join(IN_USE)).and_then(|()| own::remove_empty_folder(dataset));
         }
         in_use.unlock()
+    }
+}
+
+/// The cause of an error of the storage.
+fn os_error(error: Error) -> io::Error {
+    match error.io_error().and_then(io::Error::raw_os_error) {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => io::Error::other(error),
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     fs,
     io::{self, Read, Write},
     ops::Range,
-    os::unix::fs::{DirBuilderExt, FileExt},
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
     sync::{
         Arc, OnceLock,
@@ -113,11 +113,10 @@ impl Unpacked {
         loop {
             let folder = std::env::temp_dir().join(format!("shardpack-{}-{number}", shardpack_runtime::process_id()));
             // Must be new and private: everybody can write to the parent folder.
-            match fs::DirBuilder::new().mode(0o700).create(&folder) {
-                Ok(()) => return Ok(Self(folder)),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
-                Err(error) => return Err(sys::io_error("cannot create folder", &folder, error)),
+            if own::create_private_folder(&folder)? {
+                return Ok(Self(folder));
             }
+            number += 1;
         }
     }
 }
@@ -125,7 +124,7 @@ impl Unpacked {
 impl Drop for Unpacked {
     fn drop(&mut self) {
         // A folder that cannot be removed is in a work folder and is removed with it.
-        let _ = fs::remove_dir_all(&self.0);
+        let _ = own::remove_folder(&self.0);
     }
 }
 

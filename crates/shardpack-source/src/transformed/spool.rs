@@ -11,7 +11,7 @@
 
 use std::{
     collections::HashMap,
-    fs::{File, OpenOptions},
+    fs::File,
     io::{self, BufReader, Read},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
@@ -19,9 +19,12 @@ use std::{
 };
 
 use shardpack_format::{Error, Result, hash};
-use shardpack_storage::{OpenFile, Storage};
+use shardpack_storage::{
+    OpenFile, Storage,
+    own::{self, Access},
+};
 
-use crate::{Look, listing::take, own, storage, sys};
+use crate::{Look, listing::take, storage, sys};
 
 const MAGIC: &[u8; 8] = b"shardsp2";
 const HEADER_BYTES: u64 = 24;
@@ -78,7 +81,7 @@ impl Spool {
     /// If the file cannot be read or written.
     pub fn open(path: &Path, recipe: &str) -> Result<(Self, HashMap<u128, Record>)> {
         let failed = |error| sys::io_error("cannot open", path, error);
-        let file = own::open_or_create(path, OpenOptions::new().read(true).write(true))?;
+        let file = own::open_or_create(path, Access::Create)?;
         let header = [&MAGIC[..], &hash::content(recipe.as_bytes()).to_le_bytes()].concat();
         let (mut known, mut end) = (HashMap::new(), HEADER_BYTES);
         let mut input = BufReader::with_capacity(1 << 20, &file);
@@ -89,9 +92,9 @@ impl Spool {
                 known.insert(key, record);
             }
         } else {
-            file.set_len(0).and_then(|()| file.write_all_at(&header, 0)).map_err(failed)?;
+            own::set_length(&file, 0).and_then(|()| file.write_all_at(&header, 0)).map_err(failed)?;
         }
-        file.set_len(end).map_err(failed)?;
+        own::set_length(&file, end).map_err(failed)?;
         Ok((Self { path: path.to_path_buf(), file, end: Mutex::new(end) }, known))
     }
 
@@ -131,7 +134,7 @@ impl Spool {
     /// # Errors
     /// If the sync fails.
     pub fn sync(&self) -> Result<()> {
-        self.file.sync_data().map_err(|error| sys::io_error("cannot sync", &self.path, error))
+        own::sync(&self.file, &self.path)
     }
 }
 

@@ -55,7 +55,7 @@ fn finish(file: &dyn FileWriter) -> Result<()> {
     file.finish(NEW.len() as u64, &hash::file(NEW))
 }
 
-const ROWS: [Row; 10] = [
+const ROWS: [Row; 11] = [
     Row {
         name: "put",
         file: "dst/x",
@@ -138,6 +138,17 @@ const ROWS: [Row; 10] = [
         },
         sync: |disk, base| disk.sync_folder(base),
         after: |_| Some(NEW),
+    },
+    Row {
+        name: "published file",
+        file: "x",
+        change: |disk, base| {
+            let file = disk.create(&base.join("x.part"))?;
+            disk.write(&file, &base.join("x.part"), NEW)?;
+            disk.publish(&file, &base.join("x.part"), &base.join("x")).map(drop)
+        },
+        sync: |disk, base| disk.sync_folder(base),
+        after: |old| old.or(Some(NEW)),
     },
 ];
 

@@ -66,6 +66,7 @@ pub(super) enum Step {
     FailedSync(usize),
     SyncFolder(PathBuf),
     Rename(PathBuf, PathBuf),
+    Link(PathBuf, PathBuf),
     Remove(PathBuf),
 }
 
@@ -228,6 +229,13 @@ impl Disk for Simulated {
         Ok(())
     }
 
+    /// Does not fail: a rename follows a failed link.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        RealDisk.link(from, to)?;
+        self.record(Step::Link(self.below(from), self.below(to)));
+        Ok(())
+    }
+
     fn remove(&self, path: &Path) -> Result<()> {
         self.call(path)?;
         RealDisk.remove(path)?;
@@ -327,6 +335,10 @@ impl Replayed {
                 let node = self.names[from].last().copied().unwrap();
                 self.set(to, node);
                 self.set(from, None);
+            }
+            Step::Link(from, to) => {
+                let node = self.names[from].last().copied().unwrap();
+                self.set(to, node);
             }
             Step::Remove(path) => self.set(path, None),
         }
