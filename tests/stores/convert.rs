@@ -89,7 +89,7 @@ fn what_is_converted_from_a_url_is_what_is_converted_from_the_folder() {
         for (name, folder) in &datasets {
             place.copy(folder, name);
         }
-        for (number, ((dataset, options), (told, whole))) in cases.iter().zip(&of_folders).enumerate() {
+        for (number, ((dataset, options), (told, whole))) in place.turns(cases.iter().zip(&of_folders)) {
             let (name, dst) = (datasets[*dataset].0, bench.at(&format!("{number}-{}", place.name())));
             let of_url = convert(&place.url(name, place.port()), &dst, options);
             assert_eq!(*told, of_url, "{} {name} {options:?}", place.name());
@@ -188,7 +188,7 @@ fn convert_makes_the_same_where_requests_fail() {
         for (name, folder) in &datasets {
             place.copy(folder, name);
         }
-        for (number, fault) in faults.into_iter().enumerate() {
+        for (number, fault) in place.turns(faults) {
             let name = datasets[number % 4].0;
             // The reader retries after a flipped bit. The interval must be long enough that the retry is not flipped as well.
             proxy.fail(if matches!(fault, Fault::Flip(_)) { 23 } else { 5 }, fault);
@@ -271,7 +271,7 @@ fn a_damaged_sample_at_a_url_is_named_as_in_a_folder() {
         (*name, at, of_folder)
     });
     FolderServer::each(|place| {
-        for (name, at, of_folder) in &damaged {
+        for (_, (name, at, of_folder)) in place.turns(&damaged) {
             place.copy(at, name);
             let url = place.url(name, place.port());
             for (policy, of_folder) in policies.into_iter().zip(of_folder) {

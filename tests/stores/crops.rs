@@ -113,7 +113,7 @@ fn every_fifth_request_failing_makes_the_same() {
     ];
     each(|server| {
         let proxy = Proxy::start(server.port());
-        for (number, fault) in faults.into_iter().enumerate() {
+        for (number, fault) in server.turns(faults) {
             put(server, "packed", &without_tables(&whole));
             proxy.fail(5, fault);
             crops(server, proxy.port(), "packed", &["--quiet"]).code(0);
@@ -157,7 +157,7 @@ fn nothing_is_put_beside_another_dataset_nor_to_a_web_server() {
         let same = &plain["manifest.json"];
         let other = String::from_utf8(same.clone()).unwrap().replace("\"seed\": 0", "\"seed\": 1").into_bytes();
         assert!(other != *same && other.len() == same.len());
-        for (then, code) in [(None, 2), (Some(&other), 2), (Some(same), 0)] {
+        for (_, (then, code)) in server.turns([(None, 2), (Some(&other), 2), (Some(same), 0)]) {
             let what = format!("{:?} {code} {}", server.kind, then.is_some());
             put(&server, "packed", &plain);
             let proxy = Proxy::start(server.port());

@@ -55,7 +55,7 @@ fn what_others_wrote_is_the_same_at_a_url() {
         })
         .collect();
     for place in FolderServer::all() {
-        for (number, (vector, options, folder, (told, whole))) in cases.iter().enumerate() {
+        for (number, (vector, options, folder, (told, whole))) in place.turns(&cases) {
             place.copy(folder, vector);
             let (sources, settings) = urls(&place, vector, &names(folder), place.port());
             let dst = bench.at(&format!("{number}-{}", place.name()));
@@ -104,9 +104,7 @@ fn folders_globs_and_braces_at_urls_are_what_they_are_of_files() {
                 _ => &["set-{0,1,2}.parquet", ""],
             };
             // In a URL on a web server, `?` begins a query.
-            for (number, pattern) in
-                patterns.iter().enumerate().filter(|(_, pattern)| !is_web || !pattern.contains('?'))
-            {
+            for (number, pattern) in place.turns(patterns).filter(|(_, pattern)| !is_web || !pattern.contains('?')) {
                 let (source, settings) = urls(&place, name, &[(*pattern).to_owned()], place.port());
                 let dst = bench.at(&format!("{name}-{number}-{}", place.name()));
                 if is_web && !pattern.contains('{') && *name != "mds" {
@@ -161,7 +159,7 @@ fn convert_makes_the_same_where_requests_fail() {
     ];
     for place in FolderServer::all() {
         let proxy = Proxy::start(place.port());
-        for (number, fault) in faults.into_iter().enumerate() {
+        for (number, fault) in place.turns(faults) {
             // The reader retries a flipped bit only in data with checksums.
             let (name, folder, options) = &made[if matches!(fault, Fault::Flip(_)) { 2 } else { number % made.len() }];
             let local = bench.at(&format!("local-{name}"));
@@ -231,7 +229,8 @@ fn an_object_that_changes_meanwhile_ends_the_run() {
     let (first, other) =
         (fs::read(folder.join("set-0000.tar")).unwrap(), fs::read(folder.join("set-0001.tar")).unwrap());
     for place in FolderServer::all() {
-        for (case, bytes) in [("length", &other[..]), ("version", &[&first[..1000], &[1], &first[1001..]].concat())] {
+        let changes = [("length", &other[..]), ("version", &[&first[..1000], &[1], &first[1001..]].concat())];
+        for (_, (case, bytes)) in place.turns(changes) {
             place.copy(&folder, case);
             let proxy = Proxy::start(place.port());
             proxy.fail(1, Fault::Delay(Duration::from_millis(150)));

@@ -12,6 +12,7 @@ use shardpack_testing::{
     places::{FolderServer, begin, each, files_at, files_in, is_killed, run, same, settings},
     server::{Fault, Nginx, Proxy},
     stores::{self, Kind},
+    sweep,
 };
 
 /// Runs `pack`; for a URL as the destination, with a separate work folder.
@@ -83,7 +84,7 @@ fn what_is_packed_from_and_to_a_url_is_what_is_packed_from_the_folder() {
         let kind = format!("{:?}", server.kind);
         server.put_folder(&bench.src(), "a tree/src");
         let (from, settings) = (server.url("a tree/src"), settings(server, server.port()));
-        for (number, options) in cases.iter().enumerate() {
+        for (number, options) in server.turns(&cases) {
             let what = format!("{kind} {options:?}");
             let whole = &whole[number];
             let here = bench.at(&format!("here-{number}-{kind}"));
@@ -184,7 +185,7 @@ fn a_pack_with_every_fifth_request_failing_makes_the_same() {
     each(|server| {
         server.put_folder(&bench.src(), "tree");
         let proxy = Proxy::start(server.port());
-        for (name, fault) in faults {
+        for (_, (name, fault)) in server.turns(faults) {
             let what = format!("{:?} {name}", server.kind);
             proxy.fail(5, fault);
             let settings = settings(server, proxy.port());
@@ -247,7 +248,7 @@ fn a_pack_that_is_killed_anywhere_goes_on_by_the_same_command() {
         words.extend(options);
         let mut killed = 0;
         // Kills the process a few requests later each time, until one run finishes.
-        for after in (2..).step_by(3) {
+        for after in (2..).step_by(sweep::points(3, 6)) {
             if !is_killed(&words, &proxy, after) {
                 break;
             }

@@ -12,6 +12,7 @@ use shardpack_testing::{
     places::{each, files_at, files_in, is_killed, run, same, settings},
     server::{Fault, Proxy},
     stores::{self, Kind, ObjectServer},
+    sweep,
 };
 
 /// Several machines that pack to one URL, each with its own work folder. Requests go to a given port.
@@ -88,7 +89,7 @@ fn parts_at_a_url_make_the_bytes_of_one_process() {
         (0..).zip(cases).map(|(at, (options, _))| whole(&bench, &format!("whole-{at}"), options)).collect();
     each(|server| {
         server.put_folder(&bench.src(), "tree");
-        for (at, (options, parts)) in cases.iter().enumerate() {
+        for (at, (options, parts)) in server.turns(&cases) {
             let src = bench.src();
             let from = if at % 2 == 0 { src.to_str().unwrap().to_owned() } else { server.url("tree") };
             let machines = Machines::new(&bench, server, server.port(), &from, &format!("parts-{at}"));
@@ -136,7 +137,7 @@ fn parts_and_merge_with_every_fifth_request_failing_make_the_same() {
     let whole = whole(&bench, "whole", &options);
     each(|server| {
         let (proxy, src) = (Proxy::start(server.port()), bench.src());
-        for (name, fault) in faults {
+        for (_, (name, fault)) in server.turns(faults) {
             proxy.fail(5, fault);
             let machines = Machines::new(&bench, server, proxy.port(), src.to_str().unwrap(), name);
             let machines = &machines;
@@ -172,7 +173,7 @@ fn parts_and_a_merge_that_are_killed_anywhere_go_on() {
             machines.words(&["merge", machines.to.as_str()], "merge"),
         ];
         for words in &commands {
-            for after in (1..).step_by(2) {
+            for after in (1..).step_by(sweep::points(2, 5)) {
                 if !is_killed(words, &proxy, after) {
                     break;
                 }

@@ -284,7 +284,7 @@ fn a_repair_with_every_fifth_request_failing_makes_the_same() {
     each(|server| {
         server.put_folder(&bench.src(), "src");
         let proxy = Proxy::start(server.port());
-        for (name, fault) in faults {
+        for (_, (name, fault)) in server.turns(faults) {
             put(server, "packed", &damaged);
             proxy.fail(5, fault);
             let words = words(&bench, server, proxy.port(), "packed", &server.url("src"));

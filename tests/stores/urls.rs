@@ -115,7 +115,7 @@ fn verify_and_inspect_say_the_same_where_requests_fail() {
         for (name, folder) in &datasets[..2] {
             place.copy(folder, name);
         }
-        for (number, fault) in faults.into_iter().enumerate() {
+        for (number, fault) in place.turns(faults) {
             let url = place.url(datasets[number % 2].0, proxy.port());
             for (command, of_folder) in commands.into_iter().zip(&of_folders[number % 2]) {
                 // Flipped data is fetched again soon. The second request must not be the next to be flipped.

@@ -129,7 +129,7 @@ fn the_same_is_said_where_requests_fail() {
     let said: Vec<_> = made.iter().map(|(_, folder, _)| local(&asked, folder, &names(folder))).collect();
     FolderServer::each(|place| {
         let proxy = Proxy::start(place.port());
-        for (number, fault) in faults.into_iter().enumerate() {
+        for (number, fault) in place.turns(faults) {
             let (name, folder, _) = &made[number % made.len()];
             place.copy(folder, name);
             proxy.fail(5, fault);

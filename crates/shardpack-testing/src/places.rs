@@ -15,6 +15,7 @@ use crate::{
     Ran,
     server::{Fault, Nginx, Proxy},
     stores::{self, Kind, ObjectServer},
+    sweep,
 };
 
 /// Runs the function on all servers except moto, which behaves like s3s-fs, but slower.
@@ -64,6 +65,14 @@ impl FolderServer {
     pub fn each(what: impl Fn(&Self) + Sync) {
         let (places, what) = (Self::all(), &what);
         thread::scope(|scope| places.iter().for_each(|place| drop(scope.spawn(move || what(place)))));
+    }
+
+    /// As [`ObjectServer::turns`].
+    pub fn turns<T>(&self, cases: impl IntoIterator<Item = T>) -> impl Iterator<Item = (usize, T)> {
+        match self {
+            Self::Objects(server) => sweep::turns(cases, server.kind as usize),
+            Self::Web(_) => sweep::turns(cases, 1),
+        }
     }
 
     pub fn name(&self) -> String {

@@ -14,3 +14,8 @@ pub fn points<T>(all: T, some: T) -> T {
 pub fn takes(at: usize, nth: usize) -> bool {
     at % points(1, nth) == 1 % points(1, nth)
 }
+
+/// The cases that the taker with number `taker` takes, with their numbers: every other one, or all.
+pub fn turns<T>(cases: impl IntoIterator<Item = T>, taker: usize) -> impl Iterator<Item = (usize, T)> {
+    cases.into_iter().enumerate().filter(move |(case, _)| takes(case + taker, 2))
+}

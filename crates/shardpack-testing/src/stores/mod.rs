@@ -34,7 +34,7 @@ use object_store::{
 pub use programs::Kind;
 use programs::{REGION, Started, start};
 
-use crate::server::Message;
+use crate::{server::Message, sweep};
 
 /// Name of the bucket or container.
 pub const BUCKET: &str = "bucket";
@@ -91,6 +91,11 @@ impl ObjectServer {
         static FOLDERS: AtomicU64 = AtomicU64::new(0);
         let running = STARTED[kind as usize].get_or_init(|| Running::start(kind)).as_ref()?;
         Some(Self { kind, running, within: format!("{:04}/", FOLDERS.fetch_add(1, Ordering::Relaxed)) })
+    }
+
+    /// The cases of a sweep that this server takes, with their numbers. The servers take turns: about half of them take each case.
+    pub fn turns<T>(&self, cases: impl IntoIterator<Item = T>) -> impl Iterator<Item = (usize, T)> {
+        sweep::turns(cases, self.kind as usize)
     }
 
     pub fn port(&self) -> u16 {
