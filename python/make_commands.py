@@ -6,6 +6,7 @@ python make_commands.py --check    fail if it is not as it would be written
 
 from __future__ import annotations
 
+import json
 import sys
 import textwrap
 from pathlib import Path
@@ -14,6 +15,8 @@ from pathlib import Path
 sys.path = [path for path in sys.path if Path(path).resolve() != Path(__file__).resolve().parent]
 from shardpack import _native  # noqa: E402
 
+#: Longest line that `ruff format` leaves as it is.
+LINE = 120
 OUT = Path(__file__).with_name("shardpack") / "commands.py"
 
 #: Of each command: what its functions take by place, each with whether it may be left out, and what it returns.
@@ -43,6 +46,18 @@ ABOUT = {
 }
 #: Of these there may be several.
 SEVERAL = {("convert", "src"), ("verify", "paths"), ("inspect", "paths")}
+#: Types of values by their names in the help; other values are text. A name with `=` also takes a mapping.
+TYPES = {
+    "N": "int",
+    "1-100": "int",
+    "SIZE": "int | str",
+    "SHORT|WxH": "int | str",
+    "CLASS": "int | str",
+    "DIR": "PathLike",
+    "FILE": "PathLike",
+    "FOLDER": "PathLike",
+    "GLOB": "PathLike",
+}
 #: Options that the functions set themselves, or that are for terminals.
 OWN = {"json", "quiet", "color", "help", "version"}
 
@@ -58,8 +73,9 @@ them cleanly, and the same call resumes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
-from .running import PathLike, Progress, Report, Value, Values, run
+from .running import PathLike, Progress, Report, Values, run
 '''
 
 
@@ -69,13 +85,54 @@ def name_of(option: str) -> str:
     return name + "_" if name in {"from", "class", "in", "is", "import", "with"} else name
 
 
+def class_name(option: str) -> str:
+    """Name of the type of an option."""
+    return "".join(word.capitalize() for word in option.split("-"))
+
+
+def choices() -> dict[tuple[str, str], tuple[str, tuple[str, ...]]]:
+    """Type name and possible values, by command and option. Commands share a type if the values are equal."""
+    found: dict[str, dict[tuple[str, ...], list[str]]] = {}
+    for command in COMMANDS:
+        for option, _, value, _, is_positional, possible, _ in _native.options(command)[1]:
+            if possible and value is not None and not is_positional and option not in OWN:
+                found.setdefault(option, {}).setdefault(tuple(possible), []).append(command)
+    types = {}
+    for option, by_values in found.items():
+        for possible, commands in by_values.items():
+            name = class_name(option if len(by_values) == 1 else f"{commands[0]}-{option}")
+            types.update({(command, option): (name, possible) for command in commands})
+    return types
+
+
+def alias(name: str, possible: tuple[str, ...]) -> str:
+    """Definition of a type."""
+    line = f"{name} = Literal[{', '.join(json.dumps(value) for value in possible)}]"
+    if len(line) <= LINE:
+        return line
+    lines = "".join(f"    {json.dumps(value)},\n" for value in possible)
+    return f"{name} = Literal[\n{lines}]"
+
+
+def kind_of(choice: tuple[str, tuple[str, ...]] | None, value: str | None, is_repeated: bool) -> str:
+    """Type of an argument, with its default."""
+    if value is None:
+        return "bool = False"
+    one = choice[0] if choice else TYPES.get(value, "PathLike" if "FILE" in value else "str")
+    if not choice and "=" in value:
+        one = "Values"
+    elif is_repeated:
+        one = f"{one} | Sequence[{one}]"
+    return f"{one} | None = None"
+
+
 def wrapped(text: str, indent: str, further: str) -> str:
     return textwrap.fill(
         " ".join(text.split()), 118, initial_indent=indent, subsequent_indent=further, break_on_hyphens=False
     )
 
 
-def function(command: str) -> str:
+def function(command: str, types: dict[tuple[str, str], tuple[str, tuple[str, ...]]]) -> str:
     about, options = _native.options(command)
     positional, returns = COMMANDS[command]
     given = [option for option in options if not option[4] and option[0] not in OWN]
@@ -87,8 +144,7 @@ def function(command: str) -> str:
     docs = []
     for option, about_option, value, is_repeated, _, possible, default in given:
         name = name_of(option)
-        kind = "bool = False" if value is None else ("Values" if is_repeated else "Value") + " | None = None"
-        lines.append(f"    {name}: {kind},")
+        lines.append(f"    {name}: {kind_of(types.get((command, option)), value, is_repeated)},")
         text = about_option.rstrip(".")
         if possible and value is not None:
             text += f": {', '.join(possible)}"
@@ -110,7 +166,10 @@ def function(command: str) -> str:
 
 
 def main() -> int:
-    text = "\n\n".join([HEAD, *(function(command) + "\n" for command in COMMANDS)])
+    types = choices()
+    aliases = [alias(name, possible) for name, possible in sorted(set(types.values()))]
+    head = "\n".join([HEAD, *aliases, ""])
+    text = "\n\n".join([head, *(function(command, types) + "\n" for command in COMMANDS)])
     if "--check" in sys.argv[1:]:
         return int(OUT.read_text() != text)
     OUT.write_text(text)

@@ -48,6 +48,18 @@ def test_mypy_passes(modules: Path, which: str) -> None:
         check([*strict, str(ROOT / "python/examples")], modules)
 
 
+def test_wrong_values_are_type_errors(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    right = 'shardpack.pack("src", "dst", on_bad="skip", shards=3, shard_size="1GiB", format=["mds", "tfrecord"])'
+    wrong = ['on_bad="skp"', 'shards="3"', "path_column=1", 'format=["mds", "zip"]', "dedupe=True"]
+    calls = [f'shardpack.pack("src", "dst", {value})' for value in wrong]
+    (tmp_path / "calls.py").write_text("\n".join(["import shardpack", right, *calls]) + "\n")
+    mypy = [sys.executable, "-m", "mypy", "--no-error-summary", f"--cache-dir={tmp_path}/cache", "calls.py"]
+    done = subprocess.run(mypy, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    lines = [int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error:" in line]
+    assert sorted(set(lines)) == [3, 4, 5, 6, 7], done.stdout + done.stderr
+
+
 def test_pyright_passes(modules: Path) -> None:
     pytest.importorskip("basedpyright")
     for example in (ROOT / "python/examples").glob("*.py"):

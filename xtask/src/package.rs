@@ -132,7 +132,7 @@ pub fn jobs(peers: bool, full: bool) -> Result<Vec<Job>> {
     let wheel = wheel(&python, if full { Build::Fast } else { Build::Debug })?;
     if !full {
         // The release wheel is built from the same metadata.
-        let mut sources = command(&python, ["-m", "maturin", "sdist", "--quiet", "--manifest-path", "python/Cargo.toml", "--out"]);
+        let mut sources = command(&python, ["-m", "maturin", "sdist", "--manifest-path", "python/Cargo.toml", "--out"]);
         run(sources.arg(target("wheels-sources")))?;
     }
     install(&python, &wheel)?;
