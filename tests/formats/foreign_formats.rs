@@ -14,7 +14,7 @@ use shardpack_audit::{
 };
 use shardpack_format::formats;
 use shardpack_source::{foreign::files::look, monitor::Silent};
-use shardpack_testing::{Bench, Ran, pack, photos, run};
+use shardpack_testing::{Bench, Ran, pack, photos, run, sweep};
 
 fn names() -> impl Iterator<Item = &'static str> {
     formats::ALL.iter().map(|entry| entry.name)
@@ -190,7 +190,11 @@ fn a_cut_shard_is_found_at_every_cut() {
         // Only the first two blocks of the zeros at the end of a tar file are required.
         let last = whole.iter().rposition(|byte| *byte != 0).unwrap();
         let end = if format == "webdataset" { last.next_multiple_of(512) + 1024 } else { whole.len() };
-        for cut in (0..end).step_by(911).chain([end - 1]).chain(starts.iter().copied().map(|start| start - 1)) {
+        for cut in (0..end)
+            .step_by(sweep::points(911, 2729))
+            .chain([end - 1])
+            .chain(starts.iter().copied().map(|start| start - 1))
+        {
             if starts.contains(&cut) {
                 continue;
             }
@@ -513,7 +517,7 @@ fn no_damage_to_a_shard_or_to_what_lies_beside_makes_it_panic() {
             // A tar file ends in many zeros after its members.
             let end = whole.iter().rposition(|byte| *byte != 0).unwrap_or(0) + 1;
             // A prime step covers all fields.
-            for at in (0..end).step_by(7) {
+            for at in (0..end).step_by(sweep::points(7, 23)) {
                 let mut wrong = whole.clone();
                 wrong[at] ^= if at % 2 == 0 { 0x80 } else { 0x01 };
                 fs::write(file, &wrong).unwrap();

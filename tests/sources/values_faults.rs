@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 use shardpack_testing::{
     Bench, contents,
     faults::{self, EIO, ENOSPC, ESTALE, fault},
-    run,
+    run, sweep,
     values::{READERS, convert, write},
 };
 
@@ -54,7 +54,7 @@ fn reads_of_values_that_fail_change_nothing_or_end_the_run() {
         run(&args(&expected)).code(0);
         let dst = bench.at("dst");
         for (call, errno) in [("open", EIO), ("read", EIO), ("read", ESTALE)] {
-            for when in [1, 2, 4, 0] {
+            for (_, when) in sweep::turns([1, 2, 4, 0], number) {
                 let Some(ran) = faults::run(&[fault(call, errno, when, file)], &args(&dst)) else { return };
                 let said = format!("{command} {file}: {call} {errno}, call {when}: {}", ran.stderr);
                 match ran.code {
@@ -84,7 +84,7 @@ fn reads_of_values_that_fail_change_nothing_or_end_the_run() {
 fn a_disk_that_fills_while_values_are_written_leaves_what_the_same_command_ends() {
     let bench = Bench::new();
     let (_, source, _) = sources(&bench).swap_remove(0);
-    for (format, _) in READERS {
+    for (number, (format, _)) in READERS.into_iter().enumerate() {
         let args = |dst: &Path| {
             ["convert", &source, dst.to_str().unwrap(), "--format", format, "--shards", "3", "--jobs", "1"]
                 .map(str::to_owned)
@@ -94,7 +94,7 @@ fn a_disk_that_fills_while_values_are_written_leaves_what_the_same_command_ends(
         let dst = bench.at("dst");
         let mut ended = 0;
         for (call, errno) in [("write", ENOSPC), ("write", EIO), ("sync", EIO), ("rename", EIO)] {
-            for when in [1, 2, 5, 9] {
+            for (_, when) in sweep::turns([1, 2, 5, 9], number) {
                 let Some(ran) = faults::run(&[fault(call, errno, when, "/dst")], &args(&dst)) else { return };
                 let said = format!("{format}: {call} {errno}, call {when}: {}", ran.stderr);
                 if ran.code != 0 {
@@ -108,6 +108,6 @@ fn a_disk_that_fills_while_values_are_written_leaves_what_the_same_command_ends(
                 fs::remove_dir_all(&dst).unwrap();
             }
         }
-        assert!(ended > 4, "{format}: {ended}");
+        assert!(ended > sweep::points(4, 2), "{format}: {ended}");
     }
 }

@@ -20,6 +20,7 @@ use shardpack_format::{Error, ErrorKind, Result, formats::Choice};
 use shardpack_imaging::Recipe;
 use shardpack_reader::StoreSettings;
 use shardpack_storage::{Call, Faulty, Memory, Storage};
+use shardpack_testing::sweep::turns;
 
 use super::{
     Extension, Options, PartPlanning, PlanOptions, Planned, PlannedPart, PreprocessTarget, Site, merge, part, plan_all,
@@ -240,9 +241,8 @@ fn sweep(command: &Command<'_>, before: &Memory) {
     for at in 0..calls {
         // The other faults with each kind of work folder at every second call: a sweep takes a third less.
         let is_even = at % 2 == 0;
-        for (fault, keeps_work) in
-            [(Fault::Kill, true), (Fault::Kill, false), (Fault::Once, is_even), (Fault::KillAfter, !is_even)]
-        {
+        let faults = [(Fault::Kill, true), (Fault::Kill, false), (Fault::Once, is_even), (Fault::KillAfter, !is_even)];
+        for (_, (fault, keeps_work)) in turns(faults, at) {
             let (memory, work, other) = (copy(before), work_folder(), work_folder());
             let mut what = with_fault(command, &memory, work.path(), (at, fault), &expected);
             let work = if keeps_work { &work } else { &other };
