@@ -4,12 +4,14 @@
 //! they are bytes. Their lengths are known before the copy, and they are in their places when a record is framed.
 
 mod form;
+mod pattern;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result, image_header};
+use pattern::Pattern;
 
 pub use form::{Form, Kind, MAX_AXES, Type, item_bytes, numpy_name, of_numpy_name};
 
@@ -19,8 +21,6 @@ pub const MAX_DATASET_COMPONENTS: usize = 32;
 pub const TEXT: &str = "json";
 /// Longest name in bytes.
 const NAME_BYTES: usize = 32;
-/// Stands in a pattern for the name of the image without its extension.
-const STEM: char = '*';
 
 /// A component of samples: its name, and where a source has it.
 ///
@@ -30,7 +30,7 @@ const STEM: char = '*';
 #[serde(try_from = "String", into = "String")]
 pub struct Component {
     name: String,
-    pattern: Option<String>,
+    pattern: Option<Pattern>,
     kind: Option<Type>,
 }
 
@@ -41,24 +41,20 @@ impl Component {
     }
 
     /// Files beside the images: `EXT` for those that are called as the image but for the extension, or `NAME=PATTERN`,
-    /// where `*` in the pattern stands for the image's name without extension. A name without extension gets that of
-    /// the pattern.
+    /// where `*` in the pattern stands for the image's name without extension. A pattern with `/` or `{…}` is a path relative to the
+    /// image's folder, with `{stem}`, `{name}`, `{dir}` and `{parent}`. A name without extension gets that of the pattern.
     ///
     /// # Errors
     /// When the name is none of a component, or the pattern none of a file.
     pub fn files(text: &str) -> Result<Self> {
         let (name, pattern) = match text.split_once('=') {
             Some((name, pattern)) => (name.to_ascii_lowercase(), pattern.to_owned()),
-            None => (text.to_ascii_lowercase(), format!("{STEM}.{text}")),
+            None => (text.to_ascii_lowercase(), format!("*.{text}")),
         };
         let wrong = |what: &str| Error::usage(format!("{text:?}: {what}"));
-        if pattern.matches(STEM).count() != 1 || pattern.len() < 2 || pattern.contains(['/', ',', '=']) {
-            return Err(wrong(
-                "a pattern has one *, which stands for the image's name without its extension, and no / , =",
-            ));
-        }
-        let name = match pattern.rsplit_once('.') {
-            Some((_, extension)) if !name.contains('.') && text.contains('=') && name != extension => {
+        let pattern = Pattern::parse(&pattern).map_err(wrong)?;
+        let name = match pattern.extension() {
+            Some(extension) if !name.contains('.') && text.contains('=') && name != extension => {
                 format!("{name}.{}", extension.to_ascii_lowercase())
             }
             _ => name,
@@ -148,20 +144,48 @@ impl Component {
         self.pattern.is_none() && self.kind.is_none()
     }
 
-    /// Name of the file that belongs to the image `image`; `None` where it is no file.
+    /// Name of the file beside the image `image` that belongs to it; `None` if the component is no file in the folder of the image.
     pub fn file_of(&self, image: &[u8]) -> Option<Vec<u8>> {
-        let (before, after) = self.pattern.as_ref()?.split_once(STEM)?;
-        Some([before.as_bytes(), stem(image), after.as_bytes()].concat())
+        match &self.pattern {
+            Some(Pattern::Beside(before, after)) => Some([before.as_bytes(), stem(image), after.as_bytes()].concat()),
+            _ => None,
+        }
     }
 
-    /// Whether a file of this name may belong to an image.
-    pub fn takes(&self, file: &[u8]) -> bool {
-        let parts = self.pattern.as_ref().and_then(|pattern| pattern.split_once(STEM));
-        parts.is_some_and(|(before, after)| {
-            file.len() > before.len() + after.len()
-                && file.starts_with(before.as_bytes())
-                && file.ends_with(after.as_bytes())
-        })
+    /// Whether its files are at a path relative to the image's folder, and not just beside the image.
+    pub fn is_path(&self) -> bool {
+        matches!(self.pattern, Some(Pattern::Path(_)))
+    }
+
+    /// Path in the source of the file that belongs to the image `image` in `folder`; `None` if the component is no file, or the path leads
+    /// out of the source.
+    pub fn path_of(&self, folder: &[u8], image: &[u8]) -> Option<Vec<u8>> {
+        match &self.pattern {
+            Some(Pattern::Path(path)) => path.path_of(folder, image),
+            Some(Pattern::Beside(..)) => {
+                let file = self.file_of(image)?;
+                Some(if folder.is_empty() { file } else { [folder, b"/", &file].concat() })
+            }
+            None => None,
+        }
+    }
+
+    /// Whether a file of this name in `folder` may belong to an image.
+    pub fn takes(&self, folder: &[u8], file: &[u8]) -> bool {
+        match &self.pattern {
+            Some(Pattern::Path(path)) => path.takes(folder, file),
+            Some(Pattern::Beside(before, after)) => {
+                file.len() > before.len() + after.len()
+                    && file.starts_with(before.as_bytes())
+                    && file.ends_with(after.as_bytes())
+            }
+            None => false,
+        }
+    }
+
+    /// Whether the first-level folder `name` of a source has files of this component, and so is no class.
+    pub fn has_folder(&self, name: &[u8]) -> bool {
+        matches!(&self.pattern, Some(Pattern::Path(path)) if path.folder().is_some_and(|folder| folder.as_bytes() == name))
     }
 
     /// Components as a manifest has them.
@@ -254,8 +278,12 @@ mod tests {
         assert_eq!(of("TXT").to_string(), "txt=*.TXT");
         assert_eq!(of("mask.png").file_of(b"a.b.jpg").unwrap(), b"a.b.mask.png");
         assert_eq!(of("mask=*_mask.png").file_of(b".jpg").unwrap(), b".jpg_mask.png");
-        assert!(of("mask=*_mask.png").takes(b"1_mask.png") && !of("mask=*_mask.png").takes(b"_mask.png"));
-        for text in ["", "a b", "x=mask.png", "x=*/y.png", "x=*", "cls", "a=**.x", ".x", "__key__", "x=*,y"] {
+        let mask = |file: &[u8]| of("mask=*_mask.png").takes(b"", file);
+        assert!(mask(b"1_mask.png") && !mask(b"_mask.png"));
+        assert_eq!(of("mask=../masks/{stem}.png").to_string(), "mask.png=../masks/{stem}.png");
+        assert_eq!(of("mask=../masks/*.png").path_of(b"a", b"1.jpg").unwrap(), b"masks/1.png");
+        assert_eq!(of("mask=../masks/{name}").to_string(), "mask=../masks/{name}");
+        for text in ["", "a b", "x=mask.png", "x=/*/y.png", "x=*", "cls", "a=**.x", ".x", "__key__", "x=*,y"] {
             assert!(Component::files(text).is_err(), "{text}");
         }
         let field = |text: &str| Component::field(text).map(|one| one.to_string()).ok();
