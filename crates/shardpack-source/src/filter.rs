@@ -5,7 +5,7 @@ use shardpack_format::{Error, Result, component::Component};
 
 use super::{
     names::{self, Name},
-    options::Options,
+    options::{OnMissing, Options},
     payloads::Payloads,
 };
 
@@ -18,6 +18,7 @@ pub(super) struct PathFilter {
     include: GlobSet,
     exclude: GlobSet,
     no_follow: bool,
+    on_missing: Option<OnMissing>,
 }
 
 impl PathFilter {
@@ -27,12 +28,18 @@ impl PathFilter {
             include: globs("--include", &options.include)?,
             exclude: globs("--exclude", &options.exclude)?,
             no_follow: options.no_follow,
+            on_missing: options.on_missing,
         })
     }
 
     /// The rules for payload files.
     pub fn payloads(&self) -> &Payloads {
         &self.payloads
+    }
+
+    /// How images without a file of a component are handled.
+    pub fn on_missing(&self) -> Option<OnMissing> {
+        self.on_missing
     }
 
     /// Whether symbolic links are followed.

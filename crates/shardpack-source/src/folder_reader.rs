@@ -69,9 +69,22 @@ impl<'a> FolderReader<'a> {
         self.root_path.join(std::ffi::OsStr::from_bytes(&path))
     }
 
+    /// Opens the file at `path` in the source.
+    fn file_at(&self, path: &[u8]) -> Result<File, ReadError> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let opened = rustix::fs::openat(&self.root, path, flags, Mode::empty());
+        opened
+            .map(File::from)
+            .map_err(|error| ReadError::of_system(error.into(), &self.root_path.join(names::as_path(path))))
+    }
+
     /// Reads the file `name` in the folder of sample `number` into `payload`; the file must have the listed length.
     fn read_file(&self, number: u64, name: &[u8], payload: &mut [u8]) -> Result<(), ReadError> {
-        let mut file = self.file(number, name)?;
+        self.read_opened(self.file(number, name)?, &|| self.path(number, name), payload)
+    }
+
+    /// Reads `file` at `path` into `payload`; the file must have the listed length.
+    fn read_opened(&self, mut file: File, path: &dyn Fn() -> PathBuf, payload: &mut [u8]) -> Result<(), ReadError> {
         // Reads one byte more than planned: a short read has reached the end of the file, so no extra read call is needed.
         let (mut filled, mut beyond) = (0, [0]);
         while filled < payload.len() {
@@ -80,7 +93,7 @@ impl<'a> FolderReader<'a> {
                 Ok(0) => return Err(changed(format!("{filled} bytes"), payload.len())),
                 Ok(more) => filled += more,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(ReadError::of_system(error, &self.path(number, name))),
+                Err(error) => return Err(ReadError::of_system(error, &path())),
             }
         }
         match filled > payload.len() {
@@ -144,15 +157,18 @@ impl SampleReader for FolderReader<'_> {
         if kind.kind().is_some() {
             return self.npz(number, |npz| npz.read(kind.name(), components.form(cell.form), out));
         }
+        let path = || kind.path_of(&self.listing.folder(number).path, self.listing.name(number));
+        if let Some(path) = kind.is_path().then(path).flatten() {
+            let read = self
+                .file_at(&path)
+                .and_then(|file| self.read_opened(file, &|| self.root_path.join(names::as_path(&path)), out));
+            return read.map_err(|error| of_component(&path, error));
+        }
         let Some(name) = kind.file_of(self.listing.name(number)) else {
             return components.copy_text(*cell, out).map_err(|why| ReadError::Refused(Refusal(why)));
         };
-        let of_file = |error| match error {
-            ReadError::Refused(Refusal(why)) => ReadError::Refused(Refusal(format!("{}: {why}", text::shown(&name)))),
-            fatal => fatal,
-        };
         // An empty file is not read, and cannot have become shorter.
-        self.read_file(number, &name, out).map_err(of_file)
+        self.read_file(number, &name, out).map_err(|error| of_component(&name, error))
     }
 
     fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
@@ -167,6 +183,14 @@ impl SampleReader for FolderReader<'_> {
             peeked = last.and_then(|last| if last.is_some() { peeked } else { Ok(None) });
         }
         peeked.map_err(|error| ReadError::of_system(error, &self.path(number, name)))
+    }
+}
+
+/// The error of a sample that names the file of its component.
+pub(super) fn of_component(file: &[u8], error: ReadError) -> ReadError {
+    match error {
+        ReadError::Refused(Refusal(why)) => ReadError::Refused(Refusal(format!("{}: {why}", text::shown(file)))),
+        fatal => fatal,
     }
 }
 

@@ -24,8 +24,8 @@ use super::{
     listed_tree::ListedTree,
     missing_components::lacking,
     names::{self, Name, as_path},
-    options::{Options, SPLITS, Splits},
-    outcome::Outcome,
+    options::{OnMissing, Options, SPLITS, Splits},
+    outcome::{Outcome, unpacked},
     sample_files,
     storage::listing_threads,
     tree::{Tree, below},
@@ -33,6 +33,7 @@ use super::{
 };
 use crate::{
     ledger::{Fate, Unpacked, order},
+    listing::Listing,
     monitor::{Monitor, Phase},
     sys,
 };
@@ -190,7 +191,9 @@ fn with_labels(
             return Err(layout::no_classes(root, split, &root.join(split), level.payloads()));
         }
     }
-    let names: BTreeSet<&Vec<u8>> = levels.iter().flat_map(|level| &level.folders).collect();
+    let has_companions = |name: &Vec<u8>| options.with.iter().any(|kind| kind.has_folder(name));
+    let names = levels.iter().flat_map(|level| &level.folders).filter(|name| !has_companions(name));
+    let names: BTreeSet<&Vec<u8>> = names.collect();
     if names.is_empty() {
         return Err(Error::usage("no class folders in here: an ImageFolder is SRC/<class>/<image>")
             .in_file(root)
@@ -199,12 +202,32 @@ fn with_labels(
     let classes: Arc<Vec<Box<[u8]>>> = Arc::new(names.iter().map(|name| name.as_slice().into()).collect());
     let mut found = Vec::new();
     for (number, (split, level)) in splits.into_iter().zip(levels).enumerate() {
-        let tasks = level.folders.into_iter().filter_map(|name| {
+        let (companions, folders): (Vec<_>, Vec<_>) = level.folders.into_iter().partition(has_companions);
+        let tasks = folders.into_iter().filter_map(|name| {
             let class = classes.binary_search_by(|known| known[..].cmp(&name[..])).ok()?;
             Some((name, Some(class as u32)))
         });
         let split_of = (split.as_deref(), number == 0);
         let mut outcome = walked(tree, split_of, tasks.collect(), options, keep, monitor)?;
+        if !companions.is_empty() {
+            let folders = companions.iter().map(|name| (name.clone(), None)).collect();
+            // An image there has no companion of its own.
+            let all = PathFilter::new(&Options { on_missing: Some(OnMissing::Empty), ..options.clone() })?;
+            let mut beside = walked(tree, (split_of.0, false), folders, options, &all, monitor)?;
+            outcome.companions.append(&mut beside.companions);
+            outcome.unpacked.append(&mut beside.unpacked);
+            for (reason, count) in beside.ignored {
+                *outcome.ignored.entry(reason).or_default() += count;
+            }
+            let strange = beside.samples.finish(Arc::default());
+            // Only the packer asks; a comparison knows what was packed.
+            if options.guess {
+                refuse_strange_companions(&tree.path(below(split_of.0)), &strange)?;
+            }
+            let paths =
+                (0..strange.len()).map(|number| names::join(&strange.folder(number).path, strange.name(number)));
+            outcome.unpacked.extend(paths.map(|path| unpacked(path, None, Fate::Filtered, NO_IMAGE)));
+        }
         for (reason, count) in level.ignored {
             *outcome.ignored.entry(reason).or_default() += count;
         }
@@ -212,6 +235,24 @@ fn with_labels(
         found.push(finish(split, &classes, outcome, keep));
     }
     Ok(found)
+}
+
+/// The reason for images in folders with the files of components.
+const NO_IMAGE: &str = "belongs to no image by the pattern of --with";
+
+/// Fails if folders with the files of components have other images.
+fn refuse_strange_companions(root: &Path, strange: &Listing) -> Result<()> {
+    if strange.is_empty() {
+        return Ok(());
+    }
+    let first = names::join(&strange.folder(0).path, strange.name(0));
+    let what = match strange.len() {
+        1 => NO_IMAGE.to_owned(),
+        more => format!("{NO_IMAGE}, nor do {} others", more - 1),
+    };
+    Err(Error::usage(what)
+        .in_file(root.join(as_path(&first)))
+        .help("--exclude leaves them out; without labels (--no-labels) they are samples"))
 }
 
 /// Lists images without labels, in any folders.
@@ -242,7 +283,10 @@ fn finish(
     let (mut notes, payload) = (lacking(&listing, noun), keep.payloads().payload().cloned());
     notes.extend(outcome.outside.note(noun));
     let files = keep.payloads().patterns().to_vec();
-    let Outcome { unpacked, ignored, .. } = outcome;
+    let Outcome { unpacked, mut ignored, companions, .. } = outcome;
+    for (reason, count) in companions.left_over(&listing.components().kinds, keep) {
+        *ignored.entry(reason).or_default() += count;
+    }
     SourceListing { split, listing, unpacked, ignored, notes, payload, files, ..SourceListing::default() }
 }
 

@@ -10,6 +10,7 @@ pub use shardpack_foreign as foreign;
 mod api;
 mod archive;
 pub mod classes;
+mod companions;
 pub mod component_table;
 mod dataset;
 mod dataset_location;

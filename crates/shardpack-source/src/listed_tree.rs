@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use shardpack_format::component::Component;
 
 use super::{
+    companions::{self, Refused},
     filter::{LEFT_OUT, PathFilter},
     names::{Name, join, other_reason},
     outcome::{self, Outcome, sized, unpacked},
@@ -111,6 +112,12 @@ impl ListedTree {
         })
     }
 
+    /// The file at `path`.
+    fn file(&self, path: &[u8]) -> Option<File> {
+        let (folder, name) = cut(path);
+        self.folders.get(folder)?.files().find(|(known, _)| *known == name).map(|(_, file)| file)
+    }
+
     /// Names of the entries in `folder`.
     pub fn names(&self, folder: &[u8]) -> impl Iterator<Item = Named<'_>> {
         let entries = self.folders.get(folder).into_iter();
@@ -177,7 +184,8 @@ impl ListedTree {
                         Name::Payload | Name::Other => todo.push(join(&path, name)),
                     }
                 }
-                let samples = folder(&path, class, entries, keep, components, &mut outcome, &mut place);
+                let found = |path: &[u8]| self.file(&join_path(root, path));
+                let samples = folder((&path, class), entries, keep, (components, &found), &mut outcome, &mut place);
                 if !samples.is_empty() {
                     outcome.samples.add(Folder { path: path.as_slice().into(), class }, &samples);
                 }
@@ -201,11 +209,10 @@ fn join_path(root: &[u8], path: &[u8]) -> Vec<u8> {
 
 /// The samples of one folder. Other entries are counted or reported.
 fn folder(
-    path: &[u8],
-    class: Option<u32>,
+    (path, class): (&[u8], Option<u32>),
     entries: &Entries,
     keep: &PathFilter,
-    components: &[Component],
+    (components, elsewhere): (&[Component], &dyn Fn(&[u8]) -> Option<File>),
     outcome: &mut Outcome,
     place: &mut u64,
 ) -> FolderSamples {
@@ -216,7 +223,10 @@ fn folder(
         match keep.classify(name) {
             Name::Hidden => outcome.ignore("hidden".to_owned()),
             Name::System => outcome.ignore("system".to_owned()),
-            _ if components.iter().any(|kind| kind.takes(name)) => drop(beside.insert(name, (file, false))),
+            _ if components.iter().any(|kind| !kind.is_path() && kind.takes(path, name)) => {
+                beside.insert(name, (file, false));
+            }
+            _ if outcome.companions.sees(components, path, name) => {}
             Name::Other => outcome.ignore(other_reason(name)),
             Name::Payload if !keep.wants(&join(path, name)) => {
                 outcome.unpacked.push(unpacked(join(path, name), class, Fate::Filtered, LEFT_OUT));
@@ -227,27 +237,26 @@ fn folder(
     images.sort_unstable_by_key(|(name, _)| *name);
     let mut samples = FolderSamples::default();
     for (name, file) in images {
-        let mut cells = Vec::new();
-        let mut wrong = None;
-        for kind in components.iter().filter(|kind| !kind.is_text()) {
-            let beside = kind.file_of(name).and_then(|file| Some((beside.get_mut(file.as_slice())?, file)));
-            cells.push(match beside {
-                None => Cell::ABSENT,
-                Some((found, file)) => {
-                    found.1 = true;
-                    match outcome::beside(&file, found.0.bytes) {
-                        Ok(bytes) => Cell::file(bytes, found.0.stamp),
-                        Err(why) => {
-                            wrong.get_or_insert(why);
-                            Cell::ABSENT
-                        }
-                    }
-                }
-            });
-        }
-        match sized(file.bytes).and_then(|bytes| wrong.map_or(Ok(bytes), Err)) {
-            Err(why) => outcome.unpacked.push(unpacked(join(path, name), class, Fate::Skipped, &why)),
-            Ok(bytes) => {
+        let mut cell = |kind: &Component| {
+            let at = kind.path_of(path, name);
+            at.iter().filter(|_| kind.is_path()).for_each(|at| outcome.companions.claim(at));
+            let found = match kind.file_of(name) {
+                Some(file) => beside.get_mut(file.as_slice()).map(|(found, claimed)| {
+                    *claimed = true;
+                    *found
+                }),
+                None => at.as_deref().and_then(elsewhere),
+            };
+            match (found, &at) {
+                (Some(found), Some(at)) => Ok(Cell::file(outcome::beside(cut(at).1, found.bytes)?, found.stamp)),
+                _ => companions::missing(kind, at.as_deref(), keep.on_missing()),
+            }
+        };
+        let cells: Vec<_> = components.iter().filter(|kind| !kind.is_text()).map(&mut cell).collect();
+        let cells = cells.into_iter().collect::<Result<Vec<_>, Refused>>();
+        match sized(file.bytes).map_err(Refused::from).and_then(|bytes| Ok((bytes, cells?))) {
+            Err(Refused { fate, why }) => outcome.unpacked.push(unpacked(join(path, name), class, fate, &why)),
+            Ok((bytes, cells)) => {
                 samples.push(name, bytes, *place, file.stamp);
                 samples.push_cells(&cells);
                 *place += 1;
@@ -255,7 +264,8 @@ fn folder(
         }
     }
     for name in beside.iter().filter(|(_, (_, claimed))| !claimed).map(|(name, _)| name) {
-        let kind = components.iter().find(|kind| kind.takes(name)).map_or("", Component::name);
+        let kind = components.iter().find(|kind| !kind.is_path() && kind.takes(path, name));
+        let kind = kind.map_or("", Component::name);
         outcome.ignore(format!("{kind} without its {}", keep.payload()));
     }
     samples

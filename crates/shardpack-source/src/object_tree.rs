@@ -11,7 +11,7 @@ use shardpack_format::{
     Error, Result,
     component::{Component, Form},
     image_header::SNIFF_BYTES,
-    splits, text,
+    splits,
 };
 use shardpack_reader::{StoreSettings, Transfers};
 use shardpack_storage::{Object, Storage};
@@ -19,6 +19,7 @@ use shardpack_storage::{Object, Storage};
 use super::{
     api::{Look, ReadError, Refusal, SampleReader, SharedSource, Source, SourceKind, SourceListing, refused},
     archive::InArchive,
+    folder_reader::of_component,
     image_folder, list_objects,
     listed_tree::ListedTree,
     names, npz,
@@ -236,14 +237,13 @@ pub(super) struct ObjectReader<'a> {
 impl ObjectReader<'_> {
     /// The file `name` in the folder of sample `number`, in the version that was listed.
     fn listed(&self, number: u64, name: &[u8], bytes: u64, stamp: i64) -> Object {
-        let folder = &self.listing.folder(number).path;
-        let folder = if self.below.is_empty() || folder.is_empty() {
-            [&self.below, &folder[..]].concat()
-        } else {
-            names::join(&self.below, folder)
-        };
+        self.listed_at(&names::join(&self.listing.folder(number).path, name), bytes, stamp)
+    }
+
+    /// The file at `path` in the source or split, in the version that was listed.
+    fn listed_at(&self, path: &[u8], bytes: u64, stamp: i64) -> Object {
         // Object names are UTF-8.
-        Object { name: String::from_utf8_lossy(&names::join(&folder, name)).into_owned(), bytes, stamp }
+        Object { name: String::from_utf8_lossy(&names::join(&self.below, path)).into_owned(), bytes, stamp }
     }
 }
 
@@ -379,15 +379,15 @@ impl SampleReader for ObjectReader<'_> {
         if let Some(read) = self.read_component_of(number, which, None, out) {
             return read;
         }
-        let Some(file) = kind.file_of(self.listing.name(number)) else {
+        let Some(file) = kind.path_of(&self.listing.folder(number).path, self.listing.name(number)) else {
             // A text from a list.
             return components.copy_text(*cell, out).map_err(|why| ReadError::Refused(Refusal(why)));
         };
-        let listed = self.listed(number, &file, out.len() as u64, cell.stamp);
-        self.store.read_listed(&listed, 0, out).map_err(without_place).map_err(|error| match error {
-            ReadError::Refused(Refusal(why)) => ReadError::Refused(Refusal(format!("{}: {why}", text::shown(&file)))),
-            fatal => fatal,
-        })
+        let listed = self.listed_at(&file, out.len() as u64, cell.stamp);
+        let read = self.store.read_listed(&listed, 0, out).map_err(without_place);
+        // A file beside the image is called by its name.
+        let shown = kind.file_of(self.listing.name(number)).unwrap_or(file);
+        read.map_err(|error| of_component(&shown, error))
     }
 
     fn concurrency(&self) -> usize {

@@ -57,6 +57,17 @@ impl Components {
     }
 }
 
+/// How images without a file that `--with` names are handled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnMissing {
+    /// The image is bad.
+    Error,
+    /// The image is left out.
+    Skip,
+    /// The sample has no such component.
+    Empty,
+}
+
 /// By component name: the extensions of field values that are not single values. They decide how single values of that field are stored.
 pub type Extensions = BTreeMap<String, BTreeSet<&'static str>>;
 
@@ -75,6 +86,8 @@ pub struct Options {
     pub no_labels: bool,
     /// Files next to images that become components.
     pub with: Vec<Component>,
+    /// Images without a file of `with`; `None`: a missing file beside the image is no error, one at a path is.
+    pub on_missing: Option<OnMissing>,
     /// Further components of samples, if the source is a dataset or shards.
     pub components: Components,
     /// `--meta none`: omits the further columns of a list, the components of shards unless they are named, and the own components of a

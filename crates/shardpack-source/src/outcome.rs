@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use shardpack_format::text;
 
-use super::links::Outside;
+use super::{companions::Companions, links::Outside};
 use crate::{
     ledger::{Fate, Unpacked},
     listing,
@@ -24,6 +24,8 @@ pub(super) struct Outcome {
     pub ignored: BTreeMap<String, u64>,
     /// Samples reached through links out of the source.
     pub outside: Outside,
+    /// Files of components in other folders than the images.
+    pub companions: Companions,
 }
 
 impl Outcome {

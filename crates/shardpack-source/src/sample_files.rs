@@ -86,7 +86,8 @@ impl Seen {
             }
             match is_folder {
                 true => below.push(path),
-                false if is_root || options.with.iter().any(|kind| kind.takes(name)) => {}
+                false if is_root || options.with.iter().any(|kind| kind.takes(folder.as_os_str().as_bytes(), name)) => {
+                }
                 false => names.extend(extension_of(name).map(|extension| (component::stem(name).to_vec(), extension))),
             }
         }
@@ -158,6 +159,12 @@ impl Seen {
         }
         kinds
     }
+}
+
+/// Names of the files in `folder`.
+pub(super) fn files_right_in(tree: Tree<'_>, folder: &Path) -> Vec<Vec<u8>> {
+    let entries = Seen::default().entries(tree, folder).into_iter();
+    entries.filter(|(_, is_folder)| !is_folder).map(|(name, _)| name).collect()
 }
 
 /// Names of the files in `folder` and in its direct subfolders.

@@ -6,7 +6,7 @@
 use std::{
     collections::BTreeMap,
     ffi::CStr,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::Path,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
@@ -19,6 +19,7 @@ use shardpack_format::{Error, Result, component::Component, text};
 use shardpack_runtime::threads;
 
 use super::{
+    companions::{self, Companions, Refused},
     filter::{LEFT_OUT, PathFilter},
     links::{Links, NOT_FOLLOWED},
     names::{Name, as_path, join, other_reason},
@@ -279,15 +280,16 @@ impl Walk<'_> {
         let (mut count, mut total) = (0, 0);
         for (name, stat) in images {
             let listed = |file: &[u8]| wanted.contains_key(file);
-            let cells = cells(fd, b"", name.to_bytes(), self.components, self.keep.follows(), &listed)
-                .map_err(|(file, error)| self.error("cannot look at", &join(&task.path, &file), error))?;
+            let places = Places { root: self.root.as_fd(), folder: &task.path, here: Some((fd.as_fd(), &listed)) };
+            let cells = cells(&places, name.to_bytes(), self.components, self.keep, &mut found.companions)
+                .map_err(|(file, error)| self.error("cannot look at", &file, error))?;
             for file in self.components.iter().filter_map(|kind| kind.file_of(name.to_bytes())) {
                 wanted.entry(file.into()).and_modify(|claimed| *claimed = true);
             }
-            match image_bytes(&stat).and_then(|bytes| Ok((bytes, cells?))) {
-                Err(why) => {
+            match image_bytes(&stat).map_err(Refused::from).and_then(|bytes| Ok((bytes, cells?))) {
+                Err(Refused { fate, why }) => {
                     let path = join(&task.path, name.to_bytes());
-                    found.unpacked.push(unpacked(path, task.class, Fate::Skipped, &why));
+                    found.unpacked.push(unpacked(path, task.class, fate, &why));
                 }
                 Ok((bytes, cells)) => {
                     let facts = Facts::from_stat(&stat);
@@ -345,9 +347,12 @@ impl Walk<'_> {
             let bytes = name.to_bytes();
             let class_of_name = self.keep.classify(bytes);
             let is_visible = !matches!(class_of_name, Name::Hidden | Name::System);
-            if is_visible && listed_type != FileType::Directory && self.components.iter().any(|kind| kind.takes(bytes))
-            {
+            let may_be_file = is_visible && listed_type != FileType::Directory;
+            if may_be_file && self.components.iter().any(|kind| !kind.is_path() && kind.takes(&task.path, bytes)) {
                 wanted.insert(bytes.into(), false);
+                continue;
+            }
+            if may_be_file && found.companions.sees(self.components, &task.path, bytes) {
                 continue;
             }
             if matches!(class_of_name, Name::Hidden | Name::System) {
@@ -405,7 +410,8 @@ impl Walk<'_> {
         }
         let samples = self.samples(task, &fd, images, &linked, &mut wanted, &mut found)?;
         for name in wanted.iter().filter(|(_, claimed)| !**claimed).map(|(name, _)| name) {
-            let kind = self.components.iter().find(|kind| kind.takes(name)).map_or("", Component::name);
+            let kind = self.components.iter().find(|kind| !kind.is_path() && kind.takes(&task.path, name));
+            let kind = kind.map_or("", Component::name);
             found.ignore(format!("{kind} without its {}", self.keep.payload()));
         }
         let mut outcome = lock(&self.outcome);
@@ -414,6 +420,7 @@ impl Walk<'_> {
         }
         outcome.unpacked.append(&mut found.unpacked);
         outcome.outside.join(&found.outside);
+        outcome.companions.append(&mut found.companions);
         for (reason, count) in found.ignored {
             *outcome.ignored.entry(reason).or_default() += count;
         }
@@ -426,40 +433,77 @@ pub(super) fn image_bytes(stat: &Stat) -> Result<u32, String> {
     sized(u64::try_from(stat.st_size).unwrap_or(0))
 }
 
-/// The component files next to the image `name` in `folder` below `root`, or why the image cannot be packed with them.
-///
-/// Only files for which `may_be` returns true are considered; links are accepted only if `follows` is true.
+/// Where [`cells`] looks for files.
+pub(super) struct Places<'a> {
+    /// The source.
+    pub root: BorrowedFd<'a>,
+    /// The folder of the image, relative to the source.
+    pub folder: &'a [u8],
+    /// The same folder if it is open, and whether it has a file of this name.
+    pub here: Option<(BorrowedFd<'a>, &'a dyn Fn(&[u8]) -> bool)>,
+}
+
+/// The component files of the image `name`, or why the image cannot be packed with them.
 ///
 /// # Errors
 /// The file that the machine could not inspect, see [`is_of_path`].
 pub(super) fn cells(
-    root: impl AsFd,
-    folder: &[u8],
+    places: &Places<'_>,
     name: &[u8],
     kinds: &[Component],
-    follows: bool,
-    may_be: &dyn Fn(&[u8]) -> bool,
-) -> Result<Result<Vec<Cell>, String>, (Vec<u8>, Errno)> {
-    let of_kind = |kind: &Component| {
-        let Some(file) = kind.file_of(name).filter(|file| may_be(file)) else { return Ok(Ok(Cell::ABSENT)) };
-        let wrong = |what: String| Ok(Err(format!("{} beside it {what}", text::shown(&file))));
-        let look = |how| rustix::fs::statat(&root, join(folder, &file).as_slice(), how);
-        match look(if follows { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW }) {
-            Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink => {
-                wrong(format!("is {NOT_FOLLOWED}"))
-            }
-            // A link that leads nowhere is there.
-            Err(Errno::NOENT) if matches!(look(AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT)) => Ok(Ok(Cell::ABSENT)),
-            Err(error) if !is_of_path(error) => Err((join(folder, &file), error)),
-            Err(error) => wrong(unread(error)),
-            Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile => {
-                wrong("is not a regular file".to_owned())
-            }
-            Ok(stat) => {
-                let bytes = beside(&file, u64::try_from(stat.st_size).unwrap_or(0));
-                Ok(bytes.map(|bytes| Cell::file(bytes, Facts::from_stat(&stat).mtime_ns)))
-            }
-        }
+    keep: &PathFilter,
+    companions: &mut Companions,
+) -> Result<Result<Vec<Cell>, Refused>, (Vec<u8>, Errno)> {
+    let kinds = kinds.iter().filter(|kind| !kind.is_text());
+    let paths = kinds.clone().filter(|kind| kind.is_path()).filter_map(|kind| kind.path_of(places.folder, name));
+    paths.for_each(|path| companions.claim(&path));
+    kinds.map(|kind| cell(places, name, kind, keep)).collect()
+}
+
+/// The file of the component `kind` of the image `name`; see [`cells`].
+fn cell(
+    places: &Places<'_>,
+    name: &[u8],
+    kind: &Component,
+    keep: &PathFilter,
+) -> Result<Result<Cell, Refused>, (Vec<u8>, Errno)> {
+    let missing = |path: Option<&[u8]>| Ok(companions::missing(kind, path, keep.on_missing()));
+    let file = kind.file_of(name);
+    let Some(path) = kind.path_of(places.folder, name) else { return missing(None) };
+    // In the open folder by name, else by the path from the source.
+    let (at, below) = match (&file, places.here) {
+        (Some(file), Some((_, is_listed))) if !is_listed(file) => return missing(Some(&path)),
+        (Some(file), Some((here, _))) => (here, file.as_slice()),
+        _ => (places.root, path.as_slice()),
     };
-    kinds.iter().filter(|kind| !kind.is_text()).map(of_kind).collect()
+    let shown = text::shown(file.as_deref().unwrap_or(&path));
+    let wrong = |what: String| {
+        let beside = if file.is_some() { " beside it" } else { "" };
+        Ok(Err(Refused::from(format!("{shown}{beside} {what}"))))
+    };
+    if file.is_none() && !keep.follows() && has_link(&places.root, &path) {
+        return wrong(format!("is {NOT_FOLLOWED}"));
+    }
+    let look = |how| rustix::fs::statat(at, below, how);
+    match look(if keep.follows() { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW }) {
+        Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink => wrong(format!("is {NOT_FOLLOWED}")),
+        // A link that leads nowhere is there.
+        Err(Errno::NOENT) if matches!(look(AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT)) => missing(Some(&path)),
+        Err(error) if !is_of_path(error) => Err((path, error)),
+        Err(error) => wrong(unread(error)),
+        Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile => {
+            wrong("is not a regular file".to_owned())
+        }
+        Ok(stat) => {
+            let bytes = beside(below, u64::try_from(stat.st_size).unwrap_or(0)).map_err(Refused::from);
+            Ok(bytes.map(|bytes| Cell::file(bytes, Facts::from_stat(&stat).mtime_ns)))
+        }
+    }
+}
+
+/// Whether `path` or a folder in it is a symbolic link.
+pub(super) fn has_link(root: &impl AsFd, path: &[u8]) -> bool {
+    let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at).chain([path.len()]);
+    let is_link = |stat: Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
+    ends.into_iter().any(|end| rustix::fs::statat(root, &path[..end], AtFlags::SYMLINK_NOFOLLOW).is_ok_and(is_link))
 }

@@ -36,7 +36,7 @@ use crate::{
     source::{
         Fractions, RandomSplit, ReadError, Refusal, SampleReader, Shards, SharedSource, Source, SourceKind,
         SourceListing, merge_classes, npy,
-        options::{self, Components, Splits},
+        options::{self, Components, OnMissing, Splits},
         shared,
     },
 };
@@ -78,6 +78,8 @@ pub(super) fn discover(
         meta: meta && components.iter().any(Component::is_text),
         files,
         with: components.into_iter().filter(|component| !component.is_text()).collect(),
+        // The dataset says which components its samples have.
+        on_missing: Some(OnMissing::Empty),
         ..options::Options::default()
     };
     let mut found = source.discover(&options, monitor)?;

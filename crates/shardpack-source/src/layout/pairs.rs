@@ -7,9 +7,10 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     ops::Range,
+    path::Path,
 };
 
-use shardpack_format::{Error, shell};
+use shardpack_format::{Error, component::Component, shell};
 
 use super::{
     super::{SourceListing, names::as_path, sample_files, tree::Tree},
@@ -306,11 +307,29 @@ fn pair(tree: Tree<'_>, all: &[SourceListing], found: &SourceListing, names: [&[
         std::mem::swap(&mut a, &mut b);
     }
     let folder = found.split.as_ref().map_or_else(|| tree.root.to_path_buf(), |split| tree.root.join(split));
+    let with = if what == SAME_NAMES { with(tree, &folder, found, [&a, &b]) } else { None };
+    let with =
+        with.map(|with| format!("--no-labels --with {with} packs each image with its file; ")).unwrap_or_default();
     Error::usage(format!("{} {what}", shown(&[&a, &b]))).in_file(folder).help(format!(
-        "--no-labels --include {} packs only these; {}",
+        "{with}--no-labels --include {} packs only these; {}",
         shell::word(as_path(&[a.as_slice(), b"/**"].concat())),
         help_classes(&splits_of(all))
     ))
+}
+
+/// The value of `--with` that packs the files in `beside` with the images of the same names in `images`; `None` if their names differ by more
+/// than the extension.
+fn with(tree: Tree<'_>, folder: &Path, found: &SourceListing, [images, beside]: [&[u8]; 2]) -> Option<String> {
+    let listing = &found.listing;
+    let image = (0..listing.len()).find(|number| listing.folder(*number).path[..] == *images)?;
+    let stem = stem(listing.name(image));
+    let files = sample_files::files_right_in(tree, &folder.join(as_path(beside)));
+    let file = files.iter().find(|file| self::stem(file) == stem)?;
+    let (beside, extension) = (str::from_utf8(beside).ok()?, str::from_utf8(file.get(stem.len()..)?).ok()?);
+    let name = beside.to_lowercase();
+    let text = format!("{}=../{beside}/*{extension}", name.strip_suffix('s').unwrap_or(&name));
+    Component::files(&text).ok()?;
+    Some(shell::word(text))
 }
 
 #[cfg(test)]
@@ -335,7 +354,7 @@ mod tests {
     }
 
     fn is_asked(names: [&str; 2], files: [&[String]; 2]) -> bool {
-        let tree = Tree { root: std::path::Path::new("src"), listed: None };
+        let tree = Tree { root: Path::new("src"), listed: None };
         refuse(tree, &[found(names, files)]).is_err()
     }
 

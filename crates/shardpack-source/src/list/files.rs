@@ -7,15 +7,25 @@ use std::{
 };
 
 use rustix::{
-    fs::{AtFlags, FileType, Stat},
+    fs::{AtFlags, FileType},
     io::Errno,
 };
-use shardpack_format::{Result, component::Component};
+use shardpack_format::{Error, Result, component::Component};
 use shardpack_runtime::threads;
 
 use crate::{
-    ObjectTree, ReadError, Refusal, component_table::Cell, links::NOT_FOLLOWED, monitor::Monitor, names,
-    object_tree::without_place, outcome, parallel::for_each_adaptive, storage::NETWORK_READS, sys, walk,
+    ObjectTree, ReadError, Refusal,
+    companions::{self, Companions, Refused},
+    component_table::Cell,
+    filter::PathFilter,
+    links::NOT_FOLLOWED,
+    monitor::Monitor,
+    names,
+    object_tree::without_place,
+    outcome,
+    parallel::for_each_adaptive,
+    storage::NETWORK_READS,
+    sys, walk,
 };
 
 /// Rows that a thread takes at a time.
@@ -36,8 +46,8 @@ pub(super) struct Files<'a> {
     pub remote: Option<&'a ObjectTree>,
     /// Components to find beside the images.
     pub with: &'a [Component],
-    /// Refuse symbolic links, also in the folders of a path.
-    pub no_follow: bool,
+    /// With its links: also those in the folders of a path.
+    pub keep: &'a PathFilter,
     pub threads: usize,
 }
 
@@ -46,14 +56,18 @@ impl Files<'_> {
     ///
     /// # Errors
     /// If the root cannot be opened or the user cancels. A problem with one file is returned as its entry.
-    pub fn look(&self, paths: &[Option<&[u8]>], monitor: &dyn Monitor) -> Result<Vec<Option<Result<RowFile, String>>>> {
+    pub fn look(
+        &self,
+        paths: &[Option<&[u8]>],
+        monitor: &dyn Monitor,
+    ) -> Result<Vec<Option<Result<RowFile, Refused>>>> {
         use std::os::unix::ffi::OsStrExt;
         if let Some(remote) = self.remote {
             return self.look_at_objects(remote, paths, monitor);
         }
         let root = walk::open_folder(rustix::fs::CWD, self.root.as_os_str().as_bytes())
             .map_err(|error| sys::io_error("cannot open folder", self.root, error.into()))?;
-        let mut looked: Vec<Option<Result<RowFile, String>>> = Vec::new();
+        let mut looked: Vec<Option<Result<RowFile, Refused>>> = Vec::new();
         looked.resize_with(paths.len(), || None);
         let batches = Mutex::new(paths.chunks(BATCH).zip(looked.chunks_mut(BATCH)));
         let failed = Mutex::new(Ok(()));
@@ -82,12 +96,12 @@ impl Files<'_> {
         &self,
         root: &OwnedFd,
         paths: &[Option<&[u8]>],
-        looked: &mut [Option<Result<RowFile, String>>],
+        looked: &mut [Option<Result<RowFile, Refused>>],
     ) -> Result<u64> {
         let mut bytes = 0;
         for (path, looked) in paths.iter().zip(looked) {
             let Some(path) = path else { continue };
-            let found = look_at(root, path, self.with, !self.no_follow).map_err(|(path, error)| {
+            let found = look_at(root, path, self.with, self.keep).map_err(|(path, error)| {
                 sys::io_error("cannot look at", &self.root.join(names::as_path(&path)), error.into())
             })?;
             bytes += found.as_ref().map_or(0, |found| u64::from(found.bytes));
@@ -102,8 +116,8 @@ impl Files<'_> {
         remote: &ObjectTree,
         paths: &[Option<&[u8]>],
         monitor: &dyn Monitor,
-    ) -> Result<Vec<Option<Result<RowFile, String>>>> {
-        let mut looked: Vec<Option<Result<RowFile, String>>> = Vec::new();
+    ) -> Result<Vec<Option<Result<RowFile, Refused>>>> {
+        let mut looked: Vec<Option<Result<RowFile, Refused>>> = Vec::new();
         looked.resize_with(paths.len(), || None);
         let looked = Mutex::new(looked);
         let todo: Vec<_> = paths.iter().enumerate().filter_map(|(place, path)| Some((place, (*path)?))).collect();
@@ -111,8 +125,8 @@ impl Files<'_> {
             monitor.check_cancelled()?;
             let found = match self.object(remote, *place as u64, path) {
                 Ok(found) => Ok(found),
-                Err(ReadError::Refused(Refusal(why))) => Err(why),
-                Err(ReadError::Fatal(error)) => return Err(error),
+                Err(Failed::Sample(refused)) => Err(refused),
+                Err(Failed::Run(error)) => return Err(error),
             };
             monitor.advance(1, found.as_ref().map_or(0, |found| u64::from(found.bytes)));
             looked.lock().unwrap_or_else(PoisonError::into_inner)[*place] = Some(found);
@@ -122,39 +136,46 @@ impl Files<'_> {
     }
 
     /// Looks up the object at `path` and the components beside it.
-    fn object(&self, remote: &ObjectTree, place: u64, path: &[u8]) -> Result<RowFile, ReadError> {
+    fn object(&self, remote: &ObjectTree, place: u64, path: &[u8]) -> Result<RowFile, Failed> {
         // Object names are UTF-8, and so are the paths of such lists.
-        let look = |name: &[u8]| remote.look(&String::from_utf8_lossy(name)).map_err(without_place);
-        let refused = |why: String| ReadError::Refused(Refusal(why));
+        let look = |name: &[u8]| {
+            remote.look(&String::from_utf8_lossy(name)).map_err(|error| match without_place(error) {
+                ReadError::Refused(Refusal(why)) => refused(why),
+                ReadError::Fatal(error) => Failed::Run(error),
+            })
+        };
         let (bytes, stamp) = look(path)?.ok_or_else(|| refused(walk::unread(Errno::NOENT)))?;
         let bytes = outcome::sized(bytes).map_err(refused)?;
         let (folder, name) = cut(path);
         let mut cells = Vec::new();
         for kind in self.with.iter().filter(|kind| !kind.is_text()) {
-            let Some(file) = kind.file_of(name) else {
-                cells.push(Cell::ABSENT);
-                continue;
-            };
-            cells.push(match look(&names::join(folder, &file))? {
-                None => Cell::ABSENT,
-                Some((bytes, stamp)) => Cell::file(outcome::beside(&file, bytes).map_err(refused)?, stamp),
+            let path = kind.path_of(folder, name);
+            let found = path.as_deref().map_or(Ok(None), look)?;
+            cells.push(match (found, &path) {
+                (Some((bytes, stamp)), Some(path)) => {
+                    Cell::file(outcome::beside(cut(path).1, bytes).map_err(refused)?, stamp)
+                }
+                _ => companions::missing(kind, path.as_deref(), self.keep.on_missing()).map_err(Failed::Sample)?,
             });
         }
         Ok(RowFile { bytes, place, stamp, cells })
     }
 }
 
+/// Why an object was not looked up: a reason of its own, or an error that ends the run.
+enum Failed {
+    Sample(Refused),
+    Run(Error),
+}
+
+fn refused(why: String) -> Failed {
+    Failed::Sample(why.into())
+}
+
 /// Splits a path into folder and name.
 fn cut(path: &[u8]) -> (&[u8], &[u8]) {
     let at = path.iter().rposition(|byte| *byte == b'/');
     at.map_or((&[], path), |at| (&path[..at], &path[at + 1..]))
-}
-
-/// Whether `path` or a folder in it is a symbolic link.
-fn has_link(root: &impl AsFd, path: &[u8]) -> bool {
-    let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at).chain([path.len()]);
-    let is_link = |stat: Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
-    ends.into_iter().any(|end| rustix::fs::statat(root, &path[..end], AtFlags::SYMLINK_NOFOLLOW).is_ok_and(is_link))
 }
 
 /// Looks up the file at `path`; the inner error is the reason why it is not a sample.
@@ -165,22 +186,24 @@ fn look_at(
     root: &impl AsFd,
     path: &[u8],
     kinds: &[Component],
-    follows: bool,
-) -> Result<Result<RowFile, String>, (Vec<u8>, Errno)> {
-    if !follows && has_link(root, path) {
-        return Ok(Err(NOT_FOLLOWED.to_owned()));
+    keep: &PathFilter,
+) -> Result<Result<RowFile, Refused>, (Vec<u8>, Errno)> {
+    if !keep.follows() && walk::has_link(root, path) {
+        return Ok(Err(NOT_FOLLOWED.to_owned().into()));
     }
     let stat = match rustix::fs::statat(root, path, AtFlags::empty()) {
         Ok(stat) => stat,
-        Err(error) if walk::is_of_path(error) => return Ok(Err(walk::unread(error))),
+        Err(error) if walk::is_of_path(error) => return Ok(Err(walk::unread(error).into())),
         Err(error) => return Err((path.to_vec(), error)),
     };
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Ok(Err("not a regular file".to_owned()));
+        return Ok(Err("not a regular file".to_owned().into()));
     }
     let (folder, name) = cut(path);
     let facts = walk::Facts::from_stat(&stat);
-    let cells = walk::cells(root, folder, name, kinds, follows, &|_| true)?;
+    let places = walk::Places { root: root.as_fd(), folder, here: None };
+    let cells = walk::cells(&places, name, kinds, keep, &mut Companions::default())?;
     Ok(walk::image_bytes(&stat)
+        .map_err(Refused::from)
         .and_then(|bytes| Ok(RowFile { bytes, place: facts.inode, stamp: facts.mtime_ns, cells: cells? })))
 }

@@ -15,6 +15,7 @@ use super::{super::files::Files, Rows, StoredRow};
 use crate::{
     SourceListing,
     classes::{self, Classes, Collector, LabelInfo},
+    companions::Refused,
     component_table::{Cell, ComponentTable},
     filter::PathFilter,
     ledger::{Fate, Unpacked, order},
@@ -92,13 +93,8 @@ impl Rows<'_> {
         let keep = PathFilter::new(options)?;
         let paths = numbers.iter().map(|number| self.path(&self.rows[*number]));
         let paths: Vec<Option<&[u8]>> = paths.map(|path| keep.wants(path).then_some(path)).collect();
-        let files = Files {
-            root: self.root,
-            remote: self.remote,
-            with: &options.with,
-            no_follow: options.no_follow,
-            threads: options.threads,
-        };
+        let files =
+            Files { root: self.root, remote: self.remote, with: &options.with, keep: &keep, threads: options.threads };
         let looked = files.look(&paths, monitor)?;
         let kinds: Vec<Component> =
             self.has_text.then(Component::text).into_iter().chain(options.with.iter().cloned()).collect();
@@ -131,7 +127,7 @@ impl Rows<'_> {
             match (&class, looked) {
                 (_, None) => refuse(Fate::Filtered, "left out by --include or --exclude".to_owned()),
                 (Err(reason), _) => refuse(Fate::Skipped, reason.clone()),
-                (_, Some(Err(reason))) => refuse(Fate::Skipped, reason),
+                (_, Some(Err(Refused { fate, why }))) => refuse(fate, why),
                 (Ok(class), Some(Ok(looked))) => {
                     collector.add_path(*class, self.path(row), looked.bytes, looked.place, looked.stamp)?;
                     let mut cells = looked.cells;

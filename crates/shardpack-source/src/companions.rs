@@ -1,0 +1,75 @@
+//! Files of components that are in other folders than the images: `--with 'mask=../masks/{stem}.png'`.
+//!
+//! Holds at all times: a file that the pattern matches is no sample; it is claimed by an image, or counted as left over. An image whose file
+//! is missing is reported, or packed without it, as `--on-missing` says.
+
+use std::collections::BTreeMap;
+
+use shardpack_format::{component::Component, hash, text};
+
+use super::{filter::PathFilter, options::OnMissing};
+use crate::{component_table::Cell, ledger::Fate};
+
+/// Why a file is no sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refused {
+    pub fate: Fate,
+    pub why: String,
+}
+
+impl From<String> for Refused {
+    fn from(why: String) -> Self {
+        Self { fate: Fate::Skipped, why }
+    }
+}
+
+/// The cell of an image without the file `path` of `kind`; `path` is `None` if it leads out of the source.
+pub(super) fn missing(kind: &Component, path: Option<&[u8]>, policy: Option<OnMissing>) -> Result<Cell, Refused> {
+    let why = || match path {
+        Some(path) => format!("its {} is missing: {}", kind.name(), text::shown(path)),
+        None => format!("its {} is missing: {kind} leads out of the source", kind.name()),
+    };
+    match policy.unwrap_or(if kind.is_path() { OnMissing::Error } else { OnMissing::Empty }) {
+        OnMissing::Empty => Ok(Cell::ABSENT),
+        OnMissing::Error => Err(Refused { fate: Fate::Skipped, why: why() }),
+        OnMissing::Skip => Err(Refused { fate: Fate::Filtered, why: why() }),
+    }
+}
+
+/// The files in a source that match the patterns of components, and those that images claim, as hashes of their paths.
+#[derive(Debug, Default)]
+pub(super) struct Companions {
+    seen: Vec<(u64, usize)>,
+    claimed: Vec<u64>,
+}
+
+impl Companions {
+    /// Whether the file `name` in `folder` matches the pattern of a component; remembers it.
+    pub fn sees(&mut self, components: &[Component], folder: &[u8], name: &[u8]) -> bool {
+        let kind = components.iter().position(|kind| kind.is_path() && kind.takes(folder, name));
+        self.seen.extend(kind.map(|kind| (hash::block(&super::names::join(folder, name)), kind)));
+        kind.is_some()
+    }
+
+    /// Remembers that an image has the file at `path`.
+    pub fn claim(&mut self, path: &[u8]) {
+        self.claimed.push(hash::block(path));
+    }
+
+    /// Adds those of another folder.
+    pub fn append(&mut self, other: &mut Self) {
+        self.seen.append(&mut other.seen);
+        self.claimed.append(&mut other.claimed);
+    }
+
+    /// Numbers of files that no image claims, by reason.
+    pub fn left_over(mut self, components: &[Component], keep: &PathFilter) -> BTreeMap<String, u64> {
+        self.claimed.sort_unstable();
+        let mut ignored = BTreeMap::new();
+        for (_, kind) in self.seen.iter().filter(|(path, _)| self.claimed.binary_search(path).is_err()) {
+            let name = components.get(*kind).map_or("", Component::name);
+            *ignored.entry(format!("{name} without its {}", keep.payload())).or_default() += 1;
+        }
+        ignored
+    }
+}
