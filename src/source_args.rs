@@ -15,7 +15,9 @@ use shardpack_reader::StoreSettings;
 use shardpack_source::{
     self as source, List, LocalTree, ObjectTree, SharedSource, SourceKind, SplitSource, SplitSources,
     foreign::{Kind, lmdb},
-    list, shared, sys,
+    list,
+    options::OnMissing,
+    shared, sys,
 };
 
 /// Which columns of a list are what, and where its files are.
@@ -60,10 +62,14 @@ pub struct SourceArgs {
     /// Samples have no labels: ignore class folders and label columns
     #[arg(help_heading = crate::help::SOURCE, long)]
     no_labels: bool,
-    /// Files beside images that belong to the sample, separated by commas. EXT: same name, this extension. NAME=PATTERN: as in
-    /// mask=*_mask.png
+    /// Files that belong to the sample of an image, separated by commas. EXT: beside the image, same name, this extension.
+    /// NAME=PATTERN: beside it, as in mask=*_mask.png; or at a path from its folder, as in mask=../masks/*.png, with {stem} or *,
+    /// {name}, {dir} and {parent}
     #[arg(help_heading = crate::help::SOURCE, long, value_name = "EXT|NAME=PATTERN", value_delimiter = ',')]
     with: Vec<String>,
+    /// Images without a file of --with: bad, left out, or packed without it [default: error for a path, empty beside images]
+    #[arg(help_heading = crate::help::SOURCE, long, value_enum)]
+    on_missing: Option<OnMissingArg>,
     /// For trees: files that are samples, if the samples are not images. EXT, or a pattern of names as in '*.flac', separated
     /// by commas [default: images, or else the only other kind of file]
     #[arg(help_heading = crate::help::SOURCE, long, value_name = "EXT|PATTERN", value_delimiter = ',')]
@@ -74,6 +80,27 @@ pub struct SourceArgs {
     /// For trees: files that differ only in the extension are one sample; --files selects its payload
     #[arg(help_heading = crate::help::SOURCE, long, value_enum, value_name = "stem")]
     group: Option<Group>,
+}
+
+/// `--on-missing`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum OnMissingArg {
+    /// The image is bad, which --on-bad handles
+    Error,
+    /// The image is left out
+    Skip,
+    /// The sample lacks the component
+    Empty,
+}
+
+impl From<OnMissingArg> for OnMissing {
+    fn from(arg: OnMissingArg) -> Self {
+        match arg {
+            OnMissingArg::Error => Self::Error,
+            OnMissingArg::Skip => Self::Skip,
+            OnMissingArg::Empty => Self::Empty,
+        }
+    }
 }
 
 /// `--group`.
@@ -162,10 +189,14 @@ impl SourceArgs {
     /// If a value of `--with` is invalid.
     pub fn put(&self, options: &mut [PlanOptions]) -> Result<(), Error> {
         let with = self.with.iter().map(|with| Component::files(with)).collect::<Result<Vec<_>, _>>()?;
+        if with.is_empty() && self.on_missing.is_some() {
+            return Err(Error::usage("--on-missing is for the files of --with, which is not given"));
+        }
         for options in options {
             options.walk.no_labels = self.no_labels;
             options.walk.no_follow = self.no_follow;
             options.walk.with.clone_from(&with);
+            options.walk.on_missing = self.on_missing.map(OnMissing::from);
             options.walk.files.clone_from(&self.files);
             options.walk.groups = self.group.is_some();
             options.walk.guess = true;

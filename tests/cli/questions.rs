@@ -155,12 +155,12 @@ fn what_has_a_word_of_a_split_by_chance_is_a_class() {
 
 #[test]
 fn folders_of_pairs_are_a_question_and_each_answer_works() {
-    for (row, tops) in [
-        ("images and masks", [("imgs", 3, "jpg"), ("masks", 3, "png")]),
-        ("large and small", [("HR", 3, "png"), ("LR", 3, "png")]),
-        ("boxes", [("images", 3, "jpg"), ("labels", 3, "txt")]),
-        ("objects", [("JPEGImages", 3, "jpg"), ("outlines/xmls", 3, "xml")]),
-        ("outlines deeper, and first", [("images", 3, "jpg"), ("annotations/trimaps", 3, "png")]),
+    for (row, tops, with) in [
+        ("images and masks", [("imgs", 3, "jpg"), ("masks", 3, "png")], "mask=../masks/*.png"),
+        ("large and small", [("HR", 3, "png"), ("LR", 3, "png")], "lr=../LR/*.png"),
+        ("boxes", [("images", 3, "jpg"), ("labels", 3, "txt")], "label=../labels/*.txt"),
+        ("objects", [("JPEGImages", 3, "jpg"), ("outlines/xmls", 3, "xml")], ""),
+        ("outlines deeper, and first", [("images", 3, "jpg"), ("annotations/trimaps", 3, "png")], ""),
     ] {
         let bench = numbered(&tops);
         let first = format!("{}/**", tops[0].0);
@@ -170,6 +170,12 @@ fn folders_of_pairs_are_a_question_and_each_answer_works() {
             [(&["--no-labels", "--include", &first], &[], &[]), (&["--splits", "none"], &[], &classes)];
         asks(row, &bench, "hold files of the same names: pairs, and no classes", &answers);
         assert_eq!(manifest(&bench.at("answer-0")).samples, 3, "{row}");
+        if !with.is_empty() {
+            fs::remove_dir_all(bench.at("answer-0")).unwrap();
+            asks(row, &bench, "pairs", &[(&["--no-labels", "--with", with], &[], &[])]);
+            let packed = manifest(&bench.at("answer-0"));
+            assert_eq!((packed.samples, packed.components.len()), (3, 2), "{row}");
+        }
     }
     let bench = numbered(&[
         ("train/images", 2, "jpg"),

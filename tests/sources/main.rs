@@ -30,6 +30,7 @@ mod lmdb_options;
 mod mmlab;
 mod npz;
 mod pairs;
+mod side_by_side;
 mod values;
 mod values_beside;
 mod values_faults;

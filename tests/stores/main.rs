@@ -20,6 +20,7 @@ mod npz;
 mod pack;
 mod parts;
 mod repair;
+mod side_by_side;
 mod urls;
 mod verify;
 mod zips;
