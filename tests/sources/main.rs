@@ -22,6 +22,7 @@ mod hdf5;
 mod hdf5_labels;
 mod label_text;
 mod layouts;
+mod list_forms;
 mod list_labels;
 mod lists;
 mod lmdb;

@@ -1,4 +1,4 @@
-//! Parses lists of fields: CSV by RFC 4180 with commas, semicolons or tabs, and lines `path label`.
+//! Parses lists of fields: CSV by RFC 4180 with commas, semicolons, tabs or bars, and lines `path label`.
 //!
 //! Where the RFC is silent, the parser follows Python's `csv`: a quote inside an unquoted field is a plain character,
 //! and empty lines are skipped. The crate csv-core splits fields. This file adds line numbers, size limits and the
@@ -18,6 +18,7 @@ use super::{
     label_value::LabelValue,
     lines::{self, MAX_RECORD_BYTES},
     rows::{MAX_COLUMNS, Row, Rows},
+    separator::{Separator, choose},
 };
 use crate::monitor::Monitor;
 
@@ -40,17 +41,9 @@ struct Records<R> {
 }
 
 impl<R: BufRead> Records<R> {
-    fn new(mut input: R) -> Result<Self> {
-        let first = input.fill_buf().map_err(unreadable)?;
-        if first.starts_with(json::BOM) {
-            input.consume(json::BOM.len());
-        }
-        let delimiter = delimiter(input.fill_buf().map_err(unreadable)?);
-        Ok(Self::with_delimiter(input, delimiter))
-    }
-
     fn with_delimiter(input: R, delimiter: u8) -> Self {
-        let mut parser = csv_core::ReaderBuilder::new().delimiter(delimiter).build();
+        // Lists with bars (LJSpeech) have quotes as plain characters.
+        let mut parser = csv_core::ReaderBuilder::new().delimiter(delimiter).quoting(delimiter != b'|').build();
         // csv-core strips a byte order mark at its start. This call begins the input, so that a second mark is kept.
         parser.read_record(b"\n", &mut [0], &mut [0]);
         let (bytes, ends) = (vec![0; SNIFFED_BYTES], vec![0; MAX_COLUMNS]);
@@ -155,12 +148,69 @@ fn delimiter(first: &[u8]) -> u8 {
     counts.iter().rev().max_by_key(|(_, count)| *count).map_or(b',', |(byte, _)| *byte)
 }
 
-/// Reads a CSV file.
-pub(super) fn read(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
-    let mut records = Records::new(BufReader::with_capacity(SNIFFED_BYTES, input))?;
+/// The first records of a list that begins with `first`, at most `count`; fewer, if a record is cut or invalid.
+pub(super) fn first_records(first: &[u8], delimiter: u8, count: usize) -> Vec<Vec<Vec<u8>>> {
+    let is_whole = first.len() < SNIFFED_BYTES - json::BOM.len();
+    let mut records = Records::with_delimiter(first, delimiter);
+    let mut found = Vec::new();
+    while found.len() < count && matches!(records.next(), Ok(Some(_))) {
+        // The buffer may have cut the last record.
+        if records.input.is_empty() && !is_whole {
+            break;
+        }
+        found.push(records.fields());
+    }
+    found
+}
+
+/// The names in a header.
+pub(super) fn names(header: &[Vec<u8>]) -> Vec<String> {
+    header.iter().map(|name| String::from_utf8_lossy(name).trim().to_owned()).collect()
+}
+
+/// The last blank in a line without blanks at its ends.
+pub(super) fn last_blank(line: &[u8]) -> Option<usize> {
+    line.iter().rposition(u8::is_ascii_whitespace)
+}
+
+/// The first line that is not empty.
+fn first_line(first: &[u8]) -> &[u8] {
+    first.split(|byte| *byte == b'\n').find(|line| !line.trim_ascii().is_empty()).unwrap_or_default()
+}
+
+/// Reads a CSV file, or lines `path label` if `is_text`. With `is_tsv`, tabs separate the fields if the first line has one.
+pub(super) fn read(
+    input: impl Read,
+    (is_text, is_tsv): (bool, bool),
+    rows: &mut Rows<'_>,
+    monitor: &dyn Monitor,
+) -> Result<()> {
+    let mut input = BufReader::with_capacity(SNIFFED_BYTES, input);
+    if input.fill_buf().map_err(unreadable)?.starts_with(json::BOM) {
+        input.consume(json::BOM.len());
+    }
+    let first = input.fill_buf().map_err(unreadable)?;
+    let has_tab = first_line(first).contains(&b'\t');
+    let suggested = match (is_text, has_tab) {
+        (false, true) if is_tsv => Separator::Byte(b'\t'),
+        (true, false) => Separator::LastBlank,
+        _ => Separator::Byte(delimiter(first)),
+    };
+    let separator = if is_tsv && has_tab { suggested } else { choose(first, suggested, rows)? };
+    if separator != suggested {
+        rows.note(separator.note());
+    }
+    match separator {
+        Separator::Byte(delimiter) => read_records(Records::with_delimiter(input, delimiter), rows, monitor),
+        Separator::LastBlank => read_lines(input, rows, monitor),
+    }
+}
+
+/// Reads records of fields.
+fn read_records(mut records: Records<impl BufRead>, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
     let Some(first_line) = records.next()? else { return Err(Error::data("an empty list")) };
     let first = records.fields();
-    let names: Vec<String> = first.iter().map(|name| String::from_utf8_lossy(name).trim().to_owned()).collect();
+    let names = names(&first);
     let by_number = rows.columns.path.as_ref().and_then(|name| numbered(names.len(), name).ok());
     let by_number = by_number.filter(|_| rows.columns.path.as_ref().is_some_and(|name| !names.contains(name)));
     let by_name = match by_number {
@@ -240,21 +290,10 @@ pub(super) fn read(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Monitor)
     Ok(())
 }
 
-/// Reads lines `path label`, or lines of paths alone. With tabs between fields, it parses like [`read`].
-pub(super) fn read_text(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
-    let mut input = BufReader::with_capacity(SNIFFED_BYTES, input);
-    let first = input.fill_buf().map_err(|error| Error::io("cannot read", error))?;
-    if first.starts_with(json::BOM) {
-        input.consume(json::BOM.len());
-    }
-    let first = input.fill_buf().map_err(|error| Error::io("cannot read", error))?;
-    let first = first.split(|byte| *byte == b'\n').find(|line| !line.trim_ascii().is_empty()).unwrap_or_default();
-    if first.contains(&b'\t') {
-        return read(input, rows, monitor);
-    }
-    let cut = |line: &[u8]| line.iter().rposition(u8::is_ascii_whitespace);
-    let first = first.trim_ascii();
-    let has_fields = cut(first).is_some() && !rows.is_file(first)?;
+/// Reads lines `path label`, or lines of paths alone.
+fn read_lines(mut input: impl BufRead, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
+    let first = first_line(input.fill_buf().map_err(unreadable)?).trim_ascii();
+    let has_fields = last_blank(first).is_some() && !rows.is_file(first)?;
     let has_labels = has_fields && !rows.no_labels;
     let names = ["path", "label"].map(str::to_owned);
     let label = has_labels.then_some(1);
@@ -265,7 +304,7 @@ pub(super) fn read_text(input: impl Read, rows: &mut Rows<'_>, monitor: &dyn Mon
         if whole.is_empty() {
             return Ok(());
         }
-        let (path, field) = match cut(whole).filter(|_| has_fields) {
+        let (path, field) = match last_blank(whole).filter(|_| has_fields) {
             Some(at) => (whole[..at].trim_ascii_end(), Some(&whole[at + 1..])),
             None => (whole, None),
         };

@@ -15,6 +15,7 @@ mod lines;
 mod mmlab;
 mod parquet;
 mod rows;
+mod separator;
 pub(super) mod stored;
 
 use std::{
@@ -190,8 +191,8 @@ impl List {
     fn read(&self, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
         let open = || regular::open(&self.path).map_err(|e| sys::io_error("cannot open", &self.path, e));
         let read = match self.kind {
-            Kind::Csv => csv::read(open()?, rows, monitor),
-            Kind::Text => csv::read_text(open()?, rows, monitor),
+            Kind::Csv => csv::read(open()?, (false, self.is_tsv()), rows, monitor),
+            Kind::Text => csv::read(open()?, (true, false), rows, monitor),
             Kind::Jsonl => jsonl::read(open, rows, monitor),
             Kind::Array => jsonl::read_array(&self.whole()?, rows, monitor),
             Kind::Parquet => parquet::read(open()?, rows, monitor),
@@ -199,6 +200,10 @@ impl List {
             Kind::MmLab => mmlab::read(&self.whole()?, rows, monitor),
         };
         read.map_err(|error| error.in_file(&self.path))
+    }
+
+    fn is_tsv(&self) -> bool {
+        self.path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("tsv"))
     }
 
     /// Reads the whole file without a byte order mark.
@@ -284,8 +289,7 @@ pub fn fuzz(kind: u8, bytes: &[u8]) -> usize {
     let options = Options { threads: 1, ..Options::default() };
     let Ok(mut rows) = Rows::new(&list, &options, true) else { return 0 };
     let _ = match kind % 6 {
-        0 => csv::read(bytes, &mut rows, monitor),
-        1 => csv::read_text(bytes, &mut rows, monitor),
+        0 | 1 => csv::read(bytes, (kind % 6 == 1, false), &mut rows, monitor),
         2 => jsonl::read(|| Ok(bytes), &mut rows, monitor),
         3 => jsonl::read_array(bytes, &mut rows, monitor),
         4 => mmlab::read(bytes, &mut rows, monitor),

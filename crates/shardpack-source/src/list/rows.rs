@@ -8,6 +8,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     ops::Range,
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
 };
 
 use shardpack_format::{Error, ErrorKind, Result, splits, text};
@@ -79,6 +80,8 @@ pub(super) struct Rows<'a> {
     options: &'a Options,
     has_labels: bool,
     labels: Seen,
+    /// Results of lookups below a URL, each of which is a request.
+    looked: Mutex<HashMap<Vec<u8>, bool>>,
     /// Extension to append to paths; `None` until the first row decides.
     extension: Option<Option<String>>,
     meta: bool,
@@ -116,6 +119,7 @@ impl<'a> Rows<'a> {
             options,
             has_labels: false,
             labels: Seen::default(),
+            looked: Mutex::default(),
             extension: None,
             meta: options.meta && !options.no_text,
             paths: Vec::new(),
@@ -211,11 +215,29 @@ impl<'a> Rows<'a> {
         (name, is_known)
     }
 
-    /// Whether `path` is an existing file.
+    /// Whether a look at a file is no request.
+    pub fn is_cheap(&self) -> bool {
+        self.remote.is_none()
+    }
+
+    /// Whether `path` is an existing file. Each path is looked up once.
     ///
     /// # Errors
     /// If the lookup fails.
     pub fn is_file(&self, path: &[u8]) -> Result<bool> {
+        if self.is_cheap() {
+            return self.look(path);
+        }
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = looked.get(path) {
+            return Ok(*known);
+        }
+        let found = self.look(path)?;
+        looked.insert(path.to_vec(), found);
+        Ok(found)
+    }
+
+    fn look(&self, path: &[u8]) -> Result<bool> {
         match self.inside(path).filter(|path| !path.is_empty()) {
             None => Ok(false),
             Some(path) => match self.remote {
