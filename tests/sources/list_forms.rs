@@ -79,3 +79,151 @@ fn the_separator_of_the_first_line_stays_if_it_gives_a_file_or_if_none_does() {
     packed(&bench, &both, &[]);
     assert_eq!(one(&samples(&bench.dst()), "w0.jpg").1.as_deref(), Some("x;w1.jpg;w2.jpg"));
 }
+
+#[test]
+fn ids_get_the_extension_of_their_only_file() {
+    let bench = bench();
+    let root = bench.src();
+    fs::rename(root.join("w3.jpg"), root.join("w3.JPEG")).unwrap();
+    let id = "paths without an extension got one";
+    let table = [
+        ("ids.csv", rows("lesion,image_id,dx\n", "L#,w#,nv"), None, Some(r#"{"lesion":"L0","dx":"nv"}"#)),
+        ("headless.csv", rows("", "L#,w#,nv"), Some("nv"), Some(r#"{"column_1":"L0"}"#)),
+        ("ids.tsv", rows("", "w#\ta, b"), Some("a, b"), None),
+        ("bars.csv", rows("", "w#|a, b|c"), Some("a, b"), Some(r#"{"column_3":"c"}"#)),
+        ("ids.txt", rows("", "w#"), None, None),
+        ("words.txt", rows("#Image CLASS ID\n#more\n", "w# x 1 2"), Some("x"), Some(r#"{"column_3":1,"column_4":2}"#)),
+        ("slash.txt", rows("", "/w# x"), Some("x"), None),
+    ];
+    for (name, lines, label, json) in table {
+        let said = packed(&bench, &list(&bench, name, &lines), &[]);
+        assert!(said.contains(&format!("4 {id}: .JPEG (1), .jpg (3)")), "{name}: {said}");
+        let found = samples(&bench.dst());
+        assert_eq!(found.keys().collect::<Vec<_>>(), ["w0.jpg", "w1.jpg", "w2.jpg", "w3.JPEG"], "{name}");
+        let first = one(&found, "w0.jpg");
+        assert_eq!((first.1.as_deref(), text(first, "json").as_deref()), (label, json), "{name}");
+    }
+    let ids = root.join("ids.csv");
+    let json = pack(&ids, &bench.at("json"), &["--json"]).code(0).json();
+    assert!(json["notes"].to_string().contains(id), "{json}");
+    // The second file of an id, wherever the id is in the list.
+    bench.file("w2.png", b"x");
+    let ran = pack(&ids, &bench.at("two"), &[]).code(2).clean_error();
+    ran.says("line 4: path \"w2\" has two files: w2.jpg and w2.png");
+}
+
+#[test]
+fn a_leading_slash_is_the_root_if_the_file_is_there() {
+    let bench = Bench::with(&["img/w0.jpg", "img/w1.jpg", "img/w2.jpg", "img/w3.jpg"]);
+    let lines = list(&bench, "slash.txt", &rows("", "/img/w#.jpg 0"));
+    let table = list(&bench, "slash.csv", &rows("path,label\n", "/img/w#.jpg,a"));
+    let elsewhere = bench.at("slash.txt");
+    fs::copy(&lines, &elsewhere).unwrap();
+    let root = bench.src();
+    for (list, options) in [(&lines, &[][..]), (&table, &[]), (&elsewhere, &["--root", root.to_str().unwrap()])] {
+        let said = packed(&bench, list, options);
+        assert!(said.contains("paths begin with a slash: they are relative to"), "{said}");
+        assert!(samples(&bench.dst()).contains_key("img/w0.jpg"));
+    }
+    // A path below the root is that path.
+    let absolute = rows("path\n", &format!("{}/img/w#.jpg", root.display()));
+    let said = packed(&bench, &list(&bench, "absolute.csv", &absolute), &[]);
+    assert!(!said.contains("slash"), "{said}");
+    let gone = list(&bench, "gone.txt", "/img/gone.jpg 0\n/img/w0.jpg 0\n");
+    pack(&gone, &bench.at("gone"), &[]).code(2).clean_error().says("line 1: path \"/img/gone.jpg\" leads out of");
+    let out = list(&bench, "out.txt", "/img/w0.jpg 0\n/../w0.jpg 0\n");
+    pack(&out, &bench.at("out"), &[]).code(2).clean_error().says("line 2: path \"/../w0.jpg\" leads out of");
+}
+
+#[test]
+fn lines_above_the_rows_are_left_out_and_named() {
+    let bench = bench();
+    let table = [
+        ("comments.txt", rows("# path label\n#\n", "w#.jpg a"), Some("a"), None, "2 that begin with #"),
+        ("comments.csv", rows("# made by x\npath,label\n", "w#.jpg,a"), Some("a"), None, "1 that begin with #"),
+        (
+            "attributes.txt",
+            rows("4\nBig_Lips Male \n", "w#.jpg -1  1"),
+            None,
+            Some(r#"{"Big_Lips":-1,"Male":1}"#),
+            "the number of rows, 4",
+        ),
+        (
+            "boxes.txt",
+            rows("5\nimage_id x_1 y_1\n", "w#.jpg    7   8"),
+            None,
+            Some(r#"{"x_1":7,"y_1":8}"#),
+            "the number of rows, 5, which the list does not have: it has 4",
+        ),
+    ];
+    for (name, lines, label, json, note) in table {
+        let said = packed(&bench, &list(&bench, name, &lines), &[]);
+        assert!(said.contains(&format!("lines above the rows are left out: {note}")), "{name}: {said}");
+        let found = samples(&bench.dst());
+        let first = one(&found, "w0.jpg");
+        assert_eq!((first.1.as_deref(), text(first, "json").as_deref()), (label, json), "{name}");
+    }
+    // An error names the line of the file, and a file may begin with `#`.
+    let short = list(&bench, "short.csv", "# x\npath,label\nw0.jpg,a\nw1.jpg,a\nw2.jpg,a\nw3.jpg\n");
+    pack(&short, &bench.at("short"), &[]).code(1).clean_error().says("line 6: 1 fields");
+    bench.file("#0.jpg", &fs::read(bench.src().join("w0.jpg")).unwrap());
+    let hash = list(&bench, "hash.txt", "#0.jpg a\nw1.jpg a\nw2.jpg a\nw3.jpg a\n");
+    assert!(!packed(&bench, &hash, &[]).contains("left out"));
+}
+
+#[test]
+fn texts_in_quotes_after_a_comma_lose_their_quotes() {
+    let bench = bench();
+    let list = list(&bench, "gt.txt", &rows("\u{feff}", r#"w#.jpg, "a, \"b\" \\ #""#));
+    packed(&bench, &list, &[]);
+    assert_eq!(one(&samples(&bench.dst()), "w0.jpg").1.as_deref(), Some(r#"a, "b" \ 0"#));
+    packed(&bench, &list, &["--no-labels"]);
+    let json = text(one(&samples(&bench.dst()), "w0.jpg"), "json").unwrap();
+    assert_eq!(json, r#"{"label":"a, \"b\" \\ 0"}"#);
+    let broken = self::list(&bench, "broken.txt", &(rows("", r#"w#.jpg, "a""#) + "w0.jpg, a\n"));
+    pack(&broken, &bench.at("broken"), &[]).code(1).clean_error().says("line 5: not path, \"text\"");
+}
+
+#[test]
+fn rows_with_a_class_each_and_columns_of_files_have_a_note() {
+    let bench = bench();
+    let own = "each of 4 rows is a class of its own: if labels are ids or texts, --no-labels";
+    for (lines, is_own) in [("w#.jpg\tHello, #", true), ("w#.jpg\ta\tb#", false), ("#\tw#.jpg", true)] {
+        let list = list(&bench, "own.txt", &rows("", lines));
+        assert_eq!(packed(&bench, &list, &[]).contains(own), is_own, "{lines}");
+        assert!(!packed(&bench, &list, &["--no-labels"]).contains(own), "{lines}");
+    }
+    for number in 0..4 {
+        bench.file(format!("msk/w{number}.png"), b"x");
+        bench.file(format!("w{number}_m.png"), b"x");
+    }
+    let links = "with links to them beside the images, --with";
+    let table = [
+        (
+            "pairs.txt",
+            "",
+            "w#.jpg msk/w#.png",
+            format!("column label names files, such as msk/w0.png: {links} 'msk=*.png'"),
+        ),
+        (
+            "pairs.csv",
+            "",
+            "w#.jpg,msk/w#.png",
+            format!("column column_2 names files, such as msk/w0.png: {links} 'msk=*.png'"),
+        ),
+        (
+            "named.csv",
+            "image,seg\n",
+            "w#.jpg,msk/w#.png",
+            format!("column seg names files, such as msk/w0.png: {links} 'seg=*.png'"),
+        ),
+        ("beside.csv", "image,m\n", "w#.jpg,w#_m.png", "such as w0_m.png: --with 'm=*_m.png' packs them".to_owned()),
+    ];
+    for (name, header, row, note) in table {
+        let said = packed(&bench, &list(&bench, name, &rows(header, row)), &[]);
+        assert!(said.contains(&note), "{name}: {said}");
+    }
+    let beside = bench.src().join("beside.csv");
+    packed(&bench, &beside, &["--with", "m=*_m.png"]);
+    assert_eq!(one(&samples(&bench.dst()), "w0.jpg").2["m.png"], b"x");
+}

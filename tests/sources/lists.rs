@@ -487,12 +487,15 @@ fn paths_without_an_extension_get_that_of_their_files() {
     let bench = tree();
     let path = list(&bench, "ids.csv", "id,breed\na/1,boston\nb/3,dingo\ngone,dingo\n");
     let options = ["--path-column", "id", "--label-column", "breed", "--on-bad", "skip"];
-    let ran = pack(&path, &bench.at("x"), &options).code(0).says("paths have no extension: .jpg is appended");
+    let ran = pack(&path, &bench.at("x"), &options).code(0).says("3 paths without an extension got one: .jpg (3)");
     ran.says("gone.jpg: cannot be read");
     assert_eq!(samples(&bench.at("x")).keys().collect::<Vec<_>>(), ["a/1.jpg", "b/3.jpg"]);
     // If two files have this stem, the user must choose.
     bench.file("a/1.png", b"x");
-    pack(&path, &bench.at("y"), &options).says("a/1: cannot be read");
+    pack(&path, &bench.at("y"), &options)
+        .code(2)
+        .clean_error()
+        .says("line 2: path \"a/1\" has two files: a/1.jpg and a/1.png");
 }
 
 #[test]

@@ -61,6 +61,16 @@ pub(super) fn is_image(name: &[u8]) -> bool {
     extension.is_some_and(|extension| EXTENSIONS.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(extension)))
 }
 
+/// Whether text has the form of a file name with an extension.
+pub(super) fn is_like_a_file(text: &[u8]) -> bool {
+    let name = text.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    name.rsplit_once_byte(b'.').is_some_and(|(_, extension)| {
+        (1..=5).contains(&extension.len())
+            && extension.iter().all(u8::is_ascii_alphanumeric)
+            && extension.iter().any(u8::is_ascii_alphabetic)
+    })
+}
+
 /// Whether the name is that of an `.npz` archive.
 pub(super) fn is_npz(name: &[u8]) -> bool {
     name.rsplit_once_byte(b'.').is_some_and(|(_, extension)| extension.eq_ignore_ascii_case(b"npz"))
@@ -99,4 +109,24 @@ pub(super) fn join(folder: &[u8], name: &[u8]) -> Vec<u8> {
 pub(super) fn as_path(bytes: &[u8]) -> &Path {
     use std::os::unix::ffi::OsStrExt;
     Path::new(std::ffi::OsStr::from_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_that_may_be_files_have_an_extension() {
+        for (field, expected) in [
+            ("a/b.jpg", true),
+            ("x y.npy", true),
+            ("0.5", false),
+            ("A sentence.", false),
+            ("a.b/c", false),
+            ("x.a b", false),
+            ("", false),
+        ] {
+            assert_eq!(is_like_a_file(field.as_bytes()), expected, "{field}");
+        }
+    }
 }

@@ -18,10 +18,13 @@ use super::{
     label_value::LabelValue,
     lines::{self, MAX_RECORD_BYTES},
     rows::{MAX_COLUMNS, Row, Rows},
-    separator::{Separator, choose},
+    separator::{Form, Separator, choose},
+    words::{WORDS, Words},
 };
 use crate::monitor::Monitor;
 
+/// Most fields of a record that are looked up as files.
+pub(super) const MAX_LOOKED: usize = 64;
 /// Bytes that are searched for the delimiter.
 const SNIFFED_BYTES: usize = 64 << 10;
 
@@ -42,8 +45,9 @@ struct Records<R> {
 
 impl<R: BufRead> Records<R> {
     fn with_delimiter(input: R, delimiter: u8) -> Self {
-        // Lists with bars (LJSpeech) have quotes as plain characters.
-        let mut parser = csv_core::ReaderBuilder::new().delimiter(delimiter).quoting(delimiter != b'|').build();
+        // Lists with bars (LJSpeech) or blanks have quotes as plain characters.
+        let has_quotes = !matches!(delimiter, b'|' | WORDS);
+        let mut parser = csv_core::ReaderBuilder::new().delimiter(delimiter).quoting(has_quotes).build();
         // csv-core strips a byte order mark at its start. This call begins the input, so that a second mark is kept.
         parser.read_record(b"\n", &mut [0], &mut [0]);
         let (bytes, ends) = (vec![0; SNIFFED_BYTES], vec![0; MAX_COLUMNS]);
@@ -151,16 +155,20 @@ fn delimiter(first: &[u8]) -> u8 {
 /// The first records of a list that begins with `first`, at most `count`; fewer, if a record is cut or invalid.
 pub(super) fn first_records(first: &[u8], delimiter: u8, count: usize) -> Vec<Vec<Vec<u8>>> {
     let is_whole = first.len() < SNIFFED_BYTES - json::BOM.len();
-    let mut records = Records::with_delimiter(first, delimiter);
-    let mut found = Vec::new();
-    while found.len() < count && matches!(records.next(), Ok(Some(_))) {
-        // The buffer may have cut the last record.
-        if records.input.is_empty() && !is_whole {
-            break;
+    let read = |input: &mut dyn BufRead| {
+        let mut records = Records::with_delimiter(input, delimiter);
+        let mut found = Vec::new();
+        while found.len() < count && matches!(records.next(), Ok(Some(_))) {
+            // The buffer may have cut the last record.
+            if !is_whole && records.input.fill_buf().is_ok_and(<[u8]>::is_empty) {
+                break;
+            }
+            found.push(records.fields());
         }
-        found.push(records.fields());
-    }
-    found
+        found
+    };
+    let mut first = first;
+    if delimiter == WORDS { read(&mut BufReader::new(Words::new(first))) } else { read(&mut first) }
 }
 
 /// The names in a header.
@@ -189,25 +197,42 @@ pub(super) fn read(
     if input.fill_buf().map_err(unreadable)?.starts_with(json::BOM) {
         input.consume(json::BOM.len());
     }
-    let first = input.fill_buf().map_err(unreadable)?;
-    let has_tab = first_line(first).contains(&b'\t');
-    let suggested = match (is_text, has_tab) {
-        (false, true) if is_tsv => Separator::Byte(b'\t'),
-        (true, false) => Separator::LastBlank,
-        _ => Separator::Byte(delimiter(first)),
+    let suggest = |first: &[u8]| match (is_text, first_line(first).contains(&b'\t')) {
+        (false, true) if is_tsv => (Separator::Byte(b'\t'), true),
+        (true, false) => (Separator::LastBlank, false),
+        _ => (Separator::Byte(delimiter(first)), false),
     };
-    let separator = if is_tsv && has_tab { suggested } else { choose(first, suggested, rows)? };
-    if separator != suggested {
+    let first = input.fill_buf().map_err(unreadable)?;
+    let form = choose(first, &suggest, rows)?;
+    let Form { separator, top, .. } = form;
+    if separator != suggest(&first[top.bytes..]).0 {
         rows.note(separator.note());
     }
+    input.consume(top.bytes);
     match separator {
-        Separator::Byte(delimiter) => read_records(Records::with_delimiter(input, delimiter), rows, monitor),
-        Separator::LastBlank => read_lines(input, rows, monitor),
-    }
+        Separator::Byte(delimiter) => read_records(Records::with_delimiter(input, delimiter), form, rows, monitor),
+        Separator::Words => {
+            let input = BufReader::with_capacity(SNIFFED_BYTES, Words::new(input));
+            read_records(Records::with_delimiter(input, WORDS), form, rows, monitor)
+        }
+        Separator::LastBlank => read_lines(input, top.lines, rows, monitor),
+        Separator::QuotedText => read_quoted_texts(input, top.lines, rows, monitor),
+    }?;
+    let count = rows.count();
+    top.note(count).into_iter().for_each(|note| rows.note(note));
+    Ok(())
 }
 
 /// Reads records of fields.
-fn read_records(mut records: Records<impl BufRead>, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
+fn read_records(
+    mut records: Records<impl BufRead>,
+    form: Form,
+    rows: &mut Rows<'_>,
+    monitor: &dyn Monitor,
+) -> Result<()> {
+    records.line += form.top.lines;
+    let without_extension =
+        |record: usize| form.without_extension.filter(|found| found.0 == record).map(|found| found.1);
     let Some(first_line) = records.next()? else { return Err(Error::data("an empty list")) };
     let first = records.fields();
     let names = names(&first);
@@ -228,16 +253,21 @@ fn read_records(mut records: Records<impl BufRead>, rows: &mut Rows<'_>, monitor
     };
     let of_number = |path| Roles::unnamed(names.len(), path, rows.columns, rows.no_labels);
     // The first record is a header if a field is a known name of a path column, or if no field is a file.
-    let path = if by_number.is_some() { by_number } else { is_file(&first)? };
+    let path = if by_number.is_some() { by_number } else { is_file(&first)?.or(without_extension(0)) };
     let (names, roles, pending) = match (by_name, path) {
         (Some(roles), _) => (names, roles, None),
         (None, Some(path)) => (unnamed(), of_number(path)?, Some(first_line)),
         (None, None) => {
             let line = records.next()?;
-            let path = is_file(&records.fields())?.filter(|_| line.is_some()).ok_or_else(|| {
+            let path = is_file(&records.fields())?.or(without_extension(1)).filter(|_| line.is_some());
+            let path = path.ok_or_else(|| {
                 Error::usage(format!("no column of paths: it has {}", names.join(", ")))
                     .help("choose one with --path-column NAME; set the folder of the files with --root FOLDER")
             })?;
+            // The names of CelebA's attributes leave out that of the path.
+            let is_short = form.separator == Separator::Words && names.len() + 1 == records.count;
+            let names: Vec<String> =
+                is_short.then(|| "path".to_owned()).into_iter().chain(names.iter().cloned()).collect();
             let said = super::Columns { path: names.get(path).cloned(), ..rows.columns.clone() };
             match Roles::assign(&names, &said, rows.no_labels, rows.splits)? {
                 Some(roles) => (names, roles, line),
@@ -249,7 +279,10 @@ fn read_records(mut records: Records<impl BufRead>, rows: &mut Rows<'_>, monitor
     if let Some(name) = names.iter().find(|name| !seen.insert(*name)) {
         return Err(Error::data(format!("line {first_line}: column {name:?} stands twice")));
     }
-    let is_broken = |at: &usize| roles.is_component(*at) && std::str::from_utf8(&first[*at]).is_err();
+    // A header without the name of the path is shorter than the names.
+    let header = |at: usize| first.get(at.checked_sub(names.len().saturating_sub(first.len()))?);
+    let is_broken =
+        |at: &usize| roles.is_component(*at) && header(*at).is_some_and(|name| str::from_utf8(name).is_err());
     let is_named = pending != Some(first_line);
     if let Some(at) = (0..names.len()).find(|at| rows.wants_text && is_named && is_broken(at)) {
         return Err(in_column(&Error::data("a name that is not UTF-8"), first_line, &names[at]));
@@ -260,6 +293,11 @@ fn read_records(mut records: Records<impl BufRead>, rows: &mut Rows<'_>, monitor
         Some(line) => Some(line),
         None => records.next()?,
     };
+    if line.is_some() && records.count == names.len() {
+        for (at, name) in names.iter().enumerate().filter(|(at, _)| roles.is_component(*at)).take(MAX_LOOKED) {
+            rows.note_files(name, records.field(roles.path), records.field(at))?;
+        }
+    }
     while let Some(number) = line {
         if records.count != names.len() {
             let what = format!("line {number}: {} fields, the first line has {}", records.count, names.len());
@@ -291,7 +329,7 @@ fn read_records(mut records: Records<impl BufRead>, rows: &mut Rows<'_>, monitor
 }
 
 /// Reads lines `path label`, or lines of paths alone.
-fn read_lines(mut input: impl BufRead, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
+fn read_lines(mut input: impl BufRead, above: u64, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
     let first = first_line(input.fill_buf().map_err(unreadable)?).trim_ascii();
     let has_fields = last_blank(first).is_some() && !rows.is_file(first)?;
     let has_labels = has_fields && !rows.no_labels;
@@ -312,9 +350,47 @@ fn read_lines(mut input: impl BufRead, rows: &mut Rows<'_>, monitor: &dyn Monito
         text.clear();
         let mut object = json::Object::begin(&mut text);
         if let Some(field) = field.filter(|_| !has_labels && rows.wants_text) {
-            json::field(field, object.member(b"label")?).map_err(|error| in_column(&error, number, "label"))?;
+            json::field(field, object.member(b"label")?).map_err(|error| in_column(&error, above + number, "label"))?;
         }
         object.end();
+        rows.add(&Row { line: above + number, path, label, class: None, split: None, text: &text })
+    })
+}
+
+/// Path and text of a line `path, "text"`.
+pub(super) fn quoted_text(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let line = line.trim_ascii();
+    let at = line.windows(3).position(|window| window == b", \"")?;
+    Some((&line[..at], line[at + 3..].strip_suffix(b"\"")?))
+}
+
+/// Reads lines `path, "text"`. A backslash stands before a quote and before a backslash.
+fn read_quoted_texts(input: impl BufRead, above: u64, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
+    let has_labels = !rows.no_labels;
+    let names = ["path", "label"].map(str::to_owned);
+    rows.begin(&names, &Roles { path: 0, label: has_labels.then_some(1), ..Roles::default() });
+    let mut text = Vec::new();
+    lines::each(input, monitor, |number, line| {
+        if line.trim_ascii().is_empty() {
+            return Ok(());
+        }
+        let number = above + number;
+        let Some((path, quoted)) = quoted_text(line) else {
+            return Err(Error::data(format!("line {number}: not path, \"text\" as the lines before")));
+        };
+        let mut field = Vec::with_capacity(quoted.len());
+        let mut bytes = quoted.iter().peekable();
+        while let Some(byte) = bytes.next() {
+            let escaped = bytes.next_if(|next| *byte == b'\\' && matches!(next, b'"' | b'\\'));
+            field.push(*escaped.unwrap_or(byte));
+        }
+        text.clear();
+        let mut object = json::Object::begin(&mut text);
+        if !has_labels && rows.wants_text {
+            json::string(&field, object.member(b"label")?).map_err(|error| in_column(&error, number, "label"))?;
+        }
+        object.end();
+        let label = if has_labels { LabelValue::of_text(&field) } else { LabelValue::Missing };
         rows.add(&Row { line: number, path, label, class: None, split: None, text: &text })
     })
 }

@@ -7,16 +7,19 @@
 mod coco;
 mod columns;
 mod csv;
+mod extensions;
 mod files;
 mod json;
 mod jsonl;
 mod label_value;
 mod lines;
 mod mmlab;
+mod pairs;
 mod parquet;
 mod rows;
 mod separator;
 pub(super) mod stored;
+mod words;
 
 use std::{
     io::Read,
@@ -173,6 +176,7 @@ impl List {
                     .in_file(&self.path)
                     .help(help::NO_LABELS));
             }
+            let pair = rows.pair();
             rows = Rows::new(self, options, splits)?;
             rows.no_labels = true;
             let place = match rows.wants_text {
@@ -180,6 +184,7 @@ impl List {
                 false => "--meta none leaves them out",
             };
             rows.note(format!("labels are {what}, and no classes: {place}"));
+            pair.into_iter().for_each(|pair| rows.note(pair));
             self.read(&mut rows, monitor)?;
         }
         if let Some(note) = note {

@@ -16,8 +16,10 @@ use shardpack_format::{Error, ErrorKind, Result, splits, text};
 use super::{
     Columns, List,
     columns::Roles,
+    extensions::Extensions,
     json,
     label_value::{LabelValue, Seen, whole},
+    pairs,
 };
 use crate::{
     ObjectTree,
@@ -72,18 +74,22 @@ pub(super) struct Rows<'a> {
     pub splits: bool,
     /// Collect texts.
     pub wants_text: bool,
-    root: &'a Path,
+    pub(super) root: &'a Path,
     /// The object tree at the root, if the root is a URL.
     remote: Option<&'a ObjectTree>,
     /// The root as an absolute path: as given, and with symbolic links resolved.
     roots: [PathBuf; 2],
     options: &'a Options,
     has_labels: bool,
+    label_name: String,
     labels: Seen,
     /// Results of lookups below a URL, each of which is a request.
     looked: Mutex<HashMap<Vec<u8>, bool>>,
-    /// Extension to append to paths; `None` until the first row decides.
-    extension: Option<Option<String>>,
+    pub(super) extensions: Extensions,
+    /// Whether absolute paths are relative to the root; `None` until the first such path decides.
+    are_absolute_below: Option<bool>,
+    /// The image and the label of the first row whose label is the path of an image.
+    pair: Option<(Vec<u8>, Vec<u8>)>,
     meta: bool,
     paths: Vec<u8>,
     texts: Vec<u8>,
@@ -118,9 +124,12 @@ impl<'a> Rows<'a> {
             roots: [absolute, resolved],
             options,
             has_labels: false,
+            label_name: String::new(),
             labels: Seen::default(),
             looked: Mutex::default(),
-            extension: None,
+            extensions: Extensions::default(),
+            are_absolute_below: None,
+            pair: None,
             meta: options.meta && !options.no_text,
             paths: Vec::new(),
             texts: Vec::new(),
@@ -142,6 +151,7 @@ impl<'a> Rows<'a> {
         self.has_labels = roles.label.is_some();
         let name = |at: usize| names.get(at).map_or("", String::as_str);
         let mut told = vec![format!("path {}", name(roles.path))];
+        self.label_name = roles.label.map_or("", name).to_owned();
         told.extend(roles.label.map(|at| format!("label {}", name(at))));
         told.extend(roles.class.map(|at| format!("class {}", name(at))));
         told.extend(roles.split.map(|at| format!("split {}", name(at))));
@@ -171,25 +181,30 @@ impl<'a> Rows<'a> {
         self.notes.push(note);
     }
 
+    /// Adds a note if `field` of column `column` is a file other than the image of the same row.
+    ///
+    /// # Errors
+    /// If the lookup fails.
+    pub fn note_files(&mut self, column: &str, image: &[u8], field: &[u8]) -> Result<()> {
+        if field != image && names::is_like_a_file(field) && self.is_file(field)? {
+            self.notes.push(pairs::note(column, image, field));
+        }
+        Ok(())
+    }
+
+    /// Number of rows.
+    pub fn count(&self) -> u64 {
+        self.rows.len() as u64
+    }
+
+    /// A note about labels that are paths of images.
+    pub fn pair(&self) -> Option<String> {
+        self.pair.as_ref().map(|(image, file)| pairs::note(&self.label_name, image, file))
+    }
+
     /// The type of the labels, if they are not classes.
     pub fn labels_are_no_classes(&self) -> Option<&'static str> {
         self.labels.are_no_classes()
-    }
-
-    /// The extension to append to paths, if the first path has none and only a file with an extension exists.
-    fn missing_extension(&self, path: &[u8]) -> Result<Option<String>> {
-        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        if name.contains(&b'.') || self.is_file(path)? {
-            return Ok(None);
-        }
-        let known = names::EXTENSIONS.iter().flat_map(|known| [(*known).to_owned(), known.to_uppercase()]);
-        let is_there = known.map(|extension| {
-            let extension = format!(".{extension}");
-            Ok(self.is_file(&[path, extension.as_bytes()].concat())?.then_some(extension))
-        });
-        let mut found = is_there.filter_map(Result::transpose).collect::<Result<Vec<_>>>()?;
-        // Two candidates are ambiguous; the error for a missing file then asks the user.
-        Ok(if found.len() == 1 { found.pop() } else { None })
     }
 
     /// Whether a split column that was detected by its name has other values.
@@ -238,7 +253,18 @@ impl<'a> Rows<'a> {
     }
 
     fn look(&self, path: &[u8]) -> Result<bool> {
-        match self.inside(path).filter(|path| !path.is_empty()) {
+        if let Some(relative) = without_slash(path)
+            && (self.remote.is_some() || self.inside(path).is_none())
+            && self.is_file_inside(self.inside(relative))?
+        {
+            return Ok(true);
+        }
+        self.is_file_inside(self.inside(path))
+    }
+
+    /// Whether this path, relative to the root, is an existing file.
+    fn is_file_inside(&self, path: Option<Vec<u8>>) -> Result<bool> {
+        match path.filter(|path| !path.is_empty()) {
             None => Ok(false),
             Some(path) => match self.remote {
                 None => sys::is_file(&self.root.join(names::as_path(&path))),
@@ -249,6 +275,31 @@ impl<'a> Rows<'a> {
                 },
             },
         }
+    }
+
+    /// The path relative to the root, also if `path` is absolute and names a file below the root.
+    pub fn below(&self, path: &[u8]) -> Option<Vec<u8>> {
+        self.inside(path).or_else(|| self.inside(without_slash(path)?))
+    }
+
+    /// The path of a row relative to the root. If the first absolute path outside the root is that of a file below the
+    /// root (`/img/0.jpg` for `ROOT/img/0.jpg`), all such paths are taken so.
+    fn path_below(&mut self, path: &[u8]) -> Result<Option<Vec<u8>>> {
+        let inside = self.inside(path);
+        let relative = match without_slash(path) {
+            Some(relative) if self.remote.is_some() || inside.is_none() => self.inside(relative),
+            _ => return Ok(inside),
+        };
+        let are_below = match self.are_absolute_below {
+            Some(are_below) => are_below,
+            None if self.remote.is_some() && self.is_file_inside(inside.clone())? => false,
+            None => self.is_file_inside(relative.clone())? || (self.is_cheap() && self.is_without_extension(path)?),
+        };
+        if are_below && self.are_absolute_below.is_none() {
+            self.notes.push(format!("paths begin with a slash: they are relative to {}", text::path(&self.root)));
+        }
+        self.are_absolute_below = Some(are_below);
+        Ok(if are_below { relative } else { inside })
     }
 
     /// The path relative to the root; `None` if `path` lies outside the root.
@@ -297,28 +348,20 @@ impl<'a> Rows<'a> {
             return Err(in_line(format!("path {shown:?} is a URL, and the root is a folder"))
                 .help("set the common start of the paths with --root URL, as in --root s3://bucket/images/"));
         }
-        let mut path = self.inside(row.path).ok_or_else(|| {
+        let mut path = self.path_below(row.path)?.ok_or_else(|| {
             in_line(format!("path {shown:?} leads out of {}", text::path(&self.root)))
                 .help("set the folder that holds all files with --root FOLDER; --root / accepts any path")
         })?;
         if path.is_empty() {
             return Err(in_line(format!("path {shown:?} is the root itself")));
         }
-        if self.extension.is_none() {
-            self.extension = Some(self.missing_extension(&path)?);
-            if let Some(Some(extension)) = &self.extension {
-                self.notes.push(format!(
-                    "paths have no extension: {extension} is appended, as in the file of the first path"
-                ));
-            }
-        }
-        if let Some(Some(extension)) = &self.extension {
-            path.extend_from_slice(extension.as_bytes());
-        }
+        self.append_extension(&mut path, row.line)?;
         let Some(split) = self.split(row)? else { return Ok(()) };
         self.labels.add(&row.label);
         if let (LabelValue::Text(label), None) = (&row.label, self.labels.is_path) {
-            self.labels.is_path = Some(names::is_image(label) && self.is_file(label)?);
+            let is_path = names::is_image(label) && self.is_file(label)?;
+            self.labels.is_path = Some(is_path);
+            self.pair = is_path.then(|| (row.path.to_vec(), label.clone()));
         }
         let (mut number, mut word) = (None, None);
         match &row.label {
@@ -402,6 +445,12 @@ impl<'a> Rows<'a> {
         let start = row.text.0 as usize;
         self.texts.get(start..start + row.text.1 as usize).unwrap_or_default()
     }
+}
+
+/// An absolute path without its leading slashes.
+fn without_slash(path: &[u8]) -> Option<&[u8]> {
+    let at = path.iter().position(|byte| *byte != b'/')?;
+    (at > 0).then(|| &path[at..])
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Detects how the lines of a text list are separated into fields, by the fields that are existing files.
+//! Detects the form of a text list: the lines above its rows, and the separator of its fields.
 //!
 //! Holds at all times: a separator that the first line suggests is kept if it gives a path. Another separator is used
 //! only if it gives an existing file. If no separator does, the suggested one remains, and its error is reported.
@@ -9,10 +9,14 @@ use super::{
     columns::{Roles, numbered},
     csv::{self, first_records},
     rows::Rows,
+    words::WORDS,
 };
+use crate::names;
 
 /// Lines that are examined.
 const LINES: usize = 3;
+/// Fields of a list at a URL that are looked up with each image extension. Each look is a request.
+const REMOTE_IDS: usize = 4;
 
 /// Separates the fields of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +25,10 @@ pub(super) enum Separator {
     Byte(u8),
     /// The last run of blanks: `path label`, or `path` alone.
     LastBlank,
+    /// Each run of blanks, as in CelebA.
+    Words,
+    /// A comma before a text in quotes, as in ICDAR: `path, "text"`.
+    QuotedText,
 }
 
 impl Separator {
@@ -32,79 +40,179 @@ impl Separator {
             Self::Byte(b';') => "semicolons",
             Self::Byte(_) => "bars",
             Self::LastBlank => "the last blank",
+            Self::Words => "blanks",
+            Self::QuotedText => "a comma, and the text is in quotes",
         };
         format!("fields are separated by {name}: a field of the first lines is a file then")
     }
 }
 
 /// The separators that are tried, in this order.
-const CANDIDATES: [Separator; 5] =
-    [Separator::Byte(b'\t'), Separator::Byte(b','), Separator::Byte(b';'), Separator::Byte(b'|'), Separator::LastBlank];
+const CANDIDATES: [Separator; 7] = [
+    Separator::QuotedText,
+    Separator::Byte(b'\t'),
+    Separator::Byte(b','),
+    Separator::Byte(b';'),
+    Separator::Byte(b'|'),
+    Separator::LastBlank,
+    Separator::Words,
+];
 
-/// Chooses the separator of a list whose first bytes are `first`. `suggested` is the choice by the first line alone.
+/// Lines above the rows of a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Top {
+    pub bytes: usize,
+    pub lines: u64,
+    /// Lines that begin with `#`.
+    comments: u64,
+    /// The number of rows, if a line has it (CelebA).
+    count: Option<u64>,
+}
+
+impl Top {
+    /// Finds the lines that begin with `#`, and then a line with nothing but a number, if the next line has more.
+    fn find(first: &[u8]) -> Self {
+        let mut top = Self::default();
+        let mut lines = first.split_inclusive(|byte| *byte == b'\n').peekable();
+        while let Some(line) = lines.next_if(|line| line.starts_with(b"#")) {
+            (top.bytes, top.lines, top.comments) = (top.bytes + line.len(), top.lines + 1, top.comments + 1);
+        }
+        let number = |line: &[u8]| std::str::from_utf8(line.trim_ascii()).ok()?.parse::<u64>().ok();
+        if let (Some(line), Some(next)) = (lines.next(), lines.next()) {
+            top.count = number(line).filter(|_| number(next).is_none() && !line.starts_with(b"0"));
+            if top.count.is_some() {
+                (top.bytes, top.lines) = (top.bytes + line.len(), top.lines + 1);
+            }
+        }
+        top
+    }
+
+    /// The note about these lines, in a list of `rows` rows.
+    pub fn note(&self, rows: u64) -> Option<String> {
+        let comments = (self.comments > 0).then(|| format!("{} that begin with #", self.comments));
+        let count = self.count.map(|count| match count == rows {
+            true => format!("the number of rows, {count}"),
+            false => format!("the number of rows, {count}, which the list does not have: it has {rows}"),
+        });
+        let lines: Vec<String> = comments.into_iter().chain(count).collect();
+        (!lines.is_empty()).then(|| format!("lines above the rows are left out: {}", lines.join(", ")))
+    }
+}
+
+/// The form of a text list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Form {
+    pub separator: Separator,
+    pub top: Top,
+    /// Record and column of a path without an extension, if no field of the first records is a file.
+    pub without_extension: Option<(usize, usize)>,
+}
+
+/// Chooses the form of a list whose first bytes are `first`. `suggest` returns the choice by the first line alone, and
+/// whether it is final.
 ///
 /// # Errors
 /// If a file cannot be looked up.
-pub(super) fn choose(first: &[u8], suggested: Separator, rows: &Rows<'_>) -> Result<Separator> {
-    if is_named(first, suggested, rows)? || has_file(first, suggested, rows)? {
-        return Ok(suggested);
+pub(super) fn choose(first: &[u8], suggest: &dyn Fn(&[u8]) -> (Separator, bool), rows: &Rows<'_>) -> Result<Form> {
+    let (suggested, _) = suggest(first);
+    let mut top = Top::find(first);
+    let is_file = |field: &[u8]| rows.is_file(field);
+    // Every line of `path label` is a row, so a form without its top would make these lines bad images.
+    if suggested == Separator::LastBlank && top.lines > 0 {
+        if find(&first[..top.bytes], suggested, rows, &is_file)?.is_some() {
+            top = Top::default();
+        }
+    } else if let Some(form) = form(first, suggest(first), rows)? {
+        return Ok(form);
     }
-    for separator in CANDIDATES.into_iter().filter(|other| *other != suggested) {
-        if has_file(first, separator, rows)? {
-            return Ok(separator);
+    let found = if top.lines > 0 || suggested == Separator::LastBlank {
+        let rest = &first[top.bytes..];
+        form(rest, suggest(rest), rows)?.map(|form| Form { top, ..form })
+    } else {
+        None
+    };
+    Ok(found.unwrap_or(Form { separator: suggested, top: Top::default(), without_extension: None }))
+}
+
+/// The form of rows that begin with `first`; `None` if no field is a file.
+fn form(first: &[u8], (suggested, is_final): (Separator, bool), rows: &Rows<'_>) -> Result<Option<Form>> {
+    let form = |separator, without_extension| Some(Form { separator, top: Top::default(), without_extension });
+    if is_named(first, suggested, rows) {
+        return Ok(form(suggested, None));
+    }
+    let others = CANDIDATES.into_iter().filter(|other| *other != suggested && !is_final);
+    let all: Vec<Separator> = std::iter::once(suggested).chain(others).collect();
+    for separator in &all {
+        if find(first, *separator, rows, &|field| rows.is_file(field))?.is_some() {
+            return Ok(form(*separator, None));
         }
     }
-    Ok(suggested)
+    let looks = std::cell::Cell::new(0);
+    let is_without_extension = |field: &[u8]| {
+        if !rows.is_cheap() {
+            looks.set(looks.get() + 1);
+            if looks.get() > REMOTE_IDS || field.iter().any(u8::is_ascii_whitespace) {
+                return Ok(false);
+            }
+        }
+        rows.is_without_extension(field)
+    };
+    for separator in &all {
+        if let Some(place) = find(first, *separator, rows, &is_without_extension)? {
+            return Ok(form(*separator, Some(place)));
+        }
+    }
+    Ok(None)
 }
 
 /// Whether the first line names the column of paths, or an option gives its number. Such a list needs no look at files.
-fn is_named(first: &[u8], separator: Separator, rows: &Rows<'_>) -> Result<bool> {
-    let Separator::Byte(byte) = separator else { return Ok(false) };
+fn is_named(first: &[u8], separator: Separator, rows: &Rows<'_>) -> bool {
+    let Separator::Byte(byte) = separator else { return false };
     let records = first_records(first, byte, 1);
-    let Some(names) = records.first().map(|record| csv::names(record)) else { return Ok(true) };
+    let Some(names) = records.first().map(|record| csv::names(record)) else { return true };
     if let Some(path) = &rows.columns.path {
-        return Ok(names.iter().any(|name| name.eq_ignore_ascii_case(path)) || numbered(names.len(), path).is_ok());
+        return names.iter().any(|name| name.eq_ignore_ascii_case(path)) || numbered(names.len(), path).is_ok();
     }
-    Ok(Roles::assign(&names, rows.columns, rows.no_labels, rows.splits).is_ok_and(|roles| roles.is_some()))
+    Roles::assign(&names, rows.columns, rows.no_labels, rows.splits).is_ok_and(|roles| roles.is_some())
 }
 
-/// Whether a field of the first lines is a file.
-fn has_file(first: &[u8], separator: Separator, rows: &Rows<'_>) -> Result<bool> {
-    let mut fields: Vec<Vec<u8>> = Vec::new();
-    match separator {
-        Separator::Byte(byte) => {
-            let records = first_records(first, byte, LINES);
-            if records.windows(2).any(|pair| pair[0].len() != pair[1].len()) {
-                return Ok(false);
-            }
-            // The first record may be a header; the second has a path then.
-            fields.extend(records.into_iter().take(2).flatten());
-        }
+/// Record and column of the first field for which `is_path` is true.
+fn find(
+    first: &[u8],
+    separator: Separator,
+    rows: &Rows<'_>,
+    is_path: &dyn Fn(&[u8]) -> Result<bool>,
+) -> Result<Option<(usize, usize)>> {
+    let lines = || first.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
+    let records: Vec<Vec<Vec<u8>>> = match separator {
+        Separator::Byte(byte) => first_records(first, byte, LINES),
+        Separator::Words => first_records(first, WORDS, LINES),
         Separator::LastBlank => {
-            let lines = first.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
-            for line in lines.take(LINES) {
-                fields.push(line.to_vec());
-                fields.extend(csv::last_blank(line).map(|at| line[..at].trim_ascii_end().to_vec()));
+            let path = |line: &[u8]| csv::last_blank(line).map(|at| line[..at].trim_ascii_end().to_vec());
+            lines().take(LINES).map(|line| std::iter::once(line.to_vec()).chain(path(line)).collect()).collect()
+        }
+        Separator::QuotedText => {
+            let paths = lines().take(LINES).map(|line| Some(vec![csv::quoted_text(line)?.0.to_vec()]));
+            paths.collect::<Option<_>>().unwrap_or_default()
+        }
+    };
+    let width = |number: usize| records.get(number).map_or(0, Vec::len);
+    let has_short_header = separator == Separator::Words && width(0) + 1 == width(1);
+    let rest = &records[usize::from(has_short_header).min(records.len())..];
+    let is_table = matches!(separator, Separator::Byte(_) | Separator::Words);
+    if is_table && rest.windows(2).any(|pair| pair[0].len() != pair[1].len()) {
+        return Ok(None);
+    }
+    // The first record of a table may be a header; the second has a path then.
+    for (number, record) in records.iter().enumerate().take(if is_table { 2 } else { LINES }) {
+        for (column, field) in record.iter().enumerate().take(csv::MAX_LOOKED) {
+            let is_worth = rows.is_cheap() || names::is_like_a_file(field) || !field.contains(&b'.');
+            if is_worth && is_path(field)? {
+                return Ok(Some((number, column)));
             }
         }
     }
-    for field in fields.iter().filter(|field| rows.is_cheap() || is_like_a_file(field)) {
-        if rows.is_file(field)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Whether a field has the form of a file name with an extension. Below a URL, each look at a file is a request.
-fn is_like_a_file(field: &[u8]) -> bool {
-    let name = field.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-    let extension = name.iter().rposition(|byte| *byte == b'.').map(|at| &name[at + 1..]);
-    extension.is_some_and(|extension| {
-        (1..=5).contains(&extension.len())
-            && extension.iter().all(u8::is_ascii_alphanumeric)
-            && extension.iter().any(u8::is_ascii_alphabetic)
-    })
+    Ok(None)
 }
 
 #[cfg(test)]
@@ -112,17 +220,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_that_may_be_files_have_an_extension() {
-        for (field, expected) in [
-            ("a/b.jpg", true),
-            ("x y.npy", true),
-            ("0.5", false),
-            ("A sentence.", false),
-            ("a.b/c", false),
-            ("x.a b", false),
-            ("", false),
+    fn lines_above_the_rows_are_comments_and_a_count() {
+        for (text, bytes, lines, note) in [
+            ("#a\n#b\nx y\n", 6, 2, Some("2 that begin with #")),
+            ("3\na b\nx 1 2\n", 2, 1, Some("the number of rows, 3")),
+            (
+                "# c\n2\nx 1\n",
+                6,
+                2,
+                Some("1 that begin with #, the number of rows, 2, which the list does not have: it has 3"),
+            ),
+            ("1\n2\n3\n", 0, 0, None),
+            ("0001\nx\n", 0, 0, None),
+            ("x 1\n#y 2\n", 0, 0, None),
         ] {
-            assert_eq!(is_like_a_file(field.as_bytes()), expected, "{field}");
+            let top = Top::find(text.as_bytes());
+            assert_eq!((top.bytes, top.lines), (bytes, lines), "{text:?}");
+            let note = note.map(|note| format!("lines above the rows are left out: {note}"));
+            assert_eq!(top.note(3), note, "{text:?}");
         }
     }
 }

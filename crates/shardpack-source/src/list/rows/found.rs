@@ -2,7 +2,10 @@
 //!
 //! Holds at all times: of lines that repeat the same row, one is a sample. The others are reported with its line.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use rayon::prelude::*;
 use shardpack_format::{
@@ -26,6 +29,9 @@ use crate::{
 
 /// Part of the reason for a line that repeats another.
 const SAME_LINE: &str = "says the same as line";
+
+/// Fewest rows for the note that each row is a class of its own.
+const LEAST_OWN_CLASSES: usize = 4;
 
 /// Whether `unpacked` is a repeated line, whose image is packed under another line.
 pub fn is_same_line(unpacked: &Unpacked) -> bool {
@@ -60,6 +66,20 @@ impl Rows<'_> {
         is_mixed.then(|| format!("labels are words, also the {numbers} of {labels} that spell numbers"))
     }
 
+    /// A note if no two rows have the same label. Names of classes beside numbers show that labels are classes.
+    fn own_classes(&self, said: &[LabelInfo]) -> Option<String> {
+        let alone = |said: &&LabelInfo| said.number.is_some() != said.word.is_some();
+        let own: HashSet<_> = said.iter().filter(alone).map(|said| (said.number, said.word)).collect();
+        let is_own = own.len() == said.len() && said.len() >= LEAST_OWN_CLASSES;
+        is_own.then(|| {
+            let rows = said.len();
+            format!(
+                "each of {rows} rows is a class of its own: if labels are ids or texts, --no-labels packs them in the \
+                 component json"
+            )
+        })
+    }
+
     /// Returns one listing for each split, or one for all rows.
     ///
     /// # Errors
@@ -73,6 +93,8 @@ impl Rows<'_> {
         }
         let said = self.said();
         self.notes.extend(self.numbers_among_words(&said));
+        self.notes.extend(self.own_classes(&said));
+        self.notes.extend(self.extensions.note());
         let (mut words, unfit) = (std::mem::take(&mut self.words), std::mem::take(&mut self.unfit));
         let known = if self.has_labels { std::mem::take(&mut self.known) } else { Vec::new() };
         words.intern_all(&known);
