@@ -231,8 +231,7 @@ fn read_records(
     monitor: &dyn Monitor,
 ) -> Result<()> {
     records.line += form.top.lines;
-    let without_extension =
-        |record: usize| form.without_extension.filter(|found| found.0 == record).map(|found| found.1);
+    let short_path = |record: usize| form.short_path.filter(|found| found.0 == record).map(|found| found.1);
     let Some(first_line) = records.next()? else { return Err(Error::data("an empty list")) };
     let first = records.fields();
     let names = names(&first);
@@ -253,13 +252,13 @@ fn read_records(
     };
     let of_number = |path| Roles::unnamed(names.len(), path, rows.columns, rows.no_labels);
     // The first record is a header if a field is a known name of a path column, or if no field is a file.
-    let path = if by_number.is_some() { by_number } else { is_file(&first)?.or(without_extension(0)) };
+    let path = if by_number.is_some() { by_number } else { is_file(&first)?.or(short_path(0)) };
     let (names, roles, pending) = match (by_name, path) {
         (Some(roles), _) => (names, roles, None),
         (None, Some(path)) => (unnamed(), of_number(path)?, Some(first_line)),
         (None, None) => {
             let line = records.next()?;
-            let path = is_file(&records.fields())?.or(without_extension(1)).filter(|_| line.is_some());
+            let path = is_file(&records.fields())?.or(short_path(1)).filter(|_| line.is_some());
             let path = path.ok_or_else(|| {
                 Error::usage(format!("no column of paths: it has {}", names.join(", ")))
                     .help("choose one with --path-column NAME; set the folder of the files with --root FOLDER")

@@ -186,8 +186,12 @@ impl<'a> Rows<'a> {
     /// # Errors
     /// If the lookup fails.
     pub fn note_files(&mut self, column: &str, image: &[u8], field: &[u8]) -> Result<()> {
-        if field != image && names::is_like_a_file(field) && self.is_file(field)? {
-            self.notes.push(pairs::note(column, image, field));
+        if field == image || !names::is_like_a_file(field) {
+            return Ok(());
+        }
+        let note = pairs::note(column, image, field);
+        if !self.notes.contains(&note) && (self.is_file(field)? || self.is_file_after_slash(field)?) {
+            self.notes.push(note);
         }
         Ok(())
     }
@@ -252,13 +256,18 @@ impl<'a> Rows<'a> {
         Ok(found)
     }
 
-    fn look(&self, path: &[u8]) -> Result<bool> {
-        if let Some(relative) = without_slash(path)
-            && (self.remote.is_some() || self.inside(path).is_none())
-            && self.is_file_inside(self.inside(relative))?
-        {
-            return Ok(true);
+    /// Whether `path` is absolute and outside the root, and a file below the root without its slash.
+    ///
+    /// # Errors
+    /// If the lookup fails.
+    pub fn is_file_after_slash(&self, path: &[u8]) -> Result<bool> {
+        match without_slash(path).filter(|_| self.remote.is_some() || self.inside(path).is_none()) {
+            Some(relative) => self.is_file(relative),
+            None => Ok(false),
         }
+    }
+
+    fn look(&self, path: &[u8]) -> Result<bool> {
         self.is_file_inside(self.inside(path))
     }
 
@@ -359,7 +368,7 @@ impl<'a> Rows<'a> {
         let Some(split) = self.split(row)? else { return Ok(()) };
         self.labels.add(&row.label);
         if let (LabelValue::Text(label), None) = (&row.label, self.labels.is_path) {
-            let is_path = names::is_image(label) && self.is_file(label)?;
+            let is_path = names::is_image(label) && (self.is_file(label)? || self.is_file_after_slash(label)?);
             self.labels.is_path = Some(is_path);
             self.pair = is_path.then(|| (row.path.to_vec(), label.clone()));
         }

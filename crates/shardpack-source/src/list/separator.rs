@@ -104,8 +104,8 @@ impl Top {
 pub(super) struct Form {
     pub separator: Separator,
     pub top: Top,
-    /// Record and column of a path without an extension, if no field of the first records is a file.
-    pub without_extension: Option<(usize, usize)>,
+    /// Record and column of a path without an extension, or after a slash, if no field of the first records is a file.
+    pub short_path: Option<(usize, usize)>,
 }
 
 /// Chooses the form of a list whose first bytes are `first`. `suggest` returns the choice by the first line alone, and
@@ -131,12 +131,12 @@ pub(super) fn choose(first: &[u8], suggest: &dyn Fn(&[u8]) -> (Separator, bool),
     } else {
         None
     };
-    Ok(found.unwrap_or(Form { separator: suggested, top: Top::default(), without_extension: None }))
+    Ok(found.unwrap_or(Form { separator: suggested, top: Top::default(), short_path: None }))
 }
 
 /// The form of rows that begin with `first`; `None` if no field is a file.
 fn form(first: &[u8], (suggested, is_final): (Separator, bool), rows: &Rows<'_>) -> Result<Option<Form>> {
-    let form = |separator, without_extension| Some(Form { separator, top: Top::default(), without_extension });
+    let form = |separator, short_path| Some(Form { separator, top: Top::default(), short_path });
     if is_named(first, suggested, rows) {
         return Ok(form(suggested, None));
     }
@@ -148,7 +148,10 @@ fn form(first: &[u8], (suggested, is_final): (Separator, bool), rows: &Rows<'_>)
         }
     }
     let looks = std::cell::Cell::new(0);
-    let is_without_extension = |field: &[u8]| {
+    let is_short_path = |field: &[u8]| {
+        if rows.is_file_after_slash(field)? {
+            return Ok(true);
+        }
         if !rows.is_cheap() {
             looks.set(looks.get() + 1);
             if looks.get() > REMOTE_IDS || field.iter().any(u8::is_ascii_whitespace) {
@@ -158,7 +161,7 @@ fn form(first: &[u8], (suggested, is_final): (Separator, bool), rows: &Rows<'_>)
         rows.is_without_extension(field)
     };
     for separator in &all {
-        if let Some(place) = find(first, *separator, rows, &is_without_extension)? {
+        if let Some(place) = find(first, *separator, rows, &is_short_path)? {
             return Ok(form(*separator, Some(place)));
         }
     }
