@@ -153,8 +153,11 @@ fn form(first: &[u8], (suggested, is_final): (Separator, bool), rows: &Rows<'_>)
             return Ok(true);
         }
         if !rows.is_cheap() {
+            if field.is_empty() || field.iter().any(|byte| byte.is_ascii_whitespace() || *byte == b'.') {
+                return Ok(false);
+            }
             looks.set(looks.get() + 1);
-            if looks.get() > REMOTE_IDS || field.iter().any(u8::is_ascii_whitespace) {
+            if looks.get() > REMOTE_IDS {
                 return Ok(false);
             }
         }
