@@ -41,6 +41,7 @@ From = Literal[
 Group = Literal["stem"]
 Meta = Literal["none", "json"]
 OnBad = Literal["error", "skip"]
+OnMissing = Literal["error", "skip", "empty"]
 Order = Literal["shuffled", "source"]
 ReadOrder = Literal["auto", "plan", "physical"]
 
@@ -57,6 +58,7 @@ def pack(
     split_column: str | None = None,
     no_labels: bool = False,
     with_: Values | None = None,
+    on_missing: OnMissing | None = None,
     files: str | Sequence[str] | None = None,
     no_follow: bool = False,
     group: Group | None = None,
@@ -123,7 +125,9 @@ def pack(
         label_column: For lists: column with the label [default: detected by name].
         split_column: For lists: column with the split [default: `split`, if its values are train, val, test, …].
         no_labels: Samples have no labels.
-        with_: Files beside images: txt,mask=*_mask.png.
+        with_: Files of images: txt,mask=*_mask.png,mask=../masks/*.png.
+        on_missing: Images without a file of --with: bad, left out, or packed without it [default: error for a path,
+            empty beside images]: error, skip, empty.
         files: Samples that are not images: flac, or '*.flac'.
         no_follow: Do not follow symbolic links in SRC; they are bad images, which --on-bad handles.
         group: For trees: files that differ only in the extension are one sample; --files selects its payload: stem.
@@ -414,6 +418,7 @@ def plan(
     split_column: str | None = None,
     no_labels: bool = False,
     with_: Values | None = None,
+    on_missing: OnMissing | None = None,
     files: str | Sequence[str] | None = None,
     no_follow: bool = False,
     group: Group | None = None,
@@ -475,7 +480,9 @@ def plan(
         label_column: For lists: column with the label [default: detected by name].
         split_column: For lists: column with the split [default: `split`, if its values are train, val, test, …].
         no_labels: Samples have no labels.
-        with_: Files beside images: txt,mask=*_mask.png.
+        with_: Files of images: txt,mask=*_mask.png,mask=../masks/*.png.
+        on_missing: Images without a file of --with: bad, left out, or packed without it [default: error for a path,
+            empty beside images]: error, skip, empty.
         files: Samples that are not images: flac, or '*.flac'.
         no_follow: Do not follow symbolic links in SRC; they are bad images, which --on-bad handles.
         group: For trees: files that differ only in the extension are one sample; --files selects its payload: stem.

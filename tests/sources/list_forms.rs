@@ -200,25 +200,24 @@ fn rows_with_a_class_each_and_columns_of_files_have_a_note() {
         bench.file(format!("msk/w{number}.png"), b"x");
         bench.file(format!("w{number}_m.png"), b"x");
     }
-    let links = "with links to them beside the images, --with";
     let table = [
         (
             "pairs.txt",
             "",
             "w#.jpg msk/w#.png",
-            format!("column label names files, such as msk/w0.png: {links} 'msk=*.png'"),
+            "column label names files, such as msk/w0.png: --with 'msk=msk/*.png' packs them".to_owned(),
         ),
         (
             "pairs.csv",
             "",
             "w#.jpg,msk/w#.png",
-            format!("column column_2 names files, such as msk/w0.png: {links} 'msk=*.png'"),
+            "column column_2 names files, such as msk/w0.png: --with 'msk=msk/*.png' packs them".to_owned(),
         ),
         (
             "named.csv",
             "image,seg\n",
             "w#.jpg,msk/w#.png",
-            format!("column seg names files, such as msk/w0.png: {links} 'seg=*.png'"),
+            "column seg names files, such as msk/w0.png: --with 'seg=msk/*.png' packs them".to_owned(),
         ),
         ("beside.csv", "image,m\n", "w#.jpg,w#_m.png", "such as w0_m.png: --with 'm=*_m.png' packs them".to_owned()),
     ];
@@ -226,6 +225,8 @@ fn rows_with_a_class_each_and_columns_of_files_have_a_note() {
         let said = packed(&bench, &list(&bench, name, &rows(header, row)), &[]);
         assert_eq!(said.matches(&note).count(), 1, "{name}: {said}");
     }
+    packed(&bench, &bench.src().join("pairs.csv"), &["--with", "msk=msk/*.png"]);
+    assert_eq!(one(&samples(&bench.dst()), "w0.jpg").2["msk.png"], b"x");
     let beside = bench.src().join("beside.csv");
     packed(&bench, &beside, &["--with", "m=*_m.png"]);
     assert_eq!(one(&samples(&bench.dst()), "w0.jpg").2["m.png"], b"x");

@@ -99,6 +99,9 @@ fn a_folder_of_masks_is_no_class_beside_classes() {
     ran.says("masks/cat/7.jpg").says("belongs to no image by the pattern of --with").says("--exclude leaves them out");
     let left_out = ["--with", "mask=../masks/{parent}/{stem}.png", "--exclude", "masks/cat/7.jpg"];
     bench.pack_to(&bench.at("second"), &left_out).code(0).says("1 left out");
+    let without = ["--no-labels", "--with", "mask=../masks/{parent}/{stem}.png", "--on-missing", "empty"];
+    let report = bench.pack_to(&bench.at("third"), &[&without[..], &["--json"]].concat()).code(0).json();
+    assert_eq!(report["datasets"][0]["samples"], 4, "{report}");
 }
 
 #[test]

@@ -9,6 +9,12 @@ pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "two_classes_of_one_name_stay_two_when_their_dataset_is_converted_again",
     ),
     (
+        "--exclude leaves them out; without labels (--no-labels) they are samples",
+        "--exclude leaves them out",
+        "tests/sources/side_by_side.rs",
+        "a_folder_of_masks_is_no_class_beside_classes",
+    ),
+    (
         "--exclude 'plants/**' leaves its images out; --splits none packs all as classes",
         "--exclude",
         "tests/cli/questions.rs",
