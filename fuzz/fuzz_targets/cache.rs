@@ -1,6 +1,5 @@
 //! Bytes as a cache file.
 #![no_main]
-#![allow(clippy::disallowed_methods)]
 
 use libfuzzer_sys::fuzz_target;
 use shardpack_reader::fuzz_blocks;

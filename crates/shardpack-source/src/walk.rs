@@ -433,14 +433,17 @@ pub(super) fn image_bytes(stat: &Stat) -> Result<u32, String> {
     sized(u64::try_from(stat.st_size).unwrap_or(0))
 }
 
+/// Whether a folder has a file of this name.
+type HasFile<'a> = &'a dyn Fn(&[u8]) -> bool;
+
 /// Where [`cells`] looks for files.
 pub(super) struct Places<'a> {
     /// The source.
     pub root: BorrowedFd<'a>,
     /// The folder of the image, relative to the source.
     pub folder: &'a [u8],
-    /// The same folder if it is open, and whether it has a file of this name.
-    pub here: Option<(BorrowedFd<'a>, &'a dyn Fn(&[u8]) -> bool)>,
+    /// The same folder if it is open, and its files.
+    pub here: Option<(BorrowedFd<'a>, HasFile<'a>)>,
 }
 
 /// The component files of the image `name`, or why the image cannot be packed with them.

@@ -104,7 +104,7 @@ pub(crate) trait Disk: Debug + Send + Sync {
     }
 }
 
-/// How [`open`] opens a file.
+/// How a file of the program is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// For reading.

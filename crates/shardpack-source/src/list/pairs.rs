@@ -15,6 +15,7 @@ pub(super) fn note(column: &str, image: &[u8], file: &[u8]) -> String {
 
 /// The value of `--with` that gives `file` for `image`, both paths in the source.
 fn pattern(called: &[u8], image: &[u8], file: &[u8]) -> Option<String> {
+    let is_image = image == file;
     let ((image_folder, image), (folder, name)) = (cut(image), cut(file));
     let stem = &image[..image.iter().rposition(|byte| *byte == b'.')?];
     let at = name.windows(stem.len().max(1)).position(|window| window == stem)?;
@@ -24,7 +25,7 @@ fn pattern(called: &[u8], image: &[u8], file: &[u8]) -> Option<String> {
     let component =
         Component::files(&with).ok().filter(|_| with.split('=').all(|part| part.bytes().all(|b| is_plain(&b))));
     let found = component.filter(|one| one.path_of(image_folder, image).as_deref() == Some(file));
-    found.filter(|_| file != [image_folder, image].join(&b'/')).map(|_| with)
+    found.filter(|_| !is_image).map(|_| with)
 }
 
 /// The start of a pattern that leads from the folder `from` to the folder `to`: empty if they are the same.
