@@ -231,3 +231,29 @@ fn rows_with_a_class_each_and_columns_of_files_have_a_note() {
     packed(&bench, &beside, &["--with", "m=*_m.png"]);
     assert_eq!(one(&samples(&bench.dst()), "w0.jpg").2["m.png"], b"x");
 }
+
+#[test]
+fn a_number_above_ids_is_an_id_if_an_image_has_this_name() {
+    let bench = Bench::with(&["139.jpg", "285_b.jpg", "632.jpg", "3.jpg"]);
+    for lines in ["139\n285_b\n632\n", "139\r\n285_b\r\n632\r\n", "# ids\n139\n285_b\n632\n"] {
+        let list = list(&bench, "ids.txt", lines);
+        let dst = bench.at("ids");
+        pack(&list, &dst, &[]).code(0).says("packed  3 of 3 images");
+        fs::remove_dir_all(dst).unwrap();
+    }
+    // Above paths with extensions, it is the number of rows.
+    let list = list(&bench, "paths.txt", "3\n139.jpg 1\n285_b.jpg 2\n632.jpg 1\n");
+    pack(&list, &bench.at("paths"), &[]).code(0).says("packed  3 of 3 images").says("the number of rows, 3");
+}
+
+#[test]
+fn a_first_row_whose_image_is_missing_is_no_header() {
+    let bench = bench();
+    for (name, row) in [("gone.csv", "w#.jpg,c#"), ("gone.tsv", "w#.jpg\tc#")] {
+        let list = list(&bench, name, &rows(&(row.replace('#', "7").replace('w', "gone") + "\n"), row));
+        let ran = pack(&list, &bench.at("dst"), &[]);
+        ran.code(2).says("no column of paths: it has gone7.jpg").says("--path-column");
+        // By its number, the column has a path in the first line, too.
+        pack(&list, &bench.at("dst"), &["--path-column", "1"]).code(1).says("gone7.jpg");
+    }
+}

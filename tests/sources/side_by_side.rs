@@ -1,7 +1,8 @@
 //! Images and their files in folders side by side: `--with` with a path.
 
-use std::{fs, path::Path, process::Command};
+use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
+use serde_json::json;
 use shardpack_reader::Dataset;
 use shardpack_testing::{Bench, contents, jpeg, run};
 
@@ -143,8 +144,46 @@ fn a_list_names_the_images_and_the_pattern_their_files() {
     let words = ["pack", &list, &dst("l"), "--root", &src, "--with", WITH];
     run(&words).code(1).says("images/b/3.jpg: its mask.png is missing: masks/b/3.png");
     run(&[&words[..], &["--on-missing", "skip"]].concat()).code(0);
+    // A mask in the list is no image.
+    let both = bench.at("both.csv");
+    fs::write(&both, "path,label\nimages/a/1.jpg,x\nmasks/a/1.png,y\n").unwrap();
+    let both = ["pack", both.to_str().unwrap(), &dst("both"), "--root", &src, "--with", WITH];
+    run(&both).code(1).says("masks/a/1.png: is a file of mask.png");
     let found = masks(&bench.at("l"));
     assert_eq!(found, expected(&[])[..2]);
+}
+
+#[test]
+fn a_pattern_takes_no_image_from_other_folders() {
+    // Images and masks of the same extension, in folders that differ by a name, by a suffix, or by the class.
+    for (images, masks, with) in [
+        (["images/0.png", "images/1.png"], ["masks/images/0.png", "masks/images/1.png"], "mask=../masks/{dir}/*.png"),
+        (["cat/0.png", "dog/1.png"], ["masks/cat/0.png", "masks/dog/1.png"], "mask=../masks/{parent}/*.png"),
+        (["cat/0.png", "dog/1.png"], ["masks/cat/0.png", "masks/dog/1.png"], "mask=../masks/{dir}/*.png"),
+        (["x/0.png", "y/0.png"], ["x_masks/0.png", "y_masks/0.png"], "mask=../{parent}_masks/*.png"),
+        (["x/images/0.png", "x/images/1.png"], ["x/masks/0/m.png", "x/masks/1/m.png"], "mask=../masks/{stem}/m.png"),
+    ] {
+        let bench = Bench::new();
+        for (number, path) in images.iter().chain(&masks).enumerate() {
+            bench.file(path, &jpeg(number as u64, 5000));
+        }
+        let options: &[&str] = if images[0].contains("images") { &["--no-labels"] } else { &[] };
+        let report = bench.pack(&[options, &["--with", with, "--json"]].concat()).code(0).json();
+        assert_eq!((&report["datasets"][0]["samples"], &report["ignored_files"]), (&2.into(), &json!({})), "{with}");
+        let dataset = Dataset::open(bench.dst()).unwrap();
+        for number in 0..2 {
+            let sample = dataset.sample(number).unwrap();
+            let path = String::from_utf8(dataset.row(number).unwrap().path.to_vec()).unwrap();
+            let at = images.iter().position(|image| *image == path).unwrap();
+            assert!(sample.component("mask.png").unwrap() == jpeg(2 + at as u64, 5000), "{with}: {path}");
+        }
+        let folders: BTreeSet<_> = images.iter().map(|path| path.split('/').next().unwrap()).collect();
+        let classes = if options.is_empty() { folders.len() } else { 0 };
+        assert_eq!(dataset.classes().len(), classes, "{with}");
+        let other = ["--with", with, "--exclude", images[0], "--json"];
+        let report = bench.pack_to(&bench.at("less"), &[options, &other].concat()).code(0).json();
+        assert_eq!(report["ignored_files"], json!({}), "{with}");
+    }
 }
 
 #[test]

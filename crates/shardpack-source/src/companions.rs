@@ -23,6 +23,11 @@ impl From<String> for Refused {
     }
 }
 
+/// The reason for an image that is itself the file of its component `kind`.
+pub(super) fn is_its_own(kind: &Component) -> Refused {
+    format!("is a file of {kind} itself, and no image").into()
+}
+
 /// The cell of an image without the file `path` of `kind`; `path` is `None` if it leads out of the source.
 pub(super) fn missing(kind: &Component, path: Option<&[u8]>, policy: Option<OnMissing>) -> Result<Cell, Refused> {
     let why = || match path {
@@ -51,9 +56,10 @@ impl Companions {
         kind.is_some()
     }
 
-    /// Remembers that an image has the file at `path`.
-    pub fn claim(&mut self, path: &[u8]) {
-        self.claimed.push(hash::block(path));
+    /// Remembers the files that the image `name` in `folder` has by the patterns.
+    pub fn claim(&mut self, components: &[Component], folder: &[u8], name: &[u8]) {
+        let paths = components.iter().filter(|kind| kind.is_path()).filter_map(|kind| kind.path_of(folder, name));
+        self.claimed.extend(paths.map(|path| hash::block(&path)));
     }
 
     /// Adds those of another folder.

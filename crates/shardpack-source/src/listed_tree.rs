@@ -223,12 +223,13 @@ fn folder(
         match keep.classify(name) {
             Name::Hidden => outcome.ignore("hidden".to_owned()),
             Name::System => outcome.ignore("system".to_owned()),
+            _ if outcome.companions.sees(components, path, name) => {}
             _ if components.iter().any(|kind| !kind.is_path() && kind.takes(path, name)) => {
                 beside.insert(name, (file, false));
             }
-            _ if outcome.companions.sees(components, path, name) => {}
             Name::Other => outcome.ignore(other_reason(name)),
             Name::Payload if !keep.wants(&join(path, name)) => {
+                outcome.companions.claim(components, path, name);
                 outcome.unpacked.push(unpacked(join(path, name), class, Fate::Filtered, LEFT_OUT));
             }
             Name::Payload => images.push((name, file)),
@@ -237,9 +238,9 @@ fn folder(
     images.sort_unstable_by_key(|(name, _)| *name);
     let mut samples = FolderSamples::default();
     for (name, file) in images {
+        outcome.companions.claim(components, path, name);
         let mut cell = |kind: &Component| {
             let at = kind.path_of(path, name);
-            at.iter().filter(|_| kind.is_path()).for_each(|at| outcome.companions.claim(at));
             let found = match kind.file_of(name) {
                 Some(file) => beside.get_mut(file.as_slice()).map(|(found, claimed)| {
                     *claimed = true;

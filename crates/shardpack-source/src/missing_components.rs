@@ -11,8 +11,10 @@ pub(super) fn lacking(listing: &Listing, noun: &str) -> Vec<String> {
         let cells = components.cells.iter().skip(which).step_by(components.kinds.len());
         let without = cells.filter(|cell| cell.length().is_none()).count() as u64;
         let all = if without == listing.len() { ": none has one" } else { "" };
-        (without > 0)
-            .then(|| format!("{without} of {} {noun}s without {} beside them{all}", listing.len(), kind.name()))
+        (without > 0).then(|| {
+            let beside = if kind.is_path() { "" } else { " beside them" };
+            format!("{without} of {} {noun}s without {}{beside}{all}", listing.len(), kind.name())
+        })
     };
     components.kinds.iter().enumerate().filter_map(lacking).collect()
 }

@@ -348,11 +348,11 @@ impl Walk<'_> {
             let class_of_name = self.keep.classify(bytes);
             let is_visible = !matches!(class_of_name, Name::Hidden | Name::System);
             let may_be_file = is_visible && listed_type != FileType::Directory;
-            if may_be_file && self.components.iter().any(|kind| !kind.is_path() && kind.takes(&task.path, bytes)) {
-                wanted.insert(bytes.into(), false);
+            if may_be_file && found.companions.sees(self.components, &task.path, bytes) {
                 continue;
             }
-            if may_be_file && found.companions.sees(self.components, &task.path, bytes) {
+            if may_be_file && self.components.iter().any(|kind| !kind.is_path() && kind.takes(&task.path, bytes)) {
+                wanted.insert(bytes.into(), false);
                 continue;
             }
             if matches!(class_of_name, Name::Hidden | Name::System) {
@@ -367,6 +367,7 @@ impl Walk<'_> {
             let path = || join(&task.path, bytes);
             if listed_type != FileType::Directory && matches!(class_of_name, Name::Payload) && !self.keep.wants(&path())
             {
+                found.companions.claim(self.components, &task.path, bytes);
                 found.unpacked.push(unpacked(path(), task.class, Fate::Filtered, LEFT_OUT));
                 continue;
             }
@@ -457,10 +458,8 @@ pub(super) fn cells(
     keep: &PathFilter,
     companions: &mut Companions,
 ) -> Result<Result<Vec<Cell>, Refused>, (Vec<u8>, Errno)> {
-    let kinds = kinds.iter().filter(|kind| !kind.is_text());
-    let paths = kinds.clone().filter(|kind| kind.is_path()).filter_map(|kind| kind.path_of(places.folder, name));
-    paths.for_each(|path| companions.claim(&path));
-    kinds.map(|kind| cell(places, name, kind, keep)).collect()
+    companions.claim(kinds, places.folder, name);
+    kinds.iter().filter(|kind| !kind.is_text()).map(|kind| cell(places, name, kind, keep)).collect()
 }
 
 /// The file of the component `kind` of the image `name`; see [`cells`].
@@ -473,6 +472,9 @@ fn cell(
     let missing = |path: Option<&[u8]>| Ok(companions::missing(kind, path, keep.on_missing()));
     let file = kind.file_of(name);
     let Some(path) = kind.path_of(places.folder, name) else { return missing(None) };
+    if kind.is_path() && path == join(places.folder, name) {
+        return Ok(Err(companions::is_its_own(kind)));
+    }
     // In the open folder by name, else by the path from the source.
     let (at, below) = match (&file, places.here) {
         (Some(file), Some((_, is_listed))) if !is_listed(file) => return missing(Some(&path)),

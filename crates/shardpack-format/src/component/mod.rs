@@ -185,7 +185,7 @@ impl Component {
 
     /// Whether the first-level folder `name` of a source has files of this component, and so is no class.
     pub fn has_folder(&self, name: &[u8]) -> bool {
-        matches!(&self.pattern, Some(Pattern::Path(path)) if path.folder().is_some_and(|folder| folder.as_bytes() == name))
+        matches!(&self.pattern, Some(Pattern::Path(path)) if path.has_folder(name))
     }
 
     /// Components as a manifest has them.

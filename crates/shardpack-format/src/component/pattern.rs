@@ -6,7 +6,8 @@
 /// Stands for the name of the image without its extension, as `{stem}` does.
 const STEM: char = '*';
 /// Placeholders: the name of the image without its extension, its whole name, the path of its folder in the source, and the name of its folder.
-const PLACEHOLDERS: [&str; 4] = ["{stem}", "{name}", "{dir}", "{parent}"];
+const PLACEHOLDERS: [&str; 4] = ["{stem}", "{name}", DIR, "{parent}"];
+const DIR: &str = "{dir}";
 
 /// A pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +83,14 @@ impl PathPattern {
         if !parts.iter().any(|part| part.contains(PLACEHOLDERS[0]) || part.contains(PLACEHOLDERS[1])) {
             return Err("a pattern names the image by *, {stem} or {name}");
         }
+        if parts.iter().any(|part| part.contains(DIR) && part != DIR)
+            || parts.iter().filter(|part| *part == DIR).count() > 1
+        {
+            return Err("{dir} is a part of the path by itself, between slashes, and once");
+        }
+        if up == 0 && parts == ["{name}"] {
+            return Err("a pattern gives another file than the image");
+        }
         Ok(Self { text: full, up, parts })
     }
 
@@ -95,31 +104,44 @@ impl PathPattern {
         Some(at.into_iter().chain(filled.iter().map(Vec::as_slice)).collect::<Vec<_>>().join(&b'/'))
     }
 
-    /// Whether a file at this path in the source can belong to an image: its folder and its name match the pattern.
+    /// Whether the file `file` in `folder` can belong to an image: folder and name match the pattern.
     ///
-    /// A pattern without the name of a folder matches files in the image's folder only: `../{stem}.png` may name images.
+    /// A pattern that names no folder and no file of its own matches files in the image's folder only: `../{stem}.png` may name images.
     pub fn takes(&self, folder: &[u8], file: &[u8]) -> bool {
         let Some((last, folders)) = self.parts.split_last() else { return false };
-        if !matches(last, file) || self.up > 0 && folders.iter().all(|part| part.starts_with('{')) {
-            return false;
-        }
-        let mut above = folder.split(|byte| *byte == b'/').rev();
-        for part in folders.iter().rev() {
-            if part.contains(PLACEHOLDERS[2]) {
-                return true;
-            }
-            if !above.next().is_some_and(|name| matches(part, name)) {
-                return false;
-            }
-        }
-        true
+        let is_open = self.up > 0 && last.contains('{') && !folders.iter().any(|part| has_text(part));
+        !is_open && matches(last, file) && self.takes_folder(folders, folder)
     }
 
-    /// The name of the first folder below the common folder of images and files, if it is fixed: `masks` of `../masks/{stem}.png`.
-    pub fn folder(&self) -> Option<&str> {
-        let (first, others) = self.parts.split_first()?;
-        (self.up > 0 && !others.is_empty() && !first.contains('{')).then_some(first)
+    /// Whether `folder` can have files of images: it ends with `folders`, the parts of the pattern before the file.
+    fn takes_folder(&self, folders: &[String], folder: &[u8]) -> bool {
+        let names: Vec<&[u8]> = folder.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).collect();
+        let are_like =
+            |parts: &[String], names: &[&[u8]]| parts.iter().zip(names).all(|(part, name)| matches(part, name));
+        let Some(at) = folders.iter().position(|part| part == DIR) else {
+            return names.len() >= folders.len() && are_like(folders, &names[names.len() - folders.len()..]);
+        };
+        let (before, after) = (&folders[..at], &folders[at + 1..]);
+        // The folder of the image stands in it as a whole, and without its last `up` names at the start.
+        (0..names.len()).any(|start| {
+            let Some(image) = names.get(start + before.len()..names.len().saturating_sub(after.len())) else {
+                return false;
+            };
+            let is_start = image.len().checked_sub(self.up).is_some_and(|above| image[..above] == names[..start]);
+            is_start && are_like(before, &names[start..]) && are_like(after, &names[names.len() - after.len()..])
+        })
     }
+
+    /// Whether the first-level folder `name` of a source has files of this pattern: `masks` of `../masks/{stem}.png`.
+    pub fn has_folder(&self, name: &[u8]) -> bool {
+        let Some((first, [_, ..])) = self.parts.split_first() else { return false };
+        self.up > 0 && has_text(first) && matches(first, name)
+    }
+}
+
+/// Whether `part` has text that is no placeholder.
+fn has_text(part: &str) -> bool {
+    !PLACEHOLDERS.iter().fold(part.to_owned(), |part, known| part.replace(known, "")).is_empty()
 }
 
 /// Whether braces in `part` only enclose placeholders.
@@ -231,14 +253,32 @@ mod tests {
             ("../{stem}.png", "images", "1.png", false),
             ("{name}.txt", "images", "1.jpg.txt", true),
             ("../../masks/{dir}/{stem}.png", "masks/a/b", "1.png", true),
+            ("../../masks/{dir}/{stem}.png", "a/b", "1.png", false),
+            ("../../masks/{dir}/{stem}.png", "other/a/b", "1.png", false),
+            ("../masks/{dir}/{stem}.png", "masks/images", "1.png", true),
+            ("../masks/{dir}/{stem}.png", "images", "1.png", false),
+            ("../masks/{dir}/{stem}.png", "a/masks/a/b", "1.png", true),
+            ("../masks/{dir}/{stem}.png", "b/masks/a/b", "1.png", false),
+            ("masks/{dir}/x/{stem}.png", "a/masks/a/x", "1.png", true),
+            ("../{parent}_masks/{stem}.png", "x_masks", "1.png", true),
+            ("../{parent}_masks/{stem}.png", "x", "1.png", false),
+            ("../{stem}/mask.png", "1", "mask.png", true),
             ("../m/{stem}_{parent}.png", "m", "1_x.png", true),
             ("../m/{stem}_{parent}.png", "m", "1_.png", false),
         ];
         for (pattern, folder, file, expected) in rows {
             assert_eq!(path(pattern).takes(folder.as_bytes(), file.as_bytes()), expected, "{pattern} {folder}/{file}");
         }
-        assert_eq!(path("../masks/{stem}.png").folder(), Some("masks"));
-        assert_eq!(path("../../labels/{parent}/{stem}.txt").folder(), Some("labels"));
-        assert_eq!((path("../{stem}.png").folder(), path("m/{stem}.png").folder()), (None, None));
+        for (pattern, folder, expected) in [
+            ("../masks/{stem}.png", "masks", true),
+            ("../masks/{stem}.png", "images", false),
+            ("../../labels/{parent}/{stem}.txt", "labels", true),
+            ("../{parent}_masks/{stem}.png", "x_masks", true),
+            ("../{stem}.png", "x", false),
+            ("../{parent}/{stem}.png", "x", false),
+            ("m/{stem}.png", "m", false),
+        ] {
+            assert_eq!(path(pattern).has_folder(folder.as_bytes()), expected, "{pattern} {folder}");
+        }
     }
 }

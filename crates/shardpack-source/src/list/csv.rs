@@ -259,7 +259,9 @@ fn read_records(
         (None, None) => {
             let line = records.next()?;
             let path = is_file(&records.fields())?.or(short_path(1)).filter(|_| line.is_some());
-            let path = path.ok_or_else(|| {
+            // A first row whose image is missing is no header.
+            let is_row = |path: &usize| first.get(*path).is_some_and(|field| crate::names::is_image(field));
+            let path = path.filter(|path| !is_row(path)).ok_or_else(|| {
                 Error::usage(format!("no column of paths: it has {}", names.join(", ")))
                     .help("choose one with --path-column NAME; set the folder of the files with --root FOLDER")
             })?;

@@ -150,6 +150,9 @@ impl Files<'_> {
         let mut cells = Vec::new();
         for kind in self.with.iter().filter(|kind| !kind.is_text()) {
             let path = kind.path_of(folder, name);
+            if kind.is_path() && path.as_deref() == Some(&names::join(folder, name)[..]) {
+                return Err(Failed::Sample(companions::is_its_own(kind)));
+            }
             let found = path.as_deref().map_or(Ok(None), look)?;
             cells.push(match (found, &path) {
                 (Some((bytes, stamp)), Some(path)) => {

@@ -67,6 +67,8 @@ pub(super) struct Top {
     comments: u64,
     /// The number of rows, if a line has it (CelebA).
     count: Option<u64>,
+    /// Length of this line in bytes.
+    count_bytes: usize,
 }
 
 impl Top {
@@ -81,10 +83,15 @@ impl Top {
         if let (Some(line), Some(next)) = (lines.next(), lines.next()) {
             top.count = number(line).filter(|_| number(next).is_none() && !line.starts_with(b"0"));
             if top.count.is_some() {
-                (top.bytes, top.lines) = (top.bytes + line.len(), top.lines + 1);
+                (top.bytes, top.lines, top.count_bytes) = (top.bytes + line.len(), top.lines + 1, line.len());
             }
         }
         top
+    }
+
+    /// The same without the number of rows.
+    fn without_count(self) -> Self {
+        Self { bytes: self.bytes - self.count_bytes, lines: self.lines - 1, comments: self.comments, ..Self::default() }
     }
 
     /// The note about these lines, in a list of `rows` rows.
@@ -125,12 +132,20 @@ pub(super) fn choose(first: &[u8], suggest: &dyn Fn(&[u8]) -> (Separator, bool),
     } else if let Some(form) = form(first, suggest(first), rows)? {
         return Ok(form);
     }
-    let found = if top.lines > 0 || suggested == Separator::LastBlank {
+    let below = |top: Top| -> Result<Option<Form>> {
         let rest = &first[top.bytes..];
-        form(rest, suggest(rest), rows)?.map(|form| Form { top, ..form })
-    } else {
-        None
+        Ok(form(rest, suggest(rest), rows)?.map(|form| Form { top, ..form }))
     };
+    let mut found = None;
+    if top.lines > 0 || suggested == Separator::LastBlank {
+        found = below(top)?;
+    }
+    // Above ids, a number may be one, too.
+    if let (Some(Form { short_path: Some(_), .. }), Some(count)) = (&found, top.count)
+        && rows.is_without_extension(count.to_string().as_bytes())?
+    {
+        found = below(top.without_count())?;
+    }
     Ok(found.unwrap_or(Form { separator: suggested, top: Top::default(), short_path: None }))
 }
 
@@ -212,6 +227,11 @@ fn find(
     // The first record of a table may be a header; the second has a path then.
     for (number, record) in records.iter().enumerate().take(if is_table { 2 } else { LINES }) {
         for (column, field) in record.iter().enumerate().take(csv::MAX_LOOKED) {
+            // A first row whose image is missing is no header.
+            let is_row = |first: &Vec<u8>| names::is_image(first);
+            if is_table && number == 1 && records[0].get(column).is_some_and(is_row) {
+                continue;
+            }
             let is_worth = rows.is_cheap() || names::is_like_a_file(field) || !field.contains(&b'.');
             if is_worth && is_path(field)? {
                 return Ok(Some((number, column)));
