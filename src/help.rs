@@ -22,7 +22,7 @@ const FORMATS: &str = "formats";
 const SHORT: [(&str, &str); 50] = [
     ("first", "Folder SRC/<class>/<image>, or a list: CSV, JSONL, Parquet, COCO"),
     ("no_labels", "Samples have no labels"),
-    ("with", "Files of images: txt,mask=*_mask.png,mask=../masks/*.png"),
+    ("with", "Files of images: txt,mask=../masks/*.png"),
     ("files", "Samples that are not images: flac, or '*.flac'"),
     ("components", "Captions and the like: all (default), none, NAMES"),
     ("from", "Format of the shards [default: detected]"),

@@ -125,7 +125,7 @@ def pack(
         label_column: For lists: column with the label [default: detected by name].
         split_column: For lists: column with the split [default: `split`, if its values are train, val, test, …].
         no_labels: Samples have no labels.
-        with_: Files of images: txt,mask=*_mask.png,mask=../masks/*.png.
+        with_: Files of images: txt,mask=../masks/*.png.
         on_missing: Images without a file of --with: bad, left out, or packed without it [default: error for a path,
             empty beside images]: error, skip, empty.
         files: Samples that are not images: flac, or '*.flac'.
@@ -480,7 +480,7 @@ def plan(
         label_column: For lists: column with the label [default: detected by name].
         split_column: For lists: column with the split [default: `split`, if its values are train, val, test, …].
         no_labels: Samples have no labels.
-        with_: Files of images: txt,mask=*_mask.png,mask=../masks/*.png.
+        with_: Files of images: txt,mask=../masks/*.png.
         on_missing: Images without a file of --with: bad, left out, or packed without it [default: error for a path,
             empty beside images]: error, skip, empty.
         files: Samples that are not images: flac, or '*.flac'.

@@ -25,6 +25,9 @@ use crate::{
 /// Divisor of the descriptor limit: 1 / `FOLDER_SHARE` of it may be used for folders; files and shards need the rest.
 const FOLDER_SHARE: u64 = 2;
 
+/// NONBLOCK: a pipe that replaced a file must not block the open.
+const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
+
 /// Reads the bytes of files in folders.
 #[derive(Debug)]
 pub struct FolderReader<'a> {
@@ -47,18 +50,16 @@ impl<'a> FolderReader<'a> {
 
     /// Opens the file `name` in the folder of sample `number`.
     fn file(&self, number: u64, name: &[u8]) -> Result<File, ReadError> {
-        // NONBLOCK: a pipe that replaced the file must not block the open.
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let folder = &self.listing.folder(number).path;
         let mut opened = match self.folders.get(self.listing.entry(number).folder as usize) {
             Some(slot) => {
-                self.folder(slot, folder).and_then(|folder| rustix::fs::openat(folder, name, flags, Mode::empty()))
+                self.folder(slot, folder).and_then(|folder| rustix::fs::openat(folder, name, FLAGS, Mode::empty()))
             }
-            None => rustix::fs::openat(&self.root, names::join(folder, name).as_slice(), flags, Mode::empty()),
+            None => rustix::fs::openat(&self.root, names::join(folder, name).as_slice(), FLAGS, Mode::empty()),
         };
         if matches!(opened, Err(Errno::STALE)) {
             // The server invalidated the open folder handle; the path may still be valid.
-            opened = rustix::fs::open(self.path(number, name), flags, Mode::empty());
+            opened = rustix::fs::open(self.path(number, name), FLAGS, Mode::empty());
         }
         opened.map(File::from).map_err(|error| ReadError::of_system(error.into(), &self.path(number, name)))
     }
@@ -71,8 +72,11 @@ impl<'a> FolderReader<'a> {
 
     /// Opens the file at `path` in the source.
     fn file_at(&self, path: &[u8]) -> Result<File, ReadError> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let opened = rustix::fs::openat(&self.root, path, flags, Mode::empty());
+        let opened = match rustix::fs::openat(&self.root, path, FLAGS, Mode::empty()) {
+            // As in `file`.
+            Err(Errno::STALE) => rustix::fs::open(self.root_path.join(names::as_path(path)), FLAGS, Mode::empty()),
+            opened => opened,
+        };
         opened
             .map(File::from)
             .map_err(|error| ReadError::of_system(error.into(), &self.root_path.join(names::as_path(path))))
