@@ -50,7 +50,7 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
         steps.step("licences", || joined(licences))?;
         steps.step("python", || joined(making).map(|made| pythons = made))
     })?;
-    steps.step("package", || package::jobs(peers, full).map(|jobs| package = jobs))?;
+    steps.step("package", || package::jobs(peers).map(|jobs| package = jobs))?;
     steps.step("test", || {
         let _warm = warmed(&mut pythons)?;
         if full {
@@ -65,7 +65,7 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
     })?;
     if peers {
         steps.step("test of the package", || package::run_alone(package))?;
-        steps.step("the program of the package", || package::installed_program(full))?;
+        steps.step("the program of the package", package::installed_program)?;
     }
     if full {
         steps.step("stores at the size of users", || {
@@ -92,7 +92,7 @@ fn others(full: bool, peers: bool, fuzz_seconds: u64) -> Vec<Step> {
         );
     }
     if !full {
-        println!("the release build of the package, the feature turbo, fuzzing and sweeps are done with --full only");
+        println!("the feature turbo, fuzzing and sweeps are done with --full only");
         return others;
     }
     let turbo = || match tools::path() {

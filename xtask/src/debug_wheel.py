@@ -1,7 +1,7 @@
 """Makes a wheel of the package from the native library that the build of the tests has left.
 
 `python debug_wheel.py LIBRARY VERSION FOLDER`. maturin builds the library anew: cargo unifies the features of one package otherwise than those
-of the workspace. Releases and `--full` use maturin.
+of the workspace. Releases and `CI=true` use maturin.
 """
 
 import sys

@@ -116,8 +116,8 @@ fn install(python: &Path, wheel: &Path) -> Result<()> {
 pub fn task(mut arguments: Arguments) -> Result<()> {
     let full = arguments.flag("--full");
     arguments.end()?;
-    let jobs = jobs(full, full)?;
-    if full { run_alone(jobs).and_then(|()| installed_program(true)) } else { run_all(jobs) }
+    let jobs = jobs(full)?;
+    if full { run_alone(jobs).and_then(|()| installed_program()) } else { run_all(jobs) }
 }
 
 /// Runs one job after another: PyTorch and JAX use all cores, and Ray has time limits.
@@ -125,16 +125,11 @@ pub fn run_alone(jobs: Vec<Job>) -> Result<()> {
     jobs.into_iter().try_for_each(|job| run_all(vec![job]))
 }
 
-/// Builds the wheel, installs it, checks the sources, and returns the jobs that run python/tests against it. With `peers`, adds the tests
-/// with PyTorch and other libraries. The wheel is the release with `full`, and a debug build otherwise, which takes ten minutes less.
-pub fn jobs(peers: bool, full: bool) -> Result<Vec<Job>> {
+/// Builds the wheel, installs it, checks the sources, and returns the jobs that run python/tests against it. With `peers`, builds the
+/// release wheel, and adds the tests with PyTorch and other libraries.
+pub fn jobs(peers: bool) -> Result<Vec<Job>> {
     let python = environment()?;
-    let wheel = wheel(&python, if full { Build::Fast } else { Build::Debug })?;
-    if !full {
-        // The release wheel is built from the same metadata.
-        let mut sources = command(&python, ["-m", "maturin", "sdist", "--manifest-path", "python/Cargo.toml", "--out"]);
-        run(sources.arg(target("wheels-sources")))?;
-    }
+    let wheel = wheel(&python, if peers { Build::Fast } else { Build::Debug })?;
     install(&python, &wheel)?;
     run(&mut command(&python, ["-m", "ruff", "check", "python"]))?;
     run(&mut command(&python, ["-m", "ruff", "format", "--quiet", "--check", "python"]))?;
@@ -188,19 +183,17 @@ const INSTALLED: &str = "SHARDPACK_INSTALLED";
 const WITH_TORCH: &str = "PIL accelerate grain h5py ipykernel jax jupyter_client lightning litdata lmdb streaming timm torch \
                           torchdata torchvision transformers webdataset";
 
-/// Modules of the tests that also run with the program of the package; the others can run with SHARDPACK_PROGRAM. The first one always
-/// runs, the others with `--full`.
-const OF_PROGRAM: [&str; 5] = ["cli::json", "cli::inspect", "cli::terminal", "pack::pack", "pack::verify_shards"];
+/// Modules of the tests that also run with the program of the package; the others can run with SHARDPACK_PROGRAM.
+const OF_PROGRAM: [&str; 5] = ["cli::inspect", "cli::json", "cli::terminal", "pack::pack", "pack::verify_shards"];
 
 /// Runs tests of the command line with the program that pip installed.
-pub fn installed_program(full: bool) -> Result<()> {
-    let modules = if full { &OF_PROGRAM[..] } else { &OF_PROGRAM[..1] };
+pub fn installed_program() -> Result<()> {
     let program = environment()?.with_file_name("shardpack");
     // Whole workspace: the features of a single package would recompile half of its crates.
     let mut jobs = test_programs::jobs("--workspace --test cli --test pack", &[("SHARDPACK_PROGRAM", program)])?;
-    jobs.retain(|job| modules.contains(&job.key.as_str()));
-    if jobs.len() != modules.len() {
-        return Err(format!("not all of {} are modules of tests", modules.join(", ")));
+    jobs.retain(|job| OF_PROGRAM.contains(&job.key.as_str()));
+    if jobs.len() != OF_PROGRAM.len() {
+        return Err(format!("not all of {} are modules of tests", OF_PROGRAM.join(", ")));
     }
     run_all(jobs)
 }
