@@ -82,7 +82,8 @@ impl Folder {
         let path = &std::path::absolute(path)
             .map_err(|error| Error::io("cannot determine its absolute path", error).in_file(path))?;
         let open = || {
-            own::create_folders(path)?;
+            own::create_folders(path)
+                .map_err(|error| Error::io("cannot make the folder of a cache", os_error(error)))?;
             let mark = path.join(MARK);
             let is_marked = || fs::symlink_metadata(&mark).is_ok_and(|mark| mark.is_file());
             let mut inside = fs::read_dir(path).map_err(|error| Error::io("cannot list", error))?;
