@@ -4,14 +4,14 @@
 //! Holds at all times: every listed object is a sample, counted, or reported with a reason, even if its name is not a
 //! valid path.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use shardpack_format::component::Component;
 
 use super::{
     companions::{self, Refused},
     filter::{LEFT_OUT, PathFilter},
-    names::{Name, join, other_reason},
+    names::{Name, cut, join, other_reason},
     outcome::{self, Outcome, sized, unpacked},
 };
 use crate::{
@@ -112,12 +112,6 @@ impl ListedTree {
         })
     }
 
-    /// The file at `path`.
-    fn file(&self, path: &[u8]) -> Option<File> {
-        let (folder, name) = cut(path);
-        self.folders.get(folder)?.files().find(|(known, _)| *known == name).map(|(_, file)| file)
-    }
-
     /// Names of the entries in `folder`.
     pub fn names(&self, folder: &[u8]) -> impl Iterator<Item = Named<'_>> {
         let entries = self.folders.get(folder).into_iter();
@@ -173,6 +167,17 @@ impl ListedTree {
         let samples = listing::Builder::with(ComponentTable::new(components.to_vec()));
         let mut outcome = Outcome { samples, ..Outcome::default() };
         let mut place = 0;
+        // The files by name of each folder that has files of components.
+        let mut by_name = HashMap::<&[u8], HashMap<&[u8], File>>::new();
+        let mut elsewhere = |path: &[u8]| {
+            let path = join_path(root, path);
+            let (folder, name) = cut(&path);
+            if !by_name.contains_key(folder) {
+                let (folder, entries) = self.folders.get_key_value(folder)?;
+                by_name.insert(folder, entries.files().collect());
+            }
+            by_name.get(folder)?.get(name).copied()
+        };
         for (path, class) in classes {
             let mut todo = vec![path];
             while let Some(path) = todo.pop() {
@@ -184,8 +189,8 @@ impl ListedTree {
                         Name::Payload | Name::Other => todo.push(join(&path, name)),
                     }
                 }
-                let found = |path: &[u8]| self.file(&join_path(root, path));
-                let samples = folder((&path, class), entries, keep, (components, &found), &mut outcome, &mut place);
+                let components = (components, &mut elsewhere as ByPath<'_>);
+                let samples = folder((&path, class), entries, keep, components, &mut outcome, &mut place);
                 if !samples.is_empty() {
                     outcome.samples.add(Folder { path: path.as_slice().into(), class }, &samples);
                 }
@@ -195,11 +200,6 @@ impl ListedTree {
     }
 }
 
-/// Splits a path into folder and name.
-fn cut(path: &[u8]) -> (&[u8], &[u8]) {
-    path.iter().rposition(|byte| *byte == b'/').map_or((b"", path), |at| (&path[..at], &path[at + 1..]))
-}
-
 fn join_path(root: &[u8], path: &[u8]) -> Vec<u8> {
     match (root, path) {
         (root, []) => root.to_vec(),
@@ -207,12 +207,15 @@ fn join_path(root: &[u8], path: &[u8]) -> Vec<u8> {
     }
 }
 
+/// The file at a path below the root of the walk.
+type ByPath<'a> = &'a mut dyn FnMut(&[u8]) -> Option<File>;
+
 /// The samples of one folder. Other entries are counted or reported.
 fn folder(
     (path, class): (&[u8], Option<u32>),
     entries: &Entries,
     keep: &PathFilter,
-    (components, elsewhere): (&[Component], &dyn Fn(&[u8]) -> Option<File>),
+    (components, elsewhere): (&[Component], ByPath<'_>),
     outcome: &mut Outcome,
     place: &mut u64,
 ) -> FolderSamples {
@@ -246,7 +249,7 @@ fn folder(
                     *claimed = true;
                     *found
                 }),
-                None => at.as_deref().and_then(elsewhere),
+                None => at.as_deref().and_then(&mut *elsewhere),
             };
             match (found, &at) {
                 (Some(found), Some(at)) => Ok(Cell::file(outcome::beside(cut(at).1, found.bytes)?, found.stamp)),

@@ -105,6 +105,12 @@ pub(super) fn join(folder: &[u8], name: &[u8]) -> Vec<u8> {
     }
 }
 
+/// Splits a path into folder and name.
+pub(super) fn cut(path: &[u8]) -> (&[u8], &[u8]) {
+    let at = path.iter().rposition(|byte| *byte == b'/');
+    at.map_or((&[], path), |at| (&path[..at], &path[at + 1..]))
+}
+
 /// These bytes as a path.
 pub(super) fn as_path(bytes: &[u8]) -> &Path {
     use std::os::unix::ffi::OsStrExt;

@@ -13,7 +13,10 @@ use std::{
 use shardpack_format::{Error, Result, text};
 
 use super::rows::Rows;
-use crate::{names, sys};
+use crate::{
+    names::{self, cut},
+    sys,
+};
 
 /// Extensions with their dot, by file name without extension. A file without an extension has an empty one.
 type Folder = HashMap<Vec<u8>, Vec<Vec<u8>>>;
@@ -39,12 +42,6 @@ impl Extensions {
         let all: u64 = self.counts.values().sum();
         (all > 0).then(|| format!("{all} paths without an extension got one: {counts}"))
     }
-}
-
-/// Splits a path into folder and file name.
-fn cut(path: &[u8]) -> (&[u8], &[u8]) {
-    let at = path.iter().rposition(|byte| *byte == b'/');
-    at.map_or((&[], path), |at| (&path[..at], &path[at + 1..]))
 }
 
 impl Rows<'_> {

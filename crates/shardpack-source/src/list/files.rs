@@ -20,7 +20,7 @@ use crate::{
     filter::PathFilter,
     links::NOT_FOLLOWED,
     monitor::Monitor,
-    names,
+    names::{self, cut},
     object_tree::without_place,
     outcome,
     parallel::for_each_adaptive,
@@ -173,12 +173,6 @@ enum Failed {
 
 fn refused(why: String) -> Failed {
     Failed::Sample(why.into())
-}
-
-/// Splits a path into folder and name.
-fn cut(path: &[u8]) -> (&[u8], &[u8]) {
-    let at = path.iter().rposition(|byte| *byte == b'/');
-    at.map_or((&[], path), |at| (&path[..at], &path[at + 1..]))
 }
 
 /// Looks up the file at `path`; the inner error is the reason why it is not a sample.

@@ -2,6 +2,8 @@
 
 use shardpack_format::{component::Component, text};
 
+use crate::names::cut;
+
 /// The note for column `column`, where a row has the paths `image` and `file`.
 pub(super) fn note(column: &str, image: &[u8], file: &[u8]) -> String {
     let column = text::shown(column.as_bytes()).to_string();
@@ -42,11 +44,6 @@ fn way(from: &[u8], to: &[u8]) -> Vec<u8> {
     }
     let up = std::iter::repeat_n(b"..".to_vec(), from.len() - same);
     up.chain(to.into_iter().skip(same)).flat_map(|part| [part, b"/".to_vec()].concat()).collect()
-}
-
-fn cut(path: &[u8]) -> (&[u8], &[u8]) {
-    let at = path.iter().rposition(|byte| *byte == b'/');
-    at.map_or((&[], path), |at| (&path[..at], &path[at + 1..]))
 }
 
 /// The last folder of a path.
