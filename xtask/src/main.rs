@@ -59,6 +59,7 @@ cargo xtask dist                               make what a release hands out, in
                loops waits scale listing
          training, training-peers, waits: --photos FOLDER takes its JPEGs and leaves docs/ alone; --under WORDS puts them before each
                command that reads, as in --under 'taskset -c 0,1'
+         --before PROGRAM compares with an earlier build in rows pack, cold, read, convert and stores, and leaves docs/ alone
   shuffle-quality: --keep prints and leaves docs/ alone; --samples --classes --ranks --workers --batch --sample-bytes --seed N
   many-machines: --keep prints and leaves docs/ alone, as do your own numbers, rates a second: --samples --sample-bytes --shard-bytes
          --cores --network --in-flight --walkers --start --read --write --of-one --opens --open-seconds --looks --look-seconds

@@ -3,6 +3,7 @@
 //! All files are written below target/bench, except the tables in docs/explain/performance.md. Contenders of one table take turns, and
 //! a ratio compares runs that are close in time.
 
+mod before;
 mod buckets;
 mod cold;
 mod contest;
@@ -85,7 +86,12 @@ pub fn task(mut arguments: Arguments) -> Result<()> {
     let photos = photos.map_err(|error| format!("--photos: {error}"))?;
     let under = arguments.value("--under")?.unwrap_or_default();
     let under = under.split_whitespace().map(str::to_owned).collect();
+    let earlier = arguments.value("--before")?.map(std::path::absolute).transpose();
+    let earlier = earlier.map_err(|error| format!("--before: {error}"))?;
     let scale = Scale { rounds, smaller, photos, under };
+    if let Some(earlier) = earlier {
+        return arguments.end().and_then(|()| before::before(&scale, &earlier));
+    }
     let mut wanted = Vec::new();
     while let Some(word) = arguments.word() {
         let names = || ROWS.map(|(name, _)| name).join(" ");
