@@ -131,7 +131,7 @@ fn what_is_missing_is_bad_left_out_or_absent() {
         .says("its txt is missing");
     bench.pack(&["--on-missing", "skip"]).code(2).says("--on-missing is for the files of --with");
     let out = ["--no-labels", "--with", "mask=../../../masks/*.png"];
-    bench.pack_to(&bench.at("out"), &out).code(1).says("leads out of the source");
+    bench.pack_to(&bench.at("out"), &out).code(1).says("gives no file in the source");
 }
 
 #[test]

@@ -28,11 +28,11 @@ pub(super) fn is_its_own(kind: &Component) -> Refused {
     format!("is a file of {kind} itself, and no image").into()
 }
 
-/// The cell of an image without the file `path` of `kind`; `path` is `None` if it leads out of the source.
+/// The cell of an image without the file `path` of `kind`; `path` is `None` if the pattern gives none in the source.
 pub(super) fn missing(kind: &Component, path: Option<&[u8]>, policy: Option<OnMissing>) -> Result<Cell, Refused> {
     let why = || match path {
         Some(path) => format!("its {} is missing: {}", kind.name(), text::shown(path)),
-        None => format!("its {} is missing: {kind} leads out of the source", kind.name()),
+        None => format!("its {} is missing: {kind} gives no file in the source", kind.name()),
     };
     match policy.unwrap_or(if kind.is_path() { OnMissing::Error } else { OnMissing::Empty }) {
         OnMissing::Empty => Ok(Cell::ABSENT),

@@ -5,9 +5,61 @@
 
 /// Stands for the name of the image without its extension, as `{stem}` does.
 const STEM: char = '*';
-/// Placeholders: the name of the image without its extension, its whole name, the path of its folder in the source, and the name of its folder.
-const PLACEHOLDERS: [&str; 4] = ["{stem}", "{name}", DIR, "{parent}"];
-const DIR: &str = "{dir}";
+
+/// Most placeholders of a part of a path: a name can match them in many ways.
+const MAX_PLACEHOLDERS: usize = 3;
+
+/// A piece of a part of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    /// As it is.
+    Text(String),
+    /// `{stem}`: the name of the image without its extension. `{stem-TEXT}`: also without TEXT at its end or start.
+    Stem(Option<String>),
+    /// `{name}`: the name of the image.
+    Name,
+    /// `{dir}`: the path of its folder in the source. `{dir-NAME}`: without the folder NAME at its start.
+    Dir(Option<String>),
+    /// `{parent}`: the name of its folder.
+    Parent,
+}
+
+impl Piece {
+    /// The pieces of a part of a path; `None` if a brace encloses something else.
+    fn parse(part: &str) -> Option<Vec<Self>> {
+        let (mut pieces, mut rest) = (Vec::new(), part);
+        while let Some((before, after)) = rest.split_once('{') {
+            let (inside, after) = after.split_once('}')?;
+            if !before.is_empty() {
+                pieces.push(Self::Text(before.to_owned()));
+            }
+            pieces.push(match inside {
+                "stem" => Self::Stem(None),
+                "name" => Self::Name,
+                "dir" => Self::Dir(None),
+                "parent" => Self::Parent,
+                other => {
+                    let (name, text) = other.split_once('-').filter(|(_, text)| !text.is_empty())?;
+                    match name {
+                        "stem" => Self::Stem(Some(text.to_owned())),
+                        "dir" => Self::Dir(Some(text.to_owned())),
+                        _ => return None,
+                    }
+                }
+            });
+            rest = after;
+        }
+        if !rest.is_empty() {
+            pieces.push(Self::Text(rest.to_owned()));
+        }
+        let is_closed = |piece: &Self| matches!(piece, Self::Text(text) if text.contains('}'));
+        (!pieces.iter().any(is_closed)).then_some(pieces)
+    }
+
+    fn names_image(&self) -> bool {
+        matches!(self, Self::Stem(_) | Self::Name)
+    }
+}
 
 /// A pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +77,8 @@ pub(super) struct PathPattern {
     text: String,
     /// Number of `..` at its start.
     up: usize,
-    /// The parts after `..`; the last one is the file.
-    parts: Vec<String>,
+    /// The parts after `..`, none empty; the last one is the file.
+    parts: Vec<Vec<Piece>>,
 }
 
 impl Pattern {
@@ -50,9 +102,12 @@ impl Pattern {
     pub fn extension(&self) -> Option<&str> {
         let last = match self {
             Self::Beside(_, after) => after,
-            Self::Path(path) => path.parts.last()?,
+            Self::Path(path) => match path.parts.last()?.last()? {
+                Piece::Text(text) => text,
+                _ => return None,
+            },
         };
-        last.rsplit_once('.').map(|(_, extension)| extension).filter(|extension| !extension.contains('}'))
+        last.rsplit_once('.').map(|(_, extension)| extension)
     }
 }
 
@@ -67,40 +122,44 @@ impl std::fmt::Display for Pattern {
 
 impl PathPattern {
     fn parse(text: &str) -> Result<Self, &'static str> {
-        let full = text.replace(STEM, PLACEHOLDERS[0]);
+        let full = text.replace(STEM, "{stem}");
         let up = full.split('/').take_while(|part| *part == "..").count();
-        let parts: Vec<String> = full.split('/').skip(up).map(str::to_owned).collect();
-        if parts.iter().any(|part| ["", ".", ".."].contains(&part.as_str())) {
+        let parts: Vec<&str> = full.split('/').skip(up).collect();
+        if parts.iter().any(|part| ["", ".", ".."].contains(part)) {
             return Err(
                 "a path in a pattern is relative to the image's folder: it may begin with ../, and has no empty parts, . or .. further on",
             );
         }
-        if parts.iter().any(|part| !is_balanced(part)) {
-            return Err(
-                "a pattern knows {stem}, {name}, {dir} and {parent}: the image's name without and with its extension, the path of its folder in the source, and the name of this folder",
-            );
-        }
-        if !parts.iter().any(|part| part.contains(PLACEHOLDERS[0]) || part.contains(PLACEHOLDERS[1])) {
+        let parts = parts.into_iter().map(Piece::parse).collect::<Option<Vec<_>>>().ok_or(
+            "a pattern knows {stem}, {name}, {dir} and {parent}: the image's name without and with its extension, the path of its folder in the source, and the name of this folder; and {stem-TEXT}, the stem without TEXT at its end or start, and {dir-NAME}, the path without the folder NAME at its start",
+        )?;
+        if !parts.iter().flatten().any(Piece::names_image) {
             return Err("a pattern names the image by *, {stem} or {name}");
         }
-        if parts.iter().any(|part| part.contains(DIR) && part != DIR)
-            || parts.iter().filter(|part| *part == DIR).count() > 1
+        if parts
+            .iter()
+            .any(|part| part.iter().filter(|piece| !matches!(piece, Piece::Text(_))).count() > MAX_PLACEHOLDERS)
         {
+            return Err("a folder or file in a pattern has at most 3 placeholders");
+        }
+        let is_dir = |part: &&Vec<Piece>| part.iter().any(|piece| matches!(piece, Piece::Dir(_)));
+        if parts.iter().filter(is_dir).any(|part| part.len() > 1) || parts.iter().filter(is_dir).count() > 1 {
             return Err("{dir} is a part of the path by itself, between slashes, and once");
         }
-        if up == 0 && parts == ["{name}"] {
+        if up == 0 && parts == [vec![Piece::Name]] {
             return Err("a pattern gives another file than the image");
         }
         Ok(Self { text: full, up, parts })
     }
 
-    /// The path of the file for the image `name` in `folder`, both in the source; `None` if it leads out of the source.
+    /// The path of the file for the image `name` in `folder`, both in the source; `None` if it leads out of the source, or the
+    /// image has not the text of `{stem-TEXT}` or `{dir-NAME}`.
     pub fn path_of(&self, folder: &[u8], name: &[u8]) -> Option<Vec<u8>> {
         let mut at: Vec<&[u8]> = folder.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).collect();
         let parent = at.last().copied().unwrap_or_default();
         at.truncate(at.len().checked_sub(self.up)?);
-        let filled = self.parts.iter().map(|part| filled(part, [super::stem(name), name, folder, parent]));
-        let filled: Vec<_> = filled.filter(|part| !part.is_empty()).collect();
+        let filled = self.parts.iter().map(|part| filled(part, name, folder, parent)).collect::<Option<Vec<_>>>()?;
+        let filled = filled.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
         Some(at.into_iter().chain(filled.iter().map(Vec::as_slice)).collect::<Vec<_>>().join(&b'/'))
     }
 
@@ -109,24 +168,28 @@ impl PathPattern {
     /// A pattern that names no folder and no file of its own matches files in the image's folder only: `../{stem}.png` may name images.
     pub fn takes(&self, folder: &[u8], file: &[u8]) -> bool {
         let Some((last, folders)) = self.parts.split_last() else { return false };
-        let is_open = self.up > 0 && last.contains('{') && !folders.iter().any(|part| has_text(part));
+        let is_plain = |part: &Vec<Piece>| part.iter().all(|piece| matches!(piece, Piece::Text(_)));
+        let is_open = self.up > 0 && !is_plain(last) && !folders.iter().any(|part| has_text(part));
         !is_open && matches(last, file) && self.takes_folder(folders, folder)
     }
 
     /// Whether `folder` can have files of images: it ends with `folders`, the parts of the pattern before the file.
-    fn takes_folder(&self, folders: &[String], folder: &[u8]) -> bool {
+    fn takes_folder(&self, folders: &[Vec<Piece>], folder: &[u8]) -> bool {
         let names: Vec<&[u8]> = folder.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).collect();
         let are_like =
-            |parts: &[String], names: &[&[u8]]| parts.iter().zip(names).all(|(part, name)| matches(part, name));
-        let Some(at) = folders.iter().position(|part| part == DIR) else {
+            |parts: &[Vec<Piece>], names: &[&[u8]]| parts.iter().zip(names).all(|(part, name)| matches(part, name));
+        let is_dir = |part: &Vec<Piece>| matches!(part[..], [Piece::Dir(_)]);
+        let Some(at) = folders.iter().position(is_dir) else {
             return names.len() >= folders.len() && are_like(folders, &names[names.len() - folders.len()..]);
         };
+        let [Piece::Dir(cut)] = &folders[at][..] else { return false };
         let (before, after) = (&folders[..at], &folders[at + 1..]);
         // The folder of the image stands in it as a whole, and without its last `up` names at the start.
         (0..names.len()).any(|start| {
             let Some(image) = names.get(start + before.len()..names.len().saturating_sub(after.len())) else {
                 return false;
             };
+            let image: Vec<&[u8]> = cut.iter().map(|cut| cut.as_bytes()).chain(image.iter().copied()).collect();
             let is_start = image.len().checked_sub(self.up).is_some_and(|above| image[..above] == names[..start]);
             is_start && are_like(before, &names[start..]) && are_like(after, &names[names.len() - after.len()..])
         })
@@ -140,55 +203,37 @@ impl PathPattern {
 }
 
 /// Whether `part` has text that is no placeholder.
-fn has_text(part: &str) -> bool {
-    !PLACEHOLDERS.iter().fold(part.to_owned(), |part, known| part.replace(known, "")).is_empty()
+fn has_text(part: &[Piece]) -> bool {
+    part.iter().any(|piece| matches!(piece, Piece::Text(_)))
 }
 
-/// Whether braces in `part` only enclose placeholders.
-fn is_balanced(part: &str) -> bool {
-    !PLACEHOLDERS.iter().fold(part.to_owned(), |part, known| part.replace(known, "")).contains(['{', '}'])
-}
-
-/// `part` with the values of the placeholders.
-fn filled(part: &str, values: [&[u8]; 4]) -> Vec<u8> {
-    let (mut out, mut rest) = (Vec::new(), part);
-    while let Some(at) = rest.find('{') {
-        out.extend_from_slice(&rest.as_bytes()[..at]);
-        let known = PLACEHOLDERS.iter().zip(values).find(|(known, _)| rest[at..].starts_with(**known));
-        let Some((known, value)) = known else { break };
-        out.extend_from_slice(value);
-        rest = &rest[at + known.len()..];
-    }
-    out.extend_from_slice(rest.as_bytes());
-    out
+/// `part` with the values of its placeholders for the image `name` in `folder`, whose name is `parent`; `None` if the stem has no such text.
+fn filled(part: &[Piece], name: &[u8], folder: &[u8], parent: &[u8]) -> Option<Vec<u8>> {
+    let stem = super::stem(name);
+    let values = part.iter().map(|piece| match piece {
+        Piece::Text(text) => Some(text.as_bytes()),
+        Piece::Stem(None) => Some(stem),
+        Piece::Stem(Some(text)) => stem.strip_suffix(text.as_bytes()).or_else(|| stem.strip_prefix(text.as_bytes())),
+        Piece::Name => Some(name),
+        Piece::Dir(None) => Some(folder),
+        Piece::Dir(Some(cut)) => match folder.strip_prefix(cut.as_bytes())? {
+            [b'/', rest @ ..] => Some(rest),
+            rest => Some(rest).filter(|rest| rest.is_empty()),
+        },
+        Piece::Parent => Some(parent),
+    });
+    values.collect::<Option<Vec<_>>>().map(|values| values.concat())
 }
 
 /// Whether `name` is `part` with any values of its placeholders, which are not empty.
-fn matches(part: &str, name: &[u8]) -> bool {
-    let mut fixed = vec![String::new()];
-    let mut rest = part;
-    while let Some((before, after)) = rest.split_once('{') {
-        if let Some(last) = fixed.last_mut() {
-            last.push_str(before);
-        }
-        fixed.push(String::new());
-        rest = after.split_once('}').map_or("", |(_, after)| after);
-    }
-    if let Some(last) = fixed.last_mut() {
-        last.push_str(rest);
-    }
-    let [first, middle @ .., last] = fixed.as_slice() else { return name == part.as_bytes() };
-    let Some(mut inside) = name.strip_prefix(first.as_bytes()).and_then(|rest| rest.strip_suffix(last.as_bytes()))
-    else {
-        return false;
+fn matches(part: &[Piece], name: &[u8]) -> bool {
+    let (text, rest) = match part {
+        [] => return name.is_empty(),
+        [Piece::Text(text), rest @ ..] => (text.as_bytes(), rest),
+        // At least one byte is the value of the placeholder.
+        [_, rest @ ..] => return (1..=name.len()).any(|at| matches(rest, &name[at..])),
     };
-    for fixed in middle {
-        // At least one byte is the value of the placeholder before.
-        let found = (1..=inside.len()).find(|at| inside[*at..].starts_with(fixed.as_bytes()));
-        let Some(at) = found else { return false };
-        inside = &inside[at + fixed.len()..];
-    }
-    !inside.is_empty()
+    name.strip_prefix(text).is_some_and(|name| matches(rest, name))
 }
 
 #[cfg(test)]
@@ -204,7 +249,16 @@ mod tests {
 
     #[test]
     fn a_pattern_gives_the_file_of_an_image() {
-        let rows: [(&str, &str, &str, Option<&str>); 9] = [
+        let rows: [(&str, &str, &str, Option<&str>); 13] = [
+            ("../../m/{dir-images}/*.png", "imagesets/a", "1.jpg", None),
+            (
+                "../../../gtFine/{dir-leftImg8bit}/{stem-_leftImg8bit}_gtFine_labelIds.png",
+                "leftImg8bit/val/bonn",
+                "bonn_0_leftImg8bit.png",
+                Some("gtFine/val/bonn/bonn_0_gtFine_labelIds.png"),
+            ),
+            ("../m/mask_{stem-img_}.png", "i", "img_7.jpg", Some("m/mask_7.png")),
+            ("../m/mask_{stem-img_}.png", "i", "x_7.jpg", None),
             ("../masks/{stem}.png", "images", "1.jpg", Some("masks/1.png")),
             ("../masks/*.png", "a/images", "1.b.jpg", Some("a/masks/1.b.png")),
             ("../../labels/{parent}/{stem}.txt", "images/train", "1.jpg", Some("labels/train/1.txt")),
@@ -235,6 +289,9 @@ mod tests {
             "*/",
             "*a*",
             "a,*",
+            "../{stem-}.png",
+            "../x}/*.png",
+            "../{stem}}.png",
         ] {
             assert!(Pattern::parse(wrong).is_err(), "{wrong}");
         }
@@ -265,6 +322,10 @@ mod tests {
             ("../{stem}/mask.png", "1", "mask.png", true),
             ("../m/{stem}_{parent}.png", "m", "1_x.png", true),
             ("../m/{stem}_{parent}.png", "m", "1_.png", false),
+            ("../../../gtFine/{dir-leftImg8bit}/{stem-_x}_y.png", "gtFine/val/bonn", "1_y.png", true),
+            ("../../../gtFine/{dir-leftImg8bit}/{stem-_x}_y.png", "gtCoarse/val/bonn", "1_y.png", false),
+            ("../m/mask_{stem-img_}.png", "m", "mask_7.png", true),
+            ("../m/mask_{stem-img_}.png", "m", "7.png", false),
         ];
         for (pattern, folder, file, expected) in rows {
             assert_eq!(path(pattern).takes(folder.as_bytes(), file.as_bytes()), expected, "{pattern} {folder}/{file}");
