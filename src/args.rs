@@ -18,7 +18,7 @@ use shardpack_packer::{
 use shardpack_reader::StoreSettings;
 use shardpack_runtime::threads;
 use shardpack_source::{
-    Fractions,
+    FolderSplits, Fractions,
     options::{self, Splits},
     sys,
 };
@@ -127,7 +127,7 @@ pub struct PlanArgs {
     #[arg(help_heading = crate::help::SHARDS, long, default_value = "shard", value_parser = name)]
     pub name: String,
     /// Folders that are splits: auto, none, or NAMES separated by commas. auto: train, val, test, … if there are no other
-    /// folders
+    /// folders. A path with {split}, as in images/{split}, names folders inside SRC, for images without labels
     #[arg(help_heading = crate::help::SOURCE, long, default_value = "auto", value_name = "auto|none|NAMES")]
     pub splits: String,
     /// Random splits for a source without splits: NAME=FRACTION, separated by commas. The rest is train. The split of a sample
@@ -170,6 +170,14 @@ impl PlanArgs {
         let recipe = self.changes.recipe()?;
         let splits = self.splits();
         let fractions = self.split_fraction.as_ref().map(|text| Fractions::new(text, self.seed)).transpose()?;
+        let is_pattern = FolderSplits::is_pattern(&self.splits);
+        let folders = is_pattern.then(|| FolderSplits::new(&self.splits)).transpose()?;
+        if fractions.is_some() && is_pattern {
+            return Err(Error::usage(
+                "--splits with a pattern and --split-fraction are both given: a sample is in one split",
+            ));
+        }
+        let (fractions, split_folders) = (fractions.map(|one| one.to_string()), folders.map(|one| one.to_string()));
         let extension = match self.ext.as_str() {
             "common" => Extension::MostCommon,
             "content" => Extension::Content,
@@ -203,7 +211,7 @@ impl PlanArgs {
                 },
                 seed: self.seed,
                 cut,
-                format: Choice { fractions: fractions.as_ref().map(ToString::to_string), ..format },
+                format: Choice { fractions: fractions.clone(), split_folders: split_folders.clone(), ..format },
                 compression: self.compress.unwrap_or(Compression::None),
                 check: self.selection.check(),
                 recipe: None,
@@ -224,6 +232,8 @@ impl PlanArgs {
         match self.splits.as_str() {
             "auto" => Splits::Auto,
             "none" => Splits::None,
+            // The packer divides the source.
+            pattern if FolderSplits::is_pattern(pattern) => Splits::None,
             names => Splits::Names(names.split(',').map(str::to_owned).collect()),
         }
     }

@@ -188,7 +188,7 @@ impl SourceArgs {
     /// # Errors
     /// If a value of `--with` is invalid.
     pub fn put(&self, options: &mut [PlanOptions]) -> Result<(), Error> {
-        let with = self.with.iter().map(|with| Component::files(with)).collect::<Result<Vec<_>, _>>()?;
+        let with = self.with.iter().map(|with| Component::with(with)).collect::<Result<Vec<_>, _>>()?.concat();
         if with.is_empty() && self.on_missing.is_some() {
             return Err(Error::usage("--on-missing is for the files of --with, which is not given"));
         }

@@ -11,6 +11,9 @@ use shardpack_format::{
     sample::Forms,
 };
 
+/// Bytes before the content in a slot of the texts.
+const SLOT_HEAD_BYTES: usize = 4;
+
 /// A component of one sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
@@ -18,7 +21,8 @@ pub struct Cell {
     pub bytes: u32,
     /// Number of the form in [`ComponentTable::forms`]; [`Forms::BYTES`] if the component is bytes.
     pub form: u32,
-    /// For a file, as [`crate::listing::Entry::stamp`]; for a text, its start in the texts.
+    /// For a file, as [`crate::listing::Entry::stamp`]; for a text, its start in the texts; for an array that is made from a file, the start
+    /// of the file's slot in the texts ([`ComponentTable::slot`]).
     pub stamp: i64,
 }
 
@@ -118,11 +122,42 @@ impl ComponentTable {
         Ok(())
     }
 
-    /// The data that decides the bytes of sample `number`: each component's length, and its text if it is a
-    /// text.
+    /// Appends the slot of a file that arrays are made from: its length in 4 bytes, little-endian, and its content.
+    ///
+    /// # Errors
+    /// If the file is longer than 4 GiB.
+    pub fn push_slot(texts: &mut Vec<u8>, file: &[u8]) -> Result<i64> {
+        let start = texts.len() as i64;
+        let length = u32::try_from(file.len()).map_err(|_| Error::data("a file of more than 4 GiB"))?;
+        texts.extend_from_slice(&length.to_le_bytes());
+        texts.extend_from_slice(file);
+        Ok(start)
+    }
+
+    /// The slot at `start` in the texts, with its length; `None` if there is none.
+    fn slot(&self, start: i64) -> Option<&[u8]> {
+        let rest = self.texts.get(usize::try_from(start).ok()?..)?;
+        let (length, _) = rest.split_first_chunk::<SLOT_HEAD_BYTES>()?;
+        rest.get(..SLOT_HEAD_BYTES.checked_add(u32::from_le_bytes(*length) as usize)?)
+    }
+
+    /// The file that the array in `cell` is made from.
+    pub fn made_from(&self, cell: Cell) -> Option<&[u8]> {
+        self.slot(cell.stamp)?.get(SLOT_HEAD_BYTES..)
+    }
+
+    /// The data that decides the bytes of sample `number`: each component's length, and its text if it is a text. For arrays that are made
+    /// from a file, the first one has the slot of the file, and the others of the same slot have nothing.
     pub fn content_of(&self, number: u64) -> impl Iterator<Item = (Cell, Option<&[u8]>)> {
-        let cells = self.cells_of(number).iter().zip(&self.kinds);
-        cells.map(|(cell, kind)| (*cell, kind.is_text().then(|| self.text(*cell))))
+        let mut last = None;
+        self.cells_of(number).iter().zip(&self.kinds).map(move |(cell, kind)| {
+            let content = match kind.conversion() {
+                None => kind.is_text().then(|| self.text(*cell)),
+                Some(_) if cell.length().is_none() || last.replace(cell.stamp) == Some(cell.stamp) => Some(&[][..]),
+                Some(_) => Some(self.slot(cell.stamp).unwrap_or_default()),
+            };
+            (*cell, content)
+        })
     }
 
     /// The rows of the samples with these numbers, in this order.
@@ -195,6 +230,7 @@ impl ComponentTable {
                 let end = u64::try_from(cell.stamp).ok().and_then(|start| start.checked_add(bytes.into()));
                 end.is_some_and(|end| end <= self.texts.len() as u64)
             }
+            (false, Some(_)) if kind.conversion().is_some() => self.slot(cell.stamp).is_some(),
             _ => true,
         };
         let right = self.cells.len() as u64 == samples * self.kinds.len() as u64
@@ -214,6 +250,12 @@ pub struct Interner {
 }
 
 impl Interner {
+    /// One that has these forms already.
+    pub fn of(forms: &[Form]) -> Self {
+        let numbers = forms.iter().cloned().zip(0..).collect();
+        Self { forms: forms.to_vec(), numbers }
+    }
+
     /// The number of a form.
     pub fn number(&mut self, form: &Form) -> u32 {
         if let Some(number) = self.numbers.get(form) {

@@ -232,7 +232,7 @@ fn names_of(member: &Member<'_>, options: &Options) -> Vec<merge_classes::Name> 
 fn wanted_components(dataset: &Dataset, choice: &Choice, options: &Options) -> (Vec<(Component, usize)>, Vec<String>) {
     // The chosen components are the last in the manifest.
     let first = dataset.manifest().components.len().saturating_sub(choice.components.len());
-    let own = choice.components.iter().cloned().zip(first..);
+    let own = choice.components.iter().map(Component::stored).zip(first..);
     let (kept, left): (Vec<_>, Vec<_>) = own.partition(|(kind, _)| {
         options.components.wants(kind.name()) && (!options.no_text || options.with.contains(kind))
     });

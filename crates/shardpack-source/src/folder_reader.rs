@@ -158,7 +158,7 @@ impl SampleReader for FolderReader<'_> {
         let (Some(kind), Some(cell)) = (components.kinds.get(which), components.cells_of(number).get(which)) else {
             return Err(ReadError::Refused(Refusal("has no such component".to_owned())));
         };
-        if kind.kind().is_some() {
+        if kind.is_value() {
             return self.npz(number, |npz| npz.read(kind.name(), components.form(cell.form), out));
         }
         let path = || kind.path_of(&self.listing.folder(number).path, self.listing.name(number));

@@ -302,7 +302,7 @@ impl ObjectReader<'_> {
         out: &mut [u8],
     ) -> Option<Result<(), ReadError>> {
         let components = self.listing.components();
-        let kind = components.kinds.get(which).filter(|kind| kind.kind().is_some())?;
+        let kind = components.kinds.get(which).filter(|kind| kind.is_value())?;
         let cell = components.cells_of(number).get(which)?;
         Some(self.read_array(number, at_hand, (kind.name(), components.form(cell.form)), out))
     }

@@ -7,6 +7,11 @@ use shardpack_format::{component::Component, splits};
 /// Folder names that count as splits.
 pub const SPLITS: [&str; 10] = splits::KNOWN;
 
+/// Key that sorts the names of splits: known names first, in their usual order.
+pub(super) fn by_usual_order(name: &str) -> (usize, String) {
+    (SPLITS.iter().position(|known| *known == name).unwrap_or(SPLITS.len()), name.to_owned())
+}
+
 /// TFRecord features that repeat what the image header holds. TFRecord files written by shardpack contain them anew, so these features
 /// become components only on request.
 const OF_THE_IMAGE: [&str; 5] = ["image/format", "image/height", "image/width", "image/channels", "image/colorspace"];
@@ -111,7 +116,7 @@ impl Options {
     /// The same with only those components next to samples that are files.
     pub(super) fn of_files(&self) -> Self {
         let mut options = self.clone();
-        options.with.retain(|kind| kind.kind().is_none());
+        options.with.retain(|kind| !kind.is_value());
         options
     }
 }

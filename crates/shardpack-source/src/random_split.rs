@@ -1,19 +1,13 @@
-//! Divides a source without splits at random into splits, sample by sample.
+//! Chooses splits at random, sample by sample.
 //!
 //! The split of a sample depends on the seed and its path only. So added or removed samples move no other sample. Each
 //! class is divided in the same fractions, apart from chance. Samples that share a path share a split.
 
-use std::{fmt, path::Path, sync::Arc};
+use std::fmt;
 
 use shardpack_format::{Error, Result, splits};
-use shardpack_storage::Transfers;
 
-use super::{
-    api::{SampleReader, SharedSource, SomeSamples, Source, SourceKind, SourceListing},
-    options::{Options, SPLITS, Splits},
-    stored::Stored,
-};
-use crate::{listing::Listing, monitor::Monitor};
+use super::options::by_usual_order;
 
 /// The split of the remaining samples.
 const REST: &str = "train";
@@ -72,14 +66,14 @@ impl Fractions {
     }
 
     /// Split names: known names first, in their usual order.
-    fn names(&self) -> Vec<&str> {
+    pub(super) fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.bounds.iter().map(|(name, _)| name.as_str()).chain([REST]).collect();
-        names.sort_by_key(|name| (SPLITS.iter().position(|known| known == name).unwrap_or(SPLITS.len()), *name));
+        names.sort_by_key(|name| by_usual_order(name));
         names
     }
 
     /// Returns a function from path to split. The hash key is derived once.
-    fn chooser<'f>(&'f self) -> impl Fn(&[u8]) -> &'f str {
+    pub(super) fn chooser<'f>(&'f self) -> impl Fn(&[u8]) -> &'f str {
         let key = blake3::derive_key(CONTEXT, &self.seed.to_le_bytes());
         move |path| {
             let hash = blake3::keyed_hash(&key, path);
@@ -93,133 +87,6 @@ impl Fractions {
 impl fmt::Display for Fractions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{};seed={}", self.text, self.seed)
-    }
-}
-
-/// A source without splits, divided into splits by fractions.
-#[derive(Clone, Debug)]
-pub struct RandomSplit {
-    source: SharedSource,
-    fractions: Fractions,
-}
-
-impl RandomSplit {
-    /// Divides `source` by `fractions`.
-    pub fn new(source: SharedSource, fractions: Fractions) -> Self {
-        Self { source, fractions }
-    }
-
-    fn has_splits(&self, found: &[SourceListing]) -> Error {
-        let names: Vec<_> = found.iter().filter_map(|found| found.split.as_deref()).collect();
-        Error::usage(format!("--split-fraction: the source has splits of its own, {}", names.join(", ")))
-            .in_file(self.source.path())
-            .help("leave out --split-fraction, or give the folder of one split")
-    }
-}
-
-impl Source for RandomSplit {
-    fn kind(&self) -> SourceKind {
-        SourceKind::Parted
-    }
-
-    fn leaves(&self) -> Vec<&dyn Source> {
-        self.source.leaves()
-    }
-
-    fn leaf_of(&self, _: Option<&str>) -> Result<&dyn Source> {
-        self.source.leaf_of(None)
-    }
-
-    fn roots(&self) -> Vec<&Path> {
-        self.source.roots()
-    }
-
-    fn transfers(&self) -> Option<Transfers> {
-        self.source.transfers()
-    }
-
-    fn stored(&self) -> Stored {
-        Stored::Parted(Box::new(self.source.stored()), self.fractions.to_string())
-    }
-
-    fn resolved(&self) -> Result<SharedSource> {
-        Ok(Arc::new(Self::new(self.source.resolved()?, self.fractions.clone())))
-    }
-
-    fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
-        let splits = match &options.splits {
-            // These splits come from the division; the source has none.
-            Splits::Compared(_) => Splits::None,
-            splits => splits.clone(),
-        };
-        let found = self.source.discover(&Options { splits, ..options.clone() }, monitor)?;
-        let one = match <[SourceListing; 1]>::try_from(found) {
-            Ok([one]) if one.split.is_none() => one,
-            Ok([one]) => return Err(self.has_splits(&[one])),
-            Err(found) => return Err(self.has_splits(&found)),
-        };
-        let split_of = self.fractions.chooser();
-        let names = self.fractions.names();
-        let number_of = |path: &[u8]| {
-            let split = split_of(path);
-            names.iter().position(|name| *name == split).unwrap_or(0) as u8
-        };
-        let mut path = Vec::new();
-        let numbers: Vec<u8> = (0..one.listing.len())
-            .map(|number| {
-                one.listing.path(number, &mut path);
-                number_of(&path)
-            })
-            .collect();
-        let of_split = |(at, name): (usize, &&str)| {
-            let is_of = |number: u64| usize::from(numbers[number as usize]) == at;
-            let unpacked = one.unpacked.iter().filter(|unpacked| usize::from(number_of(&unpacked.path)) == at);
-            let mut found = SourceListing {
-                split: Some((*name).to_owned()),
-                listing: one.listing.chosen(&one.listing.classes, Some, is_of).into(),
-                unpacked: unpacked.cloned().collect(),
-                meta: one.meta,
-                is_numbered: one.is_numbered,
-                payload: one.payload.clone(),
-                files: one.files.clone(),
-                kinds: one.kinds.clone(),
-                ..SourceListing::default()
-            };
-            if at == 0 {
-                // Counts for the whole source are reported once.
-                found.ignored.clone_from(&one.ignored);
-                found.carried.clone_from(&one.carried);
-                found.notes.clone_from(&one.notes);
-            }
-            found
-        };
-        Ok(names.iter().enumerate().map(of_split).collect())
-    }
-
-    fn open<'a>(
-        &'a self,
-        _: Option<&str>,
-        listing: &'a Listing,
-        work: Option<&Path>,
-        monitor: &dyn Monitor,
-    ) -> Result<Box<dyn SampleReader + 'a>> {
-        self.source.open(None, listing, work, monitor)
-    }
-
-    fn unpacked_bytes(&self, _: Option<&str>, listing: &Listing) -> Result<u64> {
-        self.source.unpacked_bytes(None, listing)
-    }
-
-    fn is_plain(&self) -> bool {
-        self.source.is_plain()
-    }
-
-    fn can_peek(&self, _: Option<&str>) -> Result<bool> {
-        self.source.can_peek(None)
-    }
-
-    fn first<'a>(&'a self, _: Option<&str>, listing: &'a Listing, most: usize) -> Result<Option<SomeSamples<'a>>> {
-        self.source.first(None, listing, most)
     }
 }
 

@@ -12,7 +12,7 @@ use shardpack_format::{Error, Result, formats::foreign::FieldSelection};
 use shardpack_reader::StoreSettings;
 
 use super::{
-    DatasetLocation, Datasets, Fractions, Inputs, List, LocalTree, ObjectTree, RandomSplit, Shards, SplitSource,
+    DatasetLocation, Datasets, Divided, Division, Inputs, List, LocalTree, ObjectTree, Shards, SplitSource,
     SplitSources,
     api::{SharedSource, Source},
     archive::InArchive,
@@ -132,9 +132,7 @@ pub fn restored(stored: Stored) -> Result<SharedSource> {
         }
         Stored::Shards(stored) => shared(Shards::restored(stored)?),
         Stored::List(stored) => shared(List::restored(stored)?),
-        Stored::Parted(source, fractions) => {
-            shared(RandomSplit::new(restored(*source)?, Fractions::of_text(&fractions)?))
-        }
+        Stored::Parted(source, division) => shared(Divided::new(restored(*source)?, Division::of_text(&division)?)),
         Stored::Several(parts) => {
             let part = |(split, stored)| Ok(SplitSource { split, source: restored(stored)? });
             shared(SplitSources::new(parts.into_iter().map(part).collect::<Result<_>>()?)?)

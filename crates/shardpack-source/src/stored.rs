@@ -34,7 +34,7 @@ pub enum Stored {
     List(StoredList),
     /// Splits with their sources.
     Several(Vec<(String, Stored)>),
-    /// A source with random splits, and their fractions.
+    /// A source that is divided into splits, and how.
     Parted(Box<Stored>, String),
 }
 

@@ -34,8 +34,8 @@ use crate::{
     listing::Listing,
     monitor::{Monitor, Phase},
     source::{
-        Fractions, RandomSplit, ReadError, Refusal, SampleReader, Shards, SharedSource, Source, SourceKind,
-        SourceListing, merge_classes, npy,
+        Divided, Division, ReadError, Refusal, SampleReader, Shards, SharedSource, Source, SourceKind, SourceListing,
+        boxes, merge_classes, npy,
         options::{self, Components, OnMissing, Splits},
         shared,
     },
@@ -86,6 +86,7 @@ pub(super) fn discover(
     if let Some(payload) = values {
         npy::take(source, &mut found, &payload, monitor)?;
     }
+    boxes::take(source, &mut found, monitor)?;
     Ok(found)
 }
 
@@ -136,8 +137,8 @@ pub(super) fn as_read(dataset: Option<&Opened>, source: &SharedSource) -> Result
         source.with_tables(renamed.map_or(payload.column(), |(field, _)| field), &read)
     });
     let source = as_values.transpose()?.flatten().unwrap_or_else(|| source.clone());
-    Ok(match choice.fractions {
-        Some(fractions) => shared(RandomSplit::new(source, Fractions::of_text(&fractions)?)),
+    Ok(match Division::of_choice(&choice)? {
+        Some(division) => shared(Divided::new(source, division)),
         None => source,
     })
 }

@@ -3,6 +3,7 @@
 //! The payload is the first component of a sample, an image or other content; the others come with it. To a format
 //! they are bytes. Their lengths are known before the copy, and they are in their places when a record is framed.
 
+mod conversion;
 mod form;
 mod pattern;
 
@@ -13,31 +14,36 @@ use serde::{Deserialize, Serialize};
 use crate::{Error, Result, image_header};
 use pattern::Pattern;
 
+pub use conversion::{Conversion, ObjectArray, ObjectFile};
 pub use form::{Form, Kind, MAX_AXES, Type, item_bytes, numpy_name, of_numpy_name};
 
 /// Maximum number of components in a dataset.
 pub const MAX_DATASET_COMPONENTS: usize = 32;
 /// Name of the component with a source's text about a sample.
 pub const TEXT: &str = "json";
+/// Names of the components with the boxes of objects and their class numbers.
+const BOXES: &str = "boxes";
+const BOX_LABELS: &str = "box_labels";
 /// Longest name in bytes.
 const NAME_BYTES: usize = 32;
 
 /// A component of samples: its name, and where a source has it.
 ///
-/// In manifests it is `NAME` for a source's text, `NAME=PATTERN` for a file, and `NAME:TYPE` for
-/// a typed value.
+/// In manifests it is `NAME` for a source's text, `NAME=PATTERN` for a file, `NAME=CONVERSION:PATTERN` for an array made from a file,
+/// and `NAME:TYPE` for a typed value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Component {
     name: String,
     pattern: Option<Pattern>,
     kind: Option<Type>,
+    conversion: Option<Conversion>,
 }
 
 impl Component {
     /// A source's text about each sample: a JSON object.
     pub fn text() -> Self {
-        Self { name: TEXT.to_owned(), pattern: None, kind: None }
+        Self { name: TEXT.to_owned(), pattern: None, kind: None, conversion: None }
     }
 
     /// Files beside the images: `EXT` for those that are called as the image but for the extension, or `NAME=PATTERN`,
@@ -52,8 +58,16 @@ impl Component {
             None => (text.to_ascii_lowercase(), format!("*.{text}")),
         };
         let wrong = |what: &str| Error::usage(format!("{text:?}: {what}"));
+        let converted =
+            Conversion::split(&pattern).map(|(one, is_optional, pattern)| (one, is_optional, pattern.to_owned()));
+        let (conversion, pattern) = match converted {
+            Some((one, is_optional, pattern)) => (Some((one, is_optional)), pattern),
+            None => (None, pattern),
+        };
         let pattern = Pattern::parse(&pattern).map_err(wrong)?;
         let name = match pattern.extension() {
+            _ if conversion.is_some() && name.ends_with(".npy") => name,
+            _ if conversion.is_some() => format!("{name}.npy"),
             Some(extension) if !name.contains('.') && text.contains('=') && name != extension => {
                 format!("{name}.{}", extension.to_ascii_lowercase())
             }
@@ -68,7 +82,23 @@ impl Component {
         if name == "cls" {
             return Err(wrong("the component cls is the label"));
         }
-        Ok(Self { name, pattern: Some(pattern), kind: None })
+        let kind = conversion.map(|(one, is_optional)| one.kind(is_optional));
+        Ok(Self { name, pattern: Some(pattern), kind, conversion: conversion.map(|(one, _)| one) })
+    }
+
+    /// The components that a value of `--with` names: one, as [`Component::files`] does, or for `NAME=yolo:PATTERN` the boxes and their
+    /// labels: `boxes` and `box_labels`, or `NAME` and `NAME_labels`.
+    ///
+    /// # Errors
+    /// As [`Component::files`].
+    pub fn with(text: &str) -> Result<Vec<Self>> {
+        let of_objects = text.split_once('=').and_then(|(name, rest)| Some((name, rest, ObjectFile::split(rest)?)));
+        let Some((name, rest, (file, pattern))) = of_objects else { return Ok(vec![Self::files(text)?]) };
+        let labels = if name == BOXES { BOX_LABELS.to_owned() } else { format!("{name}_labels") };
+        let of = |name: &str, array| Self::files(&format!("{name}={}:{pattern}", Conversion { file, array }));
+        let both = [of(name, ObjectArray::Boxes), of(&labels, ObjectArray::Labels)];
+        let wrong = |error: Error| Error::usage(format!("{name}={rest}: {}", error.what()));
+        both.into_iter().map(|one| one.map_err(wrong)).collect()
     }
 
     /// The component for a field named `field`: a feature, column or extension. Letters become lower case, and characters that a
@@ -96,7 +126,7 @@ impl Component {
             form => is_it || extension == Some(form.extension()),
         };
         let name = if is_called { name } else { format!("{name}.{}", form.extension()) };
-        Ok(Self { name, pattern: None, kind: Some(Type::from_form(form)) })
+        Ok(Self { name, pattern: None, kind: Some(Type::from_form(form)), conversion: None })
     }
 
     /// The same, where values are of type `kind`.
@@ -117,6 +147,29 @@ impl Component {
     /// The type of its values, if it has one: a file and the text of a list have none.
     pub fn kind(&self) -> Option<&Type> {
         self.kind.as_ref()
+    }
+
+    /// The conversion of its files, if there is one.
+    pub fn conversion(&self) -> Option<Conversion> {
+        self.conversion
+    }
+
+    /// Whether its files are those of `other`.
+    pub fn has_same_files(&self, other: &Self) -> bool {
+        self.pattern == other.pattern
+    }
+
+    /// The same component once it is stored: the arrays that a conversion made are values.
+    pub fn stored(&self) -> Self {
+        match self.conversion {
+            Some(_) => Self { pattern: None, conversion: None, ..self.clone() },
+            None => self.clone(),
+        }
+    }
+
+    /// Whether it is a typed value of the source, and neither a file, nor made from one, nor the source's text.
+    pub fn is_value(&self) -> bool {
+        self.kind.is_some() && self.conversion.is_none()
     }
 
     /// Whether a payload of this component that is not an image does not match `extension`; `kind` is detected from its first bytes.
@@ -232,7 +285,12 @@ pub fn stem(name: &[u8]) -> &[u8] {
 impl fmt::Display for Component {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.pattern, &self.kind) {
-            (Some(pattern), _) => write!(f, "{}={pattern}", self.name),
+            (Some(pattern), Some(kind)) => {
+                let conversion = self.conversion.as_ref().map(ToString::to_string).unwrap_or_default();
+                let optional = if kind.is_optional { "?" } else { "" };
+                write!(f, "{}={conversion}{optional}:{pattern}", self.name)
+            }
+            (Some(pattern), None) => write!(f, "{}={pattern}", self.name),
             (None, Some(kind)) => write!(f, "{}:{kind}", self.name),
             (None, None) => f.write_str(&self.name),
         }
@@ -260,7 +318,7 @@ impl TryFrom<String> for Component {
                 if !Self::field(field).is_ok_and(|one| one.name == field) {
                     return Err(wrong());
                 }
-                Ok(Self { name: name.to_owned(), pattern: None, kind: Some(kind.parse()?) })
+                Ok(Self { name: name.to_owned(), pattern: None, kind: Some(kind.parse()?), conversion: None })
             }
         }
     }
@@ -306,6 +364,20 @@ mod tests {
         assert_eq!([bytes("a"), bytes("a.FLAC"), bytes("a.npy")], ["a.bin", "a.flac", "a.npy.bin"]);
         assert_eq!((of("mask=*_mask.png").column(), Component::text().column()), ("mask.png", "json"));
         assert!(!value("x", "json").is_text() && value("x", "json").file_of(b"a.jpg").is_none());
+        let boxes = Component::with("boxes=yolo:../labels/*.txt").unwrap();
+        assert_eq!(
+            Component::list(&boxes),
+            "boxes.npy=yolo.boxes:../labels/{stem}.txt,box_labels.npy=yolo.labels:../labels/{stem}.txt"
+        );
+        assert_eq!(Component::of_list(&Component::list(&boxes)).unwrap(), boxes);
+        assert_eq!(boxes[0].stored().to_string(), "boxes.npy:<f4[?x4]");
+        let optional = Component::files("x=yolo-seg.labels?:*.txt").unwrap();
+        assert_eq!(
+            (optional.to_string().as_str(), optional.stored().to_string().as_str()),
+            ("x.npy=yolo-seg.labels?:*.txt", "x.npy:<i8[?]?")
+        );
+        assert_eq!(Component::with("x=*.txt").unwrap(), [of("x=*.txt")]);
+        assert!(Component::with("x=yolo:y.txt").is_err() && Component::with("=yolo:*.txt").is_err());
         let long = "a".repeat(32);
         let all = [Component::text(), of("txt"), of("mask=*_mask.png"), value(&long, "bytes"), value("x", "<f4[]")];
         assert_eq!(Component::of_list(&Component::list(&all)).unwrap(), all);

@@ -47,6 +47,8 @@ const PAYLOAD: &str = "payload";
 const FILES: &str = "files";
 /// Manifest setting of every format: the split of the source by fractions; see [`Choice::fractions`].
 const FRACTIONS: &str = "split_fraction";
+/// Manifest setting of every format: the split of the source by folders; see [`Choice::split_folders`].
+const SPLIT_FOLDERS: &str = "split_folders";
 /// Kind under which samples of values are counted.
 const VALUES: &str = "values";
 /// The value is always [`component::TEXT`].
@@ -79,6 +81,9 @@ pub struct Choice {
     /// Fractions and seed that divided a source without splits into splits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fractions: Option<String>,
+    /// Path in the source with `{split}`: the folders that divided it into splits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split_folders: Option<String>,
     /// The user's choices for fields of the source's records, except the choice of components ([`FieldSelection::components`]).
     #[serde(default, skip_serializing_if = "FieldSelection::is_unsaid")]
     pub wanted: FieldSelection,
@@ -112,6 +117,7 @@ impl Choice {
             payload: None,
             files: Vec::new(),
             fractions: None,
+            split_folders: None,
             wanted: FieldSelection::default(),
             cls: true,
             json: false,
@@ -192,6 +198,9 @@ impl Choice {
         if let Some(fractions) = &self.fractions {
             settings.insert(FRACTIONS.to_owned(), fractions.clone());
         }
+        if let Some(folders) = &self.split_folders {
+            settings.insert(SPLIT_FOLDERS.to_owned(), folders.clone());
+        }
         settings.extend(self.wanted.described().map(|(name, said)| (name.to_owned(), said)));
         if self.has_text() && self.json {
             settings.insert(META.to_owned(), component::TEXT.to_owned());
@@ -212,6 +221,7 @@ impl Choice {
             payload: None,
             files: Vec::new(),
             fractions: None,
+            split_folders: None,
             wanted: FieldSelection::default(),
             cls: has("cls"),
             json: has("json"),
@@ -235,6 +245,7 @@ impl Choice {
             self.files = files.split(',').map(str::to_owned).collect();
         }
         self.fractions = self.settings.remove(FRACTIONS);
+        self.split_folders = self.settings.remove(SPLIT_FOLDERS);
         self.wanted = FieldSelection::of_said(|name| self.settings.remove(name))?;
         if self.components.iter().any(|one| one.name() == component::TEXT) {
             self.json = self.settings.remove(META).is_some();

@@ -105,6 +105,7 @@ fn a_payload_that_is_no_image_is_called_what_it_is_and_nothing_is_said_of_pixels
             payload: Some(Component::files("txt").unwrap()),
             files: vec!["txt".into(), "*_x.md".into()],
             fractions: Some("val=0.1;seed=0".into()),
+            split_folders: Some("a/{split}".into()),
             ..Choice::new(entry.name)
         };
         let format = open(&choice).unwrap();
@@ -130,12 +131,13 @@ fn a_payload_that_is_no_image_is_called_what_it_is_and_nothing_is_said_of_pixels
             payload: None,
             files: Vec::new(),
             fractions: None,
+            split_folders: None,
             ..choice.clone()
         };
         again.take_stored().unwrap();
         assert_eq!(
-            (&again.payload, &again.files, &again.fractions),
-            (&choice.payload, &choice.files, &choice.fractions)
+            (&again.payload, &again.files, &again.fractions, &again.split_folders),
+            (&choice.payload, &choice.files, &choice.fractions, &choice.split_folders)
         );
         assert_eq!(again.settings, format.settings(), "{}", entry.name);
         assert_eq!(open(&again).unwrap().components(), format.components());

@@ -9,6 +9,7 @@
 //! in cache; the bytes written do not depend on the number of threads. A shard with a bad sample is never
 //! sealed with a hole: it is packed again without that sample, or not at all.
 
+mod boxes;
 mod in_order;
 mod memory;
 mod output;

@@ -4,7 +4,7 @@ use std::{cell::RefCell, ops::Range};
 
 use shardpack_format::{
     Error, Result,
-    component::Form,
+    component::{Component, Form},
     formats::{Format, Layout},
     hash,
     image_header::Header,
@@ -12,6 +12,7 @@ use shardpack_format::{
     sample::{Detail, Extent, Row},
 };
 
+use super::boxes::ImageSize;
 use crate::{
     listing::Listing,
     plan::{Plan, Scratch},
@@ -82,6 +83,13 @@ impl RecordSpan {
         let source = together.as_deref().unwrap_or(source);
         let place = Stored { format, component: 0, form, content_bytes: listing.entry(self.number).bytes };
         place.fill(self.payload(record)?, |content| source.read(self.number, content))?;
+        let is_converted = |kind: &Component| kind.conversion().is_some();
+        let size = components
+            .kinds
+            .iter()
+            .any(is_converted)
+            .then(|| self.payload(record).map(|image| ImageSize::parse(image)));
+        let size = size.transpose()?;
         let first_component = format.components().len().saturating_sub(cells.len());
         for (which, cell) in cells.iter().enumerate() {
             let Some(content_bytes) = cell.length() else { continue };
@@ -91,7 +99,10 @@ impl RecordSpan {
             let stored = record.get_mut(extent.offset as usize..).ok_or_else(outside)?;
             let stored = stored.get_mut(..extent.bytes as usize).ok_or_else(outside)?;
             let place = Stored { format, component, form: components.form(cell.form), content_bytes };
-            place.fill(stored, |content| source.read_component(self.number, which, content))?;
+            place.fill(stored, |content| match components.kinds[which].conversion().zip(size) {
+                Some((conversion, size)) => size.fill(conversion, components.made_from(*cell), content),
+                None => source.read_component(self.number, which, content),
+            })?;
         }
         Ok(())
     }

@@ -26,7 +26,7 @@ use crate::{
     plan::{self, Plan},
     selection,
     source::{
-        COMPONENT, Fractions, RandomSplit, SharedSource, Source, SourceKind, SourceListing, npy,
+        COMPONENT, Divided, Division, SharedSource, Source, SourceKind, SourceListing, boxes, npy,
         options::Components,
         sample_files, split_sources,
         storage::{self, Sniffed},
@@ -140,8 +140,8 @@ impl Surveyed {
         monitor: &dyn Monitor,
     ) -> Result<Option<Self>> {
         let Some(first) = options.first() else { return Ok(None) };
-        let source = match &first.bytes.format.fractions {
-            Some(fractions) => Arc::new(RandomSplit::new(source, Fractions::of_text(fractions)?)),
+        let source = match Division::of_choice(&first.bytes.format)? {
+            Some(division) => Arc::new(Divided::new(source, division)),
             None => source,
         };
         let mut found = source.discover(&first.walk, monitor)?;
@@ -161,6 +161,7 @@ impl Surveyed {
         if first.recipe.is_none() && !options.iter().any(|options| matches!(options.extension, Extension::Fixed(_))) {
             npy::decide_forms(source.as_ref(), &mut found, monitor)?;
         }
+        boxes::take(source.as_ref(), &mut found, monitor)?;
         let is_of_shards = source.is_of_shards();
         let settle = |options| decide_options(options, &found, &sniffed.kinds, is_of_shards);
         let bytes = options.iter().map(settle).collect::<Result<Vec<_>>>()?;

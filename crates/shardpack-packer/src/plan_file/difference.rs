@@ -88,6 +88,11 @@ fn fractions(choice: &Choice) -> String {
     choice.fractions.clone().unwrap_or_else(|| "those of the source".to_owned())
 }
 
+/// Folders of a source that are splits.
+fn split_folders(choice: &Choice) -> String {
+    choice.split_folders.clone().unwrap_or_else(|| "those of the source".to_owned())
+}
+
 /// The option behind a setting of the manifest.
 fn option(setting: &str) -> String {
     match setting {
@@ -171,6 +176,7 @@ fn options(old: &Options, new: &Options) -> Option<String> {
         (of_beside.as_str(), beside(was), beside(now)),
         ("--files", files(was), files(now)),
         ("--split-fraction", fractions(was), fractions(now)),
+        ("--splits", split_folders(was), split_folders(now)),
         ("--compress", old.compression.to_string(), new.compression.to_string()),
         ("--check", check(old.check), check(new.check)),
         (RECIPE, recipe(old.recipe.as_ref()), recipe(new.recipe.as_ref())),

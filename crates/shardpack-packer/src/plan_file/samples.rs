@@ -64,13 +64,20 @@ fn columns(plan: &Plan, shard: usize) -> Vec<u8> {
     numbers.iter().for_each(|number| put(&entry(number).place.to_le_bytes()));
     numbers.iter().for_each(|number| put(&entry(number).stamp.to_le_bytes()));
     numbers.iter().for_each(|number| put(listing.name(*number)));
-    for (cell, kind) in numbers.iter().flat_map(|number| components.cells_of(*number).iter().zip(&components.kinds)) {
+    let cells = numbers.iter().flat_map(|number| components.content_of(*number).zip(&components.kinds));
+    for ((cell, text), kind) in cells {
         put(&cell.bytes.to_le_bytes());
         if !components.forms.is_empty() {
             put(&cell.form.to_le_bytes());
         }
-        // The start of a text follows from the texts before it.
-        put(&if kind.is_text() { 0 } else { cell.stamp }.to_le_bytes());
+        // The start of a text follows from the texts before it. A slot has its length, or 0 if a component before it has the slot.
+        let slot_bytes = || text.map_or(0, |slot| slot.len() as i64);
+        let stamp = match kind.conversion() {
+            Some(_) => slot_bytes(),
+            None if kind.is_text() => 0,
+            None => cell.stamp,
+        };
+        put(&stamp.to_le_bytes());
     }
     if components.payload.is_some() {
         numbers.iter().for_each(|number| put(&components.payload_form(*number).to_le_bytes()));
@@ -168,9 +175,10 @@ impl<'h> Samples<'h> {
         let dataset = self.dataset;
         let components = &mut self.samples.components;
         let mut text_end = self.texts.len() as u64;
+        let mut slot = 0;
         if !dataset.components.is_empty() {
             for kind in (0..samples).flat_map(|_| &dataset.components) {
-                components.cells.push(cell(input, kind, !dataset.forms.is_empty(), &mut text_end)?);
+                components.cells.push(cell(input, kind, !dataset.forms.is_empty(), &mut text_end, &mut slot)?);
             }
         }
         if dataset.payload.is_some() {
@@ -225,13 +233,21 @@ impl<'h> Samples<'h> {
     }
 }
 
-fn cell(input: &mut impl Read, kind: &Component, has_forms: bool, text_end: &mut u64) -> Result<Cell> {
+/// Parses a cell. `text_end` is the end of the texts so far, `slot` the start of the last slot among them.
+fn cell(input: &mut impl Read, kind: &Component, has_forms: bool, text_end: &mut u64, slot: &mut i64) -> Result<Cell> {
     let bytes = u32::from_le_bytes(array(input)?);
     let form = if has_forms { u32::from_le_bytes(array(input)?) } else { Forms::BYTES };
     let mut cell = Cell { bytes, form, stamp: i64::from_le_bytes(array(input)?) };
     if kind.is_text() {
         cell.stamp = text_end.cast_signed();
         *text_end = text_end.saturating_add(cell.length().unwrap_or(0).into());
+    }
+    if kind.conversion().is_some() {
+        if cell.stamp != 0 {
+            *slot = text_end.cast_signed();
+            *text_end = text_end.saturating_add(cell.stamp.cast_unsigned());
+        }
+        cell.stamp = *slot;
     }
     Ok(cell)
 }

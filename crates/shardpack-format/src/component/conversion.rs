@@ -1,0 +1,86 @@
+//! Conversions of files into arrays: boxes of objects from the label files of a detector.
+//!
+//! A converted component is an array whose values come from a file of another form: `boxes.npy=yolo.boxes:../labels/{stem}.txt`.
+
+use std::fmt;
+
+use super::{Form, Type};
+use crate::Result;
+
+/// Files that list the objects of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectFile {
+    /// Lines `class x y width height`: center and size as fractions of the image, as Ultralytics YOLO reads them.
+    Yolo,
+    /// Lines `class x1 y1 x2 y2 x3 y3 …`: polygons as fractions of the image. The box of a polygon encloses its points.
+    YoloSegments,
+}
+
+/// An array of the objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectArray {
+    /// `float32 [n, 4]`: left, top, right and bottom edge in pixels of the stored image.
+    Boxes,
+    /// `int64 [n]`: class numbers.
+    Labels,
+}
+
+/// A conversion: the kind of file, the array made from it, and whether samples may lack the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conversion {
+    /// The kind of file.
+    pub file: ObjectFile,
+    /// The array.
+    pub array: ObjectArray,
+}
+
+const FILES: [(&str, ObjectFile); 2] = [("yolo", ObjectFile::Yolo), ("yolo-seg", ObjectFile::YoloSegments)];
+const ARRAYS: [(&str, ObjectArray); 2] = [("boxes", ObjectArray::Boxes), ("labels", ObjectArray::Labels)];
+
+impl ObjectFile {
+    /// The kind of file and the rest, if `text` is `KIND:REST`, as in `yolo:../labels/*.txt`.
+    pub fn split(text: &str) -> Option<(Self, &str)> {
+        let (name, rest) = text.split_once(':')?;
+        FILES.iter().find(|(known, _)| *known == name).map(|(_, file)| (*file, rest))
+    }
+}
+
+impl Conversion {
+    /// The conversion, whether the component is optional, and the pattern, if `text` is `KIND.ARRAY:PATTERN` or `KIND.ARRAY?:PATTERN`.
+    pub(super) fn split(text: &str) -> Option<(Self, bool, &str)> {
+        let (name, pattern) = text.split_once(':')?;
+        let (name, is_optional) = name.strip_suffix('?').map_or((name, false), |name| (name, true));
+        let (file, array) = name.split_once('.')?;
+        let file = FILES.iter().find(|(known, _)| *known == file)?.1;
+        let array = ARRAYS.iter().find(|(known, _)| *known == array)?.1;
+        Some((Self { file, array }, is_optional, pattern))
+    }
+
+    /// The form of the array of `objects` objects.
+    ///
+    /// # Errors
+    /// If the array is too long.
+    pub fn form(self, objects: u64) -> Result<Form> {
+        match self.array {
+            ObjectArray::Boxes => Form::array("<f4", &[objects, 4]),
+            ObjectArray::Labels => Form::array("<i8", &[objects]),
+        }
+    }
+
+    /// The type of the arrays of all samples.
+    pub(super) fn kind(self, is_optional: bool) -> Type {
+        let (dtype, shape) = match self.array {
+            ObjectArray::Boxes => ("<f4", vec![None, Some(4)]),
+            ObjectArray::Labels => ("<i8", vec![None]),
+        };
+        Type { kind: super::Kind::Array { dtype: Some(dtype.to_owned()), shape: Some(shape) }, is_optional }
+    }
+}
+
+impl fmt::Display for Conversion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let file = FILES.iter().find(|(_, file)| *file == self.file).map_or("", |(name, _)| name);
+        let array = ARRAYS.iter().find(|(_, array)| *array == self.array).map_or("", |(name, _)| name);
+        write!(f, "{file}.{array}")
+    }
+}
