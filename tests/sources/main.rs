@@ -21,6 +21,7 @@ mod detection;
 mod files;
 mod hdf5;
 mod hdf5_labels;
+mod known_layouts;
 mod label_text;
 mod layouts;
 mod list_forms;

@@ -49,3 +49,46 @@ fn files_of_other_folders_go_along_from_a_url_as_from_a_folder() {
         }
     });
 }
+
+#[test]
+fn boxes_from_label_files_at_a_url_are_those_of_the_folder() {
+    let bench = Bench::new();
+    for number in 0..9u64 {
+        let split = if number % 3 == 0 { "val" } else { "train" };
+        bench.file(format!("images/{split}/{number}.jpg"), &jpeg(number, 5000));
+        let object = format!("{number} 0.5 0.25 0.125 0.5\n");
+        bench.file(format!("labels/{split}/{number}.txt"), object.repeat(number as usize % 4).as_bytes());
+    }
+    let options = [
+        "--no-labels",
+        "--splits",
+        "images/{split}",
+        "--with",
+        "boxes=yolo:../../labels/{parent}/*.txt",
+        "--shards",
+        "2",
+    ];
+    let pack = |src: &str, name: &str, settings: &[String]| {
+        let dst = bench.at(name);
+        let words = [&["pack", src, dst.to_str().unwrap()], &options[..]].concat();
+        let words: Vec<_> = words.into_iter().chain(settings.iter().map(String::as_str)).collect();
+        run(&words, &[]).code(0).says("targets: boxes float32[n,4]");
+        files_in(&dst)
+    };
+    let local = pack(bench.src().to_str().unwrap(), "local", &[]);
+    each(|server| {
+        server.put_folder(&bench.src(), "yolo");
+        let (url, settings) = (server.url("yolo"), settings(server, server.port()));
+        // A folder of images and labels is recognised there, too.
+        let asked: Vec<_> = ["pack", &url, "nowhere"].into_iter().chain(settings.iter().map(String::as_str)).collect();
+        run(&asked, &[]).code(2).says("a YOLO dataset").says("--splits 'images/{split}'");
+        let kind = format!("{:?}", server.kind);
+        same(&local, &pack(&url, &kind, &settings), &kind);
+        let words: Vec<_> = ["verify", bench.at(&kind).to_str().unwrap(), "--against", &url]
+            .into_iter()
+            .map(str::to_owned)
+            .chain(settings.iter().cloned())
+            .collect();
+        run(&words, &[]).code(0);
+    });
+}

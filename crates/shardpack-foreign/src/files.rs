@@ -499,6 +499,12 @@ fn known() -> String {
 }
 
 fn unknown(path: &Path) -> Error {
+    if path.extension().is_some_and(|extension| ["npy", "npz"].iter().any(|known| extension.eq_ignore_ascii_case(known))) {
+        return Error::usage("arrays of numpy, whose rows are no samples here").in_file(path).help(
+            "write them as datasets of an HDF5 file with h5py if their rows are samples; shardpack pack packs a folder of files that are a \
+             sample each",
+        );
+    }
     Error::data("of no format that this program knows, by its first bytes and its name").in_file(path).help(format!(
         "these formats of shards are detected: {}; convert --from FORMAT reports the error in a damaged shard",
         known()

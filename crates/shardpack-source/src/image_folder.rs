@@ -68,6 +68,18 @@ pub fn discover(root: &Path, options: &Options, monitor: &dyn Monitor) -> Result
 
 /// Like [`discover`], for any tree.
 pub(super) fn discover_in(tree: Tree<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
+    if options.guess && options.files.is_empty() {
+        layout::known::refuse_rows(tree)?;
+    }
+    // Options that choose folders or files are an answer to this question.
+    if options.guess
+        && options.splits == Splits::Auto
+        && !options.no_labels
+        && options.with.is_empty()
+        && options.files.is_empty()
+    {
+        layout::known::ask(tree)?;
+    }
     let found = discover_as(tree, options, monitor)?;
     if !matches!(options.splits, Splits::Compared(_)) {
         refuse_images_outside(tree, &found, options)?;

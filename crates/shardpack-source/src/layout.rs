@@ -5,6 +5,7 @@
 
 mod alike;
 pub(super) mod containers;
+pub(super) mod known;
 pub(super) mod pairs;
 mod split_names;
 

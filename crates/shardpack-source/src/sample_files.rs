@@ -161,10 +161,14 @@ impl Seen {
     }
 }
 
+/// Names in `folder`, each with whether it is a folder.
+pub(super) fn entries(tree: Tree<'_>, folder: &Path) -> Vec<(Vec<u8>, bool)> {
+    Seen::default().entries(tree, folder)
+}
+
 /// Names of the files in `folder`.
 pub(super) fn files_right_in(tree: Tree<'_>, folder: &Path) -> Vec<Vec<u8>> {
-    let entries = Seen::default().entries(tree, folder).into_iter();
-    entries.filter(|(_, is_folder)| !is_folder).map(|(name, _)| name).collect()
+    entries(tree, folder).into_iter().filter(|(_, is_folder)| !is_folder).map(|(name, _)| name).collect()
 }
 
 /// Names of the files in `folder` and in its direct subfolders.

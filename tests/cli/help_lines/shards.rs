@@ -37,6 +37,19 @@ fn components(bench: &Bench) {
 
 pub const ROWS: &[Row] = &[
     (
+        "arrays of numpy",
+        |bench| python(bench, "np.savez(\"../x.npz\", x_train=pixels, y_train=np.arange(6))"),
+        "convert @x.npz @x",
+        2,
+        "write them as datasets of an HDF5 file with h5py if their rows are samples; shardpack pack packs a folder of files that are a sample each",
+        &[
+            "$ ${SHARDPACK_PYTHON:-python3} -c 'import h5py, sys, numpy as np
+a, f = np.load(sys.argv[1]), h5py.File(sys.argv[2], \"w\")
+for name in a: f[name] = a[name]' @x.npz @x.h5",
+            "convert @x.h5 @x",
+        ],
+    ),
+    (
         "more components than there is room for",
         components,
         "convert @c.tar DST",

@@ -7,6 +7,20 @@ const LIST: &str = "$ mkdir @lists && cd SRC && (echo path,label; ls */*.jpg | s
 
 pub const ROWS: &[Row] = &[
     (
+        "arrays whose rows are samples",
+        |bench| {
+            go(
+                bench,
+                &["$ mkdir @n && cd @n && ${SHARDPACK_PYTHON:-python3} -c 'import numpy as np
+np.save(\"X_train.npy\", np.zeros((6, 4, 4, 3), np.uint8)); np.save(\"y_train.npy\", np.arange(6))'"],
+            )
+        },
+        "pack @n DST --no-labels",
+        2,
+        "shardpack convert reads them as datasets of an HDF5 file, written by h5py; --files npy packs each file as a sample",
+        &["pack @n DST --no-labels --files npy"],
+    ),
+    (
         "an empty tree",
         |bench| go(bench, &["$ mkdir -p @e/a && cp SRC/class-1/$(ls SRC/class-1|head -n1) @e/a/1.photo"]),
         "pack @e DST",

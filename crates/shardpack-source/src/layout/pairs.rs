@@ -300,9 +300,13 @@ fn with_texts<'l>(tree: Tree<'_>, found: &'l SourceListing, classes: &[Class<'l>
     })
 }
 
+/// Whether a folder name says that it has the images of pairs.
+pub(super) fn are_images(name: &[u8]) -> bool {
+    words(name).iter().any(|word| IMAGES.contains(&word.as_str()))
+}
+
 fn pair(tree: Tree<'_>, all: &[SourceListing], found: &SourceListing, names: [&[u8]; 2], what: &str) -> Error {
     let [mut a, mut b] = names.map(<[u8]>::to_vec);
-    let are_images = |name: &[u8]| words(name).iter().any(|word| IMAGES.contains(&word.as_str()));
     if are_images(&b) && !are_images(&a) {
         std::mem::swap(&mut a, &mut b);
     }

@@ -1,0 +1,223 @@
+//! Layouts that many datasets share: recognises them by their folders and files, and names the options that pack what belongs together.
+//!
+//! One file for each layout, one line in [`LAYOUTS`], one row in docs/how-to/recipes.md. A layout is recognised by names and a few
+//! files; nothing is packed by it without the options.
+
+mod annotated;
+mod beside;
+mod cityscapes;
+mod rows;
+mod side_by_side;
+mod voc;
+mod yolo;
+
+use std::{collections::HashSet, io::Read};
+
+use shardpack_format::{Error, regular, shell};
+
+use super::super::{names, sample_files, tree::Tree};
+use crate::{Result, names::Name};
+
+/// Layouts in the order in which they are tried.
+const LAYOUTS: [fn(&Look<'_>) -> Option<Found>; 6] =
+    [yolo::find, voc::find, cityscapes::find, annotated::find, side_by_side::find, beside::find];
+
+/// Bytes of a file that are read at most.
+const READ_BYTES: u64 = 64 << 10;
+
+/// A recognised layout.
+struct Found {
+    /// Its name and its folders, for the message.
+    what: String,
+    /// The options that pack it, apart from `--no-labels`.
+    options: Vec<(&'static str, String)>,
+    /// The result of the options, as the end of a sentence.
+    result: &'static str,
+}
+
+/// Fails if samples are rows of arrays, and not files.
+///
+/// # Errors
+/// The error names the arrays.
+pub(crate) fn refuse_rows(tree: Tree<'_>) -> Result<()> {
+    rows::refuse(&Look { tree })
+}
+
+/// Fails if the tree has a known layout.
+///
+/// # Errors
+/// The error names the layout and the options that pack it.
+pub(crate) fn ask(tree: Tree<'_>) -> Result<()> {
+    let look = Look { tree };
+    let Some(found) = LAYOUTS.iter().find_map(|find| find(&look)) else { return Ok(()) };
+    let options: Vec<String> =
+        found.options.iter().map(|(name, value)| format!("{name} {}", shell::word(value))).collect();
+    Err(Error::usage(found.what).in_file(tree.root).help(format!(
+        "--no-labels {} {}; --splits none packs all folders as classes",
+        options.join(" "),
+        found.result
+    )))
+}
+
+/// Looks at folders and files of a tree.
+struct Look<'t> {
+    tree: Tree<'t>,
+}
+
+impl Look<'_> {
+    /// Names in the folder `below` of the tree, sorted: folders, or files. Names that are not UTF-8 are left out.
+    fn names(&self, below: &str, are_folders: bool) -> Vec<String> {
+        let entries = sample_files::entries(self.tree, &self.tree.path(below.as_bytes()));
+        let is_meant = |name: &[u8]| !matches!(names::classify(name, |_| false), Name::Hidden | Name::System);
+        let named = entries.into_iter().filter(|(name, is_folder)| *is_folder == are_folders && is_meant(name));
+        let mut names: Vec<String> = named.filter_map(|(name, _)| String::from_utf8(name).ok()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    fn folders(&self, below: &str) -> Vec<String> {
+        self.names(below, true)
+    }
+
+    fn files(&self, below: &str) -> Files {
+        Files(self.names(below, false))
+    }
+
+    /// Folders that both `a` and `b` have.
+    fn common_folders(&self, a: &str, b: &str) -> Vec<String> {
+        let others: HashSet<String> = self.folders(b).into_iter().collect();
+        self.folders(a).into_iter().filter(|name| others.contains(name)).collect()
+    }
+
+    /// The start of a file; empty if it cannot be read.
+    fn start(&self, path: &str) -> Vec<u8> {
+        let path = self.tree.path(path.as_bytes());
+        if let Some((_, first_bytes)) = self.tree.listed {
+            return first_bytes(&path);
+        }
+        let mut start = Vec::new();
+        let read = regular::open(&path).and_then(|file| file.take(READ_BYTES).read_to_end(&mut start));
+        if read.is_ok() { start } else { Vec::new() }
+    }
+}
+
+/// Names of the files in a folder.
+struct Files(Vec<String>);
+
+impl Files {
+    /// Names of the images, without extension.
+    fn images(&self) -> HashSet<&str> {
+        self.0.iter().filter(|name| names::is_image(name.as_bytes())).map(|name| stem(name)).collect()
+    }
+
+    /// Names of the files with this extension, without it.
+    fn stems(&self, extension: &str) -> HashSet<&str> {
+        self.0.iter().filter_map(|name| name.strip_suffix(extension)?.strip_suffix('.')).collect()
+    }
+
+    /// The images that have a file of the same name among `others`, and those that have none.
+    fn pairs(&self, others: &HashSet<&str>) -> (u64, u64) {
+        let images = self.images();
+        let with = images.iter().filter(|stem| others.contains(**stem)).count();
+        (with as u64, (images.len() - with) as u64)
+    }
+}
+
+fn stem(name: &str) -> &str {
+    name.rsplit_once('.').map_or(name, |(stem, _)| stem)
+}
+
+/// `--on-missing empty`, if images lack a file.
+fn on_missing(lacking: u64) -> Option<(&'static str, String)> {
+    (lacking > 0).then(|| ("--on-missing", "empty".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// The help for a tree of these files, each with its content.
+    fn help(files: &[(&str, &str)]) -> Option<String> {
+        let root = tempfile::tempdir().unwrap();
+        for (name, content) in files {
+            let path = root.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        ask(Tree { root: root.path(), listed: None }).err().and_then(|error| error.help_text().map(str::to_owned))
+    }
+
+    #[test]
+    fn layouts_are_recognised_by_folders_and_files() {
+        let of = |files: &[&str], content: &str| help(&files.iter().map(|name| (*name, content)).collect::<Vec<_>>());
+        let boxes = "0 0.5 0.5 0.1 0.1";
+        for (files, content, options) in [
+            (
+                &["images/train/1.jpg", "images/val/2.jpg", "labels/train/1.txt", "labels/val/2.txt"][..],
+                boxes,
+                Some("--splits 'images/{split}' --with 'boxes=yolo:../../labels/{parent}/*.txt'"),
+            ),
+            (
+                &[
+                    "train/images/1.jpg",
+                    "train/images/3.jpg",
+                    "train/labels/1.txt",
+                    "valid/images/2.jpg",
+                    "valid/labels/2.txt",
+                ],
+                boxes,
+                Some("--splits train,valid --with 'boxes=yolo:../labels/*.txt' --on-missing empty"),
+            ),
+            (
+                &["images/1.jpg", "labels/1.txt"],
+                "0 0.1 0.1 0.2 0.1 0.2 0.2",
+                Some("--include 'images/**' --with 'boxes=yolo-seg:../labels/*.txt'"),
+            ),
+            (&["images/1.jpg", "labels/1.txt"], "a text", None),
+            (
+                &["JPEGImages/1.jpg", "Annotations/1.xml", "SegmentationClass/1.png"],
+                "",
+                Some(
+                    "--include 'JPEGImages/**' --with 'annotation=../Annotations/*.xml' --with 'mask=../SegmentationClass/*.png'",
+                ),
+            ),
+            (
+                &["train/1.png", "trainannot/1.png", "val/2.png", "valannot/2.png"],
+                "",
+                Some("--splits '{split}' --with 'mask=../{parent}annot/*.png'"),
+            ),
+            (
+                &[
+                    "images/training/1.jpg",
+                    "annotations/training/1.png",
+                    "images/validation/2.jpg",
+                    "annotations/validation/2.png",
+                ],
+                "",
+                Some("--splits 'images/{split}' --with 'annotation=../../annotations/{parent}/*.png'"),
+            ),
+            (
+                &["leftImg8bit/train/bonn/a_leftImg8bit.png", "gtFine/train/bonn/a_gtFine_labelIds.png"],
+                "",
+                Some(
+                    "--splits 'leftImg8bit/{split}' --with 'mask=../../../gtFine/{dir-leftImg8bit}/{stem-_leftImg8bit}_gtFine_labelIds.png'",
+                ),
+            ),
+            (&["1.jpg", "1.txt", "2.jpg", "2.txt"], "", Some("--with txt")),
+            (&["1.jpg", "1.json", "2.jpg"], "", Some("--with json")),
+            (&["cat/1.jpg", "dog/1.jpg"], "", None),
+            (&["train/cat/1.jpg", "val/cat/1.jpg"], "", None),
+            (&["1.jpg", "readme.txt"], "", None),
+        ] {
+            let found = of(files, content);
+            let expected = options.map(|options| format!("--no-labels {options} packs"));
+            match (&found, &expected) {
+                (None, None) => {}
+                (Some(found), Some(expected)) => assert!(found.starts_with(expected.as_str()), "{files:?}: {found}"),
+                _ => panic!("{files:?}: {found:?}"),
+            }
+        }
+    }
+}

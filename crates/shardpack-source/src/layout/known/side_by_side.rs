@@ -1,0 +1,40 @@
+//! Two folders with the same subfolders: `images/training` and `annotations/training`, as ADE20K has them.
+
+use shardpack_format::component::Component;
+
+use super::{Found, Look, on_missing, stem};
+use crate::layout::pairs;
+
+pub(super) fn find(look: &Look<'_>) -> Option<Found> {
+    let top = look.folders("");
+    let names: Vec<&[u8]> = top.iter().map(String::as_bytes).collect();
+    let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+    pairs::called_so(&names).into_iter().find_map(|[a, b]| {
+        let (a, b) = if pairs::are_images(b) && !pairs::are_images(a) { (b, a) } else { (a, b) };
+        both(look, &text(a), &text(b))
+    })
+}
+
+fn both(look: &Look<'_>, images: &str, beside: &str) -> Option<Found> {
+    let inner = look.common_folders(images, beside);
+    let (mut extension, mut all_lacking) = (None::<String>, 0);
+    for name in &inner {
+        let (files, others) = (look.files(&format!("{images}/{name}")), look.files(&format!("{beside}/{name}")));
+        let own = files.images();
+        let first = || others.0.iter().find(|file| own.contains(stem(file))).and_then(|file| file.rsplit_once('.'));
+        if extension.is_none() {
+            extension = first().map(|(_, extension)| extension.to_owned());
+        }
+        all_lacking += files.pairs(&others.stems(extension.as_deref().unwrap_or_default())).1;
+    }
+    let extension = extension?;
+    let name = beside.to_lowercase();
+    let name = name.strip_suffix('s').filter(|name| !name.ends_with('s')).unwrap_or(&name);
+    let with = format!("{name}=../../{beside}/{{parent}}/*.{extension}");
+    Component::files(&with).ok()?;
+    let mut options = vec![("--splits", format!("{images}/{{split}}")), ("--with", with)];
+    options.extend(on_missing(all_lacking));
+    let what =
+        format!("{images} and {beside} have the same folders and files of the same names: pairs, and no classes");
+    Some(Found { what, options, result: "packs each image with its file, and these folders as splits" })
+}

@@ -1,0 +1,184 @@
+//! Layouts of docs/how-to/layouts.md: each is recognised, and the options that `pack` prints pack what belongs together.
+
+use std::{collections::BTreeSet, fs};
+
+use shardpack_reader::Dataset;
+use shardpack_testing::{Bench, jpeg, root, run};
+
+/// A layout: its files, the components of its samples, and the samples of each split (`""`: no split).
+struct Layout {
+    name: &'static str,
+    images: &'static [&'static str],
+    others: &'static [(&'static str, &'static str)],
+    components: &'static [&'static str],
+    splits: &'static [(&'static str, u64)],
+}
+
+const BOX: &str = "1 0.5 0.5 0.25 0.25";
+const BOXES: &[&str] = &["boxes.npy", "box_labels.npy"];
+
+const LAYOUTS: [Layout; 12] = [
+    Layout {
+        name: "YOLO, as Ultralytics has it",
+        images: &["images/train/1.jpg", "images/train/2.jpg", "images/val/3.jpg"],
+        others: &[
+            ("labels/train/1.txt", BOX),
+            ("labels/train/2.txt", ""),
+            ("labels/val/3.txt", BOX),
+            ("data.yaml", "names: [a]"),
+        ],
+        components: BOXES,
+        splits: &[("train", 2), ("val", 1)],
+    },
+    Layout {
+        name: "YOLO, as Roboflow exports it",
+        images: &["train/images/1.jpg", "valid/images/2.jpg", "test/images/3.jpg"],
+        others: &[
+            ("train/labels/1.txt", BOX),
+            ("valid/labels/2.txt", BOX),
+            ("test/labels/3.txt", BOX),
+            ("data.yaml", "names: [a]"),
+            ("README.roboflow.txt", "text"),
+        ],
+        components: BOXES,
+        splits: &[("train", 1), ("valid", 1), ("test", 1)],
+    },
+    Layout {
+        name: "YOLO without splits, a background without a file",
+        images: &["images/1.jpg", "images/2.jpg"],
+        others: &[("labels/1.txt", BOX), ("labels/classes.txt", "a\nb")],
+        components: BOXES,
+        splits: &[("", 2)],
+    },
+    Layout {
+        name: "YOLO with polygons",
+        images: &["images/1.jpg"],
+        others: &[("labels/1.txt", "0 0.1 0.1 0.5 0.1 0.5 0.5 0.1 0.5")],
+        components: BOXES,
+        splits: &[("", 1)],
+    },
+    Layout {
+        name: "Pascal VOC",
+        images: &["JPEGImages/2007_1.jpg", "JPEGImages/2007_2.jpg"],
+        others: &[
+            ("Annotations/2007_1.xml", "<annotation/>"),
+            ("Annotations/2007_2.xml", "<annotation/>"),
+            ("SegmentationClass/2007_1.png", "mask"),
+            ("SegmentationObject/2007_1.png", "mask"),
+            ("ImageSets/Main/train.txt", "2007_1"),
+        ],
+        components: &["annotation.xml", "mask.png"],
+        splits: &[("", 2)],
+    },
+    Layout {
+        name: "ADE20K",
+        images: &["images/training/1.jpg", "images/validation/2.jpg"],
+        others: &[("annotations/training/1.png", "mask"), ("annotations/validation/2.png", "mask")],
+        components: &["annotation.png"],
+        splits: &[("training", 1), ("validation", 1)],
+    },
+    Layout {
+        name: "Cityscapes",
+        images: &["leftImg8bit/train/bonn/b_0_leftImg8bit.jpg", "leftImg8bit/val/ulm/u_0_leftImg8bit.jpg"],
+        others: &[
+            ("gtFine/train/bonn/b_0_gtFine_labelIds.png", "mask"),
+            ("gtFine/train/bonn/b_0_gtFine_color.png", "mask"),
+            ("gtFine/val/ulm/u_0_gtFine_labelIds.png", "mask"),
+        ],
+        components: &["mask.png"],
+        splits: &[("train", 1), ("val", 1)],
+    },
+    Layout {
+        name: "CamVid",
+        images: &["train/1.jpg", "test/2.jpg"],
+        others: &[("trainannot/1.png", "mask"), ("testannot/2.png", "mask")],
+        components: &["mask.png"],
+        splits: &[("train", 1), ("test", 1)],
+    },
+    Layout {
+        name: "images and masks",
+        images: &["imgs/a.jpg", "imgs/b.jpg"],
+        others: &[("masks/a.png", "mask"), ("masks/b.png", "mask")],
+        components: &["mask.png"],
+        splits: &[("", 2)],
+    },
+    Layout {
+        name: "captions",
+        images: &["1.jpg", "2.jpg"],
+        others: &[("1.txt", "a cat"), ("2.txt", "a dog")],
+        components: &["txt"],
+        splits: &[("", 2)],
+    },
+    Layout {
+        name: "LabelMe",
+        images: &["1.jpg", "2.jpg"],
+        others: &[("1.json", "{}")],
+        components: &["json"],
+        splits: &[("", 2)],
+    },
+    Layout {
+        name: "VOC in one folder",
+        images: &["1.jpg"],
+        others: &[("1.xml", "<annotation/>")],
+        components: &["xml"],
+        splits: &[("", 1)],
+    },
+];
+
+/// The words of a shell command without escapes.
+fn words(text: &str) -> Vec<String> {
+    let (mut words, mut is_quoted, mut word) = (Vec::new(), false, String::new());
+    for letter in text.chars() {
+        match letter {
+            '\'' => is_quoted = !is_quoted,
+            ' ' if !is_quoted => words.push(std::mem::take(&mut word)),
+            letter => word.push(letter),
+        }
+    }
+    words.push(word);
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[test]
+fn each_layout_is_named_and_the_printed_options_pack_it() {
+    for layout in &LAYOUTS {
+        let bench = Bench::new();
+        for (number, image) in layout.images.iter().enumerate() {
+            bench.file(image, &jpeg(number as u64, 5000));
+        }
+        for (name, content) in layout.others {
+            bench.file(name, content.as_bytes());
+        }
+        let ran = bench.pack(&[]).code(2);
+        let text = ran.stderr.clone();
+        let help = text.lines().find_map(|line| line.trim().strip_prefix("help: ")).unwrap_or_else(|| panic!("{text}"));
+        let options = words(help.split(" packs each").next().unwrap());
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        bench.pack(&options).code(0);
+        let components: BTreeSet<&str> = layout.components.iter().copied().collect();
+        for (split, samples) in layout.splits {
+            let dst = bench.dst().join(split);
+            let dataset = Dataset::open(&dst).unwrap();
+            assert_eq!(dataset.len(), *samples, "{}: {split}", layout.name);
+            let own: BTreeSet<&str> = dataset.manifest().components.iter().skip(1).map(String::as_str).collect();
+            assert!(own.is_superset(&components), "{}: {own:?}", layout.name);
+        }
+        let (dst, src) = (bench.dst(), bench.src());
+        run(&["verify", dst.to_str().unwrap(), "--against", src.to_str().unwrap()]).code(0);
+        // The page has the options in its table, for the folders of its example.
+        let page = fs::read_to_string(root().join("docs/how-to/layouts.md")).unwrap();
+        let name = layout.name.split(',').next().unwrap();
+        assert!(page.contains(name), "{name}");
+    }
+}
+
+#[test]
+fn class_folders_are_no_layout() {
+    let bench = Bench::new();
+    for name in ["cat/1.jpg", "cat/2.jpg", "dog/1.jpg", "dog/3.jpg"] {
+        bench.file(name, &jpeg(name.len() as u64, 5000));
+    }
+    bench.file("cat/1.txt", b"a text");
+    bench.pack(&[]).code(0);
+}
