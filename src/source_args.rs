@@ -13,7 +13,7 @@ use shardpack_format::{
 use shardpack_packer::{Error, pack::PlanOptions};
 use shardpack_reader::StoreSettings;
 use shardpack_source::{
-    self as source, List, LocalTree, ObjectTree, SharedSource, SourceKind, SplitSource, SplitSources,
+    self as source, LabelPattern, List, LocalTree, ObjectTree, SharedSource, SourceKind, SplitSource, SplitSources,
     foreign::{Kind, lmdb},
     list,
     options::OnMissing,
@@ -62,6 +62,11 @@ pub struct SourceArgs {
     /// Samples have no labels: ignore class folders and label columns
     #[arg(help_heading = crate::help::SOURCE, long)]
     no_labels: bool,
+    /// For trees: labels are in file names, as in '{label}_{n}' for american_pit_bull_12.jpg, and folders are no classes. The
+    /// pattern is for the whole name without its extension: {n} is one or more digits, * any text, all else itself. {label} is
+    /// as short as possible: '{label}_*' takes american. Images whose names do not match are bad, which --on-bad handles
+    #[arg(help_heading = crate::help::SOURCE, long, value_name = "PATTERN", conflicts_with = "no_labels")]
+    label_pattern: Option<String>,
     /// Files that belong to the sample of an image, separated by commas. EXT: beside the image, same name, this extension.
     /// NAME=PATTERN: beside it, as in mask=*_mask.png; or at a path from its folder, as in mask=../masks/*.png, with {stem} or *,
     /// {name}, {dir} and {parent}
@@ -176,6 +181,11 @@ impl SourceArgs {
                 .in_file(source.path())
                 .help("select files with --include, and files beside them with --with EXT"));
         }
+        if all_lists && self.label_pattern.is_some() {
+            return Err(Error::usage("--label-pattern is for trees: a list has its own labels")
+                .in_file(source.path())
+                .help("choose the column of labels with --label-column NAME"));
+        }
         match columns.is_empty() || any_list {
             true => Ok(source),
             false => Err(Error::usage("--root, --path-column, --label-column and --split-column are for lists")
@@ -186,13 +196,16 @@ impl SourceArgs {
     /// Copies these options into `options`.
     ///
     /// # Errors
-    /// If a value of `--with` is invalid.
+    /// If a value of `--with` or `--label-pattern` is invalid.
     pub fn put(&self, options: &mut [PlanOptions]) -> Result<(), Error> {
         let with = self.with.iter().map(|with| Component::with(with)).collect::<Result<Vec<_>, _>>()?.concat();
         if with.is_empty() && self.on_missing.is_some() {
             return Err(Error::usage("--on-missing is for the files of --with, which is not given"));
         }
+        let label_pattern = self.label_pattern.as_deref().map(LabelPattern::parse).transpose()?;
         for options in options {
+            options.bytes.format.label_pattern.clone_from(&self.label_pattern);
+            options.walk.label_pattern.clone_from(&label_pattern);
             options.walk.no_labels = self.no_labels;
             options.walk.no_follow = self.no_follow;
             options.walk.with.clone_from(&with);

@@ -286,8 +286,8 @@ impl<'a> From<&'a Plan> for PlannedDataset<'a> {
     }
 }
 
-/// Whether a skipped entry is, for example, a folder with an unknown number of images. An image has a class if there are classes;
-/// otherwise its name has an extension.
+/// Whether a skipped entry is, for example, a folder with an unknown number of images. An image has a class if `has_classes`, as all
+/// have in class folders; otherwise its name has an extension.
 fn is_place(entry: &Unpacked, has_classes: bool) -> bool {
     let name = entry.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     entry.class.is_none() && (has_classes || !name.contains(&b'.'))
@@ -301,11 +301,12 @@ pub fn describe_source(planned: &Planned) -> Vec<String> {
     let classes = plans.first().map_or(0, |plan| plan.listing.classes.len() as u64);
     let splits: Vec<_> = plans.iter().filter_map(|plan| plan.split.clone()).collect();
     // Images that are already known to be left out.
+    let has_classes = classes > 0 && plans.iter().all(|plan| plan.options.format.label_pattern.is_none());
     let (mut left_out, mut places) = (BTreeMap::<&str, u64>::new(), 0);
     for entry in plans.iter().flat_map(|plan| &plan.unpacked) {
         let fate = match entry.fate {
             Fate::Kept => continue,
-            Fate::Skipped if is_place(entry, classes > 0) => {
+            Fate::Skipped if is_place(entry, has_classes) => {
                 places += 1;
                 continue;
             }

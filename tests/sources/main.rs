@@ -22,6 +22,7 @@ mod files;
 mod hdf5;
 mod hdf5_labels;
 mod known_layouts;
+mod label_patterns;
 mod label_text;
 mod layouts;
 mod list_forms;

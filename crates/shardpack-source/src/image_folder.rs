@@ -19,6 +19,7 @@ use shardpack_format::{Error, Result};
 use super::{
     SourceListing,
     filter::{LEFT_OUT, PathFilter},
+    label_pattern,
     layout::{self, Likeness},
     links::NOT_FOLLOWED,
     listed_tree::ListedTree,
@@ -68,6 +69,13 @@ pub fn discover(root: &Path, options: &Options, monitor: &dyn Monitor) -> Result
 
 /// Like [`discover`], for any tree.
 pub(super) fn discover_in(tree: Tree<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
+    if let Some(pattern) = &options.label_pattern {
+        let options = Options { no_labels: true, label_pattern: None, ..options.clone() };
+        let found = discover_in(tree, &options, monitor)?;
+        // The listing may be of other files than images.
+        let files = found.first().map_or(&options.files, |one| &one.files).clone();
+        return Ok(pattern.classify(found, &PathFilter::new(&Options { files, ..options })?));
+    }
     if options.guess && options.files.is_empty() {
         layout::known::refuse_rows(tree)?;
     }
@@ -99,9 +107,29 @@ fn refuse_images_outside(tree: Tree<'_>, found: &[SourceListing], options: &Opti
     let outside = |one: &SourceListing| one.ignored.get(&format!("image{OUTSIDE}")).copied().unwrap_or(0);
     let (images, packed) = (found.iter().map(outside).sum::<u64>(), found.iter().map(|one| one.listing.len()).sum());
     match options.files.is_empty() && images > packed {
-        true => Err(layout::images_outside(tree.root, images, packed)),
+        true => Err(layout::images_outside(tree.root, images, packed, labels_in_names(tree, found, options)?)),
         false => Ok(()),
     }
+}
+
+/// Help that names a pattern for labels in the names of images: of those in `found`, and those outside of its folders.
+fn labels_in_names(tree: Tree<'_>, found: &[SourceListing], options: &Options) -> Result<Option<String>> {
+    let mut images = sample_files::files_right_in(tree, tree.root);
+    for one in found {
+        if let Some(split) = &one.split {
+            images.extend(sample_files::files_right_in(tree, &tree.root.join(split)));
+        }
+        images.extend((0..one.listing.len()).map(|number| one.listing.name(number).to_vec()));
+        let left_out = one.unpacked.iter().filter(|one| one.fate != Fate::Filtered);
+        images.extend(left_out.map(|one| names::cut(&one.path).1.to_vec()));
+    }
+    Ok(pattern_for(&images, &PathFilter::new(options)?))
+}
+
+/// Help that names a pattern for labels in `files`, of which only images count.
+fn pattern_for(files: &[Vec<u8>], keep: &PathFilter) -> Option<String> {
+    let images = files.iter().filter(|name| matches!(keep.classify(name), Name::Payload));
+    label_pattern::suggestion(images.map(Vec::as_slice))
 }
 
 /// Lists a source with fixed payload rules.
@@ -207,9 +235,10 @@ fn with_labels(
     let names = levels.iter().flat_map(|level| &level.folders).filter(|name| !has_companions(name));
     let names: BTreeSet<&Vec<u8>> = names.collect();
     if names.is_empty() {
+        let in_names = labels_in_names(tree, &[], options)?.map_or_else(String::new, |help| format!("{help}; "));
         return Err(Error::usage("no class folders in here: an ImageFolder is SRC/<class>/<image>")
             .in_file(root)
-            .help("--no-labels packs images from any folder, without classes"));
+            .help(format!("{in_names}--no-labels packs images from any folder, without classes")));
     }
     let classes: Arc<Vec<Box<[u8]>>> = Arc::new(names.iter().map(|name| name.as_slice().into()).collect());
     let mut found = Vec::new();
@@ -419,7 +448,11 @@ fn recognise(tree: Tree<'_>, top: &Level, options: &Options, keep: &PathFilter) 
                 // A single class may be called `test`. Without labels, only several splits are ambiguous.
                 (0, 1, 1..) if !matches!(Likeness::classify(seen.flat[0]), Likeness::Set(_)) => Ok(None),
                 (1, ..) if options.no_labels => Ok(None),
-                _ => Err(layout::are_they_splits(root, &seen, options.no_labels)),
+                _ => {
+                    let names = || sample_files::files_in(tree, root);
+                    let in_names = (!options.no_labels).then(|| pattern_for(&names(), keep)).flatten();
+                    Err(layout::are_they_splits(root, &seen, options.no_labels, in_names))
+                }
             }
         }
     }

@@ -96,7 +96,8 @@ fn flat_options(root: &Path, flat: &[&Vec<u8>], are_all: bool) -> String {
 }
 
 /// The error for first-level folders with split names, with other folders beside them or without classes.
-pub(super) fn are_they_splits(root: &Path, seen: &Seen<'_>, no_labels: bool) -> Error {
+/// `in_names` is help about labels in the names of images.
+pub(super) fn are_they_splits(root: &Path, seen: &Seen<'_>, no_labels: bool, in_names: Option<String>) -> Error {
     let Seen { parted, flat, others, paths } = seen;
     let splits: Vec<&Vec<u8>> = parted.iter().chain(flat).copied().collect();
     let (mut what, mut help) = (Vec::new(), Vec::new());
@@ -107,7 +108,9 @@ pub(super) fn are_they_splits(root: &Path, seen: &Seen<'_>, no_labels: bool) -> 
                 shown(flat),
                 by_count(flat, "looks like a split", "look like splits")
             ));
-            help.push(help_flat(&flat_options(root, flat, others.is_empty())));
+            let options = flat_options(root, flat, others.is_empty());
+            help.extend(in_names.filter(|_| options.is_empty()));
+            help.push(help_flat(&options));
         }
         (false, true) => {
             what.push(format!("{} {}", shown(parted), by_count(parted, "looks like a split", "look like splits")));
@@ -228,7 +231,8 @@ pub(super) fn refuse_splits_in_classes(root: &Path, found: &[SourceListing]) -> 
 }
 
 /// The error for a source with more images outside folders than inside.
-pub(super) fn images_outside(root: &Path, images: u64, packed: u64) -> Error {
+/// `in_names` is help about labels in their names.
+pub(super) fn images_outside(root: &Path, images: u64, packed: u64, in_names: Option<String>) -> Error {
     let what = match packed {
         0 => format!("{} directly in this folder, and none in its subfolders", size::counted(images, "image")),
         packed => format!(
@@ -237,9 +241,10 @@ pub(super) fn images_outside(root: &Path, images: u64, packed: u64) -> Error {
             size::counted(packed, "image")
         ),
     };
-    Error::usage(what)
-        .in_file(root)
-        .help("--no-labels packs images from any folder, without classes; a list gives them classes")
+    Error::usage(what).in_file(root).help(format!(
+        "{}--no-labels packs images from any folder, without classes; a list gives them classes",
+        in_names.map_or_else(String::new, |help| format!("{help}; "))
+    ))
 }
 
 fn parent(path: &[u8]) -> &[u8] {

@@ -291,6 +291,28 @@ impl Listing {
         Self { own_order: self.own_order, components: self.components.chosen(&kept), ..listing }
     }
 
+    /// The same samples, which have no classes, in the classes that `class_of` gives their numbers; samples without one
+    /// are left out.
+    pub fn classified(&self, classes: &Arc<Vec<Box<[u8]>>>, class_of: impl Fn(u64) -> Option<u32>) -> Self {
+        let numbers = (0..self.len()).filter_map(|number| class_of(number).map(|class| (class, number)));
+        let mut numbers: Vec<(u32, u64)> = numbers.collect();
+        // Within a class, canonical order stays.
+        numbers.sort_unstable();
+        let is_same = |a: &(u32, u64), b: &(u32, u64)| a.0 == b.0 && self.entry(a.1).folder == self.entry(b.1).folder;
+        let folders = numbers.chunk_by(is_same).map(|of_folder| {
+            let mut samples = FolderSamples::default();
+            for (_, number) in of_folder {
+                let Entry { bytes, place, stamp, .. } = *self.entry(*number);
+                samples.push(self.name(*number), bytes, place, stamp);
+            }
+            let (class, first) = of_folder[0];
+            (Folder { path: self.folder(first).path.clone(), class: Some(class) }, samples)
+        });
+        let listing = Self::new(Arc::clone(classes), folders.collect());
+        let kept: Vec<u64> = numbers.iter().map(|(_, number)| *number).collect();
+        Self { own_order: self.own_order, components: self.components.chosen(&kept), ..listing }
+    }
+
     /// The same samples with other lengths: `bytes` gets a sample's number and present length in bytes.
     pub fn with_bytes(&self, bytes: impl Fn(u64, u32) -> u32) -> Self {
         let mut listing = self.clone();

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use shardpack_format::{component::Component, splits};
 
+use super::label_pattern::LabelPattern;
+
 /// Folder names that count as splits.
 pub const SPLITS: [&str; 10] = splits::KNOWN;
 
@@ -89,6 +91,8 @@ pub struct Options {
     pub threads: usize,
     /// Samples have no labels, whatever their folders.
     pub no_labels: bool,
+    /// Labels of a tree are in the names of its files; folders are no classes.
+    pub label_pattern: Option<LabelPattern>,
     /// Files next to images that become components.
     pub with: Vec<Component>,
     /// Images without a file of `with`; `None`: a missing file beside the image is no error, one at a path is.

@@ -5,6 +5,10 @@ use super::{Row, go, nothing};
 /// A list of all images, beside them in `lists`: paths from SRC, a number as label.
 const LIST: &str = "$ mkdir @lists && cd SRC && (echo path,label; ls */*.jpg | sed s/$/,0/) > @lists/l.csv";
 
+/// Images of two labels in one folder, as in `c0_2.jpg`.
+const FLAT: &str =
+    "$ mkdir @flat && n=0; for i in SRC/*/*.jpg; do n=$((n+1)); cp $i @flat/c$((n%2))_$n.jpg; done";
+
 pub const ROWS: &[Row] = &[
     (
         "arrays whose rows are samples",
@@ -19,6 +23,38 @@ np.save(\"X_train.npy\", np.zeros((6, 4, 4, 3), np.uint8)); np.save(\"y_train.np
         2,
         "shardpack convert reads them as datasets of an HDF5 file, written by h5py; --files npy packs each file as a sample",
         &["pack @n DST --no-labels --files npy"],
+    ),
+    (
+        "labels in names",
+        |bench| go(bench, &[FLAT]),
+        "pack @flat DST",
+        2,
+        "--label-pattern '{label}_{n}' takes labels from names (c0_10.jpg: c0); --no-labels packs images from any folder",
+        &["pack @flat DST --label-pattern {label}_{n}", "pack @flat @x --no-labels"],
+    ),
+    (
+        "a pattern without a label",
+        |bench| go(bench, &[FLAT]),
+        "pack @flat DST --label-pattern *_{n}",
+        2,
+        "as in '{label}_{n}' for Abyssinian_12.jpg",
+        &["pack @flat DST --label-pattern {label}_{n}"],
+    ),
+    (
+        "a pattern of labels with an extension",
+        |bench| go(bench, &[FLAT]),
+        "pack @flat DST --label-pattern {label}_{n}.jpg",
+        2,
+        "--label-pattern '{label}_{n}' leaves the extension out",
+        &["pack @flat DST --label-pattern {label}_{n}"],
+    ),
+    (
+        "a pattern of labels for a list",
+        |bench| go(bench, &[LIST]),
+        "pack @lists/l.csv DST --root SRC --label-pattern {label}_{n}",
+        2,
+        "choose the column of labels with --label-column NAME",
+        &["pack @lists/l.csv DST --root SRC --label-column label"],
     ),
     (
         "an empty tree",

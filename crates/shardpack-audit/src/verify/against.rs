@@ -34,8 +34,8 @@ use crate::{
     listing::Listing,
     monitor::{Monitor, Phase},
     source::{
-        Divided, Division, ReadError, Refusal, SampleReader, Shards, SharedSource, Source, SourceKind, SourceListing,
-        boxes, merge_classes, npy,
+        Divided, Division, LabelPattern, ReadError, Refusal, SampleReader, Shards, SharedSource, Source, SourceKind,
+        SourceListing, boxes, merge_classes, npy,
         options::{self, Components, OnMissing, Splits},
         shared,
     },
@@ -54,6 +54,8 @@ pub(super) fn discover(
     let choice = datasets.first().map(|dataset| dataset.choice()).transpose()?;
     let payload = choice.as_ref().and_then(|choice| choice.payload.clone());
     let values = payload.clone().filter(|payload| payload.kind().is_some());
+    let pattern = choice.as_ref().and_then(|choice| choice.label_pattern.as_deref());
+    let label_pattern = pattern.map(LabelPattern::parse).transpose()?;
     let (components, meta, files) =
         choice.map(|choice| (choice.components, choice.json, choice.files)).unwrap_or_default();
     // Extensions from the other splits, which decide how fields of this one are stored.
@@ -73,6 +75,7 @@ pub(super) fn discover(
         extensions: extensions.collect(),
         threads: (2 * jobs).max(8),
         no_labels: datasets.iter().all(|dataset| dataset.manifest.classes.is_empty()),
+        label_pattern,
         components: Components::Named(payload.into_iter().chain(components.iter().cloned()).collect()),
         no_text: !components.iter().any(Component::is_text),
         meta: meta && components.iter().any(Component::is_text),

@@ -49,6 +49,8 @@ const FILES: &str = "files";
 const FRACTIONS: &str = "split_fraction";
 /// Manifest setting of every format: the split of the source by folders; see [`Choice::split_folders`].
 const SPLIT_FOLDERS: &str = "split_folders";
+/// Manifest setting of every format: the pattern of labels in file names; see [`Choice::label_pattern`].
+const LABEL_PATTERN: &str = "label_pattern";
 /// Kind under which samples of values are counted.
 const VALUES: &str = "values";
 /// The value is always [`component::TEXT`].
@@ -84,6 +86,9 @@ pub struct Choice {
     /// Path in the source with `{split}`: the folders that divided it into splits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split_folders: Option<String>,
+    /// Pattern of file names that found the labels of a tree, instead of its folders.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label_pattern: Option<String>,
     /// The user's choices for fields of the source's records, except the choice of components ([`FieldSelection::components`]).
     #[serde(default, skip_serializing_if = "FieldSelection::is_unsaid")]
     pub wanted: FieldSelection,
@@ -118,6 +123,7 @@ impl Choice {
             files: Vec::new(),
             fractions: None,
             split_folders: None,
+            label_pattern: None,
             wanted: FieldSelection::default(),
             cls: true,
             json: false,
@@ -201,6 +207,9 @@ impl Choice {
         if let Some(folders) = &self.split_folders {
             settings.insert(SPLIT_FOLDERS.to_owned(), folders.clone());
         }
+        if let Some(pattern) = &self.label_pattern {
+            settings.insert(LABEL_PATTERN.to_owned(), pattern.clone());
+        }
         settings.extend(self.wanted.described().map(|(name, said)| (name.to_owned(), said)));
         if self.has_text() && self.json {
             settings.insert(META.to_owned(), component::TEXT.to_owned());
@@ -222,6 +231,7 @@ impl Choice {
             files: Vec::new(),
             fractions: None,
             split_folders: None,
+            label_pattern: None,
             wanted: FieldSelection::default(),
             cls: has("cls"),
             json: has("json"),
@@ -246,6 +256,7 @@ impl Choice {
         }
         self.fractions = self.settings.remove(FRACTIONS);
         self.split_folders = self.settings.remove(SPLIT_FOLDERS);
+        self.label_pattern = self.settings.remove(LABEL_PATTERN);
         self.wanted = FieldSelection::of_said(|name| self.settings.remove(name))?;
         if self.components.iter().any(|one| one.name() == component::TEXT) {
             self.json = self.settings.remove(META).is_some();

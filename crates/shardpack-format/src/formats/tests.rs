@@ -106,6 +106,7 @@ fn a_payload_that_is_no_image_is_called_what_it_is_and_nothing_is_said_of_pixels
             files: vec!["txt".into(), "*_x.md".into()],
             fractions: Some("val=0.1;seed=0".into()),
             split_folders: Some("a/{split}".into()),
+            label_pattern: Some("{label}_{n}".into()),
             ..Choice::new(entry.name)
         };
         let format = open(&choice).unwrap();
@@ -132,12 +133,13 @@ fn a_payload_that_is_no_image_is_called_what_it_is_and_nothing_is_said_of_pixels
             files: Vec::new(),
             fractions: None,
             split_folders: None,
+            label_pattern: None,
             ..choice.clone()
         };
         again.take_stored().unwrap();
         assert_eq!(
-            (&again.payload, &again.files, &again.fractions, &again.split_folders),
-            (&choice.payload, &choice.files, &choice.fractions, &choice.split_folders)
+            (&again.payload, &again.files, &again.fractions, &again.split_folders, &again.label_pattern),
+            (&choice.payload, &choice.files, &choice.fractions, &choice.split_folders, &choice.label_pattern)
         );
         assert_eq!(again.settings, format.settings(), "{}", entry.name);
         assert_eq!(open(&again).unwrap().components(), format.components());

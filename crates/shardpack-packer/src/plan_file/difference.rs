@@ -93,6 +93,11 @@ fn split_folders(choice: &Choice) -> String {
     choice.split_folders.clone().unwrap_or_else(|| "those of the source".to_owned())
 }
 
+/// Labels in file names.
+fn label_pattern(choice: &Choice) -> String {
+    choice.label_pattern.clone().unwrap_or_else(none)
+}
+
 /// The option behind a setting of the manifest.
 fn option(setting: &str) -> String {
     match setting {
@@ -100,7 +105,9 @@ fn option(setting: &str) -> String {
         "payload" => "kind of samples (--files, --image-feature)".to_owned(),
         "encoding" => "--mds-encoding".to_owned(),
         adopted::SETTING => "shards of another writer (adopt)".to_owned(),
-        "files" | "split_fraction" | "meta" | "label_offset" | "features" => format!("--{}", setting.replace('_', "-")),
+        "files" | "split_fraction" | "label_pattern" | "meta" | "label_offset" | "features" => {
+            format!("--{}", setting.replace('_', "-"))
+        }
         said if SAID.contains(&said) => format!("--{}", said.replace('_', "-")),
         other => format!("--set {other}"),
     }
@@ -177,6 +184,7 @@ fn options(old: &Options, new: &Options) -> Option<String> {
         ("--files", files(was), files(now)),
         ("--split-fraction", fractions(was), fractions(now)),
         ("--splits", split_folders(was), split_folders(now)),
+        ("--label-pattern", label_pattern(was), label_pattern(now)),
         ("--compress", old.compression.to_string(), new.compression.to_string()),
         ("--check", check(old.check), check(new.check)),
         (RECIPE, recipe(old.recipe.as_ref()), recipe(new.recipe.as_ref())),
