@@ -62,9 +62,11 @@ pub struct SourceArgs {
     /// Samples have no labels: ignore class folders and label columns
     #[arg(help_heading = crate::help::SOURCE, long)]
     no_labels: bool,
-    /// For trees: labels are in file names, as in '{label}_{n}' for american_pit_bull_12.jpg, and folders are no classes. The
-    /// pattern is for the whole name without its extension: {n} is one or more digits, * any text, all else itself. {label} is
-    /// as short as possible: '{label}_*' takes american. Images whose names do not match are bad, which --on-bad handles
+    /// For trees: labels are in file names, and folders are no classes. PATTERN is for the whole name without its extension:
+    /// {label} is the label, n in braces is one or more digits, * any text, all else itself. {label} is as short as possible:
+    /// from american_pit_bull_12.jpg, '{label}_*' takes american, and with n in braces for * american_pit_bull. Images whose
+    /// names do not match are bad, which --on-bad handles
+    // clap makes a line break of an n in braces.
     #[arg(help_heading = crate::help::SOURCE, long, value_name = "PATTERN", conflicts_with = "no_labels")]
     label_pattern: Option<String>,
     /// Files that belong to the sample of an image, separated by commas. EXT: beside the image, same name, this extension.

@@ -57,6 +57,7 @@ def pack(
     label_column: str | None = None,
     split_column: str | None = None,
     no_labels: bool = False,
+    label_pattern: str | None = None,
     with_: Values | None = None,
     on_missing: OnMissing | None = None,
     files: str | Sequence[str] | None = None,
@@ -125,6 +126,10 @@ def pack(
         label_column: For lists: column with the label [default: detected by name].
         split_column: For lists: column with the split [default: `split`, if its values are train, val, test, …].
         no_labels: Samples have no labels.
+        label_pattern: For trees: labels are in file names, and folders are no classes. PATTERN is for the whole name
+            without its extension: {label} is the label, n in braces is one or more digits, * any text, all else
+            itself. {label} is as short as possible: from american_pit_bull_12.jpg, '{label}_*' takes american, and
+            with n in braces for * american_pit_bull. Images whose names do not match are bad, which --on-bad handles.
         with_: Files of images: txt,mask=../masks/*.png.
         on_missing: Images without a file of --with: bad, left out, or packed without it [default: error for a path,
             empty beside images]: error, skip, empty.
@@ -417,6 +422,7 @@ def plan(
     label_column: str | None = None,
     split_column: str | None = None,
     no_labels: bool = False,
+    label_pattern: str | None = None,
     with_: Values | None = None,
     on_missing: OnMissing | None = None,
     files: str | Sequence[str] | None = None,
@@ -480,6 +486,10 @@ def plan(
         label_column: For lists: column with the label [default: detected by name].
         split_column: For lists: column with the split [default: `split`, if its values are train, val, test, …].
         no_labels: Samples have no labels.
+        label_pattern: For trees: labels are in file names, and folders are no classes. PATTERN is for the whole name
+            without its extension: {label} is the label, n in braces is one or more digits, * any text, all else
+            itself. {label} is as short as possible: from american_pit_bull_12.jpg, '{label}_*' takes american, and
+            with n in braces for * american_pit_bull. Images whose names do not match are bad, which --on-bad handles.
         with_: Files of images: txt,mask=../masks/*.png.
         on_missing: Images without a file of --with: bad, left out, or packed without it [default: error for a path,
             empty beside images]: error, skip, empty.

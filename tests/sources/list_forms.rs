@@ -257,3 +257,133 @@ fn a_first_row_whose_image_is_missing_is_no_header() {
         pack(&list, &bench.at("dst"), &["--path-column", "1"]).code(1).says("gone7.jpg");
     }
 }
+
+#[test]
+fn a_text_after_the_first_comma_may_have_commas() {
+    let bench = bench();
+    let said = "fields are separated by the first comma of a line";
+    for name in ["captions.txt", "captions.csv"] {
+        let lines =
+            rows("image,caption\n", "w#.jpg,A child , number # .") + "w0.jpg,\"A quoted, \"\"x\"\"\"\nw1.jpg,None\n";
+        let captions = list(&bench, name, &lines);
+        let dst = bench.at(&format!("{name}.out"));
+        pack(&captions, &dst, &[]).code(0).says("packed  6 of 6 images").says(said).says("no labels");
+        let found = samples(&dst);
+        let texts: Vec<_> = found["w0.jpg"].iter().map(|sample| text(sample, "json").unwrap()).collect();
+        assert!(texts.contains(&r#"{"caption":"A child , number 0 ."}"#.to_owned()), "{name}: {texts:?}");
+        assert!(texts.contains(&r#"{"caption":"A quoted, \"x\""}"#.to_owned()), "{name}: {texts:?}");
+        shardpack_testing::lists::verify(&dst, &captions, &[]);
+    }
+    // Three columns, or a path behind: a row has fields too many.
+    for (name, lines) in [
+        ("three.csv", rows("image,a,caption\n", "w#.jpg,1,A child , number #")),
+        ("behind.csv", rows("caption,image\n", "A child , number #,w#.jpg")),
+    ] {
+        pack(&list(&bench, name, &lines), &bench.at(name), &[]).code(1).clean_error().says("line 2: ");
+    }
+}
+
+#[test]
+fn a_number_behind_a_path_is_left_out_if_the_file_is_there_without_it() {
+    let bench = bench();
+    let lines: String = (0..8).map(|n| format!("w{}.jpg#{}\tA child , number {n} .\n", n / 2, n % 2)).collect();
+    let captions = list(&bench, "token.txt", &lines);
+    let ran = pack(&captions, &bench.dst(), &[]).code(0).says("packed  8 of 8 images");
+    ran.says("paths end in a number, which is left out: w0.jpg#0").says("no labels");
+    let found = samples(&bench.dst());
+    assert_eq!(found.keys().collect::<Vec<_>>(), ["w0.jpg", "w1.jpg", "w2.jpg", "w3.jpg"]);
+    assert_eq!(text(&found["w3.jpg"][0], "json").unwrap(), r#"{"column_2":"A child , number 6 ."}"#);
+    shardpack_testing::lists::verify(&bench.dst(), &captions, &[]);
+    // A file may have such a name.
+    bench.file("x.jpg#1", &fs::read(bench.src().join("w0.jpg")).unwrap());
+    bench.file("x.jpg", &fs::read(bench.src().join("w1.jpg")).unwrap());
+    let own = list(&bench, "own.csv", "path,label\nx.jpg#1,a\n");
+    pack(&own, &bench.at("own"), &[]).code(0);
+    assert_eq!(samples(&bench.at("own")).keys().collect::<Vec<_>>(), ["x.jpg#1"]);
+}
+
+#[test]
+fn ids_of_sounds_get_their_extension() {
+    let bench = Bench::new();
+    for number in 0..4 {
+        bench.file(format!("wavs/LJ-{number}.wav"), format!("RIFF {number}").as_bytes());
+        bench.file(format!("wavs/LJ-{number}.txt"), b"no sound");
+    }
+    let speech = list(&bench, "metadata.csv", &rows("", "LJ-#|Text \"number\" #, of 1866|Text number #, of words"));
+    let root = bench.src().join("wavs");
+    let options = ["--root", root.to_str().unwrap(), "--no-labels"];
+    let ran = pack(&speech, &bench.dst(), &options).code(0).says("packed  4 of 4 ");
+    ran.says("4 paths without an extension got one: .wav (4)");
+    // An image of the same name comes first, and two sounds are a question.
+    let mixed = Bench::with(&["a.jpg", "b.jpg"]);
+    mixed.file("a.wav", b"RIFF");
+    let ids = list(&mixed, "ids.csv", "path,label\na,x\nb,y\n");
+    pack(&ids, &mixed.dst(), &[]).code(0).says("got one: .jpg (2)");
+    bench.file("wavs/LJ-2.flac", b"fLaC");
+    let ran = pack(&speech, &bench.at("two"), &options).code(2).clean_error();
+    ran.says("line 3: path \"LJ-2\" has two files: LJ-2.flac and LJ-2.wav").says("write the extension of each path");
+}
+
+#[test]
+fn a_column_of_folds_is_the_folder_of_the_files() {
+    let bench = Bench::with(&["fold1/10-0.jpg", "fold2/11-1.jpg", "fold2/12-2.jpg"]);
+    let lines = "slice_file_name,fsID,fold,classID,class\n10-0.jpg,10,1,2,siren\n11-1.jpg,11,2,0,drilling\n12-2.jpg,12,2,2,siren\n";
+    let urban = list(&bench, "urban.csv", lines);
+    let ran = pack(&urban, &bench.dst(), &[]).code(0).says("files are in folders of the column fold: fold1/10-0.jpg");
+    ran.says("path slice_file_name; label classID; class class");
+    let found = samples(&bench.dst());
+    assert_eq!(found.keys().collect::<Vec<_>>(), ["fold1/10-0.jpg", "fold2/11-1.jpg", "fold2/12-2.jpg"]);
+    let classes: Vec<_> = found.values().map(|samples| samples[0].1.clone().unwrap()).collect();
+    assert_eq!(classes, ["siren", "drilling", "siren"]);
+    shardpack_testing::lists::verify(&bench.dst(), &urban, &[]);
+    // Files in the root, and a row whose file is missing in its folder.
+    let flat = Bench::with(&["a.jpg", "fold1/a.jpg"]);
+    let folds = list(&flat, "folds.csv", "filename,fold,label\na.jpg,1,x\n");
+    pack(&folds, &flat.dst(), &[]).code(0);
+    assert_eq!(samples(&flat.dst()).keys().collect::<Vec<_>>(), ["a.jpg"]);
+    fs::remove_file(bench.src().join("fold2/12-2.jpg")).unwrap();
+    pack(&urban, &bench.at("gone"), &[]).code(1).says("fold2/12-2.jpg: cannot be read");
+}
+
+#[test]
+fn the_category_of_a_coco_image_is_its_label_on_request() {
+    let bench = Bench::with(&["a/0.jpg", "a/1.jpg", "b/2.jpg"]);
+    let coco = |annotations: &str, categories: &str| {
+        let image =
+            |number: usize| format!(r#"{{"id":{number},"file_name":"{}/{number}.jpg"}}"#, ["a", "a", "b"][number]);
+        let images: Vec<String> = (0..3).map(image).collect();
+        format!(r#"{{"images":[{}],"annotations":[{annotations}],"categories":[{categories}]}}"#, images.join(","))
+    };
+    let of = |pairs: &[(u32, u32)]| {
+        let one = |(image, category): &(u32, u32)| format!(r#"{{"image_id":{image},"category_id":{category}}}"#);
+        pairs.iter().map(one).collect::<Vec<_>>().join(",")
+    };
+    let categories = r#"{"id":0,"name":"Turdus"},{"id":1,"name":"7"},{"id":2,"name":"Corvus"}"#;
+    let label = ["--label-column", "category_id"];
+    let inat = list(&bench, "train.json", &coco(&of(&[(0, 2), (1, 1), (2, 2), (2, 2)]), categories));
+    pack(&inat, &bench.dst(), &label).code(0).says("3 images in 3 classes").says("label category_id");
+    let found = samples(&bench.dst());
+    let classes: Vec<_> = found.values().map(|samples| samples[0].1.clone().unwrap()).collect();
+    assert_eq!(classes, ["Corvus", "7", "Corvus"]);
+    assert!(text(&found["a/0.jpg"][0], "json").unwrap().contains(r#""annotations":[{"image_id":0,"category_id":2}]"#));
+    shardpack_testing::lists::verify(&bench.dst(), &inat, &label);
+    pack(&inat, &bench.at("none"), &[]).code(0).says("without labels");
+    for (name, annotations, categories, said) in [
+        ("several", of(&[(0, 2), (0, 1)]), categories, "image a/0.jpg has several categories, 7 and Corvus"),
+        ("none", of(&[(0, 2), (1, 1)]), categories, "b/2.jpg: no label"),
+        ("unnamed", of(&[(0, 2)]), r#"{"id":2}"#, "category 0, counted from 0, has no name"),
+        (
+            "twice",
+            of(&[(0, 2), (1, 2), (2, 2)]),
+            r#"{"id":2,"name":"a"},{"id":3,"name":"a"}"#,
+            "the name of two classes",
+        ),
+    ] {
+        let list = list(&bench, &format!("{name}.json"), &coco(&annotations, categories));
+        let ran = pack(&list, &bench.at(&format!("{name}.out")), &label);
+        assert_ne!(ran.code, 0, "{name}");
+        ran.says(said);
+    }
+    let ran = pack(&inat, &bench.at("other"), &["--label-column", "category"]).code(2);
+    ran.says("COCO has no columns").says("--label-column category_id takes the category of each image");
+}

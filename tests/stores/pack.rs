@@ -111,9 +111,9 @@ fn what_is_packed_from_and_to_a_url_is_what_is_packed_from_the_folder() {
 
 #[test]
 fn trees_of_splits_and_counts_are_those_of_the_folder() {
-    let bench = Bench::with(&["train/a/1.jpg", "train/a/2.jpg", "train/b/3.jpg", "val/a/4.jpg", "val/b/.x.jpg"]);
+    let bench = Bench::with(&["train/a/c.1.jpg", "train/a/d.2.jpg", "train/b/c.3.jpg", "val/a/4.jpg", "val/b/.x.jpg"]);
     bench.file("val/b/empty.jpg", b"");
-    bench.file("val/b/5.jpg", &shardpack_testing::jpeg(9, 5200));
+    bench.file("val/b/c.5.jpg", &shardpack_testing::jpeg(9, 5200));
     bench.file("other.txt", b"x");
     let told = |ran: Ran| {
         let mut json = ran.code(0).json();
@@ -122,16 +122,23 @@ fn trees_of_splits_and_counts_are_those_of_the_folder() {
         all.remove("elapsed_ms");
         (json, network)
     };
-    let options = ["--json", "--on-bad", "skip"];
-    let local = told(pack(&bench, bench.src().to_str().unwrap(), bench.dst().to_str().unwrap(), &[], &options));
-    assert!(local.1.is_null());
+    let options = ["--json", "--on-bad", "skip", "--label-pattern", "{label}.{n}"];
+    // With classes that are folders, and with labels in names, which one image has not.
+    let runs = [("folders", &options[..3]), ("names", &options[..])].map(|(name, options)| {
+        let dst = bench.at(name);
+        let local = told(pack(&bench, bench.src().to_str().unwrap(), dst.to_str().unwrap(), &[], options));
+        assert!(local.1.is_null());
+        (name, options, local.0, files_in(&dst))
+    });
     each(|server| {
         server.put_folder(&bench.src(), "tree");
         let settings = settings(server, server.port());
-        let url = told(pack(&bench, &server.url("tree/"), &server.url("packed/"), &settings, &options));
-        assert_eq!(local.0, url.0, "{:?}", server.kind);
-        assert!(url.1["sent_bytes"].as_u64().unwrap() > 20_000, "{}", url.1);
-        same(&files_in(&bench.dst()), &files_at(server, "packed"), "splits");
+        for (name, options, local, files) in &runs {
+            let url = told(pack(&bench, &server.url("tree/"), &server.url(name), &settings, options));
+            assert_eq!(*local, url.0, "{:?} {name}", server.kind);
+            assert!(url.1["sent_bytes"].as_u64().unwrap() > 20_000, "{}", url.1);
+            same(files, &files_at(server, name), name);
+        }
     });
 }
 

@@ -5,9 +5,11 @@ use super::{Row, go, nothing};
 /// A list of all images, beside them in `lists`: paths from SRC, a number as label.
 const LIST: &str = "$ mkdir @lists && cd SRC && (echo path,label; ls */*.jpg | sed s/$/,0/) > @lists/l.csv";
 
+/// COCO with a category for each of two images.
+const COCO: &str = r#"$ mkdir @coco && for i in 1 2; do cp $(ls SRC/*/*.jpg|sed -n ${i}p) @coco/$i.jpg; done; echo '{"images":[{"id":1,"file_name":"1.jpg"},{"id":2,"file_name":"2.jpg"}],"annotations":[{"image_id":1,"category_id":1},{"image_id":2,"category_id":2}],"categories":[{"id":1,"name":"a"},{"id":2,"name":"b"}]}' > @coco/c.json"#;
+
 /// Images of two labels in one folder, as in `c0_2.jpg`.
-const FLAT: &str =
-    "$ mkdir @flat && n=0; for i in SRC/*/*.jpg; do n=$((n+1)); cp $i @flat/c$((n%2))_$n.jpg; done";
+const FLAT: &str = "$ mkdir @flat && n=0; for i in SRC/*/*.jpg; do n=$((n+1)); cp $i @flat/c$((n%2))_$n.jpg; done";
 
 pub const ROWS: &[Row] = &[
     (
@@ -209,6 +211,37 @@ np.save(\"X_train.npy\", np.zeros((6, 4, 4, 3), np.uint8)); np.save(\"y_train.np
         2,
         "set their folder with --root FOLDER",
         &["pack @coco/c.json DST --root @far"],
+    ),
+    (
+        "columns of COCO",
+        |bench| go(bench, &[COCO]),
+        "pack @coco/c.json DST --label-column category",
+        2,
+        "--label-column category_id takes the category of each image, if it has one",
+        &["pack @coco/c.json DST --label-column category_id"],
+    ),
+    (
+        "several categories of an image",
+        |bench| go(bench, &[COCO, r#"$ sed -i 's/"image_id":2/"image_id":1/' @coco/c.json"#]),
+        "pack @coco/c.json DST --label-column category_id",
+        2,
+        "without --label-column, the annotations of an image are in its component json",
+        &["pack @coco/c.json DST"],
+    ),
+    (
+        "ids of two files",
+        |bench| {
+            let list = "$ mkdir @o && cd SRC && (echo path,label; ls */*.jpg | sed s/.jpg/,0/) > @lists.csv";
+            go(bench, &[list, "$ cp -r SRC @both && for i in @both/*/*.jpg; do echo x > ${i%.jpg}.png; done"]);
+        },
+        "pack @lists.csv DST --root @both",
+        2,
+        "write the extension of each path in the list, or make --root a folder with one of the two",
+        &[
+            "$ sed s/,0/.jpg,0/ @lists.csv > @full.csv",
+            "pack @full.csv DST --root @both",
+            "pack @lists.csv @x --root SRC",
+        ],
     ),
     (
         "labels that are to be the paths",

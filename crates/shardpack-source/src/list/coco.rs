@@ -7,7 +7,7 @@
 
 use std::{
     borrow::Cow,
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, HashSet},
     fmt,
     io::Read,
     path::{Path, PathBuf},
@@ -34,6 +34,8 @@ const SNIFFED_BYTES: u64 = 64 << 20;
 pub(super) const FILE_NAME: &[u8] = b"\"file_name\"";
 /// The member that LVIS has instead of [`FILE_NAME`].
 const COCO_URL: &[u8] = b"\"coco_url\"";
+/// The member with the category of an annotation, for `--label-column`.
+pub(super) const CATEGORY_ID: &str = "category_id";
 /// Number of names to try.
 const TRIED: usize = 8;
 /// The members of a file that samples are made from.
@@ -129,6 +131,8 @@ struct Segment<'a> {
 struct Category<'a> {
     #[serde(borrow)]
     id: &'a RawValue,
+    #[serde(borrow, default)]
+    name: Option<Cow<'a, str>>,
 }
 
 /// An annotation with the numbers of its image and its categories.
@@ -155,7 +159,8 @@ pub(super) fn read(bytes: &[u8], rows: &mut Rows<'_>, monitor: &dyn Monitor) -> 
         }
         images.push(image);
     }
-    let mut categories: HashMap<&str, u32> = HashMap::new();
+    let wants_labels = rows.columns.label.is_some() && !rows.no_labels;
+    let (mut categories, mut names): (HashMap<&str, u32>, _) = (HashMap::new(), Vec::new());
     for (number, raw) in top.categories.iter().enumerate() {
         let category: Category<'_> =
             serde_json::from_str(raw.get()).map_err(|error| wrong("category", number, error))?;
@@ -163,6 +168,11 @@ pub(super) fn read(bytes: &[u8], rows: &mut Rows<'_>, monitor: &dyn Monitor) -> 
         if top.categories[first as usize].get() != raw.get() {
             return Err(Error::data(format!("two categories have the id {}", category.id)));
         }
+        let name = category.name.map(|name| name.into_owned().into_bytes()).filter(|name| !name.is_empty());
+        if wants_labels && name.is_none() {
+            return Err(Error::data(format!("category {number}, counted from 0, has no name")));
+        }
+        names.push(name.unwrap_or_default());
     }
     let (mut found, mut strange) = (Vec::with_capacity(top.annotations.len()), 0u64);
     for (number, raw) in top.annotations.iter().enumerate() {
@@ -181,7 +191,17 @@ pub(super) fn read(bytes: &[u8], rows: &mut Rows<'_>, monitor: &dyn Monitor) -> 
     }
     // The sort is stable: annotations of one image stay in file order.
     found.sort_by_key(|found| found.image);
-    rows.begin(&["file_name", "image, annotations, categories"].map(str::to_owned), &Roles::default());
+    let columns = ["file_name", "image, annotations, categories", CATEGORY_ID].map(str::to_owned);
+    match wants_labels {
+        true => {
+            rows.begin(&columns, &Roles { label: Some(2), ..Roles::default() });
+            // A category that the file has twice has the number of the first.
+            let mut seen = HashSet::new();
+            let firsts = names.iter().zip(&top.categories).filter(|(_, raw)| seen.insert(raw.get()));
+            rows.known = firsts.map(|(name, _)| name.clone()).collect();
+        }
+        false => rows.begin(&columns[..2], &Roles::default()),
+    }
     rows.ignore("annotation of an image that the file does not list", strange);
     for (name, elements) in &top.others {
         rows.ignore(&format!("member {} of the file", text::shown(name.as_bytes())), *elements);
@@ -210,16 +230,38 @@ pub(super) fn read(bytes: &[u8], rows: &mut Rows<'_>, monitor: &dyn Monitor) -> 
         let path = image.path(parts).ok_or_else(|| {
             Error::data(format!("image {number}, counted from 0, has neither file_name nor coco_url"))
         })?;
+        let label = match wants_labels {
+            true => category_of(own, path, &names)?,
+            false => LabelValue::default(),
+        };
         rows.add(&Row {
             line: number as u64 + 1,
             path: path.as_bytes(),
-            label: LabelValue::default(),
+            label,
             class: None,
             split: None,
             text: &text,
         })?;
     }
     Ok(())
+}
+
+/// The category of an image with these annotations: its name, if all annotations have the same.
+///
+/// # Errors
+/// If they have several categories: an image has one label.
+fn category_of(own: &[ImageAnnotation<'_>], path: &str, names: &[Vec<u8>]) -> Result<LabelValue> {
+    let mut named = own.iter().flat_map(|found| found.categories.iter().copied()).collect::<BTreeSet<_>>().into_iter();
+    match (named.next(), named.next()) {
+        (None, _) => Ok(LabelValue::Missing),
+        (Some(one), None) => Ok(LabelValue::Text(names[one as usize].clone())),
+        (Some(one), Some(other)) => {
+            let name = |number: u32| text::shown(&names[number as usize]).to_string();
+            let what = format!("image {path} has several categories, {} and {}", name(one), name(other));
+            Err(Error::usage(format!("--label-column {CATEGORY_ID}: {what}"))
+                .help("without --label-column, the annotations of an image are in its component json"))
+        }
+    }
 }
 
 fn list<'a>(values: impl Iterator<Item = &'a RawValue>, out: &mut Vec<u8>) {

@@ -5,7 +5,7 @@ use shardpack_format::{Error, Result, field_names::LABELS};
 use super::stored::Columns;
 
 /// Known names of path columns, most likely first.
-const PATHS: [&str; 16] = [
+const PATHS: [&str; 17] = [
     "path",
     "file",
     "filename",
@@ -22,7 +22,10 @@ const PATHS: [&str; 16] = [
     "img_name",
     "impath",
     "image_filename",
+    "slice_file_name",
 ];
+/// A numeric label that [`LABELS`] spells `class_id`, as UrbanSound8K and GTSRB spell it.
+const CLASS_ID: &str = "classid";
 /// Known names of class name columns beside numeric labels. Such a column is always packed in the component json too.
 const CLASSES: [&str; 6] = ["class_name", "classname", "label_name", "category_name", "class", "category"];
 /// Known name of the split column.
@@ -49,7 +52,12 @@ impl Roles {
         let Some(path) = said(&columns.path)?.or_else(|| known(&PATHS)) else { return Ok(None) };
         let label = match said(&columns.label)?.filter(|_| !no_labels) {
             Some(label) => Some(apart(label, path, &names[label])?),
-            None => known(&LABELS).filter(|label| *label != path && !no_labels),
+            None => {
+                let found = known(&LABELS).filter(|label| *label != path);
+                let is_name = |label: usize| CLASSES.iter().any(|name| names[label].trim().eq_ignore_ascii_case(name));
+                let number = known(&[CLASS_ID]).filter(|_| found.is_none_or(is_name));
+                number.or(found).filter(|_| !no_labels)
+            }
         };
         let class = label.and_then(|label| known(&CLASSES).filter(|class| *class != label && *class != path));
         let split = said(&columns.split)?.or_else(|| known(&[SPLIT]));
@@ -128,6 +136,10 @@ mod tests {
         assert_eq!(of(&["a", "b"], &auto).unwrap(), None);
         let said = Columns { path: Some("b".into()), label: Some("a".into()), ..auto.clone() };
         assert_eq!(of(&["a", "b"], &said).unwrap().unwrap(), Roles { path: 1, label: Some(0), ..Roles::default() });
+        let roles = of(&["slice_file_name", "fold", "classID", "class"], &auto).unwrap().unwrap();
+        assert_eq!(roles, Roles { path: 0, label: Some(2), class: Some(3), split: None });
+        let roles = of(&["path", "label", "ClassId"], &auto).unwrap().unwrap();
+        assert_eq!(roles.label, Some(1));
         let error = of(&["a", "b"], &Columns { label: Some("c".into()), ..said }).unwrap_err();
         assert!(error.to_string().contains("it has a, b"), "{error}");
         assert_eq!(Roles::unnamed(3, 2, &auto, false).unwrap().label, Some(1));

@@ -10,7 +10,7 @@ use std::{
 };
 
 use csv_core::ReadRecordResult;
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, Result, text};
 
 use super::{
     columns::{Roles, numbered},
@@ -19,12 +19,14 @@ use super::{
     lines::{self, MAX_RECORD_BYTES},
     rows::{MAX_COLUMNS, Row, Rows},
     separator::{Form, Separator, choose},
-    words::{WORDS, Words},
+    words::{FirstComma, WORDS, Words},
 };
 use crate::monitor::Monitor;
 
 /// Most fields of a record that are looked up as files.
 pub(super) const MAX_LOOKED: usize = 64;
+/// Start of the names of folders that a column of this name numbers.
+const FOLD: &str = "fold";
 /// Bytes that are searched for the delimiter.
 const SNIFFED_BYTES: usize = 64 << 10;
 
@@ -215,6 +217,10 @@ pub(super) fn read(
             let input = BufReader::with_capacity(SNIFFED_BYTES, Words::new(input));
             read_records(Records::with_delimiter(input, WORDS), form, rows, monitor)
         }
+        Separator::FirstComma => {
+            let input = BufReader::with_capacity(SNIFFED_BYTES, FirstComma::new(input));
+            read_records(Records::with_delimiter(input, WORDS), form, rows, monitor)
+        }
         Separator::LastBlank => read_lines(input, top.lines, rows, monitor),
         Separator::QuotedText => read_quoted_texts(input, top.lines, rows, monitor),
     }?;
@@ -250,12 +256,16 @@ fn read_records(
         }
         Ok::<_, Error>(None)
     };
-    let of_number = |path| Roles::unnamed(names.len(), path, rows.columns, rows.no_labels);
+    // A number behind a path counts the texts of an image, which are no labels.
+    let of_number = |path: usize, record: &[Vec<u8>]| {
+        let is_counted = record.get(path).map_or(Ok(false), |path| rows.is_file_before_number(path))?;
+        Roles::unnamed(names.len(), path, rows.columns, rows.no_labels || is_counted)
+    };
     // The first record is a header if a field is a known name of a path column, or if no field is a file.
     let path = if by_number.is_some() { by_number } else { is_file(&first)?.or(short_path(0)) };
     let (names, roles, pending) = match (by_name, path) {
         (Some(roles), _) => (names, roles, None),
-        (None, Some(path)) => (unnamed(), of_number(path)?, Some(first_line)),
+        (None, Some(path)) => (unnamed(), of_number(path, &first)?, Some(first_line)),
         (None, None) => {
             let line = records.next()?;
             let path = is_file(&records.fields())?.or(short_path(1)).filter(|_| line.is_some());
@@ -272,7 +282,7 @@ fn read_records(
             let said = super::Columns { path: names.get(path).cloned(), ..rows.columns.clone() };
             match Roles::assign(&names, &said, rows.no_labels, rows.splits)? {
                 Some(roles) => (names, roles, line),
-                None => (unnamed(), of_number(path)?, line),
+                None => (unnamed(), of_number(path, &records.fields())?, line),
             }
         }
     };
@@ -294,11 +304,10 @@ fn read_records(
         Some(line) => Some(line),
         None => records.next()?,
     };
-    if line.is_some() && records.count == names.len() {
-        for (at, name) in names.iter().enumerate().filter(|(at, _)| roles.is_component(*at)).take(MAX_LOOKED) {
-            rows.note_files(name, records.field(roles.path), records.field(at))?;
-        }
-    }
+    let fold = match line {
+        Some(_) if records.count == names.len() => look_at_first(&names, &records.fields(), &roles, rows)?,
+        _ => None,
+    };
     while let Some(number) = line {
         if records.count != names.len() {
             let what = format!("line {number}: {} fields, the first line has {}", records.count, names.len());
@@ -313,9 +322,11 @@ fn read_records(
             }
             object.end();
         }
+        let path = records.field(roles.path);
+        let fold = fold.filter(|_| !path.is_empty()).map(|at| in_fold(records.field(at), path));
         rows.add(&Row {
             line: number,
-            path: records.field(roles.path),
+            path: fold.as_deref().unwrap_or(path),
             label: roles.label.map(|at| LabelValue::of_text(records.field(at))).unwrap_or_default(),
             class: roles.class.map(|at| records.field(at)),
             split: roles.split.map(|at| records.field(at)),
@@ -327,6 +338,28 @@ fn read_records(
         line = records.next()?;
     }
     Ok(())
+}
+
+/// Looks at the first row, `record`: notes columns with files. Returns the column with the number of the folder of each
+/// file, as in UrbanSound8K, if this row's file is there and not in the root: `fold1` for 1.
+fn look_at_first(names: &[String], record: &[Vec<u8>], roles: &Roles, rows: &mut Rows<'_>) -> Result<Option<usize>> {
+    let path = &record[roles.path];
+    for (at, name) in names.iter().enumerate().filter(|(at, _)| roles.is_component(*at)).take(MAX_LOOKED) {
+        rows.note_files(name, path, &record[at])?;
+    }
+    let column = names.iter().position(|name| name.eq_ignore_ascii_case(FOLD)).filter(|at| *at != roles.path);
+    let Some(at) = column.filter(|_| !path.is_empty() && !path.contains(&b'/')) else { return Ok(None) };
+    let below = in_fold(&record[at], path);
+    if rows.is_file(path)? || !rows.is_file(&below)? {
+        return Ok(None);
+    }
+    rows.note(format!("files are in folders of the column {}: {}", names[at], text::shown(&below)));
+    Ok(Some(at))
+}
+
+/// The path of a file in the folder with this number.
+fn in_fold(number: &[u8], path: &[u8]) -> Vec<u8> {
+    [FOLD.as_bytes(), number, b"/", path].concat()
 }
 
 /// Reads lines `path label`, or lines of paths alone.

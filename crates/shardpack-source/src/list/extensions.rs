@@ -18,13 +18,16 @@ use crate::{
     sys,
 };
 
+/// Extensions of sounds. Lists of speech have ids for them (LJSpeech).
+const SOUNDS: [&str; 6] = ["wav", "flac", "mp3", "ogg", "opus", "m4a"];
+
 /// Extensions with their dot, by file name without extension. A file without an extension has an empty one.
 type Folder = HashMap<Vec<u8>, Vec<Vec<u8>>>;
 
 /// The state of the search.
 #[derive(Default)]
 pub(super) struct Extensions {
-    /// Image files of the folders that were looked at, by the folder's path below the root.
+    /// Image and sound files of the folders that were looked at, by the folder's path below the root.
     folders: Mutex<HashMap<Vec<u8>, Folder>>,
     /// Whether paths lack their extension; `None` until the first row decides.
     are_missing: Option<bool>,
@@ -45,7 +48,7 @@ impl Extensions {
 }
 
 impl Rows<'_> {
-    /// Whether `path` is not itself a file, and only an image file with an extension exists.
+    /// Whether `path` is not itself a file, and only an image or sound file with an extension exists.
     ///
     /// # Errors
     /// If the lookup fails.
@@ -84,7 +87,9 @@ impl Rows<'_> {
             [one, other, ..] => {
                 let file = |extension: &[u8]| text::shown(&[path.as_slice(), extension].concat()).to_string();
                 let what = format!("line {line}: path {:?} has two files: ", text::shown(path).to_string());
-                return Err(Error::usage(format!("{what}{} and {}", file(one), file(other))));
+                return Err(Error::usage(format!("{what}{} and {}", file(one), file(other))).help(
+                    "write the extension of each path in the list, or make --root a folder with one of the two",
+                ));
             }
         };
         if let Some(extension) = extension {
@@ -95,23 +100,33 @@ impl Rows<'_> {
         Ok(())
     }
 
-    /// The extensions of the image files with this path, sorted.
+    /// The extensions of the image files with this path, sorted; of the sound files, if there is no other file.
     fn extensions_of(&self, path: &[u8]) -> Result<Vec<Vec<u8>>> {
         let (folder, name) = cut(path);
         if !self.is_cheap() {
-            let known = names::EXTENSIONS.iter().flat_map(|known| [(*known).to_owned(), known.to_uppercase()]);
-            let known = known.map(|extension| format!(".{extension}").into_bytes());
-            let found = known.map(|one| Ok(self.is_file(&[path, &one].concat())?.then_some(one)));
-            return found.filter_map(Result::transpose).collect();
+            let images = self.extensions_among(path, &names::EXTENSIONS)?;
+            return if images.is_empty() { self.extensions_among(path, &SOUNDS) } else { Ok(images) };
         }
         let mut folders = self.extensions.folders.lock().unwrap_or_else(PoisonError::into_inner);
         if !folders.contains_key(folder) {
             folders.insert(folder.to_vec(), self.image_files(folder)?);
         }
-        Ok(folders.get(folder).and_then(|files| files.get(name)).cloned().unwrap_or_default())
+        let mut found = folders.get(folder).and_then(|files| files.get(name)).cloned().unwrap_or_default();
+        if found.iter().any(|extension| !is_sound(extension)) {
+            found.retain(|extension| !is_sound(extension));
+        }
+        Ok(found)
     }
 
-    /// The image files of a folder below the root, and the files without an extension.
+    /// Those of `known`, in lower and upper case, that make a file of this path. Looks once for each.
+    fn extensions_among(&self, path: &[u8], known: &[&str]) -> Result<Vec<Vec<u8>>> {
+        let known = known.iter().flat_map(|known| [(*known).to_owned(), known.to_uppercase()]);
+        let known = known.map(|extension| format!(".{extension}").into_bytes());
+        let found = known.map(|one| Ok(self.is_file(&[path, &one].concat())?.then_some(one)));
+        found.filter_map(Result::transpose).collect()
+    }
+
+    /// The image and sound files of a folder below the root, and the files without an extension.
     fn image_files(&self, folder: &[u8]) -> Result<Folder> {
         use io::ErrorKind::{InvalidFilename, InvalidInput, NotADirectory, NotFound};
         let path = self.root.join(names::as_path(folder));
@@ -129,7 +144,7 @@ impl Rows<'_> {
             let name = entry.file_name();
             let name = name.as_bytes();
             let at = name.iter().rposition(|byte| *byte == b'.').unwrap_or(name.len());
-            let is_candidate = at == name.len() || names::is_image(name);
+            let is_candidate = at == name.len() || names::is_image(name) || is_sound(&name[at..]);
             if is_candidate && entry.file_type().is_ok_and(|kind| !kind.is_dir()) {
                 files.entry(name[..at].to_vec()).or_default().push(name[at..].to_vec());
             }
@@ -137,4 +152,11 @@ impl Rows<'_> {
         files.values_mut().for_each(|found| found.sort());
         Ok(files)
     }
+}
+
+/// Whether an extension with its dot is that of a sound.
+fn is_sound(extension: &[u8]) -> bool {
+    extension
+        .strip_prefix(b".")
+        .is_some_and(|own| SOUNDS.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(own)))
 }

@@ -129,11 +129,12 @@ impl List {
                 kind = Kind::MmLab;
             }
         }
-        let said = [&columns.path, &columns.label, &columns.split];
-        if kind == Kind::Coco && said.iter().any(|said| said.is_some()) {
-            return Err(
-                Error::usage("--path-column, --label-column and --split-column: COCO has no columns").in_file(path)
-            );
+        let label = columns.label.as_deref().filter(|label| *label != coco::CATEGORY_ID);
+        let said = [columns.path.as_deref(), label, columns.split.as_deref()];
+        if kind == Kind::Coco && said.iter().any(Option::is_some) {
+            return Err(Error::usage("--path-column, --label-column and --split-column: COCO has no columns")
+                .in_file(path)
+                .help("--label-column category_id takes the category of each image, if it has one"));
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let root = match (&columns.root, kind) {

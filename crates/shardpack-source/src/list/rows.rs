@@ -88,6 +88,8 @@ pub(super) struct Rows<'a> {
     pub(super) extensions: Extensions,
     /// Whether absolute paths are relative to the root; `None` until the first such path decides.
     are_absolute_below: Option<bool>,
+    /// Whether paths have a number behind them, as in `a.jpg#0`; `None` until the first such path decides.
+    are_numbered: Option<bool>,
     /// The image and the label of the first row whose label is the path of an image.
     pair: Option<(Vec<u8>, Vec<u8>)>,
     meta: bool,
@@ -129,6 +131,7 @@ impl<'a> Rows<'a> {
             looked: Mutex::default(),
             extensions: Extensions::default(),
             are_absolute_below: None,
+            are_numbered: None,
             pair: None,
             meta: options.meta && !options.no_text,
             paths: Vec::new(),
@@ -267,6 +270,31 @@ impl<'a> Rows<'a> {
         }
     }
 
+    /// Whether `path` is no file, and is one without the number at its end, as in `a.jpg#0`.
+    ///
+    /// # Errors
+    /// If the lookup fails.
+    pub fn is_file_before_number(&self, path: &[u8]) -> Result<bool> {
+        match without_number(path) {
+            Some(bare) => Ok(!self.is_file(path)? && self.is_file(bare)?),
+            None => Ok(false),
+        }
+    }
+
+    /// A path without the number at its end, if the first path with one is that of a file without it.
+    fn bare<'p>(&mut self, path: &'p [u8]) -> Result<&'p [u8]> {
+        let Some(bare) = without_number(path) else { return Ok(path) };
+        let are_numbered = match self.are_numbered {
+            Some(are_numbered) => are_numbered,
+            None => self.is_file_before_number(path)?,
+        };
+        if are_numbered && self.are_numbered.is_none() {
+            self.notes.push(format!("paths end in a number, which is left out: {}", text::shown(path)));
+        }
+        self.are_numbered = Some(are_numbered);
+        Ok(if are_numbered { bare } else { path })
+    }
+
     fn look(&self, path: &[u8]) -> Result<bool> {
         self.is_file_inside(self.inside(path))
     }
@@ -357,7 +385,8 @@ impl<'a> Rows<'a> {
             return Err(in_line(format!("path {shown:?} is a URL, and the root is a folder"))
                 .help("set the common start of the paths with --root URL, as in --root s3://bucket/images/"));
         }
-        let mut path = self.path_below(row.path)?.ok_or_else(|| {
+        let bare = self.bare(row.path)?;
+        let mut path = self.path_below(bare)?.ok_or_else(|| {
             in_line(format!("path {shown:?} leads out of {}", text::path(&self.root)))
                 .help("set the folder that holds all files with --root FOLDER; --root / accepts any path")
         })?;
@@ -460,6 +489,13 @@ impl<'a> Rows<'a> {
 fn without_slash(path: &[u8]) -> Option<&[u8]> {
     let at = path.iter().position(|byte| *byte != b'/')?;
     (at > 0).then(|| &path[at..])
+}
+
+/// A path before `#` and a number.
+fn without_number(path: &[u8]) -> Option<&[u8]> {
+    let at = path.iter().rposition(|byte| *byte == b'#')?;
+    let is_number = at + 1 < path.len() && path[at + 1..].iter().all(u8::is_ascii_digit);
+    (at > 0 && is_number).then(|| &path[..at])
 }
 
 #[cfg(test)]

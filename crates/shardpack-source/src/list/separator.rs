@@ -6,10 +6,10 @@
 use shardpack_format::Result;
 
 use super::{
-    columns::{Roles, numbered},
+    columns::{Roles, numbered, path_of},
     csv::{self, first_records},
     rows::Rows,
-    words::WORDS,
+    words::{WORDS, first_comma},
 };
 use crate::names;
 
@@ -29,6 +29,8 @@ pub(super) enum Separator {
     Words,
     /// A comma before a text in quotes, as in ICDAR: `path, "text"`.
     QuotedText,
+    /// The first comma: `path,text`, with commas in texts without quotes, as in Flickr8k.
+    FirstComma,
 }
 
 impl Separator {
@@ -42,6 +44,10 @@ impl Separator {
             Self::LastBlank => "the last blank",
             Self::Words => "blanks",
             Self::QuotedText => "a comma, and the text is in quotes",
+            Self::FirstComma => {
+                return "fields are separated by the first comma of a line: the texts have commas, and no quotes"
+                    .to_owned();
+            }
         };
         format!("fields are separated by {name}: a field of the first lines is a file then")
     }
@@ -111,7 +117,7 @@ impl Top {
 pub(super) struct Form {
     pub separator: Separator,
     pub top: Top,
-    /// Record and column of a path without an extension, or after a slash, if no field of the first records is a file.
+    /// Record and column of a path without an extension, after a slash, or with a number behind it, if no field of the first records is a file.
     pub short_path: Option<(usize, usize)>,
 }
 
@@ -151,11 +157,14 @@ pub(super) fn choose(first: &[u8], suggest: &dyn Fn(&[u8]) -> (Separator, bool),
 
 /// The form of rows that begin with `first`; `None` if no field is a file.
 fn form(first: &[u8], (suggested, is_final): (Separator, bool), rows: &Rows<'_>) -> Result<Option<Form>> {
+    let has_commas = has_commas_in_texts(first, rows);
+    let in_texts = |one| if has_commas && one == Separator::Byte(b',') { Separator::FirstComma } else { one };
+    let suggested = in_texts(suggested);
     let form = |separator, short_path| Some(Form { separator, top: Top::default(), short_path });
     if is_named(first, suggested, rows) {
         return Ok(form(suggested, None));
     }
-    let others = CANDIDATES.into_iter().filter(|other| *other != suggested && !is_final);
+    let others = CANDIDATES.into_iter().map(in_texts).filter(|other| *other != suggested && !is_final);
     let all: Vec<Separator> = std::iter::once(suggested).chain(others).collect();
     for separator in &all {
         if find(first, *separator, rows, &|field| rows.is_file(field))?.is_some() {
@@ -164,7 +173,7 @@ fn form(first: &[u8], (suggested, is_final): (Separator, bool), rows: &Rows<'_>)
     }
     let looks = std::cell::Cell::new(0);
     let is_short_path = |field: &[u8]| {
-        if rows.is_file_after_slash(field)? {
+        if rows.is_file_after_slash(field)? || rows.is_file_before_number(field)? {
             return Ok(true);
         }
         if !rows.is_cheap() {
@@ -186,9 +195,22 @@ fn form(first: &[u8], (suggested, is_final): (Separator, bool), rows: &Rows<'_>)
     Ok(None)
 }
 
+/// Whether the header names a path and a text, and a text has commas without quotes around them.
+fn has_commas_in_texts(first: &[u8], rows: &Rows<'_>) -> bool {
+    let records = first_records(first, b',', usize::MAX);
+    let Some((header, rest)) = records.split_first().filter(|(header, _)| header.len() == 2) else { return false };
+    let names = csv::names(header);
+    let path = rows.columns.path.clone().or_else(|| path_of(&names));
+    path.is_some_and(|path| path.eq_ignore_ascii_case(&names[0])) && rest.iter().any(|record| record.len() > 2)
+}
+
 /// Whether the first line names the column of paths, or an option gives its number. Such a list needs no look at files.
 fn is_named(first: &[u8], separator: Separator, rows: &Rows<'_>) -> bool {
-    let Separator::Byte(byte) = separator else { return false };
+    let byte = match separator {
+        Separator::Byte(byte) => byte,
+        Separator::FirstComma => b',',
+        _ => return false,
+    };
     let records = first_records(first, byte, 1);
     let Some(names) = records.first().map(|record| csv::names(record)) else { return true };
     if let Some(path) = &rows.columns.path {
@@ -212,6 +234,10 @@ fn find(
             let path = |line: &[u8]| csv::last_blank(line).map(|at| line[..at].trim_ascii_end().to_vec());
             lines().take(LINES).map(|line| std::iter::once(line.to_vec()).chain(path(line)).collect()).collect()
         }
+        Separator::FirstComma => {
+            let fields = |line| first_comma(line).map_or(vec![line.to_vec()], |(a, b)| vec![a.to_vec(), b.to_vec()]);
+            lines().take(LINES).map(fields).collect()
+        }
         Separator::QuotedText => {
             let paths = lines().take(LINES).map(|line| Some(vec![csv::quoted_text(line)?.0.to_vec()]));
             paths.collect::<Option<_>>().unwrap_or_default()
@@ -220,7 +246,7 @@ fn find(
     let width = |number: usize| records.get(number).map_or(0, Vec::len);
     let has_short_header = separator == Separator::Words && width(0) + 1 == width(1);
     let rest = &records[usize::from(has_short_header).min(records.len())..];
-    let is_table = matches!(separator, Separator::Byte(_) | Separator::Words);
+    let is_table = matches!(separator, Separator::Byte(_) | Separator::Words | Separator::FirstComma);
     if is_table && rest.windows(2).any(|pair| pair[0].len() != pair[1].len()) {
         return Ok(None);
     }

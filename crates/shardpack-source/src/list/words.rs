@@ -1,6 +1,9 @@
-//! Reads lines of words with one delimiter between two words, whatever blanks there are.
+//! Reads lines of words with one delimiter between two words, whatever blanks there are; and lines whose fields the first
+//! comma separates.
 
 use std::io::{self, BufRead, Read};
+
+use super::lines::MAX_RECORD_BYTES;
 
 /// The delimiter of words: a byte that text lists do not have.
 pub(super) const WORDS: u8 = 0x1f;
@@ -49,9 +52,81 @@ impl<R: BufRead> Read for Words<R> {
     }
 }
 
+/// The lines of `input`, with [`WORDS`] in the place of the first comma. A text in quotes loses them.
+pub(super) struct FirstComma<R> {
+    input: R,
+    /// The present line, and the bytes of it that were read.
+    line: Vec<u8>,
+    at: usize,
+}
+
+impl<R> FirstComma<R> {
+    pub fn new(input: R) -> Self {
+        Self { input, line: Vec::new(), at: 0 }
+    }
+}
+
+impl<R: BufRead> Read for FirstComma<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.line.len() {
+            (self.line, self.at) = (Vec::new(), 0);
+            // The reader of records refuses a longer line.
+            let most = MAX_RECORD_BYTES as u64 + 1;
+            self.input.by_ref().take(most).read_until(b'\n', &mut self.line)?;
+            if let Some((path, text)) = first_comma(&self.line) {
+                let (text, end) = text.split_at(text.trim_ascii_end().len());
+                self.line = [path, &[WORDS], &unquoted(text), end].concat();
+            }
+        }
+        let read = (&self.line[self.at..]).read(out)?;
+        self.at += read;
+        Ok(read)
+    }
+}
+
+/// The two fields of a line.
+pub(super) fn first_comma(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = line.iter().position(|byte| *byte == b',')?;
+    Some((&line[..at], &line[at + 1..]))
+}
+
+/// A text without the quotes around it, if there are any. Quotes in it are doubled then.
+fn unquoted(text: &[u8]) -> Vec<u8> {
+    match text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")) {
+        None => text.to_vec(),
+        Some(inner) => {
+            let mut bytes = inner.iter().peekable();
+            let mut out = Vec::with_capacity(inner.len());
+            while let Some(byte) = bytes.next() {
+                let _ = bytes.next_if(|next| (*byte, **next) == (b'"', b'"'));
+                out.push(*byte);
+            }
+            out
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_comma_is_the_delimiter() {
+        let text = "a,b\r\nc.jpg,d, e , f\n\"x\ng,\"h, \"\"i\"\"\" \n,";
+        for capacity in [1, 3, 64] {
+            let (mut lines, mut found) = (FirstComma::new(text.as_bytes()), Vec::new());
+            let mut out = vec![0; capacity];
+            loop {
+                let read = lines.read(&mut out).unwrap();
+                if read == 0 {
+                    break;
+                }
+                found.extend_from_slice(&out[..read]);
+            }
+            let expected = "a\u{1f}b\r\nc.jpg\u{1f}d, e , f\n\"x\ng\u{1f}h, \"i\" \n\u{1f}";
+            assert_eq!(String::from_utf8(found).unwrap(), expected);
+        }
+    }
 
     #[test]
     fn runs_of_blanks_are_one_delimiter() {
