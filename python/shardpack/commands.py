@@ -327,7 +327,8 @@ def convert(
         shards: Number of shards.
         name: Name of the shards if the source has no splits: NAME-000000.tar [default: shard].
         splits: Folders that are splits: auto, none, or NAMES separated by commas. auto: train, val, test, … if there
-            are no other folders [default: auto].
+            are no other folders. A path with {split}, as in images/{split}, names folders inside SRC, for images
+            without labels [default: auto].
         split_fraction: Random splits for a source without splits: NAME=FRACTION, separated by commas. The rest is
             train. The split of a sample depends only on --seed and its path, so new samples do not move others.
         ext: Extension of the images: common, content, or an extension for all images. common: the extension of the

@@ -137,11 +137,11 @@ fn parts_plans_archives_and_several_formats_give_the_same_bytes() {
 }
 
 #[test]
-fn invalid_and_missing_label_files_are_named_before_anything_is_written() {
+fn invalid_and_missing_label_files_are_named_and_nothing_is_sealed() {
     let bench = tree();
     bench.file("labels/val/4.txt", b"0 320 240 10 10");
     bench.pack(&WITH).code(1).says("images/val/4.jpg: labels/val/4.txt: line 1: leaves the image");
-    assert!(!bench.dst().join("val").exists());
+    assert!(!bench.dst().join("val/manifest.json").exists());
     bench.file("labels/val/4.txt", b"0 0.1 0.1 0.5 0.1 0.3 0.9");
     bench
         .pack_to(&bench.at("polygon"), &WITH)

@@ -119,7 +119,15 @@ impl Divided {
             .help(format!("leave out {option}, or give the folder of one split"))
     }
 
-    /// Fails if no sample is in a split.
+    fn has_classes(&self) -> Error {
+        let what =
+            format!("--splits {}: the classes of a tree are its folders, and so are these splits", self.division);
+        Error::usage(what).in_file(self.source.path()).help(
+            "--no-labels packs images without labels; if classes are below the splits, give the folder of the splits as the source",
+        )
+    }
+
+    /// The error if no sample is in a split.
     fn has_none(&self, first: &[u8]) -> Error {
         Error::usage(format!(
             "--splits {}: no image is in such a folder, the first is {}",
@@ -137,8 +145,14 @@ impl Divided {
         split_of: &dyn Fn(&[u8]) -> Option<usize>,
     ) -> SourceListing {
         let is_of = |number: u64| numbers[number as usize] == Some(at);
-        let mut unpacked: Vec<Unpacked> =
-            one.unpacked.iter().filter(|unpacked| split_of(&unpacked.path).unwrap_or(0) == at).cloned().collect();
+        // Whatever is wrong with an image outside the splits, it is left out.
+        let outside = |entry: &Unpacked| Unpacked { fate: Fate::Filtered, reason: IN_NO_SPLIT.into(), ..entry.clone() };
+        let entries = one.unpacked.iter().map(|entry| (split_of(&entry.path), entry));
+        let of_split = |(split, entry): (Option<usize>, &Unpacked)| match split {
+            Some(split) => (split == at).then(|| entry.clone()),
+            None => (at == 0).then(|| outside(entry)),
+        };
+        let mut unpacked: Vec<Unpacked> = entries.filter_map(of_split).collect();
         let mut found = SourceListing {
             split: Some(name.to_owned()),
             listing: one.listing.chosen(&one.listing.classes, Some, is_of).into(),
@@ -204,11 +218,10 @@ impl Source for Divided {
         };
         if matches!(self.division, Division::Folders(_))
             && !options.no_labels
+            && options.label_pattern.is_none()
             && self.source.is_all(&[SourceKind::Tree])
         {
-            return Err(Error::usage(format!("--splits {}: the classes of a tree are its folders, and so are these splits", self.division))
-                .in_file(self.source.path())
-                .help("--no-labels packs images without labels; if classes are below the splits, give the folder of the splits as the source"));
+            return Err(self.has_classes());
         }
         let found = self.source.discover(&Options { splits, ..options.clone() }, monitor)?;
         let one = match <[SourceListing; 1]>::try_from(found) {

@@ -13,6 +13,30 @@ const FLAT: &str = "$ mkdir @flat && n=0; for i in SRC/*/*.jpg; do n=$((n+1)); c
 
 pub const ROWS: &[Row] = &[
     (
+        "classes and splits inside of the source",
+        |bench| go(bench, &["$ mkdir -p @t/images && cp -r SRC @t/images/train"]),
+        "pack @t DST --splits images/{split}",
+        2,
+        "--no-labels packs images without labels; if classes are below the splits, give the folder of the splits as the source",
+        &["pack @t DST --splits images/{split} --no-labels", "pack @t/images @x"],
+    ),
+    (
+        "a known layout",
+        |bench| {
+            go(
+                bench,
+                &[
+                    "$ mkdir @t && cp -r SRC/class-0 @t/images && mkdir @t/labels",
+                    "$ for i in @t/images/*; do n=$(basename $i .jpg); echo 0 0.5 0.5 0.5 0.5 > @t/labels/$n.txt; done",
+                ],
+            );
+        },
+        "pack @t DST",
+        2,
+        "--splits none packs all folders as classes",
+        &["pack @t DST --splits none"],
+    ),
+    (
         "arrays whose rows are samples",
         |bench| {
             go(

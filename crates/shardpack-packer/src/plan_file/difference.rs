@@ -104,6 +104,7 @@ fn option(setting: &str) -> String {
         "beside" => "components beside the image (--with, --components, --fields)".to_owned(),
         "payload" => "kind of samples (--files, --image-feature)".to_owned(),
         "encoding" => "--mds-encoding".to_owned(),
+        "split_folders" => "--splits".to_owned(),
         adopted::SETTING => "shards of another writer (adopt)".to_owned(),
         "files" | "split_fraction" | "label_pattern" | "meta" | "label_offset" | "features" => {
             format!("--{}", setting.replace('_', "-"))
