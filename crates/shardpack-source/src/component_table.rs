@@ -22,7 +22,7 @@ pub struct Cell {
     /// Number of the form in [`ComponentTable::forms`]; [`Forms::BYTES`] if the component is bytes.
     pub form: u32,
     /// For a file, as [`crate::listing::Entry::stamp`]; for a text, its start in the texts; for an array that is made from a file, the start
-    /// of the file's slot in the texts ([`ComponentTable::slot`]).
+    /// of the file's slot in the texts ([`ComponentTable::made_from`]).
     pub stamp: i64,
 }
 

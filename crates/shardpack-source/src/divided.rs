@@ -23,6 +23,9 @@ use crate::{
 /// Reason of samples that the pattern of `--splits` does not match.
 const IN_NO_SPLIT: &str = "is in no folder of --splits";
 
+/// Returns the number of the split of a path, if it has one.
+type SplitOf<'d> = Box<dyn Fn(&[u8]) -> Option<usize> + 'd>;
+
 /// How samples are divided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Division {
@@ -61,7 +64,7 @@ impl Division {
     }
 
     /// Names of the splits of these samples, and a function that returns the number of the split of a path, if it has one.
-    fn chooser(&self, found: &SourceListing) -> (Vec<String>, Box<dyn Fn(&[u8]) -> Option<usize> + '_>) {
+    fn chooser(&self, found: &SourceListing) -> (Vec<String>, SplitOf<'_>) {
         match self {
             Self::Fractions(fractions) => {
                 let names: Vec<String> = fractions.names().into_iter().map(str::to_owned).collect();
