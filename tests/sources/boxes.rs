@@ -56,9 +56,14 @@ fn objects(dst: &Path) -> BTreeMap<String, Vec<([f32; 4], i64)>> {
 
 /// The objects of the images of `split`, computed from [`LABELS`] and the size of each image.
 fn expected(bench: &Bench, split: &str) -> BTreeMap<String, Vec<([f32; 4], i64)>> {
+    expected_of(split, &|path| fs::read(bench.src().join(path)).unwrap())
+}
+
+/// As [`expected`], for the images that `image` returns.
+fn expected_of(split: &str, image: &dyn Fn(&str) -> Vec<u8>) -> BTreeMap<String, Vec<([f32; 4], i64)>> {
     let of = |(name, text): &(&str, &str)| {
         let path = format!("images/{name}.jpg");
-        let header = Header::parse(&fs::read(bench.src().join(&path)).unwrap());
+        let header = Header::parse(&image(&path));
         let (width, height) = (f64::from(header.width), f64::from(header.height));
         let objects = text.lines().map(|line| {
             let numbers: Vec<f64> = line.split_whitespace().map(|word| word.parse().unwrap()).collect();
@@ -153,18 +158,45 @@ fn invalid_and_missing_label_files_are_named_and_nothing_is_sealed() {
         .code(1)
         .says("images/val/4.jpg: its boxes.npy is missing: labels/val/4.txt");
     let empty = bench.at("empty");
-    bench.pack_to(&empty, &[&WITH[..], &["--on-missing", "empty"]].concat()).code(0).says("6 objects in 4 images");
+    bench
+        .pack_to(&empty, &[&WITH[..], &["--on-missing", "empty"]].concat())
+        .code(0)
+        .says("6 objects in 5 images, none in 2, 1 of them without a label file");
     run(&["verify", empty.to_str().unwrap(), "--against", bench.src().to_str().unwrap()]).code(0);
     // A changed label file is found, and its image named.
     bench.file("labels/val/5.txt", b"1 0.1 0.2 0.1 0.1\n1 0.1 0.2 0.1 0.1\n0 0.9 0.9 0.1 0.2");
     run(&["verify", empty.to_str().unwrap(), "--against", bench.src().to_str().unwrap()])
         .code(1)
         .says("images/val/5.jpg");
-    // Boxes cannot follow the pixels yet.
-    bench
-        .pack_to(&bench.at("resized"), &[&WITH[..], &["--on-missing", "empty", "--resize", "32"]].concat())
-        .code(2)
-        .says("boxes");
+    // An unknown kind of files, and a name that says nothing of boxes.
+    let wrong = |with: &str, why: &str| {
+        drop(bench.pack_to(&bench.at("wrong"), &["--no-labels", "--with", with]).code(2).says(why))
+    };
+    wrong("boxes=YOLO:../labels/*.txt", "is no kind of label files; yolo and yolo-seg are");
+    wrong("gt=yolo:../labels/*.txt", "the name of boxes ends with boxes");
+}
+
+#[test]
+fn boxes_follow_the_pixels_of_changed_images_and_sealed_boxes_are_refused() {
+    let bench = tree();
+    let dst = bench.at("resized");
+    bench.pack_to(&dst, &[&WITH[..], &["--resize", "32"]].concat()).code(0);
+    for split in ["train", "val"] {
+        let dataset = Dataset::open(dst.join(split)).unwrap();
+        let image = |path: &str| {
+            let mut numbers = 0..dataset.len();
+            let number = numbers.find(|number| dataset.row(*number).unwrap().path == path.as_bytes()).unwrap();
+            dataset.sample(number).unwrap().bytes().to_vec()
+        };
+        assert_eq!(objects(&dst.join(split)), expected_of(split, &image));
+    }
+    let (from, to) = (dst.join("val"), bench.at("smaller"));
+    let options = ["convert", from.to_str().unwrap(), to.to_str().unwrap(), "--resize", "16"];
+    run(&options).code(2).says("--resize changes images but not their component boxes.npy");
+    let chosen = ["convert", from.to_str().unwrap(), to.to_str().unwrap(), "--components", "boxes"];
+    run(&chosen).code(0);
+    let components = Dataset::open(&to).unwrap().manifest().components.clone();
+    assert!(components.contains(&"boxes.npy".to_owned()) && !components.contains(&"box_labels.npy".to_owned()));
 }
 
 #[test]
@@ -200,6 +232,13 @@ fn folders_inside_the_source_are_splits() {
     let ledger = fs::read_to_string(bench.dst().join("train/ledger.jsonl")).unwrap();
     assert!(ledger.contains("other/9.jpg") && ledger.contains("is in no folder of --splits"), "{ledger}");
     run(&["verify", bench.dst().to_str().unwrap(), "--against", bench.src().to_str().unwrap()]).code(0);
+    // A split can be left out; the name of a folder must be one that a split can have.
+    let left_out = [&pattern[..], &["--exclude", "images/val/**", "--json"]].concat();
+    let report = bench.pack_to(&bench.at("one"), &left_out).code(0).json();
+    assert_eq!(report["datasets"].as_array().unwrap().len(), 1, "{report}");
+    bench.file("images/my val/8.jpg", &jpeg(8, 5000));
+    bench.pack_to(&bench.at("two"), &pattern).code(2).says("rename the folder images/my val");
+    fs::remove_dir_all(bench.src().join("images/my val")).unwrap();
     // The same command goes on; another pattern is another plan.
     bench.pack(&pattern).code(0);
     bench.pack(&["--no-labels", "--splits", "*/{split}"]).code(2).says("--splits");

@@ -20,7 +20,7 @@ const BOXES: &[&str] = &["boxes.npy", "box_labels.npy"];
 const LAYOUTS: [Layout; 12] = [
     Layout {
         name: "YOLO, as Ultralytics has it",
-        images: &["images/train/1.jpg", "images/train/2.jpg", "images/val/3.jpg"],
+        images: &["images/train/1.jpg", "images/train/2.jpg", "images/val/3.jpg", "images/test2017/4.jpg"],
         others: &[
             ("labels/train/1.txt", BOX),
             ("labels/train/2.txt", ""),
@@ -28,7 +28,7 @@ const LAYOUTS: [Layout; 12] = [
             ("data.yaml", "names: [a]"),
         ],
         components: BOXES,
-        splits: &[("train", 2), ("val", 1)],
+        splits: &[("train", 2), ("val", 1), ("test2017", 1)],
     },
     Layout {
         name: "YOLO, as Roboflow exports it",
@@ -181,4 +181,32 @@ fn class_folders_are_no_layout() {
     }
     bench.file("cat/1.txt", b"a text");
     bench.pack(&[]).code(0);
+}
+
+#[test]
+fn poses_and_folders_of_classes_are_not_taken_for_boxes_and_splits() {
+    let bench = Bench::new();
+    for name in ["images/cat/1.jpg", "images/dog/2.jpg"] {
+        bench.file(name, &jpeg(name.len() as u64, 5000));
+    }
+    bench.file("labels/cat/1.txt", BOX.as_bytes());
+    bench.file("labels/dog/2.txt", BOX.as_bytes());
+    bench.pack(&[]).code(2).says("--no-labels --include 'images/**' --with 'boxes=yolo:");
+    bench.file("data.yaml", b"kpt_shape: [17, 3]");
+    bench.pack(&[]).code(2).says_not("boxes=");
+    // The answer to a question of splits is none to a question of pairs.
+    let parted = Bench::new();
+    for split in ["Train", "Val"] {
+        parted.file(format!("{split}/images/1.jpg"), &jpeg(1, 5000));
+        parted.file(format!("{split}/labels/1.txt"), BOX.as_bytes());
+    }
+    parted.pack(&["--splits", "Train,Val"]).code(2).says("--splits Train,Val --with 'boxes=yolo:../labels/*.txt'");
+    // Labels in names of images, and masks of the same names.
+    let named = Bench::new();
+    for name in ["images/cat_1.jpg", "images/dog_2.jpg", "masks/cat_1.jpg", "masks/dog_2.jpg"] {
+        named.file(name, &jpeg(name.len() as u64, 5000));
+    }
+    let pattern = ["--label-pattern", "{label}_{n}"];
+    named.pack(&pattern).code(2).says("--include 'images/**' packs only these images");
+    named.pack(&[&pattern[..], &["--include", "images/**"]].concat()).code(0);
 }

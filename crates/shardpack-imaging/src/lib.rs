@@ -26,7 +26,7 @@ mod resize;
 mod turbo;
 
 pub use budget::{Budget, Reservation};
-pub use decode::{check, check_entropy, decode};
+pub use decode::{check, check_entropy, decode, orientation};
 pub use encode::{Encode, encode};
 pub use error::{Limits, Refused};
 pub use perceptual::{distance, perceptual_hash};

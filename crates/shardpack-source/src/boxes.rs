@@ -10,7 +10,7 @@ use std::{
 
 use shardpack_format::{
     Error, Result,
-    component::{Component, Conversion, ObjectArray, ObjectFile, Type},
+    component::{Component, Conversion, Form, ObjectArray, ObjectFile},
     size, text,
 };
 use shardpack_runtime::threads;
@@ -71,10 +71,13 @@ fn object(file: ObjectFile, line: &str) -> Result<Object, String> {
         }
         (ObjectFile::Yolo, [_, _, _, _]) => return Err("a box of negative size".to_owned()),
         (ObjectFile::Yolo, numbers) => {
-            let help =
-                if numbers.len() >= 6 && numbers.len().is_multiple_of(2) { "; yolo-seg reads polygons" } else { "" };
+            let more = if numbers.len() >= 6 && numbers.len().is_multiple_of(2) {
+                "; yolo-seg reads polygons, and no key points"
+            } else {
+                ""
+            };
             return Err(format!(
-                "{} after the class, and a box has 4{help}",
+                "{} after the class, and a box has 4{more}",
                 size::counted(numbers.len() as u64, "number")
             ));
         }
@@ -109,8 +112,13 @@ fn files(kinds: &[Component]) -> Vec<(usize, Conversion)> {
     files
 }
 
-/// A label file, and the number of its objects; `None` if the image has none.
-type LabelFile = Option<(Vec<u8>, u64)>;
+/// A label file, the number of its objects, and whether it is there. An image without a file has no objects, as for an empty file.
+#[derive(Clone, Default)]
+struct LabelFile {
+    content: Vec<u8>,
+    objects: u64,
+    is_there: bool,
+}
 
 /// Replaces the label files in `found` by the arrays that are made from them. An image with an invalid file is bad.
 ///
@@ -123,11 +131,13 @@ pub fn take(source: &dyn Source, found: &mut [SourceListing], monitor: &dyn Moni
         return Ok(());
     }
     let read = found.iter().map(|one| read(source, one, &files, monitor)).collect::<Result<Vec<_>>>()?;
+    let is_missing = |at: usize| move |read: &&Vec<LabelFile>| !read[at].is_there;
+    let missing = (0..files.len()).map(|at| read.iter().flatten().flatten().filter(is_missing(at)).count() as u64);
+    let missing: Vec<u64> = missing.collect();
     for (one, read) in found.iter_mut().zip(read) {
         put(one, &files, read)?;
     }
-    declare(found);
-    let note = notes(found, &files);
+    let note = notes(found, &files, &missing);
     found[0].notes.extend(note);
     Ok(())
 }
@@ -169,7 +179,7 @@ fn label_file(
     (which, conversion): (usize, Conversion),
 ) -> Result<LabelFile, ReadError> {
     let cell = listing.components().cells_of(number).get(which);
-    let Some(bytes) = cell.and_then(|cell| cell.length()) else { return Ok(None) };
+    let Some(bytes) = cell.and_then(|cell| cell.length()) else { return Ok(LabelFile::default()) };
     let refused = |why: String| {
         let kind = &listing.components().kinds[which];
         let path = kind.path_of(&listing.folder(number).path, listing.name(number)).unwrap_or_default();
@@ -181,7 +191,7 @@ fn label_file(
     let mut content = vec![0; bytes as usize];
     reader.read_component(number, which, &mut content)?;
     let objects = parse(conversion.file, &content).map_err(refused)?.len() as u64;
-    Ok(Some((content, objects)))
+    Ok(LabelFile { content, objects, is_there: true })
 }
 
 /// Puts the arrays into the listing of `found`.
@@ -205,9 +215,7 @@ fn put(
     let mut forms = Interner::of(&table.forms);
     let (mut texts, mut cells) = (table.texts.to_vec(), Vec::with_capacity(table.cells.len()));
     for (number, read) in (0..).zip(read.into_iter().flatten()) {
-        let starts = read
-            .iter()
-            .map(|file| file.as_ref().map(|(file, _)| ComponentTable::push_slot(&mut texts, file)).transpose());
+        let starts = read.iter().map(|file| ComponentTable::push_slot(&mut texts, &file.content));
         let starts = starts.collect::<Result<Vec<_>>>()?;
         for (cell, kind) in table.cells_of(number).iter().zip(&table.kinds) {
             let Some(conversion) = kind.conversion() else {
@@ -217,16 +225,11 @@ fn put(
             let of_kind = |(first, of): &(usize, Conversion)| {
                 of.file == conversion.file && table.kinds[*first].has_same_files(kind)
             };
-            let file = files.iter().position(of_kind).and_then(|at| Some((starts[at]?, read[at].as_ref()?.1)));
-            cells.push(match file {
-                None => Cell::ABSENT,
-                Some((stamp, objects)) => {
-                    let form = conversion.form(objects)?;
-                    let bytes = form.head_bytes() + form.items_bytes().unwrap_or(0);
-                    let bytes = u32::try_from(bytes).map_err(|_| Error::data("an array of more than 4 GiB"))?;
-                    Cell { form: forms.number(&form), ..Cell::file(bytes, stamp) }
-                }
-            });
+            let at = files.iter().position(of_kind).unwrap_or(0);
+            let form = conversion.form(read[at].objects)?;
+            let bytes = form.head_bytes() + form.items_bytes().unwrap_or(0);
+            let bytes = u32::try_from(bytes).map_err(|_| Error::data("an array of more than 4 GiB"))?;
+            cells.push(Cell { form: forms.number(&form), ..Cell::file(bytes, starts[at]) });
         }
     }
     let components = ComponentTable { cells, texts: Arc::new(texts), forms: forms.finish(), ..table.clone() };
@@ -234,31 +237,10 @@ fn put(
     Ok(())
 }
 
-/// Declares the arrays that some sample of `found` lacks as optional.
-fn declare(found: &mut [SourceListing]) {
-    let kinds = found[0].listing.components().kinds.clone();
-    let is_lacking = |at: usize| {
-        let cells = |one: &SourceListing| {
-            let table = one.listing.components();
-            table.cells.iter().skip(at).step_by(table.kinds.len()).any(|cell| cell.length().is_none())
-        };
-        found.iter().any(cells)
-    };
-    let typed = |(at, kind): (usize, &Component)| match (kind.conversion(), kind.kind()) {
-        (Some(_), Some(own)) => kind.clone().with_kind(Type { is_optional: is_lacking(at), ..own.clone() }),
-        _ => kind.clone(),
-    };
-    let kinds: Vec<Component> = kinds.iter().enumerate().map(typed).collect();
-    for one in found {
-        let payload = one.listing.components().payload.clone();
-        one.listing = Arc::new(one.listing.with_types(kinds.clone(), payload));
-    }
-}
-
 /// A note for each kind of label file: the arrays, and the number of objects.
-fn notes(found: &[SourceListing], files: &[(usize, Conversion)]) -> Vec<String> {
+fn notes(found: &[SourceListing], files: &[(usize, Conversion)], missing: &[u64]) -> Vec<String> {
     let kinds = &found[0].listing.components().kinds;
-    let note = |(first, conversion): &(usize, Conversion)| {
+    let note = |((first, conversion), missing): (&(usize, Conversion), &u64)| {
         let of_file = |kind: &&Component| {
             kind.conversion().is_some_and(|one| one.file == conversion.file) && kind.has_same_files(&kinds[*first])
         };
@@ -276,13 +258,14 @@ fn notes(found: &[SourceListing], files: &[(usize, Conversion)]) -> Vec<String> 
                 table.cells.iter().skip(*first).step_by(table.kinds.len()).filter(|cell| cell.length().is_some())
             {
                 images += 1;
-                if let shardpack_format::component::Form::Array { shape, .. } = table.form(cell.form) {
+                if let Form::Array { shape, .. } = table.form(cell.form) {
                     *objects.entry(shape.first().copied().unwrap_or(0)).or_default() += 1;
                 }
             }
         }
         let all: u64 = objects.iter().map(|(objects, images)| objects * images).sum();
-        let without = objects.get(&0).map(|images| format!(", none in {images}")).unwrap_or_default();
+        let files = if *missing > 0 { format!(", {missing} of them without a label file") } else { String::new() };
+        let without = objects.get(&0).map(|images| format!(", none in {images}{files}")).unwrap_or_default();
         let of_images = size::counted(images, "image");
         format!(
             "targets: {}; {} in {of_images}{without}",
@@ -290,7 +273,7 @@ fn notes(found: &[SourceListing], files: &[(usize, Conversion)]) -> Vec<String> 
             size::counted(all, "object")
         )
     };
-    files.iter().map(note).collect()
+    files.iter().zip(missing).map(note).collect()
 }
 
 #[cfg(test)]
@@ -315,7 +298,7 @@ mod tests {
             (
                 ObjectFile::Yolo,
                 "\n0 .1 .1 .2 .2 .3 .3",
-                "line 2: 6 numbers after the class, and a box has 4; yolo-seg reads polygons",
+                "line 2: 6 numbers after the class, and a box has 4; yolo-seg reads polygons, and no key points",
             ),
             (ObjectFile::Yolo, "cat 0.5 0.5 0.5 0.5", "line 1: cat 0.5 0.5 0.5 0.5 is no class number"),
             (ObjectFile::Yolo, "1.5 0.5 0.5 0.5 0.5", "line 1: 1.5 0.5 0.5 0.5 0.5 is no class number"),

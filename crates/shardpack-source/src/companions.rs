@@ -34,7 +34,11 @@ pub(super) fn missing(kind: &Component, path: Option<&[u8]>, policy: Option<OnMi
         Some(path) => format!("its {} is missing: {}", kind.name(), text::shown(path)),
         None => format!("its {} is missing: {kind} gives no file in the source", kind.name()),
     };
-    match policy.unwrap_or(if kind.is_path() { OnMissing::Error } else { OnMissing::Empty }) {
+    match policy.unwrap_or(if kind.is_path() || kind.conversion().is_some() {
+        OnMissing::Error
+    } else {
+        OnMissing::Empty
+    }) {
         OnMissing::Empty => Ok(Cell::ABSENT),
         OnMissing::Error => Err(Refused { fate: Fate::Skipped, why: why() }),
         OnMissing::Skip => Err(Refused { fate: Fate::Filtered, why: why() }),
@@ -73,8 +77,9 @@ impl Companions {
         self.claimed.sort_unstable();
         let mut ignored = BTreeMap::new();
         for (_, kind) in self.seen.iter().filter(|(path, _)| self.claimed.binary_search(path).is_err()) {
-            let name = components.get(*kind).map_or("", Component::name);
-            *ignored.entry(format!("{name} without its {}", keep.payload())).or_default() += 1;
+            let Some(kind) = components.get(*kind) else { continue };
+            let file = if kind.conversion().is_some() { "label file of " } else { "" };
+            *ignored.entry(format!("{file}{} without its {}", kind.name(), keep.payload())).or_default() += 1;
         }
         ignored
     }

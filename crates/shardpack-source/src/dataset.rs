@@ -234,7 +234,8 @@ fn wanted_components(dataset: &Dataset, choice: &Choice, options: &Options) -> (
     let first = dataset.manifest().components.len().saturating_sub(choice.components.len());
     let own = choice.components.iter().map(Component::stored).zip(first..);
     let (kept, left): (Vec<_>, Vec<_>) = own.partition(|(kind, _)| {
-        options.components.wants(kind.name()) && (!options.no_text || options.with.contains(kind))
+        let is_wanted = [kind.name(), kind.column()].iter().any(|name| options.components.wants(name));
+        is_wanted && (!options.no_text || options.with.contains(kind))
     });
     (kept, left.iter().map(|(kind, _)| kind.name().to_owned()).collect())
 }

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeSet, fmt, path::Path, sync::Arc};
 
-use shardpack_format::{Error, Result, formats::Choice, text};
+use shardpack_format::{Error, Result, formats::Choice, splits, text};
 use shardpack_storage::Transfers;
 
 use super::{
@@ -63,6 +63,24 @@ impl Division {
         }
     }
 
+    /// Fails if a folder that is a split has a name that no split can have.
+    fn check_names(&self, found: &SourceListing) -> Result<()> {
+        let Self::Folders(folders) = self else { return Ok(()) };
+        let mut path = Vec::new();
+        for number in 0..found.listing.len() {
+            found.listing.path(number, &mut path);
+            if let (Some(name), None) = (folders.name_of(&path), folders.split_of(&path)) {
+                let name = text::shown(name).to_string();
+                let why = splits::check_name(&name).err().map_or_else(|| "not UTF-8".to_owned(), |error| error.what());
+                return Err(Error::usage(format!("--splits {folders}: {why}")).help(format!(
+                    "rename the folder {}, or --exclude leaves its images out",
+                    text::shown(&path[..path.iter().rposition(|byte| *byte == b'/').unwrap_or(0)])
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Names of the splits of these samples, and a function that returns the number of the split of a path, if it has one.
     fn chooser(&self, found: &SourceListing) -> (Vec<String>, SplitOf<'_>) {
         match self {
@@ -82,7 +100,9 @@ impl Division {
                     found.listing.path(number, &mut path);
                     add(&path);
                 }
-                found.unpacked.iter().for_each(|unpacked| add(&unpacked.path));
+                // A split whose images are all left out is left out.
+                let others = found.unpacked.iter().filter(|unpacked| unpacked.fate != Fate::Filtered);
+                others.for_each(|unpacked| add(&unpacked.path));
                 let mut names: Vec<String> = names.into_iter().collect();
                 names.sort_by_key(|name| by_usual_order(name));
                 let all = names.clone();
@@ -131,13 +151,11 @@ impl Divided {
     }
 
     /// The error if no sample is in a split.
-    fn has_none(&self, first: &[u8]) -> Error {
-        Error::usage(format!(
-            "--splits {}: no image is in such a folder, the first is {}",
-            self.division,
-            text::shown(first)
-        ))
-        .in_file(self.source.path())
+    fn has_none(&self, first: Option<&[u8]>) -> Error {
+        let first =
+            first.map_or_else(|| "there are none".to_owned(), |first| format!("the first is {}", text::shown(first)));
+        Error::usage(format!("--splits {}: no image is in such a folder, {first}", self.division))
+            .in_file(self.source.path())
     }
 
     /// The samples of split `at`, called `name`; `split_of` returns the number of the split of a path, `numbers` has that of each sample.
@@ -153,6 +171,7 @@ impl Divided {
         let entries = one.unpacked.iter().map(|entry| (split_of(&entry.path), entry));
         let of_split = |(split, entry): (Option<usize>, &Unpacked)| match split {
             Some(split) => (split == at).then(|| entry.clone()),
+            None if entry.fate == Fate::Filtered => (at == 0).then(|| entry.clone()),
             None => (at == 0).then(|| outside(entry)),
         };
         let mut unpacked: Vec<Unpacked> = entries.filter_map(of_split).collect();
@@ -232,6 +251,7 @@ impl Source for Divided {
             Ok([one]) => return Err(self.has_splits(&[one])),
             Err(found) => return Err(self.has_splits(&found)),
         };
+        self.division.check_names(&one).map_err(|error| error.in_file(self.source.path()))?;
         let (names, split_of) = self.division.chooser(&one);
         let mut path = Vec::new();
         let numbers: Vec<Option<usize>> = (0..one.listing.len())
@@ -240,9 +260,16 @@ impl Source for Divided {
                 split_of(&path)
             })
             .collect();
-        if names.is_empty() && !one.listing.is_empty() {
-            one.listing.path(0, &mut path);
-            return Err(self.has_none(&path));
+        if names.is_empty() {
+            let first = match one.unpacked.first() {
+                Some(unpacked) if one.listing.is_empty() => Some(unpacked.path.as_slice()),
+                _ if one.listing.is_empty() => None,
+                _ => {
+                    one.listing.path(0, &mut path);
+                    Some(path.as_slice())
+                }
+            };
+            return Err(self.has_none(first));
         }
         Ok(names.iter().enumerate().map(|(at, name)| Self::split(&one, (at, name), &numbers, &*split_of)).collect())
     }

@@ -48,8 +48,14 @@ impl FolderSplits {
         Ok(Self { text: text.to_owned(), above, around: (before.to_owned(), after.to_owned()) })
     }
 
-    /// The split of the file at `path` in the source; `None` if the pattern matches none of its folders.
+    /// The split of the file at `path` in the source; `None` if the pattern matches none of its folders, or the name can be no split's.
     pub fn split_of<'p>(&self, path: &'p [u8]) -> Option<&'p str> {
+        let name = std::str::from_utf8(self.name_of(path)?).ok()?;
+        splits::check_name(name).is_ok().then_some(name)
+    }
+
+    /// The name that stands for `{split}` in `path`, whether a split can have it or not.
+    pub fn name_of<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
         let mut parts = path.split(|byte| *byte == b'/');
         let matches = |part: &String| parts.next().is_some_and(|name| part == "*" || part.as_bytes() == name);
         if !self.above.iter().all(matches) {
@@ -59,7 +65,7 @@ impl FolderSplits {
         // The last part is the file.
         parts.next()?;
         let name = name.strip_prefix(self.around.0.as_bytes())?.strip_suffix(self.around.1.as_bytes())?;
-        std::str::from_utf8(name).ok().filter(|name| splits::check_name(name).is_ok())
+        Some(name).filter(|name| !name.is_empty())
     }
 }
 

@@ -72,6 +72,9 @@ pub(super) fn discover_in(tree: Tree<'_>, options: &Options, monitor: &dyn Monit
     if let Some(pattern) = &options.label_pattern {
         let options = Options { no_labels: true, label_pattern: None, ..options.clone() };
         let found = discover_in(tree, &options, monitor)?;
+        if options.guess && options.with.is_empty() && options.include.is_empty() {
+            layout::pairs::refuse_folders(tree, &found)?;
+        }
         // The listing may be of other files than images.
         let files = found.first().map_or(&options.files, |one| &one.files).clone();
         return Ok(pattern.classify(found, &PathFilter::new(&Options { files, ..options })?));
@@ -80,13 +83,12 @@ pub(super) fn discover_in(tree: Tree<'_>, options: &Options, monitor: &dyn Monit
         layout::known::refuse_rows(tree)?;
     }
     // Options that choose folders or files are an answer to this question.
-    if options.guess
-        && options.splits == Splits::Auto
-        && !options.no_labels
-        && options.with.is_empty()
-        && options.files.is_empty()
-    {
-        layout::known::ask(tree)?;
+    if options.guess && !options.no_labels && options.with.is_empty() && options.files.is_empty() {
+        match &options.splits {
+            Splits::Auto => layout::known::ask(tree, &[])?,
+            Splits::Names(names) => layout::known::ask(tree, names)?,
+            Splits::None | Splits::Compared(_) => {}
+        }
     }
     let found = discover_as(tree, options, monitor)?;
     if !matches!(options.splits, Splits::Compared(_)) {

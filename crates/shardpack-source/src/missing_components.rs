@@ -16,5 +16,7 @@ pub(super) fn lacking(listing: &Listing, noun: &str) -> Vec<String> {
             format!("{without} of {} {noun}s without {}{beside}{all}", listing.len(), kind.name())
         })
     };
-    components.kinds.iter().enumerate().filter_map(lacking).collect()
+    // An image without a label file has no objects, which the note on its boxes counts.
+    let kinds = components.kinds.iter().enumerate().filter(|(_, kind)| kind.conversion().is_none());
+    kinds.filter_map(lacking).collect()
 }

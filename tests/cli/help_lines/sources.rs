@@ -21,6 +21,27 @@ pub const ROWS: &[Row] = &[
         &["pack @t DST --splits images/{split} --no-labels", "pack @t/images @x"],
     ),
     (
+        "a folder that no split can be called",
+        |bench| {
+            go(
+                bench,
+                &["$ mkdir -p @t/images && cp -r SRC/class-0 @t/images/train && cp -r SRC/class-0 '@t/images/my val'"],
+            )
+        },
+        "pack @t DST --no-labels --splits images/{split}",
+        2,
+        "rename the folder images/my val, or --exclude leaves its images out",
+        &["pack @t DST --no-labels --splits images/{split} --exclude images/my*/**"],
+    ),
+    (
+        "labels in names of images that have masks",
+        |bench| go(bench, &[FLAT, "$ mkdir @m && cp -r @flat @m/images && cp -r @flat @m/masks"]),
+        "pack @m DST --label-pattern {label}_{n}",
+        2,
+        "--include 'images/**' packs only these images",
+        &["pack @m DST --label-pattern {label}_{n} --include images/**"],
+    ),
+    (
         "a known layout",
         |bench| {
             go(

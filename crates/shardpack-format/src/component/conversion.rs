@@ -25,7 +25,7 @@ pub enum ObjectArray {
     Labels,
 }
 
-/// A conversion: the kind of file, the array made from it, and whether samples may lack the file.
+/// A conversion: the kind of file, and the array made from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conversion {
     /// The kind of file.
@@ -46,14 +46,13 @@ impl ObjectFile {
 }
 
 impl Conversion {
-    /// The conversion, whether the component is optional, and the pattern, if `text` is `KIND.ARRAY:PATTERN` or `KIND.ARRAY?:PATTERN`.
-    pub(super) fn split(text: &str) -> Option<(Self, bool, &str)> {
+    /// The conversion and the pattern, if `text` is `KIND.ARRAY:PATTERN`.
+    pub(super) fn split(text: &str) -> Option<(Self, &str)> {
         let (name, pattern) = text.split_once(':')?;
-        let (name, is_optional) = name.strip_suffix('?').map_or((name, false), |name| (name, true));
         let (file, array) = name.split_once('.')?;
         let file = FILES.iter().find(|(known, _)| *known == file)?.1;
         let array = ARRAYS.iter().find(|(known, _)| *known == array)?.1;
-        Some((Self { file, array }, is_optional, pattern))
+        Some((Self { file, array }, pattern))
     }
 
     /// The form of the array of `objects` objects.
@@ -68,12 +67,12 @@ impl Conversion {
     }
 
     /// The type of the arrays of all samples.
-    pub(super) fn kind(self, is_optional: bool) -> Type {
+    pub(super) fn kind(self) -> Type {
         let (dtype, shape) = match self.array {
             ObjectArray::Boxes => ("<f4", vec![None, Some(4)]),
             ObjectArray::Labels => ("<i8", vec![None]),
         };
-        Type { kind: super::Kind::Array { dtype: Some(dtype.to_owned()), shape: Some(shape) }, is_optional }
+        Type { kind: super::Kind::Array { dtype: Some(dtype.to_owned()), shape: Some(shape) }, is_optional: false }
     }
 }
 

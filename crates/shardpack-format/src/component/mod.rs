@@ -58,10 +58,8 @@ impl Component {
             None => (text.to_ascii_lowercase(), format!("*.{text}")),
         };
         let wrong = |what: &str| Error::usage(format!("{text:?}: {what}"));
-        let converted =
-            Conversion::split(&pattern).map(|(one, is_optional, pattern)| (one, is_optional, pattern.to_owned()));
-        let (conversion, pattern) = match converted {
-            Some((one, is_optional, pattern)) => (Some((one, is_optional)), pattern),
+        let (conversion, pattern) = match Conversion::split(&pattern) {
+            Some((conversion, pattern)) => (Some(conversion), pattern.to_owned()),
             None => (None, pattern),
         };
         let pattern = Pattern::parse(&pattern).map_err(wrong)?;
@@ -82,19 +80,31 @@ impl Component {
         if name == "cls" {
             return Err(wrong("the component cls is the label"));
         }
-        let kind = conversion.map(|(one, is_optional)| one.kind(is_optional));
-        Ok(Self { name, pattern: Some(pattern), kind, conversion: conversion.map(|(one, _)| one) })
+        Ok(Self { name, pattern: Some(pattern), kind: conversion.map(Conversion::kind), conversion })
     }
 
     /// The components that a value of `--with` names: one, as [`Component::files`] does, or for `NAME=yolo:PATTERN` the boxes and their
-    /// labels: `boxes` and `box_labels`, or `NAME` and `NAME_labels`.
+    /// labels: `boxes` and `box_labels`, `gt_boxes` and `gt_box_labels`. The name has the word, so that nothing moves pixels and forgets
+    /// the boxes.
     ///
     /// # Errors
-    /// As [`Component::files`].
+    /// As [`Component::files`]; if the kind of label files is unknown.
     pub fn with(text: &str) -> Result<Vec<Self>> {
-        let of_objects = text.split_once('=').and_then(|(name, rest)| Some((name, rest, ObjectFile::split(rest)?)));
-        let Some((name, rest, (file, pattern))) = of_objects else { return Ok(vec![Self::files(text)?]) };
-        let labels = if name == BOXES { BOX_LABELS.to_owned() } else { format!("{name}_labels") };
+        let Some((name, rest)) = text.split_once('=') else { return Ok(vec![Self::files(text)?]) };
+        let Some((file, pattern)) = ObjectFile::split(rest) else {
+            let kind = rest.split_once(':').map(|(kind, _)| kind);
+            return match kind
+                .filter(|kind| kind.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)))
+            {
+                Some(kind) => {
+                    Err(Error::usage(format!("{text:?}: {kind:?} is no kind of label files; yolo and yolo-seg are")))
+                }
+                None => Ok(vec![Self::files(text)?]),
+            };
+        };
+        let Some(labels) = name.strip_suffix(BOXES).map(|before| format!("{before}{BOX_LABELS}")) else {
+            return Err(Error::usage(format!("{text:?}: the name of boxes ends with boxes, as in gt_boxes")));
+        };
         let of = |name: &str, array| Self::files(&format!("{name}={}:{pattern}", Conversion { file, array }));
         let both = [of(name, ObjectArray::Boxes), of(&labels, ObjectArray::Labels)];
         let wrong = |error: Error| Error::usage(format!("{name}={rest}: {}", error.what()));
@@ -285,10 +295,9 @@ pub fn stem(name: &[u8]) -> &[u8] {
 impl fmt::Display for Component {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.pattern, &self.kind) {
-            (Some(pattern), Some(kind)) => {
+            (Some(pattern), Some(_)) => {
                 let conversion = self.conversion.as_ref().map(ToString::to_string).unwrap_or_default();
-                let optional = if kind.is_optional { "?" } else { "" };
-                write!(f, "{}={conversion}{optional}:{pattern}", self.name)
+                write!(f, "{}={conversion}:{pattern}", self.name)
             }
             (Some(pattern), None) => write!(f, "{}={pattern}", self.name),
             (None, Some(kind)) => write!(f, "{}:{kind}", self.name),
@@ -371,13 +380,17 @@ mod tests {
         );
         assert_eq!(Component::of_list(&Component::list(&boxes)).unwrap(), boxes);
         assert_eq!(boxes[0].stored().to_string(), "boxes.npy:<f4[?x4]");
-        let optional = Component::files("x=yolo-seg.labels?:*.txt").unwrap();
-        assert_eq!(
-            (optional.to_string().as_str(), optional.stored().to_string().as_str()),
-            ("x.npy=yolo-seg.labels?:*.txt", "x.npy:<i8[?]?")
-        );
+        assert_eq!(Component::files("x=yolo-seg.labels:*.txt").unwrap().stored().to_string(), "x.npy:<i8[?]");
         assert_eq!(Component::with("x=*.txt").unwrap(), [of("x=*.txt")]);
-        assert!(Component::with("x=yolo:y.txt").is_err() && Component::with("=yolo:*.txt").is_err());
+        assert_eq!(
+            Component::list(&Component::with("gt_boxes=yolo:*.txt").unwrap()),
+            "gt_boxes.npy=yolo.boxes:*.txt,gt_box_labels.npy=yolo.labels:*.txt"
+        );
+        for wrong in
+            ["boxes=yolo:y.txt", "=yolo:*.txt", "gt=yolo:*.txt", "boxes=YOLO:*.txt", "boxes=coco:../labels/*.txt"]
+        {
+            assert!(Component::with(wrong).is_err(), "{wrong}");
+        }
         let long = "a".repeat(32);
         let all = [Component::text(), of("txt"), of("mask=*_mask.png"), value(&long, "bytes"), value("x", "<f4[]")];
         assert_eq!(Component::of_list(&Component::list(&all)).unwrap(), all);

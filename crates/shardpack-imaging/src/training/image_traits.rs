@@ -89,11 +89,6 @@ impl Oddities {
     }
 }
 
-/// The orientation of a JPEG, 1 to 8, from Exif, or from XMP if Exif has none.
-pub fn jpeg_orientation(bytes: &[u8]) -> u8 {
-    Jpeg::parse(bytes).orientation
-}
-
 /// Data besides the size in the segments of a JPEG before its pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Jpeg {

@@ -33,6 +33,6 @@ mod transform;
 mod worker;
 
 pub use geometry::{Geometry, Rect, Region};
-pub use image_traits::{Oddities, Oddity, jpeg_orientation};
+pub use image_traits::{Oddities, Oddity};
 pub use transform::{Axes, Cut, Dtype, Filter, Normalise, Options, Resize, Size, Transform, Unusable};
 pub use worker::{Outcome, Rgb, Worker};

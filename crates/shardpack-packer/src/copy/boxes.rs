@@ -5,13 +5,13 @@
 
 use shardpack_format::{
     component::{Conversion, ObjectArray},
-    image_header::{Header, Kind},
+    image_header::Header,
 };
-use shardpack_imaging::training::jpeg_orientation;
+use shardpack_imaging::{Limits, orientation};
 
 use crate::source::{ReadError, Refusal, boxes};
 
-/// The size of an image as stored, in pixels, and its Exif orientation, which only JPEG has for the writers of label files.
+/// The size of an image as stored, in pixels, and its Exif orientation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ImageSize {
     width: u32,
@@ -22,8 +22,7 @@ pub(super) struct ImageSize {
 impl ImageSize {
     pub fn parse(image: &[u8]) -> Self {
         let header = Header::parse(image);
-        let orientation = if header.kind == Kind::Jpeg { jpeg_orientation(image) } else { 1 };
-        Self { width: header.width, height: header.height, orientation }
+        Self { width: header.width, height: header.height, orientation: orientation(image, &Limits::default()) }
     }
 
     /// Writes the array that `conversion` makes of `file` over `content`.

@@ -71,10 +71,11 @@ pub(super) fn refuse(source: &dyn Source, found: &[SourceListing], recipe: Optio
         _ => return Ok(()),
     };
     for one in found {
-        let kinds = &one.listing.components().kinds;
-        let by_name = kinds.iter().find_map(|kind| Some((kind, named(kind)?))).or_else(|| {
+        // Boxes of label files are made from the changed image.
+        let kinds = || one.listing.components().kinds.iter().filter(|kind| kind.conversion().is_none());
+        let by_name = kinds().find_map(|kind| Some((kind, named(kind)?))).or_else(|| {
             let is_text = |kind: &&Component| kind.kind().is_none_or(|kind| kind.kind == component::Kind::Text);
-            let numbers: Vec<&Component> = kinds.iter().filter(|kind| !is_text(kind)).collect();
+            let numbers: Vec<&Component> = kinds().filter(|kind| !is_text(kind)).collect();
             let place = place_of_several(&numbers.iter().map(|kind| kind.column()).collect::<Vec<_>>())?;
             Some((numbers[place], NUMBER))
         });
@@ -166,7 +167,8 @@ fn by_content<'f>(source: &dyn Source, found: &'f SourceListing) -> Result<Optio
     for number in numbers {
         let mut single: Vec<&Component> = Vec::new();
         for ((which, kind), cell) in table.kinds.iter().enumerate().zip(table.cells_of(number)) {
-            let Some(bytes) = cell.length().filter(|bytes| *bytes <= MAX_BYTES) else { continue };
+            let bytes = cell.length().filter(|bytes| *bytes <= MAX_BYTES && kind.conversion().is_none());
+            let Some(bytes) = bytes else { continue };
             let mut content = vec![0; bytes as usize];
             // The copy reports unreadable files.
             if samples.read_component(number, which, &mut content).is_err() {

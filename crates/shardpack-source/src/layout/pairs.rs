@@ -280,6 +280,22 @@ pub(crate) fn refuse(tree: Tree<'_>, found: &[SourceListing]) -> Result<()> {
     Ok(())
 }
 
+/// Fails if images without classes are in two folders that are called as pairs: masks would be images.
+///
+/// # Errors
+/// The error names the folders and the option that packs one of them.
+pub(crate) fn refuse_folders(tree: Tree<'_>, found: &[SourceListing]) -> Result<()> {
+    let folders = found.iter().flat_map(|one| one.listing.folders());
+    let first = |path: &[u8]| path.split(|byte| *byte == b'/').next().unwrap_or_default().to_vec();
+    let names: BTreeSet<Vec<u8>> = folders.map(|folder| first(&folder.path)).filter(|name| !name.is_empty()).collect();
+    let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+    let Some([a, b]) = called_so(&names).into_iter().next() else { return Ok(()) };
+    let (images, beside) = if are_images(b) && !are_images(a) { (b, a) } else { (a, b) };
+    let what = format!("{} are named like images and their counterparts", shown(&[&images.to_vec(), &beside.to_vec()]));
+    let one = shell::word(as_path(&[images, b"/**"].concat()));
+    Err(Error::usage(what).in_file(tree.root).help(format!("--include {one} packs only these images")))
+}
+
 /// A class without images whose files have the names of another class's images, for example boxes or outlines. Returns
 /// the class with images first.
 fn with_texts<'l>(tree: Tree<'_>, found: &'l SourceListing, classes: &[Class<'l>]) -> Option<(&'l [u8], &'l [u8])> {
@@ -333,7 +349,10 @@ fn with(tree: Tree<'_>, folder: &Path, found: &SourceListing, [images, beside]: 
     let name = beside.to_lowercase();
     let text = format!("{}=../{beside}/*{extension}", name.strip_suffix('s').unwrap_or(&name));
     Component::files(&text).ok()?;
-    Some(shell::word(text))
+    let names: HashSet<&[u8]> = files.iter().map(|file| self::stem(file)).collect();
+    let mut images = (0..listing.len()).filter(|number| listing.folder(*number).path[..] == *images);
+    let is_lacking = images.any(|number| !names.contains(self::stem(listing.name(number))));
+    Some(format!("{}{}", shell::word(text), if is_lacking { " --on-missing empty" } else { "" }))
 }
 
 #[cfg(test)]

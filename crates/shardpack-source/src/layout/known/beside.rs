@@ -6,6 +6,9 @@ use super::{Found, Look};
 const TEXTS: [&str; 4] = ["txt", "json", "xml", "caption"];
 
 pub(super) fn find(look: &Look<'_>) -> Option<Found> {
+    if !look.folders("").is_empty() {
+        return None;
+    }
     let files = look.files("");
     let with = |extension: &&str| files.pairs(&files.stems(extension));
     let extension = TEXTS.iter().find(|extension| {

@@ -7,7 +7,7 @@ const LABELS: &str = "gtFine";
 
 pub(super) fn find(look: &Look<'_>) -> Option<Found> {
     let (mut all_with, mut all_lacking) = (0, 0);
-    for split in look.common_folders(IMAGES, LABELS) {
+    for split in look.folders(IMAGES) {
         for city in look.folders(&format!("{IMAGES}/{split}")) {
             let images = look.files(&format!("{IMAGES}/{split}/{city}"));
             let labels = look.files(&format!("{LABELS}/{split}/{city}"));

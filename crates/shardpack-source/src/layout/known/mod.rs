@@ -13,9 +13,12 @@ mod yolo;
 
 use std::{collections::HashSet, io::Read};
 
-use shardpack_format::{Error, regular, shell};
+use shardpack_format::{Error, regular, shell, splits};
 
-use super::super::{names, sample_files, tree::Tree};
+use super::{
+    super::{names, sample_files, tree::Tree},
+    Likeness,
+};
 use crate::{Result, names::Name};
 
 /// Layouts in the order in which they are tried.
@@ -40,15 +43,15 @@ struct Found {
 /// # Errors
 /// The error names the arrays.
 pub(crate) fn refuse_rows(tree: Tree<'_>) -> Result<()> {
-    rows::refuse(&Look { tree })
+    rows::refuse(&Look { tree, splits: &[] })
 }
 
-/// Fails if the tree has a known layout.
+/// Fails if the tree has a known layout; `splits` are folders that the user calls splits.
 ///
 /// # Errors
 /// The error names the layout and the options that pack it.
-pub(crate) fn ask(tree: Tree<'_>) -> Result<()> {
-    let look = Look { tree };
+pub(crate) fn ask(tree: Tree<'_>, splits: &[String]) -> Result<()> {
+    let look = Look { tree, splits };
     let Some(found) = LAYOUTS.iter().find_map(|find| find(&look)) else { return Ok(()) };
     let options: Vec<String> =
         found.options.iter().map(|(name, value)| format!("{name} {}", shell::word(value))).collect();
@@ -62,6 +65,8 @@ pub(crate) fn ask(tree: Tree<'_>) -> Result<()> {
 /// Looks at folders and files of a tree.
 struct Look<'t> {
     tree: Tree<'t>,
+    /// Folders that the user calls splits.
+    splits: &'t [String],
 }
 
 impl Look<'_> {
@@ -83,10 +88,18 @@ impl Look<'_> {
         Files(self.names(below, false))
     }
 
-    /// Folders that both `a` and `b` have.
-    fn common_folders(&self, a: &str, b: &str) -> Vec<String> {
-        let others: HashSet<String> = self.folders(b).into_iter().collect();
-        self.folders(a).into_iter().filter(|name| others.contains(name)).collect()
+    /// Whether a folder of this name is a split.
+    fn is_split(&self, name: &str) -> bool {
+        let is_sure = Likeness::classify(name.as_bytes()).is_sure() || self.splits.iter().any(|split| split == name);
+        is_sure && splits::check_name(name).is_ok()
+    }
+
+    /// The option for images in the folders `inner` of `images`: splits if all are called so.
+    fn folders_option(&self, images: &str, inner: &[String]) -> (&'static str, String) {
+        match !inner.is_empty() && inner.iter().all(|name| self.is_split(name)) {
+            true => ("--splits", format!("{images}/{{split}}")),
+            false => ("--include", format!("{images}/**")),
+        }
     }
 
     /// The start of a file; empty if it cannot be read.
@@ -146,7 +159,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, content).unwrap();
         }
-        ask(Tree { root: root.path(), listed: None }).err().and_then(|error| error.help_text().map(str::to_owned))
+        ask(Tree { root: root.path(), listed: None }, &[]).err().and_then(|error| error.help_text().map(str::to_owned))
     }
 
     #[test]

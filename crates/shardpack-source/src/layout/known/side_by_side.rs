@@ -16,7 +16,7 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
 }
 
 fn both(look: &Look<'_>, images: &str, beside: &str) -> Option<Found> {
-    let inner = look.common_folders(images, beside);
+    let inner = look.folders(images);
     let (mut extension, mut all_lacking) = (None::<String>, 0);
     for name in &inner {
         let (files, others) = (look.files(&format!("{images}/{name}")), look.files(&format!("{beside}/{name}")));
@@ -32,9 +32,9 @@ fn both(look: &Look<'_>, images: &str, beside: &str) -> Option<Found> {
     let name = name.strip_suffix('s').filter(|name| !name.ends_with('s')).unwrap_or(&name);
     let with = format!("{name}=../../{beside}/{{parent}}/*.{extension}");
     Component::files(&with).ok()?;
-    let mut options = vec![("--splits", format!("{images}/{{split}}")), ("--with", with)];
+    let mut options = vec![look.folders_option(images, &inner), ("--with", with)];
     options.extend(on_missing(all_lacking));
     let what =
         format!("{images} and {beside} have the same folders and files of the same names: pairs, and no classes");
-    Some(Found { what, options, result: "packs each image with its file, and these folders as splits" })
+    Some(Found { what, options, result: "packs each image with its file" })
 }

@@ -32,6 +32,8 @@ const SAME_LINE: &str = "says the same as line";
 
 /// Fewest rows for the note that each row is a class of its own.
 const LEAST_OWN_CLASSES: usize = 4;
+/// Fewest rows for a note that most of them are.
+const LEAST_ROWS: usize = 10;
 
 /// Whether `unpacked` is a repeated line, whose image is packed under another line.
 pub fn is_same_line(unpacked: &Unpacked) -> bool {
@@ -66,18 +68,17 @@ impl Rows<'_> {
         is_mixed.then(|| format!("labels are words, also the {numbers} of {labels} that spell numbers"))
     }
 
-    /// A note if no two rows have the same label. Names of classes beside numbers show that labels are classes.
+    /// A note if nearly every row has a label of its own. Names of classes beside numbers show that labels are classes.
     fn own_classes(&self, said: &[LabelInfo]) -> Option<String> {
         let alone = |said: &&LabelInfo| said.number.is_some() != said.word.is_some();
         let own: HashSet<_> = said.iter().filter(alone).map(|said| (said.number, said.word)).collect();
-        let is_own = own.len() == said.len() && said.len() >= LEAST_OWN_CLASSES;
-        is_own.then(|| {
-            let rows = said.len();
-            format!(
-                "each of {rows} rows is a class of its own: if labels are ids or texts, --no-labels packs them in the \
-                 component json"
-            )
-        })
+        let (rows, own) = (said.len(), own.len());
+        let what = match own == rows {
+            true if rows >= LEAST_OWN_CLASSES => format!("each of {rows} rows is a class of its own"),
+            false if rows >= LEAST_ROWS && own * 10 >= rows * 8 => format!("{rows} rows are of {own} classes"),
+            _ => return None,
+        };
+        Some(format!("{what}: if labels are ids or texts, --no-labels packs them in the component json"))
     }
 
     /// Returns one listing for each split, or one for all rows.
