@@ -14,7 +14,7 @@ use rustix::{
     fs::{AtFlags, Dir, FileType},
     io::Errno,
 };
-use shardpack_format::{Error, Result};
+use shardpack_format::{Error, ErrorKind, Result};
 
 use super::{
     SourceListing,
@@ -79,18 +79,20 @@ pub(super) fn discover_in(tree: Tree<'_>, options: &Options, monitor: &dyn Monit
         let files = found.first().map_or(&options.files, |one| &one.files).clone();
         return Ok(pattern.classify(found, &PathFilter::new(&Options { files, ..options })?));
     }
-    if options.guess && options.files.is_empty() {
+    let found = discover_as(tree, options, monitor);
+    // After the walk, which reports folders that cannot be read. Options that choose folders or files are an answer to this question.
+    let is_question = found.as_ref().err().is_none_or(|error| error.kind() == ErrorKind::Usage);
+    if options.guess && is_question && options.files.is_empty() {
         layout::known::refuse_rows(tree)?;
     }
-    // Options that choose folders or files are an answer to this question.
-    if options.guess && !options.no_labels && options.with.is_empty() && options.files.is_empty() {
+    if options.guess && is_question && !options.no_labels && options.with.is_empty() && options.files.is_empty() {
         match &options.splits {
             Splits::Auto => layout::known::ask(tree, &[])?,
             Splits::Names(names) => layout::known::ask(tree, names)?,
             Splits::None | Splits::Compared(_) => {}
         }
     }
-    let found = discover_as(tree, options, monitor)?;
+    let found = found?;
     if !matches!(options.splits, Splits::Compared(_)) {
         refuse_images_outside(tree, &found, options)?;
     }
