@@ -239,6 +239,11 @@ fn folders_inside_the_source_are_splits() {
     bench.file("images/my val/8.jpg", &jpeg(8, 5000));
     bench.pack_to(&bench.at("two"), &pattern).code(2).says("rename the folder images/my val");
     fs::remove_dir_all(bench.src().join("images/my val")).unwrap();
+    // A split that cannot be read is no folder outside the splits.
+    bench.link("images/gone", bench.at("nowhere"));
+    bench.pack_to(&bench.at("three"), &pattern).code(1).says("images/gone: cannot be read").says("nothing is sealed");
+    bench.pack_to(&bench.at("three"), &[&pattern[..], &["--on-bad", "skip"]].concat()).code(0).says("images/gone");
+    fs::remove_file(bench.src().join("images/gone")).unwrap();
     // The same command goes on; another pattern is another plan.
     bench.pack(&pattern).code(0);
     bench.pack(&["--no-labels", "--splits", "*/{split}"]).code(2).says("--splits");

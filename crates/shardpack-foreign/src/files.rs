@@ -499,10 +499,8 @@ fn known() -> String {
 }
 
 fn unknown(path: &Path) -> Error {
-    if path
-        .extension()
-        .is_some_and(|extension| ["npy", "npz"].iter().any(|known| extension.eq_ignore_ascii_case(known)))
-    {
+    let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
+    if extension == "npy" || extension == "npz" {
         return Error::usage("arrays of numpy, whose rows are no samples here").in_file(path).help(
             "write them as datasets of an HDF5 file with h5py if their rows are samples; shardpack pack packs a folder of files that are a \
              sample each",

@@ -29,7 +29,7 @@ use crate::{
 const MAX_FILE_BYTES: u32 = 16 << 20;
 /// Images between two looks at a cancellation.
 const CHECKED: u64 = 256;
-/// Distance from the image, as a fraction of it, at which an edge is still a rounding error of the file.
+/// Distance from the image, in widths or heights, at which an edge is still a rounding error of the file.
 const ROUNDING: f64 = 1e-2;
 
 /// An object in an image.

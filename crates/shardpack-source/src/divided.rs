@@ -10,6 +10,7 @@ use shardpack_storage::Transfers;
 use super::{
     api::{SampleReader, SharedSource, SomeSamples, Source, SourceKind, SourceListing},
     folder_splits::FolderSplits,
+    names,
     options::{Options, Splits, by_usual_order},
     random_split::Fractions,
     stored::Stored,
@@ -63,51 +64,60 @@ impl Division {
         }
     }
 
-    /// Fails if a folder that is a split has a name that no split can have.
-    fn check_names(&self, found: &SourceListing) -> Result<()> {
-        let Self::Folders(folders) = self else { return Ok(()) };
-        let mut path = Vec::new();
-        for number in 0..found.listing.len() {
-            found.listing.path(number, &mut path);
-            if let (Some(name), None) = (folders.name_of(&path), folders.split_of(&path)) {
-                let name = text::shown(name).to_string();
-                let why = splits::check_name(&name).err().map_or_else(|| "not UTF-8".to_owned(), |error| error.what());
+    /// Names of the splits of these samples, in their usual order.
+    ///
+    /// # Errors
+    /// If a folder that is a split has a name that no split can have.
+    fn names(&self, found: &SourceListing) -> Result<Vec<String>> {
+        let folders = match self {
+            Self::Fractions(fractions) => return Ok(fractions.names().into_iter().map(str::to_owned).collect()),
+            Self::Folders(folders) => folders,
+        };
+        let mut names = BTreeSet::new();
+        let used = found.listing.folders().iter().zip(found.listing.samples_by_folder());
+        for (folder, _) in used.filter(|(_, samples)| !samples.is_empty()) {
+            let Some(name) = folders.name_in(&folder.path) else { continue };
+            let shown = text::shown(name).to_string();
+            let invalid = std::str::from_utf8(name).map_or_else(
+                |_| Some("not UTF-8".to_owned()),
+                |name| splits::check_name(name).err().map(|error| error.what()),
+            );
+            if let Some(why) = invalid {
                 return Err(Error::usage(format!("--splits {folders}: {why}")).help(format!(
                     "rename the folder {}, or --exclude leaves its images out",
-                    text::shown(&path[..path.iter().rposition(|byte| *byte == b'/').unwrap_or(0)])
+                    text::shown(&folder.path)
                 )));
             }
+            names.insert(shown);
         }
-        Ok(())
+        // A split whose images are all left out is left out.
+        let others = found.unpacked.iter().filter(|unpacked| unpacked.fate != Fate::Filtered);
+        names.extend(others.filter_map(|unpacked| folders.split_of(&unpacked.path)).map(str::to_owned));
+        let mut names: Vec<String> = names.into_iter().collect();
+        names.sort_by_key(|name| by_usual_order(name));
+        Ok(names)
     }
 
-    /// Names of the splits of these samples, and a function that returns the number of the split of a path, if it has one.
-    fn chooser(&self, found: &SourceListing) -> (Vec<String>, SplitOf<'_>) {
+    /// A function that returns the number of the split of a path among `names`, if it has one.
+    fn chooser<'d>(&'d self, names: &'d [String]) -> SplitOf<'d> {
+        let number = |split: &str| names.iter().position(|name| name == split);
         match self {
             Self::Fractions(fractions) => {
-                let names: Vec<String> = fractions.names().into_iter().map(str::to_owned).collect();
-                let (split_of, all) = (fractions.chooser(), names.clone());
-                (names, Box::new(move |path| all.iter().position(|name| name == split_of(path))))
+                let split_of = fractions.chooser();
+                Box::new(move |path| number(split_of(path)))
             }
-            Self::Folders(folders) => {
-                let (mut names, mut path) = (BTreeSet::new(), Vec::new());
-                let mut add = |path: &[u8]| {
-                    if let Some(split) = folders.split_of(path).filter(|split| !names.contains(*split)) {
-                        names.insert(split.to_owned());
-                    }
-                };
-                for number in 0..found.listing.len() {
-                    found.listing.path(number, &mut path);
-                    add(&path);
-                }
-                // A split whose images are all left out is left out.
-                let others = found.unpacked.iter().filter(|unpacked| unpacked.fate != Fate::Filtered);
-                others.for_each(|unpacked| add(&unpacked.path));
-                let mut names: Vec<String> = names.into_iter().collect();
-                names.sort_by_key(|name| by_usual_order(name));
-                let all = names.clone();
-                (names, Box::new(move |path| all.iter().position(|name| Some(name.as_str()) == folders.split_of(path))))
-            }
+            Self::Folders(folders) => Box::new(move |path| folders.split_of(path).and_then(number)),
+        }
+    }
+
+    /// The entry of a file or folder in no split. An image is left out, whatever is wrong with it; a folder that may hold splits is not.
+    fn outside(&self, entry: &Unpacked) -> Unpacked {
+        let Self::Folders(folders) = self else { return entry.clone() };
+        let is_kept =
+            entry.fate == Fate::Filtered || (folders.may_hold_splits(&entry.path) && !names::is_image(&entry.path));
+        match is_kept {
+            true => entry.clone(),
+            false => Unpacked { fate: Fate::Filtered, reason: IN_NO_SPLIT.into(), ..entry.clone() },
         }
     }
 }
@@ -151,28 +161,28 @@ impl Divided {
     }
 
     /// The error if no sample is in a split.
-    fn has_none(&self, first: Option<&[u8]>) -> Error {
-        let first =
-            first.map_or_else(|| "there are none".to_owned(), |first| format!("the first is {}", text::shown(first)));
-        Error::usage(format!("--splits {}: no image is in such a folder, {first}", self.division))
-            .in_file(self.source.path())
+    fn has_none(&self, first: &[u8]) -> Error {
+        let first = match first {
+            b"" => "there are none".to_owned(),
+            first => format!("the first is {}", text::shown(first)),
+        };
+        let what = format!("--splits {}: no image is in such a folder, {first}", self.division);
+        Error::usage(what).in_file(self.source.path())
     }
 
     /// The samples of split `at`, called `name`; `split_of` returns the number of the split of a path, `numbers` has that of each sample.
     fn split(
+        &self,
         one: &SourceListing,
         (at, name): (usize, &str),
         numbers: &[Option<usize>],
         split_of: &dyn Fn(&[u8]) -> Option<usize>,
     ) -> SourceListing {
         let is_of = |number: u64| numbers[number as usize] == Some(at);
-        // Whatever is wrong with an image outside the splits, it is left out.
-        let outside = |entry: &Unpacked| Unpacked { fate: Fate::Filtered, reason: IN_NO_SPLIT.into(), ..entry.clone() };
         let entries = one.unpacked.iter().map(|entry| (split_of(&entry.path), entry));
         let of_split = |(split, entry): (Option<usize>, &Unpacked)| match split {
             Some(split) => (split == at).then(|| entry.clone()),
-            None if entry.fate == Fate::Filtered => (at == 0).then(|| entry.clone()),
-            None => (at == 0).then(|| outside(entry)),
+            None => (at == 0).then(|| self.division.outside(entry)),
         };
         let mut unpacked: Vec<Unpacked> = entries.filter_map(of_split).collect();
         let mut found = SourceListing {
@@ -251,27 +261,24 @@ impl Source for Divided {
             Ok([one]) => return Err(self.has_splits(&[one])),
             Err(found) => return Err(self.has_splits(&found)),
         };
-        self.division.check_names(&one).map_err(|error| error.in_file(self.source.path()))?;
-        let (names, split_of) = self.division.chooser(&one);
+        let names = self.division.names(&one).map_err(|error| error.in_file(self.source.path()))?;
         let mut path = Vec::new();
+        if names.is_empty() {
+            match one.listing.is_empty() {
+                true => path.extend(one.unpacked.iter().take(1).flat_map(|unpacked| &unpacked.path)),
+                false => one.listing.path(0, &mut path),
+            }
+            return Err(self.has_none(&path));
+        }
+        let split_of = self.division.chooser(&names);
         let numbers: Vec<Option<usize>> = (0..one.listing.len())
             .map(|number| {
                 one.listing.path(number, &mut path);
                 split_of(&path)
             })
             .collect();
-        if names.is_empty() {
-            let first = match one.unpacked.first() {
-                Some(unpacked) if one.listing.is_empty() => Some(unpacked.path.as_slice()),
-                _ if one.listing.is_empty() => None,
-                _ => {
-                    one.listing.path(0, &mut path);
-                    Some(path.as_slice())
-                }
-            };
-            return Err(self.has_none(first));
-        }
-        Ok(names.iter().enumerate().map(|(at, name)| Self::split(&one, (at, name), &numbers, &*split_of)).collect())
+        let split = |named: (usize, &String)| self.split(&one, (named.0, named.1), &numbers, &*split_of);
+        Ok(names.iter().enumerate().map(split).collect())
     }
 
     fn open<'a>(

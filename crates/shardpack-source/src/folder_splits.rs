@@ -4,6 +4,8 @@ use std::fmt;
 
 use shardpack_format::{Error, Result, splits};
 
+use super::names;
+
 /// Stands for the name of the split.
 const SPLIT: &str = "{split}";
 
@@ -50,23 +52,38 @@ impl FolderSplits {
 
     /// The split of the file at `path` in the source; `None` if the pattern matches none of its folders, or the name can be no split's.
     pub fn split_of<'p>(&self, path: &'p [u8]) -> Option<&'p str> {
-        let name = std::str::from_utf8(self.name_of(path)?).ok()?;
+        let name = std::str::from_utf8(self.name_in(names::cut(path).0)?).ok()?;
         splits::check_name(name).is_ok().then_some(name)
     }
 
-    /// The name that stands for `{split}` in `path`, whether a split can have it or not.
-    pub fn name_of<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
-        let mut parts = path.split(|byte| *byte == b'/');
-        let matches = |part: &String| parts.next().is_some_and(|name| part == "*" || part.as_bytes() == name);
-        if !self.above.iter().all(matches) {
-            return None;
-        }
-        let name = parts.next()?;
-        // The last part is the file.
-        parts.next()?;
-        let name = name.strip_prefix(self.around.0.as_bytes())?.strip_suffix(self.around.1.as_bytes())?;
+    /// The name that stands for `{split}` in the path of a folder, whether a split can have it or not.
+    pub fn name_in<'p>(&self, folder: &'p [u8]) -> Option<&'p [u8]> {
+        let mut parts = folder.split(|byte| *byte == b'/');
+        let matches = |part: &String| parts.next().is_some_and(|name| is_like(part, name));
+        self.above.iter().all(matches).then(|| self.inside(parts.next()?)).flatten()
+    }
+
+    /// Whether a folder at `path` is above a split, or a split: if it cannot be read, images of splits may be missing.
+    pub fn may_hold_splits(&self, path: &[u8]) -> bool {
+        let parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).collect();
+        let is_above = parts.iter().zip(&self.above).all(|(name, part)| is_like(part, name));
+        is_above
+            && parts
+                .get(self.above.len())
+                .is_none_or(|name| parts.len() == self.above.len() + 1 && self.inside(name).is_some())
+    }
+
+    /// The name of the split in the name of its folder.
+    fn inside<'p>(&self, name: &'p [u8]) -> Option<&'p [u8]> {
+        let (before, after) = &self.around;
+        let name = name.strip_prefix(before.as_bytes())?.strip_suffix(after.as_bytes())?;
         Some(name).filter(|name| !name.is_empty())
     }
+}
+
+/// Whether a folder is called as this part of a pattern.
+fn is_like(part: &str, name: &[u8]) -> bool {
+    part == "*" || part.as_bytes() == name
 }
 
 impl fmt::Display for FolderSplits {
@@ -78,6 +95,22 @@ impl fmt::Display for FolderSplits {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_unreadable_folder_may_hold_splits() {
+        let splits = FolderSplits::new("*/images/{split}_set").unwrap();
+        for (path, may) in [
+            ("", true),
+            ("a", true),
+            ("a/images", true),
+            ("a/images/val_set", true),
+            ("a/labels", false),
+            ("a/images/val", false),
+            ("a/images/val_set/1.jpg", false),
+        ] {
+            assert_eq!(splits.may_hold_splits(path.as_bytes()), may, "{path}");
+        }
+    }
 
     #[test]
     fn a_folder_in_the_path_is_the_split() {

@@ -82,7 +82,8 @@ pub(super) fn discover_in(tree: Tree<'_>, options: &Options, monitor: &dyn Monit
     let found = discover_as(tree, options, monitor);
     // After the walk, which reports folders that cannot be read. Options that choose folders or files are an answer to this question.
     let is_question = found.as_ref().err().is_none_or(|error| error.kind() == ErrorKind::Usage);
-    if options.guess && is_question && options.files.is_empty() {
+    let is_empty = found.as_ref().is_ok_and(|found| found.iter().all(|one| one.listing.is_empty()));
+    if options.guess && is_question && options.files.is_empty() && (is_empty || found.is_err()) {
         layout::known::refuse_rows(tree)?;
     }
     if options.guess && is_question && !options.no_labels && options.with.is_empty() && options.files.is_empty() {
@@ -116,7 +117,7 @@ fn refuse_images_outside(tree: Tree<'_>, found: &[SourceListing], options: &Opti
     }
 }
 
-/// Help that names a pattern for labels in the names of images: of those in `found`, and those outside of its folders.
+/// Help that names a pattern for labels in the names of images, in the folders of `found` and outside.
 fn labels_in_names(tree: Tree<'_>, found: &[SourceListing], options: &Options) -> Result<Option<String>> {
     let mut images = sample_files::files_right_in(tree, tree.root);
     for one in found {
@@ -130,7 +131,7 @@ fn labels_in_names(tree: Tree<'_>, found: &[SourceListing], options: &Options) -
     Ok(pattern_for(&images, &PathFilter::new(options)?))
 }
 
-/// Help that names a pattern for labels in `files`, of which only images count.
+/// Help that names a pattern for labels in the names of the images among `files`.
 fn pattern_for(files: &[Vec<u8>], keep: &PathFilter) -> Option<String> {
     let images = files.iter().filter(|name| matches!(keep.classify(name), Name::Payload));
     label_pattern::suggestion(images.map(Vec::as_slice))

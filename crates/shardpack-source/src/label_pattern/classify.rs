@@ -31,7 +31,7 @@ impl LabelPattern {
         format!("its name does not match --label-pattern {}", self.text)
     }
 
-    /// A note with the number of images whose names do not match, and the first of them.
+    /// A note with the number of images whose names do not match, and the first image.
     fn mismatches(&self, found: &[SourceListing]) -> Option<String> {
         let reason = self.mismatch();
         let mismatched = || found.iter().flat_map(|one| &one.unpacked).filter(|unpacked| *unpacked.reason == *reason);

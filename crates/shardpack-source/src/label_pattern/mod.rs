@@ -7,7 +7,7 @@ mod suggest;
 
 use std::fmt;
 
-use shardpack_format::{Error, Result, shell};
+use shardpack_format::{Error, Result, component::stem, shell};
 
 use super::names;
 
@@ -168,11 +168,6 @@ fn parts(side: &str) -> Option<Vec<Part>> {
         }
     }
     Some(parts)
-}
-
-/// A name without its extension.
-fn stem(name: &[u8]) -> &[u8] {
-    &name[..name.iter().rposition(|byte| *byte == b'.').unwrap_or(name.len())]
 }
 
 /// The pattern without the extension of images at its end, if it has one.

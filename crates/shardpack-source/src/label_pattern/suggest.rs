@@ -8,7 +8,7 @@ use super::LabelPattern;
 
 /// Text between a label and a number, as in `cat.0`, `cat_0` and `cat-0`.
 const BETWEEN: [char; 3] = ['.', '_', '-'];
-/// Fewest names for a pattern that some of them do not match.
+/// Fewest names for a pattern that some names do not match.
 const LEAST: usize = 8;
 /// Share of the names that must match, in percent.
 const NEARLY_ALL: usize = 90;

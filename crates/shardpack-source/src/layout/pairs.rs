@@ -290,7 +290,7 @@ pub(crate) fn refuse_folders(tree: Tree<'_>, found: &[SourceListing]) -> Result<
     let names: BTreeSet<Vec<u8>> = folders.map(|folder| first(&folder.path)).filter(|name| !name.is_empty()).collect();
     let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
     let Some([a, b]) = called_so(&names).into_iter().next() else { return Ok(()) };
-    let (images, beside) = if are_images(b) && !are_images(a) { (b, a) } else { (a, b) };
+    let [images, beside] = images_first([a, b]);
     let what = format!("{} are named like images and their counterparts", shown(&[&images.to_vec(), &beside.to_vec()]));
     let one = shell::word(as_path(&[images, b"/**"].concat()));
     Err(Error::usage(what).in_file(tree.root).help(format!("--include {one} packs only these images")))
@@ -316,16 +316,20 @@ fn with_texts<'l>(tree: Tree<'_>, found: &'l SourceListing, classes: &[Class<'l>
     })
 }
 
-/// Whether a folder name says that it has the images of pairs.
-pub(super) fn are_images(name: &[u8]) -> bool {
-    words(name).iter().any(|word| IMAGES.contains(&word.as_str()))
+/// The names of two folders of pairs, that of the images first.
+pub(super) fn images_first([a, b]: [&[u8]; 2]) -> [&[u8]; 2] {
+    let are_images = |name: &[u8]| words(name).iter().any(|word| IMAGES.contains(&word.as_str()));
+    if are_images(b) && !are_images(a) { [b, a] } else { [a, b] }
+}
+
+/// The name of the component whose files are in `folder`: `mask` for `masks`.
+pub(super) fn component_of(folder: &str) -> String {
+    let name = folder.to_lowercase();
+    name.strip_suffix('s').filter(|name| !name.ends_with('s')).unwrap_or(&name).to_owned()
 }
 
 fn pair(tree: Tree<'_>, all: &[SourceListing], found: &SourceListing, names: [&[u8]; 2], what: &str) -> Error {
-    let [mut a, mut b] = names.map(<[u8]>::to_vec);
-    if are_images(&b) && !are_images(&a) {
-        std::mem::swap(&mut a, &mut b);
-    }
+    let [a, b] = images_first(names).map(<[u8]>::to_vec);
     let folder = found.split.as_ref().map_or_else(|| tree.root.to_path_buf(), |split| tree.root.join(split));
     let with = if what == SAME_NAMES { with(tree, &folder, found, [&a, &b]) } else { None };
     let with =
@@ -346,8 +350,7 @@ fn with(tree: Tree<'_>, folder: &Path, found: &SourceListing, [images, beside]: 
     let files = sample_files::files_right_in(tree, &folder.join(as_path(beside)));
     let file = files.iter().find(|file| self::stem(file) == stem)?;
     let (beside, extension) = (str::from_utf8(beside).ok()?, str::from_utf8(file.get(stem.len()..)?).ok()?);
-    let name = beside.to_lowercase();
-    let text = format!("{}=../{beside}/*{extension}", name.strip_suffix('s').unwrap_or(&name));
+    let text = format!("{}=../{beside}/*{extension}", component_of(beside));
     Component::files(&text).ok()?;
     let names: HashSet<&[u8]> = files.iter().map(|file| self::stem(file)).collect();
     let mut images = (0..listing.len()).filter(|number| listing.folder(*number).path[..] == *images);

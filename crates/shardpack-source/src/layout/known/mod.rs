@@ -1,4 +1,4 @@
-//! Layouts that many datasets share: recognises them by their folders and files, and names the options that pack what belongs together.
+//! Recognises layouts that many datasets share, by their folders and files, and names the options that pack them.
 //!
 //! One file for each layout, one line in [`LAYOUTS`], one row in docs/how-to/recipes.md. A layout is recognised by names and a few
 //! files; nothing is packed by it without the options.

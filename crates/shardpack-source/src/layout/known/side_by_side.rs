@@ -10,8 +10,8 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
     let names: Vec<&[u8]> = top.iter().map(String::as_bytes).collect();
     let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
     pairs::called_so(&names).into_iter().find_map(|[a, b]| {
-        let (a, b) = if pairs::are_images(b) && !pairs::are_images(a) { (b, a) } else { (a, b) };
-        both(look, &text(a), &text(b))
+        let [images, beside] = pairs::images_first([a, b]);
+        both(look, &text(images), &text(beside))
     })
 }
 
@@ -28,9 +28,7 @@ fn both(look: &Look<'_>, images: &str, beside: &str) -> Option<Found> {
         all_lacking += files.pairs(&others.stems(extension.as_deref().unwrap_or_default())).1;
     }
     let extension = extension?;
-    let name = beside.to_lowercase();
-    let name = name.strip_suffix('s').filter(|name| !name.ends_with('s')).unwrap_or(&name);
-    let with = format!("{name}=../../{beside}/{{parent}}/*.{extension}");
+    let with = format!("{}=../../{beside}/{{parent}}/*.{extension}", pairs::component_of(beside));
     Component::files(&with).ok()?;
     let mut options = vec![look.folders_option(images, &inner), ("--with", with)];
     options.extend(on_missing(all_lacking));

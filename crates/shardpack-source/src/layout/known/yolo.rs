@@ -90,7 +90,7 @@ fn is_cut(line: &[u8]) -> bool {
     line.len() >= SNIFF_BYTES - 1 && text.split_whitespace().all(|word| word.parse::<f64>().is_ok())
 }
 
-/// Whether a line has a box, and points inside of it: `class x y width height`, and then 2 or 3 numbers for each point.
+/// Whether a line has a box, and points inside the box: `class x y width height`, and then 2 or 3 numbers for each point.
 fn is_like_a_pose(line: &[u8]) -> bool {
     let text = std::str::from_utf8(line).unwrap_or_default();
     let numbers: Vec<f64> = text.split_whitespace().skip(1).map_while(|word| word.parse().ok()).collect();
