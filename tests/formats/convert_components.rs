@@ -87,6 +87,41 @@ fn captions_come_back_byte_for_byte_whatever_the_formats() {
     }
 }
 
+/// A `.npy` file of float32 zeros with the axes `shape`, written as numpy writes it.
+fn zeros(shape: &str, items: usize) -> Vec<u8> {
+    let head = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}");
+    let mut file = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
+    file.extend(format!("{head:<117}\n").bytes());
+    file.resize(file.len() + 4 * items, 0);
+    file
+}
+
+#[test]
+fn arrays_beside_images_have_their_dtype_and_shape() {
+    let bench = Bench::new();
+    let (boxes, damaged) = (zeros("(2, 4)", 8), [&zeros("(3,)", 3)[..], b"x"].concat());
+    let sample = |tar: Tar, key: &str, image: &[u8], third: &[u8]| {
+        let tar = tar.sample(key, "0", image).file(&format!("{key}.score.npy"), &zeros("()", 1));
+        tar.file(&format!("{key}.boxes.npy"), &boxes).file(&format!("{key}.third.npy"), third)
+    };
+    let tar = sample(Tar::new(), "a/1", &jpeg(1, 5001), &damaged);
+    let tar = sample(tar, "a/2", &jpeg(2, 7000), &zeros("(3,)", 3));
+    let path = bench.at("x.tar");
+    fs::write(&path, tar.bytes()).unwrap();
+    for format in ["webdataset", "mds", "tfrecord"] {
+        let dst = bench.at(format);
+        let ran = convert(&[&path], &dst, &["--format", format]).code(0);
+        ran.says("note    component third.npy is files, not arrays: 1 of 2 have no header or are cut");
+        assert_eq!(
+            manifest(&dst).format.settings["beside"],
+            "boxes.npy:<f4[2x4],score.npy:<f4[],third.npy=*.third.npy"
+        );
+        verify(&dst, &path, &[]);
+    }
+    assert_eq!(components(&bench.at("webdataset"), 5001)["third.npy"], damaged);
+    assert_eq!(components(&bench.at("webdataset"), 5001)["boxes.npy"], boxes);
+}
+
 #[test]
 fn which_components_go_along_can_be_chosen() {
     let bench = Bench::new();

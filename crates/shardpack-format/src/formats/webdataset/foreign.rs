@@ -282,8 +282,9 @@ impl Samples {
             .filter(|component| image_offset != Some(component.offset) && (is_of_files || !is_label(component)))
             .map(|component| {
                 let Component { extension, offset, bytes } = component;
-                let form =
-                    (is_of_files && !is_label(component)).then(|| read.arrays.remove(offset).unwrap_or(Form::Bytes));
+                let array = read.arrays.remove(offset).filter(|_| !is_label(component));
+                // Beside an image, files of other kinds are bytes without a form.
+                let form = array.or((is_of_files && !is_label(component)).then_some(Form::Bytes));
                 // Of an array, that of its items.
                 let items = form.as_ref().and_then(Form::items_bytes).unwrap_or(*bytes);
                 let offset = Some(offset + (bytes - items));

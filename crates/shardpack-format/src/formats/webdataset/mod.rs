@@ -36,7 +36,7 @@ mod writer;
 pub use foreign::{image_of, is_lost, is_named_image, is_of_files};
 
 pub use layout::{BLOCK_BYTES, RECORD_BYTES};
-pub use writer::{WebDataset, meta};
+pub use writer::{WebDataset, append, append_end, meta};
 
 /// Name on the command line and in the manifest.
 pub const NAME: &str = "webdataset";

@@ -292,6 +292,28 @@ impl Format for WebDataset {
     }
 }
 
+/// Appends a file KEY.EXTENSION to `tar`, the bytes of a tar file.
+///
+/// # Errors
+/// If the name or the file is too long for a plain USTAR header; `tar` is unchanged.
+pub fn append(tar: &mut Vec<u8>, key: &str, extension: &str, data: &[u8]) -> Result<()> {
+    if key.len() + 1 + extension.len() > MAX_NAME_BYTES {
+        return Err(Error::usage(format!("a name of more than {MAX_NAME_BYTES} bytes: {key}.{extension}")));
+    }
+    let bytes = u32::try_from(data.len()).map_err(|_| Error::usage(format!("{extension} of 4 GiB or more")))?;
+    let start = tar.len();
+    tar.resize(start + BLOCK_BYTES as usize, 0);
+    header(&mut tar[start..], key, extension, bytes.into());
+    tar.extend_from_slice(data);
+    tar.resize(tar.len().next_multiple_of(BLOCK_BYTES as usize), 0);
+    Ok(())
+}
+
+/// Appends the end of a tar file to its bytes.
+pub fn append_end(tar: &mut Vec<u8>) {
+    tar.resize((tar.len() + 2 * BLOCK_BYTES as usize).next_multiple_of(RECORD_BYTES as usize), 0);
+}
+
 fn part(part: MemberRole, name: &str, on: bool) -> (MemberRole, String, String, bool) {
     (part, name.to_owned(), name.to_owned(), on)
 }
