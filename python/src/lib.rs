@@ -14,6 +14,7 @@ mod loader;
 mod memory;
 mod options;
 mod receipts;
+mod rows;
 mod stream;
 
 use pyo3::prelude::*;
@@ -30,6 +31,7 @@ mod _native {
         decode::decode,
         loader::Engine,
         receipts::{join, proves},
+        rows::Spool,
         stream::{Batch, Payloads, Stream},
     };
 

@@ -47,6 +47,7 @@ mod payloads;
 pub mod random_split;
 mod resolve;
 mod retry;
+pub mod rows;
 pub mod sample_files;
 pub mod shards;
 pub mod split_sources;

@@ -1,0 +1,76 @@
+//! Rows of a Python program, for shardpack/rows.py.
+
+use std::{
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+};
+
+use pyo3::{
+    exceptions::PyRuntimeError,
+    prelude::*,
+    pybacked::{PyBackedBytes, PyBackedStr},
+};
+use shardpack_format::Result;
+use shardpack_source::rows::Spool as Files;
+
+use crate::errors::{Raise, detached};
+
+/// A spool of rows.
+#[pyclass(frozen, module = "shardpack._native")]
+pub struct Spool {
+    files: Mutex<Option<Files>>,
+}
+
+impl Spool {
+    fn with<T: Send>(&self, py: Python<'_>, call: impl FnOnce(&mut Files) -> Result<T> + Send) -> PyResult<T> {
+        // Waits for the disk between two files.
+        let done = detached(py, || self.files.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(call))?;
+        done.ok_or_else(|| PyRuntimeError::new_err("the rows are closed"))?.or_raise(py)
+    }
+}
+
+#[pymethods]
+impl Spool {
+    /// Opens the spool in `folder`, and keeps its rows.
+    #[new]
+    fn new(py: Python<'_>, folder: PathBuf) -> PyResult<Self> {
+        let files = detached(py, || Files::open(&folder))?.or_raise(py)?;
+        Ok(Self { files: Mutex::new(Some(files)) })
+    }
+
+    /// The number of the next row.
+    fn next_row(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with(py, |files| Ok(files.next_row()))
+    }
+
+    /// Writes a row: the extension and content of each of its files.
+    fn write(&self, py: Python<'_>, members: Vec<(PyBackedStr, PyBackedBytes)>) -> PyResult<()> {
+        self.with(py, |files| files.write(members.iter().map(|(extension, content)| (&**extension, &**content))))
+    }
+
+    /// The content of a small file, or `None`.
+    fn note(&self, py: Python<'_>, name: &str) -> PyResult<Option<Vec<u8>>> {
+        self.with(py, |files| files.note(name))
+    }
+
+    /// Writes or replaces a small file.
+    fn put_note(&self, py: Python<'_>, name: &str, content: Vec<u8>) -> PyResult<()> {
+        self.with(py, |files| files.put_note(name, content))
+    }
+
+    /// Writes what is left, and waits until all is on disk.
+    fn finish(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, Files::finish)
+    }
+
+    /// Closes the spool, without the rows that are in no file yet; keeps the files.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || drop(self.files.lock().unwrap_or_else(PoisonError::into_inner).take()))
+    }
+
+    /// Closes and removes the spool.
+    fn remove(&self, py: Python<'_>) -> PyResult<()> {
+        let files = detached(py, || self.files.lock().unwrap_or_else(PoisonError::into_inner).take())?;
+        files.map_or(Ok(()), |files| detached(py, || files.remove())?.or_raise(py))
+    }
+}
