@@ -37,12 +37,24 @@ COMMANDS = {
 #: What they are, of all commands or of one.
 ABOUT = {
     "src": "Source.",
+    "pack src": "Source: a path, or rows (an iterable of dicts, a dataset or a table), as for `Writer`.",
     "convert src": "Shards: a folder, file, glob or brace pattern, one or several.",
     "dst": "Folder of the shards.",
     "folder": "Folder of a dataset, or of its splits.",
-    "merge folder": "Folder that the parts were packed into, or its URL.",
+    "merge folder": "Folder that the parts were packed into, or its URL; or the destination of writers of rows.",
     "status folder": "Folder that is packed into, or its URL.",
     "paths": "Folders, manifests or shards, one or several.",
+}
+#: Arguments of functions that the commands do not have: for rows of a Python program.
+OF_ROWS = {
+    "pack": [
+        ("columns", "Mapping[str, str] | None = None", "For rows: types of columns, as for `Writer`."),
+        ("label", "str | None = None", "For rows: column with the class, as for `Writer`."),
+        ("class_names", "Sequence[str] | None = None", "For rows: names of the classes, by number."),
+        ("resume", "bool = False", "For rows: continue after those that an interrupted run has kept."),
+        ("spool", "PathLike | None = None", "For rows: folder for them until they are packed [default: DST.rows]."),
+    ],
+    "merge": [("spool", "PathLike | None = None", "For rows of `Writer`: folder that their parts are in.")],
 }
 #: Of these there may be several.
 SEVERAL = {("convert", "src"), ("verify", "paths"), ("inspect", "paths")}
@@ -72,9 +84,11 @@ them cleanly, and the same call resumes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
+from . import _rows
+from ._rows import Rows
 from .running import PathLike, Progress, Report, Values, run
 '''
 
@@ -139,6 +153,7 @@ def function(command: str, types: dict[tuple[str, str], tuple[str, tuple[str, ..
     lines = [f"def {command}("]
     for name, is_optional in positional:
         many = "PathLike | Sequence[PathLike]" if (command, name) in SEVERAL else "PathLike"
+        many += " | Rows" if f"{command} {name}" == "pack src" else ""
         lines.append(f"    {name}: {many}{' | None = None' if is_optional else ''},")
     lines.append("    *,")
     docs = []
@@ -151,6 +166,9 @@ def function(command: str, types: dict[tuple[str, str], tuple[str, tuple[str, ..
         if default is not None and value is not None and "[default" not in text:
             text += f" [default: {default}]"
         docs.append(wrapped(f"{name}: {text}.", " " * 8, " " * 12))
+    for name, kind, text in OF_ROWS.get(command, []):
+        lines.append(f"    {name}: {kind},")
+        docs.append(wrapped(f"{name}: {text}", " " * 8, " " * 12))
     lines.append("    progress: bool | Callable[[Progress], None] | None = None,")
     docs.append(wrapped("progress: See the module.", " " * 8, " " * 12))
     lines.append(") -> Report:")
@@ -161,7 +179,12 @@ def function(command: str, types: dict[tuple[str, str], tuple[str, tuple[str, ..
     lines += docs
     lines += ["", "    Returns:", wrapped(returns[0].upper() + returns[1:] + ".", " " * 8, " " * 8), '    """']
     places = ", ".join(f'"{name}"' for name, _ in positional)
-    lines.append(f'    return run("{command}", [{places}], locals())')
+    given = "locals()"
+    if command in OF_ROWS:
+        given = f"_rows.of_paths(locals(), [{', '.join(json.dumps(name) for name, *_ in OF_ROWS[command])}])"
+        is_of_rows = "_rows.is_rows(src)" if command == "pack" else "_rows.has_parts(folder, spool)"
+        lines += [f"    if {is_of_rows}:", f"        return _rows.{command}_given(locals())"]
+    lines.append(f'    return run("{command}", [{places}], {given})')
     return "\n".join(lines)
 
 

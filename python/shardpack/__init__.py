@@ -10,6 +10,7 @@
 - `Dataset` is random access to samples; `decode` decodes one image.
 - `pack`, `convert`, `adopt`, `plan`, `merge`, `status`, `verify`, `inspect` and `crops` are the commands of the program
   `shardpack`.
+- `Writer` writes a dataset row by row, and `pack` also takes rows: dicts of images, text, numbers and arrays.
 - `transforms` has native image transforms, `errors` the exceptions.
 - `shardpack.torch` and `shardpack.ray` support torch's `DataLoader` and Ray; import them by name.
 """
@@ -30,13 +31,14 @@ if TYPE_CHECKING:
     from .loader import Loader
     from .part import Part
     from .receipt import Expected, Receipt
+    from .rows import Writer
 else:
     #: Names imported on first use: importing numpy takes ten times as long as the program takes to start.
     _LATER = {
         **dict.fromkeys(["Batch", "Encoded", "NO_LABEL", "NamedBatch"], "batch"),
         **dict.fromkeys(["Dataset", "Sample"], "dataset"),
         **dict.fromkeys(["Expected", "Receipt"], "receipt"),
-        **{"Item": "_mapped", "Loader": "loader", "Part": "part", "Ranks": "distributed"},
+        **{"Item": "_mapped", "Loader": "loader", "Part": "part", "Ranks": "distributed", "Writer": "rows"},
     }
 
     def __getattr__(name: str) -> Any:
@@ -74,6 +76,7 @@ __all__ = [
     "Report",
     "Sample",
     "UsageError",
+    "Writer",
     "__version__",
     "adopt",
     "convert",

@@ -9,9 +9,11 @@ them cleanly, and the same call resumes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
+from . import _rows
+from ._rows import Rows
 from .running import PathLike, Progress, Report, Values, run
 
 Check = Literal["header", "entropy", "full"]
@@ -47,7 +49,7 @@ ReadOrder = Literal["auto", "plan", "physical"]
 
 
 def pack(
-    src: PathLike,
+    src: PathLike | Rows,
     dst: PathLike | None = None,
     *,
     plan: PathLike | None = None,
@@ -110,12 +112,17 @@ def pack(
     quality: int | None = None,
     drop_icc: bool = False,
     keep_exif: bool = False,
+    columns: Mapping[str, str] | None = None,
+    label: str | None = None,
+    class_names: Sequence[str] | None = None,
+    resume: bool = False,
+    spool: PathLike | None = None,
     progress: bool | Callable[[Progress], None] | None = None,
 ) -> Report:
     """Pack a tree or a list of images into shards with an index and a manifest: `shardpack pack`.
 
     Args:
-        src: Source.
+        src: Source: a path, or rows (an iterable of dicts, a dataset or a table), as for `Writer`.
         dst: Folder of the shards.
         plan: Pack by this plan file, instead of walking SRC.
         split: A split and its source, instead of SRC: a tree of class folders, or a list. Repeat for each split; all
@@ -198,12 +205,19 @@ def pack(
         quality: Quality of written JPEGs [default: 90].
         drop_icc: Drop the colour profile of changed images.
         keep_exif: Keep the EXIF data of changed images.
+        columns: For rows: types of columns, as for `Writer`.
+        label: For rows: column with the class, as for `Writer`.
+        class_names: For rows: names of the classes, by number.
+        resume: For rows: continue after those that an interrupted run has kept.
+        spool: For rows: folder for them until they are packed [default: DST.rows].
         progress: See the module.
 
     Returns:
         The datasets, everything that was left out, and the time it took.
     """
-    return run("pack", ["src", "dst"], locals())
+    if _rows.is_rows(src):
+        return _rows.pack_given(locals())
+    return run("pack", ["src", "dst"], _rows.of_paths(locals(), ["columns", "label", "class_names", "resume", "spool"]))
 
 
 def convert(
@@ -554,12 +568,13 @@ def merge(
     work: PathLike | None = None,
     jobs: int | None = None,
     store: Values | None = None,
+    spool: PathLike | None = None,
     progress: bool | Callable[[Progress], None] | None = None,
 ) -> Report:
     """Seal a dataset that was packed in parts: `shardpack merge`.
 
     Args:
-        folder: Folder that the parts were packed into, or its URL.
+        folder: Folder that the parts were packed into, or its URL; or the destination of writers of rows.
         verify: Before sealing, read all shards and compare their hashes with the receipts.
         work: For URLs: local folder for indexes and new files until DST is sealed [default:
             ~/.local/state/shardpack].
@@ -568,12 +583,15 @@ def merge(
             anonymous=true, requester_pays=true, "header=NAME: VALUE", ca_file=FILE, proxy=URL, requests=N,
             retry_for=SECONDS, min_rate=BYTES. With two stores, src.NAME=VALUE is for the source and dst.NAME=VALUE
             for DST.
+        spool: For rows of `Writer`: folder that their parts are in.
         progress: See the module.
 
     Returns:
         The datasets and everything that was left out; if parts are missing or wrong, those, and `ok` is `False`.
     """
-    return run("merge", ["folder"], locals())
+    if _rows.has_parts(folder, spool):
+        return _rows.merge_given(locals())
+    return run("merge", ["folder"], _rows.of_paths(locals(), ["spool"]))
 
 
 def status(
