@@ -1,0 +1,324 @@
+"""Rows of a program: types of columns, errors that name the row, interrupted runs, parts, splits, and tables of other libraries."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import shardpack
+from conftest import PHOTOS, numbered
+
+PHOTO = PHOTOS[0].read_bytes()
+#: Bytes of a row, so that a spool of 70 rows has a complete file of 64 MiB.
+MIB = b"\0" * (1 << 20)
+
+
+def boxes(number: int) -> list[list[float]]:
+    return [[1.0, 2.0, 3.0, number]] * (number % 3)
+
+
+def row(number: int) -> dict[str, Any]:
+    return {
+        "image": numbered(PHOTO, number),
+        "label": ["cat", "dog"][number % 2],
+        "mask": Image.new("L", (8, 6), number),
+        "boxes": boxes(number),
+        "score": number / 4,
+        "count": number,
+        "flag": number % 2 == 0,
+        "embedding": np.arange(number, number + 5, dtype=np.float16),
+        "words": ["a", "b"],
+        "meta": {"number": np.int64(number), "text": "ä"},
+        "caption": f"photo {number}\n",
+        "blob": bytes([number, 0, 255]),
+        "sometimes": None if number % 2 else "here",
+    }
+
+
+COLUMNS = {"boxes": "float32[n,4]"}
+
+
+def manifest(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "manifest.json").read_bytes())
+    return found
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+@pytest.mark.parametrize("form", ["webdataset", "mds", "tfrecord"])
+def test_each_value_comes_back_as_what_it_was(tmp_path: Path, form: str) -> None:
+    report = shardpack.pack(
+        (row(number) for number in range(12)), tmp_path / "out", columns=COLUMNS, order="source", format=form
+    )
+    assert report.ok and not (tmp_path / "out.rows").exists()
+    packed = shardpack.Dataset(tmp_path / "out")
+    assert packed.classes == ["cat", "dog"] and len(packed) == 12
+    for sample in packed:
+        number = sample.number
+        found, wanted = sample.components, row(number)
+        assert bytes(sample.bytes) == wanted["image"] and sample.class_name == wanted["label"]
+        assert found["boxes.npy"].dtype == np.float32 and found["boxes.npy"].shape == (number % 3, 4)
+        np.testing.assert_array_equal(found["boxes.npy"], np.asarray(boxes(number), np.float32).reshape(-1, 4))
+        scalars = [(found[f"{name}.npy"].dtype, found[f"{name}.npy"].item()) for name in ("score", "count", "flag")]
+        assert scalars == [("float64", number / 4), ("int64", number), ("bool", number % 2 == 0)]
+        assert found["embedding.npy"].dtype == np.float16
+        np.testing.assert_array_equal(found["embedding.npy"], wanted["embedding"])
+        assert json.loads(found["words.json"]) == ["a", "b"]
+        assert json.loads(found["meta.json"]) == {"number": number, "text": "ä"}
+        assert bytes(found["caption.txt"]).decode() == wanted["caption"] and bytes(found["blob.bin"]) == wanted["blob"]
+        assert Image.open(io.BytesIO(found["mask.png"])).getpixel((0, 0)) == number
+        # MDS and TFRecord have an empty text if a sample lacks one.
+        assert (found.get("sometimes.txt") or b"") == (b"" if number % 2 else b"here")
+    assert shardpack.verify(tmp_path / "out").ok
+
+
+def test_the_same_rows_give_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        shardpack.pack([row(number) for number in range(40)], tmp_path / name, columns=COLUMNS, seed=5)
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+
+
+def test_images_are_encoded_as_columns_say(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (9, 7, 3), np.uint8)
+    rows = [{"image": Image.fromarray(pixels), "again": pixels, "depth": pixels[..., 0]} for _ in range(3)]
+    shardpack.pack(rows, tmp_path / "out", columns={"again": "jpeg:80", "depth": "png"})
+    sample = shardpack.Dataset(tmp_path / "out")[0]
+    assert sample.kind == "png"
+    np.testing.assert_array_equal(Image.open(io.BytesIO(sample.bytes)), pixels)
+    assert Image.open(io.BytesIO(sample.components["again.jpg"])).format == "JPEG"
+    np.testing.assert_array_equal(Image.open(io.BytesIO(sample.components["depth.png"])), pixels[..., 0])
+
+
+def test_names_of_classes_keep_their_numbers(tmp_path: Path) -> None:
+    rows = [{"label": number % 3, "x": number} for number in range(9)]
+    shardpack.pack(rows, tmp_path / "out", class_names=["zebra", "ape", "2"])
+    packed = shardpack.Dataset(tmp_path / "out")
+    assert packed.classes == ["zebra", "ape", "2"]
+    assert {(int(sample.components["x.npy"]) % 3, sample.label) for sample in packed} == {(0, 0), (1, 1), (2, 2)}
+
+
+def test_tuples_have_the_names_of_the_columns(tmp_path: Path) -> None:
+    shardpack.pack([(numbered(PHOTO, 1), 3)], tmp_path / "out", columns={"image": "image", "label": "class"})
+    assert shardpack.Dataset(tmp_path / "out")[0].label == 3
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        ([{"a": 1}, {"a": 0.5}], {}, "row 1, column a: float64, and the column has int64"),
+        ([{"a": np.float32(1)}, {"a": 0.1}], {}, "row 1, column a: float64, and the column has float32"),
+        ([{"a": 1}, {"a": "x"}], {}, "row 1, column a"),
+        ([{"a": "x"}, {"a": 1}], {}, "row 1, column a: int, and the column has text"),
+        ([{"a": 300}], {"columns": {"a": "uint8"}}, "row 0, column a: int64, and the column has uint8"),
+        ([{"a": True}], {"columns": {"a": "int64"}}, "row 0, column a: bool, and the column has int64"),
+        ([{"a": float("nan")}], {"columns": {"a": "json"}}, "row 0, column a: Out of range float values"),
+        ([{"a": []}], {}, "row 0, column a: an empty list has no type"),
+        ([{"a": [[1.0, 2.0]]}], {"columns": {"a": "float32[n,4]"}}, "an array of shape [1, 2], and the column has float32[n,4]"),
+        ([{"a": object()}], {}, "row 0, column a: object is no type of a column"),
+        ([{"a": b"no image"}], {"columns": {"a": "jpeg"}}, "row 0, column a: the bytes are no image"),
+        ([{"a": 1, "label": 0}, {"a": 2}], {}, "row 1, column label: no value, and all rows need one"),
+        ([{"a": 1}, {"a": 2, "label": 0}], {}, "row 1, column label: the first value of a column of type class"),
+        ([{"a": 1, "label": -1}], {}, "row 0, column label: class -1: no class has a number below 0"),
+        ([{"a": 1, "label": "007"}], {}, "row 0, column label: '007' is no name of a class"),
+        ([{"a": 1, "label": 2}], {"class_names": ["x", "y"]}, "row 0, column label: class 2: class_names has 2"),
+        ([{"a": 1, "label": "z"}], {"class_names": ["x", "y"]}, "row 0, column label: no class 'z' in class_names"),
+        ([{"a": 1, "label": 0, "cls": 0}], {}, "columns label and cls are both classes"),
+        ([{"image": PHOTO}, {"image": None, "a": 1}], {}, "row 1, column image: no value"),
+        ([{"a": 1}, {"a": 1, "image": PHOTO}], {}, "row 1, column image: the first value of a column of type image"),
+        ([{"A": 1, "a": 2}], {}, "columns a and a have one name in a shard"),
+        ([{"a b": 1}], {}, "column 'a b': names have letters, digits, - and _"),
+        ([{"a" * 40: 1}], {}, "is longer than 32 bytes"),
+        ([{"label": 1}], {}, "row 0: no value besides the class"),
+        ([{}], {}, "row 0: no value besides the class"),
+        ([(1, 2)], {}, "row 0: tuple of 2 values, and a dict is wanted"),
+        ([], {}, "no rows"),
+        (5, {}, "int yields no rows"),
+        ([{"a": 1}], {"columns": {"a": "float33"}}, "columns: no type 'float33'"),
+        ([{"a": 1}], {"class_names": ["x", "x"]}, "two classes have one name"),
+        ([{"a": 1}], {"class_names": ["1"]}, "class_names: '1' is no name of class 0"),
+        ([{"a": 1}], {"label_pattern": "{label}"}, "no option 'label_pattern'"),
+        ({"a/b": [{"a": 1}]}, {}, "split 'a/b': names of splits"),
+    ],
+)  # fmt: skip
+def test_rows_that_do_not_fit_are_refused_by_name(
+    tmp_path: Path, rows: Any, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(shardpack.Error, match="(?s)") as raised:
+        shardpack.pack(rows, tmp_path / "out", **options)
+    assert message in str(raised.value), raised.value
+    assert not (tmp_path / "out").exists() and not any(tmp_path.glob("out.rows/rows-*"))
+
+
+def test_an_option_that_convert_refuses_keeps_the_rows(tmp_path: Path) -> None:
+    with pytest.raises(shardpack.UsageError, match="resume=True packs them"):
+        shardpack.pack([{"a": 1}], tmp_path / "out", order="sorted")
+    assert shardpack.pack([{"a": 1}], tmp_path / "out", order="source", resume=True).ok
+
+
+def test_options_of_rows_are_refused_for_a_path(few: Path, tmp_path: Path) -> None:
+    with pytest.raises(shardpack.UsageError, match="columns is for rows"):
+        shardpack.pack(few, tmp_path / "out", columns={"a": "text"})
+
+
+def test_a_generator_that_raises_packs_nothing_and_the_next_run_continues(tmp_path: Path) -> None:
+    def rows(start: int = 0, stop: int | None = None) -> Iterator[dict[str, Any]]:
+        for number in range(start, 80):
+            if number == stop:
+                raise LookupError("the disk of the caller")
+            yield {"data": MIB, "boxes": boxes(number), "number": number}
+
+    with pytest.raises(LookupError):
+        shardpack.pack(rows(stop=3), tmp_path / "out", columns=COLUMNS)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(LookupError):
+        shardpack.pack(rows(stop=70), tmp_path / "out", columns=COLUMNS)
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(shardpack.UsageError, match="has 64 rows of an interrupted run"):
+        shardpack.pack(rows(), tmp_path / "out", columns=COLUMNS)
+    with pytest.raises(
+        shardpack.UsageError, match=r"column boxes is text, and float32\[n,4\] in the rows that are kept"
+    ):
+        shardpack.pack(rows(), tmp_path / "out", columns={"boxes": "text"}, resume=True)
+    with pytest.raises(shardpack.DataError, match="10 rows, and 64 are kept"):
+        shardpack.pack(({"number": number} for number in range(10)), tmp_path / "out", columns=COLUMNS, resume=True)
+    starts = []
+
+    def from_start(start: int) -> Iterator[dict[str, Any]]:
+        starts.append(start)
+        return rows(start)
+
+    assert shardpack.pack(from_start, tmp_path / "out", columns=COLUMNS, resume=True).ok and starts == [64]
+    shardpack.pack(list(rows()), tmp_path / "whole", columns=COLUMNS)
+    assert files(tmp_path / "out") == files(tmp_path / "whole")
+
+
+def test_a_killed_process_leaves_rows_that_the_next_run_keeps(tmp_path: Path) -> None:
+    script = f"""
+        import os, signal, shardpack
+        with shardpack.Writer({str(tmp_path / "out")!r}) as writer:
+            for number in range(200):
+                if number == 150:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                writer.write({{"data": bytes(1 << 20), "number": number}})
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], timeout=120)
+    assert done.returncode == -signal.SIGKILL and not (tmp_path / "out").exists()
+    with shardpack.Writer(tmp_path / "out", resume=True) as writer:
+        # The second file may have been in flight.
+        assert writer.rows in (64, 128)
+        for number in range(writer.rows, 200):
+            writer.write({"data": MIB, "number": number})
+    numbers = {int(sample.components["number.npy"]) for sample in shardpack.Dataset(tmp_path / "out")}
+    assert numbers == set(range(200)) and not (tmp_path / "out.rows").exists()
+
+
+def test_two_writers_of_one_folder_are_refused(tmp_path: Path) -> None:
+    with shardpack.Writer(tmp_path / "out") as writer:
+        with pytest.raises(shardpack.UsageError, match="another shardpack"):
+            shardpack.Writer(tmp_path / "out")
+        writer.write({"a": 1})
+    with pytest.raises(shardpack.UsageError, match="closed"):
+        writer.write({"a": 1})
+
+
+def test_parts_are_merged_in_their_order(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for part in (3, 1):
+        with shardpack.Writer(out, COLUMNS, part=f"{part}/3", order="source") as writer:
+            for number in range(part * 10, part * 10 + 10):
+                writer.write(row(number))
+        assert writer.report is None
+    with pytest.raises(shardpack.UsageError, match="parts are missing or not finished: 2"):
+        shardpack.merge(out)
+    with shardpack.Writer(out, COLUMNS, part="2/3", order="source") as writer:
+        pass
+    assert shardpack.merge(out).ok and not (tmp_path / "out.rows").exists()
+    numbers = [int(sample.components["count.npy"]) for sample in shardpack.Dataset(out)]
+    assert sorted(numbers) == [*range(10, 20), *range(30, 40)]
+
+
+def test_parts_with_different_columns_are_refused(tmp_path: Path) -> None:
+    for part, value in ((1, 1), (2, 0.5)):
+        with shardpack.Writer(tmp_path / "out", part=f"{part}/2") as writer:
+            writer.write({"a": value})
+    with pytest.raises(shardpack.UsageError, match="column a is float64, and int64 in"):
+        shardpack.merge(tmp_path / "out")
+
+
+def test_a_dict_of_rows_is_splits_with_one_list_of_classes(tmp_path: Path) -> None:
+    splits = {
+        "train": [{"x": 1, "label": "b"}, {"x": 3, "label": "a"}, {"x": 4, "label": "b"}],
+        "val": [{"x": 2, "label": "a"}] * 2,
+    }
+    assert shardpack.pack(splits, tmp_path / "out").ok
+    for name, samples in (("train", 3), ("val", 2)):
+        packed = shardpack.Dataset(tmp_path / "out" / name)
+        assert len(packed) == samples and packed.classes == ["a", "b"]
+
+
+def test_a_folder_with_characters_of_patterns(tmp_path: Path) -> None:
+    out = tmp_path / "a[1]{2}*"
+    assert shardpack.pack([{"x": 1}], out).ok
+    assert os.listdir(tmp_path) == [out.name]
+
+
+def test_tables_are_rows(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table({"x": [1, 2, 3], "text": ["a", None, "c"], "v": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]})
+    shardpack.pack(table, tmp_path / "out", order="source")
+    found = [sample.components for sample in shardpack.Dataset(tmp_path / "out")]
+    assert [int(one["x.npy"]) for one in found] == [1, 2, 3]
+    assert [one.get("text.txt") for one in found] == [b"a", None, b"c"]
+    np.testing.assert_array_equal(found[1]["v.npy"], [3.0, 4.0])
+
+
+def test_tables_of_pandas_and_polars_are_rows(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"x": [0.5, float("nan"), 2], "text": ["a", None, "c"], "y": [1, 2, 3]})
+    shardpack.pack(frame, tmp_path / "out", order="source")
+    found = [sample.components for sample in shardpack.Dataset(tmp_path / "out")]
+    assert [one.get("text.txt") for one in found] == [b"a", None, b"c"]
+    np.testing.assert_array_equal([one["x.npy"].item() for one in found], [0.5, float("nan"), 2])
+
+
+def test_a_dataset_of_hugging_face_keeps_its_images_and_classes(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=["zebra", "ape"])})
+    images = [numbered(PHOTO, number) for number in range(4)]
+    rows = {"image": [{"bytes": image, "path": None} for image in images], "label": [0, 1, 0, 1]}
+    shardpack.pack(datasets.Dataset.from_dict(rows, features=features), tmp_path / "out", order="source")
+    packed = shardpack.Dataset(tmp_path / "out")
+    assert packed.classes == ["zebra", "ape"]
+    assert {bytes(sample.bytes): sample.label for sample in packed} == dict(zip(images, [0, 1, 0, 1]))
+
+
+def test_a_dataset_of_torch_is_rows(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+
+    class Squares(torch.utils.data.Dataset):  # type: ignore[misc]
+        def __len__(self) -> int:
+            return 5
+
+        def __getitem__(self, number: int) -> dict[str, Any]:
+            return {"x": torch.full((2, 3), float(number)), "label": number % 2}
+
+    shardpack.pack(Squares(), tmp_path / "out", order="source")
+    packed = shardpack.Dataset(tmp_path / "out")
+    assert len(packed) == 5
+    assert {(sample.components["x.npy"][0, 0].item() % 2, sample.label) for sample in packed} == {(0.0, 0), (1.0, 1)}
+    assert packed[0].components["x.npy"].dtype == np.float32
