@@ -194,11 +194,15 @@ fn a_refusal_proposes_a_pattern_that_works() {
         verify(&bench.dst(), &bench.src()).code(0);
     }
     for files in [
-        &["1.jpg", "2.jpg", "3.jpg", "4.jpg"][..],
-        &["img_1.jpg", "img_2.jpg", "img_3.jpg", "img_4.jpg"],
+        &["img_1.jpg", "img_2.jpg", "img_3.jpg", "img_4.jpg"][..],
         &["a_1.jpg", "b_2.jpg", "c_3.jpg", "d_4.jpg"],
-        &["a_1.jpg", "a_2.jpg", "b_1.jpg", "b_2.jpg", "old/x.jpg"],
+        &["0001_c1s1_001051_00.jpg", "0002_c1s3_000151_00.jpg"],
     ] {
+        let ran = Bench::with(files).pack(&[]).code(2);
+        ran.says("--label-pattern PATTERN, such as '{label}_{n}', takes labels from names");
+    }
+    for files in [&["1.jpg", "2.jpg", "3.jpg", "4.jpg"][..], &["a_1.jpg", "a_2.jpg", "b_1.jpg", "b_2.jpg", "old/x.jpg"]]
+    {
         let ran = Bench::with(files).pack(&[]).code(2);
         assert!(!ran.stderr.contains("--label-pattern"), "{files:?}: {}", ran.stderr);
     }

@@ -246,8 +246,9 @@ mod tests {
         let storage = Arc::new(Memory::new("rows"));
         write(&mut spool(&storage), 0..10);
         storage.remove("rows-000000000002-000000000004.tar").unwrap();
-        let error = Spool::on(storage, 4096).unwrap_err().to_string();
-        assert!(error.contains("rows 2 to 3 are missing"), "{error}");
+        let error = Spool::on(storage, 4096).unwrap_err();
+        assert!(error.to_string().contains("rows 2 to 3 are missing"), "{error}");
+        assert!(error.help_text().is_some_and(|help| help.starts_with("remove the folder")));
     }
 
     #[test]

@@ -3,6 +3,12 @@
 /// Each row: the help line, a text of the test, and the file and name of the test.
 pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
     (
+        "remove the folder, and write all rows again",
+        "remove the folder",
+        "crates/shardpack-source/src/rows.rs",
+        "a_missing_file_is_refused",
+    ),
+    (
         "convert it by itself to keep its labels as numbers; or use --no-labels",
         "convert it by itself",
         "tests/formats/convert_told.rs",

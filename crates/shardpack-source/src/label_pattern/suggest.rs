@@ -13,9 +13,23 @@ const LEAST: usize = 8;
 /// Share of the names that must match, in percent.
 const NEARLY_ALL: usize = 90;
 
-/// Help that names the option with a pattern for these file names; `None` if no pattern fits nearly all, or the labels
-/// would not be classes: fewer than two, or most on one image only.
+/// Help that names the option for these file names: with a pattern that fits, or without one if names have parts. `None` if
+/// nearly all names have one part.
 pub(in super::super) fn suggestion<'n>(names: impl Iterator<Item = &'n [u8]> + Clone) -> Option<String> {
+    pattern_help(names.clone()).or_else(|| {
+        let has_parts = |name: &&[u8]| {
+            let stem = name.iter().rposition(|byte| *byte == b'.').map_or(*name, |dot| &name[..dot]);
+            stem.iter().any(|byte| BETWEEN.contains(&char::from(*byte)))
+        };
+        let (all, with_parts) = (names.clone().count(), names.filter(has_parts).count());
+        (all > 1 && with_parts * 100 >= all * NEARLY_ALL)
+            .then(|| "--label-pattern PATTERN, such as '{label}_{n}', takes labels from names".to_owned())
+    })
+}
+
+/// Help with a pattern for these file names; `None` if no pattern fits nearly all, or the labels would not be classes:
+/// fewer than two, or most on one image only.
+fn pattern_help<'n>(names: impl Iterator<Item = &'n [u8]> + Clone) -> Option<String> {
     let patterns = BETWEEN.iter().filter_map(|between| LabelPattern::parse(&format!("{{label}}{between}{{n}}")).ok());
     let fits = patterns.filter_map(|pattern| {
         let (mut all, mut labels, mut example) = (0, HashMap::<&[u8], usize>::new(), None);
@@ -51,7 +65,18 @@ mod tests {
     use super::*;
 
     fn of(names: &[&str]) -> Option<String> {
-        suggestion(names.iter().map(|name| name.as_bytes()))
+        pattern_help(names.iter().map(|name| name.as_bytes()))
+    }
+
+    #[test]
+    fn names_with_parts_name_the_option_without_a_pattern_that_fits() {
+        let of = |names: &[&str]| suggestion(names.iter().map(|name| name.as_bytes()));
+        for names in [["0001_c1s1_001.jpg", "0002_c1s2_001.jpg"], ["Abyssinian_1.jpg", "Bengal_2.jpg"]] {
+            assert!(of(&names).unwrap().starts_with("--label-pattern PATTERN, such as '{label}_{n}'"), "{names:?}");
+        }
+        for names in [&["1.jpg", "2.jpg"][..], &["a_1.jpg"], &["a_1.jpg", "b.jpg"], &[]] {
+            assert_eq!(of(names), None, "{names:?}");
+        }
     }
 
     #[test]
