@@ -58,6 +58,16 @@ impl Spool {
         self.with(py, |files| files.put_note(name, content))
     }
 
+    /// Removes a small file.
+    fn remove_note(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        self.with(py, |files| files.remove_note(name))
+    }
+
+    /// Marks the rows as packed.
+    fn mark_packed(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, Files::mark_packed)
+    }
+
     /// Writes what is left, and waits until all is on disk.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, Files::finish)

@@ -8,9 +8,10 @@ use std::{ops::Range, panic::resume_unwind, path::Path, sync::Arc, thread::JoinH
 use shardpack_format::{
     Error, Result,
     formats::webdataset::{append, append_end},
+    text,
 };
 use shardpack_runtime::threads;
-use shardpack_storage::{Local, Storage, UNFINISHED, lock::Lock, own};
+use shardpack_storage::{Entry, Local, Storage, UNFINISHED, lock::Lock, own};
 
 /// Length in bytes above which a file of the spool is finished. Memory holds two of them: one is filled while the other is written.
 const FILE_BYTES: usize = 64 << 20;
@@ -20,6 +21,10 @@ const MAX_ROW_BYTES: usize = u32::MAX as usize;
 const DIGITS: usize = 12;
 /// File in the spool that locks it.
 const LOCK_FILE: &str = "lock";
+/// Extension of the small files of the spool's owner.
+const NOTE: &str = ".json";
+/// File that says that the rows are in a dataset, and that the spool is being removed.
+const PACKED: &str = "packed.json";
 /// Longest file of the spool's owner that is read.
 const MAX_NOTE_BYTES: u64 = 64 << 20;
 
@@ -36,13 +41,17 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// Opens the spool in `folder`, which is created, and keeps its rows.
+    /// Opens the spool in `folder`, which is created, and keeps its rows. A removal that was interrupted is finished.
     ///
     /// # Errors
     /// If another process writes the spool, or the folder has other files.
     pub fn open(folder: &Path) -> Result<Self> {
         own::create_folders(folder)?;
         own::no_link(folder)?;
+        if let Some(other) = Local::new(folder).list("")?.into_iter().flatten().find(|entry| !is_own(entry)) {
+            let what = format!("has {}, which is no file of rows", text::line(&other.name));
+            return Err(Error::usage(what).in_file(folder).help("choose another folder for the rows with spool"));
+        }
         let lock = Lock::take_where_there_are_locks(&folder.join(LOCK_FILE))?;
         let mut spool = Self::on(Arc::new(Local::new(folder)), FILE_BYTES)?;
         spool.lock = lock;
@@ -50,6 +59,9 @@ impl Spool {
     }
 
     fn on(storage: Arc<dyn Storage>, file_bytes: usize) -> Result<Self> {
+        if storage.length(PACKED)?.is_some() {
+            clear(&*storage)?;
+        }
         let mut next = 0;
         for entry in storage.list("")?.unwrap_or_default() {
             if entry.name.strip_suffix(UNFINISHED).is_some_and(|name| name.ends_with('.')) {
@@ -124,13 +136,32 @@ impl Spool {
         self.storage.put(name, content)
     }
 
-    /// Removes the spool with its folder.
+    /// Removes a small file of the spool's owner; a missing file is no error.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn remove_note(&self, name: &str) -> Result<()> {
+        self.storage.remove(name)
+    }
+
+    /// Marks the rows as packed: the next [`Spool::open`] removes them.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn mark_packed(&mut self) -> Result<()> {
+        self.wait()?;
+        self.storage.put(PACKED, Vec::new())
+    }
+
+    /// Removes the spool, and its folder if that is empty then.
     ///
     /// # Errors
     /// If the disk fails.
     pub fn remove(mut self) -> Result<()> {
-        self.wait()?;
-        own::remove_folder(self.storage.root())
+        self.mark_packed()?;
+        clear(&*self.storage)?;
+        self.storage.remove(LOCK_FILE)?;
+        own::remove_empty_folder(self.storage.root())
     }
 
     /// Begins to write the file of the rows in memory.
@@ -165,6 +196,23 @@ impl Drop for Spool {
             let _ = writing.join();
         }
     }
+}
+
+/// Removes all files but the lock, and last the mark that they are removed.
+fn clear(storage: &dyn Storage) -> Result<()> {
+    for entry in storage.list("")?.unwrap_or_default() {
+        if is_own(&entry) && ![LOCK_FILE, PACKED].contains(&&*entry.name) {
+            storage.remove(&entry.name)?;
+        }
+    }
+    storage.sync("")?;
+    storage.remove(PACKED)
+}
+
+/// Whether a spool has such a file.
+fn is_own(entry: &Entry) -> bool {
+    let name = entry.name.strip_suffix(UNFINISHED).and_then(|name| name.strip_suffix('.')).unwrap_or(&entry.name);
+    !entry.is_folder && (name == LOCK_FILE || name.ends_with(NOTE) || rows_of(name).is_some())
 }
 
 /// The rows in the file `name` of a spool.
@@ -249,6 +297,44 @@ mod tests {
         let error = Spool::on(storage, 4096).unwrap_err();
         assert!(error.to_string().contains("rows 2 to 3 are missing"), "{error}");
         assert!(error.help_text().is_some_and(|help| help.starts_with("remove the folder")));
+    }
+
+    #[test]
+    fn a_removal_that_was_interrupted_is_finished() {
+        for kept in 0..4 {
+            let storage = Arc::new(Memory::new("rows"));
+            let mut packed = spool(&storage);
+            write(&mut packed, 0..6);
+            packed.put_note("columns.json", b"{}".to_vec()).unwrap();
+            packed.finish().unwrap();
+            packed.mark_packed().unwrap();
+            drop(packed);
+            for (name, _) in files(&storage).into_iter().filter(|(name, _)| name != PACKED).skip(kept) {
+                storage.remove(&name).unwrap();
+            }
+            let mut next = spool(&storage);
+            assert_eq!((next.next_row(), files(&storage)), (0, Vec::new()), "{kept}");
+            write(&mut next, 0..2);
+            next.finish().unwrap();
+            assert_eq!(spool(&storage).next_row(), 2);
+        }
+    }
+
+    #[test]
+    fn other_files_are_neither_taken_nor_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        for other in ["thesis.txt", "rows-old.tar", "rows-000000000003-000000000002.tar"] {
+            let path = folder.path().join(other);
+            std::fs::write(&path, "mine").unwrap();
+            let error = Spool::open(folder.path()).unwrap_err();
+            assert!(error.to_string().contains(other), "{error}");
+            assert!(error.help_text().is_some_and(|help| help.starts_with("choose another folder for the rows")));
+            std::fs::remove_file(&path).unwrap();
+        }
+        let spool = Spool::open(folder.path()).unwrap();
+        std::fs::write(folder.path().join("thesis.txt"), "mine").unwrap();
+        spool.remove().unwrap_err();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]

@@ -3,6 +3,12 @@
 /// Each row: the help line, a text of the test, and the file and name of the test.
 pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
     (
+        "choose another folder for the rows with spool",
+        "choose another folder for the rows",
+        "crates/shardpack-source/src/rows.rs",
+        "other_files_are_neither_taken_nor_removed",
+    ),
+    (
         "remove the folder, and write all rows again",
         "remove the folder",
         "crates/shardpack-source/src/rows.rs",
