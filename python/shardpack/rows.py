@@ -12,14 +12,13 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from . import _native, _spool, _tables, commands
+from . import _columns, _native, _spool, _tables, commands
 from ._options import refuse
 from ._rows import Rows
-from .errors import Error, UsageError
+from .errors import DataError, Error, UsageError
 from .running import PathLike, Progress, Report, _bar, run, teller
 
 #: Interval between reports of progress, in seconds.
@@ -98,12 +97,17 @@ class Writer:
         progress: bool | Callable[[Progress], None] | None = None,
         **options: Any,
     ) -> None:
-        self._dst, self._progress, self._options = os.fspath(dst), progress, _checked(options)
+        self._dst, self._progress, self._options = _absolute(dst), progress, _checked(options)
         self._is_part = part is not None
         folder = _folder(self._dst, spool)
-        if part is not None:
+        if part is None:
+            _refuse_sealed(self._dst, resume, options)
+            self._spool = _spool.Rows(folder, self._dst, _spool.Types(columns, label, class_names), resume)
+        else:
+            _as_json(options)
+            _refuse_others(folder, _PART)
             folder = os.path.join(folder, _part(part))
-        self._spool = _spool.Rows(folder, _spool.Types(columns, label, class_names), resume)
+            self._spool = _spool.Rows(folder, self._dst, _spool.Types(columns, label, class_names), resume)
         self.report: Report | None = None
 
     @property
@@ -118,11 +122,11 @@ class Writer:
     def close(self) -> Report | None:
         """Pack all rows, and remove the spool. The end of a `with` block does it."""
         done = self._spool.finish({"options": _as_json(self._options)} if self._is_part else None)
-        if not self._is_part:
-            with _kept(self._spool.folder):
-                self.report = _pack(self._dst, {None: [done]}, self._options, self._progress)
-            if self.report.ok:
-                _spool.remove(self._spool.folder)
+        try:
+            if not self._is_part:
+                self.report = _pack(self._dst, {None: [done]}, self._options, self._progress, [self._spool])
+        finally:
+            self._spool.close()
         return self.report
 
     def abandon(self) -> None:
@@ -135,10 +139,10 @@ class Writer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            self.close()
-        else:
+        if kind is not None:
             self.abandon()
+        elif self._spool.is_open:
+            self.close()
 
 
 def pack(
@@ -172,26 +176,31 @@ def pack(
     Returns:
         The report of `shardpack.convert`.
     """
-    options, folder = _checked(options), _folder(os.fspath(dst), spool)
+    options, path = _checked(options), _absolute(dst)
+    folder = _folder(path, spool)
     splits = rows if isinstance(rows, Mapping) else {None: rows}
+    for name in splits:
+        if name is not None and not (isinstance(name, str) and _SPLIT.fullmatch(name)):
+            raise UsageError(f"split {name!r}: names of splits have letters, digits, - and _")
+    _refuse_sealed(path, resume, options)
+    if isinstance(rows, Mapping):
+        _refuse_others(folder, re.compile("|".join(map(re.escape, splits))))
     done: dict[str | None, list[_spool.Finished]] = {}
+    writers: list[_spool.Rows] = []
     tell = teller(progress, _bar)
     try:
         for name, of_split in splits.items():
-            if name is not None and not (isinstance(name, str) and _SPLIT.fullmatch(name)):
-                raise UsageError(f"split {name!r}: names of splits have letters, digits, - and _")
-            found, names = _tables.with_features(of_split, label)
-            types = _spool.Types(columns, label, names if class_names is None else class_names)
-            writer = _spool.Rows(folder if name is None else os.path.join(folder, name), types, resume)
-            done[name] = [_filled(writer, found, tell)]
-        with _kept(folder):
-            report = _pack(os.fspath(dst), done, options, tell or False)
+            found, names, of_source = _tables.with_features(of_split, label)
+            types = _spool.Types(columns, label, names if class_names is None else class_names, of_source)
+            writers.append(_spool.Rows(folder if name is None else os.path.join(folder, name), path, types, resume))
+            done[name] = [_filled(writers[-1], found, tell)]
+        return _pack(path, done, options, tell or False, writers)
     finally:
+        for writer in writers:
+            writer.close()
+        _remove_empty(folder)
         if tell is not None and hasattr(tell, "close"):
             tell.close()
-    if report.ok:
-        _spool.remove(folder)
-    return report
 
 
 def _filled(writer: _spool.Rows, rows: Any, tell: Callable[[Progress], None] | None) -> _spool.Finished:
@@ -227,30 +236,36 @@ def merge(
     Returns:
         The report of `shardpack.convert`.
     """
-    folder = _folder(os.fspath(dst), spool)
-    found = [match for match in map(_PART.fullmatch, sorted(os.listdir(folder))) if match]
+    path = _absolute(dst)
+    folder = _folder(path, spool)
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    found = [match for match in map(_PART.fullmatch, names) if match]
     counts = {int(match[2]) for match in found}
     if len(counts) > 1:
         raise UsageError(
             f"has parts of {' and '.join(map(str, sorted(counts)))}", folder, help="remove those of the other run"
         )
-    parts = [_spool.finished(os.path.join(folder, match[0])) for match in found]
-    missing = set(range(1, max(counts, default=0) + 1)).difference(
-        int(match[1]) for match, part in zip(found, parts) if part is not None
-    )
-    if missing or not parts:
-        first = ", ".join(map(str, sorted(missing)[:10])) or "all"
-        raise UsageError(
-            f"parts are missing or not finished: {first}", folder, help="run these parts again, with resume=True"
-        )
-    done = [part for part in parts if part is not None]
-    given = done[0].more["options"]
-    if any(part.more["options"] != given for part in done):
-        raise UsageError("parts were written with different options", folder)
-    report = _pack(os.fspath(dst), {None: done}, {**given, **_checked(options)}, progress)
-    if report.ok:
-        _spool.remove(folder)
-    return report
+    writers: list[_spool.Rows] = []
+    try:
+        # All parts are locked, and a part that is still written is refused.
+        writers += [_spool.Rows.of_part(os.path.join(folder, match[0]), path) for match in found]
+        numbers = {int(match[1]) for match, writer in zip(found, writers) if writer.done is not None}
+        missing = set(range(1, max(counts, default=1) + 1)) - numbers
+        if missing:
+            raise UsageError(
+                f"parts are missing or not finished: {', '.join(map(str, sorted(missing)[:10]))}",
+                folder,
+                help="run these parts again, with resume=True",
+            )
+        done = [writer.done for writer in writers if writer.done is not None]
+        given = done[0].more["options"]
+        if any(part.more["options"] != given for part in done):
+            raise UsageError("parts were written with different options", folder)
+        return _pack(path, {None: done}, {**given, **_checked(options)}, progress, writers)
+    finally:
+        for writer in writers:
+            writer.close()
+        _remove_empty(folder)
 
 
 def _pack(
@@ -258,27 +273,91 @@ def _pack(
     spools: Mapping[str | None, Sequence[_spool.Finished]],
     options: Mapping[str, Any],
     progress: bool | Callable[[Progress], None] | None,
+    writers: Sequence[_spool.Rows],
 ) -> Report:
-    """Pack the rows of finished spools, by split."""
-    types = _spool.joined([one for several in spools.values() for one in several])
-    given: dict[str, Any] = {"src": None, "dst": dst, "progress": progress, **options, **types}
-    files = {name: [one.files for one in several if one.rows] for name, several in spools.items()}
-    if None in files:
-        given["src"] = files[None]
-    else:
-        given["split"] = files
-    return run("convert", ["src", "dst"], given)
-
-
-@contextmanager
-def _kept(folder: str) -> Any:
-    """Adds the place of the rows to an error."""
+    """Pack the rows of finished spools, by split, and remove them."""
+    kept = f"the rows are kept in {', '.join(writer.folder for writer in writers[:3])}, and resume=True packs them"
     try:
-        yield
+        every = [one for several in spools.values() for one in several]
+        given: dict[str, Any] = {"src": None, "dst": dst, "progress": progress, **options, **_spool.joined(every)}
+        _refuse_loss(every, options)
+        files = {name: [one.files for one in several if one.rows] for name, several in spools.items()}
+        if None in files:
+            given["src"] = files[None]
+        else:
+            given["split"] = files
+        report = run("convert", ["src", "dst"], given)
+        if report.already_sealed and not options.get("force"):
+            report = _compared(report, dst, files)
+        if not report.ok:
+            bad = [f"{one['path']}: {one['reason']}" for one in report.document.get("bad", [])]
+            raise DataError(f"{len(bad):,} rows cannot be packed, the first: {''.join(bad[:1])}", dst)
     except Error as error:
-        keeps = f"the rows are kept in {folder}: the same call with resume=True packs them"
-        error.help = keeps if error.help is None else f"{error.help}; {keeps}"
+        error.help = kept if error.help is None else f"{error.help}; {kept}"
         raise
+    for writer in writers:
+        writer.mark_packed()
+    for writer in writers:
+        writer.remove()
+    return report
+
+
+def _compared(report: Report, dst: str, files: Mapping[str | None, list[str]]) -> Report:
+    """The report of a dataset that was sealed before, if it has the same rows: `convert` compares names and lengths."""
+    against: list[str] = []
+    for name, patterns in files.items():
+        against += patterns if name is None else [f"{name}={pattern}" for pattern in patterns]
+    if not commands.verify(dst, against=against).ok:
+        raise UsageError("has other rows already", dst, help="force=True replaces them")
+    return report
+
+
+def _refuse_loss(spools: Sequence[_spool.Finished], options: Mapping[str, Any]) -> None:
+    """Raise an error if a format has no place for the columns."""
+    formats = options.get("format") or []
+    columns = {name for one in spools for name, (_, member) in one.columns.items() if member != _columns.CLASS}
+    images = {one.image for one in spools}
+    if "recordio" in ([formats] if isinstance(formats, str) else formats) and columns - images:
+        raise UsageError(
+            f"recordio has an image and a class, and no place for {', '.join(sorted(columns - images))}",
+            help="format='webdataset', 'tfrecord' or 'mds' has",
+        )
+
+
+def _refuse_sealed(dst: str, resume: bool, options: Mapping[str, Any]) -> None:
+    """Raise an error before the first row if the destination cannot take a dataset."""
+    if _native.is_url(dst) or options.get("force") or resume:
+        return
+    if any(os.path.exists(os.path.join(dst, name)) for name in ("manifest.json", "splits.json")):
+        raise UsageError("holds a dataset already", dst, help="force=True replaces it")
+    if os.path.exists(dst) and not os.path.isdir(dst):
+        raise UsageError("is no folder", dst)
+
+
+def _refuse_others(folder: str, names: re.Pattern[str]) -> None:
+    """Raise an error if a folder of several spools has anything else."""
+    for name in os.listdir(folder) if os.path.isdir(folder) else []:
+        if not names.fullmatch(name):
+            raise UsageError(
+                f"has {name} of another run", folder, help="remove the folder, or choose another one with spool"
+            )
+
+
+def _remove_empty(folder: str) -> None:
+    """Remove a folder of spools if nothing is left in it."""
+    try:
+        os.rmdir(folder)
+    except OSError:
+        # Rows are kept in it, or it is gone.
+        return
+
+
+def _absolute(path: PathLike) -> str:
+    """A path that does not depend on the working folder; a URL as it is."""
+    text = os.fspath(path)
+    if not isinstance(text, str) or not text:
+        raise UsageError(f"{path!r} is no path of a dataset")
+    return text if _native.is_url(text) else os.path.abspath(text)
 
 
 def _folder(dst: str, spool: PathLike | None) -> str:
@@ -287,7 +366,7 @@ def _folder(dst: str, spool: PathLike | None) -> str:
         raise UsageError(
             "spool is needed for a URL", dst, help="a folder of this machine, for the rows until they are packed"
         )
-    return dst.rstrip("/") + ".rows" if spool is None else os.fspath(spool)
+    return dst + ".rows" if spool is None else _absolute(spool)
 
 
 def _part(text: str) -> str:
@@ -299,8 +378,11 @@ def _part(text: str) -> str:
 
 
 def _as_json(options: Mapping[str, Any]) -> Any:
-    """Options that the process which merges reads."""
-    return json.loads(json.dumps(options, default=os.fspath))
+    """Options as the process that merges reads them."""
+    try:
+        return json.loads(json.dumps(options, default=os.fspath))
+    except TypeError as error:
+        raise UsageError(f"an option of a part: {error}") from None
 
 
 def _checked(options: dict[str, Any]) -> dict[str, Any]:
