@@ -9,7 +9,7 @@ use shardpack_format::{
 
 use super::{
     CancelCheck, FileLocation, ShardFile,
-    hdf5::{OddSplits, Outline},
+    tables::known::{OddSplits, Outline},
 };
 
 /// A kind that is read but not written.

@@ -35,6 +35,7 @@ mod readers;
 mod recognise;
 mod record_check;
 mod remote;
+pub mod tables;
 mod unpack;
 pub mod zip;
 
@@ -341,7 +342,7 @@ impl ShardFile {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn outline(&self) -> Result<Option<hdf5::Outline>> {
+    pub fn outline(&self) -> Result<Option<tables::known::Outline>> {
         self.query_entry(|entry| (entry.outline)(self))
     }
 
@@ -349,7 +350,7 @@ impl ShardFile {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn split_warnings(&self, wanted: &FieldSelection) -> Result<hdf5::OddSplits> {
+    pub fn split_warnings(&self, wanted: &FieldSelection) -> Result<tables::known::OddSplits> {
         self.query_entry(|entry| (entry.odd_splits)(self, wanted))
     }
 

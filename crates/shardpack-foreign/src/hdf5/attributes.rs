@@ -10,10 +10,15 @@ use shardpack_format::{
 };
 
 use super::{
-    components::number_text,
-    names::{CLASSES, Members, each_group, is_called, label_rank},
+    super::tables::{
+        components::number_text,
+        item::Item,
+        names::{CLASSES, is_called, label_rank},
+        values::{self, Kind},
+    },
+    array::item,
+    names::{Members, each_group},
     open,
-    values::{self, Kind, array_dtype, dtype},
 };
 
 /// Attributes that libraries write for themselves.
@@ -140,7 +145,7 @@ fn class_names(attribute: &Attribute) -> Option<Vec<Vec<u8>>> {
     }
     match (&attribute.decoded_strings, &attribute.datatype) {
         (Some(texts), _) => Some(texts.iter().map(|text| text.clone().into_bytes()).collect()),
-        (None, Datatype::String { .. }) if !values::is_reference(&attribute.datatype) => {
+        (None, Datatype::String { .. }) if !item(&attribute.datatype).is_reference() => {
             let bytes = hdf5_reader::dtype_element_size(&attribute.datatype).ok().filter(|bytes| *bytes > 0)?;
             let text = |item: &[u8]| {
                 let end = item.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
@@ -161,7 +166,7 @@ pub(super) fn left_out(name: &str, dataset: &str) -> String {
 pub(super) fn label(attributes: &[Attribute]) -> Option<&Attribute> {
     let is_one = |one: &&Attribute| {
         one.num_elements().is_ok_and(|items| items == 1)
-            && matches!(Kind::from_type(&one.datatype), Kind::Byte | Kind::Whole | Kind::Text)
+            && matches!(Kind::from_type(&item(&one.datatype)), Kind::Byte | Kind::Whole | Kind::Text)
     };
     let ranked = attributes.iter().filter(is_one).filter_map(|one| Some((label_rank(&one.name)?, one)));
     ranked.min_by_key(|(rank, _)| *rank).map(|(_, one)| one)
@@ -173,7 +178,7 @@ pub(super) fn as_label(attribute: &Attribute) -> Label {
         FieldContent::Is(Form::Text, text) => Label::Text(text),
         // `h5py.Empty`.
         FieldContent::Is(_, items) if items.is_empty() => Label::Missing,
-        FieldContent::Is(..) => values::whole_or_name(&attribute.datatype, &attribute.raw_data),
+        FieldContent::Is(..) => values::whole_or_name(&item(&attribute.datatype), &attribute.raw_data),
         FieldContent::Absent | FieldContent::Untold => Label::Missing,
     }
 }
@@ -181,13 +186,14 @@ pub(super) fn as_label(attribute: &Attribute) -> Label {
 /// The value of an attribute: numbers or one text. Other types are unsupported.
 pub(super) fn read_value(attribute: &Attribute) -> FieldContent {
     let is_single = attribute.shape.is_empty();
-    let text = || array_dtype(&attribute.datatype).filter(|_| !is_single);
-    if let Some(dtype) = dtype(&attribute.datatype).or_else(text) {
+    let item = item(&attribute.datatype);
+    let text = || values::array_dtype(&item).filter(|_| !is_single);
+    if let Some(dtype) = values::dtype(&item).or_else(text) {
         return array(&dtype, &attribute.shape, attribute.raw_data.clone()).unwrap_or(FieldContent::Untold);
     }
     let text = match (&attribute.decoded_strings, &attribute.datatype) {
         (Some(texts), _) if attribute.shape.is_empty() && texts.len() == 1 => texts[0].clone().into_bytes(),
-        (None, Datatype::String { .. }) if attribute.shape.is_empty() && !values::is_reference(&attribute.datatype) => {
+        (None, Datatype::String { .. }) if attribute.shape.is_empty() && !item.is_reference() => {
             let end = attribute.raw_data.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
             attribute.raw_data[..end].to_vec()
         }
@@ -216,7 +222,7 @@ pub(super) fn array(dtype: &str, shape: &[u64], items: Vec<u8>) -> std::result::
 /// Appends a field `name` to a record that begins at `at`, whose content so far is `out`. Beside an image, a single number of
 /// type `item` becomes its text, and text has no form, as in files whose images are rows.
 pub(super) fn add(
-    (name, found, item): (&str, FieldContent, &Datatype),
+    (name, found, item): (&str, FieldContent, &Item),
     is_beside: bool,
     at: u64,
     (others, out): (&mut Vec<Other>, &mut Vec<u8>),
@@ -243,6 +249,6 @@ pub(super) fn add(
     others.push(Other { name: name.to_owned(), bytes: head + content.len() as u64, offset, recipe: 0, form });
 }
 
-fn is_one(item: &Datatype, content: &[u8]) -> bool {
-    hdf5_reader::dtype_element_size(item).is_ok_and(|bytes| bytes == content.len())
+fn is_one(item: &Item, content: &[u8]) -> bool {
+    item.bytes() == Some(content.len())
 }

@@ -7,21 +7,27 @@ use hdf5_reader::Hdf5File;
 use shardpack_format::{Error, ErrorKind, Result, formats::foreign::FieldSelection, image_header::SNIFF_BYTES};
 
 use super::{
-    attributes,
-    description::{MAX_TABLES, Seen, describe_all, look},
-    image_datasets,
-    layout::{Layout, Samples, Table},
-    names::{self, CLASSES, IMAGES, Members, group_of, label_rank, own_words, rank},
-    open,
-    rows::Rows,
-    sample_groups,
-    tables::{self, NAME_BOTH},
-    value_rows,
-    values::{self, Kind},
+    super::tables::{
+        Array as _, Arrays as _,
+        choice::{self, NAME_BOTH},
+        detect,
+        names::{IMAGES, group_of, own_words, rank, split},
+        seen::{Seen, describe_all},
+        table::Table,
+        value_rows,
+        values::{self, Kind},
+    },
+    array::StoredArray,
+    attributes, image_datasets,
+    layout::{Layout, Samples},
+    names::{self, Members},
+    open, sample_groups,
 };
 
-/// Maximum number of classes whose names are read.
-const MAX_CLASSES: u64 = 1 << 16;
+/// Datasets of a group that are looked at; one with more has a dataset for each image.
+const MAX_TABLES: usize = 64;
+/// Groups whose datasets are looked at.
+const MAX_GROUPS: usize = 64;
 /// With fewer groups, each of which may be a table, the groups are not samples.
 const FEW_TABLES: usize = 16;
 
@@ -46,7 +52,7 @@ pub(super) fn layout(file: &Hdf5File, wanted: &FieldSelection) -> Result<Layout>
                 return Ok(Layout::SampleGroups(Samples { image: Some(path), ..samples }));
             }
             let found = named(file, &seen, &path)?;
-            let is_encoded = found.is_encoded() && (!found.is_padded() || tables::begins_like_image(file, &found)?);
+            let is_encoded = found.is_encoded() && (!found.is_padded() || choice::begins_like_image(file, &found)?);
             if !is_encoded && !is_wanted_pixels(&found) {
                 return Err(Error::usage(format!("dataset {} holds no images", found.describe())));
             }
@@ -55,7 +61,7 @@ pub(super) fn layout(file: &Hdf5File, wanted: &FieldSelection) -> Result<Layout>
         None if let Some(samples) = image_samples(file, &groups, &empty, &seen)? => {
             return Ok(Layout::SampleGroups(samples));
         }
-        None => tables::candidates(file, &seen)?,
+        None => choice::candidates(file, &seen)?,
     };
     if images.is_empty() {
         let samples = if wanted.image.is_none() { sample_groups(&groups, empty, &seen) } else { None };
@@ -64,34 +70,21 @@ pub(super) fn layout(file: &Hdf5File, wanted: &FieldSelection) -> Result<Layout>
         {
             return Ok(Layout::SampleGroups(samples));
         }
-        let values = if wanted.image.is_none() { value_rows::tables(&seen) } else { Ok(Vec::new()) };
+        let values = if wanted.image.is_none() { value_rows::tables(file, &seen) } else { Ok(Vec::new()) };
         // Bytes beside as many labels, numbers or texts are rows of values, as other numbers are.
-        if values.as_ref().is_ok_and(|tables| tables.iter().any(|table| has_companion(table, &seen))) {
-            return rows(values?, &seen);
+        if values.as_ref().is_ok_and(|tables| tables.iter().any(|table| detect::has_companion(table, &seen))) {
+            return values.map(|tables| rows(tables, &seen));
         }
         return match (each(file, groups, &seen), values) {
-            (Err(error), Ok(tables)) if error.kind() == ErrorKind::Data && !tables.is_empty() => rows(tables, &seen),
+            (Err(error), Ok(tables)) if error.kind() == ErrorKind::Data && !tables.is_empty() => {
+                Ok(rows(tables, &seen))
+            }
             (Err(error), Err(several)) if error.kind() == ErrorKind::Data => Err(several),
             (layout, _) => layout,
         };
     }
     let label = wanted.label.as_ref().map(trimmed).map(|path| named(file, &seen, &path)).transpose()?;
-    if let (Some(label), [_, _, ..]) = (&label, &*images) {
-        let what = format!("labels {} for {} datasets of images: {}", label.path, images.len(), describe_all(&images));
-        return Err(Error::usage(what).help("choose one with --image-feature PATH"));
-    }
-    let table = |images| tables::table(file, images, &seen, label.as_ref(), wanted);
-    let tables: Result<Vec<_>> = images.iter().map(table).collect();
-    rows(tables?, &seen)
-}
-
-/// Whether a table of values has several datasets, one of them unable to be an image by itself.
-fn has_companion(table: &Table, seen: &[Seen]) -> bool {
-    let is_of_table = |one: &&Seen| table.values.iter().any(|(path, _)| *path == one.path);
-    let is_no_image = |one: &Seen| {
-        one.is_number() || one.kind == Kind::Text || one.shape.len() <= 2 && label_rank(&one.path).is_some()
-    };
-    table.rows.end > 1 && table.values.len() > 1 && seen.iter().filter(is_of_table).any(is_no_image)
+    Ok(rows(detect::of_images(file, &images, &seen, label.as_ref(), wanted)?, &seen))
 }
 
 /// The groups that are a sample each: an image and its components.
@@ -104,6 +97,7 @@ fn image_samples(file: &Hdf5File, groups: &[Members], empty: &[Members], seen: &
     let mut found = Vec::new();
     for name in &first.datasets {
         let dataset = file.dataset(&first.path(name)).map_err(open::to_error)?;
+        let dataset = StoredArray::new(dataset);
         let is_encoded = image_datasets::is_encoded(&dataset);
         let is_pixels = Seen::new(name.clone(), &dataset).is_one_image();
         if is_encoded || is_pixels {
@@ -127,16 +121,8 @@ fn image_samples(file: &Hdf5File, groups: &[Members], empty: &[Members], seen: &
 }
 
 /// A layout from tables, with the unused datasets.
-fn rows(mut tables: Vec<Table>, seen: &[Seen]) -> Result<Layout> {
-    let is_used = |path: &str| tables.iter().any(|table| table.uses(path));
-    let is_of_classes = |one: &Seen| one.kind == Kind::Text && names::is_called(&one.path, &CLASSES);
-    let unused = seen.iter().filter(|one| !is_used(&one.path) && !is_of_classes(one));
-    let unused: Vec<_> = unused.map(|one| one.path.clone()).collect();
-    tables.iter_mut().for_each(|table| table.unused.clone_from(&unused));
-    if let [table] = &mut *tables {
-        table.split = None;
-    }
-    Ok(Layout::Rows(tables))
+fn rows(tables: Vec<Table>, seen: &[Seen]) -> Layout {
+    Layout::Rows(detect::with_unused(tables, seen))
 }
 
 /// The groups among `groups` that are samples: of one depth, with datasets of the same names. `None` if they are tables (see
@@ -180,60 +166,19 @@ fn sample_groups(groups: &[Members], empty: Vec<Members>, seen: &[Seen]) -> Opti
 /// # Errors
 /// If the file is corrupt.
 pub(super) fn classes(file: &Hdf5File, layout: &Layout, wanted: &FieldSelection) -> Result<Vec<Vec<u8>>> {
-    let told = |path: &str| -> Result<Option<Vec<Vec<u8>>>> {
-        Ok(values::class_names(file.dataset(path).map_err(open::to_error)?.dtype()))
-    };
     let tables = match layout {
         Layout::Rows(tables) => tables,
         Layout::SampleGroups(samples) => {
             let path = sample_groups::label_path(file, samples, wanted)?;
-            return Ok(path.map(|path| told(&path)).transpose()?.flatten().unwrap_or_default());
+            let own = path.map(|path| Ok::<_, Error>(values::class_names(&file.item(&path)?))).transpose()?;
+            return Ok(own.flatten().unwrap_or_default());
         }
         Layout::ImageDatasets(_) => return Ok(Vec::new()),
     };
-    // Labels that became components are no classes, so names are dropped. Names without any labels stay, and each row lacks a label.
-    let has_no_class = |table: &Table| {
-        table.labels.is_none() && table.beside.iter().any(|component| label_rank(component.path()).is_some())
-    };
-    if tables.iter().any(has_no_class) && tables.iter().all(|table| table.labels.is_none()) {
-        return Ok(Vec::new());
+    match detect::classes(file, tables, || look(file, &names::list(file)?))? {
+        Some(classes) => Ok(classes),
+        None => attributes::classes_of_root(file),
     }
-    let of_labels: Vec<_> = tables.iter().filter_map(|table| table.labels.as_ref()).collect();
-    if let Some((first, others)) = of_labels.split_first()
-        && let Some(mut names) = told(first)?
-    {
-        for other in others {
-            let own = told(other)?.unwrap_or_default();
-            if own.len() > names.len() && own.starts_with(&names) {
-                names = own;
-            } else if own.is_empty() || !names.starts_with(&own) {
-                let what = format!("labels {first} and {other} number their classes differently");
-                return Err(Error::usage(what).help("--no-labels packs both splits without labels"));
-            }
-        }
-        return Ok(names);
-    }
-    let seen = look(file, &names::list(file)?)?;
-    let is_used = |path: &String| {
-        tables.iter().any(|table| [&table.labels, &table.filenames].into_iter().flatten().any(|used| used == path))
-    };
-    let is_names = |one: &&Seen| {
-        one.kind == Kind::Text
-            && one.shape.len() == 1
-            && one.rows().is_some_and(|rows| rows <= MAX_CLASSES)
-            && !is_used(&one.path)
-    };
-    let named = seen.iter().filter(is_names).filter_map(|one| Some((rank(&one.path, &CLASSES)?, one)));
-    let Some((_, found)) = named.min_by_key(|(rank, _)| *rank) else {
-        return if of_labels.is_empty() { Ok(Vec::new()) } else { attributes::classes_of_root(file) };
-    };
-    let mut rows = Rows::open(file, &found.path)?;
-    let item = |number| -> Result<Vec<u8>> {
-        let row = rows.row(number)?.map(<[u8]>::to_vec).map_err(Error::data)?;
-        values::text(rows.dataset(), &row)
-            .map_err(|what| Error::data(format!("dataset {}, row {number}: {what}", found.path)))
-    };
-    (0..found.rows().unwrap_or(0)).map(item).collect()
 }
 
 /// The dataset that the user named.
@@ -242,7 +187,7 @@ fn named(file: &Hdf5File, seen: &[Seen], path: &str) -> Result<Seen> {
         return Ok(found.clone());
     }
     match file.dataset(path) {
-        Ok(dataset) => Ok(Seen::new(path.to_owned(), &dataset)),
+        Ok(dataset) => Ok(Seen::new(path.to_owned(), &StoredArray::new(dataset))),
         Err(error) => match open::cause(error) {
             hdf5_reader::error::Error::DatasetNotFound(_) | hdf5_reader::error::Error::GroupNotFound(_) => {
                 Err(Error::usage(format!("no dataset {path}: it has {}", describe_all(seen))))
@@ -271,15 +216,16 @@ fn check_no_table(seen: &[Seen], path: &str, wanted: &FieldSelection) -> Result<
 fn each(file: &Hdf5File, groups: Vec<Members>, seen: &[Seen]) -> Result<Layout> {
     let first = groups.first().and_then(|one| Some(one.path(one.datasets.first()?)));
     let Some(path) = first else { return Err(Error::data("no datasets in it")) };
-    let dataset = file.dataset(&path).map_err(open::to_error)?;
-    let is_one = match Kind::from_type(dataset.dtype()) {
-        Kind::Byte => (1..=3).contains(&dataset.ndim()),
-        Kind::Bytes | Kind::Opaque | Kind::Text => dataset.num_elements().is_ok_and(|items| items == 1),
+    let dataset = StoredArray::new(file.dataset(&path).map_err(open::to_error)?);
+    let (kind, axes) = (Kind::from_type(dataset.item()), dataset.shape().len());
+    let bytes = dataset.dataset.num_elements().unwrap_or(0);
+    let is_one = match kind {
+        Kind::Byte => (1..=3).contains(&axes),
+        Kind::Bytes | Kind::Opaque | Kind::Text => bytes == 1,
         _ => false,
     };
-    let bytes = dataset.num_elements().unwrap_or(0);
     // A file of numbers and no images.
-    if !is_one || dataset.ndim() == 1 && Kind::from_type(dataset.dtype()) == Kind::Byte && bytes < SNIFF_BYTES as u64 {
+    if !is_one || axes == 1 && kind == Kind::Byte && bytes < SNIFF_BYTES as u64 {
         let what = match seen.is_empty() {
             true => format!("no dataset that holds images, the first is {}", Seen::new(path, &dataset).describe()),
             false => format!("no dataset that holds images: it has {}", describe_all(seen)),
@@ -292,4 +238,23 @@ fn each(file: &Hdf5File, groups: Vec<Members>, seen: &[Seen]) -> Result<Layout> 
 /// Whether a group is `path` or in it.
 fn is_in(group: &str, path: &str) -> bool {
     path.is_empty() || group.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// The datasets of all groups that have a few.
+pub(super) fn look(file: &Hdf5File, groups: &[Members]) -> Result<Vec<Seen>> {
+    let (mut seen, mut places): (Vec<Seen>, Vec<(u64, Option<String>)>) = Default::default();
+    for one in groups.iter().filter(|one| one.datasets.len() <= MAX_TABLES).take(MAX_GROUPS) {
+        for name in &one.datasets {
+            let path = one.path(name);
+            let dataset =
+                file.dataset(&path).map_err(|error| open::to_error(error).in_sample(format!("dataset {path}")))?;
+            // Links lead to the same dataset by other names.
+            let place = (dataset.address(), split(&path));
+            if !places.contains(&place) {
+                places.push(place);
+                seen.push(Seen::new(path, &StoredArray::new(dataset)));
+            }
+        }
+    }
+    Ok(seen)
 }

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, vec::IntoIter};
 
-use hdf5_reader::{Attribute, Dataset, Hdf5File};
+use hdf5_reader::{Attribute, Hdf5File};
 use shardpack_format::{
     ErrorKind, Result,
     formats::foreign::{FieldSelection, Label, Record},
@@ -14,12 +14,17 @@ use super::{
         FileLocation, MissingImage,
         key_labels::{self, KeyLabels},
         lmdb,
+        tables::{
+            Array as _,
+            names::{IMAGES, is_called},
+            values::{self, Kind, encoded, is_image},
+            walk::{Images, record},
+        },
     },
+    array::{self, StoredArray},
     attributes,
-    names::{IMAGES, Members, is_called},
+    names::Members,
     open::{self, OPENED},
-    values::{Kind, encoded, is_image},
-    walk::{Images, record},
 };
 
 /// Names of a list of labels beside `NAME.hdf5`; `*` stands for `NAME`, the likeliest first.
@@ -121,9 +126,10 @@ impl ImageDatasets {
             Ok(dataset) => dataset,
             Err(error) => return Ok(Err(MissingImage::Damaged(open::said(&error)))),
         };
-        let read = bytes(&dataset, self.left, out);
+        let array = StoredArray::new(dataset);
+        let read = bytes(&array, self.left, out);
         self.left = self.left.saturating_sub(out.len() as u64);
-        Ok(read.map(|()| attributes::own(&dataset)))
+        Ok(read.map(|()| attributes::own(&array.dataset)))
     }
 }
 
@@ -131,14 +137,14 @@ impl ImageDatasets {
 ///
 /// # Errors
 /// The reason why the dataset is no image.
-pub(super) fn bytes(dataset: &Dataset, left: u64, out: &mut Vec<u8>) -> Result<(), MissingImage> {
-    let kind = Kind::from_type(dataset.dtype());
+pub(super) fn bytes(array: &StoredArray, left: u64, out: &mut Vec<u8>) -> Result<(), MissingImage> {
+    let (kind, dataset) = (Kind::from_type(array.item()), &array.dataset);
     let is_one = dataset.num_elements().is_ok_and(|items| items == 1);
     let is_encoded = kind == Kind::Byte && is_line(dataset.shape())
         || is_one && matches!(kind, Kind::Bytes | Kind::Opaque | Kind::Text);
     let is_pixels = kind == Kind::Byte && matches!(dataset.ndim(), 2 | 3);
     if !is_encoded && !is_pixels {
-        return Err(MissingImage::NoImage(super::values::name(dataset.dtype()) + ", no image"));
+        return Err(MissingImage::NoImage(values::name(array.item()) + ", no image"));
     }
     let length = dataset.raw_byte_len().map_err(|error| MissingImage::Damaged(open::said(&error)))?;
     if length > open::most_bytes() {
@@ -153,7 +159,7 @@ pub(super) fn bytes(dataset: &Dataset, left: u64, out: &mut Vec<u8>) -> Result<(
         out.extend_from_slice(&read);
         return Ok(());
     }
-    let read = encoded(dataset, read).map_err(MissingImage::Damaged)?;
+    let read = encoded(array, read).map_err(MissingImage::Damaged)?;
     if !read.is_empty() && !is_image(&read) {
         return Err(MissingImage::NoImage(format!("{} bytes that begin like no image", read.len())));
     }
@@ -162,9 +168,10 @@ pub(super) fn bytes(dataset: &Dataset, left: u64, out: &mut Vec<u8>) -> Result<(
 }
 
 /// Whether a whole dataset is an encoded image, judged by its first bytes.
-pub(super) fn is_encoded(dataset: &Dataset) -> bool {
+pub(super) fn is_encoded(array: &StoredArray) -> bool {
+    let dataset = &array.dataset;
     let is_one = dataset.num_elements().is_ok_and(|items| items == 1);
-    let is_line = match Kind::from_type(dataset.dtype()) {
+    let is_line = match Kind::from_type(array.item()) {
         Kind::Byte => is_line(dataset.shape()),
         Kind::Bytes | Kind::Opaque | Kind::Text => is_one,
         _ => false,
@@ -172,7 +179,7 @@ pub(super) fn is_encoded(dataset: &Dataset) -> bool {
     let is_short = dataset.raw_byte_len().is_ok_and(|bytes| bytes <= open::most_bytes());
     is_line
         && is_short
-        && dataset.read_raw_bytes().is_ok_and(|read| encoded(dataset, read).is_ok_and(|bytes| is_image(&bytes)))
+        && dataset.read_raw_bytes().is_ok_and(|read| encoded(array, read).is_ok_and(|bytes| is_image(&bytes)))
 }
 
 /// Whether bytes of this shape are one behind the other: an encoded image, if they begin like one.
@@ -200,7 +207,8 @@ impl Images for ImageDatasets {
             match self.label_attribute.as_ref() == Some(&attribute.name) {
                 true => told = attributes::as_label(attribute),
                 false => {
-                    let found = (attribute.name.as_str(), attributes::read_value(attribute), &attribute.datatype);
+                    let item = array::item(&attribute.datatype);
+                    let found = (attribute.name.as_str(), attributes::read_value(attribute), &item);
                     attributes::add(found, true, at, (&mut others, out));
                 }
             }

@@ -1,7 +1,5 @@
-//! HDF5 without its library: the first bytes of a file, and the types of answers about one. A build without the feature
-//! `hdf5` has only these.
-
-use std::ops::Range;
+//! HDF5 without its library: the first bytes of a file, and the options for one. A build without the feature `hdf5` has only
+//! these.
 
 use shardpack_format::formats::foreign::Entries;
 
@@ -19,29 +17,4 @@ pub fn is(first: &[u8]) -> bool {
 /// Whether a file can have the labels that the user chose: image datasets have names, which a file of labels can name.
 pub(super) fn takes(said: &Entries) -> bool {
     lmdb::label_file(said).is_some() && Entries { label_from: None, ..said.clone() }.is_unsaid()
-}
-
-/// Warnings about splits that are ranges of rows.
-#[derive(Debug, Default)]
-pub struct OddSplits {
-    /// Rows that are of no split.
-    pub strays: Vec<Range<u64>>,
-    /// Two splits that share rows, and which, in words.
-    pub shared: Option<String>,
-}
-
-/// The datasets of a file without groups.
-#[derive(Debug)]
-pub struct Outline {
-    /// The names of its datasets.
-    pub names: Vec<String>,
-    /// The same with types and axes, for the user.
-    pub told: String,
-    /// Whether they look like one sample, an image with masks of its size, and not like rows of a table.
-    pub is_sample: bool,
-}
-
-/// Why a row that no split names does not go in.
-pub fn stray(row: u64) -> String {
-    format!("row {row} is in none of the splits of attribute split")
 }

@@ -25,8 +25,11 @@ use hdf5_reader::{
 use shardpack_format::{Error, Result, formats::foreign::FieldSelection};
 
 use super::{
-    description::TOLD,
-    names::{self, IMAGES, is_called, join, label_rank},
+    super::tables::{
+        names::{IMAGES, is_called, label_rank},
+        seen::TOLD,
+    },
+    names::{self, join},
     open,
 };
 

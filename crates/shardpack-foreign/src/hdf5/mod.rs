@@ -1,5 +1,5 @@
-//! Reads HDF5 files of images, as h5py, Fuel and common scripts write them: maps datasets to images and labels, and trusts no
-//! number.
+//! Reads HDF5 files of images, as h5py, Fuel and common scripts write them, and trusts no number. `tables` maps datasets whose
+//! rows are samples to images and labels.
 //!
 //! An image is a row of a dataset, or a dataset of its own. Offsets count in a virtual file: all images in walk order, each
 //! followed by its fields from other datasets with as many rows. Pixels are `.npy` files in this virtual file, with axes and
@@ -13,26 +13,19 @@
 //!
 //! Specification: HDF5 File Format 3.0, superblocks 0 to 3. Written by: h5py 3.16 with HDF5 2.0.
 
+mod array;
 mod attributes;
-mod components;
-mod description;
 mod detect;
 mod image_datasets;
 mod known;
-mod labels;
 mod layout;
 mod links;
 mod lzf;
 mod names;
 mod open;
-mod records;
 mod rows;
 mod sample_groups;
 mod split;
-mod tables;
-mod value_rows;
-mod values;
-mod walk;
 
 use hdf5_reader::Hdf5File;
 use shardpack_format::{
@@ -40,17 +33,23 @@ use shardpack_format::{
     formats::foreign::{FieldSelection, Walk},
 };
 
-use self::{
-    image_datasets::ImageDatasets,
-    layout::{Layout, Table},
-    links::Links,
-    records::Records,
-    sample_groups::SampleGroups,
-    walk::{Contained, Images, contained},
+use self::{image_datasets::ImageDatasets, layout::Layout, links::Links, sample_groups::SampleGroups};
+use super::{
+    FileLocation, catch_panic,
+    entry::Entry,
+    tables::{
+        known::{OddSplits, Outline},
+        records::Records,
+        seen,
+        table::Table,
+        walk::{Contained, Images},
+    },
 };
-use super::{FileLocation, entry::Entry};
+pub use known::is;
 use known::takes;
-pub use known::{OddSplits, Outline, is, stray};
+
+/// The kind of the file, for messages.
+const KIND: &str = "HDF5 file";
 
 /// The line in the table of kinds.
 pub(crate) static ENTRY: Entry = Entry {
@@ -98,13 +97,18 @@ pub fn walk(file: impl Into<FileLocation>, wanted: &FieldSelection, part: Option
             }
         }
         let images = match layout {
-            Layout::Rows(tables) => Box::new(Records::new(&file, tables, wanted)) as Box<dyn Images>,
+            Layout::Rows(tables) => Box::new(Records::new(Box::new(file.clone()), tables, wanted)) as Box<dyn Images>,
             Layout::SampleGroups(samples) => Box::new(SampleGroups::new(&file, place, samples, are_splits, wanted)?),
             Layout::ImageDatasets(groups) => Box::new(ImageDatasets::new(&file, place, groups, are_splits, wanted)?),
         };
         Ok((images, left_out))
     })?;
-    Ok(Box::new(Contained::new(images, left_out)))
+    Ok(Box::new(Contained::new(KIND, images, left_out)))
+}
+
+/// Calls into the HDF5 crate, whose panics are errors here.
+fn contained<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_panic::contained(KIND, call)
 }
 
 /// How the samples of `file` are kept, and the links that are not followed.
@@ -153,9 +157,9 @@ pub fn outline(file: impl Into<FileLocation>) -> Result<Option<Outline>> {
         if !root.group.is_empty() {
             return Ok(None);
         }
-        let seen = description::look(&file, &groups)?;
-        let is_sample = description::are_one_sample(&seen);
-        Ok(Some(Outline { names: root.datasets.clone(), told: description::describe_all(&seen), is_sample }))
+        let seen = detect::look(&file, &groups)?;
+        let is_sample = seen::are_one_sample(&seen);
+        Ok(Some(Outline { names: root.datasets.clone(), told: seen::describe_all(&seen), is_sample }))
     })
 }
 

@@ -1,23 +1,25 @@
 //! Reads the rows of a dataset, its parts along the first axis, in batches of whole chunks.
 //!
-//! Memory holds one batch, of [`BATCH_BYTES`] or of the rows of one chunk; sequential reads read each chunk once. If the
+//! Memory holds one batch, of the wanted length or of the rows of one chunk; sequential reads read each chunk once. If the
 //! chunks of a row and its neighbours exceed the read limit together, some chunks are read again for each batch.
 
 use std::ops::Range;
 
 use hdf5_reader::{
-    Dataset, Datatype, H5Type, Hdf5File, SliceInfo, SliceInfoElem,
+    Datatype, H5Type, Hdf5File, SliceInfo, SliceInfoElem,
     error::{Error as Hdf5Error, Result as Hdf5Result},
 };
 use shardpack_format::{Error, Result};
 
 use super::{
-    super::plain::by,
+    super::{
+        plain::by,
+        tables::{Array, Rows},
+    },
+    array::StoredArray,
     open::{self, most_bytes},
 };
 
-/// Bytes of a batch of rows.
-const BATCH_BYTES: usize = 16 << 20;
 /// Maximum number of rows in a batch: items other than bytes take more memory than their bytes while they are read, and the
 /// crate caches the chunk positions of several batches.
 const BATCH_ROWS: u64 = 1 << 12;
@@ -72,8 +74,8 @@ impl<const BYTES: usize> H5Type for Number<BYTES> {
 }
 
 /// The rows of a dataset.
-pub(super) struct Rows {
-    dataset: Dataset,
+pub(super) struct DatasetRows {
+    array: StoredArray,
     path: String,
     row_bytes: usize,
     /// Rows that a chunk reaches over.
@@ -87,20 +89,12 @@ pub(super) struct Rows {
     narrow_end: u64,
 }
 
-impl Rows {
-    /// The rows of the dataset at `path`.
+impl DatasetRows {
+    /// The rows of the dataset at `path`, in batches of `batch_bytes` bytes, or of the rows of one chunk.
     ///
     /// # Errors
     /// If the dataset is corrupt, a row or chunk exceeds the read limit, or the dataset claims more than the file can hold.
-    pub fn open(file: &Hdf5File, path: &str) -> Result<Self> {
-        Self::in_batches_of(BATCH_BYTES, file, path)
-    }
-
-    /// As [`Rows::open`], with batches of `batch_bytes` bytes, or of the rows of one chunk.
-    ///
-    /// # Errors
-    /// As [`Rows::open`].
-    pub fn in_batches_of(batch_bytes: usize, file: &Hdf5File, path: &str) -> Result<Self> {
+    pub fn open(batch_bytes: usize, file: &Hdf5File, path: &str) -> Result<Self> {
         let dataset = file.dataset(path).map_err(open::to_error)?;
         let in_dataset = |what: String| Error::data(format!("dataset {path}: {what}"));
         let item_bytes = dataset.raw_element_size().map_err(|error| in_dataset(open::said(&error)))?;
@@ -133,41 +127,13 @@ impl Rows {
             _ => fit,
         };
         let (row_bytes, path) = (row_bytes as usize, path.to_owned());
-        Ok(Self { dataset, path, row_bytes, band, step, at: 0..0, held: Ok(Vec::new()), narrow_end: 0 })
-    }
-
-    /// Length of a batch in bytes, as far as the items themselves hold them.
-    pub fn batch_bytes(&self) -> u64 {
-        self.step * self.row_bytes as u64
-    }
-
-    /// The dataset.
-    pub fn dataset(&self) -> &Dataset {
-        &self.dataset
-    }
-
-    /// The bytes of row `number`; the inner error is the reason why the row is unreadable.
-    ///
-    /// # Errors
-    /// If the whole dataset is unreadable.
-    pub fn row(&mut self, number: u64) -> Result<Result<&[u8], String>> {
-        if !self.at.contains(&number) {
-            self.fill(number)?;
-        }
-        if !self.at.contains(&number) {
-            return Ok(Err(format!("dataset {}: it has no row {number}", self.path)));
-        }
-        let at = (number - self.at.start) as usize * self.row_bytes;
-        Ok(match &self.held {
-            // The batch has all its rows: its length was checked.
-            Ok(held) => Ok(&held[at..at + self.row_bytes]),
-            Err(what) => Err(format!("dataset {}, row {number}: {what}", self.path)),
-        })
+        let array = StoredArray::new(dataset);
+        Ok(Self { array, path, row_bytes, band, step, at: 0..0, held: Ok(Vec::new()), narrow_end: 0 })
     }
 
     /// Reads the batch that row `number` is in.
     fn fill(&mut self, number: u64) -> Result<()> {
-        let rows = self.dataset.shape().first().copied().unwrap_or(0);
+        let rows = self.array.dataset.shape().first().copied().unwrap_or(0);
         let batch = |step: u64| {
             let start = number / step * step;
             start..start.saturating_add(step).min(rows)
@@ -192,21 +158,21 @@ impl Rows {
     }
 
     fn numbers<const BYTES: usize>(&self, selection: &SliceInfo) -> Hdf5Result<Vec<u8>> {
-        let read = self.dataset.read_slice::<Number<BYTES>>(selection)?;
+        let read = self.array.dataset.read_slice::<Number<BYTES>>(selection)?;
         Ok(read.into_raw_vec_and_offset().0.iter().flat_map(|number| number.0).collect())
     }
 
     fn read(&self, rows: &Range<u64>) -> Hdf5Result<Vec<u8>> {
-        let mut selection = SliceInfo::all(self.dataset.ndim());
+        let mut selection = SliceInfo::all(self.array.dataset.ndim());
         let missing = || Hdf5Error::InvalidData("no such row".to_owned());
         *selection.selections.first_mut().ok_or_else(missing)? =
             SliceInfoElem::Slice { start: rows.start, end: rows.end, step: 1 };
-        let bytes = match self.dataset.dtype() {
+        let bytes = match self.array.dataset.dtype() {
             item if Number::<1>::is(item) => self.numbers::<1>(&selection),
             item if Number::<2>::is(item) => self.numbers::<2>(&selection),
             item if Number::<4>::is(item) => self.numbers::<4>(&selection),
             item if Number::<8>::is(item) => self.numbers::<8>(&selection),
-            _ => self.dataset.read_slice::<Item>(&selection).map(|read| {
+            _ => self.array.dataset.read_slice::<Item>(&selection).map(|read| {
                 let items = read.into_raw_vec_and_offset().0;
                 items.iter().flat_map(|item| item.0.iter().copied()).collect()
             }),
@@ -222,5 +188,30 @@ impl Rows {
             )));
         }
         Ok(bytes)
+    }
+}
+
+impl Rows for DatasetRows {
+    fn array(&self) -> &dyn Array {
+        &self.array
+    }
+
+    fn batch_bytes(&self) -> u64 {
+        self.step * self.row_bytes as u64
+    }
+
+    fn row(&mut self, number: u64) -> Result<std::result::Result<&[u8], String>> {
+        if !self.at.contains(&number) {
+            self.fill(number)?;
+        }
+        if !self.at.contains(&number) {
+            return Ok(Err(format!("dataset {}: it has no row {number}", self.path)));
+        }
+        let at = (number - self.at.start) as usize * self.row_bytes;
+        Ok(match &self.held {
+            // The batch has all its rows: its length was checked.
+            Ok(held) => Ok(&held[at..at + self.row_bytes]),
+            Err(what) => Err(format!("dataset {}, row {number}: {what}", self.path)),
+        })
     }
 }

@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, vec::IntoIter};
 
-use hdf5_reader::{Dataset, Datatype, Hdf5File, VarLenKind};
+use hdf5_reader::{Dataset, Hdf5File};
 use shardpack_format::{
     Result,
     component::Form,
@@ -15,14 +15,22 @@ use shardpack_format::{
 };
 
 use super::{
-    super::{FileLocation, MissingImage},
+    super::{
+        FileLocation, MissingImage,
+        tables::{
+            Array as _,
+            item::Item,
+            names::label_rank,
+            values::{self, Kind, array_dtype, dtype, encoded},
+            walk::{Images, record},
+        },
+    },
+    array::{self, StoredArray},
     attributes::{self, FieldContent, array},
     image_datasets,
     layout::Samples,
-    names::{Members, label_rank},
+    names::Members,
     open::{self, OPENED},
-    values::{self, Kind, array_dtype, dtype, encoded},
-    walk::{Images, record},
 };
 
 /// A sample: its image, if it has a readable one, its components and its label.
@@ -110,11 +118,12 @@ impl SampleGroups {
                 Ok(dataset) => dataset,
                 Err(error) => return Ok(Err(damaged(open::said(&error)))),
             };
-            for attribute in attributes::own(&dataset) {
+            let stored = StoredArray::new(dataset);
+            for attribute in attributes::own(&stored.dataset) {
                 *self.passed.entry(attributes::left_out(&attribute.name, name)).or_default() += 1;
             }
             if is_image(name) {
-                let read = image_datasets::bytes(&dataset, self.left, out);
+                let read = image_datasets::bytes(&stored, self.left, out);
                 self.left = self.left.saturating_sub(out.len() as u64);
                 match read {
                     Err(MissingImage::Damaged(what)) => return Ok(Err(damaged(what))),
@@ -124,20 +133,20 @@ impl SampleGroups {
                 }
                 continue;
             }
-            let read = match read(&dataset, self.left) {
+            let read = match read(&stored.dataset, self.left) {
                 Ok(read) => read,
                 Err(what) => return Ok(Err(damaged(what))),
             };
             self.left = self.left.saturating_sub(read.len() as u64);
             if is_label(name) {
-                sample.label = values::label(&dataset, &read, self.label_number);
+                sample.label = values::label(&stored, &read, self.label_number);
                 if is_beside {
                     continue;
                 }
             }
-            match content(&dataset, read) {
+            match content(&stored, read) {
                 Ok(found) => {
-                    let found = (name.as_str(), found, dataset.dtype());
+                    let found = (name.as_str(), found, stored.item());
                     attributes::add(found, is_beside, at, (&mut sample.others, out));
                 }
                 Err(what) => return Ok(Err(damaged(what))),
@@ -154,7 +163,8 @@ impl SampleGroups {
                     continue;
                 }
             }
-            let found = (attribute.name.as_str(), attributes::read_value(&attribute), &attribute.datatype);
+            let found =
+                (attribute.name.as_str(), attributes::read_value(&attribute), &array::item(&attribute.datatype));
             attributes::add(found, is_beside, at, (&mut sample.others, out));
         }
         Ok(Ok(sample))
@@ -188,7 +198,7 @@ fn label(file: &Hdf5File, first: &Members) -> Result<Option<String>> {
     for name in first.datasets.iter().filter(|_| first.datasets.len() > 1) {
         let dataset = file.dataset(&first.path(name)).map_err(open::to_error)?;
         let is_one = dataset.num_elements().is_ok_and(|items| items == 1);
-        if is_one && matches!(Kind::from_type(dataset.dtype()), Kind::Byte | Kind::Whole | Kind::Text) {
+        if is_one && matches!(Kind::from_type(&array::item(dataset.dtype())), Kind::Byte | Kind::Whole | Kind::Text) {
             likely.push(name.clone());
         }
     }
@@ -211,28 +221,28 @@ fn read(dataset: &Dataset, left: u64) -> Result<Vec<u8>, String> {
 }
 
 /// Interprets the items of a dataset: an array, text, a list of texts, or bytes.
-fn content(dataset: &Dataset, read: Vec<u8>) -> Result<FieldContent, String> {
-    let (item, shape) = (dataset.dtype(), dataset.shape());
+fn content(stored: &StoredArray, read: Vec<u8>) -> Result<FieldContent, String> {
+    let (item, shape) = (stored.item(), stored.shape());
     if let Some(dtype) = dtype(item).or_else(|| array_dtype(item).filter(|_| !shape.is_empty())) {
         return array(&dtype, shape, read);
     }
     let is_one = shape.is_empty() && !read.is_empty();
     let text = |item: &[u8]| -> Result<String, String> {
-        let mut text = encoded(dataset, item.to_vec())?;
+        let mut text = encoded(stored, item.to_vec())?;
         text.truncate(text.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
         String::from_utf8(text).map_err(|_| "text that is no UTF-8".to_owned())
     };
     Ok(match item {
         _ if shape.is_empty() && read.is_empty() => FieldContent::Absent,
-        Datatype::VarLen { kind: VarLenKind::Sequence, base, .. } if is_one && dtype(base).is_some() => {
-            let items = values::referred_items(dataset, &read, base)?;
+        Item::List(base) if is_one && dtype(base).is_some() => {
+            let items = values::referred_items(stored, &read, base)?;
             return array(&dtype(base).unwrap_or_default(), &[values::said_bytes(&read).into()], items);
         }
-        Datatype::Opaque { .. } if is_one => FieldContent::Is(Form::Bytes, read),
+        Item::Opaque { .. } if is_one => FieldContent::Is(Form::Bytes, read),
         _ if Kind::from_type(item) != Kind::Text => FieldContent::Untold,
         _ if is_one => FieldContent::Is(Form::Text, text(&read)?.into_bytes()),
         _ if shape.len() == 1 && shape[0] <= Plain::MAX_VALUES as u64 => {
-            let bytes = dataset.raw_element_size().map_err(|error| open::said(&error))?.max(1);
+            let bytes = stored.item_bytes().max(1);
             let texts: Vec<String> = read.chunks_exact(bytes).map(text).collect::<Result<_, _>>()?;
             let mut out = Vec::new();
             Plain::write_list(texts.iter().map(|text| Plain::Text(text)), &mut out);

@@ -11,10 +11,16 @@ use hdf5_reader::{Attribute, CompoundField, Datatype, Hdf5File, error::Error as 
 use shardpack_format::{Error, Result, formats::foreign::Label};
 
 use super::{
-    known::OddSplits,
-    layout::{Layout, Samples, Table},
-    names::{self, Members},
-    open, values,
+    super::tables::{
+        known::OddSplits,
+        names,
+        table::{self, Table, no_split},
+        values,
+    },
+    array::item,
+    layout::{Layout, Samples},
+    names::Members,
+    open,
 };
 
 impl Layout {
@@ -26,7 +32,7 @@ impl Layout {
         let all: Option<Vec<String>> = match self {
             Self::Rows(tables) => match &**tables {
                 [table] => return Ok(ranges(file, table)?.into_iter().map(|(name, _)| name).collect()),
-                tables => tables.iter().map(|table| table.split.clone()).collect(),
+                tables => return Ok(table::splits(tables)),
             },
             Self::ImageDatasets(groups) | Self::SampleGroups(Samples { groups, .. }) => {
                 groups.iter().map(|one| one.group.split('/').next().and_then(names::split)).collect()
@@ -56,7 +62,7 @@ impl Layout {
     /// If the split does not exist.
     pub fn of_split(self, file: &Hdf5File, part: Option<&str>) -> Result<Self> {
         let Some(part) = part else { return self.told_splits(file) };
-        let none = || Error::usage(format!("no split {part:?} in it"));
+        let none = || no_split(part);
         match self {
             Self::Rows(tables) if tables.len() == 1 => {
                 let ranges = ranges(file, &tables[0])?;
@@ -71,10 +77,7 @@ impl Layout {
                 };
                 Ok(Self::Rows(tables.into_iter().map(of_part).collect()))
             }
-            Self::Rows(mut tables) => {
-                tables.retain(|table| table.split.as_deref() == Some(part));
-                if tables.is_empty() { Err(none()) } else { Ok(Self::Rows(tables)) }
-            }
+            Self::Rows(tables) => Ok(Self::Rows(table::of_split(tables, part)?)),
             Self::ImageDatasets(mut groups) => {
                 groups.retain(|one| one.group.split('/').next().and_then(names::split).as_deref() == Some(part));
                 if groups.is_empty() { Err(none()) } else { Ok(Self::ImageDatasets(groups)) }
@@ -188,7 +191,7 @@ impl Entry<'_> {
 
     fn number(&self, name: &str) -> Option<i64> {
         let (bytes, kind) = self.field(name)?;
-        match values::whole(kind, bytes) {
+        match values::whole(&item(kind), bytes) {
             Label::Number(number) => Some(number),
             _ => None,
         }

@@ -4,7 +4,7 @@ use shardpack_format::{Error, Result, formats::foreign::FieldSelection, hash};
 
 use super::{Options, Walked, decode, of_sample};
 use crate::{
-    foreign::{ShardFile, hdf5},
+    foreign::{ShardFile, tables},
     monitor::Monitor,
     source::options::SPLITS,
 };
@@ -77,7 +77,7 @@ fn find_odd_splits(file: &ShardFile, walked: &mut Walked) -> Result<()> {
         walked.add_error(file, &Error::data(shared));
     }
     for row in odd.strays.into_iter().flatten() {
-        walked.add(of_sample(file, row.to_string().as_bytes(), 0, hdf5::stray(row)));
+        walked.add(of_sample(file, row.to_string().as_bytes(), 0, tables::known::stray(row)));
     }
     Ok(())
 }

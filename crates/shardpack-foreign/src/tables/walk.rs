@@ -1,6 +1,6 @@
 //! Walks the images of a file and their records.
 //!
-//! A walk ends at an error that concerns the whole file. A panic of the crate becomes an error.
+//! A walk ends at an error that concerns the whole file. A panic of a crate that parses the file becomes an error.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use shardpack_format::{
     image_header::SNIFF_BYTES,
 };
 
-use super::super::{MissingImage, catch_panic};
+use super::super::{catch_panic, missing_image::MissingImage};
 
 /// Iterator over the images of a file.
-pub(super) trait Images {
+pub(crate) trait Images {
     /// The next image, as a record that begins at `at`. `out` receives its bytes and then the bytes of its fields; `None`
     /// after the last.
     fn next(&mut self, at: u64, out: &mut Vec<u8>) -> Result<Option<Record>>;
@@ -28,7 +28,7 @@ pub(super) trait Images {
 }
 
 /// The record of an image with its length at `at`, or of a missing image.
-pub(super) fn record(at: u64, key: Vec<u8>, name: String, image: Result<usize, MissingImage>) -> Record {
+pub(crate) fn record(at: u64, key: Vec<u8>, name: String, image: Result<usize, MissingImage>) -> Record {
     let image = image.and_then(|bytes| {
         let end = at
             .checked_add(bytes as u64)
@@ -42,8 +42,10 @@ pub(super) fn record(at: u64, key: Vec<u8>, name: String, image: Result<usize, M
 }
 
 /// A walk that ends at the first error that concerns the whole file.
-pub(super) struct Contained {
+pub(crate) struct Contained {
     images: Box<dyn Images>,
+    /// The kind of the file, for messages.
+    what: &'static str,
     /// Offset of the next image in the virtual file.
     at: u64,
     /// Bytes of the image of the last record and of its fields.
@@ -58,9 +60,18 @@ pub(super) struct Contained {
 }
 
 impl Contained {
-    /// Walks the samples of `images`, and keeps the counts of `left_out`.
-    pub fn new(images: Box<dyn Images>, left_out: BTreeMap<String, u64>) -> Self {
-        Self { images, at: 0, content: Vec::new(), image_bytes: None, has_content: false, has_ended: false, left_out }
+    /// Walks the samples of `images` in a file of the kind `what`, and keeps the counts of `left_out`.
+    pub fn new(what: &'static str, images: Box<dyn Images>, left_out: BTreeMap<String, u64>) -> Self {
+        Self {
+            images,
+            what,
+            at: 0,
+            content: Vec::new(),
+            image_bytes: None,
+            has_content: false,
+            has_ended: false,
+            left_out,
+        }
     }
 }
 
@@ -70,7 +81,7 @@ impl Walk for Contained {
         if self.has_ended {
             return Ok(None);
         }
-        let step = contained(|| {
+        let step = catch_panic::contained(self.what, || {
             self.content.clear();
             self.images.next(self.at, &mut self.content)
         });
@@ -116,9 +127,4 @@ impl Walk for Contained {
     fn notes(&self) -> Vec<String> {
         self.images.notes()
     }
-}
-
-/// Calls into the HDF5 crate, whose panics are errors here.
-pub(super) fn contained<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_panic::contained("HDF5 file", call)
 }

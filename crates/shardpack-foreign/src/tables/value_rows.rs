@@ -1,23 +1,23 @@
-//! Reads samples without images as rows: datasets with equal numbers of rows, of numbers, text or bytes.
+//! Reads samples without images as rows: arrays of equal numbers of rows, of numbers, text or bytes.
 //!
-//! The header of a dataset decides the form of its rows. Items of arrays are passed on as stored.
+//! The header of an array decides the form of its rows. Items of arrays are passed on as stored.
 
-use hdf5_reader::{Datatype, VarLenKind};
 use shardpack_format::{Error, Result, component::Form};
 
 use super::{
-    description::Seen,
-    layout::Table,
+    Arrays, Rows,
+    item::Item,
     names::{CLASSES, is_called, label_rank, own_words, split},
-    rows::Rows,
+    seen::Seen,
+    table::Table,
     values::{self, array_dtype, dtype, encoded},
 };
 
-/// The datasets of `seen` whose rows are samples: one table per split; empty if there are none.
+/// The arrays of `seen` whose rows are samples: one table per split; empty if there are none.
 ///
 /// # Errors
-/// If datasets have different numbers of rows, and no number is the most common one.
-pub(super) fn tables(seen: &[Seen]) -> Result<Vec<Table>> {
+/// If arrays have different numbers of rows, and no number is the most common one.
+pub(crate) fn tables(file: &dyn Arrays, seen: &[Seen]) -> Result<Vec<Table>> {
     let is_value = |one: &&Seen| {
         one.rows().is_some_and(|rows| rows > 0)
             && dtype_or_text(one)
@@ -42,7 +42,7 @@ pub(super) fn tables(seen: &[Seen]) -> Result<Vec<Table>> {
         likely.dedup();
         let [rows] = likely[..] else {
             let told: Vec<_> = own.iter().map(|one| one.describe()).collect();
-            let what = format!("datasets of different numbers of rows: {}", told.join(", "));
+            let what = format!("{}s of different numbers of rows: {}", file.noun(), told.join(", "));
             return Err(Error::usage(what));
         };
         let kept: Vec<&Seen> = own.into_iter().filter(|one| one.rows() == Some(rows)).collect();
@@ -75,30 +75,30 @@ fn dtype_or_text(one: &Seen) -> bool {
 ///
 /// # Errors
 /// If a read fails; the inner error is the reason why the row is unreadable.
-pub(super) fn row(rows: &mut Rows, number: u64) -> Result<std::result::Result<(Form, Vec<u8>), String>> {
+pub(crate) fn row(rows: &mut dyn Rows, number: u64) -> Result<std::result::Result<(Form, Vec<u8>), String>> {
     let row = match rows.row(number)?.map(<[u8]>::to_vec) {
         Ok(row) => row,
         Err(what) => return Ok(Err(what)),
     };
-    let dataset = rows.dataset();
-    let axes = dataset.shape().get(1..).unwrap_or_default();
+    let own = rows.array();
+    let axes = own.shape().get(1..).unwrap_or_default();
     let array = |dtype: &str, axes: &[u64]| Form::array(dtype, axes).map_err(|error| error.what());
-    Ok(match dataset.dtype() {
+    Ok(match own.item() {
         item if let Some(dtype) = dtype(item) => array(&dtype, axes).map(|form| (form, row)),
         item if !axes.is_empty()
             && let Some(dtype) = array_dtype(item) =>
         {
             array(&dtype, axes).map(|form| (form, row))
         }
-        Datatype::VarLen { kind: VarLenKind::Sequence, base, .. } => {
-            let (dtype, item) = (dtype(base).unwrap_or_default(), values::referred_items(dataset, &row, base));
+        Item::List(base) => {
+            let (dtype, item) = (dtype(base).unwrap_or_default(), values::referred_items(own, &row, base));
             item.and_then(|items| {
                 let count = values::said_bytes(&row);
                 array(&dtype, &[count.into()]).map(|form| (form, items))
             })
         }
-        Datatype::Opaque { .. } => Ok((Form::Bytes, row)),
-        _ => encoded(dataset, row).and_then(|mut text| {
+        Item::Opaque { .. } => Ok((Form::Bytes, row)),
+        _ => encoded(own, row).and_then(|mut text| {
             text.truncate(text.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
             match str::from_utf8(&text) {
                 Ok(_) => Ok((Form::Text, text)),

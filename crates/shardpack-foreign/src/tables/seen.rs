@@ -1,32 +1,26 @@
-//! Describes a dataset from its header (path, kind of items, shape), and classifies its rows as images or labels.
+//! Describes an array from its header (path, kind of items, shape), and classifies its rows as images or labels.
 
-use hdf5_reader::{Dataset, Hdf5File};
-use shardpack_format::{Result, field_names::LABELS, image_header::SNIFF_BYTES};
+use shardpack_format::{field_names::LABELS, image_header::SNIFF_BYTES};
 
 use super::{
     super::plain::by,
-    names::{self, CLASSES, FILENAMES, IMAGES, Members, label_rank, rank},
-    open,
+    Array,
+    item::Item,
+    names::{self, CLASSES, FILENAMES, IMAGES, label_rank, rank},
     values::{self, Kind},
 };
 
-/// Datasets of a group that are looked at; one with more has a dataset for each image.
-pub(super) const MAX_TABLES: usize = 64;
-/// Groups whose datasets are looked at.
-const MAX_GROUPS: usize = 64;
 /// Longest axis that may be the colours of an image.
 const COLOURS: u64 = 4;
 /// Number of the first names in [`IMAGES`] that are used for images only.
 const NAMES_OF_ONE: usize = 4;
-/// Datasets that a message names.
-pub(super) const TOLD: usize = 12;
+/// Arrays that a message names.
+pub(crate) const TOLD: usize = 12;
 
-/// A dataset that was looked at.
+/// An array that was looked at.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     pub path: String,
-    /// Offset of the header in the file.
-    address: u64,
     pub kind: Kind,
     type_name: String,
     pub shape: Vec<u64>,
@@ -39,14 +33,18 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    pub fn new(path: String, dataset: &Dataset) -> Self {
-        let item = dataset.dtype();
+    /// The array at `path`.
+    pub fn new(path: String, array: &dyn Array) -> Self {
+        Self::of(path, array.item(), array.shape())
+    }
+
+    /// An array of these items and this shape.
+    pub fn of(path: String, item: &Item, shape: &[u64]) -> Self {
         Self {
             path,
-            address: dataset.address(),
             kind: Kind::from_type(item),
             type_name: values::name(item),
-            shape: dataset.shape().to_vec(),
+            shape: shape.to_vec(),
             dtype: values::dtype(item),
             is_array: values::array_dtype(item).is_some(),
             is_plain: values::is_plain(item),
@@ -156,7 +154,7 @@ impl Seen {
 }
 
 /// Whether datasets look like one sample together: all have the height and width of one image as their first or last axes.
-pub(super) fn are_one_sample(seen: &[Seen]) -> bool {
+pub(crate) fn are_one_sample(seen: &[Seen]) -> bool {
     let are_numbers = seen.iter().all(|one| one.dtype.is_some() && one.shape.len() >= 2);
     let is_alone = |one: &Seen| {
         one.kind != Kind::Byte && one.shape.len() <= 3 && names::is_called(&one.path, &IMAGES[..NAMES_OF_ONE])
@@ -179,27 +177,8 @@ fn have_one_size(seen: &[Seen]) -> bool {
         || least.shape.last_chunk::<2>().is_some_and(|axes| is_of_all(axes))
 }
 
-/// The datasets of all groups that have a few.
-pub(super) fn look(file: &Hdf5File, groups: &[Members]) -> Result<Vec<Seen>> {
-    let mut seen: Vec<Seen> = Vec::new();
-    for one in groups.iter().filter(|one| one.datasets.len() <= MAX_TABLES).take(MAX_GROUPS) {
-        for name in &one.datasets {
-            let path = one.path(name);
-            let dataset =
-                file.dataset(&path).map_err(|error| open::to_error(error).in_sample(format!("dataset {path}")))?;
-            // Links lead to the same dataset by other names.
-            let is_same =
-                |one: &&Seen| one.address == dataset.address() && names::split(&one.path) == names::split(&path);
-            if !seen.iter().any(|one| is_same(&one)) {
-                seen.push(Seen::new(path, &dataset));
-            }
-        }
-    }
-    Ok(seen)
-}
-
-/// Datasets, for a message.
-pub(super) fn describe_all(seen: &[Seen]) -> String {
+/// Arrays, for a message.
+pub(crate) fn describe_all(seen: &[Seen]) -> String {
     let all: Vec<_> = seen.iter().take(TOLD).map(Seen::describe).collect();
     match seen.len() {
         0 => "none that could be looked at".to_owned(),

@@ -1,4 +1,4 @@
-//! Selects the datasets that hold images as rows and the datasets that accompany them: by shape, type and name, or as the
+//! Selects the arrays that hold images as rows and the arrays that accompany them: by shape, type and name, or as the
 //! user chose.
 //!
 //! If several datasets are candidates, the error names them; the code never guesses. Accompanying datasets have as many rows
@@ -6,26 +6,23 @@
 
 use std::collections::BTreeSet;
 
-use hdf5_reader::Hdf5File;
 use shardpack_format::{Error, Result, formats::foreign::FieldSelection, help};
 
 use super::{
-    components,
-    description::{Seen, describe_all},
-    labels,
-    layout::Table,
+    Arrays, BATCH_BYTES, components, labels,
     names::{self, FILENAMES, IMAGES, SHAPES, group_of, label_rank, rank},
-    rows::Rows,
+    seen::{Seen, describe_all},
+    table::Table,
     values::{self, Kind, is_image},
 };
 
 /// Rows that are looked at for the first image that is not empty.
 const LOOKS: u64 = 16;
 /// Advice if the images and labels cannot be detected.
-pub(super) const NAME_BOTH: &str = "choose the datasets with --image-feature PATH and --label-feature PATH";
+pub(crate) const NAME_BOTH: &str = "choose the datasets with --image-feature PATH and --label-feature PATH";
 
 /// Datasets whose rows are images: one, or one for each split.
-pub(super) fn candidates(file: &Hdf5File, seen: &[Seen]) -> Result<Vec<Seen>> {
+pub(crate) fn candidates(file: &dyn Arrays, seen: &[Seen]) -> Result<Vec<Seen>> {
     let mut found = Vec::new();
     for one in seen.iter().filter(|one| one.rows().is_some_and(|rows| rows > 0)) {
         if one.is_pixels() || one.is_encoded() && (begins_like_image(file, one)? || has_shapes(one, seen)) {
@@ -43,7 +40,7 @@ pub(super) fn candidates(file: &Hdf5File, seen: &[Seen]) -> Result<Vec<Seen>> {
         let is_best = |one: &&Seen| rank(&one.path, &IMAGES) == best;
         let likeliest: Vec<_> = found.iter().filter(is_best).cloned().collect();
         if likeliest.len() > 1 && !are_splits(&likeliest) {
-            let what = format!("several datasets that may hold the images: it has {}", describe_all(seen));
+            let what = format!("several {}s that may hold the images: it has {}", file.noun(), describe_all(seen));
             return Err(Error::usage(what).help(NAME_BOTH));
         }
         found = likeliest;
@@ -72,12 +69,12 @@ fn has_shapes(one: &Seen, seen: &[Seen]) -> bool {
 }
 
 /// Whether the first row that is not empty begins like an image.
-pub(super) fn begins_like_image(file: &Hdf5File, one: &Seen) -> Result<bool> {
-    let mut rows = Rows::open(file, &one.path)?;
+pub(crate) fn begins_like_image(file: &dyn Arrays, one: &Seen) -> Result<bool> {
+    let mut rows = file.rows(&one.path, BATCH_BYTES)?;
     for number in 0..one.rows().unwrap_or(0).min(LOOKS) {
         let Ok(row) = rows.row(number)?.map(<[u8]>::to_vec) else { continue };
-        let bytes = match values::is_reference(rows.dataset().dtype()) {
-            true => values::referred(rows.dataset(), &row).unwrap_or_default(),
+        let bytes = match rows.array().item().is_reference() {
+            true => values::referred(rows.array(), &row).unwrap_or_default(),
             false => row,
         };
         if bytes.iter().any(|byte| *byte != 0) {
@@ -88,8 +85,8 @@ pub(super) fn begins_like_image(file: &Hdf5File, one: &Seen) -> Result<bool> {
 }
 
 /// The images and the datasets that accompany them.
-pub(super) fn table(
-    file: &Hdf5File,
+pub(crate) fn table(
+    file: &dyn Arrays,
     images: &Seen,
     seen: &[Seen],
     label: Option<&Seen>,
@@ -97,12 +94,9 @@ pub(super) fn table(
 ) -> Result<Table> {
     let rows = images.rows().unwrap_or(0);
     // No more than one image a byte can be stored, however they are compressed.
-    if rows > file.storage().len() {
-        return Err(Error::data(format!(
-            "images {}: more than its {} bytes can hold",
-            images.describe(),
-            file.storage().len()
-        )));
+    let most = file.most_rows();
+    if rows > most {
+        return Err(Error::data(format!("images {}: more than its {most} bytes can hold", images.describe())));
     }
     let labels = match label {
         Some(label) if !label.is_label(rows) => {

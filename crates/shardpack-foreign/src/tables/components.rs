@@ -1,4 +1,4 @@
-//! Converts datasets with as many rows as there are images to components.
+//! Converts arrays with as many rows as there are images to components.
 //!
 //! Text and bytes stay unchanged, a number becomes its text, several texts become JSON of the same shape. Rows of numbers are
 //! arrays, whose items are passed on as stored.
@@ -6,13 +6,13 @@
 //! Rows of texts longer than [`MAX_ROW_BYTES`] are not read as a component. Memory holds at most [`MAX_BATCH_BYTES`] per
 //! dataset. An unsupported dataset is reported by name and loses no image.
 
-use hdf5_reader::{Dataset, Datatype, Hdf5File, error::ByteOrder};
 use shardpack_format::{ErrorKind, Result, component::Form, formats::foreign::Plain};
 
 use super::{
-    description::Seen,
+    Array, Arrays, Rows,
+    item::{Item, Order},
     names::{CLASSES, SHAPES, is_called, own_words, split},
-    rows::Rows,
+    seen::Seen,
     value_rows,
     values::{Kind, dtype, encoded, is_plain},
 };
@@ -28,14 +28,14 @@ const MAX_BATCH_BYTES: u64 = 16 << 20;
 
 /// A dataset beside the images.
 #[derive(Clone, Debug)]
-pub(super) struct Component {
+pub(crate) struct Component {
     path: String,
     /// Component name of its rows.
     pub name: String,
 }
 
 /// The datasets of `seen` that accompany `images`, except the datasets in `used`.
-pub(super) fn find(images: &Seen, seen: &[Seen], used: &[&str]) -> Vec<Component> {
+pub(crate) fn find(images: &Seen, seen: &[Seen], used: &[&str]) -> Vec<Component> {
     let own = split(&images.path);
     let goes_with = |one: &&Seen| {
         !used.contains(&one.path.as_str())
@@ -85,20 +85,20 @@ fn is_npy(one: &Seen) -> bool {
 }
 
 /// Whether rows are arrays, and no single numbers that text is made of.
-fn are_arrays(dataset: &Dataset) -> bool {
-    let is_number = dtype(dataset.dtype()).is_some();
-    match Kind::from_type(dataset.dtype()) {
+fn are_arrays(array: &dyn Array) -> bool {
+    let is_number = dtype(array.item()).is_some();
+    match Kind::from_type(array.item()) {
         Kind::Bytes | Kind::Opaque | Kind::Text => false,
-        Kind::Byte | Kind::Whole | Kind::Real => is_number && dataset.shape().len() > 1,
+        Kind::Byte | Kind::Whole | Kind::Real => is_number && array.shape().len() > 1,
         // Floats of 16 bits, and rows of any length.
-        Kind::Other => is_plain(dataset.dtype()),
+        Kind::Other => is_plain(array.item()),
     }
 }
 
 /// A dataset that is read; without its rows once they have turned out to be of no kind that is read.
-pub(super) struct Opened {
+pub(crate) struct Opened {
     pub name: String,
-    rows: Option<Rows>,
+    rows: Option<Box<dyn Rows>>,
 }
 
 impl Opened {
@@ -106,8 +106,8 @@ impl Opened {
     ///
     /// # Errors
     /// If the system fails.
-    pub fn open(file: &Hdf5File, beside: &Component, is_wanted: bool) -> Result<Self> {
-        let rows = is_wanted.then(|| Rows::in_batches_of(BATCH_BYTES, file, &beside.path)).transpose();
+    pub fn open(file: &dyn Arrays, beside: &Component, is_wanted: bool) -> Result<Self> {
+        let rows = is_wanted.then(|| file.rows(&beside.path, BATCH_BYTES)).transpose();
         let rows = supported_opt(rows)?.flatten().filter(|rows| rows.batch_bytes() <= MAX_BATCH_BYTES);
         Ok(Self { name: beside.name.clone(), rows })
     }
@@ -119,11 +119,11 @@ impl Opened {
     /// If a read fails.
     pub fn next(&mut self, number: u64) -> Result<Result<Option<(Option<Form>, Vec<u8>)>, String>> {
         let Some(rows) = &mut self.rows else { return Ok(Ok(None)) };
-        let found = match are_arrays(rows.dataset()) {
-            true => supported_opt(value_rows::row(rows, number))?
+        let found = match are_arrays(rows.array()) {
+            true => supported_opt(value_rows::row(&mut **rows, number))?
                 .map(|row| row.map(|(form, items)| Some((Some(form), items)))),
             false => supported_opt(rows.row(number).map(|row| row.map(<[u8]>::to_vec)))?.map(|row| {
-                let content = content(rows.dataset(), row?)?;
+                let content = content(rows.array(), row?)?;
                 Ok(content.map(|content| (None, content)))
             }),
         };
@@ -143,16 +143,16 @@ fn supported_opt<T>(read: Result<T>) -> Result<Option<T>> {
     }
 }
 
-fn content(dataset: &Dataset, row: Vec<u8>) -> Result<Option<Vec<u8>>, String> {
-    let axes = dataset.shape().get(1..).unwrap_or_default();
-    let kind = Kind::from_type(dataset.dtype());
+fn content(array: &dyn Array, row: Vec<u8>) -> Result<Option<Vec<u8>>, String> {
+    let axes = array.shape().get(1..).unwrap_or_default();
+    let kind = Kind::from_type(array.item());
     match kind {
-        Kind::Bytes | Kind::Opaque => encoded(dataset, row).map(Some),
-        Kind::Text if axes.is_empty() => text(dataset, &row).map(Some),
+        Kind::Bytes | Kind::Opaque => encoded(array, row).map(Some),
+        Kind::Text if axes.is_empty() => text(array, &row).map(Some),
         _ => {
-            let item_bytes = dataset.raw_element_size().unwrap_or(0).max(1);
+            let item_bytes = array.item_bytes().max(1);
             let items = row.chunks_exact(item_bytes);
-            let items = items.map(|item| value(dataset, kind, item)).collect::<Result<Option<Vec<_>>, _>>()?;
+            let items = items.map(|item| value(array, kind, item)).collect::<Result<Option<Vec<_>>, _>>()?;
             Ok(items.and_then(|items| {
                 let mut out = Vec::new();
                 nested(&items, axes, &mut out).then_some(out)
@@ -162,15 +162,15 @@ fn content(dataset: &Dataset, row: Vec<u8>) -> Result<Option<Vec<u8>>, String> {
 }
 
 /// A value as JSON; `None` if JSON cannot represent it.
-fn value(dataset: &Dataset, kind: Kind, item: &[u8]) -> Result<Option<Vec<u8>>, String> {
+fn value(array: &dyn Array, kind: Kind, item: &[u8]) -> Result<Option<Vec<u8>>, String> {
     let mut out = Vec::new();
     let said;
     let plain = match kind {
         Kind::Text => {
-            said = text(dataset, item)?;
+            said = text(array, item)?;
             str::from_utf8(&said).ok().map(Plain::Text)
         }
-        _ => number(dataset.dtype(), item),
+        _ => number(array.item(), item),
     };
     Ok(plain.map(|plain| {
         plain.write(&mut out);
@@ -179,40 +179,36 @@ fn value(dataset: &Dataset, kind: Kind, item: &[u8]) -> Result<Option<Vec<u8>>, 
 }
 
 /// Text without the zeros that fill it up.
-fn text(dataset: &Dataset, item: &[u8]) -> Result<Vec<u8>, String> {
-    let mut text = encoded(dataset, item.to_vec())?;
+fn text(array: &dyn Array, item: &[u8]) -> Result<Vec<u8>, String> {
+    let mut text = encoded(array, item.to_vec())?;
     text.truncate(text.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
     Ok(text)
 }
 
 /// A single number as text; `None` if the item is no number.
-pub(super) fn number_text(kind: &Datatype, item: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn number_text(kind: &Item, item: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     number(kind, item)?.write(&mut out);
     Some(out)
 }
 
-fn number(kind: &Datatype, item: &[u8]) -> Option<Plain<'static>> {
-    let wide = |order: ByteOrder, is_negative: bool| {
+fn number(kind: &Item, item: &[u8]) -> Option<Plain<'static>> {
+    let wide = |order: Order, is_negative: bool| {
         let mut bytes = [if is_negative { 0xff } else { 0 }; 16];
         bytes.get_mut(..item.len())?.copy_from_slice(item);
-        if order == ByteOrder::BigEndian {
+        if order == Order::Big {
             bytes[..item.len()].reverse();
         }
         Some(i128::from_le_bytes(bytes))
     };
     Some(match kind {
-        Datatype::Enum { base, .. } => return number(base, item),
-        Datatype::FixedPoint { signed, byte_order, .. } => {
-            let most = if *byte_order == ByteOrder::BigEndian { item.first() } else { item.last() };
-            Plain::Whole(wide(*byte_order, *signed && most.is_some_and(|most| most & 0x80 != 0))?)
+        Item::Enum { base, .. } => return number(base, item),
+        Item::Whole { is_signed, order, .. } => {
+            let most = if *order == Order::Big { item.first() } else { item.last() };
+            Plain::Whole(wide(*order, *is_signed && most.is_some_and(|most| most & 0x80 != 0))?)
         }
-        Datatype::FloatingPoint { size: 4, byte_order } => {
-            Plain::Single(f32::from_bits(wide(*byte_order, false)? as u32))
-        }
-        Datatype::FloatingPoint { size: 8, byte_order } => {
-            Plain::Double(f64::from_bits(wide(*byte_order, false)? as u64))
-        }
+        Item::Real { size: 4, order } => Plain::Single(f32::from_bits(wide(*order, false)? as u32)),
+        Item::Real { size: 8, order } => Plain::Double(f64::from_bits(wide(*order, false)? as u64)),
         _ => return None,
     })
 }

@@ -1,8 +1,7 @@
-//! Reads images that are rows of datasets: pixels of one size, concatenated pixels with separate axes, or encoded images.
+//! Reads images that are rows of arrays: pixels of one size, concatenated pixels with separate axes, or encoded images.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use hdf5_reader::Hdf5File;
 use shardpack_format::{
     Result,
     formats::foreign::{FieldSelection, Label, Other, Record},
@@ -11,40 +10,39 @@ use shardpack_format::{
 };
 
 use super::{
-    super::{MissingImage, plain::by},
-    components, known,
-    layout::Table,
-    rows::Rows,
+    super::{missing_image::MissingImage, plain::by},
+    Arrays, BATCH_BYTES, Rows, components, known,
+    table::Table,
     value_rows,
     values::{self, BYTES, Kind, encoded, is_image},
     walk::{Images, record},
 };
 
-/// Bytes in a batch of rows of values; there may be many such datasets.
-const BATCH_BYTES: usize = 1 << 20;
+/// Bytes in a batch of rows of values; there may be many such arrays.
+const VALUE_BATCH_BYTES: usize = 1 << 20;
 
-/// The rows of one dataset after the other.
-pub(super) struct Records {
-    file: Hdf5File,
+/// The rows of one array after the other.
+pub(crate) struct Records {
+    file: Box<dyn Arrays>,
     tables: VecDeque<Table>,
     open: Option<Opened>,
     notes: Vec<String>,
-    /// Datasets that are read for nothing.
+    /// Arrays that no sample uses.
     unused: Vec<String>,
     are_several: bool,
     wanted: FieldSelection,
 }
 
-/// Open datasets of images and of the fields beside them.
+/// Open arrays of images and of the fields beside them.
 struct Opened {
     table: Table,
-    images: Rows,
-    labels: Option<Rows>,
-    filenames: Option<Rows>,
-    shapes: Option<Rows>,
+    images: Box<dyn Rows>,
+    labels: Option<Box<dyn Rows>>,
+    filenames: Option<Box<dyn Rows>>,
+    shapes: Option<Box<dyn Rows>>,
     beside: Vec<components::Opened>,
-    /// The datasets of samples without images, with their names.
-    values: Vec<(Rows, String)>,
+    /// The arrays of samples without images, with their names.
+    values: Vec<(Box<dyn Rows>, String)>,
     /// Number of the next row.
     number: u64,
     /// Rows outside all splits, read after the rows of the splits.
@@ -52,8 +50,8 @@ struct Opened {
 }
 
 impl Opened {
-    fn open(file: &Hdf5File, table: Table, wanted: &FieldSelection) -> Result<Self> {
-        let rows = |path: &String| Rows::open(file, path);
+    fn open(file: &dyn Arrays, table: Table, wanted: &FieldSelection) -> Result<Self> {
+        let rows = |path: &String| file.rows(path, BATCH_BYTES);
         let beside = table.beside.iter().map(|one| components::Opened::open(file, one, wanted.wants(&one.name)));
         Ok(Self {
             images: rows(&table.images)?,
@@ -64,7 +62,7 @@ impl Opened {
             values: table
                 .values
                 .iter()
-                .map(|(path, name)| Ok((Rows::in_batches_of(BATCH_BYTES, file, path)?, name.clone())))
+                .map(|(path, name)| Ok((file.rows(path, VALUE_BATCH_BYTES)?, name.clone())))
                 .collect::<Result<_>>()?,
             number: table.rows.start,
             strays: table.strays.clone().into_iter().flatten(),
@@ -72,34 +70,33 @@ impl Opened {
         })
     }
 
-    /// Reads the next image; the inner error is the reason why there is no image.
-    fn image(&mut self, out: &mut Vec<u8>) -> Result<Result<(), MissingImage>> {
+    /// Reads the next image; the inner error is the reason why there is no image. `noun` is the word for an array.
+    fn image(&mut self, noun: &str, out: &mut Vec<u8>) -> Result<Result<(), MissingImage>> {
         let (number, path) = (self.number, self.table.images.as_str());
         let shape = match &mut self.shapes {
-            Some(shapes) => match axes(shapes, number)? {
+            Some(shapes) => match axes(&mut **shapes, number)? {
                 Ok(shape) => Some(shape),
                 Err(what) => return Ok(Err(MissingImage::Damaged(what))),
             },
             None => None,
         };
-        let in_row = |what: String| format!("dataset {path}, row {number}: {what}");
+        let in_row = |what: String| format!("{noun} {path}, row {number}: {what}");
         let row = match self.images.row(number)? {
             Ok(row) => row.to_vec(),
             Err(what) => return Ok(Err(MissingImage::Damaged(what))),
         };
-        let dataset = self.images.dataset();
-        let row = match dataset.shape() {
-            shape if Kind::from_type(dataset.dtype()) == Kind::Byte && (shape.len() == 2 || is_image(&row)) => {
-                unfilled(row)
-            }
+        let array = self.images.array();
+        let is_bytes = Kind::from_type(array.item()) == Kind::Byte;
+        let row = match array.shape() {
+            shape if is_bytes && (shape.len() == 2 || is_image(&row)) => unfilled(row),
             _ => row,
         };
-        if Kind::from_type(dataset.dtype()) == Kind::Byte && dataset.ndim() > 2 && !is_image(&row) {
-            out.extend_from_slice(&npy::head(BYTES, &dataset.shape()[1..], false));
+        if is_bytes && array.shape().len() > 2 && !is_image(&row) {
+            out.extend_from_slice(&npy::head(BYTES, &array.shape()[1..], false));
             out.extend_from_slice(&row);
             return Ok(Ok(()));
         }
-        let bytes = match encoded(dataset, row) {
+        let bytes = match encoded(array, row) {
             Ok(bytes) => bytes,
             Err(what) => return Ok(Err(MissingImage::Damaged(in_row(what)))),
         };
@@ -147,7 +144,7 @@ impl Opened {
     fn values(&mut self, at: u64, out: &mut Vec<u8>) -> Result<Result<Vec<Other>, String>> {
         let mut others = Vec::with_capacity(self.values.len());
         for (rows, name) in &mut self.values {
-            let (form, content) = match value_rows::row(rows, self.number)? {
+            let (form, content) = match value_rows::row(&mut **rows, self.number)? {
                 Ok(found) => found,
                 Err(what) => return Ok(Err(format!("{name}: {what}"))),
             };
@@ -162,16 +159,16 @@ impl Opened {
     fn label(&mut self, number: usize) -> Result<Label> {
         let Some(labels) = &mut self.labels else { return Ok(Label::Missing) };
         // All labels may be one row, as MATLAB has a vector.
-        let images = self.images.dataset().shape().first();
-        let is_one_row = matches!(labels.dataset().shape(), [1, of] if *of > 1 && Some(of) == images);
+        let images = self.images.array().shape().first();
+        let is_one_row = matches!(labels.array().shape(), [1, of] if *of > 1 && Some(of) == images);
         let row = if is_one_row { 0 } else { self.number };
         Ok(match labels.row(row)?.map(<[u8]>::to_vec) {
             Ok(row) if is_one_row => {
-                let bytes = labels.dataset().raw_element_size().unwrap_or(0).max(1);
+                let bytes = labels.array().item_bytes().max(1);
                 let item = row.chunks_exact(bytes).nth(self.number as usize).unwrap_or_default();
-                values::label(labels.dataset(), item, number)
+                values::label(labels.array(), item, number)
             }
-            Ok(row) => values::label(labels.dataset(), &row, number),
+            Ok(row) => values::label(labels.array(), &row, number),
             Err(what) => Label::Unfit(what),
         })
     }
@@ -179,7 +176,7 @@ impl Opened {
     fn filename(&mut self) -> Result<Option<Vec<u8>>> {
         let Some(filenames) = &mut self.filenames else { return Ok(None) };
         let row = filenames.row(self.number)?.map(<[u8]>::to_vec);
-        let text = row.and_then(|row| values::text(filenames.dataset(), &row));
+        let text = row.and_then(|row| values::text(filenames.array(), &row));
         Ok(text.ok().filter(|text| !text.is_empty()))
     }
 }
@@ -195,14 +192,14 @@ fn unfilled(mut row: Vec<u8>) -> Vec<u8> {
 }
 
 /// The axes of the image in row `number`.
-fn axes(shapes: &mut Rows, number: u64) -> Result<Result<Vec<u64>, String>> {
+fn axes(shapes: &mut dyn Rows, number: u64) -> Result<Result<Vec<u64>, String>> {
     let row = match shapes.row(number)? {
         Ok(row) => row.to_vec(),
         Err(what) => return Ok(Err(what)),
     };
-    let dataset = shapes.dataset();
-    let items = row.chunks_exact(dataset.raw_element_size().unwrap_or(0).max(1));
-    let axis = |item: &[u8]| match values::whole(dataset.dtype(), item) {
+    let array = shapes.array();
+    let items = row.chunks_exact(array.item_bytes().max(1));
+    let axis = |item: &[u8]| match values::whole(array.item(), item) {
         Label::Number(axis) => u64::try_from(axis).ok(),
         _ => None,
     };
@@ -211,11 +208,12 @@ fn axes(shapes: &mut Rows, number: u64) -> Result<Result<Vec<u64>, String>> {
 }
 
 impl Records {
-    pub fn new(file: &Hdf5File, tables: Vec<Table>, wanted: &FieldSelection) -> Self {
+    /// The rows of `tables` in `file`.
+    pub fn new(file: Box<dyn Arrays>, tables: Vec<Table>, wanted: &FieldSelection) -> Self {
         let notes = tables.iter().map(|table| table.note.clone()).collect();
         let unused = tables.first().map(|table| table.unused.clone()).unwrap_or_default();
         let (are_several, tables) = (tables.len() > 1, tables.into());
-        Self { file: file.clone(), tables, open: None, notes, unused, are_several, wanted: wanted.clone() }
+        Self { file, tables, open: None, notes, unused, are_several, wanted: wanted.clone() }
     }
 }
 
@@ -228,7 +226,7 @@ impl Images for Records {
             }
             self.open = None;
             let Some(table) = self.tables.pop_front() else { return Ok(None) };
-            self.open = Some(Opened::open(&self.file, table, &self.wanted)?);
+            self.open = Some(Opened::open(&*self.file, table, &self.wanted)?);
         }
         let Some(open) = &mut self.open else { return Ok(None) };
         let mut others = Vec::new();
@@ -241,7 +239,7 @@ impl Images for Records {
                 }
                 Err(what) => Err(MissingImage::Damaged(what)),
             },
-            false => open.image(out)?.map(|()| out.len()),
+            false => open.image(self.file.noun(), out)?.map(|()| out.len()),
         };
         if image.is_ok() {
             match open.beside(at, out)? {
@@ -284,6 +282,6 @@ impl Images for Records {
     }
 
     fn passed(&self) -> BTreeMap<String, u64> {
-        self.unused.iter().map(|path| (format!("dataset {path}"), 1)).collect()
+        self.unused.iter().map(|path| (format!("{} {path}", self.file.noun()), 1)).collect()
     }
 }

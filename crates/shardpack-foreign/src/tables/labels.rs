@@ -1,16 +1,15 @@
-//! Checks datasets with label names whose rows hold several classes, or none.
+//! Checks arrays with label names whose rows hold several classes, or none.
 //!
-//! If one row is no class, the whole dataset becomes a component, and a note names it.
+//! If one row is no class, the whole array becomes a component, and a note names it.
 
-use hdf5_reader::Hdf5File;
 use shardpack_format::{
     Result,
     formats::foreign::{Label, LabelTypes},
 };
 
 use super::{
-    description::Seen,
-    rows::Rows,
+    Arrays, BATCH_BYTES,
+    seen::Seen,
     values::{self, Kind},
 };
 
@@ -22,20 +21,20 @@ pub(super) fn of_lists(labels: &Seen) -> String {
 /// The reason why the rows of `labels` are no classes, for a note; `None` if they are classes.
 ///
 /// # Errors
-/// If the dataset cannot be read.
-pub(super) fn no_class(file: &Hdf5File, labels: &Seen) -> Result<Option<String>> {
+/// If the array cannot be read.
+pub(super) fn no_class(file: &dyn Arrays, labels: &Seen) -> Result<Option<String>> {
     let are_several = matches!(labels.shape[..], [_, items] if items > 1) && labels.shape[0] != 1;
     if !are_several && !matches!(labels.kind, Kind::Real | Kind::Text) {
         return Ok(None);
     }
     let mut texts = LabelTypes::default();
-    let mut rows = Rows::open(file, &labels.path)?;
+    let mut rows = file.rows(&labels.path, BATCH_BYTES)?;
     for number in 0..labels.rows().unwrap_or(0) {
         // Corruption is reported when the row is read.
         let Ok(row) = rows.row(number)?.map(<[u8]>::to_vec) else { continue };
-        let item_bytes = rows.dataset().raw_element_size().unwrap_or(0).max(1);
+        let item_bytes = rows.array().item_bytes().max(1);
         let mut items = if are_several { row.chunks_exact(row.len().max(1)) } else { row.chunks_exact(item_bytes) };
-        let is_unfit = |item: &[u8]| match values::label(rows.dataset(), item, 0) {
+        let is_unfit = |item: &[u8]| match values::label(rows.array(), item, 0) {
             Label::Unfit(_) => labels.kind != Kind::Text,
             Label::Text(text) => {
                 texts.add(&text);

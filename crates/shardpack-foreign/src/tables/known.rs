@@ -1,0 +1,28 @@
+//! Facts about the arrays of a file, in the types of the answers that every kind of file gives.
+
+use std::ops::Range;
+
+/// Warnings about splits that are ranges of rows.
+#[derive(Debug, Default)]
+pub struct OddSplits {
+    /// Rows that are of no split.
+    pub strays: Vec<Range<u64>>,
+    /// Two splits that share rows, and which, in words.
+    pub shared: Option<String>,
+}
+
+/// The arrays of a file without groups.
+#[derive(Debug)]
+pub struct Outline {
+    /// The names of its arrays.
+    pub names: Vec<String>,
+    /// The same with types and axes, for the user.
+    pub told: String,
+    /// Whether they look like one sample, an image with masks of its size, and not like rows of a table.
+    pub is_sample: bool,
+}
+
+/// Why a row that no split names does not go in.
+pub fn stray(row: u64) -> String {
+    format!("row {row} is in none of the splits of attribute split")
+}
