@@ -42,7 +42,7 @@ pub mod zip;
 use std::{
     borrow::Cow,
     io::{self, Read},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use shardpack_format::{
@@ -101,6 +101,33 @@ pub struct ShardFile {
     pub expected: Option<mds::Shard>,
     /// The selected split of a file that holds several; `None` selects the whole file.
     pub part: Option<String>,
+    /// Files that hold other fields of the same records.
+    pub beside: Vec<Beside>,
+}
+
+/// A file that belongs to a [`ShardFile`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Beside {
+    /// Path or URL of the file.
+    pub path: PathBuf,
+    /// The remote file, if it has a URL.
+    pub remote: Option<Remote>,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// As [`ShardFile::mtime_ns`].
+    pub mtime_ns: i64,
+}
+
+impl Beside {
+    fn new(place: &FileLocation) -> Result<Self> {
+        let Facts { bytes, mtime_ns, .. } = place.facts()?;
+        Ok(Self { path: place.path().to_path_buf(), remote: place.remote().cloned(), bytes, mtime_ns })
+    }
+
+    /// Location of the file.
+    fn location(&self) -> FileLocation {
+        FileLocation::new(&self.path, self.remote.as_ref())
+    }
 }
 
 impl ShardFile {
@@ -143,32 +170,44 @@ impl ShardFile {
 
     fn new(place: &FileLocation, facts: Facts, kind: Kind, packed: Option<Packed>) -> Self {
         let Facts { bytes, mtime_ns, inode, .. } = facts;
-        let remote = match place {
-            FileLocation::Local(_) => None,
-            FileLocation::Remote(remote) => Some(remote.clone()),
-        };
-        let path = place.path().to_path_buf();
-        Self { path, remote, bytes, mtime_ns, inode: Some(inode), kind, packed, expected: None, part: None }
+        let (path, remote) = (place.path().to_path_buf(), place.remote().cloned());
+        let (expected, part, beside) = (None, None, Vec::new());
+        Self { path, remote, bytes, mtime_ns, inode: Some(inode), kind, packed, expected, part, beside }
     }
 
     /// Location of the file.
     fn location(&self) -> FileLocation {
-        match &self.remote {
-            Some(remote) => FileLocation::Remote(remote.clone()),
-            None => FileLocation::Local(self.path.clone()),
-        }
+        FileLocation::new(&self.path, self.remote.as_ref())
     }
 
-    /// The network error that made the file unreadable, if any. A parser may have reported the failure under another name.
+    /// The network error that made the file, or a file beside it, unreadable, if any. A parser may have reported the failure under
+    /// another name.
     pub fn failure(&self) -> Option<Error> {
-        self.remote.as_ref().and_then(Remote::failure)
+        let remotes = self.beside.iter().map(|one| &one.remote);
+        std::iter::once(&self.remote).chain(remotes).flatten().find_map(Remote::failure)
+    }
+
+    /// The result of a read, or the network error if there is one: parsers do not know about networks.
+    fn prefer_network_error<T>(&self, came: Result<T>) -> Result<T> {
+        self.failure().map_or(came, Err)
+    }
+
+    /// Length in bytes of the file and of the files beside it.
+    pub fn total_bytes(&self) -> u64 {
+        self.beside.iter().fold(self.bytes, |bytes, one| bytes.saturating_add(one.bytes))
     }
 
     /// The current identity of the file. At a URL, each response carries the version.
     ///
     /// # Errors
-    /// If the metadata of the file cannot be read.
+    /// If the metadata of the file cannot be read, or a file beside it differs from the listed file.
     pub fn facts(&self) -> Result<Facts> {
+        for one in &self.beside {
+            let now = one.location().facts()?;
+            if (now.bytes, now.mtime_ns) != (one.bytes, one.mtime_ns) {
+                return Err(changed(&one.path));
+            }
+        }
         let place = self.location();
         let facts = place.facts()?;
         let transaction = match (self.kind, &place) {
@@ -185,9 +224,7 @@ impl ShardFile {
 
     /// The error for a file that differs from the listed file.
     pub fn changed(&self) -> Error {
-        Error::data("was changed since it was listed; no sample is taken of two versions")
-            .in_file(&self.path)
-            .help(help::STILL_WRITTEN)
+        changed(&self.path)
     }
 
     /// Whether images can be read in place: neither the file nor any part is compressed.
@@ -238,7 +275,7 @@ impl ShardFile {
     /// # Errors
     /// As [`formats::foreign::Foreign::walk`], and if `check_cancelled` cancels.
     pub fn walk(&self, wanted: &FieldSelection, check_cancelled: CancelCheck<'_>) -> Result<Box<dyn Walk>> {
-        self.location().prefer_network_error(self.checked(wanted, None, check_cancelled))
+        self.prefer_network_error(self.checked(wanted, None, check_cancelled))
     }
 
     /// As [`ShardFile::walk`], but a `.npz` file in a sample of an uncompressed tar is split into its arrays, unless it is
@@ -249,7 +286,7 @@ impl ShardFile {
     pub fn walk_arrays(&self, wanted: &FieldSelection, check_cancelled: CancelCheck<'_>) -> Result<Box<dyn Walk>> {
         let is_meant = self.kind.has_member_names() && self.is_plain();
         let npz = if is_meant { Some(npz::TakenApart::new(self.location().open()?, wanted)) } else { None };
-        self.location().prefer_network_error(self.checked(wanted, npz, check_cancelled))
+        self.prefer_network_error(self.checked(wanted, npz, check_cancelled))
     }
 
     fn checked(
@@ -263,7 +300,9 @@ impl ShardFile {
             true => KeyClass::parse(&wanted.entries).map_err(|error| error.in_file(&self.path))?,
             false => None,
         };
-        Ok(Box::new(Checked::new(walk, wanted, keys, npz, self.remote.clone())))
+        let remotes = self.beside.iter().map(|one| &one.remote);
+        let remotes = std::iter::once(&self.remote).chain(remotes).flatten().cloned().collect();
+        Ok(Box::new(Checked::new(walk, wanted, keys, npz, remotes)))
     }
 
     /// As [`ShardFile::walk`], with every field whose position allows an image.
@@ -360,8 +399,13 @@ impl ShardFile {
             Kind::Format(_) => Ok(T::default()),
             Kind::Read(entry) => look(entry),
         };
-        self.location().prefer_network_error(found.map_err(|error| error.in_file(&self.path)))
+        self.prefer_network_error(found.map_err(|error| error.in_file(&self.path)))
     }
+}
+
+fn changed(path: &Path) -> Error {
+    let error = Error::data("was changed since it was listed; no sample is taken of two versions");
+    error.in_file(path).help(help::STILL_WRITTEN)
 }
 
 /// The concatenated records of a walk.

@@ -10,7 +10,10 @@ use std::{
 use shardpack_format::{Error, Result, formats::foreign::Skip, regular};
 use shardpack_storage::sys;
 
-use crate::remote::{Blocks, Remote, Stream};
+use crate::{
+    remote::{Blocks, Remote, Stream},
+    zip,
+};
 
 /// A seek costs a system call; small records are passed over within the buffer.
 pub(crate) const BUFFER_BYTES: usize = 64 << 10;
@@ -50,6 +53,22 @@ impl From<&PathBuf> for FileLocation {
 }
 
 impl FileLocation {
+    /// The file at `path`, which has a URL if it is `remote`.
+    pub(crate) fn new(path: &Path, remote: Option<&Remote>) -> Self {
+        match remote {
+            Some(remote) => Self::Remote(remote.clone()),
+            None => Self::Local(path.to_path_buf()),
+        }
+    }
+
+    /// The remote file, if it has a URL.
+    pub(crate) fn remote(&self) -> Option<&Remote> {
+        match self {
+            Self::Local(_) => None,
+            Self::Remote(remote) => Some(remote),
+        }
+    }
+
     /// Its path or URL.
     pub fn path(&self) -> &Path {
         match self {
@@ -169,5 +188,11 @@ impl Bytes {
             Self::File(file) => file.read_exact_at(out, offset),
             Self::Remote(blocks) => blocks.read_exact_at(out, offset),
         }
+    }
+}
+
+impl zip::ReadAt for Bytes {
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.read_exact_at(out, offset)
     }
 }

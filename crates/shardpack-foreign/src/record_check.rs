@@ -33,8 +33,8 @@ pub(super) struct Checked {
     first: Vec<u8>,
     /// Why the last record has no image though the walk has one.
     refused: Option<String>,
-    /// The remote file that the records come from, if any.
-    remote: Option<Remote>,
+    /// The remote files that the records come from.
+    remotes: Vec<Remote>,
 }
 
 impl Checked {
@@ -43,7 +43,7 @@ impl Checked {
         wanted: &FieldSelection,
         keys: Option<KeyClass>,
         npz: Option<TakenApart>,
-        remote: Option<Remote>,
+        remotes: Vec<Remote>,
     ) -> Self {
         let renamed = (!wanted.renames.is_empty()).then(|| wanted.clone());
         let (by_content, first, refused) = (wanted.image.is_none(), Vec::new(), None);
@@ -57,13 +57,13 @@ impl Checked {
             is_label_said: wanted.label.is_some(),
             first,
             refused,
-            remote,
+            remotes,
         }
     }
 
     /// The result of a read, unless the network caused it.
     fn prefer_network_error<T>(&self, came: Result<T>) -> Result<T> {
-        self.remote.as_ref().and_then(Remote::failure).map_or(came, Err)
+        self.remotes.iter().find_map(Remote::failure).map_or(came, Err)
     }
 
     fn step(&mut self) -> Result<Option<Record>> {

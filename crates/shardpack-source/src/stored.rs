@@ -79,12 +79,27 @@ pub(super) struct StoredFile {
     pub packed: Option<Packed>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<StoredBeside>,
+}
+
+/// A file that belongs to a [`StoredFile`].
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StoredBeside {
+    pub path: PathBuf,
+    pub bytes: u64,
+    pub mtime_ns: i64,
 }
 
 impl StoredShards {
     /// Describes the first file that differs from `now`, if any.
     pub fn difference(&self, now: &Self) -> Option<String> {
-        let facts = |file: &StoredFile| (file.name.clone(), file.bytes, file.mtime_ns);
+        let beside = |one: &StoredBeside| (one.path.file_name().map(ToOwned::to_owned), one.bytes, one.mtime_ns);
+        let facts = |file: &StoredFile| {
+            let all: Vec<_> = file.beside.iter().map(beside).collect();
+            (file.name.clone(), file.bytes, file.mtime_ns, all)
+        };
         let differs = self.files.iter().zip(&now.files).find(|(old, new)| facts(old) != facts(new));
         match differs {
             Some((old, new)) if old.name == new.name => Some(format!("{} was changed", old.name)),

@@ -184,7 +184,7 @@ impl Shards {
             ));
         }
         if files.len() > shard_reader::MAX_FILES
-            || files.iter().any(|file| file.shard.bytes > shard_reader::MAX_FILE_BYTES)
+            || files.iter().any(|file| file.shard.total_bytes() > shard_reader::MAX_FILE_BYTES)
         {
             return Err(Error::usage("more than 16 million files, or one of more than 1 TiB"));
         }

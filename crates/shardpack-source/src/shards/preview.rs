@@ -87,7 +87,8 @@ impl Shards {
         }
         let name = |file: Option<&super::File>| file.map_or_else(String::new, |file| file.name.clone());
         // A file that holds several splits is listed once per split.
-        let files: BTreeMap<_, _> = self.files.iter().map(|file| (&file.shard.path, file.shard.bytes)).collect();
+        let files: BTreeMap<_, _> =
+            self.files.iter().map(|file| (&file.shard.path, file.shard.total_bytes())).collect();
         let mut look = Preview {
             formats,
             files: files.len() as u64,

@@ -9,12 +9,12 @@ use shardpack_storage::Transfers;
 use super::{File, Shards, urls::UrlResolver};
 use crate::{
     api::{SampleReader, SharedSource, SomeSamples, Source, SourceKind, SourceListing},
-    foreign::{Kind, ShardFile, lmdb},
+    foreign::{Beside, Kind, ShardFile, lmdb},
     listing::Listing,
     monitor::Monitor,
     options::Options,
     retry::Retrying,
-    stored::{Stored, StoredFile, StoredShards},
+    stored::{Stored, StoredBeside, StoredFile, StoredShards},
     sys,
 };
 
@@ -23,10 +23,17 @@ impl Shards {
         // Store settings come from the environment only.
         let urls = Arc::new(UrlResolver::new(&StoreSettings::default()));
         let file = |file: StoredFile| {
-            let StoredFile { path, name, split, bytes, mtime_ns, kind, packed, part } = file;
+            let StoredFile { path, name, split, bytes, mtime_ns, kind, packed, part, beside } = file;
             let kind = Kind::parse(&kind)?;
-            let remote = sys::is_store(&path).then(|| urls.known(&path, bytes, mtime_ns)).transpose()?;
-            let shard = ShardFile { path, remote, bytes, mtime_ns, inode: None, kind, packed, expected: None, part };
+            let remote = |path: &Path, bytes: u64, mtime_ns: i64| {
+                sys::is_store(path).then(|| urls.known(path, bytes, mtime_ns)).transpose()
+            };
+            let beside = beside.into_iter().map(|StoredBeside { path, bytes, mtime_ns }| {
+                Ok(Beside { remote: remote(&path, bytes, mtime_ns)?, path, bytes, mtime_ns })
+            });
+            let (beside, remote) = (beside.collect::<Result<_>>()?, remote(&path, bytes, mtime_ns)?);
+            let (inode, expected) = (None, None);
+            let shard = ShardFile { path, remote, bytes, mtime_ns, inode, kind, packed, expected, part, beside };
             Ok(File { shard, name, split })
         };
         let files: Vec<File> = stored.files.into_iter().map(file).collect::<Result<_>>()?;
@@ -49,6 +56,10 @@ impl Source for Shards {
     }
 
     fn stored(&self) -> Stored {
+        let beside = |one: &Beside| {
+            let Beside { path, bytes, mtime_ns, .. } = one;
+            StoredBeside { path: path.clone(), bytes: *bytes, mtime_ns: *mtime_ns }
+        };
         let file = |File { shard, name, split }: &File| StoredFile {
             path: shard.path.clone(),
             name: name.clone(),
@@ -58,6 +69,7 @@ impl Source for Shards {
             kind: shard.kind.name().to_owned(),
             packed: shard.packed,
             part: shard.part.clone(),
+            beside: shard.beside.iter().map(beside).collect(),
         };
         Stored::Shards(StoredShards { files: self.files.iter().map(file).collect(), wanted: self.wanted.clone() })
     }
@@ -66,6 +78,9 @@ impl Source for Shards {
         let mut resolved = self.clone();
         for file in resolved.files.iter_mut().filter(|file| file.shard.remote.is_none()) {
             file.shard.path = sys::resolved(&file.shard.path)?;
+            for one in &mut file.shard.beside {
+                one.path = sys::resolved(&one.path)?;
+            }
         }
         if let Some(list) = lmdb::label_file(&self.wanted.entries) {
             let list = sys::resolved(&list)?;

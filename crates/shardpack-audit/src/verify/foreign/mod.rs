@@ -111,11 +111,11 @@ impl Walked {
 pub fn verify(looked: InputFiles, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
     let start = Instant::now();
     let Files { shards: files, problems, ignored, notes, .. } = &looked.files;
-    let read_bytes = files.iter().map(|file| file.bytes).sum();
+    let read_bytes = files.iter().map(|file| file.total_bytes()).sum();
     monitor.begin(Phase::Verifying, 0, read_bytes);
     let walk = |file: &ShardFile| {
         let walked = walk(file, options, monitor)?;
-        monitor.advance(walked.samples, file.bytes);
+        monitor.advance(walked.samples, file.total_bytes());
         Ok(walked)
     };
     let mut walked: Vec<Walked> = in_pool(options.jobs, || files.par_iter().map(walk).collect::<Result<_>>())?;
