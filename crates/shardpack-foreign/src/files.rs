@@ -17,7 +17,7 @@ use shardpack_format::{Error, ErrorKind, Result, formats::mds, shell, size, text
 use super::{
     FileLocation, Kind, Remote, ShardFile, key_labels,
     lmdb::DATA_FILE,
-    numbered, parquet,
+    numbered, numpy, parquet,
     patterns::expanded,
     readers::many,
     recognise::{kind_by_name, recognise},
@@ -31,6 +31,7 @@ const BESIDE: [&str; 7] = ["idx", "lst", "index", "json", "txt", "csv", "md"];
 
 /// Reason under which a valid but empty file is counted.
 pub const WITHOUT_SAMPLES: &str = "shard without samples";
+pub use numpy::{BY_CHOICE as ROWS_BY_CHOICE, NO_ROWS};
 /// Message if no source holds a shard.
 pub const NO_SAMPLE: &str = "no sample in it";
 
@@ -174,7 +175,8 @@ pub fn is_shard(path: &Path) -> Result<bool> {
         return Ok(kind_by_name(path).is_some());
     }
     let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
-    if BESIDE.contains(&extension.as_str()) {
+    // Only the names of several arrays tell whether their rows are samples.
+    if BESIDE.contains(&extension.as_str()) || numpy::is_called(path) {
         return Ok(false);
     }
     match recognise(&path.into()) {
@@ -183,6 +185,11 @@ pub fn is_shard(path: &Path) -> Result<bool> {
         Err(_) => Ok(kind_by_name(path).is_some()),
         Ok(found) => Ok(found.is_some()),
     }
+}
+
+/// Whether a file of this name is a file of numpy, whose rows may be samples.
+pub fn is_called_array(path: &Path) -> bool {
+    numpy::is_called(path)
 }
 
 /// Whether a file of this name should be a shard.
@@ -240,6 +247,7 @@ impl Files {
         at: &dyn Fn(&str) -> Result<Option<FileLocation>>,
         from: Option<Kind>,
     ) -> Result<()> {
+        let (arrays, places): (Vec<_>, Vec<_>) = places.into_iter().partition(|place| numpy::is_called(place.path()));
         let looked = of_each(&places, |place| match recognise(place) {
             // The compression is not supported, and the name is not the name of a shard.
             Err(error) if error.kind() == ErrorKind::Usage && kind_by_name(place.path()).is_none() => Ok(None),
@@ -273,6 +281,7 @@ impl Files {
             }
         }
         self.leave_tables(first);
+        self.take_arrays(arrays, from, false);
         self.problems.extend(numbered::incomplete(&self.shards[first..]).iter().map(numbered::Set::error));
         self.whole.insert(folder.to_path_buf());
         if self.shards.is_empty() && from.is_some() {
@@ -360,6 +369,10 @@ impl Files {
                 !is_metadata
             });
         }
+        let mut arrays = Vec::new();
+        if from.is_none_or(|kind| kind == Kind::Read(&numpy::ENTRY)) {
+            (arrays, places) = places.into_iter().partition(|place| numpy::is_called(place.path()));
+        }
         let found = of_each(&places, |place| match from {
             Some(kind) => ShardFile::of_kind(place, kind),
             None => recognise(place)?.ok_or_else(|| unknown(place.path())),
@@ -371,6 +384,15 @@ impl Files {
             }
         }
         self.leave_tables(first);
+        self.take_arrays(arrays, from, true);
+    }
+
+    /// Adds files of numpy whose rows are samples, and counts the others.
+    fn take_arrays(&mut self, places: Vec<FileLocation>, from: Option<Kind>, are_named: bool) {
+        let found = numpy::shards(places, from, are_named);
+        self.shards.extend(found.shards);
+        self.problems.extend(found.problems);
+        found.others.iter().for_each(|_| self.ignore(NO_ROWS));
     }
 
     /// Files directly in the folder that may be shards, by name.
@@ -499,13 +521,6 @@ fn known() -> String {
 }
 
 fn unknown(path: &Path) -> Error {
-    let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
-    if extension == "npy" || extension == "npz" {
-        return Error::usage("arrays of numpy, whose rows are no samples here").in_file(path).help(
-            "write them as datasets of an HDF5 file with h5py if their rows are samples; shardpack pack packs a folder of files that are a \
-             sample each",
-        );
-    }
     Error::data("of no format that this program knows, by its first bytes and its name").in_file(path).help(format!(
         "these formats of shards are detected: {}; convert --from FORMAT reports the error in a damaged shard",
         known()

@@ -6,10 +6,10 @@ use shardpack_format::{
     formats::{self, foreign::Entries, webdataset},
 };
 
-use super::{entry::Entry, hdf5, lmdb, parquet};
+use super::{entry::Entry, hdf5, lmdb, numpy, parquet};
 
 /// The kinds that are read but not written, in the order of messages.
-pub(crate) static READ: [&Entry; 3] = [&parquet::ENTRY, &lmdb::ENTRY, &hdf5::ENTRY];
+pub(crate) static READ: [&Entry; 4] = [&parquet::ENTRY, &lmdb::ENTRY, &hdf5::ENTRY, &numpy::ENTRY];
 
 /// Kind of a file.
 #[derive(Clone, Copy)]

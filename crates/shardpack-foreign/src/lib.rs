@@ -26,6 +26,7 @@ mod mds_index;
 mod missing_image;
 pub mod npz;
 mod numbered;
+pub mod numpy;
 pub mod offset_index;
 #[cfg_attr(not(feature = "parquet"), path = "without/parquet.rs")]
 pub mod parquet;

@@ -14,6 +14,9 @@ const MAGIC: &[u8; 6] = b"\x93NUMPY";
 pub const HEAD_MAX_BYTES: usize = 12 + (1 << 16);
 /// No head is longer if it has only the dtype and shape of an array that a component can be.
 pub const PLAIN_HEAD_BYTES: usize = 1024;
+/// The errors for items of a type that is not read.
+const OBJECTS: &str = "items are Python objects: a pickle, which is not read";
+const STRUCTURED: &str = "items have named fields (a structured type), which plain arrays do not have";
 /// Most axes that an array has: `NPY_MAXDIMS` of numpy 2.
 pub const MAX_AXES: usize = 64;
 
@@ -165,6 +168,11 @@ pub fn read_head(bytes: &[u8]) -> Result<Head<'_>> {
     Ok(Head { dtype, item_bytes, shape, is_fortran, data_offset, data_bytes })
 }
 
+/// Whether an error of [`read_head`] is a type that is not read, Python objects or structures, and no damage.
+pub fn is_unsupported(error: &Error) -> bool {
+    [OBJECTS, STRUCTURED].contains(&&*error.what())
+}
+
 fn wrong(what: impl Into<String>) -> Error {
     Error::data(what)
 }
@@ -184,7 +192,7 @@ fn item_bytes(dtype: &str) -> Result<u64> {
     let (order, rest) = dtype.split_at_checked(1).ok_or_else(odd)?;
     let (kind, rest) = rest.split_at_checked(1).ok_or_else(odd)?;
     if kind == "O" {
-        return Err(wrong("items are Python objects: a pickle, which is not read"));
+        return Err(wrong(OBJECTS));
     }
     let (digits, unit) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));
     let count: u64 = digits.parse::<u32>().map_err(|_| odd())?.into();
@@ -255,9 +263,7 @@ impl<'a> Text<'a> {
     fn dtype(&mut self) -> Result<&'a str> {
         self.skip_blanks();
         match self.rest.first() {
-            Some(b'[' | b'(') => {
-                Err(wrong("items have named fields (a structured type), which plain arrays do not have"))
-            }
+            Some(b'[' | b'(') => Err(wrong(STRUCTURED)),
             _ => self.string(),
         }
     }

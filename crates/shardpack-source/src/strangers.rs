@@ -96,7 +96,10 @@ fn has_work(storage: &dyn Storage) -> Result<bool> {
 /// # Errors
 /// If the file cannot be read.
 pub fn is_shard(path: &Path) -> Result<bool> {
-    if sys::is_store(path) { Ok(files::is_called_shard(path)) } else { files::is_shard(path) }
+    match sys::is_store(path) {
+        true => Ok(files::is_called_shard(path) && !files::is_called_array(path)),
+        false => files::is_shard(path),
+    }
 }
 
 /// Entries of a dataset folder and its index folder that the manifest does not name; `None` if the storage has no list, or

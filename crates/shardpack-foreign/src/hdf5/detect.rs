@@ -70,7 +70,7 @@ pub(super) fn layout(file: &Hdf5File, wanted: &FieldSelection) -> Result<Layout>
         {
             return Ok(Layout::SampleGroups(samples));
         }
-        let values = if wanted.image.is_none() { value_rows::tables(file, &seen) } else { Ok(Vec::new()) };
+        let values = if wanted.image.is_none() { value_rows::tables(file, &seen, wanted) } else { Ok(Vec::new()) };
         // Bytes beside as many labels, numbers or texts are rows of values, as other numbers are.
         if values.as_ref().is_ok_and(|tables| tables.iter().any(|table| detect::has_companion(table, &seen))) {
             return values.map(|tables| rows(tables, &seen));

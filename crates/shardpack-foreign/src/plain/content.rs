@@ -85,19 +85,31 @@ fn items(array: &Array, input: &[u8], out: &mut Vec<u8>) {
     // As many as there are items: each axis is below their number.
     let item_bytes = data.len() / count as usize;
     let axes: Vec<usize> = array.shape.iter().map(|axis| *axis as usize).collect();
+    write_in_c_order(&data, item_bytes, &axes, (0, 1), out);
+}
+
+/// Appends in C's order the items of an array in Fortran's order, which begins with item `first` of `data` and whose items along the
+/// first of `axes` lie `step` items apart.
+pub(crate) fn write_in_c_order(
+    data: &[u8],
+    item_bytes: usize,
+    axes: &[usize],
+    (first, step): (usize, usize),
+    out: &mut Vec<u8>,
+) {
     let steps: Vec<usize> = axes
         .iter()
-        .scan(1, |step, axis| {
+        .scan(step, |step, axis| {
             let own = *step;
             *step *= axis;
             Some(own)
         })
         .collect();
     let mut place = vec![0; axes.len()];
-    for _ in 0..count {
-        let at: usize = place.iter().zip(&steps).map(|(place, step)| place * step).sum();
+    for _ in 0..axes.iter().product() {
+        let at: usize = first + place.iter().zip(&steps).map(|(place, step)| place * step).sum::<usize>();
         out.extend_from_slice(&data[at * item_bytes..][..item_bytes]);
-        for (place, axis) in place.iter_mut().zip(&axes).rev() {
+        for (place, axis) in place.iter_mut().zip(axes).rev() {
             *place += 1;
             if *place < *axis {
                 break;

@@ -18,6 +18,7 @@ use std::{borrow::Cow, ops::Range, sync::Arc};
 
 use shardpack_format::field_names;
 
+pub(crate) use self::content::write_in_c_order;
 use self::dtype::Number;
 pub use self::{
     arrow::arrow,

@@ -2,7 +2,7 @@
 //!
 //! The header of an array decides the form of its rows. Items of arrays are passed on as stored.
 
-use shardpack_format::{Error, Result, component::Form};
+use shardpack_format::{Error, Result, component::Form, formats::foreign::FieldSelection};
 
 use super::{
     Arrays, Rows,
@@ -17,7 +17,7 @@ use super::{
 ///
 /// # Errors
 /// If arrays have different numbers of rows, and no number is the most common one.
-pub(crate) fn tables(file: &dyn Arrays, seen: &[Seen]) -> Result<Vec<Table>> {
+pub(crate) fn tables(file: &dyn Arrays, seen: &[Seen], wanted: &FieldSelection) -> Result<Vec<Table>> {
     let is_value = |one: &&Seen| {
         one.rows().is_some_and(|rows| rows > 0)
             && dtype_or_text(one)
@@ -52,10 +52,26 @@ pub(crate) fn tables(file: &dyn Arrays, seen: &[Seen]) -> Result<Vec<Table>> {
             .filter_map(|one| Some((label_rank(&one.path)?, *one)))
             .min_by_key(|(rank, _)| *rank)
             .map(|(_, one)| one);
+        if label.is_none() && !wanted.no_labels && wanted.label.is_none() {
+            check_labels(seen, &of, rows, &kept)?;
+        }
         let values: Vec<(String, String)> = kept.iter().map(|one| (one.path.clone(), name(one, &kept))).collect();
         tables.push(Table::of_values(values, label, rows, of, &kept));
     }
     Ok(tables)
+}
+
+/// Fails if an array is named like the labels of the `rows` samples in the split `of`, and has another length.
+fn check_labels(seen: &[Seen], of: &Option<String>, rows: u64, kept: &[&Seen]) -> Result<()> {
+    let is_unfit = |one: &&Seen| {
+        label_rank(&one.path).is_some()
+            && one.rows().is_some_and(|own| own != rows && own > 1)
+            && split(&one.path) == *of
+    };
+    let Some(unfit) = seen.iter().find(is_unfit) else { return Ok(()) };
+    let samples = kept.first().map_or_else(String::new, |one| one.describe());
+    let what = format!("labels {} do not go with samples {samples}", unfit.describe());
+    Err(Error::usage(what).help("--no-labels packs without labels; --label-feature PATH names another dataset"))
 }
 
 /// Component name of a dataset: its own words, or its whole path if another dataset has the same words.

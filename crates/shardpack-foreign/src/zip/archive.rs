@@ -134,6 +134,15 @@ impl<'f, R: ReadAt + ?Sized> Archive<'f, R> {
         Ok(entry.offset..self.data_offset(entry)? + entry.packed_bytes)
     }
 
+    /// Range of the data of `entry`, compressed or not.
+    ///
+    /// # Errors
+    /// As [`Archive::place`].
+    pub fn data(&self, entry: &Entry) -> Result<Range<u64>> {
+        let start = self.data_offset(entry)?;
+        Ok(start..start + entry.packed_bytes)
+    }
+
     /// Range of `entry` that [`member`] needs.
     ///
     /// # Errors
@@ -158,15 +167,45 @@ impl<'f, R: ReadAt + ?Sized> Archive<'f, R> {
     /// # Errors
     /// If it is corrupt.
     pub fn content(&self, entry: &Entry, head: &mut [u8], items: &mut [u8]) -> Result<()> {
+        self.whole(entry, |fill| {
+            fill(head)?;
+            fill(items)
+        })
+    }
+
+    /// Reads all of `entry` in pieces, for its length and its checksum.
+    ///
+    /// # Errors
+    /// If it is corrupt; the message names the entry.
+    pub fn check(&self, entry: &Entry) -> Result<()> {
+        let (mut buffer, mut left) = (vec![0; BUFFER_BYTES], entry.bytes);
+        let checked = self.whole(entry, |fill| {
+            while left > 0 {
+                let piece = left.min(BUFFER_BYTES as u64);
+                fill(&mut buffer[..piece as usize])?;
+                left -= piece;
+            }
+            Ok(())
+        });
+        checked.map_err(|error| error.of_member(&entry.name))
+    }
+
+    /// Calls `take` with a function that fills a slice with the next bytes of `entry`. `take` has to take all of them.
+    fn whole(
+        &self,
+        entry: &Entry,
+        take: impl FnOnce(&mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()>,
+    ) -> Result<()> {
         let mut crc = Crc::new();
-        let start = self.data_offset(entry)?;
+        let mut start = self.data_offset(entry)?;
         if entry.is_deflated() {
             let mut packed = Packed::new(self.file, start, entry);
             let mut unpacked = DeflateDecoder::new(&mut packed);
-            for part in [&mut *head, &mut *items] {
+            take(&mut |part| {
                 inflate(&mut unpacked, part)?;
                 crc.update(part);
-            }
+                Ok(())
+            })?;
             let more = unpacked.read(&mut [0]).map_err(failed)?;
             if more > 0 {
                 return wrong(format!("unpacks to more than the {} bytes in the directory", entry.bytes));
@@ -176,10 +215,12 @@ impl<'f, R: ReadAt + ?Sized> Archive<'f, R> {
                 return wrong(format!("{} after the packed data", size::counted(unused, "byte")));
             }
         } else {
-            read(self.file, start, head)?;
-            read(self.file, start + head.len() as u64, items)?;
-            crc.update(head);
-            crc.update(items);
+            take(&mut |part| {
+                read(self.file, start, part)?;
+                start += part.len() as u64;
+                crc.update(part);
+                Ok(())
+            })?;
         }
         match crc.sum() == entry.crc {
             true => Ok(()),

@@ -46,7 +46,7 @@ impl Fault {
     }
 
     /// The same as an error of a storage.
-    fn into_error(self) -> Error {
+    pub(crate) fn into_error(self) -> Error {
         match self {
             Self::Data(what) => Error::data(what),
             Self::Io(error) => error.downcast().unwrap_or_else(|error| Error::io("cannot read", error)),

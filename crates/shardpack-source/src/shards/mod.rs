@@ -25,7 +25,7 @@ use std::{
     sync::Arc,
 };
 
-use shardpack_format::{Error, ErrorKind, Result, formats::foreign::FieldSelection};
+use shardpack_format::{Error, ErrorKind, Result, formats::foreign::FieldSelection, size};
 use shardpack_reader::unfinished;
 
 use super::{
@@ -143,14 +143,20 @@ impl Shards {
         if found.shards.is_empty() {
             let ignored: u64 =
                 found.ignored.iter().filter(|(reason, _)| *reason != files::FOLDER).map(|(_, files)| files).sum();
+            let is_of_arrays = ignored > 0 && found.ignored.get(files::NO_ROWS) == Some(&ignored);
+            let source = sources.first().cloned().unwrap_or_default();
+            if is_of_arrays {
+                let error = Error::usage(format!("{}: {}", size::counted(ignored, "file"), files::NO_ROWS));
+                return Err(error.in_file(source).help(files::ROWS_BY_CHOICE));
+            }
             return Err(Error::usage(match ignored {
                 0 => "no shards in here".to_owned(),
                 1 => "the one file in here is no shard".to_owned(),
                 files => format!("none of the {files} files in here is a shard"),
             })
-            .in_file(sources.first().cloned().unwrap_or_default())
+            .in_file(source)
             .help(
-                "shards are webdataset tar, TFRecord, RecordIO, MDS, parquet, LMDB or HDF5 files; a tree of images is packed with \
+                "shards are webdataset tar, TFRecord, RecordIO, MDS, parquet, LMDB, HDF5 or numpy files; a tree of images is packed with \
                  `shardpack pack SRC DST`",
             ));
         }

@@ -86,16 +86,20 @@ impl Shards {
             }
         }
         let name = |file: Option<&super::File>| file.map_or_else(String::new, |file| file.name.clone());
+        let last = |file: &super::File| match file.shard.beside.last().and_then(|one| one.path.file_name()) {
+            Some(own) => own.to_string_lossy().into_owned(),
+            None => file.name.clone(),
+        };
         // A file that holds several splits is listed once per split.
         let files: BTreeMap<_, _> =
             self.files.iter().map(|file| (&file.shard.path, file.shard.total_bytes())).collect();
         let mut look = Preview {
             formats,
-            files: files.len() as u64,
-            bytes: files.values().sum(),
+            files: files.values().map(|one| one.0).sum(),
+            bytes: files.values().map(|one| one.1).sum(),
             splits: self.splits().into_iter().flatten().collect(),
             first: name(self.files.first()),
-            last: name(self.files.last()),
+            last: self.files.last().map_or_else(String::new, last),
             image: String::new(),
             label: String::new(),
             components: Vec::new(),

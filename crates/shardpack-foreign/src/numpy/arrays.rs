@@ -1,0 +1,269 @@
+//! The arrays of a `.npz` file, or of several `.npy` files.
+//!
+//! Every length is compared with the length of the file or the member before it is used.
+
+use std::sync::Arc;
+
+use shardpack_format::{Error, Result, npy, size};
+
+use super::{read::Content, rows::NumpyRows};
+use crate::{
+    Bytes, FileLocation, ShardFile,
+    tables::{
+        Array, Arrays, Rows,
+        item::{Item, Order},
+        seen::Seen,
+    },
+    zip::{
+        Fault,
+        archive::{Directory, Entry},
+    },
+};
+
+/// Most arrays of a file.
+pub(super) const MAX_ARRAYS: usize = 64;
+/// Maximum length of a directory in bytes: so many arrays, with the longest names and fields of real writers.
+const MAX_DIRECTORY_BYTES: u64 = 1 << 16;
+/// Bytes of an array in which its head ends, but for one that numpy does not write.
+const HEAD_BYTES: u64 = 1024;
+/// Names of the arrays of a sparse matrix of scipy, some of which each format has.
+const SPARSE: [[&str; 3]; 3] = [["data", "format", "shape"], ["indices", "indptr", "shape"], ["row", "col", "shape"]];
+/// Advice for arrays that cannot be read.
+const WITHOUT: &str =
+    "numpy.savez writes the file without this array, or with the array as numbers or text of a fixed length";
+
+/// An array.
+#[derive(Debug)]
+pub(super) struct Stored {
+    pub name: String,
+    pub content: Content,
+    pub item: Item,
+    pub item_bytes: usize,
+    pub shape: Vec<u64>,
+    /// Whether the items of a row do not lie together.
+    pub is_fortran: bool,
+    /// Offset of the items in the `.npy` file.
+    pub head_bytes: u64,
+    pub data_bytes: u64,
+}
+
+/// Arrays that are one file for the reader of tables.
+pub(super) struct NumpyFile {
+    arrays: Vec<Arc<Stored>>,
+    /// The archive and its members, in the order of `arrays`.
+    archive: Option<(Arc<Bytes>, Directory, Vec<Entry>)>,
+}
+
+impl NumpyFile {
+    /// Reads the heads of the arrays of `file`.
+    ///
+    /// # Errors
+    /// If an array is corrupt, or of a type that is not read.
+    pub fn open(file: &ShardFile) -> Result<Self> {
+        match is_archive(&file.path) {
+            true => Self::of_archive(&file.location()),
+            false => {
+                let others = file.beside.iter().map(|one| one.location());
+                Self::of_files(&std::iter::once(file.location()).chain(others).collect::<Vec<_>>())
+            }
+        }
+    }
+
+    /// The arrays in the archive at `place`.
+    ///
+    /// # Errors
+    /// As [`NumpyFile::open`].
+    pub fn of_archive(place: &FileLocation) -> Result<Self> {
+        let file = Arc::new(place.open()?);
+        let bytes = file.count().map_err(|error| Error::io("cannot read", error))?;
+        let check = |members: u64| match members > MAX_ARRAYS as u64 {
+            true => Err(Fault::Data(format!("{members} arrays, at most {MAX_ARRAYS} are read as tables"))),
+            false => Ok(()),
+        };
+        let directory = Directory::read(&*file, bytes, MAX_DIRECTORY_BYTES, check).map_err(Fault::into_error)?;
+        let (mut arrays, mut entries, mut places) = (Vec::<Stored>::new(), Vec::new(), Vec::new());
+        for entry in directory.entries() {
+            let entry = entry.map_err(Fault::into_error)?;
+            let of_member = |fault: Fault| fault.of_member(&entry.name).into_error();
+            entry.check().map_err(of_member)?;
+            let name = entry.name.strip_suffix(".npy").filter(|name| !name.is_empty());
+            let name = name.ok_or_else(|| {
+                Error::data(format!("member {:?} is no array: numpy calls arrays NAME.npy", entry.name))
+            })?;
+            if arrays.iter().any(|other| other.name == name) {
+                return Err(Error::data(format!("array {name} is there twice")));
+            }
+            let archive = directory.archive(&*file);
+            let whole = archive.place(&entry).map_err(of_member)?;
+            places.push((whole.start, whole.end, entry.name.clone()));
+            let (range, is_deflated) = (archive.data(&entry).map_err(of_member)?, entry.is_deflated());
+            let content = Content { file: Arc::clone(&file), range, is_deflated, bytes: entry.bytes };
+            arrays.push(Stored::open(name.to_owned(), content)?);
+            entries.push(entry);
+        }
+        places.sort_unstable();
+        if let Some(two) = places.windows(2).find(|two| two[1].0 < two[0].1) {
+            return Err(Error::data(format!("members {:?} and {:?} lie in each other", two[0].2, two[1].2)));
+        }
+        let has = |name: &str| arrays.iter().any(|one| one.name == name);
+        if SPARSE.iter().any(|names| names.iter().all(|name| has(name))) {
+            let error = Error::usage("a sparse matrix of scipy, whose arrays are no tables of rows");
+            return Err(error.help("its method toarray() makes an array that numpy.savez writes"));
+        }
+        Self::of_arrays(arrays, Some((file, directory, entries)))
+    }
+
+    /// The arrays in the files at `places`, each called as its file is.
+    ///
+    /// # Errors
+    /// As [`NumpyFile::open`].
+    pub fn of_files(places: &[FileLocation]) -> Result<Self> {
+        if places.len() > MAX_ARRAYS {
+            return Err(Error::usage(format!("{} arrays, at most {MAX_ARRAYS} are read as tables", places.len())));
+        }
+        let open = |place: &FileLocation| {
+            let file = Arc::new(place.open()?);
+            let bytes = file.count().map_err(|error| Error::io("cannot read", error))?;
+            let content = Content { file, range: 0..bytes, is_deflated: false, bytes };
+            let name = place.path().file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            Stored::open(name, content)
+        };
+        Self::of_arrays(places.iter().map(open).collect::<Result<_>>()?, None)
+    }
+
+    fn of_arrays(arrays: Vec<Stored>, archive: Option<(Arc<Bytes>, Directory, Vec<Entry>)>) -> Result<Self> {
+        let arrays: Vec<Arc<Stored>> = arrays.into_iter().map(Arc::new).collect();
+        let file = Self { arrays, archive };
+        let most = file.most_rows();
+        match file.arrays.iter().find(|one| one.shape.first().is_some_and(|rows| *rows > most)) {
+            // Rows of no bytes.
+            Some(one) => Err(Error::data(format!(
+                "array {}: {}, of arrays of {} in all",
+                one.name,
+                size::counted(one.shape[0], "row"),
+                size::counted(most, "byte")
+            ))),
+            None => Ok(file),
+        }
+    }
+
+    /// The arrays as candidates for tables, in the order of names.
+    pub fn seen(&self) -> Vec<Seen> {
+        let mut seen: Vec<Seen> = self.arrays.iter().map(|one| Seen::new(one.name.clone(), &**one)).collect();
+        seen.sort_by(|one, other| one.path.cmp(&other.path));
+        seen
+    }
+
+    /// Compares the arrays `used` with their checksums, if they lie in an archive. Each is read whole, in pieces.
+    ///
+    /// # Errors
+    /// If one is corrupt.
+    pub fn check<'u>(&self, used: impl Iterator<Item = &'u str>) -> Result<()> {
+        let Some((file, directory, entries)) = &self.archive else { return Ok(()) };
+        let mut names: Vec<&str> = used.collect();
+        names.sort_unstable();
+        names.dedup();
+        let is_used = |one: &Arc<Stored>| names.binary_search(&one.name.as_str()).is_ok();
+        let used = self.arrays.iter().zip(entries).filter(|(one, _)| is_used(one));
+        used.map(|(_, entry)| entry)
+            .try_for_each(|entry| directory.archive(&**file).check(entry).map_err(Fault::into_error))
+    }
+
+    fn find(&self, name: &str) -> Result<&Arc<Stored>> {
+        let found = self.arrays.iter().find(|one| one.name == name);
+        found.ok_or_else(|| Error::usage(format!("no array {name} in it")))
+    }
+}
+
+/// Whether a file of this name is an archive of arrays.
+pub(super) fn is_archive(path: &std::path::Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npz"))
+}
+
+impl Arrays for NumpyFile {
+    fn noun(&self) -> &'static str {
+        "array"
+    }
+
+    fn most_rows(&self) -> u64 {
+        self.arrays.iter().fold(0, |bytes, one| bytes.saturating_add(one.content.bytes))
+    }
+
+    fn item(&self, path: &str) -> Result<Item> {
+        Ok(self.find(path)?.item.clone())
+    }
+
+    fn rows(&self, path: &str, batch_bytes: usize) -> Result<Box<dyn Rows>> {
+        Ok(Box::new(NumpyRows::new(Arc::clone(self.find(path)?), batch_bytes)?))
+    }
+}
+
+impl Stored {
+    /// Reads the head of the array `name` in `content`.
+    fn open(name: String, content: Content) -> Result<Self> {
+        let in_array = |error: Error| {
+            let what = format!("array {name}: {}", error.what());
+            match npy::is_unsupported(&error) {
+                true => Error::usage(what).help(WITHOUT),
+                false => Error::data(what),
+            }
+        };
+        let mut first = Vec::new();
+        for most in [HEAD_BYTES, npy::HEAD_MAX_BYTES as u64] {
+            first.resize(most.min(content.bytes) as usize, 0);
+            let read = content.from(0).and_then(|mut reader| reader.read_exact(&mut first));
+            read.map_err(|error| match error.raw_os_error() {
+                Some(_) => Error::io("cannot read", error),
+                None => in_array(Error::data(format!("damaged: {error}"))),
+            })?;
+            // The header may be longer: retry with the maximum length.
+            if npy::read_head(&first).is_ok() || content.bytes <= most {
+                break;
+            }
+        }
+        let head = npy::read_head(&first).and_then(|head| head.check_length(content.bytes).map(|()| head));
+        let head = head.map_err(in_array)?;
+        // With at most one axis longer than 1, both orders are equal.
+        let is_fortran = head.is_fortran && head.shape.iter().filter(|axis| **axis != 1).count() > 1;
+        let (item, item_bytes) = (item(head.dtype), head.item_bytes as usize);
+        let (head_bytes, data_bytes, shape) = (head.data_offset as u64, head.data_bytes, head.shape);
+        Ok(Self { item, item_bytes, shape, is_fortran, head_bytes, data_bytes, name, content })
+    }
+}
+
+impl Array for Stored {
+    fn item(&self) -> &Item {
+        &self.item
+    }
+
+    fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    fn item_bytes(&self) -> usize {
+        self.item_bytes
+    }
+
+    fn referred(&self, _: &[u8], _: usize) -> std::result::Result<Vec<u8>, String> {
+        Err("an array of numpy has no items elsewhere".to_owned())
+    }
+}
+
+/// The type of items with the dtype `name`, as [`npy::read_head`] admits it.
+pub(super) fn item(name: &str) -> Item {
+    let other = || Item::Other(name.to_owned());
+    let (Some(order), Some(kind)) = (name.get(..1), name.get(1..2)) else { return other() };
+    let order = if order == ">" { Order::Big } else { Order::Little };
+    let Some(count) = name.get(2..).and_then(|count| count.parse::<u32>().ok()) else { return other() };
+    let size = u8::try_from(count).unwrap_or(0);
+    match (kind, count) {
+        ("b", _) => Item::truth(),
+        ("i" | "u", _) => Item::Whole { size, is_signed: kind == "i", order },
+        ("f", 2 | 4 | 8) => Item::Real { size, order },
+        ("c", 8 | 16) => Item::Complex { size, order },
+        ("S", count) => Item::Text(Some(count)),
+        ("U", count) => Item::Characters { count, order },
+        ("V", size) => Item::Opaque { size },
+        _ => other(),
+    }
+}
