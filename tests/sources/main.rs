@@ -33,6 +33,7 @@ mod lmdb_damage;
 mod lmdb_options;
 mod mmlab;
 mod npz;
+mod numpy_rows;
 mod pairs;
 mod side_by_side;
 mod values;

@@ -181,6 +181,14 @@ impl ShardFile {
         FileLocation::new(&self.path, self.remote.as_ref())
     }
 
+    /// The file that gives the selected split its name: of several files the samples of this split.
+    pub fn file_of_part(&self) -> &Path {
+        let stem = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let is_own = |path: &&PathBuf| !self.beside.is_empty() && tables::names::split(&stem(path)) == self.part;
+        let all = std::iter::once(&self.path).chain(self.beside.iter().map(|one| &one.path));
+        all.filter(is_own).min_by_key(|path| !numpy::are_samples(&stem(path))).unwrap_or(&self.path)
+    }
+
     /// The network error that made the file, or a file beside it, unreadable, if any. A parser may have reported the failure under
     /// another name.
     pub fn failure(&self) -> Option<Error> {

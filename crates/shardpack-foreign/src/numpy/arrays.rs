@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use shardpack_format::{Error, Result, npy, size};
+use shardpack_format::{Error, Result, memory, npy, size};
 
 use super::{read::Content, rows::NumpyRows};
 use crate::{
@@ -13,6 +13,7 @@ use crate::{
         Array, Arrays, Rows,
         item::{Item, Order},
         seen::Seen,
+        table::Table,
     },
     zip::{
         Fault,
@@ -154,19 +155,37 @@ impl NumpyFile {
         seen
     }
 
-    /// Compares the arrays `used` with their checksums, if they lie in an archive. Each is read whole, in pieces.
+    /// Checks the arrays of one table at a time before their rows are read: arrays in Fortran order, which are read whole, against the
+    /// memory, and members of an archive against their checksums.
     ///
     /// # Errors
-    /// If one is corrupt.
-    pub fn check<'u>(&self, used: impl Iterator<Item = &'u str>) -> Result<()> {
-        let Some((file, directory, entries)) = &self.archive else { return Ok(()) };
-        let mut names: Vec<&str> = used.collect();
-        names.sort_unstable();
-        names.dedup();
-        let is_used = |one: &Arc<Stored>| names.binary_search(&one.name.as_str()).is_ok();
-        let used = self.arrays.iter().zip(entries).filter(|(one, _)| is_used(one));
-        used.map(|(_, entry)| entry)
-            .try_for_each(|entry| directory.archive(&**file).check(entry).map_err(Fault::into_error))
+    /// If one is corrupt, or there is not enough memory.
+    pub fn check(&self, tables: &[Table]) -> Result<()> {
+        let used = |table: &Table| {
+            let mut names: Vec<&str> = table.paths().collect();
+            names.sort_unstable();
+            names.dedup();
+            names.into_iter().map(|name| self.find(name)).collect::<Result<Vec<_>>>()
+        };
+        for table in tables {
+            let used = used(table)?;
+            let whole: Vec<_> = used.iter().filter(|one| one.is_fortran).collect();
+            memory::admit(whole.iter().fold(0, |bytes, one| one.data_bytes.saturating_add(bytes))).map_err(
+                |error| {
+                    let names: Vec<_> = whole.iter().map(|one| one.name.as_str()).collect();
+                    let what =
+                        format!("arrays in Fortran order are read whole, {}: {}", names.join(", "), error.what());
+                    Error::usage(what).help("numpy.ascontiguousarray makes an array whose rows are read one by one")
+                },
+            )?;
+            let Some((file, directory, entries)) = &self.archive else { continue };
+            for (_, entry) in
+                self.arrays.iter().zip(entries).filter(|(one, _)| used.iter().any(|used| used.name == one.name))
+            {
+                directory.archive(&**file).check(entry).map_err(Fault::into_error)?;
+            }
+        }
+        Ok(())
     }
 
     fn find(&self, name: &str) -> Result<&Arc<Stored>> {

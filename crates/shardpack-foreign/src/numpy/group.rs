@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Reason under which files of numpy in a folder are counted that are not read.
-pub const NO_ROWS: &str = "file of numpy without samples and labels as arrays of one length";
+pub const NO_ROWS: &str = "file of numpy that is no table of samples and labels";
 /// Names of arrays of samples, beside the names of images.
 const INPUTS: [&str; 2] = ["inputs", "input"];
 /// Name of an array of labels, beside the names of labels.
@@ -60,13 +60,21 @@ pub fn pair(files: &[(String, Vec<u8>)]) -> Option<Pair> {
     find(&files.iter().map(seen).collect::<Vec<_>>())
 }
 
+/// Whether an array of this name holds labels.
+fn are_labels(name: &str) -> bool {
+    label_rank(name).is_some() || is_named(name, &CLASSES)
+}
+
+/// Whether an array of this name holds samples.
+pub(crate) fn are_samples(name: &str) -> bool {
+    !are_labels(name) && (rank(name, &IMAGES).is_some() || is_named(name, &INPUTS))
+}
+
 /// The first pair among named arrays. An array without a head pairs by its name alone.
 fn find(arrays: &[(String, Option<Seen>)]) -> Option<Pair> {
-    let is_label = |name: &str| label_rank(name).is_some() || is_named(name, &CLASSES);
-    let are_samples = |name: &str| !is_label(name) && (rank(name, &IMAGES).is_some() || is_named(name, &INPUTS));
     let numbered = || arrays.iter().enumerate();
     for (samples, (name, own)) in numbered().filter(|(_, (name, _))| are_samples(name)) {
-        let is_of_split = |other: &str| is_label(other) && names::split(other) == names::split(name);
+        let is_of_split = |other: &str| are_labels(other) && names::split(other) == names::split(name);
         for (labels, (_, theirs)) in numbered().filter(|(_, (other, _))| is_of_split(other)) {
             let (Some(own), Some(theirs)) = (own, theirs) else { return Some(Pair { samples, labels, rows: None }) };
             let (Some(rows), Some(of_labels)) = (own.rows(), theirs.rows()) else { continue };
@@ -78,6 +86,25 @@ fn find(arrays: &[(String, Option<Seen>)]) -> Option<Pair> {
         }
     }
     None
+}
+
+/// The arrays of samples and of labels in an archive of a folder, by name, if its rows are samples. Several archives may be a sample
+/// each, so that an archive that is not alone needs the names of splits.
+fn pair_in(file: &NumpyFile, is_alone: bool) -> Option<(Seen, Seen)> {
+    let seen = file.seen();
+    let has_splits = seen.iter().any(|one| names::split(&one.path).is_some());
+    if is_sample(&seen) || !(is_alone || has_splits) {
+        return None;
+    }
+    let named: Vec<_> = seen.iter().map(|one| (one.path.clone(), Some(one.clone()))).collect();
+    find(&named).map(|pair| (seen[pair.samples].clone(), seen[pair.labels].clone()))
+}
+
+/// The arrays of samples and of labels in the archive at `path`, described, if its rows are samples; `is_alone` if the folder has no
+/// other archive. `None` if it cannot be read.
+pub fn table(path: &Path, is_alone: bool) -> Option<(String, String)> {
+    let file = NumpyFile::of_archive(&path.into()).ok()?;
+    pair_in(&file, is_alone).map(|(samples, labels)| (samples.describe(), labels.describe()))
 }
 
 /// Finds the files whose rows are samples among `places`; all are if the user chose the kind `from`. Files that `are_named` by the
@@ -94,14 +121,8 @@ pub(crate) fn shards(places: Vec<FileLocation>, from: Option<Kind>, are_named: b
     for place in archives {
         let have_rows = match NumpyFile::of_archive(&place) {
             _ if is_chosen => Ok(true),
-            Ok(file) => {
-                let seen = file.seen();
-                let is_sample = are_one_sample(&seen);
-                let has_splits = seen.iter().any(|one| names::split(&one.path).is_some());
-                let named: Vec<_> = seen.into_iter().map(|one| (one.path.clone(), Some(one))).collect();
-                // Several archives, of which each has samples and labels, may be samples: the user names tables.
-                Ok(!is_sample && (are_named || (is_alone || has_splits) && find(&named).is_some()))
-            }
+            Ok(file) if are_named => Ok(!is_sample(&file.seen())),
+            Ok(file) => Ok(pair_in(&file, is_alone).is_some()),
             // The walk reports the error of a file that the user named.
             Err(_) if are_named => Ok(true),
             Err(error) => Err(error.in_file(place.path())),
@@ -144,8 +165,13 @@ fn samples_of(places: &[FileLocation]) -> Option<usize> {
     });
     let looked: Vec<_> = looked.collect();
     let seen: Option<Vec<Seen>> = looked.iter().map(|(_, seen)| seen.clone()).collect();
-    let is_sample = seen.is_some_and(|seen| are_one_sample(&seen));
+    let is_sample = seen.is_some_and(|seen| is_sample(&seen));
     find(&looked).filter(|_| !is_sample).map(|pair| pair.samples)
+}
+
+/// Whether arrays look like one sample. A sample has no splits.
+fn is_sample(seen: &[Seen]) -> bool {
+    are_one_sample(seen) && seen.iter().all(|one| names::split(&one.path).is_none())
 }
 
 fn own_kind() -> Kind {

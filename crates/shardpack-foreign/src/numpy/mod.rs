@@ -42,8 +42,8 @@ use super::{
         walk::Contained,
     },
 };
-pub use group::{BY_CHOICE, NO_ROWS, Pair, pair};
-pub(crate) use group::{is_called, shards};
+pub use group::{BY_CHOICE, NO_ROWS, Pair, pair, table};
+pub(crate) use group::{are_samples, is_called, shards};
 
 /// The kind of the files, for messages.
 const KIND: &str = "file of numpy";
@@ -67,7 +67,7 @@ fn walk(file: &ShardFile, wanted: &FieldSelection) -> Result<Box<dyn Walk>> {
     if let Some(part) = &file.part {
         tables = table::of_split(tables, part)?;
     }
-    opened.check(tables.iter().flat_map(Table::paths))?;
+    opened.check(&tables)?;
     let records = Records::new(Box::new(opened), tables, wanted);
     Ok(Box::new(Contained::new(KIND, Box::new(records), BTreeMap::new())))
 }

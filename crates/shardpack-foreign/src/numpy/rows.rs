@@ -71,10 +71,7 @@ impl NumpyRows {
         if self.whole.is_none() {
             let mut whole = Vec::new();
             let bytes = self.array.data_bytes;
-            memory::make_room(&mut whole, bytes).map_err(|error| {
-                let what = format!("array {} is in Fortran order and is read whole: {}", self.array.name, error.what());
-                Error::usage(what).help("numpy.ascontiguousarray makes an array whose rows are read one by one")
-            })?;
+            memory::make_room(&mut whole, bytes)?;
             let read = self.array.content.from(self.array.head_bytes).and_then(|mut reader| {
                 whole.resize(bytes as usize, 0);
                 reader.read_exact(&mut whole)

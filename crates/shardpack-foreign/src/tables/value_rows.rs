@@ -58,6 +58,16 @@ pub(crate) fn tables(file: &dyn Arrays, seen: &[Seen], wanted: &FieldSelection) 
         let values: Vec<(String, String)> = kept.iter().map(|one| (one.path.clone(), name(one, &kept))).collect();
         tables.push(Table::of_values(values, label, rows, of, &kept));
     }
+    // A mean or a list of names beside arrays of splits is of no split, and no samples.
+    if tables.iter().any(|table| table.split.is_some()) {
+        let has = |table: &Table, name: &String| table.values.iter().any(|(_, own)| own == name);
+        let is_of_splits = |name: &String| tables.iter().any(|table| table.split.is_some() && has(table, name));
+        let kept =
+            tables.iter().map(|table| table.split.is_some() || table.values.iter().any(|(_, name)| is_of_splits(name)));
+        let kept: Vec<bool> = kept.collect();
+        let mut kept = kept.into_iter();
+        tables.retain(|_| kept.next().unwrap_or(true));
+    }
     Ok(tables)
 }
 

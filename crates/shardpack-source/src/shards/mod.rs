@@ -25,7 +25,7 @@ use std::{
     sync::Arc,
 };
 
-use shardpack_format::{Error, ErrorKind, Result, formats::foreign::FieldSelection, size};
+use shardpack_format::{Error, ErrorKind, Result, formats::foreign::FieldSelection};
 use shardpack_reader::unfinished;
 
 use super::{
@@ -146,7 +146,11 @@ impl Shards {
             let is_of_arrays = ignored > 0 && found.ignored.get(files::NO_ROWS) == Some(&ignored);
             let source = sources.first().cloned().unwrap_or_default();
             if is_of_arrays {
-                let error = Error::usage(format!("{}: {}", size::counted(ignored, "file"), files::NO_ROWS));
+                let what = match ignored {
+                    1 => "the one file of numpy in here is no table of samples and labels".to_owned(),
+                    files => format!("the {files} files of numpy in here are no table of samples and labels"),
+                };
+                let error = Error::usage(format!("{what}, as X_train.npy and y_train.npy are"));
                 return Err(error.in_file(source).help(files::ROWS_BY_CHOICE));
             }
             return Err(Error::usage(match ignored {

@@ -12,7 +12,7 @@ use shardpack_format::{
 };
 
 use super::{Shards, components};
-use crate::monitor::Monitor;
+use crate::{foreign::ShardFile, monitor::Monitor};
 
 /// Number of samples in a preview.
 const SHOWN: usize = 3;
@@ -91,8 +91,8 @@ impl Shards {
             None => file.name.clone(),
         };
         // A file that holds several splits is listed once per split.
-        let files: BTreeMap<_, _> =
-            self.files.iter().map(|file| (&file.shard.path, file.shard.total_bytes())).collect();
+        let of_file = |shard: &ShardFile| (1 + shard.beside.len() as u64, shard.total_bytes());
+        let files: BTreeMap<_, _> = self.files.iter().map(|file| (&file.shard.path, of_file(&file.shard))).collect();
         let mut look = Preview {
             formats,
             files: files.values().map(|one| one.0).sum(),

@@ -97,7 +97,9 @@ pub(super) fn inside(files: &mut Vec<File>, wanted: &FieldSelection, splits: &Sp
         }
         parted.extend(names.into_iter().map(|name| {
             let shard = ShardFile { part: Some(name.clone()), ..file.shard.clone() };
-            File { shard, name: file.name.clone(), split: Some(name) }
+            let own = shard.file_of_part().file_name().unwrap_or_default();
+            let own = Path::new(&file.name).with_file_name(own).to_string_lossy().into_owned();
+            File { shard, name: own, split: Some(name) }
         }));
     }
     *files = parted;

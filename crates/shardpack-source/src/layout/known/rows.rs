@@ -2,7 +2,7 @@
 
 use shardpack_format::{Error, shell, size};
 
-use super::Look;
+use super::{Files, Look};
 use crate::{Result, foreign::numpy, layout::split_names::words};
 
 /// Most files that are looked at.
@@ -14,6 +14,7 @@ const MAX_FILES: usize = 64;
 /// The error names the arrays and the number of rows.
 pub(super) fn refuse(look: &Look<'_>) -> Result<()> {
     let files = look.files("");
+    refuse_archive(look, &files)?;
     let arrays: Vec<&String> = files.0.iter().filter(|name| name.ends_with(".npy")).take(MAX_FILES).collect();
     let looked = arrays.iter().map(|name| {
         let words = words(name.strip_suffix(".npy").unwrap_or(name).as_bytes());
@@ -33,8 +34,29 @@ pub(super) fn refuse(look: &Look<'_>) -> Result<()> {
             size::counted(rows, "row")
         ),
     };
-    Err(Error::usage(what).in_file(look.tree.root).help(format!(
-        "shardpack convert {} DST packs each row as a sample; --files npy packs each file as a sample",
-        shell::path(look.tree.root)
-    )))
+    Err(refused(look, what, "npy"))
+}
+
+/// Fails if an archive in the folder has such arrays. In a bucket or an archive, the arrays of such a file are components.
+fn refuse_archive(look: &Look<'_>, files: &Files) -> Result<()> {
+    let archives: Vec<&String> = files.0.iter().filter(|name| name.ends_with(".npz")).collect();
+    let is_local = look.tree.listed.is_none();
+    for name in archives.iter().filter(|_| is_local).take(MAX_FILES) {
+        let path = look.tree.path(name.as_bytes());
+        if let Some((samples, labels)) = numpy::table(&path, archives.len() == 1) {
+            let what = format!(
+                "{name} has {samples} and {labels}: samples are their rows, and here each file would be a sample"
+            );
+            return Err(refused(look, what, "npz"));
+        }
+    }
+    Ok(())
+}
+
+fn refused(look: &Look<'_>, what: String, files: &str) -> Error {
+    let root = look.tree.root;
+    Error::usage(what).in_file(root).help(format!(
+        "shardpack convert {} DST packs each row as a sample; --files {files} packs each file as a sample",
+        shell::path(root)
+    ))
 }
