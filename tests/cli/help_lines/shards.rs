@@ -37,16 +37,57 @@ fn components(bench: &Bench) {
 
 pub const ROWS: &[Row] = &[
     (
-        "arrays of numpy",
-        |bench| python(bench, "np.savez(\"../x.npz\", x_train=pixels, y_train=np.arange(6))"),
-        "convert @x.npz @x",
+        "an array of numpy that may be a sample",
+        |bench| python(bench, "import os; os.mkdir(\"../n\"); np.save(\"../n/a.npy\", pixels)"),
+        "convert @n/a.npy DST",
         2,
-        "write them as datasets of an HDF5 file with h5py if their rows are samples; shardpack pack packs a folder of files that are a sample each",
+        "--from numpy takes the rows of its arrays as samples; shardpack pack packs a folder of files that are a sample each",
+        &["convert @n/a.npy DST --from numpy", "pack @n @x --no-labels"],
+    ),
+    (
+        "an array of Python objects",
+        |bench| {
+            python(bench, "np.savez(\"../n.npz\", x=pixels, y=np.arange(6), info=np.array({}, dtype=object))");
+        },
+        "convert @n.npz DST",
+        2,
+        "numpy.savez writes the file without this array, or with the array as numbers or text of a fixed length",
         &[
-            "$ ${SHARDPACK_PYTHON:-python3} -c 'import h5py, sys, numpy as np
-a, f = np.load(sys.argv[1]), h5py.File(sys.argv[2], \"w\")
-for name in a: f[name] = a[name]' @x.npz @x.h5",
-            "convert @x.h5 @x",
+            "$ ${SHARDPACK_PYTHON:-python3} -c 'import sys, numpy as np
+a = np.load(sys.argv[1]); a = {name: a[name] for name in (\"x\", \"y\")}; np.savez(sys.argv[1], **a)' @n.npz",
+            "convert @n.npz DST",
+        ],
+    ),
+    (
+        "a sparse matrix",
+        |bench| {
+            let write =
+                "s = {\"data\": pixels, \"indices\": [0], \"indptr\": [0], \"shape\": [6, 1], \"format\": b\"csr\"}";
+            python(bench, &format!("{write}\nnp.savez(\"../n.npz\", **s)"));
+        },
+        "convert @n.npz DST",
+        2,
+        "its method toarray() makes an array that numpy.savez writes",
+        &[
+            "$ ${SHARDPACK_PYTHON:-python3} -c 'import sys, numpy as np
+np.savez(sys.argv[1], data=np.load(sys.argv[1])[\"data\"])' @n.npz",
+            "convert @n.npz DST",
+        ],
+    ),
+    (
+        "an array in Fortran order that is longer than the memory",
+        |bench| {
+            let write =
+                "np.savez(\"../n.npz\", x=np.asfortranarray(np.zeros((900, 200, 200), np.uint8)), y=np.zeros(900))";
+            python(bench, write);
+        },
+        "convert @n.npz DST --memory 64MiB",
+        2,
+        "numpy.ascontiguousarray makes an array whose rows are read one by one",
+        &[
+            "$ ${SHARDPACK_PYTHON:-python3} -c 'import sys, numpy as np
+a = np.load(sys.argv[1]); np.savez(sys.argv[1], x=np.ascontiguousarray(a[\"x\"]), y=a[\"y\"])' @n.npz",
+            "convert @n.npz DST --memory 64MiB",
         ],
     ),
     (
@@ -91,7 +132,7 @@ for name in a: f[name] = a[name]' @x.npz @x.h5",
         nothing,
         "convert SRC DST",
         2,
-        "shards are webdataset tar, TFRecord, RecordIO, MDS, parquet, LMDB or HDF5 files; a tree of images is packed with \
+        "shards are webdataset tar, TFRecord, RecordIO, MDS, parquet, LMDB, HDF5 or numpy files; a tree of images is packed with \
          `shardpack pack SRC DST`",
         &["pack SRC DST"],
     ),

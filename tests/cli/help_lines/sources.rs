@@ -68,8 +68,8 @@ np.save(\"X_train.npy\", np.zeros((6, 4, 4, 3), np.uint8)); np.save(\"y_train.np
         },
         "pack @n DST --no-labels",
         2,
-        "shardpack convert reads them as datasets of an HDF5 file, written by h5py; --files npy packs each file as a sample",
-        &["pack @n DST --no-labels --files npy"],
+        "DST packs each row as a sample; --files npy packs each file as a sample",
+        &["convert @n DST", "pack @n @x --no-labels --files npy"],
     ),
     (
         "labels in names",

@@ -6,6 +6,7 @@ use shardpack_format::{Error, Result, component::Form, formats::foreign::FieldSe
 
 use super::{
     Arrays, Rows,
+    choice::OTHER_LABELS,
     item::Item,
     names::{CLASSES, is_called, label_rank, own_words, split},
     seen::Seen,
@@ -81,7 +82,7 @@ fn check_labels(seen: &[Seen], of: &Option<String>, rows: u64, kept: &[&Seen]) -
     let Some(unfit) = seen.iter().find(is_unfit) else { return Ok(()) };
     let samples = kept.first().map_or_else(String::new, |one| one.describe());
     let what = format!("labels {} do not go with samples {samples}", unfit.describe());
-    Err(Error::usage(what).help("--no-labels packs without labels; --label-feature PATH names another dataset"))
+    Err(Error::usage(what).help(OTHER_LABELS))
 }
 
 /// Component name of a dataset: its own words, or its whole path if another dataset has the same words.
