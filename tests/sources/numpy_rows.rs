@@ -183,3 +183,49 @@ fn an_array_in_fortran_order_is_read_within_the_memory() {
     let ran = convert(&source, &bench.at("no"), &["--memory", "64MiB"]).code(2);
     ran.says("arrays in Fortran order are read whole, X").says("numpy.ascontiguousarray");
 }
+
+/// Writes the files of MNIST: 20 images for training and 8 for tests.
+const MNIST: &str = "import gzip, struct
+def idx(name, items, opened):
+    head = bytes([0, 0, 8, items.ndim]) + struct.pack(f'>{items.ndim}i', *items.shape)
+    with opened(name, 'wb') as file: file.write(head + items.astype('u1').tobytes())
+def mnist(opened=open, end='', labels=y):
+    idx('train-images-idx3-ubyte' + end, x, opened); idx('train-labels-idx1-ubyte' + end, labels, opened)
+    idx('t10k-images-idx3-ubyte' + end, x[:8], opened); idx('t10k-labels-idx1-ubyte' + end, y[:8], opened)
+";
+
+#[test]
+fn files_of_mnist_are_the_arrays_that_they_hold() {
+    let bench = Bench::new();
+    let arrays = numpy(&bench, "arrays", "np.savez('a.npz', x_train=x, y_train=y, x_test=x[:8], y_test=y[:8])");
+    let expected = bench.at("expected");
+    convert(&arrays, &expected, &[]).code(0);
+    for (name, script) in [("plain", "mnist()"), ("gzip", "mnist(gzip.open, '.gz')")] {
+        let source = numpy(&bench, name, &format!("{MNIST}{script}"));
+        let dst = bench.at(&format!("{name}-dst"));
+        convert(&source, &dst, &[]).code(0).says("4 files of mnist");
+        for split in ["train", "test"] {
+            assert!(samples(&dst.join(split)) == samples(&expected.join(split)), "{name}, {split}");
+        }
+        run(&["verify", dst.to_str().unwrap(), "--quiet", "--against", source.to_str().unwrap()]).code(0);
+        let ran = run(&["pack", source.to_str().unwrap(), bench.at("no").to_str().unwrap(), "--no-labels"]).code(2);
+        ran.says("is an array of MNIST").says("packs each row as a sample");
+    }
+    for (number, (script, expected)) in [
+        ("mnist(labels=y[:19])", "labels train-labels uint8 19 do not go with images train-images uint8 20×6×5"),
+        ("mnist(); open('train-images-idx3-ubyte', 'ab').write(b'x')", "617 bytes, 616 in its head"),
+        ("mnist(); open('train-images-idx3-ubyte', 'r+b').truncate(600)", "truncated: 20×6×5 items"),
+        ("mnist(); open('train-labels-idx1-ubyte', 'wb').write(b'')", "array train-labels: damaged"),
+        ("mnist(gzip.open, '.gz'); name = 'train-images-idx3-ubyte.gz'; b = bytearray(open(name, 'rb').read()); b[-6] ^= 1; open(name, 'wb').write(b)", "array train-images: damaged"),
+        ("mnist(gzip.open, '.gz'); gzip.open('train-images-idx3-ubyte.gz', 'ab').write(b'more')", "array train-images: 617 bytes, 616 in its head"),
+        ("mnist(); mnist(gzip.open, '.gz')", "several files with an array test-images"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let source = numpy(&bench, &format!("wrong-{number}"), &format!("{MNIST}{script}"));
+        let ran = convert(&source, &bench.at(&format!("no-{number}")), &[]);
+        assert_ne!(ran.code, 0, "{script}");
+        ran.says(expected);
+    }
+}

@@ -370,7 +370,7 @@ impl Files {
             });
         }
         let mut arrays = Vec::new();
-        if from.is_none_or(|kind| kind == Kind::Read(&numpy::ENTRY)) {
+        if from.is_none_or(|kind| [Kind::Read(&numpy::ENTRY), Kind::Read(&numpy::MNIST)].contains(&kind)) {
             (arrays, places) = places.into_iter().partition(|place| numpy::is_called(place.path()));
         }
         let found = of_each(&places, |place| match from {

@@ -183,7 +183,7 @@ impl ShardFile {
 
     /// The file that gives the selected split its name: of several files the samples of this split.
     pub fn file_of_part(&self) -> &Path {
-        let stem = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let stem = |path: &Path| numpy::array_name(path);
         let is_own = |path: &&PathBuf| !self.beside.is_empty() && tables::names::split(&stem(path)) == self.part;
         let all = std::iter::once(&self.path).chain(self.beside.iter().map(|one| &one.path));
         all.filter(is_own).min_by_key(|path| !numpy::are_samples(&stem(path))).unwrap_or(&self.path)

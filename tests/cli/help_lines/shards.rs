@@ -59,6 +59,18 @@ a = np.load(sys.argv[1]); a = {name: a[name] for name in (\"x\", \"y\")}; np.sav
         ],
     ),
     (
+        "files of MNIST of two datasets",
+        |bench| {
+            let script = "import os; os.mkdir(\"../m\"); d = bytes([0, 0, 8, 3, 0, 0, 0, 6, 0, 0, 0, 4, 0, 0, 0, 5]) + bytes(120)\n\
+                          for name in (\"fashion-\", \"\"): open(f\"../m/{name}train-images-idx3-ubyte\", \"wb\").write(d)";
+            python(bench, script);
+        },
+        "convert @m DST",
+        2,
+        "give the files of one dataset: 'FOLDER/fashion-*'",
+        &["convert @m/fashion-* DST"],
+    ),
+    (
         "a sparse matrix",
         |bench| {
             let write =

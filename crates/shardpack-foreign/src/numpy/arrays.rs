@@ -1,4 +1,4 @@
-//! The arrays of a `.npz` file, or of several `.npy` files.
+//! The arrays of a `.npz` file, or of several files of an array each.
 //!
 //! Every length is compared with the length of the file or the member before it is used.
 
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use shardpack_format::{Error, Result, memory, npy, size};
 
-use super::{read::Content, rows::NumpyRows};
+use super::{idx, read::Content, rows::NumpyRows};
 use crate::{
     Bytes, FileLocation, ShardFile,
     tables::{
@@ -29,6 +29,8 @@ const MAX_DIRECTORY_BYTES: u64 = 1 << 16;
 const HEAD_BYTES: u64 = 1024;
 /// Names of the arrays of a sparse matrix of scipy, some of which each format has.
 const SPARSE: [[&str; 3]; 3] = [["data", "format", "shape"], ["indices", "indptr", "shape"], ["row", "col", "shape"]];
+/// Advice for files of several datasets.
+const ONE_SET: &str = "give the files of one dataset: 'FOLDER/fashion-*'";
 /// Advice for arrays that cannot be read.
 const WITHOUT: &str =
     "numpy.savez writes the file without this array, or with the array as numbers or text of a fixed length";
@@ -98,7 +100,7 @@ impl NumpyFile {
             let whole = archive.place(&entry).map_err(of_member)?;
             places.push((whole.start, whole.end, entry.name.clone()));
             let (range, is_deflated) = (archive.data(&entry).map_err(of_member)?, entry.is_deflated());
-            let content = Content { file: Arc::clone(&file), range, is_deflated, bytes: entry.bytes };
+            let content = Content { file: Arc::clone(&file), range, is_deflated, is_gzip: false, bytes: entry.bytes };
             arrays.push(Stored::open(name.to_owned(), content)?);
             entries.push(entry);
         }
@@ -123,13 +125,22 @@ impl NumpyFile {
             return Err(Error::usage(format!("{} arrays, at most {MAX_ARRAYS} are read as tables", places.len())));
         }
         let open = |place: &FileLocation| {
+            if let Some(name) = idx::array_name(place.path()) {
+                return idx::open(name, place);
+            }
             let file = Arc::new(place.open()?);
             let bytes = file.count().map_err(|error| Error::io("cannot read", error))?;
-            let content = Content { file, range: 0..bytes, is_deflated: false, bytes };
+            let content = Content { file, range: 0..bytes, is_deflated: false, is_gzip: false, bytes };
             let name = place.path().file_stem().unwrap_or_default().to_string_lossy().into_owned();
             Stored::open(name, content)
         };
-        Self::of_arrays(places.iter().map(open).collect::<Result<_>>()?, None)
+        let arrays = places.iter().map(open).collect::<Result<Vec<_>>>()?;
+        let mut names: Vec<&str> = arrays.iter().map(|one| one.name.as_str()).collect();
+        names.sort_unstable();
+        match names.windows(2).find(|two| two[0] == two[1]) {
+            Some(two) => Err(Error::usage(format!("several files with an array {}", two[0])).help(ONE_SET)),
+            None => Self::of_arrays(arrays, None),
+        }
     }
 
     fn of_arrays(arrays: Vec<Stored>, archive: Option<(Arc<Bytes>, Directory, Vec<Entry>)>) -> Result<Self> {
@@ -178,6 +189,14 @@ impl NumpyFile {
                     Error::usage(what).help("numpy.ascontiguousarray makes an array whose rows are read one by one")
                 },
             )?;
+            for one in used.iter().filter(|one| one.content.is_gzip) {
+                let checked = one.content.check_gzip().map_err(|error| match error.raw_os_error() {
+                    Some(_) => Error::io("cannot read", error),
+                    None => Error::data(format!("array {}: damaged: {error}", one.name)),
+                })?;
+                let wrong = |bytes| format!("array {}: {bytes} bytes, {} in its head", one.name, one.content.bytes);
+                checked.map_err(|bytes| Error::data(wrong(bytes)))?;
+            }
             let Some((file, directory, entries)) = &self.archive else { continue };
             for (_, entry) in
                 self.arrays.iter().zip(entries).filter(|(one, _)| used.iter().any(|used| used.name == one.name))

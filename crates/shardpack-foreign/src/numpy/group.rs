@@ -8,7 +8,10 @@ use std::{collections::BTreeMap, path::Path};
 
 use shardpack_format::{Error, Result, npy};
 
-use super::arrays::{self, MAX_ARRAYS, NumpyFile, is_archive};
+use super::{
+    arrays::{self, MAX_ARRAYS, NumpyFile, is_archive},
+    idx,
+};
 use crate::{
     Beside, FileLocation, Kind, ShardFile,
     tables::{
@@ -46,9 +49,22 @@ pub(crate) struct Numpy {
     pub others: Vec<FileLocation>,
 }
 
-/// Whether a file of this name is a file of numpy.
+/// Whether a file of this name is a file of numpy or of MNIST.
 pub(crate) fn is_called(path: &Path) -> bool {
-    is_archive(path) || path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"))
+    is_archive(path)
+        || is_mnist(path)
+        || path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"))
+}
+
+/// The name of the array in a file.
+pub(crate) fn array_name(path: &Path) -> String {
+    let stem = || path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    idx::array_name(path).unwrap_or_else(stem)
+}
+
+/// Whether a file of this name is a file of MNIST.
+pub fn is_mnist(path: &Path) -> bool {
+    idx::array_name(path).is_some()
 }
 
 /// The first pair among `.npy` files, each given by its name and its first bytes.
@@ -111,11 +127,18 @@ pub fn table(path: &Path, is_alone: bool) -> Option<(String, String)> {
 /// user and have no rows are problems.
 pub(crate) fn shards(places: Vec<FileLocation>, from: Option<Kind>, are_named: bool) -> Numpy {
     let mut found = Numpy::default();
-    let is_chosen = match from {
-        None => false,
-        Some(kind) if kind == own_kind() => true,
-        Some(_) => return Numpy { others: places, ..found },
-    };
+    let (own, mnist) = (Kind::Read(&super::ENTRY), Kind::Read(&super::MNIST));
+    let (of_mnist, places): (Vec<_>, Vec<_>) = places.into_iter().partition(|place| is_mnist(place.path()));
+    // Their names leave no doubt.
+    match from.is_none_or(|kind| kind == mnist) {
+        true => by_folder(of_mnist).into_iter().for_each(|places| found.add(mnist, places)),
+        false => found.others.extend(of_mnist),
+    }
+    let is_chosen = from == Some(own);
+    if from.is_some() && !is_chosen {
+        found.others.extend(places);
+        return found;
+    }
     let (archives, files): (Vec<_>, Vec<_>) = places.into_iter().partition(|place| is_archive(place.path()));
     let is_alone = archives.len() == 1;
     for place in archives {
@@ -128,25 +151,20 @@ pub(crate) fn shards(places: Vec<FileLocation>, from: Option<Kind>, are_named: b
             Err(error) => Err(error.in_file(place.path())),
         };
         match have_rows {
-            Ok(true) => found.add(vec![place]),
+            Ok(true) => found.add(own, vec![place]),
             Ok(false) => found.leave(vec![place], are_named),
             Err(error) if is_alone => found.problems.push(error),
             Err(_) => found.others.push(place),
         }
     }
-    let mut folders: BTreeMap<_, Vec<FileLocation>> = BTreeMap::new();
-    for place in files {
-        folders.entry(place.path().parent().map(Path::to_path_buf)).or_default().push(place);
-    }
-    for mut places in folders.into_values() {
-        places.sort_by(|one, other| one.path().cmp(other.path()));
+    for mut places in by_folder(files) {
         match samples_of(&places) {
             Some(first) => {
                 places.swap(0, first);
                 places[1..].sort_by(|one, other| one.path().cmp(other.path()));
-                found.add(places);
+                found.add(own, places);
             }
-            None if is_chosen => found.add(places),
+            None if is_chosen => found.add(own, places),
             None => found.leave(places, are_named),
         }
     }
@@ -159,7 +177,7 @@ fn samples_of(places: &[FileLocation]) -> Option<usize> {
         return None;
     }
     let looked = places.iter().map(|place| {
-        let name = place.path().file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let name = array_name(place.path());
         let seen = NumpyFile::of_files(std::slice::from_ref(place)).ok().and_then(|file| file.seen().pop());
         (name, seen)
     });
@@ -174,17 +192,23 @@ fn is_sample(seen: &[Seen]) -> bool {
     are_one_sample(seen) && seen.iter().all(|one| names::split(&one.path).is_none())
 }
 
-fn own_kind() -> Kind {
-    Kind::Read(&super::ENTRY)
+/// The files of each folder, by name.
+fn by_folder(places: Vec<FileLocation>) -> Vec<Vec<FileLocation>> {
+    let mut folders: BTreeMap<_, Vec<FileLocation>> = BTreeMap::new();
+    for place in places {
+        folders.entry(place.path().parent().map(Path::to_path_buf)).or_default().push(place);
+    }
+    folders.values_mut().for_each(|places| places.sort_by(|one, other| one.path().cmp(other.path())));
+    folders.into_values().collect()
 }
 
 impl Numpy {
     /// Adds the files at `places` as one file of tables.
-    fn add(&mut self, places: Vec<FileLocation>) {
+    fn add(&mut self, kind: Kind, places: Vec<FileLocation>) {
         let shard = || -> Result<Option<ShardFile>> {
             let Some((first, others)) = places.split_first() else { return Ok(None) };
             let beside = others.iter().map(Beside::new).collect::<Result<_>>()?;
-            Ok(Some(ShardFile { beside, ..ShardFile::new(first, first.facts()?, own_kind(), None) }))
+            Ok(Some(ShardFile { beside, ..ShardFile::new(first, first.facts()?, kind, None) }))
         };
         match shard() {
             Ok(shard) => self.shards.extend(shard),

@@ -8,6 +8,8 @@
 //! memory holds one batch of rows for each array. An array in Fortran order has no rows that lie together: memory holds the whole array,
 //! within `--memory`. The CRC-32 of each array of a `.npz` file is compared before the first row is read.
 //!
+//! The files of MNIST are arrays in another form, [`idx`], and have the same rules.
+//!
 //! Offsets count in a virtual file, as those of HDF5: all samples, one behind the other.
 //!
 //! # Specification
@@ -15,6 +17,7 @@
 
 mod arrays;
 mod group;
+mod idx;
 mod read;
 mod rows;
 #[cfg(test)]
@@ -42,8 +45,8 @@ use super::{
         walk::Contained,
     },
 };
-pub use group::{BY_CHOICE, NO_ROWS, Pair, pair, table};
-pub(crate) use group::{are_samples, is_called, shards};
+pub use group::{BY_CHOICE, NO_ROWS, Pair, is_mnist, pair, table};
+pub(crate) use group::{are_samples, array_name, is_called, shards};
 
 /// The kind of the files, for messages.
 const KIND: &str = "file of numpy";
@@ -60,6 +63,9 @@ pub(crate) static ENTRY: Entry = Entry {
     // Only a name tells whether rows of arrays are meant: a file may be a sample.
     ..Entry::new("numpy", |_| false, |file, wanted, _| walk(file, wanted))
 };
+
+/// The kind of the files of MNIST, which have arrays in another form.
+pub(crate) static MNIST: Entry = Entry { name: "mnist", extensions: &[], ..ENTRY };
 
 fn walk(file: &ShardFile, wanted: &FieldSelection) -> Result<Box<dyn Walk>> {
     let opened = NumpyFile::open(file)?;

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use flate2::bufread::DeflateDecoder;
+use flate2::bufread::{DeflateDecoder, MultiGzDecoder};
 
 use crate::{Bytes, zip::archive::BUFFER_BYTES};
 
@@ -16,8 +16,11 @@ pub(super) struct Content {
     pub file: Arc<Bytes>,
     /// The stored bytes in the file.
     pub range: Range<u64>,
+    /// Whether they are deflated, as a member of an archive is.
     pub is_deflated: bool,
-    /// Length in bytes, inflated.
+    /// Whether they are a file compressed by gzip.
+    pub is_gzip: bool,
+    /// Length in bytes, inflated; of a file compressed by gzip the length in the head of the array.
     pub bytes: u64,
 }
 
@@ -46,14 +49,26 @@ impl Content {
             let start = self.range.start.saturating_add(offset).min(self.range.end);
             Piece { file: Arc::clone(&self.file), rest: start..self.range.end }
         };
-        if !self.is_deflated {
-            return Ok(Box::new(piece(offset)));
-        }
-        let mut inflated = DeflateDecoder::new(BufReader::with_capacity(BUFFER_BYTES, piece(0)));
+        let packed = || BufReader::with_capacity(BUFFER_BYTES, piece(0));
+        let mut inflated: Box<dyn Read> = match (self.is_deflated, self.is_gzip) {
+            (true, _) => Box::new(DeflateDecoder::new(packed())),
+            (_, true) => Box::new(MultiGzDecoder::new(packed())),
+            (false, false) => return Ok(Box::new(piece(offset))),
+        };
         let passed = io::copy(&mut Read::by_ref(&mut inflated).take(offset), &mut io::sink())?;
         match passed == offset {
-            true => Ok(Box::new(inflated)),
+            true => Ok(inflated),
             false => Err(io::ErrorKind::UnexpectedEof.into()),
         }
+    }
+
+    /// Reads a file compressed by gzip in pieces, for its length and its checksum. The inner error has the length, at least.
+    ///
+    /// # Errors
+    /// If the file is corrupt.
+    pub fn check_gzip(&self) -> io::Result<Result<(), u64>> {
+        let mut inflated = self.from(0)?.take(self.bytes.saturating_add(1));
+        let bytes = io::copy(&mut inflated, &mut io::sink())?;
+        Ok(if bytes == self.bytes { Ok(()) } else { Err(bytes) })
     }
 }

@@ -1,5 +1,7 @@
 //! Arrays whose rows are samples: `X_train.npy` and `y_train.npy`. As files, each would be one sample.
 
+use std::path::Path;
+
 use shardpack_format::{Error, shell, size};
 
 use super::{Files, Look};
@@ -14,6 +16,11 @@ const MAX_FILES: usize = 64;
 /// The error names the arrays and the number of rows.
 pub(super) fn refuse(look: &Look<'_>) -> Result<()> {
     let files = look.files("");
+    if let Some(name) = files.0.iter().find(|name| numpy::is_mnist(Path::new(name))) {
+        let what = format!("{name} is an array of MNIST, whose rows are samples");
+        let help = help_convert(look);
+        return Err(Error::usage(what).in_file(look.tree.root).help(help));
+    }
     refuse_archive(look, &files)?;
     let arrays: Vec<&String> = files.0.iter().filter(|name| name.ends_with(".npy")).take(MAX_FILES).collect();
     let looked = arrays.iter().map(|name| {
@@ -54,9 +61,10 @@ fn refuse_archive(look: &Look<'_>, files: &Files) -> Result<()> {
 }
 
 fn refused(look: &Look<'_>, what: String, files: &str) -> Error {
-    let root = look.tree.root;
-    Error::usage(what).in_file(root).help(format!(
-        "shardpack convert {} DST packs each row as a sample; --files {files} packs each file as a sample",
-        shell::path(root)
-    ))
+    let help = format!("{}; --files {files} packs each file as a sample", help_convert(look));
+    Error::usage(what).in_file(look.tree.root).help(help)
+}
+
+fn help_convert(look: &Look<'_>) -> String {
+    format!("shardpack convert {} DST packs each row as a sample", shell::path(look.tree.root))
 }
