@@ -229,3 +229,79 @@ fn files_of_mnist_are_the_arrays_that_they_hold() {
         ran.says(expected);
     }
 }
+
+/// Writes the batches of CIFAR as Python 2 did: text and pixels are strings of bytes.
+const CIFAR: &str = "import io, pickle, struct
+class Python2(pickle._Pickler):
+    dispatch = dict(pickle._Pickler.dispatch)
+    def bytes_of_2(self, text):
+        text = text if isinstance(text, bytes) else text.encode('latin1')
+        head = b'U' + bytes([len(text)]) if len(text) < 256 else b'T' + struct.pack('<i', len(text))
+        self.write(head + text)
+        self.memoize(text)
+    dispatch[bytes] = dispatch[str] = bytes_of_2
+def dump(name, value):
+    with open(name, 'wb') as file: Python2(file, 2).dump(value)
+pixels = (np.arange(50 * 3072) * 7 % 251).astype('u1').reshape(50, 3072)
+def batch(rows, **more):
+    return {'data': pixels[rows], 'filenames': [f'f{n}.png' for n in range(rows.start, rows.stop)], **more}
+def cifar10(names=['cat', 'dog', 'owl'], count=10):
+    for n in range(4):
+        rows = slice(n * 10, n * 10 + 10)
+        labels = [row % 3 for row in range(rows.start, rows.stop)][:count]
+        dump(f'data_batch_{n + 1}' if n < 3 else 'test_batch', batch(rows, labels=labels, batch_label='one'))
+    if names: dump('batches.meta', {'label_names': names, 'num_vis': 3072})
+def cifar100():
+    for name, rows in ('train', slice(0, 30)), ('test', slice(30, 40)):
+        labels = [row % 3 for row in range(rows.start, rows.stop)]
+        dump(name, batch(rows, fine_labels=labels, coarse_labels=[0] * len(labels)))
+    dump('meta', {'fine_label_names': ['cat', 'dog', 'owl'], 'coarse_label_names': ['x']})
+";
+
+#[test]
+fn batches_of_cifar_are_the_rows_that_they_hold() {
+    let bench = Bench::new();
+    let arrays = numpy(
+        &bench,
+        "arrays",
+        &format!(
+            "{CIFAR}x = pixels.reshape(-1, 3, 32, 32); y = np.arange(50) % 3\n\
+             np.savez('a.npz', x_train=x[:30], y_train=y[:30], x_test=x[30:40], y_test=y[30:40])"
+        ),
+    );
+    let expected = bench.at("expected");
+    convert(&arrays, &expected, &[]).code(0);
+    // The images of the samples with their labels; file names are keys here.
+    let images = |dst: &Path| {
+        let mut all: Vec<_> =
+            samples(dst).into_values().map(|(label, contents)| (label, contents[0].clone())).collect();
+        all.sort();
+        all
+    };
+    for (name, script) in [("ten", "cifar10()"), ("hundred", "cifar100()")] {
+        let source = numpy(&bench, name, &format!("{CIFAR}{script}"));
+        let dst = bench.at(&format!("{name}-dst"));
+        convert(&source, &dst, &[]).code(0).says("cifar").says("splits train, test").says("in 3 classes");
+        for split in ["train", "test"] {
+            assert!(images(&dst.join(split)) == images(&expected.join(split)), "{name}, {split}");
+            let dataset = Dataset::open(dst.join(split)).unwrap();
+            let classes: Vec<_> = dataset.classes().iter().map(|class| class.name.clone()).collect();
+            assert_eq!(classes, ["cat", "dog", "owl"], "{name}");
+        }
+        run(&["verify", dst.to_str().unwrap(), "--quiet", "--against", source.to_str().unwrap()]).code(0);
+    }
+    for (number, (script, expected)) in [
+        ("cifar10(count=9)", "labels labels int64 9 do not go with images data uint8 10×3×32×32"),
+        ("cifar10(); open('data_batch_2', 'r+b').truncate(9000)", "data_batch_2"),
+        ("cifar10(); dump('data_batch_2', [1, 2])", "a pickle of a list, no map"),
+        ("cifar10(); pickle.dump({'data': os.system}, open('data_batch_2', 'wb'))", "data_batch_2"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let source = numpy(&bench, &format!("wrong-{number}"), &format!("{CIFAR}{script}"));
+        let ran = convert(&source, &bench.at(&format!("no-{number}")), &[]);
+        assert_ne!(ran.code, 0, "{script}");
+        ran.says(expected);
+    }
+}

@@ -247,7 +247,7 @@ impl Files {
         at: &dyn Fn(&str) -> Result<Option<FileLocation>>,
         from: Option<Kind>,
     ) -> Result<()> {
-        let (arrays, places): (Vec<_>, Vec<_>) = places.into_iter().partition(|place| numpy::is_called(place.path()));
+        let (arrays, places): (Vec<_>, Vec<_>) = places.into_iter().partition(numpy::is);
         let looked = of_each(&places, |place| match recognise(place) {
             // The compression is not supported, and the name is not the name of a shard.
             Err(error) if error.kind() == ErrorKind::Usage && kind_by_name(place.path()).is_none() => Ok(None),
@@ -370,8 +370,9 @@ impl Files {
             });
         }
         let mut arrays = Vec::new();
-        if from.is_none_or(|kind| [Kind::Read(&numpy::ENTRY), Kind::Read(&numpy::MNIST)].contains(&kind)) {
-            (arrays, places) = places.into_iter().partition(|place| numpy::is_called(place.path()));
+        let of_arrays = [&numpy::ENTRY, &numpy::MNIST, &numpy::CIFAR].map(|entry| Kind::Read(entry));
+        if from.is_none_or(|kind| of_arrays.contains(&kind)) {
+            (arrays, places) = places.into_iter().partition(numpy::is);
         }
         let found = of_each(&places, |place| match from {
             Some(kind) => ShardFile::of_kind(place, kind),

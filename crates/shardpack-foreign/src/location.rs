@@ -165,6 +165,8 @@ pub enum Bytes {
     File(File),
     /// At a URL.
     Remote(Blocks),
+    /// In memory.
+    Memory(Vec<u8>),
 }
 
 impl From<File> for Bytes {
@@ -179,6 +181,7 @@ impl Bytes {
         match self {
             Self::File(file) => Ok(file.metadata()?.len()),
             Self::Remote(blocks) => Ok(blocks.bytes()),
+            Self::Memory(bytes) => Ok(bytes.len() as u64),
         }
     }
 
@@ -187,6 +190,7 @@ impl Bytes {
         match self {
             Self::File(file) => file.read_exact_at(out, offset),
             Self::Remote(blocks) => blocks.read_exact_at(out, offset),
+            Self::Memory(bytes) => zip::ReadAt::read_at(&bytes[..], offset, out),
         }
     }
 }

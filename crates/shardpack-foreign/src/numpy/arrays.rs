@@ -4,17 +4,12 @@
 
 use std::sync::Arc;
 
-use shardpack_format::{Error, Result, memory, npy, size};
+use shardpack_format::{Error, Result, memory, size};
 
-use super::{idx, read::Content, rows::NumpyRows};
+use super::{cifar, idx, read::Content, rows::NumpyRows, stored::Stored};
 use crate::{
-    Bytes, FileLocation, ShardFile,
-    tables::{
-        Array, Arrays, Rows,
-        item::{Item, Order},
-        seen::Seen,
-        table::Table,
-    },
+    Bytes, FileLocation, Kind, ShardFile,
+    tables::{Arrays, Rows, item::Item, seen::Seen, table::Table},
     zip::{
         Fault,
         archive::{Directory, Entry},
@@ -25,30 +20,10 @@ use crate::{
 pub(super) const MAX_ARRAYS: usize = 64;
 /// Maximum length of a directory in bytes: so many arrays, with the longest names and fields of real writers.
 const MAX_DIRECTORY_BYTES: u64 = 1 << 16;
-/// Bytes of an array in which its head ends, but for one that numpy does not write.
-const HEAD_BYTES: u64 = 1024;
 /// Names of the arrays of a sparse matrix of scipy, some of which each format has.
 const SPARSE: [[&str; 3]; 3] = [["data", "format", "shape"], ["indices", "indptr", "shape"], ["row", "col", "shape"]];
 /// Advice for files of several datasets.
 const ONE_SET: &str = "give the files of one dataset: 'FOLDER/fashion-*'";
-/// Advice for arrays that cannot be read.
-const WITHOUT: &str =
-    "numpy.savez writes the file without this array, or with the array as numbers or text of a fixed length";
-
-/// An array.
-#[derive(Debug)]
-pub(super) struct Stored {
-    pub name: String,
-    pub content: Content,
-    pub item: Item,
-    pub item_bytes: usize,
-    pub shape: Vec<u64>,
-    /// Whether the items of a row do not lie together.
-    pub is_fortran: bool,
-    /// Offset of the items in the `.npy` file.
-    pub head_bytes: u64,
-    pub data_bytes: u64,
-}
 
 /// Arrays that are one file for the reader of tables.
 pub(super) struct NumpyFile {
@@ -65,6 +40,13 @@ impl NumpyFile {
     pub fn open(file: &ShardFile) -> Result<Self> {
         match is_archive(&file.path) {
             true => Self::of_archive(&file.location()),
+            false if file.kind == Kind::Read(&super::CIFAR) => {
+                let beside = file.beside.iter().map(|one| one.location());
+                let places = std::iter::once(file.location()).chain(beside);
+                let arrays = places.map(|place| cifar::open(&place).map_err(|error| error.in_file(place.path())));
+                let arrays: Vec<Stored> = arrays.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
+                Self::of_arrays(arrays, None)
+            }
             false => {
                 let others = file.beside.iter().map(|one| one.location());
                 Self::of_files(&std::iter::once(file.location()).chain(others).collect::<Vec<_>>())
@@ -134,16 +116,15 @@ impl NumpyFile {
             let name = place.path().file_stem().unwrap_or_default().to_string_lossy().into_owned();
             Stored::open(name, content)
         };
-        let arrays = places.iter().map(open).collect::<Result<Vec<_>>>()?;
-        let mut names: Vec<&str> = arrays.iter().map(|one| one.name.as_str()).collect();
-        names.sort_unstable();
-        match names.windows(2).find(|two| two[0] == two[1]) {
-            Some(two) => Err(Error::usage(format!("several files with an array {}", two[0])).help(ONE_SET)),
-            None => Self::of_arrays(arrays, None),
-        }
+        Self::of_arrays(places.iter().map(open).collect::<Result<_>>()?, None)
     }
 
     fn of_arrays(arrays: Vec<Stored>, archive: Option<(Arc<Bytes>, Directory, Vec<Entry>)>) -> Result<Self> {
+        let mut names: Vec<&str> = arrays.iter().map(|one| one.name.as_str()).collect();
+        names.sort_unstable();
+        if let Some(two) = names.windows(2).find(|two| two[0] == two[1]) {
+            return Err(Error::usage(format!("several files with an array {}", two[0])).help(ONE_SET));
+        }
         let arrays: Vec<Arc<Stored>> = arrays.into_iter().map(Arc::new).collect();
         let file = Self { arrays, archive };
         let most = file.most_rows();
@@ -233,75 +214,5 @@ impl Arrays for NumpyFile {
 
     fn rows(&self, path: &str, batch_bytes: usize) -> Result<Box<dyn Rows>> {
         Ok(Box::new(NumpyRows::new(Arc::clone(self.find(path)?), batch_bytes)?))
-    }
-}
-
-impl Stored {
-    /// Reads the head of the array `name` in `content`.
-    fn open(name: String, content: Content) -> Result<Self> {
-        let in_array = |error: Error| {
-            let what = format!("array {name}: {}", error.what());
-            match npy::is_unsupported(&error) {
-                true => Error::usage(what).help(WITHOUT),
-                false => Error::data(what),
-            }
-        };
-        let mut first = Vec::new();
-        for most in [HEAD_BYTES, npy::HEAD_MAX_BYTES as u64] {
-            first.resize(most.min(content.bytes) as usize, 0);
-            let read = content.from(0).and_then(|mut reader| reader.read_exact(&mut first));
-            read.map_err(|error| match error.raw_os_error() {
-                Some(_) => Error::io("cannot read", error),
-                None => in_array(Error::data(format!("damaged: {error}"))),
-            })?;
-            // The header may be longer: retry with the maximum length.
-            if npy::read_head(&first).is_ok() || content.bytes <= most {
-                break;
-            }
-        }
-        let head = npy::read_head(&first).and_then(|head| head.check_length(content.bytes).map(|()| head));
-        let head = head.map_err(in_array)?;
-        // With at most one axis longer than 1, both orders are equal.
-        let is_fortran = head.is_fortran && head.shape.iter().filter(|axis| **axis != 1).count() > 1;
-        let (item, item_bytes) = (item(head.dtype), head.item_bytes as usize);
-        let (head_bytes, data_bytes, shape) = (head.data_offset as u64, head.data_bytes, head.shape);
-        Ok(Self { item, item_bytes, shape, is_fortran, head_bytes, data_bytes, name, content })
-    }
-}
-
-impl Array for Stored {
-    fn item(&self) -> &Item {
-        &self.item
-    }
-
-    fn shape(&self) -> &[u64] {
-        &self.shape
-    }
-
-    fn item_bytes(&self) -> usize {
-        self.item_bytes
-    }
-
-    fn referred(&self, _: &[u8], _: usize) -> std::result::Result<Vec<u8>, String> {
-        Err("an array of numpy has no items elsewhere".to_owned())
-    }
-}
-
-/// The type of items with the dtype `name`, as [`npy::read_head`] admits it.
-pub(super) fn item(name: &str) -> Item {
-    let other = || Item::Other(name.to_owned());
-    let (Some(order), Some(kind)) = (name.get(..1), name.get(1..2)) else { return other() };
-    let order = if order == ">" { Order::Big } else { Order::Little };
-    let Some(count) = name.get(2..).and_then(|count| count.parse::<u32>().ok()) else { return other() };
-    let size = u8::try_from(count).unwrap_or(0);
-    match (kind, count) {
-        ("b", _) => Item::truth(),
-        ("i" | "u", _) => Item::Whole { size, is_signed: kind == "i", order },
-        ("f", 2 | 4 | 8) => Item::Real { size, order },
-        ("c", 8 | 16) => Item::Complex { size, order },
-        ("S", count) => Item::Text(Some(count)),
-        ("U", count) => Item::Characters { count, order },
-        ("V", size) => Item::Opaque { size },
-        _ => other(),
     }
 }

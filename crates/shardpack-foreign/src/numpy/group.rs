@@ -9,8 +9,8 @@ use std::{collections::BTreeMap, path::Path};
 use shardpack_format::{Error, Result, npy};
 
 use super::{
-    arrays::{self, MAX_ARRAYS, NumpyFile, is_archive},
-    idx,
+    arrays::{MAX_ARRAYS, NumpyFile, is_archive},
+    cifar, idx, stored,
 };
 use crate::{
     Beside, FileLocation, Kind, ShardFile,
@@ -49,6 +49,11 @@ pub(crate) struct Numpy {
     pub others: Vec<FileLocation>,
 }
 
+/// Whether a file holds arrays whose rows may be samples.
+pub(crate) fn is(place: &FileLocation) -> bool {
+    is_called(place.path()) || cifar::is(place)
+}
+
 /// Whether a file of this name is a file of numpy or of MNIST.
 pub(crate) fn is_called(path: &Path) -> bool {
     is_archive(path)
@@ -71,7 +76,7 @@ pub fn is_mnist(path: &Path) -> bool {
 pub fn pair(files: &[(String, Vec<u8>)]) -> Option<Pair> {
     let seen = |(name, first): &(String, Vec<u8>)| {
         let head = npy::read_head(first).ok();
-        (name.clone(), head.map(|head| Seen::of(name.clone(), &arrays::item(head.dtype), &head.shape)))
+        (name.clone(), head.map(|head| Seen::of(name.clone(), &stored::item(head.dtype), &head.shape)))
     };
     find(&files.iter().map(seen).collect::<Vec<_>>())
 }
@@ -133,6 +138,13 @@ pub(crate) fn shards(places: Vec<FileLocation>, from: Option<Kind>, are_named: b
     match from.is_none_or(|kind| kind == mnist) {
         true => by_folder(of_mnist).into_iter().for_each(|places| found.add(mnist, places)),
         false => found.others.extend(of_mnist),
+    }
+    let cifar = Kind::Read(&super::CIFAR);
+    let is_cifar = |path: &Path| !is_called(path) && (cifar::split(path).is_some() || cifar::is_meta(path));
+    let (of_cifar, places): (Vec<_>, Vec<_>) = places.into_iter().partition(|place| is_cifar(place.path()));
+    match from.is_none_or(|kind| kind == cifar) {
+        true => by_folder(of_cifar).into_iter().for_each(|places| found.add_batches(cifar, places)),
+        false => found.others.extend(of_cifar),
     }
     let is_chosen = from == Some(own);
     if from.is_some() && !is_chosen {
@@ -213,6 +225,17 @@ impl Numpy {
         match shard() {
             Ok(shard) => self.shards.extend(shard),
             Err(error) => self.problems.push(error),
+        }
+    }
+
+    /// Adds the batches of a folder, each with the names of classes beside it.
+    fn add_batches(&mut self, kind: Kind, places: Vec<FileLocation>) {
+        let (meta, batches): (Vec<_>, Vec<_>) = places.into_iter().partition(|place| cifar::is_meta(place.path()));
+        if batches.is_empty() {
+            return self.others.extend(meta);
+        }
+        for batch in batches {
+            self.add(kind, std::iter::once(batch).chain(meta.iter().take(1).cloned()).collect());
         }
     }
 

@@ -10,7 +10,7 @@ use std::{io::Read, path::Path, sync::Arc};
 
 use shardpack_format::{Error, Result};
 
-use super::{arrays::Stored, read::Content};
+use super::{read::Content, stored::Stored};
 use crate::{
     FileLocation,
     plain::by,

@@ -8,7 +8,7 @@
 //! memory holds one batch of rows for each array. An array in Fortran order has no rows that lie together: memory holds the whole array,
 //! within `--memory`. The CRC-32 of each array of a `.npz` file is compared before the first row is read.
 //!
-//! The files of MNIST are arrays in another form, [`idx`], and have the same rules.
+//! The files of MNIST, [`idx`], and of CIFAR, [`cifar`], are arrays in other forms, and have the same rules.
 //!
 //! Offsets count in a virtual file, as those of HDF5: all samples, one behind the other.
 //!
@@ -16,10 +16,12 @@
 //! numpy 2, `lib/format.py` and `lib/_npyio_impl.py`.
 
 mod arrays;
+mod cifar;
 mod group;
 mod idx;
 mod read;
 mod rows;
+mod stored;
 #[cfg(test)]
 mod tests;
 
@@ -46,7 +48,7 @@ use super::{
     },
 };
 pub use group::{BY_CHOICE, NO_ROWS, Pair, is_mnist, pair, table};
-pub(crate) use group::{are_samples, array_name, is_called, shards};
+pub(crate) use group::{are_samples, array_name, is, is_called, shards};
 
 /// The kind of the files, for messages.
 const KIND: &str = "file of numpy";
@@ -67,10 +69,18 @@ pub(crate) static ENTRY: Entry = Entry {
 /// The kind of the files of MNIST, which have arrays in another form.
 pub(crate) static MNIST: Entry = Entry { name: "mnist", extensions: &[], ..ENTRY };
 
+/// The kind of the batches of CIFAR. A batch has no names of splits, but is of one.
+pub(crate) static CIFAR: Entry = Entry {
+    name: "cifar",
+    extensions: &[],
+    splits: |file, _| Ok(cifar::split(&file.path).map(str::to_owned).into_iter().collect()),
+    ..ENTRY
+};
+
 fn walk(file: &ShardFile, wanted: &FieldSelection) -> Result<Box<dyn Walk>> {
     let opened = NumpyFile::open(file)?;
     let mut tables = tables(&opened, wanted)?;
-    if let Some(part) = &file.part {
+    if let Some(part) = file.part.as_ref().filter(|_| tables.iter().any(|table| table.split.is_some())) {
         tables = table::of_split(tables, part)?;
     }
     opened.check(&tables)?;

@@ -10,7 +10,7 @@ use std::{
 
 use shardpack_format::{Error, Result, memory};
 
-use super::arrays::Stored;
+use super::stored::Stored;
 use crate::{
     plain::write_in_c_order,
     tables::{Array, Rows},
