@@ -209,7 +209,7 @@ fn files_of_mnist_are_the_arrays_that_they_hold() {
         }
         run(&["verify", dst.to_str().unwrap(), "--quiet", "--against", source.to_str().unwrap()]).code(0);
         let ran = run(&["pack", source.to_str().unwrap(), bench.at("no").to_str().unwrap(), "--no-labels"]).code(2);
-        ran.says("is an array of MNIST").says("packs each row as a sample");
+        ran.says("is of MNIST, whose samples are rows of arrays").says("packs each row as a sample");
     }
     for (number, (script, expected)) in [
         ("mnist(labels=y[:19])", "labels train-labels uint8 19 do not go with images train-images uint8 20×6×5"),
@@ -281,6 +281,8 @@ fn batches_of_cifar_are_the_rows_that_they_hold() {
     for (name, script) in [("ten", "cifar10()"), ("hundred", "cifar100()")] {
         let source = numpy(&bench, name, &format!("{CIFAR}{script}"));
         let dst = bench.at(&format!("{name}-dst"));
+        let ran = run(&["pack", source.to_str().unwrap(), bench.at("no").to_str().unwrap(), "--no-labels"]).code(2);
+        ran.says("is of CIFAR, whose samples are rows of arrays").says("packs each row as a sample");
         convert(&source, &dst, &[]).code(0).says("cifar").says("splits train, test").says("in 3 classes");
         for split in ["train", "test"] {
             assert!(images(&dst.join(split)) == images(&expected.join(split)), "{name}, {split}");

@@ -370,7 +370,7 @@ impl Files {
             });
         }
         let mut arrays = Vec::new();
-        let of_arrays = [&numpy::ENTRY, &numpy::MNIST, &numpy::CIFAR].map(|entry| Kind::Read(entry));
+        let of_arrays = [&numpy::ENTRY, &numpy::MNIST, &numpy::CIFAR].map(Kind::Read);
         if from.is_none_or(|kind| of_arrays.contains(&kind)) {
             (arrays, places) = places.into_iter().partition(numpy::is);
         }

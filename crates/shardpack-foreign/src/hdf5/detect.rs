@@ -53,7 +53,7 @@ pub(super) fn layout(file: &Hdf5File, wanted: &FieldSelection) -> Result<Layout>
             }
             let found = named(file, &seen, &path)?;
             let is_encoded = found.is_encoded() && (!found.is_padded() || choice::begins_like_image(file, &found)?);
-            if !is_encoded && !is_wanted_pixels(&found) {
+            if !is_encoded && !found.has_axes_of_pixels() {
                 return Err(Error::usage(format!("dataset {} holds no images", found.describe())));
             }
             vec![found]
@@ -195,10 +195,6 @@ fn named(file: &Hdf5File, seen: &[Seen], path: &str) -> Result<Seen> {
             error => Err(open::to_error(error)),
         },
     }
-}
-
-fn is_wanted_pixels(one: &Seen) -> bool {
-    one.kind == Kind::Byte && matches!(one.shape.len(), 3 | 4)
 }
 
 /// Fails if the images below `path` have a dataset each and a dataset beside them is named like the labels of all.

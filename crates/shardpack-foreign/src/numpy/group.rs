@@ -67,8 +67,19 @@ pub(crate) fn array_name(path: &Path) -> String {
     idx::array_name(path).unwrap_or_else(stem)
 }
 
+/// The first file of MNIST or CIFAR among the `names` of a folder, and the name of its dataset.
+pub fn known(names: &[String]) -> Option<(&str, &'static str)> {
+    let has_meta = names.iter().any(|name| cifar::is_meta(Path::new(name)));
+    let of = |name: &str| match Path::new(name) {
+        path if is_mnist(path) => Some("MNIST"),
+        path if has_meta && cifar::split(path).is_some() => Some("CIFAR"),
+        _ => None,
+    };
+    names.iter().find_map(|name| Some((name.as_str(), of(name)?)))
+}
+
 /// Whether a file of this name is a file of MNIST.
-pub fn is_mnist(path: &Path) -> bool {
+fn is_mnist(path: &Path) -> bool {
     idx::array_name(path).is_some()
 }
 
@@ -266,7 +277,8 @@ mod tests {
 
     #[test]
     fn samples_and_labels_are_paired_by_name_and_length() {
-        let rows: [(&[(&str, &[u64])], Option<(usize, usize)>); 11] = [
+        type Case<'c> = (&'c [(&'c str, &'c [u64])], Option<(usize, usize)>);
+        let rows: [Case<'_>; 11] = [
             (&[("X_test", &[5, 28, 28]), ("X_train", &[9, 28, 28]), ("y_train", &[9])], Some((1, 2))),
             (&[("train_images", &[9, 28, 28]), ("train_labels", &[9, 1])], Some((0, 1))),
             (&[("data", &[9, 4]), ("target", &[9])], Some((0, 1))),

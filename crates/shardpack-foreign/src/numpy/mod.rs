@@ -43,11 +43,10 @@ use super::{
         seen,
         table::{self, Table},
         value_rows,
-        values::Kind,
         walk::Contained,
     },
 };
-pub use group::{BY_CHOICE, NO_ROWS, Pair, is_mnist, pair, table};
+pub use group::{BY_CHOICE, NO_ROWS, Pair, known, pair, table};
 pub(crate) use group::{are_samples, array_name, is, is_called, shards};
 
 /// The kind of the files, for messages.
@@ -116,7 +115,7 @@ fn tables(file: &NumpyFile, wanted: &FieldSelection) -> Result<Vec<Table>> {
         Some(name) => {
             let found = named(name)?;
             let is_encoded = found.is_encoded() && (!found.is_padded() || choice::begins_like_image(file, &found)?);
-            if !is_encoded && !(found.kind == Kind::Byte && matches!(found.shape.len(), 3 | 4)) {
+            if !is_encoded && !found.has_axes_of_pixels() {
                 return Err(Error::usage(format!("array {} holds no images", found.describe())));
             }
             vec![found]

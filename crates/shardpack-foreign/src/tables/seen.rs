@@ -90,6 +90,11 @@ impl Seen {
             }
     }
 
+    /// Whether rows may be pixels if the user says so.
+    pub fn has_axes_of_pixels(&self) -> bool {
+        self.kind == Kind::Byte && matches!(self.shape.len(), 3 | 4)
+    }
+
     /// Whether name and axes of the dataset allow the pixels of one image.
     pub fn is_one_image(&self) -> bool {
         let few = |axis: Option<&u64>| axis.is_some_and(|axis| (1..=4).contains(axis));

@@ -91,12 +91,15 @@ impl Shards {
             None => file.name.clone(),
         };
         // A file that holds several splits is listed once per split.
-        let of_file = |shard: &ShardFile| (1 + shard.beside.len() as u64, shard.total_bytes());
-        let files: BTreeMap<_, _> = self.files.iter().map(|file| (&file.shard.path, of_file(&file.shard))).collect();
+        let of_file = |shard: &'_ ShardFile| {
+            let beside = shard.beside.iter().map(|one| (one.path.clone(), one.bytes));
+            std::iter::once((shard.path.clone(), shard.bytes)).chain(beside).collect::<Vec<_>>()
+        };
+        let files: BTreeMap<_, _> = self.files.iter().flat_map(|file| of_file(&file.shard)).collect();
         let mut look = Preview {
             formats,
-            files: files.values().map(|one| one.0).sum(),
-            bytes: files.values().map(|one| one.1).sum(),
+            files: files.len() as u64,
+            bytes: files.values().sum(),
             splits: self.splits().into_iter().flatten().collect(),
             first: name(self.files.first()),
             last: self.files.last().map_or_else(String::new, last),

@@ -1,7 +1,5 @@
 //! Arrays whose rows are samples: `X_train.npy` and `y_train.npy`. As files, each would be one sample.
 
-use std::path::Path;
-
 use shardpack_format::{Error, shell, size};
 
 use super::{Files, Look};
@@ -16,8 +14,8 @@ const MAX_FILES: usize = 64;
 /// The error names the arrays and the number of rows.
 pub(super) fn refuse(look: &Look<'_>) -> Result<()> {
     let files = look.files("");
-    if let Some(name) = files.0.iter().find(|name| numpy::is_mnist(Path::new(name))) {
-        let what = format!("{name} is an array of MNIST, whose rows are samples");
+    if let Some((name, of)) = numpy::known(&files.0) {
+        let what = format!("{name} is of {of}, whose samples are rows of arrays");
         let help = help_convert(look);
         return Err(Error::usage(what).in_file(look.tree.root).help(help));
     }
