@@ -15,7 +15,7 @@ use rayon::prelude::*;
 use shardpack_format::{Error, ErrorKind, Result, formats::mds, shell, size, text};
 
 use super::{
-    FileLocation, Kind, Remote, ShardFile, key_labels,
+    FileLocation, Kind, Remote, ShardFile, images_below, key_labels,
     lmdb::DATA_FILE,
     numbered, numpy, parquet,
     patterns::expanded,
@@ -530,7 +530,7 @@ fn unknown(path: &Path) -> Error {
 
 fn none_in(folder: &Path) -> Error {
     let error = Error::usage("no manifest.json in it, nor in its folders, and no shards").in_file(folder);
-    match holds_images(folder, DEPTH) {
+    match images_below::are(folder) {
         true => error.help(format!(
             "it holds images: `shardpack plan {} DST` shows the shards that pack would write",
             shell::path(folder)
@@ -539,27 +539,6 @@ fn none_in(folder: &Path) -> Error {
             error.help(format!("give a folder that `shardpack pack` wrote, or shards of these formats: {}", known()))
         }
     }
-}
-
-/// Depth of nested folders searched for an image: split, class, image.
-const DEPTH: usize = 3;
-/// Maximum number of entries inspected per folder.
-const LOOKED_AT: usize = 100;
-
-/// Whether one of the first files of `folder` or of its subfolders has the extension of an image. Unreadable folders count as
-/// empty: the result is only a hint.
-fn holds_images(folder: &Path, depth: usize) -> bool {
-    let Ok(entries) = std::fs::read_dir(folder) else { return false };
-    let paths = entries.take(LOOKED_AT).filter_map(|entry| entry.ok()).map(|entry| entry.path());
-    let is_image = |path: &Path| {
-        let extension = path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
-        extension
-            .is_some_and(|extension| ["jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff"].contains(&&*extension))
-    };
-    paths.into_iter().any(|path| match path.is_dir() {
-        true => depth > 1 && holds_images(&path, depth - 1),
-        false => is_image(&path),
-    })
 }
 
 #[cfg(test)]

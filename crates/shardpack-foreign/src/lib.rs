@@ -17,6 +17,7 @@ pub mod files;
 #[cfg_attr(not(feature = "hdf5"), path = "without/hdf5.rs")]
 pub mod hdf5;
 pub mod header_check;
+mod images_below;
 pub mod key_class;
 mod key_labels;
 mod kind;

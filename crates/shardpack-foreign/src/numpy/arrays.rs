@@ -8,7 +8,7 @@ use shardpack_format::{Error, Result, memory, size};
 
 use super::{cifar, idx, read::Content, rows::NumpyRows, stored::Stored};
 use crate::{
-    Bytes, FileLocation, Kind, ShardFile,
+    Bytes, FileLocation, ShardFile,
     tables::{Arrays, Rows, item::Item, seen::Seen, table::Table},
     zip::{
         Fault,
@@ -40,7 +40,7 @@ impl NumpyFile {
     pub fn open(file: &ShardFile) -> Result<Self> {
         match is_archive(&file.path) {
             true => Self::of_archive(&file.location()),
-            false if file.kind == Kind::Read(&super::CIFAR) => {
+            false if file.kind.name() == cifar::NAME => {
                 let beside = file.beside.iter().map(|one| one.location());
                 let places = std::iter::once(file.location()).chain(beside);
                 let arrays = places.map(|place| cifar::open(&place).map_err(|error| error.in_file(place.path())));

@@ -21,6 +21,8 @@ use crate::{
     tables::item::{Item, Order},
 };
 
+/// Name of the kind on the command line.
+pub(super) const NAME: &str = "cifar";
 /// Names of the batches of CIFAR-10, before their numbers, and of CIFAR-100, with their splits.
 const BATCHES: [(&str, &str); 4] =
     [("data_batch_", "train"), ("test_batch", "test"), ("train", "train"), ("test", "test")];

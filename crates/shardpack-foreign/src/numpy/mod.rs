@@ -70,7 +70,7 @@ pub(crate) static MNIST: Entry = Entry { name: "mnist", extensions: &[], ..ENTRY
 
 /// The kind of the batches of CIFAR. A batch has no names of splits, but is of one.
 pub(crate) static CIFAR: Entry = Entry {
-    name: "cifar",
+    name: cifar::NAME,
     extensions: &[],
     splits: |file, _| Ok(cifar::split(&file.path).map(str::to_owned).into_iter().collect()),
     ..ENTRY

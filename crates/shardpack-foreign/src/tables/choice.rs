@@ -18,8 +18,6 @@ use super::{
 
 /// Rows that are looked at for the first image that is not empty.
 const LOOKS: u64 = 16;
-/// Advice if labels do not fit.
-pub(crate) const OTHER_LABELS: &str = "--no-labels packs without labels; --label-feature PATH names another dataset";
 /// Advice if the images and labels cannot be detected.
 pub(crate) const NAME_BOTH: &str = "choose the datasets with --image-feature PATH and --label-feature PATH";
 
@@ -203,7 +201,7 @@ fn check_labels(images: &Seen, seen: &[Seen], found: Option<&Seen>) -> Result<()
     let what = format!("labels {} do not go with images {}", unfit.describe(), images.describe());
     Err(Error::usage(what).help(match found {
         Some(found) => format!("--label-feature {} takes that one; --no-labels packs without labels", found.path),
-        None => OTHER_LABELS.to_owned(),
+        None => labels::OTHER_LABELS.to_owned(),
     }))
 }
 

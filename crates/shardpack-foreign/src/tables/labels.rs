@@ -13,8 +13,11 @@ use super::{
     values::{self, Kind},
 };
 
+/// Advice if labels do not fit.
+pub(crate) const OTHER_LABELS: &str = "--no-labels packs without labels; --label-feature PATH names another dataset";
+
 /// Why rows that are lists are no classes, for a note.
-pub(super) fn of_lists(labels: &Seen) -> String {
+pub(crate) fn of_lists(labels: &Seen) -> String {
     format!("; {} has lists of labels: a component, and no class", labels.describe())
 }
 
@@ -22,7 +25,7 @@ pub(super) fn of_lists(labels: &Seen) -> String {
 ///
 /// # Errors
 /// If the array cannot be read.
-pub(super) fn no_class(file: &dyn Arrays, labels: &Seen) -> Result<Option<String>> {
+pub(crate) fn no_class(file: &dyn Arrays, labels: &Seen) -> Result<Option<String>> {
     let are_several = matches!(labels.shape[..], [_, items] if items > 1) && labels.shape[0] != 1;
     if !are_several && !matches!(labels.kind, Kind::Real | Kind::Text) {
         return Ok(None);

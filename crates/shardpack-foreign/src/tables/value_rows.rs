@@ -6,8 +6,8 @@ use shardpack_format::{Error, Result, component::Form, formats::foreign::FieldSe
 
 use super::{
     Arrays, Rows,
-    choice::OTHER_LABELS,
     item::Item,
+    labels::OTHER_LABELS,
     names::{CLASSES, is_called, label_rank, own_words, split},
     seen::Seen,
     table::Table,
