@@ -16,6 +16,10 @@ const LABELS: [(&str, &str); 5] = [
 ];
 const WITH: [&str; 4] = ["--no-labels", "--with", "boxes=yolo:../../labels/{parent}/*.txt", "--splits=images/{split}"];
 
+/// Names of the classes, as `data.yaml` of Ultralytics has them.
+const DESCRIPTION: &[u8] = b"path: . # root\nnc: 8\nnames:\n  0: person\n  1: traffic light\n  2: c\n  3: d\n  4: e\n  5: f\n  6: g\n  7: 'h: #1'\n";
+const NAMES: [&str; 8] = ["person", "traffic light", "c", "d", "e", "f", "g", "h: #1"];
+
 /// `images/{train,val}` and `labels/{train,val}`, as Ultralytics has them.
 fn tree() -> Bench {
     let bench = Bench::new();
@@ -23,7 +27,7 @@ fn tree() -> Bench {
         bench.file(format!("images/{name}.jpg"), &jpeg(number as u64, 5000));
         bench.file(format!("labels/{name}.txt"), text.as_bytes());
     }
-    bench.file("data.yaml", b"names: [a, b]");
+    bench.file("data.yaml", DESCRIPTION);
     bench
 }
 
@@ -93,6 +97,9 @@ fn label_files_become_boxes_and_labels_in_every_format() {
         for split in ["train", "val"] {
             assert_eq!(objects(&dst.join(split)), expected(&bench, split), "{format}");
         }
+        let settings = Dataset::open(dst.join("val")).unwrap().manifest().format.settings.clone();
+        let names: BTreeMap<String, Vec<String>> = serde_json::from_str(&settings["component_classes"]).unwrap();
+        assert_eq!(names["box_labels.npy"], NAMES, "{format}");
         let (at, source) = (dst.to_str().unwrap(), src.to_str().unwrap());
         run(&["verify", at, "--against", source]).code(0);
         first = if first.is_empty() { contents(&dst) } else { first };

@@ -34,6 +34,7 @@ mod lmdb_options;
 mod mmlab;
 mod npz;
 mod numpy_rows;
+mod object_classes;
 mod pairs;
 mod side_by_side;
 mod values;

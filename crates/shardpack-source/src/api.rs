@@ -2,7 +2,12 @@
 
 use std::{collections::BTreeMap, fmt::Debug, io, path::Path, sync::Arc};
 
-use shardpack_format::{Error, ErrorKind, Result, component::Component, image_header::Kind};
+use shardpack_format::{
+    Error, ErrorKind, Result,
+    component::Component,
+    formats::{Choice, ComponentClasses},
+    image_header::Kind,
+};
 use shardpack_storage::Transfers;
 
 use super::{
@@ -384,9 +389,48 @@ pub struct SourceListing {
     pub payload: Option<Component>,
     /// Patterns of the files of a tree that are samples, if samples are not the images: [`shardpack_format::formats::Choice::files`].
     pub files: Vec<String>,
+    /// Class names of the objects in components, if the source has them.
+    pub component_classes: ComponentClasses,
+    /// How the source was listed, if this listing is of a dataset.
+    pub origin: Origin,
+    /// The source was divided into splits: paths are relative to the source, and not to the folder of the split.
+    pub is_divided: bool,
+}
+
+/// How the source of a dataset was listed. A dataset that is made of it has the same source.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// As [`Choice::label_pattern`].
+    pub label_pattern: Option<String>,
+    /// As [`Choice::fractions`], [`Choice::split_folders`], and the name of the split.
+    pub division: Option<(Option<String>, Option<String>, String)>,
+}
+
+impl Origin {
+    /// Of a dataset with this choice, which is called `name`.
+    pub fn new(choice: &Choice, name: &str) -> Self {
+        let Choice { label_pattern, fractions, split_folders, .. } = choice.clone();
+        let is_divided = fractions.is_some() || split_folders.is_some();
+        Self { label_pattern, division: is_divided.then(|| (fractions, split_folders, name.to_owned())) }
+    }
+
+    /// The settings that both have.
+    #[must_use]
+    pub fn common(self, other: &Self) -> Self {
+        Self {
+            label_pattern: self.label_pattern.filter(|own| other.label_pattern.as_ref() == Some(own)),
+            division: self.division.filter(|own| other.division.as_ref() == Some(own)),
+        }
+    }
 }
 
 impl SourceListing {
+    /// Prefix of its paths in the whole source: empty, or `train/`.
+    pub fn prefix(&self) -> String {
+        let folder = self.split.as_ref().filter(|_| !self.is_divided);
+        folder.map_or_else(String::new, |split| format!("{split}/"))
+    }
+
     /// The same listing with only these components; the others are counted as left out.
     pub fn with_kinds(&self, kinds: &[Component]) -> Self {
         if self.listing.components().kinds == kinds {

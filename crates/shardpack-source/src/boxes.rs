@@ -46,10 +46,20 @@ pub struct Object {
 /// # Errors
 /// The line, and the reason why it is no object.
 pub fn parse(file: ObjectFile, bytes: &[u8]) -> Result<Vec<Object>, String> {
+    parse_named(file, bytes, None)
+}
+
+/// As [`parse`], for a file whose classes have `names` names, if there are names.
+fn parse_named(file: ObjectFile, bytes: &[u8], names: Option<u64>) -> Result<Vec<Object>, String> {
     let content = std::str::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())?;
     let content = content.strip_prefix('\u{feff}').unwrap_or(content);
     let lines = content.lines().zip(1u64..).filter(|(line, _)| !line.trim().is_empty());
-    lines.map(|(line, number)| object(file, line).map_err(|why| format!("line {number}: {why}"))).collect()
+    let named = |object: Object| match names.filter(|names| object.class.cast_unsigned() >= *names) {
+        Some(names) => Err(format!("class {}, and the source names {}", object.class, size::counted(names, "class"))),
+        None => Ok(object),
+    };
+    let of_line = |(line, number)| object(file, line).and_then(named).map_err(|why| format!("line {number}: {why}"));
+    lines.map(of_line).collect()
 }
 
 fn object(file: ObjectFile, line: &str) -> Result<Object, String> {
@@ -152,6 +162,7 @@ fn read(
     let listing: &Listing = &found.listing;
     monitor.begin(Phase::Walking, listing.len(), 0);
     let reader = source.open(found.split.as_deref(), listing, None, monitor)?;
+    let names: Vec<Option<u64>> = files.iter().map(|file| names_of(found, *file)).collect();
     let mut numbers: Vec<u64> = (0..listing.len()).collect();
     numbers.sort_unstable_by_key(|number| listing.entry(*number).place);
     let all = Mutex::new(vec![Ok(Vec::new()); numbers.len()]);
@@ -160,7 +171,9 @@ fn read(
         if number.is_multiple_of(CHECKED) {
             monitor.check_cancelled()?;
         }
-        let read = match files.iter().map(|file| label_file(&*reader, listing, *number, *file)).collect() {
+        let of_file =
+            |(file, names): (&(usize, Conversion), &Option<u64>)| label_file(&*reader, listing, *number, *file, *names);
+        let read = match files.iter().zip(&names).map(of_file).collect() {
             Ok(files) => Ok(files),
             Err(ReadError::Refused(Refusal(why))) => Err(why),
             Err(ReadError::Fatal(error)) => return Err(error),
@@ -172,11 +185,22 @@ fn read(
     Ok(all.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
+/// The number of class names for the objects in the label files `first` of `found`, if there are names.
+fn names_of(found: &SourceListing, (first, conversion): (usize, Conversion)) -> Option<u64> {
+    let kinds = &found.listing.components().kinds;
+    let is_of_file = |kind: &&Component| {
+        kind.conversion().is_some_and(|one| one.file == conversion.file) && kind.has_same_files(&kinds[first])
+    };
+    let mut names = kinds.iter().filter(is_of_file).filter_map(|kind| found.component_classes.get(kind.name()));
+    names.next().map(|names| names.len() as u64)
+}
+
 fn label_file(
     reader: &dyn SampleReader,
     listing: &Listing,
     number: u64,
     (which, conversion): (usize, Conversion),
+    names: Option<u64>,
 ) -> Result<LabelFile, ReadError> {
     let cell = listing.components().cells_of(number).get(which);
     let Some(bytes) = cell.and_then(|cell| cell.length()) else { return Ok(LabelFile::default()) };
@@ -190,7 +214,7 @@ fn label_file(
     }
     let mut content = vec![0; bytes as usize];
     reader.read_component(number, which, &mut content)?;
-    let objects = parse(conversion.file, &content).map_err(refused)?.len() as u64;
+    let objects = parse_named(conversion.file, &content, names).map_err(refused)?.len() as u64;
     Ok(LabelFile { content, objects, is_there: true })
 }
 

@@ -20,9 +20,10 @@ use shardpack_reader::{Dataset, Shard};
 
 use super::{
     COMPONENT, DatasetLocation, SourceListing,
+    api::Origin,
     classes::Collector,
     filter::{LEFT_OUT, PathFilter},
-    merge_classes,
+    merge_classes, object_classes,
     options::{Options, SPLITS, Splits},
     strangers::{self, STRANGER, STRANGER_BESIDE},
 };
@@ -204,6 +205,7 @@ pub(super) fn discover(
             .map(|found| SourceListing { split: split.clone(), ..found })
     };
     let mut found: Vec<SourceListing> = names.iter().map(of_split).collect::<Result<_>>()?;
+    object_classes::join_splits(&mut found)?;
     let mut is_noted = false;
     for one in &mut found {
         // Once is enough.
@@ -354,7 +356,7 @@ fn of_members(
     let values = payload.clone().filter(|payload| payload.kind().is_some());
     let table = ComponentTable { payload: values.clone(), ..ComponentTable::new(kinds_of_all) };
     let (mut collector, mut forms) = (Collector::with(classes, table), Interner::default());
-    let (mut meta, mut is_listed) = (false, true);
+    let (mut meta, mut is_listed, mut named, mut origin) = (false, true, Vec::new(), None::<Origin>);
     let mut files: Vec<String> = Vec::new();
     for (at, member) in members.iter().enumerate() {
         let dataset = &member.dataset;

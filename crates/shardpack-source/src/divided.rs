@@ -193,6 +193,9 @@ impl Divided {
             payload: one.payload.clone(),
             files: one.files.clone(),
             kinds: one.kinds.clone(),
+            component_classes: one.component_classes.clone(),
+            origin: one.origin.clone(),
+            is_divided: true,
             ..SourceListing::default()
         };
         if at == 0 {

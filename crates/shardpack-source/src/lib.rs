@@ -38,6 +38,7 @@ pub mod monitor;
 mod names;
 pub mod npy;
 mod npz;
+mod object_classes;
 mod object_tree;
 pub mod options;
 mod outcome;

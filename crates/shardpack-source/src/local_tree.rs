@@ -11,7 +11,7 @@ use shardpack_storage::Transfers;
 use super::{
     api::{SampleReader, SharedSource, Source, SourceKind, SourceListing},
     folder_reader::FolderReader,
-    image_folder, npz,
+    image_folder, npz, object_classes,
     options::Options,
     retry::Retrying,
     stored::{Stored, StoredPath},
@@ -54,7 +54,8 @@ impl Source for LocalTree {
     }
 
     fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
-        let found = image_folder::discover(&self.0, &options.of_files(), monitor)?;
+        let mut found = image_folder::discover(&self.0, &options.of_files(), monitor)?;
+        object_classes::take_in(&self.0, &mut found, options)?;
         npz::taken_apart(found, &|split| npz::SplitLocation::Folder(self.of_split(split)), monitor)
     }
 

@@ -22,7 +22,7 @@ use super::{
     folder_reader::of_component,
     image_folder, list_objects,
     listed_tree::ListedTree,
-    names, npz,
+    names, npz, object_classes,
     options::Options,
     packed,
     retry::Retrying,
@@ -148,6 +148,19 @@ impl ObjectTree {
         Ok(self.store()?.look(name)?.map(|object| (object.bytes, object.stamp)))
     }
 
+    /// Sets the class names of objects in `found`, the listing of a list of objects, which does not list the tree.
+    ///
+    /// # Errors
+    /// If the server does not answer.
+    pub(super) fn take_object_classes(&self, found: &mut [SourceListing], options: &Options) -> Result<()> {
+        if !options.with.iter().any(object_classes::is_labels) {
+            return Ok(());
+        }
+        let store = self.store()?;
+        let files = object_classes::KNOWN.map(str::to_owned);
+        object_classes::take(found, options, &files, &|name| store.read_optional(name, object_classes::MAX_BYTES))
+    }
+
     /// Opens a reader for `listing`, the listing of `split`.
     ///
     /// # Errors
@@ -208,7 +221,10 @@ impl Source for ObjectTree {
             file.read_at(0, &mut first).map_or_else(|_| Vec::new(), |()| first)
         };
         let tree = Tree { root: self.root(), listed: Some((listed, &first_bytes)) };
-        let found = image_folder::discover_in(tree, &options.of_files(), monitor)?;
+        let mut found = image_folder::discover_in(tree, &options.of_files(), monitor)?;
+        let files = listed.names(b"").filter(|(_, is_folder)| !is_folder);
+        let files: Vec<String> = files.filter_map(|(name, _)| String::from_utf8(name.to_vec()).ok()).collect();
+        object_classes::take(&mut found, options, &files, &|name| store.read(name, object_classes::MAX_BYTES))?;
         npz::taken_apart(found, &|split| npz::SplitLocation::Objects(self, split.map(str::to_owned)), monitor)
     }
 

@@ -19,6 +19,7 @@ use super::{
     api::{ReadTable, SampleReader, SharedSource, SomeSamples, Source, SourceKind, SourceListing},
     merge_classes::{self, Named},
     missing_components::lacking,
+    object_classes,
     options::{Options, Splits},
     stored::Stored,
 };
@@ -150,6 +151,7 @@ impl Source for SplitSources {
             .collect();
         let classes = Arc::new(merge_classes::merge(&lists)?);
         let kinds = join_components(&all)?;
+        object_classes::join_splits(&mut all)?;
         for one in all.iter_mut().filter(|one| one.listing.components().kinds != kinds) {
             let noun = if one.payload.is_none() { "image" } else { "sample" };
             let before: Vec<_> = lacking(&one.listing, noun);

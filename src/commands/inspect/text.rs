@@ -168,6 +168,21 @@ fn components(out: &mut Lines, summary: &Summary) {
     if !parts.is_empty() {
         say(out, "parts", &parts);
     }
+    for component in summary.components.iter().filter(|component| !component.classes.is_empty()) {
+        let names = component.classes.iter().take(SHOWN_CLASSES);
+        let mut names: Vec<_> =
+            names.map(|name| report::clip(&report::path(name.as_bytes()), NAME_WIDTH).to_string()).collect();
+        let hidden = component.classes.len() - names.len();
+        if hidden > 0 {
+            names.push(format!("and {hidden} more (--json has all)"));
+        }
+        let of = format!(
+            "{} of {}",
+            report::counted(component.classes.len() as u64, "class"),
+            report::path(component.name.as_bytes())
+        );
+        say(out, "objects", &[format!("{of}: {}", names.join(", "))]);
+    }
 }
 
 fn overhead(out: &mut Lines, summary: &Summary) {

@@ -221,12 +221,15 @@ fn summary(view: &View, facts: Facts, labels: &shuffle_quality::Labels, index_by
         let one = choice.payload.iter().chain(&choice.components).find(|one| one.name() == name)?;
         one.kind().map(ToString::to_string)
     };
+    let names =
+        |name: &str| choice.as_ref().and_then(|choice| choice.component_classes.get(name)).cloned().unwrap_or_default();
     let components: Vec<_> = named
         .map(|(name, (samples, bytes))| Component {
             name: name.clone(),
             kind: kind(name),
             samples: *samples,
             bytes: *bytes,
+            classes: names(name),
         })
         .collect();
     let shards = Shards {

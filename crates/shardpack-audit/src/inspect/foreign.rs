@@ -307,7 +307,13 @@ fn summary(files: &[ShardFile], facts: Facts) -> Summary {
         .iter()
         .map(|(name, Counted { samples, bytes, kind })| {
             let typed = |kind: &Type| Type { is_optional: *samples < facts.samples, ..kind.clone() }.to_string();
-            Component { name: name.clone(), kind: kind.as_ref().map(typed), samples: *samples, bytes: *bytes }
+            Component {
+                name: name.clone(),
+                kind: kind.as_ref().map(typed),
+                samples: *samples,
+                bytes: *bytes,
+                classes: Vec::new(),
+            }
         })
         .collect();
     let shards = Shards {

@@ -152,6 +152,9 @@ pub struct Component {
     pub samples: u64,
     /// Total length in bytes.
     pub bytes: u64,
+    /// Names of the class numbers in the component, if they have names: number 0 is the first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<String>,
 }
 
 /// Classes and their distribution.

@@ -323,6 +323,7 @@ pub(super) fn compare(
             problems.push(dataset.problem(manifest::FILE, what));
             continue;
         };
+        problems.extend(other_class_names(dataset, found)?);
         let reader = source.open(name, &found.listing, None, monitor)?;
         monitor.begin(Phase::Comparing, dataset.manifest.samples, dataset.manifest.payload_bytes);
         let original = Original::new(dataset, found, reader.as_ref());
@@ -417,6 +418,24 @@ fn lacking(dataset: &Opened, listing: &Listing) -> Result<Vec<Component>> {
     let kinds = &listing.components().kinds;
     let is_there = |own: &Component| kinds.iter().any(|kind| kind.name() == own.name());
     Ok(dataset.choice()?.components.into_iter().filter(|own| !is_there(own)).collect())
+}
+
+/// Components whose objects have other class names in the source.
+fn other_class_names(dataset: &Opened, found: &SourceListing) -> Result<Vec<Problem>> {
+    let (choice, mut problems) = (dataset.choice()?, Vec::new());
+    let is_there = |own: &&Component| found.listing.components().kinds.iter().any(|kind| kind.name() == own.name());
+    for own in choice.components.iter().filter(is_there) {
+        let none = Vec::new();
+        let of = |classes: &formats::ComponentClasses| classes.get(own.name()).unwrap_or(&none).clone();
+        let (here, there) = (of(&choice.component_classes), of(&found.component_classes));
+        let Some(at) = (0..here.len().max(there.len())).find(|at| here.get(*at) != there.get(*at)) else { continue };
+        let name = |names: &[String]| {
+            names.get(at).map_or_else(|| "none".to_owned(), |name| text::shown(name.as_bytes()).to_string())
+        };
+        let what = format!("{}: the name of class {at} is {}, {} in the source", own.name(), name(&here), name(&there));
+        problems.push(dataset.problem(manifest::FILE, what));
+    }
+    Ok(problems)
 }
 
 fn missing(dataset: &Opened, path: Vec<u8>, what: &str) -> Problem {

@@ -51,6 +51,8 @@ const FRACTIONS: &str = "split_fraction";
 const SPLIT_FOLDERS: &str = "split_folders";
 /// Manifest setting of every format: the pattern of labels in file names; see [`Choice::label_pattern`].
 const LABEL_PATTERN: &str = "label_pattern";
+/// Manifest setting of every format: names of class numbers in components; see [`Choice::component_classes`].
+const COMPONENT_CLASSES: &str = "component_classes";
 /// Kind under which samples of values are counted.
 const VALUES: &str = "values";
 /// The value is always [`component::TEXT`].
@@ -64,6 +66,9 @@ pub struct Layout {
     /// The components in the order of [`Format::components`], the image first; the rest are [`Extent::ABSENT`].
     pub components: [Extent; MAX_WRITTEN],
 }
+
+/// Names of the class numbers in components, by the name of the component.
+pub type ComponentClasses = BTreeMap<String, Vec<String>>;
 
 /// A format by name, with all choices beside the samples that affect the bytes of records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,6 +94,9 @@ pub struct Choice {
     /// Pattern of file names that found the labels of a tree, instead of its folders.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_pattern: Option<String>,
+    /// Class names of the objects in a component of class numbers, by the name of the component: number 0 is the first name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub component_classes: ComponentClasses,
     /// The user's choices for fields of the source's records, except the choice of components ([`FieldSelection::components`]).
     #[serde(default, skip_serializing_if = "FieldSelection::is_unsaid")]
     pub wanted: FieldSelection,
@@ -124,6 +132,7 @@ impl Choice {
             fractions: None,
             split_folders: None,
             label_pattern: None,
+            component_classes: ComponentClasses::new(),
             wanted: FieldSelection::default(),
             cls: true,
             json: false,
@@ -210,6 +219,9 @@ impl Choice {
         if let Some(pattern) = &self.label_pattern {
             settings.insert(LABEL_PATTERN.to_owned(), pattern.clone());
         }
+        if !self.component_classes.is_empty() {
+            settings.insert(COMPONENT_CLASSES.to_owned(), serde_json::json!(self.component_classes).to_string());
+        }
         settings.extend(self.wanted.described().map(|(name, said)| (name.to_owned(), said)));
         if self.has_text() && self.json {
             settings.insert(META.to_owned(), component::TEXT.to_owned());
@@ -225,18 +237,11 @@ impl Choice {
         let Manifest { format, components, .. } = manifest;
         let has = |name: &str| components.iter().skip(1).any(|component| component == name);
         let mut choice = Self {
-            name: format.name.clone(),
             extension: components.first().filter(|name| *name != BY_KIND).cloned(),
-            payload: None,
-            files: Vec::new(),
-            fractions: None,
-            split_folders: None,
-            label_pattern: None,
-            wanted: FieldSelection::default(),
             cls: has("cls"),
             json: has("json"),
-            components: Vec::new(),
             settings: format.settings.clone(),
+            ..Self::new(&format.name)
         };
         choice.take_stored().map(|()| choice)
     }
@@ -257,6 +262,10 @@ impl Choice {
         self.fractions = self.settings.remove(FRACTIONS);
         self.split_folders = self.settings.remove(SPLIT_FOLDERS);
         self.label_pattern = self.settings.remove(LABEL_PATTERN);
+        if let Some(classes) = self.settings.remove(COMPONENT_CLASSES) {
+            self.component_classes = serde_json::from_str(&classes)
+                .map_err(|error| Error::data(format!("setting {COMPONENT_CLASSES:?}: {error}")))?;
+        }
         self.wanted = FieldSelection::of_said(|name| self.settings.remove(name))?;
         if self.components.iter().any(|one| one.name() == component::TEXT) {
             self.json = self.settings.remove(META).is_some();

@@ -553,7 +553,7 @@ fn strays(plan: &Plan, outcome: &copy::Outcome) -> Vec<(Vec<u8>, Kind)> {
     strays.map(|(path, kind)| ([prefix.as_bytes(), path].concat(), *kind)).collect()
 }
 
-/// Prefix of paths of a dataset relative to the source: empty, or `train/`.
+/// Prefix of the files of a dataset relative to the destination: empty, or `train/`.
 fn split_prefix(plan: &Plan) -> String {
     plan.split.as_ref().map_or_else(String::new, |split| format!("{split}/"))
 }

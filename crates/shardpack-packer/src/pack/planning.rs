@@ -7,7 +7,7 @@ use std::{
 
 use shardpack_format::{
     Error, ErrorKind, Result, component::Component, formats, help, image_header::Kind, manifest::INDEX_FOLDER, sample,
-    size,
+    size, text,
 };
 use shardpack_imaging::Recipe;
 

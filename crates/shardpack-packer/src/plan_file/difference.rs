@@ -47,6 +47,9 @@ pub fn request_difference(old: &PlanFile, source: &dyn Source, new: &[Plan]) -> 
 /// Options that preprocess images.
 const RECIPE: &str = "images (--resize, --encode, --fix, --rotate)";
 
+/// Class names of objects, which the source names in a file.
+const OBJECT_CLASSES: &str = "class names of objects";
+
 fn none() -> String {
     "none".to_owned()
 }
@@ -98,6 +101,12 @@ fn label_pattern(choice: &Choice) -> String {
     choice.label_pattern.clone().unwrap_or_else(none)
 }
 
+/// Names of the objects in components.
+fn component_classes(choice: &Choice) -> String {
+    let names = choice.component_classes.iter().map(|(name, classes)| format!("{name}: {}", classes.join(", ")));
+    if choice.component_classes.is_empty() { none() } else { names.collect::<Vec<_>>().join("; ") }
+}
+
 /// The option behind a setting of the manifest.
 fn option(setting: &str) -> String {
     match setting {
@@ -105,6 +114,7 @@ fn option(setting: &str) -> String {
         "payload" => "kind of samples (--files, --image-feature)".to_owned(),
         "encoding" => "--mds-encoding".to_owned(),
         "split_folders" => "--splits".to_owned(),
+        "component_classes" => OBJECT_CLASSES.to_owned(),
         adopted::SETTING => "shards of another writer (adopt)".to_owned(),
         "files" | "split_fraction" | "label_pattern" | "meta" | "label_offset" | "features" => {
             format!("--{}", setting.replace('_', "-"))
@@ -186,6 +196,7 @@ fn options(old: &Options, new: &Options) -> Option<String> {
         ("--split-fraction", fractions(was), fractions(now)),
         ("--splits", split_folders(was), split_folders(now)),
         ("--label-pattern", label_pattern(was), label_pattern(now)),
+        (OBJECT_CLASSES, component_classes(was), component_classes(now)),
         ("--compress", old.compression.to_string(), new.compression.to_string()),
         ("--check", check(old.check), check(new.check)),
         (RECIPE, recipe(old.recipe.as_ref()), recipe(new.recipe.as_ref())),

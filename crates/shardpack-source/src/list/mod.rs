@@ -34,7 +34,7 @@ use super::{
     ObjectTree,
     api::{ReadTable, SampleReader, SharedSource, Source, SourceKind, SourceListing},
     folder_reader::FolderReader,
-    npz,
+    npz, object_classes,
     options::{Options, Splits},
     retry::Retrying,
     stored::Stored,
@@ -250,7 +250,11 @@ impl Source for List {
     }
 
     fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
-        let found = self.discover_files(&options.of_files(), monitor)?;
+        let mut found = self.discover_files(&options.of_files(), monitor)?;
+        match &self.remote {
+            Some(remote) => remote.take_object_classes(&mut found, options)?,
+            None => object_classes::take_in(&self.root, &mut found, options)?,
+        }
         let place = |_: Option<&str>| match &self.remote {
             Some(remote) => npz::SplitLocation::Objects(remote, None),
             None => npz::SplitLocation::Folder(self.root.clone()),
