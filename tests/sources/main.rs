@@ -17,6 +17,7 @@ mod agree_datasets;
 mod boxes;
 mod class_trees;
 mod components;
+mod converted_sources;
 mod detection;
 mod files;
 mod hdf5;

@@ -367,6 +367,9 @@ fn of_members(
         left_behind(member, &left, &unindexed).into_iter().for_each(|text| note(member, text));
         unindexed.into_iter().for_each(|(reason, samples)| *ignored.entry(reason).or_default() += samples);
         let component_kinds: Vec<Component> = kept.iter().map(|(kind, _)| kind.clone()).collect();
+        let own = Origin::new(&choice, dataset.name());
+        origin = Some(origin.map_or(own.clone(), |origin| origin.common(&own)));
+        named.push((member.name.as_str(), component_kinds.clone(), choice.component_classes.clone()));
         if options.meta && !choice.json && component_kinds.iter().any(Component::is_text) {
             note(member, "the component json stays as it is: --meta json adds nothing to it".to_owned());
         }
@@ -428,5 +431,10 @@ fn of_members(
     let of_number = |place: u64| place & ((1 << NUMBER_BITS) - 1);
     listing.disambiguate_keys(|place, name| [format!("{}/", of_number(place)).as_bytes(), name].concat())?;
     let listing = Arc::new(listing);
-    Ok(SourceListing { listing, unpacked, ignored, kinds, notes, meta, payload, files, ..SourceListing::default() })
+    let parts: Vec<_> = named.iter().map(|(who, kinds, classes)| (*who, kinds.as_slice(), classes)).collect();
+    let (component_classes, of_classes) = object_classes::join(&parts)?;
+    notes.extend(of_classes);
+    let found =
+        SourceListing { listing, unpacked, ignored, kinds, notes, meta, payload, files, ..SourceListing::default() };
+    Ok(SourceListing { component_classes, origin: origin.unwrap_or_default(), ..found })
 }

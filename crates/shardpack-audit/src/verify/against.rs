@@ -141,6 +141,8 @@ pub(super) fn as_read(dataset: Option<&Opened>, source: &SharedSource) -> Result
     });
     let source = as_values.transpose()?.flatten().unwrap_or_else(|| source.clone());
     Ok(match Division::of_choice(&choice)? {
+        // The splits of a dataset are divided already.
+        Some(_) if source.is_all(&[SourceKind::Dataset]) => source,
         Some(division) => shared(Divided::new(source, division)),
         None => source,
     })

@@ -421,7 +421,37 @@ fn decide_options(
         let all = std::mem::take(&mut bytes.format.components);
         bytes.format.components = all.into_iter().filter(|kind| formats::has_place_for(&bytes.format, kind)).collect();
     }
+    keep_origin(&mut bytes.format, options, found);
+    if let Some(one) = found.first() {
+        let is_kept = |name: &String| bytes.format.components.iter().any(|kind| kind.name() == name);
+        let classes = one.component_classes.iter().filter(|(name, _)| is_kept(name));
+        bytes.format.component_classes = classes.map(|(name, names)| (name.clone(), names.clone())).collect();
+    }
     Ok(bytes)
+}
+
+/// Keeps how the source of a dataset was listed, which comparisons with the source need. The splits must have kept their names.
+fn keep_origin(format: &mut formats::Choice, options: &PlanOptions, found: &[SourceListing]) {
+    let Some(first) = found.first() else { return };
+    let pattern = &first.origin.label_pattern;
+    if format.label_pattern.is_none()
+        && !options.walk.no_labels
+        && found.iter().all(|one| one.origin.label_pattern == *pattern)
+    {
+        format.label_pattern.clone_from(pattern);
+    }
+    let division = |one: &SourceListing| {
+        let (fractions, folders, name) = one.origin.division.clone()?;
+        (one.split.as_ref().unwrap_or(&options.bytes.name) == &name).then_some((fractions, folders))
+    };
+    let Some((fractions, folders)) =
+        division(first).filter(|own| found.iter().all(|one| division(one).as_ref() == Some(own)))
+    else {
+        return;
+    };
+    if format.fractions.is_none() && format.split_folders.is_none() {
+        (format.fractions, format.split_folders) = (fractions, folders);
+    }
 }
 
 /// The options for one split: without labels, shards have no label fields.
