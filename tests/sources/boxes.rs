@@ -260,3 +260,40 @@ fn folders_inside_the_source_are_splits() {
     refused(&["--no-labels", "--splits", "images/{split}/x"], "the last folder of a pattern");
     refused(&["--no-labels", "--splits", "images/{split}", "--split-fraction", "val=0.5"], "both given");
 }
+
+#[test]
+fn a_pattern_that_no_image_has_a_file_for_is_refused_whatever_is_missing() {
+    let bench = Bench::new();
+    bench.file("images/1.jpg", &jpeg(1, 5000));
+    bench.file("labels/1.txt", b"0 0.5 0.5 0.5 0.5");
+    let refused = |with: &str, why: &str| {
+        let options = ["--no-labels", "--on-missing", "empty", "--with", with];
+        bench.pack(&options).code(2).says("not one image has this file").says(why);
+        assert!(!bench.dst().exists());
+    };
+    refused("boxes=yolo:../../labels/*.txt", "the pattern leads out of the source");
+    refused("boxes=yolo:../label/*.txt", "the first would be label/1.txt");
+    refused("boxes=yolo:*.txt", "the first would be images/1.txt");
+    refused("mask=../masks/*.png", "the first would be masks/1.png");
+    bench.pack(&["--no-labels", "--on-missing", "empty", "--with", "boxes=yolo:../labels/*.txt"]).code(0);
+}
+
+#[test]
+fn paths_of_bad_images_in_splits_inside_the_source_are_those_of_the_source() {
+    let bench = tree();
+    bench.file("images/val/6.jpg", b"");
+    bench.file("images/val/7.jpg", b"no image");
+    let options = ["--no-labels", "--splits", "images/{split}", "--on-bad", "skip", "--check", "full", "--json"];
+    // The second run reads the ledgers.
+    for _ in 0..2 {
+        let document = bench.pack(&options).code(0).json();
+        let paths: Vec<_> = document["unpacked"].as_array().unwrap().iter().map(|one| one["path"].clone()).collect();
+        assert_eq!(paths, ["images/val/6.jpg", "images/val/7.jpg"], "{document}");
+    }
+    let parts = bench.at("parts");
+    for part in ["1/2", "2/2"] {
+        bench.pack_to(&parts, &[&options[..], &["--part", part]].concat()).code(0);
+    }
+    let merged = run(&["merge", parts.to_str().unwrap(), "--json"]).code(0).json();
+    assert_eq!(merged["unpacked"][0]["path"], "images/val/6.jpg", "{merged}");
+}

@@ -28,6 +28,13 @@ pub(super) fn below(split: Option<&str>) -> String {
     split.map_or_else(String::new, |split| format!("{split}/"))
 }
 
+/// Prefix of paths of images relative to the source: empty, or `train/` if the split is that folder.
+pub(super) fn path_prefix(plan: &Plan) -> String {
+    let format = &plan.options.format;
+    let is_divided = format.fractions.is_some() || format.split_folders.is_some();
+    below(plan.split.as_deref().filter(|_| !is_divided))
+}
+
 /// The manifests in `folder`, if it holds the datasets of exactly these plans.
 ///
 /// # Errors

@@ -21,10 +21,9 @@ use shardpack_storage::Storage;
 use super::{
     dataset_folder, destination,
     merge_check::{ShardCheck, check},
-    part_spools, present,
+    part_spools, path_prefix, present,
     receipt::{self, PartReceipt, Received},
     site::Site,
-    split_prefix,
     work_folder::LOCK_FILE,
     work_of,
 };
@@ -308,7 +307,7 @@ fn unpacked_of(plans: &[Plan], sealed: &[BTreeMap<usize, Received>]) -> Vec<Unpa
     for (plan, sealed) in plans.iter().zip(sealed) {
         let known = plan.unpacked.iter().filter(|entry| entry.fate != Fate::Kept);
         let all = known.chain(sealed.values().flat_map(|shard| &shard.sealed.unpacked)).cloned();
-        let prefix = split_prefix(plan);
+        let prefix = path_prefix(plan);
         unpacked.extend(all.map(|entry| Unpacked { path: [prefix.as_bytes(), &entry.path].concat(), ..entry }));
     }
     unpacked

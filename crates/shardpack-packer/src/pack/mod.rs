@@ -67,6 +67,7 @@ use crate::{
 pub use announced::Announced;
 use destination::{Destination, State};
 pub use destination::{known_bad, look_at};
+use existing::path_prefix;
 use image_check::ImageCheck;
 pub use merge::{Merged, Missing, Options as MergeOptions, merge};
 use newer::newer;
@@ -480,7 +481,7 @@ fn copy_all(
 fn left_out(plans: &[Plan], outcomes: &[copy::Outcome]) -> Vec<Unpacked> {
     let mut unpacked: Vec<Unpacked> = Vec::new();
     for (plan, outcome) in plans.iter().zip(outcomes) {
-        let prefix = split_prefix(plan);
+        let prefix = path_prefix(plan);
         let known = plan.unpacked.iter().filter(|entry| entry.fate != Fate::Kept).cloned();
         let recalled = outcome.shards.values().flat_map(|shard| &shard.unpacked).cloned();
         let found = outcome.bad.iter().map(|(number, Refusal(reason))| {
@@ -507,8 +508,8 @@ fn in_ledgers(
     let mut unpacked = Vec::new();
     for (plan, _) in plans.iter().zip(manifests).filter(|(_, manifest)| manifest.ledger.file.is_some()) {
         let lines = read(plan)?.unwrap_or_default();
-        let prefix = split_prefix(plan);
-        let named = |error: Error| error.in_file(format!("{prefix}{LEDGER_FILE}"));
+        let prefix = path_prefix(plan);
+        let named = |error: Error| error.in_file(format!("{}{LEDGER_FILE}", split_prefix(plan)));
         let lines = ledger::read(&lines).map_err(named)?.into_iter();
         let lines = lines.filter(|line| line.fate != Fate::Kept);
         unpacked.extend(lines.map(|line| Unpacked { path: [prefix.as_bytes(), &line.path].concat(), ..line }));
@@ -548,7 +549,7 @@ pub fn reading_threads(options: &Options, planned: &Planned) -> usize {
 
 /// The strays of a shard of `plan`, by their paths from the source.
 fn strays(plan: &Plan, outcome: &copy::Outcome) -> Vec<(Vec<u8>, Kind)> {
-    let prefix = split_prefix(plan);
+    let prefix = path_prefix(plan);
     let strays = outcome.shards.values().flat_map(|shard| &shard.strays);
     strays.map(|(path, kind)| ([prefix.as_bytes(), path].concat(), *kind)).collect()
 }

@@ -3,7 +3,7 @@
 use shardpack_format::{Result, manifest};
 use shardpack_storage::Storage;
 
-use super::split_prefix;
+use super::{path_prefix, split_prefix};
 use crate::{
     plan::Plan,
     source::{Source, SourceKind},
@@ -25,7 +25,7 @@ pub(super) fn newer(source: &dyn Source, plans: &[Plan], storage: &dyn Storage) 
             first.get_or_insert_with(|| {
                 let mut path = Vec::new();
                 plan.listing.path(number, &mut path);
-                [split_prefix(plan).into_bytes(), path].concat()
+                [path_prefix(plan).into_bytes(), path].concat()
             });
         }
     }

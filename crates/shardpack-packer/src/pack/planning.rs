@@ -232,6 +232,34 @@ fn check_fraction(found: &SourceListing, options: &PlanOptions) -> Result<()> {
         .help("another --seed, or a larger fraction"))
 }
 
+/// Fails if `--with` names files that not one image has: the pattern is wrong, whatever `--on-missing` says.
+fn check_any_file(source: &dyn Source, found: &[SourceListing], walk: &options::Options) -> Result<()> {
+    if found.iter().all(|one| one.listing.is_empty()) {
+        return Ok(());
+    }
+    for wanted in walk.with.iter().filter(|kind| kind.is_path() || kind.conversion().is_some()) {
+        let has_file = |one: &SourceListing| {
+            let table = one.listing.components();
+            let which = table.kinds.iter().position(|kind| kind.name() == wanted.name());
+            let mut cells =
+                which.into_iter().flat_map(|which| table.cells.iter().skip(which).step_by(table.kinds.len()));
+            cells.any(|cell| cell.length().is_some())
+        };
+        if !found.iter().any(has_file) {
+            let what = format!("--with {wanted}: not one image has this file");
+            let first = found.iter().find(|one| !one.listing.is_empty());
+            let expected = first.map(|one| (one, wanted.path_of(&one.listing.folder(0).path, one.listing.name(0))));
+            let what = match expected {
+                Some((one, Some(path))) => format!("{what}, the first would be {}{}", one.prefix(), text::shown(&path)),
+                Some((_, None)) => format!("{what}: the pattern leads out of the source"),
+                None => what,
+            };
+            return Err(Error::usage(what).in_file(source.path()));
+        }
+    }
+    Ok(())
+}
+
 /// Fails if the folder of a split has a name that every dataset uses.
 fn check_folder(found: &SourceListing) -> Result<()> {
     match found.split.as_deref() {

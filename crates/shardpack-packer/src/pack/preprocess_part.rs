@@ -10,9 +10,9 @@ use super::{
     destination::{self, known_bad},
     part_session::PartSession,
     part_spools::{self, Request},
+    path_prefix,
     planned_part::other_plan,
     site::Site,
-    split_prefix,
     transformed::Outcomes,
 };
 use crate::{
@@ -129,7 +129,7 @@ fn make_beside(
                 let (plan, listing) = (&request.plans[split], &request.found[split].listing);
                 let mut path = Vec::new();
                 listing.path(number, &mut path);
-                let path = [split_prefix(plan).as_bytes(), &path].concat();
+                let path = [path_prefix(plan).as_bytes(), &path].concat();
                 Unpacked { path, class: listing.class(number), fate: Fate::Skipped, reason: reason.into() }
             };
             return Ok(PreprocessedParts::Refused(missing, refused.into_iter().map(of).collect()));
