@@ -27,7 +27,7 @@ use crate::{
     selection,
     source::{
         COMPONENT, Divided, Division, SharedSource, Source, SourceKind, SourceListing, boxes, npy,
-        options::Components,
+        options::{self, Components},
         sample_files, split_sources,
         storage::{self, Sniffed},
     },
@@ -146,6 +146,7 @@ impl Surveyed {
         };
         let mut found = source.discover(&first.walk, monitor)?;
         found.iter().try_for_each(|found| check_fraction(found, first))?;
+        check_any_file(source.as_ref(), &found, &first.walk)?;
         refuse_image_options(options, &found)?;
         selection::survey(source.as_ref(), &mut found, &first.survey, monitor)?;
         found.iter().try_for_each(check_folder)?;
