@@ -105,16 +105,48 @@ fn twins() -> Bench {
 #[test]
 fn of_images_with_the_same_bytes_the_first_stays() {
     let bench = twins();
-    bench.pack(&["--dedup", "exact"]).code(0).says("2 duplicates of other images are left out");
+    bench
+        .pack(&["--dedup", "exact"])
+        .code(0)
+        .says("1 duplicate of another image is left out")
+        .says("1 image has the bytes of another with another class or component, and is packed");
     let dataset = Dataset::read(&bench.dst());
-    assert_eq!(dataset.paths(), ["a/1.jpg", "a/2.jpg", "b/5.jpg", "b/6.jpg"]);
-    assert_eq!(
-        lines(&dataset, Fate::Duplicate),
-        [pair("a/3.jpg", "the same bytes as a/1.jpg"), pair("b/4.jpg", "the same bytes as a/1.jpg")]
-    );
-    assert_eq!(dataset.manifest.ledger.counts.duplicates, 2);
+    assert_eq!(dataset.paths(), ["a/1.jpg", "a/2.jpg", "b/4.jpg", "b/5.jpg", "b/6.jpg"]);
+    assert_eq!(lines(&dataset, Fate::Duplicate), [pair("a/3.jpg", "the same bytes as a/1.jpg")]);
+    assert_eq!(lines(&dataset, Fate::Kept), [pair("b/4.jpg", "the same bytes as a/1.jpg, with another class")]);
+    assert_eq!(dataset.manifest.ledger.counts.duplicates, 1);
     verify(&bench, &["--against", bench.src().to_str().unwrap()]).code(0);
-    run(&["inspect", bench.dst().to_str().unwrap()]).code(0).says("2 duplicates");
+    run(&["inspect", bench.dst().to_str().unwrap()]).code(0).says("1 duplicates");
+}
+
+#[test]
+fn a_duplicate_has_the_same_components() {
+    let bench = Bench::new();
+    let (one, mask) = (jpeg(1, 6000), [1; 40]);
+    for (name, mask) in [("1", Some(mask)), ("2", Some(mask)), ("3", Some([2; 40])), ("4", None), ("5", Some([2; 40]))]
+    {
+        bench.file(format!("x/{name}.jpg"), &one);
+        if let Some(mask) = mask {
+            bench.file(format!("masks/{name}.png"), &mask);
+        }
+    }
+    let options = ["--with", "mask=../masks/*.png", "--on-missing", "empty", "--dedup", "exact"];
+    bench.pack(&options).code(0).says("2 duplicates").says("2 images have the bytes of others with another class");
+    let dataset = Dataset::read(&bench.dst());
+    assert_eq!(dataset.paths(), ["x/1.jpg", "x/3.jpg", "x/4.jpg"]);
+    let duplicates = [pair("x/2.jpg", "the same bytes as x/1.jpg"), pair("x/5.jpg", "the same bytes as x/3.jpg")];
+    assert_eq!(lines(&dataset, Fate::Duplicate), duplicates);
+    let other = "the same bytes as x/1.jpg, with another mask.png";
+    assert_eq!(lines(&dataset, Fate::Kept), [pair("x/3.jpg", other), pair("x/4.jpg", other)]);
+    verify(&bench, &["--against", bench.src().to_str().unwrap()]).code(0);
+    // The text of a dataset has the path of each sample, and that is no difference.
+    let list = bench.at("list.csv");
+    fs::write(&list, "path,width\nx/1.jpg,7\nx/2.jpg,7\nx/3.jpg,8\n").unwrap();
+    let (listed, converted) = (bench.at("listed"), bench.at("converted"));
+    let src = bench.src();
+    let [list, listed, converted, src] = [&list, &listed, &converted, &src].map(|path| path.to_str().unwrap());
+    run(&["pack", list, listed, "--root", src, "--meta", "json"]).code(0);
+    run(&["convert", listed, converted, "--dedup", "exact"]).code(0).says("1 duplicate of another").says("1 image has");
 }
 
 #[test]
@@ -217,7 +249,7 @@ fn shards_are_chosen_from_as_trees_are() {
     };
     let sealed = convert("sealed", &bench.at("all"));
     let shards = convert("shards", &bench.at("all/shard-000000.tar"));
-    assert_eq!((sealed.packed, sealed.duplicates), (4, 2));
+    assert_eq!((sealed.packed, sealed.duplicates), (5, 1));
     assert_eq!(shards, sealed);
 }
 
@@ -270,10 +302,10 @@ fn expected(tree: &[(u8, u8)], asked: &Asked) -> [usize; 3] {
         let (_, is_jpeg, is_large) = image(which);
         if asked.classes && class == 1 || asked.formats && !is_jpeg || asked.min_side && !is_large {
             filtered += 1;
-        } else if asked.dedup && seen.contains(&which) {
+        } else if asked.dedup && seen.contains(&(class, which)) {
             duplicates += 1;
         } else {
-            seen.push(which);
+            seen.push((class, which));
             *counts.entry(class).or_default() += 1;
         }
     }
@@ -356,11 +388,12 @@ fn what_is_beside_an_image_stays_with_it_whatever_is_chosen_renamed_or_changed()
     let bench = Bench::new();
     let mut lines = "path,label,number\n".to_owned();
     for number in 0..24 {
-        let class = ["ox", "cat", "kitten", "dog"][number % 4];
-        // Six images have the bytes of another image.
-        bench.file(format!("f{}/{number}.jpg", number % 3), &jpeg((number % 18) as u64, 6000));
-        bench.file(format!("f{}/{number}.txt", number % 3), format!("caption {number}").as_bytes());
-        lines += &format!("f{}/{number}.jpg,{class},{number}\n", number % 3);
+        // Six samples are the same as another one.
+        let same = number % 18;
+        let class = ["ox", "cat", "kitten", "dog"][same % 4];
+        bench.file(format!("f{}/{number}.jpg", number % 3), &jpeg(same as u64, 6000));
+        bench.file(format!("f{}/{number}.txt", number % 3), format!("caption {same}").as_bytes());
+        lines += &format!("f{}/{number}.jpg,{class},{same}\n", number % 3);
     }
     bench.file("list.csv", lines.as_bytes());
     let (list, map, classes) = (bench.src().join("list.csv"), bench.at("map"), bench.at("classes"));
@@ -373,12 +406,10 @@ fn what_is_beside_an_image_stays_with_it_whatever_is_chosen_renamed_or_changed()
         shardpack_testing::pack(&list, &dst, options).code(0);
         let names: &[&str] = if name == "changed" { &["json", "txt"] } else { &["json"] };
         let samples = beside(&dst, names);
-        // 18 to 23 have the bytes of 0 to 5. Number 3 is a dog and left out, so 21 is not a duplicate.
-        let is_in = |number: &usize| number % 4 != 3;
-        let is_first = |number: &usize| *number < 18 || !is_in(&(number - 18));
-        assert_eq!(samples.len(), (0..24).filter(is_in).filter(is_first).count(), "{:?}", samples.keys());
+        // 18 to 23 are the same as 0 to 5. Dogs are left out.
+        assert_eq!(samples.len(), (0..18).filter(|number| number % 4 != 3).count(), "{:?}", samples.keys());
         for (path, (label, texts)) in &samples {
-            let number: usize = path.split(['/', '.']).nth(1).unwrap().parse().unwrap();
+            let number = path.split(['/', '.']).nth(1).unwrap().parse::<usize>().unwrap() % 18;
             assert_eq!(*label, i64::from(!number.is_multiple_of(4)), "{path}");
             assert_eq!(texts[0], format!("{{\"number\":{number}}}"), "{path}");
             if name == "changed" {

@@ -37,7 +37,7 @@ fn json_names_all_that_is_not_packed_whatever_became_of_it() {
     let bench = Bench::with(&["a/1.jpg", "a/2.jpg", "b/3.jpg", "b/left-out.jpg"]);
     bench.file("a/empty.jpg", b"");
     bench.file("b/notes.txt", b"text");
-    fs::copy(bench.src().join("a/1.jpg"), bench.src().join("b/twice.jpg")).unwrap();
+    fs::copy(bench.src().join("a/1.jpg"), bench.src().join("a/twice.jpg")).unwrap();
     let options = ["--exclude", "**/left-*", "--dedup", "exact", "--on-bad", "skip", "--json"];
     let expected = [Fate::Skipped, Fate::Filtered, Fate::Duplicate].map(Some);
     // The second run has nothing to do and gives the same answer.

@@ -287,6 +287,8 @@ fn checked(dst: &Path, source: &SourceCase, asked: &Asked) -> Result<(), String>
     let (packed, filtered, duplicates) = match source.classes {
         // Without labels, all images are in one class.
         None if asked.name == "sample-per-class" => (2, 4, 0),
+        // Images with the same bytes and another text are no duplicates.
+        _ if source.beside.is_some() => (asked.counts.0 + asked.counts.2, asked.counts.1, 0),
         _ => asked.counts,
     };
     let counts = manifest.ledger.counts;

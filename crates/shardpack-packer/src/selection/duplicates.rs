@@ -1,11 +1,17 @@
-//! Finds duplicates: images with the same bytes, for `--dedup exact` and `--leaks`.
+//! Finds duplicates: images with the same bytes, for `--dedup exact` and `--leaks`. A duplicate also has the same class and components.
 //!
 //! The length distinguishes most images, and the first bytes most others, so few images are read completely.
 //! Images with equal hashes are then compared byte by byte: no image is left out because of a hash alone.
 
+use std::collections::BTreeMap;
+
 use shardpack_format::{Result, hash};
 
-use super::{Choice, Fates, parallel_reads::ImageReader};
+use super::{
+    Choice, Fates,
+    components::{Relation, Samples},
+    parallel_reads::ImageReader,
+};
 use crate::{
     ledger::Fate,
     monitor::{Monitor, Phase},
@@ -25,16 +31,23 @@ pub(super) fn find(
     choice: &Choice,
     monitor: &dyn Monitor,
 ) -> Result<Vec<Fates>> {
-    let (groups, mut fates) = groups(source, found, choice, monitor)?;
-    let (mut duplicates, mut leaks, mut splits) = (0u64, 0u64, 0u64);
+    let (groups, related, mut fates) = groups(source, found, choice, monitor)?;
+    let (mut duplicates, mut conflicts, mut leaks, mut splits) = (0u64, 0u64, 0u64, 0u64);
     for group in &groups {
         let is_in_splits = group.iter().any(|(dataset, _)| *dataset != group[0].0);
         splits += u64::from(is_in_splits);
         for image in group {
-            let first = group.iter().find(|other| other.0 == image.0).unwrap_or(image);
-            if choice.dedup && first != image {
+            if fates[image.0].contains_key(&image.1) {
+                continue;
+            }
+            if let Some(Relation::Equal(first)) = related.get(image) {
                 duplicates += 1;
                 fates[image.0].insert(image.1, (Fate::Duplicate, format!("the same bytes as {}", name(found, first))));
+            } else if let Some(Relation::Conflict(first, what)) = related.get(image) {
+                conflicts += 1;
+                let what = what.as_deref().unwrap_or("class");
+                let reason = format!("the same bytes as {}, with another {what}", name(found, first));
+                fates[image.0].insert(image.1, (Fate::Kept, reason));
             } else if let Some(leak) = choice.leaks.then(|| leak(found, group, image)).flatten() {
                 leaks += 1;
                 fates[image.0].insert(image.1, (Fate::Kept, leak));
@@ -46,6 +59,12 @@ pub(super) fn find(
         first.notes.push(match duplicates {
             1 => "1 duplicate of another image is left out; the ledger names it".to_owned(),
             _ => format!("{duplicates} duplicates of other images are left out; the ledger names them"),
+        });
+    }
+    if conflicts > 0 {
+        first.notes.push(match conflicts {
+            1 => "1 image has the bytes of another with another class or component, and is packed; the ledger names it".to_owned(),
+            _ => format!("{conflicts} images have the bytes of others with another class or component, and are packed; the ledger names them"),
         });
     }
     if leaks > 0 {
@@ -77,17 +96,17 @@ fn leak(found: &[SourceListing], group: &[Image], image: &Image) -> Option<Strin
 /// The path of an image relative to the source.
 pub(super) fn name(found: &[SourceListing], (dataset, number): &Image) -> String {
     let one = &found[*dataset];
-    let split = one.split.as_ref().map_or_else(String::new, |split| format!("{split}/"));
-    split + &one.listing.shown(*number)
+    one.prefix() + &one.listing.shown(*number)
 }
 
-/// Groups of images with the same bytes, each in order; and for each dataset the unreadable images.
+/// Groups of images with the same bytes, each in order; the relations of duplicates, if they are wanted; and for each dataset the unreadable
+/// images.
 fn groups(
     source: &dyn Source,
     found: &[SourceListing],
     choice: &Choice,
     monitor: &dyn Monitor,
-) -> Result<(Vec<Vec<Image>>, Vec<Fates>)> {
+) -> Result<(Vec<Vec<Image>>, BTreeMap<Image, Relation>, Vec<Fates>)> {
     let readers = found.iter().map(|one| ImageReader::open(source, one.split.as_deref(), &one.listing, monitor));
     let readers = readers.collect::<Result<Vec<_>>>()?;
     let images = found.iter().enumerate();
@@ -121,7 +140,18 @@ fn groups(
         monitor.check_cancelled()?;
         groups.extend(equal(&readers, group.iter().map(|(_, image)| *image).collect())?);
     }
-    Ok((groups, readers.into_iter().map(|reader| super::bad(reader.into_unread())).collect()))
+    let mut related = BTreeMap::new();
+    if choice.dedup {
+        let samples = found.iter().zip(&readers).map(|(one, reader)| Samples::new(source, one, reader));
+        let samples = samples.collect::<Result<Vec<_>>>()?;
+        for of_split in groups.iter().flat_map(|group| group.chunk_by(|a, b| a.0 == b.0)) {
+            monitor.check_cancelled()?;
+            let relations = samples[of_split[0].0].relations(of_split)?;
+            let relations = of_split.iter().zip(relations);
+            related.extend(relations.filter_map(|(image, relation)| Some((*image, relation?))));
+        }
+    }
+    Ok((groups, related, readers.into_iter().map(|reader| super::bad(reader.into_unread())).collect()))
 }
 
 /// The images that share their mark with another, sorted by mark and image.

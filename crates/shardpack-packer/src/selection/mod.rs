@@ -8,6 +8,7 @@
 //! Holds at all times: the result depends only on the source and the choice.
 
 mod classes;
+mod components;
 mod duplicates;
 mod header_filter;
 mod near_duplicates;
@@ -44,7 +45,7 @@ pub struct Choice {
     pub min_side: Option<u32>,
     /// Only images of at most this many pixels.
     pub max_pixels: Option<u64>,
-    /// Keep only the first of the images with the same bytes in one split.
+    /// Keep only the first of the samples with the same bytes, class and components in one split.
     pub dedup: bool,
     /// Report images that are in two splits or two classes.
     pub leaks: bool,

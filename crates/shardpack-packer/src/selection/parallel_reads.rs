@@ -60,6 +60,15 @@ impl<'a> ImageReader<'a> {
         self.passable(number, self.reader.read(number, out))
     }
 
+    /// Reads component `which` of image `number` over `out`, and whether the image has the component; `None` if it cannot be read.
+    pub fn component(&self, number: u64, which: usize, out: &mut Vec<u8>) -> Result<Option<bool>> {
+        out.clear();
+        let cell = self.listing.components().cells_of(number).get(which);
+        let Some(bytes) = cell.and_then(|cell| cell.length()) else { return Ok(Some(false)) };
+        out.resize(bytes as usize, 0);
+        Ok(self.passable(number, self.reader.read_component(number, which, out))?.map(|()| true))
+    }
+
     /// Skips an unreadable image and records it.
     fn passable<T>(&self, number: u64, read: Result<T, ReadError>) -> Result<Option<T>> {
         match read {
