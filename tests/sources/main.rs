@@ -38,6 +38,7 @@ mod numpy_rows;
 mod object_classes;
 mod pairs;
 mod side_by_side;
+mod targets;
 mod values;
 mod values_beside;
 mod values_faults;

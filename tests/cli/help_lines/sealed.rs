@@ -31,6 +31,24 @@ pub const ROWS: &[Row] = &[
         &["convert @a DST", "convert @b @x"],
     ),
     (
+        "class names of objects that differ",
+        |bench| {
+            let tree = "$ mkdir -p @a/labels && cp -r SRC @a/images && for i in $(cd @a/images && ls */*.jpg); do mkdir -p @a/labels/$(dirname $i); \
+                        echo 0 .5 .5 .1 .1 > @a/labels/${i%.jpg}.txt; done && cp -r @a @b && echo 'names: [x]' > @a/data.yaml && echo 'names: [y]' > @b/data.yaml";
+            go(bench, &[tree]);
+            for name in ["a", "b"] {
+                go(
+                    bench,
+                    &[&format!("pack @{name} @{name}p --no-labels --with boxes=yolo:../../labels/{{parent}}/*.txt")],
+                );
+            }
+        },
+        "convert @ap @bp DST",
+        2,
+        "pack them as datasets of their own, or give both the same names",
+        &["convert @ap DST", "convert @bp @x"],
+    ),
+    (
         "a split is gone",
         |bench| {
             splits(bench);

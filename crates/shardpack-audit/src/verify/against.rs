@@ -483,9 +483,14 @@ fn shard_against(
         monitor.check_cancelled()?;
         problems.extend(labels.take(original, &row, numbers.start, |what| of_row(&row, what)));
         if let Some(format) = &format {
-            match original.render_any(&row, numbers, format.as_ref(), &mut payload) {
+            match original.render_any(&row, numbers.clone(), format.as_ref(), &mut payload) {
                 Ok(number) => seen[number as usize].store(true, Ordering::Relaxed),
-                Err(error) if error.kind() == ErrorKind::Data => problems.push(of_row(&row, error.what())),
+                Err(error) if error.kind() == ErrorKind::Data => {
+                    // The sample is here, and changed: it is not missing as well.
+                    let is_new = |number: &u64| !seen[*number as usize].swap(true, Ordering::Relaxed);
+                    let _ = numbers.clone().find(is_new);
+                    problems.push(of_row(&row, error.what()));
+                }
                 Err(error) => return Err(error),
             }
             monitor.advance(1, u64::from(row.payload().1));

@@ -1,7 +1,10 @@
 //! Checks every image before it is packed; a damaged image, or a file that is not an image, is refused like an
 //! unreadable file.
 
-use shardpack_format::{component, image_header::Kind};
+use shardpack_format::{
+    component::{self, Component},
+    image_header::Kind,
+};
 use shardpack_imaging::{self as imaging, Limits, Refused};
 
 use crate::{
@@ -10,29 +13,44 @@ use crate::{
     source::{Look, ReadError, Refusal, SampleReader, Source},
 };
 
-/// A check of an image, given its number in the listing and its bytes.
-type Asked<'a> = dyn Fn(u64, &[u8]) -> Result<(), ReadError> + Sync + 'a;
+/// A check of an image, given its number in the listing, its component if it is no payload, and its bytes.
+type Asked<'a> = dyn Fn(u64, Option<usize>, &[u8]) -> Result<(), ReadError> + Sync + 'a;
 
 /// The check that `plan` needs for the images of `source`; `None` if there is none.
 ///
-/// A dataset, or shards of other tools, declare their images; a file counts as an image by its name.
+/// A dataset, or shards of other tools, declare their images; a file counts as an image by its name. A full check also decodes the
+/// components that are images, such as masks.
 pub(super) fn asked<'a>(source: &dyn Source, plan: &'a Plan) -> Option<Box<Asked<'a>>> {
     let limits = Limits::default();
-    let refused = |number, refused: Refused| {
-        decoding::verdict(&refused, || plan.listing.shown(number)).map_or_else(ReadError::Fatal, bad)
+    let kinds = &plan.listing.components().kinds;
+    let is_checked: Vec<bool> = kinds.iter().map(is_image).collect();
+    let skips = move |which: Option<usize>| which.is_some_and(|which| !is_checked.get(which).is_some_and(|one| *one));
+    let refused = move |number, which: Option<usize>, refused: Refused| {
+        let of =
+            which.and_then(|which| kinds.get(which)).map_or_else(String::new, |kind| format!("its {}: ", kind.name()));
+        decoding::verdict(&refused, || plan.listing.shown(number)).map_or_else(ReadError::Fatal, |why| bad(of + &why))
     };
-    match plan.options.check {
-        Check::Full => Some(Box::new(move |number, image| {
-            decoding::checked(image, &limits, imaging::check).map(drop).map_err(|why| refused(number, why))
-        })),
-        Check::Entropy => Some(Box::new(move |number, image| {
-            decoding::checked(image, &limits, imaging::check_entropy).map(drop).map_err(|why| refused(number, why))
-        })),
+    let decodes: fn(&[u8], &Limits) -> Result<(), Refused> = match plan.options.check {
+        Check::Full => |image, limits| decoding::checked(image, limits, imaging::check).map(drop),
+        Check::Entropy => |image, limits| decoding::checked(image, limits, imaging::check_entropy).map(drop),
         Check::Header if source.is_of_files() && plan.options.format.payload.is_none() => {
-            Some(Box::new(|number, image| begins_as_image(plan.listing.name(number), image)))
+            return Some(Box::new(|number, which, image| match which {
+                None => begins_as_image(plan.listing.name(number), image),
+                Some(_) => Ok(()),
+            }));
         }
-        Check::Header => None,
-    }
+        Check::Header => return None,
+    };
+    Some(Box::new(move |number, which, image| match skips(which) {
+        true => Ok(()),
+        false => decodes(image, &limits).map_err(|why| refused(number, which, why)),
+    }))
+}
+
+/// Whether a component is a file that is an image by its extension.
+fn is_image(component: &Component) -> bool {
+    let kind = component.name().rsplit('.').next().and_then(Kind::of_extension);
+    !component.is_value() && !component.is_text() && kind.is_some_and(|kind| !matches!(kind, Kind::Unknown | Kind::Npy))
 }
 
 fn bad(why: String) -> ReadError {
@@ -59,11 +77,12 @@ pub(super) struct ImageCheck<'a> {
 impl SampleReader for ImageCheck<'_> {
     fn read(&self, number: u64, payload: &mut [u8]) -> Result<(), ReadError> {
         self.source.read(number, payload)?;
-        (self.asked)(number, payload)
+        (self.asked)(number, None, payload)
     }
 
     fn read_component(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
-        self.source.read_component(number, which, out)
+        self.source.read_component(number, which, out)?;
+        (self.asked)(number, Some(which), out)
     }
 
     fn can_coalesce(&self, first: u64, before: u64, next: u64) -> bool {
