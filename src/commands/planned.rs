@@ -287,10 +287,11 @@ impl<'a> From<&'a Plan> for PlannedDataset<'a> {
 }
 
 /// Whether a skipped entry is, for example, a folder with an unknown number of images. An image has a class if `has_classes`, as all
-/// have in class folders; otherwise its name has an extension.
+/// have in class folders; otherwise its name has an extension. The reason of an image without a label is its label.
 fn is_place(entry: &Unpacked, has_classes: bool) -> bool {
     let name = entry.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-    entry.class.is_none() && (has_classes || !name.contains(&b'.'))
+    let lacks_label = entry.reason.starts_with("no label") || entry.reason.starts_with("label");
+    entry.class.is_none() && !lacks_label && (has_classes || !name.contains(&b'.'))
 }
 
 /// Two lines: the source, and the plan.

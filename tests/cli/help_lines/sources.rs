@@ -320,11 +320,19 @@ np.save(\"X_train.npy\", np.zeros((6, 4, 4, 3), np.uint8)); np.save(\"y_train.np
     ),
     (
         "CSV without paths",
+        |bench| go(bench, &["$ mkdir @s && cd SRC && (echo photo,label; ls */*.jpg | sed s/$/,0/) > @s/l.csv"]),
+        "pack @s/l.csv DST",
+        2,
+        "choose one with --path-column NAME; set the folder of the files with --root FOLDER",
+        &["pack @s/l.csv DST --path-column photo --root SRC", "pack @s/l.csv @x --root SRC"],
+    ),
+    (
+        "CSV without paths, above the folder of its files",
         |bench| go(bench, &["$ cd SRC && (echo photo,label; ls */*.jpg | sed s/$/,0/) > @l.csv"]),
         "pack @l.csv DST",
         2,
-        "choose one with --path-column NAME; set the folder of the files with --root FOLDER",
-        &["pack @l.csv DST --path-column photo --root SRC", "pack @l.csv @x --root SRC"],
+        "is the folder of class-0/000006.jpg, which the list names",
+        &["pack @l.csv DST --root SRC"],
     ),
     (
         "JSONL without paths",

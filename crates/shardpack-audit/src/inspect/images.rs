@@ -48,6 +48,11 @@ impl Counter {
     /// Counts an image; `extension` is the extension of its component, `None` if each image has the extension of its own kind.
     pub fn add(&mut self, image: &Header, extension: Option<&str>) {
         *self.kinds.entry(image.kind).or_default() += 1;
+        self.strays += u64::from(is_stray(image.kind, extension));
+        // An array without pixels is no image.
+        if image.kind == Kind::Npy && image.width == 0 {
+            return;
+        }
         *self.modes.entry(image.mode).or_default() += 1;
         *self.depths.entry(image.depth).or_default() += 1;
         if image.width == 0 {
@@ -56,7 +61,6 @@ impl Counter {
             self.widths.add(image.width);
             self.heights.add(image.height);
         }
-        self.strays += u64::from(is_stray(image.kind, extension));
     }
 
     /// Counts a sample of another kind than an image.

@@ -293,6 +293,7 @@ fn check_any(source: &dyn Source, found: &SourceListing) -> Result<()> {
                 said(count, first)
             ));
             match leaf.kind() == SourceKind::List {
+                true if first.reason.starts_with("no label") => error.help(help::NO_LABELS),
                 true => error.help("set the folder of relative paths in a list with --root FOLDER"),
                 false => error,
             }

@@ -253,7 +253,14 @@ pub(super) fn read(bytes: &[u8], rows: &mut Rows<'_>, monitor: &dyn Monitor) -> 
 fn category_of(own: &[ImageAnnotation<'_>], path: &str, names: &[Vec<u8>]) -> Result<LabelValue> {
     let mut named = own.iter().flat_map(|found| found.categories.iter().copied()).collect::<BTreeSet<_>>().into_iter();
     match (named.next(), named.next()) {
-        (None, _) => Ok(LabelValue::Missing),
+        (None, _) => {
+            let why = if own.is_empty() {
+                "it has no annotations"
+            } else {
+                "none of its annotations has a category of the file"
+            };
+            Ok(LabelValue::Unlabelled(why))
+        }
         (Some(one), None) => Ok(LabelValue::Text(names[one as usize].clone())),
         (Some(one), Some(other)) => {
             let name = |number: u32| text::shown(&names[number as usize]).to_string();

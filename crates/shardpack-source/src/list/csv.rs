@@ -10,7 +10,7 @@ use std::{
 };
 
 use csv_core::ReadRecordResult;
-use shardpack_format::{Error, Result, text};
+use shardpack_format::{Error, Result, shell, text};
 
 use super::{
     columns::{Roles, numbered},
@@ -229,6 +229,32 @@ pub(super) fn read(
     Ok(())
 }
 
+/// The error for a list without a column of paths: the first records are `records`. The help names the folder below the root that has a
+/// file of them, if there is one.
+///
+/// # Errors
+/// If a file cannot be looked up.
+fn no_paths(rows: &Rows<'_>, names: &[String], records: &[&[Vec<u8>]]) -> Result<Error> {
+    let error = Error::usage(format!("no column of paths: it has {}", names.join(", ")));
+    // Another separator may be the right one.
+    let fields = records.iter().copied().flatten().flat_map(|field| [field, before_separator(field)]);
+    let folder = rows.folder_with(&fields.collect::<Vec<_>>())?;
+    Ok(match folder {
+        Some((folder, file)) => error.help(format!(
+            "--root {} is the folder of {}, which the list names",
+            shell::path(&folder),
+            text::shown(&file)
+        )),
+        None => error.help("choose one with --path-column NAME; set the folder of the files with --root FOLDER"),
+    })
+}
+
+/// The field before a separator that is not the one of the list.
+fn before_separator(field: &[u8]) -> &[u8] {
+    let at = field.iter().position(|byte| b"|;\t, ".contains(byte));
+    &field[..at.unwrap_or(field.len())]
+}
+
 /// Reads records of fields.
 fn read_records(
     mut records: Records<impl BufRead>,
@@ -271,10 +297,10 @@ fn read_records(
             let path = is_file(&records.fields())?.or(short_path(1)).filter(|_| line.is_some());
             // A first row whose image is missing is no header.
             let is_row = |path: &usize| first.get(*path).is_some_and(|field| crate::names::is_image(field));
-            let path = path.filter(|path| !is_row(path)).ok_or_else(|| {
-                Error::usage(format!("no column of paths: it has {}", names.join(", ")))
-                    .help("choose one with --path-column NAME; set the folder of the files with --root FOLDER")
-            })?;
+            let path = match path.filter(|path| !is_row(path)) {
+                Some(path) => path,
+                None => return Err(no_paths(rows, &names, &[&first, &records.fields()])?),
+            };
             // The names of CelebA's attributes leave out that of the path.
             let is_short = form.separator == Separator::Words && names.len() + 1 == records.count;
             let names: Vec<String> =

@@ -10,6 +10,8 @@ const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 pub(super) enum LabelValue {
     #[default]
     Missing,
+    /// Missing, with the reason.
+    Unlabelled(&'static str),
     Number(i64),
     Text(Vec<u8>),
     /// A number with a fraction, as it is spelled. Such a number is a measured value, not a class.
@@ -48,7 +50,7 @@ impl Seen {
     /// Counts a label.
     pub fn add(&mut self, label: &LabelValue) {
         match label {
-            LabelValue::Missing => {}
+            LabelValue::Missing | LabelValue::Unlabelled(_) => {}
             LabelValue::Number(_) => self.types.whole += 1,
             LabelValue::Fraction(_) => self.types.fractions += 1,
             LabelValue::Unfit(_) => self.unfit += 1,

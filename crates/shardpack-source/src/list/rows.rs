@@ -35,6 +35,8 @@ const PATH_BYTES: usize = 16 << 10;
 /// Most columns of a list.
 pub(super) const MAX_COLUMNS: usize = 4096;
 const MAX_SPLITS: usize = 100;
+/// Most folders that are looked into for the files of a list.
+const MAX_FOLDERS: usize = 256;
 /// Members of a text that `--meta json` writes.
 const META: [&str; 5] = ["class", "class_hex", "label", "path", "path_hex"];
 
@@ -259,6 +261,32 @@ impl<'a> Rows<'a> {
         Ok(found)
     }
 
+    /// The first folder right below the root that has a file of one of these paths, and the path; `None` if the root is at a URL.
+    ///
+    /// # Errors
+    /// If the lookup fails.
+    pub fn folder_with<'p>(&self, paths: &[&'p [u8]]) -> Result<Option<(PathBuf, &'p [u8])>> {
+        use std::os::unix::ffi::OsStrExt;
+        if !self.is_cheap() {
+            return Ok(None);
+        }
+        let entries = std::fs::read_dir(self.root).map_err(|e| sys::io_error("cannot read folder", self.root, e))?;
+        // An entry that cannot be looked at is no folder to suggest.
+        let folders = entries.flatten().filter(|entry| entry.path().is_dir()).map(|entry| entry.file_name());
+        let mut folders: Vec<_> = folders.take(MAX_FOLDERS).collect();
+        folders.sort_unstable();
+        let is_name = |path: &&&[u8]| !path.is_empty() && path.len() <= 255 && !path.contains(&b'\n');
+        for folder in folders {
+            for path in paths.iter().filter(is_name) {
+                let below = names::join(folder.as_bytes(), path);
+                if self.is_file(&below)? || self.is_without_extension(&below)? {
+                    return Ok(Some((self.root.join(&folder), path)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
     /// Whether `path` is absolute and outside the root, and a file below the root without its slash.
     ///
     /// # Errors
@@ -404,6 +432,7 @@ impl<'a> Rows<'a> {
         let (mut number, mut word) = (None, None);
         match &row.label {
             LabelValue::Missing => {}
+            LabelValue::Unlabelled(why) => drop(self.unfit.insert(self.rows.len(), format!("no label: {why}"))),
             LabelValue::Number(label) => number = Some(*label),
             LabelValue::Text(text) => {
                 number = std::str::from_utf8(text).ok().and_then(whole);
