@@ -29,7 +29,7 @@ pub struct Selection {
     /// Only images of at most N pixels
     #[arg(long, value_name = "N")]
     max_pixels: Option<u64>,
-    /// Pack only the first of several images with equal bytes in one split
+    /// Pack only the first of several images with equal bytes, class and components in one split
     #[arg(long, value_enum, value_name = "exact")]
     dedup: Option<Dedup>,
     /// Add a ledger line for images that are in two splits or two classes; they are still packed
