@@ -3,8 +3,9 @@
 use std::{fs, path::Path};
 
 use shardpack_testing::{
-    Bench,
+    Bench, jpeg,
     lists::{list, one, pack, samples, text},
+    run,
 };
 
 fn bench() -> Bench {
@@ -386,4 +387,41 @@ fn the_category_of_a_coco_image_is_its_label_on_request() {
     }
     let ran = pack(&inat, &bench.at("other"), &["--label-column", "category"]).code(2);
     ran.says("COCO has no columns").says("--label-column category_id takes the category of each image");
+}
+
+#[test]
+fn a_list_is_read_as_it_was_packed_when_files_are_gone() {
+    let sounds = |bench: &Bench| (0..6).for_each(|number| bench.file(format!("wavs/LJ-{number}.wav"), b"RIFF"));
+    let images = |bench: &Bench| (0..6).for_each(|number| bench.file(format!("{number}.x.jpg"), &jpeg(number, 5000)));
+    let bare = |bench: &Bench| (0..6).for_each(|number| bench.file(format!("img {number}"), &jpeg(number, 5000)));
+    type Files = fn(&Bench);
+    let cases: [(&str, Files, &str, &str, &str, &[&str]); 6] = [
+        ("ids between bars", sounds, "metadata.csv", "LJ-%|Text %, of|Text %", "wavs/LJ-%.wav", &["--no-labels"]),
+        ("paths without a header", images, "a.csv", "%.x.jpg;class %", "%.x.jpg", &["--no-labels"]),
+        ("paths with blanks", bare, "b.txt", "img % 1", "img %", &[]),
+        ("names without a dot", bare, "c.csv", "img %\tx", "img %", &[]),
+        ("paths with a slash", images, "d.txt", "/%.x.jpg x", "%.x.jpg", &[]),
+        ("paths with a number", images, "e.txt", "%.x.jpg#0\ttext %", "%.x.jpg", &["--no-labels"]),
+    ];
+    for (name, files, list_name, line, file, options) in cases {
+        let bench = Bench::new();
+        files(&bench);
+        let lines: String = (0..6).map(|number| line.replace('%', &number.to_string()) + "\n").collect();
+        let path = list(&bench, list_name, &lines);
+        let root = if line.starts_with("LJ") { bench.src().join("wavs") } else { bench.src() };
+        let root = root.to_str().unwrap();
+        let dst = bench.dst();
+        let ran = pack(&path, &dst, &[&["--root", root][..], options].concat());
+        ran.code(0).says("6 of 6");
+        let (dst, path) = (dst.to_str().unwrap(), path.to_str().unwrap());
+        let verify = |option: &str| run(&["verify", dst, option, path, "--root", root, "--json"]);
+        assert_eq!(verify("--against").code(0).json()["problems"], serde_json::json!([]), "{name}");
+        // The first lines, whose files decided the form, and one more.
+        for number in [0, 1, 4] {
+            fs::remove_file(bench.src().join(file.replace('%', &number.to_string()))).unwrap();
+        }
+        let document = verify("--against").code(1).json();
+        let problems = document["problems"].as_array().unwrap();
+        assert_eq!(problems.len(), 3, "{name}: {document}");
+    }
 }

@@ -391,6 +391,8 @@ pub struct SourceListing {
     pub files: Vec<String>,
     /// Class names of the objects in components, if the source has them.
     pub component_classes: ComponentClasses,
+    /// Facts about files that decided how a list was read, as JSON.
+    pub list_clues: Option<String>,
     /// How the source was listed, if this listing is of a dataset.
     pub origin: Origin,
     /// The source was divided into splits: paths are relative to the source, and not to the folder of the split.

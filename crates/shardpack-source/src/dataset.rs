@@ -357,6 +357,7 @@ fn of_members(
     let table = ComponentTable { payload: values.clone(), ..ComponentTable::new(kinds_of_all) };
     let (mut collector, mut forms) = (Collector::with(classes, table), Interner::default());
     let (mut meta, mut is_listed, mut named, mut origin) = (false, true, Vec::new(), None::<Origin>);
+    let mut list_clues = None::<Option<String>>;
     let mut files: Vec<String> = Vec::new();
     for (at, member) in members.iter().enumerate() {
         let dataset = &member.dataset;
@@ -367,6 +368,8 @@ fn of_members(
         left_behind(member, &left, &unindexed).into_iter().for_each(|text| note(member, text));
         unindexed.into_iter().for_each(|(reason, samples)| *ignored.entry(reason).or_default() += samples);
         let component_kinds: Vec<Component> = kept.iter().map(|(kind, _)| kind.clone()).collect();
+        let is_other = list_clues.as_ref().is_some_and(|clues| *clues != choice.list_clues);
+        list_clues = Some(choice.list_clues.clone().filter(|_| !is_other));
         let own = Origin::new(&choice, dataset.name());
         origin = Some(origin.map_or(own.clone(), |origin| origin.common(&own)));
         named.push((member.name.as_str(), component_kinds.clone(), choice.component_classes.clone()));
@@ -436,5 +439,10 @@ fn of_members(
     notes.extend(of_classes);
     let found =
         SourceListing { listing, unpacked, ignored, kinds, notes, meta, payload, files, ..SourceListing::default() };
-    Ok(SourceListing { component_classes, origin: origin.unwrap_or_default(), ..found })
+    Ok(SourceListing {
+        component_classes,
+        origin: origin.unwrap_or_default(),
+        list_clues: list_clues.flatten(),
+        ..found
+    })
 }

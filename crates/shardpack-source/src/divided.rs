@@ -195,6 +195,7 @@ impl Divided {
             kinds: one.kinds.clone(),
             component_classes: one.component_classes.clone(),
             origin: one.origin.clone(),
+            list_clues: one.list_clues.clone(),
             is_divided: true,
             ..SourceListing::default()
         };

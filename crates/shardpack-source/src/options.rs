@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use shardpack_format::{component::Component, splits};
 
-use super::label_pattern::LabelPattern;
+use super::{label_pattern::LabelPattern, list::Clues};
 
 /// Folder names that count as splits.
 pub const SPLITS: [&str; 10] = splits::KNOWN;
@@ -112,6 +112,9 @@ pub struct Options {
     pub files: Vec<String>,
     /// Files with the same name and different extensions form one sample.
     pub groups: bool,
+    /// By split: facts about files that decided how a list was read, from the dataset that is compared with the list. The name of a
+    /// dataset without splits is empty.
+    pub list_clues: BTreeMap<String, Clues>,
     /// If a tree has no images, use files of another kind, provided that only one kind is possible.
     pub guess: bool,
 }

@@ -80,7 +80,9 @@ impl SplitSources {
     fn discover_parts(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
         let mut all = Vec::with_capacity(self.parts.len());
         for SplitSource { split, source } in &self.parts {
-            let found = source.discover(options, monitor)?;
+            let clues = options.list_clues.get(split).map(|clues| (split.clone(), clues.clone()));
+            let options = Options { list_clues: clues.into_iter().collect(), ..options.clone() };
+            let found = source.discover(&options, monitor)?;
             let own: Vec<_> = found.iter().filter_map(|one| one.split.clone()).collect();
             if let Some(first) = own.first() {
                 return Err(Error::usage(format!("split {split} has splits of its own: {}", own.join(", ")))

@@ -30,16 +30,19 @@ use super::{
 use crate::{
     copy::RecordSpan,
     foreign::lmdb,
-    ledger::{self, Fate},
+    ledger::{self, Fate, Unpacked},
     listing::Listing,
     monitor::{Monitor, Phase},
     source::{
         Divided, Division, LabelPattern, ReadError, Refusal, SampleReader, Shards, SharedSource, Source, SourceKind,
-        SourceListing, boxes, merge_classes, npy,
+        SourceListing, boxes, list, merge_classes, npy,
         options::{self, Components, OnMissing, Splits},
         shared,
     },
 };
+
+/// Problem of a sample that the source does not have.
+const NOT_IN_SOURCE: &str = "not in the source";
 
 /// Lists `source` with the options these datasets were packed with: their splits and all other splits, without globs.
 pub(super) fn discover(
@@ -56,6 +59,11 @@ pub(super) fn discover(
     let values = payload.clone().filter(|payload| payload.kind().is_some());
     let pattern = choice.as_ref().and_then(|choice| choice.label_pattern.as_deref());
     let label_pattern = pattern.map(LabelPattern::parse).transpose()?;
+    let clues = |dataset: &&Opened| -> Result<Option<(String, list::Clues)>> {
+        let Some(clues) = dataset.choice()?.list_clues else { return Ok(None) };
+        Ok(Some((dataset.split().unwrap_or_default().to_owned(), list::Clues::of_text(&clues)?)))
+    };
+    let list_clues = datasets.iter().filter_map(|dataset| clues(dataset).transpose()).collect::<Result<_>>()?;
     let (components, meta, files) =
         choice.map(|choice| (choice.components, choice.json, choice.files)).unwrap_or_default();
     // Extensions from the other splits, which decide how fields of this one are stored.
@@ -76,6 +84,7 @@ pub(super) fn discover(
         threads: (2 * jobs).max(8),
         no_labels: datasets.iter().all(|dataset| dataset.manifest.classes.is_empty()),
         label_pattern,
+        list_clues,
         components: Components::Named(payload.into_iter().chain(components.iter().cloned()).collect()),
         no_text: !components.iter().any(Component::is_text),
         meta: meta && components.iter().any(Component::is_text),
@@ -396,7 +405,9 @@ fn dataset_against(dataset: &Opened, original: &Original<'_>, monitor: &dyn Moni
             }
         }
     }
-    for refused in found.unpacked.iter().filter(|refused| !known.contains(&refused.path)) {
+    let is_told = with_reasons(&mut problems, found);
+    let is_new = |refused: &&Unpacked| !known.contains(&refused.path) && !is_told.contains(&refused.path);
+    for refused in found.unpacked.iter().filter(is_new) {
         problems.push(missing(
             dataset,
             refused.path.clone(),
@@ -420,6 +431,21 @@ fn lacking(dataset: &Opened, listing: &Listing) -> Result<Vec<Component>> {
     let kinds = &listing.components().kinds;
     let is_there = |own: &Component| kinds.iter().any(|kind| kind.name() == own.name());
     Ok(dataset.choice()?.components.into_iter().filter(|own| !is_there(own)).collect())
+}
+
+/// Adds the reason to problems of samples that the source does not have, if the source names their files; returns their paths.
+fn with_reasons(problems: &mut [Problem], found: &SourceListing) -> HashSet<Vec<u8>> {
+    let bad = found.unpacked.iter().filter(|refused| refused.fate == Fate::Skipped);
+    let reasons: HashMap<&[u8], &str> = bad.map(|refused| (refused.path.as_slice(), &*refused.reason)).collect();
+    let mut told = HashSet::new();
+    for problem in problems.iter_mut().filter(|problem| problem.what == NOT_IN_SOURCE) {
+        let Some(path) = &problem.path else { continue };
+        if let Some(reason) = reasons.get(path.as_slice()) {
+            problem.what = format!("{NOT_IN_SOURCE}: {reason}");
+            told.insert(path.clone());
+        }
+    }
+    told
 }
 
 /// Components whose objects have other class names in the source.
@@ -468,7 +494,7 @@ fn shard_against(
         let numbers = original.find(&row);
         match numbers.is_empty() {
             false => rows.push((listing.entry(numbers.start).place, numbers, row)),
-            true => problems.push(of_row(&row, "not in the source".to_owned())),
+            true => problems.push(of_row(&row, NOT_IN_SOURCE.to_owned())),
         }
     }
     // The index hash covers the image only; with components, the whole record is made again and compared.

@@ -107,6 +107,7 @@ fn a_payload_that_is_no_image_is_called_what_it_is_and_nothing_is_said_of_pixels
             fractions: Some("val=0.1;seed=0".into()),
             split_folders: Some("a/{split}".into()),
             label_pattern: Some("{label}_{n}".into()),
+            list_clues: Some("{}".into()),
             component_classes: [("box_labels.npy".to_owned(), vec!["a, \"b\"".to_owned(), "é".to_owned()])].into(),
             ..Choice::new(entry.name)
         };
@@ -135,11 +136,12 @@ fn a_payload_that_is_no_image_is_called_what_it_is_and_nothing_is_said_of_pixels
             fractions: None,
             split_folders: None,
             label_pattern: None,
+            list_clues: None,
             component_classes: BTreeMap::new(),
             ..choice.clone()
         };
         again.take_stored().unwrap();
-        assert_eq!(again.component_classes, choice.component_classes);
+        assert_eq!((&again.component_classes, &again.list_clues), (&choice.component_classes, &choice.list_clues));
         assert_eq!(
             (&again.payload, &again.files, &again.fractions, &again.split_folders, &again.label_pattern),
             (&choice.payload, &choice.files, &choice.fractions, &choice.split_folders, &choice.label_pattern)

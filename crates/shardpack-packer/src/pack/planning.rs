@@ -487,6 +487,7 @@ fn keep_origin(format: &mut formats::Choice, options: &PlanOptions, found: &[Sou
 /// The options for one split: without labels, shards have no label fields.
 fn of_split(bytes: &plan::Options, found: &SourceListing) -> Result<plan::Options> {
     let mut bytes = bytes.clone();
+    bytes.format.list_clues.clone_from(&found.list_clues);
     if found.listing.classes.is_empty() {
         (formats::entry(&bytes.format.name)?.without_labels)(&mut bytes.format);
     }

@@ -50,6 +50,9 @@ const RECIPE: &str = "images (--resize, --encode, --fix, --rotate)";
 /// Class names of objects, which the source names in a file.
 const OBJECT_CLASSES: &str = "class names of objects";
 
+/// The form of a list, which the files decide.
+const LIST_CLUES: &str = "form of the list";
+
 fn none() -> String {
     "none".to_owned()
 }
@@ -115,6 +118,7 @@ fn option(setting: &str) -> String {
         "encoding" => "--mds-encoding".to_owned(),
         "split_folders" => "--splits".to_owned(),
         "component_classes" => OBJECT_CLASSES.to_owned(),
+        "list_clues" => LIST_CLUES.to_owned(),
         adopted::SETTING => "shards of another writer (adopt)".to_owned(),
         "files" | "split_fraction" | "label_pattern" | "meta" | "label_offset" | "features" => {
             format!("--{}", setting.replace('_', "-"))
@@ -196,6 +200,7 @@ fn options(old: &Options, new: &Options) -> Option<String> {
         ("--split-fraction", fractions(was), fractions(now)),
         ("--splits", split_folders(was), split_folders(now)),
         ("--label-pattern", label_pattern(was), label_pattern(now)),
+        (LIST_CLUES, was.list_clues.clone().unwrap_or_else(none), now.list_clues.clone().unwrap_or_else(none)),
         (OBJECT_CLASSES, component_classes(was), component_classes(now)),
         ("--compress", old.compression.to_string(), new.compression.to_string()),
         ("--check", check(old.check), check(new.check)),

@@ -243,7 +243,7 @@ fn no_paths(rows: &Rows<'_>, names: &[String], records: &[&[Vec<u8>]]) -> Result
         Some((folder, file)) => error.help(format!(
             "--root {} is the folder of {}, which the list names",
             shell::path(&folder),
-            text::shown(&file)
+            text::shown(file)
         )),
         None => error.help("choose one with --path-column NAME; set the folder of the files with --root FOLDER"),
     })

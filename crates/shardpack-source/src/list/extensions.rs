@@ -38,6 +38,16 @@ pub(super) struct Extensions {
 }
 
 impl Extensions {
+    /// The state after an earlier look found `first` as the first extension.
+    pub fn of_first(first: Option<&str>) -> Self {
+        Self { first: first.map(|first| first.as_bytes().to_vec()), ..Self::default() }
+    }
+
+    /// The first extension, if it is UTF-8.
+    pub fn first_name(&self) -> Option<String> {
+        String::from_utf8(self.first.clone()?).ok()
+    }
+
     /// The note about the paths that got an extension.
     pub fn note(&self) -> Option<String> {
         let counts = self.counts.iter().map(|(extension, count)| format!("{} ({count})", text::shown(extension)));
@@ -53,6 +63,17 @@ impl Rows<'_> {
     /// # Errors
     /// If the lookup fails.
     pub fn is_without_extension(&self, path: &[u8]) -> Result<bool> {
+        if self.clues().has_stem(path) {
+            return Ok(true);
+        }
+        let found = self.is_without_extension_now(path)?;
+        if found && self.count() == 0 {
+            self.clues().add_stem(path);
+        }
+        Ok(found)
+    }
+
+    fn is_without_extension_now(&self, path: &[u8]) -> Result<bool> {
         let Some(path) = self.below(path).filter(|path| !path.is_empty()) else { return Ok(false) };
         if cut(&path).1.contains(&b'.') {
             return Ok(false);

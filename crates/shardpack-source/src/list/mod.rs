@@ -4,6 +4,7 @@
 //! Holds at all times: no list can make `pack` read a file outside the root. A sample's text has the list's numbers to
 //! the digit.
 
+mod clues;
 mod coco;
 mod columns;
 mod csv;
@@ -45,6 +46,7 @@ use crate::{
     monitor::{Monitor, Phase},
     sys,
 };
+pub use clues::Clues;
 use rows::Rows;
 pub use rows::is_same_line;
 pub use stored::Columns;

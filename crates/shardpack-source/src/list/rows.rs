@@ -8,13 +8,14 @@ use std::{
     collections::{BTreeMap, HashMap},
     ops::Range,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use shardpack_format::{Error, ErrorKind, Result, splits, text};
 
 use super::{
     Columns, List,
+    clues::Clues,
     columns::Roles,
     extensions::Extensions,
     json,
@@ -90,6 +91,8 @@ pub(super) struct Rows<'a> {
     pub(super) extensions: Extensions,
     /// Whether absolute paths are relative to the root; `None` until the first such path decides.
     are_absolute_below: Option<bool>,
+    /// Facts about files that decide the form of the list: of an earlier look, and new ones.
+    clues: Mutex<Clues>,
     /// Whether paths have a number behind them, as in `a.jpg#0`; `None` until the first such path decides.
     are_numbered: Option<bool>,
     /// The image and the label of the first row whose label is the path of an image.
@@ -118,6 +121,7 @@ impl<'a> Rows<'a> {
         let root = &list.root;
         let absolute = std::path::absolute(root).map_err(|e| sys::io_error("cannot find", root, e))?;
         let resolved = std::fs::canonicalize(root).unwrap_or_else(|_| absolute.clone());
+        let clues = options.list_clues.values().next().cloned().unwrap_or_default();
         Ok(Self {
             columns: &list.columns,
             no_labels: options.no_labels,
@@ -131,9 +135,10 @@ impl<'a> Rows<'a> {
             label_name: String::new(),
             labels: Seen::default(),
             looked: Mutex::default(),
-            extensions: Extensions::default(),
-            are_absolute_below: None,
-            are_numbered: None,
+            extensions: Extensions::of_first(clues.extension.as_deref()),
+            are_absolute_below: clues.absolute,
+            are_numbered: clues.numbered,
+            clues: Mutex::new(clues),
             pair: None,
             meta: options.meta && !options.no_text,
             paths: Vec::new(),
@@ -249,6 +254,29 @@ impl<'a> Rows<'a> {
     /// # Errors
     /// If the lookup fails.
     pub fn is_file(&self, path: &[u8]) -> Result<bool> {
+        if self.clues().has_file(path) {
+            return Ok(true);
+        }
+        let found = self.is_file_now(path)?;
+        if found && self.rows.is_empty() {
+            self.clues().add_file(path);
+        }
+        Ok(found)
+    }
+
+    pub(super) fn clues(&self) -> MutexGuard<'_, Clues> {
+        self.clues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All clues, for the next look.
+    fn all_clues(&self) -> Clues {
+        let mut clues = self.clues().clone();
+        clues.extension = self.extensions.first_name();
+        (clues.absolute, clues.numbered) = (self.are_absolute_below, self.are_numbered);
+        clues
+    }
+
+    fn is_file_now(&self, path: &[u8]) -> Result<bool> {
         if self.is_cheap() {
             return self.look(path);
         }

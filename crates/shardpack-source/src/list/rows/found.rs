@@ -190,6 +190,8 @@ impl Rows<'_> {
                 ..SourceListing::default()
             });
         }
+        let clues = self.all_clues().text();
+        found.iter_mut().for_each(|one| one.list_clues.clone_from(&clues));
         let place = |found: &SourceListing| {
             let split = found.split.as_deref().unwrap_or_default();
             let names = match &options.splits {
