@@ -19,12 +19,10 @@ pub fn names(content: &str) -> Result<Option<Vec<String>>, String> {
     for line in content.split_inclusive('\n') {
         let (start, end) = (at, at + line.len());
         at = end;
-        let Some((key, value)) = key_of(line) else {
-            if line.starts_with('{') {
-                return Err("a document in braces is not supported".to_owned());
-            }
-            continue;
-        };
+        if line.starts_with('{') && content.contains("names") {
+            return Err("a document in braces is not supported".to_owned());
+        }
+        let Some((key, value)) = key_of(line) else { continue };
         let value_at = start + line.len() - value.len();
         match key {
             "names" if found.is_some() => return Err("names is there twice".to_owned()),
@@ -80,6 +78,9 @@ fn of_block(block: &str) -> Result<Vec<String>, String> {
         let content = line.trim_start_matches(' ');
         if without_comment(content).trim().is_empty() {
             continue;
+        }
+        if content.starts_with('\t') {
+            return Err(format!("{} has a tab before it", text::shown(content.trim().as_bytes())));
         }
         let is_item = content == "-" || content.starts_with("- ");
         let own = line.len() - content.len();
@@ -235,6 +236,24 @@ impl Flow<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    /// Pieces of documents.
+    const TOKENS: [&str; 20] = [
+        "names", "nc", ":", " ", "\n", "\r\n", "[", "]", "{", "}", ",", "- ", "'", "\"", "\\", "#", "0", "é", "\t", "a",
+    ];
+
+    proptest! {
+        #[test]
+        fn any_document_is_read_without_harm(tokens in prop::collection::vec(0usize..20, 0..40)) {
+            let content: String = tokens.into_iter().map(|token| TOKENS[token]).collect();
+            for content in [format!("names:{content}"), content] {
+                if let Ok(Some(found)) = names(&content) {
+                    prop_assert!(!found.is_empty() && found.iter().all(|name| !name.is_empty()), "{content}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn names_are_lists_and_maps_of_every_style() {
@@ -290,7 +309,7 @@ mod tests {
             ("names:\n  0: a\n  2: b", "1 is missing"),
             ("names:\n  0: a\n  0: b", "1 is missing"),
             ("names:\n  0:\n    x: y", "no name"),
-            ("names:\n\t- a", "no name"),
+            ("names:\n\t- a", "a tab"),
             ("names: {0: a, b: c}", "no number"),
             ("names: {0: a", "no } at its end"),
             ("{names: [a]}", "braces"),
