@@ -195,6 +195,14 @@ pub trait Source: AsSource + Debug + Send + Sync {
     /// If a part of the source is missing.
     fn resolved(&self) -> Result<SharedSource>;
 
+    /// Whether the source is a dataset with splits.
+    ///
+    /// # Errors
+    /// If a dataset cannot be read.
+    fn has_dataset_splits(&self) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Lists the source: one [`SourceListing`] per split, or one for all.
     ///
     /// # Errors

@@ -14,7 +14,10 @@ use super::{
     retry::Retrying,
     stored::{Stored, StoredPath},
 };
-use crate::{listing::Listing, monitor::Monitor};
+use crate::{
+    listing::Listing,
+    monitor::{Monitor, Silent},
+};
 
 /// Sealed datasets, the splits of one, or some of their shards.
 #[derive(Clone, Debug)]
@@ -44,6 +47,10 @@ impl Source for Datasets {
 
     fn resolved(&self) -> Result<SharedSource> {
         Ok(Arc::new(Self(self.0.iter().map(DatasetLocation::resolved).collect::<Result<_>>()?)))
+    }
+
+    fn has_dataset_splits(&self) -> Result<bool> {
+        Ok(dataset::members(&self.0, &Silent)?.iter().any(|member| member.split.is_some()))
     }
 
     fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {

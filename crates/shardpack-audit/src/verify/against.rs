@@ -151,7 +151,7 @@ pub(super) fn as_read(dataset: Option<&Opened>, source: &SharedSource) -> Result
     let source = as_values.transpose()?.flatten().unwrap_or_else(|| source.clone());
     Ok(match Division::of_choice(&choice)? {
         // The splits of a dataset are divided already.
-        Some(_) if source.is_all(&[SourceKind::Dataset]) => source,
+        Some(_) if source.has_dataset_splits()? => source,
         Some(division) => shared(Divided::new(source, division)),
         None => source,
     })
