@@ -29,6 +29,9 @@ From = Literal[
     "parquet",
     "lmdb",
     "hdf5",
+    "numpy",
+    "mnist",
+    "cifar",
     "lmdb:image",
     "lmdb:pickle",
     "lmdb:msgpack",
@@ -291,8 +294,8 @@ def convert(
         dst: Folder of the shards.
         split: A split and its shards, instead of SRC. Repeat for each split; all share one list of classes.
         from_: Format of the shards [default: detected]: webdataset, tfrecord, recordio, mds, parquet, lmdb, hdf5,
-            lmdb:image, lmdb:pickle, lmdb:msgpack, lmdb:pyarrow, lmdb:datum, lmdb:lsun, lmdb:ocr, lmdb:basicsr,
-            lmdb:folder2lmdb, lmdb:tensorpack.
+            numpy, mnist, cifar, lmdb:image, lmdb:pickle, lmdb:msgpack, lmdb:pyarrow, lmdb:datum, lmdb:lsun, lmdb:ocr,
+            lmdb:basicsr, lmdb:folder2lmdb, lmdb:tensorpack.
         image_feature: Field with the image.
         label_feature: Field with the label.
         label_index: For records with several labels: index of the label to use, from 0 [default: all are one
@@ -356,7 +359,7 @@ def convert(
         formats: Only these kinds of images, by their first bytes: jpeg, png, webp, …, separated by commas.
         min_side: Only images whose shorter side has at least N pixels.
         max_pixels: Only images of at most N pixels.
-        dedup: Pack only the first of several images with equal bytes in one split: exact.
+        dedup: Pack only the first of several images with equal bytes, class and components in one split: exact.
         leaks: Add a ledger line for images that are in two splits or two classes; they are still packed.
         near_duplicates: Add a ledger line for images that look like another image; they are still packed. Decodes
             every image.
@@ -400,8 +403,8 @@ def adopt(
     Args:
         folder: Folder of a dataset, or of its splits.
         from_: Format of the shards [default: detected]: webdataset, tfrecord, recordio, mds, parquet, lmdb, hdf5,
-            lmdb:image, lmdb:pickle, lmdb:msgpack, lmdb:pyarrow, lmdb:datum, lmdb:lsun, lmdb:ocr, lmdb:basicsr,
-            lmdb:folder2lmdb, lmdb:tensorpack.
+            numpy, mnist, cifar, lmdb:image, lmdb:pickle, lmdb:msgpack, lmdb:pyarrow, lmdb:datum, lmdb:lsun, lmdb:ocr,
+            lmdb:basicsr, lmdb:folder2lmdb, lmdb:tensorpack.
         image_feature: Field with the image.
         label_feature: Field with the label.
         label_index: For records with several labels: index of the label to use, from 0 [default: all are one
