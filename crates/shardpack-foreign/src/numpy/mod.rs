@@ -8,7 +8,7 @@
 //! memory holds one batch of rows for each array. An array in Fortran order has no rows that lie together: memory holds the whole array,
 //! within `--memory`. The CRC-32 of each array of a `.npz` file is compared before the first row is read.
 //!
-//! The files of MNIST, [`idx`], and of CIFAR, [`cifar`], are arrays in other forms, and have the same rules.
+//! The files of MNIST, `idx`, and of CIFAR, `cifar`, are arrays in other forms, and have the same rules.
 //!
 //! Offsets count in a virtual file, as those of HDF5: all samples, one behind the other.
 //!

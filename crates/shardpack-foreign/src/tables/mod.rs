@@ -4,7 +4,7 @@
 //! user's choice comes first. The rules are the same for every file of arrays: HDF5 and numpy. If several arrays are candidates, the
 //! error names them. An array that no sample uses is counted by its name.
 //!
-//! A file of arrays implements [`Arrays`], with [`Rows`] for one array.
+//! A file of arrays implements `Arrays`, with `Rows` for one array.
 
 pub(crate) mod choice;
 pub(crate) mod components;
