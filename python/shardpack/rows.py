@@ -251,6 +251,11 @@ def merge(
         writers += [_spool.Rows.of_part(os.path.join(folder, match[0]), path) for match in found]
         numbers = {int(match[1]) for match, writer in zip(found, writers) if writer.done is not None}
         missing = set(range(1, max(counts, default=1) + 1)) - numbers
+        if found and not numbers and not any(writer.rows for writer in writers) and _is_sealed(path):
+            # A merge ended after the dataset was sealed, and before all rows were removed.
+            for writer in writers:
+                writer.remove()
+            return commands.inspect(path)
         if missing:
             raise UsageError(
                 f"parts are missing or not finished: {', '.join(map(str, sorted(missing)[:10]))}",
@@ -328,10 +333,15 @@ def _refuse_sealed(dst: str, resume: bool, options: Mapping[str, Any]) -> None:
     """Raise an error before the first row if the destination cannot take a dataset."""
     if _native.is_url(dst) or options.get("force") or resume:
         return
-    if any(os.path.exists(os.path.join(dst, name)) for name in ("manifest.json", "splits.json")):
+    if _is_sealed(dst):
         raise UsageError("holds a dataset already", dst, help="force=True replaces it")
     if os.path.exists(dst) and not os.path.isdir(dst):
         raise UsageError("is no folder", dst)
+
+
+def _is_sealed(dst: str) -> bool:
+    """Whether a folder holds a dataset."""
+    return any(os.path.exists(os.path.join(dst, name)) for name in ("manifest.json", "splits.json"))
 
 
 def _refuse_others(folder: str, names: re.Pattern[str]) -> None:

@@ -289,6 +289,18 @@ def test_a_part_that_is_written_again_is_not_merged_before_it_is_finished(tmp_pa
         shardpack.merge(out)
 
 
+def test_a_merge_that_was_killed_after_sealing_can_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "out"
+    for part in ("1/2", "2/2"):
+        with shardpack.Writer(out, part=part) as writer:
+            writer.write({"x": 1})
+    monkeypatch.setattr(_spool.Rows, "remove", _spool.Rows.close)
+    assert shardpack.merge(out).ok and len(os.listdir(tmp_path / "out.rows")) == 2
+    monkeypatch.undo()
+    report = shardpack.merge(out)
+    assert report.ok and report.datasets[0]["samples"] == 2 and not (tmp_path / "out.rows").exists()
+
+
 def test_numbers_of_tables_keep_their_dtypes(tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     names = ["int8", "uint16", "float32", "float64"]
@@ -423,7 +435,7 @@ def test_tables_are_rows(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found[1]["v.npy"], [3.0, 4.0])
 
 
-def test_tables_of_pandas_and_polars_are_rows(tmp_path: Path) -> None:
+def test_tables_of_pandas_are_rows(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"x": [0.5, float("nan"), 2], "text": ["a", None, "c"], "y": [1, 2, 3]})
     shardpack.pack(frame, tmp_path / "out", order="source")
