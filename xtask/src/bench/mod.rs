@@ -16,6 +16,7 @@ mod page;
 mod photographs;
 #[allow(unsafe_code, reason = "wait4, which tells what a process has used, has no safe wrapper")]
 mod process;
+mod python_rows;
 mod raw;
 mod rows;
 mod slow;
@@ -52,7 +53,7 @@ pub struct Scale {
 /// Name of a table on the command line, and its function.
 type Row = (&'static str, fn(&Scale) -> Result<String>);
 
-const ROWS: [Row; 22] = [
+const ROWS: [Row; 23] = [
     ("pack", rows::pack),
     ("peers", rows::peers),
     ("formats", rows::formats),
@@ -60,6 +61,7 @@ const ROWS: [Row; 22] = [
     ("convert", rows::convert),
     ("lmdb", rows::lmdb),
     ("values", values::values),
+    ("rows", python_rows::python_rows),
     ("selection", images::selection),
     ("resize", images::resize),
     ("cold", rows::cold),
