@@ -235,12 +235,14 @@ class _Board:
 
     def __init__(self) -> None:
         self.retries: dict[int, int] = {}
+        self.starts: Counter[str] = Counter()
         self.progress: dict[int, tuple[Any, ...]] = {}
 
-    def begin(self, part: int, retries: int) -> None:
-        """Record that `part` starts after this many retries."""
-        # Messages of a lost node may arrive after those of its successor.
-        self.retries[part] = max(retries, self.retries.get(part, 0))
+    def begin(self, part: int, task: str, retries: int) -> None:
+        """Record that `part` starts as `task`, after this many retries."""
+        # Ray does not count each loss of a node. Messages of a lost node may arrive after those of its successor.
+        self.starts[task] += 1
+        self.retries[part] = max(retries, self.starts[task] - 1, self.retries.get(part, 0))
         self.progress[part] = ("", 0, 0, 0, 0)
 
     def tell(self, part: int, progress: tuple[Any, ...]) -> None:
@@ -272,7 +274,8 @@ def _task(part: int, words: list[str], folder: str, board: Any) -> tuple[int, di
             _quietly(lambda: board.tell.remote(part, _told(progress)))
 
     # Never wait here: a task that waits in `ray.get` lends its CPUs to another task.
-    _quietly(lambda: board.begin.remote(part, retries))
+    task = ray.get_runtime_context().get_task_id()
+    _quietly(lambda: board.begin.remote(part, task, retries))
     try:
         code, document, notes = _child.run(words, tell, folder)
     finally:
