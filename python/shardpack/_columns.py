@@ -6,6 +6,7 @@ is stored as it is, or refused.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -119,17 +120,19 @@ class Column:
         return _arrays.encode(value, dtype, _axes(self.kind), self.item, self.is_given)
 
 
+@functools.lru_cache
 def _base(kind: str) -> str:
     """A type without quality or shape."""
     return re.split(r"[:\[]", kind, maxsplit=1)[0]
 
 
-def _axes(kind: str) -> list[int | None] | None:
+@functools.lru_cache
+def _axes(kind: str) -> tuple[int | None, ...] | None:
     """The axes in `float32[n,4]`, `None` for one of any length; `None` of a type without shape."""
     found = _SHAPE.fullmatch(kind)
     if found is None:
         return None
-    return [None if axis.strip() in ("n", "?") else int(axis) for axis in found[2].split(",") if axis.strip()]
+    return tuple(None if axis.strip() in ("n", "?") else int(axis) for axis in found[2].split(",") if axis.strip())
 
 
 def kind_of(value: Any) -> str:

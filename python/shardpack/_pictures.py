@@ -14,7 +14,7 @@ KINDS = {"image": None, "jpeg": "JPEG", "png": "PNG", "webp": "WEBP"}
 QUALITY = {"jpeg": 95, "webp": 90}
 #: Modes of Pillow that an encoder keeps.
 _MODES = {"JPEG": {"L", "RGB", "CMYK"}, "PNG": {"1", "L", "LA", "P", "RGB", "RGBA", "I;16"}, "WEBP": {"RGB", "RGBA"}}
-#: First bytes of encoded images: of those that are taken for images without a type, and of the others.
+#: First bytes of encoded images: of kinds that are detected, and of kinds that need a type.
 _SURE = re.compile(rb"\xff\xd8\xff|\x89PNG\r\n\x1a\n|GIF8[79]a|RIFF....WEBP", re.DOTALL)
 _OTHERS = re.compile(rb"II\*\0|MM\0\*|BM....\0\0\0\0", re.DOTALL)
 #: Tag of the Exif orientation.

@@ -16,7 +16,7 @@ from .errors import DataError, Error, UsageError
 
 #: Names of the column that is the class, if none is given.
 _LABELS = ("label", "cls")
-#: Files in the folder: what the rows are, names of classes, and what a finished part has.
+#: Files in the folder: columns and options of the rows, names of classes, and the summary of a finished part.
 _STATE, _CLASSES, _DONE = "columns.json", "classes.json", "done.json"
 #: Most columns of a dataset.
 _MOST = 32
@@ -43,7 +43,7 @@ class Types:
         self.names = _names(class_names)
 
     def kept(self) -> dict[str, Any]:
-        """What has to be the same in a run that resumes."""
+        """Options that a run which resumes has to repeat."""
         return {"label": self.label, "class_names": self.names}
 
 
@@ -92,7 +92,7 @@ class Rows:
         #: Extensions with a content in all rows of this run; `None` before the first one.
         self._filled: set[str] | None = None
         self.is_open = True
-        #: What `finish` has kept, of a part.
+        #: The summary of a finished part.
         self.done: Finished | None = None
         self._spool: _native.Spool | None = _native.Spool(folder)
         try:
@@ -300,14 +300,14 @@ class Rows:
         return members
 
     def _store(self) -> None:
-        """Keep what the rows are for a run that resumes."""
+        """Keep columns and options for a run that resumes."""
         if self._spool is not None:
             columns = [asdict(column) for column in self._columns.values()]
             state = {"dst": self._dst, **self._types.kept(), "image": self._image, "columns": columns}
             self._spool.put_note(_STATE, json.dumps(state).encode())
 
     def _restore(self, content: bytes | None) -> None:
-        """Take what the rows of the run are that this one resumes."""
+        """Take columns and options of the interrupted run."""
         try:
             state = json.loads(content or b"")
             columns = [_columns.Column.kept(fields) for fields in state["columns"]]

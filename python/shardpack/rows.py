@@ -19,7 +19,7 @@ from . import _columns, _native, _spool, _tables, commands
 from ._options import refuse
 from ._rows import Rows
 from .errors import DataError, Error, UsageError
-from .running import PathLike, Progress, Report, _bar, run, teller
+from .running import PathLike, Progress, Report, _bar, arguments, report, run, teller
 
 #: Interval between reports of progress, in seconds.
 _SHOWS_S = 0.1
@@ -291,11 +291,13 @@ def _pack(
             given["src"] = files[None]
         else:
             given["split"] = files
-        report = run("convert", ["src", "dst"], given)
-        if report.already_sealed and not options.get("force"):
-            report = _compared(report, dst, files)
-        if not report.ok:
-            bad = [f"{one['path']}: {one['reason']}" for one in report.document.get("bad", [])]
+        packed = run("convert", ["src", "dst"], given)
+        # Several formats have a report each.
+        reports = packed.document.get("formats", [packed.document])
+        if any(one["already_sealed"] for one in reports) and not options.get("force"):
+            _refuse_other_rows(dst, files)
+        if not packed.ok:
+            bad = [f"{one['path']}: {one['reason']}" for one in reports[0].get("bad", [])]
             raise DataError(f"{len(bad):,} rows cannot be packed, the first: {''.join(bad[:1])}", dst)
     except Error as error:
         error.help = kept if error.help is None else f"{error.help}; {kept}"
@@ -304,17 +306,16 @@ def _pack(
         writer.mark_packed()
     for writer in writers:
         writer.remove()
-    return report
+    return packed
 
 
-def _compared(report: Report, dst: str, files: Mapping[str | None, list[str]]) -> Report:
-    """The report of a dataset that was sealed before, if it has the same rows: `convert` compares names and lengths."""
+def _refuse_other_rows(dst: str, files: Mapping[str | None, list[str]]) -> None:
+    """Raise an error if a dataset that was sealed before has other rows: `convert` compares names and lengths."""
     against: list[str] = []
     for name, patterns in files.items():
         against += patterns if name is None else [f"{name}={pattern}" for pattern in patterns]
     if not commands.verify(dst, against=against).ok:
         raise UsageError("has other rows already", dst, help="force=True replaces them")
-    return report
 
 
 def _refuse_loss(spools: Sequence[_spool.Finished], options: Mapping[str, Any]) -> None:
@@ -396,7 +397,11 @@ def _as_json(options: Mapping[str, Any]) -> Any:
 
 
 def _checked(options: dict[str, Any]) -> dict[str, Any]:
-    """Options of `convert`, after a check of their names."""
+    """Options of `convert`, after a check of their names and values."""
     known = [name for name in inspect.signature(commands.convert).parameters if name not in _OWN][2:]
     refuse([name for name in options if name not in known], known)
+    # The program parses all options before it prints help.
+    code, printed, notes = _native.Command([*arguments("convert", [], options)[:-1], "--help"]).finish()
+    if code != 0:
+        report(code, json.loads(printed), notes)
     return options

@@ -68,7 +68,7 @@ impl Spool {
         self.with(py, Files::mark_packed)
     }
 
-    /// Writes what is left, and waits until all is on disk.
+    /// Writes the remaining rows, and waits until all are on disk.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, Files::finish)
     }

@@ -312,10 +312,38 @@ def test_numbers_of_tables_keep_their_dtypes(tmp_path: Path) -> None:
     assert found["list.npy"].dtype == np.float32 and found["list.npy"].shape == (0,)
 
 
-def test_an_option_that_convert_refuses_keeps_the_rows(tmp_path: Path) -> None:
+def test_a_value_that_convert_does_not_know_is_refused_before_the_first_row(tmp_path: Path) -> None:
+    drawn = []
+
+    def rows() -> Iterator[dict[str, Any]]:
+        drawn.append(1)
+        yield {"a": 1}
+
+    for options in ({"order": "sorted"}, {"shard_size": "1 foo"}, {"jobs": 0}, {"format": ["mds", "tar file"]}):
+        with pytest.raises(shardpack.UsageError, match="invalid value"):
+            shardpack.pack(rows(), tmp_path / "out", **options)
+    assert not drawn and list(tmp_path.iterdir()) == []
+
+
+def test_a_request_that_convert_refuses_keeps_the_rows(tmp_path: Path) -> None:
+    splits = {"train": [{"a": 1}], "val": [{"a": 2}]}
     with pytest.raises(shardpack.UsageError, match="resume=True packs them"):
-        shardpack.pack([{"a": 1}], tmp_path / "out", order="sorted")
-    assert shardpack.pack([{"a": 1}], tmp_path / "out", order="source", resume=True).ok
+        shardpack.pack(splits, tmp_path / "out", split_fraction={"val": 0.5})
+    assert shardpack.pack(splits, tmp_path / "out", resume=True).ok
+
+
+def test_several_formats_have_the_same_rows(tmp_path: Path) -> None:
+    rows = [{"x": number, "label": number % 2} for number in range(10)]
+    for _ in range(2):
+        report = shardpack.pack(rows, tmp_path / "out", format=["webdataset", "mds"], order="source")
+        assert report.ok and not (tmp_path / "out.rows").exists()
+    for form in ("webdataset", "mds"):
+        found = shardpack.Dataset(tmp_path / "out" / form)
+        assert sorted(int(sample.components["x.npy"]) for sample in found) == list(range(10))
+    with pytest.raises(shardpack.UsageError, match="has other rows already"):
+        shardpack.pack(
+            [{**row, "x": 7} for row in rows], tmp_path / "out", format=["webdataset", "mds"], order="source"
+        )
 
 
 def test_options_of_rows_are_refused_for_a_path(few: Path, tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ pub fn is_shard(path: &Path) -> Result<bool> {
         return Ok(kind_by_name(path).is_some());
     }
     let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
-    // Only the names of several arrays tell whether their rows are samples.
+    // Rows are samples by the names of several arrays, and never by the name of one.
     if BESIDE.contains(&extension.as_str()) || numpy::is_called(path) {
         return Ok(false);
     }

@@ -7,7 +7,7 @@ const DEPTH: usize = 3;
 /// Maximum number of entries inspected per folder.
 const LOOKED_AT: usize = 100;
 
-/// Whether `folder` holds images, as far as a look at some of its files tells.
+/// Whether `folder` holds images, by some of its files.
 pub(super) fn are(folder: &Path) -> bool {
     holds_images(folder, DEPTH)
 }

@@ -23,7 +23,7 @@ const DIGITS: usize = 12;
 const LOCK_FILE: &str = "lock";
 /// Extension of the small files of the spool's owner.
 const NOTE: &str = ".json";
-/// File that says that the rows are in a dataset, and that the spool is being removed.
+/// File that marks the rows as packed, while the spool is removed.
 const PACKED: &str = "packed.json";
 /// Longest file of the spool's owner that is read.
 const MAX_NOTE_BYTES: u64 = 64 << 20;
@@ -111,7 +111,7 @@ impl Spool {
         if self.tar.len() >= self.file_bytes { self.write_out() } else { Ok(()) }
     }
 
-    /// Writes what is left, and waits until all is on disk.
+    /// Writes the remaining rows, and waits until all are on disk.
     ///
     /// # Errors
     /// If the disk fails.

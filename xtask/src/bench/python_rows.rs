@@ -10,7 +10,7 @@ use super::{
 use crate::{Result, command::command, package, python};
 
 const SCRIPT: &str = "benches/peers/rows.py";
-/// Name of the rows in the script, what they are, and their number.
+/// Name of the rows in the script, their values, and their number.
 const KINDS: [(&str, &str, u64); 2] = [
     ("photographs", "110 KB of bytes that begin as a JPEG, and a label", 20_000),
     ("small", "a label, a float and a text of 10 bytes", 200_000),

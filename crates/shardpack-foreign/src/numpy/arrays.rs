@@ -20,7 +20,7 @@ use crate::{
 pub(super) const MAX_ARRAYS: usize = 64;
 /// Maximum length of a directory in bytes: so many arrays, with the longest names and fields of real writers.
 const MAX_DIRECTORY_BYTES: u64 = 1 << 16;
-/// Names of the arrays of a sparse matrix of scipy, some of which each format has.
+/// Names of the arrays of a sparse matrix of scipy; each format has one set.
 const SPARSE: [[&str; 3]; 3] = [["data", "format", "shape"], ["indices", "indptr", "shape"], ["row", "col", "shape"]];
 /// Advice for files of several datasets.
 const ONE_SET: &str = "give the files of one dataset: 'FOLDER/fashion-*'";

@@ -2,7 +2,7 @@
 //!
 //! A file of numpy may be a sample, or a table of samples. Two arrays that are named as samples and as their labels are a table:
 //! `X_train.npy` beside `y_train.npy`, or both in one archive. All `.npy` files of a folder are one table file. Without such a pair,
-//! files are tables only if the user says so.
+//! files are tables only with `--from numpy`.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -45,7 +45,7 @@ pub struct Pair {
 pub(crate) struct Numpy {
     pub shards: Vec<ShardFile>,
     pub problems: Vec<Error>,
-    /// Files that are not read, because nothing says that their rows are samples.
+    /// Files that are not read, because neither a name nor an option makes their rows samples.
     pub others: Vec<FileLocation>,
 }
 

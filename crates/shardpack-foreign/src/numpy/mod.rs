@@ -61,7 +61,7 @@ pub(crate) static ENTRY: Entry = Entry {
         Ok(table::splits(&tables(&opened, wanted)?))
     },
     outline,
-    // Only a name tells whether rows of arrays are meant: a file may be a sample.
+    // A file may be a sample itself: only names of samples and labels make rows of arrays samples.
     ..Entry::new("numpy", |_| false, |file, wanted, _| walk(file, wanted))
 };
 

@@ -32,7 +32,7 @@ pub(crate) fn of_images(
     images.iter().map(|images| choice::table(file, images, seen, label, wanted)).collect()
 }
 
-/// The tables, with the arrays that none of them uses. A table alone is of no split.
+/// The tables, and the arrays that no table uses. A table alone is of no split.
 pub(crate) fn with_unused(mut tables: Vec<Table>, seen: &[Seen]) -> Vec<Table> {
     let is_used = |path: &str| tables.iter().any(|table| table.uses(path));
     let is_of_classes = |one: &Seen| one.kind == Kind::Text && names::is_called(&one.path, &CLASSES);
@@ -45,7 +45,7 @@ pub(crate) fn with_unused(mut tables: Vec<Table>, seen: &[Seen]) -> Vec<Table> {
     tables
 }
 
-/// Whether a table of values has several arrays, one of them unable to be an image by itself.
+/// Whether a table of values has several arrays, and at least one array can be no image by itself.
 pub(crate) fn has_companion(table: &Table, seen: &[Seen]) -> bool {
     let is_of_table = |one: &&Seen| table.values.iter().any(|(path, _)| *path == one.path);
     let is_no_image = |one: &Seen| {

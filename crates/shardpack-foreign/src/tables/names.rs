@@ -1,4 +1,4 @@
-//! Classifies arrays by their names: what their rows are, and which split they belong to.
+//! Classifies arrays by their names: the role of their rows, and their split.
 
 use shardpack_format::{
     field_names::{self, LABELS},

@@ -90,7 +90,7 @@ impl Seen {
             }
     }
 
-    /// Whether rows may be pixels if the user says so.
+    /// Whether rows may be pixels if an option names the array.
     pub fn has_axes_of_pixels(&self) -> bool {
         self.kind == Kind::Byte && matches!(self.shape.len(), 3 | 4)
     }

@@ -9,7 +9,7 @@ use shardpack_format::{Result, hash};
 use super::{ImageReader, duplicates::Image};
 use crate::source::{Source, SourceKind, SourceListing};
 
-/// Members of the text of a dataset that say which sample it is, and not what it holds.
+/// Members of the text of a dataset that identify the sample and are no content.
 const OF_THE_SAMPLE: [&str; 3] = ["class", "label", "path"];
 
 /// How a sample relates to the samples before it that have the same bytes.
@@ -25,7 +25,7 @@ pub(super) enum Relation {
 pub(super) struct Samples<'a> {
     found: &'a SourceListing,
     reader: &'a ImageReader<'a>,
-    /// Texts have members that say which sample it is.
+    /// Texts have members that identify the sample.
     is_named: bool,
 }
 
@@ -102,7 +102,7 @@ impl<'a> Samples<'a> {
         Ok(None)
     }
 
-    /// Reads a component, as [`ImageReader::component`], without the members that say which sample it is.
+    /// Reads a component, as [`ImageReader::component`], without the members that identify the sample.
     fn component(&self, number: u64, which: usize, content: &mut Vec<u8>) -> Result<Option<bool>> {
         let read = self.reader.component(number, which, content)?;
         let is_text = self.found.listing.components().kinds[which].is_text();

@@ -21,7 +21,7 @@ use crate::sys;
 const DESCRIPTIONS: [&str; 4] = ["data.yaml", "data.yml", "dataset.yaml", "dataset.yml"];
 /// A file with one name in each line.
 const LINES: &str = "classes.txt";
-/// Files that are asked for if the source cannot be listed.
+/// Files that are requested if the source cannot be listed.
 pub(super) const KNOWN: [&str; 5] = [DESCRIPTIONS[0], DESCRIPTIONS[1], DESCRIPTIONS[2], DESCRIPTIONS[3], LINES];
 /// Most other YAML files that are read.
 const MAX_OTHERS: usize = 16;

@@ -1,8 +1,10 @@
 //! Reads the names of classes from the YAML of a YOLO dataset: the keys `names` and `nc` of `data.yaml`.
 //!
 //! Holds at all times: a document beyond the subset is an error with the reason; no name is guessed. The subset is `names` as a flow list,
-//! block list, flow map or block map of plain or quoted names.
+//! block list, flow map or block map of plain or quoted names; a document in braces has to be JSON.
 
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use shardpack_format::text;
 
 /// Indicators of YAML that no plain scalar begins with.
@@ -14,14 +16,14 @@ const INDICATORS: &str = ",[]{}#&*!|>'\"%@`";
 /// The reason why the names cannot be read.
 pub fn names(content: &str) -> Result<Option<Vec<String>>, String> {
     let content = content.strip_prefix('\u{feff}').unwrap_or(content).replace("\r\n", "\n");
+    if content.trim_start().starts_with('{') {
+        return of_braces(&content);
+    }
     let (mut found, mut count) = (None, None);
     let mut at = 0;
     for line in content.split_inclusive('\n') {
         let (start, end) = (at, at + line.len());
         at = end;
-        if line.starts_with('{') && content.contains("names") {
-            return Err("a document in braces is not supported".to_owned());
-        }
         let Some((key, value)) = key_of(line) else { continue };
         let value_at = start + line.len() - value.len();
         match key {
@@ -31,14 +33,33 @@ pub fn names(content: &str) -> Result<Option<Vec<String>>, String> {
             _ => {}
         }
     }
-    let Some(names) = found else { return Ok(None) };
-    if let Some(count) = count.filter(|count| count.parse() != Ok(names.len())) {
-        return Err(format!("nc is {}, and names has {}", text::shown(count.as_bytes()), names.len()));
+    found.map(|names| counted(names, count.as_deref())).transpose()
+}
+
+/// `names`, if there are some, and as many as `nc` says.
+fn counted(names: Vec<String>, nc: Option<&str>) -> Result<Vec<String>, String> {
+    if let Some(nc) = nc.filter(|nc| nc.parse() != Ok(names.len())) {
+        return Err(format!("nc is {}, and names has {}", text::shown(nc.as_bytes()), names.len()));
     }
-    match names.is_empty() {
-        true => Err("names is empty".to_owned()),
-        false => Ok(Some(names)),
-    }
+    if names.is_empty() { Err("names is empty".to_owned()) } else { Ok(names) }
+}
+
+/// A document in braces; a key that is there twice is an error.
+#[derive(Deserialize)]
+struct Braces<'t> {
+    #[serde(borrow)]
+    names: Option<&'t RawValue>,
+    #[serde(borrow)]
+    nc: Option<&'t RawValue>,
+}
+
+/// The names in a document in braces: JSON, which is YAML too.
+fn of_braces(content: &str) -> Result<Option<Vec<String>>, String> {
+    let document: Braces<'_> =
+        serde_json::from_str(content).map_err(|error| format!("a document in braces that is no JSON: {error}"))?;
+    let Some(names) = document.names else { return Ok(None) };
+    let names = list(names.get(), names.get(), "")?;
+    counted(names, document.nc.map(RawValue::get)).map(Some)
 }
 
 /// The key of a line at the top level, and its value.
@@ -184,7 +205,11 @@ impl Flow<'_> {
             }
             if is_map {
                 let (number, rest) = self.rest.split_once(':').ok_or("a number without a name")?;
-                let number = number.trim().parse::<usize>().map_err(|_| "a class that is no number".to_owned())?;
+                let number = number
+                    .trim()
+                    .trim_matches(['"', '\''])
+                    .parse::<usize>()
+                    .map_err(|_| "a class that is no number".to_owned())?;
                 self.rest = rest;
                 self.skip();
                 numbered.push((number, self.scalar()?));
@@ -257,7 +282,9 @@ mod tests {
 
     #[test]
     fn names_are_lists_and_maps_of_every_style() {
-        let rows: [(&str, &[&str]); 14] = [
+        let rows: [(&str, &[&str]); 16] = [
+            (r#"{"train": "x", "nc": 2, "names": ["a b", "it's"]}"#, &["a b", "it's"]),
+            ("\n{\n \"names\": {\"1\": \"b\", \"0\": \"a\"}\n}\n", &["a", "b"]),
             ("names: [a, b]", &["a", "b"]),
             ("\u{feff}# dataset\r\npath: ../x # root\r\nnc: 2\r\nnames: ['a b', \"it's\"] # two\r\n", &["a b", "it's"]),
             ("names: ['it''s', \"a \\\"b\\\" \\\\\", 7]", &["it's", "a \"b\" \\", "7"]),
@@ -312,7 +339,13 @@ mod tests {
             ("names:\n\t- a", "a tab"),
             ("names: {0: a, b: c}", "no number"),
             ("names: {0: a", "no } at its end"),
-            ("{names: [a]}", "braces"),
+            ("{names: [a]}", "a document in braces that is no JSON"),
+            (r#"{"names": ["a"], "nc": 2}"#, "nc is 2, and names has 1"),
+            (r#"{"names": {"0": "a", "2": "b"}}"#, "1 is missing"),
+            (r#"{"names": {"0": "a", "0": "b"}}"#, "there twice"),
+            (r#"{"names": ["a"], "names": ["b"]}"#, "duplicate field"),
+            (r#"{"names": "a"}"#, "no list"),
+            (r#"{"names": []}"#, "names is empty"),
             ("names:\n  - a\n  1: b", "some classes only"),
             ("names: [*x]", "no name"),
         ] {
