@@ -10,7 +10,7 @@ use crate::{
     Result,
     arguments::Arguments,
     circles,
-    command::{Steps, cargo, command, is_ci, is_installed, output, read, root, run, target},
+    command::{Steps, cargo, cargo_of_tests, command, is_ci, is_installed, output, read, root, run, target},
     docs, fresh, fuzz, licences, needs, package, prose, python, servers, test_programs, tools,
     warm::Warm,
 };
@@ -38,10 +38,11 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
         steps.step("format", format)?;
         steps.step("prose", prose::check)?;
         steps.step("circles", circles::check)?;
-        if peers {
+        if peers && !is_ci {
             steps.step("clippy", clippy)?;
         }
-        steps.step("build of the tests", || run(&mut cargo(package::BUILD)))?;
+        let build = if is_ci { "clippy and the build of the tests" } else { "build of the tests" };
+        steps.step(build, || run(&mut cargo_of_tests(package::BUILD)))?;
         while !making.is_finished()
             && let Some((name, step)) = others.next()
         {
@@ -50,7 +51,7 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
         steps.step("licences", || joined(licences))?;
         steps.step("python", || joined(making).map(|made| pythons = made))
     })?;
-    steps.step("package", || package::jobs(peers).map(|jobs| package = jobs))?;
+    steps.step("package", || package::jobs(peers, full).map(|jobs| package = jobs))?;
     steps.step("test", || {
         let _warm = warmed(&mut pythons)?;
         if full {
@@ -85,6 +86,9 @@ fn others(full: bool, peers: bool, fuzz_seconds: u64) -> Vec<Step> {
     let mut others: Vec<Step> = vec![("docs/reference/cli.md", Box::new(docs::check))];
     if peers {
         others.push(("doc", Box::new(doc)));
+        if is_ci() {
+            others.push(("clippy of other builds", Box::new(clippy_of_other_builds)));
+        }
         others.push(("minimum Rust version", Box::new(minimum_rust_version)));
     } else {
         println!(
@@ -202,6 +206,11 @@ fn format() -> Result<()> {
 
 fn clippy() -> Result<()> {
     run(&mut cargo("clippy --workspace --all-targets -- -D warnings"))?;
+    clippy_of_other_builds()
+}
+
+/// Lints of builds that the tests do not have.
+fn clippy_of_other_builds() -> Result<()> {
     run(&mut cargo("clippy --package shardpack --no-default-features -- -D warnings"))?;
     // fuzz/ is its own workspace, built only with --full; API changes could break it unnoticed.
     let mut fuzz = cargo("clippy --quiet --manifest-path fuzz/Cargo.toml --target-dir");

@@ -36,13 +36,28 @@ pub fn command<S: AsRef<OsStr>>(program: impl AsRef<OsStr>, arguments: impl Into
 /// `cargo` with `arguments`, separated by spaces.
 pub fn cargo(arguments: &str) -> Command {
     let mut cargo = command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), arguments.split_whitespace());
+    smaller_in_ci(&mut cargo);
+    cargo
+}
+
+/// Sets the profile of CI's debug builds for cargo, or for a program that runs cargo. Equal settings share the build of dependencies.
+pub fn smaller_in_ci(build: &mut Command) {
     if is_ci() {
         // CI builds once. Incremental data takes as much disk as the build itself; so do symbols and line tables of more than a
         // hundred test programs. A panic still prints its line without them.
-        cargo
+        build
             .env("CARGO_INCREMENTAL", "0")
             .env("CARGO_PROFILE_DEV_DEBUG", "false")
             .env("CARGO_PROFILE_DEV_STRIP", "symbols");
+    }
+}
+
+/// [`cargo`] for the build of the tests. In CI, clippy compiles the workspace: lints and code come from one pass over the sources.
+pub fn cargo_of_tests(arguments: &str) -> Command {
+    let mut cargo = cargo(arguments);
+    if is_ci() {
+        // `cargo clippy` sets the same two variables, and separates its arguments by the same word.
+        cargo.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver").env("CLIPPY_ARGS", "-Dwarnings__CLIPPY_HACKERY__");
     }
     cargo
 }

@@ -15,7 +15,7 @@ use std::{
 
 use crate::{
     Result,
-    command::{cargo, command, output},
+    command::{cargo_of_tests, command, output},
 };
 
 /// Number of jobs run at a time, besides one of [`WAITING`].
@@ -72,7 +72,7 @@ struct Program {
 /// Builds the tests of `cargo test` with `words`, and returns the jobs that run them with `variables` added to this process's environment.
 pub fn jobs(words: &str, variables: &[(&str, PathBuf)]) -> Result<Vec<Job>> {
     let variables = || variables.iter().map(|(name, value)| (name, value));
-    let mut list = cargo(&format!("test {words} --no-run --message-format json-render-diagnostics"));
+    let mut list = cargo_of_tests(&format!("test {words} --no-run --message-format json-render-diagnostics"));
     let threads = thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(AT_A_TIME));
     let mut jobs = Vec::new();
     for program in programs(&output(list.envs(variables()))?)? {
@@ -107,7 +107,7 @@ pub fn jobs(words: &str, variables: &[(&str, PathBuf)]) -> Result<Vec<Job>> {
 /// The job that builds and runs the doc tests of `cargo test` with `words`.
 pub fn doc_job(words: &str, variables: &[(&str, PathBuf)]) -> Job {
     let arguments = format!("test {words} --doc --no-fail-fast");
-    let mut command = cargo(&arguments);
+    let mut command = cargo_of_tests(&arguments);
     command.envs(variables.iter().map(|(name, value)| (name, value)));
     Job { key: "doc".to_owned(), name: format!("cargo {arguments}"), command }
 }
