@@ -57,6 +57,7 @@ class Finished:
         image: Column of the images, or `None`.
         columns: The columns by name: type and extension.
         names: Names of the classes, if they are given.
+        unseen: Names of `columns` that no row had.
         more: Values of the caller.
     """
 
@@ -65,6 +66,7 @@ class Finished:
     image: str | None
     columns: dict[str, list[str]]
     names: list[str]
+    unseen: list[str]
     more: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -189,7 +191,8 @@ class Rows:
         self.is_open = False
         columns = {column.name: [column.kind, column.member] for column in self._columns.values()}
         more = None if more is None else {**more, "dst": self._dst}
-        done = Finished(self.folder, self.rows, self._image, columns, self._types.names, more or {})
+        unseen = [name for name in self._types.names_of_values if name not in self._columns]
+        done = Finished(self.folder, self.rows, self._image, columns, self._types.names, unseen, more or {})
         self._spool.finish()
         if more is not None:
             self._spool.put_note(_DONE, json.dumps(asdict(done)).encode())
@@ -364,6 +367,12 @@ def joined(spools: Sequence[Finished]) -> dict[str, Any]:
     classes = [any(member == _columns.CLASS for _, member in one.columns.values()) for one in filled]
     if len(set(classes)) > 1:
         raise UsageError("has no class, and other rows have one", filled[classes.index(False)].folder)
+    unseen = set(first.unseen).intersection(*(one.unseen for one in filled))
+    if unseen:
+        raise UsageError(
+            f"columns: no row has a value of {', '.join(sorted(unseen))}; the rows have {', '.join(kinds)}",
+            first.folder,
+        )
     options: dict[str, Any] = {"label_feature": _columns.CLASS} if classes[0] else {"no_labels": True}
     if first.image is not None:
         options["image_feature"] = first.columns[first.image][1]

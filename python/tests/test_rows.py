@@ -175,6 +175,7 @@ def test_tuples_have_the_names_of_the_columns(tmp_path: Path) -> None:
         ([], {}, "no rows"),
         (5, {}, "int yields no rows"),
         ([{"a": 1}], {"columns": {"a": "float33"}}, "columns: no type 'float33'"),
+        ([{"a": 1}], {"columns": {"b": "int8"}}, "columns: no row has a value of b; the rows have a"),
         ([{"a": 1}], {"class_names": ["x", "x"]}, "two classes have one name"),
         ([{"a": 1}], {"class_names": ["1"]}, "class_names: '1' is no name of class 0"),
         ([{"a": 1}], {"label_pattern": "{label}"}, "no option 'label_pattern'"),
@@ -433,6 +434,14 @@ def test_parts_with_different_columns_are_refused(tmp_path: Path) -> None:
         with shardpack.Writer(tmp_path / "out", part=f"{part}/2") as writer:
             writer.write({"a": value})
     with pytest.raises(shardpack.UsageError, match="column a is float64, and int64 in"):
+        shardpack.merge(tmp_path / "out")
+
+
+def test_a_column_that_no_row_of_any_part_has_is_refused(tmp_path: Path) -> None:
+    for part, value in ((1, {"x": 1}), (2, {"x": 1, "y": 2})):
+        with shardpack.Writer(tmp_path / "out", {"y": "int8", "z": "int8"}, part=f"{part}/2") as writer:
+            writer.write(value)
+    with pytest.raises(shardpack.UsageError, match="columns: no row has a value of z; the rows have x, y"):
         shardpack.merge(tmp_path / "out")
 
 
