@@ -1,7 +1,7 @@
 //! Runs test programs side by side: cargo runs one program after another, and many programs wait for one long test or for Python.
 //!
 //! The programs are those that `cargo test` with the same arguments runs, each in its package's folder. A program with several modules is
-//! run once per module, so that the modules of one program also run side by side. As many tests run at once as there are cores, or one more,
+//! run once per module, so that the modules of one program also run side by side. As many tests run at once as there are cores, or [`AT_A_TIME`],
 //! plus one job that mostly waits.
 
 use std::{
@@ -18,8 +18,9 @@ use crate::{
     command::{cargo_of_tests, command, output},
 };
 
-/// Number of jobs run at a time, besides one of [`WAITING`].
-const AT_A_TIME: usize = 2;
+/// Number of jobs run at a time, besides one of [`WAITING`]: twice the cores of CI, because tests mostly wait, for the disk and for other
+/// programs.
+const AT_A_TIME: usize = 4;
 /// Jobs that mostly wait for servers.
 const WAITING: [&str; 13] = [
     "stores::verify",
