@@ -29,6 +29,7 @@ mod layouts;
 mod list_forms;
 mod list_labels;
 mod lists;
+mod litdata;
 mod lmdb;
 mod lmdb_damage;
 mod lmdb_options;

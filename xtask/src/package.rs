@@ -169,6 +169,7 @@ pub fn jobs(peers: bool, full: bool) -> Result<Vec<Job>> {
         }
     }
     add(&torch, &["python/tests/test_examples.py", "-k", "molecules"], &path, "lmdb");
+    add(&torch, &["python/tests/test_litdata.py"], &path, "litdata");
     let sources = sources()?;
     add(&sources, &["python/tests/test_pages.py", "-k", "python.md"], site.as_os_str(), "datasets ray");
     add(&torch, &["python/tests/test_rows.py", "-k", "torch"], &path, "torch");

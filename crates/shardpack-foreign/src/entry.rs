@@ -32,6 +32,8 @@ pub struct Entry {
     pub(crate) walk: fn(&ShardFile, &FieldSelection, CancelCheck<'_>) -> Result<Box<dyn Walk>>,
     pub(crate) image: fn(&[u8], u32) -> Result<Cow<'_, [u8]>>,
     pub(crate) component: fn(&[u8], u32) -> Result<Vec<u8>>,
+    /// Number of bytes to fetch for a component of this recipe; `None` for the bytes of the image.
+    pub(crate) component_bytes: fn(u32) -> Option<usize>,
     pub(crate) classes: fn(&ShardFile, &FieldSelection) -> Result<Vec<Vec<u8>>>,
     pub(crate) splits: fn(&ShardFile, &FieldSelection) -> Result<Vec<String>>,
     pub(crate) outline: fn(&ShardFile) -> Result<Option<Outline>>,
@@ -55,6 +57,7 @@ impl Entry {
             walk,
             image: |fetched, _| Ok(Cow::Borrowed(fetched)),
             component: |fetched, _| Ok(fetched.to_vec()),
+            component_bytes: |_| None,
             transaction: |_, _| 0,
             classes: |_, _| Ok(Vec::new()),
             splits: |_, _| Ok(Vec::new()),

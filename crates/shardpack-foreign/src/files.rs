@@ -15,7 +15,7 @@ use rayon::prelude::*;
 use shardpack_format::{Error, ErrorKind, Result, formats::mds, shell, size, text};
 
 use super::{
-    FileLocation, Kind, Remote, ShardFile, images_below, key_labels,
+    FileLocation, Kind, Remote, ShardFile, images_below, key_labels, litdata,
     lmdb::DATA_FILE,
     numbered, numpy, parquet,
     patterns::expanded,
@@ -42,6 +42,7 @@ const HIDDEN: &str = "hidden";
 pub const FOLDER: &str = "folder";
 const IRREGULAR: &str = "not a regular file";
 const METADATA: &str = "metadata of parquet files";
+const UNPACKED: &str = "chunk that is there without compression too";
 const TABLE: &str = "table beside a tar of its name";
 /// Maximum depth of nested column folders: a link may form a cycle.
 const MAX_PARTITIONS: usize = 16;
@@ -282,6 +283,11 @@ impl Files {
         }
         self.leave_tables(first);
         self.take_arrays(arrays, from, false);
+        let mut found = self.shards.split_off(first);
+        let (twice, missing) = litdata::sort(&mut found);
+        twice.iter().for_each(|_| self.ignore(UNPACKED));
+        self.problems.extend(missing);
+        self.shards.append(&mut found);
         self.problems.extend(numbered::incomplete(&self.shards[first..]).iter().map(numbered::Set::error));
         self.whole.insert(folder.to_path_buf());
         if self.shards.is_empty() && from.is_some() {

@@ -6,11 +6,11 @@ use shardpack_format::{
     formats::{self, foreign::Entries, webdataset},
 };
 
-use super::{entry::Entry, hdf5, lmdb, numpy, parquet};
+use super::{entry::Entry, hdf5, litdata, lmdb, numpy, parquet};
 
 /// The kinds that are read but not written, in the order of messages.
-pub(crate) static READ: [&Entry; 6] =
-    [&parquet::ENTRY, &lmdb::ENTRY, &hdf5::ENTRY, &numpy::ENTRY, &numpy::MNIST, &numpy::CIFAR];
+pub(crate) static READ: [&Entry; 7] =
+    [&parquet::ENTRY, &lmdb::ENTRY, &hdf5::ENTRY, &numpy::ENTRY, &numpy::MNIST, &numpy::CIFAR, &litdata::ENTRY];
 
 /// Kind of a file.
 #[derive(Clone, Copy)]

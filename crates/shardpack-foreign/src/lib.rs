@@ -21,6 +21,7 @@ mod images_below;
 pub mod key_class;
 mod key_labels;
 mod kind;
+mod litdata;
 pub mod lmdb;
 mod location;
 mod mds_index;
@@ -343,7 +344,7 @@ impl ShardFile {
             _ if recipe == 0 => bytes,
             kind if kind.has_member_names() => npz::fetched_bytes(recipe),
             Kind::Format(entry) => entry.foreign.component_bytes(recipe).unwrap_or(of_image),
-            Kind::Read(entry) if entry.has_places => of_image,
+            Kind::Read(entry) if entry.has_places => (entry.component_bytes)(recipe).unwrap_or(of_image),
             Kind::Read(_) => bytes,
         }
     }

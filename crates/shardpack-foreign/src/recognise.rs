@@ -10,6 +10,7 @@ use shardpack_format::{
 use super::{
     FileLocation, Kind, ShardFile,
     kind::READ,
+    litdata,
     lmdb::{self, DATA_FILE},
 };
 
@@ -43,6 +44,9 @@ pub(super) fn kind_by_name(path: &Path) -> Option<Kind> {
     let name = path.file_name()?.to_string_lossy().to_lowercase();
     if name == DATA_FILE {
         return Some(Kind::Read(&lmdb::ENTRY));
+    }
+    if litdata::is_called(&name) {
+        return Some(Kind::Read(&litdata::ENTRY));
     }
     let mut parts = name.split('.');
     let stem = parts.next()?;
@@ -84,6 +88,10 @@ mod tests {
             ("ILSVRC128.hdf5", Some("hdf5")),
             ("data.mdb", Some("lmdb")),
             ("train.lmdb", Some("lmdb")),
+            ("chunk-0-12.bin", Some("litdata")),
+            ("chunk-0-12.zstd.bin", Some("litdata")),
+            ("chunk-0-12.binary", None),
+            ("chunk-a-12.bin", None),
             ("lock.mdb", None),
             ("train.lmdb-lock", None),
             ("out-of-space", None),

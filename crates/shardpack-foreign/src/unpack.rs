@@ -12,7 +12,7 @@ use shardpack_format::{
     memory,
 };
 
-use crate::location::FileLocation;
+use crate::{litdata, location::FileLocation};
 
 /// Maximum expansion of a snappy block: each copy of 64 bytes takes 3.
 const SNAPPY_RATIO: u64 = 24;
@@ -40,6 +40,8 @@ pub enum Packed {
     Brotli,
     /// One block of the raw format.
     Snappy,
+    /// A chunk of LitData whose samples are compressed in batches, see [`crate::litdata`].
+    Batches,
 }
 
 impl Packed {
@@ -61,6 +63,7 @@ impl Packed {
                     .in_file(path)
                     .help("unpack it with xz -dk and give the unpacked file"));
             }
+            _ if litdata::is_in_batches(&first[..read]) => Some(Self::Batches),
             [0x78, flags, ..] if (0x7800 + u32::from(*flags)) % 31 == 0 => Some(Self::Zlib),
             _ if name == "br" => Some(Self::Brotli),
             _ if name == "snappy" => Some(Self::Snappy),
@@ -77,6 +80,7 @@ impl Packed {
             Self::Bzip2 => "bzip2",
             Self::Brotli => "brotli",
             Self::Snappy => "snappy",
+            Self::Batches => "zstd, in batches",
         }
     }
 
@@ -89,12 +93,10 @@ impl Packed {
         Ok(match self {
             Self::Gzip => Box::new(Sequential(flate2::bufread::MultiGzDecoder::new(file))),
             Self::Zlib => Box::new(Sequential(flate2::bufread::ZlibDecoder::new(file))),
-            Self::Zstd => {
-                let mut inner = zstd::Decoder::with_buffer(file).map_err(|e| Error::io("cannot unpack", e))?;
-                // The window is limited to that of usual decoders, or to the memory there is.
-                let window_log = memory::most_of_piece().max(LEAST_WINDOW_BYTES).ilog2().min(USUAL_WINDOW_LOG);
-                inner.window_log_max(window_log).map_err(|e| Error::io("cannot unpack", e))?;
-                Box::new(Sequential(inner))
+            Self::Zstd => Box::new(Sequential(zstd_frames(file)?)),
+            Self::Batches => {
+                let head = litdata::plain_head(&mut file, bytes)?;
+                Box::new(Sequential(Cursor::new(head).chain(zstd_frames(file)?)))
             }
             Self::Bzip2 => Box::new(Sequential(bzip2::bufread::MultiBzDecoder::new(file))),
             Self::Brotli => Box::new(Sequential(brotli_decompressor::Decompressor::new(file, READ_BYTES))),
@@ -117,4 +119,13 @@ impl Packed {
             }
         })
     }
+}
+
+/// The content of zstd frames.
+fn zstd_frames(file: BufReader<impl Read>) -> Result<impl Read> {
+    let mut inner = zstd::Decoder::with_buffer(file).map_err(|e| Error::io("cannot unpack", e))?;
+    // The window is limited to that of usual decoders, or to the memory there is.
+    let window_log = memory::most_of_piece().max(LEAST_WINDOW_BYTES).ilog2().min(USUAL_WINDOW_LOG);
+    inner.window_log_max(window_log).map_err(|e| Error::io("cannot unpack", e))?;
+    Ok(inner)
 }

@@ -37,6 +37,7 @@ mod sidecars;
 mod tests;
 mod writer;
 
+pub use reader::litdata;
 pub use sidecars::{File, IndexJson, Shard, read_index};
 pub use writer::Mds;
 

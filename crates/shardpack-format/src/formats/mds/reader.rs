@@ -4,6 +4,7 @@
 //! record lies between two ascending offsets, so each step moves forward; a pickle is reported and never opened.
 
 mod columns;
+pub mod litdata;
 mod numbers;
 mod pixels;
 mod values;
@@ -114,10 +115,26 @@ struct Shard {
     /// Range in `record` from which its image is made, and the recipe.
     image: Option<(Range<usize>, u32)>,
     trailing: Option<u64>,
+    /// Whether bytes behind the last sample belong to the format.
+    may_have_tail: bool,
 }
 
 impl Shard {
     fn open(input: Input, wanted: &FieldSelection) -> Result<Self> {
+        Self::with_columns(input, |config, at| Columns::parse(&config, wanted).map_err(|error| error.at_byte(at)))
+    }
+
+    /// A chunk of LitData, which has no config.
+    fn of_chunk(input: Input, columns: Columns) -> Result<Self> {
+        let shard = Self::with_columns(input, |config, at| match config.is_empty() {
+            true => Ok(columns),
+            false => Err(Error::data(format!("{} bytes before the first sample", config.len())).at_byte(at)),
+        });
+        shard.map(|shard| Self { may_have_tail: true, ..shard })
+    }
+
+    /// `columns` makes the columns from the config and the byte where it begins.
+    fn with_columns(input: Input, columns: impl FnOnce(Vec<u8>, u64) -> Result<Columns>) -> Result<Self> {
         let Input { mut bytes, total_bytes } = input;
         let mut read = |at: u64, length: u64, what: &str| {
             let ends =
@@ -139,15 +156,22 @@ impl Shard {
                 .at_byte(WORD_BYTES));
         };
         let config = read(table_end(samples), config_bytes, "the config")?;
-        let columns = Columns::parse(&config, wanted).map_err(|error| error.at_byte(table_end(samples)))?;
+        let columns = columns(config, table_end(samples))?;
         let record = Vec::new();
-        Ok(Self { bytes, total_bytes, table, columns, number: 0, record, image: None, trailing: None })
+        let may_have_tail = false;
+        Ok(Self { bytes, total_bytes, table, columns, number: 0, record, image: None, trailing: None, may_have_tail })
+    }
+
+    /// Number of samples, by the table of offsets.
+    fn samples(&self) -> u64 {
+        (self.table.len() as u64 / WORD_BYTES).saturating_sub(1)
     }
 
     /// Detects bytes after the last sample; reads none beyond the known length.
     fn end(&mut self, at: u64) -> Result<()> {
         let mut one = Vec::new();
         let more = match self.total_bytes {
+            _ if self.may_have_tail => false,
             Some(total) => at < total,
             None => append(&mut *self.bytes, 1, &mut one).map_err(|error| unreadable(error, at))? > 0,
         };

@@ -44,7 +44,8 @@ struct Config {
     format: String,
 }
 
-struct Column {
+/// A column of a shard.
+pub(super) struct Column {
     name: String,
     encoding: String,
     fixed_bytes: Option<u32>,
@@ -87,19 +88,20 @@ impl Columns {
                 column_sizes.len()
             )));
         }
-        if let Some(name) = column_names.iter().find(|name| name.len() > NAME_LIMIT_BYTES) {
+        let columns = column_names.into_iter().zip(column_encodings).zip(column_sizes);
+        let columns = columns.map(|((name, encoding), fixed_bytes)| Column { name, encoding, fixed_bytes });
+        Self::new(columns.collect(), wanted)
+    }
+
+    /// Detects the roles of `columns`.
+    pub fn new(columns: Vec<Column>, wanted: &FieldSelection) -> Result<Self> {
+        if let Some(Column { name, .. }) = columns.iter().find(|column| column.name.len() > NAME_LIMIT_BYTES) {
             let limit = format!("a column's name of {} bytes, at most {NAME_LIMIT_BYTES} are read", name.len());
             return Err(Error::data(limit));
         }
-        if column_sizes.contains(&Some(0)) {
+        if columns.iter().any(|column| column.fixed_bytes == Some(0)) {
             return Err(Error::data("a column whose every value is 0 bytes long"));
         }
-        let columns: Vec<_> = column_names
-            .into_iter()
-            .zip(column_encodings)
-            .zip(column_sizes)
-            .map(|((name, encoding), fixed_bytes)| Column { name, encoding, fixed_bytes })
-            .collect();
         let find = |name: &str| columns.iter().position(|column| column.name == name);
         let called = |names: &[&str]| -> Vec<usize> {
             let found = field_names::ranked(columns.iter().map(|column| column.name.as_str()), names);
@@ -350,6 +352,11 @@ struct ImageValue {
 }
 
 impl Column {
+    /// A column whose values have the length `fixed_bytes`, or a length in each sample.
+    pub fn new(name: &str, encoding: &str, fixed_bytes: Option<u32>) -> Self {
+        Self { name: name.to_owned(), encoding: encoding.to_owned(), fixed_bytes }
+    }
+
     /// The image in the value `bytes`, or the reason why there is none.
     fn image(&self, bytes: &[u8]) -> Result<ImageValue, String> {
         let Self { name, encoding, .. } = self;

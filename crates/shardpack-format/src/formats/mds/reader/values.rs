@@ -4,7 +4,10 @@
 //!
 //! Holds at all times: a value that does not match its encoding is damaged, and never read as another value.
 
-use super::numbers::{number_recipe, text as number_text};
+use super::{
+    litdata,
+    numbers::{number_recipe, text as number_text},
+};
 use crate::{
     Error, Result,
     component::{self, Form, MAX_AXES},
@@ -61,6 +64,7 @@ pub(super) fn value(encoding: &str, bytes: &[u8]) -> Result<Option<Value>, Strin
     };
     let text = || str::from_utf8(bytes).map_err(|_| damaged());
     if is_array(encoding) {
+        let shaped = if litdata::is_array(encoding) { litdata::shaped } else { shaped };
         let found = shaped(encoding, bytes).and_then(|(dtype, shape, start)| array(dtype, &shape, start));
         return found.ok_or_else(damaged).map(Some);
     }
@@ -108,7 +112,7 @@ pub(super) fn value(encoding: &str, bytes: &[u8]) -> Result<Option<Value>, Strin
 
 /// Whether values of this encoding are arrays.
 pub(super) fn is_array(encoding: &str) -> bool {
-    encoding == "ndarray" || encoding.starts_with("ndarray:")
+    encoding == "ndarray" || encoding.starts_with("ndarray:") || litdata::is_array(encoding)
 }
 
 /// Number of bytes from which [`content`] makes the content; `None` for other recipes.
