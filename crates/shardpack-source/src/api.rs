@@ -260,6 +260,19 @@ pub trait Source: AsSource + Debug + Send + Sync {
         None
     }
 
+    /// Whether it is a list of images with the annotations of COCO.
+    fn has_annotations(&self) -> bool {
+        false
+    }
+
+    /// The whole list, if it is one with the annotations of COCO.
+    ///
+    /// # Errors
+    /// If the list cannot be read.
+    fn annotations(&self) -> Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+
     /// The same with each list replaced by what `read` makes of its file, if that is a table with a column for `component`; `None` if
     /// there is no such list.
     ///

@@ -120,10 +120,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// The same with only those components next to samples that are files.
+    /// The same with only those components next to samples that are files in the source.
     pub(super) fn of_files(&self) -> Self {
         let mut options = self.clone();
-        options.with.retain(|kind| !kind.is_value());
+        options.with.retain(|kind| !kind.is_value() && !kind.is_of_list());
         options
     }
 }

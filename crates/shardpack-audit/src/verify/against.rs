@@ -64,6 +64,7 @@ pub(super) fn discover(
         Ok(Some((dataset.split().unwrap_or_default().to_owned(), list::Clues::of_text(&clues)?)))
     };
     let list_clues = datasets.iter().filter_map(|dataset| clues(dataset).transpose()).collect::<Result<_>>()?;
+    let classes = choice.as_ref().map(|choice| choice.component_classes.clone()).unwrap_or_default();
     let (components, meta, files) =
         choice.map(|choice| (choice.components, choice.json, choice.files)).unwrap_or_default();
     // Extensions from the other splits, which decide how fields of this one are stored.
@@ -98,7 +99,15 @@ pub(super) fn discover(
     if let Some(payload) = values {
         npy::take(source, &mut found, &payload, monitor)?;
     }
-    boxes::take(source, &mut found, monitor)?;
+    for one in &mut found {
+        // Files with names of classes: their numbers are those of the dataset, whatever the names in other splits.
+        let has_names = |kind: &&Component| kind.conversion().is_some_and(|one| one.file.has_names());
+        for kind in options.with.iter().filter(has_names) {
+            let Some(names) = classes.get(kind.name()) else { continue };
+            one.component_classes.entry(kind.name().to_owned()).or_insert_with(|| names.clone());
+        }
+    }
+    boxes::take(source, &mut found, &options, false, monitor)?;
     Ok(found)
 }
 

@@ -1,6 +1,7 @@
-//! Conversions of files into arrays: boxes of objects from the label files of a detector.
+//! Conversions of files into arrays: boxes of objects from label files.
 //!
-//! A converted component is an array whose values come from a file of another form: `boxes.npy=yolo.boxes:../labels/{stem}.txt`.
+//! A converted component is an array whose values come from a file of another form: `boxes.npy=yolo.boxes:../labels/{stem}.txt`. Without a
+//! pattern, `boxes.npy=coco.boxes`, the file is the list of the images.
 
 use std::fmt;
 
@@ -14,6 +15,12 @@ pub enum ObjectFile {
     Yolo,
     /// Lines `class x1 y1 x2 y2 x3 y3 …`: polygons as fractions of the image. The box of a polygon encloses its points.
     YoloSegments,
+    /// XML with `object`, `name` and `bndbox` in pixels, as Pascal VOC has it.
+    Voc,
+    /// JSON with `shapes` in pixels, as LabelMe writes it.
+    LabelMe,
+    /// JSON with `images`, `annotations` and `categories` of many images, as COCO has it.
+    Coco,
 }
 
 /// An array of the objects.
@@ -34,25 +41,49 @@ pub struct Conversion {
     pub array: ObjectArray,
 }
 
-const FILES: [(&str, ObjectFile); 2] = [("yolo", ObjectFile::Yolo), ("yolo-seg", ObjectFile::YoloSegments)];
+const FILES: [(&str, ObjectFile); 5] = [
+    ("yolo", ObjectFile::Yolo),
+    ("yolo-seg", ObjectFile::YoloSegments),
+    ("voc", ObjectFile::Voc),
+    ("labelme", ObjectFile::LabelMe),
+    ("coco", ObjectFile::Coco),
+];
 const ARRAYS: [(&str, ObjectArray); 2] = [("boxes", ObjectArray::Boxes), ("labels", ObjectArray::Labels)];
 
 impl ObjectFile {
-    /// The kind of file and the rest, if `text` is `KIND:REST`, as in `yolo:../labels/*.txt`.
-    pub fn split(text: &str) -> Option<(Self, &str)> {
-        let (name, rest) = text.split_once(':')?;
-        FILES.iter().find(|(known, _)| *known == name).map(|(_, file)| (*file, rest))
+    /// The kind of file and its pattern, if `text` is `KIND:PATTERN`, as in `yolo:../labels/*.txt`, or the kind of a list.
+    pub fn split(text: &str) -> Option<(Self, Option<&str>)> {
+        let (name, pattern) = text.split_once(':').map_or((text, None), |(name, pattern)| (name, Some(pattern)));
+        let file = FILES.iter().find(|(known, _)| *known == name)?.1;
+        (pattern.is_some() || file.is_of_many()).then_some((file, pattern))
+    }
+
+    /// Names of all kinds, for messages.
+    pub fn names() -> String {
+        let names = FILES.map(|(name, _)| name);
+        let (last, others) = names.split_last().map_or(("", &[][..]), |(last, others)| (*last, others));
+        format!("{} and {last}", others.join(", "))
+    }
+
+    /// Whether the files have the names of classes. Otherwise they have numbers.
+    pub fn has_names(self) -> bool {
+        !matches!(self, Self::Yolo | Self::YoloSegments)
+    }
+
+    /// Whether a file is of many images.
+    pub fn is_of_many(self) -> bool {
+        self == Self::Coco
     }
 }
 
 impl Conversion {
-    /// The conversion and the pattern, if `text` is `KIND.ARRAY:PATTERN`.
-    pub(super) fn split(text: &str) -> Option<(Self, &str)> {
-        let (name, pattern) = text.split_once(':')?;
+    /// The conversion and the pattern, if `text` is `KIND.ARRAY:PATTERN`, or `KIND.ARRAY` of a list.
+    pub(super) fn split(text: &str) -> Option<(Self, Option<&str>)> {
+        let (name, pattern) = text.split_once(':').map_or((text, None), |(name, pattern)| (name, Some(pattern)));
         let (file, array) = name.split_once('.')?;
         let file = FILES.iter().find(|(known, _)| *known == file)?.1;
         let array = ARRAYS.iter().find(|(known, _)| *known == array)?.1;
-        Some((Self { file, array }, pattern))
+        (pattern.is_some() || file.is_of_many()).then_some((Self { file, array }, pattern))
     }
 
     /// The form of the array of `objects` objects.

@@ -59,11 +59,15 @@ impl Component {
         };
         let wrong = |what: &str| Error::usage(format!("{text:?}: {what}"));
         let (conversion, pattern) = match Conversion::split(&pattern) {
-            Some((conversion, pattern)) => (Some(conversion), pattern.to_owned()),
-            None => (None, pattern),
+            Some((conversion, pattern)) => (Some(conversion), pattern.map(str::to_owned)),
+            None => (None, Some(pattern)),
         };
-        let pattern = Pattern::parse(&pattern).map_err(wrong)?;
-        let name = match pattern.extension() {
+        let parse = match conversion.is_some_and(|conversion| conversion.file.is_of_many()) {
+            true => Pattern::parse_of_many,
+            false => Pattern::parse,
+        };
+        let pattern = pattern.map(|pattern| parse(&pattern).map_err(wrong)).transpose()?;
+        let name = match pattern.as_ref().and_then(Pattern::extension) {
             _ if conversion.is_some() && name.ends_with(".npy") => name,
             _ if conversion.is_some() => format!("{name}.npy"),
             Some(extension) if !name.contains('.') && text.contains('=') && name != extension => {
@@ -80,7 +84,7 @@ impl Component {
         if name == "cls" {
             return Err(wrong("the component cls is the label"));
         }
-        Ok(Self { name, pattern: Some(pattern), kind: conversion.map(Conversion::kind), conversion })
+        Ok(Self { name, pattern, kind: conversion.map(Conversion::kind), conversion })
     }
 
     /// The components that a value of `--with` names: one, as [`Component::files`] does, or for `NAME=yolo:PATTERN` the boxes and their
@@ -97,7 +101,8 @@ impl Component {
                 .filter(|kind| kind.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)))
             {
                 Some(kind) => {
-                    Err(Error::usage(format!("{text:?}: {kind:?} is no kind of label files; yolo and yolo-seg are")))
+                    let names = ObjectFile::names();
+                    Err(Error::usage(format!("{text:?}: {kind:?} is no kind of label files; {names} are")))
                 }
                 None => Ok(vec![Self::files(text)?]),
             };
@@ -105,7 +110,10 @@ impl Component {
         let Some(labels) = name.strip_suffix(BOXES).map(|before| format!("{before}{BOX_LABELS}")) else {
             return Err(Error::usage(format!("{text:?}: the name of boxes ends with boxes, as in gt_boxes")));
         };
-        let of = |name: &str, array| Self::files(&format!("{name}={}:{pattern}", Conversion { file, array }));
+        let of = |name: &str, array| {
+            let pattern = pattern.map(|pattern| format!(":{pattern}")).unwrap_or_default();
+            Self::files(&format!("{name}={}{pattern}", Conversion { file, array }))
+        };
         let both = [of(name, ObjectArray::Boxes), of(&labels, ObjectArray::Labels)];
         let wrong = |error: Error| Error::usage(format!("{name}={rest}: {}", error.what()));
         both.into_iter().map(|one| one.map_err(wrong)).collect()
@@ -162,6 +170,11 @@ impl Component {
     /// The conversion of its files, if there is one.
     pub fn conversion(&self) -> Option<Conversion> {
         self.conversion
+    }
+
+    /// Whether it is made from the list of the images, and not from files beside them.
+    pub fn is_of_list(&self) -> bool {
+        self.conversion.is_some() && self.pattern.is_none()
     }
 
     /// Whether its files are those of `other`.
@@ -300,6 +313,9 @@ impl fmt::Display for Component {
                 write!(f, "{}={conversion}:{pattern}", self.name)
             }
             (Some(pattern), None) => write!(f, "{}={pattern}", self.name),
+            (None, Some(_)) if self.conversion.is_some() => {
+                write!(f, "{}={}", self.name, self.conversion.as_ref().map(ToString::to_string).unwrap_or_default())
+            }
             (None, Some(kind)) => write!(f, "{}:{kind}", self.name),
             (None, None) => f.write_str(&self.name),
         }
@@ -386,9 +402,32 @@ mod tests {
             Component::list(&Component::with("gt_boxes=yolo:*.txt").unwrap()),
             "gt_boxes.npy=yolo.boxes:*.txt,gt_box_labels.npy=yolo.labels:*.txt"
         );
-        for wrong in
-            ["boxes=yolo:y.txt", "=yolo:*.txt", "gt=yolo:*.txt", "boxes=YOLO:*.txt", "boxes=coco:../labels/*.txt"]
-        {
+        for (text, list) in [
+            ("boxes=coco", "boxes.npy=coco.boxes,box_labels.npy=coco.labels"),
+            (
+                "boxes=coco:_annotations.coco.json",
+                "boxes.npy=coco.boxes:_annotations.coco.json,box_labels.npy=coco.labels:_annotations.coco.json",
+            ),
+            ("boxes=voc:*.xml", "boxes.npy=voc.boxes:*.xml,box_labels.npy=voc.labels:*.xml"),
+        ] {
+            let both = Component::with(text).unwrap();
+            assert_eq!(Component::list(&both), list);
+            assert_eq!(Component::of_list(list).unwrap(), both);
+            assert!(both.iter().all(|one| one.is_of_list() == (text == "boxes=coco") && !one.is_text()));
+        }
+        let shared = &Component::with("boxes=coco:_annotations.coco.json").unwrap()[0];
+        assert_eq!(shared.path_of(b"train", b"1.jpg").unwrap(), b"train/_annotations.coco.json");
+        assert!(shared.takes(b"train", b"_annotations.coco.json") && !shared.takes(b"train", b"1.jpg"));
+        for wrong in [
+            "boxes=yolo:y.txt",
+            "=yolo:*.txt",
+            "gt=yolo:*.txt",
+            "boxes=YOLO:*.txt",
+            "boxes=cvat:../labels/*.txt",
+            "boxes=yolo",
+            "boxes=voc",
+            "gt=coco",
+        ] {
             assert!(Component::with(wrong).is_err(), "{wrong}");
         }
         let long = "a".repeat(32);

@@ -88,7 +88,7 @@ impl Pattern {
             return Err("a pattern has no , and no =");
         }
         if text.contains(['/', '{', '}']) {
-            return PathPattern::parse(text).map(Self::Path);
+            return PathPattern::parse(text, true).map(Self::Path);
         }
         match text.split_once(STEM) {
             Some((before, after)) if text.len() > 1 && !after.contains(STEM) => {
@@ -96,6 +96,14 @@ impl Pattern {
             }
             _ => Err("a pattern has one *, which stands for the image's name without its extension"),
         }
+    }
+
+    /// As [`Pattern::parse`], for a file that may be of many images: the pattern need not name the image.
+    pub fn parse_of_many(text: &str) -> Result<Self, &'static str> {
+        if text.contains([',', '=']) {
+            return Self::parse(text);
+        }
+        PathPattern::parse(text, false).map(Self::Path)
     }
 
     /// The extension of its files, if the pattern has one.
@@ -121,7 +129,7 @@ impl std::fmt::Display for Pattern {
 }
 
 impl PathPattern {
-    fn parse(text: &str) -> Result<Self, &'static str> {
+    fn parse(text: &str, must_name: bool) -> Result<Self, &'static str> {
         let full = text.replace(STEM, "{stem}");
         let up = full.split('/').take_while(|part| *part == "..").count();
         let parts: Vec<&str> = full.split('/').skip(up).collect();
@@ -133,7 +141,7 @@ impl PathPattern {
         let parts = parts.into_iter().map(Piece::parse).collect::<Option<Vec<_>>>().ok_or(
             "a pattern knows {stem}, {name}, {dir} and {parent}: the image's name without and with its extension, the path of its folder in the source, and the name of this folder; and {stem-TEXT}, the stem without TEXT at its end or start, and {dir-NAME}, the path without the folder NAME at its start",
         )?;
-        if !parts.iter().flatten().any(Piece::names_image) {
+        if must_name && !parts.iter().flatten().any(Piece::names_image) {
             return Err("a pattern names the image by *, {stem} or {name}");
         }
         if parts

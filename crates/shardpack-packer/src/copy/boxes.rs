@@ -1,6 +1,6 @@
 //! Makes arrays of boxes from a label file and the size of the image.
 //!
-//! Label files have fractions of the image as it is displayed; the boxes are in pixels of the stored image, as decoders return it without
+//! Objects in the plan are fractions of the image as it is displayed; the boxes are in pixels of the stored image, as decoders return it without
 //! applying the Exif orientation.
 
 use shardpack_format::{
@@ -34,9 +34,9 @@ impl ImageSize {
         if self.width == 0 {
             return Err(refused("boxes are in pixels, and the size of the image is unknown"));
         }
-        let objects = file.and_then(|file| boxes::parse(conversion.file, file).ok());
         let wrong = || refused("the plan has another number of objects");
-        let objects = objects.ok_or_else(wrong)?;
+        let file = file.ok_or_else(wrong)?;
+        let objects = boxes::objects(conversion.file, file, self.displayed()).map_err(|why| refused(&why))?;
         let form = conversion.form(objects.len() as u64).map_err(|_| wrong())?;
         let mut array = form.head();
         for object in objects {
@@ -52,6 +52,11 @@ impl ImageSize {
         }
         content.copy_from_slice(&array);
         Ok(())
+    }
+
+    /// Width and height of the image as it is displayed.
+    fn displayed(self) -> [u32; 2] {
+        if self.orientation > 4 { [self.height, self.width] } else { [self.width, self.height] }
     }
 
     /// Edges in pixels of the stored image: left, top, right, bottom.

@@ -162,7 +162,8 @@ impl Surveyed {
         if first.recipe.is_none() && !options.iter().any(|options| matches!(options.extension, Extension::Fixed(_))) {
             npy::decide_forms(source.as_ref(), &mut found, monitor)?;
         }
-        boxes::take(source.as_ref(), &mut found, monitor)?;
+        let is_resized = first.recipe.as_ref().is_some_and(|recipe| recipe.resize.is_some());
+        boxes::take(source.as_ref(), &mut found, &first.walk, is_resized, monitor)?;
         let is_of_shards = source.is_of_shards();
         let settle = |options| decide_options(options, &found, &sniffed.kinds, is_of_shards);
         let bytes = options.iter().map(settle).collect::<Result<Vec<_>>>()?;
@@ -238,7 +239,8 @@ fn check_any_file(source: &dyn Source, found: &[SourceListing], walk: &options::
     if found.iter().all(|one| one.listing.is_empty()) {
         return Ok(());
     }
-    for wanted in walk.with.iter().filter(|kind| kind.is_path() || kind.conversion().is_some()) {
+    let is_file = |kind: &&Component| !kind.is_of_list() && (kind.is_path() || kind.conversion().is_some());
+    for wanted in walk.with.iter().filter(is_file) {
         let has_file = |one: &SourceListing| {
             let table = one.listing.components();
             let which = table.kinds.iter().position(|kind| kind.name() == wanted.name());

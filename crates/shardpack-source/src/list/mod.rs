@@ -277,6 +277,14 @@ impl Source for List {
         }
     }
 
+    fn has_annotations(&self) -> bool {
+        self.kind == Kind::Coco
+    }
+
+    fn annotations(&self) -> Result<Option<Vec<u8>>> {
+        self.has_annotations().then(|| self.whole()).transpose()
+    }
+
     fn with_tables(&self, component: &str, read: &ReadTable<'_>) -> Result<Option<SharedSource>> {
         let file = (self.kind == Kind::Parquet).then(|| regular::open(&self.path).ok()).flatten();
         let Some(Ok(table)) = file.map(foreign::parquet::Table::open) else { return Ok(None) };

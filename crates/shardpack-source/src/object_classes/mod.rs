@@ -36,12 +36,20 @@ pub(super) type Read<'r> = &'r dyn Fn(&str) -> Result<Option<Vec<u8>>>;
 /// # Errors
 /// If the machine cannot read a file.
 pub(super) fn take(found: &mut [SourceListing], options: &Options, files: &[String], read: Read<'_>) -> Result<()> {
-    let kinds: Vec<&Component> = options.with.iter().filter(|kind| is_labels(kind)).collect();
+    // A file of many images lists its classes.
+    let is_described =
+        |kind: &&Component| is_labels(kind) && kind.conversion().is_some_and(|one| !one.file.is_of_many());
+    let kinds: Vec<&Component> = options.with.iter().filter(is_described).collect();
     let Some(first) = found.first_mut().filter(|_| !kinds.is_empty()) else { return Ok(()) };
     let names = match described(files, read)? {
         Ok(names) => names,
         Err(why) => {
-            let columns: Vec<_> = kinds.iter().map(|kind| kind.column()).collect();
+            // Other label files have names of their own.
+            let has_numbers = |kind: &&&Component| kind.conversion().is_some_and(|one| !one.file.has_names());
+            let columns: Vec<_> = kinds.iter().filter(has_numbers).map(|kind| kind.column()).collect();
+            if columns.is_empty() {
+                return Ok(());
+            }
             first.notes.push(format!("{} has no class names: {why}", columns.join(", ")));
             return Ok(());
         }

@@ -2,15 +2,13 @@
 
 use shardpack_format::{component::ObjectFile, image_header::SNIFF_BYTES, splits};
 
-use super::{Files, Found, Look, on_missing};
+use super::{Files, Found, Look, MAX_SPLITS, on_missing};
 use crate::boxes;
 
 const IMAGES: &str = "images";
 const LABELS: &str = "labels";
 /// Member of `data.yaml` for datasets of poses.
 const KEY_POINTS: &[u8] = b"kpt_shape";
-/// Most folders that are all looked into.
-const MAX_SPLITS: usize = 16;
 
 pub(super) fn find(look: &Look<'_>) -> Option<Found> {
     let top = look.folders("");
@@ -20,7 +18,7 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
     let found = |mut options: Vec<(&'static str, String)>, kind: &str, pattern: &str, lacking| {
         options.push(("--with", format!("boxes={kind}:{pattern}")));
         options.extend(on_missing(lacking));
-        Some(Found { what: what.clone(), options, result })
+        Some(Found::new(what.clone(), options, result))
     };
     if is_of_poses(look) {
         return None;
@@ -73,7 +71,7 @@ fn kind_of(look: &Look<'_>, folder: &str, files: &Files) -> Option<&'static str>
     let starts = texts.take(64).map(|name| look.start(&format!("{folder}/{name}")));
     let Some(start) = starts.into_iter().find(|start| !start.trim_ascii().is_empty()) else { return Some("yolo") };
     let line = start.trim_ascii().split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let is = |file| boxes::parse(file, line).is_ok();
+    let is = |file| boxes::is_line(file, line);
     match (is(ObjectFile::Yolo), is(ObjectFile::YoloSegments)) {
         (true, _) => Some("yolo"),
         (false, true) if is_like_a_pose(line) => None,

@@ -1,0 +1,240 @@
+//! COCO: one JSON file with `images`, `annotations` and `categories`, in pixels of the images as displayed.
+//!
+//! Classes are all categories of the file in the order of their ids, as in Detectron2. Annotations of crowds are left out, as training with
+//! Detectron2 and torchvision does, and annotations without `bbox`; remarks count them.
+//!
+//! Specification: <https://cocodataset.org/#format-data>.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::described::{Class, Described};
+
+#[derive(Deserialize)]
+struct File<'a> {
+    #[serde(borrow)]
+    images: Vec<Image<'a>>,
+    #[serde(borrow, default)]
+    annotations: Vec<Annotation<'a>>,
+    #[serde(borrow, default)]
+    categories: Vec<Category<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Image<'a> {
+    #[serde(borrow)]
+    id: &'a RawValue,
+    #[serde(borrow, default)]
+    file_name: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    coco_url: Option<Cow<'a, str>>,
+    #[serde(default)]
+    width: Option<u32>,
+    #[serde(default)]
+    height: Option<u32>,
+}
+
+#[derive(Deserialize)]
+struct Annotation<'a> {
+    #[serde(borrow)]
+    image_id: &'a RawValue,
+    #[serde(default)]
+    category_id: Option<i64>,
+    #[serde(default)]
+    bbox: Option<Vec<f64>>,
+    #[serde(borrow, default)]
+    iscrowd: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Category<'a> {
+    id: i64,
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+}
+
+/// The images of a file.
+#[derive(Debug)]
+pub(super) struct Images {
+    /// All classes, by id.
+    pub classes: BTreeMap<i64, Arc<Class>>,
+    /// For each image: its objects, or why they are wrong; and the number of samples that are this image.
+    images: Vec<(Result<Described, String>, AtomicU64)>,
+    by_name: HashMap<String, usize>,
+    /// Remarks on the file, which are of no image.
+    pub remarks: BTreeMap<String, u64>,
+}
+
+impl Images {
+    /// The image of the sample at `path`: the one whose name is the end of the path, the longest name first. Counts the sample.
+    pub fn claim(&self, path: &str) -> Option<usize> {
+        let starts = std::iter::once(0).chain(path.match_indices('/').map(|(at, _)| at + 1));
+        let image = starts.into_iter().find_map(|start| self.by_name.get(&path[start..])).copied()?;
+        self.images[image].1.fetch_add(1, Ordering::Relaxed);
+        Some(image)
+    }
+
+    /// The objects of an image, after all samples were claimed.
+    ///
+    /// # Errors
+    /// The reason, if an annotation is wrong, or several samples have the name of the image.
+    pub fn described(&self, image: usize) -> Result<Described, String> {
+        let (described, claims) = &self.images[image];
+        match claims.load(Ordering::Relaxed) {
+            0 | 1 => described.clone(),
+            several => Err(format!("{several} images of the source have the name of one image in it")),
+        }
+    }
+
+    /// Width and height of an image, if the file has them.
+    pub fn size(&self, image: usize) -> Option<[u32; 2]> {
+        self.images[image].0.as_ref().ok().and_then(|described| described.size)
+    }
+
+    /// Number of images that no sample is.
+    pub fn unclaimed(&self) -> u64 {
+        self.images.iter().filter(|(_, claims)| claims.load(Ordering::Relaxed) == 0).count() as u64
+    }
+}
+
+/// Parses a file.
+///
+/// # Errors
+/// The reason, if the file is not COCO, or has no boxes.
+pub(super) fn parse(bytes: &[u8]) -> Result<Images, String> {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let file: File<'_> = serde_json::from_slice(bytes).map_err(|error| format!("is no COCO: {error}"))?;
+    let mut classes = BTreeMap::new();
+    for category in &file.categories {
+        let class = Class { id: category.id, name: category.name.clone().into_owned() };
+        if classes.insert(category.id, Arc::new(class.clone())).is_some_and(|known| *known != class) {
+            return Err(format!("two categories have the id {}", category.id));
+        }
+    }
+    let (mut images, mut by_id, mut by_name) = (Vec::new(), HashMap::new(), HashMap::new());
+    for (number, image) in file.images.iter().enumerate() {
+        if by_id.insert(image.id.get(), number).is_some() {
+            return Err(format!("two images have the id {}", image.id));
+        }
+        let name =
+            image.file_name.as_deref().or_else(|| image.coco_url.as_deref().and_then(|url| url.rsplit('/').next()));
+        let name = name.ok_or_else(|| format!("image {number}, counted from 0, has no file_name"))?;
+        let name = name.replace('\\', "/");
+        let name = name.trim_start_matches("./").trim_start_matches('/').to_owned();
+        if by_name.insert(name, number).is_some() {
+            return Err(format!("two images have the file_name {:?}", image.file_name.as_deref().unwrap_or_default()));
+        }
+        let size = image.width.zip(image.height).filter(|(width, height)| *width > 0 && *height > 0);
+        let size = size.map(|(width, height)| [width, height]);
+        images.push(Ok(Described { size, ..Described::default() }));
+    }
+    let mut remarks = BTreeMap::new();
+    for annotation in &file.annotations {
+        match by_id.get(annotation.image_id.get()) {
+            Some(image) => add(&mut images[*image], annotation, &classes),
+            None => *remarks.entry("annotations of images that it does not list".to_owned()).or_default() += 1,
+        }
+    }
+    if !file.annotations.is_empty() && file.annotations.iter().all(|one| one.bbox.is_none()) {
+        return Err("no annotation has a bbox".to_owned());
+    }
+    let images = images.into_iter().map(|image| (image, AtomicU64::new(0))).collect();
+    Ok(Images { classes, images, by_name, remarks })
+}
+
+/// Adds an annotation to its image. The first wrong one makes the image wrong.
+fn add(image: &mut Result<Described, String>, annotation: &Annotation<'_>, classes: &BTreeMap<i64, Arc<Class>>) {
+    let Ok(described) = image else { return };
+    if annotation.iscrowd.is_some_and(|crowd| !matches!(crowd.get(), "0" | "false" | "null")) {
+        described.remark("annotations of crowds, left out");
+        return;
+    }
+    let Some(edges) = annotation.bbox.as_deref().filter(|edges| !edges.is_empty()) else {
+        described.remark("annotations without bbox, left out");
+        return;
+    };
+    let id = annotation.category_id;
+    let class = id.and_then(|id| classes.get(&id)).ok_or_else(|| match id {
+        Some(id) => format!("an annotation of category {id}, and no category has this id"),
+        None => "an annotation without category_id".to_owned(),
+    });
+    let added = class.and_then(|class| match *edges {
+        [left, top, width, height] => described.push(class, [left, top, left + width, top + height]),
+        _ => Err(format!("a bbox of {} numbers, and it has 4", edges.len())),
+    });
+    if let Err(why) = added {
+        *image = Err(why);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CATEGORIES: &str = r#"[{"id": 18, "name": "dog"}, {"id": 1, "name": "cat"}, {"id": 3, "name": "cat"}]"#;
+
+    fn of(images: &str, annotations: &str) -> Result<Images, String> {
+        let text = format!(
+            r#"{{"info": {{}}, "images": [{images}], "annotations": [{annotations}], "categories": {CATEGORIES}}}"#
+        );
+        parse(text.as_bytes())
+    }
+
+    const IMAGES: &str = r#"{"id": 7, "file_name": "a.jpg", "width": 200, "height": 100}, {"id": "x", "file_name": "./b/a.jpg"},
+        {"id": 8, "file_name": "c.jpg"}, {"id": 9, "coco_url": "http://x/train2017/d.jpg"}"#;
+
+    #[test]
+    fn annotations_are_objects_of_images_by_the_end_of_their_path() {
+        let found = of(
+            IMAGES,
+            r#"{"image_id": 7, "category_id": 18, "bbox": [10, 20, 30.5, 40], "iscrowd": 0, "area": 1},
+            {"image_id": "x", "category_id": 1, "bbox": [1, 2, 3, 4]},
+            {"image_id": 7, "category_id": 1, "bbox": [0, 0, 200, 100], "iscrowd": 1},
+            {"image_id": 7, "category_id": 1, "bbox": []},
+            {"image_id": 8, "category_id": 5, "bbox": [1, 2, 3, 4]},
+            {"image_id": 99, "category_id": 1, "bbox": [1, 2, 3, 4]}"#,
+        )
+        .unwrap();
+        assert_eq!(found.classes.keys().copied().collect::<Vec<_>>(), [1, 3, 18]);
+        let one = found.described(found.claim("train/a.jpg").unwrap()).unwrap();
+        assert_eq!(one.objects, [(Arc::new(Class { id: 18, name: "dog".to_owned() }), [10.0, 20.0, 40.5, 60.0])]);
+        assert_eq!((one.size, one.remarks.len()), (Some([200, 100]), 2));
+        let other = found.claim("train/b/a.jpg").unwrap();
+        assert_eq!(found.described(other).unwrap().objects.len(), 1);
+        assert_eq!((found.claim("xa.jpg"), found.claim("")), (None, None));
+        assert!(found.described(found.claim("c.jpg").unwrap()).unwrap_err().contains("category 5"));
+        assert_eq!((found.unclaimed(), found.remarks.values().sum::<u64>()), (1, 1));
+        assert!(found.claim("d.jpg").is_some());
+        // Two samples of the name of an image.
+        let again = found.claim("val/b/a.jpg").unwrap();
+        assert!(found.described(again).unwrap_err().contains("2 images"));
+    }
+
+    #[test]
+    fn files_that_are_not_coco_are_errors() {
+        for (images, annotations, why) in [
+            (r#"{"id": 1, "file_name": "a"}, {"id": 1, "file_name": "b"}"#, "", "two images have the id 1"),
+            (r#"{"id": 1, "file_name": "a"}, {"id": 2, "file_name": "a"}"#, "", "two images have the file_name \"a\""),
+            (r#"{"id": 1}"#, "", "has no file_name"),
+            (r#"{"id": 1, "file_name": "a"}"#, r#"{"image_id": 1, "caption": "a cat"}"#, "no annotation has a bbox"),
+            (r#"{"id": 1, "file_name": "a"}"#, r#"{"image_id": 1, "bbox": "x"}"#, "is no COCO"),
+        ] {
+            let error = of(images, annotations).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+        for bytes in [&b"{}"[..], b"[]", b"", b"\xff"] {
+            assert!(parse(bytes).is_err());
+        }
+        let twice = br#"{"images": [], "categories": [{"id": 1, "name": "a"}, {"id": 1, "name": "b"}]}"#;
+        assert!(parse(twice).unwrap_err().contains("two categories have the id 1"));
+    }
+}

@@ -1,0 +1,161 @@
+//! Objects with the names of their classes, in pixels of the image as displayed, and the text that the plan holds of them.
+//!
+//! The text has the size of the image in its first line, and an object in each further line: class number, left, top, right, bottom.
+
+use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
+
+use super::{Object, lines::ROUNDING};
+
+/// Distance from the image, in pixels, at which an edge is still a rounding error of the file.
+const ROUNDING_PIXELS: f64 = 1.0;
+/// Marks a text whose image may have another size than the file says: `--resize` changed it.
+const RESIZED: &str = "resized";
+
+/// A class as a file names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Class {
+    /// The number that orders the classes; 0 if they are ordered by their names.
+    pub id: i64,
+    pub name: String,
+}
+
+/// The objects of an image.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Described {
+    /// Width and height of the image as displayed, if the file has them.
+    pub size: Option<[u32; 2]>,
+    /// Class, and left, top, right and bottom edge in pixels.
+    pub objects: Vec<(Arc<Class>, [f64; 4])>,
+    /// What a user may not expect, each with its number.
+    pub remarks: BTreeMap<String, u64>,
+}
+
+impl Described {
+    /// Adds an object.
+    ///
+    /// # Errors
+    /// The reason, if the edges are no box in the image.
+    pub fn push(&mut self, class: &Arc<Class>, edges: [f64; 4]) -> Result<(), String> {
+        let [left, top, right, bottom] = edges;
+        if !edges.iter().all(|edge| edge.is_finite()) {
+            return Err("an edge that is no number".to_owned());
+        }
+        if right < left || bottom < top {
+            return Err("a box of negative size".to_owned());
+        }
+        let [width, height] = self.size.map_or([f64::INFINITY; 2], |size| size.map(f64::from));
+        let slack =
+            |length: f64| if length.is_finite() { (length * ROUNDING).max(ROUNDING_PIXELS) } else { ROUNDING_PIXELS };
+        let is_inside = |edge: f64, length: f64| edge >= -slack(length) && edge <= length + slack(length);
+        let are_inside = [(left, width), (right, width), (top, height), (bottom, height)];
+        if !are_inside.into_iter().all(|(edge, length)| is_inside(edge, length)) {
+            let size = self.size.map_or_else(String::new, |[width, height]| format!(" of {width}x{height}"));
+            return Err(format!("a box from {left},{top} to {right},{bottom} leaves the image{size}"));
+        }
+        self.objects.push((Arc::clone(class), edges));
+        Ok(())
+    }
+
+    /// Counts a remark.
+    pub fn remark(&mut self, remark: &str) {
+        *self.remarks.entry(remark.to_owned()).or_default() += 1;
+    }
+
+    /// The text for the plan; `number_of` gives the number of a class.
+    ///
+    /// # Errors
+    /// The first error of `number_of`.
+    pub fn text(
+        &self,
+        is_resized: bool,
+        number_of: &dyn Fn(&Class) -> Result<usize, String>,
+    ) -> Result<Vec<u8>, String> {
+        let [width, height] = self.size.unwrap_or_default();
+        let mut text = format!("{width} {height}");
+        if is_resized {
+            text = format!("{text} {RESIZED}");
+        }
+        for (class, [left, top, right, bottom]) in &self.objects {
+            let number = number_of(class)?;
+            // Writing to a text does not fail.
+            let _ = write!(text, "\n{number} {left} {top} {right} {bottom}");
+        }
+        Ok(text.into_bytes())
+    }
+}
+
+/// The objects in a text of [`Described::text`], for an image whose size as displayed is `image`, as fractions of it.
+///
+/// # Errors
+/// The reason, if the image has another size than the file says.
+pub(super) fn objects(text: &[u8], image: [u32; 2]) -> Result<Vec<Object>, String> {
+    let wrong = || "the plan has no objects".to_owned();
+    let text = std::str::from_utf8(text).map_err(|_| wrong())?;
+    let mut lines = text.lines();
+    let head: Vec<&str> = lines.next().unwrap_or_default().split(' ').collect();
+    let (width, height, is_resized) = match head[..] {
+        [width, height] => (width, height, false),
+        [width, height, RESIZED] => (width, height, true),
+        _ => return Err(wrong()),
+    };
+    let number = |text: &str| text.parse::<u32>().map_err(|_| wrong());
+    let stated = [number(width)?, number(height)?];
+    let size = match stated == [0, 0] {
+        true => image,
+        false if is_resized || stated == image => stated,
+        false => {
+            let [[width, height], [own_width, own_height]] = [stated, image];
+            return Err(format!(
+                "its label file is of an image of {width}x{height}, and it has {own_width}x{own_height}"
+            ));
+        }
+    };
+    let [width, height] = size.map(f64::from);
+    let object = |line: &str| {
+        let mut words = line.split(' ');
+        let class = words.next()?.parse().ok()?;
+        let edges: Vec<f64> = words.map(|word| word.parse().ok()).collect::<Option<_>>()?;
+        let [left, top, right, bottom] = edges.try_into().ok()?;
+        Some(Object { class, edges: [left / width, top / height, right / width, bottom / height] })
+    };
+    lines.map(|line| object(line).ok_or_else(wrong)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class() -> Arc<Class> {
+        Arc::new(Class { id: 0, name: "a".to_owned() })
+    }
+
+    #[test]
+    fn boxes_outside_the_image_are_errors() {
+        let mut described = Described { size: Some([200, 50]), ..Described::default() };
+        for edges in [[0.0, 0.0, 200.0, 50.0], [-2.0, -1.0, 202.0, 51.0], [3.0, 3.0, 3.0, 3.0]] {
+            described.push(&class(), edges).unwrap();
+        }
+        for edges in [[-2.1, 0.0, 9.0, 9.0], [0.0, 0.0, 9.0, 51.1], [5.0, 0.0, 4.0, 9.0], [0.0, f64::NAN, 1.0, 1.0]] {
+            assert!(described.push(&class(), edges).is_err(), "{edges:?}");
+        }
+        let mut unknown = Described::default();
+        unknown.push(&class(), [0.0, 0.0, 9e9, 9e9]).unwrap();
+        assert!(unknown.push(&class(), [-1.5, 0.0, 1.0, 1.0]).is_err());
+    }
+
+    #[test]
+    fn objects_are_fractions_of_an_image_of_the_stated_size() {
+        let mut described = Described { size: Some([200, 100]), ..Described::default() };
+        described.push(&class(), [10.0, 20.0, 110.0, 70.5]).unwrap();
+        let text = |resized| described.text(resized, &|_| Ok(7)).unwrap();
+        let expected = [Object { class: 7, edges: [0.05, 0.2, 0.55, 0.705] }];
+        assert_eq!(objects(&text(false), [200, 100]).unwrap(), expected);
+        assert_eq!(objects(&text(true), [20, 20]).unwrap(), expected);
+        assert!(objects(&text(false), [100, 200]).unwrap_err().contains("200x100, and it has 100x200"));
+        let unknown = Described { size: None, ..described.clone() }.text(false, &|_| Ok(7)).unwrap();
+        assert_eq!(objects(&unknown, [400, 100]).unwrap()[0].edges, [0.025, 0.2, 0.275, 0.705]);
+        for wrong in ["", "1", "1 2 3", "9 9\n1 2", "9 9\nx 1 2 3 4", "9 9\n1 1 2 3 4 5"] {
+            assert!(objects(wrong.as_bytes(), [9, 9]).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Label files of many images, as COCO has them: each is read once, and each sample finds its image in it.
+//!
+//! Holds at all times: an image of a file that is several samples is none of them, because only one can be meant.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use shardpack_format::{
+    Error, Result,
+    component::{Component, Conversion},
+    size, text,
+};
+
+use super::{
+    Parsed, ReadFiles, Refused,
+    coco::{self, Images},
+    described::Class,
+    fits, refused,
+};
+use crate::{
+    api::{ReadError, SampleReader, Source, SourceListing},
+    ledger::Fate,
+    monitor::Monitor,
+    options::{OnMissing, Options},
+};
+
+/// Longest file in bytes.
+const MAX_BYTES: u32 = 2 << 30;
+/// Samples between two looks at a cancellation.
+const CHECKED: u64 = 4096;
+
+/// A read file, or why it is none.
+struct Loaded {
+    /// Its split if paths are relative to it, and its path; an empty path for the list of the images.
+    key: (Option<String>, Vec<u8>),
+    /// Its name for messages.
+    shown: String,
+    images: Result<Images, String>,
+}
+
+/// The files that were read.
+#[derive(Default)]
+pub(super) struct Many(Vec<Loaded>);
+
+/// An image in a file of [`Many`].
+#[derive(Clone, Copy)]
+pub(super) struct InMany {
+    file: usize,
+    image: usize,
+}
+
+/// Adds the components that are made from a list, which the listing does not have, to `found`.
+///
+/// # Errors
+/// If the source is no such list.
+pub(super) fn add_list_kinds(source: &dyn Source, found: &mut [SourceListing], with: &[Component]) -> Result<()> {
+    let wanted: Vec<&Component> = with.iter().filter(|kind| kind.is_of_list()).collect();
+    let Some(first) = wanted.first() else { return Ok(()) };
+    for one in found.iter_mut() {
+        if !source.leaf_of(one.split.as_deref())?.has_annotations() {
+            return Err(Error::usage(format!("--with {first}: the source is no list with the annotations of COCO"))
+                .in_file(source.path())
+                .help(format!("--with '{}=coco:PATTERN' has the path from an image to its file", first.column())));
+        }
+        let mut kinds = one.listing.components().kinds.clone();
+        let has = |kind: &Component| one.listing.components().kinds.iter().any(|own| own.name() == kind.name());
+        kinds.extend(wanted.iter().filter(|kind| !has(kind)).map(|kind| (*kind).clone()));
+        one.listing = Arc::new(one.listing.with_more_kinds(&kinds));
+    }
+    Ok(())
+}
+
+impl Many {
+    /// Reads the files of `found` that are of many images, and finds the image of each sample.
+    ///
+    /// # Errors
+    /// If the machine cannot read a file, or the list of the images is wrong.
+    pub fn find(
+        &mut self,
+        source: &dyn Source,
+        found: &SourceListing,
+        files: &[(usize, Conversion)],
+        (options, is_resized): (&Options, bool),
+        read: &mut ReadFiles,
+        monitor: &dyn Monitor,
+    ) -> Result<()> {
+        let files: Vec<_> =
+            files.iter().enumerate().filter(|(_, (_, conversion))| conversion.file.is_of_many()).collect();
+        if files.is_empty() {
+            return Ok(());
+        }
+        let listing = &found.listing;
+        let reader = source.open(found.split.as_deref(), listing, None, monitor)?;
+        let mut path = Vec::new();
+        for number in 0..listing.len() {
+            if number.is_multiple_of(CHECKED) {
+                monitor.check_cancelled()?;
+            }
+            for (at, (which, _)) in &files {
+                let Ok(parsed) = &mut read[number as usize] else { continue };
+                let Some(file) = self.load(source, found, *which, number, &*reader)? else { continue };
+                listing.path(number, &mut path);
+                match self.look(file, &path, options.on_missing) {
+                    Ok(Some((image, size))) => match fits(&*reader, number, size, is_resized) {
+                        Ok(()) => parsed[*at] = Parsed { is_there: true, image: Some(image), ..Parsed::default() },
+                        Err(why) => read[number as usize] = Err(refused(format!("{}: {why}", self.0[file].shown))),
+                    },
+                    Ok(None) => {}
+                    Err(why) => read[number as usize] = Err(why),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of the file of sample `number`; `None` if the sample has none.
+    fn load(
+        &mut self,
+        source: &dyn Source,
+        found: &SourceListing,
+        which: usize,
+        number: u64,
+        reader: &dyn SampleReader,
+    ) -> Result<Option<usize>> {
+        let (listing, kind) = (&found.listing, &found.listing.components().kinds[which]);
+        let split = found.split.clone().filter(|_| !found.is_divided);
+        if kind.is_of_list() {
+            let key = (split, Vec::new());
+            if let Some(known) = self.0.iter().position(|one| one.key == key) {
+                return Ok(Some(known));
+            }
+            let leaf = source.leaf_of(found.split.as_deref())?;
+            let bytes = leaf.annotations()?.unwrap_or_default();
+            let images = coco::parse(&bytes).map_err(|why| Error::data(why).in_file(leaf.path()))?;
+            self.0.push(Loaded { key, shown: "the list".to_owned(), images: Ok(images) });
+            return Ok(Some(self.0.len() - 1));
+        }
+        let Some(bytes) = listing.components().cells_of(number).get(which).and_then(|cell| cell.length()) else {
+            return Ok(None);
+        };
+        let path = kind.path_of(&listing.folder(number).path, listing.name(number)).unwrap_or_default();
+        let shown = format!("{}{}", found.prefix(), text::shown(&path));
+        let key = (split, path);
+        if let Some(known) = self.0.iter().rposition(|one| one.key == key) {
+            return Ok(Some(known));
+        }
+        let images = match bytes <= MAX_BYTES {
+            false => Err(format!("a label file of {}", size::text(bytes.into()))),
+            true => {
+                let mut content = vec![0; bytes as usize];
+                match reader.read_component(number, which, &mut content) {
+                    Ok(()) => coco::parse(&content),
+                    Err(ReadError::Refused(why)) => Err(why.0),
+                    Err(ReadError::Fatal(error)) => return Err(error),
+                }
+            }
+        };
+        self.0.push(Loaded { key, shown, images });
+        Ok(Some(self.0.len() - 1))
+    }
+
+    /// The image of the sample at `path` in `file`, and its size.
+    fn look(
+        &self,
+        file: usize,
+        path: &[u8],
+        on_missing: Option<OnMissing>,
+    ) -> Result<Option<(InMany, Option<[u32; 2]>)>, Refused> {
+        let Loaded { shown, images, .. } = &self.0[file];
+        let images = images.as_ref().map_err(|why| refused(format!("{shown}: {why}")))?;
+        if let Some(image) = images.claim(&String::from_utf8_lossy(path)) {
+            return Ok(Some((InMany { file, image }, images.size(image))));
+        }
+        let why = format!("is not among the images of {shown}");
+        match on_missing {
+            Some(OnMissing::Empty) => Ok(None),
+            Some(OnMissing::Skip) => Err(Refused { fate: Fate::Filtered, why }),
+            Some(OnMissing::Error) | None => Err(refused(why)),
+        }
+    }
+
+    /// Sets the objects of each sample that has an image, once all samples of all splits have found theirs.
+    pub fn describe(&self, read: &mut ReadFiles) {
+        for sample in read.iter_mut().filter(|sample| sample.is_ok()) {
+            let Ok(parsed) = sample else { continue };
+            let wrong = parsed.iter_mut().find_map(|parsed| {
+                let InMany { file, image } = parsed.image?;
+                let Loaded { shown, images: Ok(images), .. } = &self.0[file] else { return None };
+                match images.described(image) {
+                    Ok(described) => parsed.described = Some(described),
+                    Err(why) => return Some(format!("{shown}: {why}")),
+                }
+                None
+            });
+            if let Some(why) = wrong {
+                *sample = Err(refused(why));
+            }
+        }
+    }
+
+    fn images(&self) -> impl Iterator<Item = (&str, &Images)> {
+        self.0.iter().filter_map(|one| Some((one.shown.as_str(), one.images.as_ref().ok()?)))
+    }
+
+    /// The classes that the files list.
+    pub fn classes(&self) -> impl Iterator<Item = Arc<Class>> {
+        self.images().flat_map(|(_, images)| images.classes.values().cloned())
+    }
+
+    /// Remarks on the files, which are of no sample.
+    pub fn remarks(&self) -> BTreeMap<String, u64> {
+        let mut remarks = BTreeMap::new();
+        for (shown, images) in self.images() {
+            let unclaimed = [("images that are not packed".to_owned(), images.unclaimed())];
+            for (remark, count) in images.remarks.clone().into_iter().chain(unclaimed).filter(|(_, count)| *count > 0) {
+                *remarks.entry(format!("{remark}, in {shown}")).or_default() += count;
+            }
+        }
+        remarks
+    }
+}

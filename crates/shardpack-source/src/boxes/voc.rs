@@ -1,0 +1,223 @@
+//! Pascal VOC: XML with one `object` for each object, in pixels of the image as displayed.
+//!
+//! Pixels count from 1, and `xmax` and `ymax` are the last pixels of the box. So the left edge is `xmin - 1`, and the right edge is `xmax`, as
+//! Detectron2 reads them. Many tools count from 0; a 0 is taken as 1. Objects marked `difficult` are objects; a remark counts them.
+//!
+//! Specification: the VOC2012 development kit, "Annotation" (<http://host.robots.ox.ac.uk/pascal/VOC/voc2012/>).
+
+use std::sync::Arc;
+
+use quick_xml::{Reader, events::Event};
+
+use super::described::{Class, Described};
+
+/// Deepest element.
+const MAX_DEPTH: usize = 64;
+/// Remark on objects that are hard to recognise.
+const DIFFICULT: &str = "objects marked difficult, packed as the others";
+
+/// What is known of an object so far.
+#[derive(Default)]
+struct Found {
+    name: String,
+    is_difficult: bool,
+    has_box: bool,
+    /// `xmin`, `ymin`, `xmax`, `ymax`.
+    edges: [Option<f64>; 4],
+}
+
+/// Members of `bndbox`, in the order of the edges.
+const EDGES: [&str; 4] = ["xmin", "ymin", "xmax", "ymax"];
+
+/// Parses a file.
+///
+/// # Errors
+/// The reason, with the number of the object.
+pub(super) fn parse(bytes: &[u8]) -> Result<Described, String> {
+    let content = std::str::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())?;
+    let content = content.strip_prefix('\u{feff}').unwrap_or(content);
+    let mut reader = Reader::from_str(content);
+    reader.config_mut().expand_empty_elements = true;
+    let (mut path, mut text) = (Vec::<String>::new(), String::new());
+    let mut file = File::default();
+    loop {
+        match reader.read_event().map_err(|error| format!("is no XML: {error}"))? {
+            Event::Start(start) => {
+                if path.len() >= MAX_DEPTH {
+                    return Err(format!("elements are more than {MAX_DEPTH} deep"));
+                }
+                path.push(String::from_utf8_lossy(start.local_name().as_ref()).into_owned());
+                text.clear();
+                file.start(&path)?;
+            }
+            Event::End(_) => {
+                file.end(&path, text.trim())?;
+                path.pop();
+                text.clear();
+            }
+            Event::Text(part) => text.push_str(&part.decode().map_err(|error| error.to_string())?),
+            Event::CData(part) => text.push_str(&part.decode().map_err(|error| error.to_string())?),
+            Event::GeneralRef(part) => {
+                let name = part.decode().map_err(|error| error.to_string())?;
+                let letter = part.resolve_char_ref().map_err(|error| error.to_string())?;
+                match (letter, quick_xml::escape::resolve_predefined_entity(&name)) {
+                    (Some(letter), _) => text.push(letter),
+                    (None, Some(value)) => text.push_str(value),
+                    (None, None) => return Err(format!("&{name}; is no entity of XML")),
+                }
+            }
+            Event::Eof => break,
+            _ => {}
+        }
+    }
+    if !path.is_empty() {
+        return Err(format!("ends inside of {}", path.join("/")));
+    }
+    file.finish()
+}
+
+/// The members of a file that decide its objects.
+#[derive(Default)]
+struct File {
+    is_annotation: bool,
+    size: [Option<u32>; 2],
+    objects: Vec<Found>,
+}
+
+impl File {
+    /// An element begins.
+    fn start(&mut self, path: &[String]) -> Result<(), String> {
+        match path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            ["annotation"] => self.is_annotation = true,
+            [root] => return Err(format!("has {root} at its top, and no annotation")),
+            ["annotation", "object"] => self.objects.push(Found::default()),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// An element with this text ends. Parts of objects have names and boxes too, which are none of objects.
+    fn end(&mut self, path: &[String], text: &str) -> Result<(), String> {
+        let number = self.objects.len();
+        let object = self.objects.last_mut();
+        match (&path.iter().map(String::as_str).collect::<Vec<_>>()[..], object) {
+            (["annotation", "size", axis @ ("width" | "height")], _) => {
+                let at = usize::from(*axis == "height");
+                let size = text.parse::<f64>().ok().filter(|size| *size >= 0.0 && size.fract() == 0.0);
+                let size = size.filter(|size| *size <= f64::from(u32::MAX));
+                // Checked for its range.
+                self.size[at] = Some(size.ok_or_else(|| format!("{axis} is {text:?}"))? as u32);
+            }
+            (["annotation", "object", "name"], Some(object)) => text.clone_into(&mut object.name),
+            (["annotation", "object", "difficult"], Some(object)) => {
+                object.is_difficult = !matches!(text, "" | "0" | "false" | "Unspecified");
+            }
+            (["annotation", "object", "bndbox"], Some(object)) => {
+                if object.has_box {
+                    return Err(format!("object {number}: two boxes"));
+                }
+                object.has_box = true;
+            }
+            (["annotation", "object", "bndbox", edge], Some(object)) => {
+                let Some(at) = EDGES.iter().position(|known| known == edge) else { return Ok(()) };
+                let value = text.parse().map_err(|_| format!("object {number}: {edge} is {text:?}"))?;
+                object.edges[at] = Some(value);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Described, String> {
+        if !self.is_annotation {
+            return Err("has no annotation".to_owned());
+        }
+        let size = match self.size {
+            [Some(width), Some(height)] if width > 0 && height > 0 => Some([width, height]),
+            _ => None,
+        };
+        let mut described = Described { size, ..Described::default() };
+        for (object, number) in self.objects.into_iter().zip(1..) {
+            let wrong = |why: String| format!("object {number}: {why}");
+            if object.name.is_empty() {
+                return Err(wrong("has no name".to_owned()));
+            }
+            let [Some(left), Some(top), Some(right), Some(bottom)] = object.edges else {
+                return Err(wrong("has no bndbox with xmin, ymin, xmax and ymax".to_owned()));
+            };
+            if right < left || bottom < top {
+                return Err(wrong("a box of negative size".to_owned()));
+            }
+            let first = |edge: f64| if (0.0..1.0).contains(&edge) { 0.0 } else { edge - 1.0 };
+            if object.is_difficult {
+                described.remark(DIFFICULT);
+            }
+            let class = Arc::new(Class { id: 0, name: object.name });
+            described.push(&class, [first(left), first(top), right, bottom]).map_err(wrong)?;
+        }
+        Ok(described)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file with these elements.
+    fn of(inside: &str) -> Result<Described, String> {
+        parse(format!("\u{feff}<?xml version=\"1.0\"?>\n<annotation>{inside}</annotation>\n").as_bytes())
+    }
+
+    fn object(name: &str, edges: [&str; 4], more: &str) -> String {
+        let edges: String = EDGES.iter().zip(edges).map(|(edge, value)| format!("<{edge}>{value}</{edge}>")).collect();
+        format!("<object><name>{name}</name><bndbox>{edges}</bndbox>{more}</object>")
+    }
+
+    #[test]
+    fn objects_are_read_with_names_and_edges() {
+        let part = "<part><name>head</name><bndbox><xmin>9</xmin></bndbox></part><difficult>1</difficult>";
+        let size = "<size><width>200</width><height>100</height><depth>3</depth></size>";
+        let first = object("traffic &amp; <![CDATA[<light>]]>&#33;", ["1", "1", "200", "100"], part);
+        let second = object("\n cat ", ["0", "20.5", "30", "40"], "<difficult/>");
+        let found = of(&format!("{size}{first}{second}")).unwrap();
+        let objects: Vec<_> = found.objects.iter().map(|(class, edges)| (class.name.as_str(), *edges)).collect();
+        assert_eq!(objects, [("traffic & <light>!", [0.0, 0.0, 200.0, 100.0]), ("cat", [0.0, 19.5, 30.0, 40.0])]);
+        assert_eq!((found.size, found.remarks[DIFFICULT]), (Some([200, 100]), 1));
+        let none = of("<size><width>0</width><height>0</height></size>").unwrap();
+        assert!(none.objects.is_empty() && none.size.is_none());
+        assert!(of("").unwrap().objects.is_empty());
+    }
+
+    #[test]
+    fn files_that_are_no_annotations_are_errors() {
+        let boxed = |edges| object("a", edges, "");
+        for (inside, why) in [
+            (boxed(["1", "1", "x", "1"]), "object 1: xmax is \"x\""),
+            (boxed(["9", "1", "8", "1"]), "object 1: a box of negative size"),
+            (boxed(["1", "1", "nan", "1"]), "object 1: an edge that is no number"),
+            ("<object><name>a</name></object>".to_owned(), "object 1: has no bndbox"),
+            ("<object><bndbox></bndbox></object>".to_owned(), "object 1: has no name"),
+            ("<object>".to_owned(), "is no XML"),
+            ("&x;".to_owned(), "&x; is no entity"),
+            ("<size><width>-3</width></size>".to_owned(), "width is \"-3\""),
+            ("<a>".repeat(70), "more than 64 deep"),
+            (
+                format!("<size><width>9</width><height>9</height></size>{}", boxed(["1", "1", "20", "2"])),
+                "object 1: a box from 0,0 to 20,2 leaves the image of 9x9",
+            ),
+        ] {
+            let error = of(&inside).unwrap_err();
+            assert!(error.contains(why), "{inside}: {error}");
+        }
+        for (bytes, why) in [
+            (&b""[..], "has no annotation"),
+            (b"\xff", "is not UTF-8"),
+            (b"text", "has no annotation"),
+            (b"<html></html>", "has html at its top"),
+            (b"<annotation><object>", "ends inside of annotation/object"),
+        ] {
+            let error = parse(bytes).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}
