@@ -32,7 +32,7 @@ fn tree() -> Bench {
 }
 
 /// Boxes and labels by the path of the image, from `npy` files in the components.
-fn objects(dst: &Path) -> BTreeMap<String, Vec<([f32; 4], i64)>> {
+pub(super) fn objects(dst: &Path) -> BTreeMap<String, Vec<([f32; 4], i64)>> {
     let dataset = Dataset::open(dst).unwrap();
     let mut found = BTreeMap::new();
     for number in 0..dataset.len() {
@@ -179,7 +179,7 @@ fn invalid_and_missing_label_files_are_named_and_nothing_is_sealed() {
     let wrong = |with: &str, why: &str| {
         drop(bench.pack_to(&bench.at("wrong"), &["--no-labels", "--with", with]).code(2).says(why))
     };
-    wrong("boxes=YOLO:../labels/*.txt", "is no kind of label files; yolo and yolo-seg are");
+    wrong("boxes=YOLO:../labels/*.txt", "is no kind of label files; yolo, yolo-seg, voc, labelme and coco are");
     wrong("gt=yolo:../labels/*.txt", "the name of boxes ends with boxes");
 }
 

@@ -1,0 +1,332 @@
+//! Boxes from label files that name their classes: Pascal VOC, LabelMe and COCO.
+
+use std::{collections::BTreeMap, fs, path::Path, process::Command};
+
+use shardpack_format::image_header::Header;
+use shardpack_reader::Dataset;
+use shardpack_testing::{Bench, contents, jpeg, run};
+
+use super::boxes::objects;
+
+/// Objects by the path of the image: class name, and edges in pixels of the image.
+type Objects = &'static [(&'static str, [f32; 4])];
+
+const IMAGES: [(&str, Objects); 4] = [
+    ("train/1", &[("dog", [0.0, 0.0, 20.0, 10.0]), ("traffic light", [4.0, 5.0, 9.0, 8.5])]),
+    ("train/2", &[]),
+    ("valid/3", &[("ant", [1.0, 2.0, 3.0, 4.0])]),
+    ("valid/4", &[("dog", [2.0, 2.0, 12.0, 12.0]), ("dog", [1.0, 1.0, 5.0, 6.0])]),
+];
+/// All classes, sorted; some splits lack some.
+const CLASSES: [&str; 3] = ["ant", "dog", "traffic light"];
+
+/// A kind of label files.
+struct Kind {
+    name: &'static str,
+    /// The option `--with`.
+    with: &'static str,
+    /// Writes the label files of all images.
+    write: fn(&Bench),
+}
+
+const KINDS: [Kind; 3] = [
+    Kind { name: "voc", with: "boxes=voc:*.xml", write: |bench| each(bench, "xml", voc) },
+    Kind { name: "labelme", with: "boxes=labelme:*.json", write: |bench| each(bench, "json", labelme) },
+    Kind { name: "coco", with: "boxes=coco:_annotations.coco.json", write: coco },
+];
+
+fn image(name: &str) -> Vec<u8> {
+    jpeg(u64::from(name.as_bytes()[6]), 5000)
+}
+
+fn size_of(name: &str) -> (u32, u32) {
+    let header = Header::parse(&image(name));
+    (header.width, header.height)
+}
+
+fn each(bench: &Bench, extension: &str, text: fn(&str, Objects) -> String) {
+    for (name, objects) in IMAGES {
+        bench.file(format!("{name}.{extension}"), text(name, objects).as_bytes());
+    }
+}
+
+fn voc(name: &str, objects: Objects) -> String {
+    let (width, height) = size_of(name);
+    let object = |(class, [left, top, right, bottom]): &(&str, [f32; 4])| {
+        format!(
+            "<object><name>{class}</name><pose>Unspecified</pose><difficult>{}</difficult><bndbox><xmin>{}</xmin>\
+             <ymin>{}</ymin><xmax>{right}</xmax><ymax>{bottom}</ymax></bndbox></object>\n",
+            u8::from(*class == "ant"),
+            left + 1.0,
+            top + 1.0,
+        )
+    };
+    let objects: String = objects.iter().map(object).collect();
+    format!("<annotation>\n<size><width>{width}</width><height>{height}</height></size>\n{objects}</annotation>\n")
+}
+
+fn labelme(name: &str, objects: Objects) -> String {
+    let (width, height) = size_of(name);
+    let shape = |(class, [left, top, right, bottom]): &(&str, [f32; 4])| serde_json::json!({"label": class, "points": [[right, bottom], [left, top]], "shape_type": "rectangle"});
+    let shapes: Vec<_> = objects.iter().map(shape).collect();
+    format!(
+        r#"{{"version": "5.0.1", "flags": {{}}, "shapes": {}, "imageHeight": {height}, "imageWidth": {width}}}"#,
+        serde_json::Value::from(shapes)
+    )
+}
+
+/// A file for each split, with ids that are not the numbers of the classes.
+fn coco(bench: &Bench) {
+    for split in ["train", "valid"] {
+        let (mut images, mut annotations) = (Vec::new(), Vec::new());
+        for (name, objects) in IMAGES.iter().filter(|(name, _)| name.starts_with(split)) {
+            let (width, height) = size_of(name);
+            let file = format!("{}.jpg", &name[6..]);
+            images.push(serde_json::json!({"id": name, "file_name": file, "width": width, "height": height}));
+            for (class, [left, top, right, bottom]) in *objects {
+                let category = 10 + CLASSES.iter().position(|known| known == class).unwrap();
+                annotations.push(serde_json::json!({"image_id": name, "category_id": category,
+                    "bbox": [left, top, right - left, bottom - top], "iscrowd": 0}));
+            }
+        }
+        let categories: Vec<_> = (0..CLASSES.len())
+            .rev()
+            .map(|at| (CLASSES[at], 10 + at))
+            .map(|(name, id)| serde_json::json!({"id": id, "name": name}))
+            .collect();
+        let file = serde_json::json!({"images": images, "annotations": annotations, "categories": categories});
+        bench.file(format!("{split}/_annotations.coco.json"), file.to_string().as_bytes());
+    }
+}
+
+/// A tree with the label files of `kind`.
+fn tree(kind: &Kind) -> Bench {
+    let bench = Bench::new();
+    for (name, _) in IMAGES {
+        bench.file(format!("{name}.jpg"), &image(name));
+    }
+    (kind.write)(&bench);
+    bench
+}
+
+/// The options that pack the tree.
+fn options(kind: &Kind) -> Vec<&'static str> {
+    vec!["--no-labels", "--splits", "train,valid", "--with", kind.with]
+}
+
+/// The objects of `split` as they are packed.
+fn expected(split: &str, classes: &[&str]) -> BTreeMap<String, Vec<([f32; 4], i64)>> {
+    let of = |(name, objects): &(&str, Objects)| {
+        let number = |class: &str| classes.iter().position(|known| *known == class).unwrap() as i64;
+        let objects = objects.iter().map(|(class, edges)| (*edges, number(class))).collect();
+        (format!("{}.jpg", &name[6..]), objects)
+    };
+    IMAGES.iter().filter(|(name, _)| name.starts_with(split)).map(of).collect()
+}
+
+/// Class names in the manifest.
+fn names(dst: &Path) -> Vec<String> {
+    let settings = Dataset::open(dst).unwrap().manifest().format.settings.clone();
+    let names: BTreeMap<String, Vec<String>> = serde_json::from_str(&settings["component_classes"]).unwrap();
+    names["box_labels.npy"].clone()
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn label_files_with_names_become_boxes_and_numbers_of_all_splits() {
+    for kind in &KINDS {
+        let bench = tree(kind);
+        let src = bench.src();
+        for format in ["webdataset", "tfrecord", "mds"] {
+            let dst = bench.at(format);
+            let ran = bench.pack_to(&dst, &[&options(kind)[..], &["--format", format]].concat()).code(0);
+            ran.says("5 objects in 4 images, none in 1").says_not("no class names");
+            for split in ["train", "valid"] {
+                assert_eq!(objects(&dst.join(split)), expected(split, &CLASSES), "{} {format}", kind.name);
+                assert_eq!(names(&dst.join(split)), CLASSES, "{} {format}", kind.name);
+                // One split by itself, whose files name fewer classes.
+                run(&["verify", path(&dst.join(split)), "--against", path(&src.join(split))]).code(0);
+            }
+            run(&["verify", path(&dst), "--against", path(&src)]).code(0);
+        }
+        // Parts, a plan and an archive give the same bytes.
+        let first = contents(&bench.at("webdataset"));
+        let parts = bench.at("parts");
+        for part in ["2/2", "1/2"] {
+            bench.pack_to(&parts, &[&options(kind)[..], &["--part", part]].concat()).code(0);
+        }
+        run(&["merge", path(&parts)]).code(0);
+        assert!(contents(&parts) == first, "{}", kind.name);
+        let (plan, planned) = (bench.at("x.plan"), bench.at("planned"));
+        run(&[&["plan", path(&src), "-o", path(&plan)][..], &options(kind)].concat()).code(0);
+        run(&["pack", "--plan", path(&plan), path(&planned)]).code(0);
+        assert!(contents(&planned) == first, "{}", kind.name);
+        let (zip, zipped) = (bench.at("tree.zip"), bench.at("zipped"));
+        let script = "import shutil, sys; shutil.make_archive(sys.argv[2], 'zip', sys.argv[1])";
+        let python = std::env::var_os("SHARDPACK_PYTHON").unwrap();
+        let made = Command::new(python).args(["-c", script]).arg(&src).arg(zip.with_extension("")).status().unwrap();
+        assert!(made.success());
+        run(&[&["pack", path(&zip), path(&zipped)][..], &options(kind)].concat()).code(0);
+        assert!(contents(&zipped) == first, "{}", kind.name);
+        // Repair makes the same bytes.
+        let dst = bench.at("webdataset");
+        fs::write(dst.join("train/train-000000.tar"), b"gone").unwrap();
+        run(&["verify", path(&dst), "--repair", path(&src)]).code(0);
+        assert!(contents(&dst) == first, "{}", kind.name);
+    }
+}
+
+#[test]
+fn resized_images_have_resized_boxes() {
+    for kind in &KINDS {
+        let bench = tree(kind);
+        bench.pack(&[&options(kind)[..], &["--resize", "40x10"]].concat()).code(0);
+        let found = objects(&bench.dst().join("train"));
+        let (width, height) = size_of("train/1");
+        let scale = |edge: f32, at: usize| edge / [width, height][at % 2] as f32 * [40.0, 10.0][at % 2];
+        for (found, expected) in found["1.jpg"].iter().zip(&expected("train", &CLASSES)["1.jpg"]) {
+            for at in 0..4 {
+                assert!((found.0[at] - scale(expected.0[at], at)).abs() < 1e-3, "{}: {found:?}", kind.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn each_changed_byte_of_a_label_file_that_changes_an_object_is_found() {
+    for kind in &KINDS {
+        let bench = tree(kind);
+        bench.pack(&options(kind)).code(0);
+        let (dst, src) = (bench.dst(), bench.src());
+        let files = fs::read_dir(src.join("train")).unwrap().map(|entry| entry.unwrap().path());
+        let file = files.filter(|file| file.extension().unwrap() != "jpg").min().unwrap();
+        let before = fs::read_to_string(&file).unwrap();
+        // An edge, the name of a class, and the structure.
+        for (from, to) in
+            [("10", "11"), ("dog", "dxg"), ("traffic", "traffix"), ("}", "]"), ("/annotation", "/annotatiom")]
+        {
+            if !before.contains(from) {
+                continue;
+            }
+            fs::write(&file, before.replacen(from, to, 1)).unwrap();
+            let ran = run(&["verify", path(&dst), "--against", path(&src)]).code(1);
+            ran.says("1.jpg");
+        }
+        fs::write(&file, before).unwrap();
+        run(&["verify", path(&dst), "--against", path(&src)]).code(0);
+    }
+}
+
+#[test]
+fn images_of_another_size_than_their_label_files_say_are_bad() {
+    for kind in &KINDS {
+        let bench = tree(kind);
+        let (width, _) = size_of("train/1");
+        let file = [".xml", ".json"].map(|extension| bench.src().join(format!("train/1{extension}")));
+        let file = file.into_iter().find(|file| file.exists());
+        let file = file.unwrap_or_else(|| bench.src().join("train/_annotations.coco.json"));
+        let text = fs::read_to_string(&file).unwrap();
+        let members = ["<width>", "imageWidth\": ", "\"width\":"];
+        let before = members.into_iter().find(|before| text.contains(before)).unwrap();
+        fs::write(&file, text.replacen(&format!("{before}{width}"), &format!("{before}{}", width + 1), 1)).unwrap();
+        bench.pack(&options(kind)).code(1).says("1.jpg").says("its label file is of an image of");
+        let resized = bench.at("resized");
+        bench
+            .pack_to(&resized, &[&options(kind)[..], &["--resize", "40x10"]].concat())
+            .code(1)
+            .says("is of an image of");
+        let skipped = bench.at("skipped");
+        bench.pack_to(&skipped, &[&options(kind)[..], &["--on-bad", "skip"]].concat()).code(0).says("1.jpg");
+        assert_eq!(objects(&skipped.join("train")).len(), 1);
+    }
+}
+
+#[test]
+fn names_of_a_description_keep_their_order_and_others_are_bad() {
+    let [voc, labelme, coco] = &KINDS;
+    for kind in [voc, labelme] {
+        let bench = tree(kind);
+        bench.file("classes.txt", b"traffic light\nzebra\nant\ndog\n");
+        bench.pack(&options(kind)).code(0);
+        let order = ["traffic light", "zebra", "ant", "dog"];
+        assert_eq!(names(&bench.dst().join("valid")), order);
+        assert_eq!(objects(&bench.dst().join("valid")), expected("valid", &order), "{}", kind.name);
+        bench.file("classes.txt", b"traffic light\ndog\n");
+        let bad = bench.at("bad");
+        bench
+            .pack_to(&bad, &options(kind))
+            .code(1)
+            .says("3.jpg")
+            .says("class \"ant\", and the source names 2 classes without it");
+    }
+    // A file of COCO lists its classes.
+    let bench = tree(coco);
+    bench.file("classes.txt", b"x\n");
+    bench.pack(&options(coco)).code(0);
+    assert_eq!(names(&bench.dst().join("train")), CLASSES);
+}
+
+#[test]
+fn objects_that_are_marked_or_left_out_are_counted() {
+    let [voc, labelme, coco] = &KINDS;
+    tree(voc).pack(&options(voc)).code(0).says("objects marked difficult, packed as the others: 1");
+    let bench = tree(labelme);
+    let point = r#"{"shapes": [{"label": "x", "points": [[1, 1]], "shape_type": "point"}]}"#;
+    bench.file("train/2.json", point.as_bytes());
+    bench.pack(&options(labelme)).code(0).says("shapes of type point, left out because they have no area: 1");
+    assert_eq!(names(&bench.dst().join("train")), CLASSES);
+    let bench = tree(coco);
+    let file = bench.src().join("train/_annotations.coco.json");
+    let text = fs::read_to_string(&file).unwrap().replacen("\"iscrowd\":0", "\"iscrowd\":1", 1);
+    fs::write(&file, text.replacen("\"2.jpg\"", "\"5.jpg\"", 1)).unwrap();
+    bench.pack(&options(coco)).code(1).says("2.jpg").says("is not among the images of train/_annotations.coco.json");
+    let empty = bench.at("empty");
+    let ran = bench.pack_to(&empty, &[&options(coco)[..], &["--on-missing", "empty"]].concat()).code(0);
+    ran.says("annotations of crowds, left out: 1")
+        .says("images that are not packed, in train/_annotations.coco.json: 1");
+    assert_eq!(objects(&empty.join("train"))["2.jpg"], []);
+    let skip = bench.at("skip");
+    bench.pack_to(&skip, &[&options(coco)[..], &["--on-missing", "skip"]].concat()).code(0);
+    assert_eq!(objects(&skip.join("train")).len(), 1);
+}
+
+#[test]
+fn lists_of_coco_have_boxes_too() {
+    let coco = &KINDS[2];
+    let bench = tree(coco);
+    let split = |name: &str| format!("{name}={}", path(&bench.src().join(name).join("_annotations.coco.json")));
+    let (train, valid) = (split("train"), split("valid"));
+    let dst = bench.at("lists");
+    let ran =
+        run(&["pack", "--split", &train, "--split", &valid, path(&dst), "--with", "boxes=coco", "--meta", "none"]);
+    ran.code(0).says("5 objects in 4 images");
+    for split in ["train", "valid"] {
+        assert_eq!(objects(&dst.join(split)), expected(split, &CLASSES));
+        assert_eq!(names(&dst.join(split)), CLASSES);
+        let list = bench.src().join(split).join("_annotations.coco.json");
+        run(&["verify", path(&dst.join(split)), "--against", path(&list)]).code(0);
+    }
+    // Beside the text of the annotations.
+    let (list, text) = (bench.src().join("train/_annotations.coco.json"), bench.at("text"));
+    run(&["pack", path(&list), path(&text), "--with", "boxes=coco"]).code(0);
+    let components = Dataset::open(&text).unwrap().manifest().components.clone();
+    assert!(["json", "boxes.npy", "box_labels.npy"].iter().all(|name| components.iter().any(|one| one == name)));
+    fs::write(&list, fs::read_to_string(&list).unwrap().replacen("20.0", "19.0", 1)).unwrap();
+    run(&["verify", path(&text), "--against", path(&list)]).code(1).says("1.jpg");
+    // Other sources have no such list, and captions no boxes.
+    bench
+        .pack(&["--no-labels", "--with", "boxes=coco"])
+        .code(2)
+        .says("the source is no list with the annotations of COCO");
+    fs::write(
+        &list,
+        r#"{"images": [{"id": 1, "file_name": "1.jpg"}], "annotations": [{"image_id": 1, "caption": "a"}]}"#,
+    )
+    .unwrap();
+    run(&["pack", path(&list), path(&bench.at("captions")), "--with", "boxes=coco"])
+        .code(1)
+        .says("no annotation has a bbox");
+}
