@@ -15,9 +15,11 @@ struct Layout {
 }
 
 const BOX: &str = "1 0.5 0.5 0.25 0.25";
+const OBJECT: &str = "<?xml version=\"1.0\"?>\n<annotation><object><name>cat</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>9</xmax><ymax>9</ymax></bndbox></object></annotation>";
+const COCO: &str = r#"{"images": [{"id": 1, "file_name": "1.jpg"}, {"id": 2, "file_name": "2.jpg"}], "categories": [{"id": 0, "name": "cat"}], "annotations": [{"image_id": 1, "category_id": 0, "bbox": [1, 1, 5, 5]}]}"#;
 const BOXES: &[&str] = &["boxes.npy", "box_labels.npy"];
 
-const LAYOUTS: [Layout; 12] = [
+const LAYOUTS: [Layout; 16] = [
     Layout {
         name: "YOLO, as Ultralytics has it",
         images: &["images/train/1.jpg", "images/train/2.jpg", "images/val/3.jpg", "images/test2017/4.jpg"],
@@ -67,7 +69,7 @@ const LAYOUTS: [Layout; 12] = [
             ("SegmentationObject/2007_1.png", "mask"),
             ("ImageSets/Main/train.txt", "2007_1"),
         ],
-        components: &["annotation.xml", "mask.png"],
+        components: &["boxes.npy", "box_labels.npy", "mask.png"],
         splits: &[("", 2)],
     },
     Layout {
@@ -112,16 +114,58 @@ const LAYOUTS: [Layout; 12] = [
     Layout {
         name: "LabelMe",
         images: &["1.jpg", "2.jpg"],
-        others: &[("1.json", "{}")],
-        components: &["json"],
+        others: &[("1.json", r#"{"version": "5.0.1", "flags": {}, "shapes": []}"#)],
+        components: BOXES,
         splits: &[("", 2)],
     },
     Layout {
         name: "VOC in one folder",
         images: &["1.jpg"],
         others: &[("1.xml", "<annotation/>")],
-        components: &["xml"],
+        components: BOXES,
         splits: &[("", 1)],
+    },
+    Layout {
+        name: "texts of other tools",
+        images: &["1.jpg", "2.jpg"],
+        others: &[("1.json", "{}")],
+        components: &["json"],
+        splits: &[("", 2)],
+    },
+    Layout {
+        name: "Pascal VOC, as Roboflow exports it",
+        images: &["train/1.jpg", "train/2.jpg", "valid/3.jpg"],
+        others: &[
+            ("train/1.xml", OBJECT),
+            ("train/2.xml", "<annotation/>"),
+            ("valid/3.xml", OBJECT),
+            ("README.roboflow.txt", "text"),
+        ],
+        components: BOXES,
+        splits: &[("train", 2), ("valid", 1)],
+    },
+    Layout {
+        name: "COCO, as Roboflow exports it",
+        images: &["train/1.jpg", "train/2.jpg", "test/3.jpg"],
+        others: &[
+            ("train/_annotations.coco.json", COCO),
+            ("test/_annotations.coco.json", r#"{"images": [{"id": 1, "file_name": "3.jpg"}]}"#),
+            ("README.dataset.txt", "text"),
+        ],
+        components: BOXES,
+        splits: &[("train", 2), ("test", 1)],
+    },
+    Layout {
+        name: "masks, as Roboflow exports them",
+        images: &["train/1.jpg", "valid/2.jpg"],
+        others: &[
+            ("train/1_mask.png", "mask"),
+            ("train/_classes.csv", "Pixel Value, Class\n0, background\n1, cat\n"),
+            ("valid/2_mask.png", "mask"),
+            ("valid/_classes.csv", "Pixel Value, Class\n0, background\n1, cat\n"),
+        ],
+        components: &["mask.png"],
+        splits: &[("train", 1), ("valid", 1)],
     },
 ];
 

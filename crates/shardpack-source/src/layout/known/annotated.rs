@@ -19,5 +19,5 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
     let mut options = vec![("--splits", "{split}".to_owned()), ("--with", format!("mask=../{{parent}}{END}/*.png"))];
     options.extend(on_missing(all_lacking));
     let what = format!("splits and their masks: {first}, {first}{END}");
-    any.then_some(Found { what, options, result: "packs each image with its mask" })
+    any.then(|| Found::new(what, options, "packs each image with its mask"))
 }

@@ -1,20 +1,17 @@
 //! Images in one folder, each with a text of its name beside it: captions (CLIP), LabelMe, VOC in one folder.
 
-use super::{Found, Look};
-
-/// Extensions of texts about an image.
-const TEXTS: [&str; 4] = ["txt", "json", "xml", "caption"];
+use super::{Found, Look, annotations, on_missing};
 
 pub(super) fn find(look: &Look<'_>) -> Option<Found> {
     if !look.folders("").is_empty() {
         return None;
     }
     let files = look.files("");
-    let with = |extension: &&str| files.pairs(&files.stems(extension));
-    let extension = TEXTS.iter().find(|extension| {
-        let (with, lacking) = with(extension);
-        with > 0 && with >= lacking
-    })?;
+    let (extension, lacking) = annotations::beside(&files)?;
     let what = format!("images directly in this folder, with .{extension} files of the same names");
-    Some(Found { what, options: vec![("--with", (*extension).to_owned())], result: "packs each image with its file" })
+    let with = annotations::option(look, "", extension, "", None);
+    let mut options = vec![("--with", with.clone())];
+    // A caption may be missing, a file with boxes is an error.
+    options.extend(on_missing(lacking).filter(|_| with.contains('=')));
+    Some(Found::new(what, options, "packs each image with its file"))
 }

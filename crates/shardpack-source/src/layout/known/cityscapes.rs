@@ -28,5 +28,5 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
     ];
     options.extend(on_missing(all_lacking));
     let what = format!("Cityscapes: images are in {IMAGES}, labels in {LABELS}");
-    (all_with > 0).then_some(Found { what, options, result: "packs each image with its label image" })
+    (all_with > 0).then(|| Found::new(what, options, "packs each image with its label image"))
 }

@@ -4,10 +4,14 @@
 //! files; nothing is packed by it without the options.
 
 mod annotated;
+mod annotations;
 mod beside;
 mod cityscapes;
 mod rows;
 mod side_by_side;
+mod split_beside;
+mod split_coco;
+mod split_masks;
 mod voc;
 mod yolo;
 
@@ -22,8 +26,23 @@ use super::{
 use crate::{Result, names::Name};
 
 /// Layouts in the order in which they are tried.
-const LAYOUTS: [fn(&Look<'_>) -> Option<Found>; 6] =
-    [yolo::find, voc::find, cityscapes::find, annotated::find, side_by_side::find, beside::find];
+const LAYOUTS: [Find; 9] = [
+    yolo::find,
+    voc::find,
+    cityscapes::find,
+    annotated::find,
+    split_coco::find,
+    split_beside::find,
+    split_masks::find,
+    side_by_side::find,
+    // Last: a class may be called so.
+    beside::find,
+];
+
+type Find = fn(&Look<'_>) -> Option<Found>;
+
+/// Most first-level folders of which each is looked into.
+const MAX_SPLITS: usize = 16;
 
 /// Bytes of a file that are read at most.
 const READ_BYTES: u64 = 64 << 10;
@@ -36,6 +55,12 @@ struct Found {
     options: Vec<(&'static str, String)>,
     /// The result of the options, as the end of a sentence.
     result: &'static str,
+}
+
+impl Found {
+    fn new(what: String, options: Vec<(&'static str, String)>, result: &'static str) -> Self {
+        Self { what, options, result }
+    }
 }
 
 /// Fails if samples are rows of arrays, and not files.
@@ -94,6 +119,13 @@ impl Look<'_> {
         is_sure && splits::check_name(name).is_ok()
     }
 
+    /// The first-level folders, if all are splits.
+    fn split_folders(&self) -> Option<Vec<String>> {
+        let top = self.folders("");
+        let are_splits = !top.is_empty() && top.len() <= MAX_SPLITS && top.iter().all(|name| self.is_split(name));
+        are_splits.then_some(top)
+    }
+
     /// The option for images in the folders `inner` of `images`: splits if all are called so.
     fn folders_option(&self, images: &str, inner: &[String]) -> (&'static str, String) {
         match !inner.is_empty() && inner.iter().all(|name| self.is_split(name)) {
@@ -126,6 +158,11 @@ impl Files {
     /// Names of the files with this extension, without it.
     fn stems(&self, extension: &str) -> HashSet<&str> {
         self.0.iter().filter_map(|name| name.strip_suffix(extension)?.strip_suffix('.')).collect()
+    }
+
+    /// The first file with this extension.
+    fn first_of(&self, extension: &str) -> Option<String> {
+        self.0.iter().find(|name| name.strip_suffix(extension).is_some_and(|stem| stem.ends_with('.'))).cloned()
     }
 
     /// The images that have a file of the same name among `others`, and those that have none.
@@ -220,6 +257,34 @@ mod tests {
             ),
             (&["1.jpg", "1.txt", "2.jpg", "2.txt"], "", Some("--with txt")),
             (&["1.jpg", "1.json", "2.jpg"], "", Some("--with json")),
+            (
+                &["1.jpg", "1.json", "2.jpg"],
+                "{\"version\": \"5.0.1\", \"flags\": {}, \"shapes\": []}",
+                Some("--with 'boxes=labelme:*.json' --on-missing empty"),
+            ),
+            (&["1.jpg", "1.xml"], "<?xml version=\"1.0\"?>\n<annotation>", Some("--with 'boxes=voc:*.xml'")),
+            (
+                &["JPEGImages/1.jpg", "Annotations/1.xml"],
+                "<annotation>",
+                Some("--include 'JPEGImages/**' --with 'boxes=voc:../Annotations/*.xml'"),
+            ),
+            (
+                &["train/1.jpg", "train/1.xml", "valid/2.jpg", "valid/2.xml", "valid/3.jpg"],
+                "<annotation>",
+                Some("--splits train,valid --with 'boxes=voc:*.xml' --on-missing empty"),
+            ),
+            (&["train/1.jpg", "train/1.xml"], "<html>", None),
+            (
+                &["train/1.jpg", "train/_annotations.coco.json", "test/2.jpg", "test/_annotations.coco.json"],
+                "",
+                Some("--splits test,train --with boxes=coco:_annotations.coco.json"),
+            ),
+            (
+                &["train/1.jpg", "train/1_mask.png", "train/_classes.csv", "valid/2.png", "valid/2_mask.png"],
+                "",
+                Some("--splits train,valid --with 'mask=*_mask.png'"),
+            ),
+            (&["cat/1.jpg", "cat/1.xml"], "<annotation>", None),
             (&["cat/1.jpg", "dog/1.jpg"], "", None),
             (&["train/cat/1.jpg", "val/cat/1.jpg"], "", None),
             (&["1.jpg", "readme.txt"], "", None),

@@ -34,5 +34,5 @@ fn both(look: &Look<'_>, images: &str, beside: &str) -> Option<Found> {
     options.extend(on_missing(all_lacking));
     let what =
         format!("{images} and {beside} have the same folders and files of the same names: pairs, and no classes");
-    Some(Found { what, options, result: "packs each image with its file" })
+    Some(Found::new(what, options, "packs each image with its file"))
 }

@@ -1,0 +1,39 @@
+//! Kinds of files that describe an image, by the first bytes: the options that pack them.
+
+use super::{Files, Look};
+
+/// Extensions of texts about an image.
+const TEXTS: [&str; 4] = ["txt", "json", "xml", "caption"];
+
+/// The value of `--with` for files `PATTERN` with this extension in `folder`, where `PATTERN` is `before` and the name of the image; `name` is
+/// the component of files that are not parsed.
+pub(super) fn option(look: &Look<'_>, folder: &str, extension: &str, before: &str, name: Option<&str>) -> String {
+    match boxes(look, folder, &look.files(folder), extension) {
+        Some(kind) => format!("boxes={kind}:{before}*.{extension}"),
+        None => match name {
+            Some(name) => format!("{name}={before}*.{extension}"),
+            None => extension.to_owned(),
+        },
+    }
+}
+
+/// The kind of label files with this extension among `files`, those in `folder`; `None` if they are something else.
+pub(super) fn boxes(look: &Look<'_>, folder: &str, files: &Files, extension: &str) -> Option<&'static str> {
+    let first = files.first_of(extension)?;
+    let start = look.start(&if folder.is_empty() { first } else { format!("{folder}/{first}") });
+    // At a URL, only the first bytes are known.
+    let has = |text: &[u8]| start.windows(text.len()).any(|window| window == text);
+    match extension {
+        "xml" => has(b"<annotation").then_some("voc"),
+        "json" => (has(b"\"shapes\"") || has(b"\"version\"") && has(b"\"flags\"")).then_some("labelme"),
+        _ => None,
+    }
+}
+
+/// The extension of the files that most images among `files` have beside them, and the number of images without.
+pub(super) fn beside(files: &Files) -> Option<(&'static str, u64)> {
+    TEXTS.into_iter().find_map(|extension| {
+        let (with, lacking) = files.pairs(&files.stems(extension));
+        (with > 0 && with >= lacking).then_some((extension, lacking))
+    })
+}
