@@ -1,9 +1,14 @@
 //! Layouts of docs/how-to/layouts.md: each is recognised, and the options that `pack` prints pack what belongs together.
 
-use std::{collections::BTreeSet, fs};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use shardpack_reader::Dataset;
-use shardpack_testing::{Bench, jpeg, root, run};
+use shardpack_testing::{Bench, Ran, contents, jpeg, root, run};
 
 /// A layout: its files, the components of its samples, and the samples of each split (`""`: no split).
 struct Layout {
@@ -19,7 +24,7 @@ const OBJECT: &str = "<?xml version=\"1.0\"?>\n<annotation><object><name>cat</na
 const COCO: &str = r#"{"images": [{"id": 1, "file_name": "1.jpg"}, {"id": 2, "file_name": "2.jpg"}], "categories": [{"id": 0, "name": "cat"}], "annotations": [{"image_id": 1, "category_id": 0, "bbox": [1, 1, 5, 5]}]}"#;
 const BOXES: &[&str] = &["boxes.npy", "box_labels.npy"];
 
-const LAYOUTS: [Layout; 16] = [
+const LAYOUTS: [Layout; 18] = [
     Layout {
         name: "YOLO, as Ultralytics has it",
         images: &["images/train/1.jpg", "images/train/2.jpg", "images/val/3.jpg", "images/test2017/4.jpg"],
@@ -156,6 +161,24 @@ const LAYOUTS: [Layout; 16] = [
         splits: &[("train", 2), ("test", 1)],
     },
     Layout {
+        name: "COCO, as cocodataset.org has it",
+        images: &["train2017/1.jpg", "train2017/2.jpg", "val2017/3.jpg", "test2017/4.jpg"],
+        others: &[
+            ("annotations/instances_train2017.json", COCO),
+            ("annotations/instances_val2017.json", r#"{"images": [{"id": 1, "file_name": "3.jpg"}]}"#),
+            ("annotations/captions_val2017.json", "{}"),
+        ],
+        components: BOXES,
+        splits: &[("train2017", 2), ("val2017", 1), ("test2017", 1)],
+    },
+    Layout {
+        name: "COCO with folders of splits",
+        images: &["images/train2017/1.jpg", "images/train2017/2.jpg"],
+        others: &[("annotations/instances_train2017.json", COCO)],
+        components: BOXES,
+        splits: &[("train2017", 2)],
+    },
+    Layout {
         name: "masks, as Roboflow exports them",
         images: &["train/1.jpg", "valid/2.jpg"],
         others: &[
@@ -184,20 +207,112 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
+/// The files of a layout in `folder` of the source.
+fn tree(layout: &Layout, folder: &str) -> Bench {
+    let bench = Bench::new();
+    for (number, image) in layout.images.iter().enumerate() {
+        bench.file(format!("{folder}{image}"), &jpeg(number as u64, 5000));
+    }
+    for (name, content) in layout.others {
+        bench.file(format!("{folder}{name}"), content.as_bytes());
+    }
+    bench
+}
+
+/// The source of `bench` as an archive.
+fn zip(bench: &Bench) -> PathBuf {
+    let zip = bench.at("tree.zip");
+    let script = "import shutil, sys; shutil.make_archive(sys.argv[2], 'zip', sys.argv[1])";
+    let python = std::env::var_os("SHARDPACK_PYTHON").unwrap();
+    let mut command = Command::new(python);
+    command.args(["-c", script]).arg(bench.src()).arg(zip.with_extension(""));
+    assert!(command.status().unwrap().success());
+    zip
+}
+
+/// The help of a refused run, up to the options.
+fn help(ran: Ran) -> String {
+    let text = ran.code(2).stderr.clone();
+    let help = text.lines().find_map(|line| line.trim().strip_prefix("help: ")).unwrap_or_else(|| panic!("{text}"));
+    help.split(" packs each").next().unwrap().to_owned()
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Runs `pack SRC DST` with further words.
+fn pack(src: &Path, dst: &Path, options: &[&str]) -> Ran {
+    run(&[&["pack", path(src), path(dst)][..], options].concat())
+}
+
+#[test]
+fn layouts_in_archives_and_in_the_only_folder_are_packed_as_layouts_in_folders() {
+    for (number, layout) in LAYOUTS.iter().enumerate() {
+        let bench = tree(layout, "");
+        let printed = words(&help(bench.pack(&[])));
+        let options: Vec<&str> = printed.iter().map(String::as_str).collect();
+        bench.pack(&options).code(0);
+        let (archive, zipped) = (zip(&bench), bench.at("zipped"));
+        assert_eq!(words(&help(pack(&archive, &zipped, &[]))), printed, "{}", layout.name);
+        pack(&archive, &zipped, &options).code(0);
+        assert!(contents(&zipped) == contents(&bench.dst()), "{}", layout.name);
+        // In one folder, or in two; a folder of images with texts beside them may be a class.
+        if !layout.images[0].contains('/') || layout.name == "images and masks" {
+            continue;
+        }
+        let around = if number % 2 == 0 { "data/" } else { "VOCdevkit/VOC2012/" };
+        let wrapped = tree(layout, around);
+        let (archive, folder) = (zip(&wrapped), wrapped.src());
+        for (at, source) in [archive, folder].into_iter().enumerate() {
+            let dst = wrapped.at(&format!("wrapped{at}"));
+            let help = help(pack(&source, &dst, &[]));
+            let (give, own) = help.strip_prefix("give ").and_then(|help| help.split_once(": ")).unwrap();
+            assert_eq!(words(own), printed, "{}", layout.name);
+            pack(Path::new(give), &dst, &options).code(0);
+            assert!(contents(&dst) == contents(&bench.dst()), "{}: {give}", layout.name);
+        }
+    }
+}
+
+#[test]
+fn tables_with_a_column_for_each_class_are_packed_as_lists() {
+    let layout = Layout {
+        name: "several classes, as Roboflow exports them",
+        images: &["train/1.jpg", "train/2.jpg", "valid/3.jpg"],
+        others: &[
+            ("train/_classes.csv", "filename, cat, dog\n1.jpg, 1, 0\n2.jpg, 1, 1\n"),
+            ("valid/_classes.csv", "filename, cat, dog\n3.jpg, 0, 1\n"),
+        ],
+        components: &["json"],
+        splits: &[("train", 2), ("valid", 1)],
+    };
+    let bench = tree(&layout, "");
+    let printed = words(&help(bench.pack(&[])));
+    let dst = bench.dst();
+    let command: Vec<&str> = printed.iter().map(|word| if word == "DST" { path(&dst) } else { word }).collect();
+    assert_eq!(command[0], "shardpack");
+    run(&command[1..]).code(0);
+    let train = Dataset::open(dst.join("train")).unwrap();
+    let texts: BTreeSet<String> = (0..train.len())
+        .map(|number| {
+            String::from_utf8(train.sample(number).unwrap().content(1).unwrap().unwrap().into_owned()).unwrap()
+        })
+        .collect();
+    assert_eq!(texts, [r#"{"cat":" 1","dog":" 0"}"#, r#"{"cat":" 1","dog":" 1"}"#].map(str::to_owned).into());
+    assert_eq!(Dataset::open(dst.join("valid")).unwrap().len(), 1);
+    pack(&zip(&bench), &bench.at("zipped"), &[])
+        .code(2)
+        .says("copy or unpack it there; then shardpack pack --split train=");
+    let inside = tree(&layout, "data/");
+    inside.pack(&[]).code(2).says("data has splits of images").says("/data/train/_classes.csv");
+}
+
 #[test]
 fn each_layout_is_named_and_the_printed_options_pack_it() {
     for layout in &LAYOUTS {
-        let bench = Bench::new();
-        for (number, image) in layout.images.iter().enumerate() {
-            bench.file(image, &jpeg(number as u64, 5000));
-        }
-        for (name, content) in layout.others {
-            bench.file(name, content.as_bytes());
-        }
-        let ran = bench.pack(&[]).code(2);
-        let text = ran.stderr.clone();
-        let help = text.lines().find_map(|line| line.trim().strip_prefix("help: ")).unwrap_or_else(|| panic!("{text}"));
-        let options = words(help.split(" packs each").next().unwrap());
+        let bench = tree(layout, "");
+        let options = words(&help(bench.pack(&[])));
         let options: Vec<&str> = options.iter().map(String::as_str).collect();
         bench.pack(&options).code(0);
         let components: BTreeSet<&str> = layout.components.iter().copied().collect();

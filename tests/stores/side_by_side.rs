@@ -92,3 +92,47 @@ fn boxes_from_label_files_at_a_url_are_those_of_the_folder() {
         run(&words, &[]).code(0);
     });
 }
+
+#[test]
+fn boxes_from_files_with_names_of_classes_at_a_url_are_those_of_the_folder() {
+    const VOC: &str = "<annotation><object><name>NAME</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>9</xmax><ymax>9</ymax></bndbox></object></annotation>";
+    let bench = Bench::new();
+    let (mut images, mut annotations) = (Vec::new(), Vec::new());
+    for number in 0..6u64 {
+        bench.file(format!("voc/train/{number}.jpg"), &jpeg(number, 5000));
+        bench.file(
+            format!("voc/train/{number}.xml"),
+            VOC.replace("NAME", ["dog", "cat"][number as usize % 2]).as_bytes(),
+        );
+        bench.file(format!("coco/train/{number}.jpg"), &jpeg(number, 5000));
+        images.push(format!(r#"{{"id": {number}, "file_name": "{number}.jpg"}}"#));
+        annotations.push(format!(r#"{{"image_id": {number}, "category_id": 7, "bbox": [1, 2, {number}, 4]}}"#));
+    }
+    let (images, annotations) = (images.join(","), annotations.join(","));
+    let list = format!(
+        r#"{{"images": [{images}], "annotations": [{annotations}], "categories": [{{"id": 7, "name": "a"}}]}}"#
+    );
+    bench.file("coco/train/_annotations.coco.json", list.as_bytes());
+    for (layout, with) in [("voc", "boxes=voc:*.xml"), ("coco", "boxes=coco:_annotations.coco.json")] {
+        let pack = |src: &str, name: &str, settings: &[String]| {
+            let dst = bench.at(&format!("{layout}-{name}"));
+            let words = ["pack", src, dst.to_str().unwrap(), "--no-labels", "--splits", "train", "--with", with];
+            let words: Vec<_> = words.into_iter().chain(settings.iter().map(String::as_str)).collect();
+            run(&words, &[]).code(0).says("6 objects in 6 images");
+            files_in(&dst)
+        };
+        let local = pack(bench.src().join(layout).to_str().unwrap(), "local", &[]);
+        each(|server| {
+            server.put_folder(&bench.src().join(layout), layout);
+            let (url, settings) = (server.url(layout), settings(server, server.port()));
+            let asked: Vec<_> =
+                ["pack", &url, "nowhere"].into_iter().chain(settings.iter().map(String::as_str)).collect();
+            run(&asked, &[]).code(2).says(with.split_once(':').unwrap().0);
+            let kind = format!("{:?}", server.kind);
+            same(&local, &pack(&url, &kind, &settings), &kind);
+            let dst = bench.at(&format!("{layout}-{kind}"));
+            let words = ["verify", dst.to_str().unwrap(), "--against", &url].map(str::to_owned);
+            run(&words.into_iter().chain(settings.iter().cloned()).collect::<Vec<_>>(), &[]).code(0);
+        });
+    }
+}

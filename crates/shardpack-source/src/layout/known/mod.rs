@@ -7,17 +7,19 @@ mod annotated;
 mod annotations;
 mod beside;
 mod cityscapes;
+mod coco;
 mod rows;
 mod side_by_side;
 mod split_beside;
+mod split_classes;
 mod split_coco;
 mod split_masks;
 mod voc;
 mod yolo;
 
-use std::{collections::HashSet, io::Read};
+use std::{collections::HashSet, io::Read, path::PathBuf};
 
-use shardpack_format::{Error, regular, shell, splits};
+use shardpack_format::{Error, regular, shell, splits, text};
 
 use super::{
     super::{names, sample_files, tree::Tree},
@@ -26,18 +28,23 @@ use super::{
 use crate::{Result, names::Name};
 
 /// Layouts in the order in which they are tried.
-const LAYOUTS: [Find; 9] = [
+const LAYOUTS: [Find; 11] = [
     yolo::find,
     voc::find,
     cityscapes::find,
     annotated::find,
+    coco::find,
     split_coco::find,
     split_beside::find,
     split_masks::find,
+    split_classes::find,
     side_by_side::find,
-    // Last: a class may be called so.
     beside::find,
 ];
+/// Layouts that are recognised in the only folder of the source: a folder of images with texts may be a class.
+const INNER: usize = LAYOUTS.len() - 1;
+/// Most folders around a dataset: `VOCdevkit/VOC2012`.
+const MAX_AROUND: usize = 2;
 
 type Find = fn(&Look<'_>) -> Option<Found>;
 
@@ -55,11 +62,20 @@ struct Found {
     options: Vec<(&'static str, String)>,
     /// The result of the options, as the end of a sentence.
     result: &'static str,
+    /// The command that packs it, if it is no options for the source.
+    command: Option<String>,
 }
 
 impl Found {
     fn new(what: String, options: Vec<(&'static str, String)>, result: &'static str) -> Self {
-        Self { what, options, result }
+        Self { what, options, result, command: None }
+    }
+
+    /// The options, or the command.
+    fn usage(&self) -> String {
+        let options: Vec<String> =
+            self.options.iter().map(|(name, value)| format!("{name} {}", shell::word(value))).collect();
+        self.command.clone().unwrap_or_else(|| format!("--no-labels {}", options.join(" ")))
     }
 }
 
@@ -68,7 +84,7 @@ impl Found {
 /// # Errors
 /// The error names the arrays.
 pub(crate) fn refuse_rows(tree: Tree<'_>) -> Result<()> {
-    rows::refuse(&Look { tree, splits: &[] })
+    rows::refuse(&Look { tree, splits: &[], inside: String::new() })
 }
 
 /// Fails if the tree has a known layout; `splits` are folders that the user calls splits.
@@ -76,15 +92,16 @@ pub(crate) fn refuse_rows(tree: Tree<'_>) -> Result<()> {
 /// # Errors
 /// The error names the layout and the options that pack it.
 pub(crate) fn ask(tree: Tree<'_>, splits: &[String]) -> Result<()> {
-    let look = Look { tree, splits };
-    let Some(found) = LAYOUTS.iter().find_map(|find| find(&look)) else { return Ok(()) };
-    let options: Vec<String> =
-        found.options.iter().map(|(name, value)| format!("{name} {}", shell::word(value))).collect();
-    Err(Error::usage(found.what).in_file(tree.root).help(format!(
-        "--no-labels {} {}; --splits none packs all folders as classes",
-        options.join(" "),
-        found.result
-    )))
+    let mut look = Look { tree, splits, inside: String::new() };
+    for around in 0..=MAX_AROUND {
+        let layouts = if around == 0 { &LAYOUTS[..] } else { &LAYOUTS[..INNER] };
+        if let Some(found) = layouts.iter().find_map(|find| find(&look)) {
+            return Err(look.question(&found));
+        }
+        let Some(inner) = look.only_folder() else { break };
+        look.inside = inner;
+    }
+    Ok(())
 }
 
 /// Looks at folders and files of a tree.
@@ -92,12 +109,51 @@ struct Look<'t> {
     tree: Tree<'t>,
     /// Folders that the user calls splits.
     splits: &'t [String],
+    /// The folder in the tree whose layout is looked at; empty for the tree.
+    inside: String,
 }
 
 impl Look<'_> {
+    /// The path of a file or folder in the folder that is looked at.
+    fn path(&self, below: &str) -> PathBuf {
+        let below = match (self.inside.is_empty(), below.is_empty()) {
+            (true, _) => below.to_owned(),
+            (false, true) => self.inside.clone(),
+            (false, false) => format!("{}/{below}", self.inside),
+        };
+        self.tree.path(below.as_bytes())
+    }
+
+    /// The path in the tree of the only folder, if there are no images beside it.
+    fn only_folder(&self) -> Option<String> {
+        let [inner] = <[String; 1]>::try_from(self.folders("")).ok()?;
+        let is_alone = self.files("").images().is_empty();
+        is_alone.then(|| if self.inside.is_empty() { inner.clone() } else { format!("{}/{inner}", self.inside) })
+    }
+
+    /// The error for a tree of this layout.
+    fn question(&self, found: &Found) -> Error {
+        let what = match self.inside.is_empty() {
+            true => found.what.clone(),
+            false => format!("{} has {}", text::shown(self.inside.as_bytes()), found.what),
+        };
+        let before = match (&found.command, self.inside.is_empty()) {
+            (Some(_), _) if self.tree.listed.is_some() => {
+                "lists are read from a folder of this machine: copy or unpack it there; then ".to_owned()
+            }
+            (None, false) => format!("give {}: ", shell::path(self.path(""))),
+            _ => String::new(),
+        };
+        Error::usage(what).in_file(self.tree.root).help(format!(
+            "{before}{} {}; --splits none packs all folders as classes",
+            found.usage(),
+            found.result
+        ))
+    }
+
     /// Names in the folder `below` of the tree, sorted: folders, or files. Names that are not UTF-8 are left out.
     fn names(&self, below: &str, are_folders: bool) -> Vec<String> {
-        let entries = sample_files::entries(self.tree, &self.tree.path(below.as_bytes()));
+        let entries = sample_files::entries(self.tree, &self.path(below));
         let is_meant = |name: &[u8]| !matches!(names::classify(name, |_| false), Name::Hidden | Name::System);
         let named = entries.into_iter().filter(|(name, is_folder)| *is_folder == are_folders && is_meant(name));
         let mut names: Vec<String> = named.filter_map(|(name, _)| String::from_utf8(name).ok()).collect();
@@ -136,7 +192,7 @@ impl Look<'_> {
 
     /// The start of a file; empty if it cannot be read.
     fn start(&self, path: &str) -> Vec<u8> {
-        let path = self.tree.path(path.as_bytes());
+        let path = self.path(path);
         if let Some((_, first_bytes)) = self.tree.listed {
             return first_bytes(&path);
         }
@@ -197,6 +253,41 @@ mod tests {
             fs::write(path, content).unwrap();
         }
         ask(Tree { root: root.path(), listed: None }, &[]).err().and_then(|error| error.help_text().map(str::to_owned))
+    }
+
+    #[test]
+    fn layouts_are_recognised_in_the_only_folder() {
+        let xml = "<annotation>";
+        for (files, give) in [
+            (&["a/images/1.jpg", "a/labels/1.txt"][..], Some(("a", "--include 'images/**' --with 'boxes=yolo:"))),
+            (
+                &["VOCdevkit/VOC2012/JPEGImages/1.jpg", "VOCdevkit/VOC2012/Annotations/1.xml", "readme.txt"],
+                Some(("VOCdevkit/VOC2012", "--include 'JPEGImages/**' --with 'annotation=")),
+            ),
+            // A class, a folder too deep, and images outside.
+            (&["cat/1.jpg", "cat/1.txt"], None),
+            (&["a/b/c/images/1.jpg", "a/b/c/labels/1.txt"], None),
+            (&["a/images/1.jpg", "a/labels/1.txt", "1.jpg"], None),
+            (&["a/images/1.jpg", "a/labels/1.txt", "b/1.jpg"], None),
+        ] {
+            let found = help(
+                &files
+                    .iter()
+                    .map(|name| (*name, if name.ends_with("xml") { "" } else { "0 .5 .5 .1 .1" }))
+                    .collect::<Vec<_>>(),
+            );
+            match (&found, give) {
+                (None, None) => {}
+                (Some(found), Some((folder, options))) => {
+                    let (before, after) = found.split_once(": ").unwrap();
+                    assert!(before.ends_with(&format!("/{folder}")) && after.contains(options), "{files:?}: {found}");
+                }
+                _ => panic!("{files:?}: {found:?}"),
+            }
+        }
+        let classes = help(&[("train/1.jpg", ""), ("train/_classes.csv", "filename, a\n1.jpg, 1\n")]).unwrap();
+        assert!(classes.starts_with("shardpack pack --split train=/"), "{classes}");
+        assert!(help(&[("a/train/1.jpg", ""), ("a/train/1.xml", xml)]).unwrap().contains("boxes=voc:*.xml"));
     }
 
     #[test]
@@ -285,6 +376,23 @@ mod tests {
                 Some("--splits train,valid --with 'mask=*_mask.png'"),
             ),
             (&["cat/1.jpg", "cat/1.xml"], "<annotation>", None),
+            (
+                &["train2017/1.jpg", "val2017/2.jpg", "test2017/3.jpg", "annotations/instances_val2017.json"],
+                "",
+                Some(
+                    "--splits '{split}' --with 'boxes=coco:../annotations/instances_{parent}.json' --on-missing empty",
+                ),
+            ),
+            (
+                &[
+                    "images/train/1.jpg",
+                    "images/val/2.jpg",
+                    "annotations/instances_train.json",
+                    "annotations/instances_val.json",
+                ],
+                "",
+                Some("--splits 'images/{split}' --with 'boxes=coco:../../annotations/instances_{parent}.json'"),
+            ),
             (&["cat/1.jpg", "dog/1.jpg"], "", None),
             (&["train/cat/1.jpg", "val/cat/1.jpg"], "", None),
             (&["1.jpg", "readme.txt"], "", None),
