@@ -6,7 +6,7 @@ use super::{Row, go, nothing};
 const LIST: &str = "$ mkdir @lists && cd SRC && (echo path,label; ls */*.jpg | sed s/$/,0/) > @lists/l.csv";
 
 /// COCO with a category for each of two images.
-const COCO: &str = r#"$ mkdir @coco && for i in 1 2; do cp $(ls SRC/*/*.jpg|sed -n ${i}p) @coco/$i.jpg; done; echo '{"images":[{"id":1,"file_name":"1.jpg"},{"id":2,"file_name":"2.jpg"}],"annotations":[{"image_id":1,"category_id":1},{"image_id":2,"category_id":2}],"categories":[{"id":1,"name":"a"},{"id":2,"name":"b"}]}' > @coco/c.json"#;
+const COCO: &str = r#"$ mkdir @coco && for i in 1 2; do cp $(ls SRC/*/*.jpg|sed -n ${i}p) @coco/$i.jpg; done; echo '{"images":[{"id":1,"file_name":"1.jpg"},{"id":2,"file_name":"2.jpg"}],"annotations":[{"image_id":1,"category_id":1,"bbox":[0,0,1,1]},{"image_id":2,"category_id":2,"bbox":[0,0,1,1]}],"categories":[{"id":1,"name":"a"},{"id":2,"name":"b"}]}' > @coco/c.json"#;
 
 /// Images of two labels in one folder, as in `c0_2.jpg`.
 const FLAT: &str = "$ mkdir @flat && n=0; for i in SRC/*/*.jpg; do n=$((n+1)); cp $i @flat/c$((n%2))_$n.jpg; done";
@@ -40,6 +40,33 @@ pub const ROWS: &[Row] = &[
         2,
         "--include 'images/**' packs only these images",
         &["pack @m DST --label-pattern {label}_{n} --include images/**"],
+    ),
+    (
+        "boxes of the list that is packed, for a tree",
+        |bench| go(bench, &[COCO]),
+        "pack @coco DST --no-labels --with boxes=coco",
+        2,
+        "--with 'boxes=coco:PATTERN' has the path from an image to its file",
+        &["pack @coco @x --no-labels --with boxes=coco:c.json", "pack @coco/c.json @y --with boxes=coco"],
+    ),
+    (
+        "two files of COCO with other categories",
+        |bench| {
+            let halves = ["train", "val"].map(|split| {
+                format!(
+                    r#"$ mkdir -p @c/{split} && cp $(ls SRC/*/*.jpg|head -n 1) @c/{split}/1.jpg && echo '{{"images":[{{"id":1,"file_name":"1.jpg"}}],"annotations":[{{"image_id":1,"category_id":1,"bbox":[0,0,1,1]}}],"categories":[{{"id":1,"name":"{split}"}}]}}' > @c/{split}/c.json"#
+                )
+            });
+            go(bench, &halves.each_ref().map(String::as_str));
+        },
+        "pack @c DST --no-labels --splits train,val --with boxes=coco:c.json",
+        2,
+        "pack them as datasets of their own, or give both files the same categories",
+        &[
+            "pack @c/train @x --no-labels --with boxes=coco:c.json",
+            "$ sed -i s/val/train/ @c/val/c.json",
+            "pack @c DST --no-labels --splits train,val --with boxes=coco:c.json",
+        ],
     ),
     (
         "a known layout",
