@@ -19,10 +19,10 @@ use crate::{
     python, tools,
 };
 
-const TARGETS: [&str; 26] = [
+const TARGETS: [&str; 27] = [
     "tar", "tfrecord", "recordio", "mds", "parquet", "hdf5", "lmdb", "plain", "npy", "npz", "imaging", "crops", "list",
     "coco", "index", "manifest", "seekable", "plan", "receipt", "splits", "ledger", "classes", "cache", "http", "xml",
-    "profile",
+    "profile", "boxes",
 ];
 /// Short seeds, by target name.
 const TEXTS: [(&str, &[u8]); 9] = [
@@ -233,6 +233,29 @@ fn pack_seeds() -> Result<()> {
     Ok(())
 }
 
+/// Seeds of the target `boxes`: a label file of each kind.
+fn seed_label_files(corpus: &Path) -> Result<()> {
+    // The first byte picks the kind.
+    let seeds: [(&str, &[u8]); 5] = [
+        ("yolo", b"\x000 0.5 0.5 0.5 0.25\n7 1 1 0 0\n"),
+        ("polygons", b"\x012 0.1 0.2 0.5 0.1 0.4 0.9\n"),
+        (
+            "voc",
+            b"\x02<annotation><size><width>9</width><height>9</height></size><object><name>a&amp;b</name><difficult>1</difficult>\
+            <bndbox><xmin>1</xmin><ymin>1</ymin><xmax>9</xmax><ymax>9.5</ymax></bndbox></object></annotation>",
+        ),
+        (
+            "labelme",
+            b"\x03{\"shapes\":[{\"label\":\"a\",\"points\":[[1,2],[3,4]],\"shape_type\":\"rectangle\",\"group_id\":1}],\"imageWidth\":9}",
+        ),
+        ("plan", b"\x059 9 resized\n0 1 2 3 4.5"),
+    ];
+    seeds.into_iter().try_for_each(|(name, bytes)| write(&corpus.join(name), bytes))?;
+    let coco = fs::read(root().join("fixtures/coco/annotations/instances_photos.json"));
+    let coco = coco.map_err(|error| format!("instances_photos.json: {error}"))?;
+    write(&corpus.join("coco"), [&[4][..], &coco].concat())
+}
+
 /// Copies well-formed inputs and the inputs of the repository into the corpus.
 fn seed(name: &str, corpus: &Path) -> Result<()> {
     fs::create_dir_all(corpus).map_err(|error| format!("{}: {error}", corpus.display()))?;
@@ -303,6 +326,7 @@ fn seed(name: &str, corpus: &Path) -> Result<()> {
             ];
             seeds.into_iter().try_for_each(|(name, bytes)| write(&corpus.join(name), bytes))?;
         }
+        "boxes" => seed_label_files(corpus)?,
         "coco" => {
             copy(&root().join("fixtures/coco/annotations/instances_photos.json"), &corpus.join("own.json"))?;
         }

@@ -50,6 +50,14 @@ pub const ROWS: &[Row] = &[
         &["pack @coco @x --no-labels --with boxes=coco:c.json", "pack @coco/c.json @y --with boxes=coco"],
     ),
     (
+        "duplicates of images whose objects are in one file",
+        |bench| go(bench, &[COCO]),
+        "pack @coco/c.json DST --with boxes=coco --dedup exact",
+        2,
+        "pack without --dedup, and then shardpack convert the dataset with --dedup exact",
+        &["pack @coco/c.json DST --with boxes=coco", "convert DST @x --dedup exact"],
+    ),
+    (
         "two files of COCO with other categories",
         |bench| {
             let halves = ["train", "val"].map(|split| {

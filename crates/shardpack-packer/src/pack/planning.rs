@@ -148,7 +148,7 @@ impl Surveyed {
         found.iter().try_for_each(|found| check_fraction(found, first))?;
         check_any_file(source.as_ref(), &found, &first.walk)?;
         refuse_image_options(options, &found)?;
-        selection::survey(source.as_ref(), &mut found, &first.survey, monitor)?;
+        selection::survey(source.as_ref(), &mut found, &first.survey, &first.walk.with, monitor)?;
         found.iter().try_for_each(check_folder)?;
         split_sources::check_shared(source.as_ref(), &found)?;
         found.iter().try_for_each(|found| check_any(source.as_ref(), found))?;

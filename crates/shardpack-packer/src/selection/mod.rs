@@ -20,7 +20,7 @@ use std::{
     sync::Arc,
 };
 
-use shardpack_format::{Error, Result, image_header::Kind, size, text};
+use shardpack_format::{Error, Result, component::Component, image_header::Kind, size, text};
 
 pub use classes::{ClassList, ClassMap};
 pub(crate) use parallel_reads::ImageReader;
@@ -74,8 +74,15 @@ type Fates = BTreeMap<u64, (Fate, String)>;
 ///
 /// # Errors
 /// If the source cannot be opened, or a dataset has no samples left.
-pub fn survey(source: &dyn Source, found: &mut [SourceListing], choice: &Choice, monitor: &dyn Monitor) -> Result<()> {
+pub fn survey(
+    source: &dyn Source,
+    found: &mut [SourceListing],
+    choice: &Choice,
+    with: &[Component],
+    monitor: &dyn Monitor,
+) -> Result<()> {
     let images: Vec<u64> = found.iter().map(|found| found.listing.len()).collect();
+    refuse_shared_files(choice, source, with)?;
     classes::apply(found, choice)?;
     if choice.looks() {
         for one in found.iter_mut() {
@@ -108,6 +115,20 @@ pub fn survey(source: &dyn Source, found: &mut [SourceListing], choice: &Choice,
         }
     }
     Ok(())
+}
+
+/// Fails if duplicates are to be left out and images share a file with their objects: files do not tell whether objects are equal.
+fn refuse_shared_files(choice: &Choice, source: &dyn Source, with: &[Component]) -> Result<()> {
+    let is_shared = |kind: &&Component| kind.conversion().is_some_and(|one| one.file.is_of_many());
+    match with.iter().find(is_shared).filter(|_| choice.dedup) {
+        None => Ok(()),
+        Some(kind) => Err(Error::usage(format!(
+            "--dedup exact compares components, and {} are from one file for many images",
+            kind.column()
+        ))
+        .in_file(source.path())
+        .help("pack without --dedup, and then shardpack convert the dataset with --dedup exact")),
+    }
 }
 
 /// Removes images with a fate from the listing, except [`Fate::Kept`], and records them.

@@ -326,3 +326,66 @@ fn put(found: &mut SourceListing, files: &[(usize, Conversion)], read: ReadFiles
     found.listing = Arc::new(listing.with_values(&[], components));
     Ok(())
 }
+
+/// Reads `bytes` as the kind of file that `kind` selects, for fuzzing.
+#[doc(hidden)]
+pub fn fuzz(kind: u8, bytes: &[u8]) -> usize {
+    let text = |described: &Described| described.text(false, &|class| Ok(class.name.len()));
+    let of_image = |described: Result<Described, String>| {
+        described.map_or(0, |described| {
+            let read = text(&described).and_then(|text| described::objects(&text, described.size.unwrap_or([9, 9])));
+            assert!(
+                read.is_ok_and(|read| read.len() == described.objects.len()),
+                "objects are not read as they were written"
+            );
+            described.objects.len()
+        })
+    };
+    match kind % 6 {
+        0 => lines::parse_named(ObjectFile::Yolo, bytes, None).map_or(0, |objects| objects.len()),
+        1 => lines::parse_named(ObjectFile::YoloSegments, bytes, Some(3)).map_or(0, |objects| objects.len()),
+        2 => of_image(voc::parse(bytes)),
+        3 => of_image(labelme::parse(bytes)),
+        4 => coco::parse(bytes).map_or(0, |images| {
+            let image = images.claim("a/1.jpg");
+            image.map_or(0, |image| of_image(images.described(image)))
+        }),
+        _ => described::objects(bytes, [9, 9]).map_or(0, |objects| objects.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damaged_files_are_objects_or_errors() {
+        let files: [(u8, &[u8]); 6] = [
+            (0, b"0 0.5 0.5 0.5 0.25\n7 1 1 0 0\n"),
+            (1, b"2 0.1 0.2 0.5 0.1 0.4 0.9\n"),
+            (
+                2,
+                b"<?xml version='1.0'?><annotation><size><width>9</width><height>9</height></size><object><name>a&amp;&#65;</name>\
+                <difficult>1</difficult><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>9</xmax><ymax>9.5</ymax></bndbox></object></annotation>",
+            ),
+            (3, br#"{"shapes":[{"label":"a","points":[[1,2],[3,4]],"shape_type":"rectangle","group_id":1}],"imageWidth":9,"imageHeight":9}"#),
+            (
+                4,
+                br#"{"images":[{"id":1,"file_name":"1.jpg","width":9,"height":9}],"annotations":[{"image_id":1,"category_id":3,"bbox":[1,2,3,4]}],
+                "categories":[{"id":3,"name":"a"}]}"#,
+            ),
+            (5, b"9 9 resized\n0 1 2 3 4.5"),
+        ];
+        for (kind, file) in files {
+            assert!(fuzz(kind, file) > 0, "{kind}");
+            for cut in 0..file.len() {
+                fuzz(kind, &file[..cut]);
+                for bit in 0..8 {
+                    let mut damaged = file.to_vec();
+                    damaged[cut] ^= 1 << bit;
+                    fuzz(kind, &damaged);
+                }
+            }
+        }
+    }
+}
