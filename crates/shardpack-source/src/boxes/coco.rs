@@ -70,17 +70,35 @@ pub(super) struct Images {
     /// For each image: its objects, or why they are wrong; and the number of samples that are this image.
     images: Vec<(Result<Described, String>, AtomicU64)>,
     by_name: HashMap<String, usize>,
+    /// Names that have folders, by the file.
+    by_file: HashMap<String, Vec<String>>,
     /// Remarks on the file, which are of no image.
     pub remarks: BTreeMap<String, u64>,
 }
 
 impl Images {
-    /// The image of the sample at `path`: the one whose name is the end of the path, the longest name first. Counts the sample.
+    /// The image of the sample at `path`. Counts the sample.
     pub fn claim(&self, path: &str) -> Option<usize> {
-        let starts = std::iter::once(0).chain(path.match_indices('/').map(|(at, _)| at + 1));
-        let image = starts.into_iter().find_map(|start| self.by_name.get(&path[start..])).copied()?;
+        let image = self.find(path)?;
         self.images[image].1.fetch_add(1, Ordering::Relaxed);
         Some(image)
+    }
+
+    /// The image whose name is the end of `path`, the longest name first; or the only one whose name ends with `path`, as absolute names do;
+    /// or one whose name lacks the extension.
+    fn find(&self, path: &str) -> Option<usize> {
+        let by_end = |path: &str| {
+            let starts = std::iter::once(0).chain(path.match_indices('/').map(|(at, _)| at + 1));
+            starts.into_iter().find_map(|start| self.by_name.get(&path[start..])).copied()
+        };
+        let longer = || {
+            let ends = |name: &&String| name.strip_suffix(path).is_some_and(|before| before.ends_with('/'));
+            let names = self.by_file.get(file_of(path))?;
+            let mut found = names.iter().filter(ends).filter_map(|name| self.by_name.get(name));
+            found.next().copied().filter(|_| found.next().is_none())
+        };
+        let without_extension = || path.rsplit_once('.').and_then(|(stem, _)| by_end(stem));
+        by_end(path).or_else(longer).or_else(without_extension)
     }
 
     /// The objects of an image, after all samples were claimed.
@@ -148,7 +166,16 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Images, String> {
         return Err("no annotation has a bbox".to_owned());
     }
     let images = images.into_iter().map(|image| (image, AtomicU64::new(0))).collect();
-    Ok(Images { classes, images, by_name, remarks })
+    let mut by_file = HashMap::<String, Vec<String>>::new();
+    for name in by_name.keys().filter(|name| name.contains('/')) {
+        by_file.entry(file_of(name).to_owned()).or_default().push(name.clone());
+    }
+    Ok(Images { classes, images, by_name, by_file, remarks })
+}
+
+/// The last part of a path.
+fn file_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// Adds an annotation to its image. The first wrong one makes the image wrong.
@@ -214,6 +241,15 @@ mod tests {
         assert!(found.described(found.claim("c.jpg").unwrap()).unwrap_err().contains("category 5"));
         assert_eq!((found.unclaimed(), found.remarks.values().sum::<u64>()), (1, 1));
         assert!(found.claim("d.jpg").is_some());
+        let names = of(
+            r#"{"id": 1, "file_name": "/d/e/1.jpg"}, {"id": 2, "file_name": "x\\2"}, {"id": 3, "file_name": "f/1.jpg"}"#,
+            "",
+        );
+        let names = names.unwrap();
+        assert_eq!(
+            ["e/1.jpg", "1.jpg", "y/x/2.png", "2", "g/1.jpg"].map(|path| names.find(path)),
+            [Some(0), None, Some(1), Some(1), None]
+        );
         // Two samples of the name of an image.
         let again = found.claim("val/b/a.jpg").unwrap();
         assert!(found.described(again).unwrap_err().contains("2 images"));

@@ -106,7 +106,7 @@ pub(super) fn objects(text: &[u8], image: [u32; 2]) -> Result<Vec<Object>, Strin
         false => {
             let [[width, height], [own_width, own_height]] = [stated, image];
             return Err(format!(
-                "its label file is of an image of {width}x{height}, and it has {own_width}x{own_height}"
+                "its label file is of an image of {width}x{height}, and it has {own_width}x{own_height} as displayed"
             ));
         }
     };

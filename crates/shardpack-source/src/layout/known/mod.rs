@@ -1,6 +1,6 @@
 //! Recognises layouts that many datasets share, by their folders and files, and names the options that pack them.
 //!
-//! One file for each layout, one line in [`LAYOUTS`], one row in docs/how-to/recipes.md. A layout is recognised by names and a few
+//! One file for each layout, one line in [`LAYOUTS`], one row in docs/how-to/layouts.md. A layout is recognised by names and a few
 //! files; nothing is packed by it without the options.
 
 mod annotated;
