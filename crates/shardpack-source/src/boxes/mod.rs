@@ -41,7 +41,7 @@ use many::{InMany, Many};
 /// Longest label file of YOLO in bytes.
 const MAX_LINES_BYTES: u32 = 16 << 20;
 /// Longest other label file of one image in bytes: LabelMe's may have the image in it.
-const MAX_FILE_BYTES: u32 = 256 << 20;
+const MAX_FILE_BYTES: u32 = 64 << 20;
 /// Images between two looks at a cancellation.
 const CHECKED: u64 = 256;
 /// First bytes of an image in which its size is looked for.

@@ -91,6 +91,8 @@ impl File {
             ["annotation"] => self.is_annotation = true,
             [root] => return Err(format!("has {root} at its top, and no annotation")),
             ["annotation", "object"] => self.objects.push(Found::default()),
+            ["annotation", "object", "bndbox"] | ["annotation", "object", "part", "bndbox"] => {}
+            [.., "object" | "bndbox"] => return Err(format!("{} is no place for objects", path.join("/"))),
             _ => {}
         }
         Ok(())
@@ -108,7 +110,10 @@ impl File {
                 // Checked for its range.
                 self.size[at] = Some(size.ok_or_else(|| format!("{axis} is {text:?}"))? as u32);
             }
-            (["annotation", "object", "name"], Some(object)) => text.clone_into(&mut object.name),
+            (["annotation", "object", "name"], Some(object)) if object.name.is_empty() => {
+                text.clone_into(&mut object.name);
+            }
+            (["annotation", "object", "name"], Some(_)) => return Err(format!("object {number}: two names")),
             (["annotation", "object", "difficult"], Some(object)) => {
                 object.is_difficult = !matches!(text, "" | "0" | "false" | "Unspecified");
             }
@@ -121,7 +126,9 @@ impl File {
             (["annotation", "object", "bndbox", edge], Some(object)) => {
                 let Some(at) = EDGES.iter().position(|known| known == edge) else { return Ok(()) };
                 let value = text.parse().map_err(|_| format!("object {number}: {edge} is {text:?}"))?;
-                object.edges[at] = Some(value);
+                if object.edges[at].replace(value).is_some() {
+                    return Err(format!("object {number}: {edge} is there twice"));
+                }
             }
             _ => {}
         }
@@ -197,6 +204,9 @@ mod tests {
             (boxed(["1", "1", "nan", "1"]), "object 1: an edge that is no number"),
             ("<object><name>a</name></object>".to_owned(), "object 1: has no bndbox"),
             ("<object><bndbox></bndbox></object>".to_owned(), "object 1: has no name"),
+            ("<object><name>a</name><name>b</name></object>".to_owned(), "object 1: two names"),
+            ("<object><bndbox><xmin>1</xmin><xmin>1</xmin></bndbox></object>".to_owned(), "xmin is there twice"),
+            (format!("<objects>{}</objects>", boxed(["1", "1", "2", "2"])), "annotation/objects/object is no place"),
             ("<object>".to_owned(), "is no XML"),
             ("&x;".to_owned(), "&x; is no entity"),
             ("<size><width>-3</width></size>".to_owned(), "width is \"-3\""),
