@@ -377,7 +377,7 @@ fn check_sum(what: &str, mut parts: impl Iterator<Item = u64>, total: u64) -> Re
 }
 
 /// Whether something of the dataset itself is called so, or would be on a file system that knows no upper case.
-fn is_own_name(name: &str) -> bool {
+pub(crate) fn is_own_name(name: &str) -> bool {
     let own = [FILE, SUMS_FILE, LEDGER_FILE, splits::FILE, INDEX_FOLDER];
     own.iter().any(|own| name.eq_ignore_ascii_case(own)) || name.to_ascii_lowercase().starts_with(WORK_FOLDER)
 }

@@ -12,7 +12,7 @@ use crate::{
     Error, Result,
     hash::{self, FileHash},
     help,
-    manifest::Blake3,
+    manifest::{Blake3, File, is_own_name},
     size,
 };
 
@@ -35,6 +35,9 @@ pub struct Record {
     pub id: Blake3,
     /// The splits, in the order in which they were packed.
     pub splits: Vec<Split>,
+    /// Files beside the splits that describe all of them for other programs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<File>,
 }
 
 /// A split, as it was sealed.
@@ -86,9 +89,9 @@ pub fn check_name(name: &str) -> Result<()> {
 }
 
 impl Record {
-    /// A record of these splits.
-    pub fn new(splits: Vec<Split>) -> Self {
-        Self { schema: SCHEMA.to_owned(), id: Blake3::default(), splits }
+    /// A record of these splits, and of the files beside them.
+    pub fn new(splits: Vec<Split>, files: Vec<File>) -> Self {
+        Self { schema: SCHEMA.to_owned(), id: Blake3::default(), splits, files }
     }
 
     /// The bytes of the file.
@@ -125,11 +128,13 @@ impl Record {
         }
         let mut names = HashSet::new();
         for split in &record.splits {
-            let is_plain = !split.name.is_empty()
-                && !split.name.starts_with('.')
-                && !split.name.contains(|c: char| c == '/' || c == '\\' || c.is_control());
-            if !is_plain || !names.insert(&split.name) {
+            if !is_plain(&split.name) || !names.insert(&split.name) {
                 return Err(Error::data(format!("split {:?}: not a plain name, or named twice", split.name)));
+            }
+        }
+        for file in &record.files {
+            if !is_plain(&file.file) || is_own_name(&file.file) || !names.insert(&file.file) {
+                return Err(Error::data(format!("file {:?}: not a plain name, or named twice", file.file)));
             }
         }
         match record.splits.is_empty() {
@@ -206,6 +211,11 @@ impl Record {
     }
 }
 
+/// Whether `name` is that of an entry of a folder, and not hidden.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with('.') && !name.contains(|c: char| c == '/' || c == '\\' || c.is_control())
+}
+
 /// A dataset in a folder without a record, by its manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Named<'a> {
@@ -247,7 +257,20 @@ mod tests {
             samples: 7,
             manifest: Blake3([hash; 32]),
         };
-        Record::new(vec![split("train", 1), split("val", 2), split("test", 3)])
+        Record::new(vec![split("train", 1), split("val", 2), split("test", 3)], Vec::new())
+    }
+
+    #[test]
+    fn files_beside_splits_have_plain_names_that_no_other_file_needs() {
+        let with = |name: &str| {
+            let file = File { file: name.to_owned(), bytes: 7, blake3: Blake3([3; 32]) };
+            Record::read(&Record::new(record().splits, vec![file]).to_bytes().unwrap())
+        };
+        assert_eq!(with("README.md").unwrap().files[0].bytes, 7);
+        for wrong in ["", "..", "a/b", ".x", "train", "splits.json", "manifest.json", "index"] {
+            assert!(with(wrong).is_err(), "{wrong}");
+        }
+        assert!(!String::from_utf8(record().to_bytes().unwrap()).unwrap().contains("files"));
     }
 
     #[test]

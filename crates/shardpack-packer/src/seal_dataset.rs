@@ -4,12 +4,17 @@
 use std::{collections::BTreeMap, path::Path};
 
 use shardpack_format::{
-    Result, hash,
+    Error, Result,
+    formats::{
+        self,
+        sidecars::{Catalogue, OfSplit},
+    },
+    hash, help,
     manifest::{self, BY_KIND, Blake3, Class, Format, Ledger, Manifest, Order},
     splits::{self, Record, Split},
     threads,
 };
-use shardpack_storage::Storage;
+use shardpack_storage::{Local, Storage};
 
 use crate::{
     copy::Sealed,
@@ -55,11 +60,20 @@ pub fn seal(
     Ok(manifest)
 }
 
-/// The record of the datasets of `plans`, which have these manifests; `None` if they are not splits.
+/// The record of splits, and the files beside the splits, each with its name.
+#[derive(Debug)]
+pub struct Beside {
+    /// The record.
+    pub record: Record,
+    /// The files, with their bytes; none if only the record was requested.
+    pub files: Vec<(&'static str, Vec<u8>)>,
+}
+
+/// The record of the datasets of `plans`, which have these manifests, with `files` beside them; `None` if they are not splits.
 ///
 /// # Errors
 /// Never for numbers and text; the type is that of the JSON writer.
-pub fn record(plans: &[Plan], manifests: &[Manifest]) -> Result<Option<Record>> {
+pub fn record(plans: &[Plan], manifests: &[Manifest], files: Vec<manifest::File>) -> Result<Option<Record>> {
     let mut all = Vec::new();
     for (plan, manifest) in plans.iter().zip(manifests) {
         let Some(split) = &plan.split else { return Ok(None) };
@@ -73,18 +87,78 @@ pub fn record(plans: &[Plan], manifests: &[Manifest]) -> Result<Option<Record>> 
     }
     // Independent of the order of the plans.
     all.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(Some(Record::new(all)))
+    Ok(Some(Record::new(all, files)))
 }
 
-/// Writes the record beside the splits in `dst`, through `work`; no file if there are no splits.
+/// The catalogues of which all `manifests` have a file, so that there is one beside the splits too.
+fn catalogues(manifests: &[Manifest]) -> Result<Vec<&'static Catalogue>> {
+    let Some(first) = manifests.first() else { return Ok(Vec::new()) };
+    let has = |manifest: &Manifest, file: &str| manifest.sidecars.iter().any(|sidecar| sidecar.file == file);
+    let kinds = formats::entry(&first.format.name)?.sidecars.iter().filter_map(|kind| kind.catalogue);
+    Ok(kinds.filter(|catalogue| manifests.iter().all(|manifest| has(manifest, catalogue.file))).collect())
+}
+
+/// Names of the files beside the splits with these manifests, sorted.
+pub(crate) fn names_beside(manifests: &[Manifest]) -> Result<Vec<&'static str>> {
+    let mut names: Vec<_> = catalogues(manifests)?.into_iter().map(|catalogue| catalogue.file).collect();
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// The record of splits and the files beside it; `storage` has the splits. `None` if the datasets are not splits.
 ///
 /// # Errors
-/// If it cannot be written.
-pub fn seal_splits(plans: &[Plan], manifests: &[Manifest], dst: &Path, work: &Path) -> Result<()> {
-    match record(plans, manifests)? {
-        Some(record) => sys::write_durably(work, &dst.join(splits::FILE), &record.to_bytes()?),
-        None => Ok(()),
+/// If the sidecars of a split cannot be read.
+pub fn beside(plans: &[Plan], manifests: &[Manifest], storage: &dyn Storage) -> Result<Option<Beside>> {
+    let mut all = Vec::new();
+    for (plan, manifest) in plans.iter().zip(manifests) {
+        let Some(split) = &plan.split else { return Ok(None) };
+        all.push((split.as_str(), manifest));
     }
+    all.sort_unstable_by_key(|(split, _)| *split);
+    let mut files = Vec::new();
+    for catalogue in catalogues(manifests)? {
+        files.push((catalogue.file, of_splits(catalogue, &all, storage)?));
+    }
+    files.sort_unstable_by_key(|(name, _)| *name);
+    let entry = |(name, bytes): &(&str, Vec<u8>)| manifest::File {
+        file: (*name).to_owned(),
+        bytes: bytes.len() as u64,
+        blake3: Blake3(hash::file(bytes)),
+    };
+    let record = record(plans, manifests, files.iter().map(entry).collect())?;
+    Ok(record.map(|record| Beside { record, files }))
+}
+
+/// The file of `catalogue` beside these splits.
+fn of_splits(catalogue: &Catalogue, splits: &[(&str, &Manifest)], storage: &dyn Storage) -> Result<Vec<u8>> {
+    let mut own = Vec::new();
+    for (split, manifest) in splits {
+        let name = format!("{split}/{}", catalogue.file);
+        let expected = manifest.sidecars.iter().find(|sidecar| sidecar.file == catalogue.file);
+        let is_right = |bytes: &[u8]| expected.is_some_and(|expected| expected.blake3.0 == hash::file(bytes));
+        let bytes = storage.read_right(&name, None, is_right)?.filter(|bytes| is_right(bytes));
+        own.push(bytes.ok_or_else(|| {
+            Error::data("is not the file that the manifest names").in_file(storage.path_of(&name)).help(help::PACK_ANEW)
+        })?);
+    }
+    let all = splits.iter().zip(&own);
+    let all: Vec<_> = all.map(|((folder, manifest), own)| OfSplit { folder, manifest, own }).collect();
+    (catalogue.of_splits)(&all)
+}
+
+/// Writes the record beside the splits in `dst`, through `work`, and before it the files that it names; no file if there are no splits.
+///
+/// # Errors
+/// If a file cannot be written, or one of these names is not of this program.
+pub fn seal_splits(plans: &[Plan], manifests: &[Manifest], dst: &Path, work: &Path) -> Result<()> {
+    let Some(beside) = beside(plans, manifests, &Local::new(dst))? else { return Ok(()) };
+    for (name, bytes) in &beside.files {
+        let path = dst.join(name);
+        sidecars::refuse_foreign(&path)?;
+        sys::write_durably(work, &path, bytes)?;
+    }
+    sys::write_durably(work, &dst.join(splits::FILE), &beside.record.to_bytes()?)
 }
 
 fn manifest(plan: &Plan, sealed: &BTreeMap<usize, Sealed>, file: Option<manifest::File>) -> Result<Manifest> {

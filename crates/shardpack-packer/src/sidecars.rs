@@ -18,7 +18,12 @@ use shardpack_format::{
 };
 use shardpack_storage::Storage;
 
-use crate::{copy::ShardHashes, own, plan::Plan, sys};
+use crate::{
+    copy::ShardHashes,
+    own,
+    plan::{Compression, Plan},
+    sys,
+};
 
 /// Number of bytes that are written at a time.
 const WRITE_BYTES: usize = 256 << 10;
@@ -50,17 +55,79 @@ impl Choice {
         match self {
             Self::Auto => Ok(kinds.iter().filter(|kind| kind.auto).filter(fits).map(|kind| kind.name).collect()),
             Self::None => Ok(Vec::new()),
-            Self::Names(names) => names
-                .iter()
-                .map(|name| {
-                    kinds.iter().find(|kind| kind.name == name).map(|kind| kind.name).ok_or_else(|| {
+            Self::Names(names) => {
+                let mut all = Vec::new();
+                for name in names {
+                    if name == "auto" {
+                        all.extend(Self::Auto.names(plan)?);
+                        continue;
+                    }
+                    let kind = kinds.iter().find(|kind| kind.name == name).ok_or_else(|| {
                         let known: Vec<_> = kinds.iter().map(|kind| kind.name).collect();
                         Error::usage(format!("--sidecars {name}: {format} has {}", known.join(", ")))
-                    })
-                })
-                .collect(),
+                    })?;
+                    all.push(kind.name);
+                }
+                let mut known = BTreeSet::new();
+                all.retain(|name| known.insert(*name));
+                Ok(all)
+            }
         }
     }
+
+    /// Names of the hashes of shard files for `plan`: see [`hashes_of`].
+    pub(crate) fn hashes(&self, plan: &Plan) -> Result<Vec<String>> {
+        hashes_of(plan.format(), &self.names(plan)?)
+    }
+
+    /// Whether the dataset of `manifest` has sidecars though none are chosen, or has none or no catalogue that are chosen.
+    pub(crate) fn differs(&self, plan: &Plan, manifest: &Manifest) -> Result<bool> {
+        let names = self.names(plan)?;
+        let has = |file: &str| manifest.sidecars.iter().any(|sidecar| sidecar.file == file);
+        let kinds = formats::entry(plan.format().name())?.sidecars.iter().filter(|kind| names.contains(&kind.name));
+        let lacks_one = kinds.filter_map(|kind| kind.catalogue).any(|catalogue| !has(catalogue.file));
+        Ok(lacks_one || names.is_empty() != manifest.sidecars.is_empty())
+    }
+}
+
+/// Names of the hashes of shard files that these sidecars of `format` contain: see [`shardpack_format::hash::Named`].
+fn hashes_of(format: &dyn Format, names: &[&str]) -> Result<Vec<String>> {
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let kinds = formats::entry(format.name())?.sidecars.iter().filter(|kind| names.contains(&kind.name));
+    let of_kinds = kinds.filter_map(|kind| kind.catalogue).flat_map(|catalogue| catalogue.hashes);
+    let all: BTreeSet<String> =
+        format.file_hashes().iter().cloned().chain(of_kinds.map(|name| (*name).to_owned())).collect();
+    Ok(all.into_iter().collect())
+}
+
+/// Whether the file at `path` exists, has a name of a sidecar, and was written by somebody else.
+pub(crate) fn is_foreign(path: &Path) -> Result<bool> {
+    let name = path.to_string_lossy();
+    if !sidecars::is_shared_name(&name) || !sys::exists(path)? {
+        return Ok(false);
+    }
+    let bytes = regular::read(path).map_err(|e| sys::io_error("cannot read", path, e))?;
+    Ok(!sidecars::is_ours(&name, &bytes))
+}
+
+/// As [`is_foreign`], for the file `name` in `storage`.
+pub(crate) fn is_foreign_in(storage: &dyn Storage, name: &str) -> Result<bool> {
+    let is_shared = sidecars::is_shared_name(name);
+    Ok(is_shared && storage.read_small(name)?.is_some_and(|bytes| !sidecars::is_ours(name, &bytes)))
+}
+
+/// Fails if [`is_foreign`].
+pub(crate) fn refuse_foreign(path: &Path) -> Result<()> {
+    if is_foreign(path)? { Err(foreign(path)) } else { Ok(()) }
+}
+
+/// Error for a file at `path` that somebody else wrote, where a sidecar must be written.
+pub(crate) fn foreign(path: &Path) -> Error {
+    Error::usage("was not written by shardpack, and a sidecar needs its name")
+        .in_file(path)
+        .help("move it away and repeat the command, or choose other --sidecars")
 }
 
 /// Fails if one of the sidecars of `choice` cannot represent a sample of `plan`.
@@ -76,6 +143,12 @@ pub(crate) fn check(choice: &Choice, plan: &Plan) -> Result<()> {
         .help("--sidecars names others, or none"));
     }
     let wanted = formats::entry(format)?.sidecars.iter().filter(|kind| names.contains(&kind.name));
+    if let (Some(kind), Compression::Zstd(_)) =
+        (wanted.clone().find(|kind| kind.catalogue.is_some()), plan.options.compression)
+    {
+        return Err(Error::usage(format!("sidecar {}: its readers do not read shards compressed by zstd", kind.name))
+            .help("leave out --compress, or this sidecar"));
+    }
     let mut path = Vec::new();
     for fits in wanted.filter_map(|kind| kind.path_fits) {
         for number in 0..plan.listing.len() {
@@ -145,7 +218,9 @@ impl Writer<'_> {
         }
         let format = self.format;
         let index = |number: usize| self.index(&manifest.shards[number]);
-        let per_shard = manifest.shards.par_iter().map(|shard| self.hash_file(shard, format.file_hashes(), false));
+        let needed = self.needed();
+        let names = hashes_of(format, &needed)?;
+        let per_shard = manifest.shards.par_iter().map(|shard| self.hash_file(shard, &names, false));
         let hashes = per_shard.collect::<Result<Vec<_>>>()?;
         let unpacked = match manifest.format.compression.as_str() {
             "none" => Vec::new(),
@@ -169,7 +244,7 @@ impl Writer<'_> {
             unpacked: &unpacked,
             index: &index,
         };
-        let written = self.names.par_iter().map(|name| {
+        let written = needed.par_iter().map(|name| {
             let mut files = self.files(name);
             format.sidecar(name, &dataset, &mut files)?;
             files.finish()
@@ -177,6 +252,17 @@ impl Writer<'_> {
         let files: Vec<_> = written.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
         self.make_durable(files.iter())?;
         Ok(files)
+    }
+
+    /// Names of the sidecars of which a file is written.
+    fn needed(&self) -> Vec<&str> {
+        let is_written = |kind: &sidecars::Kind| match (self.only, kind.catalogue) {
+            (Some(only), Some(catalogue)) => only.contains(catalogue.file),
+            _ => true,
+        };
+        let kinds = formats::entry(self.format.name()).map_or(&[][..], |entry| entry.sidecars);
+        let kinds = kinds.iter().filter(|kind| self.names.contains(&kind.name) && is_written(kind));
+        kinds.map(|kind| kind.name).collect()
     }
 
     /// The hashes of a shard, or of its decompressed bytes with `unpack`; the shard is not read if they are known.
@@ -264,6 +350,7 @@ impl Files<'_> {
         let file = out.into_inner().map_err(|e| sys::io_error("cannot write", &temporary, e.into_error()))?;
         let path = self.writer.dst.join(&name);
         own::folder(self.writer.dst, Path::new(&name).parent().unwrap_or(Path::new("")))?;
+        refuse_foreign(&path)?;
         sys::finish_durably(&file, &temporary, &path)?;
         self.done.push(manifest::File { file: name, bytes, blake3: Blake3(*hasher.finalize().as_bytes()) });
         Ok(())

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::Path, sync::Arc};
 use shardpack_format::{
     ErrorKind, Result, crops,
     manifest::{self, INDEX_FOLDER, Manifest, SUMS_FILE, WORK_FOLDER},
-    splits,
+    splits::{self, Record},
 };
 use shardpack_reader::is_to_be_replaced;
 use shardpack_storage::{Storage, UNFINISHED};
@@ -124,6 +124,10 @@ pub fn strangers(storage: &dyn Storage, manifest: &Manifest) -> Result<Option<Ve
 pub fn beside_splits(storage: &dyn Storage, is_split: impl Fn(&str) -> bool) -> Result<Option<Vec<String>>> {
     let Some(mut names) = names_in(storage, "")? else { return Ok(None) };
     let has_work = has_work(storage)?;
+    let bytes = storage.read_right(splits::FILE, None, |bytes| Record::read(bytes).is_ok())?;
+    let record = bytes.and_then(|bytes| Record::read(&bytes).ok());
+    let files: BTreeSet<_> = record.into_iter().flat_map(|record| record.files).map(|file| file.file).collect();
+    names.retain(|name| !files.contains(name));
     names.retain(|name| name != splits::FILE && !(has_work && name == WORK_FOLDER) && !is_split(name));
     Ok(Some(names))
 }

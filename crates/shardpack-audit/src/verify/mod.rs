@@ -361,6 +361,11 @@ fn check_splits(files: &Arc<dyn Storage>, datasets: &[Opened], report: &mut Repo
             splits::FILE
         ));
     }
+    for file in record.iter().flat_map(|record| &record.files) {
+        if let Some(what) = wrong_file(files.as_ref(), file, splits::FILE)? {
+            report.problems.push(Problem { file: file.file.clone(), what, ..Problem::default() });
+        }
+    }
     let folder = |problem: &Problem| problem.file.split_once('/').map(|(folder, _)| folder.to_owned());
     // If a manifest cannot be read, only its folder is known.
     let damaged: Vec<String> = report.problems.iter().filter_map(folder).collect();
@@ -457,18 +462,22 @@ fn check_sidecars(dataset: &Opened, options: &Options) -> Result<Vec<Problem>> {
     let (first, step) = options.part.map_or((0, 1), |part| (part.number as usize - 1, part.of as usize));
     let all: Vec<_> = dataset.manifest.sidecars.iter().skip(first).step_by(step).collect();
     let check = |number: usize| {
-        let expected = all[number];
-        let is_right = |found: &[u8]| found.len() as u64 == expected.bytes && hash::file(found) == expected.blake3.0;
-        let what = match dataset.files.read_right(&expected.file, Some(expected.bytes), is_right)? {
-            None => "missing".to_owned(),
-            Some(found) if !is_right(&found) => {
-                format!("BLAKE3 differs: {} bytes, {} in the manifest", found.len(), expected.bytes)
-            }
-            Some(_) => return Ok(None),
-        };
-        Ok(Some(dataset.problem(&expected.file, what)))
+        let what = wrong_file(dataset.files.as_ref(), all[number], "the manifest")?;
+        Ok(what.map(|what| dataset.problem(&all[number].file, what)))
     };
     Ok(shard::in_order(all.len(), options.jobs, check)?.into_iter().flatten().collect())
+}
+
+/// How `expected` differs from the file in `files`; `of` names the file that has its hash.
+fn wrong_file(files: &dyn Storage, expected: &manifest::File, of: &str) -> Result<Option<String>> {
+    let is_right = |found: &[u8]| found.len() as u64 == expected.bytes && hash::file(found) == expected.blake3.0;
+    Ok(match files.read_right(&expected.file, Some(expected.bytes), is_right)? {
+        None => Some("missing".to_owned()),
+        Some(found) if !is_right(&found) => {
+            Some(format!("BLAKE3 differs: {} bytes, {} in {of}", found.len(), expected.bytes))
+        }
+        Some(_) => None,
+    })
 }
 
 /// Checks the ledger against the manifest: its hash and the counts of its lines.

@@ -24,6 +24,56 @@ pub struct Kind {
     pub of_shards: bool,
     /// Checks a sample's path before anything is packed, for sidecars that cannot represent every path.
     pub path_fits: Option<fn(&[u8]) -> Result<()>>,
+    /// Facts about a kind that describes the whole dataset for a catalogue of datasets.
+    pub catalogue: Option<&'static Catalogue>,
+}
+
+/// A kind of sidecar for catalogues of datasets: one file in each dataset, and one beside splits that describes all of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Catalogue {
+    /// Name of the file, in a dataset and beside splits.
+    pub file: &'static str,
+    /// Text that every such file contains. People give other files the same name, so a file without it is not ours.
+    pub mark: &'static str,
+    /// The hashes of shards that it contains: see [`crate::hash::Named`].
+    pub hashes: &'static [&'static str],
+    /// The bytes of the file beside these splits.
+    pub of_splits: fn(&[OfSplit<'_>]) -> Result<Vec<u8>>,
+}
+
+/// A sealed split, as the file beside the splits sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct OfSplit<'a> {
+    /// The folder of the split.
+    pub folder: &'a str,
+    /// The manifest of the split, with its id.
+    pub manifest: &'a manifest::Manifest,
+    /// The file of the same kind in the split.
+    pub own: &'a [u8],
+}
+
+/// All catalogues of all formats.
+fn catalogues() -> impl Iterator<Item = &'static Catalogue> {
+    super::ALL.iter().flat_map(|entry| entry.sidecars).filter_map(|kind| kind.catalogue)
+}
+
+/// Names of all files that may lie beside splits.
+pub fn beside_splits() -> impl Iterator<Item = &'static str> {
+    catalogues().map(|catalogue| catalogue.file)
+}
+
+/// Whether people give the name of the file at `path` to files of their own, so that [`is_ours`] decides by the content.
+pub fn is_shared_name(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    catalogues().any(|catalogue| catalogue.file == name)
+}
+
+/// Whether `bytes` may be a file that this program wrote at `path`.
+pub fn is_ours(path: &str, bytes: &[u8]) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let of_name = catalogues().find(|catalogue| catalogue.file == name);
+    let has = |mark: &str| bytes.windows(mark.len()).any(|bytes| bytes == mark.as_bytes());
+    of_name.is_none_or(|catalogue| has(catalogue.mark))
 }
 
 impl Kind {
@@ -104,6 +154,7 @@ pub(super) const CLASSES: Kind = Kind {
     auto: false,
     of_shards: false,
     path_fits: None,
+    catalogue: None,
 };
 
 /// `labels.json`: an object from class names to labels.
@@ -137,7 +188,7 @@ fn labels(dataset: &Dataset<'_>, files: &mut dyn Files) -> Result<()> {
 }
 
 /// `name` as text; on one line, in the sense of Python's `splitlines`, if `is_line`.
-fn readable(name: &[u8], is_line: bool) -> String {
+pub(super) fn readable(name: &[u8], is_line: bool) -> String {
     let mut text = String::with_capacity(name.len());
     for chunk in name.utf8_chunks() {
         for character in chunk.valid().chars() {

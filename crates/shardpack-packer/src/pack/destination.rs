@@ -11,6 +11,7 @@ use std::{
 
 use shardpack_format::{
     Error, ErrorKind, Result,
+    formats::sidecars::beside_splits,
     manifest::{self, Manifest, WORK_FOLDER},
     size, splits,
 };
@@ -106,6 +107,9 @@ impl SourceChange {
             let alike = alike(old, new);
             // The run may have been stopped after it was sealed.
             changed.stale.extend([dst.join(splits::FILE), folder.join(manifest::FILE)]);
+            if old.split.is_some() {
+                changed.stale.extend(beside_splits().map(|name| dst.join(name)));
+            }
             for number in 0..old.shards.len() {
                 let index = folder.join(copy::index_file(old, number));
                 let is_finished = sys::exists(&index)?;
@@ -121,6 +125,12 @@ impl SourceChange {
                 }
             }
             changed.stale.extend(sidecars::all_names(old)?.iter().map(|name| folder.join(name)));
+        }
+        let stale = std::mem::take(&mut changed.stale);
+        for path in stale {
+            if !sidecars::is_foreign(&path)? {
+                changed.stale.push(path);
+            }
         }
         Ok(changed)
     }

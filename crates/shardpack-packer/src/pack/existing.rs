@@ -99,7 +99,12 @@ impl Existing {
     pub fn has_other_record(&self, plans: &[Plan]) -> Result<bool> {
         let Some(record) = &self.record else { return Ok(false) };
         let Some(manifests) = self.all_of(plans) else { return Ok(false) };
-        let expected = seal_dataset::record(plans, &manifests)?.map(|record| record.to_bytes()).transpose()?;
+        // Another version may write other files beside the same splits.
+        let files = Record::read(record).map(|record| record.files).unwrap_or_default();
+        if !files.iter().map(|file| file.file.as_str()).eq(seal_dataset::names_beside(&manifests)?) {
+            return Ok(true);
+        }
+        let expected = seal_dataset::record(plans, &manifests, files)?.map(|record| record.to_bytes()).transpose()?;
         Ok(expected.as_ref() != Some(record))
     }
 
@@ -125,11 +130,18 @@ impl Existing {
     /// Names of the record of splits, the manifests, and all files that they name.
     pub fn files(&self) -> Vec<String> {
         let record = self.record.as_ref().map(|_| splits::FILE.to_owned());
+        let beside = self.files_beside().into_iter().map(|file| file.file);
         let manifests = self.manifests.iter().map(|(split, _)| below(split.as_deref()) + manifest::FILE);
         let files = self.manifests.iter().flat_map(|(split, manifest)| {
             manifest.iter().flat_map(files_of).map(|(file, _)| below(split.as_deref()) + &file)
         });
-        record.into_iter().chain(manifests).chain(files).collect()
+        record.into_iter().chain(beside).chain(manifests).chain(files).collect()
+    }
+
+    /// The files that the record of splits names.
+    pub fn files_beside(&self) -> Vec<manifest::File> {
+        let record = self.record.as_ref().and_then(|bytes| Record::read(bytes).ok());
+        record.map(|record| record.files).unwrap_or_default()
     }
 
     /// Describes how the datasets differ from those of `plans`, which are others.

@@ -10,6 +10,7 @@ use std::{
 
 use shardpack_format::{
     Error, Result,
+    formats::sidecars::beside_splits,
     manifest::{self, Manifest, WORK_FOLDER},
     splits, text,
 };
@@ -69,7 +70,7 @@ impl ExistingFiles {
             if stat.is_dir() && known.folders.contains(&path) {
                 self.walk(dst, &path, known)?;
                 self.folders.push(path);
-            } else if !stat.is_dir() && known.files.contains(&path) {
+            } else if !stat.is_dir() && known.files.contains(&path) && !sidecars::is_foreign(&full)? {
                 self.bytes += stat.len();
                 self.files.push(path);
             } else {
@@ -152,7 +153,8 @@ impl ExpectedEntries {
     /// Adds the files that the dataset in `dst` and the datasets of its splits name.
     fn all(&mut self, dst: &Path) -> Result<()> {
         self.dataset(dst, Path::new(""))?;
-        self.files(Path::new(""), [splits::FILE.to_owned()]);
+        let beside = beside_splits().map(str::to_owned);
+        self.files(Path::new(""), beside.chain([splits::FILE.to_owned()]));
         for name in names_in(dst)? {
             if name != WORK_FOLDER && is_split(&dst.join(&name), &name)? {
                 self.dataset(dst, Path::new(&name))?;

@@ -456,6 +456,7 @@ fn copy_all(
         };
         let folder = dataset_folder(folders.dst, plan);
         let storage = transfer::of_split(folders.storage, plan.split.as_deref())?;
+        let hashes = options.sidecars.hashes(plan)?;
         let copy = Copy {
             plan,
             source: source.as_ref(),
@@ -464,7 +465,7 @@ fn copy_all(
             guard: folders.guard,
             work: &work,
             shared: &shared,
-            hashes: if options.sidecars.names(plan)?.is_empty() { &[] } else { plan.format().file_hashes() },
+            hashes: &hashes,
             // Files just written are in the page cache, or in this order on disk.
             read_order: if relay.is_some() { ReadOrder::Plan } else { read_order(options.read_order, planned) },
             jobs: if relay.is_some() { options.jobs } else { reading_threads(options, planned) },
@@ -523,10 +524,7 @@ fn samples_of(outcome: &copy::Outcome) -> u64 {
 
 /// Whether sealed datasets have sidecars though none are requested now, or lack requested ones.
 fn other_sidecars(manifests: &[Manifest], plans: &[Plan], choice: &sidecars::Choice) -> Result<bool> {
-    let other = |(manifest, plan): (&Manifest, &Plan)| {
-        let wanted = choice.names(plan)?;
-        Ok(wanted.is_empty() != manifest.sidecars.is_empty())
-    };
+    let other = |(manifest, plan): (&Manifest, &Plan)| choice.differs(plan, manifest);
     manifests.iter().zip(plans).map(other).try_fold(false, |any, one: Result<bool>| Ok(any | one?))
 }
 

@@ -5,13 +5,14 @@ use std::{path::Path, sync::Arc};
 use shardpack_format::{
     Error, Result, help,
     manifest::{LEDGER_FILE, Manifest, SUMS_FILE},
-    shell, text,
+    shell, splits, text,
 };
 use shardpack_storage::Storage;
 
-use super::split_prefix;
+use super::{existing::Existing, split_prefix};
 use crate::{
     plan::Plan,
+    seal_dataset,
     transfer::{lengths, of_split},
 };
 
@@ -42,6 +43,7 @@ pub(super) fn check(storage: &Arc<dyn Storage>, plans: &[Plan], manifests: &[Man
             wrong.push(format!("{} {what}", text::path(Path::new(&path))));
         }
     }
+    wrong.extend(wrong_beside(storage, plans, manifests)?);
     let Some(first) = wrong.first() else { return Ok(()) };
     let more = if wrong.len() > 1 { format!(", and {} more", wrong.len() - 1) } else { String::new() };
     let error = Error::data(format!("was packed from this source, and is damaged now: {first}{more}")).in_file(dst);
@@ -51,4 +53,21 @@ pub(super) fn check(storage: &Arc<dyn Storage>, plans: &[Plan], manifests: &[Man
         }
         false => error.help(help::PACK_ANEW),
     })
+}
+
+/// Describes the files beside splits that are missing or have another length.
+fn wrong_beside(storage: &Arc<dyn Storage>, plans: &[Plan], manifests: &[Manifest]) -> Result<Vec<String>> {
+    let is_split = plans.iter().any(|plan| plan.split.is_some());
+    if !is_split || seal_dataset::names_beside(manifests)?.is_empty() {
+        return Ok(Vec::new());
+    }
+    let files = Existing::look(storage.as_ref(), &[])?.files_beside();
+    let names: Vec<&str> = files.iter().map(|file| file.file.as_str()).collect();
+    let found = lengths(storage.as_ref(), &names)?;
+    let wrong = files.iter().filter_map(|file| match found.get(file.file.as_str()) {
+        Some(found) if *found == file.bytes => None,
+        Some(found) => Some(format!("{} is {found} bytes, {} in {}", file.file, file.bytes, splits::FILE)),
+        None => Some(format!("{} is missing", file.file)),
+    });
+    Ok(wrong.collect())
 }

@@ -16,7 +16,9 @@ use std::{
 };
 
 use shardpack_format::{
-    Error, ErrorKind, Result, hash,
+    Error, ErrorKind, Result,
+    formats::sidecars::{beside_splits, is_shared_name},
+    hash,
     manifest::{self, INDEX_FOLDER, LEDGER_FILE, Manifest, SUMS_FILE, WORK_FOLDER},
     splits,
 };
@@ -268,12 +270,13 @@ impl Site {
         Ok(left)
     }
 
-    /// Puts the record beside the splits.
+    /// Puts the record beside the splits, and before it the files that it names.
     fn put_record(&self, plans: &[Plan], manifests: &[Manifest]) -> Result<()> {
-        match seal_dataset::record(plans, manifests)? {
-            Some(record) => self.storage.put(splits::FILE, record.to_bytes()?),
-            None => Ok(()),
+        let Some(beside) = seal_dataset::beside(plans, manifests, self.storage.as_ref())? else { return Ok(()) };
+        for (name, bytes) in beside.files {
+            self.storage.put(name, bytes)?;
         }
+        self.storage.put(splits::FILE, beside.record.to_bytes()?)
     }
 
     /// See [`Existing::look`].
@@ -312,10 +315,22 @@ impl Site {
         own.extend([splits::FILE.to_owned(), plan_name(), replaced_name()]);
         // Without a plan, files of these names may be of a dataset that has lost its manifest.
         let is_ours = force || is_of_plans == Some(true);
-        let mut other = self.first_other(|name| is_spool(name) || is_ours && own.contains(name))?;
+        let mut shared = Vec::new();
+        let mut is_own = |name: &str| {
+            let is_own = own.contains(name);
+            shared.extend((is_own && is_shared_name(name)).then(|| name.to_owned()));
+            is_own
+        };
+        let mut other = self.first_other(|name| is_spool(name) || is_ours && is_own(name))?;
         if !is_ours && other.is_some() && self.plan_is_of(plans)? == Some(true) {
             // Another process has begun the same pack meanwhile.
-            other = self.first_other(|name| is_spool(name) || own.contains(name))?;
+            other = self.first_other(|name| is_spool(name) || is_own(name))?;
+        }
+        if let Some(name) = shared.iter().find_map(|name| match sidecars::is_foreign_in(self.storage.as_ref(), name) {
+            Ok(false) => None,
+            foreign => Some(foreign.map(|_| name)),
+        }) {
+            return Err(sidecars::foreign(&self.storage.path_of(name?)));
         }
         match other {
             None => Ok(()),
@@ -331,7 +346,7 @@ impl Site {
     }
 
     /// The first existing file that is not one of `own`; folder markers do not count.
-    pub fn first_other(&self, own: impl Fn(&str) -> bool) -> Result<Option<String>> {
+    pub fn first_other(&self, mut own: impl FnMut(&str) -> bool) -> Result<Option<String>> {
         let mut other = None;
         self.storage.walk("", &mut |name, _| match own(name) {
             true => ControlFlow::Continue(()),
@@ -439,6 +454,12 @@ impl Site {
         let mut files = files_in(local)?;
         files.retain(|file| !file.starts_with(WORK_FOLDER));
         let is_index = |file: &PathBuf| file.parent().is_some_and(|folder| folder.ends_with(INDEX_FOLDER));
+        for file in &files {
+            let name = file.to_string_lossy();
+            if sidecars::is_foreign_in(self.storage.as_ref(), &name)? {
+                return Err(sidecars::foreign(&self.storage.path_of(&name)));
+            }
+        }
         let rank = |file: &PathBuf| match file.file_name().and_then(|name| name.to_str()) {
             Some(splits::FILE) => 2,
             Some(manifest::FILE) => 1,
@@ -481,7 +502,13 @@ impl Site {
         let replaced = self.replaced()?;
         if !replaced.is_empty() {
             let old = replaced.into_iter().filter(|name| !own.contains(name) && !files.contains(name));
-            remove_files(self.storage.as_ref(), &old.collect::<Vec<_>>())?;
+            let mut removed = Vec::new();
+            for name in old {
+                if !sidecars::is_foreign_in(self.storage.as_ref(), &name)? {
+                    removed.push(name);
+                }
+            }
+            remove_files(self.storage.as_ref(), &removed)?;
             self.storage.remove(&replaced_name())?;
         }
         self.remove_shared()
@@ -501,6 +528,9 @@ fn shards_of(plans: &[Plan]) -> Vec<String> {
 /// Names of all files that the datasets of `plans` may have.
 fn names_of(plans: &[Plan]) -> Result<Vec<String>> {
     let mut names = shards_of(plans);
+    if plans.iter().any(|plan| plan.split.is_some()) {
+        names.extend(beside_splits().map(str::to_owned));
+    }
     for plan in plans {
         let tables = (0..plan.shards.len()).flat_map(|number| crop_files(&copy::index_file(plan, number)));
         let others = [manifest::FILE, SUMS_FILE, LEDGER_FILE].map(str::to_owned);

@@ -17,6 +17,7 @@ pub(super) const KINDS: &[Kind] = &[
         auto: true,
         of_shards: true,
         path_fits: None,
+        catalogue: None,
     },
     CLASSES,
     LABELS,

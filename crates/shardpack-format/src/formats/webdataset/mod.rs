@@ -23,6 +23,9 @@
 //!   extension serves the whole dataset, whatever a stray image is. Decoders go by content.
 //! - Members are in the order of their extensions, as webdataset's own writer has them.
 
+mod card;
+mod columns;
+mod croissant;
 mod escape;
 mod foreign;
 mod header;

@@ -12,6 +12,7 @@ use std::{
 
 use serde::Serialize;
 
+use super::{card, croissant};
 use crate::{
     Error, Result,
     formats::{
@@ -35,6 +36,7 @@ pub(super) const KINDS: &[Kind] = &[
         auto: true,
         of_shards: true,
         path_fits: None,
+        catalogue: None,
     },
     Kind {
         name: "wids",
@@ -49,6 +51,7 @@ pub(super) const KINDS: &[Kind] = &[
         auto: true,
         of_shards: true,
         path_fits: None,
+        catalogue: None,
     },
     Kind {
         name: "timm",
@@ -64,6 +67,20 @@ pub(super) const KINDS: &[Kind] = &[
     },
     OF_DATASET,
     sidecars::LABELS,
+    Kind {
+        name: "card",
+        about: "dataset card, for load_dataset of Hugging Face datasets and the Hub: README.md; also beside splits",
+        files: &[card::CATALOGUE.file],
+        catalogue: Some(&card::CATALOGUE),
+        ..sidecars::CLASSES
+    },
+    Kind {
+        name: "croissant",
+        about: "Croissant 1.0 metadata, for mlcroissant and search engines: croissant.json; also beside splits",
+        files: &[croissant::CATALOGUE.file],
+        catalogue: Some(&croissant::CATALOGUE),
+        ..sidecars::CLASSES
+    },
 ];
 
 /// Bytes collected before a write to the file.
@@ -91,6 +108,8 @@ pub(super) fn write(name: &str, dataset: &Dataset<'_>, files: &mut dyn Files) ->
             let sizes = dataset.shards.iter().map(|shard| (shard.file.as_str(), shard.samples));
             sidecars::json("sizes.json", &sidecars::Pairs::new(sizes), files)
         }
+        "card" => card::write(dataset, files),
+        "croissant" => croissant::write(dataset, files),
         _ => sidecars::write(super::NAME, name, dataset, files),
     }
 }

@@ -1,0 +1,159 @@
+//! The dataset card `README.md`: the front matter that makes `datasets.load_dataset(FOLDER)` read the shards, and a table for people.
+//!
+//! Holds at all times: the front matter declares every column, so the reader does not guess columns from the first samples; and
+//! the number of samples, which the reader compares. Names of classes are escaped, so that no name ends the front matter.
+//! Source: Hugging Face datasets 5.2.0, `utils/metadata.py`, `features/features.py`, `splits.py`.
+
+use std::collections::BTreeSet;
+
+use super::columns::{Content, Part, class_names, columns};
+use crate::{
+    Result,
+    formats::sidecars::{Catalogue, Dataset, Files},
+    size, splits,
+};
+
+/// The catalogue in the list of sidecars.
+pub(super) const CATALOGUE: Catalogue = Catalogue {
+    file: "README.md",
+    mark: "\n# Written by shardpack. verify reports a changed card.\n",
+    hashes: &[],
+    of_splits: |all| Ok(text(&all.iter().map(Part::of_split).collect::<Vec<_>>()).into_bytes()),
+};
+
+/// Categories of sizes on the Hub, each with the number of samples that it does not reach.
+const SIZES: [(&str, u64); 10] = [
+    ("n<1K", 1_000),
+    ("1K<n<10K", 10_000),
+    ("10K<n<100K", 100_000),
+    ("100K<n<1M", 1_000_000),
+    ("1M<n<10M", 10_000_000),
+    ("10M<n<100M", 100_000_000),
+    ("100M<n<1B", 1_000_000_000),
+    ("1B<n<10B", 10_000_000_000),
+    ("10B<n<100B", 100_000_000_000),
+    ("100B<n<1T", 1_000_000_000_000),
+];
+
+/// Writes the card of one dataset.
+pub(super) fn write(dataset: &Dataset<'_>, files: &mut dyn Files) -> Result<()> {
+    files.begin(CATALOGUE.file)?;
+    files.write(text(&[Part::of_dataset(dataset)]).as_bytes())
+}
+
+/// The card of these splits, or of one dataset.
+fn text(parts: &[Part<'_>]) -> String {
+    let names = split_names(parts);
+    // The reader fails on a pattern without files.
+    let parts: Vec<_> = parts.iter().zip(&names).filter(|(part, _)| !part.shards.is_empty()).collect();
+    let all: u64 = parts.iter().map(|(part, _)| part.samples).sum();
+    let mut text = format!("---{}configs:\n- config_name: default\n  data_files:\n", CATALOGUE.mark);
+    for (part, name) in &parts {
+        text += &format!("  - split: {}\n    path: {}\n", scalar(name), scalar(&pattern(part)));
+    }
+    text += "dataset_info:\n";
+    let described: Vec<&Part<'_>> = parts.iter().map(|(part, _)| *part).collect();
+    text += &features(&described);
+    text += "  splits:\n";
+    for (part, name) in &parts {
+        text += &format!("  - name: {}\n    num_examples: {}\n", scalar(name), part.samples);
+    }
+    let category = SIZES.iter().find(|(_, below)| all < *below).map_or("n>1T", |(name, _)| name);
+    text += &format!("size_categories:\n- {category}\ntags:\n- webdataset\n---\n\n");
+    text + &body(&parts)
+}
+
+/// The features of all columns; empty if the reader must infer the type of one.
+fn features(parts: &[&Part<'_>]) -> String {
+    let (columns, classes) = (columns(parts), class_names(parts));
+    let mut text = "  features:\n".to_owned();
+    for column in &columns {
+        let Some(dtype) = dtype(column.content) else { return String::new() };
+        for name in &column.extensions {
+            text += &format!("  - name: {}\n    dtype:", scalar(name));
+            text += &match classes.as_ref().filter(|_| column.is_label()) {
+                Some(classes) => class_label(classes),
+                None => format!(" {dtype}\n"),
+            };
+        }
+    }
+    for name in ["__key__", "__url__"] {
+        text += &format!("  - name: {name}\n    dtype: string\n");
+    }
+    text
+}
+
+fn class_label(classes: &[String]) -> String {
+    let names = classes.iter().enumerate().map(|(label, name)| format!("          \"{label}\": {}\n", scalar(name)));
+    "\n      class_label:\n        names:\n".to_owned() + &names.collect::<String>()
+}
+
+/// The name of the reader's feature; `None` if it depends on the values.
+fn dtype(content: Content) -> Option<&'static str> {
+    Some(match content {
+        Content::Image => "image",
+        Content::Sound => "audio",
+        Content::Video => "video",
+        Content::Mesh => "mesh",
+        Content::Text => "string",
+        Content::Integer => "int64",
+        Content::Json => "json",
+        Content::Bytes => "binary",
+        Content::Value => return None,
+    })
+}
+
+/// The pattern of the names of all shards of `part`, relative to the card.
+fn pattern(part: &Part<'_>) -> String {
+    let name = part.name.replace(['[', ']', '*', '?', '{', '}'], "?");
+    format!("{}{name}-*.tar", part.prefix)
+}
+
+/// The names of the splits for the reader: letters, digits and `_`, each once. A dataset that is no split is called `train`.
+fn split_names(parts: &[Part<'_>]) -> Vec<String> {
+    let mut used = BTreeSet::new();
+    let name = |part: &Part<'_>| {
+        let own = match part.prefix.is_empty() && !splits::KNOWN.contains(&part.name) {
+            true => "train",
+            false => part.name,
+        };
+        let mut name: String = own.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+        // `all` is every split together.
+        while name == "all" || !used.insert(name.clone()) {
+            name.push('_');
+        }
+        name
+    };
+    parts.iter().map(name).collect()
+}
+
+/// `text` as a scalar of YAML in double quotes, on one line, with all unusual characters escaped.
+fn scalar(text: &str) -> String {
+    let mut out = "\"".to_owned();
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            ' '..='~' => out.push(c),
+            _ if c.is_alphanumeric() => out.push(c),
+            _ => out += &format!("\\U{:08X}", u32::from(c)),
+        }
+    }
+    out + "\""
+}
+
+fn body(parts: &[(&Part<'_>, &String)]) -> String {
+    let mut text = "# Dataset\n\nThe samples are in tar files in the WebDataset format.\n\n".to_owned();
+    text += "| split | samples | shards | size | id |\n|---|---|---|---|---|\n";
+    for (part, name) in parts {
+        let bytes = part.shards.iter().map(|shard| shard.bytes).sum();
+        let (shards, id) = (part.shards.len(), part.id.as_deref().unwrap_or("see manifest.json"));
+        text += &format!("| {name} | {} | {shards} | {} | {id} |\n", part.samples, size::text(bytes));
+    }
+    let classes = parts.iter().map(|(part, _)| part.classes.len()).max().unwrap_or(0);
+    if classes > 0 {
+        text += &format!("\nLabels are the numbers of {}.\n", size::counted(classes as u64, "class"));
+    }
+    text += "\n```python\nimport datasets\n\ndataset = datasets.load_dataset(\"FOLDER\")\n```\n";
+    text + "\n`shardpack verify FOLDER` compares every byte with its hash.\n"
+}
+
