@@ -65,69 +65,69 @@ pub fn seal(
 pub struct Beside {
     /// The record.
     pub record: Record,
-    /// The files, with their bytes; none if only the record was requested.
+    /// The files, with their bytes.
     pub files: Vec<(&'static str, Vec<u8>)>,
 }
 
-/// The record of the datasets of `plans`, which have these manifests, with `files` beside them; `None` if they are not splits.
+/// The names of the splits of `plans`, each with its manifest, sorted; `None` if the datasets are not splits.
+pub(crate) fn splits_of<'a>(plans: &'a [Plan], manifests: &'a [Manifest]) -> Option<Vec<(&'a str, &'a Manifest)>> {
+    let named = plans.iter().zip(manifests).map(|(plan, manifest)| Some((plan.split.as_deref()?, manifest)));
+    let mut all = named.collect::<Option<Vec<_>>>()?;
+    // Independent of the order of the plans.
+    all.sort_unstable_by_key(|(split, _)| *split);
+    Some(all)
+}
+
+/// The record of these splits, with `files` beside them.
 ///
 /// # Errors
 /// Never for numbers and text; the type is that of the JSON writer.
-pub fn record(plans: &[Plan], manifests: &[Manifest], files: Vec<manifest::File>) -> Result<Option<Record>> {
+pub(crate) fn record(splits: &[(&str, &Manifest)], files: Vec<manifest::File>) -> Result<Record> {
     let mut all = Vec::new();
-    for (plan, manifest) in plans.iter().zip(manifests) {
-        let Some(split) = &plan.split else { return Ok(None) };
+    for (split, manifest) in splits {
         let (bytes, id) = manifest.to_bytes()?;
         all.push(Split {
-            name: split.clone(),
+            name: (*split).to_owned(),
             dataset: id,
             samples: manifest.samples,
             manifest: Blake3(hash::file(&bytes)),
         });
     }
-    // Independent of the order of the plans.
-    all.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(Some(Record::new(all, files)))
+    Ok(Record::new(all, files))
 }
 
-/// The catalogues of which all `manifests` have a file, so that there is one beside the splits too.
-fn catalogues(manifests: &[Manifest]) -> Result<Vec<&'static Catalogue>> {
-    let Some(first) = manifests.first() else { return Ok(Vec::new()) };
+/// The catalogues of which all splits have a file, so that there is one beside the splits too; sorted by the name of the file.
+fn catalogues(splits: &[(&str, &Manifest)]) -> Result<Vec<&'static Catalogue>> {
+    let Some((_, first)) = splits.first() else { return Ok(Vec::new()) };
     let has = |manifest: &Manifest, file: &str| manifest.sidecars.iter().any(|sidecar| sidecar.file == file);
     let kinds = formats::entry(&first.format.name)?.sidecars.iter().filter_map(|kind| kind.catalogue);
-    Ok(kinds.filter(|catalogue| manifests.iter().all(|manifest| has(manifest, catalogue.file))).collect())
+    let all = kinds.filter(|catalogue| splits.iter().all(|(_, manifest)| has(manifest, catalogue.file)));
+    let mut all: Vec<_> = all.collect();
+    all.sort_unstable_by_key(|catalogue| catalogue.file);
+    Ok(all)
 }
 
-/// Names of the files beside the splits with these manifests, sorted.
-pub(crate) fn names_beside(manifests: &[Manifest]) -> Result<Vec<&'static str>> {
-    let mut names: Vec<_> = catalogues(manifests)?.into_iter().map(|catalogue| catalogue.file).collect();
-    names.sort_unstable();
-    Ok(names)
+/// Names of the files beside these splits, sorted.
+pub(crate) fn names_beside(splits: &[(&str, &Manifest)]) -> Result<Vec<&'static str>> {
+    Ok(catalogues(splits)?.into_iter().map(|catalogue| catalogue.file).collect())
 }
 
-/// The record of splits and the files beside it; `storage` has the splits. `None` if the datasets are not splits.
+/// The record of these splits and the files beside it; `storage` has the splits.
 ///
 /// # Errors
 /// If the sidecars of a split cannot be read.
-pub fn beside(plans: &[Plan], manifests: &[Manifest], storage: &dyn Storage) -> Result<Option<Beside>> {
-    let mut all = Vec::new();
-    for (plan, manifest) in plans.iter().zip(manifests) {
-        let Some(split) = &plan.split else { return Ok(None) };
-        all.push((split.as_str(), manifest));
-    }
-    all.sort_unstable_by_key(|(split, _)| *split);
+pub fn beside(splits: &[(&str, &Manifest)], storage: &dyn Storage) -> Result<Beside> {
     let mut files = Vec::new();
-    for catalogue in catalogues(manifests)? {
-        files.push((catalogue.file, of_splits(catalogue, &all, storage)?));
+    for catalogue in catalogues(splits)? {
+        files.push((catalogue.file, of_splits(catalogue, splits, storage)?));
     }
-    files.sort_unstable_by_key(|(name, _)| *name);
     let entry = |(name, bytes): &(&str, Vec<u8>)| manifest::File {
         file: (*name).to_owned(),
         bytes: bytes.len() as u64,
         blake3: Blake3(hash::file(bytes)),
     };
-    let record = record(plans, manifests, files.iter().map(entry).collect())?;
-    Ok(record.map(|record| Beside { record, files }))
+    let record = record(splits, files.iter().map(entry).collect())?;
+    Ok(Beside { record, files })
 }
 
 /// The file of `catalogue` beside these splits.
@@ -152,7 +152,8 @@ fn of_splits(catalogue: &Catalogue, splits: &[(&str, &Manifest)], storage: &dyn 
 /// # Errors
 /// If a file cannot be written, or one of these names is not of this program.
 pub fn seal_splits(plans: &[Plan], manifests: &[Manifest], dst: &Path, work: &Path) -> Result<()> {
-    let Some(beside) = beside(plans, manifests, &Local::new(dst))? else { return Ok(()) };
+    let Some(splits) = splits_of(plans, manifests) else { return Ok(()) };
+    let beside = beside(&splits, &Local::new(dst))?;
     for (name, bytes) in &beside.files {
         let path = dst.join(name);
         sidecars::refuse_foreign(&path)?;

@@ -80,8 +80,14 @@ impl Choice {
         hashes_of(plan.format(), &self.names(plan)?)
     }
 
+    /// Whether sealed datasets have sidecars though none are chosen, or lack chosen ones.
+    pub(crate) fn differ(&self, plans: &[Plan], manifests: &[Manifest]) -> Result<bool> {
+        let all = plans.iter().zip(manifests);
+        all.map(|(plan, manifest)| self.differs(plan, manifest)).try_fold(false, |any, one| Ok(any | one?))
+    }
+
     /// Whether the dataset of `manifest` has sidecars though none are chosen, or has none or no catalogue that are chosen.
-    pub(crate) fn differs(&self, plan: &Plan, manifest: &Manifest) -> Result<bool> {
+    fn differs(&self, plan: &Plan, manifest: &Manifest) -> Result<bool> {
         let names = self.names(plan)?;
         let has = |file: &str| manifest.sidecars.iter().any(|sidecar| sidecar.file == file);
         let kinds = formats::entry(plan.format().name())?.sidecars.iter().filter(|kind| names.contains(&kind.name));
@@ -112,8 +118,11 @@ pub(crate) fn is_foreign(path: &Path) -> Result<bool> {
     Ok(!sidecars::is_ours(&name, &bytes))
 }
 
-/// As [`is_foreign`], for the file `name` in `storage`.
-pub(crate) fn is_foreign_in(storage: &dyn Storage, name: &str) -> Result<bool> {
+/// Whether the file `name` in `storage` exists, has a name of a sidecar, and was written by somebody else.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn is_foreign_in(storage: &dyn Storage, name: &str) -> Result<bool> {
     let is_shared = sidecars::is_shared_name(name);
     Ok(is_shared && storage.read_small(name)?.is_some_and(|bytes| !sidecars::is_ours(name, &bytes)))
 }
@@ -123,11 +132,22 @@ pub(crate) fn refuse_foreign(path: &Path) -> Result<()> {
     if is_foreign(path)? { Err(foreign(path)) } else { Ok(()) }
 }
 
+/// Fails if a file in `dst` that somebody else wrote has the name of a chosen sidecar.
+pub(crate) fn refuse_strangers(choice: &Choice, plans: &[Plan], dst: &Path) -> Result<()> {
+    for plan in plans {
+        let names = choice.files(plan)?;
+        let folders = [Some(dst.to_path_buf()), plan.split.as_ref().map(|split| dst.join(split))];
+        let paths = folders.iter().flatten().flat_map(|folder| names.iter().map(|name| folder.join(name)));
+        paths.filter(|path| !path.is_dir()).try_for_each(|path| refuse_foreign(&path))?;
+    }
+    Ok(())
+}
+
 /// Error for a file at `path` that somebody else wrote, where a sidecar must be written.
-pub(crate) fn foreign(path: &Path) -> Error {
+pub fn foreign(path: &Path) -> Error {
     Error::usage("was not written by shardpack, and a sidecar needs its name")
         .in_file(path)
-        .help("move it away and repeat the command, or choose other --sidecars")
+        .help("move it away and repeat the command")
 }
 
 /// Fails if one of the sidecars of `choice` cannot represent a sample of `plan`.

@@ -10,6 +10,7 @@ pub mod foreign;
 pub mod inputs;
 mod records;
 mod repair;
+mod repair_beside;
 mod repair_target;
 mod same_labels;
 mod shard;

@@ -26,7 +26,7 @@ use shardpack_storage::{Local, OpenFile, Storage};
 use super::{
     Opened, Problem, Report,
     against::{self, Original},
-    dataset_report, open,
+    dataset_report, open, repair_beside,
     repair_target::{Remote, RepairTarget},
     shard::in_order,
     verify,
@@ -100,6 +100,7 @@ pub fn repair(
     let mended = datasets.iter().try_for_each(|dataset| {
         repair_one(dataset, source, remote.as_ref(), &options.for_files(&files), monitor, &mut repaired)
     });
+    let mended = mended.and_then(|()| repair_beside::mend(&files, &mut repaired));
     let mut taken = vec![files.transfers(), source.transfers(), repaired.transfers];
     match remote {
         None => mended?,

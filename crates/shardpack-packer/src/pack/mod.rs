@@ -356,12 +356,15 @@ fn pack_into(
     let (destination, state) =
         Destination::open(dst, planned.source.as_ref(), plans, options.force, site.storage.local().is_none())?;
     if let State::Sealed(manifests) = state {
-        let other_sidecars = other_sidecars(&manifests, plans, &options.sidecars)?;
+        let other_sidecars = options.sidecars.differ(plans, &manifests)?;
         let read = |plan: &Plan| sys::read_opt(&dataset_folder(dst, plan).join(LEDGER_FILE));
         let unpacked = in_ledgers(plans, &manifests, read)?;
         let newer = newer(planned.source.as_ref(), plans, &Local::new(dst))?;
         let report = report(manifests, true, Vec::new(), &[], plans, 0, start);
         return Ok(Report { other_sidecars, newer, unpacked, ..report });
+    }
+    if !matches!(state, State::New(_)) {
+        sidecars::refuse_strangers(&options.sidecars, plans, dst)?;
     }
     let stale = if let State::Changed(changed) = &state { changed.stale().to_vec() } else { Vec::new() };
     let storage = site.storage_in(&destination.work);
@@ -520,12 +523,6 @@ fn in_ledgers(
 
 fn samples_of(outcome: &copy::Outcome) -> u64 {
     outcome.shards.values().map(|shard| shard.entry.samples).sum()
-}
-
-/// Whether sealed datasets have sidecars though none are requested now, or lack requested ones.
-fn other_sidecars(manifests: &[Manifest], plans: &[Plan], choice: &sidecars::Choice) -> Result<bool> {
-    let other = |(manifest, plan): (&Manifest, &Plan)| choice.differs(plan, manifest);
-    manifests.iter().zip(plans).map(other).try_fold(false, |any, one: Result<bool>| Ok(any | one?))
 }
 
 /// The order in which the source will be read.

@@ -57,8 +57,8 @@ pub(super) fn check(storage: &Arc<dyn Storage>, plans: &[Plan], manifests: &[Man
 
 /// Describes the files beside splits that are missing or have another length.
 fn wrong_beside(storage: &Arc<dyn Storage>, plans: &[Plan], manifests: &[Manifest]) -> Result<Vec<String>> {
-    let is_split = plans.iter().any(|plan| plan.split.is_some());
-    if !is_split || seal_dataset::names_beside(manifests)?.is_empty() {
+    let Some(splits) = seal_dataset::splits_of(plans, manifests) else { return Ok(Vec::new()) };
+    if seal_dataset::names_beside(&splits)?.is_empty() {
         return Ok(Vec::new());
     }
     let files = Existing::look(storage.as_ref(), &[])?.files_beside();

@@ -31,7 +31,7 @@ use super::{
     existing::{self, Existing, below},
     existing_files, in_ledgers,
     newer::newer,
-    other_sidecars, pack_into, present,
+    pack_into, present,
     receipt::{self, Received},
     report,
     site_parts::is_spool,
@@ -248,7 +248,7 @@ impl Site {
         let plans = &planned.plans;
         let left_uploads = self.clear_local()?;
         let newer = newer(planned.source.as_ref(), plans, self.storage.as_ref())?;
-        let other_sidecars = other_sidecars(&manifests, plans, &options.sidecars)?;
+        let other_sidecars = options.sidecars.differ(plans, &manifests)?;
         let read = |plan: &Plan| self.storage.read_small(&(split_prefix(plan) + LEDGER_FILE));
         let unpacked = in_ledgers(plans, &manifests, read)?;
         let report = report(manifests, true, Vec::new(), &[], plans, 0, start);
@@ -272,7 +272,8 @@ impl Site {
 
     /// Puts the record beside the splits, and before it the files that it names.
     fn put_record(&self, plans: &[Plan], manifests: &[Manifest]) -> Result<()> {
-        let Some(beside) = seal_dataset::beside(plans, manifests, self.storage.as_ref())? else { return Ok(()) };
+        let Some(splits) = seal_dataset::splits_of(plans, manifests) else { return Ok(()) };
+        let beside = seal_dataset::beside(&splits, self.storage.as_ref())?;
         for (name, bytes) in beside.files {
             self.storage.put(name, bytes)?;
         }

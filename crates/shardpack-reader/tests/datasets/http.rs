@@ -85,7 +85,7 @@ fn splits_are_those_of_their_record() {
         let (dataset, samples) = (manifest.id, manifest.samples);
         splits::Split { name: name.to_owned(), dataset, samples, manifest: manifest::Blake3(hash::file(&bytes)) }
     };
-    let record = splits::Record::new(vec![split("train"), split("val")]).to_bytes().unwrap();
+    let record = splits::Record::new(vec![split("train"), split("val")], Vec::new()).to_bytes().unwrap();
     fs::write(folder.join(splits::FILE), record).unwrap();
     let opened = Dataset::open_all(&url).unwrap();
     assert_eq!(opened.iter().map(|one| (one.name(), one.len())).collect::<Vec<_>>(), [("train", 40), ("val", 9)]);

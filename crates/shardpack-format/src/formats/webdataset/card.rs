@@ -105,8 +105,7 @@ fn dtype(content: Content) -> Option<&'static str> {
 
 /// The pattern of the names of all shards of `part`, relative to the card.
 fn pattern(part: &Part<'_>) -> String {
-    let name = part.name.replace(['[', ']', '*', '?', '{', '}'], "?");
-    format!("{}{name}-*.tar", part.prefix)
+    format!("{}{}-*.tar", part.prefix, part.name)
 }
 
 /// The names of the splits for the reader: letters, digits and `_`, each once. A dataset that is no split is called `train`.
@@ -156,4 +155,3 @@ fn body(parts: &[(&Part<'_>, &String)]) -> String {
     text += "\n```python\nimport datasets\n\ndataset = datasets.load_dataset(\"FOLDER\")\n```\n";
     text + "\n`shardpack verify FOLDER` compares every byte with its hash.\n"
 }
-

@@ -17,8 +17,7 @@ use crate::{
 };
 
 /// The catalogue in the list of sidecars.
-pub(super) const CATALOGUE: Catalogue =
-    Catalogue { file: "croissant.json", mark: MARK, hashes: &[SHA256], of_splits };
+pub(super) const CATALOGUE: Catalogue = Catalogue { file: "croissant.json", mark: MARK, hashes: &[SHA256], of_splits };
 
 const MARK: &str = "Tar files in the WebDataset format, written by shardpack.";
 const SHA256: &str = "sha256";
@@ -62,7 +61,7 @@ pub(super) fn write(dataset: &Dataset<'_>, files: &mut dyn Files) -> Result<()> 
     for (shard, hashes) in dataset.shards.iter().zip(dataset.hashes) {
         let sha256 = hashes.get(SHA256).ok_or_else(|| Error::data(format!("{}: no SHA-256", shard.file)))?;
         distribution.push(json!({
-            "@type": "cr:FileObject", "@id": id(&shard.file), "name": shard.file, "contentUrl": shard.file,
+            "@type": "cr:FileObject", "@id": shard.file, "name": shard.file, "contentUrl": shard.file,
             "contentSize": format!("{} B", shard.bytes), "encodingFormat": "application/x-tar", "sha256": sha256,
         }));
     }
@@ -98,21 +97,9 @@ fn of_splits(splits: &[OfSplit<'_>]) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// `text` in an identifier, which is a relative IRI.
-fn id(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'-' | b'_' | b'.' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => out.push(byte as char),
-            _ => out += &format!("%{byte:02X}"),
-        }
-    }
-    out
-}
-
 /// Identifier of something of the column `column` of `part`.
 fn id_of(part: &Part<'_>, column: &Column, what: &str) -> String {
-    format!("{}/{}/{what}", id(part.name), id(column.name()))
+    format!("{}/{}/{what}", part.name, column.name())
 }
 
 /// The files of `column` in the shards.
@@ -128,7 +115,7 @@ fn members(part: &Part<'_>, column: &Column, all: &[Column]) -> Value {
     };
     let includes: Vec<_> = column.extensions.iter().flat_map(pattern).collect();
     let formats: Vec<_> = column.extensions.iter().map(|extension| mime(column.content, extension)).collect();
-    let archives: Vec<_> = part.shards.iter().map(|shard| json!({ "@id": id(&shard.file) })).collect();
+    let archives: Vec<_> = part.shards.iter().map(|shard| json!({ "@id": shard.file })).collect();
     let own = id_of(part, column, "files");
     json!({
         "@type": "cr:FileSet", "@id": own, "name": own, "containedIn": archives, "encodingFormat": formats,
@@ -161,10 +148,10 @@ fn records(part: &Part<'_>, column: &Column, has_classes: bool) -> Value {
 fn joined(part: &Part<'_>, columns: &[Column], has_classes: bool) -> Option<Value> {
     let first = columns.first()?;
     let second = columns.iter().skip(1).find(|column| column.is_label()).or(columns.get(1))?;
-    let name = id(part.name);
+    let name = part.name;
     let field = |column: &Column| {
         json!({
-            "@type": "cr:Field", "@id": format!("{name}/{}", id(column.name())), "name": column.name(),
+            "@type": "cr:Field", "@id": format!("{name}/{}", column.name()), "name": column.name(),
             "description": description(column, has_classes), "dataType": data_type(column.content),
             "source": { "field": { "@id": id_of(part, column, "content") } },
         })
