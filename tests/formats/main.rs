@@ -21,6 +21,7 @@ mod foreign;
 mod foreign_formats;
 mod formats;
 mod golden;
+mod peers_catalogues;
 mod peers_formats;
 mod peers_table;
 mod peers_webdataset;

@@ -138,7 +138,9 @@ pub(crate) fn refuse_strangers(choice: &Choice, plans: &[Plan], dst: &Path) -> R
         let names = choice.files(plan)?;
         let folders = [Some(dst.to_path_buf()), plan.split.as_ref().map(|split| dst.join(split))];
         let paths = folders.iter().flatten().flat_map(|folder| names.iter().map(|name| folder.join(name)));
-        paths.filter(|path| !path.is_dir()).try_for_each(|path| refuse_foreign(&path))?;
+        for path in paths {
+            refuse_foreign(&path)?;
+        }
     }
     Ok(())
 }
