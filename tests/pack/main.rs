@@ -11,6 +11,7 @@
 )]
 
 mod adopt;
+mod catalogues;
 mod changes;
 mod conservation;
 mod crash;

@@ -12,6 +12,7 @@
 
 mod all;
 mod bench;
+mod catalogues;
 mod convert;
 mod crops;
 mod foreign;

@@ -155,3 +155,91 @@ fn body(parts: &[(&Part<'_>, &String)]) -> String {
     text += "\n```python\nimport datasets\n\ndataset = datasets.load_dataset(\"FOLDER\")\n```\n";
     text + "\n`shardpack verify FOLDER` compares every byte with its hash.\n"
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::manifest::{Class, Counts, File, Shard};
+
+    /// The card of splits with these names, each with one class for each of `classes`.
+    fn card(names: &[&str], components: &[&str], classes: &[&[u8]], samples: u64) -> String {
+        let index = File::default();
+        let shards = [Shard { file: "x.tar".to_owned(), samples, bytes: 1, blake3: Default::default(), index }];
+        let classes: Vec<_> = classes.iter().map(|name| Class::new(name, Counts::default())).collect();
+        let components: Vec<_> = components.iter().map(|name| (*name).to_owned()).collect();
+        let kinds = BTreeMap::from([("png".to_owned(), 1), ("jpeg".to_owned(), 1)]);
+        let part = |name| Part::for_test(name, (&shards, samples), &classes, &components, &kinds);
+        text(&names.iter().map(|name| part(name)).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn every_line_of_the_front_matter_is_one_of_its_own() {
+        let names: [&[u8]; 5] = [b"---\n---", b"\"\\", b"\xff", "\u{2028}\u{85}\u{feff}".as_bytes(), "ä 😀".as_bytes()];
+        let card = card(&["train"], &["jpg", "cls"], &names, 1);
+        let lines: Vec<_> = card.lines().collect();
+        let end = lines.iter().skip(1).position(|line| *line == "---").unwrap();
+        assert!(lines[end].starts_with("- webdataset"), "{card}");
+        for name in [
+            r#""0": "---\U0000000A---""#,
+            r#""1": "\"\\""#,
+            r#""2": "\\xff""#,
+            r#""3": "\U00002028\U00000085\U0000FEFF""#,
+            r#""4": "ä \U0001F600""#,
+        ] {
+            assert!(lines.contains(&format!("          {name}").as_str()), "{name}: {card}");
+        }
+    }
+
+    #[test]
+    fn equal_names_of_classes_become_numbers() {
+        let told = card(&["train"], &["jpg", "cls"], &[b"\xff", b"\\xff"], 1);
+        assert!(told.contains("  - name: \"cls\"\n    dtype: int64\n") && !told.contains("class_label"), "{told}");
+    }
+
+    #[test]
+    fn columns_have_the_types_that_the_reader_decodes() {
+        let components = ["{kind}", "cls", "mask.png", "txt", "json", "flac", "mp4", "glb", "bin", "json.gz"];
+        let told = card(&["train"], &components, &[], 1);
+        let expected = [
+            ("jpg", "image"),
+            ("png", "image"),
+            ("cls", "int64"),
+            ("mask.png", "image"),
+            ("txt", "string"),
+            ("json", "json"),
+            ("flac", "audio"),
+            ("mp4", "video"),
+            ("glb", "mesh"),
+            ("bin", "binary"),
+            ("json.gz", "json"),
+        ];
+        for (name, dtype) in expected {
+            assert!(told.contains(&format!("  - name: \"{name}\"\n    dtype: {dtype}\n")), "{name}: {told}");
+        }
+        // The reader infers all columns if one depends on the values.
+        let told = card(&["train"], &["jpg", "x.npy"], &[], 1);
+        assert!(!told.contains("features") && told.contains("num_examples: 1"), "{told}");
+    }
+
+    #[test]
+    fn names_of_splits_are_those_that_the_hub_accepts() {
+        let names = |all: &[&str]| {
+            let card = card(all, &["jpg"], &[], 1);
+            let names =
+                card.lines().filter_map(|line| Some(line.strip_prefix("  - split: ")?.trim_matches('"').to_owned()));
+            names.collect::<Vec<_>>()
+        };
+        assert_eq!(names(&["a-b", "a_b", "all", "all_"]), ["a_b", "a_b_", "all_", "all__"]);
+        assert_eq!(names(&["val"]), ["val"]);
+    }
+
+    #[test]
+    fn the_size_is_a_category_of_the_hub() {
+        for (samples, category) in [(0, "n<1K"), (999, "n<1K"), (1000, "1K<n<10K"), (u64::MAX, "n>1T")] {
+            let card = card(&["train"], &["jpg"], &[], samples);
+            assert!(card.contains(&format!("size_categories:\n- {category}\n")), "{samples}: {card}");
+        }
+    }
+}

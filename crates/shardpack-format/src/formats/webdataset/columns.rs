@@ -116,6 +116,18 @@ impl<'a> Part<'a> {
         }
     }
 
+    /// A split `name` with these shards and their samples.
+    #[cfg(test)]
+    pub fn for_test(
+        name: &'a str,
+        (shards, samples): (&'a [Shard], u64),
+        classes: &'a [Class],
+        components: &'a [String],
+        kinds: &'a BTreeMap<String, u64>,
+    ) -> Self {
+        Self { prefix: format!("{name}/"), name, shards, samples, classes, components, kinds, id: None }
+    }
+
     pub fn of_split(split: &OfSplit<'a>) -> Self {
         let manifest = split.manifest;
         Self {

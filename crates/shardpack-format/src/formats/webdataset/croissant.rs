@@ -58,8 +58,9 @@ impl Document {
 pub(super) fn write(dataset: &Dataset<'_>, files: &mut dyn Files) -> Result<()> {
     let part = Part::of_dataset(dataset);
     let mut distribution = Vec::new();
-    for (shard, hashes) in dataset.shards.iter().zip(dataset.hashes) {
-        let sha256 = hashes.get(SHA256).ok_or_else(|| Error::data(format!("{}: no SHA-256", shard.file)))?;
+    for (number, shard) in dataset.shards.iter().enumerate() {
+        let sha256 = dataset.hashes.get(number).and_then(|hashes| hashes.get(SHA256));
+        let sha256 = sha256.ok_or_else(|| Error::data("its SHA-256 is unknown").in_file(&shard.file))?;
         distribution.push(json!({
             "@type": "cr:FileObject", "@id": shard.file, "name": shard.file, "contentUrl": shard.file,
             "contentSize": format!("{} B", shard.bytes), "encodingFormat": "application/x-tar", "sha256": sha256,

@@ -76,7 +76,7 @@ impl Sealed {
             samples: self.shards.iter().map(|shard| shard.samples).sum(),
             components: &self.components,
             compression: self.compression,
-            hashes: &[],
+            hashes: &vec![BTreeMap::from([("sha256".to_owned(), "00ff".to_owned())]); self.shards.len()],
             unpacked: &[],
             index: &open,
         };
@@ -100,6 +100,48 @@ fn shard(file: &str, samples: u64) -> Shard {
 
 fn numbers(bytes: &[u8]) -> Vec<u64> {
     bytes.chunks(8).map(|number| u64::from_le_bytes(number.try_into().unwrap())).collect()
+}
+
+#[test]
+fn a_card_without_splits_is_of_the_split_train() {
+    let files = Sealed { name: "photos", ..Sealed::small("{kind}") }.write("card");
+    let [(name, card)] = files.text()[..] else { panic!("one file") };
+    assert!(sidecars::is_ours(name, card.as_bytes()) && !sidecars::is_ours(name, b"# My dataset"));
+    assert!(sidecars::is_shared_name("val/README.md") && sidecars::is_ours("classes.txt", b""));
+    let front = "---\n# Written by shardpack. verify reports a changed card.\nconfigs:\n- config_name: default\n  data_files:\n  \
+        - split: \"train\"\n    path: \"photos-*.tar\"\ndataset_info:\n  features:\n  - name: \"jpg\"\n    dtype: image\n  \
+        - name: \"png\"\n    dtype: image\n  - name: \"cls\"\n    dtype:\n      class_label:\n        names:\n          \
+        \"0\": \"tench\"\n  - name: \"json\"\n    dtype: json\n  - name: __key__\n    dtype: string\n  - name: __url__\n    \
+        dtype: string\n  splits:\n  - name: \"train\"\n    num_examples: 3\nsize_categories:\n- n<1K\ntags:\n- webdataset\n---\n";
+    assert!(card.starts_with(front), "{card}");
+    assert!(card.contains("| train | 3 | 2 | 20.0 KiB | see manifest.json |"), "{card}");
+}
+
+#[test]
+fn croissant_needs_the_hashes_of_shards() {
+    let sealed = Sealed::small("jpg");
+    let dataset = Dataset {
+        kinds: &BTreeMap::new(),
+        name: sealed.name,
+        shards: &sealed.shards,
+        classes: &sealed.classes,
+        samples: 3,
+        components: &sealed.components,
+        compression: "none",
+        hashes: &[],
+        unpacked: &[],
+        index: &|_| Err(Error::usage("not asked for")),
+    };
+    let format = WebDataset::new(Choice::new("webdataset"));
+    assert!(format.sidecar("croissant", &dataset, &mut Memory::default()).is_err());
+    let files = sealed.write("croissant");
+    let [(name, text)] = files.text()[..] else { panic!("one file") };
+    let json: serde_json::Value = serde_json::from_str(text).unwrap();
+    assert_eq!((name, &json["distribution"][1]["sha256"]), ("croissant.json", &"00ff".into()));
+    assert_eq!(json["distribution"][1]["contentUrl"], "train-000001.tar");
+    let names: Vec<_> = json["recordSet"].as_array().unwrap().iter().map(|set| set["@id"].as_str().unwrap()).collect();
+    assert_eq!(names, ["train/jpg/records", "train/cls/records", "train/json/records", "train", "classes/names"]);
+    assert!(sidecars::is_ours(name, text.as_bytes()) && !sidecars::is_ours(name, b"{}"));
 }
 
 #[test]
