@@ -61,7 +61,7 @@ fn every_manifest_that_pack_writes_fits_the_schema() {
         "tfrecord" => "dali,classes,labels",
         "recordio" => "idx,dali,lst,classes,labels",
         "mds" => "index,classes,labels",
-        _ => "dali,wids,energon,timm,openclip,classes,labels",
+        _ => "dali,wids,energon,timm,openclip,classes,labels,card,croissant",
     };
     let [webdataset, tfrecord, recordio, mds] = ["webdataset", "tfrecord", "recordio", "mds"].map(all);
     let runs: [(&Path, usize, &[&str]); 17] = [

@@ -172,7 +172,7 @@ fn without_torch(bench: &Bench) {
 
 #[test]
 fn each_python_recipe_runs_as_it_stands() {
-    let rows: [(&str, &str, &[&str]); 13] = [
+    let rows: [(&str, &str, &[&str]); 14] = [
         ("webdataset", "SHARDPACK_PYTHON", &[]),
         ("webdataset and PyTorch", "SHARDPACK_PYTHON_STREAMING", &[]),
         ("Python alone", "SHARDPACK_PYTHON", &[]),
@@ -184,6 +184,7 @@ fn each_python_recipe_runs_as_it_stands() {
         ("NVIDIA DALI, tfrecord", "SHARDPACK_PYTHON_DALI", &["--format", "tfrecord"]),
         ("wids, by number", "SHARDPACK_PYTHON_SIDECARS", &["--sidecars", "wids"]),
         ("Hugging Face datasets", "SHARDPACK_PYTHON_SIDECARS", &[]),
+        ("Hugging Face datasets, all splits", "SHARDPACK_PYTHON_SIDECARS", &["--sidecars", "auto,card"]),
         ("Compressed shards", "SHARDPACK_PYTHON", &["--compress", "zstd"]),
         ("polars", "SHARDPACK_PYTHON", &[]),
     ];

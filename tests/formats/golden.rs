@@ -18,7 +18,7 @@ use std::{
 use shardpack_format::manifest::Manifest;
 use shardpack_testing::{Bench, Dataset, contents, pack, photos, run};
 
-/// All sidecars of each format, including those that are written only on request.
+/// The sidecars of each format, including those that are written only on request, without descriptions for catalogues.
 const SIDECARS: [(&str, &str); 4] = [
     ("webdataset", "dali,wids,energon,timm,openclip,classes,labels"),
     ("tfrecord", "dali,classes,labels"),

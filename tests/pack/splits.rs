@@ -62,12 +62,29 @@ fn the_record_fits_its_schema_and_names_what_is_there() {
         ("/splits/0/manifest", Value::from("00")),
         ("/splits/0/samples", Value::from(-1)),
         ("/splits/0/extra", Value::from(1)),
+        ("/files", Value::Array(Vec::new())),
+        ("/files", serde_json::json!([{ "file": "../x", "bytes": 1, "blake3": "0".repeat(64) }])),
     ] {
         let mut record = whole.clone();
         let (parent, key) = pointer.rsplit_once('/').unwrap();
         record.pointer_mut(parent).unwrap().as_object_mut().unwrap().insert(key.to_owned(), value);
         assert!(!schema().is_valid(&record), "{pointer}");
         assert!(shardpack_format::splits::Record::read(&serde_json::to_vec(&record).unwrap()).is_err(), "{pointer}");
+    }
+}
+
+#[test]
+fn the_record_names_the_files_beside_the_splits() {
+    let bench = tree();
+    bench.pack(&["--sidecars", "card,croissant"]).code(0);
+    let record: Value = serde_json::from_slice(&fs::read(bench.dst().join("splits.json")).unwrap()).unwrap();
+    assert!(schema().is_valid(&record), "{record}");
+    let files: Vec<_> = record["files"].as_array().unwrap().iter().collect();
+    assert_eq!(files.len(), 2);
+    for (file, name) in files.into_iter().zip(["README.md", "croissant.json"]) {
+        let bytes = fs::read(bench.dst().join(name)).unwrap();
+        assert_eq!((&file["file"], &file["bytes"]), (&Value::from(name), &Value::from(bytes.len())));
+        assert_eq!(file["blake3"], blake3::hash(&bytes).to_hex().to_string());
     }
 }
 

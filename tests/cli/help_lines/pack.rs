@@ -266,6 +266,25 @@ pub const ROWS: &[Row] = &[
         &["pack SRC DST --format recordio --sidecars idx,dali", "verify DST"],
     ),
     (
+        "a card of shards that its readers do not read",
+        |_| {},
+        "pack SRC DST --compress zstd --sidecars auto,card",
+        2,
+        "leave out --compress, or this sidecar",
+        &["pack SRC DST --sidecars auto,card", "pack SRC @x --compress zstd --sidecars auto"],
+    ),
+    (
+        "a README.md of somebody else in an unfinished pack",
+        |bench| {
+            bench.file("class-1/empty.jpg", b"");
+            go(bench, &["! pack SRC DST --sidecars card", "$ echo mine > DST/README.md"]);
+        },
+        "pack SRC DST --sidecars card --on-bad skip",
+        2,
+        "move it away and repeat the command",
+        &["$ mv DST/README.md @mine", "pack SRC DST --sidecars card --on-bad skip", "verify DST"],
+    ),
+    (
         "an unknown key",
         packed,
         "inspect DST --extract nothing -o @o",
