@@ -47,6 +47,27 @@ fn only_who_names_them_gets_them_and_only_from_a_format_that_has_them() {
 }
 
 #[test]
+fn a_license_is_in_the_manifest_and_in_both_files_and_survives_convert() {
+    let bench = tree();
+    let license = ["--set", "license=cc-by-4.0"];
+    bench.pack(&[&license, &CHOSEN[..]].concat()).code(0);
+    let copy = bench.at("copy");
+    run(&[&["convert", text(&bench.dst()), text(&copy)], &CHOSEN[..2]].concat()).code(0);
+    for dst in [bench.dst(), copy] {
+        for folder in [dst.clone(), dst.join("val")] {
+            let card = fs::read_to_string(folder.join("README.md")).unwrap();
+            assert!(card.contains("\nlicense: \"cc-by-4.0\"\n"), "{card}");
+            let json: serde_json::Value = serde_json::from_slice(&fs::read(folder.join("croissant.json")).unwrap()).unwrap();
+            assert_eq!(json["license"], "cc-by-4.0", "{}", folder.display());
+        }
+    }
+    bench.pack(&[&["--set", "license=mit"], &CHOSEN[..]].concat()).code(2).says("was cc-by-4.0, is now mit");
+    let ran = bench.pack_to(&bench.at("wrong"), &["--set", "license=a\nb"]);
+    ran.code(2).clean_error().says("license ");
+    assert!(!bench.at("wrong").exists());
+}
+
+#[test]
 fn parts_a_second_run_and_force_give_the_same_files() {
     let bench = tree();
     bench.pack(&CHOSEN).code(0);

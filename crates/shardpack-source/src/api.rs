@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Debug, io, path::Path, sync::Arc};
 use shardpack_format::{
     Error, ErrorKind, Result,
     component::Component,
-    formats::{Choice, ComponentClasses},
+    formats::{Choice, ComponentClasses, webdataset},
     image_header::Kind,
 };
 use shardpack_storage::Transfers;
@@ -420,13 +420,15 @@ pub struct SourceListing {
     pub is_divided: bool,
 }
 
-/// How the source of a dataset was listed. A dataset that is made of it has the same source.
+/// How the source of a dataset was listed, and its license. A dataset that is made of it has the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     /// As [`Choice::label_pattern`].
     pub label_pattern: Option<String>,
     /// As [`Choice::fractions`], [`Choice::split_folders`], and the name of the split.
     pub division: Option<(Option<String>, Option<String>, String)>,
+    /// The license of the dataset.
+    pub license: Option<String>,
 }
 
 impl Origin {
@@ -434,7 +436,8 @@ impl Origin {
     pub fn new(choice: &Choice, name: &str) -> Self {
         let Choice { label_pattern, fractions, split_folders, .. } = choice.clone();
         let is_divided = fractions.is_some() || split_folders.is_some();
-        Self { label_pattern, division: is_divided.then(|| (fractions, split_folders, name.to_owned())) }
+        let division = is_divided.then(|| (fractions, split_folders, name.to_owned()));
+        Self { label_pattern, division, license: choice.settings.get(webdataset::LICENSE).cloned() }
     }
 
     /// The settings that both have.
@@ -443,6 +446,7 @@ impl Origin {
         Self {
             label_pattern: self.label_pattern.filter(|own| other.label_pattern.as_ref() == Some(own)),
             division: self.division.filter(|own| other.division.as_ref() == Some(own)),
+            license: self.license.filter(|own| other.license.as_ref() == Some(own)),
         }
     }
 }

@@ -6,8 +6,8 @@ use std::{
 };
 
 use shardpack_format::{
-    Error, ErrorKind, Result, component::Component, formats, help, image_header::Kind, manifest::INDEX_FOLDER, sample,
-    size, text,
+    Error, ErrorKind, Result, component::Component, formats, formats::webdataset::LICENSE, help, image_header::Kind,
+    manifest::INDEX_FOLDER, sample, size, text,
 };
 use shardpack_imaging::Recipe;
 
@@ -462,7 +462,8 @@ fn decide_options(
     Ok(bytes)
 }
 
-/// Keeps how the source of a dataset was listed, which comparisons with the source need. The splits must have kept their names.
+/// Keeps the license of a dataset, and how its source was listed, which comparisons with the source need. The splits must have kept
+/// their names.
 fn keep_origin(format: &mut formats::Choice, options: &PlanOptions, found: &[SourceListing]) {
     let Some(first) = found.first() else { return };
     let pattern = &first.origin.label_pattern;
@@ -471,6 +472,13 @@ fn keep_origin(format: &mut formats::Choice, options: &PlanOptions, found: &[Sou
         && found.iter().all(|one| one.origin.label_pattern == *pattern)
     {
         format.label_pattern.clone_from(pattern);
+    }
+    let license = &first.origin.license;
+    let has_license =
+        formats::entry(&format.name).is_ok_and(|entry| entry.settings.iter().any(|one| one.name == LICENSE));
+    if has_license && found.iter().all(|one| one.origin.license == *license) {
+        let license = license.iter().map(|license| (LICENSE.to_owned(), license.clone()));
+        format.settings = license.chain(std::mem::take(&mut format.settings)).collect();
     }
     let division = |one: &SourceListing| {
         let (fractions, folders, name) = one.origin.division.clone()?;

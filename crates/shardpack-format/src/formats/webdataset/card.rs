@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use super::columns::{Content, Part, class_names, columns};
 use crate::{
     Result,
-    formats::sidecars::{Catalogue, Dataset, Files},
+    formats::sidecars::{Catalogue, Files},
     size, splits,
 };
 
@@ -36,9 +36,9 @@ const SIZES: [(&str, u64); 10] = [
 ];
 
 /// Writes the card of one dataset.
-pub(super) fn write(dataset: &Dataset<'_>, files: &mut dyn Files) -> Result<()> {
+pub(super) fn write(part: &Part<'_>, files: &mut dyn Files) -> Result<()> {
     files.begin(CATALOGUE.file)?;
-    files.write(text(&[Part::of_dataset(dataset)]).as_bytes())
+    files.write(text(std::slice::from_ref(part)).as_bytes())
 }
 
 /// The card of these splits, or of one dataset.
@@ -59,6 +59,9 @@ fn text(parts: &[Part<'_>]) -> String {
         text += &format!("  - name: {}\n    num_examples: {}\n", scalar(name), part.samples);
     }
     let category = SIZES.iter().find(|(_, below)| all < *below).map_or("n>1T", |(name, _)| name);
+    if let Some(license) = parts.iter().find_map(|(part, _)| part.license) {
+        text += &format!("license: {}\n", scalar(license));
+    }
     text += &format!("size_categories:\n- {category}\ntags:\n- webdataset\n---\n\n");
     text + &body(&parts)
 }

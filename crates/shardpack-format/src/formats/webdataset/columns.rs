@@ -98,12 +98,13 @@ pub(super) struct Part<'a> {
     pub classes: &'a [Class],
     components: &'a [String],
     kinds: &'a BTreeMap<String, u64>,
+    pub license: Option<&'a str>,
     /// Id of its manifest; `None` in a file that the manifest itself names.
     pub id: Option<String>,
 }
 
 impl<'a> Part<'a> {
-    pub fn of_dataset(dataset: &Dataset<'a>) -> Self {
+    pub fn of_dataset(dataset: &Dataset<'a>, license: Option<&'a str>) -> Self {
         Self {
             prefix: String::new(),
             name: dataset.name,
@@ -112,6 +113,7 @@ impl<'a> Part<'a> {
             classes: dataset.classes,
             components: dataset.components,
             kinds: dataset.kinds,
+            license,
             id: None,
         }
     }
@@ -125,7 +127,7 @@ impl<'a> Part<'a> {
         components: &'a [String],
         kinds: &'a BTreeMap<String, u64>,
     ) -> Self {
-        Self { prefix: format!("{name}/"), name, shards, samples, classes, components, kinds, id: None }
+        Self { prefix: format!("{name}/"), name, shards, samples, classes, components, kinds, license: None, id: None }
     }
 
     pub fn of_split(split: &OfSplit<'a>) -> Self {
@@ -138,6 +140,7 @@ impl<'a> Part<'a> {
             classes: &manifest.classes,
             components: &manifest.components,
             kinds: &manifest.kinds,
+            license: manifest.format.settings.get(super::LICENSE).map(String::as_str),
             id: Some(hash::hex(&manifest.id.0)),
         }
     }

@@ -5,7 +5,7 @@
 //! joins two sets of records, not more, and only sets of records, so the other columns are joined by their keys.
 //! Source: Croissant 1.0 (<http://mlcommons.org/croissant/1.0>); mlcroissant 1.1.1.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::columns::{Column, Content, Part, class_names, columns};
 use crate::{
     Error, Result,
-    formats::sidecars::{self, Catalogue, Dataset, Files, OfSplit},
+    formats::sidecars::{self, Catalogue, Files, OfSplit},
 };
 
 /// The catalogue in the list of sidecars.
@@ -35,19 +35,22 @@ struct Document {
     description: String,
     #[serde(rename = "conformsTo")]
     conforms_to: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    license: Option<String>,
     distribution: Vec<Value>,
     #[serde(rename = "recordSet")]
     record_sets: Vec<Value>,
 }
 
 impl Document {
-    fn new(name: &str, distribution: Vec<Value>, record_sets: Vec<Value>) -> Self {
+    fn new(name: &str, license: Option<&str>, distribution: Vec<Value>, record_sets: Vec<Value>) -> Self {
         Self {
             context: context(),
             kind: "sc:Dataset".to_owned(),
             name: name.to_owned(),
             description: MARK.to_owned(),
             conforms_to: "http://mlcommons.org/croissant/1.0".to_owned(),
+            license: license.map(str::to_owned),
             distribution,
             record_sets,
         }
@@ -55,31 +58,32 @@ impl Document {
 }
 
 /// Writes the description of one dataset.
-pub(super) fn write(dataset: &Dataset<'_>, files: &mut dyn Files) -> Result<()> {
-    let part = Part::of_dataset(dataset);
+pub(super) fn write(part: &Part<'_>, hashes: &[BTreeMap<String, String>], files: &mut dyn Files) -> Result<()> {
     let mut distribution = Vec::new();
-    for (number, shard) in dataset.shards.iter().enumerate() {
-        let sha256 = dataset.hashes.get(number).and_then(|hashes| hashes.get(SHA256));
+    for (number, shard) in part.shards.iter().enumerate() {
+        let sha256 = hashes.get(number).and_then(|hashes| hashes.get(SHA256));
         let sha256 = sha256.ok_or_else(|| Error::data("its SHA-256 is unknown").in_file(&shard.file))?;
         distribution.push(json!({
             "@type": "cr:FileObject", "@id": shard.file, "name": shard.file, "contentUrl": shard.file,
             "contentSize": format!("{} B", shard.bytes), "encodingFormat": "application/x-tar", "sha256": sha256,
         }));
     }
-    let (columns, classes) = (columns(&[&part]), class_names(&[&part]));
-    distribution.extend(columns.iter().map(|column| members(&part, column, &columns)));
-    let mut record_sets: Vec<_> = columns.iter().map(|column| records(&part, column, classes.is_some())).collect();
-    record_sets.extend(joined(&part, &columns, classes.is_some()));
+    let (columns, classes) = (columns(&[part]), class_names(&[part]));
+    distribution.extend(columns.iter().map(|column| members(part, column, &columns)));
+    let mut record_sets: Vec<_> = columns.iter().map(|column| records(part, column, classes.is_some())).collect();
+    record_sets.extend(joined(part, &columns, classes.is_some()));
     record_sets.extend(classes.as_deref().map(enumeration));
-    sidecars::json(CATALOGUE.file, &Document::new(dataset.name, distribution, record_sets), files)
+    sidecars::json(CATALOGUE.file, &Document::new(part.name, part.license, distribution, record_sets), files)
 }
 
 /// The description of all splits: those of the splits together, with the paths of their shards.
 fn of_splits(splits: &[OfSplit<'_>]) -> Result<Vec<u8>> {
     let failed = |error| Error::data(format!("cannot write {}: {error}", CATALOGUE.file));
     let (mut distribution, mut record_sets, mut known) = (Vec::new(), Vec::new(), BTreeSet::new());
+    let mut license = None;
     for split in splits {
         let own: Document = serde_json::from_slice(split.own).map_err(failed)?;
+        license = license.or(own.license);
         for mut file in own.distribution {
             if let Some(url) = file.get_mut("contentUrl") {
                 *url = format!("{}/{}", split.folder, url.as_str().unwrap_or_default()).into();
@@ -93,7 +97,8 @@ fn of_splits(splits: &[OfSplit<'_>]) -> Result<Vec<u8>> {
             }
         }
     }
-    let mut bytes = serde_json::to_vec_pretty(&Document::new("dataset", distribution, record_sets)).map_err(failed)?;
+    let mut bytes = serde_json::to_vec_pretty(&Document::new("dataset", license.as_deref(), distribution, record_sets))
+        .map_err(failed)?;
     bytes.push(b'\n');
     Ok(bytes)
 }

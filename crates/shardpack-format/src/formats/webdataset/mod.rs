@@ -44,6 +44,22 @@ pub use writer::{WebDataset, append, append_end, meta};
 /// Name on the command line and in the manifest.
 pub const NAME: &str = "webdataset";
 
+/// The setting that has the license of the dataset.
+pub const LICENSE: &str = "license";
+
+/// Fails if the license is not an identifier.
+fn check_license(choice: &super::Choice) -> crate::Result<()> {
+    let is_fit = |c: char| c.is_ascii_alphanumeric() || "-+._".contains(c);
+    match choice.settings.get(LICENSE) {
+        Some(license) if license.is_empty() || license.len() > 64 || !license.chars().all(is_fit) => {
+            Err(crate::Error::usage(format!(
+                "license {license:?}: a license is named by up to 64 ASCII letters, digits, -, +, . and _, as cc-by-4.0"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The format in the list of all.
 pub(super) const ENTRY: super::Entry = super::Entry {
     name: NAME,
@@ -52,8 +68,14 @@ pub(super) const ENTRY: super::Entry = super::Entry {
     has_extensions: true,
     has_components: true,
     without_labels: |choice| choice.cls = false,
-    settings: &[],
+    settings: &[super::Setting {
+        name: LICENSE,
+        about: "license of the dataset, for card and croissant, as the Hub spells it: cc-by-4.0, mit, … [default: none]",
+    }],
     sidecars: sidecars::KINDS,
-    open: |choice| Ok(Box::new(WebDataset::new(choice.clone()))),
+    open: |choice| {
+        check_license(choice)?;
+        Ok(Box::new(WebDataset::new(choice.clone())))
+    },
     foreign: &foreign::Tar,
 };

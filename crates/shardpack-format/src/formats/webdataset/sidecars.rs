@@ -12,7 +12,7 @@ use std::{
 
 use serde::Serialize;
 
-use super::{card, croissant};
+use super::{card, columns::Part, croissant};
 use crate::{
     Error, Result,
     formats::{
@@ -96,7 +96,7 @@ pub(super) fn write_of_shard(name: &str, of: &Sealed<'_>, files: &mut dyn Files)
 }
 
 /// Writes the part of the whole dataset of the sidecar `name`.
-pub(super) fn write(name: &str, dataset: &Dataset<'_>, files: &mut dyn Files) -> Result<()> {
+pub(super) fn write(name: &str, dataset: &Dataset<'_>, license: Option<&str>, files: &mut dyn Files) -> Result<()> {
     let is_plain = dataset.compression == "none";
     match name {
         "dali" => Ok(()),
@@ -108,8 +108,8 @@ pub(super) fn write(name: &str, dataset: &Dataset<'_>, files: &mut dyn Files) ->
             let sizes = dataset.shards.iter().map(|shard| (shard.file.as_str(), shard.samples));
             sidecars::json("sizes.json", &sidecars::Pairs::new(sizes), files)
         }
-        "card" => card::write(dataset, files),
-        "croissant" => croissant::write(dataset, files),
+        "card" => card::write(&Part::of_dataset(dataset, license), files),
+        "croissant" => croissant::write(&Part::of_dataset(dataset, license), dataset.hashes, files),
         _ => sidecars::write(super::NAME, name, dataset, files),
     }
 }

@@ -1,6 +1,6 @@
 //! Writes samples as tar bytes: exactly as long as the layout promises, plain USTAR, nothing about the machine or the time.
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use serde::Serialize;
 
@@ -152,6 +152,11 @@ impl Format for WebDataset {
         &self.components
     }
 
+    fn settings(&self) -> BTreeMap<String, String> {
+        let license = self.choice.settings.get(super::LICENSE);
+        license.map(|license| (super::LICENSE.to_owned(), license.clone())).into_iter().collect()
+    }
+
     fn needs_path(&self) -> bool {
         self.choice.json && !self.choice.has_text()
     }
@@ -275,7 +280,8 @@ impl Format for WebDataset {
     }
 
     fn sidecar(&self, name: &str, dataset: &Dataset<'_>, out: &mut dyn Files) -> Result<()> {
-        super::sidecars::write(name, dataset, out)
+        let license = self.choice.settings.get(super::LICENSE);
+        super::sidecars::write(name, dataset, license.map(String::as_str), out)
     }
 
     fn recipes(&self, folder: &Path, name: &str, shards: u64, compressed: bool) -> Vec<(&'static str, String)> {
