@@ -57,7 +57,8 @@ fn a_license_is_in_the_manifest_and_in_both_files_and_survives_convert() {
         for folder in [dst.clone(), dst.join("val")] {
             let card = fs::read_to_string(folder.join("README.md")).unwrap();
             assert!(card.contains("\nlicense: \"cc-by-4.0\"\n"), "{card}");
-            let json: serde_json::Value = serde_json::from_slice(&fs::read(folder.join("croissant.json")).unwrap()).unwrap();
+            let json: serde_json::Value =
+                serde_json::from_slice(&fs::read(folder.join("croissant.json")).unwrap()).unwrap();
             assert_eq!(json["license"], "cc-by-4.0", "{}", folder.display());
         }
     }

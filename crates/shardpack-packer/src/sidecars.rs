@@ -75,6 +75,13 @@ impl Choice {
         }
     }
 
+    /// Number of chosen sidecars for catalogues.
+    pub(crate) fn catalogues(&self, plan: &Plan) -> Result<u64> {
+        let names = self.names(plan)?;
+        let kinds = formats::entry(plan.format().name())?.sidecars.iter().filter(|kind| names.contains(&kind.name));
+        Ok(kinds.filter(|kind| kind.catalogue.is_some()).count() as u64)
+    }
+
     /// Names of the hashes of shard files for `plan`: see [`hashes_of`].
     pub(crate) fn hashes(&self, plan: &Plan) -> Result<Vec<String>> {
         hashes_of(plan.format(), &self.names(plan)?)

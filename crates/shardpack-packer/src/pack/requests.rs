@@ -54,8 +54,12 @@ pub fn requests(planned: &Planned, dst: Option<&Path>, sidecars: &sidecars::Choi
             all.sent_bytes += plan.index_bytes();
             // The manifest, the list of hashes, the ledger, and the sidecars.
             all.puts += 2 + u64::from(!plan.unpacked.is_empty()) + sidecars.files(plan)?.len() as u64;
-            // Whether a manifest exists, before and at the start.
-            all.gets += 2;
+            // Whether a manifest exists, before and at the start; and whether somebody else's file has the name of a catalogue.
+            all.gets += 2 + sidecars.catalogues(plan)?;
+        }
+        if let Some(split) = planned.plans.first().filter(|plan| plan.split.is_some()) {
+            let beside = sidecars.catalogues(split)?;
+            (all.puts, all.gets) = (all.puts + beside, all.gets + beside);
         }
         // Objects at the prefix before, and receipts at the end.
         all.lists += 2;
