@@ -69,6 +69,7 @@ fn a_url_gets_the_files_of_a_folder_and_keeps_those_of_others() {
         for name in ["README.md", "val/README.md"] {
             server.put(&format!("whole/{name}"), MINE);
             pack("whole", &["--force"]).code(2).says(name).says("was not written by shardpack");
+            at(&bench, server, &["verify"], "whole", &["--repair", &src]).code(1).says(name);
             assert_eq!(server.get(&format!("whole/{name}")).unwrap(), MINE, "{kind}: {name}");
             server.put(&format!("whole/{name}"), &packed[name]);
         }

@@ -301,6 +301,12 @@ impl Repair<'_> {
                     why = Some("the file made from the indexes is not the packed one: its BLAKE3 differs".to_owned());
                     continue;
                 }
+                if let Some(remote) = self.place.remote()
+                    && sidecars::is_foreign_in(remote, &file.file)?
+                {
+                    why = Some(sidecars::foreign(&remote.path_of(&file.file)).to_string());
+                    continue;
+                }
                 if is_sent {
                     self.place.put(&file.file, file.bytes, &file.blake3.0)?;
                 }
