@@ -19,6 +19,7 @@ mod class_trees;
 mod components;
 mod converted_sources;
 mod detection;
+mod file_columns;
 mod files;
 mod hdf5;
 mod hdf5_labels;

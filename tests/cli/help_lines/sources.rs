@@ -335,6 +335,21 @@ np.save(\"X_train.npy\", np.zeros((6, 4, 4, 3), np.uint8)); np.save(\"y_train.np
         &["pack @l.csv DST --root SRC"],
     ),
     (
+        "a list with a column of files",
+        |bench| {
+            go(
+                bench,
+                &[
+                    "$ cd SRC && (echo path,other; ls */*.jpg | sed 's/.*/&,&.txt/') > @l.csv && for i in */*.jpg; do echo x > $i.txt; done",
+                ],
+            )
+        },
+        "pack @l.csv DST --root SRC",
+        2,
+        "--file-column other packs the files as components; --file-column none packs the paths as text",
+        &["pack @l.csv DST --root SRC --file-column other", "pack @l.csv @x --root SRC --file-column none"],
+    ),
+    (
         "JSONL without paths",
         |bench| go(bench, &[r#"$ cd SRC && ls */*.jpg | sed 's/.*/{"photo":"src\/&","label":0}/' > @l.jsonl"#]),
         "pack @l.jsonl DST",

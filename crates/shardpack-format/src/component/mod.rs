@@ -83,6 +83,31 @@ impl Component {
         Ok(Self { name, pattern: Some(pattern), kind: conversion.map(Conversion::kind), conversion })
     }
 
+    /// The files that the column `column` of a list names, as the component `name`.
+    ///
+    /// # Errors
+    /// If `name` is no valid component name, or `column` has a character that patterns cannot have.
+    pub fn column_files(name: &str, column: &str) -> Result<Self> {
+        match column.contains([',', '=']) {
+            true => Err(Error::usage(format!("column {column:?}: the name of a column of files has no , and no ="))),
+            false => Self::files(&format!("{name}={}", Pattern::Column(column.to_owned()))),
+        }
+    }
+
+    /// The column of a list that names its files, if one does.
+    pub fn file_column(&self) -> Option<&str> {
+        match &self.pattern {
+            Some(Pattern::Column(column)) => Some(column),
+            _ => None,
+        }
+    }
+
+    /// Whether each sample has a slot with the place or the content of its file: the file follows from no pattern, or an array is made
+    /// from it.
+    pub fn has_slot(&self) -> bool {
+        self.conversion.is_some() || self.file_column().is_some()
+    }
+
     /// The components that a value of `--with` names: one, as [`Component::files`] does, or for `NAME=yolo:PATTERN` the boxes and their
     /// labels: `boxes` and `box_labels`, `gt_boxes` and `gt_box_labels`. The name has the word, so that nothing moves pixels and forgets
     /// the boxes.
@@ -169,11 +194,16 @@ impl Component {
         self.pattern == other.pattern
     }
 
-    /// The same component once it is stored: the arrays that a conversion made are values.
+    /// The same component once it is stored: the arrays that a conversion made are values, and the files of a column have the names of
+    /// files beside the image.
     pub fn stored(&self) -> Self {
-        match self.conversion {
-            Some(_) => Self { pattern: None, conversion: None, ..self.clone() },
-            None => self.clone(),
+        match (self.conversion, &self.pattern) {
+            (Some(_), _) => Self { pattern: None, conversion: None, ..self.clone() },
+            (None, Some(Pattern::Column(_))) => {
+                let beside = Pattern::Beside(String::new(), format!(".{}", self.name));
+                Self { pattern: Some(beside), ..self.clone() }
+            }
+            (None, _) => self.clone(),
         }
     }
 
@@ -215,13 +245,13 @@ impl Component {
         }
     }
 
-    /// Whether its files are at a path relative to the image's folder, and not just beside the image.
+    /// Whether its files are at a path, and not just beside the image.
     pub fn is_path(&self) -> bool {
-        matches!(self.pattern, Some(Pattern::Path(_)))
+        matches!(self.pattern, Some(Pattern::Path(_) | Pattern::Column(_)))
     }
 
-    /// Path in the source of the file that belongs to the image `image` in `folder`; `None` if the component is no file, or the path leads
-    /// out of the source.
+    /// Path in the source of the file that belongs to the image `image` in `folder`; `None` if the component is no file, the path leads
+    /// out of the source, or a column has it.
     pub fn path_of(&self, folder: &[u8], image: &[u8]) -> Option<Vec<u8>> {
         match &self.pattern {
             Some(Pattern::Path(path)) => path.path_of(folder, image),
@@ -229,7 +259,7 @@ impl Component {
                 let file = self.file_of(image)?;
                 Some(if folder.is_empty() { file } else { [folder, b"/", &file].concat() })
             }
-            None => None,
+            Some(Pattern::Column(_)) | None => None,
         }
     }
 
@@ -242,7 +272,7 @@ impl Component {
                     && file.starts_with(before.as_bytes())
                     && file.ends_with(after.as_bytes())
             }
-            None => false,
+            Some(Pattern::Column(_)) | None => false,
         }
     }
 

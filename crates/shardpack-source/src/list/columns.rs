@@ -39,6 +39,8 @@ pub(super) struct Roles {
     /// Class names beside numeric labels.
     pub class: Option<usize>,
     pub split: Option<usize>,
+    /// Columns with paths of files that become components.
+    pub files: Vec<usize>,
 }
 
 impl Roles {
@@ -62,7 +64,7 @@ impl Roles {
         let class = label.and_then(|label| known(&CLASSES).filter(|class| *class != label && *class != path));
         let split = said(&columns.split)?.or_else(|| known(&[SPLIT]));
         let split = split.filter(|split| splits && *split != path && Some(*split) != label);
-        Ok(Some(Self { path, label, class, split }))
+        Ok(Some(Self { path, label, class, split, files: Vec::new() }))
     }
 
     /// Assigns roles in a list without a header. `path` is the path column; the label follows it, or else precedes it.
@@ -73,12 +75,20 @@ impl Roles {
             Some(label) => Some(apart(label, path, &(label + 1).to_string())?),
             None => neighbour.filter(|_| !no_labels),
         };
-        Ok(Self { path, label, class: None, split: said(&columns.split)? })
+        Ok(Self { path, label, split: said(&columns.split)?, ..Self::default() })
+    }
+
+    /// Makes `files` the columns of files, which have no other role.
+    pub fn with_files(&mut self, files: Vec<usize>) {
+        self.label = self.label.filter(|label| !files.contains(label));
+        self.class = self.class.filter(|class| self.label.is_some() && !files.contains(class));
+        self.files = files;
     }
 
     /// Whether column `number` belongs in the component json.
     pub fn is_component(&self, number: usize) -> bool {
-        number != self.path && Some(number) != self.label && Some(number) != self.split
+        let has_role = number == self.path || Some(number) == self.label || Some(number) == self.split;
+        !has_role && !self.files.contains(&number)
     }
 }
 
@@ -131,13 +141,13 @@ mod tests {
         };
         let auto = Columns::default();
         let roles = of(&["id", "Filename", "split", "class_name", "LABEL"], &auto).unwrap().unwrap();
-        assert_eq!(roles, Roles { path: 1, label: Some(4), class: Some(3), split: Some(2) });
+        assert_eq!(roles, Roles { path: 1, label: Some(4), class: Some(3), split: Some(2), files: Vec::new() });
         assert!(roles.is_component(0) && roles.is_component(3) && !roles.is_component(2));
         assert_eq!(of(&["a", "b"], &auto).unwrap(), None);
         let said = Columns { path: Some("b".into()), label: Some("a".into()), ..auto.clone() };
         assert_eq!(of(&["a", "b"], &said).unwrap().unwrap(), Roles { path: 1, label: Some(0), ..Roles::default() });
         let roles = of(&["slice_file_name", "fold", "classID", "class"], &auto).unwrap().unwrap();
-        assert_eq!(roles, Roles { path: 0, label: Some(2), class: Some(3), split: None });
+        assert_eq!(roles, Roles { label: Some(2), class: Some(3), ..Roles::default() });
         let roles = of(&["path", "label", "ClassId"], &auto).unwrap().unwrap();
         assert_eq!(roles.label, Some(1));
         let error = of(&["a", "b"], &Columns { label: Some("c".into()), ..said }).unwrap_err();

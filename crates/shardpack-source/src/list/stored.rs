@@ -16,6 +16,9 @@ pub struct Columns {
     pub label: Option<String>,
     /// Column with the split name.
     pub split: Option<String>,
+    /// Columns with paths of files that become components: `COLUMN`, `NAME=COLUMN`, or `none` for no further column.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
 }
 
 impl Columns {

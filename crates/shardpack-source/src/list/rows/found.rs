@@ -14,7 +14,10 @@ use shardpack_format::{
     formats::webdataset,
 };
 
-use super::{super::files::Files, Rows, StoredRow};
+use super::{
+    super::files::{Files, Paths, RowFile},
+    Rows, StoredRow,
+};
 use crate::{
     SourceListing,
     classes::{self, Classes, Collector, LabelInfo},
@@ -26,6 +29,9 @@ use crate::{
     monitor::Monitor,
     options::{Options, SPLITS, Splits},
 };
+
+/// The files of a row, or the reason why it is no sample.
+type Looked = Result<RowFile, Refused>;
 
 /// Part of the reason for a line that repeats another.
 const SAME_LINE: &str = "says the same as line";
@@ -114,16 +120,28 @@ impl Rows<'_> {
         };
         let (numbers, same) = self.order(&class_of);
         let keep = PathFilter::new(options)?;
-        let paths = numbers.iter().map(|number| self.path(&self.rows[*number]));
-        let paths: Vec<Option<&[u8]>> = paths.map(|path| keep.wants(path).then_some(path)).collect();
-        let files =
-            Files { root: self.root, remote: self.remote, with: &options.with, keep: &keep, threads: options.threads };
-        let looked = files.look(&paths, monitor)?;
+        let paths = numbers.iter().map(|number| {
+            let image = self.path(&self.rows[*number]);
+            keep.wants(image).then(|| Paths { image, files: self.files_of(*number) })
+        });
+        let paths: Vec<Option<Paths<'_>>> = paths.collect();
+        let columns = self.file_kinds()?;
+        // A dataset that was converted since names its files beside the images.
+        let is_of_column = |kind: &Component| {
+            kind.file_column().is_some()
+                || (!options.guess && columns.iter().any(|column| column.name() == kind.name()))
+        };
+        let with: Vec<Component> = options.with.iter().filter(|kind| !is_of_column(kind)).cloned().collect();
+        let (root, remote, threads) = (self.root, self.remote, options.threads);
+        let looked =
+            Files { root, remote, with: &with, columns: &columns, keep: &keep, threads }.look(&paths, monitor)?;
+        drop(paths);
         let kinds: Vec<Component> =
-            self.has_text.then(Component::text).into_iter().chain(options.with.iter().cloned()).collect();
+            self.has_text.then(Component::text).into_iter().chain(with).chain(columns).collect();
         component::check(&kinds)?;
         let names = if has_labels { Arc::clone(&classes.names) } else { Arc::default() };
-        let (texts, starts) = self.all_texts(&numbers, &class_of, &names)?;
+        let (mut texts, starts) = self.all_texts(&numbers, &class_of, &names)?;
+        let looked = self.with_slots(looked, &numbers, &mut texts)?;
         let texts = Arc::new(texts);
         let collector = || {
             Collector::with(&names, ComponentTable { texts: Arc::clone(&texts), ..ComponentTable::new(kinds.clone()) })
@@ -163,6 +181,30 @@ impl Rows<'_> {
         }
         let is_numbered = classes.is_numbered;
         Ok(self.listings(parts, is_numbered, options))
+    }
+
+    /// The components of the columns of files.
+    fn file_kinds(&self) -> Result<Vec<Component>> {
+        let paths = |at: usize| (0..self.rows.len()).filter_map(move |number| self.files_of(number).get(at).copied());
+        self.files.iter().enumerate().map(|(at, column)| column.kind(paths(at))).collect()
+    }
+
+    /// Gives the cells of the columns of files, which are the last of each row, slots in `texts`.
+    fn with_slots(
+        &self,
+        mut looked: Vec<Option<Looked>>,
+        numbers: &[usize],
+        texts: &mut Vec<u8>,
+    ) -> Result<Vec<Option<Looked>>> {
+        let of_files = looked.iter_mut().zip(numbers).filter(|_| !self.files.is_empty());
+        for (file, number) in of_files.filter_map(|(looked, number)| Some((looked.as_mut()?.as_mut().ok()?, number))) {
+            let first = file.cells.len().saturating_sub(self.files.len());
+            let cells = file.cells.iter_mut().skip(first).zip(self.files_of(*number));
+            for (cell, path) in cells.filter(|(cell, _)| cell.length().is_some()) {
+                cell.stamp = ComponentTable::push_named_file(texts, path, cell.stamp)?;
+            }
+        }
+        Ok(looked)
     }
 
     /// The listings of these parts, one for each split, in the order of the splits.
@@ -220,7 +262,10 @@ impl Rows<'_> {
             for number in rows {
                 let first = match rows {
                     [_] => *number,
-                    _ => *said.entry((class_of(*number), self.text(&self.rows[*number]))).or_insert(*number),
+                    _ => {
+                        let row = (class_of(*number), self.text(&self.rows[*number]), self.files_of(*number));
+                        *said.entry(row).or_insert(*number)
+                    }
                 };
                 if first == *number { kept.push(*number) } else { same.push((*number, first)) }
             }
