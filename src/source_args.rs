@@ -39,6 +39,10 @@ pub struct ListArgs {
     /// component of another name, separated by commas. none packs paths as text [default: refused if a column names files]
     #[arg(help_heading = crate::help::SOURCE, long, value_name = "COLUMN|NAME=COLUMN|none", value_delimiter = ',')]
     file_column: Vec<String>,
+    /// For lists: column with several classes for each image, as lists or as text with a separator: 'tags:|', tags:comma, tags:space.
+    /// It becomes the component multi_hot: uint8 with a 1 for each class, whose names are in the manifest
+    #[arg(help_heading = crate::help::SOURCE, long, value_name = "COLUMN[:SEPARATOR]")]
+    multi_label: Option<String>,
 }
 
 impl ListArgs {
@@ -49,8 +53,9 @@ impl ListArgs {
 
     /// The columns for the packer.
     pub fn columns(&self) -> list::Columns {
-        let Self { root, path_column, label_column, split_column, file_column } = self.clone();
-        list::Columns { root, path: path_column, label: label_column, split: split_column, files: file_column }
+        let Self { root, path_column, label_column, split_column, file_column, multi_label } = self.clone();
+        let (path, label, split) = (path_column, label_column, split_column);
+        list::Columns { root, path, label, split, files: file_column, multi_label }
     }
 }
 
@@ -195,7 +200,7 @@ impl SourceArgs {
         match columns.is_empty() || any_list {
             true => Ok(source),
             false => Err(Error::usage(
-                "--root, --path-column, --label-column, --split-column and --file-column are for lists",
+                "--root, --path-column, --label-column, --split-column, --file-column and --multi-label are for lists",
             )
             .in_file(source.path())),
         }

@@ -34,6 +34,7 @@ mod lmdb;
 mod lmdb_damage;
 mod lmdb_options;
 mod mmlab;
+mod multi_label;
 mod npz;
 mod numpy_rows;
 mod object_classes;

@@ -170,7 +170,7 @@ impl ComponentTable {
         let mut last = None;
         self.cells_of(number).iter().zip(&self.kinds).map(move |(cell, kind)| {
             let content = match kind.has_slot() {
-                false => kind.is_text().then(|| self.text(*cell)),
+                false => kind.is_in_list().then(|| self.text(*cell)),
                 true if cell.length().is_none() || last.replace(cell.stamp) == Some(cell.stamp) => Some(&[][..]),
                 true => Some(self.slot(cell.stamp).unwrap_or_default()),
             };
@@ -243,7 +243,7 @@ impl ComponentTable {
     /// # Errors
     /// If so.
     pub fn check(&self, samples: u64) -> Result<()> {
-        let fits = |cell: &Cell, kind: &Component| match (kind.is_text(), cell.length()) {
+        let fits = |cell: &Cell, kind: &Component| match (kind.is_in_list(), cell.length()) {
             (true, Some(bytes)) => {
                 let end = u64::try_from(cell.stamp).ok().and_then(|start| start.checked_add(bytes.into()));
                 end.is_some_and(|end| end <= self.texts.len() as u64)

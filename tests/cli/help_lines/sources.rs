@@ -335,6 +335,14 @@ np.save(\"X_train.npy\", np.zeros((6, 4, 4, 3), np.uint8)); np.save(\"y_train.np
         &["pack @l.csv DST --root SRC"],
     ),
     (
+        "text without a separator for several classes",
+        |bench| go(bench, &["$ cd SRC && (echo path,tags; ls */*.jpg | sed 's/$/,a|b/') > @l.csv"]),
+        "pack @l.csv DST --root SRC --multi-label tags",
+        2,
+        "--multi-label 'tags:|' divides text at bars",
+        &["pack @l.csv DST --root SRC --multi-label tags:|"],
+    ),
+    (
         "a list with a column of files",
         |bench| {
             go(

@@ -73,6 +73,8 @@ pub(super) enum Pattern {
     Path(PathPattern),
     /// The path in this column of a list.
     Column(String),
+    /// No file: a list has the values, as this value of an option describes it.
+    Listed(String),
 }
 
 /// See [`Pattern::Path`].
@@ -114,7 +116,7 @@ impl Pattern {
                 Piece::Text(text) => text,
                 _ => return None,
             },
-            Self::Column(_) => return None,
+            Self::Column(_) | Self::Listed(_) => return None,
         };
         last.rsplit_once('.').map(|(_, extension)| extension)
     }
@@ -126,6 +128,7 @@ impl std::fmt::Display for Pattern {
             Self::Beside(before, after) => write!(f, "{before}{STEM}{after}"),
             Self::Path(path) => f.write_str(&path.text),
             Self::Column(column) => write!(f, "{COLUMN}{column}"),
+            Self::Listed(said) => f.write_str(said),
         }
     }
 }

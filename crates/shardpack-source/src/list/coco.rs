@@ -241,6 +241,7 @@ pub(super) fn read(bytes: &[u8], rows: &mut Rows<'_>, monitor: &dyn Monitor) -> 
             class: None,
             split: None,
             files: &[],
+            several: &[],
             text: &text,
         })?;
     }

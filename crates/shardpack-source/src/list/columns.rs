@@ -41,6 +41,8 @@ pub(super) struct Roles {
     pub split: Option<usize>,
     /// Columns with paths of files that become components.
     pub files: Vec<usize>,
+    /// The column with several classes.
+    pub several: Option<usize>,
 }
 
 impl Roles {
@@ -64,7 +66,7 @@ impl Roles {
         let class = label.and_then(|label| known(&CLASSES).filter(|class| *class != label && *class != path));
         let split = said(&columns.split)?.or_else(|| known(&[SPLIT]));
         let split = split.filter(|split| splits && *split != path && Some(*split) != label);
-        Ok(Some(Self { path, label, class, split, files: Vec::new() }))
+        Ok(Some(Self { path, label, class, split, ..Self::default() }))
     }
 
     /// Assigns roles in a list without a header. `path` is the path column; the label follows it, or else precedes it.
@@ -78,17 +80,18 @@ impl Roles {
         Ok(Self { path, label, split: said(&columns.split)?, ..Self::default() })
     }
 
-    /// Makes `files` the columns of files, which have no other role.
-    pub fn with_files(&mut self, files: Vec<usize>) {
-        self.label = self.label.filter(|label| !files.contains(label));
-        self.class = self.class.filter(|class| self.label.is_some() && !files.contains(class));
-        self.files = files;
+    /// Makes `files` the columns of files, and `several` the column with several classes. They have no other role.
+    pub fn with_components(&mut self, files: Vec<usize>, several: Option<usize>) {
+        let is_free = |at: &usize| !files.contains(at) && Some(*at) != several;
+        self.label = self.label.filter(is_free);
+        self.class = self.class.filter(|class| self.label.is_some() && is_free(class));
+        (self.files, self.several) = (files, several);
     }
 
     /// Whether column `number` belongs in the component json.
     pub fn is_component(&self, number: usize) -> bool {
         let has_role = number == self.path || Some(number) == self.label || Some(number) == self.split;
-        !has_role && !self.files.contains(&number)
+        !has_role && Some(number) != self.several && !self.files.contains(&number)
     }
 }
 
@@ -141,7 +144,7 @@ mod tests {
         };
         let auto = Columns::default();
         let roles = of(&["id", "Filename", "split", "class_name", "LABEL"], &auto).unwrap().unwrap();
-        assert_eq!(roles, Roles { path: 1, label: Some(4), class: Some(3), split: Some(2), files: Vec::new() });
+        assert_eq!(roles, Roles { path: 1, label: Some(4), class: Some(3), split: Some(2), ..Roles::default() });
         assert!(roles.is_component(0) && roles.is_component(3) && !roles.is_component(2));
         assert_eq!(of(&["a", "b"], &auto).unwrap(), None);
         let said = Columns { path: Some("b".into()), label: Some("a".into()), ..auto.clone() };

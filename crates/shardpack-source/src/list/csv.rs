@@ -312,10 +312,7 @@ fn read_records(
             }
         }
     };
-    let mut seen = HashSet::with_capacity(names.len());
-    if let Some(name) = names.iter().find(|name| !seen.insert(*name)) {
-        return Err(Error::data(format!("line {first_line}: column {name:?} stands twice")));
-    }
+    refuse_same_names(&names, first_line)?;
     // A header without the name of the path is shorter than the names.
     let header = |at: usize| first.get(at.checked_sub(names.len().saturating_sub(first.len()))?);
     let is_broken =
@@ -359,6 +356,7 @@ fn read_records(
             class: roles.class.map(|at| records.field(at)),
             split: roles.split.map(|at| records.field(at)),
             files: &files,
+            several: roles.several.map_or(&[], |at| records.field(at)),
             text: &text,
         })?;
         if number % 4096 == 0 {
@@ -367,6 +365,15 @@ fn read_records(
         line = records.next()?;
     }
     Ok(())
+}
+
+/// Fails if two columns have one name, in the header on line `line`.
+fn refuse_same_names(names: &[String], line: u64) -> Result<()> {
+    let mut seen = HashSet::with_capacity(names.len());
+    match names.iter().find(|name| !seen.insert(*name)) {
+        Some(name) => Err(Error::data(format!("line {line}: column {name:?} stands twice"))),
+        None => Ok(()),
+    }
 }
 
 /// Looks at a row for columns whose values are files.
@@ -413,7 +420,7 @@ fn read_lines(mut input: impl BufRead, above: u64, rows: &mut Rows<'_>, monitor:
     let mut roles = Roles { path: 0, label, ..Roles::default() };
     rows.begin(&names[..1 + usize::from(has_fields)], &mut roles)?;
     let has_files = !roles.files.is_empty();
-    let has_labels = roles.label.is_some();
+    let (has_labels, is_several) = (roles.label.is_some(), roles.several.is_some());
     let mut text = Vec::new();
     lines::each(input, monitor, |number, line| {
         let whole = line.trim_ascii();
@@ -424,6 +431,7 @@ fn read_lines(mut input: impl BufRead, above: u64, rows: &mut Rows<'_>, monitor:
             Some(at) => (whole[..at].trim_ascii_end(), Some(&whole[at + 1..])),
             None => (whole, None),
         };
+        let several = field.filter(|_| is_several).unwrap_or_default();
         if rows.looks_for_files() && !has_files {
             rows.look_for_files(path, field.map(|field| ("label", field)).into_iter())?;
         }
@@ -431,11 +439,20 @@ fn read_lines(mut input: impl BufRead, above: u64, rows: &mut Rows<'_>, monitor:
         let files: Vec<_> = field.filter(|_| has_files).into_iter().collect();
         text.clear();
         let mut object = json::Object::begin(&mut text);
-        if let Some(field) = field.filter(|_| !has_labels && !has_files && rows.wants_text) {
+        if let Some(field) = field.filter(|_| !has_labels && !has_files && !is_several && rows.wants_text) {
             json::field(field, object.member(b"label")?).map_err(|error| in_column(&error, above + number, "label"))?;
         }
         object.end();
-        rows.add(&Row { line: above + number, path, label, class: None, split: None, files: &files, text: &text })
+        rows.add(&Row {
+            line: above + number,
+            path,
+            label,
+            class: None,
+            split: None,
+            files: &files,
+            several,
+            text: &text,
+        })
     })
 }
 
@@ -452,8 +469,8 @@ fn read_quoted_texts(input: impl BufRead, above: u64, rows: &mut Rows<'_>, monit
     let names = ["path", "label"].map(str::to_owned);
     let mut roles = Roles { path: 0, label: has_labels.then_some(1), ..Roles::default() };
     rows.begin(&names, &mut roles)?;
-    if !roles.files.is_empty() {
-        return Err(Error::usage("--file-column: the second column is text in quotes"));
+    if !roles.files.is_empty() || roles.several.is_some() {
+        return Err(Error::usage("--file-column and --multi-label: the second column is text in quotes"));
     }
     let mut text = Vec::new();
     lines::each(input, monitor, |number, line| {
@@ -477,7 +494,7 @@ fn read_quoted_texts(input: impl BufRead, above: u64, rows: &mut Rows<'_>, monit
         }
         object.end();
         let label = if has_labels { LabelValue::of_text(&field) } else { LabelValue::Missing };
-        rows.add(&Row { line: number, path, label, class: None, split: None, files: &[], text: &text })
+        rows.add(&Row { line: number, path, label, class: None, split: None, files: &[], several: &[], text: &text })
     })
 }
 

@@ -186,17 +186,9 @@ impl Rows<'_> {
     /// # Errors
     /// If a column is missing, or has another role that the user chose.
     pub(super) fn file_columns(&self, names: &[String], roles: &Roles) -> Result<Vec<usize>> {
-        let number = |column: &str| column.parse::<usize>().ok()?.checked_sub(1).filter(|at| *at < names.len());
-        let find = |column: &str| {
-            let exact = names.iter().position(|own| own == column);
-            exact.or_else(|| names.iter().position(|own| own.eq_ignore_ascii_case(column))).or_else(|| number(column))
-        };
         let of = |one: &FileColumn| {
             let column = &one.column;
-            let at = find(column).ok_or_else(|| {
-                let have: Vec<_> = names.iter().take(20).map(String::as_str).collect();
-                Error::usage(format!("--file-column {column}: no such column: it has {}", have.join(", ")))
-            })?;
+            let at = find(names, column, "--file-column")?;
             let role = match Some(at) {
                 at if at == Some(roles.path) => "of the images: choose another with --path-column NAME",
                 at if at == roles.split => "of the splits: choose another with --split-column NAME, or --splits none",
@@ -252,6 +244,19 @@ impl Rows<'_> {
         notes.into_iter().for_each(|note| self.note(note));
         Ok(())
     }
+}
+
+/// The number of the column `column` of an option among `names`: by name, or else by its number from 1.
+///
+/// # Errors
+/// If there is none.
+pub(super) fn find(names: &[String], column: &str, option: &str) -> Result<usize> {
+    let number = || column.parse::<usize>().ok()?.checked_sub(1).filter(|at| *at < names.len());
+    let exact = names.iter().position(|own| own == column);
+    exact.or_else(|| names.iter().position(|own| own.eq_ignore_ascii_case(column))).or_else(number).ok_or_else(|| {
+        let have: Vec<_> = names.iter().take(20).map(String::as_str).collect();
+        Error::usage(format!("{option} {column}: no such column: it has {}", have.join(", ")))
+    })
 }
 
 /// The value of `--file-column` for a column: with a name for the component if the list has none for the column.

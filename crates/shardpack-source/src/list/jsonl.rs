@@ -123,6 +123,7 @@ struct Names {
     class: Option<String>,
     split: Option<String>,
     files: Vec<String>,
+    several: Option<String>,
 }
 
 impl Names {
@@ -142,7 +143,7 @@ impl Names {
         let name = |at: Option<usize>| at.map(|at| all[at].clone());
         let (label, class, split) = (name(roles.label), name(roles.class), name(roles.split));
         let files = roles.files.iter().map(|at| all[*at].clone()).collect();
-        Ok(Self { path: all[roles.path].clone(), label, class, split, files })
+        Ok(Self { path: all[roles.path].clone(), label, class, split, files, several: name(roles.several) })
     }
 }
 
@@ -210,7 +211,7 @@ fn add(
     let mut text = Vec::new();
     if rows.wants_text {
         let mut object = json::Object::begin(&mut text);
-        let own = [Some(&names.path), names.label.as_ref(), names.split.as_ref()];
+        let own = [Some(&names.path), names.label.as_ref(), names.split.as_ref(), names.several.as_ref()];
         let own = || own.into_iter().flatten().chain(&names.files);
         for (name, raw) in members.iter().filter(|(name, _)| !own().any(|own| own == name)) {
             json::compact(raw.get(), object.member(name.as_bytes())?);
@@ -239,6 +240,7 @@ fn add(
         Some(Err(_)) => Err(wrong(format!("{name:?} is no path, and --file-column names it"))),
     };
     let files = names.files.iter().map(file).collect::<Result<Vec<String>>>()?;
+    let several = of(&names.several).map(|raw| string(raw).map_or(Cow::Borrowed(raw.get()), Cow::Owned));
     if rows.looks_for_files() {
         let is_looked_at = |name: &str| *name != names.path && !names.files.iter().any(|own| own == name);
         let texts: Vec<(&str, String)> = members
@@ -255,6 +257,7 @@ fn add(
         label: of(&names.label).map(|raw| label(raw.get())).unwrap_or_default(),
         class: class.as_ref().map(String::as_bytes),
         split: names.split.as_ref().map(|_| split.as_ref().map_or(&[][..], String::as_bytes)),
+        several: several.as_ref().map_or(&[], |several| several.as_bytes()),
         files: &files.iter().map(String::as_bytes).collect::<Vec<_>>(),
         text: &text,
     })

@@ -16,6 +16,7 @@ mod jsonl;
 mod label_value;
 mod lines;
 mod mmlab;
+mod multi_label;
 mod parquet;
 mod rows;
 mod separator;
@@ -133,9 +134,9 @@ impl List {
         }
         let label = columns.label.as_deref().filter(|label| *label != coco::CATEGORY_ID);
         let files = columns.files.iter().map(String::as_str).find(|value| *value != file_columns::NONE);
-        let said = [columns.path.as_deref(), label, columns.split.as_deref(), files];
+        let said = [columns.path.as_deref(), label, columns.split.as_deref(), files, columns.multi_label.as_deref()];
         if kind == Kind::Coco && said.iter().any(Option::is_some) {
-            let options = "--path-column, --label-column, --split-column and --file-column";
+            let options = "--path-column, --label-column, --split-column, --file-column and --multi-label";
             return Err(Error::usage(format!("{options}: COCO has no columns"))
                 .in_file(path)
                 .help("--label-column category_id takes the category of each image, if it has one"));
@@ -184,6 +185,9 @@ impl List {
             rows = Rows::new(self, options, splits)?;
             rows.no_labels = true;
             let place = match rows.wants_text {
+                true if what.starts_with("lists") => {
+                    "they are packed in the component json (--multi-label COLUMN packs lists of classes as multi_hot)"
+                }
                 true => "they are packed in the component json",
                 false => "--meta none leaves them out",
             };

@@ -28,7 +28,7 @@ pub(super) fn read(file: File, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Re
     if !table.left_out().is_empty() {
         rows.note(format!("columns left out, neither numbers nor text: {}", table.left_out().join(", ")));
     }
-    let (mut line, mut text) = (0, Vec::new());
+    let (mut line, mut text, mut several) = (0, Vec::new(), Vec::new());
     while let Some(cells) = table.next_row()? {
         line += 1;
         text.clear();
@@ -54,6 +54,12 @@ pub(super) fn read(file: File, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Re
             }),
         };
         let files = roles.files.iter().map(file).collect::<Result<Vec<_>>>()?;
+        several.clear();
+        match roles.several.map(|at| &cells[at]) {
+            Some(Datum::Text(text)) => several.extend_from_slice(text),
+            Some(cell) => value(cell, &mut several)?,
+            None => {}
+        }
         rows.add(&Row {
             line,
             path,
@@ -64,6 +70,7 @@ pub(super) fn read(file: File, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Re
             }),
             split: roles.split.map(|at| bytes(&cells[at]).unwrap_or_default()),
             files: &files,
+            several: &several,
             text: &text,
         })?;
         if line % 4096 == 0 {

@@ -2,6 +2,7 @@
 //!
 //! Holds at all times: a path leads to a file below the root. A row that cannot be packed is reported with a reason.
 
+mod begin;
 mod found;
 
 use std::{
@@ -16,11 +17,11 @@ use shardpack_format::{Error, ErrorKind, Result, splits, text};
 use super::{
     Columns, List,
     clues::Clues,
-    columns::Roles,
     extensions::Extensions,
     file_columns::{FileColumn, Look, NamedFiles},
     json,
     label_value::{LabelValue, Seen, whole},
+    multi_label::MultiLabel,
 };
 use crate::{
     ObjectTree,
@@ -51,8 +52,10 @@ pub(super) struct Row<'a> {
     pub class: Option<&'a [u8]>,
     /// Split name, if the list has splits.
     pub split: Option<&'a [u8]>,
-    /// Paths in the columns of files, in the order of [`Roles::files`]; an empty one names no file.
+    /// Paths in the columns of files, in their order; an empty one names no file.
     pub files: &'a [&'a [u8]],
+    /// The field with several classes.
+    pub several: &'a [u8],
     /// All other fields, as a JSON object.
     pub text: &'a [u8],
 }
@@ -100,6 +103,7 @@ pub(super) struct Rows<'a> {
     pub(super) files: Vec<FileColumn>,
     pub(super) look: Look,
     named_files: NamedFiles,
+    pub(super) multi_label: Option<MultiLabel>,
     meta: bool,
     paths: Vec<u8>,
     texts: Vec<u8>,
@@ -144,6 +148,7 @@ impl<'a> Rows<'a> {
             files: FileColumn::all(&list.columns, options)?,
             look: Look::default(),
             named_files: NamedFiles::default(),
+            multi_label: MultiLabel::of(&list.columns, options)?,
             meta: options.meta && !options.no_text,
             paths: Vec::new(),
             texts: Vec::new(),
@@ -158,37 +163,6 @@ impl<'a> Rows<'a> {
             ignored: BTreeMap::new(),
             notes: Vec::new(),
         })
-    }
-
-    /// Adds the columns of files to `roles`, and a note with the columns and their roles.
-    ///
-    /// # Errors
-    /// If a column of files is missing, or has another role.
-    pub fn begin(&mut self, names: &[String], roles: &mut Roles) -> Result<()> {
-        roles.with_files(self.file_columns(names, roles)?);
-        self.has_labels = roles.label.is_some();
-        let name = |at: usize| names.get(at).map_or("", String::as_str);
-        let mut told = vec![format!("path {}", name(roles.path))];
-        told.extend(roles.label.map(|at| format!("label {}", name(at))));
-        told.extend(roles.class.map(|at| format!("class {}", name(at))));
-        told.extend(roles.split.map(|at| format!("split {}", name(at))));
-        if !roles.files.is_empty() {
-            let files: Vec<_> = roles.files.iter().map(|at| name(*at)).collect();
-            told.push(format!("files {}", files.join(", ")));
-        }
-        if roles.label.is_none() {
-            told.push("no labels".to_owned());
-        }
-        let components: Vec<_> = (0..names.len()).filter(|at| roles.is_component(*at)).map(name).collect();
-        if self.wants_text && !components.is_empty() {
-            // Each JSON object may have its own member names.
-            let more = components.len().saturating_sub(MAX_COLUMNS);
-            let shown = components[..components.len() - more].join(", ");
-            let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-            told.push(format!("in a component json: {shown}{more}"));
-        }
-        self.notes.push(format!("columns: {}", told.join("; ")));
-        Ok(())
     }
 
     /// Counts items of the list that are not images.
@@ -457,6 +431,7 @@ impl<'a> Rows<'a> {
             let path = if path.is_empty() { Vec::new() } else { self.relative(path, row)? };
             self.named_files.push(&path);
         }
+        self.add_classes(row.several, row.line)?;
         let class = row.class.map(<[u8]>::trim_ascii).filter(|class| !class.is_empty());
         let class = class.map(|class| self.words.intern(class));
         let start = self.paths.len() as u64;

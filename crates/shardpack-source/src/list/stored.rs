@@ -19,6 +19,9 @@ pub struct Columns {
     /// Columns with paths of files that become components: `COLUMN`, `NAME=COLUMN`, or `none` for no further column.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
+    /// Column with several classes, as `COLUMN` or `COLUMN:SEPARATOR`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multi_label: Option<String>,
 }
 
 impl Columns {

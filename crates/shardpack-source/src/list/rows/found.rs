@@ -15,7 +15,10 @@ use shardpack_format::{
 };
 
 use super::{
-    super::files::{Files, Paths, RowFile},
+    super::{
+        files::{Files, Paths, RowFile},
+        multi_label::Arrays,
+    },
     Rows, StoredRow,
 };
 use crate::{
@@ -129,6 +132,7 @@ impl Rows<'_> {
         // A dataset that was converted since names its files beside the images.
         let is_of_column = |kind: &Component| {
             kind.file_column().is_some()
+                || kind.listed().is_some()
                 || (!options.guess && columns.iter().any(|column| column.name() == kind.name()))
         };
         let with: Vec<Component> = options.with.iter().filter(|kind| !is_of_column(kind)).cloned().collect();
@@ -136,16 +140,17 @@ impl Rows<'_> {
         let looked =
             Files { root, remote, with: &with, columns: &columns, keep: &keep, threads }.look(&paths, monitor)?;
         drop(paths);
-        let kinds: Vec<Component> =
-            self.has_text.then(Component::text).into_iter().chain(with).chain(columns).collect();
-        component::check(&kinds)?;
         let names = if has_labels { Arc::clone(&classes.names) } else { Arc::default() };
         let (mut texts, starts) = self.all_texts(&numbers, &class_of, &names)?;
-        let looked = self.with_slots(looked, &numbers, &mut texts)?;
-        let texts = Arc::new(texts);
-        let collector = || {
-            Collector::with(&names, ComponentTable { texts: Arc::clone(&texts), ..ComponentTable::new(kinds.clone()) })
-        };
+        let arrays = self.multi_label.as_ref().map(|several| several.arrays(&mut texts)).transpose()?;
+        let looked = self.with_listed(looked, &numbers, &mut texts, arrays.as_ref())?;
+        let listed = arrays.as_ref().map(|arrays| arrays.kind.clone());
+        let kinds: Vec<Component> =
+            self.has_text.then(Component::text).into_iter().chain(with).chain(columns).chain(listed).collect();
+        component::check(&kinds)?;
+        let forms = Arc::new(arrays.iter().map(|arrays| arrays.form.clone()).collect());
+        let table = ComponentTable { texts: Arc::new(texts), forms, ..ComponentTable::new(kinds) };
+        let collector = || Collector::with(&names, table.clone());
         let splits = self.split_names.len().max(1);
         let mut parts: Vec<(Collector, Vec<Unpacked>)> = (0..splits).map(|_| (collector(), Vec::new())).collect();
         for (number, first) in same {
@@ -180,7 +185,13 @@ impl Rows<'_> {
             }
         }
         let is_numbered = classes.is_numbered;
-        Ok(self.listings(parts, is_numbered, options))
+        let mut found = self.listings(parts, is_numbered, options);
+        if let Some(Arrays { kind, classes, .. }) = &arrays {
+            found
+                .iter_mut()
+                .for_each(|one| drop(one.component_classes.insert(kind.name().to_owned(), classes.clone())));
+        }
+        Ok(found)
     }
 
     /// The components of the columns of files.
@@ -189,21 +200,33 @@ impl Rows<'_> {
         self.files.iter().enumerate().map(|(at, column)| column.kind(paths(at))).collect()
     }
 
-    /// Gives the cells of the columns of files, which are the last of each row, slots in `texts`.
-    fn with_slots(
-        &self,
+    /// Gives the cells of the columns of files, which are the last of each row, slots in `texts`, and appends the cells of `arrays`.
+    fn with_listed(
+        &mut self,
         mut looked: Vec<Option<Looked>>,
         numbers: &[usize],
         texts: &mut Vec<u8>,
+        arrays: Option<&Arrays>,
     ) -> Result<Vec<Option<Looked>>> {
-        let of_files = looked.iter_mut().zip(numbers).filter(|_| !self.files.is_empty());
-        for (file, number) in of_files.filter_map(|(looked, number)| Some((looked.as_mut()?.as_mut().ok()?, number))) {
+        for (file, number) in looked
+            .iter_mut()
+            .zip(numbers)
+            .filter_map(|(looked, number)| Some((looked.as_mut()?.as_mut().ok()?, number)))
+        {
             let first = file.cells.len().saturating_sub(self.files.len());
             let cells = file.cells.iter_mut().skip(first).zip(self.files_of(*number));
             for (cell, path) in cells.filter(|(cell, _)| cell.length().is_some()) {
                 cell.stamp = ComponentTable::push_named_file(texts, path, cell.stamp)?;
             }
+            // The forms of the table are that of the arrays alone.
+            file.cells.extend(arrays.map(|arrays| Cell {
+                bytes: arrays.bytes,
+                form: 0,
+                stamp: arrays.starts[*number],
+            }));
         }
+        let note = arrays.zip(self.multi_label.as_ref()).map(|(arrays, several)| several.note(arrays));
+        self.notes.extend(note);
         Ok(looked)
     }
 
@@ -263,7 +286,8 @@ impl Rows<'_> {
                 let first = match rows {
                     [_] => *number,
                     _ => {
-                        let row = (class_of(*number), self.text(&self.rows[*number]), self.files_of(*number));
+                        let several = self.multi_label.as_ref().map(|several| several.of_row(*number));
+                        let row = (class_of(*number), self.text(&self.rows[*number]), self.files_of(*number), several);
                         *said.entry(row).or_insert(*number)
                     }
                 };

@@ -1,0 +1,42 @@
+//! Decides the columns of components, and notes the columns with their roles.
+
+use shardpack_format::Result;
+
+use super::{MAX_COLUMNS, Rows};
+use crate::list::columns::Roles;
+
+impl Rows<'_> {
+    /// Adds the columns of components to `roles`, and a note with the columns and their roles.
+    ///
+    /// # Errors
+    /// If a column is missing, or has another role.
+    pub fn begin(&mut self, names: &[String], roles: &mut Roles) -> Result<()> {
+        roles.files = self.file_columns(names, roles)?;
+        let (several, files) = (self.multi_label_column(names, roles)?, std::mem::take(&mut roles.files));
+        roles.with_components(files, several);
+        self.has_labels = roles.label.is_some();
+        let name = |at: usize| names.get(at).map_or("", String::as_str);
+        let mut told = vec![format!("path {}", name(roles.path))];
+        told.extend(roles.label.map(|at| format!("label {}", name(at))));
+        told.extend(roles.class.map(|at| format!("class {}", name(at))));
+        told.extend(roles.split.map(|at| format!("split {}", name(at))));
+        if !roles.files.is_empty() {
+            let files: Vec<_> = roles.files.iter().map(|at| name(*at)).collect();
+            told.push(format!("files {}", files.join(", ")));
+        }
+        told.extend(roles.several.map(|at| format!("several classes {}", name(at))));
+        if roles.label.is_none() {
+            told.push("no labels".to_owned());
+        }
+        let components: Vec<_> = (0..names.len()).filter(|at| roles.is_component(*at)).map(name).collect();
+        if self.wants_text && !components.is_empty() {
+            // Each JSON object may have its own member names.
+            let more = components.len().saturating_sub(MAX_COLUMNS);
+            let shown = components[..components.len() - more].join(", ");
+            let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+            told.push(format!("in a component json: {shown}{more}"));
+        }
+        self.notes.push(format!("columns: {}", told.join("; ")));
+        Ok(())
+    }
+}
