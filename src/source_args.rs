@@ -39,9 +39,10 @@ pub struct ListArgs {
     /// component of another name, separated by commas. none packs paths as text [default: refused if a column names files]
     #[arg(help_heading = crate::help::SOURCE, long, value_name = "COLUMN|NAME=COLUMN|none", value_delimiter = ',')]
     file_column: Vec<String>,
-    /// For lists: column with several classes for each image, as lists or as text with a separator: 'tags:|', tags:comma, tags:space.
-    /// It becomes the component multi_hot: uint8 with a 1 for each class, whose names are in the manifest
-    #[arg(help_heading = crate::help::SOURCE, long, value_name = "COLUMN[:SEPARATOR]")]
+    /// For lists: column with several classes for each image, as lists or as text with a separator: 'tags:|', tags:comma, tags:space;
+    /// or FIRST..LAST, columns with 0 or 1 for a class each. They become the component multi_hot: uint8 with a 1 for each class, whose
+    /// names are in the manifest
+    #[arg(help_heading = crate::help::SOURCE, long, value_name = "COLUMN[:SEPARATOR]|FIRST..LAST")]
     multi_label: Option<String>,
 }
 

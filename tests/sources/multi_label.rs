@@ -119,6 +119,43 @@ fn arrays_go_through_plans_parts_formats_splits_and_convert() {
 }
 
 #[test]
+fn columns_of_zeros_and_ones_are_classes_in_their_order() {
+    let bench = bench();
+    let row = |number: usize, value: &str| format!("{number}.jpg,{value},7");
+    let values = ["0,1,1.0", "0,0,0", "1,0,0", "0,1,1"];
+    let path = list(&bench, "a.csv", &rows("filename,wolf,dog,cat,n\n", values, &row));
+    let object = |number: usize, value: &str| {
+        let [a, b, c] = value.split(',').collect::<Vec<_>>()[..] else { panic!("{value}") };
+        let b = if b == "1" { "true" } else { b };
+        format!("{{\"path\":\"{number}.jpg\",\"wolf\":{a},\"dog\":{b},\"cat\":{c},\"n\":7}}")
+    };
+    let objects = list(&bench, "a.jsonl", &rows("", values, &object));
+    let ran = pack(&path, &bench.at("noted"), &[]).code(0);
+    ran.says("3 columns hold 0 and 1, wolf to cat: --multi-label wolf..cat packs them as multi_hot");
+    for (path, dst) in [(&path, "csv"), (&objects, "jsonl")] {
+        let dst = bench.at(dst);
+        pack(path, &dst, &["--multi-label", "wolf..cat"])
+            .code(0)
+            .says("a class each wolf to cat; no labels; in a component json: n");
+        assert_eq!(names(&dst), ["wolf", "dog", "cat"]);
+        assert_eq!([0, 1, 2, 3].map(|number| hot(&dst, number)), EXPECTED.map(Vec::from));
+        verify(&dst, path, &[]);
+        mend(&dst, path);
+    }
+    for (option, code, what) in [
+        ("wolf..n", 1, "line 2, column \"n\": \"7\" is neither 0 nor 1"),
+        ("cat..wolf", 2, "--multi-label cat..wolf: the second column is not behind the first"),
+        ("filename..cat", 2, "column \"filename\" has another role"),
+        ("wolf..bird", 2, "--multi-label bird: no such column"),
+    ] {
+        pack(&path, &bench.at("wrong"), &["--multi-label", option]).code(code).clean_error().says(what);
+    }
+    // Labels, or other values, are no reason for a note.
+    let labelled = list(&bench, "label.csv", &rows("filename,label,dog,cat,n\n", values, &row));
+    pack(&labelled, &bench.at("labelled"), &[]).code(0).says_not("hold 0 and 1");
+}
+
+#[test]
 fn class_numbers_keep_their_number_and_other_values_are_refused() {
     let bench = bench();
     let json = |values: [&str; 4]| {
@@ -148,7 +185,7 @@ fn class_numbers_keep_their_number_and_other_values_are_refused() {
     refused(["{}", "[]", "[]", "[]"], "tags", 2, "{} is no list");
     refused(["[]", "[]", "[]", "null"], "tags", 2, "--multi-label tags: no row has a class");
     refused(["[]", "[]", "[]", "[]"], "tag", 2, "--multi-label tag: no such column: it has path, tags");
-    refused(["[]", "[]", "[]", "[]"], "path", 2, "--multi-label path: this column has another role");
+    refused(["[]", "[]", "[]", "[]"], "path", 2, "--multi-label path: column \"path\" has another role");
     refused(["[]", "[]", "[]", "[]"], "tags:ab", 2, "a separator is one character, comma, space or tab");
     // Without the option, a note names it.
     let label = list(&bench, "label.jsonl", "{\"path\":\"0.jpg\",\"label\":[\"a\",\"b\"]}\n");

@@ -41,8 +41,8 @@ pub(super) struct Roles {
     pub split: Option<usize>,
     /// Columns with paths of files that become components.
     pub files: Vec<usize>,
-    /// The column with several classes.
-    pub several: Option<usize>,
+    /// The column with several classes, or the columns of one class each.
+    pub several: Vec<usize>,
 }
 
 impl Roles {
@@ -80,9 +80,9 @@ impl Roles {
         Ok(Self { path, label, split: said(&columns.split)?, ..Self::default() })
     }
 
-    /// Makes `files` the columns of files, and `several` the column with several classes. They have no other role.
-    pub fn with_components(&mut self, files: Vec<usize>, several: Option<usize>) {
-        let is_free = |at: &usize| !files.contains(at) && Some(*at) != several;
+    /// Makes `files` the columns of files, and `several` those of classes. They have no other role.
+    pub fn with_components(&mut self, files: Vec<usize>, several: Vec<usize>) {
+        let is_free = |at: &usize| !files.contains(at) && !several.contains(at);
         self.label = self.label.filter(is_free);
         self.class = self.class.filter(|class| self.label.is_some() && is_free(class));
         (self.files, self.several) = (files, several);
@@ -91,7 +91,7 @@ impl Roles {
     /// Whether column `number` belongs in the component json.
     pub fn is_component(&self, number: usize) -> bool {
         let has_role = number == self.path || Some(number) == self.label || Some(number) == self.split;
-        !has_role && Some(number) != self.several && !self.files.contains(&number)
+        !has_role && !self.several.contains(&number) && !self.files.contains(&number)
     }
 }
 

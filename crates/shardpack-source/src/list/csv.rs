@@ -17,6 +17,7 @@ use super::{
     json,
     label_value::LabelValue,
     lines::{self, MAX_RECORD_BYTES},
+    multi_label::classes_of,
     rows::{MAX_COLUMNS, Row, Rows},
     separator::{Form, Separator, choose},
     words::{FirstComma, WORDS, Words},
@@ -356,7 +357,7 @@ fn read_records(
             class: roles.class.map(|at| records.field(at)),
             split: roles.split.map(|at| records.field(at)),
             files: &files,
-            several: roles.several.map_or(&[], |at| records.field(at)),
+            several: &classes_of(&names, &roles.several, number, |at| records.field(at).into())?,
             text: &text,
         })?;
         if number % 4096 == 0 {
@@ -420,7 +421,7 @@ fn read_lines(mut input: impl BufRead, above: u64, rows: &mut Rows<'_>, monitor:
     let mut roles = Roles { path: 0, label, ..Roles::default() };
     rows.begin(&names[..1 + usize::from(has_fields)], &mut roles)?;
     let has_files = !roles.files.is_empty();
-    let (has_labels, is_several) = (roles.label.is_some(), roles.several.is_some());
+    let (has_labels, is_several) = (roles.label.is_some(), !roles.several.is_empty());
     let mut text = Vec::new();
     lines::each(input, monitor, |number, line| {
         let whole = line.trim_ascii();
@@ -469,7 +470,7 @@ fn read_quoted_texts(input: impl BufRead, above: u64, rows: &mut Rows<'_>, monit
     let names = ["path", "label"].map(str::to_owned);
     let mut roles = Roles { path: 0, label: has_labels.then_some(1), ..Roles::default() };
     rows.begin(&names, &mut roles)?;
-    if !roles.files.is_empty() || roles.several.is_some() {
+    if !roles.files.is_empty() || !roles.several.is_empty() {
         return Err(Error::usage("--file-column and --multi-label: the second column is text in quotes"));
     }
     let mut text = Vec::new();

@@ -23,7 +23,9 @@ const ROWS: u64 = 16;
 /// The same if each look is a request.
 const REMOTE_ROWS: u64 = 4;
 /// Most columns that are looked at.
-const MAX_COLUMNS: usize = 64;
+const MAX_COLUMNS: usize = 1024;
+/// Most columns that are looked up as files.
+const MAX_LOOKED: usize = 64;
 
 /// A column whose values are paths of files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,6 +132,8 @@ struct Seen {
     values: u64,
     /// Number of values that are files.
     files: u64,
+    /// Number of values that are 0 or 1.
+    bits: u64,
     /// The first value that is a file.
     first: Option<Vec<u8>>,
 }
@@ -159,19 +163,25 @@ impl Rows<'_> {
         let mut look = std::mem::take(&mut self.look);
         look.rows += 1;
         let image = self.below(image);
+        let mut next = 0;
         for (name, field) in fields.filter(|(_, field)| !field.is_empty()) {
-            let at = match look.columns.iter().position(|one| one.name == name) {
+            // Most rows have the same columns in the same order.
+            let is_next = look.columns.get(next).is_some_and(|one| one.name == name);
+            let known = if is_next { Some(next) } else { look.columns.iter().position(|one| one.name == name) };
+            let at = match known {
                 Some(at) => at,
                 None if look.columns.len() == MAX_COLUMNS => continue,
                 None => {
-                    look.columns.push(Seen { name: name.to_owned(), values: 0, files: 0, first: None });
+                    look.columns.push(Seen { name: name.to_owned(), values: 0, files: 0, bits: 0, first: None });
                     look.columns.len() - 1
                 }
             };
+            next = at + 1;
             let seen = &mut look.columns[at];
             seen.values += 1;
+            seen.bits += u64::from([&b"0"[..], b"1", b"0.0", b"1.0"].contains(&field));
             // A column that has another value already is no column of files.
-            let may_be = seen.files + 1 == seen.values && names::is_like_a_file(field);
+            let may_be = at < MAX_LOOKED && seen.files + 1 == seen.values && names::is_like_a_file(field);
             if may_be && self.below(field) != image && (self.is_file(field)? || self.is_file_after_slash(field)?) {
                 seen.files += 1;
                 seen.first.get_or_insert_with(|| field.to_vec());
@@ -205,6 +215,8 @@ impl Rows<'_> {
     /// # Errors
     /// If all values that were looked at are files, and no option says how the column is packed.
     pub fn decide_files(&mut self) -> Result<()> {
+        let of_bits = self.columns_of_bits();
+        of_bits.into_iter().for_each(|note| self.note(note));
         let decides = |value: &String| value == NONE;
         if !self.wants_text || self.columns.files.iter().any(decides) {
             return Ok(());
@@ -257,6 +269,22 @@ pub(super) fn find(names: &[String], column: &str, option: &str) -> Result<usize
         let have: Vec<_> = names.iter().take(20).map(String::as_str).collect();
         Error::usage(format!("{option} {column}: no such column: it has {}", have.join(", ")))
     })
+}
+
+impl Rows<'_> {
+    /// A note on the first columns side by side that hold 0 and 1 alone, in a list without labels.
+    fn columns_of_bits(&self) -> Option<String> {
+        if self.has_labels || self.multi_label.is_some() || !self.wants_text {
+            return None;
+        }
+        let is_of_bits = |one: &Seen| one.bits == self.look.rows && one.bits == one.values;
+        let mut runs = self.look.columns.chunk_by(|a, b| is_of_bits(a) == is_of_bits(b));
+        let run = runs.find(|run| run.len() > 1 && is_of_bits(&run[0]))?;
+        let [first, last] = [run.first()?, run.last()?].map(|one| text::shown(one.name.as_bytes()).to_string());
+        let option = shell::word(format!("{first}..{last}"));
+        let columns = size::counted(run.len() as u64, "column");
+        Some(format!("{columns} hold 0 and 1, {first} to {last}: --multi-label {option} packs them as multi_hot"))
+    }
 }
 
 /// The value of `--file-column` for a column: with a name for the component if the list has none for the column.

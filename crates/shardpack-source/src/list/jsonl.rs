@@ -23,6 +23,7 @@ use super::{
     json,
     label_value::LabelValue,
     lines,
+    multi_label::classes_of,
     rows::MAX_COLUMNS,
     rows::{Row, Rows},
 };
@@ -123,7 +124,7 @@ struct Names {
     class: Option<String>,
     split: Option<String>,
     files: Vec<String>,
-    several: Option<String>,
+    several: Vec<String>,
 }
 
 impl Names {
@@ -142,8 +143,9 @@ impl Names {
         rows.begin(all, &mut roles)?;
         let name = |at: Option<usize>| at.map(|at| all[at].clone());
         let (label, class, split) = (name(roles.label), name(roles.class), name(roles.split));
-        let files = roles.files.iter().map(|at| all[*at].clone()).collect();
-        Ok(Self { path: all[roles.path].clone(), label, class, split, files, several: name(roles.several) })
+        let named = |numbers: &[usize]| numbers.iter().map(|at| all[*at].clone()).collect();
+        let (files, several) = (named(&roles.files), named(&roles.several));
+        Ok(Self { path: all[roles.path].clone(), label, class, split, files, several })
     }
 }
 
@@ -211,8 +213,8 @@ fn add(
     let mut text = Vec::new();
     if rows.wants_text {
         let mut object = json::Object::begin(&mut text);
-        let own = [Some(&names.path), names.label.as_ref(), names.split.as_ref(), names.several.as_ref()];
-        let own = || own.into_iter().flatten().chain(&names.files);
+        let own = [Some(&names.path), names.label.as_ref(), names.split.as_ref()];
+        let own = || own.into_iter().flatten().chain(&names.files).chain(&names.several);
         for (name, raw) in members.iter().filter(|(name, _)| !own().any(|own| own == name)) {
             json::compact(raw.get(), object.member(name.as_bytes())?);
         }
@@ -240,7 +242,14 @@ fn add(
         Some(Err(_)) => Err(wrong(format!("{name:?} is no path, and --file-column names it"))),
     };
     let files = names.files.iter().map(file).collect::<Result<Vec<String>>>()?;
-    let several = of(&names.several).map(|raw| string(raw).map_or(Cow::Borrowed(raw.get()), Cow::Owned));
+    let value = |at: usize| {
+        let raw = raw(&names.several[at]).filter(|raw| raw.get() != "null");
+        let text =
+            raw.map(|raw| string(raw).map_or(Cow::Borrowed(raw.get().as_bytes()), |text| text.into_bytes().into()));
+        text.unwrap_or_default()
+    };
+    let several: Vec<usize> = (0..names.several.len()).collect();
+    let several = classes_of(&names.several, &several, number, value)?;
     if rows.looks_for_files() {
         let is_looked_at = |name: &str| *name != names.path && !names.files.iter().any(|own| own == name);
         let texts: Vec<(&str, String)> = members
@@ -257,7 +266,7 @@ fn add(
         label: of(&names.label).map(|raw| label(raw.get())).unwrap_or_default(),
         class: class.as_ref().map(String::as_bytes),
         split: names.split.as_ref().map(|_| split.as_ref().map_or(&[][..], String::as_bytes)),
-        several: several.as_ref().map_or(&[], |several| several.as_bytes()),
+        several: &several,
         files: &files.iter().map(String::as_bytes).collect::<Vec<_>>(),
         text: &text,
     })

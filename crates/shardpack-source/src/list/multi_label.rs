@@ -1,9 +1,13 @@
-//! A column with several classes a row: `--multi-label 'tags:|'` packs it as the array `multi_hot`, with a 1 for each class of the sample.
+//! Several classes a row: `--multi-label 'tags:|'` packs a column, and `--multi-label cat..dog` columns of 0 and 1, as the array `multi_hot`,
+//! with a 1 for each class of the sample.
 //!
 //! Holds at all times: the classes are those of all rows, whatever their splits, in the order of their names; class numbers keep their
-//! number. A value that cannot be divided into classes is refused with its line.
+//! number, and columns their order. A value that cannot be divided into classes is refused with its line.
 
-use std::collections::{BTreeSet, HashMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeSet, HashMap},
+};
 
 use shardpack_format::{
     Error, ErrorKind, Result,
@@ -28,8 +32,10 @@ const NO_CLASSES: &str = "--multi-label takes lists of classes, not lists with 0
 /// The column with several classes, and the classes of each row.
 #[derive(Debug)]
 pub(super) struct MultiLabel {
-    /// The column, by name or number.
+    /// The column, by name or number; the first, if each class has a column.
     column: String,
+    /// The last column, if each class has a column.
+    last: Option<String>,
     /// Between the classes of a row; `None` if each value is a list.
     separator: Option<u8>,
     /// The value of the option.
@@ -65,9 +71,11 @@ impl MultiLabel {
 
     fn parse(said: &str) -> Result<Self> {
         let wrong = |what: &str| Error::usage(format!("--multi-label {said}: {what}"));
-        let (column, separator) = match said.rsplit_once(':') {
-            None => (said, None),
-            Some((column, word)) => {
+        let range = said.split_once("..").filter(|(first, last)| !first.is_empty() && !last.is_empty());
+        let (column, separator) = match (range, said.rsplit_once(':')) {
+            (Some((first, _)), _) => (first, None),
+            (None, None) => (said, None),
+            (None, Some((column, word))) => {
                 let named = WORDS.iter().find(|(known, _)| *known == word).map(|(_, byte)| *byte);
                 let byte = match word.as_bytes() {
                     [byte] if !byte.is_ascii_alphanumeric() => Some(*byte),
@@ -80,7 +88,8 @@ impl MultiLabel {
             return Err(wrong("a column has a name without , and =, and the separator , is written comma"));
         }
         let (names, numbers, labels, ends) = Default::default();
-        Ok(Self { column: column.to_owned(), separator, said: said.to_owned(), names, numbers, labels, ends })
+        let last = range.map(|(_, last)| last.to_owned());
+        Ok(Self { column: column.to_owned(), last, separator, said: said.to_owned(), names, numbers, labels, ends })
     }
 
     fn add(&mut self, name: &str) -> Result<()> {
@@ -106,7 +115,7 @@ impl MultiLabel {
         let content = content.trim();
         let start = self.labels.len();
         match self.separator {
-            _ if content.is_empty() || content == "null" => {}
+            _ if content.is_empty() => {}
             _ if content.starts_with('[') => {
                 let items = items(content).ok_or_else(|| {
                     Error::data(format!("{} is no list of names or whole numbers", text::shown(content.as_bytes())))
@@ -126,7 +135,7 @@ impl MultiLabel {
         of_row.sort_unstable();
         // [1, 0, 1] has a place for each class.
         let twice = of_row.windows(2).find(|pair| pair[0] == pair[1]).and_then(|pair| self.names.get(pair[0] as usize));
-        if let Some(name) = twice.filter(|name| number_of(name).is_some()) {
+        if let Some(name) = twice.filter(|name| number_of(name).is_some() && self.last.is_none()) {
             let list = text::shown(content.as_bytes());
             return Err(Error::data(format!("class {name} stands twice in {list}: {NO_CLASSES}")));
         }
@@ -142,6 +151,9 @@ impl MultiLabel {
 
     /// The place of each class in the array, and the names in this order.
     fn order(&self) -> Result<(Vec<usize>, Vec<String>)> {
+        if self.last.is_some() {
+            return Ok(((0..self.names.len()).collect(), self.names.clone()));
+        }
         let numbers: Option<Vec<u64>> = self.names.iter().map(|name| number_of(name)).collect();
         match numbers.filter(|numbers| !numbers.is_empty()) {
             Some(numbers) => {
@@ -169,7 +181,7 @@ impl MultiLabel {
     pub fn arrays(&self, texts: &mut Vec<u8>) -> Result<Arrays> {
         let (places, classes) = self.order()?;
         let has_all = |number: usize| self.of_row(number).len() == 2;
-        if classes == ["0", "1"] && (0..self.ends.len()).all(has_all) {
+        if self.last.is_none() && classes == ["0", "1"] && (0..self.ends.len()).all(has_all) {
             return Err(Error::usage(format!(
                 "--multi-label {}: each row has the classes 0 and 1: {NO_CLASSES}",
                 self.said
@@ -248,21 +260,33 @@ fn items(list: &str) -> Option<Vec<String>> {
 }
 
 impl Rows<'_> {
-    /// The number of the column with several classes among `names`, if the user chooses one.
+    /// The numbers of the columns of classes among `names`, if the user chooses some. A single one has several classes.
     ///
     /// # Errors
-    /// If the column is missing, or has another role that the user chose.
-    pub(super) fn multi_label_column(&self, names: &[String], roles: &Roles) -> Result<Option<usize>> {
-        let Some(column) = self.multi_label.as_ref().map(|one| &one.column) else { return Ok(None) };
-        let at = super::file_columns::find(names, column, "--multi-label")?;
-        let is_taken = at == roles.path
-            || Some(at) == roles.split
-            || roles.files.contains(&at)
-            || (Some(at) == roles.label && self.columns.label.is_some());
-        match is_taken {
-            true => Err(Error::usage(format!("--multi-label {column}: this column has another role"))),
-            false => Ok(Some(at)),
+    /// If a column is missing, or has another role that the user chose.
+    pub(super) fn multi_label_columns(&mut self, names: &[String], roles: &Roles) -> Result<Vec<usize>> {
+        let Some(several) = &mut self.multi_label else { return Ok(Vec::new()) };
+        let wrong = |what: &str| Error::usage(format!("--multi-label {}: {what}", several.said));
+        let find = |column: &str| super::file_columns::find(names, column, "--multi-label");
+        let first = find(&several.column)?;
+        let last = several.last.as_deref().map_or(Ok(first), find)?;
+        if several.last.is_some() && first >= last {
+            return Err(wrong("the second column is not behind the first"));
         }
+        let columns: Vec<usize> = (first..=last).collect();
+        let is_label = |at: &usize| Some(*at) == roles.label && self.columns.label.is_some();
+        let is_taken = |at: &usize| *at == roles.path || Some(*at) == roles.split || roles.files.contains(at);
+        if let Some(at) = columns.iter().find(|at| is_taken(at) || is_label(at)) {
+            return Err(wrong(&format!("column {:?} has another role", names[*at])));
+        }
+        if several.last.is_some() {
+            if columns.len() as u64 > MAX_CLASSES {
+                return Err(wrong("too many columns"));
+            }
+            several.names = columns.iter().map(|at| names[*at].clone()).collect();
+            several.numbers = several.names.iter().cloned().zip(0..).collect();
+        }
+        Ok(columns)
     }
 
     /// Adds the classes of the next row, which is on line `line`.
@@ -280,6 +304,35 @@ impl Rows<'_> {
             }
         })
     }
+}
+
+/// The classes of a row: the field of its only column, or the names of the columns with a 1 as a JSON list.
+///
+/// # Errors
+/// If one of several columns has another value than 0 and 1. The error names the line.
+pub(super) fn classes_of<'f>(
+    names: &[String],
+    columns: &[usize],
+    line: u64,
+    field: impl Fn(usize) -> Cow<'f, [u8]>,
+) -> Result<Cow<'f, [u8]>> {
+    match *columns {
+        [] => return Ok(Cow::Borrowed(&[])),
+        [at] => return Ok(field(at)),
+        _ => {}
+    }
+    let mut found: Vec<&str> = Vec::new();
+    for at in columns {
+        match field(*at).trim_ascii() {
+            b"1" | b"1.0" | b"true" | b"True" => found.push(&names[*at]),
+            b"0" | b"0.0" | b"false" | b"False" => {}
+            other => {
+                let value = text::shown(other).to_string();
+                return Err(Error::data(format!("line {line}, column {:?}: {value:?} is neither 0 nor 1", names[*at])));
+            }
+        }
+    }
+    Ok(Cow::Owned(serde_json::json!(found).to_string().into_bytes()))
 }
 
 #[cfg(test)]
@@ -306,13 +359,14 @@ mod tests {
             ("tags:space", ["dog  cat", " ", "bird", "cat dog"]),
             ("a:b:comma", ["dog, cat", "", "bird", "cat,,dog"]),
             ("tags", [r#"["dog","cat"]"#, "[]", r#"["bird"]"#, "['cat', 'dog']"]),
-            ("tags:;", [r#"["dog","cat"]"#, "null", "bird", "cat;dog"]),
+            ("tags:;", [r#"["dog","cat"]"#, " ; ", "bird", "cat;dog"]),
         ] {
             assert_eq!(of(said, &fields).unwrap(), expected, "{said}");
         }
         let (classes, arrays) = of("tags", &["[3, 0]", "[1]"]).unwrap();
         assert_eq!((classes, arrays), (names(&["0", "1", "2", "3"]), vec![vec![1, 0, 0, 1], vec![0, 1, 0, 0]]));
         assert_eq!(of("tags", &["[10]", r#"["a"]"#]).unwrap().0, names(&["10", "a"]));
+        assert_eq!(of("tags:|", &["null|a"]).unwrap().0, names(&["a", "null"]));
         for (said, field) in [
             ("tags", "dog cat"),
             ("tags", "[1.5]"),
@@ -333,6 +387,24 @@ mod tests {
             ("", "[]"),
         ] {
             assert!(of(said, &[field]).is_err(), "{said} {field}");
+        }
+    }
+
+    #[test]
+    fn columns_of_zeros_and_ones_are_a_list_of_their_names() {
+        let names = ["path", "b", "a"].map(str::to_owned);
+        let of = |columns: &[usize], row: [&'static str; 3]| {
+            let found = classes_of(&names, columns, 2, |at| row[at].as_bytes().into());
+            found.map(|found| String::from_utf8(found.into_owned()).unwrap()).map_err(|error| error.to_string())
+        };
+        assert_eq!(of(&[1, 2], ["x", "1", " 1.0 "]).unwrap(), r#"["b","a"]"#);
+        assert_eq!(of(&[1, 2], ["x", "False", "0.0"]).unwrap(), "[]");
+        assert_eq!(
+            (of(&[], ["x", "1", "1"]).unwrap(), of(&[1], ["x", "a|b", ""]).unwrap()),
+            (String::new(), "a|b".to_owned())
+        );
+        for other in ["", "-1", "2", "null", "0.5"] {
+            assert!(of(&[1, 2], ["x", "0", other]).unwrap_err().starts_with("line 2, column \"a\": "), "{other}");
         }
     }
 }

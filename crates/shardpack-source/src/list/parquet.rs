@@ -1,6 +1,6 @@
 //! Reads Parquet files with a column of paths. Other columns hold numbers, text, booleans, or lists of these types.
 
-use std::fs::File;
+use std::{borrow::Cow, collections::BTreeMap, fs::File};
 
 use shardpack_format::Error;
 use shardpack_format::Result;
@@ -9,6 +9,7 @@ use super::{
     columns::Roles,
     json,
     label_value::LabelValue,
+    multi_label::classes_of,
     rows::{Row, Rows},
 };
 use crate::{
@@ -28,7 +29,7 @@ pub(super) fn read(file: File, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Re
     if !table.left_out().is_empty() {
         rows.note(format!("columns left out, neither numbers nor text: {}", table.left_out().join(", ")));
     }
-    let (mut line, mut text, mut several) = (0, Vec::new(), Vec::new());
+    let (mut line, mut text) = (0, Vec::new());
     while let Some(cells) = table.next_row()? {
         line += 1;
         text.clear();
@@ -54,12 +55,16 @@ pub(super) fn read(file: File, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Re
             }),
         };
         let files = roles.files.iter().map(file).collect::<Result<Vec<_>>>()?;
-        several.clear();
-        match roles.several.map(|at| &cells[at]) {
-            Some(Datum::Text(text)) => several.extend_from_slice(text),
-            Some(cell) => value(cell, &mut several)?,
-            None => {}
-        }
+        let field = |at: usize| match &cells[at] {
+            Datum::Null => Ok(Cow::Borrowed(&[][..])),
+            Datum::Text(text) => Ok(Cow::Borrowed(text.as_slice())),
+            cell => {
+                let mut out = Vec::new();
+                value(cell, &mut out).map(|()| Cow::Owned(out))
+            }
+        };
+        let several = roles.several.iter().map(|at| Ok((*at, field(*at)?))).collect::<Result<BTreeMap<_, _>>>()?;
+        let several = classes_of(&names, &roles.several, line, |at| several.get(&at).cloned().unwrap_or_default())?;
         rows.add(&Row {
             line,
             path,

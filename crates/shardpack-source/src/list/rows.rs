@@ -88,7 +88,7 @@ pub(super) struct Rows<'a> {
     /// The root as an absolute path: as given, and with symbolic links resolved.
     roots: [PathBuf; 2],
     pub(super) options: &'a Options,
-    has_labels: bool,
+    pub(super) has_labels: bool,
     labels: Seen,
     /// Results of lookups below a URL, each of which is a request.
     looked: Mutex<HashMap<Vec<u8>, bool>>,

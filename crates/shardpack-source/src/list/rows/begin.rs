@@ -12,7 +12,7 @@ impl Rows<'_> {
     /// If a column is missing, or has another role.
     pub fn begin(&mut self, names: &[String], roles: &mut Roles) -> Result<()> {
         roles.files = self.file_columns(names, roles)?;
-        let (several, files) = (self.multi_label_column(names, roles)?, std::mem::take(&mut roles.files));
+        let (several, files) = (self.multi_label_columns(names, roles)?, std::mem::take(&mut roles.files));
         roles.with_components(files, several);
         self.has_labels = roles.label.is_some();
         let name = |at: usize| names.get(at).map_or("", String::as_str);
@@ -24,7 +24,11 @@ impl Rows<'_> {
             let files: Vec<_> = roles.files.iter().map(|at| name(*at)).collect();
             told.push(format!("files {}", files.join(", ")));
         }
-        told.extend(roles.several.map(|at| format!("several classes {}", name(at))));
+        told.extend(match roles.several.as_slice() {
+            [] => None,
+            [at] => Some(format!("several classes {}", name(*at))),
+            [first, .., last] => Some(format!("a class each {} to {}", name(*first), name(*last))),
+        });
         if roles.label.is_none() {
             told.push("no labels".to_owned());
         }
