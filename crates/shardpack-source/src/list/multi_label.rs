@@ -15,7 +15,7 @@ use shardpack_format::{
     size, text,
 };
 
-use super::{Columns, columns::Roles, rows::Rows};
+use super::Columns;
 use crate::options::Options;
 
 /// Name of the component.
@@ -259,32 +259,34 @@ fn items(list: &str) -> Option<Vec<String>> {
     }
 }
 
-impl Rows<'_> {
-    /// The numbers of the columns of classes among `names`, if the user chooses some. A single one has several classes.
+impl MultiLabel {
+    /// The numbers of the columns of classes among `names`. A single one has several classes. `find` finds a column, and `is_taken` says
+    /// that a column has another role.
     ///
     /// # Errors
-    /// If a column is missing, or has another role that the user chose.
-    pub(super) fn multi_label_columns(&mut self, names: &[String], roles: &Roles) -> Result<Vec<usize>> {
-        let Some(several) = &mut self.multi_label else { return Ok(Vec::new()) };
-        let wrong = |what: &str| Error::usage(format!("--multi-label {}: {what}", several.said));
-        let find = |column: &str| super::file_columns::find(names, column, "--multi-label");
-        let first = find(&several.column)?;
-        let last = several.last.as_deref().map_or(Ok(first), find)?;
-        if several.last.is_some() && first >= last {
+    /// If a column is missing or taken.
+    pub fn columns(
+        &mut self,
+        names: &[String],
+        find: impl Fn(&str) -> Result<usize>,
+        is_taken: impl Fn(usize) -> bool,
+    ) -> Result<Vec<usize>> {
+        let wrong = |what: &str| Error::usage(format!("--multi-label {}: {what}", self.said));
+        let first = find(&self.column)?;
+        let last = self.last.as_deref().map_or(Ok(first), find)?;
+        if self.last.is_some() && first >= last {
             return Err(wrong("the second column is not behind the first"));
         }
         let columns: Vec<usize> = (first..=last).collect();
-        let is_label = |at: &usize| Some(*at) == roles.label && self.columns.label.is_some();
-        let is_taken = |at: &usize| *at == roles.path || Some(*at) == roles.split || roles.files.contains(at);
-        if let Some(at) = columns.iter().find(|at| is_taken(at) || is_label(at)) {
+        if let Some(at) = columns.iter().find(|at| is_taken(**at)) {
             return Err(wrong(&format!("column {:?} has another role", names[*at])));
         }
-        if several.last.is_some() {
+        if self.last.is_some() {
             if columns.len() as u64 > MAX_CLASSES {
                 return Err(wrong("too many columns"));
             }
-            several.names = columns.iter().map(|at| names[*at].clone()).collect();
-            several.numbers = several.names.iter().cloned().zip(0..).collect();
+            self.names = columns.iter().map(|at| names[*at].clone()).collect();
+            self.numbers = self.names.iter().cloned().zip(0..).collect();
         }
         Ok(columns)
     }
@@ -293,10 +295,9 @@ impl Rows<'_> {
     ///
     /// # Errors
     /// If the field has no classes that can be divided. The error names the line.
-    pub(super) fn add_classes(&mut self, field: &[u8], line: u64) -> Result<()> {
-        let Some(several) = self.multi_label.as_mut() else { return Ok(()) };
-        several.add_field(field).map_err(|error| {
-            let what = format!("line {line}, column {:?}: {}", several.column, error.what());
+    pub fn add_row(&mut self, field: &[u8], line: u64) -> Result<()> {
+        self.add_field(field).map_err(|error| {
+            let what = format!("line {line}, column {:?}: {}", self.column, error.what());
             let what = if error.kind() == ErrorKind::Usage { Error::usage(what) } else { Error::data(what) };
             match error.help_text() {
                 Some(help) => what.help(help),

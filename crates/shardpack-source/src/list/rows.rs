@@ -431,7 +431,9 @@ impl<'a> Rows<'a> {
             let path = if path.is_empty() { Vec::new() } else { self.relative(path, row)? };
             self.named_files.push(&path);
         }
-        self.add_classes(row.several, row.line)?;
+        if let Some(several) = &mut self.multi_label {
+            several.add_row(row.several, row.line)?;
+        }
         let class = row.class.map(<[u8]>::trim_ascii).filter(|class| !class.is_empty());
         let class = class.map(|class| self.words.intern(class));
         let start = self.paths.len() as u64;

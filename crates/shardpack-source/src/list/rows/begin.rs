@@ -3,7 +3,7 @@
 use shardpack_format::Result;
 
 use super::{MAX_COLUMNS, Rows};
-use crate::list::columns::Roles;
+use crate::list::{columns::Roles, file_columns::find};
 
 impl Rows<'_> {
     /// Adds the columns of components to `roles`, and a note with the columns and their roles.
@@ -12,7 +12,7 @@ impl Rows<'_> {
     /// If a column is missing, or has another role.
     pub fn begin(&mut self, names: &[String], roles: &mut Roles) -> Result<()> {
         roles.files = self.file_columns(names, roles)?;
-        let (several, files) = (self.multi_label_columns(names, roles)?, std::mem::take(&mut roles.files));
+        let (several, files) = (self.columns_of_classes(names, roles)?, std::mem::take(&mut roles.files));
         roles.with_components(files, several);
         self.has_labels = roles.label.is_some();
         let name = |at: usize| names.get(at).map_or("", String::as_str);
@@ -42,5 +42,16 @@ impl Rows<'_> {
         }
         self.notes.push(format!("columns: {}", told.join("; ")));
         Ok(())
+    }
+
+    /// The numbers of the columns of classes among `names`, if the user chooses some.
+    fn columns_of_classes(&mut self, names: &[String], roles: &Roles) -> Result<Vec<usize>> {
+        let is_label_chosen = self.columns.label.is_some();
+        let is_taken = |at: usize| {
+            let is_label = Some(at) == roles.label && is_label_chosen;
+            at == roles.path || Some(at) == roles.split || roles.files.contains(&at) || is_label
+        };
+        let find = |column: &str| find(names, column, "--multi-label");
+        self.multi_label.as_mut().map_or(Ok(Vec::new()), |several| several.columns(names, find, is_taken))
     }
 }
