@@ -35,6 +35,15 @@ pub struct ListArgs {
     /// For lists: column with the split [default: `split`, if its values are train, val, test, …]
     #[arg(help_heading = crate::help::SOURCE, long, value_name = "NAME")]
     split_column: Option<String>,
+    /// For lists: columns whose values are paths of files, such as masks: the files become components. COLUMN, or NAME=COLUMN for a
+    /// component of another name, separated by commas. none packs paths as text [default: refused if a column names files]
+    #[arg(help_heading = crate::help::SOURCE, long, value_name = "COLUMN|NAME=COLUMN|none", value_delimiter = ',')]
+    file_column: Vec<String>,
+    /// For lists: column with several classes for each image, as lists or as text with a separator: 'tags:|', tags:comma, tags:space;
+    /// or FIRST..LAST, columns with 0 or 1 for a class each. They become the component multi_hot: uint8 with a 1 for each class, whose
+    /// names are in the manifest
+    #[arg(help_heading = crate::help::SOURCE, long, value_name = "COLUMN[:SEPARATOR]|FIRST..LAST")]
+    multi_label: Option<String>,
 }
 
 impl ListArgs {
@@ -45,8 +54,9 @@ impl ListArgs {
 
     /// The columns for the packer.
     pub fn columns(&self) -> list::Columns {
-        let Self { root, path_column, label_column, split_column } = self.clone();
-        list::Columns { root, path: path_column, label: label_column, split: split_column }
+        let Self { root, path_column, label_column, split_column, file_column, multi_label } = self.clone();
+        let (path, label, split) = (path_column, label_column, split_column);
+        list::Columns { root, path, label, split, files: file_column, multi_label }
     }
 }
 
@@ -75,7 +85,7 @@ pub struct SourceArgs {
     /// voc, labelme or coco. boxes=coco: from the list of COCO that is packed
     #[arg(help_heading = crate::help::SOURCE, long, value_name = "EXT|NAME=PATTERN", value_delimiter = ',')]
     with: Vec<String>,
-    /// Images without a file of --with: bad, left out, or packed without it [default: error for a path, empty beside images]
+    /// Images without a file of --with or --file-column: bad, left out, or packed without it [default: error for a path, empty beside images]
     #[arg(help_heading = crate::help::SOURCE, long, value_enum)]
     on_missing: Option<OnMissingArg>,
     /// For trees: files that are samples, if the samples are not images. EXT, or a pattern of names as in '*.flac', separated
@@ -191,8 +201,10 @@ impl SourceArgs {
         }
         match columns.is_empty() || any_list {
             true => Ok(source),
-            false => Err(Error::usage("--root, --path-column, --label-column and --split-column are for lists")
-                .in_file(source.path())),
+            false => Err(Error::usage(
+                "--root, --path-column, --label-column, --split-column, --file-column and --multi-label are for lists",
+            )
+            .in_file(source.path())),
         }
     }
 
@@ -202,8 +214,8 @@ impl SourceArgs {
     /// If a value of `--with` or `--label-pattern` is invalid.
     pub fn put(&self, options: &mut [PlanOptions]) -> Result<(), Error> {
         let with = self.with.iter().map(|with| Component::with(with)).collect::<Result<Vec<_>, _>>()?.concat();
-        if with.is_empty() && self.on_missing.is_some() {
-            return Err(Error::usage("--on-missing is for the files of --with, which is not given"));
+        if with.is_empty() && self.list.file_column.is_empty() && self.on_missing.is_some() {
+            return Err(Error::usage("--on-missing is for the files of --with and --file-column, which are not given"));
         }
         let label_pattern = self.label_pattern.as_deref().map(LabelPattern::parse).transpose()?;
         for options in options {

@@ -189,7 +189,7 @@ fn texts_in_quotes_after_a_comma_lose_their_quotes() {
 }
 
 #[test]
-fn rows_with_a_class_each_and_columns_of_files_have_a_note() {
+fn rows_with_a_class_each_have_a_note() {
     let bench = bench();
     let own = "each of 4 rows is a class of its own: if labels are ids or texts, --no-labels";
     for (lines, is_own) in [("w#.jpg\tHello, #", true), ("w#.jpg\ta\tb#", false), ("#\tw#.jpg", true)] {
@@ -197,40 +197,6 @@ fn rows_with_a_class_each_and_columns_of_files_have_a_note() {
         assert_eq!(packed(&bench, &list, &[]).contains(own), is_own, "{lines}");
         assert!(!packed(&bench, &list, &["--no-labels"]).contains(own), "{lines}");
     }
-    for number in 0..4 {
-        bench.file(format!("msk/w{number}.png"), b"x");
-        bench.file(format!("w{number}_m.png"), b"x");
-    }
-    let table = [
-        (
-            "pairs.txt",
-            "",
-            "w#.jpg msk/w#.png",
-            "column label names files, such as msk/w0.png: --with 'msk=msk/*.png' packs them".to_owned(),
-        ),
-        (
-            "pairs.csv",
-            "",
-            "w#.jpg,msk/w#.png",
-            "column column_2 names files, such as msk/w0.png: --with 'msk=msk/*.png' packs them".to_owned(),
-        ),
-        (
-            "named.csv",
-            "image,seg\n",
-            "w#.jpg,msk/w#.png",
-            "column seg names files, such as msk/w0.png: --with 'seg=msk/*.png' packs them".to_owned(),
-        ),
-        ("beside.csv", "image,m\n", "w#.jpg,w#_m.png", "such as w0_m.png: --with 'm=*_m.png' packs them".to_owned()),
-    ];
-    for (name, header, row, note) in table {
-        let said = packed(&bench, &list(&bench, name, &rows(header, row)), &[]);
-        assert_eq!(said.matches(&note).count(), 1, "{name}: {said}");
-    }
-    packed(&bench, &bench.src().join("pairs.csv"), &["--with", "msk=msk/*.png"]);
-    assert_eq!(one(&samples(&bench.dst()), "w0.jpg").2["msk.png"], b"x");
-    let beside = bench.src().join("beside.csv");
-    packed(&bench, &beside, &["--with", "m=*_m.png"]);
-    assert_eq!(one(&samples(&bench.dst()), "w0.jpg").2["m.png"], b"x");
 }
 
 #[test]

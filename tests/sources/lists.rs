@@ -438,7 +438,7 @@ print(len(found))
 fn labels_that_are_no_classes_go_along_in_the_text_and_that_is_said() {
     let bench = tree();
     let rows: [(&str, &str, &[&str], &str); 7] = [
-        ("pairs.txt", "a/1.jpg a/2.jpg\nb/3.jpg a/2.jpg\n", &[], r#"{"label":"a/2.jpg"}"#),
+        ("pairs.txt", "a/1.jpg a/2.jpg\nb/3.jpg a/2.jpg\n", &["--file-column", "none"], r#"{"label":"a/2.jpg"}"#),
         ("spelled.csv", "path,label\na/1.jpg,\"[0, 2]\"\na/2.jpg,[1]\n", &[], r#"{"label":"[0, 2]"}"#),
         ("spelled.txt", "a/1.jpg ['cat']\na/2.jpg ['cat','dog']\n", &[], r#"{"label":"['cat']"}"#),
         ("labels.csv", "path,label\na/1.jpg,0.5\na/2.jpg,\nb/3.jpg,2\n", &[], r#"{"label":0.5}"#),

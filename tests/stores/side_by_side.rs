@@ -51,6 +51,43 @@ fn files_of_other_folders_go_along_from_a_url_as_from_a_folder() {
 }
 
 #[test]
+fn files_that_a_column_names_come_from_a_url_as_from_a_folder() {
+    let bench = Bench::new();
+    let mut rows = "path,label,mask\n".to_owned();
+    for number in 0..6u64 {
+        bench.file(format!("images/{number}.jpg"), &jpeg(number, 5000));
+        bench.file(format!("masks/m{}.png", 9 - number), format!("mask {number}").as_bytes());
+        let name = if number == 4 { "gone".to_owned() } else { format!("m{}", 9 - number) };
+        rows += &format!("images/{number}.jpg,{},masks/{name}.png\n", number % 2);
+    }
+    let list = bench.at("list.csv");
+    fs::write(&list, rows).unwrap();
+    let (tree, list) = (bench.src().to_str().unwrap().to_owned(), list.to_str().unwrap().to_owned());
+    let ran = |root: &str, name: &str, more: &[&str], settings: &[String]| {
+        let dst = bench.at(name);
+        let words = [&["pack", &list, dst.to_str().unwrap(), "--root", root, "--shards", "2"], more].concat();
+        let words: Vec<_> = words.into_iter().chain(settings.iter().map(String::as_str)).collect();
+        (run(&words, &[]), dst)
+    };
+    let options = ["--file-column", "mask", "--on-bad", "skip"];
+    let (packed, local) = ran(&tree, "local", &options, &[]);
+    packed.code(0).says("its mask.png is missing: masks/gone.png");
+    each(|server| {
+        server.put_folder(&bench.src(), "tree");
+        let (url, settings) = (server.url("tree"), settings(server, server.port()));
+        let kind = format!("{:?}", server.kind);
+        let (asked, _) = ran(&url, &kind, &[], &settings);
+        asked.code(2).says("column mask names files, such as masks/m9.png");
+        let (packed, dst) = ran(&url, &kind, &options, &settings);
+        packed.code(0);
+        same(&files_in(&local), &files_in(&dst), &kind);
+        let words = ["verify", dst.to_str().unwrap(), "--against", &list, "--root", &url];
+        let words: Vec<_> = words.into_iter().chain(settings.iter().map(String::as_str)).collect();
+        run(&words, &[]).code(0);
+    });
+}
+
+#[test]
 fn boxes_from_label_files_at_a_url_are_those_of_the_folder() {
     let bench = Bench::new();
     for number in 0..9u64 {

@@ -472,9 +472,11 @@ impl Plan {
         let components = listing.components();
         if !components.kinds.is_empty() {
             for number in 0..listing.len() {
-                for (cell, content) in components.content_of(number) {
+                for ((cell, content), kind) in components.content_of(number).zip(&components.kinds) {
                     text(&cell.bytes.to_le_bytes());
-                    text(content.unwrap_or_default());
+                    // The stamp of a file decides no byte.
+                    let path = kind.file_column().and_then(|_| cell.length().and(components.named_file(cell)));
+                    text(path.map_or(content.unwrap_or_default(), |(path, _)| path));
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Files of components that are in other folders than the images: `--with 'mask=../masks/{stem}.png'`.
+//! Files of components that are in other folders than the images: `--with 'mask=../masks/{stem}.png'`, and `--file-column mask` of lists.
 //!
 //! Holds at all times: a file that the pattern matches is no sample; it is claimed by an image, or counted as left over. An image whose file
 //! is missing is reported, or packed without it, as `--on-missing` says.
@@ -30,9 +30,10 @@ pub(super) fn is_its_own(kind: &Component) -> Refused {
 
 /// The cell of an image without the file `path` of `kind`; `path` is `None` if the pattern gives none in the source.
 pub(super) fn missing(kind: &Component, path: Option<&[u8]>, policy: Option<OnMissing>) -> Result<Cell, Refused> {
-    let why = || match path {
-        Some(path) => format!("its {} is missing: {}", kind.name(), text::shown(path)),
-        None => format!("its {} is missing: {kind} gives no file in the source", kind.name()),
+    let why = || match (path, kind.file_column()) {
+        (Some(path), _) => format!("its {} is missing: {}", kind.name(), text::shown(path)),
+        (None, Some(column)) => format!("its {} is missing: column {column} is empty", kind.name()),
+        (None, None) => format!("its {} is missing: {kind} gives no file in the source", kind.name()),
     };
     match policy.unwrap_or(if kind.is_path() || kind.conversion().is_some() {
         OnMissing::Error

@@ -13,6 +13,8 @@ use shardpack_format::{
 
 /// Bytes before the content in a slot of the texts.
 const SLOT_HEAD_BYTES: usize = 4;
+/// Bytes of the stamp before the path in the slot of a file that a column names.
+const STAMP_BYTES: usize = 8;
 
 /// A component of one sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +24,8 @@ pub struct Cell {
     /// Number of the form in [`ComponentTable::forms`]; [`Forms::BYTES`] if the component is bytes.
     pub form: u32,
     /// For a file, as [`crate::listing::Entry::stamp`]; for a text, its start in the texts; for an array that is made from a file, the start
-    /// of the file's slot in the texts ([`ComponentTable::made_from`]).
+    /// of the file's slot in the texts ([`ComponentTable::made_from`]); for a file that a column names, the start of the slot with its path
+    /// ([`ComponentTable::named_file`]).
     pub stamp: i64,
 }
 
@@ -146,15 +149,30 @@ impl ComponentTable {
         self.slot(cell.stamp)?.get(SLOT_HEAD_BYTES..)
     }
 
+    /// Appends the slot of a file that a column names: its stamp and its path.
+    ///
+    /// # Errors
+    /// If the path is longer than 4 GiB.
+    pub fn push_named_file(texts: &mut Vec<u8>, path: &[u8], stamp: i64) -> Result<i64> {
+        Self::push_slot(texts, &[&stamp.to_le_bytes(), path].concat())
+    }
+
+    /// The path in the source and the stamp of the file that a column names.
+    pub fn named_file(&self, cell: Cell) -> Option<(&[u8], i64)> {
+        let (stamp, path) = self.made_from(cell)?.split_first_chunk::<STAMP_BYTES>()?;
+        (!path.is_empty()).then_some((path, i64::from_le_bytes(*stamp)))
+    }
+
     /// The data that decides the bytes of sample `number`: each component's length, and its text if it is a text. For arrays that are made
-    /// from a file, the first one has the slot of the file, and the others of the same slot have nothing.
+    /// from a file, the first one has the slot of the file, and the others of the same slot have nothing. A file that a column names has its
+    /// slot.
     pub fn content_of(&self, number: u64) -> impl Iterator<Item = (Cell, Option<&[u8]>)> {
         let mut last = None;
         self.cells_of(number).iter().zip(&self.kinds).map(move |(cell, kind)| {
-            let content = match kind.conversion() {
-                None => kind.is_text().then(|| self.text(*cell)),
-                Some(_) if cell.length().is_none() || last.replace(cell.stamp) == Some(cell.stamp) => Some(&[][..]),
-                Some(_) => Some(self.slot(cell.stamp).unwrap_or_default()),
+            let content = match kind.has_slot() {
+                false => kind.is_in_list().then(|| self.text(*cell)),
+                true if cell.length().is_none() || last.replace(cell.stamp) == Some(cell.stamp) => Some(&[][..]),
+                true => Some(self.slot(cell.stamp).unwrap_or_default()),
             };
             (*cell, content)
         })
@@ -225,11 +243,12 @@ impl ComponentTable {
     /// # Errors
     /// If so.
     pub fn check(&self, samples: u64) -> Result<()> {
-        let fits = |cell: &Cell, kind: &Component| match (kind.is_text(), cell.length()) {
+        let fits = |cell: &Cell, kind: &Component| match (kind.is_in_list(), cell.length()) {
             (true, Some(bytes)) => {
                 let end = u64::try_from(cell.stamp).ok().and_then(|start| start.checked_add(bytes.into()));
                 end.is_some_and(|end| end <= self.texts.len() as u64)
             }
+            (false, Some(_)) if kind.file_column().is_some() => self.named_file(*cell).is_some(),
             (false, Some(_)) if kind.conversion().is_some() => self.slot(cell.stamp).is_some(),
             _ => true,
         };
@@ -301,5 +320,23 @@ mod tests {
         assert!(components.check(1).is_err() && components.check(3).is_err());
         components.cells[2].stamp = 4;
         assert!(components.check(2).is_err());
+    }
+
+    #[test]
+    fn files_of_a_column_have_their_path_and_stamp() {
+        let mut texts = b"{}".to_vec();
+        let starts = [("m/0.png", 7), ("", 8)]
+            .map(|(path, stamp)| ComponentTable::push_named_file(&mut texts, path.as_bytes(), stamp).unwrap());
+        let mut table = ComponentTable::new(vec![Component::column_files("mask.png", "mask").unwrap()]);
+        table.cells = vec![Cell::file(5, starts[0]), Cell::ABSENT];
+        table.texts = Arc::new(texts);
+        table.check(2).unwrap();
+        assert_eq!(table.named_file(table.cells[0]), Some((&b"m/0.png"[..], 7)));
+        let content = |number| table.content_of(number).map(|(_, slot)| slot.map(<[u8]>::len)).collect::<Vec<_>>();
+        assert_eq!((content(0), content(1)), (vec![Some(4 + 8 + 7)], vec![Some(0)]));
+        for wrong in [0, starts[1], i64::MAX, -1] {
+            table.cells[1] = Cell::file(5, wrong);
+            assert!(table.check(2).is_err(), "{wrong}");
+        }
     }
 }

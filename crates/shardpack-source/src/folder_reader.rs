@@ -161,8 +161,8 @@ impl SampleReader for FolderReader<'_> {
         if kind.is_value() {
             return self.npz(number, |npz| npz.read(kind.name(), components.form(cell.form), out));
         }
-        let path = || kind.path_of(&self.listing.folder(number).path, self.listing.name(number));
-        if let Some(path) = kind.is_path().then(path).flatten() {
+        let path = || self.listing.component_file(number, which);
+        if let Some((path, _)) = kind.is_path().then(path).flatten() {
             let read = self
                 .file_at(&path)
                 .and_then(|file| self.read_opened(file, &|| self.root_path.join(names::as_path(&path)), out));

@@ -244,6 +244,15 @@ impl Listing {
         out.extend_from_slice(self.name(number));
     }
 
+    /// The path in the source and the stamp of the file that is component `which` of sample `number`; `None` if it is no file.
+    pub fn component_file(&self, number: u64, which: usize) -> Option<(Vec<u8>, i64)> {
+        let (kind, cell) = (self.components.kinds.get(which)?, self.components.cells_of(number).get(which)?);
+        match kind.file_column() {
+            Some(_) => self.components.named_file(*cell).map(|(path, stamp)| (path.to_vec(), stamp)),
+            None => kind.path_of(&self.folder(number).path, self.name(number)).map(|path| (path, cell.stamp)),
+        }
+    }
+
     /// The path for messages.
     pub fn shown(&self, number: u64) -> String {
         let mut path = Vec::new();

@@ -395,11 +395,11 @@ impl SampleReader for ObjectReader<'_> {
         if let Some(read) = self.read_component_of(number, which, None, out) {
             return read;
         }
-        let Some(file) = kind.path_of(&self.listing.folder(number).path, self.listing.name(number)) else {
+        let Some((file, stamp)) = self.listing.component_file(number, which) else {
             // A text from a list.
             return components.copy_text(*cell, out).map_err(|why| ReadError::Refused(Refusal(why)));
         };
-        let listed = self.listed_at(&file, out.len() as u64, cell.stamp);
+        let listed = self.listed_at(&file, out.len() as u64, stamp);
         let read = self.store.read_listed(&listed, 0, out).map_err(without_place);
         // A file beside the image is called by its name.
         let shown = kind.file_of(self.listing.name(number)).unwrap_or(file);

@@ -242,6 +242,7 @@ fn join_components(all: &[SourceListing]) -> Result<Vec<Component>> {
             *kind = kind.clone().with_kind(Type { is_optional: true, ..of.clone() });
         }
     }
+    refuse_two_names(&kinds)?;
     // The text comes first, as in a single source.
     kinds.sort_by_key(|kind| !kind.is_text());
     component::check(&kinds).map_err(|error| {
@@ -250,6 +251,21 @@ fn join_components(all: &[SourceListing]) -> Result<Vec<Component>> {
             .help("--components takes those that it names, or none")
     })?;
     Ok(kinds)
+}
+
+/// Fails if the files of one column have two names, because their extensions differ by split.
+fn refuse_two_names(kinds: &[Component]) -> Result<()> {
+    for (at, kind) in kinds.iter().enumerate() {
+        let Some(column) = kind.file_column() else { continue };
+        if let Some(other) = kinds[..at].iter().find(|other| other.file_column() == Some(column)) {
+            let (one, two) = (other.name(), kind.name());
+            let what = format!("the files of column {column} would be {one} in a split and {two} in another");
+            return Err(
+                Error::usage(what).help(format!("--file-column {one}={column} gives the files of all splits one name"))
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Fails if a split shares no class with the first split: the class names then have other meanings.

@@ -469,12 +469,26 @@ fn cell(
     kind: &Component,
     keep: &PathFilter,
 ) -> Result<Result<Cell, Refused>, (Vec<u8>, Errno)> {
-    let missing = |path: Option<&[u8]>| Ok(companions::missing(kind, path, keep.on_missing()));
-    let file = kind.file_of(name);
-    let Some(path) = kind.path_of(places.folder, name) else { return missing(None) };
-    if kind.is_path() && path == join(places.folder, name) {
+    let path = kind.path_of(places.folder, name);
+    if kind.is_path() && path.as_deref() == Some(&join(places.folder, name)[..]) {
         return Ok(Err(companions::is_its_own(kind)));
     }
+    file_cell(places, kind, kind.file_of(name), path, keep)
+}
+
+/// The file of the component `kind` at `path` in the source, which is `file` in the folder of the image if it is beside it.
+///
+/// # Errors
+/// As [`cells`].
+pub(super) fn file_cell(
+    places: &Places<'_>,
+    kind: &Component,
+    file: Option<Vec<u8>>,
+    path: Option<Vec<u8>>,
+    keep: &PathFilter,
+) -> Result<Result<Cell, Refused>, (Vec<u8>, Errno)> {
+    let missing = |path: Option<&[u8]>| Ok(companions::missing(kind, path, keep.on_missing()));
+    let Some(path) = path else { return missing(None) };
     // In the open folder by name, else by the path from the source.
     let (at, below) = match (&file, places.here) {
         (Some(file), Some((_, is_listed))) if !is_listed(file) => return missing(Some(&path)),

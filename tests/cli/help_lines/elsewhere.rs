@@ -260,7 +260,7 @@ pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "changes_that_move_pixels_are_refused_where_something_beside_an_image_tells_where_things_are",
     ),
     (
-        "leave it out of --with; without the option all is packed as it is",
+        "leave it out of --with or --file-column; without the option all is packed as it is",
         "works(&src, &[])",
         "tests/sources/lists.rs",
         "changes_that_move_pixels_are_refused_where_something_beside_an_image_tells_where_things_are",

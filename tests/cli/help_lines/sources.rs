@@ -370,6 +370,42 @@ np.save(\"X_train.npy\", np.zeros((6, 4, 4, 3), np.uint8)); np.save(\"y_train.np
         &["pack @l.csv DST --root SRC"],
     ),
     (
+        "files of a column that have other extensions in another split",
+        |bench| {
+            let list = "$ cd SRC && i=$(ls */*.jpg | sed -n Np) && echo x > $i.EXT && (echo path,other; echo $i,$i.EXT) > @EXT.csv";
+            for (number, extension) in [("1", "txt"), ("2", "md")] {
+                go(bench, &[&list.replace('N', number).replace("EXT", extension)]);
+            }
+        },
+        "pack DST --split train=@txt.csv --split val=@md.csv --root SRC --file-column other",
+        2,
+        "--file-column other.txt=other gives the files of all splits one name",
+        &["pack DST --split train=@txt.csv --split val=@md.csv --root SRC --file-column other.txt=other"],
+    ),
+    (
+        "text without a separator for several classes",
+        |bench| go(bench, &["$ cd SRC && (echo path,tags; ls */*.jpg | sed 's/$/,a|b/') > @l.csv"]),
+        "pack @l.csv DST --root SRC --multi-label tags",
+        2,
+        "--multi-label 'tags:|' divides text at bars",
+        &["pack @l.csv DST --root SRC --multi-label tags:|"],
+    ),
+    (
+        "a list with a column of files",
+        |bench| {
+            go(
+                bench,
+                &[
+                    "$ cd SRC && (echo path,other; ls */*.jpg | sed 's/.*/&,&.txt/') > @l.csv && for i in */*.jpg; do echo x > $i.txt; done",
+                ],
+            )
+        },
+        "pack @l.csv DST --root SRC",
+        2,
+        "--file-column other packs the files as components; --file-column none packs the paths as text",
+        &["pack @l.csv DST --root SRC --file-column other", "pack @l.csv @x --root SRC --file-column none"],
+    ),
+    (
         "JSONL without paths",
         |bench| go(bench, &[r#"$ cd SRC && ls */*.jpg | sed 's/.*/{"photo":"src\/&","label":0}/' > @l.jsonl"#]),
         "pack @l.jsonl DST",

@@ -24,13 +24,15 @@ pub const TEXT: &str = "json";
 /// Names of the components with the boxes of objects and their class numbers.
 const BOXES: &str = "boxes";
 const BOX_LABELS: &str = "box_labels";
+/// Start of the pattern of values that a list has.
+const LISTED: &str = "list:";
 /// Longest name in bytes.
 const NAME_BYTES: usize = 32;
 
 /// A component of samples: its name, and where a source has it.
 ///
 /// In manifests it is `NAME` for a source's text, `NAME=PATTERN` for a file, `NAME=CONVERSION:PATTERN` for an array made from a file,
-/// and `NAME:TYPE` for a typed value.
+/// `NAME:TYPE` for a typed value, and `NAME=list:TYPE:OPTION` for a value that a list has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Component {
@@ -85,6 +87,52 @@ impl Component {
             return Err(wrong("the component cls is the label"));
         }
         Ok(Self { name, pattern, kind: conversion.map(Conversion::kind), conversion })
+    }
+
+    /// The files that the column `column` of a list names, as the component `name`.
+    ///
+    /// # Errors
+    /// If `name` is no valid component name, or `column` has a character that patterns cannot have.
+    pub fn column_files(name: &str, column: &str) -> Result<Self> {
+        match column.contains([',', '=']) {
+            true => Err(Error::usage(format!("column {column:?}: the name of a column of files has no , and no ="))),
+            false => Self::files(&format!("{name}={}", Pattern::Column(column.to_owned()))),
+        }
+    }
+
+    /// The values of form `form` that a list has, as the value `said` of an option describes them.
+    ///
+    /// # Errors
+    /// As [`Component::field`].
+    pub fn of_list_values(field: &str, form: &Form, said: &str) -> Result<Self> {
+        Ok(Self { pattern: Some(Pattern::Listed(said.to_owned())), ..Self::value(field, form)? })
+    }
+
+    /// The value of the option that describes its values in a list, if a list has them.
+    pub fn listed(&self) -> Option<&str> {
+        match &self.pattern {
+            Some(Pattern::Listed(said)) => Some(said),
+            _ => None,
+        }
+    }
+
+    /// Whether a list has its values: the text of the list, or others.
+    pub fn is_in_list(&self) -> bool {
+        self.is_text() || self.listed().is_some()
+    }
+
+    /// The column of a list that names its files, if one does.
+    pub fn file_column(&self) -> Option<&str> {
+        match &self.pattern {
+            Some(Pattern::Column(column)) => Some(column),
+            _ => None,
+        }
+    }
+
+    /// Whether each sample has a slot with the place or the content of its file: the file follows from no pattern, or an array is made
+    /// from it.
+    pub fn has_slot(&self) -> bool {
+        self.conversion.is_some() || self.file_column().is_some()
     }
 
     /// The components that a value of `--with` names: one, as [`Component::files`] does, or for `NAME=yolo:PATTERN` the boxes and their
@@ -182,17 +230,22 @@ impl Component {
         self.pattern == other.pattern
     }
 
-    /// The same component once it is stored: the arrays that a conversion made are values.
+    /// The same component once it is stored: the arrays that a conversion made are values, and the files of a column have the names of
+    /// files beside the image.
     pub fn stored(&self) -> Self {
-        match self.conversion {
-            Some(_) => Self { pattern: None, conversion: None, ..self.clone() },
-            None => self.clone(),
+        match (self.conversion, &self.pattern) {
+            (Some(_), _) | (None, Some(Pattern::Listed(_))) => Self { pattern: None, conversion: None, ..self.clone() },
+            (None, Some(Pattern::Column(_))) => {
+                let beside = Pattern::Beside(String::new(), format!(".{}", self.name));
+                Self { pattern: Some(beside), ..self.clone() }
+            }
+            (None, _) => self.clone(),
         }
     }
 
-    /// Whether it is a typed value of the source, and neither a file, nor made from one, nor the source's text.
+    /// Whether it is a typed value of the source, and neither a file, nor made from one, nor in a list.
     pub fn is_value(&self) -> bool {
-        self.kind.is_some() && self.conversion.is_none()
+        self.kind.is_some() && self.pattern.is_none()
     }
 
     /// Whether a payload of this component that is not an image does not match `extension`; `kind` is detected from its first bytes.
@@ -228,13 +281,13 @@ impl Component {
         }
     }
 
-    /// Whether its files are at a path relative to the image's folder, and not just beside the image.
+    /// Whether its files are at a path, and not just beside the image.
     pub fn is_path(&self) -> bool {
-        matches!(self.pattern, Some(Pattern::Path(_)))
+        matches!(self.pattern, Some(Pattern::Path(_) | Pattern::Column(_)))
     }
 
-    /// Path in the source of the file that belongs to the image `image` in `folder`; `None` if the component is no file, or the path leads
-    /// out of the source.
+    /// Path in the source of the file that belongs to the image `image` in `folder`; `None` if the component is no file, the path leads
+    /// out of the source, or a column has it.
     pub fn path_of(&self, folder: &[u8], image: &[u8]) -> Option<Vec<u8>> {
         match &self.pattern {
             Some(Pattern::Path(path)) => path.path_of(folder, image),
@@ -242,7 +295,7 @@ impl Component {
                 let file = self.file_of(image)?;
                 Some(if folder.is_empty() { file } else { [folder, b"/", &file].concat() })
             }
-            None => None,
+            Some(Pattern::Column(_) | Pattern::Listed(_)) | None => None,
         }
     }
 
@@ -255,7 +308,7 @@ impl Component {
                     && file.starts_with(before.as_bytes())
                     && file.ends_with(after.as_bytes())
             }
-            None => false,
+            Some(Pattern::Column(_) | Pattern::Listed(_)) | None => false,
         }
     }
 
@@ -308,6 +361,7 @@ pub fn stem(name: &[u8]) -> &[u8] {
 impl fmt::Display for Component {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.pattern, &self.kind) {
+            (Some(Pattern::Listed(said)), Some(kind)) => write!(f, "{}={LISTED}{kind}:{said}", self.name),
             (Some(pattern), Some(_)) => {
                 let conversion = self.conversion.as_ref().map(ToString::to_string).unwrap_or_default();
                 write!(f, "{}={conversion}:{pattern}", self.name)
@@ -334,16 +388,21 @@ impl TryFrom<String> for Component {
     fn try_from(text: String) -> Result<Self> {
         match text.as_str() {
             TEXT => Ok(Self::text()),
-            _ if text.contains('=') => Self::files(&text),
+            _ if text.contains('=') && !text.contains(&format!("={LISTED}")) => Self::files(&text),
             text => {
                 let wrong = || Error::data(format!("{text:?} is no component"));
-                let (name, kind) = text.split_once(':').ok_or_else(wrong)?;
+                let (name, rest) = text.split_once([':', '=']).ok_or_else(wrong)?;
+                let (kind, said) = match rest.strip_prefix(LISTED) {
+                    Some(rest) => rest.split_once(':').map(|(kind, said)| (kind, Some(said))).ok_or_else(wrong)?,
+                    None => (rest, None),
+                };
                 // The limit on the length applies to the field.
                 let field = name.rsplit_once('.').map_or(name, |(field, _)| field);
                 if !Self::field(field).is_ok_and(|one| one.name == field) {
                     return Err(wrong());
                 }
-                Ok(Self { name: name.to_owned(), pattern: None, kind: Some(kind.parse()?), conversion: None })
+                let pattern = said.map(|said| Pattern::Listed(said.to_owned()));
+                Ok(Self { name: name.to_owned(), pattern, kind: Some(kind.parse()?), conversion: None })
             }
         }
     }
@@ -377,6 +436,20 @@ mod tests {
             assert_eq!(field(text), None, "{text}");
         }
         let value = |field: &str, form: &str| Component::value(field, &form.parse().unwrap()).unwrap();
+        let column = Component::column_files("mask.png", "My masks").unwrap();
+        assert_eq!(column.to_string(), "mask.png=column:My masks");
+        assert_eq!(column.stored().to_string(), "mask.png=*.mask.png");
+        assert!(column.is_path() && column.has_slot() && column.path_of(b"", b"1.jpg").is_none());
+        let listed = Component::of_list_values("multi_hot", &"|u1[3]".parse().unwrap(), "tags:|").unwrap();
+        assert_eq!(listed.to_string(), "multi_hot.npy=list:|u1[3]:tags:|");
+        assert_eq!(listed.stored().to_string(), "multi_hot.npy:|u1[3]");
+        assert!(listed.is_in_list() && !listed.is_value() && !listed.has_slot() && !listed.is_text());
+        for one in [column, listed] {
+            assert_eq!(Component::try_from(one.to_string()).unwrap(), one);
+        }
+        for text in ["x=list:", "x=list:|u1[3]", "x=list:z:a", "=list:|u1[3]:a", "x=column:"] {
+            assert!(Component::try_from(text.to_owned()).is_err(), "{text}");
+        }
         assert_eq!(value("Finger/print", "<f4[37x64]").to_string(), "finger_print.npy:<f4[37x64]");
         assert_eq!(value("a.json", "int").to_string(), "a.json:int");
         assert_eq!(["json", "any"].map(|name| value(name, "int").to_string()), ["json.json:int", "any.json:int"]);

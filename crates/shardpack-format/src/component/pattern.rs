@@ -1,10 +1,13 @@
 //! Patterns of `--with`: the file of a component, from the folder and the name of an image.
 //!
 //! `*.txt` is a file beside the image. A pattern with `/` or `{…}` is a path relative to the image's folder, so that images and their masks
-//! can be in folders side by side.
+//! can be in folders side by side. `column:NAME` is the path in a column of a list.
 
 /// Stands for the name of the image without its extension, as `{stem}` does.
 const STEM: char = '*';
+
+/// Start of the pattern for the paths in a column of a list.
+const COLUMN: &str = "column:";
 
 /// Most placeholders of a part of a path: a name can match them in many ways.
 const MAX_PLACEHOLDERS: usize = 3;
@@ -68,6 +71,10 @@ pub(super) enum Pattern {
     Beside(String, String),
     /// A path relative to the folder of the image.
     Path(PathPattern),
+    /// The path in this column of a list.
+    Column(String),
+    /// No file: a list has the values, as this value of an option describes it.
+    Listed(String),
 }
 
 /// See [`Pattern::Path`].
@@ -86,6 +93,9 @@ impl Pattern {
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         if text.contains([',', '=']) {
             return Err("a pattern has no , and no =");
+        }
+        if let Some(column) = text.strip_prefix(COLUMN) {
+            return if column.is_empty() { Err("a column has a name") } else { Ok(Self::Column(column.to_owned())) };
         }
         if text.contains(['/', '{', '}']) {
             return PathPattern::parse(text, true).map(Self::Path);
@@ -114,6 +124,7 @@ impl Pattern {
                 Piece::Text(text) => text,
                 _ => return None,
             },
+            Self::Column(_) | Self::Listed(_) => return None,
         };
         last.rsplit_once('.').map(|(_, extension)| extension)
     }
@@ -124,6 +135,8 @@ impl std::fmt::Display for Pattern {
         match self {
             Self::Beside(before, after) => write!(f, "{before}{STEM}{after}"),
             Self::Path(path) => f.write_str(&path.text),
+            Self::Column(column) => write!(f, "{COLUMN}{column}"),
+            Self::Listed(said) => f.write_str(said),
         }
     }
 }

@@ -90,7 +90,7 @@ pub(super) fn refuse(source: &dyn Source, found: &[SourceListing], recipe: Optio
                 "--meta none leaves out the columns of a list; without the option all is packed as it is"
             }
             kind if source.is_of_files() && kind.kind().is_none() => {
-                "leave it out of --with; without the option all is packed as it is"
+                "leave it out of --with or --file-column; without the option all is packed as it is"
             }
             _ => "--components takes those that it names, or none; without the option all is packed as it is",
         };

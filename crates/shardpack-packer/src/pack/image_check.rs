@@ -50,7 +50,9 @@ pub(super) fn asked<'a>(source: &dyn Source, plan: &'a Plan) -> Option<Box<Asked
 /// Whether a component is a file that is an image by its extension.
 fn is_image(component: &Component) -> bool {
     let kind = component.name().rsplit('.').next().and_then(Kind::of_extension);
-    !component.is_value() && !component.is_text() && kind.is_some_and(|kind| !matches!(kind, Kind::Unknown | Kind::Npy))
+    !component.is_value()
+        && !component.is_in_list()
+        && kind.is_some_and(|kind| !matches!(kind, Kind::Unknown | Kind::Npy))
 }
 
 fn bad(why: String) -> ReadError {

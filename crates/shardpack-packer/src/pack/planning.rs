@@ -234,13 +234,15 @@ fn check_fraction(found: &SourceListing, options: &PlanOptions) -> Result<()> {
         .help("another --seed, or a larger fraction"))
 }
 
-/// Fails if `--with` names files that not one image has: the pattern is wrong, whatever `--on-missing` says.
+/// Fails if `--with` or `--file-column` names files that not one image has: the pattern is wrong, whatever `--on-missing` says.
 fn check_any_file(source: &dyn Source, found: &[SourceListing], walk: &options::Options) -> Result<()> {
     if found.iter().all(|one| one.listing.is_empty()) {
         return Ok(());
     }
+    let of_columns = found.iter().flat_map(|one| &one.listing.components().kinds);
+    let of_columns = of_columns.filter(|kind| kind.file_column().is_some());
     let is_file = |kind: &&Component| !kind.is_of_list() && (kind.is_path() || kind.conversion().is_some());
-    for wanted in walk.with.iter().filter(is_file) {
+    for wanted in walk.with.iter().filter(is_file).chain(of_columns) {
         let has_file = |one: &SourceListing| {
             let table = one.listing.components();
             let which = table.kinds.iter().position(|kind| kind.name() == wanted.name());
@@ -249,6 +251,10 @@ fn check_any_file(source: &dyn Source, found: &[SourceListing], walk: &options::
             cells.any(|cell| cell.length().is_some())
         };
         if !found.iter().any(has_file) {
+            if let Some(column) = wanted.file_column() {
+                let what = format!("--file-column {column}: not one row names a file that exists");
+                return Err(Error::usage(what).in_file(source.path()));
+            }
             let what = format!("--with {wanted}: not one image has this file");
             let first = found.iter().find(|one| !one.listing.is_empty());
             let expected = first.map(|one| (one, wanted.path_of(&one.listing.folder(0).path, one.listing.name(0))));

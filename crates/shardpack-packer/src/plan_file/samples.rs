@@ -72,10 +72,10 @@ fn columns(plan: &Plan, shard: usize) -> Vec<u8> {
         }
         // The start of a text follows from the texts before it. A slot has its length, or 0 if a component before it has the slot.
         let slot_bytes = || text.map_or(0, |slot| slot.len() as i64);
-        let stamp = match kind.conversion() {
-            Some(_) => slot_bytes(),
-            None if kind.is_text() => 0,
-            None => cell.stamp,
+        let stamp = match kind.has_slot() {
+            true => slot_bytes(),
+            false if kind.is_in_list() => 0,
+            false => cell.stamp,
         };
         put(&stamp.to_le_bytes());
     }
@@ -238,11 +238,11 @@ fn cell(input: &mut impl Read, kind: &Component, has_forms: bool, text_end: &mut
     let bytes = u32::from_le_bytes(array(input)?);
     let form = if has_forms { u32::from_le_bytes(array(input)?) } else { Forms::BYTES };
     let mut cell = Cell { bytes, form, stamp: i64::from_le_bytes(array(input)?) };
-    if kind.is_text() {
+    if kind.is_in_list() {
         cell.stamp = text_end.cast_signed();
         *text_end = text_end.saturating_add(cell.length().unwrap_or(0).into());
     }
-    if kind.conversion().is_some() {
+    if kind.has_slot() {
         if cell.stamp != 0 {
             *slot = text_end.cast_signed();
             *text_end = text_end.saturating_add(cell.stamp.cast_unsigned());

@@ -194,13 +194,13 @@ pub(super) fn read(bytes: &[u8], rows: &mut Rows<'_>, monitor: &dyn Monitor) -> 
     let columns = ["file_name", "image, annotations, categories", CATEGORY_ID].map(str::to_owned);
     match wants_labels {
         true => {
-            rows.begin(&columns, &Roles { label: Some(2), ..Roles::default() });
+            rows.begin(&columns, &mut Roles { label: Some(2), ..Roles::default() })?;
             // A category that the file has twice has the number of the first.
             let mut seen = HashSet::new();
             let firsts = names.iter().zip(&top.categories).filter(|(_, raw)| seen.insert(raw.get()));
             rows.known = firsts.map(|(name, _)| name.clone()).collect();
         }
-        false => rows.begin(&columns[..2], &Roles::default()),
+        false => rows.begin(&columns[..2], &mut Roles::default())?,
     }
     rows.ignore("annotation of an image that the file does not list", strange);
     for (name, elements) in &top.others {
@@ -240,6 +240,8 @@ pub(super) fn read(bytes: &[u8], rows: &mut Rows<'_>, monitor: &dyn Monitor) -> 
             label,
             class: None,
             split: None,
+            files: &[],
+            several: &[],
             text: &text,
         })?;
     }

@@ -39,6 +39,10 @@ pub(super) struct Roles {
     /// Class names beside numeric labels.
     pub class: Option<usize>,
     pub split: Option<usize>,
+    /// Columns with paths of files that become components.
+    pub files: Vec<usize>,
+    /// The column with several classes, or the columns of one class each.
+    pub several: Vec<usize>,
 }
 
 impl Roles {
@@ -62,7 +66,7 @@ impl Roles {
         let class = label.and_then(|label| known(&CLASSES).filter(|class| *class != label && *class != path));
         let split = said(&columns.split)?.or_else(|| known(&[SPLIT]));
         let split = split.filter(|split| splits && *split != path && Some(*split) != label);
-        Ok(Some(Self { path, label, class, split }))
+        Ok(Some(Self { path, label, class, split, ..Self::default() }))
     }
 
     /// Assigns roles in a list without a header. `path` is the path column; the label follows it, or else precedes it.
@@ -73,12 +77,21 @@ impl Roles {
             Some(label) => Some(apart(label, path, &(label + 1).to_string())?),
             None => neighbour.filter(|_| !no_labels),
         };
-        Ok(Self { path, label, class: None, split: said(&columns.split)? })
+        Ok(Self { path, label, split: said(&columns.split)?, ..Self::default() })
+    }
+
+    /// Makes `files` the columns of files, and `several` those of classes. They have no other role.
+    pub fn with_components(&mut self, files: Vec<usize>, several: Vec<usize>) {
+        let is_free = |at: &usize| !files.contains(at) && !several.contains(at);
+        self.label = self.label.filter(is_free);
+        self.class = self.class.filter(|class| self.label.is_some() && is_free(class));
+        (self.files, self.several) = (files, several);
     }
 
     /// Whether column `number` belongs in the component json.
     pub fn is_component(&self, number: usize) -> bool {
-        number != self.path && Some(number) != self.label && Some(number) != self.split
+        let has_role = number == self.path || Some(number) == self.label || Some(number) == self.split;
+        !has_role && !self.several.contains(&number) && !self.files.contains(&number)
     }
 }
 
@@ -131,13 +144,13 @@ mod tests {
         };
         let auto = Columns::default();
         let roles = of(&["id", "Filename", "split", "class_name", "LABEL"], &auto).unwrap().unwrap();
-        assert_eq!(roles, Roles { path: 1, label: Some(4), class: Some(3), split: Some(2) });
+        assert_eq!(roles, Roles { path: 1, label: Some(4), class: Some(3), split: Some(2), ..Roles::default() });
         assert!(roles.is_component(0) && roles.is_component(3) && !roles.is_component(2));
         assert_eq!(of(&["a", "b"], &auto).unwrap(), None);
         let said = Columns { path: Some("b".into()), label: Some("a".into()), ..auto.clone() };
         assert_eq!(of(&["a", "b"], &said).unwrap().unwrap(), Roles { path: 1, label: Some(0), ..Roles::default() });
         let roles = of(&["slice_file_name", "fold", "classID", "class"], &auto).unwrap().unwrap();
-        assert_eq!(roles, Roles { path: 0, label: Some(2), class: Some(3), split: None });
+        assert_eq!(roles, Roles { label: Some(2), class: Some(3), ..Roles::default() });
         let roles = of(&["path", "label", "ClassId"], &auto).unwrap().unwrap();
         assert_eq!(roles.label, Some(1));
         let error = of(&["a", "b"], &Columns { label: Some("c".into()), ..said }).unwrap_err();

@@ -17,6 +17,7 @@ use super::{
     json,
     label_value::LabelValue,
     lines::{self, MAX_RECORD_BYTES},
+    multi_label::classes_of,
     rows::{MAX_COLUMNS, Row, Rows},
     separator::{Form, Separator, choose},
     words::{FirstComma, WORDS, Words},
@@ -289,7 +290,7 @@ fn read_records(
     };
     // The first record is a header if a field is a known name of a path column, or if no field is a file.
     let path = if by_number.is_some() { by_number } else { is_file(&first)?.or(short_path(0)) };
-    let (names, roles, pending) = match (by_name, path) {
+    let (names, mut roles, pending) = match (by_name, path) {
         (Some(roles), _) => (names, roles, None),
         (None, Some(path)) => (unnamed(), of_number(path, &first)?, Some(first_line)),
         (None, None) => {
@@ -312,10 +313,7 @@ fn read_records(
             }
         }
     };
-    let mut seen = HashSet::with_capacity(names.len());
-    if let Some(name) = names.iter().find(|name| !seen.insert(*name)) {
-        return Err(Error::data(format!("line {first_line}: column {name:?} stands twice")));
-    }
+    refuse_same_names(&names, first_line)?;
     // A header without the name of the path is shorter than the names.
     let header = |at: usize| first.get(at.checked_sub(names.len().saturating_sub(first.len()))?);
     let is_broken =
@@ -324,7 +322,7 @@ fn read_records(
     if let Some(at) = (0..names.len()).find(|at| rows.wants_text && is_named && is_broken(at)) {
         return Err(in_column(&Error::data("a name that is not UTF-8"), first_line, &names[at]));
     }
-    rows.begin(&names, &roles);
+    rows.begin(&names, &mut roles)?;
     let mut text = Vec::new();
     let mut line = match pending {
         Some(line) => Some(line),
@@ -349,6 +347,8 @@ fn read_records(
             object.end();
         }
         let path = records.field(roles.path);
+        look_for_files(rows, &names, &roles, &records)?;
+        let files: Vec<_> = roles.files.iter().map(|at| records.field(*at)).collect();
         let fold = fold.filter(|_| !path.is_empty()).map(|at| in_fold(records.field(at), path));
         rows.add(&Row {
             line: number,
@@ -356,6 +356,8 @@ fn read_records(
             label: roles.label.map(|at| LabelValue::of_text(records.field(at))).unwrap_or_default(),
             class: roles.class.map(|at| records.field(at)),
             split: roles.split.map(|at| records.field(at)),
+            files: &files,
+            several: &classes_of(&names, &roles.several, number, |at| records.field(at).into())?,
             text: &text,
         })?;
         if number % 4096 == 0 {
@@ -366,13 +368,34 @@ fn read_records(
     Ok(())
 }
 
-/// Looks at the first row, `record`: notes columns with files. Returns the column with the number of the folder of each
-/// file, as in UrbanSound8K, if this row's file is there and not in the root: `fold1` for 1.
+/// Fails if two columns have one name, in the header on line `line`.
+fn refuse_same_names(names: &[String], line: u64) -> Result<()> {
+    let mut seen = HashSet::with_capacity(names.len());
+    match names.iter().find(|name| !seen.insert(*name)) {
+        Some(name) => Err(Error::data(format!("line {line}: column {name:?} stands twice"))),
+        None => Ok(()),
+    }
+}
+
+/// Looks at a row for columns whose values are files.
+fn look_for_files<R: BufRead>(
+    rows: &mut Rows<'_>,
+    names: &[String],
+    roles: &Roles,
+    records: &Records<R>,
+) -> Result<()> {
+    if !rows.looks_for_files() {
+        return Ok(());
+    }
+    let is_looked_at = |at: &usize| *at != roles.path && !roles.files.contains(at);
+    let fields = (0..names.len()).filter(is_looked_at).map(|at| (names[at].as_str(), records.field(at)));
+    rows.look_for_files(records.field(roles.path), fields)
+}
+
+/// Looks at the first row, `record`: the column with the number of the folder of each file, as in UrbanSound8K, if this row's
+/// file is there and not in the root: `fold1` for 1.
 fn look_at_first(names: &[String], record: &[Vec<u8>], roles: &Roles, rows: &mut Rows<'_>) -> Result<Option<usize>> {
     let path = &record[roles.path];
-    for (at, name) in names.iter().enumerate().filter(|(at, _)| roles.is_component(*at)).take(MAX_LOOKED) {
-        rows.note_files(name, path, &record[at])?;
-    }
     let column = names.iter().position(|name| name.eq_ignore_ascii_case(FOLD)).filter(|at| *at != roles.path);
     let Some(at) = column.filter(|_| !path.is_empty() && !path.contains(&b'/')) else { return Ok(None) };
     let below = in_fold(&record[at], path);
@@ -395,7 +418,10 @@ fn read_lines(mut input: impl BufRead, above: u64, rows: &mut Rows<'_>, monitor:
     let has_labels = has_fields && !rows.no_labels;
     let names = ["path", "label"].map(str::to_owned);
     let label = has_labels.then_some(1);
-    rows.begin(&names[..1 + usize::from(has_fields)], &Roles { path: 0, label, ..Roles::default() });
+    let mut roles = Roles { path: 0, label, ..Roles::default() };
+    rows.begin(&names[..1 + usize::from(has_fields)], &mut roles)?;
+    let has_files = !roles.files.is_empty();
+    let (has_labels, is_several) = (roles.label.is_some(), !roles.several.is_empty());
     let mut text = Vec::new();
     lines::each(input, monitor, |number, line| {
         let whole = line.trim_ascii();
@@ -406,14 +432,28 @@ fn read_lines(mut input: impl BufRead, above: u64, rows: &mut Rows<'_>, monitor:
             Some(at) => (whole[..at].trim_ascii_end(), Some(&whole[at + 1..])),
             None => (whole, None),
         };
+        let several = field.filter(|_| is_several).unwrap_or_default();
+        if rows.looks_for_files() && !has_files {
+            rows.look_for_files(path, field.map(|field| ("label", field)).into_iter())?;
+        }
         let label = field.filter(|_| has_labels).map(LabelValue::of_text).unwrap_or_default();
+        let files: Vec<_> = field.filter(|_| has_files).into_iter().collect();
         text.clear();
         let mut object = json::Object::begin(&mut text);
-        if let Some(field) = field.filter(|_| !has_labels && rows.wants_text) {
+        if let Some(field) = field.filter(|_| !has_labels && !has_files && !is_several && rows.wants_text) {
             json::field(field, object.member(b"label")?).map_err(|error| in_column(&error, above + number, "label"))?;
         }
         object.end();
-        rows.add(&Row { line: above + number, path, label, class: None, split: None, text: &text })
+        rows.add(&Row {
+            line: above + number,
+            path,
+            label,
+            class: None,
+            split: None,
+            files: &files,
+            several,
+            text: &text,
+        })
     })
 }
 
@@ -428,7 +468,11 @@ pub(super) fn quoted_text(line: &[u8]) -> Option<(&[u8], &[u8])> {
 fn read_quoted_texts(input: impl BufRead, above: u64, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
     let has_labels = !rows.no_labels;
     let names = ["path", "label"].map(str::to_owned);
-    rows.begin(&names, &Roles { path: 0, label: has_labels.then_some(1), ..Roles::default() });
+    let mut roles = Roles { path: 0, label: has_labels.then_some(1), ..Roles::default() };
+    rows.begin(&names, &mut roles)?;
+    if !roles.files.is_empty() || !roles.several.is_empty() {
+        return Err(Error::usage("--file-column and --multi-label: the second column is text in quotes"));
+    }
     let mut text = Vec::new();
     lines::each(input, monitor, |number, line| {
         if line.trim_ascii().is_empty() {
@@ -451,7 +495,7 @@ fn read_quoted_texts(input: impl BufRead, above: u64, rows: &mut Rows<'_>, monit
         }
         object.end();
         let label = if has_labels { LabelValue::of_text(&field) } else { LabelValue::Missing };
-        rows.add(&Row { line: number, path, label, class: None, split: None, text: &text })
+        rows.add(&Row { line: number, path, label, class: None, split: None, files: &[], several: &[], text: &text })
     })
 }
 

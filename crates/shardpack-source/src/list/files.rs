@@ -38,6 +38,12 @@ pub(super) struct RowFile {
     pub cells: Vec<Cell>,
 }
 
+/// The paths of a row: that of its image, and those in its columns of files, where an empty path names no file.
+pub(super) struct Paths<'a> {
+    pub image: &'a [u8],
+    pub files: Vec<&'a [u8]>,
+}
+
 /// Settings for looking up files.
 pub(super) struct Files<'a> {
     /// Folder of relative paths.
@@ -46,19 +52,21 @@ pub(super) struct Files<'a> {
     pub remote: Option<&'a ObjectTree>,
     /// Components to find beside the images.
     pub with: &'a [Component],
+    /// Components whose files the columns of a row name. Their cells follow the others.
+    pub columns: &'a [Component],
     /// With its links: also those in the folders of a path.
     pub keep: &'a PathFilter,
     pub threads: usize,
 }
 
 impl Files<'_> {
-    /// Looks up the files at `paths`; the result is `None` for each path that is `None`.
+    /// Looks up the files of each row; the result is `None` for each row that is `None`.
     ///
     /// # Errors
     /// If the root cannot be opened or the user cancels. A problem with one file is returned as its entry.
     pub fn look(
         &self,
-        paths: &[Option<&[u8]>],
+        paths: &[Option<Paths<'_>>],
         monitor: &dyn Monitor,
     ) -> Result<Vec<Option<Result<RowFile, Refused>>>> {
         use std::os::unix::ffi::OsStrExt;
@@ -95,13 +103,13 @@ impl Files<'_> {
     fn look_at_batch(
         &self,
         root: &OwnedFd,
-        paths: &[Option<&[u8]>],
+        paths: &[Option<Paths<'_>>],
         looked: &mut [Option<Result<RowFile, Refused>>],
     ) -> Result<u64> {
         let mut bytes = 0;
         for (path, looked) in paths.iter().zip(looked) {
-            let Some(path) = path else { continue };
-            let found = look_at(root, path, self.with, self.keep).map_err(|(path, error)| {
+            let Some(paths) = path else { continue };
+            let found = self.look_at(root, paths).map_err(|(path, error)| {
                 sys::io_error("cannot look at", &self.root.join(names::as_path(&path)), error.into())
             })?;
             bytes += found.as_ref().map_or(0, |found| u64::from(found.bytes));
@@ -110,20 +118,53 @@ impl Files<'_> {
         Ok(bytes)
     }
 
+    /// Looks up the files of a row; the inner error is the reason why it is not a sample.
+    ///
+    /// # Errors
+    /// The path that the operating system failed to look up.
+    fn look_at(&self, root: &impl AsFd, paths: &Paths<'_>) -> Result<Result<RowFile, Refused>, (Vec<u8>, Errno)> {
+        let (path, keep) = (paths.image, self.keep);
+        if !keep.follows() && walk::has_link(root, path) {
+            return Ok(Err(NOT_FOLLOWED.to_owned().into()));
+        }
+        let stat = match rustix::fs::statat(root, path, AtFlags::empty()) {
+            Ok(stat) => stat,
+            Err(error) if walk::is_of_path(error) => return Ok(Err(walk::unread(error).into())),
+            Err(error) => return Err((path.to_vec(), error)),
+        };
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Ok(Err("not a regular file".to_owned().into()));
+        }
+        let (folder, name) = cut(path);
+        let facts = walk::Facts::from_stat(&stat);
+        let places = walk::Places { root: root.as_fd(), folder, here: None };
+        let cells = walk::cells(&places, name, self.with, keep, &mut Companions::default())?;
+        let named =
+            self.columns.iter().zip(&paths.files).map(|(kind, path)| {
+                walk::file_cell(&places, kind, None, (!path.is_empty()).then(|| path.to_vec()), keep)
+            });
+        let named = named.collect::<Result<Result<Vec<_>, Refused>, _>>()?;
+        Ok(walk::image_bytes(&stat).map_err(Refused::from).and_then(|bytes| {
+            let cells = [cells?, named?].concat();
+            Ok(RowFile { bytes, place: facts.inode, stamp: facts.mtime_ns, cells })
+        }))
+    }
+
     /// Like [`Self::look`], for objects below a URL: one request for each file.
     fn look_at_objects(
         &self,
         remote: &ObjectTree,
-        paths: &[Option<&[u8]>],
+        paths: &[Option<Paths<'_>>],
         monitor: &dyn Monitor,
     ) -> Result<Vec<Option<Result<RowFile, Refused>>>> {
         let mut looked: Vec<Option<Result<RowFile, Refused>>> = Vec::new();
         looked.resize_with(paths.len(), || None);
         let looked = Mutex::new(looked);
-        let todo: Vec<_> = paths.iter().enumerate().filter_map(|(place, path)| Some((place, (*path)?))).collect();
-        for_each_adaptive(&todo, NETWORK_READS, &|| remote.concurrency(), |(place, path)| {
+        let todo: Vec<_> =
+            paths.iter().enumerate().filter_map(|(place, paths)| Some((place, paths.as_ref()?))).collect();
+        for_each_adaptive(&todo, NETWORK_READS, &|| remote.concurrency(), |(place, paths)| {
             monitor.check_cancelled()?;
-            let found = match self.object(remote, *place as u64, path) {
+            let found = match self.object(remote, *place as u64, paths) {
                 Ok(found) => Ok(found),
                 Err(Failed::Sample(refused)) => Err(refused),
                 Err(Failed::Run(error)) => return Err(error),
@@ -136,7 +177,8 @@ impl Files<'_> {
     }
 
     /// Looks up the object at `path` and the components beside it.
-    fn object(&self, remote: &ObjectTree, place: u64, path: &[u8]) -> Result<RowFile, Failed> {
+    fn object(&self, remote: &ObjectTree, place: u64, paths: &Paths<'_>) -> Result<RowFile, Failed> {
+        let path = paths.image;
         // Object names are UTF-8, and so are the paths of such lists.
         let look = |name: &[u8]| {
             remote.look(&String::from_utf8_lossy(name)).map_err(|error| match without_place(error) {
@@ -147,12 +189,17 @@ impl Files<'_> {
         let (bytes, stamp) = look(path)?.ok_or_else(|| refused(walk::unread(Errno::NOENT)))?;
         let bytes = outcome::sized(bytes).map_err(refused)?;
         let (folder, name) = cut(path);
-        let mut cells = Vec::new();
+        let mut files = Vec::new();
         for kind in self.with.iter().filter(|kind| !kind.is_text()) {
             let path = kind.path_of(folder, name);
             if kind.is_path() && path.as_deref() == Some(&names::join(folder, name)[..]) {
                 return Err(Failed::Sample(companions::is_its_own(kind)));
             }
+            files.push((kind, path));
+        }
+        let named = paths.files.iter().map(|path| (!path.is_empty()).then(|| path.to_vec()));
+        let mut cells = Vec::new();
+        for (kind, path) in files.into_iter().chain(self.columns.iter().zip(named)) {
             let found = path.as_deref().map_or(Ok(None), look)?;
             cells.push(match (found, &path) {
                 (Some((bytes, stamp)), Some(path)) => {
@@ -173,34 +220,4 @@ enum Failed {
 
 fn refused(why: String) -> Failed {
     Failed::Sample(why.into())
-}
-
-/// Looks up the file at `path`; the inner error is the reason why it is not a sample.
-///
-/// # Errors
-/// The path that the operating system failed to look up.
-fn look_at(
-    root: &impl AsFd,
-    path: &[u8],
-    kinds: &[Component],
-    keep: &PathFilter,
-) -> Result<Result<RowFile, Refused>, (Vec<u8>, Errno)> {
-    if !keep.follows() && walk::has_link(root, path) {
-        return Ok(Err(NOT_FOLLOWED.to_owned().into()));
-    }
-    let stat = match rustix::fs::statat(root, path, AtFlags::empty()) {
-        Ok(stat) => stat,
-        Err(error) if walk::is_of_path(error) => return Ok(Err(walk::unread(error).into())),
-        Err(error) => return Err((path.to_vec(), error)),
-    };
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Ok(Err("not a regular file".to_owned().into()));
-    }
-    let (folder, name) = cut(path);
-    let facts = walk::Facts::from_stat(&stat);
-    let places = walk::Places { root: root.as_fd(), folder, here: None };
-    let cells = walk::cells(&places, name, kinds, keep, &mut Companions::default())?;
-    Ok(walk::image_bytes(&stat)
-        .map_err(Refused::from)
-        .and_then(|bytes| Ok(RowFile { bytes, place: facts.inode, stamp: facts.mtime_ns, cells: cells? })))
 }

@@ -23,6 +23,7 @@ use super::{
     json,
     label_value::LabelValue,
     lines,
+    multi_label::classes_of,
     rows::MAX_COLUMNS,
     rows::{Row, Rows},
 };
@@ -122,6 +123,8 @@ struct Names {
     label: Option<String>,
     class: Option<String>,
     split: Option<String>,
+    files: Vec<String>,
+    several: Vec<String>,
 }
 
 impl Names {
@@ -132,15 +135,17 @@ impl Names {
         // Every object has a path, so a member that only some objects have cannot be the path.
         let said = rows.columns.path.clone().or_else(|| path_of(&seen.everywhere()));
         let columns = Columns { path: said, ..rows.columns.clone() };
-        let roles = roles(&columns)?.ok_or_else(|| {
+        let mut roles = roles(&columns)?.ok_or_else(|| {
             let all = all.iter().take(MAX_COLUMNS).map(String::as_str).collect::<Vec<_>>().join(", ");
             Error::usage(format!("no member with the path of the image: it has {all}"))
                 .help("choose one with --path-column NAME")
         })?;
-        rows.begin(all, &roles);
+        rows.begin(all, &mut roles)?;
         let name = |at: Option<usize>| at.map(|at| all[at].clone());
         let (label, class, split) = (name(roles.label), name(roles.class), name(roles.split));
-        Ok(Self { path: all[roles.path].clone(), label, class, split })
+        let named = |numbers: &[usize]| numbers.iter().map(|at| all[*at].clone()).collect();
+        let (files, several) = (named(&roles.files), named(&roles.several));
+        Ok(Self { path: all[roles.path].clone(), label, class, split, files, several })
     }
 }
 
@@ -209,7 +214,8 @@ fn add(
     if rows.wants_text {
         let mut object = json::Object::begin(&mut text);
         let own = [Some(&names.path), names.label.as_ref(), names.split.as_ref()];
-        for (name, raw) in members.iter().filter(|(name, _)| !own.iter().flatten().any(|own| *own == name)) {
+        let own = || own.into_iter().flatten().chain(&names.files).chain(&names.several);
+        for (name, raw) in members.iter().filter(|(name, _)| !own().any(|own| own == name)) {
             json::compact(raw.get(), object.member(name.as_bytes())?);
         }
         if let Some((parts, label)) = classes.of_parts
@@ -230,6 +236,29 @@ fn add(
         }
         object.end();
     }
+    let file = |name: &String| match raw(name).map(|raw| serde_json::from_str::<Option<String>>(raw.get())) {
+        None => Ok(String::new()),
+        Some(Ok(path)) => Ok(path.unwrap_or_default()),
+        Some(Err(_)) => Err(wrong(format!("{name:?} is no path, and --file-column names it"))),
+    };
+    let files = names.files.iter().map(file).collect::<Result<Vec<String>>>()?;
+    let value = |at: usize| {
+        let raw = raw(&names.several[at]).filter(|raw| raw.get() != "null");
+        let text =
+            raw.map(|raw| string(raw).map_or(Cow::Borrowed(raw.get().as_bytes()), |text| text.into_bytes().into()));
+        text.unwrap_or_default()
+    };
+    let several: Vec<usize> = (0..names.several.len()).collect();
+    let several = classes_of(&names.several, &several, number, value)?;
+    if rows.looks_for_files() {
+        let is_looked_at = |name: &str| *name != names.path && !names.files.iter().any(|own| own == name);
+        let texts: Vec<(&str, String)> = members
+            .iter()
+            .filter(|(name, _)| is_looked_at(name))
+            .filter_map(|(name, raw)| Some((&**name, string(raw)?)))
+            .collect();
+        rows.look_for_files(path.as_bytes(), texts.iter().map(|(name, text)| (*name, text.as_bytes())))?;
+    }
     let (class, split) = (of(&names.class).and_then(string), of(&names.split).and_then(string));
     rows.add(&Row {
         line: number,
@@ -237,6 +266,8 @@ fn add(
         label: of(&names.label).map(|raw| label(raw.get())).unwrap_or_default(),
         class: class.as_ref().map(String::as_bytes),
         split: names.split.as_ref().map(|_| split.as_ref().map_or(&[][..], String::as_bytes)),
+        several: &several,
+        files: &files.iter().map(String::as_bytes).collect::<Vec<_>>(),
         text: &text,
     })
 }

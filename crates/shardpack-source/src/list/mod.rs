@@ -9,13 +9,14 @@ mod coco;
 mod columns;
 mod csv;
 mod extensions;
+mod file_columns;
 mod files;
 mod json;
 mod jsonl;
 mod label_value;
 mod lines;
 mod mmlab;
-mod pairs;
+mod multi_label;
 mod parquet;
 mod rows;
 mod separator;
@@ -132,9 +133,11 @@ impl List {
             }
         }
         let label = columns.label.as_deref().filter(|label| *label != coco::CATEGORY_ID);
-        let said = [columns.path.as_deref(), label, columns.split.as_deref()];
+        let files = columns.files.iter().map(String::as_str).find(|value| *value != file_columns::NONE);
+        let said = [columns.path.as_deref(), label, columns.split.as_deref(), files, columns.multi_label.as_deref()];
         if kind == Kind::Coco && said.iter().any(Option::is_some) {
-            return Err(Error::usage("--path-column, --label-column and --split-column: COCO has no columns")
+            let options = "--path-column, --label-column, --split-column, --file-column and --multi-label";
+            return Err(Error::usage(format!("{options}: COCO has no columns"))
                 .in_file(path)
                 .help("--label-column category_id takes the category of each image, if it has one"));
         }
@@ -179,20 +182,22 @@ impl List {
                     .in_file(&self.path)
                     .help(help::NO_LABELS));
             }
-            let pair = rows.pair();
             rows = Rows::new(self, options, splits)?;
             rows.no_labels = true;
             let place = match rows.wants_text {
+                true if what.starts_with("lists") => {
+                    "they are packed in the component json (--multi-label COLUMN packs lists of classes as multi_hot)"
+                }
                 true => "they are packed in the component json",
                 false => "--meta none leaves them out",
             };
             rows.note(format!("labels are {what}, and no classes: {place}"));
-            pair.into_iter().for_each(|pair| rows.note(pair));
             self.read(&mut rows, monitor)?;
         }
         if let Some(note) = note {
             rows.note(note);
         }
+        rows.decide_files().map_err(|error| error.in_file(&self.path))?;
         rows.finish(options, monitor)
     }
 

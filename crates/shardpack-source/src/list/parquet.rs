@@ -1,6 +1,6 @@
 //! Reads Parquet files with a column of paths. Other columns hold numbers, text, booleans, or lists of these types.
 
-use std::fs::File;
+use std::{borrow::Cow, collections::BTreeMap, fs::File};
 
 use shardpack_format::Error;
 use shardpack_format::Result;
@@ -9,6 +9,7 @@ use super::{
     columns::Roles,
     json,
     label_value::LabelValue,
+    multi_label::classes_of,
     rows::{Row, Rows},
 };
 use crate::{
@@ -20,11 +21,11 @@ use crate::{
 pub(super) fn read(file: File, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
     let mut table = Table::open(file)?;
     let names = table.names();
-    let roles = Roles::assign(&names, rows.columns, rows.no_labels, rows.splits)?.ok_or_else(|| {
+    let mut roles = Roles::assign(&names, rows.columns, rows.no_labels, rows.splits)?.ok_or_else(|| {
         Error::usage(format!("no column of paths: it has {}", names.join(", ")))
             .help("choose one with --path-column NAME; shardpack convert reads files that hold the images themselves")
     })?;
-    rows.begin(&names, &roles);
+    rows.begin(&names, &mut roles)?;
     if !table.left_out().is_empty() {
         rows.note(format!("columns left out, neither numbers nor text: {}", table.left_out().join(", ")));
     }
@@ -41,15 +42,40 @@ pub(super) fn read(file: File, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Re
             }
             object.end();
         }
+        let path = bytes(&cells[roles.path]).unwrap_or_default();
+        if rows.looks_for_files() {
+            let is_looked_at = |at: &usize| *at != roles.path && !roles.files.contains(at);
+            let texts = (0..cells.len()).filter(is_looked_at);
+            rows.look_for_files(path, texts.filter_map(|at| Some((names[at].as_str(), bytes(&cells[at])?))))?;
+        }
+        let file = |at: &usize| match &cells[*at] {
+            Datum::Null => Ok(&[][..]),
+            cell => bytes(cell).ok_or_else(|| {
+                Error::data(format!("line {line}, column {:?}: no path, and --file-column names it", names[*at]))
+            }),
+        };
+        let files = roles.files.iter().map(file).collect::<Result<Vec<_>>>()?;
+        let field = |at: usize| match &cells[at] {
+            Datum::Null => Ok(Cow::Borrowed(&[][..])),
+            Datum::Text(text) => Ok(Cow::Borrowed(text.as_slice())),
+            cell => {
+                let mut out = Vec::new();
+                value(cell, &mut out).map(|()| Cow::Owned(out))
+            }
+        };
+        let several = roles.several.iter().map(|at| Ok((*at, field(*at)?))).collect::<Result<BTreeMap<_, _>>>()?;
+        let several = classes_of(&names, &roles.several, line, |at| several.get(&at).cloned().unwrap_or_default())?;
         rows.add(&Row {
             line,
-            path: bytes(&cells[roles.path]).unwrap_or_default(),
+            path,
             label: roles.label.map(|at| label(&cells[at], table.classes(&names[at]))).unwrap_or_default(),
             class: roles.class.and_then(|at| bytes(&cells[at])).or_else(|| {
                 let at = roles.label?;
                 class(&cells[at], table.classes(&names[at]))
             }),
             split: roles.split.map(|at| bytes(&cells[at]).unwrap_or_default()),
+            files: &files,
+            several: &several,
             text: &text,
         })?;
         if line % 4096 == 0 {

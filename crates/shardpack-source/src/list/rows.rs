@@ -1,7 +1,8 @@
-//! Collects the rows of a list in any format: paths, labels, splits and texts.
+//! Collects the rows of a list in any format: paths, labels, splits, texts and files.
 //!
 //! Holds at all times: a path leads to a file below the root. A row that cannot be packed is reported with a reason.
 
+mod begin;
 mod found;
 
 use std::{
@@ -16,11 +17,11 @@ use shardpack_format::{Error, ErrorKind, Result, splits, text};
 use super::{
     Columns, List,
     clues::Clues,
-    columns::Roles,
     extensions::Extensions,
+    file_columns::{FileColumn, Look, NamedFiles},
     json,
     label_value::{LabelValue, Seen, whole},
-    pairs,
+    multi_label::MultiLabel,
 };
 use crate::{
     ObjectTree,
@@ -51,6 +52,10 @@ pub(super) struct Row<'a> {
     pub class: Option<&'a [u8]>,
     /// Split name, if the list has splits.
     pub split: Option<&'a [u8]>,
+    /// Paths in the columns of files, in their order; an empty one names no file.
+    pub files: &'a [&'a [u8]],
+    /// The field with several classes.
+    pub several: &'a [u8],
     /// All other fields, as a JSON object.
     pub text: &'a [u8],
 }
@@ -82,9 +87,8 @@ pub(super) struct Rows<'a> {
     remote: Option<&'a ObjectTree>,
     /// The root as an absolute path: as given, and with symbolic links resolved.
     roots: [PathBuf; 2],
-    options: &'a Options,
-    has_labels: bool,
-    label_name: String,
+    pub(super) options: &'a Options,
+    pub(super) has_labels: bool,
     labels: Seen,
     /// Results of lookups below a URL, each of which is a request.
     looked: Mutex<HashMap<Vec<u8>, bool>>,
@@ -95,8 +99,11 @@ pub(super) struct Rows<'a> {
     clues: Mutex<Clues>,
     /// Whether paths have a number behind them, as in `a.jpg#0`; `None` until the first such path decides.
     are_numbered: Option<bool>,
-    /// The image and the label of the first row whose label is the path of an image.
-    pair: Option<(Vec<u8>, Vec<u8>)>,
+    /// Columns of files.
+    pub(super) files: Vec<FileColumn>,
+    pub(super) look: Look,
+    named_files: NamedFiles,
+    pub(super) multi_label: Option<MultiLabel>,
     meta: bool,
     paths: Vec<u8>,
     texts: Vec<u8>,
@@ -132,14 +139,16 @@ impl<'a> Rows<'a> {
             roots: [absolute, resolved],
             options,
             has_labels: false,
-            label_name: String::new(),
             labels: Seen::default(),
             looked: Mutex::default(),
             extensions: Extensions::of_first(clues.extension.as_deref()),
             are_absolute_below: clues.absolute,
             are_numbered: clues.numbered,
             clues: Mutex::new(clues),
-            pair: None,
+            files: FileColumn::all(&list.columns, options)?,
+            look: Look::default(),
+            named_files: NamedFiles::default(),
+            multi_label: MultiLabel::of(&list.columns, options)?,
             meta: options.meta && !options.no_text,
             paths: Vec::new(),
             texts: Vec::new(),
@@ -156,29 +165,6 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// Adds a note with the columns and their roles.
-    pub fn begin(&mut self, names: &[String], roles: &Roles) {
-        self.has_labels = roles.label.is_some();
-        let name = |at: usize| names.get(at).map_or("", String::as_str);
-        let mut told = vec![format!("path {}", name(roles.path))];
-        self.label_name = roles.label.map_or("", name).to_owned();
-        told.extend(roles.label.map(|at| format!("label {}", name(at))));
-        told.extend(roles.class.map(|at| format!("class {}", name(at))));
-        told.extend(roles.split.map(|at| format!("split {}", name(at))));
-        if roles.label.is_none() {
-            told.push("no labels".to_owned());
-        }
-        let components: Vec<_> = (0..names.len()).filter(|at| roles.is_component(*at)).map(name).collect();
-        if self.wants_text && !components.is_empty() {
-            // Each JSON object may have its own member names.
-            let more = components.len().saturating_sub(MAX_COLUMNS);
-            let shown = components[..components.len() - more].join(", ");
-            let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-            told.push(format!("in a component json: {shown}{more}"));
-        }
-        self.notes.push(format!("columns: {}", told.join("; ")));
-    }
-
     /// Counts items of the list that are not images.
     pub fn ignore(&mut self, reason: &str, count: u64) {
         if count > 0 {
@@ -191,29 +177,9 @@ impl<'a> Rows<'a> {
         self.notes.push(note);
     }
 
-    /// Adds a note if `field` of column `column` is a file other than the image of the same row.
-    ///
-    /// # Errors
-    /// If the lookup fails.
-    pub fn note_files(&mut self, column: &str, image: &[u8], field: &[u8]) -> Result<()> {
-        if field == image || !names::is_like_a_file(field) {
-            return Ok(());
-        }
-        let note = pairs::note(column, image, field);
-        if !self.notes.contains(&note) && (self.is_file(field)? || self.is_file_after_slash(field)?) {
-            self.notes.push(note);
-        }
-        Ok(())
-    }
-
     /// Number of rows.
     pub fn count(&self) -> u64 {
         self.rows.len() as u64
-    }
-
-    /// A note about labels that are paths of images.
-    pub fn pair(&self) -> Option<String> {
-        self.pair.as_ref().map(|(image, file)| pairs::note(&self.label_name, image, file))
     }
 
     /// The type of the labels, if they are not classes.
@@ -433,29 +399,17 @@ impl<'a> Rows<'a> {
             return Ok(());
         }
         let in_line = |what: String| Error::usage(format!("line {}: {what}", row.line));
-        if row.path.is_empty() || row.path.len() > PATH_BYTES {
-            return Err(in_line(format!("a path of {} bytes", row.path.len())));
-        }
-        let shown = text::shown(row.path);
-        if sys::is_url(&shown.to_string()) && self.remote.is_none() {
-            return Err(in_line(format!("path {shown:?} is a URL, and the root is a folder"))
-                .help("set the common start of the paths with --root URL, as in --root s3://bucket/images/"));
+        if row.path.is_empty() {
+            return Err(in_line("a path of 0 bytes".to_owned()));
         }
         let bare = self.bare(row.path)?;
-        let mut path = self.path_below(bare)?.ok_or_else(|| {
-            in_line(format!("path {shown:?} leads out of {}", text::path(&self.root)))
-                .help("set the folder that holds all files with --root FOLDER; --root / accepts any path")
-        })?;
-        if path.is_empty() {
-            return Err(in_line(format!("path {shown:?} is the root itself")));
-        }
+        let mut path = self.relative(bare, row)?;
         self.append_extension(&mut path, row.line)?;
         let Some(split) = self.split(row)? else { return Ok(()) };
         self.labels.add(&row.label);
         if let (LabelValue::Text(label), None) = (&row.label, self.labels.is_path) {
             let is_path = names::is_image(label) && (self.is_file(label)? || self.is_file_after_slash(label)?);
             self.labels.is_path = Some(is_path);
-            self.pair = is_path.then(|| (row.path.to_vec(), label.clone()));
         }
         let (mut number, mut word) = (None, None);
         match &row.label {
@@ -473,6 +427,13 @@ impl<'a> Rows<'a> {
                 self.unfit.insert(self.rows.len(), format!("label: {why}"));
             }
         }
+        for path in row.files {
+            let path = if path.is_empty() { Vec::new() } else { self.relative(path, row)? };
+            self.named_files.push(&path);
+        }
+        if let Some(several) = &mut self.multi_label {
+            several.add_row(row.several, row.line)?;
+        }
         let class = row.class.map(<[u8]>::trim_ascii).filter(|class| !class.is_empty());
         let class = class.map(|class| self.words.intern(class));
         let start = self.paths.len() as u64;
@@ -487,6 +448,30 @@ impl<'a> Rows<'a> {
         let path = start..self.paths.len() as u64;
         self.rows.push(StoredRow { line: row.line, path, text, number, word, class, split });
         Ok(())
+    }
+
+    /// The path in the source of a file that `row` names.
+    ///
+    /// # Errors
+    /// If the path leads out of the root.
+    fn relative(&mut self, path: &[u8], row: &Row<'_>) -> Result<Vec<u8>> {
+        let in_line = |what: String| Error::usage(format!("line {}: {what}", row.line));
+        if path.len() > PATH_BYTES {
+            return Err(in_line(format!("a path of {} bytes", path.len())));
+        }
+        let shown = text::shown(path);
+        if sys::is_url(&shown.to_string()) && self.remote.is_none() {
+            return Err(in_line(format!("path {shown:?} is a URL, and the root is a folder"))
+                .help("set the common start of the paths with --root URL, as in --root s3://bucket/images/"));
+        }
+        let below = self.path_below(path)?.ok_or_else(|| {
+            in_line(format!("path {shown:?} leads out of {}", text::path(&self.root)))
+                .help("set the folder that holds all files with --root FOLDER; --root / accepts any path")
+        })?;
+        match below.is_empty() {
+            true => Err(in_line(format!("path {shown:?} is the root itself"))),
+            false => Ok(below),
+        }
     }
 
     /// Fails if a row's text has a member that `--meta json` writes for class, label or path.
@@ -534,6 +519,11 @@ impl<'a> Rows<'a> {
 
     fn path(&self, row: &StoredRow) -> &[u8] {
         &self.paths[row.path.start as usize..row.path.end as usize]
+    }
+
+    /// The paths in the columns of files of row `number`.
+    fn files_of(&self, number: usize) -> Vec<&[u8]> {
+        self.named_files.of(number, self.files.len())
     }
 
     fn text(&self, row: &StoredRow) -> &[u8] {

@@ -16,6 +16,12 @@ pub struct Columns {
     pub label: Option<String>,
     /// Column with the split name.
     pub split: Option<String>,
+    /// Columns with paths of files that become components: `COLUMN`, `NAME=COLUMN`, or `none` for no further column.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+    /// Column with several classes, as `COLUMN` or `COLUMN:SEPARATOR`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multi_label: Option<String>,
 }
 
 impl Columns {

@@ -55,7 +55,7 @@ pub(super) fn take(found: &mut [SourceListing], options: &Options, files: &[Stri
         }
     };
     for one in found {
-        one.component_classes = kinds.iter().map(|kind| (kind.name().to_owned(), names.clone())).collect();
+        one.component_classes.extend(kinds.iter().map(|kind| (kind.name().to_owned(), names.clone())));
     }
     Ok(())
 }

@@ -14,7 +14,13 @@ use shardpack_format::{
     formats::webdataset,
 };
 
-use super::{super::files::Files, Rows, StoredRow};
+use super::{
+    super::{
+        files::{Files, Paths, RowFile},
+        multi_label::Arrays,
+    },
+    Rows, StoredRow,
+};
 use crate::{
     SourceListing,
     classes::{self, Classes, Collector, LabelInfo},
@@ -26,6 +32,9 @@ use crate::{
     monitor::Monitor,
     options::{Options, SPLITS, Splits},
 };
+
+/// The files of a row, or the reason why it is no sample.
+type Looked = Result<RowFile, Refused>;
 
 /// Part of the reason for a line that repeats another.
 const SAME_LINE: &str = "says the same as line";
@@ -114,20 +123,34 @@ impl Rows<'_> {
         };
         let (numbers, same) = self.order(&class_of);
         let keep = PathFilter::new(options)?;
-        let paths = numbers.iter().map(|number| self.path(&self.rows[*number]));
-        let paths: Vec<Option<&[u8]>> = paths.map(|path| keep.wants(path).then_some(path)).collect();
-        let files =
-            Files { root: self.root, remote: self.remote, with: &options.with, keep: &keep, threads: options.threads };
-        let looked = files.look(&paths, monitor)?;
-        let kinds: Vec<Component> =
-            self.has_text.then(Component::text).into_iter().chain(options.with.iter().cloned()).collect();
-        component::check(&kinds)?;
-        let names = if has_labels { Arc::clone(&classes.names) } else { Arc::default() };
-        let (texts, starts) = self.all_texts(&numbers, &class_of, &names)?;
-        let texts = Arc::new(texts);
-        let collector = || {
-            Collector::with(&names, ComponentTable { texts: Arc::clone(&texts), ..ComponentTable::new(kinds.clone()) })
+        let paths = numbers.iter().map(|number| {
+            let image = self.path(&self.rows[*number]);
+            keep.wants(image).then(|| Paths { image, files: self.files_of(*number) })
+        });
+        let paths: Vec<Option<Paths<'_>>> = paths.collect();
+        let columns = self.file_kinds()?;
+        // A dataset that was converted since names its files beside the images.
+        let is_of_column = |kind: &Component| {
+            kind.file_column().is_some()
+                || kind.listed().is_some()
+                || (!options.guess && columns.iter().any(|column| column.name() == kind.name()))
         };
+        let with: Vec<Component> = options.with.iter().filter(|kind| !is_of_column(kind)).cloned().collect();
+        let (root, remote, threads) = (self.root, self.remote, options.threads);
+        let looked =
+            Files { root, remote, with: &with, columns: &columns, keep: &keep, threads }.look(&paths, monitor)?;
+        drop(paths);
+        let names = if has_labels { Arc::clone(&classes.names) } else { Arc::default() };
+        let (mut texts, starts) = self.all_texts(&numbers, &class_of, &names)?;
+        let arrays = self.multi_label.as_ref().map(|several| several.arrays(&mut texts)).transpose()?;
+        let looked = self.with_listed(looked, &numbers, &mut texts, arrays.as_ref())?;
+        let listed = arrays.as_ref().map(|arrays| arrays.kind.clone());
+        let kinds: Vec<Component> =
+            self.has_text.then(Component::text).into_iter().chain(with).chain(columns).chain(listed).collect();
+        component::check(&kinds)?;
+        let forms = Arc::new(arrays.iter().map(|arrays| arrays.form.clone()).collect());
+        let table = ComponentTable { texts: Arc::new(texts), forms, ..ComponentTable::new(kinds) };
+        let collector = || Collector::with(&names, table.clone());
         let splits = self.split_names.len().max(1);
         let mut parts: Vec<(Collector, Vec<Unpacked>)> = (0..splits).map(|_| (collector(), Vec::new())).collect();
         for (number, first) in same {
@@ -162,7 +185,49 @@ impl Rows<'_> {
             }
         }
         let is_numbered = classes.is_numbered;
-        Ok(self.listings(parts, is_numbered, options))
+        let mut found = self.listings(parts, is_numbered, options);
+        if let Some(Arrays { kind, classes, .. }) = &arrays {
+            found
+                .iter_mut()
+                .for_each(|one| drop(one.component_classes.insert(kind.name().to_owned(), classes.clone())));
+        }
+        Ok(found)
+    }
+
+    /// The components of the columns of files.
+    fn file_kinds(&self) -> Result<Vec<Component>> {
+        let paths = |at: usize| (0..self.rows.len()).filter_map(move |number| self.files_of(number).get(at).copied());
+        self.files.iter().enumerate().map(|(at, column)| column.kind(paths(at))).collect()
+    }
+
+    /// Gives the cells of the columns of files, which are the last of each row, slots in `texts`, and appends the cells of `arrays`.
+    fn with_listed(
+        &mut self,
+        mut looked: Vec<Option<Looked>>,
+        numbers: &[usize],
+        texts: &mut Vec<u8>,
+        arrays: Option<&Arrays>,
+    ) -> Result<Vec<Option<Looked>>> {
+        for (file, number) in looked
+            .iter_mut()
+            .zip(numbers)
+            .filter_map(|(looked, number)| Some((looked.as_mut()?.as_mut().ok()?, number)))
+        {
+            let first = file.cells.len().saturating_sub(self.files.len());
+            let cells = file.cells.iter_mut().skip(first).zip(self.files_of(*number));
+            for (cell, path) in cells.filter(|(cell, _)| cell.length().is_some()) {
+                cell.stamp = ComponentTable::push_named_file(texts, path, cell.stamp)?;
+            }
+            // The forms of the table are that of the arrays alone.
+            file.cells.extend(arrays.map(|arrays| Cell {
+                bytes: arrays.bytes,
+                form: 0,
+                stamp: arrays.starts[*number],
+            }));
+        }
+        let note = arrays.zip(self.multi_label.as_ref()).map(|(arrays, several)| several.note(arrays));
+        self.notes.extend(note);
+        Ok(looked)
     }
 
     /// The listings of these parts, one for each split, in the order of the splits.
@@ -220,7 +285,11 @@ impl Rows<'_> {
             for number in rows {
                 let first = match rows {
                     [_] => *number,
-                    _ => *said.entry((class_of(*number), self.text(&self.rows[*number]))).or_insert(*number),
+                    _ => {
+                        let several = self.multi_label.as_ref().map(|several| several.of_row(*number));
+                        let row = (class_of(*number), self.text(&self.rows[*number]), self.files_of(*number), several);
+                        *said.entry(row).or_insert(*number)
+                    }
                 };
                 if first == *number { kept.push(*number) } else { same.push((*number, first)) }
             }
