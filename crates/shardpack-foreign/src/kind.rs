@@ -9,8 +9,8 @@ use shardpack_format::{
 use super::{entry::Entry, hdf5, lmdb, numpy, parquet};
 
 /// The kinds that are read but not written, in the order of messages.
-pub(crate) static READ: [&Entry; 6] =
-    [&parquet::ENTRY, &lmdb::ENTRY, &hdf5::ENTRY, &numpy::ENTRY, &numpy::MNIST, &numpy::CIFAR];
+pub(crate) static READ: [&Entry; 7] =
+    [&parquet::ENTRY, &parquet::ARROW, &lmdb::ENTRY, &hdf5::ENTRY, &numpy::ENTRY, &numpy::MNIST, &numpy::CIFAR];
 
 /// Kind of a file.
 #[derive(Clone, Copy)]
