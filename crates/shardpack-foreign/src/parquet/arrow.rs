@@ -78,3 +78,6 @@ pub(super) fn read(file: &Bytes) -> Result<(ParquetMetaData, Messages)> {
     let metadata = FileMetaData::new(1, rows, None, notes, schema, None);
     Ok((ParquetMetaDataBuilder::new(metadata).add_row_group(group).build(), messages))
 }
+
+#[cfg(test)]
+mod tests;

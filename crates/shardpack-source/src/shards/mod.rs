@@ -6,8 +6,10 @@
 
 mod class_trees;
 mod components;
+mod declared;
 mod discover;
 mod first;
+mod front_matter;
 mod labels;
 mod preview;
 mod samples;
