@@ -10,7 +10,6 @@
 NAME.json beside a dataset has what `load_from_disk` returns, by split for `splits`.
 """
 
-import base64
 import json
 import os
 import shutil
@@ -65,7 +64,7 @@ def save(out):
     def listed(folder):
         own = hf.load_from_disk(folder).cast_column("image", hf.Image(decode=False))
         names = own.features["label"].names
-        coded = lambda row: base64.b64encode(row["image"]["bytes"]).decode()
+        coded = lambda row: list(row["image"]["bytes"])
         class_of = lambda label: names[label] if label >= 0 else None
         return [{"image": coded(row), "class": class_of(row["label"]), "caption": row["caption"]} for row in own]
 
