@@ -62,7 +62,11 @@ pub use table::Table;
 pub(crate) static ENTRY: Entry = Entry {
     classes: classes_of,
     ..Entry::new("parquet", is, |file, wanted, check_cancelled| {
-        walk_part(file.location().open()?, Partition::from_path(&file.path), wanted, check_cancelled)
+        let bytes = file.location().open()?;
+        if arrow::is(&bytes)? {
+            return Err(Error::data("no parquet file, but an Arrow file").at_byte(0));
+        }
+        walk_part(bytes, Partition::from_path(&file.path), wanted, check_cancelled)
     })
 };
 
