@@ -74,8 +74,8 @@ fn damage_is_an_error_or_other_records_but_no_panic() {
             Err(error) => Some(error),
         };
         assert!(go(&bytes).is_none(), "{name}");
-        let places = (0..bytes.len()).step_by(13);
-        for (place, mask) in places.flat_map(|place| [0x01, 0x80, 0xff].map(|mask| (place, mask))) {
+        let places = (0..bytes.len()).step_by(31);
+        for (place, mask) in places.flat_map(|place| [0x01, 0xff].map(|mask| (place, mask))) {
             let mut damaged = bytes.clone();
             damaged[place] ^= mask;
             if let Some(error) = go(&damaged) {
@@ -83,7 +83,7 @@ fn damage_is_an_error_or_other_records_but_no_panic() {
                 assert!(!text.contains("contradicts itself"), "a panic: {name}, byte {place} ^ {mask}: {text}");
             }
         }
-        for cut in (0..bytes.len()).step_by(29).chain(bytes.len() - 12..bytes.len()) {
+        for cut in (0..bytes.len()).step_by(61).chain(bytes.len() - 12..bytes.len()) {
             assert!(go(&bytes[..cut]).is_some(), "{name}, cut at {cut}");
         }
         for cut in (1..bytes.len()).step_by(97) {
