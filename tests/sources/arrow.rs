@@ -184,7 +184,7 @@ fn the_only_configuration_of_a_repository_gives_the_splits() {
     // Only files that are no shards are left out.
     assert_eq!(ran["ignored_files"], serde_json::json!({"extension .md": 1, "hidden": 1}), "{ran}");
     for split in ["train", "extra"] {
-        assert_eq!(Sealed::open(&dst.join(split)).unwrap().len(), 30, "{split}");
+        assert_eq!(Sealed::open(dst.join(split)).unwrap().len(), 30, "{split}");
     }
     run(&["verify", dst.to_str().unwrap(), "--quiet", "--against", source]).code(0);
 
