@@ -101,10 +101,18 @@ impl Pages {
             }
         }
         let Some((column, rows)) = &mut self.open else { return Ok(None) };
-        let mut out = Rows::default();
+        let (first, mut out) = (self.row, Rows::default());
         while self.row < *rows && out.bytes() < PAGE_BYTES && out.levels < PAGE_LEVELS {
-            column.row(self.row, &mut out)?;
-            self.row += 1;
+            match column.row(self.row, &mut out) {
+                Ok(()) => self.row += 1,
+                // The rows before it are a page of their own, and the next page begins with the error.
+                Err(_) if self.row > first => {
+                    out = Rows::default();
+                    (first..self.row).try_for_each(|row| column.row(row, &mut out))?;
+                    break;
+                }
+                Err(failed) => return Err(failed),
+            }
         }
         memory::admit(out.bytes())?;
         Ok(Some(page(out, leaf)?))
