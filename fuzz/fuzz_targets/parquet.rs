@@ -1,4 +1,4 @@
-//! Bytes as a parquet file of images.
+//! Bytes as a parquet file, or an Arrow file, of images.
 //!
 //! The walk catches panics of the crate `parquet` by unwinding, but libFuzzer's panic hook aborts. So this target is built
 //! with unwinding, and the hook is not called during the walk.

@@ -133,15 +133,32 @@ fn splits_at_urls_are_told_by_their_folders_and_names() {
             fs::copy(tar.join(&name), splits.join(split).join(&name)).unwrap();
         }
     }
-    let dst = bench.at("local");
-    convert(&[splits.display().to_string()], &[], &dst, &[]);
-    for place in FolderServer::all().into_iter().filter(|place| !matches!(place, FolderServer::Web(_))) {
-        place.copy(&splits, "splits");
-        let (source, settings) = urls(&place, "splits", &[String::new()], place.port());
-        let of_url = bench.at(&place.name());
-        convert(&source, &settings, &of_url, &[]);
-        assert_eq!(contents(&dst), contents(&of_url), "{}", place.name());
-        assert!(of_url.join("val/manifest.json").exists());
+    // The same shards in folders, and in files, that a declaration of Hugging Face names.
+    let (dict, repository) = (bench.at("dict"), bench.at("repository"));
+    fs::create_dir_all(repository.join("data")).unwrap();
+    for (split, from) in [("train", "train/set-0000.tar"), ("held_out", "val/set-0002.tar")] {
+        fs::create_dir_all(dict.join(split)).unwrap();
+        fs::copy(splits.join(from), dict.join(split).join("set.tar")).unwrap();
+        fs::copy(splits.join(from), repository.join(format!("data/{split}-0.tar"))).unwrap();
+    }
+    fs::write(dict.join("dataset_dict.json"), r#"{"splits": ["train", "held_out"]}"#).unwrap();
+    let file = |split: &str| format!("  - split: {split}\n    path: data/{split}-*\n");
+    let configs = format!("- config_name: x\n  data_files:\n{}{}", file("train"), file("held_out"));
+    fs::write(repository.join("README.md"), format!("---\nconfigs:\n{configs}---\n")).unwrap();
+    let places: Vec<_> = FolderServer::all();
+    for (name, folder, split) in
+        [("splits", &splits, "val"), ("dict", &dict, "held_out"), ("repository", &repository, "held_out")]
+    {
+        let dst = bench.at(&format!("{name}-local"));
+        convert(&[folder.display().to_string()], &[], &dst, &[]);
+        for place in places.iter().filter(|place| !matches!(place, FolderServer::Web(_))) {
+            place.copy(folder, name);
+            let (source, settings) = urls(place, name, &[String::new()], place.port());
+            let of_url = bench.at(&format!("{name}-{}", place.name()));
+            convert(&source, &settings, &of_url, &[]);
+            assert_eq!(contents(&dst), contents(&of_url), "{name} {}", place.name());
+            assert!(of_url.join(split).join("manifest.json").exists());
+        }
     }
 }
 

@@ -268,10 +268,13 @@ fn seed(name: &str, corpus: &Path) -> Result<()> {
         "tfrecord" => copy(&packed.join("tfrecord/shard-00000-of-00001"), &corpus.join("own.tfrecord"))?,
         "recordio" => copy(&packed.join("recordio/shard-000000.rec"), &corpus.join("own.rec"))?,
         "mds" => copy(&packed.join("mds/shard.00000.mds"), &corpus.join("own.mds"))?,
-        "parquet" => copy(
-            &root().join("fixtures/vectors/parquet/train-00000-of-00001.parquet"),
-            &corpus.join("datasets.parquet"),
-        )?,
+        "parquet" => {
+            let vector = "fixtures/vectors/parquet/train-00000-of-00001.parquet";
+            copy(&root().join(vector), &corpus.join("datasets.parquet"))?;
+            for name in ["stream.arrow", "lz4.arrow", "views.arrow", "deltas.arrow"] {
+                copy(&root().join("fixtures/arrow").join(name), &corpus.join(name))?;
+            }
+        }
         "hdf5" => {
             for vector in ["hdf5/rows.h5", "hdf5-groups/groups.h5"] {
                 copy(&root().join("fixtures/vectors").join(vector), &corpus.join(vector.replace('/', "-")))?;

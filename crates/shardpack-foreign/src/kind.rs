@@ -9,8 +9,16 @@ use shardpack_format::{
 use super::{entry::Entry, hdf5, litdata, lmdb, numpy, parquet};
 
 /// The kinds that are read but not written, in the order of messages.
-pub(crate) static READ: [&Entry; 7] =
-    [&parquet::ENTRY, &lmdb::ENTRY, &hdf5::ENTRY, &numpy::ENTRY, &numpy::MNIST, &numpy::CIFAR, &litdata::ENTRY];
+pub(crate) static READ: [&Entry; 8] = [
+    &parquet::ENTRY,
+    &parquet::ARROW,
+    &lmdb::ENTRY,
+    &hdf5::ENTRY,
+    &numpy::ENTRY,
+    &numpy::MNIST,
+    &numpy::CIFAR,
+    &litdata::ENTRY,
+];
 
 /// Kind of a file.
 #[derive(Clone, Copy)]

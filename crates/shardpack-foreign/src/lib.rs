@@ -1,6 +1,6 @@
 //! Reads records in files that other tools wrote. Detects the format by content, decompresses the file and walks its records.
 //!
-//! Knows every format of [`formats::foreign`], and Hugging Face parquet, LMDB and HDF5. `convert`, `verify` and `inspect` all
+//! Knows every format of [`formats::foreign`], and Hugging Face parquet and Arrow, LMDB and HDF5. `convert`, `verify` and `inspect` all
 //! read foreign shards through this crate. No file name is trusted: an extension only selects the compression if the bytes
 //! cannot.
 
@@ -10,10 +10,11 @@
     allow(dead_code, unused_imports, reason = "helpers of the readers that are left out")
 )]
 
-mod arrow_file;
 mod catch_panic;
 mod entry;
+mod feather1;
 pub mod files;
+mod flat;
 #[cfg_attr(not(feature = "hdf5"), path = "without/hdf5.rs")]
 pub mod hdf5;
 pub mod header_check;
@@ -475,10 +476,8 @@ fn detect_kind(place: &FileLocation, bytes: u64, packed: Option<Packed>) -> Resu
     };
     first.truncate(filled);
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-    if packed.is_none()
-        && let Some(what) = arrow_file::detect(&first)
-    {
-        return Err(arrow_file::refused(what));
+    if packed.is_none() && feather1::is(&first) {
+        return Err(feather1::refused());
     }
     let read = READ.into_iter().find(|entry| packed.is_none() && (entry.is)(&first));
     if let Some(entry) = read {

@@ -1,5 +1,5 @@
 //! Reads Parquet files, as Hugging Face's `datasets` library and others write them: rows become images with labels, or
-//! samples of values if no column holds images.
+//! samples of values if no column holds images. The module `arrow` shows the same of Arrow files.
 //!
 //! A row is a record. Offsets count in a virtual file: all images in the order of the rows, each followed by the other fields
 //! of its row, or the values of the rows. Rows without content take no bytes.
@@ -12,6 +12,7 @@
 //!
 //! Specification: <https://github.com/apache/parquet-format>, 2.12. Written by: `datasets` 4.8, pyarrow 26.
 
+mod arrow;
 mod cells;
 mod codec;
 mod columns;
@@ -51,19 +52,39 @@ use self::{
     shadowed::Shadowed,
     values::Values,
 };
-use super::{Bytes, CancelCheck, MissingImage, entry::Entry};
+use super::{Bytes, CancelCheck, MissingImage, ShardFile, entry::Entry};
 
-pub use known::{Datum, is};
+pub use known::{Datum, is, is_arrow};
 pub use partition::{Partition, is_partition};
 pub use table::Table;
 
 /// The line in the table of kinds.
 pub(crate) static ENTRY: Entry = Entry {
-    classes: |file, wanted| classes_part(file.location().open()?, &Partition::from_path(&file.path), wanted),
+    classes: classes_of,
     ..Entry::new("parquet", is, |file, wanted, check_cancelled| {
-        walk_part(file.location().open()?, Partition::from_path(&file.path), wanted, check_cancelled)
+        let bytes = file.location().open()?;
+        if arrow::is(&bytes)? {
+            return Err(Error::data("no parquet file, but an Arrow file").at_byte(0));
+        }
+        walk_part(bytes, Partition::from_path(&file.path), wanted, check_cancelled)
     })
 };
+
+/// The line of Arrow files.
+pub(crate) static ARROW: Entry = Entry {
+    extensions: &["feather", "ipc"],
+    classes: classes_of,
+    ..Entry::new("arrow", is_arrow, |file, wanted, check_cancelled| {
+        let (place, bytes) = (file.location(), file.location().open()?);
+        arrow::check(&bytes)?;
+        arrow::check_saved(&place)?;
+        walk_part(bytes, Partition::from_path(&file.path), wanted, check_cancelled)
+    })
+};
+
+fn classes_of(file: &ShardFile, wanted: &FieldSelection) -> Result<Vec<Vec<u8>>> {
+    classes_part(file.location().open()?, &Partition::from_path(&file.path), wanted)
+}
 
 /// Starts to walk a file.
 ///

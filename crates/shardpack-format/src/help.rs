@@ -24,8 +24,8 @@ pub const WHICH_IMAGES: &str = "choose the feature that holds the images with --
 pub const ONE_KIND: &str = "each kind is a dataset of its own: pack them one by one";
 /// An existing file is in the way or invalid, and nothing in it can be kept.
 pub const REPLACE: &str = "--force replaces it";
-/// A file of Arrow, which is not read.
-pub const ARROW_TO_PARQUET: &str = "convert reads parquet: datasets.load_from_disk(FOLDER).to_parquet(FILE), or pyarrow.parquet.write_table(TABLE, FILE)";
+/// A file of the first version of Feather, which is not read.
+pub const FEATHER_1: &str = "pandas.read_feather(FILE).to_parquet(OTHER.parquet) writes it anew";
 /// The chosen labels of samples are no labels.
 pub const NO_LABELS: &str = "--no-labels packs samples without a class";
 /// Classes of one side have other names than those of the other.

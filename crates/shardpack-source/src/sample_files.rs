@@ -220,8 +220,8 @@ fn refuse_archives(seen: &Seen, kinds: &BTreeMap<String, u64>) -> Result<()> {
 }
 
 /// Extensions of files that usually hold many samples each.
-const OF_MANY: [&str; 12] =
-    ["arrow", "beton", "h5", "hdf5", "lmdb", "mdb", "mds", "parquet", "pq", "rec", "tfrecord", "tfrecords"];
+const OF_MANY: [&str; 13] =
+    ["arrow", "beton", "feather", "h5", "hdf5", "lmdb", "mdb", "mds", "parquet", "pq", "rec", "tfrecord", "tfrecords"];
 
 /// Extension of shardpack indexes.
 const INDEX: &str = "index";

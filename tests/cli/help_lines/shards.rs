@@ -35,6 +35,21 @@ fn components(bench: &Bench) {
     python(bench, script);
 }
 
+/// Writes `x.parquet` and `x.arrow`, a table without images.
+const TABLE_OF_VALUES: &str = "$ cd SRC && ${SHARDPACK_PYTHON:-python3} -c 'import pyarrow as pa, pyarrow.parquet as pq; \
+                               table = pa.table({\"x\": [1.5, 2.5]}); pq.write_table(table, \"../x.parquet\"); \
+                               file = pa.ipc.new_stream(\"../x.arrow\", table.schema); file.write_table(table); file.close()'";
+
+/// A repository of two folders, `en` and `de`, with these configurations in its README.
+fn repository(bench: &Bench, configs: &str) {
+    go(bench, &[TABLE_OF_VALUES]);
+    for folder in ["en", "de"] {
+        std::fs::create_dir_all(bench.at("repo").join(folder)).unwrap();
+        std::fs::copy(bench.at("x.parquet"), bench.at("repo").join(folder).join("x.parquet")).unwrap();
+    }
+    std::fs::write(bench.at("repo/README.md"), format!("---\nconfigs:\n{configs}---\n")).unwrap();
+}
+
 pub const ROWS: &[Row] = &[
     (
         "an array of numpy that may be a sample",
@@ -122,29 +137,52 @@ a = np.load(sys.argv[1]); np.savez(sys.argv[1], x=np.ascontiguousarray(a[\"x\"])
         ],
     ),
     (
-        "an Arrow file",
-        |bench| {
-            let write = "$ cd SRC && ${SHARDPACK_PYTHON:-python3} -c 'import glob, pyarrow as pa; images = [open(path, \"rb\").read() for path in \
-                         glob.glob(\"*/*.jpg\")]; table = pa.table({\"image\": images, \"label\": [0] * len(images)}); \
-                         file = pa.ipc.new_file(\"../data-00000-of-00001.arrow\", table.schema); file.write_table(table); file.close()'";
-            go(bench, &[write]);
-        },
-        "convert @data-00000-of-00001.arrow DST",
+        "a Feather file of version 1",
+        |bench| std::fs::write(bench.at("x.feather"), b"FEA1....").unwrap(),
+        "convert @x.feather DST",
         1,
-        "convert reads parquet: datasets.load_from_disk(FOLDER).to_parquet(FILE), or pyarrow.parquet.write_table(TABLE, FILE)",
-        &[
-            "$ cd SRC && ${SHARDPACK_PYTHON:-python3} -c 'import pyarrow as pa, pyarrow.parquet as pq; \
-             pq.write_table(pa.ipc.open_file(\"../data-00000-of-00001.arrow\").read_all(), \"../x.parquet\")'",
-            "convert @x.parquet DST",
-        ],
+        "pandas.read_feather(FILE).to_parquet(OTHER.parquet) writes it anew",
+        &[TABLE_OF_VALUES, "convert @x.parquet DST"],
     ),
-    ("SRC is missing", nothing, "convert SRC", 2, "shardpack convert SRC DST", &["pack SRC @p", "convert @p DST"]),
+    (
+        "a saved dataset whose rows are a selection",
+        |bench| {
+            go(bench, &[TABLE_OF_VALUES]);
+            std::fs::create_dir(bench.at("saved")).unwrap();
+            std::fs::rename(bench.at("x.arrow"), bench.at("saved/data-00000-of-00001.arrow")).unwrap();
+            let state = "{\"_indices_files\": [{\"filename\": \"indices.arrow\"}]}";
+            std::fs::write(bench.at("saved/state.json"), state).unwrap();
+        },
+        "convert @saved DST",
+        2,
+        "write it anew: datasets.load_from_disk(FOLDER).save_to_disk(OTHER)",
+        &["$ cp -r @saved @other && echo {} > @other/state.json", "convert @other DST"],
+    ),
+    (
+        "a README whose configurations are not read",
+        |bench| repository(bench, "- {config_name: x}\n"),
+        "convert @repo DST",
+        2,
+        "name the files of each split: --split train=FILES --split test=FILES DST instead of SRC",
+        &["convert --split train=@repo/en/x.parquet --split test=@repo/de/x.parquet DST"],
+    ),
+    (
+        "a README with several configurations",
+        |bench| {
+            let configs = "- config_name: en\n  data_files: en/*\n- config_name: de\n  data_files: de/*\n";
+            repository(bench, configs);
+        },
+        "convert @repo DST",
+        2,
+        "/repo/en/*' DST instead of SRC packs en",
+        &["convert --split train=@repo/en/* DST"],
+    ),
     (
         "a tree is converted",
         nothing,
         "convert SRC DST",
         2,
-        "shards are webdataset tar, TFRecord, RecordIO, MDS, parquet, LMDB, HDF5 or numpy files; a tree of images is packed with \
+        "shards are webdataset tar, TFRecord, RecordIO, MDS, parquet, Arrow, LMDB, HDF5 or numpy files; a tree of images is packed with \
          `shardpack pack SRC DST`",
         &["pack SRC DST"],
     ),

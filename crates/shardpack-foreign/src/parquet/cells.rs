@@ -7,13 +7,14 @@ use std::sync::{
 
 use parquet::{
     basic::{ConvertedType, LogicalType, Type as Physical},
-    column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader},
+    column::{
+        page::PageReader,
+        reader::{ColumnReader, ColumnReaderImpl, get_column_reader},
+    },
     data_type::{ByteArray, DataType, DoubleType, FloatType, Int32Type, Int64Type},
     errors::{ParquetError, Result},
     schema::types::ColumnDescriptor,
 };
-
-use super::pages::Pages;
 
 /// A value in a cell.
 #[derive(Clone, Debug)]
@@ -39,7 +40,7 @@ pub(super) struct Cells {
     levels: Levels,
     column: Arc<ColumnDescriptor>,
     sign: Sign,
-    /// See [`Pages::listed`].
+    /// Number of values in the pages of the row, if they are counted; set to 0 where a row begins.
     listed: Option<Arc<AtomicU64>>,
 }
 
@@ -152,16 +153,16 @@ fn sign(column: &ColumnDescriptor) -> Sign {
 }
 
 impl Cells {
-    /// The cells of `column`, which is readable, in `pages`.
-    pub fn new(column: Arc<ColumnDescriptor>, pages: Pages) -> Self {
+    /// The cells of `column`, which is readable, in `pages`, which count the values of a row in `listed`.
+    pub fn new(column: Arc<ColumnDescriptor>, pages: Box<dyn PageReader>, listed: Option<Arc<AtomicU64>>) -> Self {
         let levels = Levels {
             most: column.max_def_level(),
             element: (column.max_rep_level() > 0).then(|| column.repeated_ancestor_def_level()),
             definitions: Vec::new(),
             repetitions: Vec::new(),
         };
-        let (sign, listed) = (sign(&column), pages.listed());
-        Self { reader: get_column_reader(Arc::clone(&column), Box::new(pages)), levels, column, sign, listed }
+        let sign = sign(&column);
+        Self { reader: get_column_reader(Arc::clone(&column), pages), levels, column, sign, listed }
     }
 
     /// The column's path in the schema.

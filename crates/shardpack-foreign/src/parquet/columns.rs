@@ -94,7 +94,10 @@ impl Columns {
         if let ([first, second, ..], None, None) = (&named[..], &label, &wanted.label) {
             notes.push(format!("columns {first:?} and {second:?} both have names of classes, and none is the label: --label-feature NAME takes one"));
         }
-        let are_several = label.as_ref().is_some_and(|label| label.is_list && may_be_several(footer, label.leaf));
+        let are_several = match &label {
+            Some(label) if label.is_list => may_be_several(file, footer, label.leaf, check_cancelled)?,
+            _ => false,
+        };
         let told =
             |root: &str| root == image.name || !are_several && label.as_ref().is_some_and(|label| label.name == root);
         let text = |names: &[&str]| {

@@ -22,7 +22,7 @@ use super::{
     cells::{Cells, Value, dtype, is_fixed_bytes, is_number},
     errors::in_place,
     footer::Footer,
-    leaf::open,
+    leaf::{open, rows as group_rows},
     pages::Pages,
 };
 
@@ -176,11 +176,12 @@ impl Component {
             let column = schema.column(leaf);
             let is_of_bytes = column.physical_type() == Physical::BYTE_ARRAY && is_bytes_or_text(&column);
             let is_value = dtype(&column).is_some() || is_fixed_bytes(&column);
-            let mut chunks = footer.metadata.row_groups().iter().filter(|group| group.num_rows() > 0);
+            let mut groups = (0..footer.metadata.num_row_groups()).filter(|group| group_rows(footer, *group) > 0);
             (is_number(&column) || is_of_bytes || is_value)
-                && chunks.all(|group| {
-                    let chunk = group.column(leaf);
-                    Pages::are_read(chunk) && (are_values || is_array || Pages::are_few(chunk))
+                && groups.all(|group| {
+                    let are_few = || footer.values(group, leaf).is_none_or(|values| Pages::are_few(&column, values));
+                    Pages::are_read(footer.metadata.row_group(group).column(leaf))
+                        && (are_values || is_array || are_few())
                 })
         };
         let is_read = !leaves.is_empty() && leaves.clone().all(is_read);

@@ -1,14 +1,21 @@
-//! Converts errors of the parquet crate to errors of the file.
+//! Converts errors of the parquet crate, and of pages that others make for it, to errors of the file.
 //!
 //! A panic of the crate becomes an error.
 
 use parquet::errors::ParquetError;
 use shardpack_format::{Error, Result};
 
-use super::super::catch_panic;
+use super::{super::catch_panic, arrow::InBatch};
 
 /// The same of a column of a row group.
 pub(super) fn in_place(error: ParquetError, group: usize, column: &str) -> Error {
+    let batch = match &error {
+        ParquetError::External(inner) => inner.downcast_ref::<InBatch>(),
+        _ => None,
+    };
+    if let Some(InBatch { batch, what }) = batch {
+        return Error::data(format!("record batch {batch}, column {column:?}: {what}"));
+    }
     match describe(error) {
         Ok(what) => Error::data(format!("row group {group}, column {column:?}: {what}")),
         Err(error) => error,

@@ -1,8 +1,9 @@
-//! Parses the footer of a parquet file: schema, positions of column chunks, and metadata of the `datasets` library.
+//! Parses the footer of a parquet file: schema, positions of column chunks, and metadata of the `datasets` library. Those of an Arrow file
+//! look the same to all other modules.
 //!
 //! Every number by which the parquet crate allocates or recurses is checked before the crate is called.
 
-use std::{borrow::Cow, collections::HashSet, ops::Range};
+use std::{borrow::Cow, collections::HashSet, ops::Range, sync::Arc};
 
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use serde_json::Value;
@@ -10,6 +11,7 @@ use shardpack_format::{Error, Result};
 
 use super::super::Bytes;
 use super::{
+    arrow::{self, Messages},
     errors::{contained, failed},
     known::MAGIC,
     thrift::Thrift,
@@ -32,14 +34,29 @@ const ROWS_A_BYTE: u64 = 64;
 /// Content of a footer.
 pub(super) struct Footer {
     pub metadata: ParquetMetaData,
-    /// Offset of the footer in the file, and end of the column chunks.
-    pub start: u64,
+    pub chunks: Chunks,
     /// Features that `datasets` records for each column; null if another program wrote the file.
     features: Value,
 }
 
+/// Where the column chunks are.
+pub(super) enum Chunks {
+    /// In a parquet file, before this offset of its footer.
+    Parquet(u64),
+    /// In the record batches of an Arrow file.
+    Arrow(Arc<Messages>),
+}
+
 impl Footer {
     pub fn read(file: &Bytes) -> Result<Self> {
+        if arrow::is(file)? {
+            let (metadata, messages) = contained(|| arrow::read(file))?;
+            return Self::new(metadata, Chunks::Arrow(Arc::new(messages)));
+        }
+        Self::of_parquet(file)
+    }
+
+    fn of_parquet(file: &Bytes) -> Result<Self> {
         let cannot = |error| Error::io("cannot read", error);
         let total_bytes = file.count().map_err(cannot)?;
         let mut magic = [0; 4];
@@ -78,11 +95,6 @@ impl Footer {
         let footer = with_text(footer);
         let metadata = contained(|| ParquetMetaDataReader::decode_metadata(&footer).map_err(failed))?;
         let damaged = |what: String| Error::data(format!("damaged parquet file: {what}"));
-        let roots = metadata.file_metadata().schema_descr().root_schema().get_fields();
-        let mut names = HashSet::with_capacity(roots.len());
-        if let Some(twice) = roots.iter().find(|root| !names.insert(root.name())) {
-            return Err(Error::data(format!("column {:?} stands twice", twice.name())));
-        }
         let mut rows = 0u64;
         for (number, group) in metadata.row_groups().iter().enumerate() {
             let count = u64::try_from(group.num_rows()).ok();
@@ -102,12 +114,38 @@ impl Footer {
         if rows > total_bytes.saturating_mul(ROWS_A_BYTE) {
             return Err(damaged(format!("{rows} rows in {total_bytes} bytes")));
         }
+        Self::new(metadata, Chunks::Parquet(start))
+    }
+
+    fn new(metadata: ParquetMetaData, chunks: Chunks) -> Result<Self> {
+        let roots = metadata.file_metadata().schema_descr().root_schema().get_fields();
+        let mut names = HashSet::with_capacity(roots.len());
+        if let Some(twice) = roots.iter().find(|root| !names.insert(root.name())) {
+            return Err(Error::data(format!("column {:?} stands twice", twice.name())));
+        }
         let notes = metadata.file_metadata().key_value_metadata().map_or(&[][..], Vec::as_slice);
         let note = notes.iter().find(|note| note.key == "huggingface").and_then(|note| note.value.as_deref());
         // Unreadable metadata is no reason to refuse the rows: other programs ignore it.
         let mut note: Value = note.and_then(|note| serde_json::from_str(note).ok()).unwrap_or_default();
         let features = note.pointer_mut("/info/features").map(Value::take).unwrap_or_default();
-        Ok(Self { metadata, start, features })
+        Ok(Self { metadata, chunks, features })
+    }
+
+    /// Number of nulls in a leaf of a row group, if it is known.
+    pub fn nulls(&self, group: usize, leaf: usize) -> Option<u64> {
+        match &self.chunks {
+            Chunks::Parquet(_) => self.metadata.row_group(group).column(leaf).statistics()?.null_count_opt(),
+            Chunks::Arrow(messages) => messages.nulls(leaf),
+        }
+    }
+
+    /// Number of values, nulls included, in a leaf of a row group, if it is known.
+    pub fn values(&self, group: usize, leaf: usize) -> Option<u64> {
+        let chunk = self.metadata.row_group(group).column(leaf);
+        match &self.chunks {
+            Chunks::Arrow(_) if chunk.column_descr().max_rep_level() > 0 => None,
+            _ => u64::try_from(chunk.num_values()).ok(),
+        }
     }
 
     /// The feature that `datasets` records for a column.

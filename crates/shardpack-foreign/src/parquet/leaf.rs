@@ -12,9 +12,10 @@ use shardpack_format::{
 use super::super::Bytes;
 use super::{
     super::CancelCheck,
+    arrow,
     cells::{Cells, Value, bytes_of},
     errors::in_place,
-    footer::Footer,
+    footer::{Chunks, Footer},
     pages::Pages,
 };
 
@@ -34,10 +35,16 @@ pub(super) fn rows(footer: &Footer, group: usize) -> u64 {
 /// The cells of a leaf in a row group.
 pub(super) fn open(file: &Arc<Bytes>, footer: &Footer, group: usize, leaf: usize) -> Result<Cells> {
     let meta = footer.metadata.row_group(group).column(leaf);
-    let pages = Pages::open(Arc::clone(file), footer.start, rows(footer, group), meta);
-    let column = meta.column_descr_ptr();
-    let pages = pages.map_err(|error| in_place(error, group, &column.path().string()))?;
-    Ok(Cells::new(column, pages))
+    let (file, column) = (Arc::clone(file), meta.column_descr_ptr());
+    let cells = match &footer.chunks {
+        Chunks::Parquet(start) => Pages::open(file, *start, rows(footer, group), meta).map(|pages| {
+            let listed = pages.listed();
+            Cells::new(Arc::clone(&column), Box::new(pages), listed)
+        }),
+        Chunks::Arrow(messages) => arrow::Pages::new(file, Arc::clone(messages), leaf)
+            .map(|pages| Cells::new(Arc::clone(&column), Box::new(pages), None)),
+    };
+    cells.map_err(|error| in_place(error, group, &column.path().string()))
 }
 
 /// Whether the first value of a leaf, or most of the first values, begin like an image; `None` if there are no values.
@@ -120,9 +127,37 @@ pub(super) fn is_whole(
     Ok(texts.no_classes().is_none())
 }
 
-/// Whether, according to the footer, lists of a leaf may have several values in a row, or none.
-pub(super) fn may_be_several(footer: &Footer, leaf: usize) -> bool {
-    footer.metadata.row_groups().iter().any(|group| group.column(leaf).num_values() != group.num_rows())
+/// Whether lists of a leaf may have several values in a row, or none: by the footer, or else by the rows. Corruption is reported by
+/// the walk.
+///
+/// # Errors
+/// If `check_cancelled` cancels.
+pub(super) fn may_be_several(
+    file: &Arc<Bytes>,
+    footer: &Footer,
+    leaf: usize,
+    check_cancelled: CancelCheck<'_>,
+) -> Result<bool> {
+    for group in (0..footer.metadata.num_row_groups()).filter(|group| rows(footer, *group) > 0) {
+        if let Some(values) = footer.values(group, leaf) {
+            if values != rows(footer, group) {
+                return Ok(true);
+            }
+            continue;
+        }
+        let Ok(mut cells) = open(file, footer, group, leaf) else { return Ok(true) };
+        for row in 0..rows(footer, group) {
+            if row % ASKED_ROWS == 0 {
+                check_cancelled()?;
+            }
+            match cells.next() {
+                Ok(cell) if cell.len() == 1 => {}
+                Ok(_) => return Ok(true),
+                Err(_) => return Ok(false),
+            }
+        }
+    }
+    Ok(false)
 }
 
 /// An error in cells of a row group.

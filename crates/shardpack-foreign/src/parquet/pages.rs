@@ -16,6 +16,7 @@ use parquet::{
     column::page::{Page, PageMetadata, PageReader},
     errors::Result,
     file::metadata::ColumnChunkMetaData,
+    schema::types::ColumnDescriptor,
 };
 
 use shardpack_format::{memory, size};
@@ -112,10 +113,9 @@ impl Pages {
         meta.file_path().is_none() && codec && meta.encodings().all(is_read)
     }
 
-    /// Whether a chunk has so few values in lists that one row can hold them all.
-    pub fn are_few(meta: &ColumnChunkMetaData) -> bool {
-        let is_listed = meta.column_descr().max_rep_level() > 0;
-        !is_listed || u64::try_from(meta.num_values()).is_ok_and(|values| values <= LISTED_LIMIT)
+    /// Whether so many values of a column in lists are few enough for one row.
+    pub fn are_few(column: &ColumnDescriptor, values: u64) -> bool {
+        column.max_rep_level() == 0 || values <= LISTED_LIMIT
     }
 
     /// Counts the values of lists in pages; to be set to 0 where a row begins.

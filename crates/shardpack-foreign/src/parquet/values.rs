@@ -231,14 +231,10 @@ impl Column {
     /// Whether, according to the footer, lists of numbers may have nulls or unequal lengths and so be no arrays.
     fn may_lack_items(&self, footer: &Footer) -> bool {
         let What::Array { lists, axes, .. } = &self.what else { return false };
-        let chunks = footer.metadata.row_groups().iter().filter(|group| group.num_rows() > 0);
-        let has_null = |group: &parquet::file::metadata::RowGroupMetaData| {
-            let nulls = group.column(self.component.leaves.start).statistics().and_then(|all| all.null_count_opt());
-            nulls != Some(0)
-        };
+        let mut groups = (0..footer.metadata.num_row_groups()).filter(|group| rows(footer, *group) > 0);
         match lists.len() {
             0 => false,
-            1 => chunks.into_iter().any(has_null),
+            1 => groups.any(|group| footer.nulls(group, self.component.leaves.start) != Some(0)),
             _ => axes.is_empty(),
         }
     }

@@ -12,12 +12,10 @@
 //! Supported: streams of version 5, which Arrow writes since 1.0. Refused with a message: numpy arrays and tensors, dicts,
 //! sets and pickled objects.
 
-mod flat;
-
 use std::ops::Range;
 
-use self::flat::{Table, Vector};
 use super::{EncodedRange, MAX_DEPTH, Room, Value, cursor::Cursor, made, too_deep};
+use crate::flat::{Table, Vector};
 
 /// Begins a message, for readers of before 0.15.
 const CONTINUATION: [u8; 4] = [0xff; 4];

@@ -1,11 +1,11 @@
-//! Stands for the reader of parquet in a build without the feature `parquet`: files are recognised and refused.
+//! Stands for the reader of parquet and Arrow in a build without the feature `parquet`: files are recognised and refused.
 
 use std::convert::Infallible;
 
 use shardpack_format::{Error, ErrorKind, Result};
 
 use super::{Bytes, entry::Entry};
-pub use known::{Datum, is};
+pub use known::{Datum, is, is_arrow};
 pub use partition::is_partition;
 
 #[path = "../parquet/known.rs"]
@@ -15,6 +15,10 @@ mod partition;
 
 /// The line in the table of kinds.
 pub(crate) static ENTRY: Entry = Entry::new("parquet", is, |_, _, _| refused());
+
+/// The line of Arrow files.
+pub(crate) static ARROW: Entry =
+    Entry { extensions: &["feather", "ipc"], ..Entry::new("arrow", is_arrow, |_, _, _| refused()) };
 
 /// A file that is read row by row.
 pub struct Table(Infallible);
@@ -54,7 +58,7 @@ impl Table {
 
 fn refused<T>() -> Result<T> {
     // Not damage of the file: `verify` must not report it as such.
-    Err(Error::new(ErrorKind::System, "this build cannot read parquet (it lacks the feature parquet)"))
+    Err(Error::new(ErrorKind::System, "this build cannot read parquet and Arrow (it lacks the feature parquet)"))
 }
 
 /// Whether one of its columns holds images.
@@ -75,7 +79,7 @@ mod tests {
         assert!(is_partition("label=cat"));
         let file = std::fs::File::open("/dev/null").unwrap();
         let error = has_images(file).unwrap_err();
-        assert_eq!(error.to_string(), "this build cannot read parquet (it lacks the feature parquet)");
+        assert_eq!(error.to_string(), "this build cannot read parquet and Arrow (it lacks the feature parquet)");
         assert_eq!(error.kind(), ErrorKind::System);
     }
 }

@@ -6,8 +6,10 @@
 
 mod class_trees;
 mod components;
+mod declared;
 mod discover;
 mod first;
+mod front_matter;
 mod labels;
 mod preview;
 mod samples;
@@ -160,7 +162,7 @@ impl Shards {
             })
             .in_file(source)
             .help(
-                "shards are webdataset tar, TFRecord, RecordIO, MDS, parquet, LMDB, HDF5 or numpy files; a tree of images is packed with \
+                "shards are webdataset tar, TFRecord, RecordIO, MDS, parquet, Arrow, LMDB, HDF5 or numpy files; a tree of images is packed with \
                  `shardpack pack SRC DST`",
             ));
         }

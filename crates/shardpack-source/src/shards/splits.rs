@@ -6,7 +6,7 @@ use shardpack_format::{Error, ErrorKind, Result, formats::foreign::FieldSelectio
 
 use super::{
     super::options::{SPLITS, Splits},
-    File, Shards,
+    File, Shards, declared,
 };
 use crate::{
     foreign::{Kind, ShardFile, files, lmdb::DATA_FILE},
@@ -15,7 +15,8 @@ use crate::{
 
 /// The shards that `source` names, grouped by split; one group without a split if its folders are not splits.
 ///
-/// Folders are splits if they have split names, or the names in `splits`, contain shards, and `source` itself contains no shards.
+/// Folders are splits if they have split names, or the names in `splits`, contain shards, and `source` itself contains no shards. A
+/// declaration of splits in `source` comes before that.
 ///
 /// # Errors
 /// If `source` matches nothing, or a file cannot be read.
@@ -34,7 +35,23 @@ pub(super) fn of_source(
         }
     };
     let mut all = files::find(source, from)?;
-    if !all.shards.is_empty() || !sys::is_folder(source)? {
+    if !sys::is_folder(source)? {
+        return Ok(vec![(None, all)]);
+    }
+    let read = |name: &str| {
+        let path = source.join(name);
+        if sys::is_file(&path)? {
+            shardpack_storage::sys::read_at_most(&path, declared::LIMIT_BYTES).map(Some)
+        } else {
+            Ok(None)
+        }
+    };
+    if let Some((name, found)) = declared::of_folder(&source.to_string_lossy(), &read)? {
+        let escaped = escaped(&source.to_string_lossy());
+        let of_pattern = |pattern: &str| files::find(Path::new(&format!("{escaped}/{pattern}")), from);
+        return declared_files(source, (name, found), all, splits, &of_pattern);
+    }
+    if !all.shards.is_empty() {
         return Ok(vec![(None, all)]);
     }
     let mut found = Vec::new();
@@ -57,12 +74,71 @@ pub(super) fn of_source(
     Ok(found)
 }
 
+/// A path as a pattern that stands for this path alone.
+fn escaped(path: &str) -> String {
+    let one = |c: char| if matches!(c, '*' | '?' | '[') { format!("[{c}]") } else { c.to_string() };
+    path.trim_end_matches('/').chars().map(one).collect()
+}
+
+/// The files of the splits that the file `name` in `folder` declares; `of_pattern` finds files. Shards that are only in `all`, the content of
+/// the folder, are counted.
+///
+/// # Errors
+/// If a split has no shards.
+pub(super) fn declared_files(
+    folder: &Path,
+    (name, found): (&str, Vec<declared::Declared>),
+    mut all: files::Files,
+    splits: &Splits,
+    of_pattern: &dyn Fn(&str) -> Result<files::Files>,
+) -> Result<Vec<(Option<String>, files::Files)>> {
+    let in_file = |error: Error| error.in_file(folder.join(name));
+    let folders: BTreeSet<String> = found
+        .iter()
+        .flat_map(|one| &one.patterns)
+        .filter_map(|pattern| pattern.split('/').next().filter(|first| *first != pattern || name == declared::DICT))
+        .map(str::to_owned)
+        .collect();
+    let (mut of_splits, mut taken) = (Vec::new(), BTreeSet::new());
+    for (split, patterns) in declared::wanted(found, splits).map_err(in_file)? {
+        let mut files = files::Files::default();
+        for pattern in &patterns {
+            files.append(of_pattern(pattern)?);
+        }
+        if files.shards.is_empty() && files.problems.is_empty() {
+            let split = split.as_deref().unwrap_or("of the folder");
+            return Err(in_file(Error::usage(format!("the split {split:?} has no shards in {}", patterns.join(", ")))));
+        }
+        taken.extend(files.shards.iter().map(|shard| shard.path.clone()));
+        of_splits.push((split, files));
+    }
+    let others = all.shards.iter().filter(|shard| !taken.contains(&shard.path)).count() as u64;
+    if others > 0 {
+        *all.ignored.entry(format!("shard that {name} does not name")).or_default() += others;
+    }
+    all.shards.clear();
+    let is_taken = |error: &Error| error.location().file.as_ref().is_some_and(|file| taken.contains(Path::new(file)));
+    all.problems.retain(|error| !is_taken(error));
+    // These folders no longer count as ignored.
+    if let Some(ignored) = all.ignored.get_mut(files::FOLDER) {
+        *ignored = ignored.saturating_sub(folders.len() as u64);
+    }
+    all.ignored.retain(|_, files| *files > 0);
+    of_splits.push((None, all));
+    Ok(of_splits)
+}
+
 /// Whether the folder `path`, or a folder in it with a split name, contains shards.
 ///
 /// # Errors
 /// If a file cannot be read.
 pub(crate) fn holds(path: &Path) -> Result<bool> {
-    Ok(of_source(path, None, &Splits::Auto)?.iter().any(|(_, files)| !files.shards.is_empty()))
+    match of_source(path, None, &Splits::Auto) {
+        Ok(found) => Ok(found.iter().any(|(_, files)| !files.shards.is_empty())),
+        // A declaration that is not read may be one of images.
+        Err(error) if error.kind() == ErrorKind::Usage => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Repeats each file that holds several splits once per split.

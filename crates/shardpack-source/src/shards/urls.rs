@@ -13,6 +13,7 @@ use shardpack_format::{Error, ErrorKind, Result, help, manifest, splits};
 use shardpack_reader::{StoreSettings, Transfers};
 use shardpack_storage::{Object, Storage};
 
+use super::{declared, splits as of_splits};
 use crate::{
     foreign::{Kind, Readers, Remote, files, lmdb::DATA_FILE, many, patterns::braces},
     options::{SPLITS, Splits},
@@ -39,6 +40,16 @@ pub(crate) struct UrlResolver {
 /// The URL of a folder, which ends with a slash.
 fn url_of(folder: &dyn Storage) -> String {
     folder.root().to_string_lossy().into_owned()
+}
+
+/// Content of a folder.
+struct Level {
+    /// The shards directly in it.
+    files: files::Files,
+    /// Names of its folders.
+    folders: Vec<String>,
+    /// Its files that may declare splits.
+    declares: Vec<&'static str>,
 }
 
 /// Shards of a split.
@@ -100,7 +111,7 @@ impl UrlResolver {
             match url::named(&url)? {
                 Some(named) => names.push(named),
                 None if is_one => return self.folder(&url, from, splits),
-                None => found.push((None, self.level(&url, from)?.0)),
+                None => found.push((None, self.level(&url, from)?.files)),
             }
         }
         // A name without a shard extension is more likely a folder, and some servers fail if a folder is requested as an object.
@@ -244,7 +255,25 @@ impl UrlResolver {
 
     /// The shards directly in the folder at `url`, or in its folders that are splits.
     fn folder(&self, url: &str, from: Option<Kind>, splits: &Splits) -> Result<Vec<SplitShards>> {
-        let (mut all, folders) = self.level(url, from)?;
+        let Level { files: mut all, folders, declares } = self.level(url, from)?;
+        let store = self.store(url)?;
+        let read = |name: &str| match declares.contains(&name) {
+            true => store.read_optional(name, declared::LIMIT_BYTES),
+            false => Ok(None),
+        };
+        if let Some(declared) = declared::of_folder(url, &read)? {
+            let of_pattern = |pattern: &str| {
+                let mut files = files::Files::default();
+                let url = format!("{}/{pattern}", url.trim_end_matches('/'));
+                let found = match folders.iter().any(|folder| folder == pattern) {
+                    true => vec![(None, self.level(&url, from)?.files)],
+                    false => self.of_source(&url, from, &Splits::None)?,
+                };
+                found.into_iter().for_each(|(_, found)| files.append(found));
+                Ok(files)
+            };
+            return of_splits::declared_files(Path::new(url), declared, all, splits, &of_pattern);
+        }
         let names: Vec<&str> = match splits {
             _ if !all.shards.is_empty() => Vec::new(),
             Splits::None => Vec::new(),
@@ -253,7 +282,7 @@ impl UrlResolver {
         };
         let mut found = Vec::new();
         for name in names.into_iter().filter(|name| folders.iter().any(|folder| folder == name)) {
-            let (files, _) = self.level(&format!("{}/{name}", url.trim_end_matches('/')), from)?;
+            let Level { files, .. } = self.level(&format!("{}/{name}", url.trim_end_matches('/')), from)?;
             if !files.shards.is_empty() {
                 // The folder no longer counts as ignored.
                 if let Some(folders) = all.ignored.get_mut(files::FOLDER) {
@@ -267,8 +296,8 @@ impl UrlResolver {
         Ok(found)
     }
 
-    /// The shards directly in the folder at `url`, and the names of its folders. On a web server: the shards listed in `index.json`.
-    fn level(&self, url: &str, from: Option<Kind>) -> Result<(files::Files, Vec<String>)> {
+    /// The content of the folder at `url`. On a web server: the shards listed in `index.json`.
+    fn level(&self, url: &str, from: Option<Kind>) -> Result<Level> {
         let store = self.store(url)?;
         let (folder, own) = (store.root(), url_of(store.as_ref()));
         let at = |name: &str| {
@@ -281,7 +310,8 @@ impl UrlResolver {
         if url::is_web(url) {
             let index = at(files::INDEX_JSON)?;
             let index = index.ok_or_else(|| url::no_list(url))?;
-            return Ok((files::of_url_folder(folder, vec![index], 0, &at, from)?, Vec::new()));
+            let files = files::of_url_folder(folder, vec![index], 0, &at, from)?;
+            return Ok(Level { files, folders: Vec::new(), declares: Vec::new() });
         }
         let level = store.level("")?;
         // The caller already checked the top folder: this is the folder of a split whose splits record is missing.
@@ -295,6 +325,8 @@ impl UrlResolver {
         if level.objects.is_empty() && level.folders.is_empty() && level.odd.iter().all(|odd| odd.is_folder()) {
             return Err(Error::usage(NOTHING).in_file(url));
         }
+        let has = |name: &&str| level.objects.iter().any(|object| object.name == **name);
+        let declares = declared::NAMES.into_iter().filter(has).collect();
         let mut remotes: Vec<Remote> = level.objects.into_iter().map(|object| self.remote(&store, object)).collect();
         // The folder of an LMDB stands for its file.
         let data = |name: &String| Named { folder: format!("{own}{name}/"), name: DATA_FILE.to_owned() };
@@ -309,7 +341,7 @@ impl UrlResolver {
         for odd in level.odd.iter().filter(|odd| !odd.is_folder()) {
             found.problems.push(Error::data("has a name that is no path").in_file(format!("{own}{}", odd.name)));
         }
-        Ok((found, level.folders))
+        Ok(Level { files: found, folders: level.folders, declares })
     }
 }
 

@@ -3,7 +3,7 @@
 //! Specification: <https://flatbuffers.dev/internals/>. Places are checked when they are followed.
 
 /// A table.
-pub(super) struct Table<'b> {
+pub(crate) struct Table<'b> {
     bytes: &'b [u8],
     at: usize,
     /// Places of the fields from `at`, two bytes each; 0 is a field that is not there.
@@ -11,12 +11,12 @@ pub(super) struct Table<'b> {
 }
 
 /// A vector; its items are of one length.
-pub(super) struct Vector<'b> {
+pub(crate) struct Vector<'b> {
     bytes: &'b [u8],
     at: usize,
     /// Length of an item in bytes.
     item_bytes: usize,
-    pub(super) count: usize,
+    pub(crate) count: usize,
 }
 
 const DAMAGED: &str = "a damaged flatbuffer";
@@ -32,7 +32,7 @@ fn follow(bytes: &[u8], at: usize) -> Result<usize, String> {
 }
 
 impl<'b> Table<'b> {
-    pub(super) fn root(bytes: &'b [u8]) -> Result<Self, String> {
+    pub(crate) fn root(bytes: &'b [u8]) -> Result<Self, String> {
         Self::at(bytes, follow(bytes, 0)?)
     }
 
@@ -62,31 +62,42 @@ impl<'b> Table<'b> {
         follow(self.bytes, self.field(number).ok_or_else(|| DAMAGED.to_owned())?)
     }
 
-    pub(super) fn has(&self, number: usize) -> bool {
+    pub(crate) fn has(&self, number: usize) -> bool {
         self.field(number).is_some()
     }
 
-    pub(super) fn u8(&self, number: usize) -> Result<u8, String> {
+    pub(crate) fn u8(&self, number: usize) -> Result<u8, String> {
         self.number(number).map(|[byte]| byte)
     }
 
-    pub(super) fn u16(&self, number: usize) -> Result<u16, String> {
+    pub(crate) fn u16(&self, number: usize) -> Result<u16, String> {
         self.number(number).map(u16::from_le_bytes)
     }
 
-    pub(super) fn u32(&self, number: usize) -> Result<u32, String> {
+    pub(crate) fn u32(&self, number: usize) -> Result<u32, String> {
         self.number(number).map(u32::from_le_bytes)
     }
 
-    pub(super) fn u64(&self, number: usize) -> Result<u64, String> {
+    pub(crate) fn u64(&self, number: usize) -> Result<u64, String> {
         self.number(number).map(u64::from_le_bytes)
     }
 
-    pub(super) fn table(&self, number: usize) -> Result<Self, String> {
+    pub(crate) fn table(&self, number: usize) -> Result<Self, String> {
         Self::at(self.bytes, self.reference(number)?)
     }
 
-    pub(super) fn vector(&self, number: usize, item_bytes: usize) -> Result<Vector<'b>, String> {
+    /// A table that may be missing.
+    pub(crate) fn table_opt(&self, number: usize) -> Result<Option<Self>, String> {
+        self.has(number).then(|| self.table(number)).transpose()
+    }
+
+    /// The tables of a vector that may be missing.
+    pub(crate) fn tables(&self, number: usize) -> Result<impl Iterator<Item = Result<Self, String>> + 'b, String> {
+        let vector = self.has(number).then(|| self.vector(number, 4)).transpose()?;
+        Ok(vector.into_iter().flat_map(|vector| (0..vector.count).map(move |number| vector.table(number))))
+    }
+
+    pub(crate) fn vector(&self, number: usize, item_bytes: usize) -> Result<Vector<'b>, String> {
         let at = self.reference(number)?;
         let count = u32::from_le_bytes(chunk(self.bytes, at)?);
         let at = at + 4;
@@ -98,7 +109,7 @@ impl<'b> Table<'b> {
         Ok(Vector { bytes: self.bytes, at, item_bytes, count })
     }
 
-    pub(super) fn bytes(&self, number: usize) -> Result<&'b [u8], String> {
+    pub(crate) fn bytes(&self, number: usize) -> Result<&'b [u8], String> {
         let vector = self.vector(number, 1)?;
         Ok(&self.bytes[vector.at..vector.at + vector.count])
     }
@@ -109,19 +120,23 @@ impl<'b> Vector<'b> {
         (number < self.count).then_some(self.at + number * self.item_bytes)
     }
 
-    pub(super) fn table(&self, number: usize) -> Result<Table<'b>, String> {
+    pub(crate) fn table(&self, number: usize) -> Result<Table<'b>, String> {
         let at = self.item(number).ok_or_else(|| DAMAGED.to_owned())?;
         Table::at(self.bytes, follow(self.bytes, at)?)
     }
 
-    pub(super) fn u32(&self, number: usize) -> Option<u32> {
+    pub(crate) fn u32(&self, number: usize) -> Option<u32> {
         chunk(self.bytes, self.item(number)?).ok().map(u32::from_le_bytes)
     }
 
+    /// The 64 bits at byte `at` of an item.
+    pub(crate) fn u64(&self, number: usize, at: usize) -> Option<u64> {
+        let start = self.item(number)?.checked_add(at).filter(|_| at + 8 <= self.item_bytes)?;
+        chunk(self.bytes, start).ok().map(u64::from_le_bytes)
+    }
+
     /// The two numbers of a structure.
-    pub(super) fn pair(&self, number: usize) -> Option<(u64, u64)> {
-        let at = self.item(number)?;
-        let both: [u64; 2] = [chunk(self.bytes, at).ok()?, chunk(self.bytes, at + 8).ok()?].map(u64::from_le_bytes);
-        Some(both.into())
+    pub(crate) fn pair(&self, number: usize) -> Option<(u64, u64)> {
+        Some((self.u64(number, 0)?, self.u64(number, 8)?))
     }
 }
