@@ -27,11 +27,13 @@ From = Literal[
     "recordio",
     "mds",
     "parquet",
+    "arrow",
     "lmdb",
     "hdf5",
     "numpy",
     "mnist",
     "cifar",
+    "litdata",
     "lmdb:image",
     "lmdb:pickle",
     "lmdb:msgpack",
@@ -61,6 +63,8 @@ def pack(
     path_column: str | None = None,
     label_column: str | None = None,
     split_column: str | None = None,
+    file_column: Values | None = None,
+    multi_label: str | None = None,
     no_labels: bool = False,
     label_pattern: str | None = None,
     with_: Values | None = None,
@@ -135,14 +139,20 @@ def pack(
         path_column: For lists: column with the path [default: detected by name].
         label_column: For lists: column with the label [default: detected by name].
         split_column: For lists: column with the split [default: `split`, if its values are train, val, test, …].
+        file_column: For lists: columns whose values are paths of files, such as masks: the files become components.
+            COLUMN, or NAME=COLUMN for a component of another name, separated by commas. none packs paths as text
+            [default: refused if a column names files].
+        multi_label: For lists: column with several classes for each image, as lists or as text with a separator:
+            'tags:|', tags:comma, tags:space; or FIRST..LAST, columns with 0 or 1 for a class each. They become the
+            component multi_hot: uint8 with a 1 for each class, whose names are in the manifest.
         no_labels: Samples have no labels.
         label_pattern: For trees: labels are in file names, and folders are no classes. PATTERN is for the whole name
             without its extension: {label} is the label, n in braces is one or more digits, * any text, all else
             itself. {label} is as short as possible: from american_pit_bull_12.jpg, '{label}_*' takes american, and
             with n in braces for * american_pit_bull. Images whose names do not match are bad, which --on-bad handles.
         with_: Files of images: txt,mask=../masks/*.png.
-        on_missing: Images without a file of --with: bad, left out, or packed without it [default: error for a path,
-            empty beside images]: error, skip, empty.
+        on_missing: Images without a file of --with or --file-column: bad, left out, or packed without it [default:
+            error for a path, empty beside images]: error, skip, empty.
         files: Samples that are not images: flac, or '*.flac'.
         no_follow: Do not follow symbolic links in SRC; they are bad images, which --on-bad handles.
         group: For trees: files that differ only in the extension are one sample; --files selects its payload: stem.
@@ -293,9 +303,9 @@ def convert(
         src: Shards: a folder, file, glob or brace pattern, one or several.
         dst: Folder of the shards.
         split: A split and its shards, instead of SRC. Repeat for each split; all share one list of classes.
-        from_: Format of the shards [default: detected]: webdataset, tfrecord, recordio, mds, parquet, lmdb, hdf5,
-            numpy, mnist, cifar, lmdb:image, lmdb:pickle, lmdb:msgpack, lmdb:pyarrow, lmdb:datum, lmdb:lsun, lmdb:ocr,
-            lmdb:basicsr, lmdb:folder2lmdb, lmdb:tensorpack.
+        from_: Format of the shards [default: detected]: webdataset, tfrecord, recordio, mds, parquet, arrow, lmdb,
+            hdf5, numpy, mnist, cifar, litdata, lmdb:image, lmdb:pickle, lmdb:msgpack, lmdb:pyarrow, lmdb:datum,
+            lmdb:lsun, lmdb:ocr, lmdb:basicsr, lmdb:folder2lmdb, lmdb:tensorpack.
         image_feature: Field with the image.
         label_feature: Field with the label.
         label_index: For records with several labels: index of the label to use, from 0 [default: all are one
@@ -402,9 +412,9 @@ def adopt(
 
     Args:
         folder: Folder of a dataset, or of its splits.
-        from_: Format of the shards [default: detected]: webdataset, tfrecord, recordio, mds, parquet, lmdb, hdf5,
-            numpy, mnist, cifar, lmdb:image, lmdb:pickle, lmdb:msgpack, lmdb:pyarrow, lmdb:datum, lmdb:lsun, lmdb:ocr,
-            lmdb:basicsr, lmdb:folder2lmdb, lmdb:tensorpack.
+        from_: Format of the shards [default: detected]: webdataset, tfrecord, recordio, mds, parquet, arrow, lmdb,
+            hdf5, numpy, mnist, cifar, litdata, lmdb:image, lmdb:pickle, lmdb:msgpack, lmdb:pyarrow, lmdb:datum,
+            lmdb:lsun, lmdb:ocr, lmdb:basicsr, lmdb:folder2lmdb, lmdb:tensorpack.
         image_feature: Field with the image.
         label_feature: Field with the label.
         label_index: For records with several labels: index of the label to use, from 0 [default: all are one
@@ -439,6 +449,8 @@ def plan(
     path_column: str | None = None,
     label_column: str | None = None,
     split_column: str | None = None,
+    file_column: Values | None = None,
+    multi_label: str | None = None,
     no_labels: bool = False,
     label_pattern: str | None = None,
     with_: Values | None = None,
@@ -503,14 +515,20 @@ def plan(
         path_column: For lists: column with the path [default: detected by name].
         label_column: For lists: column with the label [default: detected by name].
         split_column: For lists: column with the split [default: `split`, if its values are train, val, test, …].
+        file_column: For lists: columns whose values are paths of files, such as masks: the files become components.
+            COLUMN, or NAME=COLUMN for a component of another name, separated by commas. none packs paths as text
+            [default: refused if a column names files].
+        multi_label: For lists: column with several classes for each image, as lists or as text with a separator:
+            'tags:|', tags:comma, tags:space; or FIRST..LAST, columns with 0 or 1 for a class each. They become the
+            component multi_hot: uint8 with a 1 for each class, whose names are in the manifest.
         no_labels: Samples have no labels.
         label_pattern: For trees: labels are in file names, and folders are no classes. PATTERN is for the whole name
             without its extension: {label} is the label, n in braces is one or more digits, * any text, all else
             itself. {label} is as short as possible: from american_pit_bull_12.jpg, '{label}_*' takes american, and
             with n in braces for * american_pit_bull. Images whose names do not match are bad, which --on-bad handles.
         with_: Files of images: txt,mask=../masks/*.png.
-        on_missing: Images without a file of --with: bad, left out, or packed without it [default: error for a path,
-            empty beside images]: error, skip, empty.
+        on_missing: Images without a file of --with or --file-column: bad, left out, or packed without it [default:
+            error for a path, empty beside images]: error, skip, empty.
         files: Samples that are not images: flac, or '*.flac'.
         no_follow: Do not follow symbolic links in SRC; they are bad images, which --on-bad handles.
         group: For trees: files that differ only in the extension are one sample; --files selects its payload: stem.
@@ -631,6 +649,8 @@ def verify(
     path_column: str | None = None,
     label_column: str | None = None,
     split_column: str | None = None,
+    file_column: Values | None = None,
+    multi_label: str | None = None,
     label_from: PathLike | None = None,
     part: str | None = None,
     memory: int | str | None = None,
@@ -653,6 +673,12 @@ def verify(
         path_column: For lists: column with the path [default: detected by name].
         label_column: For lists: column with the label [default: detected by name].
         split_column: For lists: column with the split [default: `split`, if its values are train, val, test, …].
+        file_column: For lists: columns whose values are paths of files, such as masks: the files become components.
+            COLUMN, or NAME=COLUMN for a component of another name, separated by commas. none packs paths as text
+            [default: refused if a column names files].
+        multi_label: For lists: column with several classes for each image, as lists or as text with a separator:
+            'tags:|', tags:comma, tags:space; or FIRST..LAST, columns with 0 or 1 for a class each. They become the
+            component multi_hot: uint8 with a 1 for each class, whose names are in the manifest.
         label_from: For LMDB and tar: where the label is.
         part: Verify part I of N of the shards, about equal in bytes. Part 1 also checks the files of the whole
             dataset. If all parts pass, the dataset is intact. auto: I and N from Slurm, Kubernetes, AWS Batch, MPI,

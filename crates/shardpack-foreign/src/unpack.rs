@@ -40,7 +40,7 @@ pub enum Packed {
     Brotli,
     /// One block of the raw format.
     Snappy,
-    /// A chunk of LitData whose samples are compressed in batches, see [`crate::litdata`].
+    /// A chunk of LitData whose samples are compressed in batches.
     Batches,
 }
 
