@@ -24,13 +24,12 @@ use super::{
 };
 use shardpack_storage::sys;
 
-/// Name of the index of an MDS dataset.
-pub const INDEX_JSON: &str = "index.json";
 /// Extensions of files that lie beside shards and are never shards, whatever their content.
 const BESIDE: [&str; 7] = ["idx", "lst", "index", "json", "txt", "csv", "md"];
 
 /// Reason under which a valid but empty file is counted.
 pub const WITHOUT_SAMPLES: &str = "shard without samples";
+pub use super::mds_index::INDEX_JSON;
 pub use numpy::{BY_CHOICE as ROWS_BY_CHOICE, NO_ROWS};
 /// Message if no source holds a shard.
 pub const NO_SAMPLE: &str = "no sample in it";

@@ -31,7 +31,7 @@ use shardpack_format::{
     memory, size,
 };
 
-use super::{FileLocation, Kind, ShardFile, entry::Entry, files::INDEX_JSON};
+use super::{FileLocation, ShardFile, entry::Entry, mds_index::INDEX_JSON};
 
 /// Longest `index.json` that is read: a chunk takes some hundred bytes.
 const MAX_INDEX_BYTES: u64 = 256 << 20;
@@ -128,7 +128,7 @@ fn index_beside(place: &FileLocation) -> Result<Index> {
 /// Sorts the chunks among the shards of one folder by its `index.json`. Removes and returns the compressed chunks that are there
 /// without compression too. Also returns an error for each chunk in the index that is missing.
 pub(crate) fn sort(shards: &mut Vec<ShardFile>) -> (Vec<ShardFile>, Vec<Error>) {
-    let Some(first) = shards.iter().find(|shard| shard.kind == Kind::Read(&ENTRY)) else { return Default::default() };
+    let Some(first) = shards.iter().find(|shard| shard.kind.name() == ENTRY.name) else { return Default::default() };
     let place = first.location();
     // The walk of each chunk reports an index that cannot be read.
     let Ok(index) = index_beside(&place) else { return Default::default() };
@@ -136,7 +136,7 @@ pub(crate) fn sort(shards: &mut Vec<ShardFile>) -> (Vec<ShardFile>, Vec<Error>) 
     let is_twice = |shard: &mut ShardFile| {
         let name = file_name(&shard.path);
         let unpacked = unpacked_name(&name);
-        shard.kind == Kind::Read(&ENTRY) && unpacked != name && plain.contains(&unpacked)
+        shard.kind.name() == ENTRY.name && unpacked != name && plain.contains(&unpacked)
     };
     let twice = shards.extract_if(.., is_twice).collect();
     let names = index.chunks.iter().map(|chunk| unpacked_name(&chunk.filename));

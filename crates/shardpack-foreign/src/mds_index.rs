@@ -9,6 +9,9 @@ use shardpack_storage::sys;
 
 use super::{FileLocation, ShardFile, location::BUFFER_BYTES};
 
+/// Name of the index of an MDS dataset, and of one of LitData.
+pub const INDEX_JSON: &str = "index.json";
+
 /// Result of the comparison.
 #[derive(Debug, Default)]
 pub struct Compared {
