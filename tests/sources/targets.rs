@@ -146,3 +146,30 @@ fn arrays_of_a_bare_tar_are_no_images() {
     let document = run(&["inspect", path(&at), "--json"]).code(0).json();
     assert_eq!(document["datasets"][0]["images"]["modes"], serde_json::json!({}), "{document}");
 }
+
+#[test]
+fn labels_with_fractions_in_some_records_are_values_in_all() {
+    let bench = Bench::new();
+    let script = "import lmdb, pickle, sys\n\
+        database = lmdb.open(sys.argv[1], subdir=False, map_size=1 << 24)\n\
+        photo = open(sys.argv[2], 'rb').read()\n\
+        with database.begin(write=True) as put:\n    \
+            for number, label in enumerate([0.5, 1.0, -3.0, 2.5]):\n        \
+                put.put(b'%d' % number, pickle.dumps({'image': photo, 'label': label}))\n";
+    bench.file("photo.jpg", &jpeg(1, 5000));
+    let (database, photo) = (bench.at("labels.lmdb"), bench.src().join("photo.jpg"));
+    let python = std::env::var_os("SHARDPACK_PYTHON").unwrap();
+    let ran = std::process::Command::new(python).args(["-c", script]).args([&database, &photo]).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let ran = run(&["convert", path(&database), path(&bench.dst())]);
+    ran.code(0).says("packed  4 of 4").says("labels of some samples can be no class, such as numbers with fractions");
+    let dataset = shardpack_reader::Dataset::open(&bench.dst()).unwrap();
+    let mut reader = dataset.reader(..).unwrap();
+    let mut found = Vec::new();
+    while let Some(sample) = reader.next().unwrap() {
+        assert_eq!(sample.label(), None);
+        found.extend(sample.components().filter(|(name, _)| name.starts_with("labels")).map(|(_, text)| text.to_vec()));
+    }
+    found.sort();
+    assert_eq!(found, [&b"-3.0"[..], b"0.5", b"1.0", b"2.5"]);
+}

@@ -69,6 +69,7 @@ pub use location::{Bytes, Facts, FileLocation};
 use missing_image::MissingImage;
 pub use readers::{Readers, many};
 use record_check::Checked;
+pub use record_check::LABEL_BESIDE_IMAGE;
 pub use remote::Remote;
 pub use unpack::Packed;
 

@@ -14,7 +14,8 @@ use super::{header_check::no_image, key_class::KeyClass, npz::TakenApart, remote
 
 /// Names of components that readers take for the label; a field with such a name that is no label is renamed.
 const LABELS: [&str; 2] = ["label", "cls"];
-const NO_LABEL: &str = "labels";
+/// Name of such a field.
+pub const LABEL_BESIDE_IMAGE: &str = "labels";
 
 /// A walk through a file of any format.
 pub(super) struct Checked {
@@ -82,7 +83,7 @@ impl Checked {
         if record.image.is_ok() && !self.is_label_said && (self.no_labels || record.label == Label::Missing) {
             // Beside an image, a field with such a name would be read as the label.
             let is_label = |other: &&mut Other| LABELS.iter().any(|label| other.name.eq_ignore_ascii_case(label));
-            record.others.iter_mut().filter(is_label).for_each(|other| other.name = NO_LABEL.to_owned());
+            record.others.iter_mut().filter(is_label).for_each(|other| other.name = LABEL_BESIDE_IMAGE.to_owned());
         }
         if let Ok(image) = record.image.as_ref()
             && self.by_content

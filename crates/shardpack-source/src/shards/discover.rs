@@ -98,6 +98,10 @@ impl Shards {
             }
             return self.discover_without_labels(&what, options, monitor);
         }
+        if wanted.label.is_none() && labels::are_values_in_part(&scanned) {
+            let what = "labels of some samples can be no class, such as numbers with fractions: labels are a component, and no class";
+            return self.discover_without_labels(what, options, monitor);
+        }
         let kept_back = self.kept_back(&mut scanned);
         let trees = class_trees::find(&self.files, &mut scanned, &mut words, &wanted, &keep)?;
         let said = scanned.iter().flat_map(|file| file.rows.iter().map(|row| row.said));

@@ -14,6 +14,7 @@ use super::{
     Scanned, Shards,
     scan::Row,
 };
+use crate::foreign::LABEL_BESIDE_IMAGE;
 
 impl Shards {
     /// Replaces class numbers by class names if files number their classes differently. Returns all names without duplicates.
@@ -85,6 +86,16 @@ impl Shards {
         }
         kept
     }
+}
+
+/// Whether some images have a label, and all others have a value that can be no class in its place, which is a field beside the image. A
+/// reader decides about each record by itself, and cannot see that the labels of all are measured values.
+pub(super) fn are_values_in_part(scanned: &[Scanned]) -> bool {
+    let says = |row: &&Row| row.said.number.is_some() || row.said.word.is_some();
+    let rows = || scanned.iter().flat_map(|file| &file.rows);
+    let (samples, labelled) = (rows().count() as u64, rows().filter(says).count() as u64);
+    let values: u64 = scanned.iter().filter_map(|file| file.others.get(LABEL_BESIDE_IMAGE)).sum();
+    labelled > 0 && values > 0 && labelled + values == samples
 }
 
 /// Decides whether records without an image are samples; returns the label field and the reason for not using a label.
