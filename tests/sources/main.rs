@@ -14,6 +14,7 @@ mod accounts_databases;
 mod accounts_trees;
 mod agree;
 mod agree_datasets;
+mod array_record;
 mod arrow;
 mod boxes;
 mod class_trees;

@@ -10,6 +10,7 @@
     allow(dead_code, unused_imports, reason = "helpers of the readers that are left out")
 )]
 
+mod array_record;
 mod catch_panic;
 mod entry;
 mod feather1;
@@ -469,8 +470,11 @@ fn detect_kind(place: &FileLocation, bytes: u64, packed: Option<Packed>) -> Resu
     };
     let (filled, total_bytes) = match filled {
         Ok(filled) => filled,
-        // A file that cannot be decompressed from its first byte has no known format.
-        Err(error) if packed.is_some() && error.io_error().is_none_or(|error| error.raw_os_error().is_none()) => {
+        // A file that cannot be decompressed from its first byte has no known format. Only ArrayRecord has a signature that is proof.
+        Err(error)
+            if packed.is_some_and(|packed| packed != Packed::ArrayRecord)
+                && error.io_error().is_none_or(|error| error.raw_os_error().is_none()) =>
+        {
             return Ok(None);
         }
         Err(error) => return Err(error),

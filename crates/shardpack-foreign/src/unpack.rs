@@ -12,7 +12,7 @@ use shardpack_format::{
     memory,
 };
 
-use crate::{litdata, location::FileLocation};
+use crate::{array_record, litdata, location::FileLocation};
 
 /// Maximum expansion of a snappy block: each copy of 64 bytes takes 3.
 const SNAPPY_RATIO: u64 = 24;
@@ -40,6 +40,8 @@ pub enum Packed {
     Brotli,
     /// One block of the raw format.
     Snappy,
+    /// An ArrayRecord file, whose records become those of a TFRecord file.
+    ArrayRecord,
     /// A chunk of LitData whose samples are compressed in batches.
     Batches,
 }
@@ -63,7 +65,8 @@ impl Packed {
                     .in_file(path)
                     .help("unpack it with xz -dk and give the unpacked file"));
             }
-            _ if litdata::is_in_batches(&first[..read]) => Some(Self::Batches),
+            first if array_record::is(first) => Some(Self::ArrayRecord),
+            first if litdata::is_in_batches(first) => Some(Self::Batches),
             [0x78, flags, ..] if (0x7800 + u32::from(*flags)) % 31 == 0 => Some(Self::Zlib),
             _ if name == "br" => Some(Self::Brotli),
             _ if name == "snappy" => Some(Self::Snappy),
@@ -80,6 +83,7 @@ impl Packed {
             Self::Bzip2 => "bzip2",
             Self::Brotli => "brotli",
             Self::Snappy => "snappy",
+            Self::ArrayRecord => "ArrayRecord",
             Self::Batches => "zstd, in batches",
         }
     }
@@ -94,6 +98,7 @@ impl Packed {
             Self::Gzip => Box::new(Sequential(flate2::bufread::MultiGzDecoder::new(file))),
             Self::Zlib => Box::new(Sequential(flate2::bufread::ZlibDecoder::new(file))),
             Self::Zstd => Box::new(Sequential(zstd_frames(file)?)),
+            Self::ArrayRecord => Box::new(Sequential(array_record::Records::new(file))),
             Self::Batches => {
                 let head = litdata::plain_head(&mut file, bytes)?;
                 Box::new(Sequential(Cursor::new(head).chain(zstd_frames(file)?)))

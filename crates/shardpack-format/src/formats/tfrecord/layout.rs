@@ -117,6 +117,15 @@ pub(super) fn masked_crc(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
+/// Appends `data` to `out` as a record: its length and its data, each with its CRC.
+pub fn frame(data: &[u8], out: &mut Vec<u8>) {
+    let length = (data.len() as u64).to_le_bytes();
+    out.extend_from_slice(&length);
+    out.extend_from_slice(&masked_crc(&length).to_le_bytes());
+    out.extend_from_slice(data);
+    out.extend_from_slice(&masked_crc(data).to_le_bytes());
+}
+
 /// A fault in a record. `at` is an offset in the record, or in its data if only the data is parsed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fault {

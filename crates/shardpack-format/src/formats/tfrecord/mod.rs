@@ -46,6 +46,7 @@ mod sidecars;
 mod values;
 mod writer;
 
+pub use layout::frame;
 pub use writer::TfRecord;
 
 use super::Setting;

@@ -1,0 +1,78 @@
+//! ArrayRecord files by their own writer: the samples of the TFRecord files with the same records.
+
+use std::{fs, path::Path, process::Command};
+
+use shardpack_testing::{Bench, Ran, images, jpeg, run};
+
+/// Writes the records of each TFRecord file in SRC to a file of ArrayRecord in DST, with the options of its writer.
+const WRITE: &str = "
+import os, struct, sys
+from array_record.python.array_record_module import ArrayRecordWriter
+source, folder, options = sys.argv[1:]
+os.mkdir(folder)
+for number, name in enumerate(sorted(name for name in os.listdir(source) if '-of-' in name and not name.endswith('.idx'))):
+    content, at = open(os.path.join(source, name), 'rb').read(), 0
+    writer = ArrayRecordWriter(os.path.join(folder, f'train.array_record-{number:05}-of-00002'), options)
+    while at < len(content):
+        length, = struct.unpack_from('<Q', content, at)
+        writer.write(content[at + 12:at + 12 + length])
+        at += length + 16
+    writer.close()
+";
+
+fn written(bench: &Bench, name: &str, options: &str) {
+    let python = std::env::var_os("SHARDPACK_PYTHON").unwrap();
+    let (source, folder) = (bench.at("tfrecord"), bench.at(name));
+    let ran = Command::new(python).args(["-c", WRITE]).args([&source, &folder]).arg(options).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+}
+
+fn tfrecord() -> Bench {
+    let bench = Bench::new();
+    for number in 0..40 {
+        bench.file(format!("c{}/{number}.jpg", number % 3), &jpeg(number, 6000 + number as usize * 900));
+    }
+    bench.pack_to(&bench.at("tfrecord"), &["--format", "tfrecord", "--shards", "2"]).code(0);
+    bench
+}
+
+fn convert(source: &Path, dst: &Path) -> Ran {
+    run(&["convert", source.to_str().unwrap(), dst.to_str().unwrap()])
+}
+
+#[test]
+fn each_compression_has_the_samples_of_the_records() {
+    let bench = tfrecord();
+    let expected = images(&bench.at("tfrecord"));
+    for (name, options) in [
+        ("zstd", "group_size:1"),
+        ("groups", "group_size:7,zstd:9"),
+        ("plain", "group_size:3,uncompressed"),
+        ("brotli", "group_size:16,brotli:3"),
+        ("snappy", "group_size:5,snappy,pad_to_block_boundary:true"),
+    ] {
+        written(&bench, name, options);
+        let packed = bench.at(&format!("{name}-packed"));
+        convert(&bench.at(name), &packed).code(0).says("2 files of tfrecord");
+        assert!(images(&packed) == expected, "{name}");
+        run(&["verify", packed.to_str().unwrap(), "--against", bench.at(name).to_str().unwrap()]).code(0);
+    }
+}
+
+#[test]
+fn damaged_files_are_refused_and_named() {
+    let bench = tfrecord();
+    written(&bench, "files", "group_size:4");
+    let path = bench.at("files").join("train.array_record-00001-of-00002");
+    let whole = fs::read(&path).unwrap();
+    for (name, content) in [
+        ("flipped", [&whole[..9000], &[whole[9000] ^ 4], &whole[9001..]].concat()),
+        ("cut", whole[..whole.len() - (1 << 16)].to_vec()),
+        ("short", whole[..9000].to_vec()),
+    ] {
+        fs::write(&path, content).unwrap();
+        convert(&bench.at("files"), &bench.at(name)).code(1).says("train.array_record-00001-of-00002");
+    }
+    written(&bench, "transposed", "group_size:4,transpose:true");
+    convert(&bench.at("transposed"), &bench.at("no")).code(1).says("a transposed chunk, which is not read");
+}
