@@ -44,6 +44,10 @@ pub struct ListArgs {
     /// names are in the manifest
     #[arg(help_heading = crate::help::SOURCE, long, value_name = "COLUMN[:SEPARATOR]|FIRST..LAST")]
     multi_label: Option<String>,
+    /// For lists: columns with numbers, or lists of numbers, that are no classes: each becomes an array NAME.npy. COLUMN, or
+    /// COLUMN:DTYPE for a dtype of numpy, separated by commas [default dtype: int64 for whole numbers, else float64]
+    #[arg(help_heading = crate::help::SOURCE, long, value_name = "COLUMN[:DTYPE]", value_delimiter = ',')]
+    target: Vec<String>,
 }
 
 impl ListArgs {
@@ -54,9 +58,9 @@ impl ListArgs {
 
     /// The columns for the packer.
     pub fn columns(&self) -> list::Columns {
-        let Self { root, path_column, label_column, split_column, file_column, multi_label } = self.clone();
+        let Self { root, path_column, label_column, split_column, file_column, multi_label, target } = self.clone();
         let (path, label, split) = (path_column, label_column, split_column);
-        list::Columns { root, path, label, split, files: file_column, multi_label }
+        list::Columns { root, path, label, split, files: file_column, multi_label, targets: target }
     }
 }
 
@@ -202,7 +206,7 @@ impl SourceArgs {
         match columns.is_empty() || any_list {
             true => Ok(source),
             false => Err(Error::usage(
-                "--root, --path-column, --label-column, --split-column, --file-column and --multi-label are for lists",
+                "--root, --path-column, --label-column, --split-column, --file-column, --multi-label and --target are for lists",
             )
             .in_file(source.path())),
         }
@@ -214,8 +218,11 @@ impl SourceArgs {
     /// If a value of `--with` or `--label-pattern` is invalid.
     pub fn put(&self, options: &mut [PlanOptions]) -> Result<(), Error> {
         let with = self.with.iter().map(|with| Component::with(with)).collect::<Result<Vec<_>, _>>()?.concat();
-        if with.is_empty() && self.list.file_column.is_empty() && self.on_missing.is_some() {
-            return Err(Error::usage("--on-missing is for the files of --with and --file-column, which are not given"));
+        let list = &self.list;
+        if with.is_empty() && list.file_column.is_empty() && list.target.is_empty() && self.on_missing.is_some() {
+            return Err(Error::usage(
+                "--on-missing is for the files of --with and --file-column and the values of --target, and none is given",
+            ));
         }
         let label_pattern = self.label_pattern.as_deref().map(LabelPattern::parse).transpose()?;
         for options in options {

@@ -2,11 +2,9 @@
 
     python regression.py ages.csv faces packed
 
-`ages.csv` has the columns `image` and `age`; the images are in the folder `faces`. Numbers with fractions are no classes: the columns
-beside the path become the component `json`.
+`ages.csv` has the columns `image` and `age`; the images are in the folder `faces`. `target` packs the column as the array `age.npy`.
 """
 
-import json
 import sys
 
 import numpy as np
@@ -14,16 +12,12 @@ import numpy as np
 import shardpack
 
 
-def ages_of(batch):
-    return np.array([json.loads(row)["age"] for row in batch["json"]], np.float32)
-
-
 def main(ages: str, folder: str, dst: str) -> None:
-    shardpack.pack(ages, dst, root=folder, no_labels=True)
-    train = shardpack.Loader(dst, 32, transform="train", components=["json"], part=(0.0, 0.9))
-    test = shardpack.Loader(dst, 32, transform="eval", components=["json"], part=(0.9, 1.0), shuffle=False)
-    mean = np.mean(np.concatenate([ages_of(batch) for batch in train]))
-    errors = np.concatenate([np.abs(ages_of(batch) - mean) for batch in test])
+    shardpack.pack(ages, dst, root=folder, target=["age:float32"])
+    train = shardpack.Loader(dst, 32, transform="train", components=["age.npy"], part=(0.0, 0.9))
+    test = shardpack.Loader(dst, 32, transform="eval", components=["age.npy"], part=(0.9, 1.0), shuffle=False)
+    mean = np.mean(np.concatenate([batch["age.npy"] for batch in train]))
+    errors = np.concatenate([np.abs(batch["age.npy"] - mean) for batch in test])
     # A model has to be better than the mean.
     print(f"{train.samples_of_epoch} and {test.samples_of_epoch} images, mean {mean:.2f}, error {np.mean(errors):.2f}")
 

@@ -31,6 +31,7 @@ mod label_text;
 mod layouts;
 mod list_forms;
 mod list_labels;
+mod list_targets;
 mod lists;
 mod litdata;
 mod lmdb;

@@ -163,7 +163,7 @@ fn labels_with_fractions_in_some_records_are_values_in_all() {
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     let ran = run(&["convert", path(&database), path(&bench.dst())]);
     ran.code(0).says("packed  4 of 4").says("labels of some samples can be no class, such as numbers with fractions");
-    let dataset = shardpack_reader::Dataset::open(&bench.dst()).unwrap();
+    let dataset = shardpack_reader::Dataset::open(bench.dst()).unwrap();
     let mut reader = dataset.reader(..).unwrap();
     let mut found = Vec::new();
     while let Some(sample) = reader.next().unwrap() {

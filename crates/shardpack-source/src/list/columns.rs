@@ -43,6 +43,8 @@ pub(super) struct Roles {
     pub files: Vec<usize>,
     /// The column with several classes, or the columns of one class each.
     pub several: Vec<usize>,
+    /// Columns whose values are arrays.
+    pub targets: Vec<usize>,
 }
 
 impl Roles {
@@ -80,15 +82,15 @@ impl Roles {
         Ok(Self { path, label, split: said(&columns.split)?, ..Self::default() })
     }
 
-    /// Makes `files` the columns of files, and `several` those of classes. They have no other role.
-    pub fn with_components(&mut self, files: Vec<usize>, several: Vec<usize>) {
-        let is_free = |at: &usize| !files.contains(at) && !several.contains(at);
+    /// Makes `files` the columns of files, `several` those of classes, and `targets` those of arrays. They have no other role.
+    pub fn with_components(&mut self, files: Vec<usize>, several: Vec<usize>, targets: Vec<usize>) {
+        let is_free = |at: &usize| !files.contains(at) && !several.contains(at) && !targets.contains(at);
         self.label = self.label.filter(is_free);
         self.class = self.class.filter(|class| self.label.is_some() && is_free(class));
-        (self.files, self.several) = (files, several);
+        (self.files, self.several, self.targets) = (files, several, targets);
     }
 
-    /// Whether column `number` belongs in the component json.
+    /// Whether column `number` belongs in the text of a row: the component json, and the values of targets.
     pub fn is_component(&self, number: usize) -> bool {
         let has_role = number == self.path || Some(number) == self.label || Some(number) == self.split;
         !has_role && !self.several.contains(&number) && !self.files.contains(&number)

@@ -21,6 +21,7 @@ mod parquet;
 mod rows;
 mod separator;
 pub(super) mod stored;
+mod targets;
 mod words;
 
 use std::{
@@ -134,9 +135,11 @@ impl List {
         }
         let label = columns.label.as_deref().filter(|label| *label != coco::CATEGORY_ID);
         let files = columns.files.iter().map(String::as_str).find(|value| *value != file_columns::NONE);
-        let said = [columns.path.as_deref(), label, columns.split.as_deref(), files, columns.multi_label.as_deref()];
+        let target = columns.targets.first().map(String::as_str);
+        let said =
+            [columns.path.as_deref(), label, columns.split.as_deref(), files, columns.multi_label.as_deref(), target];
         if kind == Kind::Coco && said.iter().any(Option::is_some) {
-            let options = "--path-column, --label-column, --split-column, --file-column and --multi-label";
+            let options = "--path-column, --label-column, --split-column, --file-column, --multi-label and --target";
             return Err(Error::usage(format!("{options}: COCO has no columns"))
                 .in_file(path)
                 .help("--label-column category_id takes the category of each image, if it has one"));
@@ -188,7 +191,7 @@ impl List {
                 true if what.starts_with("lists") => {
                     "they are packed in the component json (--multi-label COLUMN packs lists of classes as multi_hot)"
                 }
-                true => "they are packed in the component json",
+                true => "they are packed in the component json (--target COLUMN packs numbers as an array)",
                 false => "--meta none leaves them out",
             };
             rows.note(format!("labels are {what}, and no classes: {place}"));

@@ -65,7 +65,8 @@ impl MultiLabel {
     /// # Errors
     /// If the separator is none.
     pub fn of(columns: &Columns, options: &Options) -> Result<Option<Self>> {
-        let of_dataset = || options.with.iter().find_map(|kind| kind.listed().map(str::to_owned));
+        let of_classes = || options.with.iter().filter(|kind| is_of_classes(kind));
+        let of_dataset = || of_classes().find_map(|kind| kind.listed().map(str::to_owned));
         columns.multi_label.clone().or_else(of_dataset).map(|said| Self::parse(&said)).transpose()
     }
 
@@ -230,6 +231,11 @@ impl MultiLabel {
             arrays.classes.len()
         )
     }
+}
+
+/// Whether a component is the array of several classes.
+pub(super) fn is_of_classes(kind: &Component) -> bool {
+    kind.name().strip_suffix(".npy") == Some(NAME)
 }
 
 /// The class number that a name spells.

@@ -22,6 +22,7 @@ use super::{
     json,
     label_value::{LabelValue, Seen, whole},
     multi_label::MultiLabel,
+    targets::Targets,
 };
 use crate::{
     ObjectTree,
@@ -80,8 +81,10 @@ pub(super) struct Rows<'a> {
     pub no_labels: bool,
     /// Use splits.
     pub splits: bool,
-    /// Collect texts.
+    /// Collect texts: to keep them, or for the targets in them.
     pub wants_text: bool,
+    /// Keep the texts as the component json.
+    pub(super) keeps_text: bool,
     pub(super) root: &'a Path,
     /// The object tree at the root, if the root is a URL.
     remote: Option<&'a ObjectTree>,
@@ -104,6 +107,7 @@ pub(super) struct Rows<'a> {
     pub(super) look: Look,
     named_files: NamedFiles,
     pub(super) multi_label: Option<MultiLabel>,
+    pub(super) targets: Targets,
     meta: bool,
     paths: Vec<u8>,
     texts: Vec<u8>,
@@ -129,11 +133,13 @@ impl<'a> Rows<'a> {
         let absolute = std::path::absolute(root).map_err(|e| sys::io_error("cannot find", root, e))?;
         let resolved = std::fs::canonicalize(root).unwrap_or_else(|_| absolute.clone());
         let clues = options.list_clues.values().next().cloned().unwrap_or_default();
+        let targets = Targets::of(&list.columns, options)?;
         Ok(Self {
             columns: &list.columns,
             no_labels: options.no_labels,
             splits,
-            wants_text: !options.no_text,
+            wants_text: !options.no_text || !targets.is_empty(),
+            keeps_text: !options.no_text,
             root,
             remote: list.remote.as_ref(),
             roots: [absolute, resolved],
@@ -149,6 +155,7 @@ impl<'a> Rows<'a> {
             look: Look::default(),
             named_files: NamedFiles::default(),
             multi_label: MultiLabel::of(&list.columns, options)?,
+            targets,
             meta: options.meta && !options.no_text,
             paths: Vec::new(),
             texts: Vec::new(),
@@ -438,12 +445,13 @@ impl<'a> Rows<'a> {
         let class = class.map(|class| self.words.intern(class));
         let start = self.paths.len() as u64;
         self.paths.extend_from_slice(&path);
-        let text_bytes = u32::try_from(row.text.len()).map_err(|_| in_line("more than 4 GiB of text".to_owned()))?;
+        let kept = self.targets.take(row.text, row.line)?;
+        let text_bytes = u32::try_from(kept.len()).map_err(|_| in_line("more than 4 GiB of text".to_owned()))?;
         let text = (self.texts.len() as u64, text_bytes);
-        if self.wants_text {
-            self.has_text |= row.text.len() > "{}".len();
-            self.check_members(row)?;
-            self.texts.extend_from_slice(row.text);
+        if self.keeps_text {
+            self.has_text |= kept.len() > "{}".len();
+            self.check_members(&kept, row.line)?;
+            self.texts.extend_from_slice(&kept);
         }
         let path = start..self.paths.len() as u64;
         self.rows.push(StoredRow { line: row.line, path, text, number, word, class, split });
@@ -475,14 +483,13 @@ impl<'a> Rows<'a> {
     }
 
     /// Fails if a row's text has a member that `--meta json` writes for class, label or path.
-    fn check_members(&self, row: &Row<'_>) -> Result<()> {
+    fn check_members(&self, text: &[u8], line: u64) -> Result<()> {
         if !self.meta {
             return Ok(());
         }
-        match json::names(row.text).into_iter().find(|name| META.contains(&name.as_str())) {
+        match json::names(text).into_iter().find(|name| META.contains(&name.as_str())) {
             Some(name) => Err(Error::usage(format!(
-                "line {}: column {name:?} has the name of a member that --meta json writes",
-                row.line
+                "line {line}: column {name:?} has the name of a member that --meta json writes"
             ))
             .help("leave out --meta json: the component json has the other columns without it")),
             None => Ok(()),

@@ -22,6 +22,9 @@ pub struct Columns {
     /// Column with several classes, as `COLUMN` or `COLUMN:SEPARATOR`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multi_label: Option<String>,
+    /// Columns whose values are arrays, as `COLUMN` or `COLUMN:DTYPE`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<String>,
 }
 
 impl Columns {

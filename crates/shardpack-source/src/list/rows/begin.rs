@@ -12,8 +12,19 @@ impl Rows<'_> {
     /// If a column is missing, or has another role.
     pub fn begin(&mut self, names: &[String], roles: &mut Roles) -> Result<()> {
         roles.files = self.file_columns(names, roles)?;
-        let (several, files) = (self.columns_of_classes(names, roles)?, std::mem::take(&mut roles.files));
-        roles.with_components(files, several);
+        let several = self.columns_of_classes(names, roles)?;
+        let is_chosen = self.columns.label.is_some();
+        let is_taken = |at: usize| {
+            let is_label = Some(at) == roles.label && is_chosen;
+            at == roles.path
+                || Some(at) == roles.split
+                || roles.files.contains(&at)
+                || several.contains(&at)
+                || is_label
+        };
+        let targets = self.targets.columns(names, is_taken)?;
+        let files = std::mem::take(&mut roles.files);
+        roles.with_components(files, several, targets);
         self.has_labels = roles.label.is_some();
         let name = |at: usize| names.get(at).map_or("", String::as_str);
         let mut told = vec![format!("path {}", name(roles.path))];
@@ -29,11 +40,16 @@ impl Rows<'_> {
             [at] => Some(format!("several classes {}", name(*at))),
             [first, .., last] => Some(format!("a class each {} to {}", name(*first), name(*last))),
         });
+        if !roles.targets.is_empty() {
+            let targets: Vec<_> = roles.targets.iter().map(|at| name(*at)).collect();
+            told.push(format!("targets {}", targets.join(", ")));
+        }
         if roles.label.is_none() {
             told.push("no labels".to_owned());
         }
-        let components: Vec<_> = (0..names.len()).filter(|at| roles.is_component(*at)).map(name).collect();
-        if self.wants_text && !components.is_empty() {
+        let is_text = |at: &usize| roles.is_component(*at) && !roles.targets.contains(at);
+        let components: Vec<_> = (0..names.len()).filter(is_text).map(name).collect();
+        if self.keeps_text && !components.is_empty() {
             // Each JSON object may have its own member names.
             let more = components.len().saturating_sub(MAX_COLUMNS);
             let shown = components[..components.len() - more].join(", ");

@@ -18,6 +18,7 @@ use super::{
     super::{
         files::{Files, Paths, RowFile},
         multi_label::Arrays,
+        targets::TargetArrays,
     },
     Rows, StoredRow,
 };
@@ -30,7 +31,7 @@ use crate::{
     ledger::{Fate, Unpacked, order},
     missing_components::lacking,
     monitor::Monitor,
-    options::{Options, SPLITS, Splits},
+    options::{OnMissing, Options, SPLITS, Splits},
 };
 
 /// The files of a row, or the reason why it is no sample.
@@ -143,12 +144,15 @@ impl Rows<'_> {
         let names = if has_labels { Arc::clone(&classes.names) } else { Arc::default() };
         let (mut texts, starts) = self.all_texts(&numbers, &class_of, &names)?;
         let arrays = self.multi_label.as_ref().map(|several| several.arrays(&mut texts)).transpose()?;
+        let targets = self.targets.arrays(&mut texts, u32::from(arrays.is_some()))?;
         let looked = self.with_listed(looked, &numbers, &mut texts, arrays.as_ref())?;
-        let listed = arrays.as_ref().map(|arrays| arrays.kind.clone());
+        let looked = self.with_targets(looked, &numbers, &targets, &keep);
+        let listed = arrays.as_ref().map(|arrays| arrays.kind.clone()).into_iter().chain(targets.kinds);
         let kinds: Vec<Component> =
             self.has_text.then(Component::text).into_iter().chain(with).chain(columns).chain(listed).collect();
         component::check(&kinds)?;
-        let forms = Arc::new(arrays.iter().map(|arrays| arrays.form.clone()).collect());
+        let forms = arrays.iter().map(|arrays| arrays.form.clone()).chain(targets.forms);
+        let forms = Arc::new(forms.collect());
         let table = ComponentTable { texts: Arc::new(texts), forms, ..ComponentTable::new(kinds) };
         let collector = || Collector::with(&names, table.clone());
         let splits = self.split_names.len().max(1);
@@ -230,6 +234,30 @@ impl Rows<'_> {
         Ok(looked)
     }
 
+    /// Appends the cells of `targets`. A row without a value is decided by `--on-missing`.
+    fn with_targets(
+        &mut self,
+        mut looked: Vec<Option<Looked>>,
+        numbers: &[usize],
+        targets: &TargetArrays,
+        keep: &PathFilter,
+    ) -> Vec<Option<Looked>> {
+        for (looked, number) in looked.iter_mut().zip(numbers) {
+            let missing = self.targets.missing(*number);
+            match (looked, missing, keep.on_missing()) {
+                (Some(looked), Some(column), on_missing) if on_missing != Some(OnMissing::Empty) && looked.is_ok() => {
+                    let fate = if on_missing == Some(OnMissing::Skip) { Fate::Filtered } else { Fate::Skipped };
+                    let why = format!("line {}: no value in column {column:?}", self.rows[*number].line);
+                    *looked = Err(Refused { fate, why });
+                }
+                (Some(Ok(file)), ..) => file.cells.extend(targets.of_row(*number)),
+                _ => {}
+            }
+        }
+        self.notes.extend_from_slice(&targets.notes);
+        looked
+    }
+
     /// The listings of these parts, one for each split, in the order of the splits.
     fn listings(
         &mut self,
@@ -287,7 +315,8 @@ impl Rows<'_> {
                     [_] => *number,
                     _ => {
                         let several = self.multi_label.as_ref().map(|several| several.of_row(*number));
-                        let row = (class_of(*number), self.text(&self.rows[*number]), self.files_of(*number), several);
+                        let values = (several, self.targets.of_row(*number));
+                        let row = (class_of(*number), self.text(&self.rows[*number]), self.files_of(*number), values);
                         *said.entry(row).or_insert(*number)
                     }
                 };
