@@ -203,3 +203,23 @@ fn the_only_configuration_of_a_repository_gives_the_splits() {
     let ran = run(&["convert", source, dst.to_str().unwrap(), "--json"]).code(0).json();
     assert_eq!(ran["ignored_files"]["shard that README.md does not name"], 1, "{ran}");
 }
+
+#[test]
+fn files_that_state_json_does_not_name_are_no_samples() {
+    let bench = Bench::new();
+    let Some(saved) = saved(&bench) else { return };
+    let (source, dst) = (saved.join("saved"), bench.at("one"));
+    // Where `Dataset.map` keeps its results.
+    let data = source.join("data-00000-of-00003.arrow");
+    fs::copy(&data, source.join("cache-0123456789abcdef.arrow")).unwrap();
+    let line = [source.to_str().unwrap(), dst.to_str().unwrap()];
+    run(&["convert", line[0], line[1]])
+        .code(0)
+        .says("3 files of arrow")
+        .says("Arrow file that state.json does not name");
+    check(&dst, &json(&saved.join("saved.json")));
+    fs::remove_file(&data).unwrap();
+    run(&["convert", line[0], line[1], "--force"])
+        .code(1)
+        .says("data-00000-of-00003.arrow: is missing: state.json names it");
+}

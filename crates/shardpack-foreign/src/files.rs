@@ -17,10 +17,12 @@ use shardpack_format::{Error, ErrorKind, Result, formats::mds, shell, size, text
 use super::{
     FileLocation, Kind, Remote, ShardFile, images_below, key_labels, litdata,
     lmdb::DATA_FILE,
+    mds_index::read_index,
     numbered, numpy, parquet,
     patterns::expanded,
     readers::many,
     recognise::{kind_by_name, recognise},
+    saved_dataset,
 };
 use shardpack_storage::sys;
 
@@ -42,6 +44,7 @@ pub const FOLDER: &str = "folder";
 const IRREGULAR: &str = "not a regular file";
 const METADATA: &str = "metadata of parquet files";
 const UNPACKED: &str = "chunk that is there without compression too";
+const UNNAMED: &str = "Arrow file that state.json does not name";
 const TABLE: &str = "table beside a tar of its name";
 /// Maximum depth of nested column folders: a link may form a cycle.
 const MAX_PARTITIONS: usize = 16;
@@ -283,9 +286,12 @@ impl Files {
         self.leave_tables(first);
         self.take_arrays(arrays, from, false);
         let mut found = self.shards.split_off(first);
-        let (twice, missing) = litdata::sort(&mut found);
-        twice.iter().for_each(|_| self.ignore(UNPACKED));
-        self.problems.extend(missing);
+        for ((others, missing), why) in
+            [(litdata::sort(&mut found), UNPACKED), (saved_dataset::keep(&mut found)?, UNNAMED)]
+        {
+            others.iter().for_each(|_| self.ignore(why));
+            self.problems.extend(missing);
+        }
         self.shards.append(&mut found);
         self.problems.extend(numbered::incomplete(&self.shards[first..]).iter().map(numbered::Set::error));
         self.whole.insert(folder.to_path_buf());
@@ -508,17 +514,6 @@ fn is_called_partition(folder: &Path) -> bool {
 /// The unpacked file first.
 fn basenames(shard: &mds::Shard) -> impl Iterator<Item = &str> {
     [Some(&shard.raw_data), shard.zip_data.as_ref()].into_iter().flatten().map(|file| file.basename.as_str())
-}
-
-/// The `index.json` in `folder`, if it lists shards or should.
-fn read_index(folder: &Path) -> Result<Option<Result<mds::IndexJson>>> {
-    let path = folder.join(INDEX_JSON);
-    let index = match sys::read_opt(&path)? {
-        Some(bytes) => Some(mds::read_index(&bytes)),
-        None if path.is_symlink() => Some(Err(Error::data(sys::missing(&path, "is gone")))),
-        None => None,
-    };
-    Ok(index.map(|index| index.map_err(|error| error.in_file(&path))))
 }
 
 /// Names of the supported formats, for messages.

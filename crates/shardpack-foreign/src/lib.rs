@@ -40,6 +40,7 @@ mod readers;
 mod recognise;
 mod record_check;
 mod remote;
+mod saved_dataset;
 pub mod tables;
 mod unpack;
 pub mod zip;

@@ -12,6 +12,17 @@ use super::{FileLocation, ShardFile, location::BUFFER_BYTES};
 /// Name of the index of an MDS dataset, and of one of LitData.
 pub const INDEX_JSON: &str = "index.json";
 
+/// The `index.json` in `folder`, if it lists shards or should.
+pub(super) fn read_index(folder: &Path) -> Result<Option<Result<mds::IndexJson>>> {
+    let path = folder.join(INDEX_JSON);
+    let index = match sys::read_opt(&path)? {
+        Some(bytes) => Some(mds::read_index(&bytes)),
+        None if path.is_symlink() => Some(Err(Error::data(sys::missing(&path, "is gone")))),
+        None => None,
+    };
+    Ok(index.map(|index| index.map_err(|error| error.in_file(&path))))
+}
+
 /// Result of the comparison.
 #[derive(Debug, Default)]
 pub struct Compared {

@@ -1,16 +1,12 @@
-//! The file `state.json` that `datasets.save_to_disk` writes beside Arrow files.
+//! Refuses datasets of `datasets.save_to_disk` whose rows are a selection of the rows in their files.
 //!
 //! Source: `datasets` 1.0 to 5.2, `Dataset.save_to_disk` and `Dataset.load_from_disk`.
 
 use serde_json::Value;
 use shardpack_format::{Error, Result};
 
-use super::super::super::FileLocation;
+use super::super::super::{FileLocation, saved_dataset};
 
-/// Name of the file.
-const STATE: &str = "state.json";
-/// Longest one that is read: it has the names of the files.
-const LIMIT_BYTES: u64 = 64 << 20;
 /// Keys with the files of an order of rows.
 const INDICES: [&str; 2] = ["_indices_data_files", "_indices_files"];
 
@@ -19,8 +15,8 @@ const INDICES: [&str; 2] = ["_indices_data_files", "_indices_files"];
 /// # Errors
 /// Also if the file cannot be read.
 pub(in super::super) fn check(place: &FileLocation) -> Result<()> {
-    let Some((path, bytes)) = place.read_beside(STATE, LIMIT_BYTES)? else { return Ok(()) };
-    match has_indices(&bytes) {
+    let Some((path, state)) = saved_dataset::state(place)? else { return Ok(()) };
+    match has_indices(&state) {
         true => {
             let what = "the rows of the dataset are a selection, in the files that it names";
             Err(Error::usage(what).in_file(path).help(INDICES_HELP))
@@ -31,8 +27,7 @@ pub(in super::super) fn check(place: &FileLocation) -> Result<()> {
 
 const INDICES_HELP: &str = "write it anew: datasets.load_from_disk(FOLDER).save_to_disk(OTHER)";
 
-fn has_indices(state: &[u8]) -> bool {
-    let state: Value = serde_json::from_slice(state).unwrap_or_default();
+fn has_indices(state: &Value) -> bool {
     INDICES.iter().any(|key| state.get(key).and_then(Value::as_array).is_some_and(|files| !files.is_empty()))
 }
 
@@ -48,9 +43,9 @@ mod tests {
             (r#"{"_indices_files": null}"#, false),
             (r#"{"_indices_data_files": [{"filename": "indices.arrow"}]}"#, true),
             (r#"{"_indices_files": [{"filename": "indices.arrow"}]}"#, true),
-            ("", false),
+            ("null", false),
         ] {
-            assert_eq!(has_indices(state.as_bytes()), has, "{state}");
+            assert_eq!(has_indices(&serde_json::from_str(state).unwrap()), has, "{state}");
         }
     }
 }
