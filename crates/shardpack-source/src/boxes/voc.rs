@@ -29,6 +29,9 @@ struct Found {
 /// Members of `bndbox`, in the order of the edges.
 const EDGES: [&str; 4] = ["xmin", "ymin", "xmax", "ymax"];
 
+/// Encodings whose text is read as UTF-8.
+const ENCODINGS: [&str; 4] = ["utf-8", "utf8", "us-ascii", "ascii"];
+
 /// Parses a file.
 ///
 /// # Errors
@@ -66,6 +69,15 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Described, String> {
                     (None, None) => return Err(format!("&{name}; is no entity of XML")),
                 }
             }
+            // The content is read as UTF-8, and a name in another encoding would be another name.
+            Event::Decl(declaration) => {
+                if let Some(Ok(encoding)) = declaration.encoding()
+                    && !ENCODINGS.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(&encoding))
+                {
+                    let shown = String::from_utf8_lossy(&encoding).into_owned();
+                    return Err(format!("has the encoding {shown}, and UTF-8 is read"));
+                }
+            }
             Event::Eof => break,
             _ => {}
         }
@@ -88,11 +100,14 @@ impl File {
     /// An element begins.
     fn start(&mut self, path: &[String]) -> Result<(), String> {
         match path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            ["annotation"] if self.is_annotation => return Err("has two annotations".to_owned()),
             ["annotation"] => self.is_annotation = true,
             [root] => return Err(format!("has {root} at its top, and no annotation")),
             ["annotation", "object"] => self.objects.push(Found::default()),
             ["annotation", "object", "bndbox"] | ["annotation", "object", "part", "bndbox"] => {}
-            [.., "object" | "bndbox"] => return Err(format!("{} is no place for objects", path.join("/"))),
+            [.., last] if last.eq_ignore_ascii_case("object") || last.eq_ignore_ascii_case("bndbox") => {
+                return Err(format!("{} is no place for objects", path.join("/")));
+            }
             _ => {}
         }
         Ok(())
@@ -222,6 +237,12 @@ mod tests {
         for (bytes, why) in [
             (&b""[..], "has no annotation"),
             (b"\xff", "is not UTF-8"),
+            (b"<?xml version=\"1.0\" encoding=\"GBK\"?><annotation></annotation>", "has the encoding GBK"),
+            (b"<annotation></annotation><annotation></annotation>", "has two annotations"),
+            (
+                b"<annotation><Object><BndBox></BndBox></Object></annotation>",
+                "annotation/Object is no place for objects",
+            ),
             (b"text", "has no annotation"),
             (b"<html></html>", "has html at its top"),
             (b"<annotation><object>", "ends inside of annotation/object"),

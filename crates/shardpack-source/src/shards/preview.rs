@@ -1,6 +1,6 @@
 //! Previews shards: their format and the labels of their first records, before any work starts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::Serialize;
 use shardpack_format::{
@@ -137,9 +137,11 @@ impl Shards {
                 let are_files = has_values && file.shard.kind.has_member_names();
                 // The label of a record of values is a field like the others.
                 let is_label = |other: &&Other| other.name == record.label_name && has_values;
+                let mut names = HashSet::new();
                 let (kept, left) = record.others.iter().filter(|other| !is_label(other)).partition(|other| {
                     let kind = components::component(other, are_files).filter(|_| other.offset.is_some());
-                    kind.is_some_and(|kind| goes_along(&other.name, &kind))
+                    // Of two fields with the name of one component, the first is the component.
+                    kind.is_some_and(|kind| goes_along(&other.name, &kind) && names.insert(kind.name().to_owned()))
                 });
                 let name = |other: &&Other| match &other.form {
                     None | Some(Form::Bytes) if are_files || other.form.is_none() => shown(other.name.as_bytes()),

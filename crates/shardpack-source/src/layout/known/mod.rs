@@ -101,6 +101,14 @@ pub(crate) fn ask(tree: Tree<'_>, splits: &[String]) -> Result<()> {
         let Some(inner) = look.only_folder() else { break };
         look.inside = inner;
     }
+    // Years of Pascal VOC side by side: no class is called so inside.
+    for folder in look.folders("").into_iter().take(MAX_SPLITS) {
+        let inside = if look.inside.is_empty() { folder } else { format!("{}/{folder}", look.inside) };
+        let inner = Look { tree, splits, inside };
+        if let Some(found) = voc::find(&inner) {
+            return Err(inner.question(&found));
+        }
+    }
     Ok(())
 }
 
@@ -263,6 +271,10 @@ mod tests {
             (
                 &["VOCdevkit/VOC2012/JPEGImages/1.jpg", "VOCdevkit/VOC2012/Annotations/1.xml", "readme.txt"],
                 Some(("VOCdevkit/VOC2012", "--include 'JPEGImages/**' --with 'annotation=")),
+            ),
+            (
+                &["VOC2007/JPEGImages/1.jpg", "VOC2007/Annotations/1.xml", "VOC2012/JPEGImages/2.jpg"],
+                Some(("VOC2007", "--include 'JPEGImages/**' --with 'annotation=")),
             ),
             // A class, a folder too deep, and images outside.
             (&["cat/1.jpg", "cat/1.txt"], None),

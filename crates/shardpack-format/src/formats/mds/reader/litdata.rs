@@ -9,6 +9,8 @@
 //! Source: LitData 0.2.45 and 0.2.76, `streaming/writer.py`, `serializers.py`, `framed_zstd.py` and `constants.py`;
 //! `torch.utils._pytree` for the columns.
 
+use std::collections::HashSet;
+
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -138,6 +140,10 @@ impl Index {
         spec.names(String::new(), 0, &mut names).map_err(damaged)?;
         if names.len() != config.data_format.len() {
             return Err(damaged(format!("{} columns, and {} serializers", names.len(), config.data_format.len())));
+        }
+        let mut seen = HashSet::new();
+        if let Some(twice) = chunks.iter().find(|chunk| !seen.insert(unpacked_name(&chunk.filename))) {
+            return Err(damaged(format!("it names {} twice", twice.filename)));
         }
         let encodings = config.data_format.iter().map(|serializer| encoding(serializer));
         Ok(Self { chunks, columns: names.into_iter().zip(encodings).collect() })

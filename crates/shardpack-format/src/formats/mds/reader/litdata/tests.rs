@@ -102,6 +102,11 @@ fn an_index_that_cannot_be_followed_says_why() {
         ("\"jpeg\", \"int\"", "\"jpeg\"", "7 columns, and 6 serializers"),
         ("\"data_spec\"", "\"spec\"", "no data_spec"),
         ("\"chunks\"", "\"shards\"", "missing field `chunks`"),
+        (
+            "\"chunks\": [",
+            "\"chunks\": [{\"chunk_size\": 2, \"filename\": \"chunk-0-0.bin\"},",
+            "it names chunk-0-0.bin twice",
+        ),
         ("nothing", "", "1 sample, 2 in index.json"),
     ] {
         let error = walk(&INDEX.replace(from, to), &bytes).err().unwrap();
