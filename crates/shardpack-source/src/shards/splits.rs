@@ -198,20 +198,24 @@ pub(super) fn by_name(files: &mut [File], splits: &Splits) -> Result<()> {
     if files.iter().any(|file| file.split.is_some()) || *splits == Splits::None {
         return Ok(());
     }
-    let prefix = |file: &File| {
+    let part = |file: &File, number: usize| {
         // An LMDB is named after its folder.
         let path = file.shard.path.as_path();
         let path = if path.ends_with(DATA_FILE) { path.parent().unwrap_or(path) } else { path };
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        name.split(['-', '_', '.']).next().unwrap_or_default().to_owned()
+        name.split(['-', '_', '.']).nth(number).unwrap_or_default().to_owned()
     };
-    let prefixes: Vec<String> = files.iter().map(prefix).collect();
+    let parts = |number: usize| files.iter().map(|file| part(file, number)).collect::<Vec<_>>();
+    let (first, second) = (parts(0), parts(1));
+    let are_equal = |parts: &[String]| parts.windows(2).all(|two| two[0] == two[1]);
+    // `photos-train-0.tar` and `photos-val-0.tar`: all begin with the name of the dataset.
+    let is_behind = are_equal(&first) && !are_equal(&second) && second.iter().all(|part| is_known(part, splits));
+    let prefixes = if is_behind { second } else { first };
     if let Splits::Names(names) = splits {
         if let Some(missing) = names.iter().find(|name| !prefixes.contains(name)) {
             return Err(Error::usage(format!("no shards of a split {missing:?}, which --splits names")));
         }
-    } else if !prefixes.iter().all(|prefix| is_known(prefix, splits)) || prefixes.windows(2).all(|two| two[0] == two[1])
-    {
+    } else if !prefixes.iter().all(|prefix| is_known(prefix, splits)) || are_equal(&prefixes) {
         return Ok(());
     }
     for (file, prefix) in files.iter_mut().zip(prefixes) {

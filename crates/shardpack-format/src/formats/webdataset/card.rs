@@ -56,7 +56,9 @@ fn text(parts: &[Part<'_>]) -> String {
     text += &features(&described);
     text += "  splits:\n";
     for (part, name) in &parts {
-        text += &format!("  - name: {}\n    num_examples: {}\n", scalar(name), part.samples);
+        // Without both numbers the reader ignores the splits, with a warning.
+        let bytes: u64 = part.shards.iter().map(|shard| shard.bytes).sum();
+        text += &format!("  - name: {}\n    num_bytes: {bytes}\n    num_examples: {}\n", scalar(name), part.samples);
     }
     let category = SIZES.iter().find(|(_, below)| all < *below).map_or("n>1T", |(name, _)| name);
     if let Some(license) = parts.iter().find_map(|(part, _)| part.license) {

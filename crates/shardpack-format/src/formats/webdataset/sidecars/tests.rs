@@ -112,7 +112,7 @@ fn a_card_without_splits_is_of_the_split_train() {
         - split: \"train\"\n    path: \"photos-*.tar\"\ndataset_info:\n  features:\n  - name: \"jpg\"\n    dtype: image\n  \
         - name: \"png\"\n    dtype: image\n  - name: \"cls\"\n    dtype:\n      class_label:\n        names:\n          \
         \"0\": \"tench\"\n  - name: \"json\"\n    dtype: json\n  - name: __key__\n    dtype: string\n  - name: __url__\n    \
-        dtype: string\n  splits:\n  - name: \"train\"\n    num_examples: 3\nsize_categories:\n- n<1K\ntags:\n- webdataset\n---\n";
+        dtype: string\n  splits:\n  - name: \"train\"\n    num_bytes: 20480\n    num_examples: 3\nsize_categories:\n- n<1K\ntags:\n- webdataset\n---\n";
     assert!(card.starts_with(front), "{card}");
     assert!(card.contains("| train | 3 | 2 | 20.0 KiB | see manifest.json |"), "{card}");
 }
