@@ -39,7 +39,11 @@ struct Loaded {
 
 /// The files that were read.
 #[derive(Default)]
-pub(super) struct Many(Vec<Loaded>);
+pub(super) struct Many {
+    files: Vec<Loaded>,
+    /// Files that are missing, with the number of images that they should have.
+    missing: BTreeMap<String, u64>,
+}
 
 /// An image in a file of [`Many`].
 #[derive(Clone, Copy)]
@@ -102,7 +106,7 @@ impl Many {
                 match self.look(file, &path, options.on_missing) {
                     Ok(Some((image, size))) => match fits(&*reader, number, size, is_resized) {
                         Ok(()) => parsed[*at] = Parsed { is_there: true, image: Some(image), ..Parsed::default() },
-                        Err(why) => read[number as usize] = Err(refused(format!("{}: {why}", self.0[file].shown))),
+                        Err(why) => read[number as usize] = Err(refused(format!("{}: {why}", self.files[file].shown))),
                     },
                     Ok(None) => {}
                     Err(why) => read[number as usize] = Err(why),
@@ -125,22 +129,23 @@ impl Many {
         let split = found.split.clone().filter(|_| !found.is_divided);
         if kind.is_of_list() {
             let key = (split, Vec::new());
-            if let Some(known) = self.0.iter().position(|one| one.key == key) {
+            if let Some(known) = self.files.iter().position(|one| one.key == key) {
                 return Ok(Some(known));
             }
             let leaf = source.leaf_of(found.split.as_deref())?;
             let bytes = leaf.annotations()?.unwrap_or_default();
             let images = coco::parse(&bytes).map_err(|why| Error::data(why).in_file(leaf.path()))?;
-            self.0.push(Loaded { key, shown: "the list".to_owned(), images: Ok(images) });
-            return Ok(Some(self.0.len() - 1));
+            self.files.push(Loaded { key, shown: "the list".to_owned(), images: Ok(images) });
+            return Ok(Some(self.files.len() - 1));
         }
-        let Some(bytes) = listing.components().cells_of(number).get(which).and_then(|cell| cell.length()) else {
-            return Ok(None);
-        };
         let path = kind.path_of(&listing.folder(number).path, listing.name(number)).unwrap_or_default();
         let shown = format!("{}{}", found.prefix(), text::shown(&path));
+        let Some(bytes) = listing.components().cells_of(number).get(which).and_then(|cell| cell.length()) else {
+            *self.missing.entry(shown).or_default() += 1;
+            return Ok(None);
+        };
         let key = (split, path);
-        if let Some(known) = self.0.iter().rposition(|one| one.key == key) {
+        if let Some(known) = self.files.iter().rposition(|one| one.key == key) {
             return Ok(Some(known));
         }
         let images = match bytes <= MAX_BYTES {
@@ -154,8 +159,8 @@ impl Many {
                 }
             }
         };
-        self.0.push(Loaded { key, shown, images });
-        Ok(Some(self.0.len() - 1))
+        self.files.push(Loaded { key, shown, images });
+        Ok(Some(self.files.len() - 1))
     }
 
     /// The image of the sample at `path` in `file`, and its size.
@@ -165,7 +170,7 @@ impl Many {
         path: &[u8],
         on_missing: Option<OnMissing>,
     ) -> Result<Option<(InMany, Option<[u32; 2]>)>, Refused> {
-        let Loaded { shown, images, .. } = &self.0[file];
+        let Loaded { shown, images, .. } = &self.files[file];
         let images = images.as_ref().map_err(|why| refused(format!("{shown}: {why}")))?;
         if let Some(image) = images.claim(&String::from_utf8_lossy(path)) {
             return Ok(Some((InMany { file, image }, images.size(image))));
@@ -184,7 +189,7 @@ impl Many {
             let Ok(parsed) = sample else { continue };
             let wrong = parsed.iter_mut().find_map(|parsed| {
                 let InMany { file, image } = parsed.image?;
-                let Loaded { shown, images: Ok(images), .. } = &self.0[file] else { return None };
+                let Loaded { shown, images: Ok(images), .. } = &self.files[file] else { return None };
                 match images.described(image) {
                     Ok(described) => parsed.described = Some(described),
                     Err(why) => return Some(format!("{shown}: {why}")),
@@ -198,7 +203,7 @@ impl Many {
     }
 
     fn images(&self) -> impl Iterator<Item = (&str, &Images)> {
-        self.0.iter().filter_map(|one| Some((one.shown.as_str(), one.images.as_ref().ok()?)))
+        self.files.iter().filter_map(|one| Some((one.shown.as_str(), one.images.as_ref().ok()?)))
     }
 
     /// The classes that the files list.
@@ -208,7 +213,8 @@ impl Many {
 
     /// Remarks on the files, which are of no sample.
     pub fn remarks(&self) -> BTreeMap<String, u64> {
-        let mut remarks = BTreeMap::new();
+        let missing = |(file, images): (&String, &u64)| (format!("images whose list {file} is missing"), *images);
+        let mut remarks: BTreeMap<String, u64> = self.missing.iter().map(missing).collect();
         for (shown, images) in self.images() {
             let unclaimed = [("images that are not packed".to_owned(), images.unclaimed())];
             for (remark, count) in images.remarks.clone().into_iter().chain(unclaimed).filter(|(_, count)| *count > 0) {

@@ -11,8 +11,9 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
     if with.is_empty() {
         return None;
     }
-    let mut options = vec![("--splits", splits.join(",")), ("--with", format!("boxes=coco:{FILE}"))];
-    options.extend(super::on_missing(without.len() as u64));
-    let what = format!("splits of images, each with their annotations in {FILE}");
+    let names = |splits: Vec<&String>| splits.into_iter().map(String::as_str).collect::<Vec<_>>().join(",");
+    let lacking = if without.is_empty() { String::new() } else { format!(", but not in {}", names(without)) };
+    let options = vec![("--splits", names(with)), ("--with", format!("boxes=coco:{FILE}"))];
+    let what = format!("splits of images with their annotations in {FILE}{lacking}");
     Some(Found::new(what, options, "packs each image with its boxes and their class numbers"))
 }
