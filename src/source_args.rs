@@ -185,6 +185,9 @@ impl SourceArgs {
             Some(tree) => Ok(tree),
             None if sys::is_store(src) => ObjectTree::new(src, settings).map(shared),
             None if sys::is_file(src)? => List::find(src, &columns, settings).map(shared),
+            None if !columns.is_empty() && sys::metadata_opt(src)?.is_none() => {
+                Err(Error::usage("no such file or folder").in_file(src))
+            }
             None => Ok(shared(LocalTree(src.to_path_buf()))),
         };
         let source = match src {

@@ -27,7 +27,7 @@ use std::{
     sync::Arc,
 };
 
-use shardpack_format::{Error, ErrorKind, Result, formats::foreign::FieldSelection};
+use shardpack_format::{Error, ErrorKind, Result, formats::foreign::FieldSelection, shell};
 use shardpack_reader::unfinished;
 
 use super::{
@@ -43,6 +43,9 @@ use scan::Scanned;
 pub use shard_reader::ShardReader;
 pub(super) use splits::holds;
 pub(super) use urls::UrlResolver;
+
+/// Most folders that are looked into for shards.
+const MAX_FOLDERS: usize = 64;
 
 /// Detected shards and the options for reading their records.
 #[derive(Clone, Debug)]
@@ -155,15 +158,17 @@ impl Shards {
                 let error = Error::usage(format!("{what}, as X_train.npy and y_train.npy are"));
                 return Err(error.in_file(source).help(files::ROWS_BY_CHOICE));
             }
-            return Err(Error::usage(match ignored {
+            let error = Error::usage(match ignored {
                 0 => "no shards in here".to_owned(),
                 1 => "the one file in here is no shard".to_owned(),
                 files => format!("none of the {files} files in here is a shard"),
-            })
-            .in_file(source)
-            .help(
-                "shards are webdataset tar, TFRecord, RecordIO, MDS, parquet, Arrow, LMDB, HDF5 or numpy files; a tree of images is packed with \
-                 `shardpack pack SRC DST`",
+            });
+            if let Some(inner) = folder_of_shards(&source) {
+                return Err(error.in_file(source).help(format!("give {}, which has shards", shell::path(&inner))));
+            }
+            return Err(error.in_file(source).help(
+                "shards are webdataset tar, TFRecord, ArrayRecord, RecordIO, MDS, LitData, parquet, Arrow, LMDB, HDF5 or numpy files; a tree \
+                 of images is packed with `shardpack pack SRC DST`",
             ));
         }
         let common = common_folder(&found.shards);
@@ -237,6 +242,16 @@ impl Shards {
         splits.dedup();
         splits
     }
+}
+
+/// The first folder right in the folder `source` that has shards, such as `data` in a repository of Hugging Face.
+fn folder_of_shards(source: &Path) -> Option<PathBuf> {
+    let is_hidden = |path: &PathBuf| path.file_name().is_none_or(|name| name.as_bytes().starts_with(b"."));
+    let entries = std::fs::read_dir(source).ok()?.flatten().map(|entry| entry.path());
+    let mut folders: Vec<PathBuf> =
+        entries.filter(|path| path.is_dir() && !is_hidden(path)).take(MAX_FOLDERS).collect();
+    folders.sort_unstable();
+    folders.into_iter().find(|folder| files::find(folder, None).is_ok_and(|found| !found.shards.is_empty()))
 }
 
 /// The folder that contains a file; `.` for a bare file name.
