@@ -8,21 +8,23 @@
 import io
 import sys
 import wave
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import shardpack
 
 
-def rows(folder):
+def rows(folder: str) -> Iterator[dict[str, Any]]:
     """One dict for each line of the list."""
     for line in Path(folder, "metadata.csv").read_text("utf-8").splitlines():
         name, _, text = line.split("|")
         yield {"audio": Path(folder, "wavs", f"{name}.wav").read_bytes(), "text": text, "name": name}
 
 
-def samples(content):
+def samples(content: bytes) -> tuple[Any, int]:
     """The samples of a sound in 16 bits, from -1 to 1, and their rate."""
     with wave.open(io.BytesIO(content)) as sound:
         values = np.frombuffer(sound.readframes(sound.getnframes()), "<i2")

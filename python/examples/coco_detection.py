@@ -8,14 +8,16 @@ A sample has `boxes`, float32[n,4] (left, top, right, bottom in pixels), and `bo
 import json
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import shardpack
 
 
-def rows(coco, folder):
+def rows(coco: dict[str, Any], folder: str) -> Iterator[dict[str, Any]]:
     """One dict for each image, in the order of the file."""
     number = {category["id"]: at for at, category in enumerate(coco["categories"])}
     objects = defaultdict(list)

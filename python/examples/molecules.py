@@ -7,13 +7,14 @@ executed.
 """
 
 import sys
+from typing import Any
 
 import numpy as np
 
 import shardpack
 
 
-def joined(batch):
+def joined(batch: Any) -> tuple[Any, Any, Any, Any]:
     """One large graph: the atoms of all molecules, and for each atom the number of its molecule."""
     atoms = np.concatenate(batch["atomic_numbers.npy"])
     positions = np.concatenate(batch["pos.npy"])

@@ -8,6 +8,7 @@ and counts it.
 
 import io
 import sys
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -17,7 +18,7 @@ import shardpack
 SIZE = 128
 
 
-def crop(batch):
+def crop(batch: Any) -> tuple[Any, Any]:
     """Arrays of random crops: images [B, SIZE, SIZE, 3] and masks [B, SIZE, SIZE]."""
     images, masks = [], []
     for image, mask, number in zip(batch["image"], batch["mask.png"], batch.samples):

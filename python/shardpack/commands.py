@@ -65,6 +65,7 @@ def pack(
     split_column: str | None = None,
     file_column: Values | None = None,
     multi_label: str | None = None,
+    target: str | Sequence[str] | None = None,
     no_labels: bool = False,
     label_pattern: str | None = None,
     with_: Values | None = None,
@@ -145,6 +146,9 @@ def pack(
         multi_label: For lists: column with several classes for each image, as lists or as text with a separator:
             'tags:|', tags:comma, tags:space; or FIRST..LAST, columns with 0 or 1 for a class each. They become the
             component multi_hot: uint8 with a 1 for each class, whose names are in the manifest.
+        target: For lists: columns with numbers, or lists of numbers, that are no classes: each becomes an array
+            NAME.npy. COLUMN, or COLUMN:DTYPE for a dtype of numpy, separated by commas [default dtype: int64 for
+            whole numbers, else float64].
         no_labels: Samples have no labels.
         label_pattern: For trees: labels are in file names, and folders are no classes. PATTERN is for the whole name
             without its extension: {label} is the label, n in braces is one or more digits, * any text, all else
@@ -451,6 +455,7 @@ def plan(
     split_column: str | None = None,
     file_column: Values | None = None,
     multi_label: str | None = None,
+    target: str | Sequence[str] | None = None,
     no_labels: bool = False,
     label_pattern: str | None = None,
     with_: Values | None = None,
@@ -521,6 +526,9 @@ def plan(
         multi_label: For lists: column with several classes for each image, as lists or as text with a separator:
             'tags:|', tags:comma, tags:space; or FIRST..LAST, columns with 0 or 1 for a class each. They become the
             component multi_hot: uint8 with a 1 for each class, whose names are in the manifest.
+        target: For lists: columns with numbers, or lists of numbers, that are no classes: each becomes an array
+            NAME.npy. COLUMN, or COLUMN:DTYPE for a dtype of numpy, separated by commas [default dtype: int64 for
+            whole numbers, else float64].
         no_labels: Samples have no labels.
         label_pattern: For trees: labels are in file names, and folders are no classes. PATTERN is for the whole name
             without its extension: {label} is the label, n in braces is one or more digits, * any text, all else
@@ -651,6 +659,7 @@ def verify(
     split_column: str | None = None,
     file_column: Values | None = None,
     multi_label: str | None = None,
+    target: str | Sequence[str] | None = None,
     label_from: PathLike | None = None,
     part: str | None = None,
     memory: int | str | None = None,
@@ -679,6 +688,9 @@ def verify(
         multi_label: For lists: column with several classes for each image, as lists or as text with a separator:
             'tags:|', tags:comma, tags:space; or FIRST..LAST, columns with 0 or 1 for a class each. They become the
             component multi_hot: uint8 with a 1 for each class, whose names are in the manifest.
+        target: For lists: columns with numbers, or lists of numbers, that are no classes: each becomes an array
+            NAME.npy. COLUMN, or COLUMN:DTYPE for a dtype of numpy, separated by commas [default dtype: int64 for
+            whole numbers, else float64].
         label_from: For LMDB and tar: where the label is.
         part: Verify part I of N of the shards, about equal in bytes. Part 1 also checks the files of the whole
             dataset. If all parts pass, the dataset is intact. auto: I and N from Slurm, Kubernetes, AWS Batch, MPI,
