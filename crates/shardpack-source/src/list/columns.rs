@@ -4,6 +4,8 @@ use shardpack_format::{Error, Result, field_names::LABELS};
 
 use super::stored::Columns;
 
+/// Most columns of a list.
+pub(super) const MAX_COLUMNS: usize = 4096;
 /// Known names of path columns, most likely first.
 const PATHS: [&str; 17] = [
     "path",
@@ -131,6 +133,19 @@ pub(super) fn numbered(count: usize, name: &str) -> Result<usize> {
     let number = name.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
     number.filter(|number| *number < count).ok_or_else(|| {
         Error::usage(format!("no column {name:?}: the list has no header line, give a column number from 1 to {count}"))
+    })
+}
+
+/// The number of the column `column` of an option among `names`: by name, or else by its number from 1.
+///
+/// # Errors
+/// If there is none.
+pub(super) fn find(names: &[String], column: &str, option: &str) -> Result<usize> {
+    let number = || column.parse::<usize>().ok()?.checked_sub(1).filter(|at| *at < names.len());
+    let exact = names.iter().position(|own| own == column);
+    exact.or_else(|| names.iter().position(|own| own.eq_ignore_ascii_case(column))).or_else(number).ok_or_else(|| {
+        let have: Vec<_> = names.iter().take(20).map(String::as_str).collect();
+        Error::usage(format!("{option} {column}: no such column: it has {}", have.join(", ")))
     })
 }
 

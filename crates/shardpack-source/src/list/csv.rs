@@ -13,12 +13,12 @@ use csv_core::ReadRecordResult;
 use shardpack_format::{Error, Result, shell, text};
 
 use super::{
-    columns::{Roles, numbered},
+    columns::{MAX_COLUMNS, Roles, numbered},
     json,
     label_value::LabelValue,
     lines::{self, MAX_RECORD_BYTES},
     multi_label::classes_of,
-    rows::{MAX_COLUMNS, Row, Rows},
+    rows::{Row, Rows},
     separator::{Form, Separator, choose},
     words::{FirstComma, WORDS, Words},
 };

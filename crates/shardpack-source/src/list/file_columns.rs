@@ -10,7 +10,11 @@ use shardpack_format::{
     shell, size, text,
 };
 
-use super::{Columns, columns::Roles, rows::Rows};
+use super::{
+    Columns,
+    columns::{Roles, find},
+    rows::Rows,
+};
 use crate::{
     names::{self, cut},
     options::Options,
@@ -256,19 +260,6 @@ impl Rows<'_> {
         notes.into_iter().for_each(|note| self.note(note));
         Ok(())
     }
-}
-
-/// The number of the column `column` of an option among `names`: by name, or else by its number from 1.
-///
-/// # Errors
-/// If there is none.
-pub(super) fn find(names: &[String], column: &str, option: &str) -> Result<usize> {
-    let number = || column.parse::<usize>().ok()?.checked_sub(1).filter(|at| *at < names.len());
-    let exact = names.iter().position(|own| own == column);
-    exact.or_else(|| names.iter().position(|own| own.eq_ignore_ascii_case(column))).or_else(number).ok_or_else(|| {
-        let have: Vec<_> = names.iter().take(20).map(String::as_str).collect();
-        Error::usage(format!("{option} {column}: no such column: it has {}", have.join(", ")))
-    })
 }
 
 impl Rows<'_> {

@@ -6,61 +6,23 @@
 use std::{
     borrow::Cow,
     collections::{BTreeMap, HashMap, HashSet},
-    fmt,
     io::Read,
 };
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
-};
 use serde_json::value::RawValue;
 use shardpack_format::{Error, Result};
 
 use super::{
     Columns,
-    columns::{Roles, path_of},
+    columns::{MAX_COLUMNS, Roles, path_of},
     json,
     label_value::LabelValue,
     lines,
+    members::Members,
     multi_label::classes_of,
-    rows::MAX_COLUMNS,
     rows::{Row, Rows},
 };
 use crate::monitor::Monitor;
-
-/// The members of an object, in file order.
-pub(super) struct Members<'a>(pub Vec<(Cow<'a, str>, &'a RawValue)>);
-
-impl<'de> Deserialize<'de> for Members<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Object)
-    }
-}
-
-struct Object;
-impl<'de> Visitor<'de> for Object {
-    type Value = Members<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut members = Vec::new();
-        while let Some(name) = map.next_key::<Name<'de>>()? {
-            if members.len() == MAX_COLUMNS {
-                return Err(serde::de::Error::custom(format!("more than {MAX_COLUMNS} members")));
-            }
-            members.push((name.0, map.next_value()?));
-        }
-        Ok(Members(members))
-    }
-}
-
-/// Text that is borrowed if possible.
-#[derive(Deserialize)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Reads a file with one object a line, in two passes.
 ///

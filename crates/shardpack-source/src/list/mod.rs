@@ -15,6 +15,7 @@ mod json;
 mod jsonl;
 mod label_value;
 mod lines;
+mod members;
 mod mmlab;
 mod multi_label;
 mod parquet;

@@ -35,8 +35,6 @@ pub use found::is_same_line;
 
 /// Longest path in bytes.
 const PATH_BYTES: usize = 16 << 10;
-/// Most columns of a list.
-pub(super) const MAX_COLUMNS: usize = 4096;
 const MAX_SPLITS: usize = 100;
 /// Most folders that are looked into for the files of a list.
 const MAX_FOLDERS: usize = 256;

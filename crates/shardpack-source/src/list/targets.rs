@@ -14,7 +14,7 @@ use shardpack_format::{
     text,
 };
 
-use super::{Columns, file_columns::find, json, jsonl::Members};
+use super::{Columns, columns::find, json, members::Members};
 use crate::{component_table::Cell, options::Options};
 
 /// Most axes of a value.

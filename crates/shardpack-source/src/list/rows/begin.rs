@@ -2,8 +2,8 @@
 
 use shardpack_format::Result;
 
-use super::{MAX_COLUMNS, Rows};
-use crate::list::{columns::Roles, file_columns::find};
+use super::Rows;
+use crate::list::columns::{MAX_COLUMNS, Roles, find};
 
 impl Rows<'_> {
     /// Adds the columns of components to `roles`, and a note with the columns and their roles.
