@@ -237,7 +237,10 @@ fn columns_have_names_extensions_and_no_second_role() {
     let ran = pack(&number, &bench.at("bad"), &["--file-column", "mask"]).code(1).clean_error();
     ran.says("line 1: \"mask\" is no path, and --file-column names it");
     let tree = Bench::with(&["a/0.jpg"]);
-    tree.pack(&["--file-column", "mask"]).code(2).clean_error().says("--file-column and --multi-label are for lists");
+    tree.pack(&["--file-column", "mask"])
+        .code(2)
+        .clean_error()
+        .says("--file-column, --multi-label and --target are for lists");
     let coco = r#"{"images":[{"id":1,"file_name":"img/0.jpg"}],"annotations":[]}"#;
     let coco = list(&bench, "coco.json", coco);
     pack(&coco, &bench.at("bad"), &["--file-column", "mask"]).code(2).clean_error().says("COCO has no columns");

@@ -107,6 +107,13 @@ fn a_row_without_a_value_is_decided_by_on_missing() {
     pack(&source, &bench.at("skip"), &["--target", "age", "--on-missing", "skip"]).code(0).says("packed  2 of 3");
     pack(&source, &bench.at("empty"), &["--target", "age", "--on-missing", "empty"]).code(0).says("packed  3 of 3");
     assert_eq!(items(&bench.at("empty"), "age.npy").len(), 2);
+    let blank = list(&bench, "blank.csv", "path,age\n0.jpg,1\n1.jpg, \n2.jpg,3\n");
+    pack(&blank, &bench.at("blank"), &["--target", "age"]).code(1).says("line 3: no value in column \"age\"");
+    for format in ["mds", "tfrecord"] {
+        let dst = bench.at(format);
+        pack(&blank, &dst, &["--target", "age", "--on-missing", "empty", "--format", format]).code(0);
+        run(&["verify", at(&dst), "--quiet", "--against", at(&blank)]).code(0);
+    }
     verify(&bench.at("empty"), &source, &[]);
     let wrong = list(&bench, "b.csv", "path,age\n0.jpg,1\n1.jpg,x\n2.jpg,3\n");
     pack(&wrong, &bench.at("x"), &["--target", "age"]).code(1).says("line 3, column \"age\": \"x\" is no number");
@@ -134,4 +141,18 @@ fn parts_plans_and_splits_have_the_same_arrays() {
     .code(0);
     run(&["pack", "--plan", at(&plan), at(&bench.at("planned"))]).code(0);
     assert_eq!(contents(&bench.at("planned")), contents(&bench.dst()));
+}
+
+#[test]
+fn lists_of_splits_have_one_dtype() {
+    let bench = bench();
+    let a = list(&bench, "a.csv", "path,age\n0.jpg,1\n");
+    let b = list(&bench, "b.csv", "path,age\n1.jpg,2.5\n");
+    let splits = [format!("a={}", at(&a)), format!("b={}", at(&b))];
+    let both = |target: &str| {
+        run(&["pack", "--split", &splits[0], "--split", &splits[1], at(&bench.dst()), "--target", target])
+    };
+    both("age").code(2).says("the numbers of age.npy have another dtype in one split");
+    both("age:float32").code(0);
+    assert_eq!(items(&bench.dst().join("a"), "age.npy")["0.jpg"], ("<f4[]".to_owned(), 1f32.to_le_bytes().to_vec()));
 }

@@ -56,7 +56,7 @@ use shardpack_format::{
     formats::{
         self,
         foreign::{FieldSelection, Input, Skip, Walk, fill, unreadable},
-        mds,
+        mds, tfrecord,
         webdataset::reader::Reader,
     },
     help,
@@ -484,6 +484,10 @@ fn detect_kind(place: &FileLocation, bytes: u64, packed: Option<Packed>) -> Resu
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     if packed.is_none() && feather1::is(&first) {
         return Err(feather1::refused());
+    }
+    if packed == Some(Packed::ArrayRecord) && first.is_empty() {
+        // A file without records.
+        return formats::entry(tfrecord::NAME).map(Kind::Format).map(Some);
     }
     let read = READ.into_iter().find(|entry| packed.is_none() && (entry.is)(&first));
     if let Some(entry) = read {

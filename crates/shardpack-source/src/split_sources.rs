@@ -243,6 +243,7 @@ fn join_components(all: &[SourceListing]) -> Result<Vec<Component>> {
         }
     }
     refuse_two_names(&kinds)?;
+    refuse_two_dtypes(&kinds)?;
     // The text comes first, as in a single source.
     kinds.sort_by_key(|kind| !kind.is_text());
     component::check(&kinds).map_err(|error| {
@@ -251,6 +252,21 @@ fn join_components(all: &[SourceListing]) -> Result<Vec<Component>> {
             .help("--components takes those that it names, or none")
     })?;
     Ok(kinds)
+}
+
+/// Fails if the numbers of one column of lists have two dtypes: each list decided for itself.
+fn refuse_two_dtypes(kinds: &[Component]) -> Result<()> {
+    let is_torn = |kind: &&Component| {
+        let of = kind.kind().map(|of| &of.kind);
+        kind.listed().is_some() && matches!(of, Some(component::Kind::Array { dtype: None, .. }))
+    };
+    match kinds.iter().find(is_torn) {
+        None => Ok(()),
+        Some(kind) => Err(Error::usage(format!(
+            "the numbers of {} have another dtype in one split than in the others: --target COLUMN:DTYPE gives all the same",
+            kind.name()
+        ))),
+    }
 }
 
 /// Fails if the files of one column have two names, because their extensions differ by split.

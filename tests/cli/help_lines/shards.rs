@@ -178,6 +178,14 @@ a = np.load(sys.argv[1]); np.savez(sys.argv[1], x=np.ascontiguousarray(a[\"x\"])
         &["convert --split train=@repo/en/* DST"],
     ),
     (
+        "a folder of shards in the source",
+        |bench| go(bench, &["pack SRC @p --sidecars none", "$ mkdir -p @repo/data && cp @p/*.tar @repo/data"]),
+        "convert @repo DST",
+        2,
+        "/repo/data, which has shards",
+        &["convert @repo/data DST"],
+    ),
+    (
         "a tree is converted",
         nothing,
         "convert SRC DST",

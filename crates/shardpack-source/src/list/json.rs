@@ -51,6 +51,32 @@ pub(super) fn names(object: &[u8]) -> Vec<String> {
     names
 }
 
+/// The members of an object that this program wrote: each name, and the value as it is spelled, which may be `NaN`. `None` if it is no
+/// object.
+pub(super) fn members(object: &str) -> Option<Vec<(String, &str)>> {
+    let inner = object.strip_prefix('{')?.strip_suffix('}')?;
+    let (mut found, mut start, mut depth, mut name) = (Vec::new(), 0, 0u32, None);
+    let (mut in_string, mut escaped) = (false, false);
+    for (at, byte) in inner.bytes().chain([b',']).enumerate() {
+        match byte {
+            _ if in_string => (in_string, escaped) = (escaped || byte != b'"', !escaped && byte == b'\\'),
+            b'"' => in_string = true,
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.checked_sub(1)?,
+            b':' if depth == 0 && name.is_none() => {
+                name = Some(serde_json::from_str(&inner[start..at]).ok()?);
+                start = at + 1;
+            }
+            b',' if depth == 0 && !inner.is_empty() => {
+                found.push((name.take()?, &inner[start..at]));
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    (!in_string && name.is_none()).then_some(found)
+}
+
 /// Appends a text field: as a number if it is spelled exactly like a JSON number, else as a string.
 pub(super) fn field(text: &[u8], out: &mut Vec<u8>) -> Result<()> {
     if is_number(text) {
@@ -120,6 +146,19 @@ impl<'o> Object<'o> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn members_are_as_they_are_spelled() {
+        let object = r#"{"a":1,"b,\"}":"x,}\"","c":[1,{"d":NaN}],"e":NaN}"#;
+        let found = members(object).unwrap();
+        let found: Vec<_> = found.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+        let expected = [("a", "1"), ("b,\"}", r#""x,}\"""#), ("c", r#"[1,{"d":NaN}]"#), ("e", "NaN")];
+        assert_eq!(found, expected);
+        assert_eq!(members("{}"), Some(Vec::new()));
+        for wrong in ["", "{", "[1]", "{\"a\"}", "{\"a\":1]}", "{\"a\":\"x}", "{1:2}"] {
+            assert_eq!(members(wrong), None, "{wrong}");
+        }
+    }
 
     #[test]
     fn numbers_are_numbers_to_the_letter() {

@@ -14,8 +14,11 @@ use shardpack_format::{
     text,
 };
 
-use super::{Columns, columns::find, json, members::Members};
-use crate::{component_table::Cell, options::Options};
+use super::{Columns, columns::find, json};
+use crate::{
+    component_table::Cell,
+    options::{OnMissing, Options},
+};
 
 /// Most axes of a value.
 const MAX_AXES: usize = 8;
@@ -24,6 +27,8 @@ const SHOWN_BYTES: usize = 60;
 /// Dtypes that a user can choose.
 const DTYPES: [&str; 11] =
     ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"];
+/// Values that stand for none.
+const MISSING: [&str; 5] = ["", "null", "none", "na", "n/a"];
 /// Names of components that readers take for the label, and the name of such a target.
 const LABELS: [&str; 2] = ["label", "cls"];
 const LABEL: &str = "labels";
@@ -42,9 +47,9 @@ struct Target {
     lines: Vec<u64>,
 }
 
-/// The columns of targets.
+/// The columns of targets, and whether samples may lack values.
 #[derive(Debug, Default)]
-pub(super) struct Targets(Vec<Target>);
+pub(super) struct Targets(Vec<Target>, bool);
 
 /// The arrays of all rows.
 #[derive(Default)]
@@ -71,8 +76,9 @@ impl Targets {
     pub fn of(columns: &Columns, options: &Options) -> Result<Self> {
         let of_dataset = options.with.iter().filter(|kind| !super::multi_label::is_of_classes(kind));
         let of_dataset = of_dataset.filter_map(|kind| kind.listed().map(str::to_owned));
+        let may_lack = options.on_missing == Some(OnMissing::Empty);
         let said = if columns.targets.is_empty() { of_dataset.collect() } else { columns.targets.clone() };
-        said.iter().map(|said| Target::parse(said)).collect::<Result<_>>().map(Self)
+        said.iter().map(|said| Target::parse(said)).collect::<Result<_>>().map(|all| Self(all, may_lack))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -107,17 +113,18 @@ impl Targets {
         if self.is_empty() {
             return Ok(Cow::Borrowed(object));
         }
-        let members: Members<'_> = serde_json::from_slice(object)
-            .map_err(|error| Error::data(format!("line {line}: its columns cannot be read: {error}")))?;
+        let members = str::from_utf8(object).ok().and_then(json::members);
+        let members = members.ok_or_else(|| Error::data(format!("line {line}: its columns cannot be read")))?;
         let mut rest = Vec::with_capacity(object.len());
         let mut others = json::Object::begin(&mut rest);
-        for (name, raw) in members.0.iter().filter(|(name, _)| self.0.iter().all(|target| target.member != *name)) {
-            others.member(name.as_bytes())?.extend_from_slice(raw.get().as_bytes());
+        for (name, raw) in members.iter().filter(|(name, _)| self.0.iter().all(|target| target.member != *name)) {
+            others.member(name.as_bytes())?.extend_from_slice(raw.as_bytes());
         }
         others.end();
         for target in &mut self.0 {
-            let value = members.0.iter().find(|(name, _)| *name == target.member).map_or("null", |(_, raw)| raw.get());
-            if value != "null" && value != "\"\"" {
+            let value = members.iter().find(|(name, _)| *name == target.member).map_or("", |(_, raw)| raw);
+            let unquoted = unquoted(value);
+            if !MISSING.iter().any(|missing| unquoted.trim().eq_ignore_ascii_case(missing)) {
                 target.values.extend_from_slice(value.as_bytes());
             }
             target.ends.push(target.values.len());
@@ -145,9 +152,12 @@ impl Targets {
         for target in &self.0 {
             let dtype = target.dtype()?;
             let (cells, kind) = target.arrays(dtype, texts, &mut all.forms, first_form)?;
-            let kind = kind.ok_or_else(|| Error::usage(format!("--target {}: no row has a value", target.column)))?;
-            all.notes.push(format!("targets: {} {kind}", target.column));
-            all.kinds.push(target.component(dtype, kind)?);
+            let mut kind =
+                kind.ok_or_else(|| Error::usage(format!("--target {}: no row has a value", target.column)))?;
+            kind.is_optional |= self.1 && cells.contains(&Cell::ABSENT);
+            let component = target.component(dtype, kind.clone())?;
+            all.notes.push(format!("targets: {} {kind}, column {:?}", component.name(), target.member));
+            all.kinds.push(component);
             all.cells.push(cells);
         }
         Ok(all)
@@ -352,6 +362,11 @@ fn truth(text: &str) -> Option<bool> {
     }
 }
 
+/// The dtype as a user writes it.
+fn shown(dtype: &str) -> &str {
+    shardpack_format::component::numpy_name(dtype).unwrap_or(dtype)
+}
+
 /// Whether text spells a number or a truth value.
 fn is_number(text: &str) -> bool {
     truth(text).is_some() || text.parse::<f64>().is_ok()
@@ -362,7 +377,7 @@ fn is_number(text: &str) -> bool {
 /// # Errors
 /// If the dtype cannot hold the number.
 fn push(number: &str, dtype: &str, out: &mut Vec<u8>) -> Result<(), String> {
-    let no = || format!("{number} is no number of its dtype {}", dtype.trim_start_matches(['<', '|']));
+    let no = || format!("{number} does not fit {}", shown(dtype));
     if dtype == "|b1" {
         let value = truth(number).map(u8::from).or_else(|| number.parse::<u8>().ok().filter(|bit| *bit <= 1));
         out.push(value.ok_or_else(no)?);
@@ -370,18 +385,24 @@ fn push(number: &str, dtype: &str, out: &mut Vec<u8>) -> Result<(), String> {
     }
     if let Some(width) = dtype.strip_prefix("<f") {
         let value: f64 = number.parse().map_err(|_| no())?;
-        if number.parse::<i128>().is_ok_and(|whole| value as i128 != whole) {
-            return Err(format!("{number} is a whole number that a float cannot hold"));
+        let stored = if width == "4" { f64::from(value as f32) } else { value };
+        if number.parse::<i128>().is_ok_and(|whole| stored as i128 != whole) {
+            return Err(format!("{number} is a whole number that {} cannot hold", shown(dtype)));
+        }
+        // Only `inf` itself is infinite.
+        if stored.is_infinite() && !number.to_ascii_lowercase().contains("inf") {
+            return Err(no());
         }
         match width {
-            "4" if value.is_finite() && !(value as f32).is_finite() => return Err(no()),
             "4" => out.extend_from_slice(&(value as f32).to_le_bytes()),
             _ => out.extend_from_slice(&value.to_le_bytes()),
         }
         return Ok(());
     }
     let bytes = item_bytes(dtype).ok_or_else(no)? as usize;
-    let value: i128 = number.parse().map_err(|_| no())?;
+    // Tables write whole numbers beside missing ones as `1.0`.
+    let of_float = || number.parse::<f64>().ok().filter(|value| value.fract() == 0.0 && value.abs() < 1e15);
+    let value: i128 = number.parse().ok().or_else(|| of_float().map(|value| value as i128)).ok_or_else(no)?;
     let bits = 8 * bytes as u32;
     let range = match dtype.as_bytes().get(1) {
         Some(b'u') => 0..1i128 << bits,
@@ -399,7 +420,7 @@ mod tests {
     use super::*;
 
     fn arrays(said: &str, values: &[&str]) -> Result<(String, Vec<Vec<u8>>)> {
-        let mut targets = Targets(vec![Target::parse(said)?]);
+        let mut targets = Targets(vec![Target::parse(said)?], true);
         targets.columns(&["path".to_owned(), "age".to_owned()], |at| at == 0)?;
         for (number, value) in values.iter().enumerate() {
             let rest = targets.take(format!(r#"{{"a":1,"age":{value}}}"#).as_bytes(), number as u64 + 2)?.into_owned();
@@ -423,8 +444,8 @@ mod tests {
 
     #[test]
     fn the_values_of_a_column_decide_their_dtype() {
-        let (kind, all) = arrays("age", &["1", "-2", "\"3\"", "null", "1"]).unwrap();
-        assert_eq!(kind, "age.npy=list:<i8[]:age");
+        let (kind, all) = arrays("age", &["1", "-2", "\"3\"", "\" \"", "1"]).unwrap();
+        assert_eq!(kind, "age.npy=list:<i8[]?:age");
         let one = bytes(&[1i64], i64::to_le_bytes);
         assert_eq!(
             all,
@@ -440,8 +461,8 @@ mod tests {
         let (kind, all) = arrays("age:float32", &["1", "0.1"]).unwrap();
         assert_eq!(kind, "age.npy=list:<f4[]:age:float32");
         assert_eq!(all, [1f32, 0.1].map(|value| value.to_le_bytes().to_vec()));
-        let (kind, all) = arrays("2:uint8", &["255", "\"0\""]).unwrap();
-        assert_eq!((kind.as_str(), all), ("age.npy=list:|u1[]:2:uint8", vec![vec![255], vec![0]]));
+        let (kind, all) = arrays("2:uint8", &["255", "7.0"]).unwrap();
+        assert_eq!((kind.as_str(), all), ("age.npy=list:|u1[]:2:uint8", vec![vec![255], vec![7]]));
     }
 
     #[test]
@@ -468,11 +489,13 @@ mod tests {
             (
                 "age",
                 &["0.5", "9007199254740993"],
-                "line 3, column \"age\": 9007199254740993 is a whole number that a float cannot hold",
+                "line 3, column \"age\": 9007199254740993 is a whole number that float64 cannot hold",
             ),
-            ("age:uint8", &["256"], "256 is no number of its dtype u1"),
-            ("age:int64", &["0.5"], "0.5 is no number of its dtype i8"),
-            ("age:float32", &["1e39"], "1e39 is no number of its dtype f4"),
+            ("age:uint8", &["256"], "256 does not fit uint8"),
+            ("age:int64", &["0.5"], "0.5 does not fit int64"),
+            ("age:float32", &["1e39"], "1e39 does not fit float32"),
+            ("age:float32", &["16777217"], "16777217 is a whole number that float32 cannot hold"),
+            ("age", &["1e400"], "1e400 does not fit float64"),
             ("age:int128", &["1"], "no dtype \"int128\""),
             ("age", &["null"], "no row has a value"),
             ("b", &["1"], "--target b: no such column: it has path, age"),

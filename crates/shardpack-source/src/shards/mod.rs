@@ -191,6 +191,7 @@ impl Shards {
         samples::check(files.iter().map(|file| &file.shard), &wanted)?;
         splits::inside(&mut files, &wanted, splits)?;
         splits::by_name(&mut files, splits)?;
+        found.notes.extend(splits::in_names(&files, splits));
         lmdb::check(&wanted.entries)?;
         if let Some(other) =
             files.iter().find(|file| !wanted.entries.is_unsaid() && !file.shard.kind.takes(&wanted.entries))

@@ -209,7 +209,11 @@ pub(super) fn by_name(files: &mut [File], splits: &Splits) -> Result<()> {
     let (first, second) = (parts(0), parts(1));
     let are_equal = |parts: &[String]| parts.windows(2).all(|two| two[0] == two[1]);
     // `photos-train-0.tar` and `photos-val-0.tar`: all begin with the name of the dataset.
-    let is_behind = are_equal(&first) && !are_equal(&second) && second.iter().all(|part| is_known(part, splits));
+    let has_splits = match splits {
+        Splits::Names(names) => names.iter().all(|name| second.contains(name)),
+        _ => second.iter().all(|part| is_known(part, splits)),
+    };
+    let is_behind = are_equal(&first) && !are_equal(&second) && has_splits;
     let prefixes = if is_behind { second } else { first };
     if let Splits::Names(names) = splits {
         if let Some(missing) = names.iter().find(|name| !prefixes.contains(name)) {
@@ -226,6 +230,20 @@ pub(super) fn by_name(files: &mut [File], splits: &Splits) -> Result<()> {
         file.split = Some(prefix);
     }
     Ok(())
+}
+
+/// A note if the names of files have words of several splits, and all files are one dataset.
+pub(super) fn in_names(files: &[File], splits: &Splits) -> Option<String> {
+    if *splits != Splits::Auto || files.iter().any(|file| file.split.is_some()) {
+        return None;
+    }
+    let name = |file: &File| file.shard.path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    let is_in = |word: &&&str| files.iter().any(|file| name(file).split(['-', '_', '.']).any(|part| part == **word));
+    let words: Vec<&str> = SPLITS.iter().filter(is_in).copied().collect();
+    (words.len() > 1).then(|| {
+        let words = words.join(", ");
+        format!("names of files have the words {words}, and all files are one dataset: --split NAME=FILES makes splits of them")
+    })
 }
 
 impl Shards {

@@ -102,14 +102,17 @@ pub(crate) fn ask(tree: Tree<'_>, splits: &[String]) -> Result<()> {
         look.inside = inner;
     }
     // Years of Pascal VOC side by side: no class is called so inside.
-    for folder in look.folders("").into_iter().take(MAX_SPLITS) {
-        let inside = if look.inside.is_empty() { folder } else { format!("{}/{folder}", look.inside) };
-        let inner = Look { tree, splits, inside };
-        if let Some(found) = voc::find(&inner) {
-            return Err(inner.question(&found));
-        }
+    let inside = |folder: &String| match look.inside.is_empty() {
+        true => folder.clone(),
+        false => format!("{}/{folder}", look.inside),
+    };
+    let year = |folder: &String| voc::find(&Look { tree, splits, inside: inside(folder) });
+    let folders: Vec<String> = look.folders("").into_iter().take(MAX_SPLITS).collect();
+    let years: Vec<(&String, Found)> = folders.iter().filter_map(|folder| Some((folder, year(folder)?))).collect();
+    match voc::all(&years) {
+        None => Ok(()),
+        Some(found) => Err(look.question(&found)),
     }
-    Ok(())
 }
 
 /// Looks at folders and files of a tree.
@@ -272,10 +275,6 @@ mod tests {
                 &["VOCdevkit/VOC2012/JPEGImages/1.jpg", "VOCdevkit/VOC2012/Annotations/1.xml", "readme.txt"],
                 Some(("VOCdevkit/VOC2012", "--include 'JPEGImages/**' --with 'annotation=")),
             ),
-            (
-                &["VOC2007/JPEGImages/1.jpg", "VOC2007/Annotations/1.xml", "VOC2012/JPEGImages/2.jpg"],
-                Some(("VOC2007", "--include 'JPEGImages/**' --with 'annotation=")),
-            ),
             // A class, a folder too deep, and images outside.
             (&["cat/1.jpg", "cat/1.txt"], None),
             (&["a/b/c/images/1.jpg", "a/b/c/labels/1.txt"], None),
@@ -299,6 +298,17 @@ mod tests {
         }
         let classes = help(&[("train/1.jpg", ""), ("train/_classes.csv", "filename, a\n1.jpg, 1\n")]).unwrap();
         assert!(classes.starts_with("shardpack pack --split train=/"), "{classes}");
+        let years = [
+            "VOC2007/JPEGImages/1.jpg",
+            "VOC2007/Annotations/1.xml",
+            "VOC2012/JPEGImages/2.jpg",
+            "VOC2012/Annotations/2.xml",
+        ];
+        let years = help(&years.map(|name| (name, if name.ends_with("xml") { "<annotation>" } else { "" }))).unwrap();
+        assert!(
+            years.starts_with("--no-labels --include '*/JPEGImages/**' --with 'boxes=voc:../Annotations/*.xml' packs"),
+            "{years}"
+        );
         assert!(help(&[("a/train/1.jpg", ""), ("a/train/1.xml", xml)]).unwrap().contains("boxes=voc:*.xml"));
     }
 

@@ -24,3 +24,22 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
     let is_any = options.iter().any(|(name, _)| *name == "--with");
     is_any.then(|| Found::new(what, options, "packs each image with these files"))
 }
+
+/// The options for several datasets side by side: the years of `VOCdevkit`, each by the name of its folder.
+pub(super) fn all(years: &[(&String, Found)]) -> Option<Found> {
+    let (_, first) = years.first()?;
+    let mut options: Vec<(&'static str, String)> = Vec::new();
+    for option in years.iter().flat_map(|(_, year)| &year.options) {
+        let option = if option.0 == "--include" { ("--include", format!("*/{}", option.1)) } else { option.clone() };
+        if !options.contains(&option) {
+            options.push(option);
+        }
+    }
+    options.sort_by_key(|(name, _)| *name == "--on-missing");
+    let names: Vec<&str> = years.iter().map(|(folder, _)| folder.as_str()).collect();
+    let what = format!(
+        "Pascal VOC datasets in {}: images are in JPEGImages, and more files in folders beside it",
+        names.join(", ")
+    );
+    Some(Found::new(what, options, first.result))
+}
