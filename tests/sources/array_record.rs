@@ -76,3 +76,15 @@ fn damaged_files_are_refused_and_named() {
     written(&bench, "transposed", "group_size:4,transpose:true");
     convert(&bench.at("transposed"), &bench.at("no")).code(1).says("a transposed chunk, which is not read");
 }
+
+#[test]
+fn a_file_without_records_is_a_shard_without_samples() {
+    let bench = tfrecord();
+    written(&bench, "files", "group_size:4");
+    let python = std::env::var_os("SHARDPACK_PYTHON").unwrap();
+    let write = "import sys\nfrom array_record.python.array_record_module import ArrayRecordWriter\nArrayRecordWriter(sys.argv[1], '').close()";
+    let path = bench.at("files").join("train.array_record-00001-of-00002");
+    let ran = Command::new(python).args(["-c", write]).arg(&path).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    convert(&bench.at("files"), &bench.dst()).code(0).says("packed  20 of 20").says("shard without samples");
+}

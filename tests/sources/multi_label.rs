@@ -191,7 +191,7 @@ fn class_numbers_keep_their_number_and_other_values_are_refused() {
     let label = list(&bench, "label.jsonl", "{\"path\":\"0.jpg\",\"label\":[\"a\",\"b\"]}\n");
     pack(&label, &bench.at("text"), &[]).code(0).says("--multi-label COLUMN packs lists of classes as multi_hot");
     let tree = Bench::with(&["a/0.jpg"]);
-    tree.pack(&["--multi-label", "tags"]).code(2).clean_error().says("--multi-label are for lists");
+    tree.pack(&["--multi-label", "tags"]).code(2).clean_error().says("--multi-label and --target are for lists");
     // Rows that differ in their classes are samples of their own.
     let twice = list(&bench, "twice.csv", "path,tags\n0.jpg,a\n0.jpg,b\n0.jpg,a\n");
     let report = pack(&twice, &bench.at("twice"), &["--multi-label", "tags:|", "--json"]).code(0).json();
