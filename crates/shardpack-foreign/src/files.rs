@@ -235,6 +235,7 @@ impl Files {
             return Err(Error::usage("is given twice").in_file(&twice.path));
         }
         self.expect()?;
+        saved_dataset::check(&self.shards)?;
         let sets = numbered::incomplete(&self.shards).into_iter().filter(|set| !self.whole.contains(set.folder()));
         self.notes
             .extend(sets.map(|set| format!("{}: {}, among the files given", text::path(&set.pattern()), set.what())));

@@ -11,7 +11,6 @@
 mod buffers;
 mod messages;
 mod pages;
-mod saved;
 mod schema;
 mod values;
 
@@ -31,7 +30,6 @@ use super::{
 
 pub(super) use messages::Messages;
 pub(super) use pages::{InBatch, Pages};
-pub(super) use saved::check as check_saved;
 
 /// Whether a file begins as an Arrow file or stream does.
 ///

@@ -485,8 +485,9 @@ impl<'a> Rows<'a> {
         if !self.meta {
             return Ok(());
         }
-        match json::names(text).into_iter().find(|name| META.contains(&name.as_str())) {
-            Some(name) => Err(Error::usage(format!(
+        let members = str::from_utf8(text).ok().and_then(json::members).unwrap_or_default();
+        match members.iter().find(|(name, _)| META.contains(&name.as_str())) {
+            Some((name, _)) => Err(Error::usage(format!(
                 "line {line}: column {name:?} has the name of a member that --meta json writes"
             ))
             .help("leave out --meta json: the component json has the other columns without it")),

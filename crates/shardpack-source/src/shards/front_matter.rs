@@ -130,6 +130,11 @@ fn entry(text: &str) -> Option<(&str, &str)> {
     }
 }
 
+/// Whether text behind a value is a comment.
+fn is_comment(text: &str) -> bool {
+    text.starts_with([' ', '\t']) && text.trim_start().starts_with('#')
+}
+
 /// A scalar, or a flow list of scalars.
 fn scalar(text: &str) -> Result<Value, String> {
     let refused = || Err(format!("{text:?} is YAML that is not supported here"));
@@ -140,8 +145,10 @@ fn scalar(text: &str) -> Result<Value, String> {
     }
     for quote in ['"', '\''] {
         if let Some(rest) = text.strip_prefix(quote) {
-            return match rest.strip_suffix(quote) {
-                Some(inner) if !inner.contains([quote, '\\']) => Ok(Value::String(inner.to_owned())),
+            return match rest.split_once(quote) {
+                Some((inner, behind)) if !inner.contains('\\') && (behind.is_empty() || is_comment(behind)) => {
+                    Ok(Value::String(inner.to_owned()))
+                }
                 _ => refused(),
             };
         }
@@ -174,7 +181,7 @@ mod tests {
         for yaml in [flat, deep] {
             assert_eq!(value(&front(yaml), "configs"), Ok(Some(expected.clone())), "{yaml}");
         }
-        let short = "configs:\n- config_name: a\n  data_files: \"a/*.parquet\"\n-\n  config_name: b\n  data_files:\n  - x\n  - y";
+        let short = "configs:\n- config_name: a\n  data_files: \"a/*.parquet\"  # all\n-\n  config_name: b\n  data_files:\n  - x\n  - y";
         let expected =
             json!([{"config_name": "a", "data_files": "a/*.parquet"}, {"config_name": "b", "data_files": ["x", "y"]}]);
         assert_eq!(value(&front(short), "configs"), Ok(Some(expected)));
@@ -191,6 +198,8 @@ mod tests {
             "configs: &x",
             "configs:\n- a: b\n a: c",
             "configs:\n- a: 1\n  a: 2",
+            "configs:\n- a: 'it''s'",
+            "configs:\n- a: 'x'#y",
         ] {
             assert!(value(&front(yaml), "configs").is_err(), "{yaml}");
         }
