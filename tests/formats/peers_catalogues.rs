@@ -8,7 +8,7 @@ use std::{
     process::Command,
 };
 
-use shardpack_testing::{Bench, photos};
+use shardpack_testing::{Bench, jpeg, photos};
 
 const CHOSEN: [&str; 2] = ["--sidecars", "auto,card,croissant"];
 /// Names of classes that YAML or JSON would change without quotes and escapes.
@@ -103,4 +103,27 @@ fn a_lost_shard_is_an_error_of_both() {
             assert!(code == 1 && text.contains(says), "{how}: {text}");
         }
     }
+}
+
+#[test]
+fn arrays_that_the_first_samples_lack_are_columns_of_the_card() {
+    let bench = Bench::new();
+    let mut list = "path,age,pose\n".to_owned();
+    for number in 0..9 {
+        bench.file(format!("{number}.jpg"), &jpeg(number, 5000));
+        list +=
+            &format!("{number}.jpg,{}\n", if number < 7 { ",".to_owned() } else { format!("{number}.5,\"[1, 2]\"") });
+    }
+    bench.file("list.csv", list.as_bytes());
+    let options = ["--target", "age:float32,pose:int64", "--on-missing", "empty", "--order", "source"];
+    shardpack_testing::pack(&bench.src().join("list.csv"), &bench.dst(), &[&options, &CHOSEN[..]].concat()).code(0);
+    let Some((code, text)) = read("rows", &bench.dst(), &[]) else { return };
+    assert_eq!(code, 0, "{text}");
+    let read: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    assert_eq!(read[1]["age.npy"], "Value('float32')", "{text}");
+    assert_eq!(read[1]["pose.npy"], "List(Value('int64'))", "{text}");
+    let values: Vec<_> = read[2].as_object().unwrap().values().map(|row| (&row["age.npy"], &row["pose.npy"])).collect();
+    assert_eq!(values.iter().filter(|(age, pose)| age.is_null() && pose.is_null()).count(), 7, "{text}");
+    let last = (serde_json::json!(8.5), serde_json::json!([1, 2]));
+    assert!(values.contains(&(&last.0, &last.1)), "{text}");
 }

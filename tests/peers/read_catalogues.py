@@ -1,10 +1,12 @@
 """Reads a folder by the files that describe it for catalogues, and compares every row with the packed trees.
 
     read_catalogues.py card|croissant FOLDER SPLIT=TREE...
+    read_catalogues.py rows FOLDER
 
 `card` calls `datasets.load_dataset(FOLDER)`, as a stream and from its cache, which must agree. `croissant` reads croissant.json with
 mlcroissant and its records. SPLIT is the name that the reader gives to the images of the ImageFolder TREE. Prints the number
-of rows. At the first difference it exits with 1.
+of rows. At the first difference it exits with 1. `rows` prints features and values of all columns but images that
+`datasets.load_dataset(FOLDER)` reads, as JSON.
 """
 
 import hashlib
@@ -97,7 +99,21 @@ def with_croissant(folder: str, trees: dict[str, Path]) -> dict[str, Counter]:
     return found
 
 
+def rows_of_card(folder: str) -> None:
+    os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_DISABLE_PROGRESS_BARS="1")
+    import datasets
+
+    with tempfile.TemporaryDirectory() as cache:
+        for name, split in datasets.load_dataset(folder, cache_dir=cache).items():
+            images = [name for name, feature in split.features.items() if isinstance(feature, datasets.Image)]
+            split = split.remove_columns([*images, "__url__"])
+            features = {name: str(feature) for name, feature in split.features.items()}
+            print(json.dumps([name, features, {row.pop("__key__"): row for row in split}]))
+
+
 def main() -> None:
+    if sys.argv[1] == "rows":
+        return rows_of_card(sys.argv[2])
     how, folder, pairs = sys.argv[1], sys.argv[2], sys.argv[3:]
     trees = {name: Path(tree) for name, tree in (pair.split("=", 1) for pair in pairs)}
     if how == "card":

@@ -268,6 +268,7 @@ impl Writer<'_> {
             samples: manifest.samples,
             kinds: &manifest.kinds,
             components: &manifest.components,
+            settings: &manifest.format.settings,
             compression: &manifest.format.compression,
             hashes: &hashes,
             unpacked: &unpacked,

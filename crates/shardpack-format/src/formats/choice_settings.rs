@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Choice, Format, foreign::FieldSelection};
 use crate::{
     Error, Result,
-    component::{self, Component},
+    component::{self, Component, Type},
     manifest::{BY_KIND, Manifest},
 };
 
@@ -27,6 +27,17 @@ const COMPONENT_CLASSES: &str = "component_classes";
 const LIST_CLUES: &str = "list_clues";
 /// The value is always [`component::TEXT`].
 const META: &str = "meta";
+
+/// The types that the settings of a manifest declare for the values of components, the payload among them, by component.
+///
+/// # Errors
+/// If a declaration is invalid.
+pub fn declared_types(settings: &BTreeMap<String, String>) -> Result<BTreeMap<String, Type>> {
+    let mut all = settings.get(COMPONENTS).map(|list| Component::of_list(list)).transpose()?.unwrap_or_default();
+    all.extend(settings.get(PAYLOAD).map(|one| Component::try_from(one.clone())).transpose()?);
+    let typed = all.into_iter().filter_map(|one| Some((one.name().to_owned(), one.kind()?.clone())));
+    Ok(typed.collect())
+}
 
 impl Choice {
     /// The settings that a manifest stores for this choice: the settings of `format`, and the source's own components.

@@ -121,6 +121,8 @@ pub struct Dataset<'a> {
     pub kinds: &'a BTreeMap<String, u64>,
     /// Names of the components, as in the manifest.
     pub components: &'a [String],
+    /// Settings of the format, as in the manifest.
+    pub settings: &'a BTreeMap<String, String>,
     /// `none`, or the compression of the shards.
     pub compression: &'a str,
     /// Hashes of each shard file by name, in lower-case hexadecimal: those of [`super::Format::file_hashes`].
@@ -265,6 +267,8 @@ pub(crate) mod tests {
 
     /// No kinds of images.
     pub static NO_KINDS: BTreeMap<String, u64> = BTreeMap::new();
+    /// No settings.
+    pub static NO_SETTINGS: BTreeMap<String, String> = BTreeMap::new();
 
     fn dataset(classes: &[manifest::Class]) -> Dataset<'_> {
         Dataset {
@@ -274,6 +278,7 @@ pub(crate) mod tests {
             samples: 0,
             kinds: &NO_KINDS,
             components: &[],
+            settings: &NO_SETTINGS,
             compression: "none",
             hashes: &[],
             unpacked: &[],

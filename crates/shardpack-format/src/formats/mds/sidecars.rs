@@ -155,7 +155,7 @@ mod tests {
     use crate::{
         formats::{
             self, Choice,
-            sidecars::tests::{Memory, NO_KINDS},
+            sidecars::tests::{Memory, NO_KINDS, NO_SETTINGS},
         },
         index::Index,
     };
@@ -177,6 +177,7 @@ mod tests {
         let no_index = |_| -> Result<Index<Vec<u8>>> { Err(Error::usage("not needed")) };
         let dataset = Dataset {
             kinds: &NO_KINDS,
+            settings: &NO_SETTINGS,
             name: "shard",
             shards,
             classes: &[],

@@ -125,7 +125,7 @@ mod tests {
     use crate::{
         formats::{
             recordio::read_idx,
-            sidecars::tests::{Memory, NO_KINDS},
+            sidecars::tests::{Memory, NO_KINDS, NO_SETTINGS},
         },
         image_header::{Header, Kind, Mode},
         index::{Summary, write as write_index},
@@ -170,6 +170,7 @@ mod tests {
             classes: &[],
             samples: 3,
             kinds: &NO_KINDS,
+            settings: &NO_SETTINGS,
             components: &["image".to_owned()],
             compression: "none",
             hashes: &[],

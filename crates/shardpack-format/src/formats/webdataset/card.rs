@@ -1,12 +1,12 @@
 //! The dataset card `README.md`: the front matter that makes `datasets.load_dataset(FOLDER)` read the shards, and a table for people.
 //!
-//! Holds at all times: the front matter declares every column, so the reader does not guess columns from the first samples; and
-//! the number of samples, which the reader compares. Names of classes are escaped, so that no name ends the front matter.
+//! Holds at all times: the front matter declares every column, so the reader does not guess columns from the first samples, unless
+//! the manifest declares no type of an array; and the number of samples, which the reader compares. Names of classes are escaped, so that no name ends the front matter.
 //! Source: Hugging Face datasets 5.2.0, `utils/metadata.py`, `features/features.py`, `splits.py`.
 
 use std::collections::BTreeSet;
 
-use super::columns::{Content, Part, class_names, columns};
+use super::columns::{Column, Content, Part, class_names, columns};
 use crate::{
     Result,
     formats::sidecars::{Catalogue, Files},
@@ -18,7 +18,7 @@ pub(super) const CATALOGUE: Catalogue = Catalogue {
     file: "README.md",
     mark: "\n# Written by shardpack. verify reports a changed card.\n",
     hashes: &[],
-    of_splits: |all| Ok(text(&all.iter().map(Part::of_split).collect::<Vec<_>>()).into_bytes()),
+    of_splits: |all| Ok(text(&all.iter().map(Part::of_split).collect::<Result<Vec<_>>>()?).into_bytes()),
 };
 
 /// Categories of sizes on the Hub, each with the number of samples that it does not reach.
@@ -73,13 +73,12 @@ fn features(parts: &[&Part<'_>]) -> String {
     let (columns, classes) = (columns(parts), class_names(parts));
     let mut text = "  features:\n".to_owned();
     for column in &columns {
-        let Some(dtype) = dtype(column.content) else { return String::new() };
+        let classes = classes.as_ref().filter(|_| column.is_label());
+        let Some(feature) = classes.map(|names| class_label(names)).or_else(|| feature(column)) else {
+            return String::new();
+        };
         for name in &column.extensions {
-            text += &format!("  - name: {}\n    dtype:", scalar(name));
-            text += &match classes.as_ref().filter(|_| column.is_label()) {
-                Some(classes) => class_label(classes),
-                None => format!(" {dtype}\n"),
-            };
+            text += &format!("  - name: {}\n{feature}", scalar(name));
         }
     }
     for name in ["__key__", "__url__"] {
@@ -90,12 +89,12 @@ fn features(parts: &[&Part<'_>]) -> String {
 
 fn class_label(classes: &[String]) -> String {
     let names = classes.iter().enumerate().map(|(label, name)| format!("          \"{label}\": {}\n", scalar(name)));
-    "\n      class_label:\n        names:\n".to_owned() + &names.collect::<String>()
+    "    dtype:\n      class_label:\n        names:\n".to_owned() + &names.collect::<String>()
 }
 
-/// The name of the reader's feature; `None` if it depends on the values.
-fn dtype(content: Content) -> Option<&'static str> {
-    Some(match content {
+/// The lines of the reader's feature, without its name; `None` if it depends on the values.
+fn feature(column: &Column) -> Option<String> {
+    let dtype = match column.content {
         Content::Image => "image",
         Content::Sound => "audio",
         Content::Video => "video",
@@ -104,8 +103,20 @@ fn dtype(content: Content) -> Option<&'static str> {
         Content::Integer => "int64",
         Content::Json => "json",
         Content::Bytes => "binary",
-        Content::Value => return None,
-    })
+        // Columns of the reader have no complex numbers.
+        Content::Value => {
+            let array = column.array().filter(|(dtype, _)| !dtype.starts_with("complex"));
+            return array.map(|(dtype, axes)| self::array(dtype, axes));
+        }
+    };
+    Some(format!("    dtype: {dtype}\n"))
+}
+
+/// The lines of the feature of arrays: a list for each axis, so that every length is accepted.
+fn array(dtype: &str, axes: usize) -> String {
+    let Some(inner) = axes.checked_sub(1) else { return format!("    dtype: {dtype}\n") };
+    let lists = (0..inner).map(|axis| format!("    {}list:\n", "  ".repeat(axis)));
+    lists.collect::<String>() + &format!("    {}list: {dtype}\n", "  ".repeat(inner))
 }
 
 /// The pattern of the names of all shards of `part`, relative to the card.
@@ -226,6 +237,36 @@ mod tests {
         // The reader infers all columns if one depends on the values.
         let told = card(&["train"], &["jpg", "x.npy"], &[], 1);
         assert!(!told.contains("features") && told.contains("num_examples: 1"), "{told}");
+    }
+
+    #[test]
+    fn arrays_of_declared_types_are_lists_of_their_axes() {
+        let (kinds, components) = (BTreeMap::from([("png".to_owned(), 1)]), ["png".to_owned(), "x.npy".to_owned()]);
+        let told = |types: &[&str]| {
+            let part = |text: &&str| {
+                let types = BTreeMap::from([("x.npy".to_owned(), text.parse().unwrap())]);
+                Part::for_test("train", (&[], 1), &[], &components, &kinds).with_types(types)
+            };
+            let parts: Vec<_> = types.iter().map(part).collect();
+            features(&parts.iter().collect::<Vec<_>>())
+        };
+        for (dtype, lines) in [
+            ("<f4[?x4]", "    list:\n      list: float32\n"),
+            ("<i8[?]?", "    list: int64\n"),
+            ("|b1[]", "    dtype: bool\n"),
+            ("<f2[2x3x?]", "    list:\n      list:\n        list: float16\n"),
+        ] {
+            assert!(
+                told(&[dtype]).contains(&format!("  - name: \"x.npy\"\n{lines}  - name")),
+                "{dtype}: {}",
+                told(&[dtype])
+            );
+        }
+        for dtype in ["<c8[2]", "array[2]", "<f4?"] {
+            assert_eq!(told(&[dtype]), "", "{dtype}");
+        }
+        assert!(told(&["<f4[2x4]", "<f4[?x4]?"]).contains("list: float32"));
+        assert_eq!(told(&["<f4[2]", "<f8[2]"]), "");
     }
 
     #[test]

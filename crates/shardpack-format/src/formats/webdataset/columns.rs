@@ -5,6 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
+    Result,
+    component::{Kind as ValueKind, Type, numpy_name},
+    formats::choice_settings::declared_types,
     formats::sidecars::{Dataset, OfSplit, readable},
     hash,
     image_header::Kind,
@@ -36,7 +39,7 @@ pub(super) enum Content {
     Text,
     Integer,
     Json,
-    /// An array or another value, whose type the reader infers.
+    /// An array or another value, whose extension does not determine its type.
     Value,
     Bytes,
 }
@@ -70,12 +73,22 @@ pub(super) struct Column {
     /// Extensions of its members: one, or for [`BY_KIND`] those of all kinds of images.
     pub extensions: Vec<String>,
     pub content: Content,
+    /// The type of its values, if all parts declare one.
+    pub declared: Option<Type>,
 }
 
 impl Column {
     /// Whether it has the labels of the classes.
     pub fn is_label(&self) -> bool {
         self.extensions == ["cls"]
+    }
+
+    /// For arrays of one dtype that readers know, with as many axes each: numpy's name of the dtype, and the number of axes.
+    pub fn array(&self) -> Option<(&'static str, usize)> {
+        match &self.declared.as_ref()?.kind {
+            ValueKind::Array { dtype: Some(dtype), shape: Some(shape) } => Some((numpy_name(dtype)?, shape.len())),
+            _ => None,
+        }
     }
 
     /// Its name: its extension, or `image` for several.
@@ -97,6 +110,7 @@ pub(super) struct Part<'a> {
     pub samples: u64,
     pub classes: &'a [Class],
     components: &'a [String],
+    types: BTreeMap<String, Type>,
     kinds: &'a BTreeMap<String, u64>,
     pub license: Option<&'a str>,
     /// Id of its manifest; `None` in a file that the manifest itself names.
@@ -104,18 +118,23 @@ pub(super) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    pub fn of_dataset(dataset: &Dataset<'a>, license: Option<&'a str>) -> Self {
-        Self {
+    /// The part that is a dataset.
+    ///
+    /// # Errors
+    /// If its settings are invalid.
+    pub fn of_dataset(dataset: &Dataset<'a>, license: Option<&'a str>) -> Result<Self> {
+        Ok(Self {
             prefix: String::new(),
             name: dataset.name,
             shards: dataset.shards,
             samples: dataset.samples,
             classes: dataset.classes,
             components: dataset.components,
+            types: declared_types(dataset.settings)?,
             kinds: dataset.kinds,
             license,
             id: None,
-        }
+        })
     }
 
     /// A split `name` with these shards and their samples.
@@ -127,22 +146,34 @@ impl<'a> Part<'a> {
         components: &'a [String],
         kinds: &'a BTreeMap<String, u64>,
     ) -> Self {
-        Self { prefix: format!("{name}/"), name, shards, samples, classes, components, kinds, license: None, id: None }
+        let (prefix, types) = (format!("{name}/"), BTreeMap::new());
+        Self { prefix, name, shards, samples, classes, components, types, kinds, license: None, id: None }
     }
 
-    pub fn of_split(split: &OfSplit<'a>) -> Self {
+    /// The same, with declared types.
+    #[cfg(test)]
+    pub fn with_types(self, types: BTreeMap<String, Type>) -> Self {
+        Self { types, ..self }
+    }
+
+    /// The part that is a split.
+    ///
+    /// # Errors
+    /// If its settings are invalid.
+    pub fn of_split(split: &OfSplit<'a>) -> Result<Self> {
         let manifest = split.manifest;
-        Self {
+        Ok(Self {
             prefix: format!("{}/", split.folder),
             name: &manifest.name,
             shards: &manifest.shards,
             samples: manifest.samples,
             classes: &manifest.classes,
             components: &manifest.components,
+            types: declared_types(&manifest.format.settings)?,
             kinds: &manifest.kinds,
             license: manifest.format.settings.get(super::LICENSE).map(String::as_str),
             id: Some(hash::hex(&manifest.id.0)),
-        }
+        })
     }
 }
 
@@ -150,6 +181,9 @@ impl<'a> Part<'a> {
 pub(super) fn columns(parts: &[&Part<'_>]) -> Vec<Column> {
     let mut all: Vec<Column> = Vec::new();
     for component in parts.iter().flat_map(|part| part.components) {
+        let with = parts.iter().filter(|part| part.components.contains(component));
+        let declared = with.map(|part| part.types.get(component).cloned());
+        let declared = declared.reduce(|one, other| one?.join(other?)).flatten();
         let extensions = match component == BY_KIND {
             true => {
                 let has = |kind: &Kind| parts.iter().any(|part| part.kinds.contains_key(kind.name()));
@@ -160,7 +194,7 @@ pub(super) fn columns(parts: &[&Part<'_>]) -> Vec<Column> {
             false => vec![component.clone()],
         };
         let content = if component == BY_KIND { Content::Image } else { Content::of(component) };
-        let column = Column { extensions, content };
+        let column = Column { extensions, content, declared };
         if !column.extensions.is_empty() && !all.contains(&column) {
             all.push(column);
         }

@@ -108,8 +108,8 @@ pub(super) fn write(name: &str, dataset: &Dataset<'_>, license: Option<&str>, fi
             let sizes = dataset.shards.iter().map(|shard| (shard.file.as_str(), shard.samples));
             sidecars::json("sizes.json", &sidecars::Pairs::new(sizes), files)
         }
-        "card" => card::write(&Part::of_dataset(dataset, license), files),
-        "croissant" => croissant::write(&Part::of_dataset(dataset, license), dataset.hashes, files),
+        "card" => card::write(&Part::of_dataset(dataset, license)?, files),
+        "croissant" => croissant::write(&Part::of_dataset(dataset, license)?, dataset.hashes, files),
         _ => sidecars::write(super::NAME, name, dataset, files),
     }
 }

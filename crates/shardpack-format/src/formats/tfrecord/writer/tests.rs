@@ -140,6 +140,7 @@ fn the_index_for_dali_has_a_line_a_record() {
         samples: 3,
         kinds: &BTreeMap::new(),
         components: format.components(),
+        settings: &BTreeMap::new(),
         compression: "none",
         hashes: &[],
         unpacked: &[],
