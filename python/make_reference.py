@@ -30,6 +30,7 @@ NAMES = {
     "shardpack": {
         "loader": ["Loader"],
         "batch": ["Batch", "NamedBatch", "Encoded"],
+        "ragged": ["Ragged"],
         "part": ["Part"],
         "receipt": ["Receipt", "Expected"],
         "distributed": ["Ranks", "find"],

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .distributed import Ranks
     from .loader import Loader
     from .part import Part
+    from .ragged import Ragged
     from .receipt import Expected, Receipt
     from .rows import Writer
 else:
@@ -38,7 +39,14 @@ else:
         **dict.fromkeys(["Batch", "Encoded", "NO_LABEL", "NamedBatch"], "batch"),
         **dict.fromkeys(["Dataset", "Sample"], "dataset"),
         **dict.fromkeys(["Expected", "Receipt"], "receipt"),
-        **{"Item": "_mapped", "Loader": "loader", "Part": "part", "Ranks": "distributed", "Writer": "rows"},
+        **{
+            "Item": "_mapped",
+            "Loader": "loader",
+            "Part": "part",
+            "Ragged": "ragged",
+            "Ranks": "distributed",
+            "Writer": "rows",
+        },
     }
 
     def __getattr__(name: str) -> Any:
@@ -71,6 +79,7 @@ __all__ = [
     "NamedBatch",
     "Part",
     "Progress",
+    "Ragged",
     "Ranks",
     "Receipt",
     "Report",

@@ -21,6 +21,7 @@ from ._stores import Settings, Store, is_url, open_native
 from .batch import NO_LABEL, Batch, Encoded, NamedBatch
 from .errors import UsageError
 from .part import Part
+from .ragged import Ragged
 from .receipt import Expected, Receipt
 from .running import PathLike
 from .transforms import Pipeline, Step, imagenet_eval, imagenet_train
@@ -51,8 +52,8 @@ class Loader:
             one shape are stacked, tuples and dicts element by element; other results are a list. Python functions are
             limited by the GIL.
         batch_transform: Function that is called with each batch; its result is returned instead.
-        components: Names of components to add; batches become dicts. Arrays of one dtype and shape are stacked, other
-            values are lists.
+        components: Names of components to add; batches become dicts. Arrays of one dtype and shape are stacked, arrays
+            whose first axis differs are `Ragged`, other values are lists, with `None` for what a sample lacks.
         as_dict: Return dicts with `image` and `label` instead of tuples.
         shuffle: `"lanes"` or `True`: as good as a true shuffle, with large reads. `"full"`: one read per sample.
             `"none"` or `False`: stored order.
@@ -445,8 +446,18 @@ class Loader:
         # torch has native byte order only.
         return torch.from_numpy(found if found.dtype.isnative else found.astype(found.dtype.newbyteorder("=")))
 
+    def _column(self, column: Any, name: str) -> Any:
+        """A component for all samples of a batch."""
+        if isinstance(column, list):
+            return [self._value(one, name) for one in column]
+        if not isinstance(column, tuple):
+            return self._array(column)
+        rows, offsets = self._array(column[0]), np.asarray(column[1])
+        # Rows whose dtype torch lacks stay numpy arrays, and so do their offsets.
+        return Ragged(rows, offsets if isinstance(rows, np.ndarray) else self._array(offsets))
+
     def _value(self, value: Any, name: str) -> Any:
-        """One value of a column whose arrays differ in shape or dtype."""
+        """One value of a column whose arrays have no common form."""
         if isinstance(value, _native.Array):
             return self._array(value)
         if isinstance(value, bytes) and name.rpartition(".")[2] == "npy":
@@ -494,9 +505,7 @@ class Loader:
             if self._classes or not self._components or bool((labels != NO_LABEL).any()):
                 batch["label"] = labels
             for name, column in native.columns:
-                batch[name] = (
-                    [self._value(one, name) for one in column] if isinstance(column, list) else self._array(column)
-                )
+                batch[name] = self._column(column, name)
         else:
             batch = Batch((content, labels))
         batch._tell(native, self._classes)

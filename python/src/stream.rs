@@ -82,7 +82,7 @@ pub struct Batch {
     sources: Py<Array>,
     /// The payloads as stored, if requested.
     encoded: Option<Py<Payloads>>,
-    /// Name and content of each component: an array, or a list.
+    /// Name and content of each component: an array, a list, or for ragged arrays their rows and the offsets of each, `[B + 1] int64`.
     columns: Vec<(String, Py<PyAny>)>,
     /// The state that resumes right after this batch.
     state: String,
@@ -163,7 +163,7 @@ impl Stream {
     }
 }
 
-/// A component for all samples: an array `[B, …]`, or a list.
+/// A component for all samples: an array `[B, …]`, a list, or a pair of rows and offsets.
 fn values(py: Python<'_>, values: Values, samples: usize) -> PyResult<Py<PyAny>> {
     match values {
         Values::Stacked { form: Form::Array { dtype, shape }, items } => {
@@ -171,6 +171,13 @@ fn values(py: Python<'_>, values: Values, samples: usize) -> PyResult<Py<PyAny>>
             Ok(Py::new(py, Array::shaped(items, &dtype, shape))?.into_any())
         }
         Values::Stacked { .. } => Err(PyRuntimeError::new_err("stacked values that are not arrays")),
+        Values::Ragged { dtype, row, items, offsets } => {
+            let rows = offsets.last().copied().unwrap_or(0);
+            let shape = std::iter::once(rows).chain(row).map(|axis| axis as usize).collect();
+            let rows = Py::new(py, Array::shaped(items, &dtype, shape))?;
+            let offsets = Array::new(offsets.into_iter().map(|offset| offset as i64).collect(), "<i8");
+            Ok((rows, Py::new(py, offsets)?).into_pyobject(py)?.into_any().unbind())
+        }
         Values::Each(each) => {
             let each = each.into_iter().map(|value| match value {
                 None => Ok(py.None()),

@@ -233,6 +233,10 @@ fn encoded(dst: &Path, components: &[&str]) -> BTreeMap<u64, (Vec<u8>, i64, Vec<
                     let one = items.len() / batch.len();
                     format!("{form:?} {:?}", &items[at * one..(at + 1) * one])
                 }
+                Values::Ragged { dtype, row, items, offsets } => {
+                    let one = items.len() / offsets[batch.len()].max(1) as usize;
+                    format!("{dtype} {row:?} {:?}", &items[offsets[at] as usize * one..offsets[at + 1] as usize * one])
+                }
                 Values::Each(values) => format!("{:?}", values[at]),
             });
             all.insert(*sample, (payload.to_vec(), batch.labels()[at], beside.collect()));

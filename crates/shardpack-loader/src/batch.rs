@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use shardpack_format::{Result, component::Form};
+use shardpack_format::Result;
 
 use crate::{
+    columns::Column,
     ring::Ring,
     run::Payload,
     slots::{Memory, Slots},
@@ -32,29 +33,6 @@ pub struct Batch {
     pub(crate) ring: Arc<Ring>,
     /// Whether the batch was handed out.
     pub(crate) is_kept: bool,
-}
-
-/// An extra component, for all samples of a batch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Column {
-    /// Name of the component in the manifest.
-    pub name: String,
-    /// The values.
-    pub values: Values,
-}
-
-/// The values of a [`Column`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Values {
-    /// Every sample has an array of this form: the items of all arrays, one array after the other, in C order.
-    Stacked {
-        /// dtype as numpy writes it (`<f4`), and the shape of one array.
-        form: Form,
-        /// The items of all samples, little-endian unless the dtype has another byte order.
-        items: Vec<u8>,
-    },
-    /// Unchanged values: a file, text, JSON or `.npy`, as the form states; `None` for samples without the component.
-    Each(Vec<Option<(Form, Vec<u8>)>>),
 }
 
 impl Batch {

@@ -18,8 +18,8 @@ use shardpack_imaging::training::Worker;
 use shardpack_runtime::{Instant, threads};
 
 use crate::{
-    batch::{Batch, Column},
-    columns::Gathered,
+    batch::Batch,
+    columns::{Column, Gathered, Wanted},
     feed::{Feed, Handle, Next},
     fill_slot::{Making, Slotted},
     fork_guard,
@@ -310,7 +310,7 @@ impl Shared {
 
     /// Makes consecutive samples of a batch.
     fn part(&self, worker: &mut Worker, building: &Building, first: usize, fetched: &[Fetched]) -> Result<BatchPiece> {
-        let columns = self.making.columns.iter().map(|_| Gathered::default()).collect();
+        let columns = self.making.columns.iter().map(Wanted::begin).collect();
         // Payloads alone are handed out without reading them.
         if !self.making.columns.is_empty() && fetched.len() > 1 {
             fetch_lines(fetched);
@@ -413,7 +413,7 @@ impl Shared {
         let own = share.own().saturating_sub(share.batch_start(number));
         let making = &self.making;
         let mut made_of = Vec::with_capacity(len);
-        let mut columns: Vec<_> = making.columns.iter().map(|_| Gathered::default()).collect();
+        let mut columns: Vec<_> = making.columns.iter().map(Wanted::begin).collect();
         let mut all = Vec::with_capacity(len);
         for part in parts {
             all.extend(part.slotted);
@@ -439,7 +439,7 @@ impl Shared {
         let (samples, labels) = made_of.iter().map(|kept| (kept.sample, kept.label)).unzip();
         let sources = made_of.iter().map(|kept| kept.source).collect();
         let payloads = made_of.into_iter().filter_map(|kept| kept.payload).collect();
-        let names = making.columns.iter().cloned();
+        let names = making.columns.iter().map(|wanted| wanted.name.clone());
         let columns = names.zip(columns).map(|(name, column)| Column { name, values: column.into_values() }).collect();
         let plan = &making.plan;
         let state = State::new(plan, epoch, share.position_after(number + 1));

@@ -12,7 +12,7 @@ use shardpack_reader::Sample;
 use crate::{
     OnBad, Output,
     batch::NO_LABEL,
-    columns::{Gathered, Value},
+    columns::{Gathered, Value, Wanted},
     plan::{Plan, PlanSource},
     receipt::Bad,
     run::{Fetched, Payload},
@@ -30,8 +30,8 @@ pub(crate) struct Making {
     pub limits: Limits,
     /// Memory budget for decoding, shared by all threads.
     pub decoding: Arc<Budget>,
-    /// Names of the extra components.
-    pub columns: Vec<String>,
+    /// The extra components.
+    pub columns: Vec<Wanted>,
     pub counters: Arc<Counters>,
 }
 
@@ -148,7 +148,7 @@ impl Making {
         }
         // All or nothing: a sample that is not kept leaves no value in any column.
         let numbers = source.columns.iter().zip(&self.columns);
-        let values = numbers.map(|(number, name)| value(&sample, *number, name)).collect::<Result<Vec<_>>>()?;
+        let values = numbers.map(|(number, wanted)| value(&sample, *number, wanted)).collect::<Result<Vec<_>>>()?;
         columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
         self.counters.made(bytes.len() as u64, decoded.as_ref());
         let payload = matches!(self.output, Output::Encoded).then(|| Payload::new(fetched, &sample));
@@ -169,13 +169,17 @@ fn said(refused: &Refused) -> String {
     }
 }
 
-/// Component `number` of a sample, with the name `name`. Every sample must have the component if it is an array, so that a
-/// batch has an array for each sample.
-fn value<'s>(sample: &'s Sample<'_>, number: usize, name: &str) -> Result<Value<'s>> {
+/// Component `number` of a sample. Every sample must have the component if it is an array, so that a batch has an array for each
+/// sample, unless the manifest declares that samples lack it.
+fn value<'s>(sample: &'s Sample<'_>, number: usize, wanted: &Wanted) -> Result<Value<'s>> {
+    let name = &wanted.name;
     let is_array = name.rsplit('.').next() == Some("npy");
     let wrong = |what: String| Err(located(sample, Error::data(format!("component {name:?}: {what}"))));
     let Some(form) = sample.form(number) else {
-        return if is_array { wrong("the sample has no such array".to_owned()) } else { Ok(Value::Missing) };
+        return match is_array && !wanted.is_optional() {
+            true => wrong("the sample has no such array".to_owned()),
+            false => Ok(Value::Missing),
+        };
     };
     if let Some(items) = sample.items(number)? {
         return Ok(Value::Array(Cow::Borrowed(form), items));

@@ -64,8 +64,9 @@ mod state;
 mod stats;
 mod subset;
 
-pub use batch::{Batch, Column, NO_LABEL, Values};
+pub use batch::{Batch, NO_LABEL};
 pub use batches::Batches;
+pub use columns::{Column, Values};
 pub use loader::{Loader, Options};
 pub use mix::{MixPart, Times};
 pub use output::{OnBad, Output, Own};

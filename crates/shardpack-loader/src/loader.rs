@@ -16,7 +16,7 @@ use crate::{
     fill_slot::Making,
     mix::Quotas,
     order::{self, Epoch, Identities, Last, Shuffle, Sum},
-    plan::{Needs, Plan, PlanSource, Ranks},
+    plan::{self, Needs, Plan, PlanSource, Ranks},
     receipt::Expected,
     ring::Ring,
     stats::Counters,
@@ -364,13 +364,15 @@ impl Loader {
             0 => threads::cores(),
             threads => threads,
         };
+        let columns = self.options.components.iter().map(|name| plan::wanted(&self.plan.sources, name));
+        let columns = columns.collect::<Result<_>>()?;
         let making = Making {
             plan: self.plan.clone(),
             output: self.options.output.clone(),
             on_bad: self.options.on_bad,
             limits: self.options.limits,
             decoding: Arc::new(Budget::new(self.decoding_bytes(threads))),
-            columns: self.options.components.clone(),
+            columns,
             counters: Arc::clone(&counters),
         };
         let feed = self.feed(from, &counters)?;

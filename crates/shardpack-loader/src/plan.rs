@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use shardpack_format::{Error, Result, manifest::Blake3, permutation::mix};
+use shardpack_format::{Error, Result, formats::declared_types, manifest::Blake3, permutation::mix};
 use shardpack_reader::{Dataset, Shard};
 
 use crate::{
+    columns::Wanted,
     mix::Quotas,
     order::{
         Epoch, Identities, Last, Layout, Options, RankLanes, Selection, Share, Shuffle, Sum, of_all, of_groups,
@@ -35,6 +36,20 @@ impl PlanSource {
         let (Some(labels), Some(own)) = (&self.labels, own) else { return own };
         usize::try_from(own).ok().and_then(|own| labels.get(own)).copied()
     }
+}
+
+/// The component `name` of all these datasets, with the type that all declare.
+///
+/// # Errors
+/// If a manifest declares an invalid type.
+pub(crate) fn wanted(sources: &[PlanSource], name: &str) -> Result<Wanted> {
+    let types = sources.iter().map(|source| {
+        let mut types = declared_types(&source.dataset.manifest().format.settings)?;
+        Ok(types.remove(name))
+    });
+    let types = types.collect::<Result<Vec<_>>>()?;
+    let declared = types.into_iter().reduce(|one, other| one?.join(other?)).flatten();
+    Ok(Wanted { name: name.to_owned(), declared })
 }
 
 /// See the module.

@@ -24,6 +24,8 @@ use std::{borrow::Cow, collections::BTreeMap, ops::Range, path::Path};
 
 use serde::{Deserialize, Serialize};
 
+pub use choice_settings::declared_types;
+
 use self::foreign::FieldSelection;
 use crate::{
     Error, Result,

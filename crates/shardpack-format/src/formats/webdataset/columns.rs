@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     Result,
     component::{Kind as ValueKind, Type, numpy_name},
-    formats::choice_settings::declared_types,
+    formats::declared_types,
     formats::sidecars::{Dataset, OfSplit, readable},
     hash,
     image_header::Kind,
