@@ -31,6 +31,7 @@ NAMES = {
         "loader": ["Loader"],
         "batch": ["Batch", "NamedBatch", "Encoded"],
         "ragged": ["Ragged"],
+        "_cropped": ["Cropped"],
         "part": ["Part"],
         "receipt": ["Receipt", "Expected"],
         "distributed": ["Ranks", "find"],

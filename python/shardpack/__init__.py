@@ -24,6 +24,7 @@ from .errors import DataError, Error, Interrupted, MachineError, UsageError
 from .running import Progress, Report
 
 if TYPE_CHECKING:
+    from ._cropped import Cropped
     from ._mapped import Item
     from .batch import NO_LABEL, Batch, Encoded, NamedBatch
     from .dataset import Dataset, Sample
@@ -40,6 +41,7 @@ else:
         **dict.fromkeys(["Dataset", "Sample"], "dataset"),
         **dict.fromkeys(["Expected", "Receipt"], "receipt"),
         **{
+            "Cropped": "_cropped",
             "Item": "_mapped",
             "Loader": "loader",
             "Part": "part",
@@ -65,6 +67,7 @@ else:
 
 __all__ = [
     "Batch",
+    "Cropped",
     "DataError",
     "Dataset",
     "Encoded",

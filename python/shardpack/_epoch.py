@@ -60,7 +60,7 @@ class Epoch(Iterator[Any]):
             self._stream = loader._begin_epoch()
             self._raw = _Raw(loader, self._stream)
             if loader._mapped is not None:
-                self._mapping = loader._mapped.begin(self._stream, self._raw)
+                self._mapping = loader._mapped.begin(loader, self._stream, self._raw)
         made = self._made(self._raw)
         if made is None:
             self._end()

@@ -8,14 +8,17 @@ import sys
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _native
 from ._options import whole
-from .batch import Encoded
+from .batch import NO_LABEL, Encoded, class_name
+
+if TYPE_CHECKING:
+    from .loader import Loader
 
 #: Batches in flight.
 _BATCHES = 3
@@ -27,9 +30,15 @@ class Item:
     Attributes:
         bytes: Payload as stored, a read-only `memoryview`.
         label: Label of the class, or `NO_LABEL`.
+        class_name: Name of the class, or `None`.
         number: Number of the sample in its dataset, from 0.
         epoch: Number of the epoch, from 0.
         source: Number of the dataset in a mix, from 0.
+        components: Values of the option `components` of the loader, by name.
+        key: Key of the sample.
+        path: Path in the source, as in `Sample`.
+        size: Width and height in pixels from the image header; `(0, 0)` if unknown.
+        kind: Type of the payload, as in `Sample`.
 
     Example:
         def thumbnail(item):
@@ -40,11 +49,52 @@ class Item:
         print(tuple(next(iter(loader))[0].shape))  # (32, 64, 64, 3)
     """
 
-    __slots__ = ("_seed", "bytes", "epoch", "label", "number", "source")
+    __slots__ = ("_found", "_loader", "_seed", "bytes", "components", "epoch", "label", "number", "source")
 
-    def __init__(self, bytes: memoryview, label: int, number: int, epoch: int, source: int = 0, seed: int = 0) -> None:
+    def __init__(
+        self,
+        bytes: memoryview,
+        label: int,
+        number: int,
+        epoch: int,
+        source: int = 0,
+        seed: int = 0,
+        components: dict[str, Any] | None = None,
+        loader: Loader | None = None,
+    ) -> None:
         self.bytes, self.label, self.number, self.epoch = bytes, label, number, epoch
-        self.source, self._seed = source, seed
+        self.source, self._seed, self.components, self._loader = source, seed, components or {}, loader
+        self._found: tuple[str, str, tuple[int, int], str] | None = None
+
+    @property
+    def class_name(self) -> str | None:
+        if self._loader is None or self.label == NO_LABEL:
+            return None
+        return class_name(self._loader._classes, self.label)
+
+    @property
+    def _row(self) -> tuple[str, str, tuple[int, int], str]:
+        """Facts of the index, which most functions do not need."""
+        if self._found is None:
+            assert self._loader is not None, "items of a loader have one"
+            self._found = self._loader._engine().row(self.source, self.number)
+        return self._found
+
+    @property
+    def key(self) -> str:
+        return self._row[0]
+
+    @property
+    def path(self) -> str:
+        return self._row[1]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self._row[2]
+
+    @property
+    def kind(self) -> str:
+        return self._row[3]
 
     def image(self, upright: bool = False) -> npt.NDArray[np.uint8]:
         """Decode the payload, natively and without the GIL.
@@ -92,9 +142,11 @@ class Mapped:
     def __init__(self, function: Callable[[Item], Any], threads: int) -> None:
         self.function, self.threads = function, threads
 
-    def begin(self, stream: _native.Stream, raw: Callable[[], tuple[_native.Batch, Any] | None]) -> Mapping:
-        """Start an epoch on the batches that `raw` returns, up to `None`."""
-        return Mapping(self, stream, raw)
+    def begin(
+        self, loader: Loader, stream: _native.Stream, raw: Callable[[], tuple[_native.Batch, Any] | None]
+    ) -> Mapping:
+        """Start an epoch of `loader` on the batches that `raw` returns, up to `None`."""
+        return Mapping(self, loader, stream, raw)
 
 
 #: A batch in flight with the receipt up to it, or the exception in its place.
@@ -108,8 +160,13 @@ class Mapping:
     """
 
     def __init__(
-        self, mapped: Mapped, stream: _native.Stream, raw: Callable[[], tuple[_native.Batch, Any] | None]
+        self,
+        mapped: Mapped,
+        loader: Loader,
+        stream: _native.Stream,
+        raw: Callable[[], tuple[_native.Batch, Any] | None],
     ) -> None:
+        self._loader = loader
         self._function, self._stream, self._raw = mapped.function, stream, raw
         self._pool = ThreadPoolExecutor(mapped.threads, thread_name_prefix="shardpack-sample")
         self._pending: deque[_Pending] = deque()
@@ -146,9 +203,19 @@ class Mapping:
         labels, numbers, sources = (np.asarray(one) for one in (native.labels, native.numbers, native.sources))
         # The seed of the run: after `load_state_dict`, it may differ from the loader's option.
         seed = json.loads(native.state)["seed"]
+        columns = [(name, self._loader._column(column, name)) for name, column in native.columns]
         items = (
-            Item(payload, int(label), int(number), native.epoch, int(source), seed)
-            for payload, label, number, source in zip(payloads, labels, numbers, sources)
+            Item(
+                payload,
+                int(label),
+                int(number),
+                native.epoch,
+                int(source),
+                seed,
+                {name: column[at] for name, column in columns},
+                self._loader,
+            )
+            for at, (payload, label, number, source) in enumerate(zip(payloads, labels, numbers, sources))
         )
         return [self._pool.submit(self._function, item) for item in items]
 

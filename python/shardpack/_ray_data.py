@@ -106,7 +106,7 @@ class Source(Datasource):
     ) -> None:
         super().__init__()
         self._store = Settings.of(store)
-        opened = open_native(path, check_content, self._store)
+        opened = open_native(path, check_content, self._store, raw=True)
         # The nodes have other working folders.
         self._path = absolute(path)
         self._check_content = check_content
@@ -220,7 +220,7 @@ def _opened(
     path: str, store: Settings, identity: str, check_content: bool, _version: tuple[int, int, int]
 ) -> _native.Dataset:
     """The dataset, opened once per process and version of its manifest."""
-    opened = open_native(path, check_content, store)
+    opened = open_native(path, check_content, store, raw=True)
     if (found := _manifest(opened)["id"]) != identity:
         raise DataError(
             f"another dataset: its id is {found}, and where the tasks were made it was {identity}",

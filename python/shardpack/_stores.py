@@ -88,13 +88,15 @@ def absolute(path: PathLike) -> str:
     return os.fspath(path) if is_url(path) else os.path.abspath(path)
 
 
-def open_native(path: PathLike, check_content: bool = False, store: Settings | None = None) -> _native.Dataset:
+def open_native(
+    path: PathLike, check_content: bool = False, store: Settings | None = None, raw: bool = False
+) -> _native.Dataset:
     """Open a native dataset; a missing or unsuitable path is a `UsageError`, not a `MachineError`."""
     if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
         raise UsageError(f"path={shown(path)}: the folder of a packed dataset is wanted, or its URL as a string")
     if is_url(path):
         store = store or Settings()
-        return _native.Dataset(os.fspath(path), check_content, store.pairs, store.cache)
+        return _native.Dataset(os.fspath(path), check_content, store.pairs, store.cache, raw)
     if not os.path.exists(path):
         is_of_url = re.match(r"[A-Za-z][A-Za-z0-9]+:/[^/]", os.fspath(path)) is not None
         help = "give a URL as a string: pathlib takes one of its slashes" if is_of_url else None
@@ -106,7 +108,7 @@ def open_native(path: PathLike, check_content: bool = False, store: Settings | N
         raise UsageError("this is a file, and no folder of a packed dataset", os.fspath(path), help=help)
     store = store or Settings()
     try:
-        return _native.Dataset(os.fspath(path), check_content, store.pairs, store.cache)
+        return _native.Dataset(os.fspath(path), check_content, store.pairs, store.cache, raw)
     except UsageError as error:
         if error.help is None and not os.path.exists(os.path.join(path, "manifest.json")):
             with os.scandir(path) as entries:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
+from ._cropped import Cropped
 
 #: Label of samples without a label: -2^63, the smallest int64.
 NO_LABEL = -(2**63)
@@ -88,9 +89,11 @@ class _About:
     samples: npt.NDArray[np.uint64]
     sources: npt.NDArray[np.uint64]
     state: str
+    boxes_cropped: Optional[Cropped]
     _classes: Sequence[str]
 
-    def _tell(self, native: _native.Batch, classes: Sequence[str]) -> None:
+    def _tell(self, native: _native.Batch, classes: Sequence[str], width: int) -> None:
+        self.boxes_cropped = None if native.cropped is None else Cropped(native.cropped, width)
         self.epoch, self.number, self.state = native.epoch, native.number, native.state
         self.samples, self.sources = np.asarray(native.numbers), np.asarray(native.sources)
         self._classes = classes
@@ -107,6 +110,7 @@ class Batch(tuple[Any, ...], _About):
         number: Number of the batch among those of this rank in the epoch, from 0.
         samples: Sample numbers in the dataset, numpy `[B] uint64`.
         sources: Part of a mix that each sample comes from, numpy `[B] uint64`.
+        boxes_cropped: With a transform, the cut of each image: `Cropped`, which moves boxes and points.
         state: JSON of the state after this batch: `{"shardpack": json.loads(batch.state)}` is a `Loader.state_dict`.
 
     Example:

@@ -34,7 +34,7 @@ class Sample:
         class_name: Name of the class, or `None`.
         path: Path in the source; bytes that are not UTF-8 are decoded as by `os.fsdecode`.
         bytes: Payload, byte for byte as it was packed.
-        components: Other components by name, without the label: bytes, str, parsed JSON, int, float, or numpy arrays.
+        components: Other components by name, without the label: str, parsed JSON, int, float, numpy arrays, or bytes.
         size: Width and height in pixels from the image header; `(0, 0)` if unknown.
         kind: Type of the payload, detected from its first bytes: `jpeg`, `png`, …
 
@@ -105,6 +105,7 @@ class Dataset(Sequence[Any]):
             `ImageFolder`.
         target_transform: Function of the label; used only with `transform`.
         check_content: Compare each payload with its hash. Data from a URL is always checked.
+        raw: Components that are files are bytes. Otherwise `.txt` is `str`, and `.json` is parsed.
         store: Object store settings for a URL, in addition to the environment, such as `{"endpoint": "http://…"}`;
             listed in docs/how-to/training.md. Pickles of the dataset contain them.
         cache_dir: Local folder that keeps downloaded data of a URL, shared by all processes; see `Loader`.
@@ -128,19 +129,20 @@ class Dataset(Sequence[Any]):
         target_transform: Callable[[Any], Any] | None = None,
         *,
         check_content: bool = False,
+        raw: bool = False,
         store: Store | None = None,
         cache_dir: PathLike | None = None,
         cache_bytes: int | str | None = None,
     ) -> None:
         settings = Settings.of(store).with_cache(cache_dir, cache_bytes)
-        self._native = open_native(path, check_content, settings)
-        self._given = os.fspath(path), transform, target_transform, check_content, settings
+        self._native = open_native(path, check_content, settings, raw)
+        self._given = os.fspath(path), transform, target_transform, (check_content, raw), settings
         self.path, self.transform, self.target_transform = os.fspath(path), transform, target_transform
 
     def __reduce__(self) -> tuple[Any, ...]:
-        path, transform, target_transform, check_content, settings = self._given
+        path, transform, target_transform, flags, settings = self._given
         cache = settings.cache or (None, None)
-        return _opened, (absolute(path), transform, target_transform, check_content, settings.mapping(), *cache)
+        return _opened, (absolute(path), transform, target_transform, flags, settings.mapping(), *cache)
 
     def __len__(self) -> int:
         """Number of samples."""
@@ -336,13 +338,13 @@ def _opened(
     path: str,
     transform: Any,
     target_transform: Any,
-    check_content: bool,
+    flags: tuple[bool, bool],
     store: Store,
     cache_dir: str | None,
     cache_bytes: int | None,
 ) -> Dataset:
     options: dict[str, Any] = {"store": store, "cache_dir": cache_dir, "cache_bytes": cache_bytes}
-    return Dataset(path, transform, target_transform, check_content=check_content, **options)
+    return Dataset(path, transform, target_transform, check_content=flags[0], raw=flags[1], **options)
 
 
 def _value(value: Any) -> Any:

@@ -54,6 +54,7 @@ class Loader:
         batch_transform: Function that is called with each batch; its result is returned instead.
         components: Names of components to add; batches become dicts. Arrays of one dtype and shape are stacked, arrays
             whose first axis differs are `Ragged`, other values are lists, with `None` for what a sample lacks.
+        raw: Components that are files are bytes. Otherwise `.txt` is `str`, and `.json` is parsed.
         as_dict: Return dicts with `image` and `label` instead of tuples.
         shuffle: `"lanes"` or `True`: as good as a true shuffle, with large reads. `"full"`: one read per sample.
             `"none"` or `False`: stored order.
@@ -75,8 +76,9 @@ class Loader:
         part_seed: Seed of the order of `part`.
         balance: Exponent of the class sizes; 0 gives all classes equal shares.
         epoch_samples: Samples per epoch for a mix with weights.
-        on_bad: Bad samples are damaged, too large, undecodable, or lack an array. `"error"`: raise instead of the
-            batch. `"skip"`: leave out. `"replace"`: use another sample of the class. The receipt names them.
+        on_bad: Bad samples are damaged, too large, undecodable, lack an array, or have invalid text or JSON.
+            `"error"`: raise instead of the batch. `"skip"`: leave out. `"replace"`: use another sample of the class.
+            The receipt names them.
         check_content: Compare each payload with its hash. Data from a URL is always checked.
         max_pixels: Width × height above which an image is bad. `None`: 178,956,970, as in Pillow.
         memory: Memory for data read ahead, in bytes or as `"1GiB"`. `None`: 256 MiB, or up to 2 GiB if large batches of
@@ -121,6 +123,7 @@ class Loader:
         sample_transform: Callable[[Any], Any] | None = None,
         batch_transform: Callable[[Any], Any] | None = None,
         components: Sequence[str] = (),
+        raw: bool = False,
         as_dict: bool = False,
         shuffle: bool | str = True,
         seed: int = 0,
@@ -199,6 +202,7 @@ class Loader:
             "components": self._components,
             "on_bad": choice(on_bad, "on_bad", ("error", "skip", "replace")),
             "check_content": flag(check_content, "check_content"),
+            "raw": flag(raw, "raw"),
             "max_pixels": whole_or_none(max_pixels, "max_pixels", 1),
             "memory_bytes": None if memory is None else in_bytes(memory, "memory"),
             "ahead_bytes": in_bytes(ahead, "ahead"),
@@ -230,6 +234,9 @@ class Loader:
         # Invalid options fail now. Ranks are detected later: one rank of one serves for the check, and is often right.
         self._alone: _native.Engine | None = self._engine_of(distributed.Ranks(0, 1, ""))
         self._classes = self._alone.classes
+        slot = self._alone.slot()
+        #: Pixels across an image in a batch.
+        self._width = 0 if slot is None else slot[0][1 if pipeline is not None and pipeline.layout == "HWC" else 2]
 
     #: Whether DataLoader workers divide the rank; `shardpack.torch` divides before.
     _divides = True
@@ -508,7 +515,7 @@ class Loader:
                 batch[name] = self._column(column, name)
         else:
             batch = Batch((content, labels))
-        batch._tell(native, self._classes)
+        batch._tell(native, self._classes, self._width)
         return batch if self._batch_transform is None else self._batch_transform(batch)
 
     # Receipts and statistics.

@@ -2,7 +2,11 @@
 
 use std::any::Any;
 
-use pyo3::{prelude::*, types::PyDict};
+use pyo3::{
+    exceptions::PyTypeError,
+    prelude::*,
+    types::{PyDict, PyTuple},
+};
 use shardpack_loader::Payload;
 
 /// Input for `numpy.asarray`: the numpy arrays keep this object alive, and this object keeps the memory.
@@ -58,8 +62,59 @@ impl Array {
         let told = PyDict::new(py);
         told.set_item("version", 3)?;
         told.set_item("typestr", &self.dtype)?;
-        told.set_item("shape", pyo3::types::PyTuple::new(py, &self.shape)?)?;
+        told.set_item("shape", PyTuple::new(py, &self.shape)?)?;
         told.set_item("data", (self.start, self.is_shared))?;
         Ok(told)
     }
+
+    /// Lengths of the axes.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.shape)
+    }
+
+    /// dtype of numpy.
+    #[getter]
+    fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.import("numpy")?.call_method1("dtype", (&self.dtype,))
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        self.shape.first().copied().ok_or_else(|| PyTypeError::new_err("len() of an array without axes"))
+    }
+
+    /// As numpy's `ndarray.__array__`, without a copy unless one is requested.
+    #[pyo3(signature = (*arguments, **options))]
+    fn __array__<'py>(
+        this: &Bound<'py, Self>,
+        arguments: &Bound<'py, PyTuple>,
+        options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        numpy(this)?.call_method("__array__", arguments, options)
+    }
+
+    /// For `torch.from_dlpack` and others, with the arguments of the array API.
+    #[pyo3(signature = (**options))]
+    fn __dlpack__<'py>(this: &Bound<'py, Self>, options: Option<&Bound<'py, PyDict>>) -> PyResult<Bound<'py, PyAny>> {
+        numpy(this)?.call_method("__dlpack__", (), options)
+    }
+
+    fn __dlpack_device__<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        numpy(this)?.call_method0("__dlpack_device__")
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let shape = self.shape.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+        Ok(format!("Array({}[{shape}])", self.dtype(py)?))
+    }
+}
+
+/// The numpy array over the same memory. It is made from the interface alone, not by `__array__`.
+fn numpy<'py>(array: &Bound<'py, Array>) -> PyResult<Bound<'py, PyAny>> {
+    let py = array.py();
+    let plain = py.import("types")?.call_method1("SimpleNamespace", ())?;
+    plain.setattr("__array_interface__", array.get().__array_interface__(py)?)?;
+    // The array keeps the object with the interface alive, and that keeps the memory alive.
+    plain.setattr("owner", array)?;
+    py.import("numpy")?.call_method1("asarray", (plain,))
 }

@@ -8,7 +8,7 @@ use pyo3::{
     types::{PyBytes, PyString},
 };
 use shardpack_format::image_header::Kind;
-use shardpack_loader::NO_LABEL;
+use shardpack_loader::{Form, NO_LABEL};
 use shardpack_reader::RowRef;
 
 use crate::{
@@ -28,6 +28,8 @@ pub fn is_url(path: PathBuf) -> bool {
 #[pyclass(frozen, module = "shardpack._native")]
 pub struct Dataset {
     dataset: shardpack_reader::Dataset,
+    /// Whether components that are files are bytes.
+    is_raw: bool,
 }
 
 /// A sample.
@@ -57,7 +59,7 @@ fn is_image(kind: Kind) -> bool {
     !matches!(kind, Kind::Unknown | Kind::Npy)
 }
 
-fn fsdecode(py: Python<'_>, bytes: &[u8]) -> PyResult<Py<PyAny>> {
+pub fn fsdecode(py: Python<'_>, bytes: &[u8]) -> PyResult<Py<PyAny>> {
     Ok(py.import("os")?.call_method1("fsdecode", (PyBytes::new(py, bytes),))?.unbind())
 }
 
@@ -108,7 +110,11 @@ impl Dataset {
             if let (Some(form), Some(content)) = (found.form(at), found.content(at).or_raise(py)?)
                 && (at > 0 || !is_image(found.image().kind))
             {
-                components.push((name.clone(), value_of(py, form, &content)?));
+                let form = match (form, self.is_raw) {
+                    (Form::Bytes, false) => &Form::of_file(name),
+                    _ => form,
+                };
+                components.push((name.clone(), value_of(py, form, &content, name)?));
             }
         }
         Ok(Sample {
@@ -138,17 +144,18 @@ impl Dataset {
     /// folder of the cache
     /// and its limit in bytes.
     #[new]
-    #[pyo3(signature = (path, check_content=false, store=Vec::new(), cache=None))]
+    #[pyo3(signature = (path, check_content=false, store=Vec::new(), cache=None, raw=false))]
     fn new(
         py: Python<'_>,
         path: PathBuf,
         check_content: bool,
         store: Vec<(String, String)>,
         cache: Option<(PathBuf, u64)>,
+        raw: bool,
     ) -> PyResult<Self> {
         let store = settings(store, cache);
         let opened = detached(py, || shardpack_reader::Dataset::open_with(path, &store))?.or_raise(py)?;
-        Ok(Self { dataset: opened.copied().check_content(check_content) })
+        Ok(Self { dataset: opened.copied().check_content(check_content), is_raw: raw })
     }
 
     fn __len__(&self) -> PyResult<usize> {

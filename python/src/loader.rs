@@ -1,10 +1,10 @@
 //! The loader behind `shardpack.Loader`: options, and values derived without reading data.
 
-use pyo3::prelude::*;
+use pyo3::{exceptions::PyIndexError, prelude::*};
 use shardpack_loader::{Loader, Output};
 
 use crate::{
-    dataset::Dataset,
+    dataset::{Dataset, fsdecode},
     errors::{Raise, detached},
     memory,
     options::{self, Request, Slot},
@@ -65,6 +65,24 @@ impl Engine {
     fn expected(&self, py: Python<'_>, epoch: u64) -> PyResult<(u64, String)> {
         let expected = detached(py, || self.loader.expected(epoch))?.or_raise(py)?;
         Ok((expected.samples, format!("{:032x}", expected.identities)))
+    }
+
+    /// Key, path, width and height, and kind of the payload of sample `number` of the dataset `source`.
+    fn row(
+        &self,
+        py: Python<'_>,
+        source: usize,
+        number: u64,
+    ) -> PyResult<(String, Py<PyAny>, (u32, u32), &'static str)> {
+        let part = self.loader.part(source).ok_or_else(|| PyIndexError::new_err(source))?;
+        let found = detached(py, || {
+            part.row(number).map(|row| {
+                let image = (row.image.width, row.image.height);
+                (String::from_utf8_lossy(row.key).into_owned(), row.path.to_vec(), image, row.image.kind.name())
+            })
+        });
+        let (key, path, size, kind) = found?.or_raise(py)?;
+        Ok((key, fsdecode(py, &path)?, size, kind))
     }
 
     /// Names of the classes in the order of the labels in batches.

@@ -31,6 +31,8 @@ pub struct Request {
     components: Vec<String>,
     on_bad: String,
     check_content: bool,
+    /// Whether components are handed out as stored.
+    raw: bool,
     max_pixels: Option<u64>,
     memory_bytes: Option<u64>,
     ahead_bytes: u64,
@@ -178,6 +180,7 @@ impl Request {
             on_bad: named("on_bad", &self.on_bad, &policies)?,
             check_content: self.check_content,
             limits,
+            parses_files: !self.raw,
             memory_bytes: self.memory_bytes,
             ahead_bytes: self.ahead_bytes,
             read_threads: self.read_threads,

@@ -10,7 +10,7 @@ use pyo3::{
     prelude::*,
     types::{PyBytes, PyList, PyString},
 };
-use shardpack_loader::{Batches, Form, Payload, Values};
+use shardpack_loader::{Batches, Form, Payload, Values, training::Geometry};
 
 use crate::{
     arrays::Array,
@@ -82,6 +82,9 @@ pub struct Batch {
     sources: Py<Array>,
     /// The payloads as stored, if requested.
     encoded: Option<Py<Payloads>>,
+    /// For each image of a transform: left, top, right and bottom edge of its cut in pixels of the image; the same of its place in the
+    /// output; whether it is flipped then. `[B, 4] float64`, `[B, 4] uint32`, `[B] bool`.
+    cropped: Option<(Py<Array>, Py<Array>, Py<Array>)>,
     /// Name and content of each component: an array, a list, or for ragged arrays their rows and the offsets of each, `[B + 1] int64`.
     columns: Vec<(String, Py<PyAny>)>,
     /// The state that resumes right after this batch.
@@ -117,10 +120,20 @@ impl Stream {
         let labels = array(Array::new(batch.labels().to_vec(), "<i8"))?;
         let numbers = array(Array::new(batch.samples().to_vec(), "<u8"))?;
         let sources = array(Array::new(batch.sources().iter().map(|one| *one as u64).collect(), "<u8"))?;
+        let cropped = match batch.geometries() {
+            [] => None,
+            all => {
+                let (edges, placed, flips) = cropped(all);
+                Some((array(edges)?, array(placed)?, array(flips)?))
+            }
+        };
         let columns = batch
             .take_columns()
             .into_iter()
-            .map(|column| Ok((column.name, values(py, column.values, samples)?)))
+            .map(|column| {
+                let values = values(py, column.values, &column.name, samples)?;
+                Ok((column.name, values))
+            })
             .collect::<PyResult<_>>()?;
         let payloads = Payloads { payloads: batch.take_payloads() };
         let encoded = self.has_payloads.then(|| Py::new(py, payloads)).transpose()?;
@@ -138,7 +151,20 @@ impl Stream {
                 images = Some(array(Array::over(batch, |batch| batch.slots_mut(), slot.dtype, shape))?);
             }
         }
-        Ok(Some(Batch { epoch, number, samples, images, address, labels, numbers, sources, encoded, columns, state }))
+        Ok(Some(Batch {
+            epoch,
+            number,
+            samples,
+            images,
+            address,
+            labels,
+            numbers,
+            sources,
+            encoded,
+            cropped,
+            columns,
+            state,
+        }))
     }
 
     /// The receipt as JSON.
@@ -163,8 +189,21 @@ impl Stream {
     }
 }
 
+/// The arrays of [`Batch::cropped`].
+fn cropped(all: &[Geometry]) -> (Array, Array, Array) {
+    let edges = all.iter().flat_map(Geometry::edges).flat_map(f64::to_le_bytes).collect();
+    let placed = all.iter().flat_map(|one| {
+        let placed = one.placed;
+        [placed.left, placed.top, placed.left + placed.width, placed.top + placed.height]
+    });
+    let placed = placed.flat_map(u32::to_le_bytes).collect();
+    let flips = all.iter().map(|one| u8::from(one.flip)).collect();
+    let of = |bytes, dtype| Array::shaped(bytes, dtype, vec![all.len(), 4]);
+    (of(edges, "<f8"), of(placed, "<u4"), Array::shaped(flips, "|b1", vec![all.len()]))
+}
+
 /// A component for all samples: an array `[B, …]`, a list, or a pair of rows and offsets.
-fn values(py: Python<'_>, values: Values, samples: usize) -> PyResult<Py<PyAny>> {
+fn values(py: Python<'_>, values: Values, name: &str, samples: usize) -> PyResult<Py<PyAny>> {
     match values {
         Values::Stacked { form: Form::Array { dtype, shape }, items } => {
             let shape = std::iter::once(samples).chain(shape.iter().map(|&axis| axis as usize)).collect();
@@ -181,22 +220,27 @@ fn values(py: Python<'_>, values: Values, samples: usize) -> PyResult<Py<PyAny>>
         Values::Each(each) => {
             let each = each.into_iter().map(|value| match value {
                 None => Ok(py.None()),
-                Some((form, content)) => value_of(py, &form, &content),
+                Some((form, content)) => value_of(py, &form, &content, name),
             });
             Ok(PyList::new(py, each.collect::<PyResult<Vec<_>>>()?)?.into_any().unbind())
         }
     }
 }
 
-/// The value of a component of one sample: bytes, str, parsed JSON, int, float, or an array.
-pub fn value_of(py: Python<'_>, form: &Form, content: &[u8]) -> PyResult<Py<PyAny>> {
-    let wrong = || raised(py, &shardpack_loader::Error::data("text that is not UTF-8"));
+/// The value of the component `name` of one sample: bytes, str, parsed JSON, int, float, or an array.
+pub fn value_of(py: Python<'_>, form: &Form, content: &[u8], name: &str) -> PyResult<Py<PyAny>> {
+    let failed = |what: String| {
+        let error = shardpack_loader::Error::data(format!("component {name:?}: {what}"));
+        raised(py, &error.help("raw=True returns its bytes"))
+    };
+    let wrong = || failed("not UTF-8".to_owned());
     Ok(match form {
         Form::Bytes => PyBytes::new(py, content).into_any().unbind(),
         Form::Text => PyString::new(py, std::str::from_utf8(content).map_err(|_| wrong())?).into_any().unbind(),
         Form::Json | Form::Int | Form::Float => {
             let text = std::str::from_utf8(content).map_err(|_| wrong())?;
-            py.import("json")?.call_method1("loads", (text,))?.unbind()
+            let value = py.import("json")?.call_method1("loads", (text,));
+            value.map_err(|error| failed(error.value(py).to_string()))?.unbind()
         }
         Form::Array { dtype, shape } => {
             let items = form.items(content).ok_or_else(|| {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use shardpack_format::Result;
+use shardpack_imaging::training::Geometry;
 
 use crate::{
     columns::Column,
@@ -28,6 +29,7 @@ pub struct Batch {
     /// Sealed; `Some` until the batch is dropped.
     pub(crate) slots: Option<Slots>,
     pub(crate) payloads: Vec<Payload>,
+    pub(crate) geometries: Vec<Geometry>,
     pub(crate) columns: Vec<Column>,
     pub(crate) state: State,
     pub(crate) ring: Arc<Ring>,
@@ -102,6 +104,11 @@ impl Batch {
     /// As [`Batch::payloads`], and removes them from the batch.
     pub fn take_payloads(&mut self) -> Vec<Payload> {
         std::mem::take(&mut self.payloads)
+    }
+
+    /// The cut of each image; empty unless the output is [`Output::Images`](crate::Output::Images).
+    pub fn geometries(&self) -> &[Geometry] {
+        &self.geometries
     }
 
     /// As [`Batch::columns`], without a copy, and removes them from the batch.

@@ -438,6 +438,7 @@ impl Shared {
         slots.keep(&kept_slots);
         let (samples, labels) = made_of.iter().map(|kept| (kept.sample, kept.label)).unzip();
         let sources = made_of.iter().map(|kept| kept.source).collect();
+        let geometries = made_of.iter().filter_map(|kept| kept.geometry).collect();
         let payloads = made_of.into_iter().filter_map(|kept| kept.payload).collect();
         let names = making.columns.iter().map(|wanted| wanted.name.clone());
         let columns = names.zip(columns).map(|(name, column)| Column { name, values: column.into_values() }).collect();
@@ -452,6 +453,7 @@ impl Shared {
             labels,
             slots: Some(slots),
             payloads,
+            geometries,
             columns,
             state,
             ring,

@@ -6,7 +6,10 @@ use std::{
 };
 
 use shardpack_format::{Error, ErrorKind, Result, component::Form, image_header::Kind, npy};
-use shardpack_imaging::{Budget, Limits, Refused, training::Worker};
+use shardpack_imaging::{
+    Budget, Limits, Refused,
+    training::{Geometry, Worker},
+};
 use shardpack_reader::Sample;
 
 use crate::{
@@ -27,6 +30,8 @@ pub(crate) struct Making {
     pub plan: Plan,
     pub output: Output,
     pub on_bad: OnBad,
+    /// See [`crate::Options::parses_files`].
+    pub parses_files: bool,
     pub limits: Limits,
     /// Memory budget for decoding, shared by all threads.
     pub decoding: Arc<Budget>,
@@ -49,6 +54,8 @@ pub(crate) struct KeptSample {
     pub sample: u64,
     pub label: i64,
     pub payload: Option<Payload>,
+    /// The cut of the image, if there is a transform.
+    pub geometry: Option<Geometry>,
 }
 
 impl Making {
@@ -148,8 +155,11 @@ impl Making {
         }
         // All or nothing: a sample that is not kept leaves no value in any column.
         let numbers = source.columns.iter().zip(&self.columns);
-        let values = numbers.map(|(number, wanted)| value(&sample, *number, wanted)).collect::<Result<Vec<_>>>()?;
+        let values = numbers
+            .map(|(number, wanted)| value(&sample, *number, wanted, self.parses_files))
+            .collect::<Result<Vec<_>>>()?;
         columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
+        let geometry = decoded.as_ref().and_then(|(outcome, _)| outcome.geometry);
         self.counters.made(bytes.len() as u64, decoded.as_ref());
         let payload = matches!(self.output, Output::Encoded).then(|| Payload::new(fetched, &sample));
         Ok(KeptSample {
@@ -157,6 +167,7 @@ impl Making {
             sample: fetched.number(),
             label: source.label(sample.label()).unwrap_or(NO_LABEL),
             payload,
+            geometry,
         })
     }
 }
@@ -171,7 +182,7 @@ fn said(refused: &Refused) -> String {
 
 /// Component `number` of a sample. Every sample must have the component if it is an array, so that a batch has an array for each
 /// sample, unless the manifest declares that samples lack it.
-fn value<'s>(sample: &'s Sample<'_>, number: usize, wanted: &Wanted) -> Result<Value<'s>> {
+fn value<'s>(sample: &'s Sample<'_>, number: usize, wanted: &Wanted, parses_files: bool) -> Result<Value<'s>> {
     let name = &wanted.name;
     let is_array = name.rsplit('.').next() == Some("npy");
     let wrong = |what: String| Err(located(sample, Error::data(format!("component {name:?}: {what}"))));
@@ -198,10 +209,17 @@ fn value<'s>(sample: &'s Sample<'_>, number: usize, wanted: &Wanted) -> Result<V
     }
     let array = if is_file { Form::of_npy(&content, content.len() as u64) } else { None };
     let items = array.as_ref().and_then(|array| array.items(&content)).map(<[u8]>::to_vec);
-    Ok(match (array, items) {
-        (Some(array), Some(items)) => Value::Array(Cow::Owned(array), items.into()),
-        _ => Value::Content(form.clone(), content.into_owned()),
-    })
+    if let (Some(array), Some(items)) = (array, items) {
+        return Ok(Value::Array(Cow::Owned(array), items.into()));
+    }
+    let form = match *form == Form::Bytes && parses_files {
+        true => Form::of_file(name),
+        false => form.clone(),
+    };
+    match if parses_files { form.check(&content) } else { Ok(()) } {
+        Ok(()) => Ok(Value::Content(form, content.into_owned())),
+        Err(what) => wrong(what),
+    }
 }
 
 /// `error` with the location of the sample.

@@ -57,6 +57,8 @@ pub struct Options {
     /// that needs
     /// more is a bad sample.
     pub memory_bytes: Option<u64>,
+    /// Whether the files of components are text and JSON by their extensions ([`crate::Form::of_file`]), and invalid ones make a sample bad.
+    pub parses_files: bool,
     /// Memory for finished batches, in bytes. Batches beyond the first four are made ahead while training runs.
     pub ahead_bytes: u64,
     /// Threads that read; at least 16 for a dataset on a server, because each thread waits for one response.
@@ -84,6 +86,7 @@ impl Default for Options {
             check_content: false,
             limits: Limits::default(),
             memory_bytes: None,
+            parses_files: false,
             ahead_bytes: 0,
             read_threads: 4,
             threads: 0,
@@ -206,6 +209,11 @@ impl Loader {
     /// The dataset; for a mix, the first one.
     pub fn dataset(&self) -> &Dataset {
         &self.plan.sources[0].dataset
+    }
+
+    /// The dataset with number `source` in a mix, from 0.
+    pub fn part(&self, source: usize) -> Option<&Dataset> {
+        self.plan.sources.get(source).map(|source| &source.dataset)
     }
 
     /// Class names in the order of the labels in batches. For a mix, the classes of all datasets, each once. Names that
@@ -370,6 +378,7 @@ impl Loader {
             plan: self.plan.clone(),
             output: self.options.output.clone(),
             on_bad: self.options.on_bad,
+            parses_files: self.options.parses_files,
             limits: self.options.limits,
             decoding: Arc::new(Budget::new(self.decoding_bytes(threads))),
             columns,

@@ -64,6 +64,33 @@ impl Form {
         Self::array(head.dtype, &head.shape).ok().filter(|form| first.starts_with(&form.head()))
     }
 
+    /// The form of a file with this name, by its last extension: text, JSON, or bytes. The extensions are those of webdataset 1.0.2,
+    /// `autodecode.py`.
+    pub fn of_file(name: &str) -> Self {
+        match name.rsplit('.').next().unwrap_or_default() {
+            "txt" | "text" | "transcript" => Self::Text,
+            "json" | "jsn" => Self::Json,
+            _ => Self::Bytes,
+        }
+    }
+
+    /// Checks the content of a value of this form, apart from arrays: text is UTF-8, and so is JSON, which may have the numbers `NaN`
+    /// and `Infinity`, as Python writes them.
+    ///
+    /// # Errors
+    /// The problem in words.
+    pub fn check(&self, content: &[u8]) -> std::result::Result<(), String> {
+        let text = match self {
+            Self::Text | Self::Json | Self::Int | Self::Float => str::from_utf8(content),
+            Self::Bytes | Self::Array { .. } => return Ok(()),
+        };
+        let text = text.map_err(|error| format!("byte {} is not UTF-8", error.valid_up_to()))?;
+        match *self == Self::Json && !text.contains("NaN") && !text.contains("Infinity") {
+            true => serde_json::from_str::<serde::de::IgnoredAny>(text).map(drop).map_err(|error| error.to_string()),
+            false => Ok(()),
+        }
+    }
+
     /// The extension that files of such content have.
     pub fn extension(&self) -> &'static str {
         match self {
@@ -422,6 +449,26 @@ mod tests {
         assert_eq!(Form::of_float(f64::from_bits(NAN_BITS)), Form::Float);
         assert_eq!((wider(array("<f4", &[1])), wider(Form::Bytes)), (None, None));
         assert_eq!((of_numpy_name("float16"), of_numpy_name("<f2")), (Some("<f2"), None));
+    }
+
+    #[test]
+    fn files_are_text_or_json_by_their_names_and_checked() {
+        for (name, form) in [
+            ("txt", Form::Text),
+            ("a.transcript", Form::Text),
+            ("json", Form::Json),
+            ("x.json", Form::Json),
+            ("mask.png", Form::Bytes),
+            ("txt.gz", Form::Bytes),
+        ] {
+            assert_eq!(Form::of_file(name), form, "{name}");
+        }
+        let says = |form: Form, content: &[u8]| form.check(content).err().unwrap_or_default();
+        assert_eq!(says(Form::Text, b"a\xff"), "byte 1 is not UTF-8");
+        assert_eq!((says(Form::Bytes, b"\xff"), says(Form::Text, "ü".as_bytes())), (String::new(), String::new()));
+        assert_eq!(says(Form::Json, br#"{"a": [1, 2.5, null], "b": NaN}"#), "");
+        assert!(says(Form::Json, b"{\"a\": }").contains("line 1 column 7"));
+        assert!(says(Form::Json, b"").contains("EOF"));
     }
 
     #[test]

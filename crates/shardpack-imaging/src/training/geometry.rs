@@ -48,6 +48,15 @@ pub struct Geometry {
     pub flip: bool,
 }
 
+impl Geometry {
+    /// The region in pixels of the image, turned upright if the transform turns it: left, top, right, bottom.
+    pub fn edges(&self) -> [f64; 4] {
+        let (left, top) =
+            (f64::from(self.window.left) + self.region.left, f64::from(self.window.top) + self.region.top);
+        [left, top, left + self.region.width, top + self.region.height]
+    }
+}
+
 // Purposes of an image's random numbers.
 const FLIP: u64 = 0;
 /// The next number is for the aspect; try `n` uses numbers 2 n further.

@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// How a slot was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
     /// Unusual properties of the image.
     pub oddities: Oddities,
@@ -34,6 +34,8 @@ pub struct Outcome {
     pub way: Way,
     /// 1, 2, 4 or 8: the reduction during decoding.
     pub reduced_by: u32,
+    /// The cut of the image; `None` for a whole image.
+    pub geometry: Option<Geometry>,
 }
 
 /// A whole image, for a caller's own function.
@@ -167,7 +169,7 @@ impl Worker {
             pixels = &self.turned;
         }
         let (width, height) = turn.size((width, height));
-        Ok((Rgb { width, height, pixels }, Outcome { oddities, way: Way::Whole, reduced_by: 1 }))
+        Ok((Rgb { width, height, pixels }, Outcome { oddities, way: Way::Whole, reduced_by: 1, geometry: None }))
     }
 
     /// Decodes a whole JPEG into `self.decoded`, `[height, width, 3]`, with the decoder for parts; returns whether it
@@ -223,7 +225,8 @@ impl Worker {
             region,
         };
         let oddities = Oddities::detect(bytes, header, Some(jpeg));
-        Ok((Outcome { oddities, way: decoded.way, reduced_by: by }, geometry, turn, part))
+        let outcome = Outcome { oddities, way: decoded.way, reduced_by: by, geometry: Some(geometry) };
+        Ok((outcome, geometry, turn, part))
     }
 
     /// Decodes a whole image of any kind, and keeps the part that the transform needs.
@@ -254,7 +257,7 @@ impl Worker {
         let mut oddities = Oddities::detect(bytes, header, jpeg);
         oddities.set(Oddity::Alpha, picture.layout().has_alpha());
         oddities.set(Oddity::Turned, picture.orientation() != 1);
-        let outcome = Outcome { oddities, way: Way::Whole, reduced_by: 1 };
+        let outcome = Outcome { oddities, way: Way::Whole, reduced_by: 1, geometry: Some(geometry) };
         let (row_pixels, region) = (stored.width, geometry.region);
         let part = DecodedWindow { row_pixels, left: 0, width: stored.width, height: stored.height, region };
         Ok((outcome, geometry, turn, part))
