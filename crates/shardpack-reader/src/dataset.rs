@@ -19,7 +19,7 @@ use shardpack_format::{
     index::RowRef,
     manifest::{self, Class, Manifest},
 };
-use shardpack_storage::{Storage, StoreSettings, Transfers};
+use shardpack_storage::{Access, Storage, StoreSettings, Transfers};
 
 use crate::{
     Bytes, Shard,
@@ -138,7 +138,7 @@ impl Dataset {
         }
         Ok(Self {
             compression,
-            check_content: files.is_remote(),
+            check_content: files.access().may_damage,
             starts: starts.into(),
             opened: manifest.shards.iter().map(|_| Opened::default()).collect(),
             copies: false,
@@ -227,7 +227,7 @@ impl Dataset {
     /// always on.
     #[must_use]
     pub fn check_content(mut self, on: bool) -> Self {
-        self.check_content = on || self.is_remote();
+        self.check_content = on || self.access().may_damage;
         self
     }
 
@@ -261,7 +261,7 @@ impl Dataset {
         self.open_shards = OpenShards::new(self.manifest().shards.len());
         self.opened = self.manifest().shards.iter().map(|_| Opened::default()).collect();
         self.wholes = Wholes::default();
-        self.check_content |= self.is_remote();
+        self.check_content |= self.access().may_damage;
         self
     }
 
@@ -270,9 +270,9 @@ impl Dataset {
         self.files.storage()
     }
 
-    /// Whether bytes come over a network.
-    pub(crate) fn is_remote(&self) -> bool {
-        self.files.is_remote()
+    /// Costs and risks of reads.
+    pub fn access(&self) -> Access {
+        self.files.access()
     }
 
     /// How many reads in flight help, as far as is known, if bytes come over a network.

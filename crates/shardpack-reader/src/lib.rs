@@ -127,7 +127,7 @@ pub use shardpack_format::{
     index::{Index, RowRef},
     manifest::{Class, Manifest},
 };
-pub use shardpack_storage::{self as storage, OpenFile, Storage, StoreSettings, Transfers, is_url};
+pub use shardpack_storage::{self as storage, Access, OpenFile, Storage, StoreSettings, Transfers, is_url};
 
 // Compiles the recipe in Rust with the tests.
 #[cfg(doctest)]
