@@ -78,8 +78,7 @@ pub struct Options {
 impl Options {
     /// The same options with enough threads to wait for a store.
     fn for_files(&self, files: &Arc<dyn Storage>) -> Self {
-        let jobs = if files.local().is_none() { self.jobs.max(REQUESTS) } else { self.jobs };
-        Self { jobs, ..self.clone() }
+        Self { jobs: self.jobs.max(files.access().reads.min(REQUESTS)), ..self.clone() }
     }
 }
 

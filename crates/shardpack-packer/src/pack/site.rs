@@ -116,8 +116,7 @@ impl Site {
     /// If the URL cannot be written, or there is no folder for unfinished files.
     pub fn open(dst: &Path, store: &StoreSettings, work: Option<&Path>) -> Result<Self> {
         // Beside a folder, the settings are those of a source at a URL.
-        let settings = if sys::is_store(dst) { store.clone() } else { StoreSettings::default() };
-        let storage = shardpack_storage::open_to_write(dst, &settings)?;
+        let storage = shardpack_storage::open_to_write(dst, &store.for_any([dst]))?;
         match storage.local().map(Path::to_path_buf) {
             Some(folder) => Ok(Self { storage, work: folder, is_named: true }),
             None => Ok(Self { is_named: work.is_some(), ..Self::at(&storage, work_of_url(dst, work)?) }),

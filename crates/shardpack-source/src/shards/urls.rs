@@ -82,10 +82,10 @@ impl UrlResolver {
         Remote::new(Arc::clone(folder), object, &self.readers)
     }
 
-    /// The file that a plan recorded at `path`; sends no request.
-    pub fn known(&self, path: &Path, bytes: u64, stamp: i64) -> Result<Remote> {
-        let text = path.to_str().and_then(|text| Some(text.split_at(text.rfind('/')? + 1)));
-        let (folder, name) = text.ok_or_else(|| Error::data("no URL of a shard").in_file(path))?;
+    /// The file that a plan recorded at `url`; sends no request.
+    pub fn known(&self, url: &str, bytes: u64, stamp: i64) -> Result<Remote> {
+        let parts = url.rfind('/').map(|slash| url.split_at(slash + 1));
+        let (folder, name) = parts.ok_or_else(|| Error::data("no URL of a shard").in_file(url))?;
         Ok(self.remote(&self.store(folder)?, Object { name: name.to_owned(), bytes, stamp }))
     }
 
