@@ -172,8 +172,9 @@ enum Subject {
 }
 
 fn subject(paths: &[PathBuf], store: &StoreSettings) -> Result<Subject> {
-    let given = Inputs::at(paths, store)?;
+    let mut given = Inputs::at(paths, store)?;
     given.refuse_lost_manifests()?;
+    given.take_formats(store)?;
     let looked = match (given.roots.as_slice(), given.others.as_slice()) {
         ([DatasetLocation { folder, only: None, .. }], []) => {
             return Ok(Subject::Dataset(folder.clone(), given.transfers()));

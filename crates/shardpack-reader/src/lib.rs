@@ -117,7 +117,8 @@ pub use reader::Reader;
 pub use sample::Sample;
 pub use shard::Shard;
 pub use splits::{
-    Split, Splits, WORK_FOLDER, is_to_be_replaced, is_unfinished, look_at_splits, split_differences, splits, unfinished,
+    Split, Splits, WORK_FOLDER, format_folders, is_to_be_replaced, is_unfinished, look_at_splits, split_differences,
+    splits, unfinished,
 };
 pub use window::{Scratch, Window};
 

@@ -207,12 +207,29 @@ impl Inputs {
         }
     }
 
+    /// Takes URLs whose folders hold the datasets of a pack to several formats as datasets. Lists each URL that is neither a dataset nor
+    /// a shard.
+    ///
+    /// # Errors
+    /// If the server does not answer.
+    pub fn take_formats(&mut self, settings: &StoreSettings) -> Result<()> {
+        let Some(urls) = self.urls.clone() else { return Ok(()) };
+        for path in std::mem::take(&mut self.others) {
+            match !names_shards(&path) && urls.has_formats(text(&path)?)? {
+                true => self.roots.push(DatasetLocation::new(&path, None, settings)?),
+                false => self.others.push(path),
+            }
+        }
+        Ok(())
+    }
+
     /// Takes local folders whose subfolders hold datasets as datasets, whatever the subfolders are called and even if their record is
-    /// lost. Lists each folder, which is too slow for a large tree of images.
+    /// lost; and URLs as [`Inputs::take_formats`]. Lists each folder, which is too slow for a large tree of images.
     ///
     /// # Errors
     /// If a folder cannot be read.
-    pub fn take_splits(&mut self) -> Result<()> {
+    pub fn take_splits(&mut self, settings: &StoreSettings) -> Result<()> {
+        self.take_formats(settings)?;
         for path in std::mem::take(&mut self.others) {
             match self.urls.is_none() && is_folder(&path)? && !look_at_splits(&path)?.found.is_empty() {
                 true if self.roots.iter().any(|root| root.folder == path) => {

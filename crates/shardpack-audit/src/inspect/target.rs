@@ -111,7 +111,7 @@ impl Resolved {
             }
         }
         given.refuse_lost_manifests()?;
-        given.take_splits()?;
+        given.take_splits(settings)?;
         for DatasetLocation { folder, .. } in given.roots.iter().filter(|root| root.only.is_none()) {
             if sys::is_folder(folder)? && !sys::exists(&folder.join(manifest::FILE))? {
                 packed::refuse_lost_manifest(folder)?;

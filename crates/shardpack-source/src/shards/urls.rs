@@ -10,7 +10,7 @@ use std::{
 
 use globset::GlobBuilder;
 use shardpack_format::{Error, ErrorKind, Result, help, manifest, splits};
-use shardpack_reader::{StoreSettings, Transfers};
+use shardpack_reader::{StoreSettings, Transfers, format_folders};
 use shardpack_storage::{Object, Storage};
 
 use super::{declared, splits as of_splits};
@@ -154,6 +154,11 @@ impl UrlResolver {
             true => Input::Dataset(path.to_path_buf()),
             false => Input::Other,
         })
+    }
+
+    /// Whether the folder at `url`, which has no manifest, has datasets of a pack to several formats. Lists the folder.
+    pub fn has_formats(&self, url: &str) -> Result<bool> {
+        Ok(!format_folders(self.store(url)?.as_ref())?.is_empty())
     }
 
     /// Fails if the folder at `url`, which has no manifest, holds an unfinished pack or the remains of a dataset.
