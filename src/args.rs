@@ -22,6 +22,7 @@ use shardpack_source::{
     options::{self, Splits},
     sys,
 };
+use shardpack_storage::{Address, scheme};
 
 use crate::{selection::Selection, transform_args::Changes};
 
@@ -340,7 +341,7 @@ pub fn large_size(text: &str) -> Result<u64, String> {
 pub fn url(argument: &std::ffi::OsStr) -> Option<&str> {
     let text = argument.to_str()?;
     let value = text.strip_prefix("--").and_then(|option| option.split_once('=')).map_or(text, |(_, value)| value);
-    sys::is_url(value).then_some(value)
+    scheme(value).map(|_| value)
 }
 
 fn compression(text: &str) -> Result<Compression, String> {
@@ -395,10 +396,7 @@ impl StoreArgs {
     /// If there are settings and `place` is a local path.
     pub fn for_path(&self, place: &Path) -> Result<StoreSettings, Error> {
         let settings = self.settings()?;
-        if !sys::is_store(place) {
-            settings.refuse_for(place)?;
-        }
-        Ok(settings)
+        settings.refuse_for(place).map(|()| settings)
     }
 
     /// The settings for the source and for the destination; `places` are all paths that may be URLs.
@@ -406,9 +404,7 @@ impl StoreArgs {
     /// # Errors
     /// If there are settings and no path is a URL.
     pub fn of_both(&self, places: &[&Path]) -> Result<(StoreSettings, StoreSettings), Error> {
-        if let (false, Some(first)) = (places.iter().any(|place| sys::is_store(place)), places.first()) {
-            self.settings()?.refuse_for(first)?;
-        }
+        self.settings()?.refuse_without_url(places)?;
         let of = |own: &str, other: &str| {
             let texts = self.store.iter().filter(|text| !text.starts_with(other));
             StoreSettings::parse(texts.map(|text| text.strip_prefix(own).unwrap_or(text)))
@@ -422,9 +418,9 @@ impl StoreArgs {
 /// # Errors
 /// See above.
 pub fn refuse_work(work: Option<&Path>, dst: &Path) -> Result<(), Error> {
-    match work.is_some() && !sys::is_store(dst) {
-        false => Ok(()),
-        true => {
+    match work.and(Address::of(dst).local()) {
+        None => Ok(()),
+        Some(dst) => {
             let what = "--work is for a DST at a URL: a folder holds its own unfinished files";
             Err(Error::usage(what).in_file(dst))
         }

@@ -30,6 +30,7 @@ use clap::FromArgMatches;
 use shardpack_format::{memory, text};
 use shardpack_packer::{Error, ErrorKind};
 use shardpack_source::sys;
+use shardpack_storage::Address;
 
 /// The result of a command that ran to its end.
 enum Outcome {
@@ -55,11 +56,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     };
     cli.color.set();
     // As a local path, a URL would be a folder named `s3:`.
-    let mut meant: Vec<_> = cli.command.urls().into_iter().filter(|path| sys::is_store(path)).collect();
+    let mut meant: Vec<_> = cli.command.urls().into_iter().filter_map(|path| Address::of(path).url()).collect();
     for url in arguments.iter().skip(1).filter_map(|argument| args::url(argument)) {
         // Match each occurrence once: the same URL may also be the value of an option.
-        match meant.iter().position(|path| path.as_os_str() == url) {
-            Some(at) => drop(meant.remove(at)),
+        match meant.iter().position(|meant| *meant == url) {
+            Some(at) => _ = meant.remove(at),
             None => return failed(&sys::not_a_path(url), is_json),
         }
     }

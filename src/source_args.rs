@@ -13,11 +13,11 @@ use shardpack_format::{
 use shardpack_packer::{Error, pack::PlanOptions};
 use shardpack_reader::StoreSettings;
 use shardpack_source::{
-    self as source, LabelPattern, List, LocalTree, ObjectTree, SharedSource, SourceKind, SplitSource, SplitSources,
+    self as source, LabelPattern, SharedSource, SourceKind, SplitSource, SplitSources,
     foreign::{Kind, lmdb},
     list,
     options::OnMissing,
-    shared, sys,
+    shared,
 };
 
 /// Which columns of a list are what, and where its files are.
@@ -181,15 +181,7 @@ impl SourceArgs {
     /// If a file is not a list, or options for columns are given for a tree.
     pub fn resolve(&self, src: Option<&Path>, settings: &StoreSettings) -> Result<SharedSource, Error> {
         let columns = self.list.columns();
-        let of = |src: &Path| match source::in_archive(src, settings)? {
-            Some(tree) => Ok(tree),
-            None if sys::is_store(src) => ObjectTree::new(src, settings).map(shared),
-            None if sys::is_file(src)? => List::find(src, &columns, settings).map(shared),
-            None if !columns.is_empty() && sys::metadata_opt(src)?.is_none() => {
-                Err(Error::usage("no such file or folder").in_file(src))
-            }
-            None => Ok(shared(LocalTree(src.to_path_buf()))),
-        };
+        let of = |src: &Path| source::resolve_to_pack(src, &columns, settings);
         let source = match src {
             Some(src) => of(src)?,
             None => several(&self.parts, of)?,

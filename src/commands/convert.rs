@@ -16,7 +16,7 @@ use shardpack_source::{
     options::{Components, Splits},
     part_of,
     shards::{Preview, SamplePreview},
-    shared, sys,
+    shared,
 };
 
 use shardpack_reader::StoreSettings;
@@ -206,9 +206,8 @@ fn resolve(
     if sources.is_empty() {
         return Err(Error::usage("SRC is missing").help("shardpack convert SRC DST"));
     }
-    let url = sources.iter().find(|source| sys::is_store(source));
     // The settings may be for DST only.
-    let settings = if url.is_some() { args.settings()?.0 } else { StoreSettings::default() };
+    let settings = args.settings()?.0.for_any(sources.iter().map(PathBuf::as_path));
     let given = if records.from.is_some() {
         Inputs::unsorted(sources, &settings)?
     } else {

@@ -15,7 +15,8 @@ use shardpack_packer::{
     sidecars,
 };
 use shardpack_reader::{StoreSettings, Transfers};
-use shardpack_source::{SharedSource, Source, shards::Preview, storage::ReadOrder, sys};
+use shardpack_source::{SharedSource, Source, shards::Preview, storage::ReadOrder};
+use shardpack_storage::Address;
 
 use super::{
     crops::Cropped,
@@ -267,7 +268,7 @@ fn go(
         let format = one.plans.first().map_or("", |plan| plan.format().name());
         folder_of(dst, format, planned.len())
     };
-    if run.dry_run && run.crops && sys::is_store(dst) {
+    if let (true, Some(_)) = (run.dry_run && run.crops, Address::of(dst).url()) {
         let error = Error::usage("--dry-run with --crops, and DST is a URL: requests for crop tables are not counted");
         return Err(error.in_file(dst).help("leave --crops out; crop tables need a second read of all shards"));
     }
@@ -282,7 +283,7 @@ fn go(
     if run.dry_run {
         return dry(planned, dst, run, &options);
     }
-    let later = if sys::is_store(dst) { &[] } else { planned.get(1..).unwrap_or_default() };
+    let later = planned.get(1..).unwrap_or_default();
     let mut announced = Some(pack::Announced::create(later.iter().map(folder))?);
     let (mut reports, mut networks, mut taken) = (Vec::new(), Vec::new(), None::<Transfers>);
     let mut tables = Vec::new();

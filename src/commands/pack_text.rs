@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use shardpack_format::{hash, image_header::Kind, shell, text};
 use shardpack_packer::pack::{Planned, Report};
-use shardpack_source::sys;
+use shardpack_storage::Address;
 
 use crate::{lines::Lines, report};
 
@@ -58,11 +58,10 @@ pub fn as_text(report: &Report, planned: &Planned, dst: &Path, quiet: bool) -> L
         line!(out, "id      {}  {}", hash::hex(&manifest.id.0), manifest.name);
     }
     line!(out, "next    shardpack verify {}", shell::path(dst));
-    if sys::is_store(dst) {
+    if let Some(url) = Address::of(dst).url() {
         // Recipes of other readers for URLs depend on the reader; ours works.
         let splits = planned.plans.iter().filter_map(|plan| plan.split.as_deref());
         let split = splits.map(|split| format!("/{split}")).next().unwrap_or_default();
-        let url = dst.to_string_lossy();
         let url = shell::python(format!("{}{split}", url.trim_end_matches('/')));
         line!(out, "        shardpack: shardpack.Loader({url}, 64)");
         return out;

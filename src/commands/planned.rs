@@ -13,6 +13,7 @@ use shardpack_source::{
     ledger::{Fate, Unpacked},
     sys,
 };
+use shardpack_storage::Address;
 
 use crate::{
     args::Talk,
@@ -35,7 +36,7 @@ pub fn print(
     talk: Talk,
 ) -> Result<()> {
     // The free space of a store is unknown.
-    let on_disk = dst.filter(|dst| !sys::is_store(dst));
+    let on_disk = dst.and_then(|dst| Address::of(dst).local());
     let requests = |planned: &Planned| {
         let all = pack::requests(planned, dst, sidecars)?;
         Ok::<_, Error>(Some(all).filter(|all| *all != Requests::default()))

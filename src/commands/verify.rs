@@ -82,7 +82,6 @@ impl Args {
 
     /// The store settings for the verified dataset, and for the sources.
     fn settings(&self) -> Result<(StoreSettings, StoreSettings)> {
-        let is_store = |path: &&Path| sys::is_store(path);
         let sources: Vec<_> = self.against.iter().chain(&self.repair).collect();
         let parts: Vec<_> = sources.iter().filter_map(|part| part_of(part)).map(|(_, source)| source).collect();
         let sources = || {
@@ -91,8 +90,7 @@ impl Args {
         };
         let targets = || self.target.paths.iter().map(PathBuf::as_path);
         let (of_source, of_target) = self.store.of_both(&targets().chain(sources()).collect::<Vec<_>>())?;
-        let of = |settings, is_one: bool| if is_one { settings } else { StoreSettings::default() };
-        Ok((of(of_target, targets().any(|path| is_store(&path))), of(of_source, sources().any(|path| is_store(&path)))))
+        Ok((of_target.for_any(targets()), of_source.for_any(sources())))
     }
 }
 
@@ -174,8 +172,9 @@ enum Subject {
 }
 
 fn subject(paths: &[PathBuf], store: &StoreSettings) -> Result<Subject> {
-    let given = Inputs::at(paths, store)?;
+    let mut given = Inputs::at(paths, store)?;
     given.refuse_lost_manifests()?;
+    given.take_formats(store)?;
     let looked = match (given.roots.as_slice(), given.others.as_slice()) {
         ([DatasetLocation { folder, only: None, .. }], []) => {
             return Ok(Subject::Dataset(folder.clone(), given.transfers()));

@@ -66,6 +66,33 @@ fn what_is_said_of_shards_of_others_is_said_of_their_urls() {
 }
 
 #[test]
+fn a_folder_with_a_dataset_in_each_format_is_one_at_a_url_too() {
+    let bench = Bench::new();
+    let (photos, folder) = (concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/photos"), bench.dst());
+    run(&["pack", photos, folder.to_str().unwrap(), "-q", "--format", "mds", "--format", "tfrecord"], &[]).code(0);
+    let (asked, whole) = (["verify", "inspect"], [String::new()]);
+    let said = local(&asked, &folder, &whole);
+    assert!(said.iter().all(|(code, _)| *code == 0), "{said:?}");
+    let plan = bench.at("plan");
+    fs::create_dir_all(plan.join("mds/.shardpack")).unwrap();
+    fs::write(plan.join("mds/.shardpack/plan"), "a plan").unwrap();
+    FolderServer::each(|place| {
+        place.copy(&folder, "both");
+        if matches!(place, FolderServer::Web(_)) {
+            let (url, _) = urls(place, "both", &whole, place.port());
+            asked.iter().for_each(|asked| drop(run(&[*asked, url[0].as_str()], &[]).code(2)));
+            return;
+        }
+        assert_eq!(said, there(&asked, place, place.port(), "both", &whole), "{}", place.name());
+        // Nothing is unfinished here; but a plan in a folder of a format is a pack.
+        let status = [&["status".to_owned()][..], &place.url("both", place.port())].concat();
+        run(&status, &[]).code(0).says("nothing is unfinished here");
+        place.copy(&plan, "both");
+        run(&status, &[]).code(2).says("holds several packs; unfinished: mds").says("shardpack status ");
+    });
+}
+
+#[test]
 fn folders_and_patterns_are_what_they_are_of_files() {
     let bench = Bench::new();
     let made = made(&bench);

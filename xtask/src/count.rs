@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::{Result, sources};
 
-/// Words of a line that tells URLs from folders.
-const URL_WORDS: [&str; 5] = ["is_store(", "is_url(", "is_remote", "Option<&Bucket", "Option<&Uploads"];
+/// Words of a line that tells URLs from folders: predicates, and tests for an answer that only one of them has.
+const URL_WORDS: [&str; 7] =
+    ["is_store(", "is_url(", "is_remote", ".url().is_", ".url()).is_", ".local().is_", "transfers().is_"];
 /// The crates that may tell URLs from folders.
 const OF_STORES: [&str; 1] = ["crates/shardpack-storage"];
 
@@ -48,6 +49,9 @@ mod tests {
 
     #[test]
     fn comments_do_not_ask() {
-        assert_eq!(url_lines("if is_store(path) && is_url(path) {\n    // is_store(path)\n}\nx.is_remote()\n"), 2);
+        assert_eq!(
+            url_lines("if is_store(path) && is_url(path) {\n    // is_store(path)\n}\nx.local().is_some()\n"),
+            2
+        );
     }
 }

@@ -307,7 +307,7 @@ fn make_rows(shard: &Shard<'_>, options: &Options, monitor: &dyn Monitor) -> Res
         }
     };
     let spans_of_shard = samples.end.saturating_sub(samples.start).div_ceil(SPAN_SAMPLES) as usize;
-    let waiting = if shard.dataset().transfers().is_some() { MAX_WAITING } else { 1 };
+    let waiting = shard.dataset().access().reads.min(MAX_WAITING);
     threads::each(options.jobs.max(waiting).min(spans_of_shard.max(1)), work);
     if let Some((_, error)) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);

@@ -73,6 +73,16 @@ impl Error {
         self
     }
 
+    /// Names `shown` in place of `file`, if the error names that: a caller does not know a folder that only keeps unfinished work.
+    #[must_use]
+    pub fn shown_as(mut self, file: impl AsRef<Path>, shown: impl AsRef<Path>) -> Self {
+        let masked = |path: &Path| text::masked(&text::path(&path).to_string()).into_owned();
+        if let Some(named) = self.at.file.as_mut().filter(|named| **named == masked(file.as_ref())) {
+            *named = masked(shown.as_ref());
+        }
+        self
+    }
+
     /// Adds the sample, unless a deeper layer has named one.
     #[must_use]
     pub fn in_sample(mut self, sample: impl Into<String>) -> Self {
@@ -167,6 +177,13 @@ mod tests {
         );
         assert_eq!(error.help_text(), Some("copy it again"));
         assert_eq!(error.kind(), ErrorKind::Data);
+    }
+
+    #[test]
+    fn a_folder_is_shown_as_another_only_if_the_error_names_it() {
+        let of = |file: &str| Error::usage("holds x").in_file(file).shown_as("/work/1", "s3://b/x").to_string();
+        assert_eq!([of("/work/1"), of("/work/1/plan")], ["s3://b/x: holds x", "/work/1/plan: holds x"]);
+        assert_eq!(Error::usage("x").shown_as("/work/1", "s3://b/x").to_string(), "x");
     }
 
     #[test]

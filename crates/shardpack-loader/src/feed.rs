@@ -386,7 +386,7 @@ fn read_all(shared: &Shared) -> Result<()> {
         // If an index or a range cannot be read, each of its samples returns the error.
         let (copy, number) = run.content.shard(run.segment.shard);
         let shard = plan::shard(&shared.plan.sources, copy, number)?;
-        let is_remote = shard.dataset().transfers().is_some();
+        let may_damage = shard.dataset().access().may_damage;
         let spans = spans(shard, &run, copy);
         let pieces = if spans.is_empty() {
             shared.budget.pass(run.ticket);
@@ -401,8 +401,8 @@ fn read_all(shared: &Shared) -> Result<()> {
                 let granted_bytes = window.capacity();
                 let end = span.end;
                 let mut filled = shard.fill(&mut window, &mut scratch, span.clone());
-                // Data that is corrupted in transit fails to decompress; a second request may return it intact.
-                if is_remote && filled.as_ref().is_err_and(|error| error.kind() == ErrorKind::Data) {
+                // Damaged data fails to decompress; a second read may return it intact.
+                if may_damage && filled.as_ref().is_err_and(|error| error.kind() == ErrorKind::Data) {
                     filled = shard.fill(&mut window, &mut scratch, span);
                 }
                 is_whole &= filled.is_ok();
@@ -412,8 +412,8 @@ fn read_all(shared: &Shared) -> Result<()> {
             shared.counters.reads.fetch_add(pieces.len() as u64, Relaxed);
             if is_whole {
                 shared.counters.read_bytes.fetch_add(lengths.iter().sum(), Relaxed);
-                // Local files are hashed only on request, and then by the threads that decode them.
-                if is_remote {
+                // Other files are hashed only on request, and then by the threads that decode them.
+                if may_damage {
                     run.check(shard, copy, &pieces);
                 }
             }

@@ -16,7 +16,7 @@ use shardpack_imaging::{
     Budget,
     crops::{Decoder, Rect, RegionRequest},
 };
-use shardpack_reader::{Dataset, StoreSettings, Transfers};
+use shardpack_reader::{Access, Dataset, StoreSettings, Transfers};
 use shardpack_runtime::{Instant, threads};
 
 use crate::{
@@ -34,9 +34,8 @@ const MAX_WAITS: usize = 1000;
 const LOOKED_AT: usize = 16;
 /// Bytes of images to decode for the bound.
 const DECODED_BYTES: usize = 64 << 20;
-/// Bytes of one read of the bound, from a file and over a network, where each read is a request.
+/// Minimum bytes of one read of the bound.
 const READ_BYTES: usize = 1 << 20;
-const REQUEST_BYTES: usize = 8 << 20;
 
 /// Transform of the images.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -170,8 +169,8 @@ pub struct Measured {
 /// If the dataset is empty, an option is out of range, a read fails, or `cold` is set for a dataset at a URL.
 pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Result<Measured> {
     let watch = Watch { row: request.row };
-    let is_remote = dataset.transfers().is_some();
-    if request.cold && is_remote {
+    let Access { page_cache, .. } = dataset.access();
+    if request.cold && !page_cache {
         let error =
             Error::usage("--cold: data at a URL is not in this machine's page cache, so nothing can be dropped");
         return Err(error.in_file(dataset.folder()));
@@ -208,9 +207,9 @@ pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Res
     let share = raw.samples as f64 / dataset.len().max(1) as f64;
     let raw_cold = begun.map(|begun| begun.end((dataset.manifest().shard_bytes as f64 * share) as u64));
     // The second epoch does not justify downloading all its bytes.
-    let second = match is_remote {
-        true => Vec::new(),
-        false => read_raw(&Loader::new(open()?, options(Output::Encoded, 2))?, 1, &watch)?.numbers,
+    let second = match page_cache {
+        false => Vec::new(),
+        true => read_raw(&Loader::new(open()?, options(Output::Encoded, 2))?, 1, &watch)?.numbers,
     };
     let (r, deff, times) = mixed(&loader, request.batch, &first, &second)?;
     let images = images(&loader, &watch)?;
@@ -319,7 +318,7 @@ fn elapsed_ms(since: Instant) -> f64 {
 }
 
 fn read_plain(dataset: &Dataset, watch: &Watch) -> Result<Rate> {
-    let piece_bytes = if dataset.transfers().is_some() { REQUEST_BYTES } else { READ_BYTES };
+    let piece_bytes = READ_BYTES.max(dataset.access().sequence_bytes as usize);
     let (began, mut bytes, mut buffer) = (Began::now(), 0, vec![0; piece_bytes]);
     'shards: for shard in dataset.shards() {
         let end = shard.entry().bytes;
@@ -353,13 +352,13 @@ fn read_raw(loader: &Loader, epoch: u64, watch: &Watch) -> Result<Raw> {
     // Threads read ahead from the start.
     let (began, mut numbers, mut bytes) = (Began::now(), Vec::new(), 0);
     let mut samples = loader.samples(&from)?;
-    let is_remote = loader.dataset().transfers().is_some();
+    let Access { page_cache, .. } = loader.dataset().access();
     while let Some(fetched) = samples.next()? {
         // A bad sample delivers no bytes; the batches below count bad samples.
         bytes += fetched.sample().map_or(0, |sample| u64::from(sample.row().record_bytes));
         numbers.push(fetched.number());
         // From memory, checking the clock for every sample would cost too much.
-        if (is_remote || numbers.len() % 64 == 0) && watch.is_over(began.at) {
+        if (!page_cache || numbers.len() % 64 == 0) && watch.is_over(began.at) {
             break;
         }
     }

@@ -9,6 +9,7 @@ use shardpack_format::{
     manifest::Manifest,
     seekable::{FOOTER_BYTES, Frame, SeekTable},
 };
+use shardpack_storage::Access;
 
 use crate::{
     buffer::make_room,
@@ -53,11 +54,6 @@ impl Compression {
     }
 }
 
-/// Over a network: packed bytes of adjacent frames in one request, and bytes of the end of a file for its seek table.
-/// The latency of a request is about the transfer time of this many bytes.
-const TOGETHER_BYTES: u64 = 1 << 20;
-const TABLE_BYTES: u64 = 1 << 16;
-
 /// An open shard.
 pub(crate) struct Content {
     files: Arc<ShardFiles>,
@@ -84,8 +80,8 @@ impl Content {
         compression: Compression,
     ) -> Result<Self> {
         files.open(shard)?;
-        let (together_bytes, tail_bytes) =
-            if files.is_remote() { (TOGETHER_BYTES, TABLE_BYTES) } else { (0, FOOTER_BYTES as u64) };
+        let Access { together_bytes, tail_bytes, .. } = files.access();
+        let tail_bytes = tail_bytes.max(FOOTER_BYTES as u64);
         let first = Cell::new(file_bytes);
         let read = |offset: u64, into: &mut [u8]| {
             first.set(first.get().min(offset));

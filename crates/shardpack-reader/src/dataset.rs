@@ -19,7 +19,7 @@ use shardpack_format::{
     index::RowRef,
     manifest::{self, Class, Manifest},
 };
-use shardpack_storage::{Storage, StoreSettings, Transfers};
+use shardpack_storage::{Access, Storage, StoreSettings, Transfers};
 
 use crate::{
     Bytes, Shard,
@@ -29,8 +29,8 @@ use crate::{
     shard::Opened,
     shard_files::ShardFiles,
     splits::{
-        MAX_MANIFEST_BYTES, Splits, errors_of, look_at_splits, no_manifest, read_record, refuse_unfinished,
-        split_differences,
+        MAX_MANIFEST_BYTES, Splits, errors_of, format_folders, look_at_splits, no_manifest, read_record,
+        refuse_unfinished, split_differences,
     },
     wholes::Wholes,
 };
@@ -138,7 +138,7 @@ impl Dataset {
         }
         Ok(Self {
             compression,
-            check_content: files.is_remote(),
+            check_content: files.access().may_damage,
             starts: starts.into(),
             opened: manifest.shards.iter().map(|_| Opened::default()).collect(),
             copies: false,
@@ -198,7 +198,8 @@ impl Dataset {
         }
     }
 
-    /// As [`Dataset::open_each`] for the dataset in `storage`, or the datasets that its record of splits names: no folder is listed.
+    /// As [`Dataset::open_each`] for the dataset in `storage`, or the datasets that its record of splits names. Without both, those of a
+    /// pack to several formats: only then is the storage listed.
     fn open_recorded(
         storage: Arc<dyn Storage>,
         settings: &StoreSettings,
@@ -207,14 +208,21 @@ impl Dataset {
         if let Some(bytes) = storage.read(manifest::FILE, MAX_MANIFEST_BYTES)? {
             return Ok(vec![Self::from_manifest(storage, &bytes, settings, Transfers::default())?]);
         }
-        let record = read_record(storage.as_ref())?.ok_or_else(|| no_manifest(storage.as_ref()))?;
+        let record = read_record(storage.as_ref())?;
+        let names = match &record {
+            Some(record) => record.splits.iter().map(|split| split.name.clone()).collect(),
+            None => format_folders(storage.as_ref())?,
+        };
+        if record.is_none() && names.is_empty() {
+            return Err(no_manifest(storage.as_ref()));
+        }
         let mut found = Vec::new();
-        for split in &record.splits {
-            let bytes = storage.read(&format!("{}/{}", split.name, manifest::FILE), MAX_MANIFEST_BYTES)?;
-            found.extend(bytes.map(|bytes| (split.name.as_str(), bytes)));
+        for name in &names {
+            let bytes = storage.read(&format!("{name}/{}", manifest::FILE), MAX_MANIFEST_BYTES)?;
+            found.extend(bytes.map(|bytes| (name.as_str(), bytes)));
         }
         let named = found.iter().map(|(name, bytes)| (*name, bytes.as_slice()));
-        errors_of(split_differences(Some(&record), named), storage.root()).into_iter().try_for_each(differs)?;
+        errors_of(split_differences(record.as_ref(), named), storage.root()).into_iter().try_for_each(differs)?;
         // The requests so far are counted for the first dataset only.
         let mut opening = storage.transfers().unwrap_or_default();
         let of = |(name, bytes): &(&str, Vec<u8>)| {
@@ -227,7 +235,7 @@ impl Dataset {
     /// always on.
     #[must_use]
     pub fn check_content(mut self, on: bool) -> Self {
-        self.check_content = on || self.is_remote();
+        self.check_content = on || self.access().may_damage;
         self
     }
 
@@ -261,7 +269,7 @@ impl Dataset {
         self.open_shards = OpenShards::new(self.manifest().shards.len());
         self.opened = self.manifest().shards.iter().map(|_| Opened::default()).collect();
         self.wholes = Wholes::default();
-        self.check_content |= self.is_remote();
+        self.check_content |= self.access().may_damage;
         self
     }
 
@@ -270,9 +278,9 @@ impl Dataset {
         self.files.storage()
     }
 
-    /// Whether bytes come over a network.
-    pub(crate) fn is_remote(&self) -> bool {
-        self.files.is_remote()
+    /// Costs and risks of reads.
+    pub fn access(&self) -> Access {
+        self.files.access()
     }
 
     /// How many reads in flight help, as far as is known, if bytes come over a network.

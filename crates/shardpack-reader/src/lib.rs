@@ -117,7 +117,8 @@ pub use reader::Reader;
 pub use sample::Sample;
 pub use shard::Shard;
 pub use splits::{
-    Split, Splits, WORK_FOLDER, is_to_be_replaced, is_unfinished, look_at_splits, split_differences, splits, unfinished,
+    Split, Splits, WORK_FOLDER, format_folders, is_to_be_replaced, is_unfinished, look_at_splits, split_differences,
+    splits, unfinished,
 };
 pub use window::{Scratch, Window};
 
@@ -127,7 +128,7 @@ pub use shardpack_format::{
     index::{Index, RowRef},
     manifest::{Class, Manifest},
 };
-pub use shardpack_storage::{self as storage, OpenFile, Storage, StoreSettings, Transfers, is_url};
+pub use shardpack_storage::{self as storage, Access, OpenFile, Storage, StoreSettings, Transfers, is_url};
 
 // Compiles the recipe in Rust with the tests.
 #[cfg(doctest)]

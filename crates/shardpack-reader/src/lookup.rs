@@ -53,7 +53,7 @@ impl Dataset {
         if self.check_content
             && let Err(error) = sample::check_content(&shard, &row, out)
         {
-            if !self.is_remote() {
+            if !self.access().may_damage {
                 return Err(error);
             }
             let again = shard.sample_again(number - shard.samples().start)?;
@@ -182,8 +182,8 @@ impl<'d> Shard<'d> {
         }
     }
 
-    /// Compares `sample`, which is from this shard, with its content hash. Over a network the whole record is
-    /// compared, and read again if it is wrong.
+    /// Compares `sample`, which is from this shard, with its content hash. If the storage may damage bytes, the whole record
+    /// is compared, and read again if it is wrong.
     ///
     /// # Errors
     /// When the sample is wrong.
@@ -193,7 +193,7 @@ impl<'d> Shard<'d> {
     {
         match self.check(&sample) {
             Ok(()) => Ok(sample),
-            Err(_) if self.dataset.is_remote() => {
+            Err(_) if self.dataset.access().may_damage => {
                 let again = self.sample_again(sample.number() - self.samples().start)?;
                 self.check(&again).map(|()| again)
             }
@@ -201,14 +201,14 @@ impl<'d> Shard<'d> {
         }
     }
 
-    /// Compares `sample`, which is from this shard, with its content hash; over a network, the whole record with its
-    /// hashes.
+    /// Compares `sample`, which is from this shard, with its content hash; if the storage may damage bytes, the
+    /// whole record with its hashes.
     ///
     /// # Errors
     /// When the sample is wrong.
     pub fn check(&self, sample: &Sample<'_>) -> Result<()> {
         sample.check_content()?;
-        if self.dataset.is_remote() { sample.check_frame() } else { Ok(()) }
+        if self.dataset.access().may_damage { sample.check_frame() } else { Ok(()) }
     }
 
     /// Reads its samples in order; the first [`Reader::next`] opens the shard.

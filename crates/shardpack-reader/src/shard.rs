@@ -95,7 +95,7 @@ impl<'d> Shard<'d> {
         }
         // Opened outside the cell: two threads may open it at once, but no thread waits for the disk access of
         // another.
-        let _turn = if self.dataset.is_remote() { index_turn.take() } else { None };
+        let _turn = index_turn.take_before(self.dataset.access());
         if let Some(index) = opened.get() {
             return Ok(index);
         }
@@ -125,7 +125,7 @@ impl<'d> Shard<'d> {
         if let Some(crops) = opened.get() {
             return Ok(crops.as_ref());
         }
-        let _turn = if self.dataset.is_remote() { crops_turn.take() } else { None };
+        let _turn = crops_turn.take_before(self.dataset.access());
         if let Some(crops) = opened.get() {
             return Ok(crops.as_ref());
         }
@@ -168,13 +168,7 @@ impl<'d> Shard<'d> {
     /// # Errors
     /// When the check fails, or cannot be made.
     pub fn look_for(&self) -> Result<()> {
-        let bytes = self.entry().bytes;
-        self.dataset.files.open(self.number)?;
-        // The last byte exists only if all bytes before it exist.
-        match self.dataset.is_remote() && bytes > 0 {
-            true => self.dataset.files.read(self.number, bytes - 1, &mut [0]),
-            false => Ok(()),
-        }
+        self.dataset.files.open(self.number)?.check_there()
     }
 
     /// Reads bytes `range` into `out` and sets its length. In a compressed shard the range counts unpacked bytes.

@@ -6,7 +6,7 @@ use shardpack_format::{
     Error, Result, hash, help,
     manifest::{self, Manifest},
 };
-use shardpack_storage::{OpenFile, Storage, Transfers, sys};
+use shardpack_storage::{Access, OpenFile, Storage, Transfers, sys};
 
 use crate::{
     Bytes,
@@ -26,6 +26,7 @@ pub(crate) type Map<'a> = &'a dyn Fn(&File, u64) -> io::Result<Bytes>;
 /// See the module. Shards are numbered from 0, in the order of the manifest.
 pub(crate) struct ShardFiles {
     storage: Arc<dyn Storage>,
+    access: Access,
     manifest: Arc<Manifest>,
     cache: Option<Arc<Cache>>,
     /// Transfers of other storages while the dataset was opened.
@@ -41,7 +42,8 @@ impl ShardFiles {
         cache: Option<Arc<Cache>>,
         opening: Transfers,
     ) -> Self {
-        Self { open: OpenShards::new(manifest.shards.len()), storage, manifest, cache, opening }
+        let (open, access) = (OpenShards::new(manifest.shards.len()), storage.access());
+        Self { storage, access, manifest, cache, opening, open }
     }
 
     /// The same files, none of them open.
@@ -69,9 +71,9 @@ impl ShardFiles {
         &self.manifest
     }
 
-    /// Whether bytes come over a network.
-    pub fn is_remote(&self) -> bool {
-        self.storage.transfers().is_some()
+    /// Costs and risks of reads.
+    pub fn access(&self) -> Access {
+        self.access
     }
 
     fn entry(&self, shard: usize) -> Result<&manifest::Shard> {

@@ -6,6 +6,8 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use shardpack_storage::Access;
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct SingleFlight {
@@ -28,6 +30,11 @@ pub(crate) struct FlightGuard<'a>(&'a SingleFlight);
 impl SingleFlight {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As [`SingleFlight::take`], without a wait if a second read of the same bytes costs little: `None` then.
+    pub fn take_before(&self, access: Access) -> Option<FlightGuard<'_>> {
+        if access.page_cache { None } else { self.take() }
     }
 
     /// Waits until no other thread is sending. A thread that gets `None` came later and has to check whether the first

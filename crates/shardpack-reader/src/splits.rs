@@ -6,11 +6,11 @@ use std::{
 };
 
 use shardpack_format::{
-    Error, Result, hash, help,
+    Error, ErrorKind, Result, formats, hash, help,
     manifest::{self, Manifest},
     splits::{self as record, Difference, Record},
 };
-use shardpack_storage::{Local, Storage, sys};
+use shardpack_storage::{Entry, Local, Storage, sys};
 
 /// Longest manifest that is read: enough for some millions of shards.
 pub(crate) const MAX_MANIFEST_BYTES: u64 = 1 << 30;
@@ -192,6 +192,27 @@ pub(crate) fn refuse_unfinished(folder: &Path) -> Result<()> {
     Err(Error::data(format!("holds an unfinished pack: {WORK_FOLDER} is in it")).in_file(shown).help(help::FINISH_PACK))
 }
 
+/// Folders in `storage` that a pack to several formats made: each has the name of a format, and a manifest. Without a list there are
+/// none.
+///
+/// # Errors
+/// When the storage fails.
+pub fn format_folders(storage: &dyn Storage) -> Result<Vec<String>> {
+    let listed = match storage.list("") {
+        // A bucket may allow reads only.
+        Err(error) if error.kind() == ErrorKind::Usage => None,
+        listed => listed?,
+    };
+    let is_format = |entry: &Entry| entry.is_folder && formats::ALL.iter().any(|format| format.name == entry.name);
+    let mut folders = Vec::new();
+    for Entry { name, .. } in listed.into_iter().flatten().filter(is_format) {
+        if storage.length(&format!("{name}/{}", manifest::FILE))?.is_some() {
+            folders.push(name);
+        }
+    }
+    Ok(folders)
+}
+
 /// The record of splits in `storage`, if there is one.
 pub(crate) fn read_record(storage: &dyn Storage) -> Result<Option<Record>> {
     let bytes = storage.read(record::FILE, MAX_MANIFEST_BYTES)?;
@@ -232,4 +253,23 @@ pub(crate) fn no_manifest(storage: &dyn Storage) -> Error {
         }
     };
     error.in_file(storage.root())
+}
+
+#[cfg(test)]
+mod tests {
+    use shardpack_storage::Memory;
+
+    use super::*;
+
+    #[test]
+    fn folders_of_formats_have_the_name_of_a_format_and_a_manifest() {
+        let memory = Memory::new("memory:");
+        for name in
+            ["tfrecord/manifest.json", "mds/manifest.json", "other/manifest.json", "webdataset/x.tar", "recordio"]
+        {
+            memory.put(name, vec![1]).unwrap();
+        }
+        assert_eq!(format_folders(&memory).unwrap(), ["mds", "tfrecord"]);
+        assert!(format_folders(&Memory::new("memory:")).unwrap().is_empty());
+    }
 }

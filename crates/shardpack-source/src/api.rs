@@ -8,7 +8,7 @@ use shardpack_format::{
     formats::{Choice, ComponentClasses, webdataset},
     image_header::Kind,
 };
-use shardpack_storage::Transfers;
+use shardpack_storage::{Access, Transfers};
 
 use super::{
     options::{Extensions, Options},
@@ -171,10 +171,8 @@ pub trait Source: AsSource + Debug + Send + Sync {
     /// Network transfers so far; `None` if this program reads all parts through the file system.
     fn transfers(&self) -> Option<Transfers>;
 
-    /// Whether most samples are read with network requests.
-    fn is_remote(&self) -> bool {
-        self.transfers().is_some()
-    }
+    /// Costs and risks of reading its samples.
+    fn access(&self) -> Access;
 
     /// Path or URL of the files that are read most; determines the read order.
     fn read_at(&self) -> &Path {

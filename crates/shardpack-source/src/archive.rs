@@ -9,7 +9,7 @@ use std::{
 
 use shardpack_format::{Error, Result};
 use shardpack_reader::{StoreSettings, Transfers};
-use shardpack_storage::Storage;
+use shardpack_storage::{Access, Address, Storage};
 
 use super::{
     stored::{Stored, StoredPath},
@@ -42,10 +42,7 @@ impl InArchive {
     /// # Errors
     /// If a file or object cannot be looked at.
     pub(super) fn find(path: &Path, settings: &StoreSettings) -> Result<Option<Self>> {
-        if !sys::is_store(path) {
-            return Self::find_file(path);
-        }
-        let text = path.to_str().unwrap_or_default();
+        let Some(text) = Address::of(path).url() else { return Self::find_file(path) };
         let ends = text.match_indices('/').map(|(at, _)| at).chain([text.len()]);
         for end in ends.filter(|end| is_archive(Path::new(&text[..*end]))) {
             let (file, folder) = (&text[..end], text[end..].trim_matches('/'));
@@ -79,9 +76,9 @@ impl InArchive {
     /// # Errors
     /// If `file` is no URL of a store and no path of a file, or a setting is unknown.
     pub(super) fn at(file: &Path, folder: &str, settings: &StoreSettings) -> Result<Self> {
-        let named = match sys::is_store(file) {
-            true => url::named(file.to_str().unwrap_or_default())?,
-            false => {
+        let named = match Address::of(file).url() {
+            Some(url) => url::named(url)?,
+            None => {
                 let name = file.file_name().and_then(|name| name.to_str());
                 let above = file.parent().and_then(Path::to_str);
                 name.zip(above).map(|(name, above)| Named { folder: above.to_owned(), name: name.to_owned() })
@@ -107,6 +104,10 @@ impl InArchive {
     /// Whether the archive is a file of this machine.
     pub(super) fn is_local(&self) -> bool {
         self.storage.local().is_some()
+    }
+
+    pub(super) fn access(&self) -> Access {
+        self.storage.access()
     }
 
     pub(super) fn transfers(&self) -> Option<Transfers> {

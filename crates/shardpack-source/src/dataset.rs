@@ -124,7 +124,7 @@ fn beside_splits(roots: &[DatasetLocation], members: &[Member<'_>]) -> Result<(V
         if splits.iter().any(|split| split.as_os_str().is_empty()) {
             continue;
         }
-        let strange = strangers::beside_splits(&*root.storage()?, |name| splits.contains(&Path::new(name)))?;
+        let strange = strangers::beside_splits(root.storage(), |name| splits.contains(&Path::new(name)))?;
         are_listed &= strange.is_some();
         found.extend(strange.into_iter().flatten().map(|name| (name.clone(), folder.join(name))));
     }

@@ -14,10 +14,10 @@ use shardpack_format::{
     splits::{self, Record},
 };
 use shardpack_reader::{Dataset, Shard, StoreSettings, Transfers};
-use shardpack_storage::Storage;
+use shardpack_storage::{Access, Storage};
 
-use super::{shards::UrlResolver, storage::NETWORK_READS};
-use crate::{monitor::Monitor, parallel::each, sys};
+use super::shards::UrlResolver;
+use crate::{monitor::Monitor, parallel::each};
 
 /// Longest record of splits that is read.
 const MAX_RECORD_BYTES: u64 = 1 << 30;
@@ -30,17 +30,12 @@ pub struct DatasetLocation {
     /// Names of the selected shards, including named files that are not in the dataset; `None` for all shards.
     pub only: Option<BTreeSet<String>>,
     settings: StoreSettings,
+    /// Storage of the folder, or of the splits.
+    storage: Arc<dyn Storage>,
     /// Open datasets at a URL, shared by all clones.
-    opened: Arc<Opened>,
+    opened: Arc<OnceLock<Vec<Arc<Dataset>>>>,
     /// Reader that searched this URL, for its transfer counts.
     pub(super) looked: Option<Arc<UrlResolver>>,
-}
-
-#[derive(Debug, Default)]
-struct Opened {
-    datasets: OnceLock<Vec<Arc<Dataset>>>,
-    /// The folder of the splits, once it was listed.
-    storage: OnceLock<Arc<dyn Storage>>,
 }
 
 impl DatasetLocation {
@@ -49,27 +44,28 @@ impl DatasetLocation {
     /// # Errors
     /// If the URL cannot be read from, or a setting is unknown.
     pub fn new(folder: &Path, only: Option<BTreeSet<String>>, settings: &StoreSettings) -> Result<Self> {
-        let folder = shardpack_storage::open_later(folder, settings)?.root().to_path_buf();
-        Ok(Self { folder, only, settings: settings.clone(), opened: Arc::default(), looked: None })
+        let storage = shardpack_storage::open_later(folder, settings)?;
+        let folder = storage.root().to_path_buf();
+        Ok(Self { folder, only, settings: settings.clone(), storage, opened: Arc::default(), looked: None })
     }
 
     /// The storage of its folder.
-    ///
-    /// # Errors
-    /// If the URL cannot be read from.
-    pub(super) fn storage(&self) -> Result<Arc<dyn Storage>> {
-        if let Some(storage) = self.opened.storage.get() {
-            return Ok(Arc::clone(storage));
-        }
-        let storage = shardpack_storage::open(&self.folder, &self.settings)?;
-        Ok(Arc::clone(self.opened.storage.get_or_init(|| storage)))
+    pub(super) fn storage(&self) -> &dyn Storage {
+        self.storage.as_ref()
+    }
+
+    /// Costs and risks of reads.
+    pub(super) fn access(&self) -> Access {
+        self.storage.access()
     }
 
     /// The same root with an absolute path.
     pub(super) fn resolved(&self) -> Result<Self> {
-        match self.storage()?.resolved()? {
+        match self.storage.resolved()? {
             folder if folder == self.folder => Ok(self.clone()),
-            folder => Ok(Self { folder, opened: Arc::default(), ..self.clone() }),
+            folder => {
+                Ok(Self { looked: self.looked.clone(), ..Self::new(&folder, self.only.clone(), &self.settings)? })
+            }
         }
     }
 
@@ -78,25 +74,24 @@ impl DatasetLocation {
     /// # Errors
     /// If there is no dataset, or a dataset cannot be opened.
     pub(super) fn datasets(&self, monitor: &dyn Monitor) -> Result<Vec<Arc<Dataset>>> {
-        if let Some(datasets) = self.opened.datasets.get() {
+        if let Some(datasets) = self.opened.get() {
             return Ok(datasets.clone());
         }
         let opened = Dataset::open_all_with(&self.folder, &self.settings)?;
         let opened: Vec<_> = opened.into_iter().map(|dataset| Arc::new(dataset.check_content(true))).collect();
-        if opened.iter().all(|dataset| dataset.transfers().is_none()) {
+        if self.access().page_cache {
             // Each has open shards, and in compressed ones unpacked frames.
             return Ok(opened);
         }
         self.fetch_indexes(&opened, monitor)?;
-        Ok(self.opened.datasets.get_or_init(|| opened).clone())
+        Ok(self.opened.get_or_init(|| opened).clone())
     }
 
-    /// Fetches the indexes of the selected shards in parallel, if they come over a network.
+    /// Fetches the indexes of the selected shards in parallel.
     fn fetch_indexes(&self, datasets: &[Arc<Dataset>], monitor: &dyn Monitor) -> Result<()> {
         let is_meant = |shard: &Shard<'_>| self.only.as_ref().is_none_or(|only| only.contains(&shard.entry().file));
-        let remote = datasets.iter().filter(|dataset| dataset.transfers().is_some());
-        let shards: Vec<Shard<'_>> = remote.flat_map(|dataset| dataset.shards()).filter(is_meant).collect();
-        each(&shards, NETWORK_READS, |shard| monitor.check_cancelled().and_then(|()| shard.index().map(drop)))
+        let shards: Vec<Shard<'_>> = datasets.iter().flat_map(|dataset| dataset.shards()).filter(is_meant).collect();
+        each(&shards, self.access().reads, |shard| monitor.check_cancelled().and_then(|()| shard.index().map(drop)))
     }
 
     /// The splits record in the parent folder, if any.
@@ -110,12 +105,8 @@ impl DatasetLocation {
 
     /// Network transfers so far, detection included; `None` for a local folder.
     pub(super) fn transfers(&self) -> Option<Transfers> {
-        let datasets = self.opened.datasets.get().into_iter().flatten();
-        let folder = self.opened.storage.get().and_then(|storage| storage.transfers());
+        let datasets = self.opened.get().into_iter().flatten().filter_map(|dataset| dataset.transfers());
         let looked = self.looked.iter().map(|urls| urls.transfers());
-        let all = datasets.filter_map(|dataset| dataset.transfers()).chain(looked).chain(folder);
-        // Nothing may be open yet.
-        let none = sys::is_store(&self.folder).then(Transfers::default);
-        none.into_iter().chain(all).reduce(Transfers::and)
+        self.storage.transfers().into_iter().chain(datasets).chain(looked).reduce(Transfers::and)
     }
 }

@@ -130,7 +130,7 @@ impl SampleReader for SealedReader<'_> {
     fn can_coalesce(&self, first: u64, before: u64, next: u64) -> bool {
         let [(of_first, first), (of_before, before), (of_next, next)] =
             [first, before, next].map(|one| self.place(one));
-        if of_next.transfers().is_none() || !std::ptr::eq(of_first, of_next) || !std::ptr::eq(of_before, of_next) {
+        if of_next.access().page_cache || !std::ptr::eq(of_first, of_next) || !std::ptr::eq(of_before, of_next) {
             return false;
         }
         let range = |number| record(of_next, number).ok();
@@ -147,7 +147,7 @@ impl SampleReader for SealedReader<'_> {
         let (dataset, first) = self.place(*numbers.first()?);
         let last = self.place(*numbers.last()?).1;
         let is_more = first != last || !self.listing.components().kinds.is_empty();
-        if dataset.transfers().is_none() || !is_more {
+        if dataset.access().page_cache || !is_more {
             return None;
         }
         let (shard, mut window) = (dataset.shard_of(first).ok()?, Window::default());
@@ -216,7 +216,7 @@ fn put_component(
 /// As [`SampleReader::peek`], for sample `stored` of `dataset`.
 pub fn peek(dataset: &Dataset, stored: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
     let row = dataset.row(stored).map_err(refused)?;
-    if dataset.transfers().is_some() {
+    if !dataset.access().page_cache {
         if matches!(look, Look::Memory | Look::Ahead) {
             return Ok(None);
         }

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use shardpack_format::Result;
-use shardpack_storage::Transfers;
+use shardpack_storage::{Access, Transfers};
 
 use super::{
     api::{SampleReader, SharedSource, Source, SourceKind, SourceListing},
@@ -34,6 +34,10 @@ impl Source for Datasets {
 
     fn transfers(&self) -> Option<Transfers> {
         self.0.iter().filter_map(DatasetLocation::transfers).reduce(Transfers::and)
+    }
+
+    fn access(&self) -> Access {
+        Access::of_all(self.0.iter().map(DatasetLocation::access))
     }
 
     fn stored(&self) -> Stored {
@@ -68,7 +72,7 @@ impl Source for Datasets {
     }
 
     fn can_peek(&self, _: Option<&str>) -> Result<bool> {
-        // At a URL each look would be a request, and its answer is already known.
-        Ok(self.transfers().is_none())
+        // Without the page cache each look would be a request, and its answer is already known.
+        Ok(self.access().page_cache)
     }
 }

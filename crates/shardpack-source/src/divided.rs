@@ -5,7 +5,7 @@
 use std::{collections::BTreeSet, fmt, path::Path, sync::Arc};
 
 use shardpack_format::{Error, Result, formats::Choice, splits, text};
-use shardpack_storage::Transfers;
+use shardpack_storage::{Access, Transfers};
 
 use super::{
     api::{SampleReader, SharedSource, SomeSamples, Source, SourceKind, SourceListing},
@@ -236,6 +236,10 @@ impl Source for Divided {
 
     fn transfers(&self) -> Option<Transfers> {
         self.source.transfers()
+    }
+
+    fn access(&self) -> Access {
+        self.source.access()
     }
 
     fn stored(&self) -> Stored {

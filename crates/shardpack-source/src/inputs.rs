@@ -12,7 +12,7 @@ use std::{
 
 use shardpack_format::{Error, Result, formats::foreign::FieldSelection, manifest, text};
 use shardpack_reader::{StoreSettings, Transfers, is_unfinished, look_at_splits};
-use shardpack_storage::Local;
+use shardpack_storage::{Address, Local};
 
 use super::{
     DatasetLocation, Shards,
@@ -27,7 +27,7 @@ use crate::{
         files::{self, Files},
         patterns::expanded,
     },
-    sys::{self, is_folder},
+    sys::is_folder,
 };
 
 /// Sorted command line paths.
@@ -115,8 +115,8 @@ impl Inputs {
     /// # Errors
     /// If paths and URLs are mixed, or store settings are given without a URL.
     pub fn unsorted(paths: &[PathBuf], settings: &StoreSettings) -> Result<Self> {
-        let is_remote = refuse_mixed(paths, settings)?;
-        Ok(Self { urls: is_remote.then(|| Arc::new(UrlResolver::new(settings))), ..Self::default() })
+        let urls = refuse_mixed(paths, settings)?.map(|_| Arc::new(UrlResolver::new(settings)));
+        Ok(Self { urls, ..Self::default() })
     }
 
     /// Network transfers of lookups so far; `None` for local paths.
@@ -207,12 +207,29 @@ impl Inputs {
         }
     }
 
+    /// Takes URLs whose folders hold the datasets of a pack to several formats as datasets. Lists each URL that is neither a dataset nor
+    /// a shard.
+    ///
+    /// # Errors
+    /// If the server does not answer.
+    pub fn take_formats(&mut self, settings: &StoreSettings) -> Result<()> {
+        let Some(urls) = self.urls.clone() else { return Ok(()) };
+        for path in std::mem::take(&mut self.others) {
+            match !names_shards(&path) && urls.has_formats(text(&path)?)? {
+                true => self.roots.push(DatasetLocation::new(&path, None, settings)?),
+                false => self.others.push(path),
+            }
+        }
+        Ok(())
+    }
+
     /// Takes local folders whose subfolders hold datasets as datasets, whatever the subfolders are called and even if their record is
-    /// lost. Lists each folder, which is too slow for a large tree of images.
+    /// lost; and URLs as [`Inputs::take_formats`]. Lists each folder, which is too slow for a large tree of images.
     ///
     /// # Errors
     /// If a folder cannot be read.
-    pub fn take_splits(&mut self) -> Result<()> {
+    pub fn take_splits(&mut self, settings: &StoreSettings) -> Result<()> {
+        self.take_formats(settings)?;
         for path in std::mem::take(&mut self.others) {
             match self.urls.is_none() && is_folder(&path)? && !look_at_splits(&path)?.found.is_empty() {
                 true if self.roots.iter().any(|root| root.folder == path) => {
@@ -289,18 +306,35 @@ fn text(url: &Path) -> Result<&str> {
     url.to_str().ok_or_else(|| Error::usage("a URL that is not UTF-8").in_file(url))
 }
 
-/// Whether `paths` are URLs.
+/// The first URL of `paths`, if they are URLs.
 ///
 /// # Errors
 /// If paths and URLs are mixed, or store settings are given without a URL.
-pub fn refuse_mixed(paths: &[PathBuf], settings: &StoreSettings) -> Result<bool> {
-    let is_url = |path: &&PathBuf| sys::is_store(path);
-    match (paths.iter().find(is_url), paths.iter().find(|path| !is_url(path))) {
-        (None, local) => local.map_or(Ok(()), |path| settings.refuse_for(path)).map(|()| false),
-        (Some(url), Some(local)) => {
-            let what = format!("is a URL, but {} is not: sources must be all at URLs or all local", text::path(&local));
-            Err(Error::usage(what).in_file(url))
-        }
-        (Some(_), None) => Ok(true),
+pub fn refuse_mixed<'p>(paths: &'p [PathBuf], settings: &StoreSettings) -> Result<Option<&'p str>> {
+    let addresses = || paths.iter().map(Address::of);
+    let (url, local) = (addresses().find_map(Address::url), addresses().find_map(Address::local));
+    if let (Some(url), Some(local)) = (url, local) {
+        let what = format!("is a URL, but {} is not: sources must be all at URLs or all local", text::path(&local));
+        return Err(Error::usage(what).in_file(url));
     }
+    local.map_or(Ok(()), |path| settings.refuse_for(path)).map(|()| url)
+}
+
+/// Groups of neighbours that are all URLs or all local, as [`Inputs::at`] takes them. Globs and brace patterns of this machine are
+/// expanded; those of a URL only its store can expand.
+///
+/// # Errors
+/// As [`expanded`].
+pub fn alike(paths: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>> {
+    let (mut groups, mut was_local) = (Vec::<Vec<PathBuf>>::new(), None);
+    for path in paths {
+        let local = Address::of(path).local();
+        let paths = local.map_or_else(|| Ok(vec![path.clone()]), expanded)?;
+        match groups.last_mut().filter(|_| was_local == Some(local.is_some())) {
+            Some(group) => group.extend(paths),
+            None => groups.push(paths),
+        }
+        was_local = Some(local.is_some());
+    }
+    Ok(groups)
 }

@@ -75,7 +75,7 @@ pub use local_tree::LocalTree;
 pub use object_tree::ObjectTree;
 pub use packed::is_dataset;
 pub use random_split::Fractions;
-pub use resolve::{in_archive, part_of, resolve, resolve_all, restored, shared};
+pub use resolve::{part_of, resolve, resolve_all, resolve_to_pack, restored, shared};
 pub use shards::Shards;
 pub use split_sources::{SplitSource, SplitSources};
 pub use transformed::Transformed;

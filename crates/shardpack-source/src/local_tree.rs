@@ -6,7 +6,7 @@ use std::{
 };
 
 use shardpack_format::Result;
-use shardpack_storage::Transfers;
+use shardpack_storage::{Access, Transfers};
 
 use super::{
     api::{SampleReader, SharedSource, Source, SourceKind, SourceListing},
@@ -39,6 +39,10 @@ impl Source for LocalTree {
 
     fn transfers(&self) -> Option<Transfers> {
         None
+    }
+
+    fn access(&self) -> Access {
+        Access::FILES
     }
 
     fn has_times(&self) -> bool {

@@ -14,7 +14,7 @@ use shardpack_format::{
     splits,
 };
 use shardpack_reader::{StoreSettings, Transfers};
-use shardpack_storage::{Object, Storage};
+use shardpack_storage::{Access, Address, Object, Storage, scheme};
 
 use super::{
     api::{Look, ReadError, Refusal, SampleReader, SharedSource, Source, SourceKind, SourceListing, refused},
@@ -35,7 +35,6 @@ use crate::{
     foreign::npz::{Fault, Npz},
     listing::Listing,
     monitor::{Monitor, Phase},
-    sys,
 };
 
 /// Maximum length in bytes of a record of splits.
@@ -73,7 +72,7 @@ impl ObjectTree {
 
     /// As [`ObjectTree::new`], for a URL that `looked` has already searched.
     pub(super) fn looked_for(url: &Path, settings: &StoreSettings, looked: Option<Arc<UrlResolver>>) -> Result<Self> {
-        let said = url.to_str().filter(|_| sys::is_store(url));
+        let said = Address::of(url).url();
         let said = said.ok_or_else(|| Error::usage("is no URL of a store").in_file(url))?.to_owned();
         let store = shardpack_storage::open_later(url, settings)?;
         Ok(Self::with_root(TreeRoot::Url(said, store), looked))
@@ -127,8 +126,12 @@ impl ObjectTree {
         Ok(self.0.listed.get_or_init(|| listed))
     }
 
-    /// Name of the object at `url`; `None` if the object is not below this URL.
-    pub(super) fn name_of(&self, url: &str) -> Option<String> {
+    /// Name of the object at `path`, a URL or a path below the root; `None` if the object is not below the root.
+    pub(super) fn name_of(&self, path: &str) -> Option<String> {
+        let Some(url) = scheme(path).map(|_| path) else {
+            // Kept as it is: a store has no folders, so `..` cannot leave the root.
+            return Some(path.strip_prefix("./").unwrap_or(path).to_owned());
+        };
         let below = |root: &str| url.strip_prefix(root.trim_end_matches('/'))?.strip_prefix('/');
         let TreeRoot::Url(said, _) = &self.0.place else { return None };
         let name = below(said).or_else(|| below(&self.root().to_string_lossy()))?;
@@ -191,6 +194,13 @@ impl Source for ObjectTree {
         Some(self.0.looked.iter().map(|urls| urls.transfers()).fold(read, Transfers::and))
     }
 
+    fn access(&self) -> Access {
+        match &self.0.place {
+            TreeRoot::Url(_, store) => store.access(),
+            TreeRoot::Archive(archive) => archive.access(),
+        }
+    }
+
     fn has_times(&self) -> bool {
         // The version of a file of this machine is its time.
         matches!(&self.0.place, TreeRoot::Archive(archive) if archive.is_local())
@@ -236,8 +246,7 @@ impl Source for ObjectTree {
         _: &dyn Monitor,
     ) -> Result<Box<dyn SampleReader + 'a>> {
         let reader = self.reader(split, listing)?;
-        // A storage at a URL is patient itself.
-        Ok(if self.is_remote() { Box::new(reader) } else { Box::new(Retrying(reader)) })
+        Ok(if self.access().retries { Box::new(reader) } else { Box::new(Retrying(reader)) })
     }
 }
 

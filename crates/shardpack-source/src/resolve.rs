@@ -10,6 +10,7 @@ use std::{
 
 use shardpack_format::{Error, Result, formats::foreign::FieldSelection};
 use shardpack_reader::StoreSettings;
+use shardpack_storage::Address;
 
 use super::{
     DatasetLocation, Datasets, Divided, Division, Inputs, List, LocalTree, ObjectTree, Shards, SplitSource,
@@ -32,7 +33,7 @@ pub fn shared(source: impl Source + 'static) -> SharedSource {
 ///
 /// # Errors
 /// If a file or object cannot be looked at.
-pub fn in_archive(path: &Path, settings: &StoreSettings) -> Result<Option<SharedSource>> {
+fn in_archive(path: &Path, settings: &StoreSettings) -> Result<Option<SharedSource>> {
     Ok(InArchive::find(path, settings)?.map(ObjectTree::in_archive).map(shared))
 }
 
@@ -52,26 +53,44 @@ pub fn resolve(
     if let Some(source) = in_archive(path, settings)? {
         return Ok(source);
     }
-    if sys::is_store(path) {
-        let paths = [path.to_path_buf()];
-        let mut given = Inputs::at(&paths, settings)?;
-        return match given.only_ours()? {
-            Some(roots) => Ok(shared(Datasets(roots))),
-            None if packed::names_shards(path) => given.shards(&paths, None, wanted.clone(), &Splits::Auto).map(shared),
-            None => ObjectTree::looked_for(path, settings, given.urls()).map(shared),
-        };
-    }
-    if list::is_list(path, columns)? {
-        return List::find(path, columns, settings).map(shared);
+    let local = Address::of(path).local();
+    if let Some(local) = local
+        && list::is_list(local, columns)?
+    {
+        return List::find(local, columns, settings).map(shared);
     }
     let paths = [path.to_path_buf()];
-    let mut given = Inputs::at(&paths, &StoreSettings::default())?;
-    if given.roots.is_empty() && sys::is_folder(path)? && !shards::holds(path)? {
-        return Ok(shared(LocalTree(path.to_path_buf())));
+    // Beside a path, the settings are those of the images that a list names.
+    let mut given = Inputs::at(&paths, &settings.for_any([path]))?;
+    if let Some(roots) = given.only_ours()? {
+        return Ok(shared(Datasets(roots)));
     }
-    match given.only_ours()? {
-        Some(roots) => Ok(shared(Datasets(roots))),
-        None => given.shards(&paths, None, wanted.clone(), &Splits::Auto).map(shared),
+    let is_tree = match local {
+        Some(local) => sys::is_folder(local)? && !shards::holds(local)?,
+        None => !packed::names_shards(path),
+    };
+    match (is_tree, local) {
+        (false, _) => given.shards(&paths, None, wanted.clone(), &Splits::Auto).map(shared),
+        (true, Some(local)) => Ok(shared(LocalTree(local.to_path_buf()))),
+        (true, None) => ObjectTree::looked_for(path, settings, given.urls()).map(shared),
+    }
+}
+
+/// The source at `path`, for a pack: a tree, an archive, or a list.
+///
+/// # Errors
+/// If a file is not a list, or columns are given for a path where nothing is.
+pub fn resolve_to_pack(path: &Path, columns: &list::Columns, settings: &StoreSettings) -> Result<SharedSource> {
+    if let Some(source) = in_archive(path, settings)? {
+        return Ok(source);
+    }
+    match Address::of(path).local() {
+        Some(local) if sys::is_file(local)? => List::find(local, columns, settings).map(shared),
+        Some(local) if !columns.is_empty() && sys::metadata_opt(local)?.is_none() => {
+            Err(Error::usage("no such file or folder").in_file(local))
+        }
+        Some(local) => Ok(shared(LocalTree(local.to_path_buf()))),
+        None => ObjectTree::new(path, settings).map(shared),
     }
 }
 

@@ -13,7 +13,7 @@ use shardpack_format::{
     component::{self, Component, Type},
     help, splits, text,
 };
-use shardpack_storage::Transfers;
+use shardpack_storage::{Access, Transfers};
 
 use super::{
     api::{ReadTable, SampleReader, SharedSource, SomeSamples, Source, SourceKind, SourceListing},
@@ -115,6 +115,10 @@ impl Source for SplitSources {
 
     fn transfers(&self) -> Option<Transfers> {
         self.parts.iter().filter_map(|part| part.source.transfers()).reduce(Transfers::and)
+    }
+
+    fn access(&self) -> Access {
+        Access::of_all(self.parts.iter().map(|part| part.source.access()))
     }
 
     fn stored(&self) -> Stored {

@@ -24,9 +24,10 @@ use rustix::{
 };
 use shardpack_format::image_header::{Kind, SNIFF_BYTES};
 use shardpack_runtime::{Instant, threads};
+use shardpack_storage::{Access, Address};
 
 use super::{Look, ReadError, SampleReader};
-use crate::{listing::Listing, sys};
+use crate::listing::Listing;
 
 /// Order in which the source is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +82,7 @@ const AHEAD_BYTES: u64 = 128 << 10;
 const SEEK: Duration = Duration::from_millis(2);
 const DISK_READS: usize = 16;
 /// Reads in flight over a network without a measurement.
-pub const NETWORK_READS: usize = 64;
+pub const NETWORK_READS: usize = Access::NETWORK.reads;
 
 /// Numbers of the samples to inspect.
 fn looks(listing: &Listing) -> Vec<u64> {
@@ -92,11 +93,20 @@ fn looks(listing: &Listing) -> Vec<u64> {
 
 /// Inspects the first bytes of up to 512 samples, spread evenly over the listing, in physical order.
 ///
-/// `is_copied` means that the listing is copied next. A look may then read a whole sample if that saves a read.
+/// `is_copied` means that the listing is copied next. A look may then read a whole sample if that saves a read. `access` is that of
+/// the source.
 ///
 /// # Errors
 /// Only on fatal errors; a sample that cannot be read is skipped here and reported by the copy.
-pub fn sniff(source: &dyn SampleReader, listing: &Listing, is_copied: bool) -> Result<Sniffed, ReadError> {
+pub fn sniff(
+    source: &dyn SampleReader,
+    listing: &Listing,
+    is_copied: bool,
+    access: Access,
+) -> Result<Sniffed, ReadError> {
+    if !access.page_cache {
+        return sniff_uncached(source, listing, access);
+    }
     let mut looks = looks(listing);
     looks.sort_unstable_by_key(|number| listing.entry(*number).place);
     let is_small = |number: u64| listing.entry(number).bytes <= WHOLE_BYTES;
@@ -128,14 +138,11 @@ pub fn sniff(source: &dyn SampleReader, listing: &Listing, is_copied: bool) -> R
     })
 }
 
-/// As [`sniff`], for network sources: many requests at a time, and no data stays in memory.
-///
-/// # Errors
-/// As [`sniff`].
-pub fn sniff_remote(source: &dyn SampleReader, listing: &Listing) -> Result<Sniffed, ReadError> {
+/// As [`sniff`], without a page cache: many reads at a time, and no data stays in memory.
+fn sniff_uncached(source: &dyn SampleReader, listing: &Listing, access: Access) -> Result<Sniffed, ReadError> {
     let looks = looks(listing);
     let (next, seen) = (AtomicUsize::new(0), Mutex::new((BTreeMap::new(), None)));
-    threads::each(looks.len().min(NETWORK_READS), || {
+    threads::each(looks.len().min(access.reads), || {
         while let Some(number) = looks.get(next.fetch_add(1, Ordering::Relaxed)) {
             let mut first = [0; SNIFF_BYTES];
             let looked = source.peek(*number, &mut first, Look::Start);
@@ -199,7 +206,7 @@ pub fn peek(file: &File, offset: u64, out: &mut [u8], _: Look) -> io::Result<Opt
 
 /// The storage of `root`, given the result of a sniff.
 pub fn describe(root: &Path, sniffed: &Sniffed) -> Storage {
-    if let Some(scheme) = scheme(root) {
+    if let Some(scheme) = Address::of(root).network() {
         return Storage {
             name: format!("network ({scheme})"),
             read_order: ReadOrder::Physical { reads: NETWORK_READS },
@@ -223,19 +230,13 @@ pub fn describe(root: &Path, sniffed: &Sniffed) -> Storage {
 
 /// Concurrent reads for `--read-order physical`.
 pub fn physical(root: &Path) -> ReadOrder {
-    let is_network = scheme(root).is_some() || network_mount(root).is_some();
+    let is_network = Address::of(root).network().or_else(|| network_mount(root)).is_some();
     ReadOrder::Physical { reads: if is_network { NETWORK_READS } else { DISK_READS } }
 }
 
-/// Number of reading threads in plan order, given `threads` worker threads. Threads that wait for a server use no processor time.
+/// Number of reading threads in plan order, given `threads` worker threads.
 pub fn stream_threads(root: &Path, threads: usize) -> usize {
-    if scheme(root).is_some() { threads.max(NETWORK_READS) } else { threads }
-}
-
-/// The scheme of `root`, if it is the URL of a store.
-fn scheme(root: &Path) -> Option<&str> {
-    let text = root.to_str().filter(|_| sys::is_store(root))?;
-    text.split_once("://").map(|(scheme, _)| scheme)
+    Address::of(root).access().threads(threads)
 }
 
 /// Number of threads that list `root`, given `threads` worker threads. Threads that wait for a network use no processor time.
@@ -313,7 +314,7 @@ mod tests {
             (0..samples).for_each(|number| in_folder.push(format!("{number:06}").as_bytes(), bytes, number, 0));
             let folder = Folder { path: b"a".as_slice().into(), class: Some(0) };
             let listing = Listing::new(Arc::new(vec![b"a".as_slice().into()]), vec![(folder, in_folder)]);
-            let Ok(sniffed) = sniff(self, &listing, is_copied) else { panic!("nothing here fails") };
+            let Ok(sniffed) = sniff(self, &listing, is_copied, Access::FILES) else { panic!("nothing here fails") };
             (sniffed, std::mem::take(&mut self.looks.lock().unwrap()))
         }
     }

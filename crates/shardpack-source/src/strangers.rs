@@ -8,9 +8,9 @@ use shardpack_format::{
     splits::{self, Record},
 };
 use shardpack_reader::is_to_be_replaced;
-use shardpack_storage::{Storage, UNFINISHED};
+use shardpack_storage::{Address, Storage, UNFINISHED};
 
-use crate::{foreign::files, sys};
+use crate::foreign::files;
 
 /// The problem with a file in a dataset folder that the manifest does not name.
 pub const STRANGER: &str = "a stranger: the manifest does not name this file";
@@ -96,9 +96,9 @@ fn has_work(storage: &dyn Storage) -> Result<bool> {
 /// # Errors
 /// If the file cannot be read.
 pub fn is_shard(path: &Path) -> Result<bool> {
-    match sys::is_store(path) {
-        true => Ok(files::is_called_shard(path) && !files::is_called_array(path)),
-        false => files::is_shard(path),
+    match Address::of(path).local() {
+        Some(path) => files::is_shard(path),
+        None => Ok(files::is_called_shard(path) && !files::is_called_array(path)),
     }
 }
 

@@ -13,19 +13,6 @@ pub use shardpack_storage::{
     },
 };
 
-/// Whether `text` is a URL and not a path of this machine: `s3://bucket/x`.
-pub fn is_url(text: &str) -> bool {
-    text.split_once("://").is_some_and(|(scheme, _)| {
-        scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-            && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
-    })
-}
-
-/// Whether `path` is a URL of a supported store; in a build without URLs, of any.
-pub fn is_store(path: &Path) -> bool {
-    shardpack_storage::is_url(path)
-}
-
 /// Error for a URL in place of a path.
 pub fn not_a_path(url: &str) -> Error {
     let error = Error::usage(format!("{url} is a URL: only files are read and written here"));

@@ -9,7 +9,7 @@ use std::{
 
 use shardpack_format::{Error, Result, hash::FileHash};
 
-use crate::{Entry, FileWriter, OpenFile, Size, Storage, Transfers};
+use crate::{Access, Entry, FileWriter, OpenFile, Size, Storage, Transfers};
 
 /// A call of a storage, of its open files or of files that are being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +171,10 @@ impl Storage for Faulty {
         self.inner.sync(below)
     }
 
+    fn access(&self) -> Access {
+        self.inner.access()
+    }
+
     fn concurrency(&self) -> Option<usize> {
         self.inner.concurrency()
     }
@@ -205,6 +209,11 @@ impl OpenFile for FaultyFile {
     fn read_range(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<()> {
         self.storage.ask(Call::ReadAt, &self.name)?;
         self.file.read_range(range, take)
+    }
+
+    fn check_there(&self) -> Result<()> {
+        self.storage.ask(Call::ReadAt, &self.name)?;
+        self.file.check_there()
     }
 }
 

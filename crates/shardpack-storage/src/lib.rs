@@ -1,7 +1,7 @@
 //! Files of datasets in a folder, in an object store or on a web server, behind one trait.
 //!
 //! A [`Storage`] is a folder whose files have names: paths below it, with `/` between the parts. [`open`] returns the storage
-//! at a path or URL. [`Local`] is a folder of this machine, `remote` (feature `cloud`) a prefix of a bucket or a folder on a
+//! at a path or URL; an [`Address`] is a path or URL before that. [`Local`] is a folder of this machine, `remote` (feature `cloud`) a prefix of a bucket or a folder on a
 //! web server. [`Memory`] and [`Faulty`] are for tests.
 //!
 //! Holds at all times: callers cannot tell the storages apart, except by the abilities that the trait names; a file is written
@@ -9,6 +9,8 @@
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::excessive_nesting, clippy::unwrap_used, clippy::panic))]
 
+mod access;
+mod address;
 mod disk;
 mod faulty;
 mod listed;
@@ -25,11 +27,13 @@ mod settings;
 mod storage;
 pub mod sys;
 
+pub use access::Access;
+pub use address::{Address, is_url, scheme};
 pub use faulty::{Call, Faulty};
 pub use listed::{Object, Odd, Page, is_key};
 pub use local::{Local, UNFINISHED};
 pub use memory::Memory;
 pub use open::{above, existing, has_begun, open, open_later, open_to_write};
 pub use parts::requests_to_write;
-pub use settings::{StoreSettings, Transfers, is_url};
-pub use storage::{Entry, FileWriter, OpenFile, Size, Storage};
+pub use settings::{StoreSettings, Transfers};
+pub use storage::{Entry, FileWriter, OpenFile, Size, Storage, check_writable};

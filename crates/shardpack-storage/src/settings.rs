@@ -7,6 +7,8 @@ use std::{
 
 use shardpack_format::{Error, Result};
 
+use crate::address::{Address, is_url};
+
 /// Settings for object stores and web servers beside the environment: names with values, such as `endpoint` or
 /// `profile`. docs/how-to/training.md lists them. They apply only to datasets at URLs.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -58,11 +60,12 @@ impl StoreSettings {
         self.cache.as_ref().map(|(folder, bytes)| (folder.as_path(), *bytes))
     }
 
-    /// Refuses settings for `folder`, which is not a URL.
+    /// Refuses settings for a path of this machine.
     ///
     /// # Errors
-    /// When there are settings.
-    pub fn refuse_for(&self, folder: &Path) -> Result<()> {
+    /// When `path` is not a URL and there are settings.
+    pub fn refuse_for(&self, path: &Path) -> Result<()> {
+        let Some(folder) = Address::of(path).local() else { return Ok(()) };
         let given = match (self.pairs.is_empty(), &self.cache) {
             (true, None) => return Ok(()),
             (false, _) => "settings of a store are given",
@@ -70,19 +73,27 @@ impl StoreSettings {
         };
         Err(Error::usage(format!("{given}, and this is a folder")).in_file(folder))
     }
-}
 
-/// Whether `folder` is the URL of a folder in an object store or on a web server, and not a path. Without the feature
-/// `cloud` this is true for any URL, which [`open`](crate::open) then refuses.
-pub fn is_url(folder: impl AsRef<Path>) -> bool {
-    let Some(text) = folder.as_ref().to_str() else { return false };
-    #[cfg(feature = "cloud")]
-    return crate::remote::is_url(text);
-    #[cfg(not(feature = "cloud"))]
-    return text.split_once("://").is_some_and(|(scheme, _)| {
-        scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-            && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
-    });
+    /// Refuses settings if none of `paths` is a URL. The error names the first.
+    ///
+    /// # Errors
+    /// See above.
+    pub fn refuse_without_url(&self, paths: &[&Path]) -> Result<()> {
+        match Self::has_url(paths.iter().copied()) {
+            true => Ok(()),
+            false => paths.first().map_or(Ok(()), |first| self.refuse_for(first)),
+        }
+    }
+
+    /// These settings if one of `paths` is a URL, else none: they are meant for other paths then.
+    #[must_use]
+    pub fn for_any<'p>(&self, paths: impl IntoIterator<Item = &'p Path>) -> Self {
+        if Self::has_url(paths) { self.clone() } else { Self::default() }
+    }
+
+    fn has_url<'p>(paths: impl IntoIterator<Item = &'p Path>) -> bool {
+        paths.into_iter().any(is_url)
+    }
 }
 
 /// Values may be secrets.

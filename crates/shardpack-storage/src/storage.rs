@@ -11,7 +11,7 @@ use std::{
 
 use shardpack_format::{Error, Result, hash::FileHash, help};
 
-use crate::{Object, Page, Transfers, parts::PART_BYTES, sys};
+use crate::{Access, Object, Page, Transfers, parts::PART_BYTES, sys};
 
 /// Maximum length of a file of unknown length that is read as a whole: a manifest of some million shards.
 const MAX_BYTES: u64 = 1 << 30;
@@ -242,6 +242,11 @@ pub trait Storage: Debug + Send + Sync {
     /// If the storage fails.
     fn sync(&self, below: &str) -> Result<()>;
 
+    /// Costs and risks of its reads.
+    fn access(&self) -> Access {
+        Access::FILES
+    }
+
     /// How many long reads at a time help, as far as is known; `None` if bytes do not come over a network.
     fn concurrency(&self) -> Option<usize> {
         None
@@ -301,7 +306,7 @@ impl dyn Storage + '_ {
         bytes: Option<u64>,
         is_right: impl Fn(&[u8]) -> bool,
     ) -> Result<Option<Vec<u8>>> {
-        if self.transfers().is_none() {
+        if !self.access().may_damage {
             return self.read(name, u64::MAX);
         }
         let max_bytes = bytes.map_or(MAX_BYTES, |bytes| bytes.saturating_add(MORE_BYTES));
@@ -312,8 +317,11 @@ impl dyn Storage + '_ {
     }
 }
 
-/// Fails if files of `storage` cannot be written, as on a web server.
-pub(crate) fn check_writable(storage: &dyn Storage) -> Result<()> {
+/// Fails if files of `storage` cannot be written, as on a web server. Sends no request.
+///
+/// # Errors
+/// See above.
+pub fn check_writable(storage: &dyn Storage) -> Result<()> {
     match storage.is_read_only() {
         false => Ok(()),
         true => Err(Error::usage("a web server is only read from").in_file(storage.root()).help(help::COPY_TO_WEB)),
@@ -422,6 +430,14 @@ pub trait OpenFile: Debug + Send + Sync {
     /// The file of this machine, to be mapped; `None` if there is none.
     fn local(&self) -> Option<&File> {
         None
+    }
+
+    /// Checks that the file exists, if opening a listed file has not; one request over a network.
+    ///
+    /// # Errors
+    /// If the file is missing, or shorter than listed.
+    fn check_there(&self) -> Result<()> {
+        Ok(())
     }
 }
 

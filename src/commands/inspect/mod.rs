@@ -21,7 +21,7 @@ use shardpack_audit::{
 };
 use shardpack_format::{image_header::Kind, shell};
 use shardpack_packer::{Error, ErrorKind, Result, pack};
-use shardpack_source::sys;
+use shardpack_storage::{Access, Address};
 
 use crate::{
     Outcome,
@@ -101,8 +101,8 @@ impl Args {
 
     /// Number of threads; for a URL, enough to keep requests in flight.
     fn jobs(&self) -> usize {
-        let jobs = self.machine.jobs();
-        if self.urls().iter().any(|path| sys::is_store(path)) { jobs.max(inspect::REQUESTS) } else { jobs }
+        let access = Access::of_all(self.urls().into_iter().map(|path| Address::of(path).access()));
+        self.machine.jobs().max(access.reads.min(inspect::REQUESTS))
     }
 }
 

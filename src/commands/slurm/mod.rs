@@ -11,13 +11,13 @@ use std::{
 };
 
 use clap::{ArgMatches, Args as _, FromArgMatches, parser::ValueSource};
-use shardpack_format::help;
 use shardpack_packer::{
     Error, ErrorKind, Result,
     pack::{self, PartState},
 };
 use shardpack_reader::StoreSettings;
-use shardpack_source::{self as source, sys};
+use shardpack_source as source;
+use shardpack_storage::Address;
 
 use self::{
     indices::{Limit, Parts},
@@ -216,7 +216,7 @@ fn script(args: &Args) -> Result<Script> {
         return Err(Error::usage(format!("{}: {why}", report::path(option.as_encoded_bytes()))));
     }
     let (src, dst) = paths(args)?;
-    if let Some(src) = src.filter(|src| !sys::is_store(src)) {
+    if let Some(src) = src.and_then(|src| Address::of(src).local()) {
         source::packed::refuse_packed(src)?;
     }
     if let (Some(option), true) = (args.given.plan.first(), args.missing || args.plan_file.is_some()) {
@@ -233,19 +233,14 @@ fn script(args: &Args) -> Result<Script> {
         return Err(Error::usage("--plan-job: there is no plan before all images are changed")
             .help("without it, the parts change the images first"));
     }
-    let full = |path: &Path| match sys::is_store(path) {
-        true => Ok(path.to_owned()),
-        false => absolute(path).map_err(|e| Error::io("cannot determine the full path", e).in_file(path)),
-    };
+    let full = |path: &Path| Address::of(path).absolute();
     let folder = std::env::current_dir().map_err(|e| Error::io("cannot determine the current folder", e))?;
     let dst = full(dst)?;
-    if sys::is_store(&dst) && dst.as_os_str().as_encoded_bytes().to_ascii_lowercase().starts_with(b"http") {
-        return Err(Error::usage("a web server is only read from").in_file(&dst).help(help::COPY_TO_WEB));
-    }
-    let logs = match (&args.logs, dst.file_name()) {
+    shardpack_storage::check_writable(shardpack_storage::open_later(&dst, &StoreSettings::default())?.as_ref())?;
+    let logs = match (&args.logs, Address::of(&dst).local()) {
         (Some(logs), _) => full(logs)?,
-        (None, Some(name)) if sys::is_store(&dst) => beside(&folder.join(name))?,
-        (None, _) => beside(&dst)?,
+        (None, Some(dst)) => beside(dst)?,
+        (None, None) => beside(&folder.join(dst.file_name().unwrap_or_default()))?,
     };
     let plan_file = args.plan_file.as_deref().map_or_else(|| Ok(logs.join("plan")), full)?;
     if args.missing && pack::status(&dst, &StoreSettings::default())?.is_some_and(|status| status.is_changed) {
@@ -370,7 +365,7 @@ fn missing(array: Option<u32>, dst: &Path) -> Result<(u32, BTreeSet<u32>)> {
         let parts = status.parts.iter().filter(|(_, state)| *state == wanted && !status.is_complete);
         parts.map(|(part, _)| part.number).collect()
     };
-    if sys::is_store(dst) {
+    if !status.knows_running {
         report::say(
             "note    at a URL, running parts cannot be recognised: they are submitted again, which does no harm",
         );

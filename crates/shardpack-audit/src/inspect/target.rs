@@ -15,10 +15,10 @@ use shardpack_reader::{Dataset, Shard, StoreSettings, Transfers, WORK_FOLDER, un
 use shardpack_storage::Storage;
 
 use crate::{
-    foreign::{ShardFile, files::Files, patterns},
+    foreign::{ShardFile, files::Files},
     plan_file,
     source::{
-        DatasetLocation, Inputs,
+        DatasetLocation, Inputs, inputs,
         packed::{self, folder_of},
         strangers::{self, NOT_LISTED, STRANGER, STRANGER_BESIDE},
     },
@@ -86,29 +86,20 @@ impl View {
 /// If a path does not exist, has no content, or holds an unfinished pack.
 pub fn resolve(paths: &[PathBuf], settings: &StoreSettings) -> Result<Resolved> {
     let mut resolved = Resolved::default();
-    if let Some(local) = paths.iter().find(|path| !sys::is_store(path)) {
-        settings.refuse_for(local)?;
-    }
-    for alike in paths.chunk_by(|one, next| sys::is_store(one) == sys::is_store(next)) {
-        resolved.add(alike, settings)?;
+    paths.iter().try_for_each(|path| settings.refuse_for(path))?;
+    for alike in inputs::alike(paths)? {
+        resolved.add(&alike, settings)?;
     }
     Ok(resolved)
 }
 
 impl Resolved {
-    /// Adds the targets at `paths`, which are all URLs or all local.
-    fn add(&mut self, paths: &[PathBuf], settings: &StoreSettings) -> Result<()> {
-        let mut expanded = Vec::with_capacity(paths.len());
-        for path in paths {
-            match sys::is_store(path) {
-                true => expanded.push(path.clone()),
-                false => expanded.extend(patterns::expanded(path)?),
-            }
-        }
+    /// Adds the targets at `expanded`, which are all URLs or all local.
+    fn add(&mut self, expanded: &[PathBuf], settings: &StoreSettings) -> Result<()> {
         expanded.iter().try_for_each(|path| refuse_unfinished(path))?;
-        let mut given = Inputs::at(&expanded, settings)?;
+        let mut given = Inputs::at(expanded, settings)?;
         // A manifest selects all that is beside it; a folder that is named in a dataset that is named is still looked at.
-        for path in &expanded {
+        for path in expanded {
             let folder = folder_of(path);
             let is_whole = |folder: &Path| given.roots.iter().any(|root| root.only.is_none() && root.folder == folder);
             if is_whole(&folder)
@@ -120,7 +111,7 @@ impl Resolved {
             }
         }
         given.refuse_lost_manifests()?;
-        given.take_splits()?;
+        given.take_splits(settings)?;
         for DatasetLocation { folder, .. } in given.roots.iter().filter(|root| root.only.is_none()) {
             if sys::is_folder(folder)? && !sys::exists(&folder.join(manifest::FILE))? {
                 packed::refuse_lost_manifest(folder)?;

@@ -33,7 +33,8 @@ use shardpack_format::{
     text,
 };
 use shardpack_reader::{
-    Dataset, Shard, StoreSettings, Transfers, is_to_be_replaced, is_unfinished, split_differences, unfinished,
+    Dataset, Shard, StoreSettings, Transfers, format_folders, is_to_be_replaced, is_unfinished, split_differences,
+    unfinished,
 };
 use shardpack_runtime::Instant;
 use shardpack_storage::Storage;
@@ -78,8 +79,7 @@ pub struct Options {
 impl Options {
     /// The same options with enough threads to wait for a store.
     fn for_files(&self, files: &Arc<dyn Storage>) -> Self {
-        let jobs = if files.local().is_none() { self.jobs.max(REQUESTS) } else { self.jobs };
-        Self { jobs, ..self.clone() }
+        Self { jobs: self.jobs.max(files.access().reads.min(REQUESTS)), ..self.clone() }
     }
 }
 
@@ -254,9 +254,13 @@ pub(crate) fn open(files: &Arc<dyn Storage>) -> Result<(Vec<Opened>, Vec<Problem
     Ok((opened, problems))
 }
 
-/// Names of the splits in the record at a URL.
+/// Names of the splits in the record at a URL; without a record, of the folders of a pack to several formats.
 fn split_names(files: &Arc<dyn Storage>) -> Result<Vec<String>> {
     let Some(bytes) = files.read_right(splits::FILE, None, |bytes| Record::read(bytes).is_ok())? else {
+        let formats = format_folders(files.as_ref())?;
+        if !formats.is_empty() {
+            return Ok(formats);
+        }
         let what = format!("no dataset: there is neither {} nor {}", manifest::FILE, splits::FILE);
         let error = Error::usage(what).in_file(files.root());
         return Err(error.help(help::URL_OF_FOLDER));

@@ -350,7 +350,7 @@ fn cut(number: usize, shard: &Shard<'_>) -> Vec<Piece> {
     pieces
 }
 
-/// Reads and checks a piece. Reads again from a URL after a problem, in case the data was corrupted in transit.
+/// Reads and checks a piece. Reads again after a problem if the storage may damage bytes.
 fn read(dataset: &Opened, format: &dyn Format, options: &Options, shard: &Shard<'_>, piece: &Piece) -> Result<Done> {
     let Some(file) = shard.file.as_deref() else { return Ok(Done::default()) };
     let payload = dataset.choice()?.payload;
@@ -364,7 +364,7 @@ fn read(dataset: &Opened, format: &dyn Format, options: &Options, shard: &Shard<
     let done = read()?;
     // For a shard that is hashed as a whole, the hash may be the only difference.
     let is_right = done.problems.is_empty() && done.whole.is_none_or(|found| found == shard.entry.blake3.0);
-    if is_right || file.local().is_some() { Ok(done) } else { read() }
+    if is_right || !dataset.files.access().may_damage { Ok(done) } else { read() }
 }
 
 /// Compares the hash of the file; if no sample explains a difference, reports the whole shard.

@@ -13,7 +13,9 @@ use std::{
 };
 
 use shardpack_format::{Error, Result, memory};
-use shardpack_storage::{Entry as Listed, FileWriter, Object, Odd, OpenFile, Page, Size, Storage, Transfers, is_key};
+use shardpack_storage::{
+    Access, Entry as Listed, FileWriter, Object, Odd, OpenFile, Page, Size, Storage, Transfers, is_key,
+};
 
 use super::{
     Fault, ReadAt,
@@ -61,7 +63,7 @@ impl ZipFolder {
     pub fn open(storage: Arc<dyn Storage>, name: &str) -> Result<Option<Self>> {
         let Some(Object { bytes, stamp, .. }) = storage.look(name)? else { return Ok(None) };
         let (file, root) = (storage.open_listed(name, bytes)?, storage.path_of(name));
-        let reads_ahead = storage.transfers().is_some();
+        let reads_ahead = !storage.access().page_cache;
         let read = || {
             let tail = Ahead::open(file.as_ref(), reads_ahead, bytes.saturating_sub(TAIL_BYTES)..bytes)?;
             let most_bytes = memory::most_of_piece().min(u32::MAX.into());
@@ -359,6 +361,10 @@ impl Storage for ZipFolder {
 
     fn sync(&self, _below: &str) -> Result<()> {
         Ok(())
+    }
+
+    fn access(&self) -> Access {
+        self.zip.storage.access()
     }
 
     fn concurrency(&self) -> Option<usize> {

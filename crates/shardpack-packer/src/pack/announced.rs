@@ -6,6 +6,7 @@ use std::{
 };
 
 use shardpack_format::{Result, manifest::WORK_FOLDER};
+use shardpack_storage::Address;
 
 use crate::{own, sys};
 
@@ -14,13 +15,15 @@ use crate::{own, sys};
 pub struct Announced(Vec<(PathBuf, bool)>);
 
 impl Announced {
-    /// Creates a work folder in each of `folders` that is missing or empty. The pack itself checks the others.
+    /// Creates a work folder in each of `folders` that is missing or empty. The pack itself checks the others, and
+    /// URLs.
     ///
     /// # Errors
     /// If it cannot be created.
     pub fn create(folders: impl IntoIterator<Item = PathBuf>) -> Result<Self> {
         let mut all = Self::default();
-        for folder in folders {
+        // At a URL nothing shows that a pack has begun but its plan.
+        for folder in folders.into_iter().filter_map(|folder| Address::of(&folder).local().map(Path::to_path_buf)) {
             let is_new = sys::exists(&folder).map(|is_there| !is_there);
             let made = is_new.and_then(|is_new| match is_new || is_empty(&folder)? {
                 true => own::work_folder(&folder, WORK_FOLDER).map(|work| Some((work, is_new))),

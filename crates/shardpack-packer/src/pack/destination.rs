@@ -15,7 +15,7 @@ use shardpack_format::{
     manifest::{self, Manifest, WORK_FOLDER},
     size, splits,
 };
-use shardpack_storage::{Local, Storage};
+use shardpack_storage::{Address, Local, Storage};
 
 use super::{
     dataset_folder,
@@ -461,9 +461,7 @@ pub(super) fn may_be_packed(
 /// user's work folder is in it.
 pub fn look_at(dst: &Path, source: &dyn Source, is_part: bool) -> Result<()> {
     refuse_inside(dst, source)?;
-    if sys::is_store(dst) {
-        return Ok(());
-    }
+    let Some(dst) = Address::of(dst).local() else { return Ok(()) };
     own::check(dst, WORK_FOLDER)?;
     let found = sys::metadata_opt(dst)?;
     if found.is_none() && dst.is_symlink() {

@@ -81,6 +81,16 @@ impl Existing {
         Ok(true)
     }
 
+    /// Name of the only file, if it has the name of a manifest or a record of splits and is none: another tool may have made it. Other
+    /// files are not looked for.
+    pub fn stray(&self) -> Option<String> {
+        match (&self.record, self.manifests.as_slice()) {
+            (Some(record), []) if Record::read(record).is_err() => Some(splits::FILE.to_owned()),
+            (None, [(split, None)]) => Some(below(split.as_deref()) + manifest::FILE),
+            _ => None,
+        }
+    }
+
     /// The manifests in the order of the plans, if each plan has one, there are no others, and no record of other splits.
     pub fn whole(&self, plans: &[Plan]) -> Result<Option<Vec<Manifest>>> {
         if self.manifests.len() != plans.len() || !self.are_of(plans)? {

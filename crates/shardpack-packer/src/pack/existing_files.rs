@@ -54,6 +54,13 @@ impl ExistingFiles {
         }
         let mut held = Self::default();
         held.walk(dst, Path::new(""), &known)?;
+        if let ([only], true) = (held.files.as_slice(), plans.is_empty())
+            && Existing::of_splits(&Local::new(dst), std::iter::empty())?
+                .stray()
+                .is_some_and(|name| only == Path::new(&name))
+        {
+            held.foreign = held.files.pop();
+        }
         held.files.sort_by_key(|path| path.file_name() != Some(manifest::FILE.as_ref()));
         held.is_sealed = held.files.first().is_some_and(|path| path.ends_with(manifest::FILE));
         Ok(held)
@@ -228,4 +235,25 @@ fn names_in(folder: &Path) -> Result<Vec<String>> {
     let mut names = names.collect::<io::Result<Vec<_>>>().map_err(failed)?;
     names.sort();
     Ok(names.iter().map(|name| name.to_string_lossy().into_owned()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stray_file_with_a_name_of_ours_is_foreign_if_it_is_alone() {
+        for name in [manifest::FILE, splits::FILE] {
+            let dst = tempfile::tempdir().unwrap();
+            fs::write(dst.path().join(name), "{}").unwrap();
+            let alone = ExistingFiles::look(dst.path(), &[]).unwrap();
+            let error = alone.refuse_foreign(dst.path()).unwrap_err();
+            assert_eq!(error.what(), format!("holds {name:?}, which is no part of a dataset"));
+            assert!(!alone.is_sealed && !alone.is_empty());
+            fs::write(dst.path().join(manifest::SUMS_FILE), "").unwrap();
+            let damaged = ExistingFiles::look(dst.path(), &[]).unwrap();
+            damaged.refuse_foreign(dst.path()).unwrap();
+            assert_eq!(damaged.files.len(), 2, "{name}: with other files of a dataset it is damaged");
+        }
+    }
 }

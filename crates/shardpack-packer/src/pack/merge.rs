@@ -16,7 +16,7 @@ use shardpack_format::{
 };
 use shardpack_reader::{StoreSettings, Transfers};
 use shardpack_runtime::Instant;
-use shardpack_storage::Storage;
+use shardpack_storage::{Access, Storage};
 
 use super::{
     dataset_folder, destination,
@@ -106,9 +106,9 @@ impl At<'_> {
         self.folder.join(WORK_FOLDER)
     }
 
-    /// Whether bytes may be corrupted in transfer, and threads wait for requests.
-    pub fn over_network(&self) -> bool {
-        self.site.storage.transfers().is_some()
+    /// Costs and risks of reads.
+    pub fn access(&self) -> Access {
+        self.site.storage.access()
     }
 
     /// The storage of `folder`, which is the merge folder or a split below it.

@@ -58,8 +58,7 @@ pub(super) fn check(
         }
         Ok(found)
     };
-    // A thread that waits for a request uses no CPU time.
-    let jobs = if at.over_network() { REQUESTS } else { options.jobs.max(1) };
+    let jobs = options.jobs.max(at.access().reads.min(REQUESTS));
     let mut problems = threads::gather(jobs, work).into_iter().collect::<Result<Vec<_>>>()?.concat();
     problems.sort();
     Ok(problems)
@@ -110,7 +109,7 @@ fn check_one(
     }
     let path = folder.join(file);
     let mut found = hash_of(storage.reader(file, *bytes)?, &path, monitor)?;
-    if found != blake3.0 && at.over_network() {
+    if found != blake3.0 && at.access().may_damage {
         // Read again, in case the data was corrupted in transit.
         found = hash_of(storage.reader(file, *bytes)?, &path, monitor)?;
     }

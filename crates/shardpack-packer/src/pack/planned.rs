@@ -45,10 +45,7 @@ pub(super) fn looked_at(source: SharedSource, plans: Vec<Plan>) -> Result<Planne
 pub(super) fn look(source: &dyn Source, split: Option<&str>, listing: &Listing, is_copied: bool) -> Result<Sniffed> {
     source.peeker(split, listing)?.map_or_else(
         || Ok(Sniffed { kinds: BTreeMap::new(), cached: 0.0, latency: None }),
-        |reader| match source.is_remote() {
-            true => storage::sniff_remote(reader.as_ref(), listing).map_err(fatal),
-            false => storage::sniff(reader.as_ref(), listing, is_copied).map_err(fatal),
-        },
+        |reader| storage::sniff(reader.as_ref(), listing, is_copied, source.access()).map_err(fatal),
     )
 }
 

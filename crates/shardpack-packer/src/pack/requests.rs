@@ -5,14 +5,13 @@
 use std::path::Path;
 
 use shardpack_format::Result;
-use shardpack_storage::requests_to_write;
+use shardpack_storage::{Address, requests_to_write};
 
 use super::Planned;
 use crate::{
     plan::{Compression, Plan},
     sidecars,
     source::{Source, SourceKind, storage::LOOKS, stored::Stored},
-    sys,
 };
 
 /// Requests and bytes of a pack.
@@ -38,42 +37,49 @@ pub fn requests(planned: &Planned, dst: Option<&Path>, sidecars: &sidecars::Choi
     let mut all = Requests::default();
     if planned.source.kind() != SourceKind::Transformed {
         let leaves = planned.source.leaves();
-        leaves.into_iter().filter(|leaf| leaf.is_remote()).for_each(|leaf| all.add_reads(planned, leaf));
+        leaves.into_iter().for_each(|leaf| all.add_reads(planned, leaf));
     }
-    if dst.is_some_and(sys::is_store) {
+    if dst.and_then(|dst| Address::of(dst).url()).is_some() {
+        all.add_writes(planned, sidecars)?;
+    }
+    Ok(all)
+}
+
+impl Requests {
+    /// Adds the requests for the destination of `planned`.
+    fn add_writes(&mut self, planned: &Planned, sidecars: &sidecars::Choice) -> Result<()> {
         for plan in &planned.plans {
             let is_compressed = plan.options.compression != Compression::None;
             for shard in &plan.shards {
                 // For a compressed shard, the maximum length.
                 let bytes = plan.content_bytes(shard);
                 // And its index; before that, the plan is read.
-                all.puts += requests_to_write(bytes, is_compressed) + 1;
-                all.gets += 1;
-                all.sent_bytes += bytes;
+                self.puts += requests_to_write(bytes, is_compressed) + 1;
+                self.gets += 1;
+                self.sent_bytes += bytes;
             }
-            all.sent_bytes += plan.index_bytes();
+            self.sent_bytes += plan.index_bytes();
             // The manifest, the list of hashes, the ledger, and the sidecars.
-            all.puts += 2 + u64::from(!plan.unpacked.is_empty()) + sidecars.files(plan)?.len() as u64;
+            self.puts += 2 + u64::from(!plan.unpacked.is_empty()) + sidecars.files(plan)?.len() as u64;
             // Whether a manifest exists, before and at the start; and whether somebody else's file has the name of a catalogue.
-            all.gets += 2 + sidecars.catalogues(plan)?;
+            self.gets += 2 + sidecars.catalogues(plan)?;
         }
         if let Some(split) = planned.plans.first().filter(|plan| plan.split.is_some()) {
             let beside = sidecars.catalogues(split)?;
-            (all.puts, all.gets) = (all.puts + beside, all.gets + beside);
+            (self.puts, self.gets) = (self.puts + beside, self.gets + beside);
         }
         // Objects at the prefix before, and receipts at the end.
-        all.lists += 2;
+        self.lists += 2;
         // The plan is put and removed again.
-        all.puts += 1;
-        all.gets += 2;
+        self.puts += 1;
+        self.gets += 2;
+        Ok(())
     }
-    Ok(all)
-}
 
-impl Requests {
-    /// Adds the requests for the files of `leaf`, one of the sources of `planned`; none for shards, which are read in spans.
+    /// Adds the requests for the files of `leaf`, one of the sources of `planned`; none for files of this machine,
+    /// and none for shards, which are read in spans.
     fn add_reads(&mut self, planned: &Planned, leaf: &dyn Source) {
-        let kind = leaf.kind();
+        let (kind, Some(transfers)) = (leaf.kind(), leaf.transfers()) else { return };
         if !matches!(kind, SourceKind::Tree | SourceKind::List) {
             return;
         }
@@ -84,7 +90,7 @@ impl Requests {
         let plans: Vec<&Plan> = planned.plans.iter().filter(is_of_leaf).collect();
         let mut looks: u64 = plans.iter().map(|plan| plan.listing.len().min(LOOKS)).sum();
         // A pack lists and checks objects as planning did; it checks the objects of a list one by one.
-        let before = leaf.transfers().unwrap_or_default().requests.saturating_sub(looks);
+        let before = transfers.requests.saturating_sub(looks);
         match kind {
             SourceKind::List => looks += before,
             // Of an archive, the directory was read.

@@ -116,8 +116,7 @@ impl Site {
     /// If the URL cannot be written, or there is no folder for unfinished files.
     pub fn open(dst: &Path, store: &StoreSettings, work: Option<&Path>) -> Result<Self> {
         // Beside a folder, the settings are those of a source at a URL.
-        let settings = if sys::is_store(dst) { store.clone() } else { StoreSettings::default() };
-        let storage = shardpack_storage::open_to_write(dst, &settings)?;
+        let storage = shardpack_storage::open_to_write(dst, &store.for_any([dst]))?;
         match storage.local().map(Path::to_path_buf) {
             Some(folder) => Ok(Self { storage, work: folder, is_named: true }),
             None => Ok(Self { is_named: work.is_some(), ..Self::at(&storage, work_of_url(dst, work)?) }),
@@ -180,7 +179,8 @@ impl Site {
         let (jobs, memory_bytes) = self.storage.writers(options.jobs, options.memory_bytes);
         let options = &Options { jobs, memory_bytes, ..options.clone() };
         let local = self.folder();
-        let report = pack_into(planned, None, &local, self, options, monitor)?;
+        let report = pack_into(planned, None, &local, self, options, monitor);
+        let report = report.map_err(|error| error.shown_as(&local, self.storage.root()))?;
         if report.sealed {
             self.publish(plans, &local)?;
         }
@@ -229,7 +229,8 @@ impl Site {
             None if self.replaceable(plans, &there, force)?.is_some() => return Ok(true),
             None => {}
         }
-        destination::may_be_packed(&self.folder(), plans, source, force, false)
+        let may_be_packed = destination::may_be_packed(&self.folder(), plans, source, force, false);
+        may_be_packed.map_err(|error| error.shown_as(self.folder(), self.storage.root()))
     }
 
     /// The folder with the plan and the finished files of a whole pack: of a URL, in the local folder.
@@ -288,6 +289,11 @@ impl Site {
     /// Fails if the prefix holds objects that this pack would not write; with `force`, objects of existing
     /// manifests are allowed.
     fn refuse_others(&self, plans: &[Plan], there: &Existing, force: bool) -> Result<()> {
+        if let Some(name) = there.stray()
+            && self.first_other(|other| other == name)?.is_none()
+        {
+            return Err(self.holds_stray(&name));
+        }
         // Manifests of these plans are from an earlier run, which was stopped between two splits.
         if !force && (!there.are_of(plans)? || there.has_other_record(plans)?) {
             return Err(self.holds_another_dataset(there, plans));
@@ -340,10 +346,14 @@ impl Site {
                     .in_file(self.storage.root())
                     .help("add --force, or choose another prefix"))
             }
-            Some(name) => Err(Error::usage(format!("holds {name:?}, which is no part of this pack"))
-                .in_file(self.storage.root())
-                .help("choose another prefix: files that no manifest names are never removed")),
+            Some(name) => Err(self.holds_stray(&name)),
         }
+    }
+
+    fn holds_stray(&self, name: &str) -> Error {
+        Error::usage(format!("holds {name:?}, which is no part of this pack"))
+            .in_file(self.storage.root())
+            .help("choose another prefix: files that no manifest names are never removed")
     }
 
     /// The first existing file that is not one of `own`; folder markers do not count.

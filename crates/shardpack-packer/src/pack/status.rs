@@ -10,14 +10,14 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use shardpack_format::{Error, Result, manifest::WORK_FOLDER, shell};
+use shardpack_format::{Error, Result, formats, manifest::WORK_FOLDER, shell};
 use shardpack_reader::{StoreSettings, is_unfinished, unfinished};
 use shardpack_runtime::wall_clock;
-use shardpack_storage::Storage;
+use shardpack_storage::{Entry, Storage};
 
 use super::{
     part_spools, process_dirs, receipt, site_parts, split_prefix,
-    work_folder::{SPOOL_FILE, SPOOLS_FOLDER},
+    work_folder::{SPOOL_FILE, SPOOLS_FOLDER, plan_name},
 };
 use crate::{
     copy,
@@ -124,8 +124,10 @@ fn before_plan(storage: &dyn Storage, running: Option<&BTreeSet<Part>>) -> Resul
         }
         if !is_changing {
             refuse_a_split(dst)?;
-            refuse_several(dst)?;
         }
+    }
+    if !is_changing {
+        refuse_several(storage)?;
     }
     Ok(is_changing.then(|| of_changed(&changed, true, running)))
 }
@@ -156,22 +158,40 @@ fn refuse_a_split(dst: &Path) -> Result<()> {
     Err(error.help(format!("shardpack status {} shows the whole pack", shell::path(whole))))
 }
 
-/// Fails if folders of `dst` have unfinished packs, as for several formats.
-fn refuse_several(dst: &Path) -> Result<()> {
+/// Fails if folders of `storage` have unfinished packs, as for several formats.
+fn refuse_several(storage: &dyn Storage) -> Result<()> {
+    let names = storage.local().map_or_else(|| begun_formats(storage), unfinished_folders)?;
+    let Some(first) = names.first() else { return Ok(()) };
+    let what = format!("holds several packs; unfinished: {}", names.join(", "));
+    let first = storage.path_of(first);
+    Err(Error::usage(what).in_file(storage.root()).help(format!("shardpack status {}", shell::path(first))))
+}
+
+/// Names of the folders in `dst` that have unfinished packs, sorted.
+fn unfinished_folders(dst: &Path) -> Result<Vec<String>> {
     let failed = |e| sys::io_error("cannot read folder", dst, e);
     let mut unfinished = Vec::new();
     for entry in fs::read_dir(dst).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         if sys::is_folder(&path)? && is_unfinished(&path)? {
-            unfinished.push(path);
+            unfinished.push(path.file_name().unwrap_or_default().to_string_lossy().into_owned());
         }
     }
     unfinished.sort();
-    let Some(first) = unfinished.first() else { return Ok(()) };
-    let names: Vec<_> =
-        unfinished.iter().filter_map(|path| path.file_name()).map(|name| name.to_string_lossy()).collect();
-    let what = format!("holds several packs; unfinished: {}", names.join(", "));
-    Err(Error::usage(what).in_file(dst).help(format!("shardpack status {}", shell::path(first))))
+    Ok(unfinished)
+}
+
+/// Names of the folders in `storage` that are called as formats and have the plan of a pack. A store may have any number of other
+/// folders.
+fn begun_formats(storage: &dyn Storage) -> Result<Vec<String>> {
+    let mut begun = Vec::new();
+    for Entry { name, is_folder } in storage.list("")?.into_iter().flatten() {
+        let is_format = is_folder && formats::ALL.iter().any(|format| format.name == name);
+        if is_format && storage.length(&format!("{name}/{}", plan_name()))?.is_some() {
+            begun.push(name);
+        }
+    }
+    Ok(begun)
 }
 
 /// Status from the lengths of finished shards, and the parts that have receipts or run.
@@ -263,4 +283,26 @@ fn rate(finished: &[(u64, Option<SystemTime>)], now: SystemTime) -> Option<f64> 
     // The shard that was finished first began before that time.
     let bytes: u64 = recent.iter().filter(|(_, age)| *age < first).map(|(bytes, _)| bytes).sum();
     (bytes > 0).then(|| bytes as f64 / first.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use shardpack_storage::Memory;
+
+    use super::*;
+
+    #[test]
+    fn packs_in_folders_of_formats_are_seen_without_a_local_folder() {
+        let memory = Memory::new("memory:");
+        let put = |name: &str| memory.put(name, vec![1]).unwrap();
+        for name in ["x.txt", "mds/manifest.json", "notes/.shardpack/plan"] {
+            put(name);
+            assert!(before_plan(&memory, None).unwrap().is_none(), "{name}");
+        }
+        put("tfrecord/.shardpack/plan");
+        put("webdataset/.shardpack/plan");
+        let error = before_plan(&memory, None).unwrap_err();
+        assert_eq!(error.what(), "holds several packs; unfinished: tfrecord, webdataset");
+        assert_eq!(error.help_text(), Some("shardpack status memory:/tfrecord"));
+    }
 }

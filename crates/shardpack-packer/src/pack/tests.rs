@@ -451,6 +451,44 @@ fn a_dataset_that_a_stopped_replacement_left_is_replaced_by_force_alone() {
 }
 
 #[test]
+fn a_stray_file_with_a_name_of_ours_is_neither_a_dataset_nor_replaced() {
+    let src = source(&photos(4, 0));
+    for name in ["manifest.json", "splits.json", "notes.txt"] {
+        let memory = Memory::new("memory:");
+        memory.put(name, b"{\"name\": \"an app\"}".to_vec()).unwrap();
+        let before = files(&memory);
+        let storage: Arc<dyn Storage> = Arc::new(memory.clone());
+        for force in [false, true] {
+            let error =
+                Command { force, ..Command::new(&src, "mds", 2) }.run(&storage, work_folder().path()).unwrap_err();
+            assert_eq!(error.what(), format!("holds {name:?}, which is no part of this pack"), "{force}");
+            assert!(error.help_text().is_some_and(|help| help.starts_with("choose another prefix: ")), "{error:?}");
+        }
+        assert!(files(&memory) == before, "{name}");
+    }
+}
+
+#[test]
+fn an_unfinished_pack_is_named_by_its_url_and_not_by_the_folder_for_unfinished_files() {
+    let (src, other) = (source(&photos(6, 0)), source(&photos(4, 50)));
+    let (command, other) = (Command::new(&src, "mds", 2), Command::new(&other, "mds", 3));
+    let (expected, calls) = without_faults(&command, &Memory::new("memory:"));
+    let mut refused = 0;
+    for at in 0..calls {
+        let (memory, work) = (Memory::new("memory:"), work_folder());
+        with_fault(&command, &memory, work.path(), (at, Fault::Kill), &expected);
+        // The store may have lost the plan, or never had it.
+        memory.remove(".shardpack/plan").unwrap();
+        let storage: Arc<dyn Storage> = Arc::new(memory);
+        if let Err(error) = other.run(&storage, work.path()) {
+            assert_eq!(error.location().file.as_deref(), Some("memory:"), "{at}: {error}");
+            refused += usize::from(error.what().contains("unfinished"));
+        }
+    }
+    assert!(refused > 0);
+}
+
+#[test]
 fn two_of_the_same_command_seal_one_dataset_wherever_the_second_begins() {
     let src = source(&photos(6, 0));
     let empty = Memory::new("memory:");

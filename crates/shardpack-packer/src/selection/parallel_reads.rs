@@ -10,11 +10,12 @@ use std::{
 
 use shardpack_format::{Error, Result};
 use shardpack_runtime::threads;
+use shardpack_storage::Access;
 
 use crate::{
     listing::Listing,
     monitor::{Monitor, Phase},
-    source::{Look, ReadError, Refusal, SampleReader, Source, storage::NETWORK_READS},
+    source::{Look, ReadError, Refusal, SampleReader, Source},
 };
 
 /// Reader for the images of one dataset.
@@ -23,8 +24,7 @@ pub(crate) struct ImageReader<'a> {
     reader: Box<dyn SampleReader + 'a>,
     /// The source can read the first bytes of an image without the rest.
     has_heads: bool,
-    /// Reads wait for a network and use no CPU time.
-    is_remote: bool,
+    access: Access,
     /// Images that could not be read, and the reason.
     unread: Mutex<BTreeMap<u64, String>>,
 }
@@ -39,7 +39,7 @@ impl<'a> ImageReader<'a> {
     ) -> Result<Self> {
         let reader = source.open(split, listing, None, monitor)?;
         let has_heads = source.is_of_files_in(split)?;
-        Ok(Self { listing, reader, has_heads, is_remote: source.is_remote(), unread: Mutex::default() })
+        Ok(Self { listing, reader, has_heads, access: source.access(), unread: Mutex::default() })
     }
 
     /// Reads the first `most` bytes of image `number` over `out`, or the whole image if it is shorter or cannot
@@ -119,8 +119,7 @@ impl<'a> ImageReader<'a> {
             all.lock().unwrap_or_else(PoisonError::into_inner).append(&mut said);
             Ok(())
         };
-        let jobs = if self.is_remote { jobs.max(NETWORK_READS) } else { jobs };
-        threads::each(jobs, || {
+        threads::each(self.access.threads(jobs), || {
             if let Err(error) = work() {
                 next.store(numbers.len(), Ordering::Relaxed);
                 failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);

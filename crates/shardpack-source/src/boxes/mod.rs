@@ -32,7 +32,6 @@ use crate::{
     monitor::{Monitor, Phase},
     options::Options,
     parallel::for_each_adaptive,
-    storage::NETWORK_READS,
 };
 use classes::Numbers;
 use described::Described;
@@ -219,7 +218,7 @@ fn read_files(
     let mut numbers: Vec<u64> = (0..listing.len()).collect();
     numbers.sort_unstable_by_key(|number| listing.entry(*number).place);
     let all = Mutex::new(vec![Ok(Vec::new()); numbers.len()]);
-    let threads = if source.is_remote() { NETWORK_READS } else { threads::cores() };
+    let threads = source.access().threads(threads::cores());
     for_each_adaptive(&numbers, threads, &|| reader.concurrency(), |number| {
         if number.is_multiple_of(CHECKED) {
             monitor.check_cancelled()?;

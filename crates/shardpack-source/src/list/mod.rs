@@ -33,6 +33,7 @@ use std::{
 
 use shardpack_format::{Error, ErrorKind, Result, component::Component, help, manifest, regular};
 use shardpack_reader::{StoreSettings, Transfers};
+use shardpack_storage::{Access, Address};
 
 use super::{
     ObjectTree,
@@ -156,7 +157,7 @@ impl List {
     }
 
     fn with_remote(self, settings: &StoreSettings) -> Result<Self> {
-        let remote = sys::is_store(&self.root).then(|| ObjectTree::new(&self.root, settings)).transpose()?;
+        let remote = Address::of(&self.root).url().map(|url| ObjectTree::new(Path::new(url), settings)).transpose()?;
         let root = remote.as_ref().map_or(self.root, |remote| remote.root().to_owned());
         Ok(Self { root, remote, ..self })
     }
@@ -244,6 +245,10 @@ impl Source for List {
 
     fn transfers(&self) -> Option<Transfers> {
         self.remote.as_ref().and_then(|remote| remote.transfers())
+    }
+
+    fn access(&self) -> Access {
+        self.remote.as_ref().map_or(Access::FILES, Source::access)
     }
 
     fn has_times(&self) -> bool {

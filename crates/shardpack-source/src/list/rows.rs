@@ -13,6 +13,7 @@ use std::{
 };
 
 use shardpack_format::{Error, ErrorKind, Result, splits, text};
+use shardpack_storage::scheme;
 
 use super::{
     Columns, List,
@@ -370,12 +371,7 @@ impl<'a> Rows<'a> {
     fn inside(&self, path: &[u8]) -> Option<Vec<u8>> {
         use std::os::unix::ffi::OsStrExt;
         if let Some(remote) = self.remote {
-            let path = std::str::from_utf8(path).ok()?;
-            return match sys::is_url(path) {
-                true => remote.name_of(path).map(String::into_bytes),
-                // Kept as it is: a store has no folders, so `..` cannot leave the root.
-                false => Some(path.strip_prefix("./").unwrap_or(path).as_bytes().to_vec()),
-            };
+            return remote.name_of(std::str::from_utf8(path).ok()?).map(String::into_bytes);
         }
         let mut relative = names::as_path(path);
         if relative.is_absolute() {
@@ -466,7 +462,7 @@ impl<'a> Rows<'a> {
             return Err(in_line(format!("a path of {} bytes", path.len())));
         }
         let shown = text::shown(path);
-        if sys::is_url(&shown.to_string()) && self.remote.is_none() {
+        if let (Some(_), None) = (scheme(&shown.to_string()), self.remote) {
             return Err(in_line(format!("path {shown:?} is a URL, and the root is a folder"))
                 .help("set the common start of the paths with --root URL, as in --root s3://bucket/images/"));
         }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use shardpack_format::{Error, Result};
 use shardpack_reader::StoreSettings;
-use shardpack_storage::Transfers;
+use shardpack_storage::{Access, Address, Transfers};
 
 use super::{File, Shards, urls::UrlResolver};
 use crate::{
@@ -26,7 +26,7 @@ impl Shards {
             let StoredFile { path, name, split, bytes, mtime_ns, kind, packed, part, beside } = file;
             let kind = Kind::parse(&kind)?;
             let remote = |path: &Path, bytes: u64, mtime_ns: i64| {
-                sys::is_store(path).then(|| urls.known(path, bytes, mtime_ns)).transpose()
+                Address::of(path).url().map(|url| urls.known(url, bytes, mtime_ns)).transpose()
             };
             let beside = beside.into_iter().map(|StoredBeside { path, bytes, mtime_ns }| {
                 Ok(Beside { remote: remote(&path, bytes, mtime_ns)?, path, bytes, mtime_ns })
@@ -53,6 +53,10 @@ impl Source for Shards {
 
     fn transfers(&self) -> Option<Transfers> {
         self.urls.as_ref().map(|urls| urls.transfers())
+    }
+
+    fn access(&self) -> Access {
+        self.urls.as_ref().map_or(Access::FILES, |_| Access::NETWORK)
     }
 
     fn stored(&self) -> Stored {

@@ -10,7 +10,7 @@ use std::{
 
 use globset::GlobBuilder;
 use shardpack_format::{Error, ErrorKind, Result, help, manifest, splits};
-use shardpack_reader::{StoreSettings, Transfers};
+use shardpack_reader::{StoreSettings, Transfers, format_folders};
 use shardpack_storage::{Object, Storage};
 
 use super::{declared, splits as of_splits};
@@ -82,10 +82,10 @@ impl UrlResolver {
         Remote::new(Arc::clone(folder), object, &self.readers)
     }
 
-    /// The file that a plan recorded at `path`; sends no request.
-    pub fn known(&self, path: &Path, bytes: u64, stamp: i64) -> Result<Remote> {
-        let text = path.to_str().and_then(|text| Some(text.split_at(text.rfind('/')? + 1)));
-        let (folder, name) = text.ok_or_else(|| Error::data("no URL of a shard").in_file(path))?;
+    /// The file that a plan recorded at `url`; sends no request.
+    pub fn known(&self, url: &str, bytes: u64, stamp: i64) -> Result<Remote> {
+        let parts = url.rfind('/').map(|slash| url.split_at(slash + 1));
+        let (folder, name) = parts.ok_or_else(|| Error::data("no URL of a shard").in_file(url))?;
         Ok(self.remote(&self.store(folder)?, Object { name: name.to_owned(), bytes, stamp }))
     }
 
@@ -154,6 +154,11 @@ impl UrlResolver {
             true => Input::Dataset(path.to_path_buf()),
             false => Input::Other,
         })
+    }
+
+    /// Whether the folder at `url`, which has no manifest, has datasets of a pack to several formats. Lists the folder.
+    pub fn has_formats(&self, url: &str) -> Result<bool> {
+        Ok(!format_folders(self.store(url)?.as_ref())?.is_empty())
     }
 
     /// Fails if the folder at `url`, which has no manifest, holds an unfinished pack or the remains of a dataset.

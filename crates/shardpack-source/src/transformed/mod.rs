@@ -10,7 +10,7 @@ mod spool;
 use std::{num::NonZeroU32, path::Path, sync::Arc};
 
 use shardpack_format::{Error, Result, component::Component};
-use shardpack_storage::{Storage, Transfers};
+use shardpack_storage::{Access, Storage, Transfers};
 
 use super::{
     api::{Look, ReadError, Refusal, SampleReader, SharedSource, Source, SourceKind, SourceListing},
@@ -123,9 +123,9 @@ impl Source for Transformed {
         self.before.transfers().into_iter().chain(self.spools.storage.transfers()).reduce(Transfers::and)
     }
 
-    fn is_remote(&self) -> bool {
-        // Of a remote source, too, changed images may be in a local folder.
-        self.spools.storage.local().is_none()
+    fn access(&self) -> Access {
+        // Images are read from the spools, wherever the source is.
+        self.spools.storage.access()
     }
 
     fn read_at(&self) -> &Path {

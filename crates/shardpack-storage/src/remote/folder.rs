@@ -9,7 +9,7 @@ use std::{
 use shardpack_format::{Error, Result};
 
 use crate::{
-    Entry, FileWriter, Object, OpenFile, Page, Size, Storage, StoreSettings, Transfers, parts,
+    Access, Entry, FileWriter, Object, OpenFile, Page, Size, Storage, StoreSettings, Transfers, parts,
     remote::{
         Settings, Store,
         object_writer::{ObjectWriter, Record},
@@ -176,6 +176,10 @@ impl Storage for Remote {
         Ok(())
     }
 
+    fn access(&self) -> Access {
+        Access::NETWORK
+    }
+
     fn concurrency(&self) -> Option<usize> {
         Some(self.store.concurrency() as usize)
     }
@@ -212,5 +216,13 @@ impl OpenFile for RemoteFile {
 
     fn read_range(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<()> {
         self.store.read_range(&self.name, self.bytes, range, take)
+    }
+
+    fn check_there(&self) -> Result<()> {
+        // The last byte exists only if all bytes before it exist.
+        match self.bytes.checked_sub(1) {
+            Some(last) => self.read_at(last, &mut [0]),
+            None => Ok(()),
+        }
     }
 }

@@ -55,6 +55,7 @@ fn reads(storage: &dyn Storage) {
             let error = file.read_at(bytes / 2, &mut vec![0; bytes as usize + 1]).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Data, "{name}: {error}");
             assert!(error.location().file.is_some(), "{error}");
+            file.check_there().unwrap();
         }
         // A wrong length in a manifest is an error at once, or at the first read.
         if let Ok(file) = storage.open_listed(name, bytes + 1) {
@@ -62,6 +63,8 @@ fn reads(storage: &dyn Storage) {
         }
     }
     for name in ["none", "none/none", "train/none"] {
+        let listed = storage.open_listed(name, 3).and_then(|file| file.check_there());
+        assert_eq!(listed.unwrap_err().kind(), ErrorKind::Data, "{name}");
         assert!(storage.read(name, 10).unwrap().is_none() && storage.open(name).unwrap().is_none(), "{name}");
         assert_eq!(storage.length(name).unwrap(), None, "{name}");
         assert!(storage.read_optional(name, 10).unwrap().is_none() && !storage.is_still(name, b"").unwrap(), "{name}");
