@@ -24,6 +24,7 @@ mod detection;
 mod file_columns;
 mod files;
 mod hdf5;
+mod hdf5_files;
 mod hdf5_labels;
 mod known_layouts;
 mod label_patterns;

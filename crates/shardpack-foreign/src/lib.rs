@@ -55,7 +55,7 @@ use shardpack_format::{
     Error, Result,
     formats::{
         self,
-        foreign::{FieldSelection, Input, Skip, Walk, fill, unreadable},
+        foreign::{Entries, FieldSelection, Input, Skip, Walk, fill, unreadable},
         mds, tfrecord,
         webdataset::reader::Reader,
     },
@@ -398,6 +398,13 @@ impl ShardFile {
     /// If the file cannot be read.
     pub fn outline(&self) -> Result<Option<tables::known::Outline>> {
         self.query_entry(|entry| (entry.outline)(self))
+    }
+
+    /// The choices for records of a file that is looked at by itself: for one that can be nothing but a sample, that it is one.
+    pub fn own_selection(&self) -> FieldSelection {
+        let is_sample = matches!(self.outline(), Ok(Some(outline)) if outline.is_surely_sample);
+        let dialect = is_sample.then(|| hdf5::FILE.to_owned());
+        FieldSelection { entries: Entries { dialect, ..Entries::default() }, ..FieldSelection::default() }
     }
 
     /// Warnings about the datasets of the file.

@@ -232,18 +232,17 @@ pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "rows_that_two_splits_share_are_a_question",
     ),
     (
-        "write them as one file whose rows are the samples, or as .npy files; --images PATH or --components NAMES packs their rows all \
-         the same",
-        "--images",
-        "tests/sources/hdf5_labels.rs",
-        "files_of_a_sample_each_are_a_question",
+        "--from hdf5:file packs each file as a sample; --images PATH or --components NAMES packs the rows of its datasets",
+        "--from hdf5:file",
+        "tests/sources/hdf5_files.rs",
+        "files_that_may_be_rows_or_samples_are_a_question_and_each_answer_works",
     ),
     (
         "write the columns of each split as datasets of one file; --images PATH or --components NAMES packs the rows of each file all \
          the same",
         "--images",
         "tests/sources/hdf5_labels.rs",
-        "files_of_a_sample_each_are_a_question",
+        "files_of_one_column_each_are_a_question",
     ),
     (
         "move the shards of each split into a folder of their own and adopt those, or `shardpack convert` makes splits",

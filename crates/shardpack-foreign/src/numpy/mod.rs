@@ -96,7 +96,12 @@ fn classes(file: &ShardFile, wanted: &FieldSelection) -> Result<Vec<Vec<u8>>> {
 fn outline(file: &ShardFile) -> Result<Option<Outline>> {
     let seen = NumpyFile::open(file)?.seen();
     let names = seen.iter().map(|one| one.path.clone()).collect();
-    Ok(Some(Outline { names, told: seen::describe_all(&seen), is_sample: seen::are_one_sample(&seen) }))
+    Ok(Some(Outline {
+        names,
+        told: seen::describe_all(&seen),
+        is_sample: seen::are_one_sample(&seen),
+        is_surely_sample: false,
+    }))
 }
 
 /// The tables of a file: of images, or of values.
