@@ -323,6 +323,10 @@ impl ShardFile {
     /// As [`ShardFile::walk`], with every field whose position allows an image.
     fn walk_all(&self, wanted: &FieldSelection, check_cancelled: CancelCheck<'_>) -> Result<Box<dyn Walk>> {
         let walk = match self.kind {
+            Kind::Format(entry) if self.packed == Some(Packed::ArrayRecord) => {
+                let stream = self.location().stream(BUFFER_BYTES)?;
+                array_record::walk(stream, entry.foreign, wanted)
+            }
             Kind::Format(entry) => self.input().and_then(|input| entry.foreign.walk(input, wanted)),
             Kind::Read(entry) => (entry.walk)(self, wanted, check_cancelled),
         };
