@@ -45,6 +45,7 @@ mod npz;
 mod numpy_rows;
 mod object_classes;
 mod pairs;
+mod pickled;
 mod side_by_side;
 mod targets;
 mod values;

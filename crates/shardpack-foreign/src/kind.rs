@@ -9,7 +9,7 @@ use shardpack_format::{
 use super::{entry::Entry, hdf5, litdata, lmdb, numpy, parquet};
 
 /// The kinds that are read but not written, in the order of messages.
-pub(crate) static READ: [&Entry; 8] = [
+pub(crate) static READ: [&Entry; 9] = [
     &parquet::ENTRY,
     &parquet::ARROW,
     &lmdb::ENTRY,
@@ -17,6 +17,7 @@ pub(crate) static READ: [&Entry; 8] = [
     &numpy::ENTRY,
     &numpy::MNIST,
     &numpy::CIFAR,
+    &numpy::PICKLED,
     &litdata::ENTRY,
 ];
 

@@ -238,6 +238,25 @@ pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "files_that_may_be_rows_or_samples_are_a_question_and_each_answer_works",
     ),
     (
+        "a dict of named arrays has one reading: pickle.dump({\"x\": samples, \"y\": labels}, file)",
+        "pickle.dump({",
+        "tests/sources/pickled.rs",
+        "the_advice_for_pickles_works",
+    ),
+    (
+        "numpy.savez writes a sample of any shape to a file of its own, and shardpack pack packs the folder",
+        "np.savez",
+        "tests/sources/pickled.rs",
+        "the_advice_for_pickles_works",
+    ),
+    ("gunzip it first", "gunzip", "tests/sources/pickled.rs", "the_advice_for_pickles_works"),
+    (
+        "--from pickled takes the rows of its arrays as samples",
+        "--from",
+        "tests/sources/pickled.rs",
+        "pickles_with_two_readings_or_none_are_refused_by_name",
+    ),
+    (
         "write the columns of each split as datasets of one file; --images PATH or --components NAMES packs the rows of each file all \
          the same",
         "--images",

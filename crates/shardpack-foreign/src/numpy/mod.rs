@@ -10,6 +10,8 @@
 //!
 //! The files of MNIST, `idx`, and of CIFAR, `cifar`, are arrays in other forms, and have the same rules.
 //!
+//! Pickles and files of `torch.save`, `pickled`, are arrays in other forms too.
+//!
 //! Offsets count in a virtual file, as those of HDF5: all samples, one behind the other.
 //!
 //! # Specification
@@ -19,6 +21,7 @@ mod arrays;
 mod cifar;
 mod group;
 mod idx;
+mod pickled;
 mod read;
 mod rows;
 mod stored;
@@ -48,6 +51,7 @@ use super::{
 };
 pub use group::{BY_CHOICE, NO_ROWS, Pair, known, pair, table};
 pub(crate) use group::{are_samples, array_name, is, is_called, shards};
+pub(crate) use pickled::is_called as is_called_pickle;
 
 /// The kind of the files, for messages.
 const KIND: &str = "file of numpy";
@@ -75,6 +79,9 @@ pub(crate) static CIFAR: Entry = Entry {
     splits: |file, _| Ok(cifar::split(&file.path).map(str::to_owned).into_iter().collect()),
     ..ENTRY
 };
+
+/// The kind of pickles and of files of `torch.save`, whose arrays are tables.
+pub(crate) static PICKLED: Entry = Entry { name: pickled::NAME, extensions: &[], ..ENTRY };
 
 fn walk(file: &ShardFile, wanted: &FieldSelection) -> Result<Box<dyn Walk>> {
     let opened = NumpyFile::open(file)?;
