@@ -299,7 +299,7 @@ fn seed(name: &str, corpus: &Path) -> Result<()> {
             write(&corpus.join("version-3"), &long)?;
         }
         "pickled" => {
-            for name in ["pair.pt", "map.pt", "views.pt", "map.pkl"] {
+            for name in ["pair.pt", "map.pt", "views.pt", "map.pkl", "before-zip.pt"] {
                 copy(&root().join("fixtures/torch").join(name), &corpus.join(name))?;
             }
         }

@@ -35,10 +35,6 @@ const NOT_HERE: &[(&str, &str)] = &[
         "python/tests/test_loader.py follows it: the program makes no mixes",
     ),
     (
-        "torch.save(torch.load(FILE), FILE) of a newer PyTorch writes it anew",
-        "the tests of the program have no PyTorch",
-    ),
-    (
         "torch.save of {\"x\": torch.stack(samples), \"y\": torch.tensor(labels)} has one tensor of each",
         "the tests of the program have no PyTorch",
     ),

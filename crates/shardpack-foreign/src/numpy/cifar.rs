@@ -11,7 +11,10 @@ use std::{path::Path, sync::Arc};
 
 use shardpack_format::{Error, Result, memory};
 
-use super::{pickled, stored::Stored};
+use super::{
+    pickled::{self, Source},
+    stored::Stored,
+};
 use crate::{
     Bytes, FileLocation,
     plain::{Value, pickle},
@@ -81,7 +84,7 @@ pub(super) fn open(place: &FileLocation) -> Result<Vec<Stored>> {
 
 /// An entry of a map as an array; pixels have axes.
 fn array(name: String, value: &Value, input: &[u8], file: &Arc<Bytes>) -> Result<Stored> {
-    let mut array = pickled::array(name, value, input, file, 0)?;
+    let mut array = pickled::array(name, value, &Source { file, input, shift: 0, begin: 0 })?;
     if let (Item::Whole { size: 1, is_signed: false, .. }, [rows, pixels], false) =
         (&array.item, &*array.shape, array.is_fortran)
         && *pixels == AXES.iter().product::<u64>()

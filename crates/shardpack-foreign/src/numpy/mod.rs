@@ -27,6 +27,7 @@ mod rows;
 mod stored;
 #[cfg(test)]
 mod tests;
+mod torch;
 
 use std::collections::BTreeMap;
 

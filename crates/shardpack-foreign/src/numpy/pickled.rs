@@ -6,7 +6,7 @@
 //! row is read. Values of a list of samples are joined to arrays in memory, within the same limit.
 //!
 //! # Specification
-//! Python's `pickle`, protocols 0 to 5; PyTorch 1.6, `torch.save`: a zip archive of `NAME/data.pkl` and `NAME/data/KEY`, stored.
+//! Python's `pickle`, protocols 0 to 5. `torch` has the files of `torch.save`.
 
 use std::{borrow::Cow, ops::Range, path::Path, sync::Arc};
 
@@ -15,31 +15,25 @@ use shardpack_format::{Error, Result, memory};
 use super::{
     read::Content,
     stored::{Stored, item},
+    torch,
 };
 use crate::{
     Bytes, FileLocation,
-    plain::{Array, Value, content, pickle, torch_pickle},
+    plain::{Array, Value, content, pickle},
     tables::{
         item::{Item, Order},
         names::label_rank,
     },
-    zip::{
-        Fault,
-        archive::{Directory, Entry},
-    },
+    zip::archive::{Directory, Entry},
 };
 
 /// Name of the kind on the command line.
 pub(super) const NAME: &str = "pickled";
 const EXTENSIONS: [&str; 4] = ["pkl", "pickle", "pt", "pth"];
-/// First bytes of a file of `torch.save` before zip archives: a pickle of its number.
-const BEFORE_ZIP: &[u8] = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.";
 /// With fewer arrays in a list, each may be a column.
 const FEW: usize = 16;
 /// How deep maps of arrays may be nested: splits, and their arrays.
 const MAX_DEPTH: usize = 3;
-/// Longest directory of an archive of storages.
-const MAX_DIRECTORY_BYTES: u64 = 16 << 20;
 /// Advice for a list that has two readings.
 const AS_MAP: &str = "a dict of named arrays has one reading: pickle.dump({\"x\": samples, \"y\": labels}, file)";
 
@@ -62,21 +56,20 @@ pub(crate) fn is_called(path: &Path) -> bool {
 pub(super) fn open(place: &FileLocation) -> Result<Opened> {
     let file = Arc::new(place.open()?);
     let bytes = file.count().map_err(|error| Error::io("cannot read", error))?;
-    let mut first = vec![0; bytes.min(BEFORE_ZIP.len() as u64) as usize];
+    let mut first = vec![0; bytes.min(2) as usize];
     file.read_exact_at(&mut first, 0).map_err(|error| Error::io("cannot read", error))?;
     if first.starts_with(b"PK") {
-        return of_torch(&file, bytes);
+        return torch::in_archive(&file, bytes);
     }
     if first.starts_with(&[0x1f, 0x8b]) {
         return Err(Error::usage("a pickle compressed by gzip, which is not read").help("gunzip it first"));
     }
-    if first.starts_with(BEFORE_ZIP) {
-        let error = Error::usage("a file of torch.save before PyTorch 1.6, which is not read");
-        return Err(error.help("torch.save(torch.load(FILE), FILE) of a newer PyTorch writes it anew"));
-    }
     let input = input(&file, bytes)?;
-    let value = pickle(&input).map_err(Error::data)?;
-    let source = Source { file: &file, input: &input, shift: 0 };
+    let (value, begin) = match torch::before_archives(&input) {
+        Some(found) => found?,
+        None => (pickle(&input).map_err(Error::data)?, 0),
+    };
+    let source = Source { file: &file, input: &input[begin..], shift: 0, begin };
     Ok((source.arrays(&value)?, None))
 }
 
@@ -92,67 +85,15 @@ fn input(file: &Bytes, bytes: u64) -> Result<Vec<u8>> {
     Ok(input)
 }
 
-/// The tensors in a zip archive of `torch.save`.
-fn of_torch(file: &Arc<Bytes>, bytes: u64) -> Result<Opened> {
-    let into_error = Fault::into_error;
-    let most_bytes = MAX_DIRECTORY_BYTES.min(memory::most_of_piece());
-    let directory = Directory::read(&**file, bytes, most_bytes, |_| Ok(())).map_err(into_error)?;
-    let archive = directory.archive(&**file);
-    let mut members = Vec::new();
-    for entry in directory.entries() {
-        let entry = entry.map_err(into_error)?;
-        entry.check().map_err(|fault| fault.of_member(&entry.name).into_error())?;
-        // The data of a member, and what it is called behind the folder of all.
-        let name = entry.name.split_once('/').map_or("", |(_, name)| name).to_owned();
-        let range = archive.data(&entry).map_err(into_error)?;
-        members.push((name, range, entry));
-    }
-    let find = |wanted: &str| members.iter().find(|(name, ..)| name == wanted);
-    let content = |(_, _, entry): &(String, Range<u64>, Entry)| -> Result<Vec<u8>> {
-        let mut content = Vec::new();
-        memory::make_room(&mut content, entry.bytes)?;
-        content.resize(entry.bytes as usize, 0);
-        archive.content(entry, &mut [], &mut content).map_err(|fault| fault.of_member(&entry.name).into_error())?;
-        Ok(content)
-    };
-    let Some(pickled) = find("data.pkl") else {
-        return Err(Error::data("no data.pkl in it: no file of torch.save"));
-    };
-    if let Some(order) = find("byteorder")
-        && content(order)? != b"little"
-    {
-        return Err(Error::usage("tensors of a big-endian machine, which are not read"));
-    }
-    let input = content(pickled)?;
-    // Ranges of storages are behind the pickle.
-    let shift = input.len();
-    let storage = |key: &[u8]| {
-        let name = format!("data/{}", str::from_utf8(key).ok()?);
-        let (_, range, _) = find(&name).filter(|(_, _, entry)| !entry.is_deflated())?;
-        let place = |at: u64| usize::try_from(at).ok()?.checked_add(shift);
-        Some(place(range.start)?..place(range.end)?)
-    };
-    let value = torch_pickle(&input, &storage).map_err(Error::data)?;
-    let arrays = Source { file, input: &input, shift }.arrays(&value)?;
-    let member_of = |array: &Stored| {
-        let is_it = |(_, range, _): &&(String, Range<u64>, Entry)| {
-            range.start <= array.content.range.start && array.content.range.end <= range.end
-        };
-        let is_outer = Arc::ptr_eq(&array.content.file, file) && array.data_bytes > 0;
-        // An array in memory is of the pickle, which was compared.
-        members.iter().find(is_it).filter(|_| is_outer).unwrap_or(pickled).2.clone()
-    };
-    let entries = arrays.iter().map(member_of).collect();
-    Ok((arrays, Some((Arc::clone(file), directory, entries))))
-}
-
 /// The input of a value.
-struct Source<'s> {
-    file: &'s Arc<Bytes>,
+pub(super) struct Source<'s> {
+    pub file: &'s Arc<Bytes>,
     /// The bytes of the pickle.
-    input: &'s [u8],
+    pub input: &'s [u8],
     /// Ranges behind the pickle lie in the file so many bytes before; 0 if the pickle is the file.
-    shift: usize,
+    pub shift: usize,
+    /// Where the pickle begins in the file.
+    pub begin: usize,
 }
 
 /// A named part of a value.
@@ -163,7 +104,7 @@ impl Source<'_> {
     ///
     /// # Errors
     /// If the value has none, or two readings.
-    fn arrays(&self, value: &Value) -> Result<Vec<Stored>> {
+    pub fn arrays(&self, value: &Value) -> Result<Vec<Stored>> {
         let mut arrays = Vec::new();
         match value {
             Value::Map(_) => self.of_map("", value, &mut arrays)?,
@@ -276,7 +217,7 @@ impl Source<'_> {
                 false => Err(Error::usage(format!("{name} is a list of arrays of different shapes")).help(ONE_EACH)),
             };
         }
-        array(name, value, self.input, self.file, self.shift)
+        array(name, value, self)
     }
 
     /// Values that are alike as one array with a row for each.
@@ -343,9 +284,9 @@ fn alike(one: &Value, other: &Value, input: &[u8]) -> bool {
     }
 }
 
-/// A value as an array; ranges behind `input` lie in `file`, `shift` bytes before. One without rows has no items, and is counted by its
-/// name.
-pub(super) fn array(name: String, value: &Value, input: &[u8], file: &Arc<Bytes>, shift: usize) -> Result<Stored> {
+/// A value of `source` as an array. One without rows has no items, and is counted by its name.
+pub(super) fn array(name: String, value: &Value, source: &Source<'_>) -> Result<Stored> {
+    let input = source.input;
     let kind = match value {
         Value::Foreign(what) => what.to_string(),
         value => value.kind().to_owned(),
@@ -353,7 +294,7 @@ pub(super) fn array(name: String, value: &Value, input: &[u8], file: &Arc<Bytes>
     let other = || in_memory(name.clone(), Item::Other(kind), Vec::new(), Vec::new());
     Ok(match value {
         Value::Array(array) => match item(&array.dtype) {
-            own if own.bytes().is_some() => of_array(name, own, array, input, (file, shift)),
+            own if own.bytes().is_some() => of_array(name, own, array, source),
             _ => other(),
         },
         Value::List(items) => {
@@ -377,14 +318,15 @@ pub(super) fn array(name: String, value: &Value, input: &[u8], file: &Arc<Bytes>
 }
 
 /// An array whose items are of type `own`: by range if they lie in the file as they are.
-fn of_array(name: String, own: Item, array: &Array, input: &[u8], (file, shift): (&Arc<Bytes>, usize)) -> Stored {
+fn of_array(name: String, own: Item, array: &Array, source: &Source<'_>) -> Stored {
+    let &Source { file, input, shift, begin } = source;
     let is_fortran = array.is_fortran && array.shape.iter().filter(|axis| **axis != 1).count() > 1;
     let shape = array.shape.clone();
     let is_outer = |range: &Range<usize>| shift == 0 || range.start >= input.len();
     let Some(range) = array.data.range().filter(is_outer) else {
         return Stored { is_fortran, ..in_memory(name, own, shape, array.data.read(input).into_owned()) };
     };
-    let range = (range.start - shift) as u64..(range.end - shift) as u64;
+    let range = (begin + range.start - shift) as u64..(begin + range.end - shift) as u64;
     let (data_bytes, item_bytes) = (range.end - range.start, own.bytes().unwrap_or(0));
     let (is_deflated, is_gzip) = (false, false);
     let content = Content { file: Arc::clone(file), range, is_deflated, is_gzip, bytes: data_bytes };

@@ -103,8 +103,8 @@ struct Memory {
     looked: RefCell<Vec<(u32, u32)>>,
 }
 
-/// Where the storage of a key lies: a range behind the end of the pickle.
-pub type Storages<'b> = dyn Fn(&[u8]) -> Option<Range<usize>> + 'b;
+/// Where the storage of a key lies, and of so many bytes: a range behind the end of the pickle.
+pub type Storages<'b> = dyn Fn(&[u8], u64) -> Option<Range<usize>> + 'b;
 
 thread_local! {
     /// That of the last machine: there are many small pickles, and to allocate for each is most of the work.
@@ -125,11 +125,12 @@ pub fn pickle(bytes: &[u8]) -> Result<Value, String> {
     }
 }
 
-/// Reads the pickle of a file of `torch.save`: items of its tensors are ranges that `storages` returns, or within those.
+/// Reads the pickle of a file of `torch.save`: items of its tensors are ranges that `storages` returns, or within those. Also returns
+/// the length of the pickle.
 ///
 /// # Errors
 /// As [`pickle`].
-pub fn torch_pickle(bytes: &[u8], storages: &Storages<'_>) -> Result<Value, String> {
+pub fn torch_pickle(bytes: &[u8], storages: &Storages<'_>) -> Result<(Value, usize), String> {
     if u32::try_from(bytes.len()).is_err() {
         return Err("a pickle of 4 GiB or more".to_owned());
     }
@@ -137,7 +138,7 @@ pub fn torch_pickle(bytes: &[u8], storages: &Storages<'_>) -> Result<Value, Stri
     let root = machine.run().map_err(|what| format!("pickle, {what}"))?;
     match machine.value(root).map_err(|what| format!("pickle: {what}"))? {
         Value::Foreign(what) => Err(format!("pickle, {what}")),
-        value => Ok(value),
+        value => Ok((value, machine.cursor.at)),
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) fn check(files: &[&ShardFile], wanted: &mut FieldSelection) -> Result
     }
     // The walk reports damaged files.
     let step = files.len().div_ceil(LOOKS).max(1);
-    let last = files.last().filter(|_| (files.len() - 1) % step > 0);
+    let last = files.last().filter(|_| !(files.len() - 1).is_multiple_of(step));
     let looked: Vec<_> =
         files.iter().step_by(step).chain(last).filter_map(|file| Some((file, file.outline().ok()?))).collect();
     let known: Vec<_> = looked.iter().filter_map(|(file, found)| Some((file, found.as_ref()?))).collect();

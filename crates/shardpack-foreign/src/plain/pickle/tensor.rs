@@ -90,8 +90,9 @@ impl Machine<'_> {
         };
         let key = self.name(key).ok_or_else(wrong)?;
         let missing = || format!("storage {} is missing", String::from_utf8_lossy(&key));
-        let range = storages(&key).ok_or_else(missing)?;
         let count = u64::try_from(count).map_err(|_| wrong())?;
+        let bytes = count.checked_mul(dtype.item_bytes()).ok_or_else(wrong)?;
+        let range = storages(&key, bytes).ok_or_else(missing)?;
         let array = dtype.array(vec![count], false, EncodedRange::Plain(range))?;
         self.push_object(Object::Array(Arc::new(array)), 0)
     }
