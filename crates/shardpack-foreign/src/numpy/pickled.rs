@@ -310,7 +310,9 @@ pub(super) fn array(name: String, value: &Value, source: &Source<'_>) -> Result<
                 return Ok(in_memory(name, real, rows, numbers.iter().flat_map(|one| one.to_le_bytes()).collect()));
             }
             let texts: Option<Vec<Cow<'_, str>>> = items.iter().map(|item| item.as_text(input)).collect();
-            let Some(texts) = texts else { return Ok(other()) };
+            // Texts are padded with zeros.
+            let is_exact = |texts: &Vec<Cow<'_, str>>| !texts.iter().any(|text| text.ends_with('\0'));
+            let Some(texts) = texts.filter(is_exact) else { return Ok(other()) };
             of_texts(name, &texts)?
         }
         _ => other(),
